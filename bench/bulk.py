@@ -59,9 +59,29 @@ def timed(command: list[str]) -> tuple[Json, float]:
 
 def ours(port: int, way: str, streams: int, seconds: int) -> tuple[float, float]:
     """Gigabytes and seconds of CPU of `narrows measure`."""
-    load = ["--speaks", "iperf3", "--test", f"tcp_n{way}", "--streams", str(streams), "--duration", f"{seconds}s"]
+    load = [
+        "--speaks",
+        "iperf3",
+        "--test",
+        f"tcp_n{way}",
+        "--streams",
+        str(streams),
+        "--duration",
+        f"{seconds}s",
+    ]
     told, cpu_s = timed(
-        [HOST, "measure", "127.0.0.1", "--port", str(port), *load, "--idle", "0s", "--max-data", PLENTY]
+        [
+            HOST,
+            "measure",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            *load,
+            "--idle",
+            "0s",
+            "--max-data",
+            PLENTY,
+        ]
     )
     return sum(flow["bytes"] for flow in told["flows"]) / 1e9, cpu_s
 
@@ -69,7 +89,19 @@ def ours(port: int, way: str, streams: int, seconds: int) -> tuple[float, float]
 def iperf3s(port: int, way: str, streams: int, seconds: int) -> tuple[float, float]:
     """The same of `iperf3 -c`."""
     back = ["-R"] if way == "down" else []
-    command = ["iperf3", "-c", "127.0.0.1", "-p", str(port), "-t", str(seconds), "-P", str(streams), "-J", *back]
+    command = [
+        "iperf3",
+        "-c",
+        "127.0.0.1",
+        "-p",
+        str(port),
+        "-t",
+        str(seconds),
+        "-P",
+        str(streams),
+        "-J",
+        *back,
+    ]
     told, cpu_s = timed(command)
     end = told["end"]["sum_received" if way == "down" else "sum_sent"]
     return end["bytes"] / 1e9, cpu_s
@@ -80,15 +112,21 @@ WHO = {"narrows": ours, "iperf3": iperf3s}
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=positive, default=5, help="(default: 5)")
     parser.add_argument("--seconds", type=positive, default=4, help="of each load (default: 4)")
-    parser.add_argument("--streams", type=positive, default=1, help="TCP connections of each load (default: 1)")
+    parser.add_argument(
+        "--streams", type=positive, default=1, help="TCP connections of each load (default: 1)"
+    )
     args = parser.parse_args()
     if not shutil.which("iperf3"):
         sys.exit("iperf3 is not installed")
     port = free_port()
-    server = subprocess.Popen(["iperf3", "-s", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        ["iperf3", "-s", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     rows: dict[tuple[str, str], list[tuple[float, ...]]] = {}
     try:
         time.sleep(0.5)
@@ -98,13 +136,21 @@ def main() -> None:
                     before = cpu_so_far(server.pid)
                     gigabytes, cpu_s = WHO[who](port, way, args.streams, args.seconds)
                     whole = cpu_s + cpu_so_far(server.pid) - before
-                    found = (8 * gigabytes / args.seconds, cpu_s / args.seconds, cpu_s / gigabytes, whole / gigabytes)
+                    found = (
+                        8 * gigabytes / args.seconds,
+                        cpu_s / args.seconds,
+                        cpu_s / gigabytes,
+                        whole / gigabytes,
+                    )
                     rows.setdefault((way, who), []).append(found)
                     time.sleep(0.3)  # the server gets ready for the next
     finally:
         server.terminate()
         server.wait()
-    print("| client | way | Gbit/s | of one processor | CPU s per GB, client | with the server | of the rounds |")
+    print(
+        "| client | way | Gbit/s | of one processor | CPU s per GB, client | with the server | of "
+        "the rounds |"
+    )
     print("|---|---|---|---|---|---|---|")
     for (way, who), found in sorted(rows.items(), reverse=True):
         rate, share, own, both = (median(column) for column in zip(*found, strict=True))

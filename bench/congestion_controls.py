@@ -28,13 +28,18 @@ STEP = '{ kind = "codel", ecn = true, ce_threshold = "2ms" }'
 QUEUES = {"xcp": '"xcp"', "dctcp": STEP, "prague": STEP}
 MOST = {"remy": 3.0}
 SECONDS = {"newreno": 120}
-"""Without SACK one loss is repaired per round trip: the first recovery takes ten seconds, in which little is sent."""
+"""Without SACK one loss is repaired per round trip: the first recovery takes ten seconds, in which
+little is sent.
+"""
 
 
 def cost(run: str, cc: str, seconds: int) -> float:
     """Per segment that arrived, instructions or nanoseconds."""
     queue = QUEUES.get(cc, '"fifo"\nbuffer = "1bdp"')
-    text = f'duration = "{seconds}s"\n[path]\nrate = "100Mbit"\nrtt = "40ms"\nqueue = {queue}\n[[flow]]\ncc = "{cc}"\n'
+    text = (
+        f'duration = "{seconds}s"\n[path]\nrate = "100Mbit"\nrtt = "40ms"\nqueue = '
+        f'{queue}\n[[flow]]\ncc = "{cc}"\n'
+    )
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
         file.write(text)
         file.flush()
@@ -51,11 +56,17 @@ def cost(run: str, cc: str, seconds: int) -> float:
 
 def main() -> None:
     """Prints a row for each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="as `narrows list cc` has it (default: all)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="as `narrows list cc` has it (default: all)"
+    )
     parser.add_argument("--seconds", type=positive, default=5, help="of virtual time (default: 5)")
     asked = parser.parse_args()
-    listed = subprocess.run([sys.executable, "-m", "narrows", "list", "cc", "--json"], capture_output=True, check=True)
+    listed = subprocess.run(
+        [sys.executable, "-m", "narrows", "list", "cc", "--json"], capture_output=True, check=True
+    )
     known = [kind["name"] for kind in json.loads(listed.stdout)["cc"]]
     if unknown := [name for name in asked.names if name not in known]:
         parser.error(f"there is no congestion control {unknown[0]}; there are {', '.join(known)}")

@@ -1,7 +1,7 @@
 """Measures the cost of a latency test: the engine alone, and millions of exchanges over loopback.
 
-    python bench/latency.py                     the null test, then 10 million exchanges; some minutes
-    python bench/latency.py --count 1000000     fewer
+    python bench/latency.py                     the null test, then 10 million exchanges; some
+    minutes python bench/latency.py --count 1000000     fewer
 
 The null test runs the engine with a transport that responds at once, without a system call, to
 measure the engine alone. Over loopback both endpoints poll instead of sleeping (`--policy spin`),
@@ -56,7 +56,9 @@ def exchanges(count: int) -> str:
             port = serving.stdout.readline().rsplit(":", 1)[1].strip()
             words = ["--count", str(count), "--pace", "pingpong", "--policy", "spin"]
             began = time.monotonic()
-            with subprocess.Popen([HOST, "latency", "127.0.0.1", "--port", port, *words], stdout=out) as asking:
+            with subprocess.Popen(
+                [HOST, "latency", "127.0.0.1", "--port", port, *words], stdout=out
+            ) as asking:
                 time.sleep(1)
                 seen = [resident_kb(asking.pid)]
                 while asking.poll() is None:
@@ -69,17 +71,25 @@ def exchanges(count: int) -> str:
         told = json.load(out)
     kept = [kb for kb in seen if kb]
     rtt = told["rtt_us"]
-    figures = ", ".join(f"{key.replace('_', '.')} {rtt[key]}" for key in ("p50", "p99", "p99_9", "p99_99", "p99_999"))
+    figures = ", ".join(
+        f"{key.replace('_', '.')} {rtt[key]}"
+        for key in ("p50", "p99", "p99_9", "p99_99", "p99_999")
+    )
     return (
-        f"{told['answered']} of {told['sent']} answered in {took:.0f} s; µs: min {rtt['min']}, {figures}, "
+        f"{told['answered']} of {told['sent']} answered in {took:.0f} s; µs: min {rtt['min']}, "
+        f"{figures}, "
         f"max {rtt['max']}; {kept[0]} kB resident after a second, {max(kept)} at most"
     )
 
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=positive, default=10_000_000, help="exchanges (default: 10000000)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--count", type=positive, default=10_000_000, help="exchanges (default: 10000000)"
+    )
     parser.add_argument("--no-null", action="store_true", help="leave the null test out")
     asked = parser.parse_args()
     if not asked.no_null:

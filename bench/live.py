@@ -41,7 +41,9 @@ USER_LOADS = (("1 CUBIC flow, fifo, no root", 1, "cubic", "fifo", "10ms", (100, 
 Json = dict[str, Any]
 
 
-def scenario(flows: int, cc: str, queue: str, rtt: str, rate: str, *, seconds: int, probe: bool) -> str:
+def scenario(
+    flows: int, cc: str, queue: str, rtt: str, rate: str, *, seconds: int, probe: bool
+) -> str:
     """The scenario: a path with this rate, its flows and its probe."""
     buffer = 'buffer = "1bdp"\n' if queue == "fifo" else ""
     ping = '[[probe]]\nkind = "ping"\ninterval = "5ms"\n' if probe else ""
@@ -58,7 +60,13 @@ def run(text: str, user: bool) -> Json:
         Path(folder).chmod(0o755)
         command = [*NARROWS, "run", str(file), "--engine", "live", "--json"]
         if user:
-            command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]
+            command = [
+                "setpriv",
+                f"--reuid={NOBODY}",
+                f"--regid={NOBODY}",
+                "--clear-groups",
+                *command,
+            ]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode:
         raise SystemExit(done.stderr.strip())
@@ -66,12 +74,16 @@ def run(text: str, user: bool) -> Json:
     return answer
 
 
-def row(load: tuple[str, int, str, str, str, tuple[int, ...]], seconds: int, *, user: bool) -> list[Json]:
+def row(
+    load: tuple[str, int, str, str, str, tuple[int, ...]], seconds: int, *, user: bool
+) -> list[Json]:
     """The rates of one load, up to the first two that it does not hold."""
     name, flows, cc, queue, rtt, rates = load
     rows: list[Json] = []
     for rate in rates:
-        answer = run(scenario(flows, cc, queue, rtt, f"{rate}Mbit", seconds=seconds, probe=False), user)
+        answer = run(
+            scenario(flows, cc, queue, rtt, f"{rate}Mbit", seconds=seconds, probe=False), user
+        )
         tools = answer["instruments"]
         limit = LATE_USER_US if user else LATE_US
         error, late = tools["rate_error"]["mean"], tools["lateness_us"]["p99"]
@@ -83,7 +95,9 @@ def row(load: tuple[str, int, str, str, str, tuple[int, ...]], seconds: int, *, 
                 "rate_error_pct": 100 * error,
                 "late_p99_us": late,
                 "cpu_us_per_packet": 1e6 * tools["cpu_s"]["emulator"] / max(tools["packets"], 1),
-                "held": tools["rate_error"]["windows"] > 0 and abs(error) < RATE_ERROR and late < limit,
+                "held": tools["rate_error"]["windows"] > 0
+                and abs(error) < RATE_ERROR
+                and late < limit,
             }
         )
         print(line(rows[-1]), flush=True)
@@ -102,10 +116,14 @@ def line(r: Json) -> str:
 
 
 def added() -> Json:
-    """The RTT of pings through an empty path less its propagation, and through the bare forwarder."""
+    """The RTT of pings through an empty path less its propagation, and through the bare
+    forwarder.
+    """
     answer = run(scenario(0, "", "fifo", "1ms", "1Gbit", seconds=6, probe=True), user=False)
     path_us = 1000 * answer["probes"][0]["rtt_ms"]["p50"] - 1000
-    done = subprocess.run([*NARROWS, "doctor", "--json"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*NARROWS, "doctor", "--json"], capture_output=True, text=True, check=False
+    )
     findings = json.loads(done.stdout)["findings"]
     bare = next(f["numbers"] for f in findings if "forwarder" in f["what"])
     return {"path_us": path_us, "forwarder": bare}
@@ -113,7 +131,9 @@ def added() -> Json:
 
 def main() -> None:
     """Runs everything."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=positive, default=6, help="of each run (default: 6)")
     parser.add_argument("--json", action="store_true", help="one JSON object at the end")
     asked = parser.parse_args()
@@ -121,7 +141,10 @@ def main() -> None:
     if os.geteuid() == 0 and shutil.which("setpriv"):
         rows += [r for load in USER_LOADS for r in row(load, asked.seconds, user=True)]
     more = added()
-    print(f"RTT added to an empty path: {more['path_us']:.0f} us; the bare forwarder's RTT: {more['forwarder']}")
+    print(
+        f"RTT added to an empty path: {more['path_us']:.0f} us; the bare forwarder's RTT: "
+        f"{more['forwarder']}"
+    )
     if asked.json:
         print(json.dumps({"rows": rows, "added": more}))
 

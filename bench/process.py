@@ -22,9 +22,13 @@ MSS = 1448
 
 
 def run(scenario: str) -> tuple[int, float]:
-    """Segments delivered, seconds of CPU (user and system, all threads). A failure prints the message of narrows."""
+    """Segments delivered, seconds of CPU (user and system, all threads). A failure prints the
+    message of narrows.
+    """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile("w+") as told:
-        child = subprocess.Popen([*NARROWS, "run", scenario, "--json", "--quiet"], stdout=out, stderr=told)
+        child = subprocess.Popen(
+            [*NARROWS, "run", scenario, "--json", "--quiet"], stdout=out, stderr=told
+        )
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         if status:
@@ -38,7 +42,9 @@ def run(scenario: str) -> tuple[int, float]:
 def instructions(command: list[str], profile: str = "/dev/null") -> int:
     """Instructions of a whole process; the profile by function goes to a file."""
     command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", *command]
-    errors = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True).stderr
+    errors = subprocess.run(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True
+    ).stderr
     return int(re.search(r"Collected : (\d+)", errors)[1])
 
 
@@ -52,11 +58,15 @@ ROOMS = (
     ("figures", r"narrows_core::figures"),
     ("event engine, packets", r"narrows_sim"),
 )
-"""Components by patterns of function names; inlined code counts for the function that contains it."""
+"""Components by patterns of function names; inlined code counts for the function that contains
+it.
+"""
 
 
 def where(scenario: str, segments: int) -> None:
-    """Prints instructions per segment by component, of the engine alone: the wheel has no symbols."""
+    """Prints instructions per segment by component, of the engine alone: the wheel has no
+    symbols.
+    """
     engine = built("narrows-sim", "example", "run")
     with tempfile.NamedTemporaryFile() as profile:
         total = instructions([engine, scenario], profile.name)
@@ -72,7 +82,9 @@ def where(scenario: str, segments: int) -> None:
         if not found or "PROGRAM TOTALS" in line:
             continue
         function = found[2].split(":", 1)[-1]
-        room = next((name for name, pattern in ROOMS if re.search(pattern, function)), list(rooms)[-1])
+        room = next(
+            (name for name, pattern in ROOMS if re.search(pattern, function)), list(rooms)[-1]
+        )
         rooms[room] += int(found[1].replace(",", ""))
     for room, count in sorted(rooms.items(), key=lambda item: -item[1]):
         print(f"{count / segments:7.0f}  {100 * count / total:5.1f} %  {room}")
@@ -81,7 +93,9 @@ def where(scenario: str, segments: int) -> None:
 
 def main() -> None:
     """Prints the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("scenario", nargs="?", default=str(ROOT / "bench/scenarios/one-cubic.toml"))
     parser.add_argument("--no-callgrind", action="store_true", help="leave the instructions out")
     parser.add_argument("--where", action="store_true", help="only: where the instructions go")
@@ -95,7 +109,10 @@ def main() -> None:
     segments, cpu_s = runs[len(runs) // 2]
     print(f"{args.scenario}: {segments} segments")
     rate = segments / cpu_s / 1e6
-    print(f"whole process: {cpu_s:.3f} s of CPU (median of 5), {rate:.2f} million segments per CPU second")
+    print(
+        f"whole process: {cpu_s:.3f} s of CPU (median of 5), {rate:.2f} million segments per CPU "
+        "second"
+    )
     if args.no_callgrind:
         return
     if not shutil.which("valgrind"):

@@ -58,27 +58,37 @@ def machine() -> dict[str, str]:
 
     def line(path: str, key: str) -> str:
         lines = pathlib.Path(path).read_text().splitlines() if pathlib.Path(path).exists() else []
-        return next((text.split(":", 1)[1].strip() for text in lines if text.startswith(key)), "unknown")
+        return next(
+            (text.split(":", 1)[1].strip() for text in lines if text.startswith(key)), "unknown"
+        )
 
     return {
         "cpu": line("/proc/cpuinfo", "model name"),
         "cores": str(os.cpu_count()),
         "kernel": f"{os.uname().sysname} {os.uname().release}",
-        "rustc": subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True).stdout.strip(),
+        "rustc": subprocess.run(
+            ["rustc", "--version"], capture_output=True, text=True, check=True
+        ).stdout.strip(),
         "load": f"{os.getloadavg()[0]:.1f} when it began",
     }
 
 
 def measure(ccs: list[str], repeat: int, quick: bool) -> list[dict[str, float | str | int]]:
-    """The least of `repeat` runs of every set-up, and medians of what each costs beside others in the same round."""
+    """The least of `repeat` runs of every set-up, and medians of what each costs beside others in
+    the same round.
+    """
     scale = built("narrows-bench", "bin", "scale")
-    known = subprocess.run([scale, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    known = subprocess.run(
+        [scale, "--list"], capture_output=True, text=True, check=True
+    ).stdout.split()
     cases = [(cc, *setup) for cc in ccs if cc in known for setup in SETUPS]
     rounds = []
     for _ in range(repeat):
         done = {}
         for cc, flows, rate, rtt, duration in cases:
-            done[cc, flows] = run([scale, cc, str(flows), rate, rtt, QUICK[duration] if quick else duration])
+            done[cc, flows] = run(
+                [scale, cc, str(flows), rate, rtt, QUICK[duration] if quick else duration]
+            )
             one = done[cc, flows]
             one["sent"] = one["segments"] + one["retransmits"]
             for figure, count in COUNTS.items():
@@ -103,11 +113,17 @@ def measure(ccs: list[str], repeat: int, quick: bool) -> list[dict[str, float | 
 
 def main() -> None:
     """Prints the table, or JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true", help="machine-readable")
-    parser.add_argument("--repeat", type=positive, default=3, help="runs of each set-up (default: 3)")
+    parser.add_argument(
+        "--repeat", type=positive, default=3, help="runs of each set-up (default: 3)"
+    )
     parser.add_argument("--cc", choices=CCS, help="one congestion control only")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the virtual time: start-up weighs more")
+    parser.add_argument(
+        "--quick", action="store_true", help="a tenth of the virtual time: start-up weighs more"
+    )
     args = parser.parse_args()
     on = machine()
     rows = measure([args.cc] if args.cc else list(CCS), args.repeat, args.quick)
@@ -117,8 +133,10 @@ def main() -> None:
     print("; ".join(f"{key} {value}" for key, value in on.items()))
     print(f"{'':45}{'delivered':>29}{'sent':>25}")
     print(
-        f"{'cc':6} {'flows':>6}  {'path':15} {'segments':>10} {'again':>6} {'M/CPU s':>9} {'ns each':>8} "
-        f"{'x 1 flow':>9} {'x cubic':>8} {'ns each':>8} {'x 1 flow':>9} {'x cubic':>8} {'heap MiB':>9} {'KiB/flow':>9}"
+        f"{'cc':6} {'flows':>6}  {'path':15} {'segments':>10} {'again':>6} {'M/CPU s':>9} "
+        f"{'ns each':>8} "
+        f"{'x 1 flow':>9} {'x cubic':>8} {'ns each':>8} {'x 1 flow':>9} {'x cubic':>8} "
+        f"{'heap MiB':>9} {'KiB/flow':>9}"
     )
     for row in rows:
         limit = LIMITS.get(row["flows"], float("inf"))
@@ -128,13 +146,18 @@ def main() -> None:
             for figure in COUNTS
         )
         print(
-            f"{row['cc']:6} {row['flows']:6}  {row['rate'] + ', ' + row['rtt']:15} {row['segments']:10} "
-            f"{100 * row['retransmits'] / row['segments']:5.1f}% {row['segments_per_cpu_s'] / 1e6:9.2f} {costs} "
-            f"{row['heap_peak_bytes'] / 2**20:9.1f} {row['heap_peak_bytes'] / row['flows'] / 2**10:9.1f}"
+            f"{row['cc']:6} {row['flows']:6}  {row['rate'] + ', ' + row['rtt']:15} "
+            f"{row['segments']:10} "
+            f"{100 * row['retransmits'] / row['segments']:5.1f}% "
+            f"{row['segments_per_cpu_s'] / 1e6:9.2f} {costs} "
+            f"{row['heap_peak_bytes'] / 2**20:9.1f} "
+            f"{row['heap_peak_bytes'] / row['flows'] / 2**10:9.1f}"
         )
     print(
-        "x 1 flow, x cubic: medians of rounds. again: retransmitted per delivered. M/CPU s: million delivered. "
-        "heap: at its peak, packets in transit and figures included. !: beyond 1.5, or 3 beside one with 10 000 flows"
+        "x 1 flow, x cubic: medians of rounds. again: retransmitted per delivered. M/CPU s: "
+        "million delivered. "
+        "heap: at its peak, packets in transit and figures included. !: beyond 1.5, or 3 beside "
+        "one with 10 000 flows"
     )
 
 

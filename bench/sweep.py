@@ -2,8 +2,9 @@
 
 Run by `make bench`.
 
-    python bench/sweep.py [--ray]           two busy cores, with processes and with Ray; memory without runs
-    python bench/sweep.py --run 1000000     run this number of tiny cases and print the memory of each process
+    python bench/sweep.py [--ray]           two busy cores, with processes and with Ray; memory
+    without runs python bench/sweep.py --run 1000000     run this number of tiny cases and print the
+    memory of each process
 """
 
 import argparse
@@ -80,7 +81,9 @@ def beside_the_engine(cases: int, crew: object, cpus: int) -> dict[str, float]:
 
 
 def in_turns(cases: int, turns: int = 3) -> dict[str, Any]:
-    """The same cases by processes and by Ray, who have all begun before; and whether they came to the same."""
+    """The same cases by processes and by Ray, who have all begun before; and whether they came to
+    the same.
+    """
     from narrows.sweeps.executors import Ray  # noqa: PLC0415  an extra that few have installed
 
     crews = {"local": Local(), "ray": Ray()}
@@ -113,7 +116,11 @@ def memory(cases: int) -> dict[str, float]:
         f"us = (time.perf_counter() - begin) / {cases} * 1e6\n"
         f"print(json.dumps({{'cases': {cases}, 'us_for_each': us, 'peak_mib': peak}}))"
     )
-    return json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+    return json.loads(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+    )
 
 
 TINY = nw.Scenario(
@@ -134,7 +141,9 @@ def resident_mib(pid: str) -> float:
 def workers() -> list[str]:
     """The worker processes of this process."""
     tasks = Path("/proc/self/task").iterdir()
-    found = [pid for task in tasks for pid in (task / "children").read_text(encoding="utf-8").split()]
+    found = [
+        pid for task in tasks for pid in (task / "children").read_text(encoding="utf-8").split()
+    ]
     return [pid for pid in found if b"narrows.sweeps" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
@@ -167,10 +176,18 @@ def flat(cases: int, into: str) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ray", action="store_true", help="processes and Ray in turns, and nothing else")
-    parser.add_argument("--cases", type=positive, default=4000, help="of the comparison (default: 4000)")
-    parser.add_argument("--run", type=positive, metavar="CASES", help="so many tiny ones, and nothing else")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--ray", action="store_true", help="processes and Ray in turns, and nothing else"
+    )
+    parser.add_argument(
+        "--cases", type=positive, default=4000, help="of the comparison (default: 4000)"
+    )
+    parser.add_argument(
+        "--run", type=positive, metavar="CASES", help="so many tiny ones, and nothing else"
+    )
     asked = parser.parse_args()
     if asked.run:
         with tempfile.TemporaryDirectory() as there:

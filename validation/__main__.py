@@ -25,7 +25,9 @@ PARTS = ("linux", "papers", "cliff")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs what is asked for; 1 when a criterion is not met or, with --strict, a disagreement is unexplained."""
+    """Runs what is asked for; 1 when a criterion is not met or, with --strict, a disagreement is
+    unexplained.
+    """
     args = _arguments(arguments)
     try:
         explanations = explained.load()
@@ -54,20 +56,37 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", help="families of the stored cases: A,D [default: all]")
     parser.add_argument("--cases", help="only cases called so: 'C-bbr-*,H-*'")
     parser.add_argument("--cc", help="only cases whose flows all use these: reno,cubic")
-    parser.add_argument("--up-to", type=float, default=1000, help="only published cells of this rate or less, Mbit/s")
-    parser.add_argument("--like", help="the hosts of the published maps (default: what is nearest to each set)")
+    parser.add_argument(
+        "--up-to",
+        type=float,
+        default=1000,
+        help="only published cells of this rate or less, Mbit/s",
+    )
+    parser.add_argument(
+        "--like", help="the hosts of the published maps (default: what is nearest to each set)"
+    )
     parser.add_argument("--seeds", type=positive, default=3, help="of each case (default: 3)")
     parser.add_argument("--jobs", type=positive, help="at once (default: one a core)")
-    parser.add_argument("--report", help="write it there (default: validation/REPORT.md when everything is run)")
-    parser.add_argument("--strict", action="store_true", help="exit code 1 also for an unexplained disagreement")
+    parser.add_argument(
+        "--report", help="write it there (default: validation/REPORT.md when everything is run)"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="exit code 1 also for an unexplained disagreement"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--verbose", action="store_true", help="every figure of every stored case, side by side")
+    parser.add_argument(
+        "--verbose", action="store_true", help="every figure of every stored case, side by side"
+    )
     args = parser.parse_args(arguments)
     given = sys.argv[1:] if arguments is None else arguments
     args.command = shlex.join(["python", "-m", "validation", *given])
-    everything = not (args.part or args.only or args.cases or args.cc or args.up_to < 1000 or args.like)  # noqa: PLR2004
+    everything = not (
+        args.part or args.only or args.cases or args.cc or args.up_to < 1000 or args.like  # noqa: PLR2004
+    )
     # A choice among stored cases leaves the other parts out.
-    args.part = (args.part or ("linux" if args.only or args.cases or args.cc else ",".join(PARTS))).split(",")
+    args.part = (
+        args.part or ("linux" if args.only or args.cases or args.cc else ",".join(PARTS))
+    ).split(",")
     if unknown := set(args.part) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     args.report = args.report or (str(REPORT) if everything else None)
@@ -77,13 +96,18 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _asked(case: Case, args: argparse.Namespace) -> bool:
     return (
         (not args.only or case.family in args.only.split(","))
-        and (not args.cases or any(fnmatchcase(case.name, pattern) for pattern in args.cases.split(",")))
+        and (
+            not args.cases
+            or any(fnmatchcase(case.name, pattern) for pattern in args.cases.split(","))
+        )
         and (not args.cc or case.ccs <= set(args.cc.split(",")))
     )
 
 
 def _run(
-    args: argparse.Namespace, wanted: Sequence[Case], explanations: tuple[explained.Explanation, ...]
+    args: argparse.Namespace,
+    wanted: Sequence[Case],
+    explanations: tuple[explained.Explanation, ...],
 ) -> report.Validation:
     todo = [case for case in wanted if linux.can_run(case)]
     outcomes, maps, found, reason = None, None, None, None
@@ -102,7 +126,9 @@ def _run(
         command=args.command,
         seeds=args.seeds,
         outcomes=outcomes,
-        left_out=tuple(case for case in wanted if not linux.can_run(case)) if outcomes is not None else (),
+        left_out=tuple(case for case in wanted if not linux.can_run(case))
+        if outcomes is not None
+        else (),
         maps=maps,
         cliff=found,
         cliff_left_out=reason,
@@ -146,7 +172,9 @@ def _show(v: report.Validation, *, verbose: bool, wall_s: float) -> None:
     worst = table("worst", "figure", "reference", "ours", "explained")
     for d in v.disagreements()[: report.WORST]:
         e = v.explanation(d)
-        worst.add_row(d.case, d.figure, f"{d.published:.4g}", f"{d.ours:.4g}", e.evidence if e else "no")
+        worst.add_row(
+            d.case, d.figure, f"{d.published:.4g}", f"{d.ours:.4g}", e.evidence if e else "no"
+        )
     if worst.row_count:
         out.print(worst)
         out.print()
@@ -160,7 +188,10 @@ def _show(v: report.Validation, *, verbose: bool, wall_s: float) -> None:
         own, known = report.linux_itself(v.outcomes)
         naive = [linux.naive(o.case) for o in v.outcomes]
         full, nothing = (sum(x[name] for x in naive) for name in ("a full pipe", "nothing"))
-        out.print(f"by the same measure: Linux against itself {own} of {known}, a full pipe {full}, nothing {nothing}")
+        out.print(
+            f"by the same measure: Linux against itself {own} of {known}, a full pipe {full}, "
+            f"nothing {nothing}"
+        )
     if v.left_out:
         names = sorted({name for case in v.left_out for name in missing(case)})
         out.print(f"left out: {', '.join(names)} ({len(v.left_out)} cases)", style="yellow")
@@ -170,7 +201,9 @@ def _show(v: report.Validation, *, verbose: bool, wall_s: float) -> None:
         out.print(f"left out: bbr (the cliff): {v.cliff_left_out}", style="yellow", markup=False)
     for criterion in v.criteria():
         style = "green" if criterion.met else "red"
-        out.print(f"{report.in_words(criterion)}: {'met' if criterion.met else 'not met'}", style=style)
+        out.print(
+            f"{report.in_words(criterion)}: {'met' if criterion.met else 'not met'}", style=style
+        )
     out.print(f"{wall_s:.0f} s")
 
 

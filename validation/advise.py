@@ -1,29 +1,32 @@
 """Compares recommendations of `narrows advise` with results of Linux 6.12 and of simulated paths.
 
-    python -m validation.advise --calibrate    determine the width of intervals: python/narrows/data/advise.json
-    python -m validation.advise                docs/reference/advise-record.md; 1 if a criterion is not met
-    python -m validation.advise --only 23      one of the Linux paths, in the terminal
-    python -m validation.advise --within 200   continue for 200 s; 75 if simulations are still missing
+    python -m validation.advise --calibrate    determine the width of intervals:
+    python/narrows/data/advise.json python -m validation.advise
+    docs/reference/advise-record.md; 1 if a criterion is not met python -m validation.advise --only
+    23      one of the Linux paths, in the terminal python -m validation.advise --within 200
+    continue for 200 s; 75 if simulations are still missing
 
-*Linux*: `advise-linux-6.12.csv` has random paths with the results of Linux's own TCP. The rate is 2 to 25 Mbit/s, the
-RTT 8 to 180 ms, the buffer 0.15 to 8 BDP. Half of the paths have 0.01 to 6 % random loss. Four congestion controls
-were recorded alone with a ping every 20 ms, and beside a CUBIC flow (`validation/advise_linux.py`). `narrows advise`
-receives rate, RTT, buffer, loss and the duration of the flows. The first paths calibrate the intervals, the others are
-tested.
+*Linux*: `advise-linux-6.12.csv` has random paths with the results of Linux's own TCP. The rate is 2
+  to 25 Mbit/s, the RTT 8 to 180 ms, the buffer 0.15 to 8 BDP. Half of the paths have 0.01 to 6 %
+  random loss. Four congestion controls were recorded alone with a ping every 20 ms, and beside a
+  CUBIC flow (`validation/advise_linux.py`). `narrows advise` receives rate, RTT, buffer, loss and
+  the duration of the flows. The first paths calibrate the intervals, the others are tested.
 
-A run counts if it exists for every congestion control. The true utility of a candidate is the mean of its logarithm
-over the runs, as in `narrows advise` over seeds. The advantage of the best candidate has a 90 % interval (Student's t
-over the runs). If this interval includes 0, the difference is not significant. Regrets are those of the means. They
-are overestimated, because the best of several candidates is partly the luckiest.
+A run counts if it exists for every congestion control. The true utility of a candidate is the mean
+of its logarithm over the runs, as in `narrows advise` over seeds. The advantage of the best
+candidate has a 90 % interval (Student's t over the runs). If this interval includes 0, the
+difference is not significant. Regrets are those of the means. They are overestimated, because the
+best of several candidates is partly the luckiest.
 
 *Live*: `advise-live.csv` has the same for live runs (`validation/advise_live.py`).
 
-*Measured*: simulated paths of which `narrows advise` receives only a measurement, and another one with a single flow,
-and infers a path model. The true results come from the same simulator on the true path with other seeds. They show
-the effect of the unknown path, and not errors of the simulator.
+*Measured*: simulated paths of which `narrows advise` receives only a measurement, and another one
+  with a single flow, and infers a path model. The true results come from the same simulator on the
+  true path with other seeds. They show the effect of the unknown path, and not errors of the
+  simulator.
 
-The utility is `narrows.advise.utility` for all methods. A regret is the relative shortfall of the utility of a choice
-from that of the best candidate.
+The utility is `narrows.advise.utility` for all methods. A regret is the relative shortfall of the
+utility of a choice from that of the best candidate.
 """
 
 from __future__ import annotations
@@ -63,8 +66,8 @@ from validation.twin import Criterion
 PAGE = HERE.parent / "docs/reference/advise-record.md"
 WIDTHS = HERE.parent / "python/narrows/data/advise.json"
 STORE = Path(os.environ.get("CARGO_TARGET_DIR") or HERE.parent / "target") / "advise"
-"""Folder of stored simulations, for interrupted runs and changed criteria. Their key includes the package.
-Remove the folder after a change of the paths in this file."""
+"""Folder of stored simulations, for interrupted runs and changed criteria. Their key includes the
+package. Remove the folder after a change of the paths in this file."""
 
 CALIBRATED = range(22)
 """The Linux paths for the calibration of the intervals; they are not tested."""
@@ -78,8 +81,14 @@ MEASURED = range(400, 438)
 FULL, LONE = Plan(streams=8, load_s=8.0), Plan(streams=1, load_s=20.0)
 """Measurement plans."""
 
-CARES = (("bulk", "fairness"), ("bulk", "calls", "fairness"), ("bulk", "fairness", "retransmissions"))
-"""Goals of a sender. All include fairness; without it the most aggressive candidate is always best."""
+CARES = (
+    ("bulk", "fairness"),
+    ("bulk", "calls", "fairness"),
+    ("bulk", "fairness", "retransmissions"),
+)
+"""Goals of a sender. All include fairness; without it the most aggressive candidate is always
+best.
+"""
 
 QUEUE_CARES = (("bulk", "calls"),)
 
@@ -90,7 +99,9 @@ LOSSY, ENOUGH = 0.5, 60
 """Share of the measured sender paths with random loss; minimum number of tested paths."""
 
 HELD = 0.92
-"""Share for which intervals are calibrated. With 0.9, intervals from twenty paths contained 84.9 % on other paths."""
+"""Share for which intervals are calibrated. With 0.9, intervals from twenty paths contained 84.9 %
+on other paths.
+"""
 
 GOOD, BAD, LEFT = 0.05, 0.15, 0.05
 """Small regret; maximum regret; gain below which candidates count as equal."""
@@ -113,7 +124,9 @@ TRUE_SEEDS, TRUE_S = 4, 60
 
 @dataclass(frozen=True)
 class Recorded:
-    """A path with the results of each congestion control, by run and name. The kind is `Linux` or `live`."""
+    """A path with the results of each congestion control, by run and name. The kind is `Linux` or
+    `live`.
+    """
 
     kind: str
     number: int
@@ -131,7 +144,11 @@ class Recorded:
     @property
     def runs(self) -> list[int]:
         """The runs that exist for every congestion control."""
-        return [run for run in sorted({run for run, _ in self.seen}) if all((run, cc) in self.seen for cc in self.ccs)]
+        return [
+            run
+            for run in sorted({run for run, _ in self.seen})
+            if all((run, cc) in self.seen for cc in self.ccs)
+        ]
 
     def path(self) -> nw.Path:
         """The path as `narrows advise` receives it."""
@@ -149,7 +166,10 @@ class Recorded:
     def says(self) -> str:
         """A short description."""
         bdp = self.buffer_bytes / (self.rate_mbit * 1e6 / 8 * self.rtt_ms / 1000)
-        return f"{self.rate_mbit:g} Mbit/s, {self.rtt_ms:g} ms, {bdp:.2g} BDP, loss {100 * self.loss:.2g} %"
+        return (
+            f"{self.rate_mbit:g} Mbit/s, {self.rtt_ms:g} ms, {bdp:.2g} BDP, loss "
+            f"{100 * self.loss:.2g} %"
+        )
 
 
 @cache
@@ -158,20 +178,31 @@ def recorded(kind: str = "Linux") -> tuple[Recorded, ...]:
     data = {"Linux": advise_linux.DATA, "live": advise_live.DATA}[kind]
     if not data.exists():
         return ()
-    lines = [line for line in data.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    lines = [
+        line for line in data.read_text(encoding="utf-8").splitlines() if not line.startswith("#")
+    ]
     found: dict[int, Recorded] = {}
     for row in csv.DictReader(lines):
         n = int(row["path"])
         if n not in found:
-            numbers = (float(row["rate_mbit"]), float(row["rtt_ms"]), int(row["buffer_bytes"]), float(row["loss"]))
+            numbers = (
+                float(row["rate_mbit"]),
+                float(row["rtt_ms"]),
+                int(row["buffer_bytes"]),
+                float(row["loss"]),
+            )
             found[n] = Recorded(kind, n, *numbers, {})
         seen = {name: float(row[name]) for name in PLAYED}
         if row["cc"] == RIVAL:
             # Two of a kind share by chance: each one's part is half of what both get.
-            seen |= dict.fromkeys(("beside_mbit", "rival_mbit"), (seen["beside_mbit"] + seen["rival_mbit"]) / 2)
+            seen |= dict.fromkeys(
+                ("beside_mbit", "rival_mbit"), (seen["beside_mbit"] + seen["rival_mbit"]) / 2
+            )
         found[n].seen[int(row["run"]), row["cc"]] = seen
     everybody = {cc for of in found.values() for cc in of.ccs}
-    return tuple(found[n] for n in sorted(found) if set(found[n].ccs) == everybody and found[n].runs)
+    return tuple(
+        found[n] for n in sorted(found) if set(found[n].ccs) == everybody and found[n].runs
+    )
 
 
 @cache
@@ -236,13 +267,16 @@ def live(number: int) -> Json:
 
 
 def searched(of: Recorded) -> list[Found]:
-    """The simulations of `narrows advise` for a Linux path, for all goals; independent of the Linux results."""
+    """The simulations of `narrows advise` for a Linux path, for all goals; independent of the Linux
+    results.
+    """
     has = Kernel(ccs=tuple(dict.fromkeys(["cubic", *of.ccs])), says="recorded")
     out = []
     known: dict[Trial, dict[str, float | None]] = {}
     for cares in CARES:
         asked = Asked(place=stated(of.path()), cares=cares, now="cubic", seed=1 + 100 * of.number)
-        # Flows that still approach each other get another share in 60 s than in those that were recorded.
+        # Flows that still approach each other get another share in 60 s than in those that were
+        # recorded.
         rounds = (*ROUNDS[:-1], (LASTED_S[of.kind], ROUNDS[-1][1]))
         out.append(search(asked, candidates(asked, has), jobs=1, rounds=rounds, known=known))
         known |= out[-1].trials
@@ -289,24 +323,34 @@ def _beside(of: Recorded, key: str, effect: Json) -> list[Json]:
         return []
     name = effect["name"]
     return [
-        effect | {"key": key, "run": run, "true": of.seen[run, key][name] - of.seen[run, RIVAL][name]}
+        effect
+        | {"key": key, "run": run, "true": of.seen[run, key][name] - of.seen[run, RIVAL][name]}
         for run in of.runs
     ]
 
 
 def _trues(of: Recorded, key: str) -> dict[str, list[float]]:
     """The measured change by a candidate in each run, by metric."""
-    return {name: [of.seen[run, key][name] - of.seen[run, RIVAL][name] for run in of.runs] for name in PLAYED}
+    return {
+        name: [of.seen[run, key][name] - of.seen[run, RIVAL][name] for run in of.runs]
+        for name in PLAYED
+    }
 
 
 def _draws(found: Found, key: str, trues: dict[str, list[float]]) -> list[Json]:
-    """The parts of an interval on each variant of the path, and the measured value, for the calibration."""
+    """The parts of an interval on each variant of the path, and the measured value, for the
+    calibration.
+    """
     mine, its = found.draws(found.present), found.draws(key)
     out = []
     for name in PLAYED:
         parts = []
         for variant in sorted({variant for variant, _ in its}):
-            pairs = [(mine[at].get(name), its[at].get(name)) for at in its if at in mine and at[0] == variant]
+            pairs = [
+                (mine[at].get(name), its[at].get(name))
+                for at in its
+                if at in mine and at[0] == variant
+            ]
             whole = [(a, b) for a, b in pairs if a is not None and b is not None]
             if whole:
                 changes = [b - a for a, b in whole]
@@ -330,7 +374,9 @@ def _factor(row: Json, share: float) -> float:
     above, below = (
         min(
             max(0.0, sign * (row["true"] - middle)) / (abs(end - middle) + more)
-            for (middle, end), more in zip(((part[0], part[at]) for part in row["parts"]), own, strict=True)
+            for (middle, end), more in zip(
+                ((part[0], part[at]) for part in row["parts"]), own, strict=True
+            )
         )
         for sign, at in ((1, 2), (-1, 1))
     )
@@ -364,7 +410,9 @@ def _rules(of: Recorded, truth: dict[str, float]) -> Json:
         "always BBR": "bbr",
         "BBR above 1.5 % loss, else CUBIC": "bbr" if of.loss > MUCH_LOSS else "cubic",
         "BBR with less than 1 BDP of buffer, else CUBIC": "bbr" if bdp < 1 else "cubic",
-        "BBR for long paths (RTT above 50 ms), else CUBIC": "bbr" if of.rtt_ms > FAR_MS else "cubic",
+        "BBR for long paths (RTT above 50 ms), else CUBIC": "bbr"
+        if of.rtt_ms > FAR_MS
+        else "cubic",
     }
     best = max(truth.values())
     return {name: max(0.0, 1 - truth[cc] / best) for name, cc in picks.items()}
@@ -387,7 +435,10 @@ def drawn(seed: int) -> tuple[nw.Path, str]:
     depth = log(0.3, 6) if role == "sender" else log(1, 12)
     loss = log(5e-4, 1e-2) if role == "sender" and draw.random() < LOSSY else 0.0
     ways = [
-        {"rate": path_model.bits(mbit), "buffer": f"{max(20_000, round(depth * mbit * 1e6 / 8 * rtt / 1000))}B"}
+        {
+            "rate": path_model.bits(mbit),
+            "buffer": f"{max(20_000, round(depth * mbit * 1e6 / 8 * rtt / 1000))}B",
+        }
         for mbit in (rate, up)
     ]
     if loss:
@@ -396,7 +447,9 @@ def drawn(seed: int) -> tuple[nw.Path, str]:
 
 
 def played(seed: int) -> list[tuple[Found, Found]] | str:
-    """The simulations of `narrows advise` for a measured path and those of the true path, or an error."""
+    """The simulations of `narrows advise` for a measured path and those of the true path, or an
+    error.
+    """
     path, role = drawn(seed)
     try:
         first = measure(path, FULL, seed=seed)
@@ -410,7 +463,9 @@ def played(seed: int) -> list[tuple[Found, Found]] | str:
     for cares in CARES[:1] if role == "sender" else QUEUE_CARES:
         asked = Asked(place=place, role=role, cares=cares, now="cubic", seed=seed)
         found = search(asked, candidates(asked, has), jobs=1)
-        world = Asked(place=stated(true_path), role=role, cares=cares, now="cubic", seed=seed + 5000)
+        world = Asked(
+            place=stated(true_path), role=role, cares=cares, now="cubic", seed=seed + 5000
+        )
         out.append((found, _played(world, found)))
     return out
 
@@ -461,7 +516,13 @@ def _told(found: Found, true: Found, choice: str, name: str) -> list[Json]:
         for run, at in enumerate(sorted(after)):
             pair = before[at].get(effect.name), after[at].get(effect.name)
             if pair[0] is not None and pair[1] is not None:
-                about = {"claimed": effect is main, "counted": True, "name_of": name, "key": choice, "run": run}
+                about = {
+                    "claimed": effect is main,
+                    "counted": True,
+                    "name_of": name,
+                    "key": choice,
+                    "run": run,
+                }
                 out.append(effect.json() | about | {"true": pair[1] - pair[0]})
     return out
 
@@ -489,7 +550,10 @@ def _with_rate(world: Asked, found: Found, trial: Trial, candidate: Any) -> dict
 def calibrate(told: Sequence[Json], measured_: Sequence[Json]) -> Json:
     """The widths of intervals for stated paths; those of measured paths are at least as wide."""
     stated_, own = _widths(told), _widths(measured_)
-    both = {name: [max(a, b) for a, b in zip(stated_[name], own.get(name, [0, 0]), strict=True)] for name in stated_}
+    both = {
+        name: [max(a, b) for a, b in zip(stated_[name], own.get(name, [0, 0]), strict=True)]
+        for name in stated_
+    }
     return {
         "made_by": "python -m validation.advise --calibrate",
         "paths": len(CALIBRATED),
@@ -500,7 +564,9 @@ def calibrate(told: Sequence[Json], measured_: Sequence[Json]) -> Json:
 
 
 def _widths(told: Sequence[Json]) -> dict[str, list[float]]:
-    """By metric, the factor on the spread and the share of the metric with the narrowest intervals for nine of ten."""
+    """By metric, the factor on the spread and the share of the metric with the narrowest intervals
+    for nine of ten.
+    """
     widths = {}
     for name in PLAYED:
         mine = [row for row in told if row["name"] == name]
@@ -529,7 +595,12 @@ def criteria(rows: Sequence[Json], told: Sequence[Json]) -> list[Criterion]:
         Criterion("paths", f"{ENOUGH} at least", str(paths), paths >= ENOUGH),
         _share("utility within 5 % of the best candidate", "in 90 %", good, least=0.9),
         Criterion("largest regret", "15 % at most", f"{100 * worst:.1f} %", worst <= BAD),
-        _share("configuration kept if the best gain is below 5 % or not significant", "in 95 %", same, least=0.95),
+        _share(
+            "configuration kept if the best gain is below 5 % or not significant",
+            "in 95 %",
+            same,
+            least=0.95,
+        ),
     ]
     mean = fmean([row["regret"] for row in rows if _is_recorded(row)])
     for name in _thumbs([row for row in rows if _is_recorded(row)]):
@@ -543,12 +614,36 @@ def criteria(rows: Sequence[Json], told: Sequence[Json]) -> list[Criterion]:
             )
         )
     held = [row["low"] <= row["true"] <= row["high"] for row in told if row["counted"]]
-    out.append(_share("90 % intervals contain the later measurement", "85 to 95 %", held, least=0.85, most=0.95))
-    narrow = [row["high"] - row["low"] <= abs(row["change"]) / 4 for row in told if row["claimed"] and row["run"] == 0]
-    out.append(_share("interval of the headline figure at most a quarter of the change", "in half", narrow, least=0.5))
+    out.append(
+        _share(
+            "90 % intervals contain the later measurement",
+            "85 to 95 %",
+            held,
+            least=0.85,
+            most=0.95,
+        )
+    )
+    narrow = [
+        row["high"] - row["low"] <= abs(row["change"]) / 4
+        for row in told
+        if row["claimed"] and row["run"] == 0
+    ]
+    out.append(
+        _share(
+            "interval of the headline figure at most a quarter of the change",
+            "in half",
+            narrow,
+            least=0.5,
+        )
+    )
     right = [row["low"] <= row["true"] <= row["high"] for row in told if row["claimed"]]
     out.append(
-        _share("intervals of headline figures contain the later measurement", "85 to 95 % or more", right, least=0.85)
+        _share(
+            "intervals of headline figures contain the later measurement",
+            "85 to 95 % or more",
+            right,
+            least=0.85,
+        )
     )
     return out
 
@@ -561,9 +656,13 @@ def _thumbs(rows: Sequence[Json]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row.get("rules", {})))
 
 
-def _share(name: str, asked: str, hits: Sequence[bool], *, least: float, most: float = 1.0) -> Criterion:
+def _share(
+    name: str, asked: str, hits: Sequence[bool], *, least: float, most: float = 1.0
+) -> Criterion:
     share = sum(hits) / len(hits) if hits else 0.0
-    return Criterion(name, asked, f"{100 * share:.1f} % of {len(hits)}", bool(hits) and least <= share <= most)
+    return Criterion(
+        name, asked, f"{100 * share:.1f} % of {len(hits)}", bool(hits) and least <= share <= most
+    )
 
 
 NAMES = {
@@ -581,33 +680,48 @@ def markdown(rows: Sequence[Json], told: Sequence[Json], errors: Sequence[str]) 
     others = [row for row in rows if not _is_recorded(row)]
     lines = [
         "# Accuracy of the advice", "",
-        "This page compares recommendations of `narrows advise` with results of Linux and of simulated",
-        "paths. `python -m validation.advise` writes it. The header of its source describes the paths.", "",
+        "This page compares recommendations of `narrows advise` with results of Linux and of "
+        "simulated",
+        "paths. `python -m validation.advise` writes it. The header of its source describes the "
+        "paths.", "",
         "| paths | number | input of `narrows advise` |", "|---|---|---|",
-        f"| recordings of Linux 6.12, {_range([row['runs'] for row in linux_rows])} runs of each congestion control | "
+        f"| recordings of Linux 6.12, {_range([row['runs'] for row in linux_rows])} runs of each "
+        "congestion control | "
         f"{len({row['name'] for row in linux_rows})} | path parameters, three sets of goals |",
         *(
-            [f"| live runs | {len({row['name'] for row in live_rows})} | path parameters, three sets of goals |"]
+            [f"| live runs | {len({row['name'] for row in live_rows})} | path parameters, three "
+             "sets of goals |"]
             if live_rows else []
         ),
         f"| simulated | {len(others)} | a measurement only |",
-        f"| calibration of the intervals | {len(CALIBRATED)} recordings, {len(CALIBRATED_MEASURED)} simulated paths, "
+        f"| calibration of the intervals | {len(CALIBRATED)} recordings, "
+        f"{len(CALIBRATED_MEASURED)} simulated paths, "
         "all different from those above | |", "",
         "| term | definition |", "|---|---|",
-        "| utility | the [utility](advise.md#utility) by which `narrows advise` ranks candidates, mean over the runs |",
-        "| regret | relative shortfall of the utility of the recommended candidate from that of the best candidate |",
-        "| significant difference | the 90 % interval of the advantage of the best candidate excludes 0 |",
+        "| utility | the [utility](advise.md#utility) by which `narrows advise` ranks candidates, "
+        "mean over the runs |",
+        "| regret | relative shortfall of the utility of the recommended candidate from that of "
+        "the best candidate |",
+        "| significant difference | the 90 % interval of the advantage of the best candidate "
+        "excludes 0 |",
         "| headline figure | the figure named in the first line of the advice |", "",
         "| quantity | criterion | result | |", "|---|---|---|---|",
-        *(f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |" for c in criteria(rows, told)), "",
+        *(
+            f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |"
+            for c in criteria(rows, told)
+        ), "",
         "## Comparison with rules of thumb", "",
-        "A rule of thumb may select a candidate that takes more than twice its fair share. `narrows advise`",
-        "may not. For rules, the best candidate is therefore the best of all. For `narrows advise` it is the",
+        "A rule of thumb may select a candidate that takes more than twice its fair share. "
+        "`narrows advise`",
+        "may not. For rules, the best candidate is therefore the best of all. For `narrows "
+        "advise` it is the",
         "best of those that may be recommended.", "",
         "| method | mean regret | regret at most 5 % | largest regret |", "|---|---|---|---|",
         _line("`narrows advise`, Linux recordings", [row["regret"] for row in linux_rows]),
-        *([_line("`narrows advise`, live runs", [row["regret"] for row in live_rows])] if live_rows else []),
-        _line("`narrows advise`, relative to all candidates", [_of_all(row) for row in linux_rows + live_rows]),
+        *([_line("`narrows advise`, live runs",
+        [row["regret"] for row in live_rows])] if live_rows else []),
+        _line("`narrows advise`, relative to all candidates",
+        [_of_all(row) for row in linux_rows + live_rows]),
         *_lines(linux_rows + live_rows),
         _line("`narrows advise`, simulated paths", [row["regret"] for row in others]),
         *_lines(others), "",
@@ -616,14 +730,20 @@ def markdown(rows: Sequence[Json], told: Sequence[Json], errors: Sequence[str]) 
         "- *BBR for long paths*: a common recommendation for content servers.",
         "- *cake at 90 %*: a common recommendation for home routers.", "",
         "## Intervals by figure", "",
-        "| figure | intervals | containing the measurement | median of width / change |", "|---|---|---|---|",
+        "| figure | intervals | containing the measurement | median of width / change |",
+        "|---|---|---|---|",
     ]  # fmt: skip
     for name in PLAYED:
         mine = [row for row in told if row["name"] == name and row["counted"]]
         if mine:
             held = fmean([row["low"] <= row["true"] <= row["high"] for row in mine])
-            width = median([(row["high"] - row["low"]) / max(1e-9, abs(row["change"])) for row in mine])
-            lines.append(f"| {NAMES.get(name, FIGURES[name][0])} | {len(mine)} | {100 * held:.0f} % | {width:.2f} |")
+            width = median(
+                [(row["high"] - row["low"]) / max(1e-9, abs(row["change"])) for row in mine]
+            )
+            lines.append(
+                f"| {NAMES.get(name, FIGURES[name][0])} | {len(mine)} | {100 * held:.0f} % | "
+                f"{width:.2f} |"
+            )
     lines += [
         "",
         "## Largest regrets",
@@ -633,7 +753,8 @@ def markdown(rows: Sequence[Json], told: Sequence[Json], errors: Sequence[str]) 
     ]
     worst = sorted(rows, key=lambda row: -row["regret"])[:10]
     lines += [
-        f"| {row['name']}, {row['role']}: {row['says']} | {', '.join(row['for'])} | {row['choice']} | {row['best']} | "
+        f"| {row['name']}, {row['role']}: {row['says']} | {', '.join(row['for'])} | "
+        f"{row['choice']} | {row['best']} | "
         f"{100 * row['regret']:.1f} % | {_interval(row)} |"
         for row in worst
     ]
@@ -658,16 +779,25 @@ def _of_all(row: Json) -> float:
 def _lines(rows: Sequence[Json]) -> list[str]:
     """A line for each rule of thumb."""
     thumbs = _thumbs(rows)
-    return [_line(name, [row["rules"][name] for row in rows if name in row.get("rules", {})]) for name in thumbs]
+    return [
+        _line(name, [row["rules"][name] for row in rows if name in row.get("rules", {})])
+        for name in thumbs
+    ]
 
 
 def _line(name: str, regrets: Sequence[float]) -> str:
     within = sum(regret <= GOOD for regret in regrets) / max(1, len(regrets))
-    return f"| {name} | {100 * fmean(regrets):.1f} % | {100 * within:.0f} % | {100 * max(regrets):.0f} % |"
+    return (
+        f"| {name} | {100 * fmean(regrets):.1f} % | {100 * within:.0f} % | "
+        f"{100 * max(regrets):.0f} % |"
+    )
 
 
 def _all(
-    tasks: Sequence[tuple[Callable[..., Json], int]], jobs: int | None, what: str, within_s: float | None = None
+    tasks: Sequence[tuple[Callable[..., Json], int]],
+    jobs: int | None,
+    what: str,
+    within_s: float | None = None,
 ) -> list[Json] | None:
     """The results; None if the time ended before all tasks were complete."""
     begin = time.monotonic()
@@ -680,7 +810,10 @@ def _all(
                 out.append(one.result(left))
             except TimeoutError:
                 pool.shutdown(cancel_futures=True)
-                print(f"{what}: more than {done - 1} of {len(waiting)}; again to go on", file=sys.stderr)
+                print(
+                    f"{what}: more than {done - 1} of {len(waiting)}; again to go on",
+                    file=sys.stderr,
+                )
                 return None
             if sys.stderr.isatty():
                 print(f"\r{what}: {done} of {len(waiting)}", end="", file=sys.stderr)
@@ -701,17 +834,23 @@ def main() -> int:
     parser.add_argument("--calibrate", action="store_true", help="write the widths of intervals")
     parser.add_argument("--only", type=int, help="one Linux path, in the terminal")
     parser.add_argument("--jobs", type=positive, help="number of processes (default: all cores)")
-    parser.add_argument("--within", type=float, help="start no path after this time in seconds; repeat to continue")
+    parser.add_argument(
+        "--within", type=float, help="start no path after this time in seconds; repeat to continue"
+    )
     parser.add_argument("--rows", help="file for the rows as JSON")
     args = parser.parse_args()
     numbers = [path.number for path in recorded()]
     if args.only is not None:
         if args.only not in numbers:
-            parser.error(f"there is no path {args.only}; there are {', '.join(map(str, sorted(numbers)))}")
+            parser.error(
+                f"there is no path {args.only}; there are {', '.join(map(str, sorted(numbers)))}"
+            )
         print(json.dumps(linux(args.only), indent=1))
         return 0
     if args.calibrate:
-        begun: list[tuple[Callable[[int], Json], int]] = [(_bare, n) for n in numbers if n in CALIBRATED]
+        begun: list[tuple[Callable[[int], Json], int]] = [
+            (_bare, n) for n in numbers if n in CALIBRATED
+        ]
         begun += [(_bare_measured, seed) for seed in CALIBRATED_MEASURED]
         done = _all(begun, args.jobs, "calibration", args.within)
         if done is None:
@@ -723,7 +862,9 @@ def main() -> int:
         WIDTHS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         print(json.dumps({name: found[name] for name in ("widths", "measured")}))
         return 0
-    tasks: list[tuple[Callable[[int], Json], int]] = [(linux, n) for n in numbers if n not in CALIBRATED]
+    tasks: list[tuple[Callable[[int], Json], int]] = [
+        (linux, n) for n in numbers if n not in CALIBRATED
+    ]
     tasks += [(live, of.number) for of in recorded("live")]
     tasks += [(from_measurement, seed) for seed in MEASURED]
     done = _all(tasks, args.jobs, "paths", args.within)
@@ -733,9 +874,13 @@ def main() -> int:
     if args.rows:
         with open(args.rows, "w", encoding="utf-8") as file:  # noqa: PTH123 - a name of the caller's
             json.dump({"rows": rows, "told": told}, file)
-    PAGE.write_text(markdown(rows, told, [one["error"] for one in done if "error" in one]), encoding="utf-8")
+    PAGE.write_text(
+        markdown(rows, told, [one["error"] for one in done if "error" in one]), encoding="utf-8"
+    )
     for one in criteria(rows, told):
-        print(f"{one.name}: asked {one.asked}, found {one.found}: {'met' if one.met else 'NOT MET'}")
+        print(
+            f"{one.name}: asked {one.asked}, found {one.found}: {'met' if one.met else 'NOT MET'}"
+        )
     return 0 if all(one.met for one in criteria(rows, told)) else 1
 
 

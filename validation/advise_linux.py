@@ -1,19 +1,23 @@
-"""Records what congestion controls do on Linux's own TCP, for `validation.advise` to judge advice by.
+"""Records what congestion controls do on Linux's own TCP, for `validation.advise` to judge advice
+by.
 
-    python -m validation.advise_linux --program ORACLE --runs 1-5 32 34 37    rows of advise-linux-6.12.csv
+    python -m validation.advise_linux --program ORACLE --runs 1-5 32 34 37    rows of
+    advise-linux-6.12.csv
 
-The program gets the name of a file with a case (JSON: `rate_mbit`, `rtt_ms`, `buffer_bytes`, `loss`, `duration`,
-`warmup`, `ping`, and `flows` of `id`, `cc`, `start`) and prints what Linux did (`flows` by id with `goodput_mbit`,
-`bytes_sent`, `bytes_retrans`; `ping` with `p95`). Ours is Linux 6.12 as a user-space process (`ARCH=um`) whose time is
-virtual: sender, router with the bottleneck (tbf), receiver, the delay on the way back, netem's loss on the sender's
-interface, where a loss takes the whole of what TCP hands down at once.
+The program gets the name of a file with a case (JSON: `rate_mbit`, `rtt_ms`, `buffer_bytes`,
+`loss`, `duration`, `warmup`, `ping`, and `flows` of `id`, `cc`, `start`) and prints what Linux did
+(`flows` by id with `goodput_mbit`, `bytes_sent`, `bytes_retrans`; `ping` with `p95`). Ours is Linux
+6.12 as a user-space process (`ARCH=um`) whose time is
+virtual: sender, router with the bottleneck (tbf), receiver, the delay on the way back, netem's loss
+    on the sender's interface, where a loss takes the whole of what TCP hands down at once.
 
-A path that the file has not yet is drawn at random: rate 2 to 25 Mbit/s, RTT 8 to 180 ms, buffer 0.15 to 8 BDP, twelve
-packets at least, half of them with 0.01 to 6 % of random loss.
+A path that the file has not yet is drawn at random: rate 2 to 25 Mbit/s, RTT 8 to 180 ms, buffer
+0.15 to 8 BDP, twelve packets at least, half of them with 0.01 to 6 % of random loss.
 
-Each congestion control is recorded in every run, alone with a ping each 20 ms and beside a CUBIC flow, for 40 s, 8 s
-of them to warm up. Runs differ in when the flows start, in ports, hash seeds and in which packets are lost. What is
-there already is not recorded again; rows are written as they come, so that a run may be ended at any time.
+Each congestion control is recorded in every run, alone with a ping each 20 ms and beside a CUBIC
+flow, for 40 s, 8 s of them to warm up. Runs differ in when the flows start, in ports, hash seeds
+and in which packets are lost. What is there already is not recorded again; rows are written as they
+come, so that a run may be ended at any time.
 """
 
 from __future__ import annotations

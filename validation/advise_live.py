@@ -1,11 +1,14 @@
-"""Records what congestion controls do on paths over real packets, for `validation.advise` to judge advice by.
+"""Records what congestion controls do on paths over real packets, for `validation.advise` to judge
+advice by.
 
-    python -m validation.advise_live 0 1 2 3    these paths, half a minute each: validation/advise-live.csv
+    python -m validation.advise_live 0 1 2 3    these paths, half a minute each:
+    validation/advise-live.csv
 
-Paths are drawn at random: 2 to 8 Mbit/s, RTT 10 to 80 ms, buffer 0.3 to 6 BDP, half of them with 0.1 to 2 % of random
-loss. TCP is this kernel's, the path the live engine's, between two namespaces of this machine. CUBIC, BBR and Reno
-run alone, with a ping each 20 ms, and beside a CUBIC flow, all of a path at the same time: the machine must have
-nothing else to do. A path on which the engine's instruments do not trust a run is told and not kept.
+Paths are drawn at random: 2 to 8 Mbit/s, RTT 10 to 80 ms, buffer 0.3 to 6 BDP, half of them with
+0.1 to 2 % of random loss. TCP is this kernel's, the path the live engine's, between two namespaces
+of this machine. CUBIC, BBR and Reno run alone, with a ping each 20 ms, and beside a CUBIC flow, all
+of a path at the same time: the machine must have nothing else to do. A path on which the engine's
+instruments do not trust a run is told and not kept.
 """
 
 from __future__ import annotations
@@ -24,7 +27,10 @@ from validation.stored import HERE, Json
 
 DATA = HERE / "advise-live.csv"
 
-HEADER = "# This kernel's own TCP over the live engine, 30 s, 6 s of warm-up; see validation/advise_live.py."
+HEADER = (
+    "# This kernel's own TCP over the live engine, 30 s, 6 s of warm-up; see "
+    "validation/advise_live.py."
+)
 
 COLUMNS = ("path", "rate_mbit", "rtt_ms", "buffer_bytes", "loss", "run", "cc")
 FIGURES = ("goodput_mbit", "p95_ms", "again_pct", "beside_mbit", "rival_mbit")
@@ -73,8 +79,13 @@ def one(number: int) -> list[Json]:
 
     def play(of_run: tuple[str, str]) -> dict[str, float | None]:
         cc, setting = of_run
-        flows = [nw.Flow(cc, id="it"), *([nw.Flow(RIVAL, id="rival")] if setting == "beside" else [])]
-        run = nw.run(nw.Scenario(path(of), flows=flows, probes=probes, duration=f"{SECONDS}s"), engine="live")
+        flows = [
+            nw.Flow(cc, id="it"),
+            *([nw.Flow(RIVAL, id="rival")] if setting == "beside" else []),
+        ]
+        run = nw.run(
+            nw.Scenario(path(of), flows=flows, probes=probes, duration=f"{SECONDS}s"), engine="live"
+        )
         told = run.json["instruments"]
         if not told["trusted"]:
             raise NarrowsError(f"{cc} {setting}: {'; '.join(told['why'])}")
@@ -87,7 +98,10 @@ def one(number: int) -> list[Json]:
     rows = []
     for cc in CCS:
         told = seen[cc, "alone"] | seen[cc, "beside"]
-        rows.append({"path": number, **of, "run": 0, "cc": cc} | {name: f"{told[name]:.5g}" for name in FIGURES})
+        rows.append(
+            {"path": number, **of, "run": 0, "cc": cc}
+            | {name: f"{told[name]:.5g}" for name in FIGURES}
+        )
     return rows
 
 
@@ -100,7 +114,11 @@ def main() -> int:
     args = parser.parse_args()
     kept: list[Json] = []
     if DATA.exists():
-        lines = [line for line in DATA.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+        lines = [
+            line
+            for line in DATA.read_text(encoding="utf-8").splitlines()
+            if not line.startswith("#")
+        ]
         kept = list(csv.DictReader(lines))
     refused = 0
     for number in args.paths:

@@ -1,8 +1,8 @@
 """Compares the simulator with live runs of this kernel's TCP, for each row of `agreement.toml`.
 
-`make agree` runs all rows, which takes half an hour on an idle machine, and writes docs/reference/agreement.md.
-`python -m validation.agreement --only 'bbr-*'` repeats some rows. The result of each row is stored in
-`target/agreement`; `--resume` continues an interrupted run.
+`make agree` runs all rows, which takes half an hour on an idle machine, and writes
+docs/reference/agreement.md. `python -m validation.agreement --only 'bbr-*'` repeats some rows. The
+result of each row is stored in `target/agreement`; `--resume` continues an interrupted run.
 """
 
 from __future__ import annotations
@@ -52,7 +52,11 @@ def scenario(name: str, row: Json, here: agreement.Machine) -> agreement.Subject
     >>> made.ccs, made.tree["flow"][0]["count"], made.tree["path"]["buffer"]
     (['cubic'], 2, '1bdp')
     """
-    path = {key: value for key, value in row.items() if key in {"rate", "rtt", "buffer", "queue", "policer", "loss"}}
+    path = {
+        key: value
+        for key, value in row.items()
+        if key in {"rate", "rtt", "buffer", "queue", "policer", "loss"}
+    }
     flows = []
     for sender in row["cc"]:
         count, _, cc = sender.rpartition(" ")
@@ -114,7 +118,9 @@ UNITS = {
 def _metric(metric: Json) -> str:
     name = metric["figure"]
     numbers = [_number(metric[key]) for key in ("sim", "live", "live_spread")]
-    return " | ".join([f"`{name}`", UNITS[name.partition(" ")[0]], *numbers, RESULTS[metric["verdict"]]])
+    return " | ".join(
+        [f"`{name}`", UNITS[name.partition(" ")[0]], *numbers, RESULTS[metric["verdict"]]]
+    )
 
 
 def _number(x: float | None) -> str:
@@ -134,12 +140,16 @@ def markdown(found: Json, here: agreement.Machine) -> str:
     controls = {name: one["control"] for name, one in done.items() if "control" in one}
     apart = sum(one["verdict"] == "parted" for one in controls.values())
     absent = [name for name in rows if name not in done]
-    left_out = [f"**Not run: {len(absent)} of {len(rows)}**: {', '.join(absent)}.", ""] if absent else []
+    left_out = (
+        [f"**Not run: {len(absent)} of {len(rows)}**: {', '.join(absent)}.", ""] if absent else []
+    )
     lines = [
         "# Agreement of simulation and live runs",
         "",
-        "This page compares the simulator with live runs of the same scenarios with this kernel's TCP.",
-        "`make agree` runs the scenarios of [validation/agreement.toml](../../validation/agreement.toml) and",
+        "This page compares the simulator with live runs of the same scenarios with this kernel's "
+        "TCP.",
+        "`make agree` runs the scenarios of "
+        "[validation/agreement.toml](../../validation/agreement.toml) and",
         "writes it.",
         "",
         "| | |",
@@ -153,14 +163,18 @@ def markdown(found: Json, here: agreement.Machine) -> str:
         *left_out,
         "| result | metrics | share |",
         "|---|---|---|",
-        f"| agreed | {of['agreed']} | {100 * of['agreed'] / decided:.0f} % of the decided metrics |",
-        f"| disagreed | {of['parted']} | {100 * of['parted'] / decided:.0f} % of the decided metrics |",
+        f"| agreed | {of['agreed']} | {100 * of['agreed'] / decided:.0f} % of the decided metrics "
+        "|",
+        f"| disagreed | {of['parted']} | {100 * of['parted'] / decided:.0f} % of the decided "
+        "metrics |",
         f"| undecided | {of['undecided']} | {100 * of['undecided'] / total:.0f} % of all metrics |",
         "",
         f"Negative controls rejected: {apart} of {len(controls)}.",
         "",
-        "A metric agrees if simulation and live runs differ by at most 10 %, or by an amount that is",
-        "[too small to matter](../../core/src/figures/beside.rs). It is undecided if the live runs differ",
+        "A metric agrees if simulation and live runs differ by at most 10 %, or by an amount that "
+        "is",
+        "[too small to matter](../../core/src/figures/beside.rs). It is undecided if the live "
+        "runs differ",
         "from each other by more than 15 %.",
         "",
         "## Disagreements",
@@ -180,15 +194,35 @@ def markdown(found: Json, here: agreement.Machine) -> str:
     ]
     for name, control in controls.items():
         told = ", ".join(f"`{figure['figure']}`" for figure in control["figures"]) or "**none**"
-        wrong = ", ".join(f"{k} {v if isinstance(v, str) else ' '.join(v)}" for k, v in rows[name]["control"].items())
+        wrong = ", ".join(
+            f"{k} {v if isinstance(v, str) else ' '.join(v)}"
+            for k, v in rows[name]["control"].items()
+        )
         lines.append(f"| {name} | {wrong} | {told} |")
-    lines += ["", "## Scenarios", "", "| name | scenario | live runs | repeated |", "|---|---|---|---|"]
     lines += [
-        f"| {name} | {words(rows[name])} | {one['live_runs']} | {len(one['flagged'])} |" for name, one in done.items()
+        "",
+        "## Scenarios",
+        "",
+        "| name | scenario | live runs | repeated |",
+        "|---|---|---|---|",
     ]
-    heads = ["name", "metric", "unit", "simulated, median", "live, median", "range of live runs", "result"]
+    lines += [
+        f"| {name} | {words(rows[name])} | {one['live_runs']} | {len(one['flagged'])} |"
+        for name, one in done.items()
+    ]
+    heads = [
+        "name",
+        "metric",
+        "unit",
+        "simulated, median",
+        "live, median",
+        "range of live runs",
+        "result",
+    ]
     lines += ["", "## All metrics", "", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    lines += [f"| {name} | {_metric(metric)} |" for name, one in done.items() for metric in one["figures"]]
+    lines += [
+        f"| {name} | {_metric(metric)} |" for name, one in done.items() for metric in one["figures"]
+    ]
     kinds = Counter(_kind(reason) for one in done.values() for reason in one["flagged"])
     if kinds:
         lines += ["", "## Reasons for repeated runs", ""]
@@ -217,13 +251,17 @@ def _listed(done: Json, rows: Json, verdict: str) -> list[str]:
     for name, one in done.items():
         for f in one["figures"]:
             if f["verdict"] == verdict:
-                cells = " | ".join(_number(f[key]) for key in ("sim", "live", "live_spread", "tolerance"))
+                cells = " | ".join(
+                    _number(f[key]) for key in ("sim", "live", "live_spread", "tolerance")
+                )
                 told.append(f"| {name} | {words(rows[name])} | `{f['figure']}` | {cells} |")
     return told if len(told) > 2 else ["None."]  # noqa: PLR2004
 
 
 def met(found: Json) -> bool:
-    """Whether enough metrics agree, few enough are undecided, and every negative control is rejected."""
+    """Whether enough metrics agree, few enough are undecided, and every negative control is
+    rejected.
+    """
     of = Counter(figure["verdict"] for one in found.values() for figure in one["figures"])
     apart = all(one["control"]["verdict"] == "parted" for one in found.values() if "control" in one)
     enough = of["agreed"] >= PART * (of["agreed"] + of["parted"])
@@ -234,8 +272,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs rows and writes the page; returns 1 if a criterion is not met."""
     parser = argparse.ArgumentParser(prog="python -m validation.agreement", description=__doc__)
     parser.add_argument("--only", default="*", help="pattern of row names: 'bbr-*'")
-    parser.add_argument("--runs", type=positive, default=agreement.RUNS, help="live runs of each (default: 5)")
-    parser.add_argument("--seeds", type=positive, default=agreement.SEEDS, help="simulations of each (default: 15)")
+    parser.add_argument(
+        "--runs", type=positive, default=agreement.RUNS, help="live runs of each (default: 5)"
+    )
+    parser.add_argument(
+        "--seeds", type=positive, default=agreement.SEEDS, help="simulations of each (default: 15)"
+    )
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run")
     args = parser.parse_args(arguments)
     rows = table()
@@ -244,7 +286,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no row is called {args.only}; there are {', '.join(rows)}")
     try:
         here = agreement.machine()
-        agreement.ready(sorted({cc for name in wanted for cc in scenario(name, rows[name], here).ccs}))
+        agreement.ready(
+            sorted({cc for name in wanted for cc in scenario(name, rows[name], here).ccs})
+        )
     except NarrowsError as error:
         print(error, file=sys.stderr)
         return 2
@@ -266,7 +310,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     finally:
         found = {
-            name: json.loads(f.read_text(encoding="utf-8")) for name in rows if (f := KEPT / f"{name}.json").exists()
+            name: json.loads(f.read_text(encoding="utf-8"))
+            for name in rows
+            if (f := KEPT / f"{name}.json").exists()
         }
         if found:
             PAGE.write_text(markdown(found, here), encoding="utf-8")

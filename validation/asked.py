@@ -1,4 +1,6 @@
-"""What the commands of this tier share: numbers that are asked for, and processes that end with Ctrl-C."""
+"""What the commands of this tier share: numbers that are asked for, and processes that end with
+Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -59,8 +61,9 @@ def _ends_by_sigint() -> None:
 def processes(jobs: int | None) -> Iterator[ProcessPoolExecutor]:
     """A pool of worker processes. Ctrl-C ends the workers and this program at once, with one line.
 
-    The executor cannot be shut down in that case: a worker that is killed while it holds a lock of the executor's
-    queues makes `shutdown` and the interpreter's exit wait for ever. So the program ends by the signal itself.
+    The executor cannot be shut down in that case: a worker that is killed while it holds a lock of
+    the executor's queues makes `shutdown` and the interpreter's exit wait for ever. So the program
+    ends by the signal itself.
     """
     with _Pool(jobs, initializer=_ends_by_sigint) as pool:
         try:

@@ -1,18 +1,21 @@
-"""BBR's cliff: up to a rate of random loss it does not slow down, a little above it the flow collapses.
+"""BBR's cliff: up to a rate of random loss it does not slow down, a little above it the flow
+collapses.
 
-While it probes, BBR sends `g` times what it believes the path gives. With a loss of `p` the share `g (1 − p)` of that
-arrives, so from `p = 1 − 1/g` on not even probing brings back what the bandwidth filter forgets: 20 % for a gain of
-1.25, 9.1 % for 1.1, 33 % for 1.5. Cao et al. (IMC 2019, figure 7) measured it at 100 Mbit/s, 25 ms, 10 MB of buffer and
-independent loss.
+While it probes, BBR sends `g` times what it believes the path gives. With a loss of `p` the share
+`g (1 − p)` of that arrives, so from `p = 1 − 1/g` on not even probing brings back what the
+bandwidth filter forgets: 20 % for a gain of 1.25, 9.1 % for 1.1, 33 % for 1.5. Cao et al. (IMC
+2019, figure 7) measured it at 100 Mbit/s, 25 ms, 10 MB of buffer and independent loss.
 
-That is the law without its eye for policers, and is judged with `policer_detection = false`. With it, as BBR runs,
-losses of 50 for 256 delivered or more, 16.3 % of what was sent, are taken for a policer's, so that the cliff comes
-sooner. There it is held to Linux itself: `evidence/cliff-linux-6.12.csv` has its runs, `evidence/cliff.md` tells how
-they were made.
+That is the law without its eye for policers, and is judged with `policer_detection = false`. With
+it, as BBR runs, losses of 50 for 256 delivered or more, 16.3 % of what was sent, are taken for a
+policer's, so that the cliff comes
+sooner. There it is held to Linux itself: `evidence/cliff-linux-6.12.csv` has its runs,
+`evidence/cliff.md` tells how they were made.
 
-The cliff is where half of the rate passes in the mean of a run, found by bisection. Seven seeds decide a step when all
-of them say the same, else the median of 21: what so many find scatters by less than the bisection resolves, 0.06 to
-0.17 points by gain; what three find, by up to 0.5 (`cliff_parts` measures it).
+The cliff is where half of the rate passes in the mean of a run, found by bisection. Seven seeds
+decide a step when all of them say the same, else the median of 21: what so many find scatters by
+less than the bisection resolves, 0.06 to 0.17 points by gain; what three find, by up to 0.5
+(`cliff_parts` measures it).
 """
 
 from __future__ import annotations
@@ -35,7 +38,24 @@ LINUX = HERE / "evidence/cliff-linux-6.12.csv"
 
 RATE_MBIT = 100.0
 DURATION_S = 60
-POINTS = (0.0, 0.01, 0.05, 0.08, 0.1, 0.13, 0.14, 0.15, 0.155, 0.16, 0.18, 0.2, 0.22, 0.25, 0.3, 0.35)
+POINTS = (
+    0.0,
+    0.01,
+    0.05,
+    0.08,
+    0.1,
+    0.13,
+    0.14,
+    0.15,
+    0.155,
+    0.16,
+    0.18,
+    0.2,
+    0.22,
+    0.25,
+    0.3,
+    0.35,
+)
 """Losses that the table shows besides those of the bisection."""
 
 WITHIN = 0.02
@@ -164,13 +184,17 @@ def play(
     done: Callable[[float], object] = lambda _: None,
     one: Callable[[Job, Progress], float] = goodput_mbit,
 ) -> list[Cliff]:
-    """Looks for all cliffs, with so many seeds for each point of the table; `done` is told the cost of each run."""
+    """Looks for all cliffs, with so many seeds for each point of the table; `done` is told the cost
+    of each run.
+    """
     cliffs = wanted()
 
     def measure(points: list[tuple[Cliff, float]], first: int, last: int) -> None:
         which = range(first, last + 1)
         todo = [(c.gain, c.detection, loss, seed) for c, loss in points for seed in which]
-        found = everywhere(todo, one, cost=lambda job: 1 - job[2], done=lambda _: done(1.0), jobs=jobs)
+        found = everywhere(
+            todo, one, cost=lambda job: 1 - job[2], done=lambda _: done(1.0), jobs=jobs
+        )
         for i, (cliff, loss) in enumerate(points):
             cliff.curve.setdefault(loss, []).extend(found[i * len(which) : (i + 1) * len(which)])
 
@@ -186,7 +210,9 @@ def play(
         for i, (cliff, here) in enumerate(zip(cliffs, middles, strict=True)):
             passes = statistics.median(cliff.curve[here]) >= RATE_MBIT / 2
             between[i] = (here, between[i][1]) if passes else (between[i][0], here)
-    return [replace(cliff, found=_edge(*edges)) for cliff, edges in zip(cliffs, between, strict=True)]
+    return [
+        replace(cliff, found=_edge(*edges)) for cliff, edges in zip(cliffs, between, strict=True)
+    ]
 
 
 def steps() -> int:

@@ -1,14 +1,16 @@
-"""What makes BBR's cliff fall before 1 − 1/gain, part by part, and how many seeds it takes to find it.
+"""What makes BBR's cliff fall before 1 − 1/gain, part by part, and how many seeds it takes to find
+it.
 
-    python -m validation.cliff_parts          three tables of evidence/cliff.md, some 20 minutes on one core
+    python -m validation.cliff_parts          three tables of evidence/cliff.md, some 20 minutes on
+    one core
 
-Each part is taken away by itself: the hundredth that pacing stays below its rate, ProbeRTT, an end of Startup that
-three rounds of bad luck are enough for, and the first minutes. A cliff is where half of the rate passes between two
-losses of a grid, by the medians of the seeds, as for Linux's runs. The spread of what some seeds find is that of many
-draws of so many out of all.
+Each part is taken away by itself: the hundredth that pacing stays below its rate, ProbeRTT, an end
+of Startup that three rounds of bad luck are enough for, and the first minutes. A cliff is where
+half of the rate passes between two losses of a grid, by the medians of the seeds, as for Linux's
+runs. The spread of what some seeds find is that of many draws of so many out of all.
 
-The third table looks inside, each millisecond: what the bandwidth that BBR believes in gains or loses, as a logarithm,
-from one probe to the next. A cycle should bring ln(0.99 gain (1 − loss)).
+The third table looks inside, each millisecond: what the bandwidth that BBR believes in gains or
+loses, as a logarithm, from one probe to the next. A cycle should bring ln(0.99 gain (1 − loss)).
 """
 
 from __future__ import annotations
@@ -69,7 +71,9 @@ PARTS = (
     Part(name="ten rounds of no growth end Startup, not three", law={"full_pipe_rounds": 10}),
     Part(name="the fifth minute, not the first", begins_s=240),
     Part(
-        name="the fifth minute, no margin, no ProbeRTT", law={"pacing_margin": 0, "probe_rtt_time": "0s"}, begins_s=240
+        name="the fifth minute, no margin, no ProbeRTT",
+        law={"pacing_margin": 0, "probe_rtt_time": "0s"},
+        begins_s=240,
     ),
 )
 
@@ -78,14 +82,19 @@ def scenario(gain: float, loss: float, part: Part) -> Json:
     """The path of the cliff, without an eye for policers."""
     tree = cliff.scenario(gain, loss, detection=False)
     tree["flow"] = [{"cc": tree["flow"][0]["cc"] | part.law}]
-    return tree | {"duration": f"{part.begins_s + cliff.DURATION_S}s", "warmup": f"{part.begins_s}s"}
+    return tree | {
+        "duration": f"{part.begins_s + cliff.DURATION_S}s",
+        "warmup": f"{part.begins_s}s",
+    }
 
 
 def curve(gain: float, part: Part, seeds: int, jobs: int | None) -> dict[float, list[float]]:
     """Goodputs of the seeds, Mbit/s, by loss."""
 
     def one(job: tuple[float, int], keep_on: Progress) -> float:
-        run = _core.run_tree(scenario(gain, job[0], part), seed=job[1], sample_interval="off", progress=keep_on)
+        run = _core.run_tree(
+            scenario(gain, job[0], part), seed=job[1], sample_interval="off", progress=keep_on
+        )
         return float(json.loads(run.json())["flows"][0]["goodput_mbit"] or 0)
 
     todo = [(loss, seed) for loss in GRIDS[gain] for seed in range(1, seeds + 1)]
@@ -107,7 +116,9 @@ def spread(curve_: dict[float, list[float]], seeds: int) -> str:
     draw = random.Random(1)
     halves = []
     for _ in range(DRAWS):
-        some = {loss: [draw.choice(goodputs) for _ in range(seeds)] for loss, goodputs in curve_.items()}
+        some = {
+            loss: [draw.choice(goodputs) for _ in range(seeds)] for loss, goodputs in curve_.items()
+        }
         try:
             halves.append(100 * cliff.half(some))
         except ValueError:
@@ -133,7 +144,11 @@ class Account:
         pacing = [rate or 0.0 for rate in samples["pacing_mbit"].to_pylist()]
         cwnd, phase = samples["cwnd_packets"].to_pylist(), samples["phase"].to_pylist()
         low, high = 1 + 0.72 * (gain - 1), 1 + 1.2 * (gain - 1)
-        probes = [i for i in range(2000, len(pacing)) if low * pacing[i - 1] < pacing[i] < high * pacing[i - 1]]
+        probes = [
+            i
+            for i in range(2000, len(pacing))
+            if low * pacing[i - 1] < pacing[i] < high * pacing[i - 1]
+        ]
         self.begins.append(pacing[probes[0] - 1])
         for since, until in pairwise(probes):
             if "loss" in phase[since:until]:
@@ -157,15 +172,25 @@ def account(gain: float, loss: float, seeds: int, jobs: int | None) -> str:
         told_.add(run_, gain)
     law = math.log(0.99 * gain * (1 - loss))
     low, middle, high = statistics.quantiles(told_.begins, n=4)
-    means = (f"{statistics.fmean(x):+.3f} ({len(x) / seeds:.1f})" if x else "–" for x in told_.kinds.values())
-    return f"| {gain} | {100 * loss:g} % | {middle:.0f} ({low:.0f} to {high:.0f}) | {law:+.3f} | {' | '.join(means)} |"
+    means = (
+        f"{statistics.fmean(x):+.3f} ({len(x) / seeds:.1f})" if x else "–"
+        for x in told_.kinds.values()
+    )
+    return (
+        f"| {gain} | {100 * loss:g} % | {middle:.0f} ({low:.0f} to {high:.0f}) | {law:+.3f} | "
+        f"{' | '.join(means)} |"
+    )
 
 
 def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=positive, default=21, help="of each point of the second table (default: 21)")
-    parser.add_argument("--many", type=positive, default=63, help="of each point of the first (default: 63)")
+    parser.add_argument(
+        "--seeds", type=positive, default=21, help="of each point of the second table (default: 21)"
+    )
+    parser.add_argument(
+        "--many", type=positive, default=63, help="of each point of the first (default: 63)"
+    )
     parser.add_argument("--jobs", type=positive, help="at once (default: one a core)")
     args = parser.parse_args()
     gains = sorted(GRIDS)
@@ -174,9 +199,14 @@ def main() -> None:
     print("|---|---|" + "---|" * len(numbers))
     for gain in gains:
         every = curve(gain, PARTS[0], args.many, args.jobs)
-        print(f"| {gain} | {told(every)} |", *(f"± {spread(every, n)} |" for n in numbers), flush=True)
+        print(
+            f"| {gain} | {told(every)} |", *(f"± {spread(every, n)} |" for n in numbers), flush=True
+        )
     print()
-    print("| gain | loss | after 2 s, Mbit/s | a cycle's law | a cycle | one at a full path | ProbeRTT | a timeout |")
+    print(
+        "| gain | loss | after 2 s, Mbit/s | a cycle's law | a cycle | one at a full path | "
+        "ProbeRTT | a timeout |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for gain, losses in INSIDE.items():
         for loss in losses:
@@ -187,7 +217,11 @@ def main() -> None:
     print("| 1 − 1/gain |", *(f"{100 * (1 - 1 / gain):.1f} |" for gain in gains))
     print("| 1 − 1/(0.99 gain) |", *(f"{100 * (1 - 1 / (0.99 * gain)):.1f} |" for gain in gains))
     for part in PARTS:
-        print(f"| {part.name} |", *(f"{told(curve(g, part, args.seeds, args.jobs))} |" for g in gains), flush=True)
+        print(
+            f"| {part.name} |",
+            *(f"{told(curve(g, part, args.seeds, args.jobs))} |" for g in gains),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

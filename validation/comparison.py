@@ -1,16 +1,17 @@
 """False verdicts and power of `narrows compare`.
 
-    python -m validation.comparison                200 pairs per path; writes evidence/comparison.md; four minutes
-    python -m validation.comparison --pairs 20     fewer, printed only
+    python -m validation.comparison                200 pairs per path; writes
+    evidence/comparison.md; four minutes python -m validation.comparison --pairs 20     fewer,
+    printed only
 
-Pairs of measurements of the same path differ only in the seed and in when the load begins; every verdict "better" or
-"worse" on them is false. The simulated paths have one or several flows of CUBIC, Reno and BBR, short and deep buffers,
-AQMs, a policer, random loss and jitter. The files are written as iperf2 and iperf3 print them, their intervals drawn
-from a first-order autoregressive process, and read as any other. For the power the second measurement's path is
-changed by 10 %.
+Pairs of measurements of the same path differ only in the seed and in when the load begins; every
+verdict "better" or "worse" on them is false. The simulated paths have one or several flows of
+CUBIC, Reno and BBR, short and deep buffers, AQMs, a policer, random loss and jitter. The files are
+written as iperf2 and iperf3 print them, their intervals drawn from a first-order autoregressive
+process, and read as any other. For the power the second measurement's path is changed by 10 %.
 
-Fails if more than 1 % of all pairs have a false verdict in a family of metrics, or if one kind of measurement has so
-many that a rate of 1 % explains them with a probability below 1 %.
+Fails if more than 1 % of all pairs have a false verdict in a family of metrics, or if one kind of
+measurement has so many that a rate of 1 % explains them with a probability below 1 %.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Case:
     Attributes:
         name: What it is.
         measure: A measurement with this seed; the path's rate times the factor.
-        changed: The figures that have to be found changed where the rate is; empty where the power is not measured.
+        changed: The figures that have to be found changed where the rate is; empty where the power
+            is not measured.
     """
 
     name: str
@@ -72,7 +74,9 @@ def _simulated(path: Path, plan: Plan) -> Callable[[int, float], Measurement]:
     return measure
 
 
-def _intervals(seed: int, count: int, mbit: float, spread: float, correlation: float) -> list[float]:
+def _intervals(
+    seed: int, count: int, mbit: float, spread: float, correlation: float
+) -> list[float]:
     """Rates of a first-order autoregressive process, Mbit/s."""
     draw = random.Random(f"intervals {seed}")
     at, out = draw.gauss(0, 1), []
@@ -82,17 +86,28 @@ def _intervals(seed: int, count: int, mbit: float, spread: float, correlation: f
     return out
 
 
-def iperf2(seed: int, mbit: float, *, every: int, seconds: int, spread: float = 0.05, correlation: float = 0.5) -> str:
+def iperf2(
+    seed: int,
+    mbit: float,
+    *,
+    every: int,
+    seconds: int,
+    spread: float = 0.05,
+    correlation: float = 0.5,
+) -> str:
     """What iperf2 prints, with its roundings and a short last interval."""
     rates = _intervals(seed, seconds // every, mbit, spread, correlation)
-    rows: list[tuple[float, float, float]] = [(i * every, (i + 1) * every, rate) for i, rate in enumerate(rates)]
+    rows: list[tuple[float, float, float]] = [
+        (i * every, (i + 1) * every, rate) for i, rate in enumerate(rates)
+    ]
     extra = random.Random(seed).uniform(0.01, 0.09)
     rows.append((seconds, seconds + extra, mbit))
     total = sum((end - begin) * rate for begin, end, rate in rows)
     rows.append((0, seconds + extra, total / (seconds + extra)))
     head = "Client connecting to 192.0.2.1, TCP port 5001\n"
     return head + "".join(
-        f"[  3] {begin:4.1f}-{end:4.1f} sec  {_three((end - begin) * rate / 8 * 1e6 / 2**20)} MBytes  "
+        f"[  3] {begin:4.1f}-{end:4.1f} sec  {_three((end - begin) * rate / 8 * 1e6 / 2**20)} "
+        "MBytes  "
         f"{_three(rate)} Mbits/sec\n"
         for begin, end, rate in rows
     )
@@ -103,26 +118,48 @@ def _three(value: float) -> str:
     return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"  # noqa: PLR2004
 
 
-def iperf3(seed: int, mbit: float, *, seconds: int, spread: float = 0.05, correlation: float = 0.5) -> str:
+def iperf3(
+    seed: int, mbit: float, *, seconds: int, spread: float = 0.05, correlation: float = 0.5
+) -> str:
     """What `iperf3 -J` prints, in short."""
     draw = random.Random(seed)
     at, intervals, total = 0.0, [], 0.0
     for i, rate in enumerate(_intervals(seed, seconds, mbit, spread, correlation)):
         end = i + 1 + draw.uniform(0, 2e-4)
         sent = rate * 1e6 / 8 * (end - at)
-        stream = {"socket": 5, "start": at, "end": end, "seconds": end - at, "bytes": round(sent), "sender": True}
-        intervals.append({"streams": [stream | {"bits_per_second": sent * 8 / (end - at), "omitted": False}]})
+        stream = {
+            "socket": 5,
+            "start": at,
+            "end": end,
+            "seconds": end - at,
+            "bytes": round(sent),
+            "sender": True,
+        }
+        intervals.append(
+            {"streams": [stream | {"bits_per_second": sent * 8 / (end - at), "omitted": False}]}
+        )
         at, total = end, total + sent
-    told = {"socket": 5, "start": 0, "end": at, "bytes": round(total), "bits_per_second": total * 8 / at}
+    told = {
+        "socket": 5,
+        "start": 0,
+        "end": at,
+        "bytes": round(total),
+        "bits_per_second": total * 8 / at,
+    }
     start: dict[str, Any] = {
         "connecting_to": {"host": "192.0.2.1", "port": 5201},
         "test_start": {"protocol": "TCP", "num_streams": 1, "duration": seconds, "reverse": 0},
     }
-    end_: dict[str, Any] = {"streams": [{"sender": told, "receiver": told}], "sender_tcp_congestion": "cubic"}
+    end_: dict[str, Any] = {
+        "streams": [{"sender": told, "receiver": told}],
+        "sender_tcp_congestion": "cubic",
+    }
     return json.dumps({"start": start, "intervals": intervals, "end": end_})
 
 
-def _text(write: Callable[..., str], mbit: float, **how: float) -> Callable[[int, float], Measurement]:
+def _text(
+    write: Callable[..., str], mbit: float, **how: float
+) -> Callable[[int, float], Measurement]:
     return lambda seed, factor: of_text(write(seed, mbit * factor, **how).encode(), "file")
 
 
@@ -131,34 +168,62 @@ LATENCY = ("loaded_down_ms", "loaded_down_p95_ms")
 
 CASES = (
     Case("1 CUBIC flow, 10 s", _simulated(CUBIC, Plan(streams=1))),
-    Case("1 CUBIC flow, 30 s", _simulated(CUBIC, Plan(streams=1, load_s=30, ways=("down",))), ("down_mbit",)),
-    Case("12 CUBIC flows, 10 s", _simulated(replace(CUBIC, rate="50Mbit", rtt="40ms"), Plan(streams=12))),
+    Case(
+        "1 CUBIC flow, 30 s",
+        _simulated(CUBIC, Plan(streams=1, load_s=30, ways=("down",))),
+        ("down_mbit",),
+    ),
+    Case(
+        "12 CUBIC flows, 10 s",
+        _simulated(replace(CUBIC, rate="50Mbit", rtt="40ms"), Plan(streams=12)),
+    ),
     Case("4 CUBIC flows, 6 s, 200 kB", _simulated(replace(CUBIC, buffer="200kB"), Plan(load_s=6))),
     Case(
         "4 CUBIC flows, 30 s, 200 kB",
         _simulated(replace(CUBIC, buffer="200kB"), Plan(load_s=30, ways=("down",))),
         ("down_mbit", *LATENCY),
     ),
-    Case("1 CUBIC flow, 0.1 % loss, 10 s", _simulated(replace(CUBIC, loss="0.1%"), Plan(streams=1))),
-    Case("1 CUBIC flow, 0.1 % loss, 30 s", _simulated(replace(CUBIC, loss="0.1%"), Plan(streams=1, load_s=30))),
+    Case(
+        "1 CUBIC flow, 0.1 % loss, 10 s", _simulated(replace(CUBIC, loss="0.1%"), Plan(streams=1))
+    ),
+    Case(
+        "1 CUBIC flow, 0.1 % loss, 30 s",
+        _simulated(replace(CUBIC, loss="0.1%"), Plan(streams=1, load_s=30)),
+    ),
     Case(
         "2 Reno flows, 0.1 % loss, 30 s",
-        _simulated(replace(CUBIC, rtt="50ms", loss="0.1%"), Plan(cc="reno", streams=2, load_s=30, ways=("down",))),
+        _simulated(
+            replace(CUBIC, rtt="50ms", loss="0.1%"),
+            Plan(cc="reno", streams=2, load_s=30, ways=("down",)),
+        ),
     ),
     Case("2 BBR flows, 10 s", _simulated(replace(CUBIC, buffer="2bdp"), Plan(cc="bbr", streams=2))),
-    Case("4 flows, fq_codel, 10 s", _simulated(replace(CUBIC, buffer=None, queue="fq_codel"), Plan())),
+    Case(
+        "4 flows, fq_codel, 10 s", _simulated(replace(CUBIC, buffer=None, queue="fq_codel"), Plan())
+    ),
     Case("4 flows, pie, 10 s", _simulated(replace(CUBIC, buffer=None, queue="pie"), Plan())),
-    Case("2 flows, jitter 3 ms, 10 s", _simulated(replace(CUBIC, buffer="4bdp", jitter="3ms"), Plan(streams=2))),
+    Case(
+        "2 flows, jitter 3 ms, 10 s",
+        _simulated(replace(CUBIC, buffer="4bdp", jitter="3ms"), Plan(streams=2)),
+    ),
     Case(
         "2 flows, policer, 10 s",
         _simulated(
-            replace(CUBIC, rate="100Mbit", policer={"kind": "police", "rate": "20Mbit", "burst": "62500B"}),
+            replace(
+                CUBIC,
+                rate="100Mbit",
+                policer={"kind": "police", "rate": "20Mbit", "burst": "62500B"},
+            ),
             Plan(streams=2),
         ),
     ),
     Case("iperf2 -i 1, 10 s", _text(iperf2, 20, every=1, seconds=10)),
     Case("iperf2 -i 2, 10 s", _text(iperf2, 9.96, every=2, seconds=10)),
-    Case("iperf2 -i 1, 30 s", _text(iperf2, 20, every=1, seconds=30, spread=0.03), ("down_mbit", "up_mbit")),
+    Case(
+        "iperf2 -i 1, 30 s",
+        _text(iperf2, 20, every=1, seconds=30, spread=0.03),
+        ("down_mbit", "up_mbit"),
+    ),
     Case("iperf3 -J, 10 s", _text(iperf3, 20, seconds=10)),
     Case("iperf3 -J, 30 s", _text(iperf3, 20, seconds=30, spread=0.03), ("down_mbit", "up_mbit")),
     Case("iperf3 -J, 30 s, correlation 0.8", _text(iperf3, 20, seconds=30, correlation=0.8)),
@@ -172,11 +237,15 @@ def verdicts(case: Case, pair: int, factor: float = 1.0) -> dict[str, str]:
 
 
 def _row(at: int, pairs: int) -> tuple[str, Counter[str], dict[str, float]]:
-    """Pairs with a false verdict by family of metrics, and the share of changes that were found by figure."""
+    """Pairs with a false verdict by family of metrics, and the share of changes that were found by
+    figure.
+    """
     case = CASES[at]
     false: Counter[str] = Counter()
     for pair in range(pairs):
-        wrong = {key for key, verdict in verdicts(case, pair).items() if verdict in {"better", "worse"}}
+        wrong = {
+            key for key, verdict in verdicts(case, pair).items() if verdict in {"better", "worse"}
+        }
         false.update(family for family, keys in METRICS.items() if wrong & set(keys))
         false.update(["any"] if wrong else [])
     found: Counter[str] = Counter()
@@ -192,8 +261,10 @@ def lines(rows: list[tuple[str, Counter[str], dict[str, float]]], pairs: int) ->
     yield "# False verdicts and power of `narrows compare`"
     yield ""
     yield (
-        f"`python -m validation.comparison --pairs {pairs}`: {pairs} pairs of measurements of the same path per row; "
-        "the number of pairs with a false verdict in each family of metrics, and in any. The last column is the share "
+        f"`python -m validation.comparison --pairs {pairs}`: {pairs} pairs of measurements of the "
+        "same path per row; "
+        "the number of pairs with a false verdict in each family of metrics, and in any. The last "
+        "column is the share "
         "of pairs in which a change of the rate by 10 % was found."
     )
     yield ""
@@ -204,12 +275,16 @@ def lines(rows: list[tuple[str, Counter[str], dict[str, float]]], pairs: int) ->
         power = ", ".join(f"{key} {share:.0%}".replace("%", " %") for key, share in found.items())
         yield f"| {name} | {' | '.join(str(false[family]) for family in families)} | {power} |"
     every = len(rows) * pairs
-    total = " | ".join(f"{100 * sum(false[f] for _, false, _ in rows) / every:.2f} %" for f in families)
+    total = " | ".join(
+        f"{100 * sum(false[f] for _, false, _ in rows) / every:.2f} %" for f in families
+    )
     yield f"| **share of all {every}** | {total} | |"
 
 
 def _most(pairs: int) -> int:
-    """The most false verdicts that a rate of `ERROR_RATE` explains with a probability of 1 % or more."""
+    """The most false verdicts that a rate of `ERROR_RATE` explains with a probability of 1 % or
+    more.
+    """
     beyond = 1.0
     for count in range(pairs + 1):
         beyond -= math.comb(pairs, count) * ERROR_RATE**count * (1 - ERROR_RATE) ** (pairs - count)

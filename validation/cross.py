@@ -1,8 +1,9 @@
-"""Traffic of others between the two ends of an emulated path: UDP at a steady rate, or TCP that takes what it gets.
+"""Traffic of others between the two ends of an emulated path: UDP at a steady rate, or TCP that
+takes what it gets.
 
-python -m validation.cross far                     takes what comes, until it is stopped
-python -m validation.cross near udp MBIT           sends datagrams of 1400 bytes, evenly paced, MBIT of whole frames
-python -m validation.cross near tcp FLOWS          sends by so many connections
+python -m validation.cross far                     takes what comes, until it is stopped python -m
+validation.cross near udp MBIT           sends datagrams of 1400 bytes, evenly paced, MBIT of whole
+frames python -m validation.cross near tcp FLOWS          sends by so many connections
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ def tcp() -> None:
     """Sends as much as one connection takes."""
     end = time.monotonic() + LONGEST_S
     while time.monotonic() < end:
-        with contextlib.suppress(OSError), socket.create_connection(("far", PORT), timeout=5) as out:
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("far", PORT), timeout=5) as out,
+        ):
             while time.monotonic() < end:
                 out.sendall(bytes(1 << 16))
         time.sleep(0.1)

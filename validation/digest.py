@@ -1,13 +1,13 @@
 """Digests of results: shows that a change of the code left every figure of every run as it was.
 
-    python -m validation.digest             compares with validation/digests.txt; exits with 1 on a difference
-    python -m validation.digest --write     renews validation/digests.txt
-    python -m validation.digest --only queues/fq.toml
+    python -m validation.digest             compares with validation/digests.txt; exits with 1 on a
+    difference python -m validation.digest --write     renews validation/digests.txt python -m
+    validation.digest --only queues/fq.toml
 
-The runs are every scenario file below `scenarios/` and 100 scenarios generated from stated seeds. A digest is the
-first 64 bits of the SHA-256 of the run's JSON without `provenance`. Neither the machine nor the build may
-change it. A change of the code that is meant to change results renews the file in a commit of its own,
-which names the reason.
+The runs are every scenario file below `scenarios/` and 100 scenarios generated from stated seeds. A
+digest is the first 64 bits of the SHA-256 of the run's JSON without `provenance`. Neither the
+machine nor the build may change it. A change of the code that is meant to change results renews the
+file in a commit of its own, which names the reason.
 """
 
 from __future__ import annotations
@@ -36,17 +36,22 @@ GENERATED = range(11_000, 11_100)
 
 # fmt: off
 CONTROLS = [
-    "reno", "cubic", "bbr", "bbr2", "bbr3", "bic", "cdg", "compound", "copa", "dctcp", "highspeed", "htcp", "hybla",
-    "illinois", "ledbat", "lp", "newreno", "nv", "prague", "scalable", "timely", "vegas", "veno", "westwood", "xcp",
+    "reno", "cubic", "bbr", "bbr2", "bbr3", "bic", "cdg", "compound", "copa", "dctcp", "highspeed",
+    "htcp", "hybla",
+    "illinois", "ledbat", "lp", "newreno", "nv", "prague", "scalable", "timely", "vegas", "veno",
+    "westwood", "xcp",
     "yeah",
 ]
 QUEUES = [
-    "cake", "choke", "codel", "drr", "dualpi2", "fq", "fq_codel", "fq_pie", "hhf", "pfifo_fast", "pie", "red", "sfb",
+    "cake", "choke", "codel", "drr", "dualpi2", "fq", "fq_codel", "fq_pie", "hhf", "pfifo_fast",
+    "pie", "red", "sfb",
     "sfq", "xcp",
 ]
 WORKLOADS = ["web", "video", "voip", "rpc", "poisson", "torrent", "udp", "bursty", "on_off"]
 # fmt: on
-"""Of the generated scenarios. A new algorithm has a scenario of its own, and does not change the ones drawn before."""
+"""Of the generated scenarios. A new algorithm has a scenario of its own, and does not change the
+ones drawn before.
+"""
 
 Tree = dict[str, Any]
 
@@ -56,7 +61,10 @@ def _chance(draw: random.Random, probability: float) -> bool:
 
 
 def _path(draw: random.Random) -> Tree:
-    path: Tree = {"rate": f"{draw.choice((1, 3, 10, 25, 60))}Mbit", "rtt": f"{draw.choice((2, 15, 40, 120))}ms"}
+    path: Tree = {
+        "rate": f"{draw.choice((1, 3, 10, 25, 60))}Mbit",
+        "rtt": f"{draw.choice((2, 15, 40, 120))}ms",
+    }
     path["queue"] = draw.choice(("fifo", *QUEUES))
     if _chance(draw, 0.5):
         path["buffer"] = f"{draw.choice((0.25, 1, 4))}bdp"
@@ -78,7 +86,10 @@ def _path(draw: random.Random) -> Tree:
 
 
 def _wifi(draw: random.Random) -> Tree:
-    stations = [{"name": f"s{number}", "mcs": draw.choice((0, 3, 7, 15))} for number in range(draw.randint(1, 4))]
+    stations = [
+        {"name": f"s{number}", "mcs": draw.choice((0, 3, 7, 15))}
+        for number in range(draw.randint(1, 4))
+    ]
     return {"stack": draw.choice(("before", "fq_mac", "airtime")), "station": stations}
 
 
@@ -86,7 +97,9 @@ def _flow(draw: random.Random, stations: Sequence[Tree]) -> Tree:
     flow: Tree = {"cc": draw.choice(CONTROLS), "count": draw.choice((1, 1, 2, 4))}
     if _chance(draw, 0.3):
         kind = draw.choice(WORKLOADS)
-        workload = {"kind": kind} | ({"rate": "500kbit"} if kind in ("udp", "bursty", "on_off") else {})
+        workload = {"kind": kind} | (
+            {"rate": "500kbit"} if kind in ("udp", "bursty", "on_off") else {}
+        )
         connected = {} if kind in ("udp", "bursty", "voip") else {"cc": flow["cc"]}
         flow = connected | {"workload": workload}
     if _chance(draw, 0.2):
@@ -146,7 +159,10 @@ def digest(scenario: Scenario, progress: Progress | None = None) -> str:
 
 def shipped() -> dict[str, Scenario]:
     """Every scenario file, by its name below `scenarios/`."""
-    return {str(file.relative_to(SCENARIOS)): nw.load(file) for file in sorted(SCENARIOS.rglob("*.toml"))}
+    return {
+        str(file.relative_to(SCENARIOS)): nw.load(file)
+        for file in sorted(SCENARIOS.rglob("*.toml"))
+    }
 
 
 def every(only: str | None) -> dict[str, Scenario]:
@@ -164,27 +180,42 @@ def stored() -> dict[str, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compares or writes the digests."""
-    parser = argparse.ArgumentParser(prog="python -m validation.digest", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        prog="python -m validation.digest",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--write", action="store_true", help="renew validation/digests.txt")
-    parser.add_argument("--only", metavar="NAME", help="one scenario, by its name in validation/digests.txt")
-    parser.add_argument("--jobs", type=positive, metavar="N", help="simultaneous runs [default: one for each core]")
+    parser.add_argument(
+        "--only", metavar="NAME", help="one scenario, by its name in validation/digests.txt"
+    )
+    parser.add_argument(
+        "--jobs", type=positive, metavar="N", help="simultaneous runs [default: one for each core]"
+    )
     options = parser.parse_args(arguments)
     scenarios = every(options.only)
     if not scenarios:
-        parser.error(f"--only {options.only}: no such scenario; validation/digests.txt has the names")
+        parser.error(
+            f"--only {options.only}: no such scenario; validation/digests.txt has the names"
+        )
 
     def one(name: str, keep_on: Progress) -> str:
         return digest(scenarios[name], keep_on)
 
     names = list(scenarios)
     found = dict(
-        zip(names, everywhere(names, one, cost=lambda name: name.count("wifi"), jobs=options.jobs), strict=True)
+        zip(
+            names,
+            everywhere(names, one, cost=lambda name: name.count("wifi"), jobs=options.jobs),
+            strict=True,
+        )
     )
     if options.write:
         kept = stored() | found if options.only else found
         header = "# Digests of results; written and compared by python -m validation.digest\n"
-        KEPT.write_text(header + "".join(f"{value}  {name}\n" for name, value in kept.items()), encoding="utf-8")
+        KEPT.write_text(
+            header + "".join(f"{value}  {name}\n" for name, value in kept.items()), encoding="utf-8"
+        )
         return 0
     kept = stored()
     changed = [name for name in names if kept.get(name) != found[name]]

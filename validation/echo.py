@@ -1,9 +1,12 @@
-"""A referee for round trips: the far kernel answers, and this kernel stamps what leaves and what comes.
+"""A referee for round trips: the far kernel answers, and this kernel stamps what leaves and what
+comes.
 
-    python -m validation.echo HOST [COUNT]    the round trips of ICMP echoes, ms, as JSON; wants a raw socket
+    python -m validation.echo HOST [COUNT]    the round trips of ICMP echoes, ms, as JSON; wants a
+    raw socket
 
-No program is asked for anything between a question's leaving and its answer's coming: what is measured is the path.
-The request leaves when the device gets it (`SOF_TIMESTAMPING_TX_SOFTWARE`, Documentation/networking/timestamping.rst).
+No program is asked for anything between a question's leaving and its answer's coming: what is
+measured is the path. The request leaves when the device gets it (`SOF_TIMESTAMPING_TX_SOFTWARE`,
+Documentation/networking/timestamping.rst).
 """
 
 from __future__ import annotations
@@ -63,7 +66,9 @@ def echoes(host: str, count: int) -> list[float]:
         for at in range(count):
             near.send(_request(at))
             until = begin + (at + 1) * EVERY_S if at + 1 < count else time.monotonic() + WAIT_S
-            while (left_s := until - time.monotonic()) > 0 and (at + 1 < count or len(came) < count):
+            while (left_s := until - time.monotonic()) > 0 and (
+                at + 1 < count or len(came) < count
+            ):
                 for _, events in poll.poll(1000 * left_s):
                     if events & select.POLLERR:
                         _, told, _, _ = near.recvmsg(256, 512, socket.MSG_ERRQUEUE)

@@ -1,8 +1,9 @@
 """Disagreements that are understood: `explained.toml` names for each a file of evidence.
 
-Evidence is an experiment that was made or a trace of Linux that was read: the file tells in its first line which, has
-the command that makes it again in a block of `console`, and the measured values in a table. A file without any of the
-three explains nothing, and an entry that nothing needs any more is reported too.
+Evidence is an experiment that was made or a trace of Linux that was read: the file tells in its
+first line which, has the command that makes it again in a block of `console`, and the measured
+values in a table. A file without any of the three explains nothing, and an entry that nothing needs
+any more is reported too.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ def load(file: Path = FILE) -> list[Explanation]:
     Raises:
         ValueError: What is wrong with the others.
     """
-    entries = [Explanation(**entry) for entry in tomllib.loads(file.read_text(encoding="utf-8")).get("explained", [])]
+    entries = [
+        Explanation(**entry)
+        for entry in tomllib.loads(file.read_text(encoding="utf-8")).get("explained", [])
+    ]
     wrong = [f"{e.evidence}: {w}" for e in entries for w in _wrong(file.parent / e.evidence)]
     if wrong:
         raise ValueError("\n".join(wrong))

@@ -1,19 +1,24 @@
-"""Whose delay is it? A stall of 4 ms is made at each of the five places in turn; `narrows latency` must say which.
+"""Whose delay is it? A stall of 4 ms is made at each of the five places in turn; `narrows latency`
+must say which.
 
     python -m validation.latency_blame              200 stalls at each place, two minutes, root
     python -m validation.latency_blame --trials 20  fewer
 
-Three hosts (network namespaces) in a row: near, a router, far. Nothing is told to the instrument, nothing is pretended:
+Three hosts (network namespaces) in a row: near, a router, far. Nothing is told to the instrument,
+nothing is pretended:
 
 - an application stalls by standing still when it has something to do (`--stall`, at either end);
-- a kernel on its way out, by its own queue: a token bucket before the device is filled by somebody else's packets, and
+- a kernel on its way out, by its own queue: a token bucket before the device is filled by somebody
+  else's packets, and
   the question (or answer) waits behind them;
-- a kernel on its way in, by not running its application: a thread of the highest class takes the processor to which the
+- a kernel on its way in, by not running its application: a thread of the highest class takes the
+  processor to which the
   application is bound;
 - the wire, by the same token bucket in the router.
 
-Each stall is made at a random phase of the questions, which leave each millisecond. Of the answers around it the one
-that took longest is asked whose delay it was; a stall that no slow answer shows counts as blamed wrongly.
+Each stall is made at a random phase of the questions, which leave each millisecond. Of the answers
+around it the one that took longest is asked whose delay it was; a stall that no slow answer shows
+counts as blamed wrongly.
 """
 
 from __future__ import annotations
@@ -123,9 +128,23 @@ def hosts() -> Iterator[dict[str, int]]:
             pids[name] = child.pid
         into = {name: ["nsenter", "-t", str(pid), "-n"] for name, pid in pids.items()}
         for name, to, address, there in (
-            ("near", "a", "198.51.100.1", "198.51.100.2"), ("far", "b", "203.0.113.1", "203.0.113.2"),
+            ("near", "a", "198.51.100.1", "198.51.100.2"), ("far", "b", "203.0.113.1",
+            "203.0.113.2"),
         ):  # fmt: skip
-            run(*into[name], "ip", "link", "add", "e0", "type", "veth", "peer", "name", to, "netns", str(pids["mid"]))
+            run(
+                *into[name],
+                "ip",
+                "link",
+                "add",
+                "e0",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                to,
+                "netns",
+                str(pids["mid"]),
+            )
             run(*into[name], "ip", "addr", "add", f"{address}/24", "dev", "e0")
             run(*into["mid"], "ip", "addr", "add", f"{there}/24", "dev", to)
             for host, device in ((name, "lo"), (name, "e0"), ("mid", to)):
@@ -135,8 +154,26 @@ def hosts() -> Iterator[dict[str, int]]:
         for host, device in (("near", "e0"), ("mid", "b"), ("far", "e0")):
             # Nobody has this address: what fills the queue ends at the other side's door.
             nobody = {"near": "198.51.100.99", "mid": "203.0.113.99", "far": "203.0.113.99"}[host]
-            run(*into[host], "ip", "neigh", "add", nobody, "lladdr", "02:00:00:00:00:99", "dev", device)
-            bucket = ("tbf", "rate", f"{8 * RATE_BYTES_S}bit", "burst", str(BURST), "limit", "1000000")
+            run(
+                *into[host],
+                "ip",
+                "neigh",
+                "add",
+                nobody,
+                "lladdr",
+                "02:00:00:00:00:99",
+                "dev",
+                device,
+            )
+            bucket = (
+                "tbf",
+                "rate",
+                f"{8 * RATE_BYTES_S}bit",
+                "burst",
+                str(BURST),
+                "limit",
+                "1000000",
+            )
             run(*into[host], "tc", "qdisc", "add", "dev", device, "root", *bucket)
         yield pids
 
@@ -189,9 +226,22 @@ def trial(pids: dict[str, int], place: Place, trials: int, seed: int = 1) -> Jso
     """Makes so many stalls at one place; answers who was blamed how often."""
     count = int(trials * BETWEEN_S * 1.3 / 0.001) + 1500
     far = ["nsenter", "-t", str(pids["far"]), "-n", "taskset", "-c", "1", str(HOST), "serve"]
-    near = ["nsenter", "-t", str(pids["near"]), "-n", "taskset", "-c", "0", str(HOST), "latency", "203.0.113.1"]
+    near = [
+        "nsenter",
+        "-t",
+        str(pids["near"]),
+        "-n",
+        "taskset",
+        "-c",
+        "0",
+        str(HOST),
+        "latency",
+        "203.0.113.1",
+    ]
     command = [*near, "--count", str(count), "--slow", SLOW, *place.near]
-    with subprocess.Popen([*far, "--tied", *place.far], stdout=subprocess.PIPE, text=True) as serving:
+    with subprocess.Popen(
+        [*far, "--tied", *place.far], stdout=subprocess.PIPE, text=True
+    ) as serving:
         try:
             assert serving.stdout is not None
             serving.stdout.readline()
@@ -201,11 +251,19 @@ def trial(pids: dict[str, int], place: Place, trials: int, seed: int = 1) -> Jso
         finally:
             serving.terminate()
     blamed = Counter(_whose(told, began) if began else _own(told, trials))
-    return {"place": place.name, "right": place.right, "how": place.how, "blamed": dict(blamed), "trials": trials}
+    return {
+        "place": place.name,
+        "right": place.right,
+        "how": place.how,
+        "blamed": dict(blamed),
+        "trials": trials,
+    }
 
 
 def calm(pids: dict[str, int], trials: int) -> bool:
-    """Does the machine stall by itself less than once in ten times as often as here? Otherwise it would be blamed."""
+    """Does the machine stall by itself less than once in ten times as often as here? Otherwise it
+    would be blamed.
+    """
     nothing = Place("nothing", "nobody", "nothing is done")
     found = trial(pids, nothing, trials)["blamed"]
     nobody: int = found.get("nobody", 0)
@@ -213,7 +271,9 @@ def calm(pids: dict[str, int], trials: int) -> bool:
 
 
 def stalls(pids: dict[str, int], place: Place, trials: int, seed: int) -> list[float]:
-    """Makes them; answers when each began, s since 1970. Those that an end makes itself are not made here."""
+    """Makes them; answers when each began, s since 1970. Those that an end makes itself are not
+    made here.
+    """
     if not place.fill and place.hog is None:
         return []
     draw = random.Random(seed)
@@ -234,7 +294,9 @@ def stalls(pids: dict[str, int], place: Place, trials: int, seed: int) -> list[f
 def _slow(told: Json) -> list[tuple[float, float, str]]:
     """When each slow answer's question was due, how long it took, whose delay it was."""
     kept = told["slow"]["kept"]
-    return [(datetime.fromisoformat(s["at"]).timestamp(), s["response_us"], s["blamed"]) for s in kept]
+    return [
+        (datetime.fromisoformat(s["at"]).timestamp(), s["response_us"], s["blamed"]) for s in kept
+    ]
 
 
 def _whose(told: Json, began: list[float]) -> Iterator[str]:
@@ -259,13 +321,17 @@ def _own(told: Json, trials: int) -> Iterator[str]:
 def row(found: Json) -> str:
     """A line of the table."""
     right = found["blamed"].get(found["right"], 0)
-    others = ", ".join(f"{who} {n}" for who, n in sorted(found["blamed"].items()) if who != found["right"])
+    others = ", ".join(
+        f"{who} {n}" for who, n in sorted(found["blamed"].items()) if who != found["right"]
+    )
     return f"| {found['place']} | {found['how']} | {right} of {found['trials']} | {others or '–'} |"
 
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--trials", type=positive, default=TRIALS)
     parser.add_argument("--only", help="a place")
     asked = parser.parse_args()

@@ -1,13 +1,17 @@
 """Effect of scheduling policies and of the XDP responder on the response time of one host.
 
-    python -m validation.latency_policies           three minutes, root: docs/reference/latency-measured.md
-    python -m validation.latency_policies --quick   one minute, on the terminal
+    python -m validation.latency_policies           three minutes, root:
+    docs/reference/latency-measured.md python -m validation.latency_policies --quick   one minute,
+    on the terminal
 
-Two hosts (network namespaces) with a veth pair between them, on this machine: both ends share its processors. Set-ups
-take turns, so that a busy machine is busy for all of them alike. Fails where a criterion is not met:
+Two hosts (network namespaces) with a veth pair between them, on this machine: both ends share its
+processors. Set-ups take turns, so that a busy machine is busy for all of them alike. Fails where a
+criterion is not met:
 
-- with all processors busy, SCHED_RR 99 has at most a tenth of the slow answers (over 1 ms) that the default has;
-- answers from inside the kernel (XDP, generic mode) take at most 10 µs at the median and 20 µs at p99 in the same run
+- with all processors busy, SCHED_RR 99 has at most a tenth of the slow answers (over 1 ms) that the
+  default has;
+- answers from inside the kernel (XDP, generic mode) take at most 10 µs at the median and 20 µs at
+  p99 in the same run
   in which a program that echoes takes longer.
 """
 
@@ -67,7 +71,9 @@ class Step:
 
     def within(self, ns: int) -> float:
         """The share of answers that met a deadline."""
-        return sum(count for at, count in self.counts.items() if at <= ns) / sum(self.counts.values())
+        return sum(count for at, count in self.counts.items() if at <= ns) / sum(
+            self.counts.values()
+        )
 
 
 def ladder() -> list[Step]:
@@ -75,21 +81,47 @@ def ladder() -> list[Step]:
     return [
         Step("none", "narrows", ORDINARY, "default"),
         Step("client in a real-time class: `--policy rr+lock`", "narrows", ORDINARY, "rr+lock"),
-        Step("far end in a real-time class: `narrows serve --policy rr+lock`", "narrows", URGENT, "rr+lock"),
-        Step("processors do not enter idle states: `--policy rr+lock+awake`", "narrows", URGENT, "rr+lock+awake"),
-        Step("XDP responder at the far end: `narrows serve --xdp DEVICE`", "board", KERNEL, "rr+lock+awake"),
+        Step(
+            "far end in a real-time class: `narrows serve --policy rr+lock`",
+            "narrows",
+            URGENT,
+            "rr+lock",
+        ),
+        Step(
+            "processors do not enter idle states: `--policy rr+lock+awake`",
+            "narrows",
+            URGENT,
+            "rr+lock+awake",
+        ),
+        Step(
+            "XDP responder at the far end: `narrows serve --xdp DEVICE`",
+            "board",
+            KERNEL,
+            "rr+lock+awake",
+        ),
     ]
 
 
 @contextlib.contextmanager
 def far_ends(far: list[str], device: str) -> Iterator[None]:
     """An ordinary far end, with answers in the kernel and an echo beside it, and an urgent one."""
-    ordinary = ["--port", str(ORDINARY), "--xdp", device, "--xdp-port", str(KERNEL), "--echo", str(ECHO)]
+    ordinary = [
+        "--port",
+        str(ORDINARY),
+        "--xdp",
+        device,
+        "--xdp-port",
+        str(KERNEL),
+        "--echo",
+        str(ECHO),
+    ]
     urgent = ["--port", str(URGENT), "--policy", "rr+lock"]
     with contextlib.ExitStack() as held:
         for words in (ordinary, urgent):
             command = [*far, str(HOST), "serve", "--tied", *words]
-            server = held.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+            server = held.enter_context(
+                subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            )
             held.callback(server.kill)
             assert server.stdout is not None
             if not server.stdout.readline():
@@ -108,7 +140,9 @@ def asked(near: list[str], *words: str | int) -> Json:
 
 def device_of(far: list[str]) -> str:
     """The far host's end of the wire."""
-    links = subprocess.run([*far, "ip", "-json", "link"], capture_output=True, text=True, check=True)
+    links = subprocess.run(
+        [*far, "ip", "-json", "link"], capture_output=True, text=True, check=True
+    )
     return next(str(link["ifname"]) for link in json.loads(links.stdout) if link["ifname"] != "lo")
 
 
@@ -118,7 +152,8 @@ def climbed(near: list[str], load: str, rounds: int, seconds: float) -> list[Ste
     for _ in range(rounds):
         for step in steps:
             told = asked(
-                near, "--speaks", step.speaks, "--port", step.port, "--policy", step.policy, "--load", load,
+                near, "--speaks", step.speaks, "--port", step.port, "--policy", step.policy,
+                "--load", load,
                 "--rounds", 1, "--duration", f"{seconds}s",
             )  # fmt: skip
             one = told["setups"][0]["latency"] if "setups" in told else told
@@ -137,7 +172,8 @@ def answered_in_kernel(near: list[str], rounds: int, seconds: float) -> dict[str
         for _ in range(rounds):
             for step in both:
                 told = asked(
-                    near, "--speaks", "echo", "--port", step.port, "--policy", policy, "--pace", "pingpong",
+                    near, "--speaks", "echo", "--port", step.port, "--policy", policy, "--pace",
+                    "pingpong",
                     "--no-stamps", "--duration", f"{seconds}s",
                 )  # fmt: skip
                 step.add(told["rtt_us"]["histogram_ns"])
@@ -150,7 +186,9 @@ def _row(words: Sequence[str]) -> str:
 
 
 def _steps(steps: Sequence[Step], first: str) -> str:
-    text = _row([first, "p50", "p99", "p99.9", "p99.99", "within 100 µs", "replies"]) + _row(["---"] * 7)
+    text = _row([first, "p50", "p99", "p99.9", "p99.99", "within 100 µs", "replies"]) + _row(
+        ["---"] * 7
+    )
     for step in steps:
         quantiles = [span(step.below(share)) for share in (0.5, 0.99, 0.999, 0.9999)]
         share = f"{100 * step.within(DEADLINE_NS):.2f} %"
@@ -176,7 +214,9 @@ def _lab(lab: Json) -> str:
         took, slow = setup["latency"]["response_us"], setup["latency"]["slow"]["count"]
         cells = ["–" if took[name] is None else f"{took[name]:.1f}" for name in names]
         cost = f"{setup['cpu_s'] / setup['wall_s']:.2f}"
-        text += _row([setup["policy"], LOADS[setup["load"]], *cells, f"{slow:,}", f"{took['n']:,}", cost])
+        text += _row(
+            [setup["policy"], LOADS[setup["load"]], *cells, f"{slow:,}", f"{took['n']:,}", cost]
+        )
     return text
 
 
@@ -201,14 +241,20 @@ def _compared(lab: Json) -> str:
 def _ratio(before: float | None, after: float | None) -> str:
     if not before or not after:
         return "–"
-    return f"{before / after:.1f} times lower" if before > after else f"{after / before:.1f} times higher"
+    return (
+        f"{before / after:.1f} times lower"
+        if before > after
+        else f"{after / before:.1f} times higher"
+    )
 
 
 def verdicts(lab: Json, kernel: dict[str, list[Step]]) -> list[str]:
     """The criteria that are not met."""
     wrong = []
     slow = {
-        (one["policy"], one["load"]): one["latency"]["slow"]["count"] for one in lab["setups"] if not one["refused"]
+        (one["policy"], one["load"]): one["latency"]["slow"]["count"]
+        for one in lab["setups"]
+        if not one["refused"]
     }
     usual, urgent = slow["default", "cpu"], slow.get(("rr", "cpu"))
     if urgent is not None and urgent * FEWER > usual:
@@ -217,7 +263,9 @@ def verdicts(lab: Json, kernel: dict[str, list[Step]]) -> list[str]:
         for name, share in (("p50", 0.5), ("p99", 0.99)):
             took = inside.below(share)
             if took is None or took > XDP_US[name] or took > (program.below(share) or 0):
-                wrong.append(f"{policy}: answers from inside the kernel took {span(took)} at {name}")
+                wrong.append(
+                    f"{policy}: answers from inside the kernel took {span(took)} at {name}"
+                )
     return wrong
 
 
@@ -247,8 +295,8 @@ narrows latency far --port {URGENT} --load none,cpu \\
 ```
 
 The far end runs in a real-time class. The CPU load consists of two CPU-bound processes per
-processor. The policies were measured in {lab["rounds"]} alternating rounds. Slow replies took more than 1 ms.
-CPU time is that of the program, in seconds per second.
+processor. The policies were measured in {lab["rounds"]} alternating rounds. Slow replies took more
+than 1 ms. CPU time is that of the program, in seconds per second.
 
 {_lab(lab)}
 Compared with `default` under the same load:

@@ -1,4 +1,5 @@
-"""The kernel as referee of tools that time answers: when the call that sends began, when the answer was in hand.
+"""The kernel as referee of tools that time answers: when the call that sends began, when the answer
+was in hand.
 
 Tracepoints (tracefs, root) with the kernel's own stamps, taken outside the tool, of every exchange:
 
@@ -8,11 +9,12 @@ Tracepoints (tracefs, root) with the kernel's own stamps, taken outside the tool
     comes    the answer is taken from the device
     has      the call that brings the answer ends
 
-`has - asks` is what a program can know of a round trip at best: by how much a tool tells more or less is its own error.
-What lies between says where the time went. Stamps are of the even clock, to the µs; taking them costs each watched call
-well below a µs, whichever tool it is.
+`has - asks` is what a program can know of a round trip at best: by how much a tool tells more or
+less is its own error. What lies between says where the time went. Stamps are of the even clock, to
+the µs; taking them costs each watched call well below a µs, whichever tool it is.
 
-Source: Documentation/trace/ftrace.rst and events.rst of Linux (instances, set_event_pid, event-fork, trace_clock).
+Source: Documentation/trace/ftrace.rst and events.rst of Linux (instances, set_event_pid,
+    event-fork, trace_clock).
 """
 
 from __future__ import annotations
@@ -43,8 +45,14 @@ def lacking() -> str:
     if os.geteuid() != 0:
         return "tracepoints need root"
     if not (ROOT / "instances").is_dir():
-        subprocess.run(["mount", "-t", "tracefs", "none", str(ROOT)], check=False, capture_output=True)
-    return "" if (ROOT / "events/syscalls").is_dir() else "this kernel has no tracepoints of system calls"
+        subprocess.run(
+            ["mount", "-t", "tracefs", "none", str(ROOT)], check=False, capture_output=True
+        )
+    return (
+        ""
+        if (ROOT / "events/syscalls").is_dir()
+        else "this kernel has no tracepoints of system calls"
+    )
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,10 @@ class Referee:
                 _put(where / "buffer_size_kb", str(BUFFER_KB))
             _put(self._program / "options/event-fork", "1")
             for call in CALLS:
-                _put(self._program / f"events/syscalls/sys_exit_{call}/filter", f"ret == {self._size}")
+                _put(
+                    self._program / f"events/syscalls/sys_exit_{call}/filter",
+                    f"ret == {self._size}",
+                )
                 _put(self._program / f"events/syscalls/sys_exit_{call}/enable", "1")
                 if call in SENDS:
                     _put(self._program / f"events/syscalls/sys_enter_{call}/enable", "1")
@@ -92,7 +103,8 @@ class Referee:
                 _put(self._wire / f"events/net/{event}/filter", f'name == "{self._device}"')
                 _put(self._wire / f"events/net/{event}/enable", "1")
             for where in (self._program, self._wire):
-                # Events cannot be switched off by removing the instance alone while somebody reads it.
+                # Events cannot be switched off by removing the instance alone while somebody reads
+                # it.
                 held.callback(_put, where / "events/enable", "0")
             yield self
 
@@ -100,10 +112,18 @@ class Referee:
         """The same command, whose process is watched, and all that it starts."""
         for where in (self._program, self._wire):
             _put(where / "trace", "")
-        return ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self._program / "set_event_pid"), *command]
+        return [
+            "sh",
+            "-c",
+            'echo $$ > "$0" && exec "$@"',
+            str(self._program / "set_event_pid"),
+            *command,
+        ]
 
     def seen(self) -> list[Exchange]:
-        """Of the program that has just ended, in order; none at all if one of them was not answered."""
+        """Of the program that has just ended, in order; none at all if one of them was not
+        answered.
+        """
         calls, has = self._calls()
         leaves, comes = self._frames()
         # A call that no frame left in wrote as many bytes to something else.

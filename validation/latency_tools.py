@@ -1,22 +1,26 @@
-"""Holds `narrows latency` against irtt and sockperf: same hosts, same seconds, quantile by quantile, with a referee.
+"""Holds `narrows latency` against irtt and sockperf: same hosts, same seconds, quantile by
+quantile, with a referee.
 
     python -m validation.latency_tools             three minutes, root, irtt and sockperf installed
     python -m validation.latency_tools --rounds 3  fewer
 
-Two hosts (network namespaces) with a veth pair between them. In each round the tools take turns, a second in ping-pong,
-a quarter of one four times otherwise, every tool and every server in the same real-time class, so that it is not other
-work on the machine that is compared. What is compared are the quantiles of all rounds together. They agree when they
-differ by at most 5 % or 20 µs.
+Two hosts (network namespaces) with a veth pair between them. In each round the tools take turns, a
+second in ping-pong, a quarter of one four times otherwise, every tool and every server in the same
+real-time class, so that it is not other work on the machine that is compared. What is compared are
+the quantiles of all rounds together. They agree when they differ by at most 5 % or 20 µs.
 
-- sockperf in ping-pong, beside ours in ping-pong; each with a server of its own, since neither understands the
+- sockperf in ping-pong, beside ours in ping-pong; each with a server of its own, since neither
+  understands the
   other's. It prints half of the round trip unless asked otherwise.
-- irtt each millisecond, beside ours that asks the same irtt server each millisecond; and irtt again with one processor
+- irtt each millisecond, beside ours that asks the same irtt server each millisecond; and irtt again
+  with one processor
   for its runtime (`GOMAXPROCS=1`), which tells what that runtime's threads, waking each other, add.
 
-The kernel stamps each of these exchanges as it happens ([the referee](latency_referee.py)). A tool that tells by more
-than 5 % or 5 µs something else than what the kernel saw of its own exchanges is wrong. Where two tools differ and both
-are right, their answers did take different times: the part that did is named, and how often the same turns, dealt to
-the two at random, differ as much, which tells a tool's own slowness from the seconds that the machine was slow in.
+The kernel stamps each of these exchanges as it happens ([the referee](latency_referee.py)). A tool
+that tells by more than 5 % or 5 µs something else than what the kernel saw of its own exchanges is
+wrong. Where two tools differ and both are right, their answers did take different times: the part
+that did is named, and how often the same turns, dealt to the two at random, differ as much, which
+tells a tool's own slowness from the seconds that the machine was slow in.
 """
 
 from __future__ import annotations
@@ -71,7 +75,9 @@ def lacking() -> str:
     """What would be needed, or nothing."""
     if os.geteuid() != 0:
         return "two network namespaces need root"
-    return ", ".join(f"{name} is not installed" for name in ("irtt", "sockperf") if shutil.which(name) is None)
+    return ", ".join(
+        f"{name} is not installed" for name in ("irtt", "sockperf") if shutil.which(name) is None
+    )
 
 
 @contextlib.contextmanager
@@ -87,7 +93,19 @@ def two() -> Iterator[tuple[list[str], list[str]]]:
             while Path(f"/proc/{child.pid}/ns/net").readlink() == outside:
                 time.sleep(0.01)
             into.append(["nsenter", "-t", str(child.pid), "-n"])
-        pair = ["ip", "link", "add", NEAR_DEVICE, "type", "veth", "peer", "name", FAR_DEVICE, "netns", into[1][2]]
+        pair = [
+            "ip",
+            "link",
+            "add",
+            NEAR_DEVICE,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            FAR_DEVICE,
+            "netns",
+            into[1][2],
+        ]
         subprocess.run([*into[0], *pair], check=True)
         for words, address, own in zip(into, (NEAR, FAR), (NEAR_DEVICE, FAR_DEVICE), strict=True):
             subprocess.run([*words, "ip", "addr", "add", f"{address}/24", "dev", own], check=True)
@@ -115,7 +133,9 @@ class Turn:
         """As the tool told it."""
         return _below(self.told, name)
 
-    def seen(self, name: str, of: Callable[[Exchange], int] = lambda each: each.took) -> float | None:
+    def seen(
+        self, name: str, of: Callable[[Exchange], int] = lambda each: each.took
+    ) -> float | None:
         """As the kernel saw it, of the whole or of a part."""
         return _below(Counter(map(of, self.saw)), name) if self.saw else None
 
@@ -170,14 +190,29 @@ def ours(near: list[str], *words: str) -> Tool:
 
 
 def sockperf(near: list[str]) -> Tool:
-    """One second of sockperf's ping-pong, of its log of messages: number, sent, back (s), half of that."""
+    """One second of sockperf's ping-pong, of its log of messages: number, sent, back (s), half of
+    that.
+    """
 
     def turn(referee: Referee | None) -> Turn:
         with tempfile.NamedTemporaryFile("r", suffix=".csv") as log:
-            command = ["sockperf", "ping-pong", "-i", FAR, "-p", str(SOCKPERF_PORT), "-t", "1", "-m", str(SIZE)]
+            command = [
+                "sockperf",
+                "ping-pong",
+                "-i",
+                FAR,
+                "-p",
+                str(SOCKPERF_PORT),
+                "-t",
+                "1",
+                "-m",
+                str(SIZE),
+            ]
             started([*near, *command, "--full-log", log.name], referee)
             rows = [line.split(",") for line in log if line[:1].isdigit()]
-        times = [(1e6 * float(sent), 1e6 * float(back)) for _, sent, back, *_ in rows if float(back) > 0]
+        times = [
+            (1e6 * float(sent), 1e6 * float(back)) for _, sent, back, *_ in rows if float(back) > 0
+        ]
         counts = Counter(back - sent for sent, back in times)
         return Turn(counts, logged(times, referee.seen()) if referee else [])
 
@@ -185,7 +220,9 @@ def sockperf(near: list[str]) -> Tool:
 
 
 def logged(times: Sequence[tuple[float, float]], saw: Sequence[Exchange]) -> list[Exchange]:
-    """Of all exchanges those in a log that leaves out the first and the last and has a clock of its own."""
+    """Of all exchanges those in a log that leaves out the first and the last and has a clock of its
+    own.
+    """
     gaps = [after[0] - before[0] for before, after in pairwise(times)]
     longest = max(range(len(gaps)), key=gaps.__getitem__)
     for at, (before, after) in enumerate(pairwise(saw)):
@@ -194,7 +231,8 @@ def logged(times: Sequence[tuple[float, float]], saw: Sequence[Exchange]) -> lis
             continue
         those = saw[first : first + len(times)]
         drifts = [
-            abs(one.asks - those[0].asks - (sent - times[0][0])) for one, (sent, _) in zip(those, times, strict=False)
+            abs(one.asks - those[0].asks - (sent - times[0][0]))
+            for one, (sent, _) in zip(those, times, strict=False)
         ]
         if len(those) == len(times) and sorted(drifts)[len(drifts) // 2] < NEAR_US:
             return list(those)
@@ -205,7 +243,20 @@ def irtt(near: list[str], *environment: str) -> Tool:
     """A turn of irtt."""
 
     def turn(referee: Referee | None) -> Turn:
-        words = ["irtt", "client", "-i", "1ms", "-d", TURN, "-l", str(SIZE), "-o", "-", "-Q", f"{FAR}:{IRTT_PORT}"]
+        words = [
+            "irtt",
+            "client",
+            "-i",
+            "1ms",
+            "-d",
+            TURN,
+            "-l",
+            str(SIZE),
+            "-o",
+            "-",
+            "-Q",
+            f"{FAR}:{IRTT_PORT}",
+        ]
         trips = json.loads(started([*near, "env", *environment, *words], referee))["round_trips"]
         counts = Counter(trip["delay"]["rtt"] / 1000 for trip in trips if trip["lost"] == "false")
         return Turn(counts, referee.seen() if referee else [])
@@ -217,11 +268,22 @@ def rounds(near: list[str], count: int, referee: Referee | None) -> dict[str, Tu
     """Everybody's turn, so often; every other round in reverse."""
     tools = {
         "sockperf, ping-pong": sockperf(near),
-        "ours, ping-pong": ours(near, *ECHO, "--pace", "pingpong", "--no-stamps", "--duration", "1s"),
+        "ours, ping-pong": ours(
+            near, *ECHO, "--pace", "pingpong", "--no-stamps", "--duration", "1s"
+        ),
         "irtt": irtt(near),
         "irtt, GOMAXPROCS=1": irtt(near, "GOMAXPROCS=1"),
         "ours of irtt's server": ours(
-            near, *IRTT, "--interval", "1ms", "--lead", "0s", "--size", f"{SIZE}B", "--duration", TURN
+            near,
+            *IRTT,
+            "--interval",
+            "1ms",
+            "--lead",
+            "0s",
+            "--size",
+            f"{SIZE}B",
+            "--duration",
+            TURN,
         ),
     }
     seen = {name: Turn() for name in tools}
@@ -231,7 +293,8 @@ def rounds(near: list[str], count: int, referee: Referee | None) -> dict[str, Tu
             turn = tools[name](referee)
             if referee is not None and len(turn.saw) != turn.told.total():
                 print(
-                    f"{name}: the kernel saw {len(turn.saw)} exchanges of {turn.told.total()}: a turn left out",
+                    f"{name}: the kernel saw {len(turn.saw)} exchanges of {turn.told.total()}: a "
+                    "turn left out",
                     file=sys.stderr,
                 )
                 continue
@@ -259,45 +322,69 @@ def wrong(name: str, turn: Turn) -> list[str]:
     for quantile in QUANTILES:
         told, saw = turn.quantile(quantile), turn.seen(quantile)
         if saw is not None and not agree(told, saw, OWN_US):
-            said.append(f"{name} is wrong at {quantile}: it tells {told:.1f} µs of exchanges that took {saw} µs")
+            said.append(
+                f"{name} is wrong at {quantile}: it tells {told:.1f} µs of exchanges that took "
+                f"{saw} µs"
+            )
     return said
 
 
 def by_chance(a: Turn, b: Turn, name: str) -> float:
-    """How often two tools would differ so much if whose turn it was made no difference: the turns shuffled."""
+    """How often two tools would differ so much if whose turn it was made no difference: the turns
+    shuffled.
+    """
     share, rng = int(name[1:]) / 100, np.random.default_rng(1)
     turns = [np.array(turn) for turn in (*a.turns, *b.turns)]
 
     def apart(order: Sequence[int]) -> float:
-        one, two = ([turns[at] for at in part] for part in (order[: len(a.turns)], order[len(a.turns) :]))
-        return float(abs(np.quantile(np.concatenate(one), share) - np.quantile(np.concatenate(two), share)))
+        one, two = (
+            [turns[at] for at in part] for part in (order[: len(a.turns)], order[len(a.turns) :])
+        )
+        return float(
+            abs(np.quantile(np.concatenate(one), share) - np.quantile(np.concatenate(two), share))
+        )
 
     seen = apart(range(len(turns)))
-    return sum(apart(rng.permutation(len(turns)).tolist()) >= seen for _ in range(SHUFFLES)) / SHUFFLES
+    return (
+        sum(apart(rng.permutation(len(turns)).tolist()) >= seen for _ in range(SHUFFLES)) / SHUFFLES
+    )
 
 
 def beside(other: str, own: str, seen: dict[str, Turn]) -> list[str]:
     """What two tools agree in, and why they do not in the rest."""
     a, b, said = seen[other], seen[own], []
-    apart = [name for name in QUANTILES if not agree(a.quantile(name), b.quantile(name), ABSOLUTE_US)]
+    apart = [
+        name for name in QUANTILES if not agree(a.quantile(name), b.quantile(name), ABSOLUTE_US)
+    ]
     if not apart:
         return [f"{other} and {own} agree."]
     for name in apart:
-        words = f"{other} and {own} differ at {name}, {a.quantile(name):.1f} and {b.quantile(name):.1f} µs"
-        parts = {what: ((a.seen(name, of) or 0), (b.seen(name, of) or 0)) for what, of in PARTS.items()}
+        words = (
+            f"{other} and {own} differ at {name}, {a.quantile(name):.1f} and "
+            f"{b.quantile(name):.1f} µs"
+        )
+        parts = {
+            what: ((a.seen(name, of) or 0), (b.seen(name, of) or 0)) for what, of in PARTS.items()
+        }
         what, (of_a, of_b) = max(parts.items(), key=lambda item: abs(item[1][0] - item[1][1]))
         if a.saw and b.saw:
             words += (
-                f"; most of it is {what}: {of_a} and {of_b} µs of their exchanges at {name}, as the kernel saw them"
+                f"; most of it is {what}: {of_a} and {of_b} µs of their exchanges at {name}, "
+                "as the kernel saw them"
             )
-        words += f"; turns shuffled between the two differ as much in {100 * by_chance(a, b, name):.0f} of 100 cases"
+        words += (
+            "; turns shuffled between the two differ as much in "
+            f"{100 * by_chance(a, b, name):.0f} of 100 cases"
+        )
         said.append(words + ".")
     return said
 
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=positive, default=8)
     asked = parser.parse_args()
     if missing := lacking():
@@ -310,7 +397,9 @@ def main() -> int:
             ["irtt", "server", "-i", "0"],
             ["sockperf", "server", "-i", FAR, "-p", str(SOCKPERF_PORT)],
         ):
-            child = subprocess.Popen([*far, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            child = subprocess.Popen(
+                [*far, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
             held.callback(child.wait)
             held.callback(child.terminate)
         time.sleep(1)
@@ -325,7 +414,11 @@ def main() -> int:
         print(row(name, turn))
     print()
     told = [said for name, turn in seen.items() for said in wrong(name, turn)]
-    print("".join(f"{said}.\n" for said in told) or "Every tool tells what the kernel saw of its exchanges.\n", end="")
+    print(
+        "".join(f"{said}.\n" for said in told)
+        or "Every tool tells what the kernel saw of its exchanges.\n",
+        end="",
+    )
     for other, own in PAIRS:
         print("\n".join(beside(other, own, seen)))
     # Without a referee nobody knows who is right.

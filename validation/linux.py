@@ -1,4 +1,6 @@
-"""The stored cases of Linux, run; and by the same measure Linux itself and two answers of who simulates nothing."""
+"""The stored cases of Linux, run; and by the same measure Linux itself and two answers of who
+simulates nothing.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def headline(outcomes: Sequence[Outcome]) -> str:
 
 
 def exact() -> tuple[str, dict[str, float]]:
-    """What the Rust test found: its headline, and the share of the compared figures of each case that agree."""
+    """What the Rust test found: its headline, and the share of the compared figures of each case
+    that agree.
+    """
     found = json.loads(EVIDENCE.read_text(encoding="utf-8"))
     return found["headline"], {case["case"]: case["agreement"] for case in found["cases"]}
 
@@ -66,30 +70,44 @@ def can_run(case: Case) -> bool:
 
 
 def play(
-    todo: Sequence[Case], *, seeds: int, jobs: int | None = None, done: Callable[[float], object] = lambda _: None
+    todo: Sequence[Case],
+    *,
+    seeds: int,
+    jobs: int | None = None,
+    done: Callable[[float], object] = lambda _: None,
 ) -> list[Outcome]:
-    """Runs the cases with so many seeds each; `done` is told the cost of each run that is finished."""
+    """Runs the cases with so many seeds each; `done` is told the cost of each run that is
+    finished.
+    """
 
     def one(job: tuple[Case, int], keep_on: Progress) -> list[float]:
         case, seed = job
-        text = _core.run_toml(case.toml, case.name, seed=seed, sample_interval="off", progress=keep_on).json()
+        text = _core.run_toml(
+            case.toml, case.name, seed=seed, sample_interval="off", progress=keep_on
+        ).json()
         run: Json = json.loads(text)
         return [value(run, figure) for figure in case.compared]
 
     pairs = [(case, seed) for case in todo for seed in range(1, seeds + 1)]
-    found = everywhere(pairs, one, cost=lambda job: job[0].cost, done=lambda job: done(job[0].cost), jobs=jobs)
+    found = everywhere(
+        pairs, one, cost=lambda job: job[0].cost, done=lambda job: done(job[0].cost), jobs=jobs
+    )
     return [_outcome(case, found[i * seeds : (i + 1) * seeds]) for i, case in enumerate(todo)]
 
 
 def _outcome(case: Case, by_seed: Sequence[Sequence[float]]) -> Outcome:
     ours = [statistics.median(values) for values in zip(*by_seed, strict=True)]
-    return Outcome(case=case, verdicts=tuple(judge(case, f, x) for f, x in zip(case.compared, ours, strict=True)))
+    return Outcome(
+        case=case,
+        verdicts=tuple(judge(case, f, x) for f, x in zip(case.compared, ours, strict=True)),
+    )
 
 
 def itself(case: Case) -> bool | None:
     """Does the last recorded run agree with the others? None where these are less than two.
 
-    A figure that the last run has not (the first seconds of one that started later) is not compared.
+    A figure that the last run has not (the first seconds of one that started later) is not
+    compared.
     """
     if case.recorded <= 2:  # noqa: PLR2004
         return None
@@ -98,15 +116,24 @@ def itself(case: Case) -> bool | None:
 
 
 def naive(case: Case) -> dict[str, bool]:
-    """Do answers agree that need no simulation: nothing at all; a share of a full pipe, its buffer 70 % full?
+    """Do answers agree that need no simulation: nothing at all; a share of a full pipe, its buffer
+    70 % full?
 
-    Where a policer or a discipline rules, nobody knows a buffer: there the pipe has a queue of 5 ms.
+    Where a policer or a discipline rules, nobody knows a buffer: there the pipe has a queue of 5
+    ms.
     """
-    queue_ms = USUAL_MS if case.buffer_bytes is None else 0.7 * case.buffer_bytes * 8 / case.rate_mbit / 1e3
+    queue_ms = (
+        USUAL_MS
+        if case.buffer_bytes is None
+        else 0.7 * case.buffer_bytes * 8 / case.rate_mbit / 1e3
+    )
     rtt_ms = case.rtt_ms + queue_ms
     share_mbit = 0.955 * case.rate_mbit / len(case.flows) * (1 - case.loss)
     answers = {"nothing": _answer(case, 0.0, 0.0), "a full pipe": _answer(case, share_mbit, rtt_ms)}
-    return {name: all(judge(case, f, value(run, f)).agrees for f in case.compared) for name, run in answers.items()}
+    return {
+        name: all(judge(case, f, value(run, f)).agrees for f in case.compared)
+        for name, run in answers.items()
+    }
 
 
 def _answer(case: Case, goodput_mbit: float, rtt_ms: float) -> Json:

@@ -29,13 +29,16 @@ import tempfile
 import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LISTS = ROOT / "validation/mutations"
 PAGE = ROOT / "docs/reference/mutations.md"
 ROOMS = ("cc", "queue", "host", "net")
-FAILED = re.compile(r"^test (\S+) (?:\.\.\. FAILED|has been running for over 60 seconds)$", re.MULTILINE)
+FAILED = re.compile(
+    r"^test (\S+) (?:\.\.\. FAILED|has been running for over 60 seconds)$", re.MULTILINE
+)
 LONGEST_S = 100
 LONGEST_ALONE_S = 30
 SHOWN = 2
@@ -71,6 +74,21 @@ def usual(model: str) -> str:
     raise SystemExit(f"validation/mutations/{model}.toml: there is no model of this name")
 
 
+def pattern(text: str) -> re.Pattern[str]:
+    r"""Matches a piece of Rust source, however `rustfmt` has broken its lines.
+
+    >>> bool(pattern("set(flow, Some(now));").search("set(\n    flow,\n    Some(now),\n);"))
+    True
+    """
+    tokens = re.findall(r"\w+|[^\w\s]", text)
+    parts = [re.escape(tokens[0])]
+    for before, token in pairwise(tokens):
+        words = re.match(r"\w+ \w", f"{before} {token}")
+        comma = r",?\s*" if token in ")]}" else ""
+        parts.append((r"\s+" if words else r"\s*") + comma + re.escape(token))
+    return re.compile("".join(parts))
+
+
 def listed(which: str) -> dict[str, list[Mutation]]:
     """Every mutation of the models called so: patterns, with commas between them."""
     found: dict[str, list[Mutation]] = {}
@@ -85,8 +103,10 @@ def listed(which: str) -> dict[str, list[Mutation]]:
             where = entry.get("file", own)
             # Some models have a part in either room.
             room = next(part for part in (where.split("/")[2], own.split("/")[2]) if part in ROOMS)
-            mutation = Mutation(model, entry["law"], where, entry["find"], entry["replace"], room, tests)
-            times = (ROOT / where).read_text(encoding="utf-8").count(entry["find"])
+            mutation = Mutation(
+                model, entry["law"], where, entry["find"], entry["replace"], room, tests
+            )
+            times = len(pattern(entry["find"]).findall((ROOT / where).read_text(encoding="utf-8")))
             if times != 1:
                 mutation.problem = f"its text is {times} times in {where}"
             found.setdefault(model, []).append(mutation)
@@ -103,12 +123,20 @@ def tried(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.Co
     environment = os.environ | {"CARGO_TARGET_DIR": str(target), "RUSTFLAGS": "-Awarnings"}
     # Built first: on a busy machine that takes longer than any test may.
     words = command[: command.index("--")] if "--" in command else command
-    built = subprocess.run([*words, "--no-run"], cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    built = subprocess.run(
+        [*words, "--no-run"], cwd=copy, env=environment, capture_output=True, text=True, check=False
+    )
     if built.returncode:
         return built
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        command, cwd=copy, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        command,
+        cwd=copy,
+        env=environment,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        start_new_session=True,
     ) as child:
         try:
             out, errors = child.communicate(timeout=LONGEST_ALONE_S if also else LONGEST_S)
@@ -129,7 +157,8 @@ def applied(batch: list[Mutation], copy: Path) -> dict[str, str]:
     before = {m.file: (copy / m.file).read_text(encoding="utf-8") for m in batch}
     for m in batch:
         text = (copy / m.file).read_text(encoding="utf-8")
-        (copy / m.file).write_text(text.replace(m.find, m.replace), encoding="utf-8")
+        start, end = next(pattern(m.find).finditer(text)).span()
+        (copy / m.file).write_text(text[:start] + m.replace + text[end:], encoding="utf-8")
     return before
 
 
@@ -140,7 +169,9 @@ def restored(files: dict[str, str], copy: Path) -> None:
 
 
 def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
-    """One build with one mutation of each model; what does not compile is taken out and the rest tried again."""
+    """One build with one mutation of each model; what does not compile is taken out and the rest
+    tried again.
+    """
     batch = [m for m in batch if not m.problem]
     while batch:
         touched = applied(batch, copy)
@@ -150,7 +181,9 @@ def attempt(batch: list[Mutation], copy: Path, target: Path) -> None:
         if "test result:" in done.stdout:
             for m in batch:
                 prefix = f"{m.room}::{m.model}::"
-                m.noticed = tuple(name.removeprefix(prefix) for name in failed if name.startswith(prefix))
+                m.noticed = tuple(
+                    name.removeprefix(prefix) for name in failed if name.startswith(prefix)
+                )
             return
         broken = [m for m in batch if re.search(rf"--> {re.escape(m.file)}\b", done.stderr)]
         if not broken:
@@ -198,8 +231,10 @@ def page(tables: dict[str, list[str]]) -> str:
     lines = [
         "# Mutation tests",
         "",
-        "`make mutations` writes this page. For each row, a rule of a model was removed in a copy of the",
-        "source. The row names the tests of the model that failed. The changes of the source are in",
+        "`make mutations` writes this page. For each row, a rule of a model was removed in a copy "
+        "of the",
+        "source. The row names the tests of the model that failed. The changes of the source are "
+        "in",
         "[validation/mutations](../../validation/mutations).",
         "",
         f"{held} of {len(rows)} rules are detected when removed.",
@@ -211,8 +246,12 @@ def page(tables: dict[str, list[str]]) -> str:
 
 def main() -> None:
     """Tries every mutation."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="*", help="these models, and their part of the page: 'bbr*,cake'")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only", default="*", help="these models, and their part of the page: 'bbr*,cake'"
+    )
     asked = parser.parse_args()
     models = listed(asked.only)
     if not models:
@@ -224,7 +263,10 @@ def main() -> None:
             source = ROOT / name
             if source.is_dir():
                 shutil.copytree(
-                    source, copy / name, ignore=shutil.ignore_patterns("target"), copy_function=shutil.copy2
+                    source,
+                    copy / name,
+                    ignore=shutil.ignore_patterns("target"),
+                    copy_function=shutil.copy2,
                 )
             elif source.exists():
                 shutil.copy2(source, copy / name)

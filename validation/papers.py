@@ -1,16 +1,19 @@
-"""The published maps of BBR, BBRv2 and CUBIC, run again: 8 rates, 8 round-trip times and 2 buffers, one flow for 60 s.
+"""The published maps of BBR, BBRv2 and CUBIC, run again: 8 rates, 8 round-trip times and 2 buffers,
+one flow for 60 s.
 
 There are three sets over the same paths, of Linux 4.15 and of 5.15, and of BBRv2 on 5.13.12;
-`narrows.reproduce.published.LIKE` says what our hosts are like for each, and why. Each set has its own criteria;
-those of the first two are the same.
+`narrows.reproduce.published.LIKE` says what our hosts are like for each, and why. Each set has its
+own criteria; those of the first two are the same.
 
-`narrows.reproduce.published` holds the cells and how they are set up; here is what BBR's must keep. Of the gain of
-BBR over CUBIC, both under the same kernel, only the sign is judged, and only where it is a tenth or more: the map is
-read for who wins.
+`narrows.reproduce.published` holds the cells and how they are set up; here is what BBR's must keep.
+Of the gain of BBR over CUBIC, both under the same kernel, only the sign is judged, and only where
+it is a tenth or more: the map is read for who wins.
 
-Half of BBR's cells were published without a single retransmission, in all five trials. Zero is not within a factor of
-anything, so it is a class of its own: where none was published, none must be ours, and where some were, the counts must
-be within the factor. How many cells would agree if 0.01 % of the segments were added to both counts is told beside it.
+Half of BBR's cells were published without a single retransmission, in all five trials. Zero is not
+within a factor of
+anything, so it is a class of its own: where none was published, none must be ours, and where some
+were, the counts must be within the factor. How many cells would agree if 0.01 % of the segments
+were added to both counts is told beside it.
 """
 
 from __future__ import annotations
@@ -18,7 +21,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from narrows.reproduce.published import LIKE, MAPS, TEST_S, Cell, Criterion, Gain, Result, cells, gains, reproduce
+from narrows.reproduce.published import (
+    LIKE,
+    MAPS,
+    TEST_S,
+    Cell,
+    Criterion,
+    Gain,
+    Result,
+    cells,
+    gains,
+    reproduce,
+)
 from narrows.reproduce.published import criteria as all_criteria
 from validation.stored import Json, known
 
@@ -64,7 +78,9 @@ def play(
     done: Callable[[float], object] = lambda _: None,
 ) -> list[Maps]:
     """Runs every cell of every map again, up to a rate; `like` is for both sets."""
-    todo = [cell for kernel, cc in _maps() for cell in cells(cc, kernel) if cell.rate_mbit <= up_to_mbit]
+    todo = [
+        cell for kernel, cc in _maps() for cell in cells(cc, kernel) if cell.rate_mbit <= up_to_mbit
+    ]
     found = reproduce(todo, lambda cell: done(cell.rate_mbit), like=like, trials=TRIALS, jobs=jobs)
     return [
         Maps(
@@ -102,7 +118,9 @@ def again_agrees_leniently(result: Result) -> bool:
 def criteria(maps: Maps) -> list[Criterion]:
     """What a set must keep, of those maps that were run."""
     found = all_criteria([r for results in maps.results.values() for r in results])
-    return [replace(c, name=f"published of {maps.kernel}: {c.name.removesuffix(',')}") for c in found]
+    return [
+        replace(c, name=f"published of {maps.kernel}: {c.name.removesuffix(',')}") for c in found
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

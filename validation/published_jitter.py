@@ -1,13 +1,16 @@
-"""Published paths whose round trips vary by microseconds, as those of real machines do: what becomes of BBR and CUBIC?
+"""Published paths whose round trips vary by microseconds, as those of real machines do: what
+becomes of BBR and CUBIC?
 
     python -m validation.published_jitter          the tables of evidence/published-jitter.md
 
-In virtual time a round trip is the same to the microsecond as long as no queue stands. Here the way behind the queue
-varies, normally distributed with a spread that is named, in order. How much the machines of the testbed varied is not
-published, so nothing of this is in the set-up of the maps. Nor is what they add to the round trip that was asked for:
-the second table has some cells with longer ones. Nor is how many segments cross the path at once: all that the sender
-sends at once where nothing cuts it up, and otherwise what the router puts together again as it comes from its card; the
-third table has some cells with fewer. BBRv2 leaves Startup when enough ACKs of a round trip told of losses, and what is
+In virtual time a round trip is the same to the microsecond as long as no queue stands. Here the way
+behind the queue varies, normally distributed with a spread that is named, in order. How much the
+machines of the testbed varied is not published, so nothing of this is in the set-up of the maps.
+Nor is what they add to the round trip that was asked for: the second table has some cells with
+longer ones. Nor is how many segments cross the path at once: all that the sender sends at once
+where nothing cuts it up, and otherwise what the router puts together again as it comes from its
+card; the third table has some cells with fewer. BBRv2 leaves Startup when enough ACKs of a round
+trip told of losses, and what is
 lost at once is told at once: the fourth has the same cells where fewer are enough.
 """
 
@@ -27,7 +30,11 @@ SPREADS = (None, "10us", "50us", "200us", "500us")
 SEEDS = 3
 
 ODD = {
-    ("4.15", "cubic", 100): ((500, 75), *((750, ms) for ms in (5, 75, 100)), *((1000, ms) for ms in (5, 75, 100, 200))),
+    ("4.15", "cubic", 100): (
+        (500, 75),
+        *((750, ms) for ms in (5, 75, 100)),
+        *((1000, ms) for ms in (5, 75, 100, 200)),
+    ),
     ("4.15", "cubic", 10000): ((10, 50),),
     ("5.15", "cubic", 100): (
         *((250, ms) for ms in (150, 200)),
@@ -37,7 +44,17 @@ ODD = {
     ),
     ("4.15", "bbr", 100): (
         *((rate, 200) for rate in (50, 100, 250, 500, 750, 1000)),
-        *((1000, 150), (10, 75), (50, 10), (50, 25), (250, 5), (750, 5), (750, 25), (1000, 5), (1000, 10)),
+        *(
+            (1000, 150),
+            (10, 75),
+            (50, 10),
+            (50, 25),
+            (250, 5),
+            (750, 5),
+            (750, 25),
+            (1000, 5),
+            (1000, 10),
+        ),
     ),
     ("4.15", "bbr", 10000): ((500, 150),),
     ("5.15", "bbr", 100): ((50, 10), (50, 25), (750, 10), (1000, 5)),
@@ -82,11 +99,18 @@ def play(job: Job, keep_on: Progress) -> tuple[float, int]:
     rtt_ms = job.cell.rtt_ms + job.longer_ms
     tree["path"] = {**tree["path"], "rtt": f"{rtt_ms}ms"}
     if job.spread is not None:
-        tree["path"] = {**tree["path"], "delay_forward": "1ms", "jitter": {"kind": "normal", "spread": job.spread}}
+        tree["path"] = {
+            **tree["path"],
+            "delay_forward": "1ms",
+            "jitter": {"kind": "normal", "spread": job.spread},
+        }
     if job.pieces is not None:
         tree["host"] = {**tree["host"], "gso": job.pieces}
     if job.enough is not None:
-        tree["flow"] = [{**flow, "cc": {"kind": flow["cc"], "startup_losses": job.enough}} for flow in tree["flow"]]
+        tree["flow"] = [
+            {**flow, "cc": {"kind": flow["cc"], "startup_losses": job.enough}}
+            for flow in tree["flow"]
+        ]
     run_ = run(from_tree(tree), seed=job.seed, sample_interval="1s", progress=keep_on)
     return received_mbit(run_.flows[0]["series"], rtt_ms), sent_again(run_.samples, rtt_ms)
 
@@ -129,7 +153,10 @@ def row(first: str, others: Sequence[str]) -> None:
 
 def both(cell: Cell, columns: Sequence[Sequence[tuple[float, int]]]) -> None:
     """Prints a row for each figure."""
-    row(f"`{name(cell)}` | goodput, Mbit/s | {cell.goodput_mbit}", [goodputs(runs) for runs in columns])
+    row(
+        f"`{name(cell)}` | goodput, Mbit/s | {cell.goodput_mbit}",
+        [goodputs(runs) for runs in columns],
+    )
     row(f"| sent again | {cell.retransmits}", [again(runs) for runs in columns])
 
 
@@ -141,16 +168,28 @@ def main() -> None:
     odd, steps, pieced = among(ODD), among(STEPS), among(PIECED)
     seeds = range(1, SEEDS + 1)
     todo = [Job(cell, seed, spread=spread) for cell in odd for spread in SPREADS for seed in seeds]
-    todo += [Job(cell, seed, longer_ms=longer) for cell in steps for longer in LONGER_MS[1:] for seed in seeds]
-    todo += [Job(cell, seed, pieces=pieces) for cell in pieced for pieces in PIECES[1:] for seed in seeds]
-    todo += [Job(cell, seed, enough=enough) for cell in pieced for enough in ENOUGH for seed in seeds]
+    todo += [
+        Job(cell, seed, longer_ms=longer)
+        for cell in steps
+        for longer in LONGER_MS[1:]
+        for seed in seeds
+    ]
+    todo += [
+        Job(cell, seed, pieces=pieces) for cell in pieced for pieces in PIECES[1:] for seed in seeds
+    ]
+    todo += [
+        Job(cell, seed, enough=enough) for cell in pieced for enough in ENOUGH for seed in seeds
+    ]
     found = everywhere(todo, play, cost=lambda job: job.cell.rate_mbit, jobs=args.jobs)
     got = dict(zip(todo, found, strict=True))
 
     def runs(job: Job) -> list[tuple[float, int]]:
         return [got[replace(job, seed=seed)] for seed in seeds]
 
-    table("figure | published", ["none" if s is None else f"{s.removesuffix('us')} µs" for s in SPREADS])
+    table(
+        "figure | published",
+        ["none" if s is None else f"{s.removesuffix('us')} µs" for s in SPREADS],
+    )
     for cell in odd:
         both(cell, [runs(Job(cell, spread=spread)) for spread in SPREADS])
     print()
@@ -158,13 +197,22 @@ def main() -> None:
     for cell in steps:
         both(cell, [runs(Job(cell, longer_ms=longer)) for longer in LONGER_MS])
     print()
-    table("sent again, published", ["as in the map", *(f"{p.removesuffix('p')} segments" for p in PIECES if p)])
+    table(
+        "sent again, published",
+        ["as in the map", *(f"{p.removesuffix('p')} segments" for p in PIECES if p)],
+    )
     for cell in pieced:
-        row(f"`{name(cell)}` | {cell.retransmits}", [again(runs(Job(cell, pieces=pieces))) for pieces in PIECES])
+        row(
+            f"`{name(cell)}` | {cell.retransmits}",
+            [again(runs(Job(cell, pieces=pieces))) for pieces in PIECES],
+        )
     print()
     table("sent again, published", [f"{enough} ACKs" for enough in ENOUGH])
     for cell in pieced:
-        row(f"`{name(cell)}` | {cell.retransmits}", [again(runs(Job(cell, enough=enough))) for enough in ENOUGH])
+        row(
+            f"`{name(cell)}` | {cell.retransmits}",
+            [again(runs(Job(cell, enough=enough))) for enough in ENOUGH],
+        )
 
 
 if __name__ == "__main__":

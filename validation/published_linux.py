@@ -1,17 +1,20 @@
-"""Gives published paths to Linux 6.12, for cells where ours is not what was published: does Linux do what we do?
+"""Gives published paths to Linux 6.12, for cells where ours is not what was published: does Linux
+do what we do?
 
-    python -m validation.published_linux --program ORACLE cubic-100-1000-50 bbr-100-50-10    rows of the CSV
-    python -m validation.published_linux                                      the tables of the page of evidence
+    python -m validation.published_linux --program ORACLE cubic-100-1000-50 bbr-100-50-10    rows of
+    the CSV python -m validation.published_linux                                      the tables of
+    the page of evidence
 
-The program gets the name of a file with a case (JSON: `rate_mbit`, `rtt_ms`, `buffer_bytes`, `duration`, `interval`,
-`qdisc` below `htb` of the rate, `extra` commands of `ip` and `tc`, `flows` of `id`, `cc`, `start`), `--keep` and the
-name of a folder where it leaves `flows.csv`: TCP_INFO each `interval`. Ours is Linux 6.12 as a user-space process
-(`ARCH=um`, 1000 Hz) whose time is virtual: sender, router with the bottleneck, receiver, the delay on the way back,
-super-packets that cross the path whole. Its sender leaves out the low-water mark of unsent data when `UNMARKED` is set,
-as iperf3 has none. Runs differ in when the flow starts, in ports and hash seeds.
+The program gets the name of a file with a case (JSON: `rate_mbit`, `rtt_ms`, `buffer_bytes`,
+`duration`, `interval`, `qdisc` below `htb` of the rate, `extra` commands of `ip` and `tc`, `flows`
+of `id`, `cc`, `start`), `--keep` and the name of a folder where it leaves `flows.csv`: TCP_INFO
+each `interval`. Ours is Linux 6.12 as a user-space process (`ARCH=um`, 1000 Hz) whose time is
+virtual: sender, router with the bottleneck, receiver, the delay on the way back, super-packets that
+cross the path whole. Its sender leaves out the low-water mark of unsent data when `UNMARKED` is
+set, as iperf3 has none. Runs differ in when the flow starts, in ports and hash seeds.
 
-What is read off is what `narrows.reproduce.published` reads off ours: goodput as iperf3's receiver tells it, and the
-segments sent again by the end of the test.
+What is read off is what `narrows.reproduce.published` reads off ours: goodput as iperf3's receiver
+tells it, and the segments sent again by the end of the test.
 """
 
 from __future__ import annotations
@@ -44,7 +47,9 @@ DEVICES = (("s", "sv"), ("r", "sr"), ("r", "dr"), ("d", "dv"))
 """Interfaces by their namespace: sender, router, receiver."""
 
 PAGES = 250_000
-"""Nor does what all of TCP may hold: a kernel with 1.5 GB of memory would by itself allow too little for long paths."""
+"""Nor does what all of TCP may hold: a kernel with 1.5 GB of memory would by itself allow too
+little for long paths.
+"""
 
 
 def name(cell: Cell) -> str:
@@ -64,7 +69,8 @@ def case(cell: Cell, start_s: float) -> Json:
         "extra": [
             "export UNMARKED=1",
             f'sysctl -qw net.ipv4.tcp_mem="{PAGES} {PAGES} {PAGES}"',
-            f"ip netns exec r tc class change dev dr parent 1: classid 1:1 htb rate {rate} ceil {rate} "
+            f"ip netns exec r tc class change dev dr parent 1: classid 1:1 htb rate {rate} ceil "
+            f"{rate} "
             "burst 1600 cburst 1600 quantum 1514",
             *(f"ip netns exec {ns} ethtool -K {dev} gso on tso on gro on" for ns, dev in DEVICES),
             *(
@@ -81,13 +87,18 @@ def case(cell: Cell, start_s: float) -> Json:
 
 def record(program: Sequence[str], cell: Cell, start_s: float) -> tuple[float, int]:
     """One run of Linux: its goodput and what it sent again."""
-    with tempfile.TemporaryDirectory(dir=Path.home()) as folder:  # not below /tmp, of which the program has its own
+    with tempfile.TemporaryDirectory(
+        dir=Path.home()
+    ) as folder:  # not below /tmp, of which the program has its own
         file = Path(folder) / "case.json"
         file.write_text(json.dumps(case(cell, start_s)), encoding="utf-8")
         subprocess.run([*program, file, "--keep", folder], check=True, stdout=subprocess.DEVNULL)
         with (Path(folder) / "flows.csv").open(encoding="utf-8") as told:
             rows = list(csv.DictReader(told))
-    series = [[float(r["t"]) - start_s, int(r["bytes_acked"]), int(r["cwnd"]), int(r["rtt_us"]) / 1000] for r in rows]
+    series = [
+        [float(r["t"]) - start_s, int(r["bytes_acked"]), int(r["cwnd"]), int(r["rtt_us"]) / 1000]
+        for r in rows
+    ]
     end_s = start_s + TEST_S + cell.rtt_ms / 1000
     again = max(int(r["retrans"]) for r in rows if float(r["t"]) <= end_s)
     return round(received_mbit(series, cell.rtt_ms), 2), again
@@ -111,13 +122,18 @@ def keep(cell: Cell, start_s: float, told: tuple[float, int]) -> None:
     with DATA.open("a", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         if not begun:
-            file.write("# Linux 6.12 in virtual time over published paths; validation/published_linux.py tells how.\n")
+            file.write(
+                "# Linux 6.12 in virtual time over published paths; validation/published_linux.py "
+                "tells how.\n"
+            )
             writer.writerow([*PATH, "start_s", *FIGURES])
         writer.writerow([cell.cc, cell.buffer_kib, cell.rate_mbit, cell.rtt_ms, start_s, *told])
 
 
 def all_cells() -> dict[str, list[Cell]]:
-    """The published cells of each path and congestion control that Linux 6.12 has: of 4.15, of 5.15."""
+    """The published cells of each path and congestion control that Linux 6.12 has: of 4.15, of
+    5.15.
+    """
     found: dict[str, list[Cell]] = {}
     for cc in ("cubic", "bbr"):
         for kernel in ("4.15", "5.15"):
@@ -150,7 +166,8 @@ def tables() -> str:
         lines += [
             f"**{title}**",
             "",
-            "| path | published, 4.15 | 5.15 | Linux 6.12 | ours like 4.15 | like 5.15 | like 6.12 | "
+            "| path | published, 4.15 | 5.15 | Linux 6.12 | ours like 4.15 | like 5.15 | like "
+            "6.12 | "
             "Linux 6.12 and ours like it |",
             "|---|---|---|---|---|---|---|---|",
         ]
@@ -162,11 +179,15 @@ def tables() -> str:
             ours = [like[release]["5.15", n] for release in like]
             same = agrees(new, ours[2], (theirs[0], round(theirs[1])))[title]
             published = [(c.goodput_mbit, c.retransmits)[figure] for c in (old, new)]
-            runs = ", ".join(f"{x:.4g}" if figure == 0 else str(x) for x in sorted(run[figure] for run in linux[n]))
+            runs = ", ".join(
+                f"{x:.4g}" if figure == 0 else str(x)
+                for x in sorted(run[figure] for run in linux[n])
+            )
             cc, kib, rate, rtt = n.split("-")
             told = (f"{o[figure]:.4g}" if figure == 0 else str(o[figure]) for o in ours)
             lines.append(
-                f"| {cc}, {rate} Mbit/s, {rtt} ms, {kib} KB | {published[0]} | {published[1]} | {runs} | "
+                f"| {cc}, {rate} Mbit/s, {rtt} ms, {kib} KB | {published[0]} | {published[1]} | "
+                f"{runs} | "
                 f"{' | '.join(told)} | {'agree' if same else '**differ**'} |"
             )
         lines.append("")
@@ -176,10 +197,16 @@ def tables() -> str:
 def main() -> int:
     """Runs it; answers the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("cells", nargs="*", help="such as cubic-100-1000-50: buffer in KB, Mbit/s, ms")
-    parser.add_argument("--program", nargs="+", help="what runs a case on Linux; without, the tables are printed")
+    parser.add_argument(
+        "cells", nargs="*", help="such as cubic-100-1000-50: buffer in KB, Mbit/s, ms"
+    )
+    parser.add_argument(
+        "--program", nargs="+", help="what runs a case on Linux; without, the tables are printed"
+    )
     most = range(1, len(STARTS) + 1)
-    parser.add_argument("--runs", type=int, choices=most, default=2, help="of each cell (default: 2)")
+    parser.add_argument(
+        "--runs", type=int, choices=most, default=2, help="of each cell (default: 2)"
+    )
     args = parser.parse_args()
     if not args.program:
         print(tables())

@@ -28,7 +28,8 @@ class Validation:
         command: How.
         seeds: So many of each case.
         outcomes: Of the stored cases.
-        left_out: Stored cases with a congestion control or a queue discipline that this version has not.
+        left_out: Stored cases with a congestion control or a queue discipline that this version has
+            not.
         maps: The published sets.
         cliff: A list by gain.
         cliff_left_out: Why it could not be run.
@@ -61,9 +62,13 @@ class Validation:
 
     def idle(self) -> list[Explanation]:
         """Entries that explain nothing any more, where the family they are about was run."""
-        ran = {o.case.family for o in self.outcomes or ()} | ({"P"} if self.maps is not None else set())
+        ran = {o.case.family for o in self.outcomes or ()} | (
+            {"P"} if self.maps is not None else set()
+        )
         asked = [e for e in self.explanations if e.case.partition("-")[0] in ran]
-        return [e for e in asked if not any(e.covers(d.case, d.figure) for d in self.disagreements())]
+        return [
+            e for e in asked if not any(e.covers(d.case, d.figure) for d in self.disagreements())
+        ]
 
     def criteria(self) -> list[Criterion | Simple]:
         """What must hold."""
@@ -77,7 +82,8 @@ class Validation:
                 ours_pct, linux_pct = 100 * agree / everything, 100 * own / known
                 found.append(
                     Simple(
-                        text=f"{where} the grid no more than {100 * linux.BELOW_LINUX:.0f} points below Linux against "
+                        text=f"{where} the grid no more than {100 * linux.BELOW_LINUX:.0f} points "
+                        "below Linux against "
                         f"itself: {ours_pct:.1f} % here, {linux_pct:.1f} % Linux",
                         met=ours_pct >= linux_pct - 100 * linux.BELOW_LINUX,
                     )
@@ -93,7 +99,10 @@ class Validation:
     def places(self) -> list[tuple[str, list[linux.Outcome]]]:
         """The stored cases on the grid and off it, as far as there are any."""
         every = self.outcomes or []
-        split = {"on": [o for o in every if o.case.on_grid], "off": [o for o in every if not o.case.on_grid]}
+        split = {
+            "on": [o for o in every if o.case.on_grid],
+            "off": [o for o in every if not o.case.on_grid],
+        }
         return [(where, outcomes) for where, outcomes in split.items() if outcomes]
 
     def document(self) -> Json:
@@ -111,7 +120,9 @@ class Validation:
             },
             "papers": [papers.document(maps) for maps in self.maps] if self.maps else None,
             "cliff": [c.json() for c in self.cliff] if self.cliff else None,
-            "unexplained": [[d.case, d.figure] for d in self.disagreements() if not self.explanation(d)],
+            "unexplained": [
+                [d.case, d.figure] for d in self.disagreements() if not self.explanation(d)
+            ],
             "criteria": [{"criterion": in_words(c), "met": c.met} for c in self.criteria()],
         }
 
@@ -159,7 +170,9 @@ def markdown(v: Validation) -> str:
 
 
 def _table(align: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table whose columns are aligned as `align` tells, `l` or `r` each; the last letter is for the rest."""
+    """A table whose columns are aligned as `align` tells, `l` or `r` each; the last letter is for
+    the rest.
+    """
     letters = align.ljust(len(head), align[-1])
     rule = ["---:" if letter == "r" else "---" for letter in letters]
     lines = [head, rule, *([str(x) for x in row] for row in rows)]
@@ -176,12 +189,18 @@ def _head(v: Validation) -> str:
         left.append(f"the published map of {', '.join(papers.can_run()[1])}")
     if v.cliff_left_out:
         left.append("the cliff of bbr")
-    told = f"\n\nLeft out, because this version has not what it needs: {'; '.join(left)}." if left else ""
+    told = (
+        f"\n\nLeft out, because this version has not what it needs: {'; '.join(left)}."
+        if left
+        else ""
+    )
     return (
         "# Validation\n\n"
-        f"narrows {__version__}, {v.seeds} seeds of each case, Python {platform.python_version()}; written by\n\n"
+        f"narrows {__version__}, {v.seeds} seeds of each case, Python "
+        f"{platform.python_version()}; written by\n\n"
         f"```console\n$ {v.command}\n```\n\n"
-        "What is compared and how is told in [the measure](../core/src/figures/agreement.rs) and in the headers of\n"
+        "What is compared and how is told in [the measure](../core/src/figures/agreement.rs) and "
+        "in the headers of\n"
         "[this directory](__init__.py).\n\n" + _table("l", ("met", "criterion"), rows) + told
     )
 
@@ -213,12 +232,15 @@ def _families(v: Validation) -> str:
         "## Against Linux\n\n"
         f"{linux.headline(v.outcomes or ())}.\n\n"
         f"{_late(v)}"
-        "*Linux against itself*: its last run held to its others by the same measure, where there are three or more.\n"
-        "*A full pipe* and *nothing*: how many cases would agree with somebody who simulates nothing and says that\n"
-        "each flow gets its share of a full pipe behind a buffer 70 % full (behind a policer or another discipline\n"
+        "*Linux against itself*: its last run held to its others by the same measure, where there "
+        "are three or more.\n"
+        "*A full pipe* and *nothing*: how many cases would agree with somebody who simulates "
+        "nothing and says that\n"
+        "each flow gets its share of a full pipe behind a buffer 70 % full (behind a policer or "
+        "another discipline\n"
         "than a drop-tail queue: 5 ms of it), or that nothing arrives. *The grid*: the\n"
-        "paths that were recorded first; the others were added to see whether what holds there holds beside it.\n\n"
-        + _table("lr", head, rows)
+        "paths that were recorded first; the others were added to see whether what holds there "
+        "holds beside it.\n\n" + _table("lr", head, rows)
     )
 
 
@@ -226,7 +248,8 @@ def _late(v: Validation) -> str:
     """The rule, and what it leaves out."""
     late = sum(figure.late for outcome in v.outcomes or () for figure in outcome.case.figures)
     return (
-        "A case agrees when each of its compared figures does: the median of the seeds against the median of Linux's\n"
+        "A case agrees when each of its compared figures does: the median of the seeds against "
+        "the median of Linux's\n"
         f"runs. {late} figures are not compared: Linux's own recording "
         "[began one round trip late](evidence/first-neighbour.md).\n"
     )
@@ -257,9 +280,12 @@ def _disagreements(v: Validation) -> str:
         told = f"[{e.because}]({e.evidence})" if e else "**unexplained**"
         rows.append((f"`{d.case}`", d.figure, f"{d.published:.4g}", f"{d.ours:.4g}", told))
     n = sum(v.explanation(d) is None for d in every)
-    idle = "".join(f"\n\nExplains nothing any more: `{e.case}` {e.figure}, {e.evidence}." for e in v.idle())
+    idle = "".join(
+        f"\n\nExplains nothing any more: `{e.case}` {e.figure}, {e.evidence}." for e in v.idle()
+    )
     return (
-        f"## Disagreements\n\n{len(every)} figures, the worst first; {n} of them unexplained. An explanation is an\n"
+        f"## Disagreements\n\n{len(every)} figures, the worst first; {n} of them unexplained. An "
+        "explanation is an\n"
         "experiment or a trace, with its command and its values, not a sentence.\n\n"
         + _table("llrrl", ("case", "figure", "reference", "ours", "explained by"), rows)
         + idle
@@ -268,7 +294,8 @@ def _disagreements(v: Validation) -> str:
 
 def _maps(maps: papers.Maps) -> str:
     parts = [
-        f"## Maps published of Linux {maps.kernel}\n\nGoodput in Mbit/s and, in brackets, segments sent again, "
+        f"## Maps published of Linux {maps.kernel}\n\nGoodput in Mbit/s and, in brackets, "
+        "segments sent again, "
         f"ours|published; hosts like {maps.like}. `!`: does not agree."
     ]
     for cc, results in maps.results.items():
@@ -281,7 +308,8 @@ def _maps(maps: papers.Maps) -> str:
         lenient = sum(map(papers.again_agrees_leniently, results))
         n = len(results)
         parts.append(
-            f"With {papers.LENIENT:.2%} of the segments added to both counts, {cc}'s retransmissions would agree in "
+            f"With {papers.LENIENT:.2%} of the segments added to both counts, {cc}'s "
+            "retransmissions would agree in "
             f"{lenient} of {n} cells."
         )
     return "\n\n".join(parts)
@@ -310,10 +338,15 @@ def _cliff(v: Validation) -> str:
     theirs = cliffs.linux()
     losses = sorted({*theirs, *(p for c in v.cliff for p in c.curve)})
     heads = ("with it, as it is" if c.detection else f"gain {c.gain:g}" for c in v.cliff)
-    rows = [(f"{100 * p:.2f} %", *(_seeds(c.curve.get(p)) for c in v.cliff), _seeds(theirs.get(p))) for p in losses]
+    rows = [
+        (f"{100 * p:.2f} %", *(_seeds(c.curve.get(p)) for c in v.cliff), _seeds(theirs.get(p)))
+        for p in losses
+    ]
     text = (
-        "## The cliff\n\nGoodput of one BBR flow in Mbit/s over 60 s, 100 Mbit/s, 25 ms, 10 MB of buffer, independent\n"
-        "loss: the median of the seeds, and the least and the most. The first columns are without BBR's eye for\n"
+        "## The cliff\n\nGoodput of one BBR flow in Mbit/s over 60 s, 100 Mbit/s, 25 ms, 10 MB of "
+        "buffer, independent\n"
+        "loss: the median of the seeds, and the least and the most. The first columns are without "
+        "BBR's eye for\n"
         "policers, the last is Linux 6.12 over that path ([how it was run](evidence/cliff.md))."
     )
     return f"{text}\n\n{_table('r', ('loss', *heads, 'Linux'), rows)}"

@@ -1,7 +1,8 @@
 """Why some published figures are not reproduced: one thing changed at a time, or Linux itself.
 
-`narrows reproduce` judges published figures; what is outside stands in `python/narrows/data/misses.toml` with the place
-here that explains it. `python -m validation.reproduced` runs the variants (a minute or two) and writes
+`narrows reproduce` judges published figures; what is outside stands in
+`python/narrows/data/misses.toml` with the place here that explains it. `python -m
+validation.reproduced` runs the variants (a minute or two) and writes
 `validation/evidence/reproduced.md`. What Linux 6.12 did in virtual time is stored in
 `evidence/reproduced-linux-6.12.csv`: one row for each run.
 """
@@ -107,7 +108,9 @@ def queues(lab: Lab) -> Table:
     """What BBRv2 keeps in the queue, by buffer."""
     cases = {
         (buffer, cc, number): Scenario(
-            Path(rate="100Mbit", rtt="40ms", buffer=f"{buffer:g}bdp"), flows=[Flow(cc, count=number)], duration="60s"
+            Path(rate="100Mbit", rtt="40ms", buffer=f"{buffer:g}bdp"),
+            flows=[Flow(cc, count=number)],
+            duration="60s",
         )
         for buffer in (0.25, 0.5, 1, 2, 4)
         for cc in ("bbr", "bbr2")
@@ -119,7 +122,13 @@ def queues(lab: Lab) -> Table:
         return float(figures["queue"]["drops"])
 
     rows = [
-        [f"{buffer:g} BDP", cc, str(number), f"{mid(one, queue_ms) / 40:.2f}", f"{mid(one, lost):.0f}"]
+        [
+            f"{buffer:g} BDP",
+            cc,
+            str(number),
+            f"{mid(one, queue_ms) / 40:.2f}",
+            f"{mid(one, lost):.0f}",
+        ]
         for (buffer, cc, number), one in runs.items()
     ]
     return ["buffer", "cc", "flows", "queue, BDP", "drops in 60 s"], rows
@@ -158,7 +167,12 @@ def near(lab: Lab) -> Table:
     """CUBIC at 1 % of loss over short distances."""
     cases = {
         rtt: Scenario(
-            Path(rate="100Mbit", rtt=f"{rtt}ms", buffer="20bdp", loss={"probability": "1%", "per": "packet"}),
+            Path(
+                rate="100Mbit",
+                rtt=f"{rtt}ms",
+                buffer="20bdp",
+                loss={"probability": "1%", "per": "packet"},
+            ),
             flows=[Flow("cubic")],
             host=Host(like="linux-4.15"),
             duration="60s",
@@ -167,7 +181,10 @@ def near(lab: Lab) -> Table:
         for rtt in (2, 3, 4, 5)
     }
     got, real = by_case(lab, cases, lambda one: goodput()(one) * 1514 / 1448 / 0.99, 5), linux()
-    rows = [[f"{rtt} ms", told(real.get(f"near-{rtt}", [])) or "–", told(values)] for rtt, values in got.items()]
+    rows = [
+        [f"{rtt} ms", told(real.get(f"near-{rtt}", [])) or "–", told(values)]
+        for rtt, values in got.items()
+    ]
     return ["round trip", "Linux 6.12, Mbit/s sent", "ours, like 4.15"], rows
 
 
@@ -177,7 +194,12 @@ def westwood(lab: Lab) -> Table:
     hosts = {"6.12": Host(), "4.15": Host(like="linux-4.15"), "own": own}
     cases = {
         (loss, name): Scenario(
-            Path(rate="100Mbit", rtt="100ms", buffer="20bdp", loss={"probability": f"{loss:g}%", "per": "packet"}),
+            Path(
+                rate="100Mbit",
+                rtt="100ms",
+                buffer="20bdp",
+                loss={"probability": f"{loss:g}%", "per": "packet"},
+            ),
             flows=[Flow("westwood")],
             host=host,
             duration="60s",
@@ -194,7 +216,10 @@ def westwood(lab: Lab) -> Table:
     rows = []
     for loss, published in ((0.1, "14.1"), (1, "2.51")):
         ours = [told([sent(goodput()(one), loss) for one in runs[loss, name]]) for name in hosts]
-        stored = [told([sent(v, loss) for v in real.get(f"{of}-{loss:g}", [])]) for of in ("westwood", "singly")]
+        stored = [
+            told([sent(v, loss) for v in real.get(f"{of}-{loss:g}", [])])
+            for of in ("westwood", "singly")
+        ]
         rows.append([f"{loss:g} %", published, *stored, *ours])
     heads = ["loss", "published, Mbit/s", "Linux 6.12", "and SACKs one by one"]
     return [*heads, "ours", "ours, like 4.15", "and the buffers of 4.15"], rows
@@ -240,12 +265,20 @@ def standing(lab: Lab) -> Table:
             str(number),
             like,
             "yes" if gain else "no",
-            (told(real.get(f"standing-{number}", []), 2) or "–") if like == "linux-6.12" and gain else "–",
+            (told(real.get(f"standing-{number}", []), 2) or "–")
+            if like == "linux-6.12" and gain
+            else "–",
             told(values, 2),
         ]
         for (number, like, gain), values in got.items()
     ]
-    return ["BBR flows", "hosts", "room for aggregated ACKs", "Linux: queue, BDP", "ours: queue, BDP"], rows
+    return [
+        "BBR flows",
+        "hosts",
+        "room for aggregated ACKs",
+        "Linux: queue, BDP",
+        "ours: queue, BDP",
+    ], rows
 
 
 def slide(lab: Lab) -> Table:
@@ -274,7 +307,15 @@ def slide(lab: Lab) -> Table:
     for (cc, name, acks), values in got.items():
         ordered = sorted(values)
         spread = f"{ordered[4]:.0f} to {ordered[35]:.0f}"
-        rows.append([cc, name, "data and ACKs" if acks else "data", f"{statistics.median(values):.1f}", spread])
+        rows.append(
+            [
+                cc,
+                name,
+                "data and ACKs" if acks else "data",
+                f"{statistics.median(values):.1f}",
+                spread,
+            ]
+        )
     return ["cc", "hosts", "lost", "median of 40, s", "eight in ten"], rows
 
 
@@ -283,7 +324,11 @@ def ties(lab: Lab) -> Table:
     from narrows.reproduce.published import cells  # noqa: PLC0415
 
     jitters = {"none": None, "10 µs": "10us", "50 µs": "50us"}
-    places = [c for c in cells("bbr", "4.15") if c.buffer_kib == 100 and c.rate_mbit >= 500 and c.rtt_ms >= 100]  # noqa: PLR2004
+    places = [
+        c
+        for c in cells("bbr", "4.15")
+        if c.buffer_kib == 100 and c.rate_mbit >= 500 and c.rtt_ms >= 100  # noqa: PLR2004
+    ]
     cases: dict[tuple[int, int, str], Figures] = {}
     for c in places:
         for name, spread in jitters.items():
@@ -317,7 +362,9 @@ def maps(_: Lab) -> Table:
     def gain(buffer: int, rate: int, rtt: int) -> float:
         return 100 * (anew[buffer, rate, rtt, "bbr"][0] / anew[buffer, rate, rtt, "cubic"][0] - 1)
 
-    clear = [key for key, value in theirs.items() if abs(value) >= CLEAR_PCT and key[:2] != (DEEP_KB, 10)]
+    clear = [
+        key for key, value in theirs.items() if abs(value) >= CLEAR_PCT and key[:2] != (DEEP_KB, 10)
+    ]
     right = sum((gain(*key) > 0) == (theirs[key] > 0) for key in clear)
     fast = [key for key in theirs if key[1] == FAST_MBIT]
 
@@ -326,7 +373,11 @@ def maps(_: Lab) -> Table:
 
     long, middle = (100, 500, 200), (100, 500, 25)
     return ["figure", "Cao et al. 2019", "Datta and Fund 2023, Linux 4.15"], [
-        ["cells with a gain of 10 % or more: the same sign", f"{len(clear)} cells", f"{right} of them"],
+        [
+            "cells with a gain of 10 % or more: the same sign",
+            f"{len(clear)} cells",
+            f"{right} of them",
+        ],
         ["CUBIC, 100 KB, 500 Mbit/s, 200 ms: Mbit/s", "179.6", f"{anew[*long, 'cubic'][0]:.1f}"],
         ["BBR, likewise", "386.0", f"{anew[*long, 'bbr'][0]:.1f}"],
         ["CUBIC, 100 KB, 500 Mbit/s, 25 ms: sent again", "1649", str(anew[*middle, "cubic"][1])],
@@ -363,17 +414,42 @@ def one_and_one(lab: Lab) -> Table:
         lost = {cc: mid(some, again(cc)) for cc in ("bbr", "cubic")}
         shares = told([part("bbr")(one) for one in some])
         rows.append(
-            [f"{rate} Mbit/s, {rtt} ms", f"{depth} BDP", stored, shares, f"{lost['bbr']:.0f}, {lost['cubic']:.0f}"]
+            [
+                f"{rate} Mbit/s, {rtt} ms",
+                f"{depth} BDP",
+                stored,
+                shares,
+                f"{lost['bbr']:.0f}, {lost['cubic']:.0f}",
+            ]
         )
-    return ["path", "buffer", "Linux 6.12: BBR's part, %", "ours", "ours: sent again by BBR, CUBIC"], rows
+    return [
+        "path",
+        "buffer",
+        "Linux 6.12: BBR's part, %",
+        "ours",
+        "ours: sent again by BBR, CUBIC",
+    ], rows
 
 
 def windows(lab: Lab) -> Table:
-    """The laws alone, without a network: losses at even distances and at random ones; and ours, one by one."""
-    published = {("highspeed", 4): 263, ("highspeed", 5): 1795, ("cubic", 4): 187, ("cubic", 5): 1054}
+    """The laws alone, without a network: losses at even distances and at random ones; and ours, one
+    by one.
+    """
+    published = {
+        ("highspeed", 4): 263,
+        ("highspeed", 5): 1795,
+        ("cubic", 4): 187,
+        ("cubic", 5): 1054,
+    }
     cases = {
         (law, power): lossy(
-            law, 100 * 10.0**-power, rate="10Gbit", rtt="100ms", buffer="1bdp", duration="600s", warmup="120s"
+            law,
+            100 * 10.0**-power,
+            rate="10Gbit",
+            rtt="100ms",
+            buffer="1bdp",
+            duration="600s",
+            warmup="120s",
         )
         for law, power in published
     }
@@ -386,13 +462,28 @@ def windows(lab: Lab) -> Table:
         ours = sorted(got[law, power])
         spread = f"{statistics.median(ours):.0f} ({ours[0]:.0f} to {ours[-1]:.0f})"
         stored = told(real.get(f"window-{law}-{power}", []), 0) or "–"
-        rows.append([law, f"10^-{power}", str(value), *(f"{one:.0f}" for one in alone), stored, spread])
-    heads = ["law", "loss", "RFC 9438, even", "law alone, even", "law alone, random", "and half the growth"]
+        rows.append(
+            [law, f"10^-{power}", str(value), *(f"{one:.0f}" for one in alone), stored, spread]
+        )
+    heads = [
+        "law",
+        "loss",
+        "RFC 9438, even",
+        "law alone, even",
+        "law alone, random",
+        "and half the growth",
+    ]
     return [*heads, "Linux 6.12", "ours, median of 9"], rows
 
 
 def average_window(
-    law: str, loss: float, *, even: bool, growth: float = 1.0, losses: int = 4000, rtt_s: float = 0.1
+    law: str,
+    loss: float,
+    *,
+    even: bool,
+    growth: float = 1.0,
+    losses: int = 4000,
+    rtt_s: float = 0.1,
 ) -> float:
     """The mean window of a law that loses one packet after each gap, round trip by round trip.
 
@@ -423,7 +514,9 @@ def average_window(
 def _decrease(law: str, window: float) -> float:
     if law == "reno" or window <= LOW_WINDOW:
         return 0.5
-    return 0.5 - 0.4 * (math.log(window) - math.log(LOW_WINDOW)) / (math.log(83000) - math.log(LOW_WINDOW))
+    return 0.5 - 0.4 * (math.log(window) - math.log(LOW_WINDOW)) / (
+        math.log(83000) - math.log(LOW_WINDOW)
+    )
 
 
 def _grown(law: str, window: float, most: float, since_s: float, rtt_s: float) -> float:
@@ -442,99 +535,139 @@ SECTIONS: dict[str, tuple[str, Callable[[Lab], Table], str]] = {
     "maps": (
         "The maps of BBR and CUBIC, published twice",
         maps,
-        "No run of ours. The two teams measured the same paths, and differ in what is not reproduced here: ours "
-        "is with the later one (`narrows reproduce replication`). Cao et al.'s testbed flattens at 1 Gbit/s; "
+        "No run of ours. The two teams measured the same paths, and differ in what is not "
+        "reproduced here: ours "
+        "is with the later one (`narrows reproduce replication`). Cao et al.'s testbed flattens "
+        "at 1 Gbit/s; "
         "their loss may count what their router dropped in other ways than TCP's retransmissions.",
     ),
     "ties": (
         "BBR like 4.15 in 100 KB of buffer over long paths",
         ties,
-        "With the rules of 4.15 ours is 4 to 8 % above what was measured in 100 KB of buffer over 100 to 200 ms, and "
-        "within 1 % in 10 MB. Before 5.10 a round trip as low as the least renews it, and in virtual time one as low, "
-        "to the microsecond, comes with every cycle: ProbeRTT, which costs half a second of every ten at 200 ms, "
-        "never comes. With a jitter of microseconds (normal; its spread is named) some of them come. How much the "
+        "With the rules of 4.15 ours is 4 to 8 % above what was measured in 100 KB of buffer over "
+        "100 to 200 ms, and "
+        "within 1 % in 10 MB. Before 5.10 a round trip as low as the least renews it, and in "
+        "virtual time one as low, "
+        "to the microsecond, comes with every cycle: ProbeRTT, which costs half a second of every "
+        "ten at 200 ms, "
+        "never comes. With a jitter of microseconds (normal; its spread is named) some of them "
+        "come. How much the "
         "machines of the testbed varied is not published, so the set-up has none.",
     ),
     "pair": (
         "BBR beside CUBIC in deep buffers",
         one_and_one,
-        "Published for 1 Gbit/s and 20 ms, in Mininet: equal shares at 2 BDP, CUBIC three times BBR's at 4. Linux "
-        "6.12 has BBR ahead at 2 BDP of this very path, and CUBIC 1.3 times at 4; at 40 Mbit/s it has CUBIC 1.4 times "
+        "Published for 1 Gbit/s and 20 ms, in Mininet: equal shares at 2 BDP, CUBIC three times "
+        "BBR's at 4. Linux "
+        "6.12 has BBR ahead at 2 BDP of this very path, and CUBIC 1.3 times at 4; at 40 Mbit/s it "
+        "has CUBIC 1.4 times "
         "ahead at 4 BDP, and 2.2 times at 8; ours has it so. "
-        "BBR sends again where CUBIC fills the buffer, so that figure counts how often that happens.",
+        "BBR sends again where CUBIC fills the buffer, so that figure counts how often that "
+        "happens.",
     ),
     "windows": (
         "Windows under random loss",
         windows,
-        "The tables of RFC 9438 are for losses at even distances; with these a model of the laws alone, a step a "
-        "round trip, comes to their figures within 2 %. The simulator draws losses at random, which makes CUBIC's "
-        "window a tenth larger, and 480 s of a window of a thousand packets hold so few losses that single runs "
-        "spread widely. HighSpeed is lower for another reason: Linux counts its growth in ACKs, of which a "
-        "delaying receiver sends one for two packets. With half the growth the law alone is below ours; Linux 6.12 "
+        "The tables of RFC 9438 are for losses at even distances; with these a model of the laws "
+        "alone, a step a "
+        "round trip, comes to their figures within 2 %. The simulator draws losses at random, "
+        "which makes CUBIC's "
+        "window a tenth larger, and 480 s of a window of a thousand packets hold so few losses "
+        "that single runs "
+        "spread widely. HighSpeed is lower for another reason: Linux counts its growth in ACKs, "
+        "of which a "
+        "delaying receiver sends one for two packets. With half the growth the law alone is below "
+        "ours; Linux 6.12 "
         "has what ours has.",
     ),
     "share": (
         "BBR's share beside CUBIC",
         share,
-        "The model (Ware et al.) says more than BBR gets, here and in Linux: what Linux 6.12 has, ours has within "
-        "the spread of its runs, or within a few points of them. So it is the model that is off, not the simulation. "
+        "The model (Ware et al.) says more than BBR gets, here and in Linux: what Linux 6.12 has, "
+        "ours has within "
+        "the spread of its runs, or within a few points of them. So it is the model that is off, "
+        "not the simulation. "
         "The older rules of 4.15 do not bring it nearer.",
     ),
     "queues": (
         "BBRv2's queue by buffer",
         queues,
-        "The model (Scherrer et al.) has BBRv2 bounded by what losses taught it, a quarter of a BDP. With 4 BDP "
-        "of buffer nothing is ever lost, nothing is learnt, and the window of two BDP is the bound, as for BBR. "
+        "The model (Scherrer et al.) has BBRv2 bounded by what losses taught it, a quarter of a "
+        "BDP. With 4 BDP "
+        "of buffer nothing is ever lost, nothing is learnt, and the window of two BDP is the "
+        "bound, as for BBR. "
         "With one BDP, where it does lose, ours keeps 0.2 to 0.3 BDP.",
     ),
     "eight": (
         "Eight BBR flows at 128 kbit/s",
         eight,
-        "Eight flows that start at once never see the empty path: their least round trip is the queue they made, "
-        "and the buffer decides. When they come one after the other the queue stays bounded: from 64 to 256 "
-        "packets of buffer it grows by far less than the buffer. It is not small: the least window is four "
+        "Eight flows that start at once never see the empty path: their least round trip is the "
+        "queue they made, "
+        "and the buffer decides. When they come one after the other the queue stays bounded: from "
+        "64 to 256 "
+        "packets of buffer it grows by far less than the buffer. It is not small: the least "
+        "window is four "
         "packets each, 3 s of this line. The article does not say when its flows start.",
     ),
     "near": (
         "CUBIC at 1 % of loss and 2 ms",
         near,
-        "Published were 25.2 Mbit/s at 2 ms. At 4 ms ours has that. The published ones ran in mahimahi, whose two "
-        "shells (delay and link) each pass packets on at whole milliseconds, so that its round trip is longer "
+        "Published were 25.2 Mbit/s at 2 ms. At 4 ms ours has that. The published ones ran in "
+        "mahimahi, whose two "
+        "shells (delay and link) each pass packets on at whole milliseconds, so that its round "
+        "trip is longer "
         "than the delay that is asked for; how much it was, they do not say.",
     ),
     "westwood": (
         "Westwood under random loss",
         westwood,
-        "Linux 6.12 and ours with hosts like it have what was published. Rules of 4.15, which stand for the 4.11 that "
-        "was measured, make it two to three times that. Before 4.18 the receiver answers each segment beyond a hole, "
-        "and before 4.19 the segment that fills the hole only when the application has read. Westwood counts a segment "
-        "for each answer of the first kind and takes them off the jump that follows; but where that jump tells an "
-        "unchanged window it takes the kernel's fast path, which counts all of it again. The first rule alone changes "
-        "nothing in Linux, whose receiver can be told to answer each segment; that the second does it with the first "
-        "follows from the law, not from a run. With the buffers that Linux has of its own the window moves with what "
-        "waits, and most of it is gone: what a receiver's window did in the published runs they do not say.",
+        "Linux 6.12 and ours with hosts like it have what was published. Rules of 4.15, which "
+        "stand for the 4.11 that "
+        "was measured, make it two to three times that. Before 4.18 the receiver answers each "
+        "segment beyond a hole, "
+        "and before 4.19 the segment that fills the hole only when the application has read. "
+        "Westwood counts a segment "
+        "for each answer of the first kind and takes them off the jump that follows; but where "
+        "that jump tells an "
+        "unchanged window it takes the kernel's fast path, which counts all of it again. The "
+        "first rule alone changes "
+        "nothing in Linux, whose receiver can be told to answer each segment; that the second "
+        "does it with the first "
+        "follows from the law, not from a run. With the buffers that Linux has of its own the "
+        "window moves with what "
+        "waits, and most of it is gone: what a receiver's window did in the published runs they "
+        "do not say.",
     ),
     "short": (
         "100 kB alone, BBR for CUBIC",
         short,
-        "BBR is paced from the first window on, CUBIC is not. Without pacing both take the same; with pacing for "
-        "everybody CUBIC pays for it, too. The claim ``the same`` is off by what pacing costs within a round "
+        "BBR is paced from the first window on, CUBIC is not. Without pacing both take the same; "
+        "with pacing for "
+        "everybody CUBIC pays for it, too. The claim ``the same`` is off by what pacing costs "
+        "within a round "
         "trip.",
     ),
     "standing": (
         "The queue of several BBR flows",
         standing,
-        "Two round trips' worth are in flight, and Linux adds room for super-packets, and since 5.1 for ACKs that "
-        "come in clumps: a queue of somewhat more than one BDP. Without that room it is a tenth of a BDP less, "
-        "and then at the edge of what was published (remembered as 0.5 to 1 BDP, of Linux 4.9). Rules of 4.15 "
-        "make no difference. Linux 6.12 over this very path, 1 Gbit/s and all, keeps what ours keeps.",
+        "Two round trips' worth are in flight, and Linux adds room for super-packets, and since "
+        "5.1 for ACKs that "
+        "come in clumps: a queue of somewhat more than one BDP. Without that room it is a tenth "
+        "of a BDP less, "
+        "and then at the edge of what was published (remembered as 0.5 to 1 BDP, of Linux 4.9). "
+        "Rules of 4.15 "
+        "make no difference. Linux 6.12 over this very path, 1 Gbit/s and all, keeps what ours "
+        "keeps.",
     ),
     "slide": (
         "1 MB at 20 % of loss and 200 ms",
         slide,
-        "A slide says 11 s for BBR and 400 s or a time-out for CUBIC; Linux 6.12 with loss on the data has a "
-        "tenth to a fourth of that. The release does not make the difference, nor does pacing; losing ACKs as "
-        "well does most of it: then CUBIC's median is above 200 s, one transfer in ten takes longer than the "
+        "A slide says 11 s for BBR and 400 s or a time-out for CUBIC; Linux 6.12 with loss on the "
+        "data has a "
+        "tenth to a fourth of that. The release does not make the difference, nor does pacing; "
+        "losing ACKs as "
+        "well does most of it: then CUBIC's median is above 200 s, one transfer in ten takes "
+        "longer than the "
         "slide says, and BBR is between Linux's figure and the slide's.",
     ),
 }
@@ -552,22 +685,30 @@ def markdown(made: Mapping[str, Table]) -> str:
         "$ python -m validation.reproduced",
         "```",
         "",
-        "Runs are told one by one unless a median is named. *Linux 6.12* is Linux in virtual time (`ARCH=um`, "
+        "Runs are told one by one unless a median is named. *Linux 6.12* is Linux in virtual time "
+        "(`ARCH=um`, "
         "time travel;",
-        "sender, router and receiver in namespaces), [its runs](reproduced-linux-6.12.csv) differing in when "
+        "sender, router and receiver in namespaces), [its runs](reproduced-linux-6.12.csv) "
+        "differing in when "
         "flows start; ours",
         "differ in the seed.",
     ]
     for name, (title, _, words) in SECTIONS.items():
         heads, rows = made[name]
         lines += ["", f"## {title}", "", *fill(words, 118).splitlines(), ""]
-        lines += [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *(f"| {' | '.join(row)} |" for row in rows)]
+        lines += [
+            f"| {' | '.join(heads)} |",
+            "|" + "---|" * len(heads),
+            *(f"| {' | '.join(row)} |" for row in rows),
+        ]
     return "\n".join(lines) + "\n"
 
 
 def main() -> int:
     """Runs the variants and writes the page."""
-    argparse.ArgumentParser(prog="python -m validation.reproduced", description=__doc__).parse_args()
+    argparse.ArgumentParser(
+        prog="python -m validation.reproduced", description=__doc__
+    ).parse_args()
     lab = Lab()
     made = {}
     for name, (_, run, _) in SECTIONS.items():

@@ -4,10 +4,13 @@
 
 `--before` is the `narrows-host` of another version. It prints a table in Markdown:
 
-- throughput (one TCP stream each way) and latency (timed questions) of one client alone, the median of the rounds;
-- 500 connections that say nothing, 500 that send one byte: how long a client of another address waits to be served;
+- throughput (one TCP stream each way) and latency (timed questions) of one client alone, the median
+  of the rounds;
+- 500 connections that say nothing, 500 that send one byte: how long a client of another address
+  waits to be served;
 - 20,000 connections from one address, as fast as one process makes them: the same, every 20 ms;
-- 10 Gbit/s asked for under `--rate 10Mbit`: by iperf3 over TCP and UDP, and by eight HTTP connections.
+- 10 Gbit/s asked for under `--rate 10Mbit`: by iperf3 over TCP and UDP, and by eight HTTP
+  connections.
 """
 
 from __future__ import annotations
@@ -48,13 +51,26 @@ def far_end(host: Path, *options: str) -> Iterator[tuple[int, int]]:
 
 def asked(*words: str | Path) -> dict[str, Any]:
     """What a program prints as JSON."""
-    done = subprocess.run([*map(str, words)], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        [*map(str, words)], capture_output=True, text=True, check=True, timeout=120
+    )
     return dict(json.loads(done.stdout))
 
 
 def throughput(host: Path, port: int, test: str) -> float:
     """Gbit/s of one stream."""
-    words = ("measure", "127.0.0.1", "--port", str(port), "--test", test, "--duration", "3s", "--idle", "200ms")
+    words = (
+        "measure",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--test",
+        test,
+        "--duration",
+        "3s",
+        "--idle",
+        "200ms",
+    )
     return float(asked(host, *words)["flows"][0]["goodput_mbit"]) / 1000
 
 
@@ -65,11 +81,15 @@ def latency(host: Path, port: int) -> float:
 
 
 def admitted(port: int, source: str = "127.0.0.1") -> float | None:
-    """Time until an iperf3 client has its first answer, s; nothing where it gets none within 5 s."""
+    """Time until an iperf3 client has its first answer, s; nothing where it gets none within 5
+    s.
+    """
     begun = time.monotonic()
     with (
         contextlib.suppress(OSError),
-        socket.create_connection(("127.0.0.1", port), timeout=5, source_address=(source, 0)) as client,
+        socket.create_connection(
+            ("127.0.0.1", port), timeout=5, source_address=(source, 0)
+        ) as client,
     ):
         client.sendall(COOKIE)
         if client.recv(1) == b"\x09":
@@ -80,7 +100,11 @@ def admitted(port: int, source: str = "127.0.0.1") -> float | None:
 def told(waits: list[float | None]) -> str:
     """The waits of clients in a phrase."""
     got = [wait for wait in waits if wait is not None]
-    lost = f", {len(waits) - len(got)} of {len(waits)} refused" if len(got) < len(waits) else f", all {len(got)} served"
+    lost = (
+        f", {len(waits) - len(got)} of {len(waits)} refused"
+        if len(got) < len(waits)
+        else f", all {len(got)} served"
+    )
     return f"longest wait {1000 * max(got):.1f} ms{lost}" if got else f"none of {len(waits)} served"
 
 
@@ -88,7 +112,9 @@ def silent(host: Path, first: bytes) -> str:
     """How a client fares beside 500 connections that send no more than this."""
     with far_end(host) as (port, _), contextlib.ExitStack() as open_:
         for _ in range(500):
-            link = open_.enter_context(socket.create_connection(("127.0.0.1", port), source_address=(CROWD, 0)))
+            link = open_.enter_context(
+                socket.create_connection(("127.0.0.1", port), source_address=(CROWD, 0))
+            )
             link.sendall(first)
         return told([admitted(port) for _ in range(20)])
 
@@ -162,7 +188,10 @@ def objects(port: int, version: int) -> str:
         cookie, got, end = answer()["cookie"], [0] * 8, time.monotonic() + 3
 
         def fetch(i: int) -> None:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as link:
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", port), timeout=1) as link,
+            ):
                 while time.monotonic() < end:
                     link.sendall(f"GET /{cookie}/8000000 HTTP/1.1\r\n\r\n".encode())
                     left = 8_000_000
@@ -217,10 +246,16 @@ def limited(host: Path, version: int) -> Iterator[tuple[str, str]]:
 
 def main() -> None:
     """Measures and prints."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--host", type=Path, default=HOST, help="the program to be measured")
-    arguments.add_argument("--before", type=Path, help="another one, for a comparison; they take turns")
-    arguments.add_argument("--before-protocol", type=int, default=1, help="the version of its protocol")
+    arguments.add_argument(
+        "--before", type=Path, help="another one, for a comparison; they take turns"
+    )
+    arguments.add_argument(
+        "--before-protocol", type=int, default=1, help="the version of its protocol"
+    )
     arguments.add_argument("--rounds", type=int, default=7)
     given = arguments.parse_args()
     programs = [(given.before, given.before_protocol)] if given.before else []
@@ -238,7 +273,9 @@ def main() -> None:
         rows = []
         for name, unit in (("up", "Gbit/s"), ("down", "Gbit/s"), ("latency", "µs")):
             middle, least, most = statistics.median(seen[name]), min(seen[name]), max(seen[name])
-            rows.append((f"one client alone, {name}", f"{middle:.2f} {unit} ({least:.2f} to {most:.2f})"))
+            rows.append(
+                (f"one client alone, {name}", f"{middle:.2f} {unit} ({least:.2f} to {most:.2f})")
+            )
         rows.append(("500 silent connections", silent(host, b"")))
         rows.append(("500 connections with one byte", silent(host, b"G")))
         rows.append(("20,000 connections of one address", crowd(host)))

@@ -1,4 +1,6 @@
-"""The recorded cases of Linux: `sim/tests/data/reference/*.txt`, whose headers tell the format and the source."""
+"""The recorded cases of Linux: `sim/tests/data/reference/*.txt`, whose headers tell the format and
+the source.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,19 @@ HERE = Path(__file__).resolve().parent
 DATA = HERE.parent / "sim/tests/data/reference"
 
 GRID = frozenset(
-    {("A", 10.0, 20.0), ("A", 50.0, 40.0), ("A", 50.0, 100.0), ("B", 50.0, 100.0), ("C", 40.0, 40.0)}
+    {
+        ("A", 10.0, 20.0),
+        ("A", 50.0, 40.0),
+        ("A", 50.0, 100.0),
+        ("B", 50.0, 100.0),
+        ("C", 40.0, 40.0),
+    }
     | {("D", 100.0, 40.0), ("H", 20.0, 200.0), ("I", 40.0, 40.0), ("F", 20.0, 40.0)}
     | {("G", 100.0, 1.0), ("G", 100.0, 5.0), ("G", 20.0, 40.0)}
     | {("E", rate, rtt) for rate in (2.0, 4.0) for rtt in (10.0, 50.0)}
 )
-"""Family, rate and RTT of the cases that were recorded first and that the criteria are about; the others were added
-to see whether what holds on the grid holds beside it."""
+"""Family, rate and RTT of the cases that were recorded first and that the criteria are about; the
+others were added to see whether what holds on the grid holds beside it."""
 
 Json = dict[str, Any]
 
@@ -143,7 +151,8 @@ class Case:
 
 
 def number(text: str, unit: str) -> float:
-    """The number of a quantity in the one unit that these files write it in; the parser of scenarios knows all units.
+    """The number of a quantity in the one unit that these files write it in; the parser of
+    scenarios knows all units.
 
     >>> number("0.5Mbit", "Mbit"), number("20%", "%")
     (0.5, 20.0)
@@ -204,9 +213,13 @@ def missing(case: Case) -> frozenset[str]:
 
 
 def value(run: Json, figure: Figure) -> float:
-    """A stored figure in a run of ours, or in anything of the same form; NaN where that has none."""
+    """A stored figure in a run of ours, or in anything of the same form; NaN where that has
+    none.
+    """
     if not figure.cc:
-        return float(run["probes"][0]["rtt_ms"][figure.name.removeprefix("ping_").removesuffix("_ms")])
+        return float(
+            run["probes"][0]["rtt_ms"][figure.name.removeprefix("ping_").removesuffix("_ms")]
+        )
     flows = [flow for flow in run["flows"] if flow["cc"] == figure.cc]
     if figure.kind == "acked_mb":
         t_s = number(figure.name.removeprefix("acked_mb_at_"), "s")
@@ -226,7 +239,9 @@ _OF_FLOWS: dict[str, Callable[[list[Json]], float]] = {
     "goodput_mbit": lambda flows: sum(f["active_goodput_mbit"] or 0.0 for f in flows),
     "jain": _jain,
     "srtt_ms": lambda flows: statistics.mean(f["sampled_rtt_ms"]["mean"] or 0.0 for f in flows),
-    "retransmit_pct": lambda flows: statistics.mean(100 * (f["run_retransmit_rate"] or 0.0) for f in flows),
+    "retransmit_pct": lambda flows: statistics.mean(
+        100 * (f["run_retransmit_rate"] or 0.0) for f in flows
+    ),
     "cwnd_mean": lambda flows: flows[0]["cwnd_packets"]["mean"] or 0.0,
     "cwnd_p5": lambda flows: flows[0]["cwnd_packets"]["p5"] or 0.0,
     "cwnd_p95": lambda flows: flows[0]["cwnd_packets"]["p95"] or 0.0,
@@ -275,7 +290,9 @@ def _finite(x: float) -> float | None:
     return float(f"{x:.6g}") if math.isfinite(x) else None
 
 
-def judge(case: Case, figure: Figure, ours: float, runs: tuple[float, ...] | None = None) -> Verdict:
+def judge(
+    case: Case, figure: Figure, ours: float, runs: tuple[float, ...] | None = None
+) -> Verdict:
     """Holds `ours` to the recorded runs of a figure, or to some of them."""
     agrees, linux, tolerance = _core.compare_figure(
         figure.name,
@@ -286,4 +303,6 @@ def judge(case: Case, figure: Figure, ours: float, runs: tuple[float, ...] | Non
         duration_s=case.duration_s,
         flows=len(case.flows),
     )
-    return Verdict(case=case, figure=figure, linux=linux, ours=ours, tolerance=tolerance, agrees=agrees)
+    return Verdict(
+        case=case, figure=figure, linux=linux, ours=ours, tolerance=tolerance, agrees=agrees
+    )

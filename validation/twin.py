@@ -1,11 +1,13 @@
 """Compares path models of random simulated paths with the true parameters of these paths.
 
-    python -m validation.twin --calibrate    determine the intervals with other seeds: python/narrows/data/twin.json
-    python -m validation.twin                50 other paths: docs/reference/twin.md; 1 if a criterion is not met
-    python -m validation.twin --only 7       one path, in the terminal
+    python -m validation.twin --calibrate    determine the intervals with other seeds:
+    python/narrows/data/twin.json python -m validation.twin                50 other paths:
+    docs/reference/twin.md; 1 if a criterion is not met python -m validation.twin --only 7       one
+    path, in the terminal
 
-The inference receives only the data of the client. Some paths have properties that no candidate of the inference has:
-a token bucket as link, jitter, SFQ. Each path is measured with CUBIC. Then the path model predicts the result of
+The inference receives only the data of the client. Some paths have properties that no candidate of
+the inference has: a token bucket as link, jitter, SFQ. Each path is measured with CUBIC. Then the
+path model predicts the result of
 another load: two BBR flows.
 """
 
@@ -35,7 +37,9 @@ TESTED = range(1000, 1050)
 """Seeds of the tested paths."""
 
 CALIBRATED = range(5000, 5080)
-"""Seeds of the paths for the calibration of the intervals. Every second path is loaded by few flows."""
+"""Seeds of the paths for the calibration of the intervals. Every second path is loaded by few
+flows.
+"""
 
 FEW = 4
 """Number of flows on these paths."""
@@ -58,7 +62,9 @@ SHARES = {
     "sfq": 0.03,
 }
 TBF, LOSSY, JITTERY = 0.2, 0.3, 0.2
-"""Shares of buffers with a token bucket, of directions with random loss, and of directions with jitter."""
+"""Shares of buffers with a token bucket, of directions with random loss, and of directions with
+jitter.
+"""
 
 RATE, BASE, DEPTH, UNSEEN_OFF = 0.05, 0.05, 0.15, 0.15
 """Tolerated errors of the path model."""
@@ -109,11 +115,17 @@ def _hop(draw: random.Random, rate_mbit: float, rtt_ms: float) -> tuple[Hop, Jso
         keys["buffer"] = f"{depth}B"
         if draw.random() < TBF:
             link = "tbf"
-            keys["link"] = {"kind": "tbf", "burst": f"{round(max(5000, per_s * _log(draw, 0.001, 0.01)))}B"}
+            keys["link"] = {
+                "kind": "tbf",
+                "burst": f"{round(max(5000, per_s * _log(draw, 0.001, 0.01)))}B",
+            }
     elif kind == "policer":
         burst = round(max(20 * 1514, per_s * _log(draw, 0.02, 0.5)))
         wire = rate_mbit * draw.uniform(2, 10)
-        keys = {"rate": path_model.bits(wire), "buffer": f"{round(max(100e3, wire / 8e-6 * 0.05))}B"}
+        keys = {
+            "rate": path_model.bits(wire),
+            "buffer": f"{round(max(100e3, wire / 8e-6 * 0.05))}B",
+        }
         keys["policer"] = {"rate": path_model.bits(rate_mbit), "burst": f"{burst}B"}
     else:
         keys["queue"] = kind
@@ -154,7 +166,12 @@ def inferred(seed: int, plan: Plan = PLAN) -> tuple[Json, path_model.Twin | None
             found = path_model.infer(measure(path, plan, seed=seed), seed=seed)
     except NarrowsError as error:
         return {"seed": seed, "truth": asdict(truth), "error": str(error)}, None
-    return {"seed": seed, "truth": asdict(truth), "twin": found.json(), "streams": plan.streams}, found
+    return {
+        "seed": seed,
+        "truth": asdict(truth),
+        "twin": found.json(),
+        "streams": plan.streams,
+    }, found
 
 
 def calibrated(seed: int) -> Json:
@@ -180,11 +197,17 @@ def one(seed: int) -> Json:
 
 
 def _asked(path: nw.Path, seed: int) -> Json:
-    """Goodput of two flows of another congestion control and p95 ping RTT beside them, means of three runs."""
+    """Goodput of two flows of another congestion control and p95 ping RTT beside them, means of
+    three runs.
+    """
     goodput, p95 = [], []
     for more in range(3):
         scenario = nw.Scenario(
-            path, flows=[nw.Flow(UNSEEN, count=2)], probes=[nw.Ping(interval="20ms")], duration="20s", seed=seed + more
+            path,
+            flows=[nw.Flow(UNSEEN, count=2)],
+            probes=[nw.Ping(interval="20ms")],
+            duration="20s",
+            seed=seed + more,
         )
         done = nw.run(scenario, sample_interval="off").json
         goodput.append(sum(flow["goodput_mbit"] or 0 for flow in done["flows"]))
@@ -205,7 +228,12 @@ def ways(rows: Sequence[Json]) -> Iterator[Json]:
         for way in DIRECTIONS:
             if way in row.get("twin", {}):
                 both = {"truth": row["truth"][way], "twin": row["twin"][way]}
-                yield {"seed": row["seed"], "way": way, **both, "scales": row.get("scales", {}).get(way)}
+                yield {
+                    "seed": row["seed"],
+                    "way": way,
+                    **both,
+                    "scales": row.get("scales", {}).get(way),
+                }
 
 
 Off = tuple[float, float, float]
@@ -216,7 +244,8 @@ GRAINS = (0.0, *(2 ** (n / 2) for n in range(-8, 31)))
 
 
 def off(rows: Sequence[Json], kind: str = "") -> Json:
-    """By quantity and family, the error that nine of ten estimates do not exceed, in units and resolution steps.
+    """By quantity and family, the error that nine of ten estimates do not exceed, in units and
+    resolution steps.
 
     Args:
         rows: Paths with their path models.
@@ -232,8 +261,12 @@ def off(rows: Sequence[Json], kind: str = "") -> Json:
             told, true = of(way)
             if told and told["value"] and true and way["twin"]["filled"] and way["scales"][name][0]:
                 error = true - told["value"]
-                found.setdefault(f"{name} {kind or way['twin']['family']}", []).append((error, *way["scales"][name]))
-    return {name: _narrowest(values) for name, values in sorted(found.items()) if len(values) >= ENOUGH}
+                found.setdefault(f"{name} {kind or way['twin']['family']}", []).append(
+                    (error, *way["scales"][name])
+                )
+    return {
+        name: _narrowest(values) for name, values in sorted(found.items()) if len(values) >= ENOUGH
+    }
 
 
 def _narrowest(values: Sequence[Off]) -> Json:
@@ -286,7 +319,8 @@ def _at_most(k: int, n: int, p: float) -> float:
 def _between(values: list[float], below: float, above: float) -> list[float]:
     """The values of these ranks from the lower and the upper end, interpolated between two values.
 
-    On average, a share p of all other values is below the value of rank p (n + 1) of n (Weibull 1939).
+    On average, a share p of all other values is below the value of rank p (n + 1) of n (Weibull
+    1939).
     """
     n = len(values)
 
@@ -318,13 +352,19 @@ def criteria(rows: Sequence[Json]) -> list[Criterion]:
     out = criteria_of(whole)
     for figure in ("goodput_mbit", "p95_ms"):
         hits = [_near(row, figure) for row in whole]
-        out.append(criterion(f"prediction for {UNSEEN}: {figure}", "within 15 % in 80 %", hits, least=0.8))
+        out.append(
+            criterion(f"prediction for {UNSEEN}: {figure}", "within 15 % in 80 %", hits, least=0.8)
+        )
     both = [_near(row, "goodput_mbit") and _near(row, "p95_ms") for row in whole]
-    out.append(criterion(f"prediction for {UNSEEN}: both figures", "within 15 % in 80 %", both, least=0.8))
+    out.append(
+        criterion(f"prediction for {UNSEEN}: both figures", "within 15 % in 80 %", both, least=0.8)
+    )
     return out
 
 
-def criterion(name: str, asked: str, hits: Sequence[bool], *, least: float, most: float = 1.0) -> Criterion:
+def criterion(
+    name: str, asked: str, hits: Sequence[bool], *, least: float, most: float = 1.0
+) -> Criterion:
     """A criterion for the share of hits."""
     share = _share(hits)
     return Criterion(name, asked, f"{100 * share:.1f} % of {len(hits)}", least <= share <= most)
@@ -336,15 +376,27 @@ def criteria_of(whole: Sequence[Json]) -> list[Criterion]:
     told = [w for w in every if w["twin"]["filled"] and w["twin"]["rate_mbit"]["value"] is not None]
     out = []
 
-    def add(name: str, asked: str, hits: Sequence[bool], *, least: float, most: float = 1.0) -> None:
+    def add(
+        name: str, asked: str, hits: Sequence[bool], *, least: float, most: float = 1.0
+    ) -> None:
         out.append(criterion(name, asked, hits, least=least, most=most))
 
-    near = [abs(w["twin"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"] - 1) <= RATE for w in told]
+    near = [
+        abs(w["twin"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"] - 1) <= RATE for w in told
+    ]
     add("rate, if the link was fully used", "within 5 % in 95 %", near, least=0.95)
-    anyhow = [abs((w["twin"]["rate_mbit"]["value"] or 0) / w["truth"]["rate_mbit"] - 1) <= RATE for w in every]
+    anyhow = [
+        abs((w["twin"]["rate_mbit"]["value"] or 0) / w["truth"]["rate_mbit"] - 1) <= RATE
+        for w in every
+    ]
     add("rate, all paths", "within 5 % in 90 %", anyhow, least=0.9)
     rtts = [(row["twin"]["rtt_ms"]["value"], row["truth"]["rtt_ms"]) for row in whole]
-    add("base RTT", "within 1 ms or 5 % in 95 %", [abs(a - b) <= max(1, BASE * b) for a, b in rtts], least=0.95)
+    add(
+        "base RTT",
+        "within 1 ms or 5 % in 95 %",
+        [abs(a - b) <= max(1, BASE * b) for a, b in rtts],
+        least=0.95,
+    )
     depths = [
         abs(w["twin"]["buffer_bytes"]["value"] / w["truth"]["depth_bytes"] - 1) <= DEPTH
         for w in every
@@ -356,10 +408,19 @@ def criteria_of(whole: Sequence[Json]) -> list[Criterion]:
         ("fair", "fair queueing present"),
         ("drop-tail", "drop-tail present"),
     ):
-        kinds = [(w["truth"]["kind"], w["twin"]["family"]) for w in every if w["twin"]["sure"] != "cannot tell"]
+        kinds = [
+            (w["truth"]["kind"], w["twin"]["family"])
+            for w in every
+            if w["twin"]["sure"] != "cannot tell"
+        ]
         right = [(FAMILY[kind] == family) == (found == family) for kind, found in kinds]
         add(what, "correct in 95 % if determined", right, least=0.95)
-    add("queue discipline determined", "in 90 %", [w["twin"]["sure"] != "cannot tell" for w in every], least=0.9)
+    add(
+        "queue discipline determined",
+        "in 90 %",
+        [w["twin"]["sure"] != "cannot tell" for w in every],
+        least=0.9,
+    )
     for name, of in {"rtt_ms": None, **QUANTITIES}.items():
         if of is None:
             held = [(row["twin"]["rtt_ms"], row["truth"]["rtt_ms"]) for row in whole]
@@ -370,7 +431,13 @@ def criteria_of(whole: Sequence[Json]) -> list[Criterion]:
             for known, true in held
             if known["low"] is not None and known["high"] is not None
         ]
-        add(f"interval of {name}", "contains the true value in 85 to 95 %", inside, least=0.85, most=0.95)
+        add(
+            f"interval of {name}",
+            "contains the true value in 85 to 95 %",
+            inside,
+            least=0.85,
+            most=0.95,
+        )
     return out
 
 
@@ -385,7 +452,8 @@ def markdown(rows: Sequence[Json]) -> str:
     seeds = f"{CALIBRATED.start} to {CALIBRATED.stop - 1}"
     lines = [
         "# Accuracy of path models: simulated paths", "",
-        "This page compares path models inferred by `narrows twin` with the true parameters of random",
+        "This page compares path models inferred by `narrows twin` with the true parameters of "
+        "random",
         "simulated paths. `python -m validation.twin` writes it.", "",
         "| | |", "|---|---|",
         f"| paths | {len(rows)}, seeds {rows[0]['seed']} to {rows[-1]['seed']} |",
@@ -394,13 +462,20 @@ def markdown(rows: Sequence[Json]) -> str:
         "| buffer | 0.2 to 5 BDP; one fifth of the drop-tail buffers behind a token bucket |",
         "| random loss | 0.005 to 0.5 % in one third of the directions |",
         "| jitter | in one fifth of the directions |",
-        "| measurement | 12 CUBIC flows per direction (48 if 12 did not fill the path), and pings; client side only |",
-        f"| interval calibration | {len(CALIBRATED)} other paths, seeds {seeds}, half of them with {FEW} flows |",
+        "| measurement | 12 CUBIC flows per direction (48 if 12 did not fill the path), and "
+        "pings; client side only |",
+        f"| interval calibration | {len(CALIBRATED)} other paths, seeds {seeds}, half of them "
+        f"with {FEW} flows |",
         "| queue disciplines | those of the table below; inference does not consider SFQ |", "",
         "| quantity | criterion | result | |", "|---|---|---|---|",
-        *(f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |" for c in criteria(rows)), "",
-        f"The predictions are goodput and p95 ping RTT of two {UNSEEN.upper()} flows, simulated on the path model.",
-        "They are compared with a simulation of the true path. An interval that contains the true value in",
+        *(
+            f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |"
+            for c in criteria(rows)
+        ), "",
+        f"The predictions are goodput and p95 ping RTT of two {UNSEEN.upper()} flows, simulated "
+        "on the path model.",
+        "They are compared with a simulation of the true path. An interval that contains the true "
+        "value in",
         "more than 95 % of the cases is wider than required.", "",
         "## Identified family of queue disciplines", "",
     ]  # fmt: skip
@@ -415,20 +490,33 @@ def markdown(rows: Sequence[Json]) -> str:
         ]
         lines.append(f"| `{kind}` | {' | '.join(str(mine.count(family)) for family in seen)} |")
     heads = ["seed", "direction", "true path", "path model", "rate error"]
-    lines += ["", "## Largest rate errors", "", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    lines += [
+        "",
+        "## Largest rate errors",
+        "",
+        f"| {' | '.join(heads)} |",
+        f"|{'---|' * len(heads)}",
+    ]
     told = [w for w in ways(whole) if w["twin"]["rate_mbit"]["value"] is not None]
-    worst = sorted(told, key=lambda w: -abs(math.log(w["twin"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"])))
+    worst = sorted(
+        told,
+        key=lambda w: -abs(math.log(w["twin"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"])),
+    )
     for w in worst[:10]:
         off = 100 * (w["twin"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"] - 1)
         full = "" if w["twin"]["filled"] else ", reported as never fully used"
         lines.append(
-            f"| {w['seed']} | {w['way']} | {w['truth']['kind']} {w['truth']['rate_mbit']:.3g} Mbit/s, loss "
-            f"{100 * w['truth']['loss']:.2g} % | {w['twin']['family']}, {w['twin']['sure']}{full} | {off:+.1f} % |"
+            f"| {w['seed']} | {w['way']} | {w['truth']['kind']} {w['truth']['rate_mbit']:.3g} "
+            "Mbit/s, loss "
+            f"{100 * w['truth']['loss']:.2g} % | {w['twin']['family']}, {w['twin']['sure']}{full} "
+            f"| {off:+.1f} % |"
         )
     return "\n".join(lines) + "\n"
 
 
-def rows_of(of: Callable[[int], Json], seeds: Sequence[int], *, jobs: int, keep: str, resume: bool) -> list[Json]:
+def rows_of(
+    of: Callable[[int], Json], seeds: Sequence[int], *, jobs: int, keep: str, resume: bool
+) -> list[Json]:
     """The result of each seed. With `resume`, stored results of an interrupted run are used."""
     KEPT.mkdir(parents=True, exist_ok=True)
     file = KEPT / f"{keep}.jsonl"
@@ -437,7 +525,9 @@ def rows_of(of: Callable[[int], Json], seeds: Sequence[int], *, jobs: int, keep:
     known = {}
     if file.exists():
         known = {
-            row["seed"]: row for line in file.read_text(encoding="utf-8").splitlines() if (row := json.loads(line))
+            row["seed"]: row
+            for line in file.read_text(encoding="utf-8").splitlines()
+            if (row := json.loads(line))
         }
     todo = [seed for seed in seeds if seed not in known]
     with file.open("a", encoding="utf-8") as sink, processes(jobs) as pool:
@@ -452,10 +542,15 @@ def rows_of(of: Callable[[int], Json], seeds: Sequence[int], *, jobs: int, keep:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Calibrates the intervals, or tests other paths and writes the page."""
     parser = argparse.ArgumentParser(prog="python -m validation.twin", description=__doc__)
-    parser.add_argument("--calibrate", action="store_true", help="determine the intervals and write them")
+    parser.add_argument(
+        "--calibrate", action="store_true", help="determine the intervals and write them"
+    )
     parser.add_argument("--only", type=int, help="one seed")
     parser.add_argument(
-        "--first", type=positive, default=len(TESTED), help="test only this number of paths, and write no page"
+        "--first",
+        type=positive,
+        default=len(TESTED),
+        help="test only this number of paths, and write no page",
     )
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run")
     parser.add_argument("--jobs", type=positive, default=2, help="processes (default: 2)")
@@ -464,12 +559,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps(one(args.only), indent=1))
         return 0
     if args.calibrate:
-        rows = rows_of(calibrated, CALIBRATED, jobs=args.jobs, keep="calibrated", resume=args.resume)
+        rows = rows_of(
+            calibrated, CALIBRATED, jobs=args.jobs, keep="calibrated", resume=args.resume
+        )
         from validation import twin_shared  # noqa: PLC0415 - which needs this module
 
         seeds = twin_shared.CALIBRATED
-        shared = rows_of(twin_shared.calibrated, seeds, jobs=args.jobs, keep="calibrated-shared", resume=args.resume)
-        fair, both = ([row for row in shared if row["load"]["kind"] == kind] for kind in ("fair", "both"))
+        shared = rows_of(
+            twin_shared.calibrated,
+            seeds,
+            jobs=args.jobs,
+            keep="calibrated-shared",
+            resume=args.resume,
+        )
+        fair, both = (
+            [row for row in shared if row["load"]["kind"] == kind] for kind in ("fair", "both")
+        )
         made: dict[str, Any] = {
             "made_by": "python -m validation.twin --calibrate",
             "seeds": [CALIBRATED.start, CALIBRATED.stop],

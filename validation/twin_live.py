@@ -1,23 +1,26 @@
 """Compares path models of random emulated paths with the true parameters of these paths.
 
-    python -m validation.twin_live                40 paths, 1 h: docs/reference/twin-live.md
-    python -m validation.twin_live --only 7       one path, in the terminal
-    python -m validation.twin_live --retry        continue an interrupted run; repeat runs that were not trusted
-    python -m validation.twin_live --measure 3    run three missing measurements; no inference
-    python -m validation.twin_live --infer        infer from stored measurements in target/twin/live; send nothing
+    python -m validation.twin_live                40 paths, 1 h: docs/reference/twin-live.md python
+    -m validation.twin_live --only 7       one path, in the terminal python -m validation.twin_live
+    --retry        continue an interrupted run; repeat runs that were not trusted python -m
+    validation.twin_live --measure 3    run three missing measurements; no inference python -m
+    validation.twin_live --infer        infer from stored measurements in target/twin/live; send
+    nothing
 
-Each path is emulated between two network namespaces. The far end runs `narrows serve`, the client `narrows measure
-far`, which receives only the name. TCP is that of this kernel. Runs that the self-check of the emulator rejects are
-reported and not counted. The intervals are those of simulated paths; this test checks whether they are valid for real
-packets.
+Each path is emulated between two network namespaces. The far end runs `narrows serve`, the client
+`narrows measure far`, which receives only the name. TCP is that of this kernel. Runs that the
+self-check of the emulator rejects are reported and not counted. The intervals are those of
+simulated paths; this test checks whether they are valid for real packets.
 
-Each path is measured with CUBIC, from which the path model is inferred. Then it is loaded with two flows of this
-kernel's BBR. The simulator plays the same load on the path model and on the true path. An error that both
-simulations have is not an error of the path model. The reference is the live run.
+Each path is measured with CUBIC, from which the path model is inferred. Then it is loaded with two
+flows of this kernel's BBR. The simulator plays the same load on the path model and on the true
+path. An error that both simulations have is not an error of the path model. The reference is the
+live run.
 
-The emulator adds delay to the configured base RTT. The true base RTT is measured by ICMP echoes over the same idle
-links, without losses, jitter and policers. The far kernel replies to them, and this kernel timestamps them
-(`validation.echo`). The true base RTT is the minimum, minus the transmission time of the frames.
+The emulator adds delay to the configured base RTT. The true base RTT is measured by ICMP echoes
+over the same idle links, without losses, jitter and policers. The far kernel replies to them, and
+this kernel timestamps them (`validation.echo`). The true base RTT is the minimum, minus the
+transmission time of the frames.
 """
 
 from __future__ import annotations
@@ -44,7 +47,17 @@ from narrows.measure.simulated import Plan, measure
 from validation.asked import positive, span
 from validation.echo import FRAME_BYTES
 from validation.stored import HERE, Json
-from validation.twin import KEPT, UNSEEN, UNSEEN_OFF, Criterion, Truth, criteria_of, criterion, drawn, ways
+from validation.twin import (
+    KEPT,
+    UNSEEN,
+    UNSEEN_OFF,
+    Criterion,
+    Truth,
+    criteria_of,
+    criterion,
+    drawn,
+    ways,
+)
 
 PAGE = HERE.parent / "docs/reference/twin-live.md"
 
@@ -78,7 +91,10 @@ def path_of(seed: int) -> tuple[nw.Path, Truth]:
 def measured(seed: int) -> Json:
     """Measures an emulated path and stores all results."""
     path, truth = path_of(seed)
-    row: Json = {"seed": seed, "truth": {"rtt_ms": truth.rtt_ms, "down": asdict(truth.down), "up": asdict(truth.up)}}
+    row: Json = {
+        "seed": seed,
+        "truth": {"rtt_ms": truth.rtt_ms, "down": asdict(truth.down), "up": asdict(truth.up)},
+    }
     back = path.reverse
     assert back is not None
     plain = nw.Path(rtt=path.rtt, rate=path.rate, reverse=nw.Hop(rate=back.rate))
@@ -100,17 +116,36 @@ def asked_for(seed: int) -> Json:
 
 def _loaded(path: nw.Path, cc: str, load: str, idle: str, *more: str) -> tuple[str, Json]:
     asked = ("--cc", cc, "--duration", load, "--idle", idle, "--quiet", "--no-history", "--no-twin")
-    return _between(path, *NARROWS, "measure", "far", *asked, *more, far=f"{HOST} serve --net-admin")
+    return _between(
+        path, *NARROWS, "measure", "far", *asked, *more, far=f"{HOST} serve --net-admin"
+    )
 
 
 def _between(path: nw.Path, *command: str, far: str | None = None) -> tuple[str, Json]:
-    """Output of a command at the client of an emulated path, and the self-check of the emulator or its error."""
+    """Output of a command at the client of an emulated path, and the self-check of the emulator or
+    its error.
+    """
     with tempfile.TemporaryDirectory() as there:
         scenario, seen = (Path(there) / name for name in ("path.toml", "seen.json"))
-        scenario.write_text(nw.Scenario(path, flows=[nw.Flow("cubic")], duration="60s").toml(), encoding="utf-8")
-        around = [*NARROWS, "shell", str(scenario), "--quiet", "--json", str(seen), *(["--far", far] if far else [])]
+        scenario.write_text(
+            nw.Scenario(path, flows=[nw.Flow("cubic")], duration="60s").toml(), encoding="utf-8"
+        )
+        around = [
+            *NARROWS,
+            "shell",
+            str(scenario),
+            "--quiet",
+            "--json",
+            str(seen),
+            *(["--far", far] if far else []),
+        ]
         done = subprocess.run(
-            [*around, "--", *command], capture_output=True, text=True, check=False, timeout=180, cwd=HERE.parent
+            [*around, "--", *command],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=180,
+            cwd=HERE.parent,
         )
         if done.returncode:
             return "", {"error": done.stderr.strip()}
@@ -139,7 +174,11 @@ def _trusted(row: Json | None) -> bool:
 
 def missing(seeds: Sequence[int], *, anew: bool) -> list[Callable[[], Json]]:
     """The missing runs, then those that were not trusted; with `anew` all runs."""
-    runs = [(seed, what, run) for seed in seeds for what, run in (("row", measured), (f"{UNSEEN}.row", asked_for))]
+    runs = [
+        (seed, what, run)
+        for seed in seeds
+        for what, run in (("row", measured), (f"{UNSEEN}.row", asked_for))
+    ]
     due = [one for one in runs if anew or not _trusted(known(*one[:2]))]
     due.sort(key=lambda one: not anew and known(*one[:2]) is not None)
     return [partial(run, seed) for seed, _, run in due]
@@ -150,7 +189,11 @@ def inferred(row: Json) -> Json:
     if "error" in row:
         return row
     path, _ = path_of(row["seed"])
-    mbit = [float(hop.rate.removesuffix("bit")) / 1e6 for hop in (path, path.reverse) if hop and hop.rate]
+    mbit = [
+        float(hop.rate.removesuffix("bit")) / 1e6
+        for hop in (path, path.reverse)
+        if hop and hop.rate
+    ]
     asked = row["truth"]["rtt_ms"]
     found = min(row["echo_ms"]) - sum(FRAME_BYTES * 8e-3 / rate for rate in mbit)
     row = row | {"truth": row["truth"] | {"rtt_ms": found}, "asked_ms": asked}
@@ -165,16 +208,23 @@ def inferred(row: Json) -> Json:
 
 
 def compared(seed: int, path: nw.Path, model: nw.Path) -> Json:
-    """Results of the prediction load by direction: live run, path model, and simulation of the true path."""
+    """Results of the prediction load by direction: live run, path model, and simulation of the true
+    path.
+    """
     live = _figures(files.read(_kept(seed, f"{UNSEEN}.json")))
     from_twin = _played(model, seed)
     from_path = _played(path, seed)
-    return {way: {"live": live[way], "twin": from_twin[way], "path": from_path[way]} for way in DIRECTIONS}
+    return {
+        way: {"live": live[way], "twin": from_twin[way], "path": from_path[way]}
+        for way in DIRECTIONS
+    }
 
 
 def _played(path: nw.Path, seed: int) -> Json:
     runs = [_figures(measure(path, UNSEEN_PLAN, seed=seed + more)) for more in range(TIMES)]
-    return {way: {name: fmean(run[way][name] for run in runs) for name in FIGURES} for way in DIRECTIONS}
+    return {
+        way: {name: fmean(run[way][name] for run in runs) for name in FIGURES} for way in DIRECTIONS
+    }
 
 
 FIGURES = ("goodput_mbit", "p95_ms")
@@ -196,7 +246,10 @@ def predicted(rows: Sequence[Json], by: str = "twin") -> list[Criterion]:
     asked = [row["unseen"] for row in rows if "unseen" in row]
     if not asked:
         return []
-    near = [[[_near(way[by][name], way["live"][name]) for name in FIGURES] for way in row.values()] for row in asked]
+    near = [
+        [[_near(way[by][name], way["live"][name]) for name in FIGURES] for way in row.values()]
+        for row in asked
+    ]
     ways_ = [way for row in near for way in row]
     hits = {name: [way[n] for way in ways_] for n, name in enumerate(FIGURES)}
     hits |= {"both figures": [all(way) for way in ways_]}
@@ -218,33 +271,43 @@ def markdown(rows: Sequence[Json]) -> str:
     failed = [row for row in rows if "error" in row]
     lines = [
         "# Accuracy of path models: emulated paths", "",
-        "This page compares path models inferred by `narrows twin` with the true parameters of random",
+        "This page compares path models inferred by `narrows twin` with the true parameters of "
+        "random",
         "emulated paths. `python -m validation.twin_live` writes it.", "",
         "| | |", "|---|---|",
-        f"| paths | {len(rows)}, up to {FASTEST:g} Mbit/s and 120 ms, each between two network namespaces |",
-        "| measurement | `narrows measure far` with this kernel's CUBIC; it receives only the host name |",
+        f"| paths | {len(rows)}, up to {FASTEST:g} Mbit/s and 120 ms, each between two network "
+        "namespaces |",
+        "| measurement | `narrows measure far` with this kernel's CUBIC; it receives only the "
+        "host name |",
         f"| valid runs | {len(good)} |",
         f"| runs rejected by the emulator's self-check | {late} |",
         f"| failed runs | {len(failed)} |", "",
         "| quantity | criterion | result | |", "|---|---|---|---|",
-        *(f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |" for c in every_criterion(good)), "",
+        *(
+            f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |"
+            for c in every_criterion(good)
+        ), "",
         *_unseen(good),
         "## Results by direction", "",
-        "| seed | direction | true path | path model | rate error | 90 % interval | buffer error | 90 % interval |",
+        "| seed | direction | true path | path model | rate error | 90 % interval | buffer error "
+        "| 90 % interval |",
         "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for w in ways(good):
         rate = _off(w["twin"]["rate_mbit"], w["truth"]["rate_mbit"])
         depth = _off(w["twin"]["buffer_bytes"], w["truth"]["depth_bytes"])
         lines.append(
-            f"| {w['seed']} | {w['way']} | {_truth(w['truth'])} | {w['twin']['family']}, {w['twin']['sure']} "
+            f"| {w['seed']} | {w['way']} | {_truth(w['truth'])} | {w['twin']['family']}, "
+            f"{w['twin']['sure']} "
             f"| {rate} | {depth} |"
         )
     lines += [
         "", "## Base RTT", "",
-        "The emulator adds delay of its own. The true base RTT is therefore measured: the minimum RTT of",
+        "The emulator adds delay of its own. The true base RTT is therefore measured: the minimum "
+        "RTT of",
         "200 ICMP echoes over the idle links, minus the transmission time of their frames.", "",
-        "| seed | configured, ms | true, ms | path model, ms | 90 % interval, ms |", "|---|---|---|---|---|",
+        "| seed | configured, ms | true, ms | path model, ms | 90 % interval, ms |",
+        "|---|---|---|---|---|",
     ]  # fmt: skip
     for row in good:
         rtt, true = row["twin"]["rtt_ms"], row["truth"]["rtt_ms"]
@@ -268,18 +331,29 @@ def _unseen(rows: Sequence[Json]) -> list[str]:
     told = [(row, way, row["unseen"][way]) for row in rows if "unseen" in row for way in DIRECTIONS]
     if not told:
         return []
-    told.sort(key=lambda one: -max(abs(math.log(one[2]["twin"][name] / one[2]["live"][name])) for name in FIGURES))
+    told.sort(
+        key=lambda one: (
+            -max(abs(math.log(one[2]["twin"][name] / one[2]["live"][name])) for name in FIGURES)
+        )
+    )
     lines = [
         f"## Prediction for {UNSEEN.upper()}", "",
-        f"The path models are inferred from loads with CUBIC. Afterwards each direction of {len(told) // 2} of",
-        f"{len(rows)} paths was loaded for {plan.load_s:g} s by {plan.streams} {UNSEEN.upper()} flows of this kernel.",
-        "The same load was simulated on the path model and on the true path. The errors of goodput and of",
-        "the 95th percentile of the ping RTT are relative to the live run. The other paths were not loaded",
-        f"with {UNSEEN.upper()}, or their live runs were rejected by the self-check. The largest errors come "
+        "The path models are inferred from loads with CUBIC. Afterwards each direction of "
+        f"{len(told) // 2} of",
+        f"{len(rows)} paths was loaded for {plan.load_s:g} s by {plan.streams} {UNSEEN.upper()} "
+        "flows of this kernel.",
+        "The same load was simulated on the path model and on the true path. The errors of "
+        "goodput and of",
+        "the 95th percentile of the ping RTT are relative to the live run. The other paths were "
+        "not loaded",
+        f"with {UNSEEN.upper()}, or their live runs were rejected by the self-check. The largest "
+        "errors come "
         "first.", "",
         "Simulation of the true path:", "",
-        *(f"- {c.name.partition(': ')[2]} within 15 %: {c.found}." for c in predicted(rows, "path")), "",
-        "| seed | direction | true path | live goodput, Mbit/s | error, path model | error, true path "
+        *(f"- {c.name.partition(': ')[2]} within 15 %: {c.found}." for c in predicted(rows,
+        "path")), "",
+        "| seed | direction | true path | live goodput, Mbit/s | error, path model | error, true "
+        "path "
         "| live p95 RTT, ms | error, path model | error, true path |",
         "|---|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
@@ -287,7 +361,10 @@ def _unseen(rows: Sequence[Json]) -> list[str]:
         cells = [f"{row['seed']}", way, _truth(row["truth"][way])]
         for name in FIGURES:
             live = of["live"][name]
-            cells += [f"{live:.4g}", *(f"{100 * (of[by][name] / live - 1):+.1f} %" for by in ("twin", "path"))]
+            cells += [
+                f"{live:.4g}",
+                *(f"{100 * (of[by][name] / live - 1):+.1f} %" for by in ("twin", "path")),
+            ]
         lines.append(f"| {' | '.join(cells)} |")
     return [*lines, ""]
 
@@ -311,9 +388,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and writes the page."""
     parser = argparse.ArgumentParser(prog="python -m validation.twin_live", description=__doc__)
     parser.add_argument("--only", type=int, help="one seed")
-    parser.add_argument("--seeds", type=span, help="range of other seeds, such as 9000-9039; writes no page")
-    parser.add_argument("--retry", action="store_true", help="measure only missing runs and runs that were not trusted")
-    parser.add_argument("--measure", type=positive, metavar="N", help="measure only N of them, half a minute each")
+    parser.add_argument(
+        "--seeds", type=span, help="range of other seeds, such as 9000-9039; writes no page"
+    )
+    parser.add_argument(
+        "--retry",
+        action="store_true",
+        help="measure only missing runs and runs that were not trusted",
+    )
+    parser.add_argument(
+        "--measure", type=positive, metavar="N", help="measure only N of them, half a minute each"
+    )
     parser.add_argument("--infer", action="store_true", help="measure nothing")
     args = parser.parse_args(arguments)
     KEPT_LIVE.mkdir(parents=True, exist_ok=True)

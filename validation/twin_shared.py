@@ -1,9 +1,10 @@
 """Compares path models with true parameters: fair queueing, bidirectional load, and cross traffic.
 
-    python -m validation.twin_shared              108 paths, 84 simulated and 24 emulated: docs/reference/twin-shared.md
-    python -m validation.twin_shared --only 7001  one path, in the terminal
-    python -m validation.twin_shared --measure 6  measure six of the missing emulated paths
-    python -m validation.twin_shared --infer      infer from stored measurements in target/twin; send nothing
+    python -m validation.twin_shared              108 paths, 84 simulated and 24 emulated:
+    docs/reference/twin-shared.md python -m validation.twin_shared --only 7001  one path, in the
+    terminal python -m validation.twin_shared --measure 6  measure six of the missing emulated paths
+    python -m validation.twin_shared --infer      infer from stored measurements in target/twin;
+    send nothing
 
 The seed selects one of four kinds of path:
 
@@ -12,10 +13,12 @@ The seed selects one of four kinds of path:
 - constant-rate UDP cross traffic in one direction;
 - long TCP flows as cross traffic.
 
-Every stated interval is compared with the true value. An interval with an open end contains all values beyond it. The
-number of determined parameters is counted as well, because "unknown" is never wrong.
+Every stated interval is compared with the true value. An interval with an open end contains all
+values beyond it. The number of determined parameters is counted as well, because "unknown" is never
+wrong.
 
-48 more simulated paths have intermittent cross traffic. Its detection is reported by the length of the pauses.
+48 more simulated paths have intermittent cross traffic. Its detection is reported by the length of
+the pauses.
 """
 
 from __future__ import annotations
@@ -53,13 +56,14 @@ Four earlier sets of simulated paths led to changes of the inference or the cali
 
 | seeds | result | cause |
 |---|---|---|
-| 7000 to 7035 | rates missed | few fair queues calibrated, no `fq`; no random loss with bidirectional load |
+| 7000 to 7035 | rates missed | few fair queues calibrated,
+no `fq`; no random loss with bidirectional load |
 | 7100 to 7135 | 92.5 % of the rates; base RTT off by the time of a ping's frame | unknown rates |
 | 7200 to 7235, 8 live | 88.9 % of the rates with two ends | intervals for nine of ten in the mean |
 | 7300 to 7335 | 97.2 % of the rates; cross traffic reported in error | queue left by a load |
 
-The seeds below led to no change. The live paths were measured before the last change, which used the seeds of the
-calibration only.
+The seeds below led to no change. The live paths were measured before the last change, which used
+the seeds of the calibration only.
 """
 
 ON_OFF = range(7600, 7648)
@@ -111,11 +115,17 @@ def drawn(seed: int, fastest: float = 50.0) -> tuple[nw.Path, Truth, Json]:
     ahead, keys = _hop(draw, kind, down, rtt)
     back, reverse = _hop(draw, kind, up, rtt)
     path = nw.Path(rtt=f"{round(rtt * 1000)}us", reverse=nw.Hop(**reverse), **keys)
-    load: Json = {"kind": kind, "streams": draw.choice((1, 2, 4, 8)), "cc": draw.choice(("cubic", "cubic", "bbr"))}
+    load: Json = {
+        "kind": kind,
+        "streams": draw.choice((1, 2, 4, 8)),
+        "cc": draw.choice(("cubic", "cubic", "bbr")),
+    }
     load["test"] = draw.choice(("bidir", "rrul_be"))
     if kind in OTHERS:
         # Along the path's own direction.
-        load["others"] = round(down * draw.uniform(0.15, 0.6), 2) if kind == "udp" else draw.choice((1, 2))
+        load["others"] = (
+            round(down * draw.uniform(0.15, 0.6), 2) if kind == "udp" else draw.choice((1, 2))
+        )
     return path, Truth(rtt, ahead, back), load
 
 
@@ -155,7 +165,12 @@ def others(load: Json, until_s: float) -> list[nw.Flow]:
         return [nw.Flow(id="others", workload=stream, stop=f"{until_s}s")]
     if load["kind"] == "on_off":
         times = {"on": f"{load['on_s']}s", "off": f"{load['off_s']}s"}
-        stream = {"kind": "on_off", "rate": path_model.bits(load["others"]), "packet": "1400B", **times}
+        stream = {
+            "kind": "on_off",
+            "rate": path_model.bits(load["others"]),
+            "packet": "1400B",
+            **times,
+        }
         return [nw.Flow(id="others", workload=stream, stop=f"{until_s}s")]
     if load["kind"] == "tcp":
         return [nw.Flow("cubic", id="others", count=load["others"], stop=f"{until_s}s")]
@@ -178,7 +193,14 @@ def row_of(seed: int, found: path_model.Twin, truth: Json, load: Json, *, live: 
     for way, model in found.ways.items():
         known = {"rate_mbit": model.rate, "buffer_bytes": model.depth, "burst_bytes": model.burst}
         scales[way] = {name: [value.unit, value.grain] for name, value in known.items()}
-    return {"seed": seed, "truth": truth, "twin": found.json(), "load": load, "live": live, "scales": scales}
+    return {
+        "seed": seed,
+        "truth": truth,
+        "twin": found.json(),
+        "load": load,
+        "live": live,
+        "scales": scales,
+    }
 
 
 def calibrated(seed: int) -> Json:
@@ -204,28 +226,56 @@ def one_on_off(seed: int) -> Json:
 
 
 def measured_live(seed: int) -> Json:
-    """Measures an emulated path. The cross traffic is sent by the client, against the direction of the path."""
+    """Measures an emulated path. The cross traffic is sent by the client, against the direction of
+    the path.
+    """
     path, truth, load = drawn(seed, FASTEST_LIVE)
     told = asdict(truth)
     if load["kind"] == "udp":
         # The same share of the link that they go along.
         load["others"] = round(load["others"] * truth.up.rate_mbit / truth.down.rate_mbit, 2)
-    test = ["--test", load["test"]] if load["kind"] == "both" else ["--streams", str(max(2, load["streams"]))]
+    test = (
+        ["--test", load["test"]]
+        if load["kind"] == "both"
+        else ["--streams", str(max(2, load["streams"]))]
+    )
     cc = load["cc"] if load["kind"] == "both" else "cubic"
     narrows = f"{sys.executable} -m narrows"
     cross = f"{sys.executable} -m validation.cross"
     ready = "until (echo > /dev/tcp/far/5201) 2>/dev/null; do sleep 0.1; done"
-    ask = [*test, "--cc", cc, "--duration", LOAD, "--idle", IDLE, "--quiet", "--no-history", "--no-twin"]
+    ask = [
+        *test,
+        "--cc",
+        cc,
+        "--duration",
+        LOAD,
+        "--idle",
+        IDLE,
+        "--quiet",
+        "--no-history",
+        "--no-twin",
+    ]
     ask += ["--out", str(KEPT_SHARED / f"{seed}.json")]
-    beside = ["--near", f"{cross} near {load['kind']} {load['others']}"] if load["kind"] in OTHERS else []
+    beside = (
+        ["--near", f"{cross} near {load['kind']} {load['others']}"]
+        if load["kind"] in OTHERS
+        else []
+    )
     with tempfile.TemporaryDirectory() as there:
         scenario, seen = (Path(there) / name for name in ("path.toml", "seen.json"))
-        scenario.write_text(nw.Scenario(path, flows=[nw.Flow("cubic")], duration="60s").toml(), encoding="utf-8")
+        scenario.write_text(
+            nw.Scenario(path, flows=[nw.Flow("cubic")], duration="60s").toml(), encoding="utf-8"
+        )
         shell = [*narrows.split(), "shell", str(scenario), "--quiet", "--json", str(seen), *beside]
         shell += ["--far", f"bash -c '{cross} far & exec {narrows} serve --net-admin'"]
         command = ["bash", "-c", f"{ready}; exec {narrows} measure far {' '.join(ask)}"]
         done = subprocess.run(
-            [*shell, "--", *command], capture_output=True, text=True, check=False, timeout=120, cwd=HERE.parent
+            [*shell, "--", *command],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            cwd=HERE.parent,
         )
         row: Json = {"seed": seed, "truth": told, "load": load}
         if done.returncode:
@@ -241,7 +291,9 @@ def inferred_live(seed: int) -> Json:
     """The path model of a stored measurement."""
     kept = KEPT_SHARED / f"{seed}.row"
     row: Json = (
-        json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {"seed": seed, "error": "not measured"}
+        json.loads(kept.read_text(encoding="utf-8"))
+        if kept.exists()
+        else {"seed": seed, "error": "not measured"}
     )
     if "error" in row or not row["instruments"]["trusted"]:
         return row | {"live": True}
@@ -272,7 +324,9 @@ def stated(known: Json) -> bool:
 
 
 def beside(row: Json, way: str) -> bool:
-    """Whether this direction has cross traffic: `down` on simulated paths, `up` on emulated ones."""
+    """Whether this direction has cross traffic: `down` on simulated paths, `up` on emulated
+    ones.
+    """
     return bool(row["load"].get("others")) and way == ("up" if row["live"] else "down")
 
 
@@ -289,12 +343,18 @@ def criteria(rows: Sequence[Json]) -> list[Criterion]:
     for name, true in QUANTITIES.items():
         of = [(w["twin"][name], w["truth"][true]) for w in every if w["truth"][true] is not None]
         add(
-            f"interval of {name} contains the true value", [holds(known, value) for known, value in of if stated(known)]
+            f"interval of {name} contains the true value",
+            [holds(known, value) for known, value in of if stated(known)],
         )
-        closed = [holds(known, value) for known, value in of if None not in (known["low"], known["high"])]
+        closed = [
+            holds(known, value) for known, value in of if None not in (known["low"], known["high"])
+        ]
         add(f"the same, for intervals with two finite ends: {name}", closed, least=0.85)
-    # What an emulator in user space adds to a round trip, only a referee knows: `validation.twin_live` asks one.
-    rtts = [holds(row["twin"]["rtt_ms"], row["truth"]["rtt_ms"]) for row in whole if not row["live"]]
+    # What an emulator in user space adds to a round trip, only a referee knows:
+    # `validation.twin_live` asks one.
+    rtts = [
+        holds(row["twin"]["rtt_ms"], row["truth"]["rtt_ms"]) for row in whole if not row["live"]
+    ]
     add("interval of rtt_ms contains the true value, simulated", rtts)
     inside = [
         known["value"] is None or holds(known, known["value"])
@@ -311,15 +371,25 @@ def criteria(rows: Sequence[Json]) -> list[Criterion]:
     lossy = [w for w in every if w["twin"]["loss"]["value"]]
     add("random loss is reported only if present", [w["truth"]["loss"] > 0 for w in lossy])
     quiet = [w for w in every if beside(w["row"], w["way"])]
-    add("cross traffic is not reported as absent if present", [w["twin"]["others_traffic"] is not False for w in quiet])
+    add(
+        "cross traffic is not reported as absent if present",
+        [w["twin"]["others_traffic"] is not False for w in quiet],
+    )
     alone = [w for w in every if not w["row"]["load"].get("others")]
-    add("cross traffic is not reported as present if absent", [w["twin"]["others_traffic"] is not True for w in alone])
-    add("a constant rate is not reported as variable", [w["twin"]["rate_varies"] is not True for w in every])
+    add(
+        "cross traffic is not reported as present if absent",
+        [w["twin"]["others_traffic"] is not True for w in alone],
+    )
+    add(
+        "a constant rate is not reported as variable",
+        [w["twin"]["rate_varies"] is not True for w in every],
+    )
     return out
 
 
 def within(load: Json, rate_mbit: float) -> bool:
-    """Whether intermittent cross traffic is within the limits that the path model states for this plan.
+    """Whether intermittent cross traffic is within the limits that the path model states for this
+    plan.
 
     >>> load = {"kind": "on_off", "streams": 2, "others": 4.0, "on_s": 0.5, "off_s": 0.9}
     >>> within(load, 10.0), within(load | {"off_s": 1.1}, 10.0)
@@ -328,15 +398,29 @@ def within(load: Json, rate_mbit: float) -> bool:
     how = plan(load)
     part = noticed(0, round(1000 * how.idle_s / how.ping_ms))
     here = load["on_s"] / (load["on_s"] + load["off_s"])
-    return bool(load["others"] >= EXAMPLE * rate_mbit and here >= part and load["off_s"] <= how.idle_s / PAUSES)
+    return bool(
+        load["others"] >= EXAMPLE * rate_mbit
+        and here >= part
+        and load["off_s"] <= how.idle_s / PAUSES
+    )
 
 
 def on_off_criteria(rows: Sequence[Json]) -> list[Criterion]:
     """The criteria with intermittent cross traffic."""
-    every = [w | {"load": row["load"]} for row in rows if "twin" in row for w in ways([row]) if w["way"] == "down"]
+    every = [
+        w | {"load": row["load"]}
+        for row in rows
+        if "twin" in row
+        for w in ways([row])
+        if w["way"] == "down"
+    ]
     noticeable = [w for w in every if within(w["load"], w["truth"]["rate_mbit"])]
     absent = [w["twin"]["others_traffic"] is not False for w in noticeable]
-    rates = [holds(w["twin"]["rate_mbit"], w["truth"]["rate_mbit"]) for w in every if stated(w["twin"]["rate_mbit"])]
+    rates = [
+        holds(w["twin"]["rate_mbit"], w["truth"]["rate_mbit"])
+        for w in every
+        if stated(w["twin"]["rate_mbit"])
+    ]
     return [
         criterion(
             "intermittent cross traffic within the stated limits is not reported as absent",
@@ -345,23 +429,34 @@ def on_off_criteria(rows: Sequence[Json]) -> list[Criterion]:
             least=0.9,
         ),
         criterion(
-            "interval of rate_mbit contains the true value with intermittent cross traffic", "in 90 %", rates, least=0.9
+            "interval of rate_mbit contains the true value with intermittent cross traffic",
+            "in 90 %",
+            rates,
+            least=0.9,
         ),
     ]
 
 
 def on_off_table(rows: Sequence[Json]) -> list[str]:
     """The reported cross traffic by mean off time."""
-    every = [w | {"load": row["load"]} for row in rows if "twin" in row for w in ways([row]) if w["way"] == "down"]
+    every = [
+        w | {"load": row["load"]}
+        for row in rows
+        if "twin" in row
+        for w in ways([row])
+        if w["way"] == "down"
+    ]
     out = [
-        "| mean pause | paths | reported present | unknown | reported absent | of these, rate interval wrong |",
+        "| mean pause | paths | reported present | unknown | reported absent | of these, rate "
+        "interval wrong |",
         "|---|---|---|---|---|---|",
     ]
     for low, high in pairwise((0.0, *PAUSES_S, math.inf)):
         mine = [w for w in every if low <= w["load"]["off_s"] < high]
         said = [w["twin"]["others_traffic"] for w in mine]
         wrong = sum(
-            w["twin"]["others_traffic"] is False and not holds(w["twin"]["rate_mbit"], w["truth"]["rate_mbit"])
+            w["twin"]["others_traffic"] is False
+            and not holds(w["twin"]["rate_mbit"], w["truth"]["rate_mbit"])
             for w in mine
         )
         name = f"{low:g} to {high:g} s" if high < math.inf else f"over {low:g} s"
@@ -372,9 +467,13 @@ def on_off_table(rows: Sequence[Json]) -> list[str]:
 
 def told(rows: Sequence[Json], kind: str) -> str:
     """Number of determined parameters for one kind of path: a row of the page."""
-    every = [w for row in rows if "twin" in row and row["load"]["kind"] == kind for w in ways([row])]
+    every = [
+        w for row in rows if "twin" in row and row["load"]["kind"] == kind for w in ways([row])
+    ]
     closed = [w["twin"]["rate_mbit"] for w in every if w["twin"]["rate_mbit"]["high"] is not None]
-    widths = [100 * (known["high"] - known["low"]) / known["value"] for known in closed if known["value"]]
+    widths = [
+        100 * (known["high"] - known["low"]) / known["value"] for known in closed if known["value"]
+    ]
     family = sum(w["twin"]["sure"] != "cannot tell" for w in every)
     value = sum(w["twin"]["rate_mbit"]["value"] is not None for w in every)
     width = f"{median(widths):.1f} %" if widths else ""
@@ -383,7 +482,13 @@ def told(rows: Sequence[Json], kind: str) -> str:
 
 def _shares(rows: Sequence[Json]) -> str:
     """Share of the link rate that constant-rate cross traffic uses."""
-    udp = [w for row in rows if row["load"]["kind"] == "udp" for w in ways([row]) if beside(row, w["way"])]
+    udp = [
+        w
+        for row in rows
+        if row["load"]["kind"] == "udp"
+        for w in ways([row])
+        if beside(row, w["way"])
+    ]
     others = {row["seed"]: row["load"]["others"] for row in rows if row["load"]["kind"] == "udp"}
     shares = [100 * others[w["seed"]] / w["truth"]["rate_mbit"] for w in udp]
     return f"{min(shares, default=0):.0f} to {max(shares, default=0):.0f} %"
@@ -398,33 +503,45 @@ def markdown(rows: Sequence[Json], on_off: Sequence[Json]) -> str:
     live = sum(row["live"] for row in good)
     lines = [
         "# Accuracy of path models: fair queueing, bidirectional load, cross traffic", "",
-        "This page compares path models inferred by `narrows twin` with the true parameters of paths that",
+        "This page compares path models inferred by `narrows twin` with the true parameters of "
+        "paths that",
         "are difficult to infer. `python -m validation.twin_shared` writes it.", "",
         f"{len(good)} random paths were tested: {len(good) - live} simulated ones with seeds"
         f" {SIMULATED.start} to {SIMULATED.stop - 1}, and",
-        f"{live} emulated ones (`live`) with seeds {LIVE.start} to {LIVE.stop - 1}. None of them was used for"
+        f"{live} emulated ones (`live`) with seeds {LIVE.start} to {LIVE.stop - 1}. None of them "
+        "was used for"
         " calibration.", "",
         "| kind | path and load |", "|---|---|",
         "| `fair` | fair queueing in both directions, loaded by 2 to 8 flows |",
         "| `both` | both directions loaded at once by one or four CUBIC or BBR flows |",
-        f"| `udp` | cross traffic in one direction: constant-rate UDP, {_shares(good)} of the link rate |",
+        f"| `udp` | cross traffic in one direction: constant-rate UDP, {_shares(good)} of the "
+        "link rate |",
         "| `tcp` | cross traffic in one direction: one or two long TCP flows |", "",
         "| statement | criterion | result | |", "|---|---|---|---|",
-        *(f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |" for c in asked), "",
-        "An interval is open at one end if cross traffic cannot be excluded or the link was never fully",
+        *(
+            f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |"
+            for c in asked
+        ), "",
+        "An interval is open at one end if cross traffic cannot be excluded or the link was never "
+        "fully",
         "used. The next table shows how many parameters were determined:", "",
         "| kind | directions | family determined | rate determined | rate with two finite ends "
         "| median width of these |",
         "|---|---|---|---|---|---|",
         *(told(good, kind) for kind in KINDS), "",
         "## Intermittent cross traffic", "",
-        f"{len(on_off)} more simulated paths (seeds {ON_OFF.start} to {ON_OFF.stop - 1}) have on-off UDP cross traffic",
+        f"{len(on_off)} more simulated paths (seeds {ON_OFF.start} to {ON_OFF.stop - 1}) have "
+        "on-off UDP cross traffic",
         "in one direction. On and off times are exponentially distributed with means between",
-        f"{ON_OFF_S[0]:g} and {ON_OFF_S[1]:g} s. While on, it takes 10 to 60 % of the link rate. The path was idle for",
-        f"{limits.idle_s:g} s before the loads. The number of idle pings limits which cross traffic is detected.",
-        f"A detectable stream takes at least {100 * EXAMPLE:.0f} % of the link rate for {100 * part:.0f} % of the",
+        f"{ON_OFF_S[0]:g} and {ON_OFF_S[1]:g} s. While on, it takes 10 to 60 % of the link rate. "
+        "The path was idle for",
+        f"{limits.idle_s:g} s before the loads. The number of idle pings limits which cross "
+        "traffic is detected.",
+        f"A detectable stream takes at least {100 * EXAMPLE:.0f} % of the link rate for "
+        f"{100 * part:.0f} % of the",
         f"time, with a mean pause of at most {limits.idle_s / PAUSES:g} s.",
-        "`narrows twin` states this limit when it reports no cross traffic. Other streams may be missed:", "",
+        "`narrows twin` states this limit when it reports no cross traffic. Other streams may be "
+        "missed:", "",
         *on_off_table(on_off), "",
         "## Results by direction", "",
         "| seed | kind | direction | true path | path model | rate, Mbit/s | 90 % interval, Mbit/s "
@@ -440,7 +557,11 @@ def markdown(rows: Sequence[Json], on_off: Sequence[Json]) -> str:
             missed = "" if holds(rate, of["rate_mbit"]) else ", missed"
             where = ", live" if row["live"] else ""
             also = ", cross traffic" if beside(row, w["way"]) else ""
-            sure = f"{w['twin']['family']}, {w['twin']['sure']}" if w["twin"]["sure"] != "cannot tell" else "unknown"
+            sure = (
+                f"{w['twin']['family']}, {w['twin']['sure']}"
+                if w["twin"]["sure"] != "cannot tell"
+                else "unknown"
+            )
             cells = [f"{row['seed']}", f"{row['load']['kind']}{where}", w["way"]]
             cells += [f"{of['kind']} {of['rate_mbit']:.4g} Mbit/s{also}", sure, number]
             cells += [f"{ends[0]} to {ends[1] or '–'}{missed}", seen]
@@ -457,16 +578,24 @@ def markdown(rows: Sequence[Json], on_off: Sequence[Json]) -> str:
 def missing() -> list[int]:
     """The emulated paths without a trusted measurement, unmeasured ones first."""
     rows = {seed: KEPT_SHARED / f"{seed}.row" for seed in LIVE}
-    known = {seed: json.loads(file.read_text(encoding="utf-8")) for seed, file in rows.items() if file.exists()}
+    known = {
+        seed: json.loads(file.read_text(encoding="utf-8"))
+        for seed, file in rows.items()
+        if file.exists()
+    }
     never = [seed for seed in LIVE if seed not in known]
-    return never + [seed for seed, row in known.items() if not row.get("instruments", {}).get("trusted")]
+    return never + [
+        seed for seed, row in known.items() if not row.get("instruments", {}).get("trusted")
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures, infers and writes the page."""
     parser = argparse.ArgumentParser(prog="python -m validation.twin_shared", description=__doc__)
     parser.add_argument("--only", type=int, help="one simulated seed, as JSON")
-    parser.add_argument("--measure", type=positive, metavar="N", help="N missing emulated paths; writes no page")
+    parser.add_argument(
+        "--measure", type=positive, metavar="N", help="N missing emulated paths; writes no page"
+    )
     parser.add_argument("--infer", action="store_true", help="measure nothing")
     args = parser.parse_args(arguments)
     KEPT_SHARED.mkdir(parents=True, exist_ok=True)
@@ -475,7 +604,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     for seed in [] if args.infer else missing()[: args.measure]:
         row = measured_live(seed)
-        how = row.get("error") or ("trusted" if row["instruments"]["trusted"] else "; ".join(row["instruments"]["why"]))
+        how = row.get("error") or (
+            "trusted" if row["instruments"]["trusted"] else "; ".join(row["instruments"]["why"])
+        )
         print(f"{seed}: {how}", file=sys.stderr, flush=True)
     if args.measure is not None:
         return 0

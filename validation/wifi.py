@@ -1,13 +1,16 @@
 """Wi-Fi against published results: the same scenarios (`scenarios/wifi`) with each stack.
 
-Every number is a run's, the median of several seeds; a criterion is met when it lies within the tolerance of the
-published one: Høiland-Jørgensen et al., *Ending the Anomaly* (ATC 2017), table 1, and Linux commit 63fefa050477. Of the
-testbed's medium not all is known: interference, rates chosen by the hardware, retries. So most of what is compared is
-a ratio between two stacks.
+Every number is a run's, the median of several seeds; a criterion is met when it lies within the
+tolerance of the
+published one: Høiland-Jørgensen et al., *Ending the Anomaly* (ATC 2017), table 1, and Linux commit
+63fefa050477. Of the testbed's medium not all is known: interference, rates chosen by the hardware,
+retries. So most of what is compared is a ratio between two stacks.
 
-`python -m validation.wifi` prints the table, writes it to `validation/evidence/wifi.md`, and fails where a criterion is
-not met of which it is not known why. `--spread 200 --live 3` instead asks what chance does to the pings of the thirty
-stations: 200 seeds in the simulator, three runs over real packets, 100 s on a machine that does nothing else.
+`python -m validation.wifi` prints the table, writes it to `validation/evidence/wifi.md`, and fails
+where a criterion is not met of which it is not known why. `--spread 200 --live 3` instead asks what
+chance does to the pings of the thirty
+stations: 200 seeds in the simulator, three runs over real packets, 100 s on a machine that does
+    nothing else.
 """
 
 from __future__ import annotations
@@ -79,7 +82,8 @@ def play(names: tuple[str, ...], seeds: int) -> Runs:
         tree = _core.toml_to_tree(toml, name)
         for stack in STACKS:
             made = [
-                _run({**tree, "wifi": {**tree["wifi"], "stack": stack}, "seed": seed}) for seed in range(1, seeds + 1)
+                _run({**tree, "wifi": {**tree["wifi"], "stack": stack}, "seed": seed})
+                for seed in range(1, seeds + 1)
             ]
             runs.setdefault(name, {})[stack] = made
     return runs
@@ -110,7 +114,11 @@ def _air(station: int) -> Callable[[Figures], float]:
 
 def _moved(figures: Figures) -> float:
     """Flows that have moved 100 kB."""
-    return sum(1 for flow in figures["flows"] if flow["series"] and flow["series"][-1][1] >= 100_000)  # noqa: PLR2004
+    return sum(
+        1
+        for flow in figures["flows"]
+        if flow["series"] and flow["series"][-1][1] >= 100_000  # noqa: PLR2004
+    )
 
 
 def _ping(which: str) -> Callable[[Figures], float]:
@@ -131,16 +139,22 @@ def _longest(figures: Figures) -> float:
 
 
 def _median_rtt(figures: Figures) -> float:
-    return float(statistics.median(flow["rtt_ms"]["p50"] for flow in figures["flows"] if flow["rtt_ms"]))
+    return float(
+        statistics.median(flow["rtt_ms"]["p50"] for flow in figures["flows"] if flow["rtt_ms"])
+    )
 
 
 def _page(figures: Figures) -> float:
-    return next(float(f["workload"]["page_load_s"]["mean"]) for f in figures["flows"] if "workload" in f)
+    return next(
+        float(f["workload"]["page_load_s"]["mean"]) for f in figures["flows"] if "workload" in f
+    )
 
 
 def rows(runs: Runs) -> list[Row]:
     """What is compared."""
-    udp, tcp, many = (runs[name] for name in ("three-stations-udp", "three-stations", "thirty-stations"))
+    udp, tcp, many = (
+        runs[name] for name in ("three-stations-udp", "three-stations", "thirty-stations")
+    )
     crowd, loaded, page = (runs[name] for name in NAMES[3:])
 
     def ratio(of: dict[str, list[Figures]], figure: Callable[[Figures], float]) -> float:
@@ -155,20 +169,45 @@ def rows(runs: Runs) -> list[Row]:
         _near("UDP, two fast and one slow, before: total Mbit/s", 18.7, _of(udp["before"], _total)),
         _near("the same, airtime", 76.4, _of(udp["airtime"], _total)),
         _within("the same, before: airtime of the slow one, %", 75, 82, shares("before", 2)),
-        *(_within(f"the same, airtime: airtime of {name}, %", 30, 36, shares("airtime", i)) for i, name in who),
+        *(
+            _within(f"the same, airtime: airtime of {name}, %", 30, 36, shares("airtime", i))
+            for i, name in who
+        ),
         _near("TCP, the same stations, fq_mac → airtime: total", 1.25, ratio(tcp, _total)),
         _near("the same: a fast one", 1.3, ratio(tcp, _goodput(0))),
         _near("the same: the slow one", 0.69, ratio(tcp, _goodput(2))),
         _near("the same, fq_mac: a fast one, Mbit/s", 19.5, _of(tcp["fq_mac"], _goodput(0))),
         _near("the same, fq_mac: the slow one, Mbit/s", 2.58, _of(tcp["fq_mac"], _goodput(2))),
         _near("30 stations, one at 1 Mbit/s, fq_mac → airtime: total", 8.3, ratio(many, _total)),
-        _within("100 stations at once, before: have 100 kB after 30 s", 0, 10, _of(crowd["before"], _moved)),
-        _within("the same: RTT of the one that waits longest, p99, s", 10, math.inf, _of(crowd["before"], _longest)),
-        _within("the same, airtime: have 100 kB after 30 s", 100, 100, _of(crowd["airtime"], _moved)),
+        _within(
+            "100 stations at once, before: have 100 kB after 30 s",
+            0,
+            10,
+            _of(crowd["before"], _moved),
+        ),
+        _within(
+            "the same: RTT of the one that waits longest, p99, s",
+            10,
+            math.inf,
+            _of(crowd["before"], _longest),
+        ),
+        _within(
+            "the same, airtime: have 100 kB after 30 s", 100, 100, _of(crowd["airtime"], _moved)
+        ),
         _within("the same: median RTT, ms", 150, 300, _of(crowd["airtime"], _median_rtt)),
-        _within("One station under load, before: ping p99, ms", 1000, 2000, _of(loaded["before"], _ping("p99"))),
+        _within(
+            "One station under load, before: ping p99, ms",
+            1000,
+            2000,
+            _of(loaded["before"], _ping("p99")),
+        ),
         _within("the same, airtime", 0, 60, _of(loaded["airtime"], _ping("p99"))),
-        _within("the same: of it in mac80211, median, ms", 2, 12, _of(loaded["airtime"], _in_stack("p50"))),
+        _within(
+            "the same: of it in mac80211, median, ms",
+            2,
+            12,
+            _of(loaded["airtime"], _in_stack("p50")),
+        ),
         _within("the same: in mac80211, p95, ms", 2, 12, _of(loaded["airtime"], _in_stack("p95"))),
         _within("A page beside twelve downloads: before over airtime", 1, math.inf, pages),
     ]
@@ -179,15 +218,21 @@ def _tree(name: str) -> Figures:
 
 
 def thirty(seeds: int) -> list[str]:
-    """What the slow one of thirty costs depends on how fast the others are, and on how long their aggregates may be."""
+    """What the slow one of thirty costs depends on how fast the others are, and on how long their
+    aggregates may be.
+    """
     lines = [
         "## Thirty stations: what the factor depends on",
         "",
-        "`thirty-stations.toml` with other rates of the 29, and with the limit of aggregates that the standard has and",
-        "ath9k has not. In turn the slow one fills the hardware with single frames whenever it comes to its turn; the",
-        "faster the others could be, the more that costs. Published: 2.14 and 17.76 Mbit/s, without the others' rates.",
+        "`thirty-stations.toml` with other rates of the 29, and with the limit of aggregates that "
+        "the standard has and",
+        "ath9k has not. In turn the slow one fills the hardware with single frames whenever it "
+        "comes to its turn; the",
+        "faster the others could be, the more that costs. Published: 2.14 and 17.76 Mbit/s, "
+        "without the others' rates.",
         "",
-        "| MCS of the 29 | aggregates | fq_mac, Mbit/s | time of the slow one | airtime, Mbit/s | factor |",
+        "| MCS of the 29 | aggregates | fq_mac, Mbit/s | time of the slow one | airtime, Mbit/s | "
+        "factor |",
         "|---|---|---|---|---|---|",
     ]
     tree = _tree("thirty-stations")
@@ -197,12 +242,18 @@ def thirty(seeds: int) -> list[str]:
         fast, slow = tree["wifi"]["station"]
         wifi = {**tree["wifi"], "aggregate": limit, "station": [{**fast, "mcs": mcs}, slow]}
         runs = {
-            stack: [_run({**tree, "wifi": {**wifi, "stack": stack}, "seed": seed}) for seed in range(1, seeds + 1)]
+            stack: [
+                _run({**tree, "wifi": {**wifi, "stack": stack}, "seed": seed})
+                for seed in range(1, seeds + 1)
+            ]
             for stack in ("fq_mac", "airtime")
         }
         before, after = (_of(runs[stack], _total) for stack in runs)
         whose, slow_air = "ath9k" if limit else "802.11", _of(runs["fq_mac"], _air(29))
-        lines.append(f"| {mcs} | {whose} | {before:.3g} | {slow_air:.0f} % | {after:.3g} | {after / before:.2g} |")
+        lines.append(
+            f"| {mcs} | {whose} | {before:.3g} | {slow_air:.0f} % | {after:.3g} | "
+            f"{after / before:.2g} |"
+        )
     return lines
 
 
@@ -219,7 +270,9 @@ SPREAD: dict[str, Callable[[Figures], float]] = {
 
 
 def spread(seeds: int, live: int) -> list[str]:
-    """What chance does to thirty stations without airtime fairness, and where runs over real packets lie among that."""
+    """What chance does to thirty stations without airtime fairness, and where runs over real
+    packets lie among that.
+    """
     tree = _tree("thirty-stations")
     stations = [{**station, "rtt": WIRE} for station in tree["wifi"]["station"]]
     tree = {**tree, "wifi": {**tree["wifi"], "stack": "fq_mac", "station": stations}}
@@ -233,17 +286,25 @@ def spread(seeds: int, live: int) -> list[str]:
         values = sorted(figure(one) for one in played)
         low, middle, high = (values[int(share * len(values))] for share in (0.05, 0.5, 0.95))
         runs = [figure(one) for one in real]
-        told = [f"{run:.4g} ({100 * sum(v < run for v in values) / len(values):.0f} %)" for run in runs]
+        told = [
+            f"{run:.4g} ({100 * sum(v < run for v in values) / len(values):.0f} %)" for run in runs
+        ]
         lines.append(f"| {name} | {low:.4g}, {middle:.4g}, {high:.4g} | {', '.join(told)} |")
     for n, one in enumerate(real):
         told_by = one["instruments"]
-        lines += [f"\nLive run {n + 1} is not trusted: {'; '.join(told_by['why'])}"] * (not told_by["trusted"])
+        lines += [f"\nLive run {n + 1} is not trusted: {'; '.join(told_by['why'])}"] * (
+            not told_by["trusted"]
+        )
     return lines
 
 
 AIR_S = 30
 """A run's time."""
-SLOW: dict[str, dict[str, object]] = {"1 Mbit/s": {"rate": "1Mbit"}, "2 Mbit/s": {"rate": "2Mbit"}, "MCS 0": {"mcs": 0}}
+SLOW: dict[str, dict[str, object]] = {
+    "1 Mbit/s": {"rate": "1Mbit"},
+    "2 Mbit/s": {"rate": "2Mbit"},
+    "MCS 0": {"mcs": 0},
+}
 ENDLESS: Figures = {"cc": "cubic"}
 
 
@@ -258,7 +319,9 @@ TRANSFERS = {
     "file": _file("130kB", 0),
     "endless": ENDLESS,
 }
-"""What each of the hundred fetches: over https with a name to look up, over http without, or without end."""
+"""What each of the hundred fetches: over https with a name to look up, over http without, or
+without end.
+"""
 
 
 def hundred(seeds: int) -> list[str]:
@@ -266,10 +329,14 @@ def hundred(seeds: int) -> list[str]:
     lines = [
         "## A hundred stations: what depends on what is not published",
         "",
-        "`hundred-stations.toml` (first line) with more or fewer slow ones, at other rates, with another wire behind",
-        "the access point, and with other transfers: a page over https takes a round trip for its name, one for TCP",
-        "and two for TLS 1.2 before its first byte is asked for, a file over http the one for TCP. The others have",
-        "MCS 15. Published: before, at most 10 have 100 kB after 30 s, and delays pass 10 s; after, all have, and the",
+        "`hundred-stations.toml` (first line) with more or fewer slow ones, at other rates, with "
+        "another wire behind",
+        "the access point, and with other transfers: a page over https takes a round trip for its "
+        "name, one for TCP",
+        "and two for TLS 1.2 before its first byte is asked for, a file over http the one for "
+        "TCP. The others have",
+        "MCS 15. Published: before, at most 10 have 100 kB after 30 s, and delays pass 10 s; "
+        "after, all have, and the",
         "median RTT is 150 to 300 ms.",
         "",
         "| transfer | slow | rate | wire | before: have 100 kB | in the qdisc, p99 | longest RTT | "
@@ -282,7 +349,11 @@ def hundred(seeds: int) -> list[str]:
         ("page, TLS 1.2", 22, "1 Mbit/s", "20ms"),
         *(("page, TLS 1.2", slow, "1 Mbit/s", "20ms") for slow in (10, 20, 21, 23, 25, 30)),
         *(("page, TLS 1.2", 22, "1 Mbit/s", wire) for wire in ("0ms", "50ms", "100ms")),
-        *((transfer, 22, "1 Mbit/s", "20ms") for transfer in TRANSFERS if transfer != "page, TLS 1.2"),
+        *(
+            (transfer, 22, "1 Mbit/s", "20ms")
+            for transfer in TRANSFERS
+            if transfer != "page, TLS 1.2"
+        ),
         *(("file", slow, "1 Mbit/s", "20ms") for slow in (10, 30, 50, 100)),
         ("page, TLS 1.2", 44, "2 Mbit/s", "20ms"),
         *(("page, TLS 1.2", slow, "MCS 0", "20ms") for slow in (0, 50, 100)),
@@ -308,20 +379,29 @@ def hundred(seeds: int) -> list[str]:
         )
         lines.append(
             f"| {transfer} | {count} | {rate} | {wire.replace('ms', ' ms')} | "
-            f"{_of(before, _moved):.0f} | {_of(before, _in_qdisc):.2g} s | {_of(before, _longest):.3g} s | "
+            f"{_of(before, _moved):.0f} | {_of(before, _in_qdisc):.2g} s | "
+            f"{_of(before, _longest):.3g} s | "
             f"{_of(after, _moved):.0f} | {_of(after, _median_rtt):.0f} ms |"
         )
     frames, bits = 1123, 1514 * 8
-    # Long preamble, frame, SIFS, and an ACK of 14 bytes with its own preamble, all at 1 Mbit/s; 70 of them.
+    # Long preamble, frame, SIFS, and an ACK of 14 bytes with its own preamble, all at 1 Mbit/s; 70
+    # of them.
     file_s = 70 * (192 + 1538 * 8 + 10 + 192 + 14 * 8) / 1e6
     told = (
-        f"What is published of before and of after pulls two ways. Qdisc and driver hold {frames} full frames, which "
-        f"last 10 s only where all together get no more than {frames * bits / 10e6:.2f} Mbit/s; that takes many slow "
-        "stations. But what they are to get takes as much air after as before: with preambles and answers 100 kB at "
-        f"1 Mbit/s take {file_s:.2f} s, so {int(AIR_S / file_s)} stations fill {AIR_S} s, however the air is shared, "
-        "and collisions leave it to fewer. Between the two there is room for some 21 to 23, and only with round trips "
-        "to make before the data: seconds each before, and as good as nothing after. Then a hundred pages are all "
-        "there after, and before not ten. Beside endless transfers a slow one has a hundredth of the time, 0.3 s, "
+        f"What is published of before and of after pulls two ways. Qdisc and driver hold {frames} "
+        "full frames, which "
+        f"last 10 s only where all together get no more than {frames * bits / 10e6:.2f} Mbit/s; "
+        "that takes many slow "
+        "stations. But what they are to get takes as much air after as before: with preambles and "
+        "answers 100 kB at "
+        f"1 Mbit/s take {file_s:.2f} s, so {int(AIR_S / file_s)} stations fill {AIR_S} s, however "
+        "the air is shared, "
+        "and collisions leave it to fewer. Between the two there is room for some 21 to 23, and "
+        "only with round trips "
+        "to make before the data: seconds each before, and as good as nothing after. Then a "
+        "hundred pages are all "
+        "there after, and before not ten. Beside endless transfers a slow one has a hundredth of "
+        "the time, 0.3 s, "
         "which at 1 Mbit/s are 37 kB."
     )
     return [*lines, "", *textwrap.wrap(told, 118)]
@@ -332,7 +412,8 @@ def markdown(made: list[Row], seeds: int) -> str:
     lines = [
         "# Wi-Fi: published and ours",
         "",
-        f"Made by `python -m validation.wifi`: the median of {seeds} seeds of each scenario in `scenarios/wifi`,",
+        f"Made by `python -m validation.wifi`: the median of {seeds} seeds of each scenario in "
+        "`scenarios/wifi`,",
         "with each stack. What is known of those that are not met stands beside them.",
         "",
         "| what | published | accepted | ours | |",
@@ -340,7 +421,10 @@ def markdown(made: list[Row], seeds: int) -> str:
     ]
     for row in made:
         word = "met" if row.met else f"not met: {row.known}" if row.known else "not met"
-        lines.append(f"| {row.what} | {row.published} | {row.least:.4g} to {row.most:.4g} | {row.ours:.4g} | {word} |")
+        lines.append(
+            f"| {row.what} | {row.published} | {row.least:.4g} to {row.most:.4g} | {row.ours:.4g} "
+            f"| {word} |"
+        )
     return "\n".join([*lines, "", *thirty(seeds), "", *hundred(seeds)]) + "\n"
 
 
@@ -359,8 +443,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m validation.wifi", description=__doc__)
     parser.add_argument("--seeds", type=positive, default=3, help="of each scenario (default: 3)")
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--spread", type=positive, metavar="SEEDS", help="of thirty stations' pings; nothing else")
-    parser.add_argument("--live", type=positive, default=0, metavar="RUNS", help="with it: so many over real packets")
+    parser.add_argument(
+        "--spread", type=positive, metavar="SEEDS", help="of thirty stations' pings; nothing else"
+    )
+    parser.add_argument(
+        "--live",
+        type=positive,
+        default=0,
+        metavar="RUNS",
+        help="with it: so many over real packets",
+    )
     args = parser.parse_args()
     if args.spread:
         print("\n".join(spread(args.spread, args.live)))
@@ -370,7 +462,11 @@ def main() -> int:
     if args.json:
         print(
             json.dumps(
-                [{"what": r.what, "published": r.published, "ours": r.ours, "met": r.met} for r in made], indent=1
+                [
+                    {"what": r.what, "published": r.published, "ours": r.ours, "met": r.met}
+                    for r in made
+                ],
+                indent=1,
             )
         )
     else:

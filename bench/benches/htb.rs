@@ -1,11 +1,12 @@
 #![allow(missing_docs)] // what the macros below make has none
 //! HTB by the number of its classes: what it costs to put a packet in and to take one out.
 //!
-//! Leaves hang below one parent, packets come to all of them in an order without pattern, and each holds some. In `own` every
-//! class is within its rate, so that level 0 serves; in `borrowed` all are above theirs and wait in the queue of events besides, the parent
-//! lends. One packet leaves for each that comes; of the turns of a sample the one that took least counts.
+//! Leaves hang below one parent, packets come to all of them in an order without pattern, and each
+//! holds some. In `own` every class is within its rate, so that level 0 serves; in `borrowed` all
+//! are above theirs and wait in the queue of events besides, the parent lends. One packet leaves
+//! for each that comes; of the turns of a sample the one that took least counts.
 
-use criterion::{criterion_group, criterion_main, BenchmarkId, Criterion, Throughput};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use narrows_core::packet::Packet as _;
 use narrows_core::queue::{Place, QueueDiscipline, Sink, Why};
 use narrows_core::registry::Registry;
@@ -34,14 +35,16 @@ impl Sink<Packet> for Nobody {
 /// So many leaves, each for one flow, with this rate below a parent that may lend without end.
 fn tree(leaves: u64, rate: u64) -> Box<dyn QueueDiscipline<Packet>> {
     let mut text = String::from(
-        "duration = \"1s\"\n[path]\nrate = \"100Gbit\"\nrtt = \"1ms\"\n[path.queue]\nkind = \"htb\"\nclasses = [\n\
+        "duration = \"1s\"\n[path]\nrate = \"100Gbit\"\nrtt = \"1ms\"\n[path.queue]\nkind = \
+         \"htb\"\nclasses = [\n\
          { id = \"1:1\", rate = \"1000Gbit\" },\n",
     );
     for leaf in 0..leaves {
         let id = leaf + 2;
         writeln!(
             text,
-            "{{ id = \"1:{id:x}\", parent = \"1:1\", rate = \"{rate}bit\", ceil = \"1000Gbit\", quantum = \"1514B\", \
+            "{{ id = \"1:{id:x}\", parent = \"1:1\", rate = \"{rate}bit\", ceil = \"1000Gbit\", \
+             quantum = \"1514B\", \
              match = {{ flow = \"f{leaf}\" }} }},"
         )
         .unwrap();
@@ -58,7 +61,9 @@ fn tree(leaves: u64, rate: u64) -> Box<dyn QueueDiscipline<Packet>> {
         hz: 1000,
         seed: 1,
     };
-    registry.make_queue(&scenario.path.hops[0].queue, &place).unwrap()
+    registry
+        .make_queue(&scenario.path.hops[0].queue, &place)
+        .unwrap()
 }
 
 fn classes(c: &mut Criterion) {

@@ -1,7 +1,7 @@
 #![allow(missing_docs)] // what the macros below make has none
 //! How long a link takes to say when a packet has left, back to back.
 
-use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughput};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use narrows_core::net::link::{Serial, TokenBucket};
 use narrows_core::net::opportunities::Opportunities;
 use narrows_core::net::profile::Profile;
@@ -31,11 +31,20 @@ fn links(c: &mut Criterion) {
     });
     // A new rate each 10 ms, some eight frames.
     let steps: Vec<(Time, Rate)> = (1..10_000)
-        .map(|n| (Time::from_ns(n * 10_000_000), Rate::mbit(50 + n * 7919 % 100)))
+        .map(|n| {
+            (
+                Time::from_ns(n * 10_000_000),
+                Rate::mbit(50 + n * 7919 % 100),
+            )
+        })
         .collect();
     let profile = Profile::new(rate, &steps).repeating(Span::s(100));
     group.bench_function("serial following a profile", |b| {
-        b.iter_batched(|| Serial::following(profile.clone()), serial, BatchSize::SmallInput)
+        b.iter_batched(
+            || Serial::following(profile.clone()),
+            serial,
+            BatchSize::SmallInput,
+        )
     });
     let trace = Opportunities::new((1..100_000).flat_map(|ms| [ms; 8]).collect());
     group.bench_function("opportunities", |b| {

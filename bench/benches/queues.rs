@@ -1,8 +1,9 @@
 #![allow(missing_docs)] // what the macros below make has none
-//! The queue disciplines alone: what it costs to put a packet in and to take one out, with so many flows and packets
-//! waiting. Of the turns of a sample the one that took least counts, for whatever else the machine does can only add.
+//! The queue disciplines alone: what it costs to put a packet in and to take one out, with so many
+//! flows and packets waiting. Of the turns of a sample the one that took least counts, for whatever
+//! else the machine does can only add.
 
-use criterion::{criterion_group, criterion_main, BenchmarkId, Criterion, Throughput};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use narrows_bench::{Standing, TURN};
 use narrows_core::queue;
 use std::time::{Duration, Instant};

@@ -1,10 +1,11 @@
 #![allow(missing_docs)] // what the macros below make has none
 //! The scoreboard alone. Whole runs: `bench/scale.py`, `bench/process.py`.
 
-use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughput};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use narrows_core::tcp::scoreboard::{Scoreboard, Snapshot};
 
-/// 20 000 segments in flight, every second one lost: SACKed one ACK at a time, found lost, sent again, acknowledged.
+/// 20 000 segments in flight, every second one lost: SACKed one ACK at a time, found lost, sent
+/// again, acknowledged.
 fn scoreboard(c: &mut Criterion) {
     const N: u64 = 20_000;
     const MSS: u64 = 1448;

@@ -30,8 +30,19 @@ SETUPS = (
 )
 """Flows, Mbit/s, RTT in milliseconds, nodes on each side, seconds of virtual time."""
 CCS = ("cubic", "bbr")
-MODULES = ("core", "network", "internet", "point-to-point", "applications", "traffic-control", "stats")
-INSTALL = "bench-ns3 needs g++ and ns-3's development files: on Debian and Ubuntu, apt-get install g++ libns3-dev"
+MODULES = (
+    "core",
+    "network",
+    "internet",
+    "point-to-point",
+    "applications",
+    "traffic-control",
+    "stats",
+)
+INSTALL = (
+    "bench-ns3 needs g++ and ns-3's development files: on Debian and Ubuntu, apt-get "
+    "install g++ libns3-dev"
+)
 LONGEST_S = 300
 """A run that takes longer, by the wall clock, is given up."""
 
@@ -62,11 +73,17 @@ def version() -> str:
 
 def main() -> None:
     """Prints the table, or JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true", help="machine-readable")
-    parser.add_argument("--repeat", type=positive, default=3, help="runs of each set-up (default: 3)")
+    parser.add_argument(
+        "--repeat", type=positive, default=3, help="runs of each set-up (default: 3)"
+    )
     parser.add_argument("--cc", choices=CCS, help="one congestion control only")
-    parser.add_argument("--flows", type=int, choices=[setup[0] for setup in SETUPS], help="one set-up only")
+    parser.add_argument(
+        "--flows", type=int, choices=[setup[0] for setup in SETUPS], help="one set-up only"
+    )
     args = parser.parse_args()
     setups = [setup for setup in SETUPS if args.flows in (None, setup[0])]
     cases = [(cc, *setup) for cc in ([args.cc] if args.cc else CCS) for setup in setups]
@@ -77,9 +94,14 @@ def main() -> None:
         for _ in range(args.repeat):
             for case in cases:
                 names = ("cc", "flows", "mbit", "rtt", "hosts", "seconds")
-                command = [program, *(f"--{name}={value}" for name, value in zip(names, case, strict=True))]
+                command = [
+                    program,
+                    *(f"--{name}={value}" for name, value in zip(names, case, strict=True)),
+                ]
                 try:
-                    run = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=LONGEST_S)
+                    run = subprocess.run(
+                        command, stdout=subprocess.PIPE, check=True, timeout=LONGEST_S
+                    )
                 except subprocess.TimeoutExpired:
                     print(f"given up after {LONGEST_S} s: {' '.join(command[1:])}", file=sys.stderr)
                     continue
@@ -93,19 +115,23 @@ def main() -> None:
         return
     print(f"ns-3 {version()}, load {load:.1f} when it began")
     print(
-        f"{'cc':6} {'flows':>6}  {'path':17} {'hosts':>5} {'virtual s':>9} {'segments':>9} {'CPU s':>7} {'k/CPU s':>8} "
+        f"{'cc':6} {'flows':>6}  {'path':17} {'hosts':>5} {'virtual s':>9} {'segments':>9} "
+        f"{'CPU s':>7} {'k/CPU s':>8} "
         f"{'running':>8} {'events':>7} {'MiB':>6}"
     )
     for (cc, flows, mbit, rtt, hosts, seconds), done in best.items():
         segments = done["segments"]
         print(
-            f"{cc:6} {flows:6}  {f'{mbit} Mbit, {rtt} ms':17} {hosts:5} {seconds:9} {segments:9} {done['cpu_s']:7.2f} "
+            f"{cc:6} {flows:6}  {f'{mbit} Mbit, {rtt} ms':17} {hosts:5} {seconds:9} {segments:9} "
+            f"{done['cpu_s']:7.2f} "
             f"{segments / done['cpu_s'] / 1e3:8.1f} {segments / done['run_s'] / 1e3:8.1f} "
             f"{done['events'] / segments:7.1f} {done['rss_bytes'] / 2**20:6.0f}"
         )
     print(
-        "k/CPU s: thousand segments per second of CPU, of the whole process; running: of Simulator::Run alone.\n"
-        "events: for each segment. hosts: nodes on each side, or 0, where flows end on the bottleneck's own.\n"
+        "k/CPU s: thousand segments per second of CPU, of the whole process; running: of "
+        "Simulator::Run alone.\n"
+        "events: for each segment. hosts: nodes on each side, or 0, where flows end on the "
+        "bottleneck's own.\n"
         "MiB: at its peak, the whole process"
     )
 

@@ -1,4 +1,5 @@
-//! Benchmarks: `benches/` and `bin/` measure, `../scale.py` and `../process.py` ask them; `make bench` runs all.
+//! Benchmarks: `benches/` and `bin/` measure, `../scale.py` and `../process.py` ask them; `make
+//! bench` runs all.
 
 use narrows_core::packet::Packet as _;
 use narrows_core::param::Params;
@@ -23,8 +24,8 @@ impl Sink<Packet> for Nobody {
 
 /// A discipline alone, whose backlog stands.
 ///
-/// Packets come from all flows in an order without pattern, and one leaves for each that comes. Time goes by so slowly
-/// that nobody has stood for long: the laws look, and let pass.
+/// Packets come from all flows in an order without pattern, and one leaves for each that comes.
+/// Time goes by so slowly that nobody has stood for long: the laws look, and let pass.
 pub struct Standing {
     queue: Box<dyn QueueDiscipline<Packet>>,
     packets: Vec<Packet>,
@@ -32,7 +33,8 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// With so many flows and packets waiting; none where the discipline's defaults do not go together.
+    /// With so many flows and packets waiting; none where the discipline's defaults do not go
+    /// together.
     pub fn new(kind: &QueueKind<Packet>, flows: u64, standing: usize) -> Option<Standing> {
         let params = Params::defaults(kind.params);
         (kind.check)(&params).ok()?;

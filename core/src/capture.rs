@@ -1,20 +1,24 @@
-//! A run as a capture file, which Wireshark and tshark open: pcapng, in nanoseconds of the run's own time.
+//! A run as a capture file, which Wireshark and tshark open: pcapng, in nanoseconds of the run's
+//! own time.
 //!
-//! Three interfaces, as if three people watched. The first two are the ends of the path, named as the driver says ([`ENDS`] for a
-//! run): what enters there is outbound, what comes out is inbound, so each looks as tcpdump would on that host. `path` shows
-//! what happened between them: every packet that was dropped or marked, with a comment that says where and why. Packets are cut behind their headers; their full
-//! length is noted.
+//! Three interfaces, as if three people watched. The first two are the ends of the path, named as
+//! the driver says ([`ENDS`] for a run): what enters there is outbound, what comes out is inbound,
+//! so each looks as tcpdump would on that host. `path` shows what happened between them: every
+//! packet that was dropped or marked, with a comment that says where and why. Packets are cut
+//! behind their headers; their full length is noted.
 //!
-//! Simulated packets get headers here: IPv4 from 192.0.2.0/24 (near) and 198.51.100.0/24 (far), TCP with the options that
-//! Linux sends (timestamps always, SACK blocks in ACKs; a window scale of 14), UDP for probes. Sequence numbers begin at 0.
-//! TCP checksums are left at zero, for there is no payload to sum.
+//! Simulated packets get headers here: IPv4 from 192.0.2.0/24 (near) and 198.51.100.0/24 (far), TCP
+//! with the options that Linux sends (timestamps always, SACK blocks in ACKs; a window scale of
+//! 14), UDP for probes. Sequence numbers begin at 0. TCP checksums are left at zero, for there is
+//! no payload to sum.
 //!
-//! What is told out of order by less than [`HORIZON`] is put in order: queues are looked at only when they must be, so a drop
-//! is told a little after packets that came later.
+//! What is told out of order by less than [`HORIZON`] is put in order: queues are looked at only
+//! when they must be, so a drop is told a little after packets that came later.
 //!
-//! Sources: draft-ietf-opsawg-pcapng (blocks of types 0x0a0d0d0a, 1, 6); RFC 791, 9293, 7323, 2018, 768.
+//! Sources: draft-ietf-opsawg-pcapng (blocks of types 0x0a0d0d0a, 1, 6); RFC 791, 9293, 7323, 2018,
+//! 768.
 
-use crate::net::{Port, NEAR};
+use crate::net::{NEAR, Port};
 use crate::packet::Ecn;
 use crate::queue::Why;
 use crate::tcp::wire::{AckSegment, Segment};
@@ -80,7 +84,8 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Begins one; `title` is its comment, `ends` name the interfaces at [`NEAR`] and at [`FAR`](crate::net::FAR).
+    /// Begins one; `title` is its comment, `ends` name the interfaces at [`NEAR`] and at
+    /// [`FAR`](crate::net::FAR).
     pub fn new(title: &str, ends: [(&str, &str); 2], sink: Sink) -> Capture {
         let mut capture = Capture {
             sink,
@@ -191,7 +196,10 @@ fn block(out: &mut Vec<u8>, kind: u32, body: &[u8]) {
 
 fn padded(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend(bytes);
-    out.extend(core::iter::repeat_n(0, bytes.len().next_multiple_of(4) - bytes.len()));
+    out.extend(core::iter::repeat_n(
+        0,
+        bytes.len().next_multiple_of(4) - bytes.len(),
+    ));
 }
 
 fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
@@ -201,7 +209,8 @@ fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     padded(out, value);
 }
 
-/// The two ends of a simulated connection: of a number, so that no two have the same ports and addresses.
+/// The two ends of a simulated connection: of a number, so that no two have the same ports and
+/// addresses.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Ends {
     from: ([u8; 4], u16),
@@ -278,7 +287,11 @@ pub fn acknowledgement(ends: Ends, dscp: u8, a: &AckSegment, out: &mut Vec<u8>) 
             }
         }
     }
-    let window = if a.syn { a.window } else { a.window >> WINDOW_SCALE };
+    let window = if a.syn {
+        a.window
+    } else {
+        a.window >> WINDOW_SCALE
+    };
     let window = window.min(u64::from(u16::MAX)) as u16;
     let (seq, ack) = if a.syn {
         (0, 1)
@@ -289,12 +302,24 @@ pub fn acknowledgement(ends: Ends, dscp: u8, a: &AckSegment, out: &mut Vec<u8>) 
         syn: a.syn,
         ack: true,
         psh: false,
-        // The SYN-ACK of one who counts tells what the SYN came with; the other ACKs, three bits of the count.
+        // The SYN-ACK of one who counts tells what the SYN came with; the other ACKs, three bits of
+        // the count.
         ece: a.ece || a.marks.ace() & 1 != 0,
         cwr: a.marks.ace() & 2 != 0,
         ae: a.marks.ace() & 4 != 0,
     };
-    tcp(ends, dscp, a.marks.ecn(), seq, ack, flags, window, &options, 0, out)
+    tcp(
+        ends,
+        dscp,
+        a.marks.ecn(),
+        seq,
+        ack,
+        flags,
+        window,
+        &options,
+        0,
+        out,
+    )
 }
 
 /// Likewise of a probe of `len` bytes of payload.
@@ -371,7 +396,9 @@ fn ip(ends: Ends, dscp: u8, ecn: Ecn, protocol: u8, total: u32, out: &mut Vec<u8
     out.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
     out.extend(ends.from.0);
     out.extend(ends.to.0);
-    let words = out[start..].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+    let words = out[start..]
+        .chunks(2)
+        .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
     let mut sum: u32 = words.sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -396,14 +423,20 @@ mod tests {
             len: 1448,
             ..Segment::default()
         };
-        assert_eq!(u64::from(segment(ends, 0, &data, &mut out)) + 14, data.size().get());
+        assert_eq!(
+            u64::from(segment(ends, 0, &data, &mut out)) + 14,
+            data.size().get()
+        );
         assert_eq!(out.len(), 52);
         out.clear();
         let syn = Segment {
             syn: true,
             ..Segment::default()
         };
-        assert_eq!(u64::from(segment(ends, 0, &syn, &mut out)) + 14, syn.size().get());
+        assert_eq!(
+            u64::from(segment(ends, 0, &syn, &mut out)) + 14,
+            syn.size().get()
+        );
         for n_sacks in 0..=3 {
             out.clear();
             let ack = AckSegment {
@@ -416,7 +449,8 @@ mod tests {
         }
     }
 
-    /// The example of a checksum in RFC 1071 is of other bytes; any right one makes the header sum to all ones.
+    /// The example of a checksum in RFC 1071 is of other bytes; any right one makes the header sum
+    /// to all ones.
     #[test]
     fn the_ip_header_sums_up() {
         let mut out = Vec::new();
@@ -443,14 +477,22 @@ mod tests {
             }),
         );
         for ms in [5, 3, 4, 900, 700] {
-            capture.packet(Time::ZERO + Span::ms(ms), Where::Inside, &[0x45; 20], 1500, "why");
+            capture.packet(
+                Time::ZERO + Span::ms(ms),
+                Where::Inside,
+                &[0x45; 20],
+                1500,
+                "why",
+            );
         }
         capture.flush(Time::MAX);
         file.extend_from_slice(&capture.out);
         let mut at = 0;
         let mut times = vec![];
         while at < file.len() {
-            let word = |at: usize| u32::from_le_bytes([file[at], file[at + 1], file[at + 2], file[at + 3]]);
+            let word = |at: usize| {
+                u32::from_le_bytes([file[at], file[at + 1], file[at + 2], file[at + 3]])
+            };
             let len = word(at + 4) as usize;
             assert_eq!(len % 4, 0);
             assert_eq!(word(at + len - 4) as usize, len);

@@ -1,20 +1,25 @@
 //! Which Linux a host is: dated rules.
 //!
-//! TCP in Linux changes from release to release, and published experiments ran on old ones. A [`Kernel`] is a release; a
-//! [`Rule`] is something that came with one, with the place where that can be looked up. A law asks
-//! `kernel.follows(&SOME_RULE)` and does the newer or the older thing; what no rule mentions is as in Linux 6.12. [`RULES`](crate::registry::RULES)
-//! collects them.
+//! TCP in Linux changes from release to release, and published experiments ran on old ones. A
+//! [`Kernel`] is a release; a [`Rule`] is something that came with one, with the place where that
+//! can be looked up. A law asks `kernel.follows(&SOME_RULE)` and does the newer or the older thing;
+//! what no rule mentions is as in Linux 6.12. [`RULES`](crate::registry::RULES) collects them.
 //!
-//! Releases are those of Linus Torvalds. Distributions carry fixes back, so that a kernel called 4.15 may have some of 4.16
-//! and 4.18; nothing here imitates one of them. Their tick is the scenario's (`hz`; Ubuntu's generic kernels have 250).
+//! Releases are those of Linus Torvalds. Distributions carry fixes back, so that a kernel called
+//! 4.15 may have some of 4.16 and 4.18; nothing here imitates one of them. Their tick is the
+//! scenario's (`hz`; Ubuntu's generic kernels have 250).
 //!
-//! Known to have been otherwise in 4.15, and not imitated, because bulk data from one end to the other hardly shows it:
-//! - the receiver began with a buffer of 87 380 B and a window of 20 segments, and tuned itself in coarser steps (until 4.19 and
-//!   4.20); scenarios usually ask for larger buffers than either;
-//! - a recovery that was undone by a DSACK or a partial ACK sent nothing more with that ACK (until 5.12 and later);
+//! Known to have been otherwise in 4.15, and not imitated, because bulk data from one end to the
+//! other hardly shows it:
+//! - the receiver began with a buffer of 87 380 B and a window of 20 segments, and tuned itself in
+//!   coarser steps (until 4.19 and 4.20); scenarios usually ask for larger buffers than either;
+//! - a recovery that was undone by a DSACK or a partial ACK sent nothing more with that ACK (until
+//!   5.12 and later);
 //! - a tail loss probe of new data did not keep the next one back;
-//! - `fq` at the sender counted Ethernet headers in BBR's gaps; `pacing = "fq"` counts as pacing by the sender does;
-//! - BBR in ProbeRTT cut the window only by ACKs that delivered something, and after it restored it likewise (until 4.19).
+//! - `fq` at the sender counted Ethernet headers in BBR's gaps; `pacing = "fq"` counts as pacing by
+//!   the sender does;
+//! - BBR in ProbeRTT cut the window only by ACKs that delivered something, and after it restored it
+//!   likewise (until 4.19).
 
 /// A release of Linux: `Kernel(6, 12)`.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -43,7 +48,10 @@ impl Default for Kernel {
 impl Kernel {
     /// The release called `name` in a scenario.
     pub fn named(name: &str) -> Option<Kernel> {
-        KERNELS.iter().find(|(n, _)| *n == name).map(|(_, kernel)| *kernel)
+        KERNELS
+            .iter()
+            .find(|(n, _)| *n == name)
+            .map(|(_, kernel)| *kernel)
     }
     /// Does this release have the rule?
     pub fn follows(self, rule: &Rule) -> bool {

@@ -1,8 +1,9 @@
 //! The laws of narrows.
 //!
-//! Everything between an application and the wire is a fold: (parameters, seed, events) → state. What lives here is told
-//! the time (`now` is an argument), never asks for it, does no I/O and draws randomness only from a seed it was given.
-//! Engines (`narrows-sim` in virtual time, `narrows-host` over real packets) own the clock and move the packets.
+//! Everything between an application and the wire is a fold: (parameters, seed, events) → state.
+//! What lives here is told the time (`now` is an argument), never asks for it, does no I/O and
+//! draws randomness only from a seed it was given. Engines (`narrows-sim` in virtual time,
+//! `narrows-host` over real packets) own the clock and move the packets.
 //!
 //! | module | holds |
 //! |---|---|

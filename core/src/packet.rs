@@ -22,7 +22,8 @@ pub enum Ecn {
 pub struct Ack {
     /// Tells its connection from all others.
     pub connection: u64,
-    /// Nothing but an acknowledgement: no data, no flag but ACK, ECE and CWR, no option but timestamps and SACK.
+    /// Nothing but an acknowledgement: no data, no flag but ACK, ECE and CWR, no option but
+    /// timestamps and SACK.
     pub pure: bool,
     /// The next byte expected.
     pub next: u32,
@@ -41,8 +42,9 @@ impl Ack {
     }
 }
 
-/// A change of a window in bytes, positive or not, as a congestion header carries it: counted in 1/256 byte, so that it adds
-/// up the same everywhere; what does not fit (8 MB) is the most that does.
+/// A change of a window in bytes, positive or not, as a congestion header carries it: counted in
+/// 1/256 byte, so that it adds up the same everywhere; what does not fit (8 MB) is the most that
+/// does.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Feedback(i32);
 
@@ -71,18 +73,20 @@ impl Feedback {
     }
 }
 
-/// The congestion header of a packet (XCP): what its sender tells routers of itself, and what they answer.
+/// The congestion header of a packet (XCP): what its sender tells routers of itself, and what they
+/// answer.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Congestion {
     cwnd: NonZeroU32,
     rtt_us: u32,
-    /// The change of its window that the sender asks for; then the least that any router on the way has allowed.
+    /// The change of its window that the sender asks for; then the least that any router on the
+    /// way has allowed.
     pub feedback: Feedback,
 }
 
 impl Congestion {
-    /// Of a flow with this window (one byte to 4 GB) and this round-trip time (in microseconds, up to 71 minutes; zero
-    /// where the sender knows none yet).
+    /// Of a flow with this window (one byte to 4 GB) and this round-trip time (in microseconds, up
+    /// to 71 minutes; zero where the sender knows none yet).
     pub fn new(cwnd: Bytes, rtt: Span, feedback: Feedback) -> Congestion {
         let word = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         Congestion {
@@ -101,8 +105,8 @@ impl Congestion {
     }
 }
 
-/// A hash of what a flow is known by, under `seed`. One function for every driver: a simulated flow is known by its number, a real one
-/// by its 5-tuple.
+/// A hash of what a flow is known by, under `seed`. One function for every driver: a simulated flow
+/// is known by its number, a real one by its 5-tuple.
 pub fn flow_hash(identity: u64, seed: u64) -> u32 {
     // The finalizer of SplitMix64: every bit of identity and seed moves every bit of the hash.
     let mut z = seed.wrapping_add(identity.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -111,7 +115,8 @@ pub fn flow_hash(identity: u64, seed: u64) -> u32 {
     ((z ^ (z >> 31)) >> 32) as u32
 }
 
-/// A packet as a network sees it. Drivers choose the type: a 32-byte struct in simulation, a frame buffer live.
+/// A packet as a network sees it. Drivers choose the type: a 32-byte struct in simulation, a frame
+/// buffer live.
 pub trait Packet {
     /// Bytes on the wire (whole frames: 1514 for a full segment).
     fn size(&self) -> Bytes;
@@ -137,7 +142,8 @@ pub trait Packet {
     fn dst_behind(&self, seed: u64) -> u32 {
         self.dst_hash(seed)
     }
-    /// The flow or probe that it belongs to, data, ACK or answer, by its place in the scenario; probes count on from the last flow.
+    /// The flow or probe that it belongs to, data, ACK or answer, by its place in the scenario;
+    /// probes count on from the last flow.
     fn owner(&self) -> Option<u32> {
         None
     }
@@ -149,9 +155,10 @@ pub trait Packet {
     fn joined(&self) -> bool {
         false
     }
-    /// What it takes of a kernel's memory: disciplines with a limit of memory count that. Measured with frames of Linux 6.12's TCP
-    /// that cross a router, single or in super-packets: their payload and 896 bytes (a frame without options has 66 of headers).
-    /// Who asks knows its `size`.
+    /// What it takes of a kernel's memory: disciplines with a limit of memory count that. Measured
+    /// with frames of Linux 6.12's TCP that cross a router, single or in super-packets: their
+    /// payload and 896 bytes (a frame without options has 66 of headers). Who asks knows its
+    /// `size`.
     #[inline]
     fn memory(&self, size: Bytes) -> Bytes {
         Bytes::new(size.get().saturating_sub(66).saturating_add(896))
@@ -174,7 +181,8 @@ pub trait Packet {
     fn set_dscp(&mut self, _dscp: u8) {}
     /// A bit of it flips: its receiver will not take it.
     fn damage(&mut self) {}
-    /// Takes the first segment off a super-packet, which is the rest then; `None` of what is one segment.
+    /// Takes the first segment off a super-packet, which is the rest then; `None` of what is one
+    /// segment.
     #[inline]
     fn first_segment(&mut self) -> Option<Self>
     where

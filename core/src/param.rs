@@ -1,4 +1,5 @@
-//! Parameters, declared once: from the one table come validation, `narrows list --verbose`, the docs and the report.
+//! Parameters, declared once: from the one table come validation, `narrows list --verbose`, the
+//! docs and the report.
 
 use crate::units::{Bytes, Rate, Span};
 use alloc::boxed::Box;
@@ -50,11 +51,12 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// `kind` with the defaults of its table but for these parameters, for those who build a scenario without a parser; nothing
-    /// is checked.
+    /// `kind` with the defaults of its table but for these parameters, for those who build a
+    /// scenario without a parser; nothing is checked.
     pub fn new(kind: &str, table: &[Param], set: &[(&'static str, Value)]) -> Choice {
         let mut params = Params::defaults(table);
-        set.iter().for_each(|(name, value)| params.set(name, value.clone()));
+        set.iter()
+            .for_each(|(name, value)| params.set(name, value.clone()));
         Choice {
             kind: kind.into(),
             params,
@@ -62,8 +64,8 @@ impl Choice {
     }
 }
 
-/// Which packets: those of these flows that have one of these code points. Where it names no flows, of any; where it names no
-/// code points, with any; where it names neither, none.
+/// Which packets: those of these flows that have one of these code points. Where it names no flows,
+/// of any; where it names no code points, with any; where it names neither, none.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Match {
     /// Flows and probes as a scenario names them.
@@ -121,7 +123,8 @@ pub struct Mistake {
     pub fix: String,
 }
 
-/// A kind of text that is too long for a line: a scenario names a file, or one that comes with narrows, or holds it itself.
+/// A kind of text that is too long for a line: a scenario names a file, or one that comes with
+/// narrows, or holds it itself.
 #[derive(Debug)]
 pub struct TextKind {
     /// Those that come with narrows, name and text; the first is the default.
@@ -205,7 +208,8 @@ pub struct Param {
     pub source: &'static str,
 }
 
-/// What is wrong with a parameter beside its own range: two that do not go together, one that cannot be left out.
+/// What is wrong with a parameter beside its own range: two that do not go together, one that
+/// cannot be left out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// Which parameter.
@@ -277,10 +281,15 @@ impl Kind {
             Kind::Word(words) => Value::Word(String::from(words.first().copied().unwrap_or(""))),
             Kind::Sizes(list, ..) => Value::Sizes(list.to_vec()),
             Kind::Rates(list, ..) => Value::Rates(list.to_vec()),
-            Kind::Text(kind) => Value::Text(kind.names().next().and_then(|name| kind.shipped(name)).unwrap_or(Text {
-                name: None,
-                text: "".into(),
-            })),
+            Kind::Text(kind) => Value::Text(
+                kind.names()
+                    .next()
+                    .and_then(|name| kind.shipped(name))
+                    .unwrap_or(Text {
+                        name: None,
+                        text: "".into(),
+                    }),
+            ),
             Kind::Handle(handle) => Value::Word(String::from(*handle)),
             Kind::Rows(_) => Value::Rows(Vec::new()),
             Kind::Choice(kind) => Value::Choice(Box::new(Choice::new(kind, &[], &[]))),
@@ -289,8 +298,8 @@ impl Kind {
     }
 }
 
-/// Validated values for every row of one table. The getters are for tables' owners: they answer the type's zero for a
-/// name that the table does not have (asserted in tests).
+/// Validated values for every row of one table. The getters are for tables' owners: they answer the
+/// type's zero for a name that the table does not have (asserted in tests).
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Params(BTreeMap<&'static str, Value>);
 

@@ -1,6 +1,8 @@
-//! Randomness from a seed that has a name: the same seed and name give the same numbers on every machine.
+//! Randomness from a seed that has a name: the same seed and name give the same numbers on every
+//! machine.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): one word of state, passes BigCrush, trivially reproducible.
+/// SplitMix64 (Steele, Lea, Flood 2014): one word of state, passes BigCrush, trivially
+/// reproducible.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rng(u64);
 

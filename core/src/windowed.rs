@@ -1,5 +1,6 @@
-//! The least or the greatest value of a sliding window, by three candidates (Nichols' filter): the best, the best since it,
-//! and the best since that. Constant state; exact whenever a new best arrives. Linux: `lib/win_minmax.c`.
+//! The least or the greatest value of a sliding window, by three candidates (Nichols' filter): the
+//! best, the best since it, and the best since that. Constant state; exact whenever a new best
+//! arrives. Linux: `lib/win_minmax.c`.
 
 /// The best value of a window: the greatest if `MAX`, otherwise the least.
 #[derive(Clone, Debug, Default)]
@@ -15,20 +16,20 @@ pub type WindowedMax = Windowed<true>;
 
 impl<const MAX: bool> Windowed<MAX> {
     fn beats(v: u64, other: u64) -> bool {
-        if MAX {
-            v >= other
-        } else {
-            v <= other
-        }
+        if MAX { v >= other } else { v <= other }
     }
     /// The best value in the window; `None` before the first.
     pub fn get(&self) -> Option<u64> {
         self.any.then_some(self.best[0].1)
     }
-    /// Value `v` at `now`; candidates older than `window` are forgotten. Time is in any unit, and never goes back.
+    /// Value `v` at `now`; candidates older than `window` are forgotten. Time is in any unit, and
+    /// never goes back.
     pub fn update(&mut self, v: u64, now: u64, window: u64) {
         let s = (now, v);
-        if !self.any || Self::beats(v, self.best[0].1) || now.saturating_sub(self.best[2].0) > window {
+        if !self.any
+            || Self::beats(v, self.best[0].1)
+            || now.saturating_sub(self.best[2].0) > window
+        {
             self.any = true;
             self.best = [s; 3];
             return;

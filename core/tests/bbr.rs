@@ -1,9 +1,11 @@
 //! BBR's parts, one at a time: the law is told of ACKs by hand and shows its state.
 
-use narrows_core::cc::{bbr, Ack, CongestionControl, Delivery, Host, Loss, RateSample, Rto, Sent, SpuriousLoss, Start};
+use narrows_core::cc::{
+    Ack, CongestionControl, Delivery, Host, Loss, RateSample, Rto, Sent, SpuriousLoss, Start, bbr,
+};
 use narrows_core::cc::{Totals, Window};
 use narrows_core::param::Params;
-use narrows_core::tcp::{State, MSS};
+use narrows_core::tcp::{MSS, State};
 use narrows_core::units::{Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -28,7 +30,8 @@ struct Told {
     departure_ahead: Span,
 }
 
-/// A round trip at 4000 packets/s, of which 160 make a bandwidth-delay product, with too much in flight to end anything.
+/// A round trip at 4000 packets/s, of which 160 make a bandwidth-delay product, with too much in
+/// flight to end anything.
 const ROUND: Told = Told {
     after: RTT,
     delivered: 10,
@@ -129,7 +132,10 @@ impl Law {
         let mut law = Law::new(seed);
         law.rounds(4);
         assert_eq!(law.mode(), "drain");
-        law.ack(&Told { in_flight: 0, ..ROUND });
+        law.ack(&Told {
+            in_flight: 0,
+            ..ROUND
+        });
         assert_eq!(law.mode(), "probe bw");
         law.w.cwnd = 2000;
         law.ack(&Told {
@@ -141,10 +147,12 @@ impl Law {
         assert_eq!(law.w.cwnd, law.goal());
         law
     }
-    /// Two products of 160 packets, what an ACK may bring at once, three bursts of a millisecond; even, and 2 more when asking for more.
+    /// Two products of 160 packets, what an ACK may bring at once, three bursts of a millisecond;
+    /// even, and 2 more when asking for more.
     fn goal(&self) -> u32 {
         let extra = (self.show("extra_acked") as u32).min(399);
-        let bursts = 3 * ((self.w.pacing.unwrap().as_bit() / 8 / 1024 / u64::from(MSS)) as u32).max(2);
+        let bursts =
+            3 * ((self.w.pacing.unwrap().as_bit() / 8 / 1024 / u64::from(MSS)) as u32).max(2);
         let even = (320 + extra + bursts + 1) & !1;
         even + if self.gain() > 1.0 { 2 } else { 0 }
     }
@@ -174,13 +182,19 @@ impl Law {
 #[test]
 fn the_greatest_rate_is_that_of_ten_round_trips() {
     let mut law = Law::settled(1);
-    law.ack(&Told { rate: 6000, ..ROUND });
+    law.ack(&Told {
+        rate: 6000,
+        ..ROUND
+    });
     law.rounds(10);
     assert_eq!(law.bw(), 6000);
     law.rounds(1);
     assert_eq!(law.bw(), 4000);
     // Within one round trip nothing is forgotten, however long it takes.
-    law.ack(&Told { rate: 5000, ..ROUND });
+    law.ack(&Told {
+        rate: 5000,
+        ..ROUND
+    });
     for _ in 0..100 {
         law.ack(&Told {
             new_round: false,
@@ -229,7 +243,8 @@ fn startup_ends_after_three_round_trips_without_a_quarter_more() {
     assert_eq!(law.mode(), "startup");
     law.ack(&flat(9700));
     assert_eq!((law.mode(), law.gain()), ("drain", 88.0 / 256.0));
-    // The threshold shows the bandwidth-delay product: 9700/s · 40 ms and three bursts of Startup, 27 packets each, even.
+    // The threshold shows the bandwidth-delay product: 9700/s · 40 ms and three bursts of Startup,
+    // 27 packets each, even.
     assert_eq!(law.w.ssthresh, 388 + 3 * 27 + 1);
 }
 
@@ -237,16 +252,28 @@ fn startup_ends_after_three_round_trips_without_a_quarter_more() {
 fn growth_in_startup_begins_the_count_anew() {
     let mut law = Law::new(1);
     law.rounds(3);
-    law.ack(&Told { rate: 5000, ..ROUND });
-    (0..2).for_each(|_| law.ack(&Told { rate: 5000, ..ROUND }));
+    law.ack(&Told {
+        rate: 5000,
+        ..ROUND
+    });
+    (0..2).for_each(|_| {
+        law.ack(&Told {
+            rate: 5000,
+            ..ROUND
+        })
+    });
     assert_eq!(law.mode(), "startup");
-    law.ack(&Told { rate: 5000, ..ROUND });
+    law.ack(&Told {
+        rate: 5000,
+        ..ROUND
+    });
     assert_eq!(law.mode(), "drain");
 }
 
 #[test]
 fn drain_ends_with_one_product_in_flight_when_the_next_packet_departs() {
-    // 160 packets, three bursts of two, even: 166. In a millisecond 3 whole packets are acknowledged.
+    // 160 packets, three bursts of two, even: 166. In a millisecond 3 whole packets are
+    // acknowledged.
     for (in_flight, ahead, mode) in [
         (167, Span::ZERO, "drain"),
         (166, Span::ZERO, "probe bw"),
@@ -281,7 +308,10 @@ fn the_cycle_begins_anywhere_but_where_it_gives_back() {
         first[n] += 1;
     }
     assert_eq!((first[7], first.iter().sum::<i32>()), (0, 700));
-    assert!(first[..7].iter().all(|n| (60..=140).contains(n)), "{first:?}");
+    assert!(
+        first[..7].iter().all(|n| (60..=140).contains(n)),
+        "{first:?}"
+    );
 }
 
 #[test]
@@ -297,7 +327,8 @@ fn the_cycle_is_more_less_and_six_times_the_same() {
 
 #[test]
 fn phases_end_when_they_should() {
-    // 1.25 · 160 + 3 bursts of 3, even, and 2 more: 212; with a burst about to leave. And 160 + 3 · 2, even: 166.
+    // 1.25 · 160 + 3 bursts of 3, even, and 2 more: 212; with a burst about to leave. And 160 + 3 ·
+    // 2, even: 166.
     let least = Told {
         after: RTT,
         in_flight: 190,
@@ -389,7 +420,8 @@ fn probe_rtt_comes_after_ten_seconds_and_lasts_200_ms_and_a_round_trip() {
         assert!(law.show("min_rtt_ms") == 40.0 && !law.w.app_limited);
         law.ack(&higher);
     }
-    // More than ten seconds; from the last ACK that showed as little, which came with the last round trip.
+    // More than ten seconds; from the last ACK that showed as little, which came with the last
+    // round trip.
     let waited = law.now.since(seen);
     assert_eq!(waited, Span::ms(10_005));
     assert_eq!((law.w.cwnd, law.gain(), law.w.app_limited), (4, 1.0, true));
@@ -452,7 +484,8 @@ fn a_flow_back_from_idleness_does_not_probe_and_a_delayed_ack_is_no_round_trip()
     assert_eq!((law.mode(), law.show("min_rtt_ms")), ("probe rtt", 60.0));
 }
 
-/// 0.99 · gain · rate in bytes per second, as it is rounded: the rate by 2⁻²⁴ packets per µs, the gain by 1/256.
+/// 0.99 · gain · rate in bytes per second, as it is rounded: the rate by 2⁻²⁴ packets per µs, the
+/// gain by 1/256.
 fn paced(rate: u64, gain: f64) -> u64 {
     let bw = (rate << 24) / 1_000_000;
     let scaled = (bw * u64::from(MSS) * (gain * 256.0) as u64) >> 8;
@@ -510,7 +543,8 @@ fn a_timeout_lets_startup_be_judged_anew_and_is_remembered_as_loss() {
     assert_eq!(law.mode(), "drain");
 }
 
-/// Round trips of an interval: losses at its beginning and end, `lost` of every 100 delivered, at `rate` packets/s.
+/// Round trips of an interval: losses at its beginning and end, `lost` of every 100 delivered, at
+/// `rate` packets/s.
 fn interval(law: &mut Law, rounds: u32, rate: u64, lost: u32) {
     for _ in 0..rounds {
         let n = rate as u32 * 40 / 1000;
@@ -582,7 +616,8 @@ fn an_interval_too_short_too_long_or_limited_by_the_application_tells_nothing() 
     let mut law = Law::settled(1);
     begin(&mut law);
     interval(&mut law, 4, 1000, 30);
-    // No loss for 17 round trips: the interval before is forgotten too, and the next loss begins a first one.
+    // No loss for 17 round trips: the interval before is forgotten too, and the next loss begins a
+    // first one.
     interval(&mut law, 17, 1000, 0);
     begin(&mut law);
     interval(&mut law, 4, 1000, 30);
@@ -664,7 +699,11 @@ fn acks_in_clumps_make_room_for_100_ms_at_most() {
     law.rounds(4);
     assert!(law.show("extra_acked") > 400.0);
     law.rounds(10);
-    assert!(law.show("extra_acked") < 200.0, "{}", law.show("extra_acked"));
+    assert!(
+        law.show("extra_acked") < 200.0,
+        "{}",
+        law.show("extra_acked")
+    );
 }
 
 #[test]
@@ -683,7 +722,8 @@ fn until_the_pipe_is_full_pacing_only_rises() {
 prop_compose! {
     fn anything()(
         after in prop_oneof![8 => 0u64..5_000, 4 => 5_000u64..100_000, 1 => 100_000u64..20_000_000],
-        delivered in prop_oneof![1 => Just(0u32), 8 => 1u32..5, 2 => 0u32..2000, 1 => 0u32..2_000_000],
+        delivered in prop_oneof![1 => Just(0u32), 8 => 1u32..5, 2 => 0u32..2000,
+        1 => 0u32..2_000_000],
         rate in prop_oneof![6 => 100u64..20_000, 1 => Just(0u64), 1 => 0u64..1_000_000_000],
         new_round in prop::bool::weighted(0.3),
         app_limited in prop::bool::weighted(0.1),
@@ -691,11 +731,13 @@ prop_compose! {
         in_flight in prop_oneof![6 => 0u32..500, 1 => 0u32..1_000_000],
         rtt in prop_oneof![6 => 10_000u64..100_000, 1 => 1u64..10, 1 => 0u64..100_000_000],
         maybe_delayed: bool,
-        state in prop::sample::select(&[State::Open, State::Disorder, State::Recovery, State::Loss][..]),
+        state in prop::sample::select(&[State::Open, State::Disorder, State::Recovery,
+        State::Loss][..]),
         ahead in 0u64..100_000,
     ) -> Told {
         Told {
-            after: Span::us(after), delivered, rate, new_round, app_limited, lost, in_flight, rtt: Span::us(rtt), maybe_delayed,
+            after: Span::us(after), delivered, rate, new_round, app_limited, lost, in_flight,
+            rtt: Span::us(rtt), maybe_delayed,
             state, departure_ahead: Span::us(ahead),
         }
     }
@@ -709,9 +751,11 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever it is told: the window is one that can be sent by, and pacing stays below 0.99 · gain · bandwidth.
+    /// Whatever it is told: the window is one that can be sent by, and pacing stays below 0.99 ·
+    /// gain · bandwidth.
     #[test]
-    fn no_ack_makes_bbr_lose_its_mind(seed in 0u64..100, clamp in prop_oneof![Just(u32::MAX), 4u32..1000],
+    fn no_ack_makes_bbr_lose_its_mind(seed in 0u64..100, clamp in prop_oneof![Just(u32::MAX),
+        4u32..1000],
             told in prop::collection::vec((anything(), 0u8..30), 1..200)) {
         let mut law = Law::new(seed);
         law.w.clamp = clamp;
@@ -744,7 +788,8 @@ proptest! {
             prop_assert!(law.mode() != "probe rtt" || cwnd <= 4);
             let most = 0.99 * law.gain() * law.show("bw_packets_per_s") * f64::from(MSS);
             let pacing = law.w.pacing.unwrap().as_bit() / 8;
-            prop_assert!(was_startup || pacing as f64 <= most + 1.0, "{pacing} of {most} by {told:?}");
+            prop_assert!(was_startup || pacing as f64 <= most + 1.0, "{pacing} of {most} by \
+                {told:?}");
             prop_assert!((1..=2).contains(&law.w.min_burst));
         }
     }

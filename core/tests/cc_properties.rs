@@ -1,12 +1,14 @@
-//! Every shipped congestion control, whatever a path does to it: the window is never below its least nor beyond its clamp, pacing is
-//! never zero, nothing panics or overflows, and the same events give the same answers.
+//! Every shipped congestion control, whatever a path does to it: the window is never below its
+//! least nor beyond its clamp, pacing is never zero, nothing panics or overflows, and the same
+//! events give the same answers.
 //!
-//! The events are those that a transport may bring, in its order (`core/src/cc/mod.rs`): round trips of 1 µs to 10 s, rates of 1
-//! kbit/s to 1 Tbit/s, losses, marks, timeouts, mistakes, silences.
+//! The events are those that a transport may bring, in its order (`core/src/cc/mod.rs`): round
+//! trips of 1 µs to 10 s, rates of 1 kbit/s to 1 Tbit/s, losses, marks, timeouts, mistakes,
+//! silences.
 
 use narrows_core::cc::{
-    self, Ack, Cause, CcKind, Delivery, Host, Loss, RateSample, Reduced, Rto, Sample, Sent, SpuriousLoss, Start,
-    StateChange, Totals, Window,
+    self, Ack, Cause, CcKind, Delivery, Host, Loss, RateSample, Reduced, Rto, Sample, Sent,
+    SpuriousLoss, Start, StateChange, Totals, Window,
 };
 use narrows_core::param::Params;
 use narrows_core::tcp::State;
@@ -29,7 +31,8 @@ fn config() -> ProptestConfig {
 /// What happens next, so many ns later.
 #[derive(Clone, Debug)]
 enum Step {
-    /// ACKs arrive: so many, of so many packets each, with this round trip and this part of them marked.
+    /// ACKs arrive: so many, of so many packets each, with this round trip and this part of them
+    /// marked.
     Acks {
         times: u32,
         packets: u32,
@@ -49,11 +52,13 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
-    let gap = prop_oneof![4 => 1u64..10_000, 3 => 10_000u64..10_000_000, 1 => 10_000_000u64..2_000_000_000];
+    let gap = prop_oneof![4 => 1u64..10_000, 3 => 10_000u64..10_000_000,
+        1 => 10_000_000u64..2_000_000_000];
     let rtt = prop_oneof![1u64..100, 100u64..100_000, 100_000u64..10_000_000];
     let step = prop_oneof![
         8 => (1u32..200, 1u32..64, rtt, any::<bool>())
-            .prop_map(|(times, packets, rtt_us, marked)| Step::Acks { times, packets, rtt_us, marked }),
+            .prop_map(|(times, packets, rtt_us, marked)| Step::Acks { times, packets, rtt_us,
+            marked }),
         2 => (1u32..100).prop_map(|packets| Step::Loss { packets }),
         2 => Just(Step::Recovered),
         1 => Just(Step::Timeout),
@@ -66,8 +71,9 @@ fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
 /// Their window follows its own rule, and `ssthresh` decides nothing of it.
 const OWN_RULE: &[&str] = &["bbr", "bbr2", "bbr3", "copa", "remy", "timely", "xcp"];
 
-/// May this congestion control shrink its window on an ACK and then be in slow start? TCP-LP may, since Linux's tcp_lp leaves
-/// `ssthresh` as it is; LEDBAT++ in its slowdowns, which return by slow start (section 4.4 of the draft).
+/// May this congestion control shrink its window on an ACK and then be in slow start? TCP-LP may,
+/// since Linux's tcp_lp leaves `ssthresh` as it is; LEDBAT++ in its slowdowns, which return by slow
+/// start (section 4.4 of the draft).
 fn may_return_by_slow_start(name: &str, law: &dyn cc::CongestionControl) -> bool {
     let mut slowdown = false;
     law.describe(&mut |figure, value| slowdown |= figure == "slowdown" && value > 0.0);
@@ -129,7 +135,9 @@ impl Connection {
             ev.totals = self.totals;
             self.law.on_sent(&mut self.w, &ev);
         }
-        self.nxt = self.nxt.max(self.una + MSS * u64::from(self.w.cwnd.max(packets)));
+        self.nxt = self
+            .nxt
+            .max(self.una + MSS * u64::from(self.w.cwnd.max(packets)));
         self.srtt8_us = if self.srtt8_us == 8 {
             rtt_us * 8
         } else {
@@ -149,7 +157,8 @@ impl Connection {
         self.totals.delivered_at = self.now;
         self.marked += if marked { u64::from(packets) } else { 0 };
         let mut ev = Ack::at(self.now);
-        (ev.delivered, ev.una, ev.nxt, ev.ece, ev.state) = (packets, self.una, self.nxt, marked, self.state);
+        (ev.delivered, ev.una, ev.nxt, ev.ece, ev.state) =
+            (packets, self.una, self.nxt, marked, self.state);
         ev.may_grow = !matches!(self.state, State::Recovery | State::Cwr);
         ev.in_flight = ((self.nxt - self.una) / MSS) as u32;
         let mut delivery = Delivery::default();
@@ -164,9 +173,17 @@ impl Connection {
         delivery.next_departure = self.now;
         ev.delivery = self.law.needs_delivery().then_some(delivery);
         self.law.on_ack(&mut self.w, &ev);
-        if self.state == State::Open && self.w.cwnd < cwnd && !in_slow_start && self.w.in_slow_start() {
+        if self.state == State::Open
+            && self.w.cwnd < cwnd
+            && !in_slow_start
+            && self.w.in_slow_start()
+        {
             let may = may_return_by_slow_start(self.name, &*self.law);
-            assert!(may, "{}: slow start undoes {cwnd} -> {}", self.name, self.w.cwnd);
+            assert!(
+                may,
+                "{}: slow start undoes {cwnd} -> {}",
+                self.name, self.w.cwnd
+            );
         }
     }
     fn reduce(&mut self, cause: Cause) {
@@ -242,8 +259,12 @@ impl Connection {
         assert!(w.cwnd <= w.clamp, "{} beyond {}", w.cwnd, w.clamp);
         assert!(w.ssthresh >= 1, "no threshold");
         assert!(w.min_burst >= 1, "no burst");
-        assert!(w.pacing.is_none_or(|rate| rate.as_bit() > 0), "no pacing rate");
-        self.seen.push((w.cwnd, w.ssthresh, w.pacing.map(Rate::as_bit)));
+        assert!(
+            w.pacing.is_none_or(|rate| rate.as_bit() > 0),
+            "no pacing rate"
+        );
+        self.seen
+            .push((w.cwnd, w.ssthresh, w.pacing.map(Rate::as_bit)));
     }
 }
 
@@ -251,7 +272,8 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn no_path_breaks_a_law(steps in steps(), hz in prop_oneof![Just(100u32), Just(250), Just(1000)], seed in 0u64..1000) {
+    fn no_path_breaks_a_law(steps in steps(), hz in prop_oneof![Just(100u32), Just(250),
+        Just(1000)], seed in 0u64..1000) {
         for kind in cc::KINDS {
             let host = Host { hz, seed, ..Host::default() };
             let run = || {
@@ -261,7 +283,8 @@ proptest! {
             };
             let first = std::panic::catch_unwind(run);
             prop_assert!(first.is_ok(), "{} broke", kind.name);
-            prop_assert!(first.ok() == std::panic::catch_unwind(run).ok(), "{}: not the same twice", kind.name);
+            prop_assert!(first.ok() == std::panic::catch_unwind(run).ok(), "{}: not the same \
+                twice", kind.name);
         }
     }
 
@@ -272,8 +295,10 @@ proptest! {
             let mut one = Connection::new(kind, &Host::default());
             let half = steps.len() / 2;
             steps[..half].iter().for_each(|(gap, step)| one.step(*gap, step));
-            let mut other = Connection { law: one.law.fork(), w: one.w.clone(), seen: one.seen.clone(), ..one };
-            // `other` has taken the place of `one`: what it answers is compared with a third that was never copied.
+            let mut other = Connection { law: one.law.fork(), w: one.w.clone(),
+                seen: one.seen.clone(), ..one };
+            // `other` has taken the place of `one`: what it answers is compared with a third that
+            // was never copied.
             let mut third = Connection::new(kind, &Host::default());
             steps.iter().for_each(|(gap, step)| third.step(*gap, step));
             steps[half..].iter().for_each(|(gap, step)| other.step(*gap, step));

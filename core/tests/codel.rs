@@ -1,8 +1,9 @@
-//! CoDel's law by itself: its drops come when the closed form says, as far as Linux's arithmetic lets them.
+//! CoDel's law by itself: its drops come when the closed form says, as far as Linux's arithmetic
+//! lets them.
 
 use crate::trace::Frame;
 use narrows_core::packet::Ecn;
-use narrows_core::queue::codel::{newton_step, Codel, Law};
+use narrows_core::queue::codel::{Codel, Law, newton_step};
 use narrows_core::queue::{Limit, QueueDiscipline, Sink, Why};
 use narrows_core::units::{Span, Time};
 
@@ -52,8 +53,9 @@ fn overload(law: Law, ecn: Ecn, seconds: u64) -> Vec<Time> {
     drops.0
 }
 
-/// How the k-th gap between drops differs from `interval / √k`, relative to it: one Newton step from the gap before, in
-/// real numbers. From 2 on it falls fast: 29.3 %, 2.6 %, 2.4 %, 1.3 %, 1.0 % …
+/// How the k-th gap between drops differs from `interval / √k`, relative to it: one Newton step
+/// from the gap before, in real numbers. From 2 on it falls fast: 29.3 %, 2.6 %, 2.4 %, 1.3 %, 1.0
+/// % …
 fn error_of_newton(gaps: usize) -> Vec<f64> {
     let mut inverse = 1.0_f64;
     let error = |k: usize| {
@@ -72,19 +74,23 @@ fn check_gaps(drops: &[Time]) {
     for (k, pair) in drops.windows(2).enumerate().map(|(i, pair)| (i + 1, pair)) {
         let root = interval_ns / (k as f64).sqrt();
         let gap = pair[1].since(pair[0]).as_ns() as f64;
-        // The root has 16 bits, so it is off by up to 2⁻¹⁶ of the interval, and by up to as much again from the step
-        // before.
+        // The root has 16 bits, so it is off by up to 2⁻¹⁶ of the interval, and by up to as much
+        // again from the step before.
         let rounding = interval_ns / 32768.0;
         let expected = root * (1.0 + known[k - 1]);
         assert!(
             (gap - expected).abs() <= grain_ns + rounding,
             "drop {k}: {gap} ns to the next, not {expected}"
         );
-        // What the first steps are short of adds up to a quarter of an interval, and no more comes to it.
+        // What the first steps are short of adds up to a quarter of an interval, and no more comes
+        // to it.
         exact_ns += root;
         let since_first = pair[1].since(drops[0]).as_ns() as f64;
         let early = (exact_ns - since_first) / interval_ns;
-        assert!((-0.001..0.28).contains(&early), "drop {k}: {early} intervals early");
+        assert!(
+            (-0.001..0.28).contains(&early),
+            "drop {k}: {early} intervals early"
+        );
     }
 }
 
@@ -93,7 +99,8 @@ fn under_constant_overload_drops_come_interval_over_the_root_of_their_count_apar
     let drops = overload(Law::new(TARGET, INTERVAL, false), Ecn::NotEct, 6);
     // 6 s are 2 (√n) intervals: some 900 drops.
     assert!(drops.len() > 800, "{}", drops.len());
-    // Twice as much comes as leaves, so a head has stood for half of the time: for the target after two targets.
+    // Twice as much comes as leaves, so a head has stood for half of the time: for the target after
+    // two targets.
     let first = Time::ZERO + Span::ns(2 * TARGET.as_ns()) + INTERVAL;
     let off = drops[0].since(first).max(first.since(drops[0]));
     assert!(off <= Span::us(40), "{:?}", drops[0]);

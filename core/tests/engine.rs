@@ -1,10 +1,12 @@
-//! The engine layer as an engine sees it: time, a network, an observer, and packets of its own. The engine here only sends
-//! pings, so every figure is known beforehand.
+//! The engine layer as an engine sees it: time, a network, an observer, and packets of its own. The
+//! engine here only sends pings, so every figure is known beforehand.
 
 use narrows_core::capture::{Capture, ENDS};
-use narrows_core::engine::{self, probe_figures, Network, Observer, Options, Outcome, Recorder, Run, TooShort};
+use narrows_core::engine::{
+    self, Network, Observer, Options, Outcome, Recorder, Run, TooShort, probe_figures,
+};
 use narrows_core::figures::{ProbeMeter, QueueMeter, Samples};
-use narrows_core::net::{Port, FAR, NEAR};
+use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
@@ -86,7 +88,10 @@ fn ping(scenario: &Scenario, together: usize) -> (Run, Vec<u8>) {
         sink.lock().unwrap().extend_from_slice(bytes);
         true
     });
-    observer.recorder = Some(Box::new(Recorder::new(Capture::new("t", ENDS, sink), scenario)));
+    observer.recorder = Some(Box::new(Recorder::new(
+        Capture::new("t", ENDS, sink),
+        scenario,
+    )));
     let (mut meter, mut samples) = (ProbeMeter::new(), Samples::default());
     let (mut next, end) = (Time::ZERO, Time::ZERO + scenario.duration);
     loop {
@@ -101,7 +106,10 @@ fn ping(scenario: &Scenario, together: usize) -> (Run, Vec<u8>) {
                 if packet.answer {
                     meter.received(now, packet.number);
                 } else {
-                    let answer = Ping { answer: true, ..packet };
+                    let answer = Ping {
+                        answer: true,
+                        ..packet
+                    };
                     network.push(now, port, answer, &mut observer);
                 }
             }
@@ -137,7 +145,8 @@ fn ping(scenario: &Scenario, together: usize) -> (Run, Vec<u8>) {
 #[test]
 fn an_engine_of_pings_has_the_figures_of_its_path() {
     // 1000 bytes each 1 ms; two packets fit behind the one in service.
-    let scenario = read("[path]\nrate = \"8Mbit\"\nrtt = \"20ms\"\nqueue = \"fifo\"\nbuffer = \"2p\"\n");
+    let scenario =
+        read("[path]\nrate = \"8Mbit\"\nrtt = \"20ms\"\nqueue = \"fifo\"\nbuffer = \"2p\"\n");
     let (run, capture) = ping(&scenario, 5);
     let probe = &run.probes[0];
     assert_eq!((probe.sent, probe.received), (50, 30));
@@ -149,7 +158,10 @@ fn an_engine_of_pings_has_the_figures_of_its_path() {
     assert_eq!(run.samples.pings.len(), 50);
     assert!(run.stations.is_empty());
     let dropped = b"dropped by hop path: its buffer was full";
-    let drops = capture.windows(dropped.len()).filter(|w| w == dropped).count();
+    let drops = capture
+        .windows(dropped.len())
+        .filter(|w| w == dropped)
+        .count();
     assert_eq!(drops, 20);
     let json = run.to_json("0", &serde_json::Value::Null, None);
     assert!(
@@ -163,10 +175,17 @@ fn the_same_engine_runs_over_wifi() {
     let scenario = read("[wifi]\n[[wifi.station]]\nname = \"near\"\nmcs = 7\nrtt = \"10ms\"\n");
     let (run, _) = ping(&scenario, 1);
     let probe = &run.probes[0];
-    assert_eq!((probe.sent, probe.received, run.stations.len()), (10, 10, 1));
+    assert_eq!(
+        (probe.sent, probe.received, run.stations.len()),
+        (10, 10, 1)
+    );
     let waited = probe.delay_ms.unwrap();
     let air = waited.air.unwrap().p50;
-    assert!(probe.rtt_ms.p50 > 10.0 && probe.rtt_ms.p99 < 12.0, "{:?}", probe.rtt_ms);
+    assert!(
+        probe.rtt_ms.p50 > 10.0 && probe.rtt_ms.p99 < 12.0,
+        "{:?}",
+        probe.rtt_ms
+    );
     assert!(
         air > 0.0 && air < probe.rtt_ms.p50 - 10.0 && waited.mac80211.is_some(),
         "{waited:?}"
@@ -187,18 +206,26 @@ fn an_unknown_discipline_and_too_many_rows_are_refused_in_words() {
         "an interval of \"10us\" between samples is too short for this run; \"1ms\" fits"
     );
     let fine = options.at_least(Span::ms(1));
-    assert_eq!(engine::check_rows(&scenario, &fine, Span::ms(1), Span::us(1)), Ok(()));
-    let pings = engine::check_rows(&scenario, &fine, Span::ms(1), Span::s(1)).map_err(|TooShort { of, .. }| of);
+    assert_eq!(
+        engine::check_rows(&scenario, &fine, Span::ms(1), Span::us(1)),
+        Ok(())
+    );
+    let pings = engine::check_rows(&scenario, &fine, Span::ms(1), Span::s(1))
+        .map_err(|TooShort { of, .. }| of);
     assert_eq!(pings, Err("pings"));
     scenario.path.hops[0].queue.kind = "x".into();
     let network = Network::new(&scenario, &Registry::<Ping>::standard(), Box::new(|_| 0));
     let refused = network.err().map(|error| error.to_string());
-    assert_eq!(refused.as_deref(), Some("no queue discipline is called \"x\""));
+    assert_eq!(
+        refused.as_deref(),
+        Some("no queue discipline is called \"x\"")
+    );
 }
 
 #[test]
 fn a_flow_starts_and_enters_where_every_engine_has_it() {
-    let text = "title = \"t\"\nduration = \"1s\"\n[path]\nrate = \"8Mbit\"\nrtt = \"20ms\"\ndelay_forward = \"5ms\"\n\
+    let text = "title = \"t\"\nduration = \"1s\"\n[path]\nrate = \"8Mbit\"\nrtt = \
+        \"20ms\"\ndelay_forward = \"5ms\"\n\
                 [path.reverse]\nrate = \"8Mbit\"\n\
                 [[flow]]\ncc = \"reno\"\nrtt = \"40ms\"\nstart = \"100ms\"\n\
                 [[flow]]\ncc = \"reno\"\nrtt = \"40ms\"\ndirection = \"up\"\n";
@@ -208,8 +235,21 @@ fn a_flow_starts_and_enters_where_every_engine_has_it() {
     };
     let from = Time::ZERO + down.start;
     let start = engine::start(&scenario, down);
-    assert!(start >= from && start < from + scenario.start_jitter && start == engine::start(&scenario, down));
-    assert_eq!((engine::sender_port(down), engine::sender_port(up)), (NEAR, FAR));
-    assert_eq!(engine::access_delays(&scenario, down), (Span::ms(10), Span::ms(30)));
-    assert_eq!(engine::access_delays(&scenario, up), (Span::ms(30), Span::ms(10)));
+    assert!(
+        start >= from
+            && start < from + scenario.start_jitter
+            && start == engine::start(&scenario, down)
+    );
+    assert_eq!(
+        (engine::sender_port(down), engine::sender_port(up)),
+        (NEAR, FAR)
+    );
+    assert_eq!(
+        engine::access_delays(&scenario, down),
+        (Span::ms(10), Span::ms(30))
+    );
+    assert_eq!(
+        engine::access_delays(&scenario, up),
+        (Span::ms(30), Span::ms(10))
+    );
 }

@@ -45,7 +45,8 @@ fn run_alone(recording: &Recording, queue: &mut dyn QueueDiscipline<Frame>) -> V
             serve(queue, at, &mut verdicts);
         }
         let Some(frame) = frame else { break };
-        // The interrupt that woke the recorded sender, on the same machine, looked after all timers, slack or not.
+        // The interrupt that woke the recorded sender, on the same machine, looked after all
+        // timers, slack or not.
         if queue.next_wakeup().is_some() {
             serve(queue, now, &mut verdicts);
         }
@@ -105,7 +106,11 @@ fn departure_times_are_kept_up_to_the_horizon() {
     let at = |ms| Time::ZERO + Span::ms(ms);
     // One flow, out of order, two for the same time, and one beyond the horizon of 10 s.
     for (number, ms) in [30, 10, 20, 10, 10_001].into_iter().enumerate() {
-        queue.enqueue(at(0), Timed(frame(number as u32, 1, 1514, 0, at(0)), at(ms)), &mut sink);
+        queue.enqueue(
+            at(0),
+            Timed(frame(number as u32, 1, 1514, 0, at(0)), at(ms)),
+            &mut sink,
+        );
     }
     assert_eq!((sink.dropped, queue.backlog().packets), (1, 4));
     let (mut now, mut left) = (at(0), Vec::new());
@@ -165,8 +170,14 @@ fn bands_share_by_their_weights() {
         }
     }
     // 9 : 3 : 1, within a round of the low band (44 packets).
-    assert!((sent[0] as f64 / sent[2] as f64 - 9.0).abs() < 0.5, "{sent:?}");
-    assert!((sent[1] as f64 / sent[2] as f64 - 3.0).abs() < 0.2, "{sent:?}");
+    assert!(
+        (sent[0] as f64 / sent[2] as f64 - 9.0).abs() < 0.5,
+        "{sent:?}"
+    );
+    assert!(
+        (sent[1] as f64 / sent[2] as f64 - 3.0).abs() < 0.2,
+        "{sent:?}"
+    );
     assert_eq!(sink.dropped, 0);
 }
 
@@ -197,12 +208,14 @@ fn events() -> impl Strategy<Value = Vec<(u64, u32, u16, u8)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), failure_persistence: None,
+    ..ProptestConfig::default() })]
 
-    /// With any parameters: nothing is lost or made, bytes are counted, flows keep their order, limits hold, and what waits
-    /// comes out in the end.
+    /// With any parameters: nothing is lost or made, bytes are counted, flows keep their order,
+    /// limits hold, and what waits comes out in the end.
     #[test]
-    fn every_course_of_events_is_survived(settings in settings(), events in events(), limit in proptest::option::of(1..40_u64)) {
+    fn every_course_of_events_is_survived(settings in settings(), events in events(),
+        limit in proptest::option::of(1..40_u64)) {
         let mut params = Params::defaults(PARAMS);
         for (row, n) in settings {
             params.set(PARAMS[row].name, value(&PARAMS[row].kind, n));
@@ -248,7 +261,8 @@ proptest! {
                 // Beside what the fast path holds.
                 prop_assert!((0..3).all(|class| queue.backlog_of(class).packets <= most + 8));
             }
-            let longest = (0..8).map(|flow| waits.iter().filter(|w| w.flow == flow).count() as u64).max();
+            let of = |flow| waits.iter().filter(|w| w.flow == flow).count() as u64;
+            let longest = (0..8).map(of).max();
             prop_assert!(params.count("orphan_mask") < 8 || longest <= Some(flow_limit + 8));
         }
         let mut idle = 0;

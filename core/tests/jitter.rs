@@ -1,4 +1,5 @@
-//! Jitter and reordering against their distributions; what enters leaves, in the order that was asked for.
+//! Jitter and reordering against their distributions; what enters leaves, in the order that was
+//! asked for.
 
 use narrows_core::net::jitter::{Jitter, KINDS, PARAMS};
 use narrows_core::net::reorder;
@@ -29,7 +30,11 @@ fn late(probability: f64, late: Span, correlation: f64) -> Params {
 }
 
 fn line(kind: &str, correlation: f64, ordered: bool) -> Jitter<u64> {
-    Jitter::new(DELAY).varying(kind, &params(correlation, ordered), Rng::named(7, "path/jitter"))
+    Jitter::new(DELAY).varying(
+        kind,
+        &params(correlation, ordered),
+        Rng::named(7, "path/jitter"),
+    )
 }
 
 /// The variations of `n` packets, in spreads, in order of entry.
@@ -55,15 +60,25 @@ fn mean(x: &[f64]) -> f64 {
 fn correlation(x: &[f64], lag: usize) -> f64 {
     let m = mean(x);
     let squares: f64 = x.iter().map(|a| (a - m) * (a - m)).sum();
-    let products: f64 = x.iter().zip(&x[lag..]).map(|(a, b)| (a - m) * (b - m)).sum();
+    let products: f64 = x
+        .iter()
+        .zip(&x[lag..])
+        .map(|(a, b)| (a - m) * (b - m))
+        .sum();
     products / squares
 }
 
-/// Mean, deviation, and the quantiles at 1 %, 25 %, 50 %, 75 %, 98 % and 99.5 %, in spreads. Normal quantiles: 2.3263, 0.6745, 2.0537,
-/// 2.5758. Pareto: a cap of 4 spreads is 4.5 = c of x, so the mean is 1 + (1 − 1/c²)/2 and the mean square 3 − 2/c.
+/// Mean, deviation, and the quantiles at 1 %, 25 %, 50 %, 75 %, 98 % and 99.5 %, in spreads. Normal
+/// quantiles: 2.3263, 0.6745, 2.0537, 2.5758. Pareto: a cap of 4 spreads is 4.5 = c of x, so the
+/// mean is 1 + (1 − 1/c²)/2 and the mean square 3 − 2/c.
 const SHAPES: [(&str, f64, f64, [f64; 6]); 4] = [
     ("uniform", 0.0, 0.5774, [-0.98, -0.5, 0.0, 0.5, 0.96, 0.99]),
-    ("normal", 0.0, 1.0, [-2.3263, -0.6745, 0.0, 0.6745, 2.0537, 2.5758]),
+    (
+        "normal",
+        0.0,
+        1.0,
+        [-2.3263, -0.6745, 0.0, 0.6745, 2.0537, 2.5758],
+    ),
     (
         "pareto",
         -0.0329,
@@ -94,11 +109,21 @@ fn each_kind_has_its_mean_its_deviation_and_its_quantiles() {
                 squares.sqrt()
             );
             got.sort_by(f64::total_cmp);
-            for (share, want) in [0.01, 0.25, 0.5, 0.75, 0.98, 0.995].into_iter().zip(quantiles) {
+            for (share, want) in [0.01, 0.25, 0.5, 0.75, 0.98, 0.995]
+                .into_iter()
+                .zip(quantiles)
+            {
                 let x = got[(share * N as f64) as usize];
                 // Where a tail is thin a quantile is known less well.
-                let wide = if !(0.1..=0.9).contains(&share) { 0.04 } else { 0.006 };
-                assert!((x - want).abs() < wide * tolerance, "{kind} {share}: {x}, {want}");
+                let wide = if !(0.1..=0.9).contains(&share) {
+                    0.04
+                } else {
+                    0.006
+                };
+                assert!(
+                    (x - want).abs() < wide * tolerance,
+                    "{kind} {share}: {x}, {want}"
+                );
             }
             assert!(*got.last().unwrap() <= 4.0);
         }
@@ -123,7 +148,8 @@ fn the_correlation_is_that_of_normal_deviates() {
             let got = correlation(&normal, lag);
             assert!((got - want).abs() < 0.012, "{c} {lag}: {got}");
         }
-        // Of the uniform numbers behind normal deviates of correlation c: 6/π · asin(c/2) (Spearman's).
+        // Of the uniform numbers behind normal deviates of correlation c: 6/π · asin(c/2)
+        // (Spearman's).
         let got = correlation(&variations("uniform", c, 400_000), 1);
         let want = 6.0 / std::f64::consts::PI * (c / 2.0).asin();
         assert!((got - want).abs() < 0.012, "{c}: {got}, {want}");
@@ -132,7 +158,8 @@ fn the_correlation_is_that_of_normal_deviates() {
 
 #[test]
 fn a_delay_is_never_negative() {
-    let mut line = Jitter::new(Span::ms(1)).varying("normal", &params(0.0, false), Rng::named(1, "x"));
+    let mut line =
+        Jitter::new(Span::ms(1)).varying("normal", &params(0.0, false), Rng::named(1, "x"));
     for number in 0..10_000u64 {
         let now = Time::from_ns(number * 1_000_000_000);
         line.push(now, number);
@@ -143,7 +170,8 @@ fn a_delay_is_never_negative() {
 
 #[test]
 fn without_variation_it_is_a_line() {
-    let mut line = Jitter::new(DELAY).varying("normal", &Params::defaults(PARAMS), Rng::named(1, "x"));
+    let mut line =
+        Jitter::new(DELAY).varying("normal", &Params::defaults(PARAMS), Rng::named(1, "x"));
     line = line.reordering(&Params::defaults(reorder::PARAMS), Rng::named(1, "y"));
     (0..10).for_each(|n| line.push(Time::from_ns(n), n));
     assert_eq!(line.coming(3), Some(&3));
@@ -173,7 +201,8 @@ fn late_packets_are_overtaken_by_what_enters_while_they_are_late() {
         left.push(n);
     }
     assert!(late.abs_diff(10_000) < 475, "{late}");
-    // Three enter meanwhile; those of them that are late themselves do not overtake. The last packets have nobody behind.
+    // Three enter meanwhile; those of them that are late themselves do not overtake. The last
+    // packets have nobody behind.
     let reordered = left
         .iter()
         .enumerate()
@@ -184,7 +213,8 @@ fn late_packets_are_overtaken_by_what_enters_while_they_are_late() {
 
 #[test]
 fn a_late_packet_does_not_hold_up_what_keeps_its_turn() {
-    let mut line = line("uniform", 0.0, true).reordering(&late(0.3, Span::s(1), 0.0), Rng::named(3, "r"));
+    let mut line =
+        line("uniform", 0.0, true).reordering(&late(0.3, Span::s(1), 0.0), Rng::named(3, "r"));
     (0..1000u64).for_each(|n| line.push(Time::from_ns(n), n));
     let on_time: Vec<u64> = std::iter::from_fn(|| line.pop(Time::ZERO + Span::ms(500))).collect();
     assert!(on_time.windows(2).all(|w| w[0] < w[1]));
@@ -195,9 +225,11 @@ proptest! {
     #[test]
     fn what_enters_leaves_at_its_time_and_in_order(
         gaps in prop::collection::vec(0u64..5_000_000, 1..300),
-        kind in 0usize..4, ordered: bool, delay in 0u64..50, probability in 0.0f64..0.5, c in 0.0f64..1.0, pops in 0u64..3, seed: u64,
+        kind in 0usize..4, ordered: bool, delay in 0u64..50, probability in 0.0f64..0.5,
+        c in 0.0f64..1.0, pops in 0u64..3, seed: u64,
     ) {
-        let mut line = Jitter::new(Span::ms(delay)).varying(KINDS[kind].name, &params(c, ordered), Rng::named(seed, "j"));
+        let mut line = Jitter::new(Span::ms(delay)).varying(KINDS[kind].name, &params(c, ordered),
+            Rng::named(seed, "j"));
         if probability > 0.2 {
             line = line.reordering(&late(probability, Span::ms(2), c), Rng::named(seed, "r"));
         }

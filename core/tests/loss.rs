@@ -1,6 +1,6 @@
 //! Loss models against their formulas, and the draws of independent loss as they have always been.
 
-use narrows_core::net::loss::{LossModel, KINDS};
+use narrows_core::net::loss::{KINDS, LossModel};
 use narrows_core::param::{Params, Value};
 use narrows_core::rng::Rng;
 use proptest::prelude::*;
@@ -30,7 +30,10 @@ fn measured(mut model: LossModel, n: u32) -> (f64, f64) {
         bursts += u32::from(now && !before);
         before = now;
     }
-    (f64::from(lost) / f64::from(n), f64::from(lost) / f64::from(bursts))
+    (
+        f64::from(lost) / f64::from(n),
+        f64::from(lost) / f64::from(bursts),
+    )
 }
 
 fn near(got: f64, want: f64, tolerance: f64) -> bool {
@@ -54,7 +57,9 @@ fn independent_loss_draws_as_ever() {
 
 #[test]
 fn what_never_loses_is_none() {
-    let none = |kind, values: &[_]| LossModel::new(kind, &params(kind, values), Rng::named(1, "x")).is_none();
+    let none = |kind, values: &[_]| {
+        LossModel::new(kind, &params(kind, values), Rng::named(1, "x")).is_none()
+    };
     assert!(none("independent", &[]));
     assert!(none("independent", &[("correlation", 0.5)]));
     assert!(none("gilbert_elliott", &[]));
@@ -126,7 +131,10 @@ fn what_does_not_go_together_is_refused_with_what_would() {
     let check = KINDS[1].check;
     for (values, param) in [
         (&[][..], "p"),
-        (&[("p", 0.1), ("mean_loss", 0.1), ("mean_burst", 2.0)], "mean_loss"),
+        (
+            &[("p", 0.1), ("mean_loss", 0.1), ("mean_burst", 2.0)],
+            "mean_loss",
+        ),
         (&[("p", 0.1), ("mean_burst", 2.0)], "mean_burst"),
         (&[("mean_loss", 0.1)], "mean_burst"),
         (&[("mean_burst", 3.0)], "mean_loss"),

@@ -1,4 +1,5 @@
-//! The tests of core against its public interface: laws one by one, recordings replayed, properties.
+//! The tests of core against its public interface: laws one by one, recordings replayed,
+//! properties.
 //!
 //! One program for all files of this folder: a program each took longer to link than to run.
 

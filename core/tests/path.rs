@@ -1,8 +1,8 @@
 //! A path against closed forms, and what must hold for any arrivals.
 
 use narrows_core::net::path::Path;
-use narrows_core::net::{chance, jitter, loss, policer, ElementKind};
-use narrows_core::net::{Network, NetworkObserver, Port, FAR, NEAR};
+use narrows_core::net::{ElementKind, chance, jitter, loss, policer};
+use narrows_core::net::{FAR, NEAR, Network, NetworkObserver, Port};
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::Value;
 use narrows_core::queue::fifo::Fifo;
@@ -65,7 +65,8 @@ impl NetworkObserver<Frame> for Log {
         self.arrived.push((now, port, p.number));
     }
     fn departed(&mut self, now: Time, _hop: u8, _class: u8, p: &Frame) {
-        self.departed.push((now, p.number, now.since(p.enqueued_at())));
+        self.departed
+            .push((now, p.number, now.since(p.enqueued_at())));
     }
 }
 
@@ -85,7 +86,10 @@ fn spec(link: Link, loss: f64) -> PathSpec {
 }
 
 fn hop(link: Link, loss: f64, per: &str) -> HopSpec {
-    let set = [("probability", Value::Number(loss)), ("per", Value::Word(per.into()))];
+    let set = [
+        ("probability", Value::Number(loss)),
+        ("per", Value::Word(per.into())),
+    ];
     HopSpec {
         link,
         loss: (loss > 0.0).then(|| Choice::new("independent", loss::KINDS[0].params, &set)),
@@ -156,12 +160,20 @@ fn a_burst_leaves_at_the_rate() {
 fn what_does_not_fit_is_dropped() {
     // In service: 1. In the buffer: 4 of 1000 B in 4999 B, 3 of them in three places.
     assert_eq!(
-        burst(SERIAL, Limit::Bytes(Bytes::new(4999)), 20).dropped.len(),
+        burst(SERIAL, Limit::Bytes(Bytes::new(4999)), 20)
+            .dropped
+            .len(),
         20 - 1 - 4
     );
-    assert_eq!(burst(SERIAL, Limit::Packets(3), 20).dropped.len(), 20 - 1 - 3);
+    assert_eq!(
+        burst(SERIAL, Limit::Packets(3), 20).dropped.len(),
+        20 - 1 - 3
+    );
     // Through the bucket: 3; the head that waits for tokens is still in its buffer.
-    assert_eq!(burst(TBF, Limit::Bytes(Bytes::new(4999)), 20).dropped.len(), 20 - 3 - 4);
+    assert_eq!(
+        burst(TBF, Limit::Bytes(Bytes::new(4999)), 20).dropped.len(),
+        20 - 3 - 4
+    );
     assert_eq!(burst(TBF, Limit::Packets(3), 20).dropped.len(), 20 - 3 - 3);
 }
 
@@ -182,25 +194,39 @@ fn the_way_back_only_takes_time() {
     drain(&mut path, &mut log);
     assert_eq!(
         log.arrived,
-        [(us(10_005), NEAR, 0), (us(10_005), NEAR, 1), (us(10_005), NEAR, 2)]
+        [
+            (us(10_005), NEAR, 0),
+            (us(10_005), NEAR, 1),
+            (us(10_005), NEAR, 2)
+        ]
     );
     assert!(log.departed.is_empty());
 }
 
 #[test]
 fn loss_takes_its_share_before_the_queue() {
-    let (mut path, mut log) = (path(SERIAL, Limit::Packets(1 << 20), 0.1, 3), Log::default());
+    let (mut path, mut log) = (
+        path(SERIAL, Limit::Packets(1 << 20), 0.1, 3),
+        Log::default(),
+    );
     for number in 0..100_000 {
         path.push(Time::ZERO, NEAR, frame(number, 100), &mut log);
     }
     assert!(log.dropped.iter().all(|d| d.2 == Why::Loss));
     // Five standard deviations of a binomial.
-    assert!(log.dropped.len().abs_diff(10_000) < 475, "{}", log.dropped.len());
+    assert!(
+        log.dropped.len().abs_diff(10_000) < 475,
+        "{}",
+        log.dropped.len()
+    );
 }
 
 #[test]
 fn a_super_packet_is_lost_as_one() {
-    let (mut path, mut log) = (path(SERIAL, Limit::Packets(1 << 20), 0.1, 3), Log::default());
+    let (mut path, mut log) = (
+        path(SERIAL, Limit::Packets(1 << 20), 0.1, 3),
+        Log::default(),
+    );
     for number in 0..90_000 {
         path.push(
             Time::ZERO,
@@ -214,9 +240,10 @@ fn a_super_packet_is_lost_as_one() {
     }
     let lost: Vec<u64> = log.dropped.iter().map(|d| d.1).collect();
     assert!(lost.len().abs_diff(9000) < 3 * 260, "{}", lost.len());
-    assert!(lost
-        .chunks(3)
-        .all(|three| three[0] % 3 == 0 && three[2] == three[0] + 2));
+    assert!(
+        lost.chunks(3)
+            .all(|three| three[0] % 3 == 0 && three[2] == three[0] + 2)
+    );
 }
 
 #[test]
@@ -239,7 +266,10 @@ fn loss_per_packet_parts_a_super_packet() {
     }
     let lost: Vec<u64> = log.dropped.iter().map(|d| d.1).collect();
     assert!(lost.len().abs_diff(9000) < 450, "{}", lost.len());
-    let whole = lost.windows(3).filter(|w| w[0] % 3 == 0 && w[2] == w[0] + 2).count();
+    let whole = lost
+        .windows(3)
+        .filter(|w| w[0] % 3 == 0 && w[2] == w[0] + 2)
+        .count();
     // Three at a time by chance: one super-packet in a thousand.
     assert!(whole < 60, "{whole}");
 }
@@ -251,7 +281,10 @@ fn a_late_poll_keeps_the_rate() {
         path.push(Time::ZERO, NEAR, frame(number, 1000), &mut log);
     }
     path.poll(us(2500), &mut log);
-    assert_eq!(log.departed, [(us(1000), 0, Span::ms(1)), (us(2000), 1, Span::ms(2))]);
+    assert_eq!(
+        log.departed,
+        [(us(1000), 0, Span::ms(1)), (us(2000), 1, Span::ms(2))]
+    );
     // Nobody sees the third leave before the first arrives; by then it has left in time.
     assert_eq!(path.next_wakeup(), Some(us(11_000)));
     path.poll(us(11_000), &mut log);
@@ -298,7 +331,10 @@ fn a_discipline_is_woken_when_it_asks() {
             inner: Fifo::new(Limit::Packets(9)),
             due: None,
         };
-        let (mut path, mut log) = (Path::new(&spec(link, 0.0), vec![Box::new(gate)], 1), Log::default());
+        let (mut path, mut log) = (
+            Path::new(&spec(link, 0.0), vec![Box::new(gate)], 1),
+            Log::default(),
+        );
         path.push(us(1), NEAR, frame(0, 2000), &mut log);
         path.push(us(2), NEAR, frame(1, 2000), &mut log);
         assert_eq!(path.next_wakeup(), Some(us(5000)));
@@ -321,9 +357,17 @@ fn a_discipline_is_woken_when_it_asks() {
 fn several(rates_mbit: &[u64]) -> Path<Frame> {
     let hops: Vec<HopSpec> = rates_mbit
         .iter()
-        .map(|rate| HopSpec::new(Rate::mbit(*rate), Span::ms(20), Choice::new("fifo", &[], &[])))
+        .map(|rate| {
+            HopSpec::new(
+                Rate::mbit(*rate),
+                Span::ms(20),
+                Choice::new("fifo", &[], &[]),
+            )
+        })
         .collect();
-    let fifos = hops.iter().map(|_| Box::new(Fifo::new(Limit::Packets(100))) as _);
+    let fifos = hops
+        .iter()
+        .map(|_| Box::new(Fifo::new(Limit::Packets(100))) as _);
     let fifos: Vec<Box<dyn QueueDiscipline<Frame>>> = fifos.collect();
     let spec = PathSpec {
         hops,
@@ -345,10 +389,18 @@ fn hops_follow_each_other() {
     drain(&mut path, &mut log);
     let arrived: Vec<_> = log.arrived.iter().map(|a| a.0).collect();
     // 1 ms, then one each 2 ms behind the narrowest, then 1 ms, and 30 ms of distance.
-    let due: Vec<_> = (0..5).map(|n| us(1000 + 2000 * (n + 1) + 1000 + 30_000)).collect();
+    let due: Vec<_> = (0..5)
+        .map(|n| us(1000 + 2000 * (n + 1) + 1000 + 30_000))
+        .collect();
     assert_eq!(arrived, due);
-    // The third of them waits nowhere but before the second hop: it comes a millisecond after the packet before it, which takes two.
-    let waits: Vec<_> = log.departed.iter().filter(|d| d.1 == 2).map(|d| d.2).collect();
+    // The third of them waits nowhere but before the second hop: it comes a millisecond after the
+    // packet before it, which takes two.
+    let waits: Vec<_> = log
+        .departed
+        .iter()
+        .filter(|d| d.1 == 2)
+        .map(|d| d.2)
+        .collect();
     assert_eq!(waits, [Span::ms(3), Span::ms(4), Span::ms(1)]);
     path.push(us(50_000), FAR, frame(9, 66), &mut log);
     drain(&mut path, &mut log);
@@ -387,7 +439,12 @@ fn the_way_back_may_have_a_queue_of_its_own() {
     path.push(Time::ZERO, NEAR, frame(9, 1000), &mut log);
     drain(&mut path, &mut log);
     assert_eq!(log.dropped.len(), 5);
-    let back: Vec<_> = log.arrived.iter().filter(|a| a.1 == NEAR).map(|a| a.0).collect();
+    let back: Vec<_> = log
+        .arrived
+        .iter()
+        .filter(|a| a.1 == NEAR)
+        .map(|a| a.0)
+        .collect();
     assert_eq!(back, [us(20_000), us(30_000), us(40_000), us(50_000)]);
     assert!(log.arrived.contains(&(us(11_000), FAR, 9)));
 }
@@ -403,7 +460,10 @@ fn htb_takes_nothing_out_before_it_may_send() {
     let htb = Link::Htb {
         burst: Bytes::new(1514),
     };
-    let (mut path, mut log) = (Path::new(&spec(htb, 0.0), vec![Box::new(gate)], 1), Log::default());
+    let (mut path, mut log) = (
+        Path::new(&spec(htb, 0.0), vec![Box::new(gate)], 1),
+        Log::default(),
+    );
     path.push(us(1), NEAR, frame(0, 2000), &mut log);
     path.push(us(2), NEAR, frame(1, 2000), &mut log);
     path.poll(us(5000), &mut log);
@@ -415,7 +475,11 @@ fn htb_takes_nothing_out_before_it_may_send() {
     assert_eq!(log.departed[1].0, us(5486));
 }
 
-fn made(kind: &str, kinds: &'static [ElementKind], set: &[(&'static str, Value)]) -> Option<Choice> {
+fn made(
+    kind: &str,
+    kinds: &'static [ElementKind],
+    set: &[(&'static str, Value)],
+) -> Option<Choice> {
     let table = kinds.iter().find(|k| k.name == kind).unwrap().params;
     Some(Choice::new(kind, table, set))
 }
@@ -429,7 +493,8 @@ fn only(hop: HopSpec, packets: u64) -> (Path<Frame>, Log) {
     (path, log)
 }
 
-/// Corruption spares the queue nothing; a copy goes right behind the first; both with their probability.
+/// Corruption spares the queue nothing; a copy goes right behind the first; both with their
+/// probability.
 #[test]
 fn some_packets_are_damaged_and_some_are_there_twice() {
     let p = |x| [("probability", Value::Number(x))];
@@ -445,8 +510,16 @@ fn some_packets_are_damaged_and_some_are_there_twice() {
     let numbers: Vec<u64> = log.arrived.iter().map(|a| a.2 % DAMAGED).collect();
     let twice = numbers.windows(2).filter(|two| two[0] == two[1]).count();
     assert_eq!(numbers.len(), 50_000 + twice);
-    assert!(numbers.is_sorted() && twice.abs_diff(10_000) < 300, "{twice}");
-    let mut damaged: Vec<u64> = log.arrived.iter().map(|a| a.2).filter(|n| *n >= DAMAGED).collect();
+    assert!(
+        numbers.is_sorted() && twice.abs_diff(10_000) < 300,
+        "{twice}"
+    );
+    let mut damaged: Vec<u64> = log
+        .arrived
+        .iter()
+        .map(|a| a.2)
+        .filter(|n| *n >= DAMAGED)
+        .collect();
     damaged.dedup();
     assert!(damaged.len().abs_diff(5000) < 220, "{}", damaged.len());
 }
@@ -470,11 +543,15 @@ fn a_policer_comes_before_the_queue() {
     assert!(log.dropped.iter().all(|d| d.2 == Why::Policer) && log.dropped.len() == 4);
 }
 
-/// Variation lies behind the queue: departures are exact, arrivals within the spread, in order unless they may overtake.
+/// Variation lies behind the queue: departures are exact, arrivals within the spread, in order
+/// unless they may overtake.
 #[test]
 fn jitter_lies_behind_the_queue() {
     for ordered in [true, false] {
-        let set = [("spread", Value::Span(Span::ms(5))), ("ordered", Value::Bool(ordered))];
+        let set = [
+            ("spread", Value::Span(Span::ms(5))),
+            ("ordered", Value::Bool(ordered)),
+        ];
         let varying = HopSpec {
             jitter: made("uniform", jitter::KINDS, &set),
             ..hop(SERIAL, 0.0, "packet")
@@ -488,7 +565,10 @@ fn jitter_lies_behind_the_queue() {
             let late = at.since(us(1000 * (number + 1)));
             // One that keeps its turn may wait for one that is late.
             let most = if ordered { 30 } else { 15 };
-            assert!(late >= Span::ms(5) && late <= Span::ms(most), "{number}: {late:?}");
+            assert!(
+                late >= Span::ms(5) && late <= Span::ms(most),
+                "{number}: {late:?}"
+            );
         }
         let numbers: Vec<u64> = log.arrived.iter().map(|a| a.2).collect();
         assert_eq!(numbers.is_sorted(), ordered);
@@ -497,10 +577,14 @@ fn jitter_lies_behind_the_queue() {
 }
 
 fn arrivals() -> impl Strategy<Value = Vec<(u64, bool, u64)>> {
-    prop::collection::vec((0u64..3_000_000, prop::bool::weighted(0.8), 40u64..2000), 1..300)
+    prop::collection::vec(
+        (0u64..3_000_000, prop::bool::weighted(0.8), 40u64..2000),
+        1..300,
+    )
 }
 
-/// Pushes each arrival after its gap, polling at every wake-up on the way; checks conservation at each step.
+/// Pushes each arrival after its gap, polling at every wake-up on the way; checks conservation at
+/// each step.
 fn play(link: Link, limit: Limit, loss: f64, seed: u64, arrivals: &[(u64, bool, u64)]) -> Log {
     let (mut path, mut log) = (path(link, limit, loss, seed), Log::default());
     let mut now = Time::ZERO;
@@ -522,10 +606,12 @@ fn play(link: Link, limit: Limit, loss: f64, seed: u64, arrivals: &[(u64, bool, 
 proptest! {
     #[test]
     fn nothing_is_lost_made_or_reordered(
-        arrivals in arrivals(), tbf: bool, bytes: bool, limit in 1u64..20, loss in 0.0..0.3, seed: u64,
+        arrivals in arrivals(), tbf: bool, bytes: bool, limit in 1u64..20, loss in 0.0..0.3,
+        seed: u64,
     ) {
         let link = if tbf { TBF } else { SERIAL };
-        let limit = if bytes { Limit::Bytes(Bytes::new(limit * 500)) } else { Limit::Packets(limit) };
+        let limit =
+            if bytes { Limit::Bytes(Bytes::new(limit * 500)) } else { Limit::Packets(limit) };
         let log = play(link, limit, loss, seed, &arrivals);
         prop_assert_eq!(log.arrived.len() + log.dropped.len(), arrivals.len());
         for port in [NEAR, FAR] {
@@ -533,7 +619,8 @@ proptest! {
             prop_assert!(order.windows(2).all(|w| w[0] < w[1]));
         }
         prop_assert!(log.arrived.windows(2).all(|w| w[0].0 <= w[1].0));
-        // Never above the rate: between any two departures at most the burst more than the rate allows.
+        // Never above the rate: between any two departures at most the burst more than the rate
+        // allows.
         let slack = if tbf { 3000 } else { 0 };
         let mut sent = 0;
         let sizes: Vec<_> = log.departed.iter().map(|d| arrivals[d.1 as usize].2).collect();

@@ -1,4 +1,5 @@
-//! What is told of mistakes in what a path does beside queueing: links, policers, elements, hops, rates that vary.
+//! What is told of mistakes in what a path does beside queueing: links, policers, elements, hops,
+//! rates that vary.
 
 use crate::common::*;
 use narrows_core::scenario::{Scenario, Tree};
@@ -20,13 +21,19 @@ fn file(name: &str) -> Result<String, String> {
     found.map_or(Err("does not exist".into()), |(_, text)| Ok((*text).into()))
 }
 
-/// What is told of a scenario with these lines in its path (after `rtt`) and in its flow, without the file's name.
+/// What is told of a scenario with these lines in its path (after `rtt`) and in its flow, without
+/// the file's name.
 fn told(path: &str, flow: &str) -> String {
-    let text = format!("duration = \"5s\"\n[path]\nrtt = \"40ms\"\n{path}\n[[flow]]\ncc = \"cubic\"\n{flow}\n");
+    let text = format!(
+        "duration = \"5s\"\n[path]\nrtt = \"40ms\"\n{path}\n[[flow]]\ncc = \"cubic\"\n{flow}\n"
+    );
     let tree = Tree::from_toml(&text, "x").unwrap();
     match Scenario::from_tree(&tree, "x", Some(&text), &registry(), &file) {
         Ok(_) => "right".into(),
-        Err(e) => e.to_string().replace("\n    write: ", " → ").replace("x:", ""),
+        Err(e) => e
+            .to_string()
+            .replace("\n    write: ", " → ")
+            .replace("x:", ""),
     }
 }
 
@@ -42,33 +49,42 @@ fn links_and_policers_name_what_they_need() {
     all(&[
         (
             "link = { burst = \"10kB\" }",
-            "5: path.link = { burst = \"10kB\" } has no kind; known: serial, tbf, htb, shape_average, shape_peak \
+            "5: path.link = { burst = \"10kB\" } has no kind; known: serial, tbf, htb, \
+             shape_average, shape_peak \
              → link = { kind = \"tbf\", burst = \"10kB\" }",
         ),
         (
             "link = \"shape_peak\"",
-            "5: path.link = \"shape_peak\" has no bc → link = { kind = \"shape_peak\", bc = \"25kB\" }",
+            "5: path.link = \"shape_peak\" has no bc → link = { kind = \"shape_peak\", bc = \
+             \"25kB\" }",
         ),
         (
             "link = { kind = \"shape_average\", bc = \"1kB\" }",
-            "5: path.link.bc = \"1kB\" must hold a full frame, 1514B → link = { kind = \"shape_average\", bc = \"1514B\" }",
+            "5: path.link.bc = \"1kB\" must hold a full frame, 1514B → link = { kind = \
+             \"shape_average\", bc = \"1514B\" }",
         ),
         (
             "policer = \"2Mbit\"",
-            "5: path.policer = \"2Mbit\" has no burst → policer = { rate = \"2Mbit\", burst = \"62500B\" }",
+            "5: path.policer = \"2Mbit\" has no burst → policer = { rate = \"2Mbit\", burst = \
+             \"62500B\" }",
         ),
         (
             "policer = \"police\"",
-            "5: path.policer = \"police\" has no rate → policer = { kind = \"police\", rate = \"2Mbit\" }",
+            "5: path.policer = \"police\" has no rate → policer = { kind = \"police\", rate = \
+             \"2Mbit\" }",
         ),
         (
             "policer = { kind = \"cir\", cir = \"2Mbit\", bc = \"10kB\", exced = \"cs1\" }",
-            "5: path.policer.exced = \"cs1\" is not a parameter of cir; it has: cir, bc, be, conform, exceed, violate, \
-             header → policer = { kind = \"cir\", cir = \"2Mbit\", bc = \"10kB\", exceed = \"cs1\" }",
+            "5: path.policer.exced = \"cs1\" is not a parameter of cir; it has: cir, bc, be, \
+             conform, exceed, violate, \
+             header → policer = { kind = \"cir\", cir = \"2Mbit\", bc = \"10kB\", exceed = \
+             \"cs1\" }",
         ),
         (
-            "policer = { kind = \"trtcm\", cir = \"2Mbit\", cbs = \"9kB\", pir = \"1Mbit\", pbs = \"9kB\" }",
-            "5: path.policer.pir = \"1Mbit\" is below cir (2Mbit) → policer = { kind = \"trtcm\", cir = \"2Mbit\", \
+            "policer = { kind = \"trtcm\", cir = \"2Mbit\", cbs = \"9kB\", pir = \"1Mbit\", pbs = \
+             \"9kB\" }",
+            "5: path.policer.pir = \"1Mbit\" is below cir (2Mbit) → policer = { kind = \"trtcm\", \
+             cir = \"2Mbit\", \
              cbs = \"9kB\", pir = \"4Mbit\", pbs = \"9kB\" }",
         ),
     ]);
@@ -79,32 +95,38 @@ fn elements_that_would_do_nothing_are_told_so() {
     all(&[
         (
             "jitter = \"gaussian\"",
-            "5: path.jitter = \"gaussian\" is not a known jitter; known: uniform, normal, pareto, paretonormal \
+            "5: path.jitter = \"gaussian\" is not a known jitter; known: uniform, normal, pareto, \
+             paretonormal \
              → jitter = \"uniform\"",
         ),
         (
             "jitter = { kind = \"normal\" }",
-            "5: path.jitter = { kind = \"normal\" } has no spread → jitter = { kind = \"normal\", spread = \"1ms\" }",
+            "5: path.jitter = { kind = \"normal\" } has no spread → jitter = { kind = \"normal\", \
+             spread = \"1ms\" }",
         ),
         (
             "jitter = { kind = \"normal\", sprad = \"1ms\" }",
-            "5: path.jitter.sprad = \"1ms\" is not a parameter of normal; it has: spread, correlation, ordered \
+            "5: path.jitter.sprad = \"1ms\" is not a parameter of normal; it has: spread, \
+             correlation, ordered \
              → jitter = { kind = \"normal\", spread = \"1ms\" }",
         ),
         (
             "loss = { per = \"packet\" }",
-            "5: path.loss = { per = \"packet\" } has no probability → loss = { per = \"packet\", probability = \"1%\" }",
+            "5: path.loss = { per = \"packet\" } has no probability → loss = { per = \"packet\", \
+             probability = \"1%\" }",
         ),
         ("jitter = \"0s\"", "right"),
         ("corrupt = { probability = 0.0 }", "right"),
         (
             "reorder = \"1%\"",
-            "5: path.reorder = \"1%\" has a late that must be above 0: nothing overtakes a packet that is not late \
+            "5: path.reorder = \"1%\" has a late that must be above 0: nothing overtakes a packet \
+             that is not late \
              → reorder = { probability = \"1%\", late = \"1ms\" }",
         ),
         (
             "duplicate = \"often\"",
-            "5: path.duplicate = \"often\" is not a probability: a bare number from 0 to 1, or percent → duplicate = \"1%\"",
+            "5: path.duplicate = \"often\" is not a probability: a bare number from 0 to 1, or \
+             percent → duplicate = \"1%\"",
         ),
     ]);
 }
@@ -115,11 +137,13 @@ fn steps_and_outages_are_lists_of_tables() {
         ("steps = []", "right"),
         (
             "steps = { at = \"1s\", rate = \"5Mbit\" }",
-            "5: path.steps = { at = \"1s\", rate = \"5Mbit\" } is not a list → steps = [{ at = \"1s\", rate = \"5Mbit\" }]",
+            "5: path.steps = { at = \"1s\", rate = \"5Mbit\" } is not a list → steps = [{ at = \
+             \"1s\", rate = \"5Mbit\" }]",
         ),
         (
             "steps = [[\"1s\", \"5Mbit\"]]",
-            "5: path.steps[0] = [\"1s\", \"5Mbit\"] is not a table → steps = [{ at = \"10s\", rate = \"5Mbit\" }]",
+            "5: path.steps[0] = [\"1s\", \"5Mbit\"] is not a table → steps = [{ at = \"10s\", \
+             rate = \"5Mbit\" }]",
         ),
         (
             "steps = [{ at = \"1s\", rat = \"5Mbit\" }]",
@@ -128,11 +152,13 @@ fn steps_and_outages_are_lists_of_tables() {
         ),
         (
             "outages = \"20s\"",
-            "5: path.outages = \"20s\" is not a list → outages = [{ at = \"20s\", lasts = \"2s\" }]",
+            "5: path.outages = \"20s\" is not a list → outages = [{ at = \"20s\", lasts = \"2s\" \
+             }]",
         ),
         (
             "[path.reverse]\nrate = \"5Mbit\"\nsteps = [{ at = 1, rate = \"1Mbit\" }]",
-            "7: path.reverse.steps[0].at = 1 needs a unit → steps = [{ at = \"1s\", rate = \"1Mbit\" }]",
+            "7: path.reverse.steps[0].at = 1 needs a unit → steps = [{ at = \"1s\", rate = \
+             \"1Mbit\" }]",
         ),
     ]);
 }
@@ -142,26 +168,31 @@ fn a_trace_with_a_mistake_names_its_line() {
     for (name, expected) in [
         (
             "empty.csv",
-            "has a mistake: it is empty; write a table that begins with `t_s,rate_mbit`, or milliseconds, one on each \
+            "has a mistake: it is empty; write a table that begins with `t_s,rate_mbit`, or \
+             milliseconds, one on each \
              line, like `1`",
         ),
         (
             "letters.csv",
-            "has a mistake in line 3: it is not a time and a rate, both plain decimals; write a line like `0.5,12.25`",
+            "has a mistake in line 3: it is not a time and a rate, both plain decimals; write a \
+             line like `0.5,12.25`",
         ),
         (
             "header.csv",
-            "has a mistake in line 1: `t_s,rate` is not a header of two columns; write `t_s,rate_mbit`, or with t_ms, \
+            "has a mistake in line 1: `t_s,rate` is not a header of two columns; write \
+             `t_s,rate_mbit`, or with t_ms, \
              t_us; rate_bit, rate_kbit, rate_gbit",
         ),
         (
             "order.csv",
-            "has a mistake in line 4: `2,1` does not come after the line before it; sort the lines by time, and give \
+            "has a mistake in line 4: `2,1` does not come after the line before it; sort the \
+             lines by time, and give \
              each time once",
         ),
         (
             "dark.csv",
-            "has a mistake: no rate is above 0, so nothing would ever pass; let one line at least have a rate",
+            "has a mistake: no rate is above 0, so nothing would ever pass; let one line at least \
+             have a rate",
         ),
         (
             "half.pps",
@@ -174,11 +205,13 @@ fn a_trace_with_a_mistake_names_its_line() {
     }
     assert_eq!(
         told("trace = \"good.csv\"\nrate = \"5Mbit\"", ""),
-        "5: path.rate = \"5Mbit\" does not go with a trace, which says every rate → trace = \"good.csv\""
+        "5: path.rate = \"5Mbit\" does not go with a trace, which says every rate → trace = \
+         \"good.csv\""
     );
     assert_eq!(
         told("trace = \"good.pps\"\nlink = \"tbf\"", ""),
-        "5: path.link = \"tbf\" does not go with a packet-delivery trace, which says when packets leave → link = \"serial\""
+        "5: path.link = \"tbf\" does not go with a packet-delivery trace, which says when packets \
+         leave → link = \"serial\""
     );
 }
 
@@ -187,7 +220,8 @@ fn hops_and_ways_know_whose_key_is_whose() {
     all(&[
         (
             "[path.reverse]\nrate = \"5Mbit\"\nrtt = \"5ms\"",
-            "7: path.reverse.rtt = \"5ms\" is for [path] to say: the way back is as long as the way there leaves of its rtt",
+            "7: path.reverse.rtt = \"5ms\" is for [path] to say: the way back is as long as the \
+             way there leaves of its rtt",
         ),
         (
             "reverse = \"5Mbit\"",
@@ -196,7 +230,8 @@ fn hops_and_ways_know_whose_key_is_whose() {
     ]);
     assert_eq!(
         told("rate = \"20Mbit\"", "direction = \"up\""),
-        "7: flow[0].direction = \"up\" needs a [path.reverse], where its data goes → [path.reverse]\n           rate = \"5Mbit\""
+        "7: flow[0].direction = \"up\" needs a [path.reverse], where its data goes → \
+         [path.reverse]\n           rate = \"5Mbit\""
     );
     for (written, fix) in [
         ("\"ef\"", "\"EF\""),

@@ -1,7 +1,8 @@
-//! Policers and token buckets: packet by packet as Linux 6.12, the worked examples of the documents, and what must always hold.
+//! Policers and token buckets: packet by packet as Linux 6.12, the worked examples of the
+//! documents, and what must always hold.
 
 use narrows_core::net::link::TokenBucket;
-use narrows_core::net::policer::{Judgement, Policer, KINDS};
+use narrows_core::net::policer::{Judgement, KINDS, Policer};
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::{Params, Value};
 use narrows_core::units::{Bytes, Rate, Span, Time};
@@ -119,15 +120,22 @@ fn act_police_judges_every_packet_as_linux() {
             } else {
                 Judgement::Drop
             };
-            assert_eq!(judged, recorded, "{name}: packet {packets} of {size} B at {at:?}");
+            assert_eq!(
+                judged, recorded,
+                "{name}: packet {packets} of {size} B at {at:?}"
+            );
             packets += 1;
             dropped += u32::from(verdict == "-");
         }
-        assert!(packets >= 200 && dropped >= 9, "{name}: {dropped} of {packets} dropped");
+        assert!(
+            packets >= 200 && dropped >= 9,
+            "{name}: {dropped} of {packets} dropped"
+        );
     }
 }
 
-/// How much earlier and later than recorded a bucket with a queue of `limit` bytes serves the recorded arrivals.
+/// How much earlier and later than recorded a bucket with a queue of `limit` bytes serves the
+/// recorded arrivals.
 fn replay(text: &str, mut bucket: TokenBucket, limit: u64) -> (Span, Span) {
     let packets: Vec<_> = recording(text).collect();
     let (mut queue, mut waiting) = (VecDeque::new(), 0);
@@ -171,15 +179,27 @@ fn replay(text: &str, mut bucket: TokenBucket, limit: u64) -> (Span, Span) {
 
 #[test]
 fn tbf_serves_every_packet_as_linux() {
-    let tbf = |mbit: f64, burst| TokenBucket::new(Rate::bit((mbit * 1e6) as u64), Bytes::new(burst));
+    let tbf =
+        |mbit: f64, burst| TokenBucket::new(Rate::bit((mbit * 1e6) as u64), Bytes::new(burst));
     let peak = tbf(7.0, 20_000).with_peak(Rate::mbit(11), Bytes::new(1600));
     for (name, text, bucket, limit) in [
-        ("tbf", include_str!("data/net/tbf.txt"), tbf(7.0, 20_000), 40_000),
+        (
+            "tbf",
+            include_str!("data/net/tbf.txt"),
+            tbf(7.0, 20_000),
+            40_000,
+        ),
         ("peak", include_str!("data/net/tbf-peak.txt"), peak, 60_000),
-        ("slow", include_str!("data/net/tbf-slow.txt"), tbf(0.3, 3100), 20_000),
+        (
+            "slow",
+            include_str!("data/net/tbf-slow.txt"),
+            tbf(0.3, 3100),
+            20_000,
+        ),
     ] {
         let (early, late) = replay(text, bucket, limit);
-        // The recorded clock has steps of 256 ns, and its timers come one or two steps late: 0 to 511 ns.
+        // The recorded clock has steps of 256 ns, and its timers come one or two steps late: 0 to
+        // 511 ns.
         assert!(early <= Span::ns(600), "{name}: {early:?}");
         // Linux forgets a fraction of a nanosecond at each packet, we do not.
         let packets = recording(text).count() as u64;
@@ -222,17 +242,30 @@ fn the_worked_example_with_two_buckets() {
 #[test]
 fn a_rate_limit_lends_until_the_compounded_debt_is_too_much() {
     // 1000 B/s, 2000 B of normal and 4000 B of extended burst; 2000 B come each second.
-    let set = [("cir", rate(8000)), ("bc", bytes(2000)), ("be", bytes(4000))];
+    let set = [
+        ("cir", rate(8000)),
+        ("bc", bytes(2000)),
+        ("be", bytes(4000)),
+    ];
     let mut car = policer("car", &set);
-    // Actual debts of 0, 1, 2, 3, compounded 0, 1, 3, 6: the last is refused. Then 2 again, and compounded it begins anew:
-    // 2, 2 + 3, and again.
-    let expect = [true, true, true, false, true, false, true, false, true, false];
+    // Actual debts of 0, 1, 2, 3, compounded 0, 1, 3, 6: the last is refused. Then 2 again, and
+    // compounded it begins anew: 2, 2 + 3, and again.
+    let expect = [
+        true, true, true, false, true, false, true, false, true, false,
+    ];
     for (n, passes) in expect.into_iter().enumerate() {
         let judgement = judge(&mut car, 1000 * n as u64, 2000);
         assert_eq!(judgement == Judgement::Pass, passes, "packet {n}");
     }
     // Nothing is lent where the extended burst is not more than the normal one.
-    let mut plain = policer("car", &[("cir", rate(8000)), ("bc", bytes(2000)), ("be", bytes(2000))]);
+    let mut plain = policer(
+        "car",
+        &[
+            ("cir", rate(8000)),
+            ("bc", bytes(2000)),
+            ("be", bytes(2000)),
+        ],
+    );
     assert_eq!(judge(&mut plain, 0, 2000), Judgement::Pass);
     assert_eq!(judge(&mut plain, 1999, 2000), Judgement::Drop);
     assert_eq!(judge(&mut plain, 2000, 2000), Judgement::Pass);
@@ -246,7 +279,11 @@ fn three_colours_have_their_code_points() {
         ("red", word("recolour")),
         ("header", bytes(0)),
     ];
-    let single = [("cir", rate(8000)), ("cbs", bytes(1000)), ("ebs", bytes(1000))];
+    let single = [
+        ("cir", rate(8000)),
+        ("cbs", bytes(1000)),
+        ("ebs", bytes(1000)),
+    ];
     let two = [
         ("cir", rate(8000)),
         ("cbs", bytes(1000)),
@@ -262,7 +299,11 @@ fn three_colours_have_their_code_points() {
             packet.dscp
         };
         // AF23 stays red and costs nothing; AF22 cannot become green.
-        assert_eq!([22, 20, 18, 18].map(&mut colour), [22, 20, 18, 18], "{kind}");
+        assert_eq!(
+            [22, 20, 18, 18].map(&mut colour),
+            [22, 20, 18, 18],
+            "{kind}"
+        );
         // The first bucket is empty, 500 B are left in the second: yellow, and then red.
         assert_eq!([18, 18, 18].map(&mut colour), [20, 22, 22], "{kind}");
         // What is no assured forwarding has no drop precedence to set.
@@ -280,10 +321,20 @@ fn what_is_missing_is_named_with_a_value_that_would_do() {
     assert_eq!(refusal("police", &[]), err("rate", "\"2Mbit\""));
     let two = [("rate", rate(2_000_000))];
     assert_eq!(refusal("police", &two), err("burst", "\"62500B\""));
-    let peak = [two[0].clone(), ("burst", bytes(62_500)), ("peakrate", rate(4_000_000))];
+    let peak = [
+        two[0].clone(),
+        ("burst", bytes(62_500)),
+        ("peakrate", rate(4_000_000)),
+    ];
     assert_eq!(refusal("police", &peak), err("mtu", "\"1514B\""));
-    assert_eq!(refusal("srtcm", &[("cir", rate(2_000_000))]), err("cbs", "\"62500B\""));
-    assert_eq!(refusal("srtcm", &[("cir", rate(2_000_000)), ("ebs", bytes(1))]), Ok(()));
+    assert_eq!(
+        refusal("srtcm", &[("cir", rate(2_000_000))]),
+        err("cbs", "\"62500B\"")
+    );
+    assert_eq!(
+        refusal("srtcm", &[("cir", rate(2_000_000)), ("ebs", bytes(1))]),
+        Ok(())
+    );
     let below = [
         ("cir", rate(2_000_000)),
         ("cbs", bytes(9000)),
@@ -303,24 +354,30 @@ fn arrivals() -> impl Strategy<Value = Vec<(u64, u64)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() })]
-    /// Between any two packets no more conforms than rate × time + burst, and a refused packet costs nothing: a policer that
-    /// never saw it judges all others alike.
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), failure_persistence: None,
+    ..ProptestConfig::default() })]
+    /// Between any two packets no more conforms than rate × time + burst, and a refused packet
+    /// costs nothing: a policer that never saw it judges all others alike.
     #[test]
     fn a_policer_keeps_its_rate_and_charges_nothing_for_what_it_refuses(
         arrivals in arrivals(), bits in 10_000..20_000_000_u64, burst in 2_000..60_000_u64,
     ) {
         let single = [("cir", rate(bits)), ("cbs", bytes(burst)), ("yellow", word("drop"))];
-        let two = [("cir", rate(bits)), ("cbs", bytes(burst)), ("pir", rate(bits * 3)), ("pbs", bytes(2 * burst))];
-        // What passes, at most: a rate and a burst. Two rates let yellow pass as well, up to the peak; a debt is paid back.
+        let two = [("cir", rate(bits)), ("cbs", bytes(burst)), ("pir", rate(bits * 3)), ("pbs",
+            bytes(2 * burst))];
+        // What passes, at most: a rate and a burst. Two rates let yellow pass as well, up to the
+        // peak; a debt is paid back.
         for (kind, set, bits, burst) in [
             ("police", &[("rate", rate(bits)), ("burst", bytes(burst))][..], bits, burst),
             ("srtcm", &single, bits, burst),
             ("trtcm", &two, 3 * bits, 2 * burst),
-            ("cir", &[("cir", rate(bits)), ("bc", bytes(burst)), ("be", bytes(burst))], bits, burst),
-            ("car", &[("cir", rate(bits)), ("bc", bytes(burst)), ("be", bytes(2 * burst))], bits, 3 * burst),
+            ("cir", &[("cir", rate(bits)), ("bc", bytes(burst)), ("be", bytes(burst))], bits,
+            burst),
+            ("car", &[("cir", rate(bits)), ("bc", bytes(burst)), ("be", bytes(2 * burst))], bits,
+            3 * burst),
         ] {
-            // Two buckets of `cir` and the memory of `car` change with what is refused: yellow is charged, compounding begins anew.
+            // Two buckets of `cir` and the memory of `car` change with what is refused: yellow is
+            // charged, compounding begins anew.
             let forgets = kind != "car" && kind != "cir";
             let header = if matches!(kind, "cir" | "car") { 0 } else { 14 };
             let (mut all, mut kept) = (policer(kind, set), policer(kind, set));
@@ -339,7 +396,8 @@ proptest! {
                 let mut sum = 0;
                 for &(at, size) in &passed[first..] {
                     sum += size;
-                    let bits_allowed = u128::from(bits) * u128::from(at.since(passed[first].0).as_ns()) / 1_000_000_000;
+                    let span_ns = u128::from(at.since(passed[first].0).as_ns());
+                    let bits_allowed = u128::from(bits) * span_ns / 1_000_000_000;
                     // Linux rounds each packet's time down by less than a nanosecond.
                     let most = bits_allowed / 8 + u128::from(burst) + 1 + passed.len() as u128;
                     prop_assert!(u128::from(sum) <= most, "{}: {} B of {}", kind, sum, most);
@@ -351,7 +409,8 @@ proptest! {
     /// No rate, burst or time makes a policer panic.
     #[test]
     fn every_value_is_survived(
-        bits in any::<u64>(), burst in 0..2_000_000_000_u64, times in proptest::collection::vec(any::<u64>(), 1..20),
+        bits in any::<u64>(), burst in 0..2_000_000_000_u64,
+        times in proptest::collection::vec(any::<u64>(), 1..20),
     ) {
         for kind in KINDS {
             let mut params = Params::defaults(kind.params);

@@ -3,7 +3,7 @@
 use narrows_core::net::link::{Serial, TokenBucket};
 use narrows_core::net::opportunities::Opportunities;
 use narrows_core::net::profile::Profile;
-use narrows_core::net::trace::{opportunities, rates, Trace, TraceError};
+use narrows_core::net::trace::{Trace, TraceError, opportunities, rates};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 
@@ -39,11 +39,18 @@ fn an_outage_stands_still_and_the_last_rate_holds() {
     assert_eq!(profile.rate(ms(5)), Rate::bit(0));
     assert_eq!(profile.rate(ms(12)), Rate::mbit(8));
     assert_eq!(profile.rate(ms(1 << 40)), Rate::mbit(16));
-    // What is done when the lights go out is done then, and the next nanosecond's work is not until they are back.
+    // What is done when the lights go out is done then, and the next nanosecond's work is not until
+    // they are back.
     assert_eq!(profile.when(Time::ZERO, 5000 * PER_BYTE), ms(5));
-    assert_eq!(profile.when(Time::ZERO, 5000 * PER_BYTE + 1), at(12_000_001));
+    assert_eq!(
+        profile.when(Time::ZERO, 5000 * PER_BYTE + 1),
+        at(12_000_001)
+    );
     assert_eq!(profile.when(ms(6), 1), at(12_000_001));
-    assert_eq!(profile.mean(Span::ms(40)), Rate::bit((13_000 + 40_000) * 8 * 25));
+    assert_eq!(
+        profile.mean(Span::ms(40)),
+        Rate::bit((13_000 + 40_000) * 8 * 25)
+    );
     let over = Profile::constant(Rate::mbit(1)).with_outages(&[(ms(5), Span::ns(u64::MAX))]);
     assert_eq!(over.when(ms(6), 1), Time::MAX);
     assert_eq!(over.when(ms(4), 1_000_000_000_000), ms(5));
@@ -51,9 +58,12 @@ fn an_outage_stands_still_and_the_last_rate_holds() {
 
 #[test]
 fn a_repetition_comes_again_with_its_outages() {
-    let profile = Profile::new(Rate::mbit(8), &[(ms(90), Rate::mbit(80)), (ms(200), Rate::mbit(9))])
-        .repeating(Span::ms(100))
-        .with_outages(&[(ms(40), Span::ms(10)), (ms(95), Span::s(1))]);
+    let profile = Profile::new(
+        Rate::mbit(8),
+        &[(ms(90), Rate::mbit(80)), (ms(200), Rate::mbit(9))],
+    )
+    .repeating(Span::ms(100))
+    .with_outages(&[(ms(40), Span::ms(10)), (ms(95), Span::s(1))]);
     // 80 ms at 1 kB, 5 ms at 10 kB.
     let each = 130_000 * PER_BYTE;
     assert_eq!(profile.work(ms(0), ms(100)), each);
@@ -62,17 +72,23 @@ fn a_repetition_comes_again_with_its_outages() {
     assert_eq!(profile.when(ms(95), 1_000_000 * each), ms(100_000_095));
     assert_eq!(profile.mean(Span::ZERO), Rate::bit(10_400_000));
     assert_eq!(
-        Profile::constant(Rate::bit(0)).repeating(Span::s(1)).when(ms(1), 1),
+        Profile::constant(Rate::bit(0))
+            .repeating(Span::s(1))
+            .when(ms(1), 1),
         Time::MAX
     );
 }
 
 #[test]
 fn a_wire_slows_down_in_the_middle_of_a_packet() {
-    // A third of 1000 B takes 111 us at 24 Mbit/s, before the rate falls to a third; then the others take 667 us.
+    // A third of 1000 B takes 111 us at 24 Mbit/s, before the rate falls to a third; then the
+    // others take 667 us.
     let profile = Profile::new(Rate::mbit(24), &[(ms(1), Rate::mbit(8))]);
     let mut wire = Serial::following(profile);
-    assert_eq!(wire.serve(at(1_000_000 - 111_111), Bytes::new(1000)), at(1_666_667));
+    assert_eq!(
+        wire.serve(at(1_000_000 - 111_111), Bytes::new(1000)),
+        at(1_666_667)
+    );
     let dead = Profile::new(Rate::mbit(8), &[(ms(1), Rate::bit(0))]);
     let mut wire = Serial::following(dead.clone());
     assert_eq!(wire.serve(Time::ZERO, Bytes::new(1000)), ms(1));
@@ -92,7 +108,10 @@ fn a_million_steps_and_a_million_packets() {
     let mut wire = Serial::following(profile.clone());
     let now = (0..800_000).fold(ms(3), |now, _| wire.serve(now, FULL));
     let whole = profile.when(ms(3), 800_000 * 1514 * PER_BYTE);
-    assert!(whole.since(now) <= Span::ns(1) && now <= whole, "{now:?} {whole:?}");
+    assert!(
+        whole.since(now) <= Span::ns(1) && now <= whole,
+        "{now:?} {whole:?}"
+    );
 }
 
 /// A profile and the same as a list of (from, rate) that is looked up naively.
@@ -105,28 +124,32 @@ fn any_profile() -> impl Strategy<Value = (Profile, Vec<u64>, Option<u64>)> {
         0..12,
     );
     let outages = prop::collection::vec((0u64..300, 0u64..60), 0..4);
-    (0u64..40, steps, outages, proptest::option::of(1u64..300)).prop_map(|(first, steps, outages, period)| {
-        let list: Vec<(Time, Rate)> = steps.iter().map(|(t, r)| (at(*t), Rate::bit(*r))).collect();
-        let dark: Vec<(Time, Span)> = outages.iter().map(|(t, l)| (at(*t), Span::ns(*l))).collect();
-        let mut profile = Profile::new(Rate::bit(first), &list);
-        if let Some(period) = period {
-            profile = profile.repeating(Span::ns(period));
-        }
-        profile = profile.with_outages(&dark);
-        // The rate in each nanosecond up to the last step and beyond.
-        let rate = |t: u64| {
-            let dark = outages.iter().any(|(from, lasts)| (*from..from + lasts).contains(&t));
-            let last = steps.iter().filter(|s| s.0 <= t).max_by_key(|s| s.0);
-            let newest = last.map(|l| steps.iter().rfind(|s| s.0 == l.0).unwrap().1);
-            if dark {
-                0
-            } else {
-                newest.unwrap_or(first)
+    (0u64..40, steps, outages, proptest::option::of(1u64..300)).prop_map(
+        |(first, steps, outages, period)| {
+            let list: Vec<(Time, Rate)> =
+                steps.iter().map(|(t, r)| (at(*t), Rate::bit(*r))).collect();
+            let dark: Vec<(Time, Span)> = outages
+                .iter()
+                .map(|(t, l)| (at(*t), Span::ns(*l)))
+                .collect();
+            let mut profile = Profile::new(Rate::bit(first), &list);
+            if let Some(period) = period {
+                profile = profile.repeating(Span::ns(period));
             }
-        };
-        let until = period.unwrap_or(400);
-        (profile, (0..until).map(rate).collect(), period)
-    })
+            profile = profile.with_outages(&dark);
+            // The rate in each nanosecond up to the last step and beyond.
+            let rate = |t: u64| {
+                let dark = outages
+                    .iter()
+                    .any(|(from, lasts)| (*from..from + lasts).contains(&t));
+                let last = steps.iter().filter(|s| s.0 <= t).max_by_key(|s| s.0);
+                let newest = last.map(|l| steps.iter().rfind(|s| s.0 == l.0).unwrap().1);
+                if dark { 0 } else { newest.unwrap_or(first) }
+            };
+            let until = period.unwrap_or(400);
+            (profile, (0..until).map(rate).collect(), period)
+        },
+    )
 }
 
 fn naive(rates: &[u64], period: Option<u64>, t: u64) -> u64 {
@@ -138,7 +161,8 @@ fn naive(rates: &[u64], period: Option<u64>, t: u64) -> u64 {
 
 proptest! {
     #[test]
-    fn the_integral_is_the_sum((profile, rates, period) in any_profile(), from in 0u64..900, split in 0u64..900, to in 0u64..900) {
+    fn the_integral_is_the_sum((profile, rates, period) in any_profile(), from in 0u64..900,
+        split in 0u64..900, to in 0u64..900) {
         let mut times = [from, split, to];
         times.sort_unstable();
         let [from, split, to] = times;
@@ -150,7 +174,8 @@ proptest! {
     }
 
     #[test]
-    fn when_is_the_first_instant((profile, rates, period) in any_profile(), from in 0u64..900, work in 1u64..40_000) {
+    fn when_is_the_first_instant((profile, rates, period) in any_profile(), from in 0u64..900,
+        work in 1u64..40_000) {
         let end = profile.when(at(from), u128::from(work));
         if end == Time::MAX {
             prop_assert!(naive(&rates, period, 100_000) == 0 || rates.iter().all(|r| *r == 0));
@@ -162,8 +187,10 @@ proptest! {
     }
 
     #[test]
-    fn packets_back_to_back_take_the_time_of_their_sum((profile, ..) in any_profile(), from in 0u64..900, sizes in prop::collection::vec(1u64..3000, 1..40)) {
-        // In thousandths of a nanosecond nothing happens: rates are scaled up so that a packet takes some nanoseconds.
+    fn packets_back_to_back_take_the_time_of_their_sum((profile, ..) in any_profile(),
+        from in 0u64..900, sizes in prop::collection::vec(1u64..3000, 1..40)) {
+        // In thousandths of a nanosecond nothing happens: rates are scaled up so that a packet
+        // takes some nanoseconds.
         let scaled = |t: u64| profile.rate(at(t)).as_bit() * 1_000_000_000;
         let steps: Vec<(Time, Rate)> = (1..1000).map(|t| (at(t), Rate::bit(scaled(t)))).collect();
         let fast = Profile::new(Rate::bit(scaled(0)), &steps);
@@ -173,18 +200,22 @@ proptest! {
             now = wire.serve(now, Bytes::new(size));
             sum += u128::from(size) * PER_BYTE;
             let whole = fast.when(at(from), sum);
-            prop_assert!(now == whole.min(at(u64::MAX - 1)) || now + Span::ns(1) == whole, "{:?} {:?}", now, whole);
+            prop_assert!(now == whole.min(at(u64::MAX - 1)) || now + Span::ns(1) == whole, "{:?} \
+                {:?}", now, whole);
             if whole == Time::MAX { break; }
         }
     }
 
     #[test]
-    fn a_constant_profile_serves_as_a_constant_rate(rate in 1u64..200_000_000_000, jobs in prop::collection::vec((0u64..3_000_000, 1u64..70_000), 1..60)) {
+    fn a_constant_profile_serves_as_a_constant_rate(rate in 1u64..200_000_000_000,
+        jobs in prop::collection::vec((0u64..3_000_000, 1u64..70_000), 1..60)) {
         let profile = Profile::constant(Rate::bit(rate));
         let mut wires = (Serial::new(Rate::bit(rate)), Serial::following(profile.clone()));
         let burst = Bytes::new(70_000);
-        let mut buckets = (TokenBucket::new(Rate::bit(rate), burst), TokenBucket::new(Rate::bit(1), burst).following(profile.clone()));
-        let mut owing = (TokenBucket::owing(Rate::bit(rate), burst), TokenBucket::owing(Rate::bit(1), burst).following(profile));
+        let mut buckets = (TokenBucket::new(Rate::bit(rate), burst),
+            TokenBucket::new(Rate::bit(1), burst).following(profile.clone()));
+        let mut owing = (TokenBucket::owing(Rate::bit(rate), burst),
+            TokenBucket::owing(Rate::bit(1), burst).following(profile));
         let (mut free, mut now) = (Time::ZERO, Time::ZERO);
         for (gap, size) in jobs {
             let (start, size) = (free + Span::ns(gap.saturating_sub(1_000_000)), Bytes::new(size));
@@ -197,8 +228,10 @@ proptest! {
     }
 
     #[test]
-    fn no_profile_panics(first: u64, steps in prop::collection::vec((any::<u64>(), any::<u64>()), 0..5), outages in prop::collection::vec((any::<u64>(), any::<u64>()), 0..3),
-                         period in proptest::option::of(any::<u64>()), a: u64, b: u64, work: u128, size: u64) {
+    fn no_profile_panics(first: u64, steps in prop::collection::vec((any::<u64>(), any::<u64>()),
+        0..5), outages in prop::collection::vec((any::<u64>(), any::<u64>()), 0..3),
+                         period in proptest::option::of(any::<u64>()), a: u64, b: u64, work: u128,
+                         size: u64) {
         let steps: Vec<_> = steps.into_iter().map(|(t, r)| (at(t), Rate::bit(r))).collect();
         let outages: Vec<_> = outages.into_iter().map(|(t, l)| (at(t), Span::ns(l))).collect();
         let mut profile = Profile::new(Rate::bit(first), &steps).with_outages(&outages);
@@ -220,14 +253,17 @@ proptest! {
     }
 
     #[test]
-    fn no_file_panics(text in prop_oneof!["[ -~\n]{0,200}", "(t_s,rate_mbit\n)?([0-9]{1,25}(\\.[0-9]{0,12})?[,\n]){0,30}", "([0-9]{1,4}\n){0,30}", any::<String>()], repeats: bool, now: u64, size: u64) {
+    fn no_file_panics(text in prop_oneof!["[ -~\n]{0,200}",
+        "(t_s,rate_mbit\n)?([0-9]{1,25}(\\.[0-9]{0,12})?[,\n]){0,30}", "([0-9]{1,4}\n){0,30}",
+        any::<String>()], repeats: bool, now: u64, size: u64) {
         match Trace::read(&text, repeats) {
             Ok(Trace::Rates(profile)) => {
                 profile.when(at(now), u128::from(size));
             }
             Ok(Trace::Opportunities(mut link)) => {
                 let left = link.serve(at(now), Bytes::new(size));
-                prop_assert!(left < Time::MAX && (left > at(now) || now > u64::MAX - 2), "{:?}", left);
+                prop_assert!(left < Time::MAX && (left > at(now) || now > u64::MAX - 2), "{:?}",
+                    left);
                 prop_assert!(link.serve(left, Bytes::new(size)) >= left);
             }
             Err(TraceError { line, problem, fix }) => {
@@ -274,7 +310,8 @@ fn bytes_of_opportunities_are_shared_and_carried() {
 #[test]
 fn an_opportunity_is_for_who_was_there_before() {
     let mut first = link("0\n10\n");
-    // A packet that comes with the opportunity waits for the next; the end of one repetition is the beginning of another.
+    // A packet that comes with the opportunity waits for the next; the end of one repetition is the
+    // beginning of another.
     assert_eq!(first.serve(Time::ZERO, FULL), ms(10));
     assert_eq!(first.serve(ms(10), FULL), ms(10));
     assert_eq!(first.serve(ms(10), FULL), ms(20));
@@ -317,7 +354,10 @@ fn a_table_of_rates_is_read_as_it_says() {
     let profile = Profile::new(Rate::mbit(12), &steps);
     assert_eq!(rates(text, false), Ok(profile.clone()));
     // The last line lasts as long as the one before: half a second.
-    assert_eq!(rates(text, true), Ok(profile.clone().repeating(Span::ms(2500))));
+    assert_eq!(
+        rates(text, true),
+        Ok(profile.clone().repeating(Span::ms(2500)))
+    );
     assert_eq!(Trace::read(text, false), Ok(Trace::Rates(profile)));
     let kbit = rates("\u{feff}t_ms,rate_kbit\n0,500\n", true);
     assert_eq!(kbit, Ok(Profile::constant(Rate::bit(500_000))));
@@ -331,7 +371,12 @@ fn a_table_of_rates_is_read_as_it_says() {
 fn mistakes_are_told_with_their_line_and_the_fix() {
     for (text, line, problem, fix) in [
         ("", 0, "is empty", "like `1`"),
-        ("0,12\n1,13", 1, "`0,12` is not a header", "put `t_s,rate_mbit`"),
+        (
+            "0,12\n1,13",
+            1,
+            "`0,12` is not a header",
+            "put `t_s,rate_mbit`",
+        ),
         ("time,rate\n0,1", 1, "not a header", "`t_s,rate_mbit`"),
         ("rate_mbit,t_s\n0,1", 1, "not a header", "`t_s,rate_mbit`"),
         ("t_s,rate_mbit\n", 1, "no line", "`0,12`"),
@@ -345,10 +390,25 @@ fn mistakes_are_told_with_their_line_and_the_fix() {
         ("t_s,rate_mbit\n0,-5", 2, "not a time and a rate", "like"),
         ("t_s,rate_mbit\n0,1e3", 2, "not a time and a rate", "like"),
         ("t_s,rate_mbit\n0,99999999", 2, "out of range", "10 Tbit/s"),
-        ("t_s,rate_mbit\n0,99999999999999999999999", 2, "too large", "10 Tbit/s"),
+        (
+            "t_s,rate_mbit\n0,99999999999999999999999",
+            2,
+            "too large",
+            "10 Tbit/s",
+        ),
         ("t_s,rate_mbit\n1,1", 2, "first time is 1", "0"),
-        ("t_s,rate_mbit\n0,1\n2,1\n2,3", 4, "does not come after", "sort"),
-        ("t_s,rate_mbit\n0,0\n2,0", 0, "no rate is above 0", "one line"),
+        (
+            "t_s,rate_mbit\n0,1\n2,1\n2,3",
+            4,
+            "does not come after",
+            "sort",
+        ),
+        (
+            "t_s,rate_mbit\n0,0\n2,0",
+            0,
+            "no rate is above 0",
+            "one line",
+        ),
         ("1\n2.5\n", 2, "not a whole number", "`2`"),
         ("1\nx\n", 2, "not a whole number", "`12`"),
         ("1\n-3\n", 2, "not a whole number", "`12`"),

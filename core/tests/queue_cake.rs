@@ -1,5 +1,6 @@
-//! CAKE against Linux 6.12 where it draws at random, or where a packet-by-packet replay does not ask: recordings of `data/queue/`
-//! (see `common/trace.rs`; those without chance are played by `queue_replay.rs`), and what its ACK filter takes out.
+//! CAKE against Linux 6.12 where it draws at random, or where a packet-by-packet replay does not
+//! ask: recordings of `data/queue/` (see `common/trace.rs`; those without chance are played by
+//! `queue_replay.rs`), and what its ACK filter takes out.
 
 use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::packet::{Ack, Ecn, Packet};
@@ -21,7 +22,8 @@ impl Sink<Frame> for Seen {
     }
 }
 
-/// Plays a recording whose discipline shapes: it is asked at each arrival, and when it says so itself.
+/// Plays a recording whose discipline shapes: it is asked at each arrival, and when it says so
+/// itself.
 fn run(recording: &Recording, seed: u64) -> Vec<Verdict> {
     let mut queue = recording.discipline(seed);
     let mut seen = Seen(vec![Verdict::Waits; recording.verdicts.len()]);
@@ -41,7 +43,9 @@ fn run(recording: &Recording, seed: u64) -> Vec<Verdict> {
         Some(Time::from_ns(due.as_ns().div_ceil(STEP) * STEP))
     };
     for event in &recording.events {
-        let Event::Arrival(now, frame) = *event else { continue };
+        let Event::Arrival(now, frame) = *event else {
+            continue;
+        };
         while let Some(at) = due(&*queue).filter(|at| *at <= now) {
             ask(&mut *queue, at, &mut seen, &came);
         }
@@ -61,24 +65,28 @@ fn packets_leave_when_linux_lets_them_go() {
     for recording in Recording::of(&["cake"]) {
         if ["cake-blind.txt", "cake-ptm.txt", "cake-atm.txt"].contains(&recording.name.as_str()) {
             let ours = run(&recording, 1);
-            let agree = ours.iter().zip(&recording.verdicts).filter(|(ours, linux)| {
-                **linux == Verdict::Unknown
-                    || **linux == Verdict::Waits
-                    || ours.agrees(**linux)
-                        && match (ours.departure(), linux.departure()) {
-                            (Some(a), Some(b)) => a.since(b).max(b.since(a)) <= Span::us(1),
-                            _ => true,
-                        }
-            });
+            let agree = ours
+                .iter()
+                .zip(&recording.verdicts)
+                .filter(|(ours, linux)| {
+                    **linux == Verdict::Unknown
+                        || **linux == Verdict::Waits
+                        || ours.agrees(**linux)
+                            && match (ours.departure(), linux.departure()) {
+                                (Some(a), Some(b)) => a.since(b).max(b.since(a)) <= Span::us(1),
+                                _ => true,
+                            }
+                });
             assert_eq!(agree.count(), ours.len(), "{}", recording.name);
         }
     }
 }
 
-/// CUBIC and UDP through CAKE, which react to what it does: every way to tell traffic apart, framings, ECN, `ingress`, `wash`, hosts, other round trips,
-/// and two ACK filters over ACKs with SACK blocks. Turns are rounded at random, and where many share a host's turn that soon decides
-/// which of two packets goes first. So of these streams one has to fare as Linux's did, in 99 of 100 packets; any of them does
-/// in 93, and that is how near they are to one another.
+/// CUBIC and UDP through CAKE, which react to what it does: every way to tell traffic apart,
+/// framings, ECN, `ingress`, `wash`, hosts, other round trips, and two ACK filters over ACKs with
+/// SACK blocks. Turns are rounded at random, and where many share a host's turn that soon decides
+/// which of two packets goes first. So of these streams one has to fare as Linux's did, in 99 of
+/// 100 packets; any of them does in 93, and that is how near they are to one another.
 #[test]
 fn packets_of_tcp_fare_as_in_linux() {
     const STREAMS: u64 = 60;
@@ -97,7 +105,11 @@ fn packets_of_tcp_fare_as_in_linux() {
             "{}: {best:.4} at best, {mean:.4} on average, {worst:.4} at worst",
             recording.name
         );
-        assert!(best >= 0.99 && worst >= 0.93, "{}: {best} {worst}", recording.name);
+        assert!(
+            best >= 0.99 && worst >= 0.93,
+            "{}: {best} {worst}",
+            recording.name
+        );
     }
 }
 
@@ -112,7 +124,11 @@ fn fates(recording: &Recording, verdicts: &[Verdict]) -> Vec<[f64; 2]> {
         if !matches!(linux, Verdict::Unknown | Verdict::Waits) {
             // Many flows are counted by tens, else there is nothing to count.
             let flow = flow as usize;
-            let fate = &mut fates[if flow % 1024 < 4 { flow } else { flow % 1024 / 10 * 10 }];
+            let fate = &mut fates[if flow % 1024 < 4 {
+                flow
+            } else {
+                flow % 1024 / 10 * 10
+            }];
             fate[0] += f64::from(u8::from(*verdict == Verdict::Drop));
             fate[1] += f64::from(u8::from(matches!(verdict, Verdict::Mark(_))));
         }
@@ -120,20 +136,26 @@ fn fates(recording: &Recording, verdicts: &[Verdict]) -> Vec<[f64; 2]> {
     fates
 }
 
-/// BLUE and the rounding of turns draw at random: each flow's drops and marks in Linux lie within four standard deviations of what
-/// twenty seeds make of them.
+/// BLUE and the rounding of turns draw at random: each flow's drops and marks in Linux lie within
+/// four standard deviations of what twenty seeds make of them.
 #[test]
 fn flows_fare_as_in_linux_on_average() {
     let recordings = Recording::of(&["cake_random"]);
     assert_eq!(recordings.len(), 5);
     for recording in recordings {
         let linux = fates(&recording, &recording.verdicts);
-        let runs: Vec<_> = (1..=20).map(|seed| fates(&recording, &run(&recording, seed))).collect();
+        let runs: Vec<_> = (1..=20)
+            .map(|seed| fates(&recording, &run(&recording, seed)))
+            .collect();
         for (flow, linux) in linux.iter().enumerate() {
             for (what, linux) in ["drops", "marks"].iter().zip(linux) {
                 let which = usize::from(*what == "marks");
                 let mean = runs.iter().map(|run| run[flow][which]).sum::<f64>() / 20.0;
-                let variance = runs.iter().map(|run| (run[flow][which] - mean).powi(2)).sum::<f64>() / 19.0;
+                let variance = runs
+                    .iter()
+                    .map(|run| (run[flow][which] - mean).powi(2))
+                    .sum::<f64>()
+                    / 19.0;
                 let off = (linux - mean).abs();
                 if *linux > 0.0 || mean > 0.0 {
                     println!(
@@ -155,11 +177,18 @@ fn flows_fare_as_in_linux_on_average() {
 fn options() -> impl Strategy<Value = Params> {
     let word = |name: &str| {
         let row = PARAMS.iter().find(|row| row.name == name).unwrap();
-        let Kind::Word(words) = row.kind else { panic!("{name}") };
+        let Kind::Word(words) = row.kind else {
+            panic!("{name}")
+        };
         (0..words.len()).prop_map(move |n| Value::Word(words[n].into()))
     };
     let switch = || any::<bool>().prop_map(Value::Bool);
-    let rate = prop_oneof![Just(0), 8u64..1000, 100_000u64..100_000_000, Just(1_000_000_000_000)];
+    let rate = prop_oneof![
+        Just(0),
+        8u64..1000,
+        100_000u64..100_000_000,
+        Just(1_000_000_000_000)
+    ];
     let values = (
         (
             rate.prop_map(|rate| Value::Rate(Rate::bit(rate))),
@@ -176,26 +205,28 @@ fn options() -> impl Strategy<Value = Params> {
         ),
         (switch(), switch(), switch()),
     );
-    values.prop_map(|((bandwidth, memlimit, overhead), words, (ingress, autorate, wash))| {
-        let mut params = Params::defaults(PARAMS);
-        for (name, value) in [
-            ("bandwidth", bandwidth),
-            ("memlimit", memlimit),
-            ("overhead", overhead),
-            ("diffserv", words.0),
-            ("flows", words.1),
-            ("network", words.2),
-            ("line", words.3),
-            ("cells", words.4),
-            ("ack_filter", words.5),
-            ("ingress", ingress),
-            ("autorate_ingress", autorate),
-            ("wash", wash),
-        ] {
-            params.set(name, value);
-        }
-        params
-    })
+    values.prop_map(
+        |((bandwidth, memlimit, overhead), words, (ingress, autorate, wash))| {
+            let mut params = Params::defaults(PARAMS);
+            for (name, value) in [
+                ("bandwidth", bandwidth),
+                ("memlimit", memlimit),
+                ("overhead", overhead),
+                ("diffserv", words.0),
+                ("flows", words.1),
+                ("network", words.2),
+                ("line", words.3),
+                ("cells", words.4),
+                ("ack_filter", words.5),
+                ("ingress", ingress),
+                ("autorate_ingress", autorate),
+                ("wash", wash),
+            ] {
+                params.set(name, value);
+            }
+            params
+        },
+    )
 }
 
 struct Count(u64);
@@ -207,17 +238,21 @@ impl Sink<Frame> for Count {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, rng_seed: RngSeed::Fixed(1),
+    failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever it is told: nothing is lost or made, and the shaper lets everything go in the end.
     #[test]
-    fn every_packet_is_dropped_or_leaves(params in options(), steps in prop::collection::vec((0u64..30_000, 0u32..4096, 40u16..9000, 0u8..64, 1u32..60), 1..80)) {
+    fn every_packet_is_dropped_or_leaves(params in options(),
+        steps in prop::collection::vec((0u64..30_000, 0u32..4096, 40u16..9000, 0u8..64, 1u32..60),
+        1..80)) {
         let mut cake = Cake::new(&params, None, 1);
         let (mut now, mut number, mut left, mut dropped) = (Time::ZERO, 0, 0, Count(0));
         for (gap, flow, size, dscp, packets) in steps {
             now += Span::us(gap);
             for _ in 0..packets {
-                let frame = Frame { number, flow, size, dscp, ecn: Ecn::NotEct, enqueued_at: now, ack: None };
+                let frame = Frame { number, flow, size, dscp, ecn: Ecn::NotEct, enqueued_at: now,
+                    ack: None };
                 cake.enqueue(now, frame, &mut dropped);
                 number += 1;
             }
@@ -331,7 +366,9 @@ fn the_ack_filter_takes_out_what_linux_does() {
             }
             assert_eq!(came.len() + dropped.0, all, "{line}");
             let expected: Vec<usize> = left.map_or((0..all).collect(), |left| {
-                left.split(' ').map(|number| number.parse().unwrap()).collect()
+                left.split(' ')
+                    .map(|number| number.parse().unwrap())
+                    .collect()
             });
             assert_eq!(came, expected, "{word}: {line}");
             cases += 1;

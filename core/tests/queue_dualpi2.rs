@@ -16,7 +16,8 @@ const PLACE: Place = Place {
 
 fn queue(set: &[(&'static str, Value)]) -> DualPi2<Frame> {
     let mut params = Params::defaults(PARAMS);
-    set.iter().for_each(|(name, value)| params.set(name, value.clone()));
+    set.iter()
+        .for_each(|(name, value)| params.set(name, value.clone()));
     DualPi2::new(&params, &PLACE)
 }
 
@@ -85,7 +86,10 @@ fn what_waited_longer_than_the_step_is_marked_in_l_alone() {
 
 #[test]
 fn a_packet_that_came_to_a_short_queue_is_spared_the_step() {
-    let (mut q, mut seen) = (queue(&[("min_qlen_step", Value::Count(1))]), Seen::default());
+    let (mut q, mut seen) = (
+        queue(&[("min_qlen_step", Value::Count(1))]),
+        Seen::default(),
+    );
     q.enqueue(at(0), frame(0, Ecn::Ect1, at(0)), &mut seen);
     q.enqueue(at(0), frame(1, Ecn::Ect1, at(0)), &mut seen);
     q.dequeue(at(5), &mut seen);
@@ -93,11 +97,14 @@ fn a_packet_that_came_to_a_short_queue_is_spared_the_step() {
     assert_eq!(seen.marked, [1]);
 }
 
-/// A head that has waited for 60 ms moves the probability to 0.16 · 0.045 + 3.2 · 0.06 = 0.2: C is dropped with 4 % (it cannot be
-/// marked here), L marked with 40 %.
+/// A head that has waited for 60 ms moves the probability to 0.16 · 0.045 + 3.2 · 0.06 = 0.2: C is
+/// dropped with 4 % (it cannot be marked here), L marked with 40 %.
 #[test]
 fn two_full_frames_are_spared_whatever_the_probability() {
-    let (mut q, mut seen) = (queue(&[("step", Value::Span(Span::s(10)))]), Seen::default());
+    let (mut q, mut seen) = (
+        queue(&[("step", Value::Span(Span::s(10)))]),
+        Seen::default(),
+    );
     q.enqueue(at(0), frame(0, Ecn::NotEct, at(0)), &mut seen);
     let now = at(60);
     q.on_wakeup(now, &mut seen);
@@ -110,8 +117,16 @@ fn two_full_frames_are_spared_whatever_the_probability() {
     }
     let left = std::iter::from_fn(|| q.dequeue(now, &mut seen)).count();
     assert_eq!(left + seen.dropped.len(), 1000);
-    assert!((160..240).contains(&seen.marked.len()), "{}", seen.marked.len());
-    assert!((8..36).contains(&seen.dropped.len()), "{}", seen.dropped.len());
+    assert!(
+        (160..240).contains(&seen.marked.len()),
+        "{}",
+        seen.marked.len()
+    );
+    assert!(
+        (8..36).contains(&seen.dropped.len()),
+        "{}",
+        seen.dropped.len()
+    );
     assert!(seen.dropped.iter().all(|(_, why)| *why == Why::Law));
     // One by one they are below two frames again.
     let struck = (seen.marked.len(), seen.dropped.len());
@@ -152,10 +167,16 @@ fn verdicts_may_fall_on_arrival() {
     assert_eq!(seen.dropped.len(), before);
 }
 
-/// Congestion that was experienced before does not tell whose packet it is: it goes with L (RFC 9331 section 5.1).
+/// Congestion that was experienced before does not tell whose packet it is: it goes with L (RFC
+/// 9331 section 5.1).
 #[test]
 fn ect1_and_ce_are_of_l() {
-    for (ecn, class) in [(Ecn::Ect1, 0), (Ecn::Ce, 0), (Ecn::Ect0, 1), (Ecn::NotEct, 1)] {
+    for (ecn, class) in [
+        (Ecn::Ect1, 0),
+        (Ecn::Ce, 0),
+        (Ecn::Ect0, 1),
+        (Ecn::NotEct, 1),
+    ] {
         let (mut q, mut seen) = (queue(&[]), Seen::default());
         q.enqueue(at(0), frame(0, ecn, at(0)), &mut seen);
         assert_eq!(q.backlog_of(class).packets, 1, "{ecn:?}");

@@ -1,5 +1,5 @@
-//! HTB by its own clock: the recordings of Linux 6.12 (`data/queue/htb-*.txt`) on a link without limit, and what must hold whatever
-//! comes.
+//! HTB by its own clock: the recordings of Linux 6.12 (`data/queue/htb-*.txt`) on a link without
+//! limit, and what must hold whatever comes.
 
 use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::packet::{Ecn, Packet as _};
@@ -48,22 +48,36 @@ fn play(recording: &Recording) -> (Vec<Verdict>, Box<dyn QueueDiscipline<Frame>>
     (fates.0, queue)
 }
 
-/// That kernel's clock goes in steps of 256 ns and its timers are late by up to one or two; what has waited for a late packet is late, too.
+/// That kernel's clock goes in steps of 256 ns and its timers are late by up to one or two; what
+/// has waited for a late packet is late, too.
 const LATE: Span = Span::us(2);
 
-/// Bytes, packets, overlimits and borrowed packets of every leaf, as `tc -s class show` told them there.
+/// Bytes, packets, overlimits and borrowed packets of every leaf, as `tc -s class show` told them
+/// there.
 fn counts_are_linuxes(recording: &Recording, queue: &dyn QueueDiscipline<Frame>) {
-    let file = format!("{}/tests/data/queue/{}", env!("CARGO_MANIFEST_DIR"), recording.name);
+    let file = format!(
+        "{}/tests/data/queue/{}",
+        env!("CARGO_MANIFEST_DIR"),
+        recording.name
+    );
     let text = std::fs::read_to_string(file).unwrap();
     let mut leaves = 0;
-    for line in text.lines().filter_map(|line| line.strip_prefix("# counts ")) {
+    for line in text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# counts "))
+    {
         let (id, rest) = line.split_once(' ').unwrap();
         let Some(class) = queue.classes().iter().position(|name| name == id) else {
             continue;
         };
         let linux: Vec<u64> = rest.split(' ').map(|n| n.parse().unwrap()).collect();
         let ours = queue.counts_of(class).unwrap();
-        let counted = [ours.sent.bytes.get(), ours.sent.packets, ours.overlimits, ours.borrowed];
+        let counted = [
+            ours.sent.bytes.get(),
+            ours.sent.packets,
+            ours.overlimits,
+            ours.borrowed,
+        ];
         assert_eq!(
             counted,
             [linux[0], linux[1], linux[3], linux[4]],
@@ -100,9 +114,11 @@ fn by_its_own_clock_every_packet_leaves_when_it_left_in_linux() {
 fn made(queue: &str) -> Box<dyn QueueDiscipline<Frame>> {
     let registry = Registry::<Frame>::standard();
     let text = format!(
-        "duration = \"1s\"\n[path]\nrate = \"10Gbit\"\nrtt = \"1ms\"\nqueue = {queue}\n[[flow]]\ncc = \"cubic\"\n"
+        "duration = \"1s\"\n[path]\nrate = \"10Gbit\"\nrtt = \"1ms\"\nqueue = \
+         {queue}\n[[flow]]\ncc = \"cubic\"\n"
     );
-    let scenario = Scenario::from_toml(&text, "htb", &registry).unwrap_or_else(|e| panic!("{e}\n{queue}"));
+    let scenario =
+        Scenario::from_toml(&text, "htb", &registry).unwrap_or_else(|e| panic!("{e}\n{queue}"));
     let hop = scenario.path.bottleneck();
     let place = Place {
         limit: None,
@@ -125,7 +141,8 @@ fn frame(number: u32, dscp: u8, size: u16, now: Time) -> Frame {
     }
 }
 
-/// A tree at random: classes of which those without children are leaves, each with the code point of its place.
+/// A tree at random: classes of which those without children are leaves, each with the code point
+/// of its place.
 #[derive(Clone, Debug)]
 struct Class {
     parent: Option<usize>,
@@ -152,9 +169,12 @@ fn written(tree: &[Class], queue: &str) -> String {
             } else {
                 String::new()
             };
-            let Class { rate, ceil, words, .. } = class;
+            let Class {
+                rate, ceil, words, ..
+            } = class;
             format!(
-                "{{ id = \"1:{:x}\", {parent}rate = \"{rate}bit\", ceil = \"{ceil}bit\"{words}{end} }}",
+                "{{ id = \"1:{:x}\", {parent}rate = \"{rate}bit\", ceil = \
+                 \"{ceil}bit\"{words}{end} }}",
                 i + 1
             )
         })
@@ -166,7 +186,10 @@ fn trees(rates: std::ops::Range<f64>) -> impl Strategy<Value = Vec<Class>> {
     let rate = rates.prop_map(|power| 10f64.powf(power) as u64);
     let words = (0u8..8, 1u64..20, 0u64..5, 0u64..5).prop_map(|(prio, quantum, burst, cburst)| {
         let (quantum, burst, cburst) = (quantum * 500, burst * 1500, cburst * 1500);
-        format!(", prio = {prio}, quantum = \"{quantum}B\", burst = \"{burst}B\", cburst = \"{cburst}B\"")
+        format!(
+            ", prio = {prio}, quantum = \"{quantum}B\", burst = \"{burst}B\", cburst = \
+            \"{cburst}B\""
+        )
     });
     let class = (any::<prop::sample::Index>(), rate, 1u64..50, words);
     prop::collection::vec(class, 1..14).prop_map(|list| {
@@ -240,14 +263,17 @@ proptest! {
     fn nothing_is_lost_or_made_at_any_rate(
         tree in trees(3.0..13.0),
         queue in prop::sample::select(vec![
-            "limit = \"5p\"", "queue = \"fq_codel\"", "queue = \"cake\", limit = \"3p\"", "queue = \"pie\"", "queue = \"fq\"",
+            "limit = \"5p\"", "queue = \"fq_codel\"", "queue = \"cake\", limit = \"3p\"", "queue \
+                = \"pie\"", "queue = \"fq\"",
             "queue = { kind = \"cake\", bandwidth = \"1Mbit\" }",
-            "queue = { kind = \"htb\", classes = [ { id = \"2:1\", rate = \"300kbit\", match = { dscp = 1 } } ] }",
+            "queue = { kind = \"htb\", classes = [ { id = \"2:1\", rate = \"300kbit\", match = { \
+             dscp = 1 } } ] }",
         ]),
         steps in prop::collection::vec((0u64..4_000_000, 0u8..16, 64u16.., 0u8..4), 1..300),
     ) {
         let mut queue = made(&written(&tree, queue));
-        let (mut gone, mut came, mut now, mut asked) = (Gone::default(), Backlog::default(), Time::from_ns(1), 0);
+        let (mut gone, mut came, mut now, mut asked) = (Gone::default(), Backlog::default(),
+            Time::from_ns(1), 0);
         for (number, (gap, dscp, size, asks)) in (0..).zip(steps) {
             now += Span::ns(gap);
             while let Some(at) = queue.next_wakeup().filter(|at| *at <= now) {
@@ -263,8 +289,10 @@ proptest! {
                 gone.left.extend(frame);
             }
             let left: u64 = gone.left.iter().map(|frame| u64::from(frame.size)).sum();
-            prop_assert_eq!(queue.backlog().packets, came.packets - gone.dropped.packets - gone.left.len() as u64);
-            prop_assert_eq!(queue.backlog().bytes.get(), came.bytes.get() - gone.dropped.bytes.get() - left);
+            prop_assert_eq!(queue.backlog().packets,
+            came.packets - gone.dropped.packets - gone.left.len() as u64);
+            prop_assert_eq!(queue.backlog().bytes.get(),
+            came.bytes.get() - gone.dropped.bytes.get() - left);
         }
         prop_assert!(gone.left.len() <= asked);
         let mut numbers: Vec<u32> = gone.left.iter().map(|frame| frame.number).collect();
@@ -297,7 +325,9 @@ proptest! {
 
     /// All leaves of a tree, some of them at times without packets, on a link without limit.
     #[test]
-    fn nobody_passes_its_ceil_and_everybody_has_its_rate(tree in trees(5.0..8.0), sizes in prop::collection::vec(64u16..=1514, 14), stops in prop::collection::vec(any::<bool>(), 14)) {
+    fn nobody_passes_its_ceil_and_everybody_has_its_rate(tree in trees(5.0..8.0),
+        sizes in prop::collection::vec(64u16..=1514, 14),
+        stops in prop::collection::vec(any::<bool>(), 14)) {
         let mut queue = made(&written(&tree, "limit = \"4p\""));
         let leaves = leaves(&tree);
         let mut gone = Gone::default();
@@ -313,7 +343,8 @@ proptest! {
             let silent = now.as_ns() / 100_000_000 % 2 == 1;
             for leaf in leaves.iter().filter(|leaf| !(silent && stops[**leaf])) {
                 while waits[*leaf] < 3 {
-                    queue.enqueue(now, frame(number, *leaf as u8 + 1, sizes[*leaf], now), &mut gone);
+                    queue.enqueue(now, frame(number, *leaf as u8 + 1, sizes[*leaf], now),
+                    &mut gone);
                     (number, waits[*leaf]) = (number + 1, waits[*leaf] + 1);
                 }
             }
@@ -343,10 +374,12 @@ proptest! {
             // A packet's time is rounded down, to a nanosecond.
             let rounding = number as f64 * *ceil as f64 / 8e9;
             let most = depth + f64::from(sizes[leaf]) + rounding + 1.0;
-            prop_assert!(above[leaf].most <= most, "class {}: {} above its ceil, {most} allowed", leaf, above[leaf].most);
+            prop_assert!(above[leaf].most <= most, "class {}: {} above its ceil, {most} allowed",
+                leaf, above[leaf].most);
             if !stops[leaf] {
                 let due = *rate as f64 / 8e9 * now.as_ns() as f64;
-                prop_assert!(sent[leaf] as f64 >= due * 0.999 - 2.0 * f64::from(sizes[leaf]), "class {}: {} of {due}", leaf, sent[leaf]);
+                prop_assert!(sent[leaf] as f64 >= due * 0.999 - 2.0 * f64::from(sizes[leaf]),
+                    "class {}: {} of {due}", leaf, sent[leaf]);
             }
         }
     }
@@ -366,12 +399,14 @@ proptest! {
             words: format!(", prio = {prio}, quantum = \"{}B\"", quantum * 1514),
         }));
         let mut queue = made(&written(&tree, "limit = \"4p\""));
-        let (mut gone, mut now, mut number, mut sent) = (Gone::default(), Time::from_ns(1), 0, vec![0u64; tree.len()]);
+        let (mut gone, mut now, mut number, mut sent) = (Gone::default(), Time::from_ns(1), 0,
+            vec![0u64; tree.len()]);
         let mut waits = vec![0u32; tree.len()];
         while now < Time::from_ns(3_000_000_000) {
             for leaf in 1..tree.len() {
                 while waits[leaf] < 2 {
-                    queue.enqueue(now, frame(number, leaf as u8 + 1, sizes[leaf - 1], now), &mut gone);
+                    queue.enqueue(now, frame(number, leaf as u8 + 1, sizes[leaf - 1], now),
+                    &mut gone);
                     (number, waits[leaf]) = (number + 1, waits[leaf] + 1);
                 }
             }
@@ -391,18 +426,24 @@ proptest! {
         prop_assert!((total as f64 - due).abs() <= due * 0.001 + 16_000.0, "{total} of {due}");
         // Of those with the best priority each has its rate and, of the rest, by its quantum.
         let best = rates.iter().map(|(_, prio, _)| *prio).min().unwrap();
-        let share = |i: usize| sent[i + 1] as f64 - rates[i].0 as f64 * 10_000.0 / 8e9 * now.as_ns() as f64;
-        let quanta: u64 = rates.iter().filter(|(_, prio, _)| *prio == best).map(|(.., quantum)| quantum).sum();
+        let guaranteed = |i: usize| rates[i].0 as f64 * 10_000.0 / 8e9 * now.as_ns() as f64;
+        let share = |i: usize| sent[i + 1] as f64 - guaranteed(i);
+        let quanta: u64 = rates.iter().filter(|(_, prio, _)| *prio == best).map(|(..,
+            quantum)| quantum).sum();
         for (i, (_, prio, quantum)) in rates.iter().enumerate() {
             let due = if *prio == best { due / 2.0 * *quantum as f64 / quanta as f64 } else { 0.0 };
-            prop_assert!((share(i) - due).abs() <= due * 0.05 + 40_000.0, "{i}: {} of {due}, {rates:?}", share(i));
+            prop_assert!((share(i) - due).abs() <= due * 0.05 + 40_000.0, "{i}: {} of {due}, \
+                {rates:?}", share(i));
         }
     }
 }
 
 #[test]
 fn who_is_in_no_class_goes_first_and_is_not_held() {
-    let mut queue = made("{ kind = \"htb\", classes = [ { id = \"1:1\", rate = \"1Mbit\", match = { dscp = 8 } } ] }");
+    let mut queue = made(
+        "{ kind = \"htb\", classes = [ { id = \"1:1\", rate = \"1Mbit\", match = { dscp = 8 } } ] \
+         }",
+    );
     let mut gone = Gone::default();
     let now = Time::from_ns(1);
     for number in 0..20 {
@@ -423,7 +464,9 @@ fn who_is_in_no_class_goes_first_and_is_not_held() {
 
 #[test]
 fn what_nobody_matches_is_the_default_s() {
-    let queue = "{ kind = \"htb\", default = \"1:2\", classes = [ { id = \"1:1\", rate = \"1Mbit\", match = { dscp = [8, \"EF\"] } }, { id = \"1:2\", rate = \"1Mbit\" }, { id = \"1:3\", rate = \"1Mbit\", match = { dscp = [46, 10] } } ] }";
+    let queue = "{ kind = \"htb\", default = \"1:2\", classes = [ { id = \"1:1\", rate = \
+        \"1Mbit\", match = { dscp = [8, \"EF\"] } }, { id = \"1:2\", rate = \"1Mbit\" }, { id = \
+        \"1:3\", rate = \"1Mbit\", match = { dscp = [46, 10] } } ] }";
     let mut queue = made(queue);
     for (number, dscp) in [0, 8, 46, 10, 12].into_iter().enumerate() {
         queue.enqueue(
@@ -433,5 +476,8 @@ fn what_nobody_matches_is_the_default_s() {
         );
     }
     assert_eq!(queue.classes(), ["1:1", "1:2", "1:3", "direct"]);
-    assert_eq!([0, 1, 2, 3].map(|class| queue.backlog_of(class).packets), [2, 2, 1, 0]);
+    assert_eq!(
+        [0, 1, 2, 3].map(|class| queue.backlog_of(class).packets),
+        [2, 2, 1, 0]
+    );
 }

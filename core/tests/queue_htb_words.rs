@@ -6,8 +6,10 @@ use narrows_core::scenario::{Errors, Scenario};
 
 fn read(queue: &str) -> Result<Scenario, Errors> {
     let text = format!(
-        "duration = \"1s\"\n[path]\nrate = \"1Gbit\"\nrtt = \"10ms\"\n[path.queue]\nkind = \"htb\"\n{queue}\n\
-         [[flow]]\ncc = \"cubic\"\ncount = 2\n[[flow]]\nid = \"guest\"\ncc = \"reno\"\n[[probe]]\nkind = \"ping\"\n"
+        "duration = \"1s\"\n[path]\nrate = \"1Gbit\"\nrtt = \"10ms\"\n[path.queue]\nkind = \
+         \"htb\"\n{queue}\n\
+         [[flow]]\ncc = \"cubic\"\ncount = 2\n[[flow]]\nid = \"guest\"\ncc = \
+         \"reno\"\n[[probe]]\nkind = \"ping\"\n"
     );
     Scenario::from_toml(&text, "htb.toml", &Registry::<Frame>::standard())
 }
@@ -76,7 +78,8 @@ fn a_mistake_is_told_with_the_line_as_it_should_be() {
         (
             "{ id = \"1:20\", rate = \"1Mbit\", queue = { kind = \"fq_codel\", target = 5 } }",
             "needs a unit",
-            "{ id = \"1:20\", rate = \"1Mbit\", queue = { kind = \"fq_codel\", target = \"5ms\" } },",
+            "{ id = \"1:20\", rate = \"1Mbit\", queue = { kind = \"fq_codel\", target = \"5ms\" } \
+             },",
         ),
         (
             "{ id = \"1:20\", rate = \"1Mbit\", match = { flow = \"gest\" } }",
@@ -98,7 +101,11 @@ fn a_mistake_is_told_with_the_line_as_it_should_be() {
         let [error] = errors.list() else {
             panic!("{wrong}: {errors}")
         };
-        assert_eq!((error.line, error.fix.as_deref()), (Some(10), Some(right)), "{error}");
+        assert_eq!(
+            (error.line, error.fix.as_deref()),
+            (Some(10), Some(right)),
+            "{error}"
+        );
         assert!(error.problem.contains(problem), "{wrong}: {error}");
         // What is proposed is right.
         let corrected = classes(&[ROOT, LEAF, right.trim_end_matches(',')]);
@@ -114,7 +121,9 @@ fn what_is_above_a_class_ends_somewhere_and_soon() {
     ];
     let errors = read(&classes(&circle)).unwrap_err();
     assert!(
-        errors.to_string().contains("leads back to the class itself"),
+        errors
+            .to_string()
+            .contains("leads back to the class itself"),
         "{errors}"
     );
     let line = |n: usize| {
@@ -129,12 +138,20 @@ fn what_is_above_a_class_ends_somewhere_and_soon() {
     let deep: Vec<&str> = deep.iter().map(String::as_str).collect();
     assert!(read(&classes(&deep[..8])).is_ok());
     let errors = read(&classes(&deep)).unwrap_err();
-    assert!(errors.to_string().contains("leads over more than 8 levels"), "{errors}");
+    assert!(
+        errors.to_string().contains("leads over more than 8 levels"),
+        "{errors}"
+    );
 }
 
 #[test]
 fn the_default_is_a_class_that_holds_packets() {
-    let with = |default: &str| read(&format!("default = \"{default}\"\n{}", classes(&[ROOT, LEAF])));
+    let with = |default: &str| {
+        read(&format!(
+            "default = \"{default}\"\n{}",
+            classes(&[ROOT, LEAF])
+        ))
+    };
     assert!(with("1:10").is_ok());
     for (default, problem) in [
         ("1:11", "is no class of it"),
@@ -146,26 +163,37 @@ fn the_default_is_a_class_that_holds_packets() {
     }
     let inner = "{ id = \"1:1\", rate = \"20Mbit\", match = { dscp = 8 } }";
     let errors = read(&classes(&[inner, LEAF])).unwrap_err();
-    assert!(errors.to_string().contains("packets belong to those"), "{errors}");
+    assert!(
+        errors.to_string().contains("packets belong to those"),
+        "{errors}"
+    );
 }
 
 #[test]
 fn rates_may_sum_up_to_more_than_the_parent_s_as_in_linux() {
-    assert!(read(&classes(&[
-        ROOT,
-        "{ id = \"1:10\", parent = \"1:1\", rate = \"90Mbit\" }"
-    ]))
-    .is_ok());
+    assert!(
+        read(&classes(&[
+            ROOT,
+            "{ id = \"1:10\", parent = \"1:1\", rate = \"90Mbit\" }"
+        ]))
+        .is_ok()
+    );
 }
 
 #[test]
 fn a_tree_is_read_back_as_it_was_written() {
-    let full = "{ id = \"1:00A0\", parent = \"1:1\", rate = \"5Mbit\", ceil = \"9Mbit\", burst = \"3kB\", cburst = \"4kB\", prio = 3, quantum = \"3028B\", \
-                queue = { kind = \"fq_codel\", target = \"10ms\" }, limit = \"90p\", match = { flow = [\"cubic\", \"ping0\"], dscp = [46, 3] }, \
+    let full = "{ id = \"1:00A0\", parent = \"1:1\", rate = \"5Mbit\", ceil = \"9Mbit\", burst = \
+        \"3kB\", cburst = \"4kB\", prio = 3, quantum = \"3028B\", \
+                queue = { kind = \"fq_codel\", target = \"10ms\" }, limit = \"90p\", match = { \
+                flow = [\"cubic\", \"ping0\"], dscp = [46, 3] }, \
                 overhead = \"24B\", mpu = \"84B\", linklayer = \"atm\" }";
-    let inner = "{ id = \"1:30\", parent = \"1:1\", rate = \"5Mbit\", queue = { kind = \"htb\", classes = [{ id = \"2:1\", rate = \"1Mbit\", match = { flow = \"guest\" } }] } }";
-    let scenario =
-        read(&format!("default = \"1:30\"\n{}", classes(&[ROOT, full, inner]))).unwrap_or_else(|e| panic!("{e}"));
+    let inner = "{ id = \"1:30\", parent = \"1:1\", rate = \"5Mbit\", queue = { kind = \"htb\", \
+        classes = [{ id = \"2:1\", rate = \"1Mbit\", match = { flow = \"guest\" } }] } }";
+    let scenario = read(&format!(
+        "default = \"1:30\"\n{}",
+        classes(&[ROOT, full, inner])
+    ))
+    .unwrap_or_else(|e| panic!("{e}"));
     let again = Scenario::from_toml(&scenario.to_toml(), "again", &Registry::<Frame>::standard());
     assert_eq!(
         again.unwrap_or_else(|e| panic!("{e}\n{}", scenario.to_toml())),
@@ -183,7 +211,8 @@ fn a_tree_is_read_back_as_it_was_written() {
 fn a_flow_with_a_workload_is_matched_by_its_code_point() {
     let with = |which: &str| {
         let text = format!(
-            "duration = \"1s\"\n[path]\nrate = \"1Gbit\"\nrtt = \"10ms\"\n[path.queue]\nkind = \"htb\"\n\
+            "duration = \"1s\"\n[path]\nrate = \"1Gbit\"\nrtt = \"10ms\"\n[path.queue]\nkind = \
+             \"htb\"\n\
              classes = [{{ id = \"1:1\", rate = \"1Mbit\", match = {which} }}]\n\
              [[flow]]\nid = \"pages\"\ncc = \"cubic\"\nworkload = \"web\"\ndscp = \"AF11\"\n"
         );
@@ -191,7 +220,9 @@ fn a_flow_with_a_workload_is_matched_by_its_code_point() {
     };
     let errors = with("{ flow = \"pages\" }").unwrap_err();
     assert!(
-        errors.to_string().contains("give it a dscp, and match that"),
+        errors
+            .to_string()
+            .contains("give it a dscp, and match that"),
         "{errors}"
     );
     assert!(with("{ dscp = \"AF11\" }").is_ok());
@@ -203,30 +234,42 @@ fn trees_are_not_too_large_or_too_deep() {
         .map(|n| format!("{{ id = \"1:{n:x}\", rate = \"1Mbit\" }}"))
         .collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    assert!(read(&classes(&many))
-        .unwrap_err()
-        .to_string()
-        .contains("has more than 10000 classes"));
+    assert!(
+        read(&classes(&many))
+            .unwrap_err()
+            .to_string()
+            .contains("has more than 10000 classes")
+    );
     assert!(read(&classes(&many[..10_000])).is_ok());
     let mut deep = String::from("\"fifo\"");
     for _ in 0..12 {
-        deep = format!("{{ kind = \"htb\", classes = [{{ id = \"1:1\", rate = \"1Mbit\", queue = {deep} }}] }}");
+        deep = format!(
+            "{{ kind = \"htb\", classes = [{{ id = \"1:1\", rate = \"1Mbit\", queue = {deep} }}] }}"
+        );
     }
     let errors = read(&format!(
         "classes = [{{ id = \"1:1\", rate = \"1Mbit\", queue = {deep} }}]"
     ))
     .unwrap_err();
-    assert!(errors.to_string().contains("is nested too deeply"), "{errors}");
+    assert!(
+        errors.to_string().contains("is nested too deeply"),
+        "{errors}"
+    );
 }
 
 #[test]
 fn children_that_are_promised_more_than_their_parent_has_are_told() {
     let notices = |leaves: [u32; 2]| {
         let leaf = |id: u32, rate| {
-            format!("{{ id = \"1:{id}\", parent = \"1:1\", rate = \"{rate}Mbit\", ceil = \"20Mbit\" }}")
+            format!(
+                "{{ id = \"1:{id}\", parent = \"1:1\", rate = \"{rate}Mbit\", ceil = \"20Mbit\" }}"
+            )
         };
         let [a, b] = leaves;
-        let tree = format!("default = \"1:10\"\n{}", classes(&[ROOT, &leaf(10, a), &leaf(20, b)]));
+        let tree = format!(
+            "default = \"1:10\"\n{}",
+            classes(&[ROOT, &leaf(10, a), &leaf(20, b)])
+        );
         let scenario = read(&tree).unwrap_or_else(|e| panic!("{e}"));
         scenario.notices(&Registry::<Frame>::standard())
     };

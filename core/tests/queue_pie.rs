@@ -1,8 +1,10 @@
-//! PIE and FQ-PIE against Linux 6.12, packet by packet: the recordings of `data/queue/` (see `common/trace.rs`).
+//! PIE and FQ-PIE against Linux 6.12, packet by packet: the recordings of `data/queue/` (see
+//! `common/trace.rs`).
 //!
-//! What they leave to chance is taken from the recording, and only that: wherever a coin is tossed, it falls as it fell there.
-//! All else must follow: every verdict, every departure, and (`*.state`) the probability, the delay and the departure rate that
-//! the law works out, to the last bit. Then the coins are judged: did they fall as often as the probabilities say?
+//! What they leave to chance is taken from the recording, and only that: wherever a coin is tossed,
+//! it falls as it fell there. All else must follow: every verdict, every departure, and (`*.state`)
+//! the probability, the delay and the departure rate that the law works out, to the last bit. Then
+//! the coins are judged: did they fall as often as the probabilities say?
 
 use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::net::link::TokenBucket;
@@ -37,7 +39,9 @@ impl Coin for Recorded {
     fn falls(&mut self, probability: u64) -> bool {
         let mut chance = self.0.lock().unwrap();
         let fell = !chance.passed;
-        chance.tosses.push(((probability as f64 / ONE).min(1.0), fell));
+        chance
+            .tosses
+            .push(((probability as f64 / ONE).min(1.0), fell));
         fell
     }
 }
@@ -70,7 +74,8 @@ impl<Q: QueueDiscipline<Frame>> QueueDiscipline<Frame> for Watched<Q> {
         self.queue.on_wakeup(now, sink);
         if let Some(law) = (self.law)(&self.queue) {
             let rate = law.departure_rate().as_bit() / 8;
-            self.states.push((now, law.word() << 8, law.delay().as_us(), rate));
+            self.states
+                .push((now, law.word() << 8, law.delay().as_us(), rate));
         }
     }
     fn backlog(&self) -> Backlog {
@@ -82,7 +87,8 @@ impl<Q: QueueDiscipline<Frame>> QueueDiscipline<Frame> for Watched<Q> {
 fn state_of(recording: &Recording) -> (Time, Vec<State>) {
     let file = recording.name.replace(".txt", ".state");
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/queue");
-    let text = std::fs::read_to_string(folder.join(&file)).unwrap_or_else(|e| panic!("{file}: {e}"));
+    let text =
+        std::fs::read_to_string(folder.join(&file)).unwrap_or_else(|e| panic!("{file}: {e}"));
     let ms = |word: &str| Time::ZERO + Span::ms(word.parse().unwrap());
     let (mut first, mut states) = (Time::ZERO, Vec::new());
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -130,7 +136,8 @@ fn follow<Q: QueueDiscipline<Frame>>(
     (tosses, watched.states)
 }
 
-/// Coins of the probabilities `tosses` fell as often as they should, all together and where they were alike.
+/// Coins of the probabilities `tosses` fell as often as they should, all together and where they
+/// were alike.
 fn are_fair(tosses: &[(f64, bool)]) {
     for (least, most) in [(0.0, 1.0), (0.0, 0.02), (0.02, 0.1), (0.1, 0.3), (0.3, 1.0)] {
         let alike = tosses.iter().filter(|(p, _)| (least..most).contains(p));
@@ -142,8 +149,14 @@ fn are_fair(tosses: &[(f64, bool)]) {
             variance += p * (1.0 - p);
         }
         let deviations = (f64::from(fell) - expected) / f64::sqrt(variance.max(1e-9));
-        println!("{least} to {most}: {n} tosses, {fell} fell, {expected:.1} expected, {deviations:.2} deviations");
-        assert!(n == 0 || deviations.abs() < 3.3, "{least} to {most}: {deviations}");
+        println!(
+            "{least} to {most}: {n} tosses, {fell} fell, {expected:.1} expected, {deviations:.2} \
+             deviations"
+        );
+        assert!(
+            n == 0 || deviations.abs() < 3.3,
+            "{least} to {most}: {deviations}"
+        );
     }
     assert!(tosses.iter().all(|(p, fell)| *fell || *p < 1.0));
 }
@@ -163,7 +176,11 @@ fn pie_is_linux_but_for_its_coins() {
         let end = ours.last().unwrap().0;
         let mut ours = ours.into_iter();
         let mut last = 0;
-        for linux in state_of(&recording).1.into_iter().filter(|state| state.0 <= end) {
+        for linux in state_of(&recording)
+            .1
+            .into_iter()
+            .filter(|state| state.0 <= end)
+        {
             let state = ours.find(|state| {
                 let stands = state.0 < linux.0;
                 assert!(
@@ -202,14 +219,17 @@ impl Sink<Frame> for Drops {
     }
 }
 
-/// How much is dropped of the recording's arrivals below its link, which then serves as it comes and not as recorded.
+/// How much is dropped of the recording's arrivals below its link, which then serves as it comes
+/// and not as recorded.
 fn drops(recording: &Recording, seed: u64) -> f64 {
     let mut queue = recording.discipline(seed);
     let mut link = TokenBucket::owing(recording.scenario.path.hops[0].rate, Bytes::new(3080));
     let mut drops = Drops::default();
     let mut free = Time::MAX;
     for event in &recording.events {
-        let Event::Arrival(now, frame) = *event else { continue };
+        let Event::Arrival(now, frame) = *event else {
+            continue;
+        };
         loop {
             let wakeup = queue.next_wakeup().unwrap();
             if wakeup.min(free) > now {
@@ -230,7 +250,12 @@ fn drops(recording: &Recording, seed: u64) -> f64 {
 }
 
 /// What the link takes now; answers when it can take more.
-fn serve(queue: &mut dyn QueueDiscipline<Frame>, link: &mut TokenBucket, now: Time, drops: &mut Drops) -> Time {
+fn serve(
+    queue: &mut dyn QueueDiscipline<Frame>,
+    link: &mut TokenBucket,
+    now: Time,
+    drops: &mut Drops,
+) -> Time {
     loop {
         if let Err(later) = link.take(now, Bytes::ZERO) {
             return later;
@@ -246,11 +271,18 @@ fn serve(queue: &mut dyn QueueDiscipline<Frame>, link: &mut TokenBucket, now: Ti
 #[test]
 fn they_drop_as_much_by_any_seed() {
     for recording in Recording::of(&["pie", "fq_pie"]) {
-        let linux = recording.verdicts.iter().filter(|v| **v == Verdict::Drop).count() as f64;
+        let linux = recording
+            .verdicts
+            .iter()
+            .filter(|v| **v == Verdict::Drop)
+            .count() as f64;
         let ours: Vec<f64> = (1..=20).map(|seed| drops(&recording, seed)).collect();
         let mean = ours.iter().sum::<f64>() / 20.0;
         let deviation = (ours.iter().map(|n| (n - mean).powi(2)).sum::<f64>() / 19.0).sqrt();
-        println!("{}: {linux} dropped, ours {mean:.1} ± {deviation:.1}", recording.name);
+        println!(
+            "{}: {linux} dropped, ours {mean:.1} ± {deviation:.1}",
+            recording.name
+        );
         assert!(
             (linux - mean).abs() < 3.0 * deviation + 1.0,
             "{}: {linux}, {mean} ± {deviation}",
@@ -259,7 +291,8 @@ fn they_drop_as_much_by_any_seed() {
     }
 }
 
-/// Recorded from `tc -s qdisc`, each 2 ms: PIE's probability moved first 504 ms after `tc qdisc add`, then 16 ms later.
+/// Recorded from `tc -s qdisc`, each 2 ms: PIE's probability moved first 504 ms after `tc qdisc
+/// add`, then 16 ms later.
 #[test]
 fn the_first_update_is_half_a_second_after_the_queue_was_made() {
     let registry = Registry::<Frame>::standard();
@@ -294,7 +327,8 @@ impl Coin for Never {
     }
 }
 
-/// At p between 1/2 and 0.85 the coin is tossed for the second packet of two, unless the limit dropped one between them.
+/// At p between 1/2 and 0.85 the coin is tossed for the second packet of two, unless the limit
+/// dropped one between them.
 #[test]
 fn a_drop_by_the_limit_clears_the_sum() {
     let place = Place {
@@ -305,7 +339,12 @@ fn a_drop_by_the_limit_clears_the_sum() {
     };
     for (fair, full) in [(false, false), (false, true), (true, false), (true, true)] {
         let registry = Registry::<Frame>::standard();
-        let params = Params::defaults(registry.queue(if fair { "fq_pie" } else { "pie" }).unwrap().params);
+        let params = Params::defaults(
+            registry
+                .queue(if fair { "fq_pie" } else { "pie" })
+                .unwrap()
+                .params,
+        );
         let tosses = Arc::new(Mutex::new(0));
         let (first, coin) = (Time::ZERO + Span::ms(16), Never(tosses.clone()));
         let mut queue: Box<dyn QueueDiscipline<Frame>> = if fair {
@@ -352,7 +391,11 @@ fn a_drop_by_the_limit_clears_the_sum() {
         assert!(queue.dequeue(at(2), &mut drops).is_some());
         queue.enqueue(at(2), frame(at(2)), &mut drops);
         let tossed = *tosses.lock().unwrap();
-        assert_eq!((drops.0, tossed), (u32::from(full), u32::from(!full)), "fair {fair}");
+        assert_eq!(
+            (drops.0, tossed),
+            (u32::from(full), u32::from(!full)),
+            "fair {fair}"
+        );
     }
 }
 
@@ -377,13 +420,15 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// A flow that is alone meets PIE's law, however often its queue empties between: that it is passed over then changes nothing.
+    /// A flow that is alone meets PIE's law, however often its queue empties between: that it is
+    /// passed over then changes nothing.
     #[test]
     fn a_flow_that_is_alone_meets_the_law_of_pie(
         steps in prop::collection::vec((0u32..30, 0u32..60, 0u32..60, 0u64..2_000_000), 1..300),
     ) {
         let registry = Registry::<Frame>::standard();
-        let place = Place { limit: Some(Limit::Packets(10_000)), rate: Rate::mbit(20), hz: 1000, seed: 1 };
+        let place = Place { limit: Some(Limit::Packets(10_000)), rate: Rate::mbit(20), hz: 1000,
+            seed: 1 };
         let params = |name| Params::defaults(registry.queue(name).unwrap().params);
         let first = Time::ZERO + Span::ms(16);
         let mut pie = Pie::following(&params("pie"), &place, first, Rng::named(1, "coin"));
@@ -397,7 +442,8 @@ proptest! {
                 fair.on_wakeup(at, &mut drops[1]);
             }
             for number in 0..arrive {
-                let frame = Frame { number, flow: 0, size: 1514, dscp: 0, ecn: Ecn::NotEct, enqueued_at: now, ack: None };
+                let frame = Frame { number, flow: 0, size: 1514, dscp: 0, ecn: Ecn::NotEct,
+                    enqueued_at: now, ack: None };
                 pie.enqueue(now, frame, &mut drops[0]);
                 fair.enqueue(now, frame, &mut drops[1]);
             }
@@ -410,7 +456,8 @@ proptest! {
         }
     }
 
-    /// Any parameters at any tick, from idleness of days to a terabit: nothing is lost or made, and nothing overflows.
+    /// Any parameters at any tick, from idleness of days to a terabit: nothing is lost or made, and
+    /// nothing overflows.
     #[test]
     fn no_parameters_break_them(
         fair in any::<bool>(),

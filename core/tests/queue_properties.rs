@@ -1,5 +1,6 @@
-//! Every registered queue discipline, whatever comes and whenever it is asked: nothing is lost or made, packets of a flow keep
-//! their order, backlogs are true, limits hold, and the same events give the same answers.
+//! Every registered queue discipline, whatever comes and whenever it is asked: nothing is lost or
+//! made, packets of a flow keep their order, backlogs are true, limits hold, and the same events
+//! give the same answers.
 
 use crate::trace::{Frame, Verdict};
 use narrows_core::packet::{Ecn, Packet};
@@ -22,7 +23,8 @@ fn config() -> ProptestConfig {
 /// Their limit is each class's or band's, as in Linux.
 const LIMITED_BY_CLASS: &[&str] = &["drr", "fq", "pfifo_fast"];
 
-/// Their flows change queues: what a flow sent before it was heavy may still wait when later packets of it leave.
+/// Their flows change queues: what a flow sent before it was heavy may still wait when later
+/// packets of it leave.
 const OVERTAKEN: &[&str] = &["hhf"];
 
 /// What happens next, so many µs later.
@@ -118,7 +120,12 @@ fn play(kind: &QueueKind<Frame>, limit: Option<Limit>, rate: Rate, steps: &[(u64
             let verdict = if frame.ecn == ecn_of(frame.flow) {
                 Verdict::Pass(now)
             } else {
-                assert_ne!(ecn_of(frame.flow), Ecn::NotEct, "{}: marked {frame:?}", kind.name);
+                assert_ne!(
+                    ecn_of(frame.flow),
+                    Ecn::NotEct,
+                    "{}: marked {frame:?}",
+                    kind.name
+                );
                 Verdict::Mark(now)
             };
             seen.leaves(&frame, verdict);
@@ -161,7 +168,12 @@ fn play(kind: &QueueKind<Frame>, limit: Option<Limit>, rate: Rate, steps: &[(u64
                 queue.enqueue(now, frame, &mut seen);
                 assert_eq!(queue.backlog(), seen.waiting(), "{}", kind.name);
                 if let Some(limit) = limit.filter(|_| !LIMITED_BY_CLASS.contains(&kind.name)) {
-                    assert!(!limit.exceeded(queue.backlog()), "{}: {:?}", kind.name, queue.backlog());
+                    assert!(
+                        !limit.exceeded(queue.backlog()),
+                        "{}: {:?}",
+                        kind.name,
+                        queue.backlog()
+                    );
                 }
             }),
             Step::Leave(n) => {

@@ -1,9 +1,10 @@
 //! RED, CHOKe and SFQ against Linux 6.12 (the recordings of `data/queue/`, see `common/trace.rs`).
 //!
-//! What has no randomness, or so little room for it that none is left (RED with thresholds a byte apart, CHOKe with flows that
-//! never meet), must do to every packet what Linux did. Of the rest, the average is followed through the recording: what
-//! Linux passed below `min` and refused from `max` on is not chance, and what it refused between must look drawn as the law
-//! draws it. Last, the same arrivals below the same link must come to as many drops and marks, over many seeds.
+//! What has no randomness, or so little room for it that none is left (RED with thresholds a byte
+//! apart, CHOKe with flows that never meet), must do to every packet what Linux did. Of the rest,
+//! the average is followed through the recording: what Linux passed below `min` and refused from
+//! `max` on is not chance, and what it refused between must look drawn as the law draws it. Last,
+//! the same arrivals below the same link must come to as many drops and marks, over many seeds.
 
 use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::net::link::TokenBucket;
@@ -40,7 +41,11 @@ fn recordings(by_chance: bool) -> Vec<Recording> {
 fn without_chance_every_packet_fares_as_in_linux() {
     for recording in recordings(false) {
         let agreement = recording.compare(&recording.play(&mut *recording.discipline(1)));
-        assert_eq!(agreement.times, agreement.packets, "{}: {agreement:?}", recording.name);
+        assert_eq!(
+            agreement.times, agreement.packets,
+            "{}: {agreement:?}",
+            recording.name
+        );
     }
 }
 
@@ -48,7 +53,12 @@ fn without_chance_every_packet_fares_as_in_linux() {
 fn words(recording: &Recording) -> Words {
     let hop = recording.scenario.path.bottleneck();
     let params = &hop.queue.params;
-    Words::of(params, params.bytes("min").get(), params.bytes("max").get(), hop.rate)
+    Words::of(
+        params,
+        params.bytes("min").get(),
+        params.bytes("max").get(),
+        hop.rate,
+    )
 }
 
 /// What became of an arrival, and the average that it met, in whole bytes.
@@ -88,16 +98,29 @@ fn below_min_and_from_max_on_linux_does_what_the_law_says() {
                 verdict => matches!(verdict, Verdict::Pass(_)),
             };
             if *average < words.min || *average >= words.max {
-                assert_eq!(passed, *average < words.min, "{} {at}: {average}", recording.name);
+                assert_eq!(
+                    passed,
+                    *average < words.min,
+                    "{} {at}: {average}",
+                    recording.name
+                );
             }
         }
-        let between = met.iter().filter(|(a, _)| (words.min..words.max).contains(a)).count();
-        println!("{}: {between} of {} between the thresholds", recording.name, met.len());
+        let between = met
+            .iter()
+            .filter(|(a, _)| (words.min..words.max).contains(a))
+            .count();
+        println!(
+            "{}: {between} of {} between the thresholds",
+            recording.name,
+            met.len()
+        );
     }
 }
 
-/// The share of R's range at which a packet was refused is uniform, if Linux draws as the law does. Only where the load is
-/// little more than the link bears: an average that leaves the thresholds cuts the longest waits short.
+/// The share of R's range at which a packet was refused is uniform, if Linux draws as the law does.
+/// Only where the load is little more than the link bears: an average that leaves the thresholds
+/// cuts the longest waits short.
 #[test]
 fn between_the_thresholds_linux_draws_as_the_law_does() {
     let (mut bins, mut refused) = ([0_u32; 10], 0_u32);
@@ -133,7 +156,10 @@ fn between_the_thresholds_linux_draws_as_the_law_does() {
         }
     }
     let expected = f64::from(bins.iter().sum::<u32>()) / 10.0;
-    let square: f64 = bins.iter().map(|n| (f64::from(*n) - expected).powi(2) / expected).sum();
+    let square: f64 = bins
+        .iter()
+        .map(|n| (f64::from(*n) - expected).powi(2) / expected)
+        .sum();
     println!("{bins:?}: chi-square {square:.1}");
     // 9 degrees of freedom: more than 21.7 in one of a hundred.
     assert!(expected > 30.0 && square < 21.7, "{bins:?}: {square}");
@@ -189,7 +215,9 @@ fn below_htb(recording: &Recording, seed: u64) -> [f64; 2] {
     };
     let mut counts = Counts::default();
     for event in &recording.events {
-        let Event::Arrival(now, frame) = *event else { continue };
+        let Event::Arrival(now, frame) = *event else {
+            continue;
+        };
         while let Some(at) = htb.due.filter(|at| *at <= now) {
             htb.serve(&mut *queue, at, &mut counts);
         }
@@ -216,14 +244,24 @@ fn by_chance_as_many_are_dropped_and_marked_as_in_linux() {
         let runs: Vec<[f64; 2]> = (0..SEEDS).map(|seed| below_htb(&recording, seed)).collect();
         let marked = |v: &&Verdict| matches!(v, Verdict::Mark(_));
         let linux = [
-            recording.verdicts.iter().filter(|v| **v == Verdict::Drop).count() as f64,
+            recording
+                .verdicts
+                .iter()
+                .filter(|v| **v == Verdict::Drop)
+                .count() as f64,
             recording.verdicts.iter().filter(marked).count() as f64,
         ];
         for (what, linux) in linux.into_iter().enumerate() {
             let mean = runs.iter().map(|run| run[what]).sum::<f64>() / SEEDS as f64;
-            let square = runs.iter().map(|run| (run[what] - mean).powi(2)).sum::<f64>();
+            let square = runs
+                .iter()
+                .map(|run| (run[what] - mean).powi(2))
+                .sum::<f64>();
             let deviation = (square / (SEEDS - 1) as f64).sqrt();
-            println!("{} {what}: {mean:.1} ± {deviation:.1}, Linux {linux}", recording.name);
+            println!(
+                "{} {what}: {mean:.1} ± {deviation:.1}, Linux {linux}",
+                recording.name
+            );
             assert!(
                 (linux - mean).abs() <= 3.0 * deviation + 1.0,
                 "{} {what}: {mean} ± {deviation}, Linux {linux}",
@@ -248,29 +286,34 @@ fn settings() -> impl Strategy<Value = (usize, Vec<(&'static str, Value)>, Optio
         1u64..128,
         1u64..64,
     );
-    (0..KINDS.len(), words, limit, rate).prop_map(|(kind, (on, min, probability, depth, flows), limit, rate)| {
-        let (bytes, packets) = (|n| Value::Bytes(Bytes::new(n)), Value::Packets);
-        let mut set = vec![
-            ("ecn", Value::Bool(on[0])),
-            ("harddrop", Value::Bool(on[1])),
-            ("nodrop", Value::Bool(on[0] && on[2])),
-            ("adaptive", Value::Bool(on[3])),
-            ("gentle", Value::Bool(on[4])),
-            ("headdrop", Value::Bool(on[5])),
-            ("probability", Value::Number(probability)),
-            ("depth", packets(depth)),
-            ("flows", Value::Count(flows)),
-            ("divisor", Value::Count(1 << (flows % 7))),
-            ("redflowlimit", bytes(if on[1] { 100_000 } else { 0 })),
-            ("perturb", Value::Span(Span::ms(if on[3] { 100 } else { 0 }))),
-        ];
-        if KINDS[kind] == "choke" {
-            set.extend([("min", packets(min / 1000)), ("max", packets(min / 500))]);
-        } else {
-            set.extend([("min", bytes(min)), ("max", bytes(3 * min))]);
-        }
-        (kind, set, limit, rate)
-    })
+    (0..KINDS.len(), words, limit, rate).prop_map(
+        |(kind, (on, min, probability, depth, flows), limit, rate)| {
+            let (bytes, packets) = (|n| Value::Bytes(Bytes::new(n)), Value::Packets);
+            let mut set = vec![
+                ("ecn", Value::Bool(on[0])),
+                ("harddrop", Value::Bool(on[1])),
+                ("nodrop", Value::Bool(on[0] && on[2])),
+                ("adaptive", Value::Bool(on[3])),
+                ("gentle", Value::Bool(on[4])),
+                ("headdrop", Value::Bool(on[5])),
+                ("probability", Value::Number(probability)),
+                ("depth", packets(depth)),
+                ("flows", Value::Count(flows)),
+                ("divisor", Value::Count(1 << (flows % 7))),
+                ("redflowlimit", bytes(if on[1] { 100_000 } else { 0 })),
+                (
+                    "perturb",
+                    Value::Span(Span::ms(if on[3] { 100 } else { 0 })),
+                ),
+            ];
+            if KINDS[kind] == "choke" {
+                set.extend([("min", packets(min / 1000)), ("max", packets(min / 500))]);
+            } else {
+                set.extend([("min", bytes(min)), ("max", bytes(3 * min))]);
+            }
+            (kind, set, limit, rate)
+        },
+    )
 }
 
 proptest! {
@@ -299,7 +342,8 @@ proptest! {
         let served = |queue: &mut dyn QueueDiscipline<Frame>, now, counts: &mut Counts| {
             let frame = queue.dequeue(now, counts);
             if let Some(frame) = frame {
-                assert!(frame.ecn == counts.came[frame.number as usize] || counts.came[frame.number as usize] != Ecn::NotEct);
+                let came = counts.came[frame.number as usize];
+                assert!(frame.ecn == came || came != Ecn::NotEct);
                 counts.passed += 1;
             }
             frame.is_some()
@@ -316,7 +360,8 @@ proptest! {
                 let ecn = if flow % 2 == 0 { Ecn::Ect0 } else { Ecn::NotEct };
                 let number = counts.came.len() as u32;
                 counts.came.push(ecn);
-                queue.enqueue(now, Frame { number, flow: flow * 170, size, dscp: 0, ecn, enqueued_at: now, ack: None }, &mut counts);
+                queue.enqueue(now, Frame { number, flow: flow * 170, size, dscp: 0, ecn,
+                enqueued_at: now, ack: None }, &mut counts);
             }
             let gone = counts.passed + counts.dropped;
             prop_assert_eq!(queue.backlog().packets + u64::from(gone), counts.came.len() as u64);

@@ -1,11 +1,21 @@
-//! Queue disciplines against Linux 6.12, packet by packet: the recordings of `data/queue/` (see `common/trace.rs`).
+//! Queue disciplines against Linux 6.12, packet by packet: the recordings of `data/queue/` (see
+//! `common/trace.rs`).
 //!
 //! Those here have no randomness, so every packet must fare as it did there.
 
 use crate::trace::Recording;
 
 /// Disciplines without randomness.
-const EXACT: &[&str] = &["cake", "codel", "drr", "fq", "fq_codel", "hhf", "htb", "pfifo_fast"];
+const EXACT: &[&str] = &[
+    "cake",
+    "codel",
+    "drr",
+    "fq",
+    "fq_codel",
+    "hhf",
+    "htb",
+    "pfifo_fast",
+];
 
 #[test]
 fn every_packet_fares_as_in_linux() {

@@ -1,9 +1,11 @@
-//! SFB against Linux 6.12, packet by packet: the recordings of `data/queue/` (see `common/trace.rs`), of one flow each, because
-//! where many meet in bins is Linux's secret. Many must fare alike in distribution, over many seeds.
+//! SFB against Linux 6.12, packet by packet: the recordings of `data/queue/` (see
+//! `common/trace.rs`), of one flow each, because where many meet in bins is Linux's secret. Many
+//! must fare alike in distribution, over many seeds.
 //!
-//! Of one flow, what is left to chance is taken from the recording, and only that: wherever a number is drawn, it is one that Linux
-//! may have drawn. All else must follow, for every packet. Then the draws are judged: were as many refused, and of the refused as
-//! many dropped that could have been marked, as the probabilities say?
+//! Of one flow, what is left to chance is taken from the recording, and only that: wherever a
+//! number is drawn, it is one that Linux may have drawn. All else must follow, for every packet.
+//! Then the draws are judged: were as many refused, and of the refused as many dropped that could
+//! have been marked, as the probabilities say?
 
 use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::net::link::TokenBucket;
@@ -55,7 +57,11 @@ struct Recorded(Arc<Mutex<Chance>>);
 impl Coin for Recorded {
     fn draw(&mut self, probability: u32) -> u32 {
         let mut chance = self.0.lock().unwrap();
-        let draw = (f64::from(probability) / 65_536.0, chance.verdict, chance.markable);
+        let draw = (
+            f64::from(probability) / 65_536.0,
+            chance.verdict,
+            chance.markable,
+        );
         chance.draws.push(draw);
         match chance.verdict {
             Verdict::Pass(_) | Verdict::Waits | Verdict::Unknown => 65_535,
@@ -110,7 +116,11 @@ fn follow(recording: &Recording, seed: u64) -> Vec<Draw> {
     }
     let agreement = recording.compare(&played.0);
     println!("{}: {agreement:?}", recording.name);
-    assert_eq!(agreement.times, agreement.packets, "{}: {agreement:?}", recording.name);
+    assert_eq!(
+        agreement.times, agreement.packets,
+        "{}: {agreement:?}",
+        recording.name
+    );
     std::mem::take(&mut chance.lock().unwrap().draws)
 }
 
@@ -138,7 +148,14 @@ fn every_packet_fares_as_in_linux_where_it_drew_the_same() {
     }
     assert!(draws.len() > 5000, "{}", draws.len());
     draws.retain(|(_, verdict, _)| *verdict != Verdict::Waits);
-    for (least, most) in [(0.0, 1.0), (0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 1.0)] {
+    for (least, most) in [
+        (0.0, 1.0),
+        (0.0, 0.2),
+        (0.2, 0.4),
+        (0.4, 0.6),
+        (0.6, 0.8),
+        (0.8, 1.0),
+    ] {
         let alike = draws.iter().filter(|(p, ..)| (least..most).contains(p));
         let refused = alike
             .clone()
@@ -147,12 +164,15 @@ fn every_packet_fares_as_in_linux_where_it_drew_the_same() {
         let dropped = alike
             .filter(|(.., markable)| *markable)
             .map(|(p, verdict, _)| ((2.0 * p - 1.0).max(0.0), *verdict == Verdict::Drop));
-        is_fair(&format!("dropped though ECN-capable, {least} to {most}"), dropped);
+        is_fair(
+            &format!("dropped though ECN-capable, {least} to {most}"),
+            dropped,
+        );
     }
 }
 
-/// Of the same arrivals below the same link: packets dropped of the eight flows that keep to little more than their shares, of the
-/// two that do not, of the thin one; packets marked.
+/// Of the same arrivals below the same link: packets dropped of the eight flows that keep to little
+/// more than their shares, of the two that do not, of the thin one; packets marked.
 fn below_htb(recording: &Recording, seed: u64) -> [f64; 4] {
     let hop = recording.scenario.path.bottleneck();
     let place = Place {
@@ -167,7 +187,9 @@ fn below_htb(recording: &Recording, seed: u64) -> [f64; 4] {
     let mut came = Vec::new();
     let mut due = None;
     for event in &recording.events {
-        let Event::Arrival(now, frame) = *event else { continue };
+        let Event::Arrival(now, frame) = *event else {
+            continue;
+        };
         while let Some(at) = due.filter(|at| *at <= now) {
             due = None;
             if queue.backlog().packets == 0 {
@@ -180,7 +202,11 @@ fn below_htb(recording: &Recording, seed: u64) -> [f64; 4] {
             if let Some(Hashed(left)) = queue.dequeue(at, &mut played) {
                 bucket.charge(at, left.size());
                 let marked = left.ecn != came[left.number as usize];
-                played.0[left.number as usize] = if marked { Verdict::Mark(at) } else { Verdict::Pass(at) };
+                played.0[left.number as usize] = if marked {
+                    Verdict::Mark(at)
+                } else {
+                    Verdict::Pass(at)
+                };
             }
         }
         came.push(frame.ecn);
@@ -193,7 +219,9 @@ fn below_htb(recording: &Recording, seed: u64) -> [f64; 4] {
 fn outcome(recording: &Recording, verdicts: &[Verdict]) -> [f64; 4] {
     let mut counts = [0.0; 4];
     for event in &recording.events {
-        let Event::Arrival(_, frame) = event else { continue };
+        let Event::Arrival(_, frame) = event else {
+            continue;
+        };
         match (verdicts[frame.number as usize], frame.flow) {
             (Verdict::Drop, 0..8) => counts[0] += 1.0,
             (Verdict::Drop, 30) => counts[2] += 1.0,
@@ -210,9 +238,15 @@ fn many_flows_fare_as_in_linux_in_distribution() {
     const SEEDS: u64 = 40;
     let recording = &Recording::of(&["sfb_mix"])[0];
     let runs: Vec<[f64; 4]> = (0..SEEDS).map(|seed| below_htb(recording, seed)).collect();
-    for (what, linux) in outcome(recording, &recording.verdicts).into_iter().enumerate() {
+    for (what, linux) in outcome(recording, &recording.verdicts)
+        .into_iter()
+        .enumerate()
+    {
         let mean = runs.iter().map(|run| run[what]).sum::<f64>() / SEEDS as f64;
-        let square = runs.iter().map(|run| (run[what] - mean).powi(2)).sum::<f64>();
+        let square = runs
+            .iter()
+            .map(|run| (run[what] - mean).powi(2))
+            .sum::<f64>();
         let deviation = (square / (SEEDS - 1) as f64).sqrt();
         println!("{what}: {mean:.1} ± {deviation:.1}, Linux {linux}");
         assert!(

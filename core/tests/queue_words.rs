@@ -1,5 +1,6 @@
-//! `sfb` and `hhf` with every parameter at its default or at an end of its range: nothing is lost or made, backlogs are true, limits
-//! hold, and what a parameter refuses comes with a value that it takes.
+//! `sfb` and `hhf` with every parameter at its default or at an end of its range: nothing is lost
+//! or made, backlogs are true, limits hold, and what a parameter refuses comes with a value that it
+//! takes.
 
 use crate::trace::Frame;
 use narrows_core::packet::Ecn;
@@ -85,7 +86,8 @@ proptest! {
             } else {
                 let ecn = [Ecn::Ect0, Ecn::NotEct, Ecn::Ce][flow as usize % 3];
                 came.add(Bytes::new(u64::from(size)));
-                queue.enqueue(now, Frame { number, flow: flow * 100, size, dscp: 0, ecn, enqueued_at: now, ack: None }, &mut gone);
+                queue.enqueue(now, Frame { number, flow: flow * 100, size, dscp: 0, ecn,
+                enqueued_at: now, ack: None }, &mut gone);
             }
             prop_assert_eq!(queue.backlog().packets + gone.0.packets, came.packets);
             prop_assert_eq!(queue.backlog().bytes + gone.0.bytes, came.bytes);
@@ -101,7 +103,10 @@ fn a_turn_that_is_too_long_is_refused_with_one_that_is_not() {
     params.set("quantum", Value::Bytes(Bytes::new(1 << 20)));
     params.set("non_hh_weight", Value::Count(1 << 20));
     let refusal = (kind.check)(&params).unwrap_err();
-    assert_eq!((refusal.param, refusal.fix.as_str()), ("non_hh_weight", "2047"));
+    assert_eq!(
+        (refusal.param, refusal.fix.as_str()),
+        ("non_hh_weight", "2047")
+    );
     params.set("non_hh_weight", Value::Count(refusal.fix.parse().unwrap()));
     assert!((kind.check)(&params).is_ok());
 }
@@ -184,7 +189,8 @@ fn sfb_has_a_quarter_more_than_its_target_and_four_fifths_of_its_max() {
     assert_eq!(taken("sfb", &[("max", Value::Packets(60))]), 60);
 }
 
-/// Flows 5 and 1029 have one list of heavy flows, and there is room for one: it goes to who is heavy now.
+/// Flows 5 and 1029 have one list of heavy flows, and there is room for one: it goes to who is
+/// heavy now.
 #[test]
 fn an_idle_heavy_flow_makes_room() {
     let kind = kind_of("hhf");

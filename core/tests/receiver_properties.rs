@@ -1,13 +1,14 @@
 //! The receiver, whatever arrives in whatever order.
 
 use narrows_core::packet::Ecn;
-use narrows_core::tcp::wire::{AckSegment, Range, Segment, MAX_SACKS};
+use narrows_core::tcp::wire::{AckSegment, MAX_SACKS, Range, Segment};
 use narrows_core::tcp::{Config, EcnUse, Receiver};
 use narrows_core::units::{Bytes, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-/// Everything is cut at multiples of it, so that what arrived can be counted in units; eight are a full segment.
+/// Everything is cut at multiples of it, so that what arrived can be counted in units; eight are a
+/// full segment.
 const UNIT: u64 = 181;
 const FULL: u64 = 8;
 /// The most that a transfer is long, in units.
@@ -37,7 +38,10 @@ fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     // Runs with holes, as a real sender makes them, spoilt by the random ones.
     let runs = prop::collection::vec((0..MOST / FULL, 1..30u64, 2..9u64), 0..8);
     (random, runs).prop_map(|(random, runs)| {
-        let mut all: Vec<Arrival> = random.into_iter().map(|((at, len), gap)| (at, len, gap)).collect();
+        let mut all: Vec<Arrival> = random
+            .into_iter()
+            .map(|((at, len), gap)| (at, len, gap))
+            .collect();
         for (first, n, hole) in runs {
             let run = (first..(first + n).min(MOST / FULL)).filter(|i| i % hole > 0);
             let place = (first as usize * 7) % (all.len() + 1);
@@ -83,11 +87,15 @@ impl Bench {
             cwr: true,
             ..Segment::default()
         };
-        bench.receiver.on_segment(bench.now, &syn, &mut |a| assert!(a.syn));
+        bench
+            .receiver
+            .on_segment(bench.now, &syn, &mut |a| assert!(a.syn));
         bench.now += Span::ms(40);
-        bench.receiver.on_segment(bench.now, &Segment::default(), &mut |_| {
-            panic!("nothing to acknowledge")
-        });
+        bench
+            .receiver
+            .on_segment(bench.now, &Segment::default(), &mut |_| {
+                panic!("nothing to acknowledge")
+            });
         bench
     }
 
@@ -121,7 +129,8 @@ impl Bench {
             ..Segment::default()
         };
         let mut acks = Vec::new();
-        self.receiver.on_segment(self.now, &segment, &mut |a| acks.push(a));
+        self.receiver
+            .on_segment(self.now, &segment, &mut |a| acks.push(a));
         assert!(acks.len() <= 3);
         acks.iter().for_each(|a| self.check(a));
         // One more may be let in when the buffer is just full.
@@ -138,7 +147,10 @@ impl Bench {
         assert!(ack.ack >= self.last.ack && ack.ack <= self.sent);
         // An echo of before may be of less.
         assert!(ack.ack == self.receiver.delivered_bytes() || self.echoes);
-        let all_below = Range { start: 0, end: ack.ack };
+        let all_below = Range {
+            start: 0,
+            end: ack.ack,
+        };
         assert!(
             ack.ack == 0 || self.arrived_times(all_below) > 0,
             "acknowledged, never arrived"
@@ -159,7 +171,10 @@ impl Bench {
             .first()
             .is_some_and(|f| f.start < ack.ack || blocks[1..].iter().any(|b| touches(f, b)));
         if dsack {
-            assert!(self.arrived_times(blocks[0]) > 1, "duplicate, arrived once: {ack:?}");
+            assert!(
+                self.arrived_times(blocks[0]) > 1,
+                "duplicate, arrived once: {ack:?}"
+            );
         }
         let rest = &blocks[usize::from(dsack)..];
         for (i, b) in rest.iter().enumerate() {
@@ -194,7 +209,8 @@ proptest! {
             for _ in 0..again {
                 bench.arrive((at, len, 500));
             }
-            prop_assert!(bench.receiver.delivered_bytes() >= (at + len) * UNIT, "a segment in order was refused");
+            prop_assert!(bench.receiver.delivered_bytes() >= (at + len) * UNIT, "a segment in \
+                order was refused");
         }
         prop_assert_eq!(bench.receiver.waiting_memory(), 0);
         // What is owed is said within a second, and then there is silence.

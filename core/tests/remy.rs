@@ -1,7 +1,7 @@
 //! Trees of rules and Remy's files, whatever they hold.
 
 use narrows_core::cc::remy::tree::AXES;
-use narrows_core::cc::remy::{from_dna, Memory, Tree};
+use narrows_core::cc::remy::{Memory, Tree, from_dna};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::fmt::Write;
@@ -15,7 +15,8 @@ enum Whisker {
 }
 
 fn whisker() -> impl Strategy<Value = Whisker> {
-    let rule = (-300..300i32, 0.0..2.0f64, 0.0..50.0f64).prop_map(|(b, m, r)| Whisker::Rule(b, m, r));
+    let rule =
+        (-300..300i32, 0.0..2.0f64, 0.0..50.0f64).prop_map(|(b, m, r)| Whisker::Rule(b, m, r));
     rule.prop_recursive(4, 60, 4, |inner| {
         let cut = proptest::option::weighted(0.4, 0.1..0.9f64);
         (
@@ -103,7 +104,12 @@ fn double(field: u64, x: f64) -> Vec<u8> {
     out
 }
 fn message(field: u64, content: &[u8]) -> Vec<u8> {
-    [varint(field << 3 | 2), varint(content.len() as u64), content.to_vec()].concat()
+    [
+        varint(field << 3 | 2),
+        varint(content.len() as u64),
+        content.to_vec(),
+    ]
+    .concat()
 }
 fn domain(region: &Region) -> Vec<u8> {
     let memory = |m: &Memory| {
@@ -112,7 +118,11 @@ fn domain(region: &Region) -> Vec<u8> {
             .flat_map(|(field, x)| double(field, *x))
             .collect::<Vec<u8>>()
     };
-    [message(11, &memory(&region.0)), message(12, &memory(&region.1))].concat()
+    [
+        message(11, &memory(&region.0)),
+        message(12, &memory(&region.1)),
+    ]
+    .concat()
 }
 
 const WHOLE: Region = ([0.0; 4], [163_840.0; 4]);
@@ -155,11 +165,14 @@ proptest! {
         whisker in whisker(),
         memories in proptest::collection::vec(proptest::array::uniform4(0.0..163_839.0f64), 50),
     ) {
-        let tree = from_dna(&whisker.dna(&WHOLE)).map_err(|e| TestCaseError::fail(format!("{e:?}")))?;
-        prop_assert_eq!(&Tree::read(&tree.to_text()).map_err(|e| TestCaseError::fail(format!("{e:?}")))?, &tree);
+        let tree = from_dna(&whisker.dna(&WHOLE))
+            .map_err(|e| TestCaseError::fail(format!("{e:?}")))?;
+        let again = Tree::read(&tree.to_text()).map_err(|e| TestCaseError::fail(format!("{e:?}")))?;
+        prop_assert_eq!(&again, &tree);
         for memory in memories.iter().chain([&[0.0; 4]]) {
             let action = tree.action(memory);
-            prop_assert_eq!((action.increment, action.multiple, action.intersend_ms), whisker.at(memory, &WHOLE));
+            prop_assert_eq!((action.increment, action.multiple, action.intersend_ms),
+            whisker.at(memory, &WHOLE));
         }
     }
 

@@ -1,21 +1,25 @@
 //! Replay: what real kernels did, packet by packet.
 //!
-//! Each file in `data/replay/` is one connection of Linux 6.12, recorded at one of its ends (its head says how). The part
-//! of that end is played by our [`Sender`] or [`Receiver`]: it is handed what arrived then, when it arrived, and must do what
-//! Linux did: the same segments, the same ACKs, in the same order, at the same time.
+//! Each file in `data/replay/` is one connection of Linux 6.12, recorded at one of its ends (its
+//! head says how). The part of that end is played by our [`Sender`] or [`Receiver`]: it is handed
+//! what arrived then, when it arrived, and must do what Linux did: the same segments, the same
+//! ACKs, in the same order, at the same time.
 //!
-//! Flags of a segment: P push, T ECT(0), X CE, C CWR; a SYN with C asks for ECN. An ACK with ECE is `AE`.
+//! Flags of a segment: P push, T ECT(0), X CE, C CWR; a SYN with C asks for ECN. An ACK with ECE is
+//! `AE`.
 //!
-//! A recording's clock is moved so that its kernel's ticks fall on ours; timers then fire on the same edges.
+//! A recording's clock is moved so that its kernel's ticks fall on ours; timers then fire on the
+//! same edges.
 
-use narrows_core::cc::{self, bbr, cubic, CcKind, Host};
+use narrows_core::cc::{self, CcKind, Host, bbr, cubic};
 use narrows_core::packet::Ecn;
 use narrows_core::param::Params;
-use narrows_core::tcp::wire::{AckSegment, Range, Segment, MAX_SACKS};
-use narrows_core::tcp::{Config, EcnUse, Receiver, Sender, State, MSS};
+use narrows_core::tcp::wire::{AckSegment, MAX_SACKS, Range, Segment};
+use narrows_core::tcp::{Config, EcnUse, MSS, Receiver, Sender, State};
 use narrows_core::units::{Bytes, Time};
 
-/// The sender's ticks are known to some microseconds only, so what a timer does may be off by as much.
+/// The sender's ticks are known to some microseconds only, so what a timer does may be off by as
+/// much.
 const TIMER_TOLERANCE_NS: u64 = 8_000;
 
 /// The recorded clocks go in such steps.
@@ -75,7 +79,9 @@ impl Recording {
         }
         // Well into the clock's life, so that no timestamp is 0.
         let start_ns = (512 * 16 + jiffy) * 1_000_000 - tick_ns;
-        let sent = lines.iter().filter(|(_, words): &&(usize, Vec<_>)| words[0] == "S");
+        let sent = lines
+            .iter()
+            .filter(|(_, words): &&(usize, Vec<_>)| words[0] == "S");
         let sent_ns = sent.map(|(_, words)| num(words[1])).collect();
         Recording {
             lines,
@@ -94,7 +100,8 @@ impl Recording {
     fn stamp(&self, word: &str) -> u32 {
         (self.start_ns / 1_000_000) as u32 + num(word) as u32
     }
-    /// When a timer set for `t` fired: when Linux sent something then, one or two steps of its clock later.
+    /// When a timer set for `t` fired: when Linux sent something then, one or two steps of its
+    /// clock later.
     fn fired(&self, t: Time) -> Time {
         let ns = self.since_start(t);
         let sent = self.sent_ns.get(self.sent_ns.partition_point(|s| *s < ns));
@@ -107,7 +114,8 @@ impl Recording {
 }
 
 fn num(word: &str) -> u64 {
-    word.parse().unwrap_or_else(|_| panic!("not a number: {word}"))
+    word.parse()
+        .unwrap_or_else(|_| panic!("not a number: {word}"))
 }
 
 /// PSH, ECN bits and CWR.
@@ -175,7 +183,11 @@ fn replay_receiver(text: &'static str) -> usize {
             };
             receiver.on_segment(at, &seg, &mut |a| sent.push((at, a)));
         } else {
-            run_receiver(&mut receiver, Time::from_ns(at.as_ns() + TIMER_TOLERANCE_NS), &mut sent);
+            run_receiver(
+                &mut receiver,
+                Time::from_ns(at.as_ns() + TIMER_TOLERANCE_NS),
+                &mut sent,
+            );
             let syn = words[2] == "syn";
             let (blocks, n) = sacks(if syn { &[] } else { &words[6..] });
             let expected = AckSegment {
@@ -189,7 +201,9 @@ fn replay_receiver(text: &'static str) -> usize {
                 tsval: 0,
                 ..AckSegment::default()
             };
-            let ours = sent.get(compared).map(|(t, a)| (*t, AckSegment { tsval: 0, ..*a }));
+            let ours = sent
+                .get(compared)
+                .map(|(t, a)| (*t, AckSegment { tsval: 0, ..*a }));
             let same = ours.is_some_and(|(t, a)| a == expected && near(t, at));
             assert!(
                 same,
@@ -285,8 +299,9 @@ fn replay_named(text: &'static str) -> usize {
     replay_sender(text, kind.expect("a shipped congestion control"))
 }
 
-/// Every transmission must be equal in sequence number, length, flags, timestamp and time, and so must the window, threshold,
-/// retransmissions and state that TCP_INFO showed between them. Answers how many there were.
+/// Every transmission must be equal in sequence number, length, flags, timestamp and time, and so
+/// must the window, threshold, retransmissions and state that TCP_INFO showed between them. Answers
+/// how many there were.
 fn replay_sender(text: &'static str, kind: &CcKind) -> usize {
     let r = Recording::parse(text);
     let host = Host {
@@ -353,7 +368,8 @@ fn replay_sender(text: &'static str, kind: &CcKind) -> usize {
                     ),
                 };
                 let ours = sent.get(compared);
-                let same = |s: &Segment| (s.seq, s.len, (s.psh, s.ecn, s.cwr), s.syn, s.tsval) == expected;
+                let same =
+                    |s: &Segment| (s.seq, s.len, (s.psh, s.ecn, s.cwr), s.syn, s.tsval) == expected;
                 if ours.is_some_and(|(t, s)| same(s) && near(*t, at)) {
                     compared += 1;
                 } else {
@@ -363,7 +379,11 @@ fn replay_sender(text: &'static str, kind: &CcKind) -> usize {
             }
         }
         if let Some(what) = difference {
-            panic!("line {number}: {what}\n{:?}\nbefore:\n{}", sender.info(), tail(&done));
+            panic!(
+                "line {number}: {what}\n{:?}\nbefore:\n{}",
+                sender.info(),
+                tail(&done)
+            );
         }
         done.push(words.join(" "));
     }
@@ -372,39 +392,61 @@ fn replay_sender(text: &'static str, kind: &CcKind) -> usize {
 }
 
 fn run_sender(r: &Recording, sender: &mut Sender, until: Time, sent: &mut Vec<(Time, Segment)>) {
-    while let Some(t) = sender.next_wakeup().map(|t| r.fired(t)).filter(|t| *t < until) {
+    while let Some(t) = sender
+        .next_wakeup()
+        .map(|t| r.fired(t))
+        .filter(|t| *t < until)
+    {
         sender.on_timer(t, &mut |s| sent.push((t, s)));
     }
 }
 
 #[test]
 fn receiver_through_slow_start_losses_and_recovery() {
-    assert_eq!(replay_receiver(include_str!("data/replay/receiver.txt")), 542);
+    assert_eq!(
+        replay_receiver(include_str!("data/replay/receiver.txt")),
+        542
+    );
 }
 
 #[test]
 fn sender_through_random_losses() {
-    assert_eq!(replay_sender(include_str!("data/replay/sack.txt"), &cubic::KIND), 491);
+    assert_eq!(
+        replay_sender(include_str!("data/replay/sack.txt"), &cubic::KIND),
+        491
+    );
 }
 
 #[test]
 fn sender_through_reordering_and_losses() {
-    assert_eq!(replay_sender(include_str!("data/replay/rack.txt"), &cubic::KIND), 319);
+    assert_eq!(
+        replay_sender(include_str!("data/replay/rack.txt"), &cubic::KIND),
+        319
+    );
 }
 
 #[test]
 fn sender_undoes_what_reordering_made_it_do() {
-    assert_eq!(replay_sender(include_str!("data/replay/undo.txt"), &cubic::KIND), 270);
+    assert_eq!(
+        replay_sender(include_str!("data/replay/undo.txt"), &cubic::KIND),
+        270
+    );
 }
 
 #[test]
 fn sender_comes_down_by_prr() {
-    assert_eq!(replay_sender(include_str!("data/replay/prr.txt"), &cubic::KIND), 511);
+    assert_eq!(
+        replay_sender(include_str!("data/replay/prr.txt"), &cubic::KIND),
+        511
+    );
 }
 
 #[test]
 fn bbr_through_startup_its_losses_and_drain() {
-    assert_eq!(replay_sender(include_str!("data/replay/bbr.txt"), &bbr::KIND), 2729);
+    assert_eq!(
+        replay_sender(include_str!("data/replay/bbr.txt"), &bbr::KIND),
+        2729
+    );
 }
 
 #[test]
@@ -463,7 +505,8 @@ fn bbr_makes_room_for_acks_in_clumps() {
     );
 }
 
-/// Any recording: `NARROWS_REPLAY=FILE cargo test --test replay -- --ignored`; `NARROWS_REPLAY_CC=cubic` for another law than BBR.
+/// Any recording: `NARROWS_REPLAY=FILE cargo test --test replay -- --ignored`;
+/// `NARROWS_REPLAY_CC=cubic` for another law than BBR.
 #[test]
 #[ignore = "replays the file that NARROWS_REPLAY names"]
 fn sender_through_a_recording_of_yours() {
@@ -488,17 +531,26 @@ fn sender_answers_marks_on_a_path_that_reorders() {
 
 #[test]
 fn sender_tells_of_every_reduction() {
-    assert_eq!(replay_named(include_str!("data/replay/ecn-timeouts.txt")), 161);
+    assert_eq!(
+        replay_named(include_str!("data/replay/ecn-timeouts.txt")),
+        161
+    );
 }
 
 #[test]
 fn sender_that_repeats_its_syn_asks_for_ecn_no_more() {
-    assert_eq!(replay_named(include_str!("data/replay/ecn-refused.txt")), 78);
+    assert_eq!(
+        replay_named(include_str!("data/replay/ecn-refused.txt")),
+        78
+    );
 }
 
 #[test]
 fn receiver_reports_marks_until_they_are_answered() {
-    assert_eq!(replay_receiver(include_str!("data/replay/ecn-receiver.txt")), 186);
+    assert_eq!(
+        replay_receiver(include_str!("data/replay/ecn-receiver.txt")),
+        186
+    );
 }
 
 #[test]

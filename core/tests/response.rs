@@ -1,20 +1,27 @@
-//! Response functions: the mean window that a law holds where one packet of every `1/p` is lost, against the tables of RFC
-//! 9438 (sections 5.1 and 5.2: Reno, HighSpeed and CUBIC) and RFC 3649 (section 5: HighSpeed).
+//! Response functions: the mean window that a law holds where one packet of every `1/p` is lost,
+//! against the tables of RFC 9438 (sections 5.1 and 5.2: Reno, HighSpeed and CUBIC) and RFC 3649
+//! (section 5: HighSpeed).
 //!
-//! The model is the RFCs': round trips all take the same time, every `1/p`-th packet is lost, a reduction takes no time, a
-//! packet is acknowledged by itself. There is no transport here, only the law. The mean is over time: packets per round trip.
+//! The model is the RFCs': round trips all take the same time, every `1/p`-th packet is lost, a
+//! reduction takes no time, a packet is acknowledged by itself. There is no transport here, only
+//! the law. The mean is over time: packets per round trip.
 //!
-//! Every row must agree within 8 % or one packet, whichever is more; CUBIC's within 10 % or two and a half. The reasons:
+//! Every row must agree within 8 % or one packet, whichever is more; CUBIC's within 10 % or two and
+//! a half. The reasons:
 //! - the RFCs print 1.2 for Reno's `sqrt(3/2) = 1.2247`: 2 % less than their model;
-//! - windows are whole packets: a reduction rounds down, and Linux's CUBIC follows its friendly window a packet late, at a
-//!   round trip of 10 ms a few, for it looks at a window that stands every 1/32 s only;
-//! - where CUBIC's curve and its friendly window give about the same, the larger of them counts at every moment;
+//! - windows are whole packets: a reduction rounds down, and Linux's CUBIC follows its friendly
+//!   window a packet late, at a round trip of 10 ms a few, for it looks at a window that stands
+//!   every 1/32 s only;
+//! - where CUBIC's curve and its friendly window give about the same, the larger of them counts at
+//!   every moment;
 //! - RFC 3649 derives a(w) and b(w) for a window that stays at w; it runs from `(1 − b) w` to `w`.
 //!
-//! CUBIC on its curve agrees within 0.3 %. Rows of HighSpeed's table round a(w) up and b(w) down: that is no tolerance but
-//! another response, which [`Held::rounding`] takes out.
+//! CUBIC on its curve agrees within 0.3 %. Rows of HighSpeed's table round a(w) up and b(w) down:
+//! that is no tolerance but another response, which [`Held::rounding`] takes out.
 
-use narrows_core::cc::{cubic, highspeed, reno, Ack, CcKind, CongestionControl, Host, Loss, Sample, Window};
+use narrows_core::cc::{
+    Ack, CcKind, CongestionControl, Host, Loss, Sample, Window, cubic, highspeed, reno,
+};
 use narrows_core::param::Params;
 use narrows_core::units::{Span, Time};
 
@@ -47,7 +54,11 @@ impl End {
             "b" => b = value,
             _ => {}
         });
-        End { w: w.cwnd.into(), a, b }
+        End {
+            w: w.cwnd.into(),
+            a,
+            b,
+        }
     }
     /// What the formulas of RFC 3649 say there.
     fn exact(self) -> End {
@@ -58,7 +69,8 @@ impl End {
 }
 
 impl Held {
-    /// How many times the RFC's window it is because of its rows: W is `0.12 / p^0.835`, and p the product of a and `(2 − b)/b`.
+    /// How many times the RFC's window it is because of its rows: W is `0.12 / p^0.835`, and p the
+    /// product of a and `(2 − b)/b`.
     fn rounding(&self) -> f64 {
         let response = |[first, last]: [End; 2]| (first.a + last.a) * (2.0 - last.b) / last.b;
         (response(self.ends) / response(self.ends.map(End::exact))).powf(0.835)
@@ -69,7 +81,8 @@ impl Held {
 fn hold(kind: &CcKind, rtt: Span, exponent: u32, first: f64) -> Held {
     let mut cc = (kind.make)(&Params::defaults(kind.params), &Host::default());
     let mut w = Window::new(first as u32);
-    // HighSpeed counts ACKs; the others count packets, so that a five-hundredth of a window at a time does them no harm.
+    // HighSpeed counts ACKs; the others count packets, so that a five-hundredth of a window at a
+    // time does them no harm.
     let counts_acks = kind.name == highspeed::KIND.name;
     let period = 10_u64.pow(exponent);
     let at = |s: f64| Time::ZERO + Span::ns((s * 1e9) as u64);
@@ -143,9 +156,10 @@ fn highspeed_holds_the_window_of_rfc_3649() {
     }
 }
 
-/// The model of RFC 9438 has every loss at the plateau, where the window is `W_max`, `(3 + β)/4 = 0.925` of which is the mean.
-/// The law is held to that `W_max`: begun there it stays. It would stay for long wherever it began within a fifth of it, for
-/// at the plateau the curve is flat: a loss a tenth of an epoch early or late moves the next `W_max` by 0.03 % only.
+/// The model of RFC 9438 has every loss at the plateau, where the window is `W_max`, `(3 + β)/4 =
+/// 0.925` of which is the mean. The law is held to that `W_max`: begun there it stays. It would
+/// stay for long wherever it began within a fifth of it, for at the plateau the curve is flat: a
+/// loss a tenth of an epoch early or late moves the next `W_max` by 0.03 % only.
 fn cubic_holds(rtt: Span, table: [f64; 7]) {
     for (exponent, rfc) in (2..).zip(table) {
         let mean = hold(&cubic::KIND, rtt, exponent, rfc / 0.925).mean;

@@ -43,7 +43,8 @@ fn a_bare_number_gets_its_unit() {
     );
     assert_eq!(
         path("buffer = 170"),
-        "x.toml:6: path.buffer = 170 needs a unit: bdp, p (packets) or bytes\n    write: buffer = \"170p\""
+        "x.toml:6: path.buffer = 170 needs a unit: bdp, p (packets) or bytes\n    write: buffer = \
+         \"170p\""
     );
 }
 
@@ -51,18 +52,25 @@ fn a_bare_number_gets_its_unit() {
 fn the_corrected_line_keeps_what_was_right() {
     assert_eq!(
         path("queue = { kind = \"shelf\", target = 5, depth = 2 }"),
-        "x.toml:6: path.queue.target = 5 needs a unit\n    write: queue = { kind = \"shelf\", target = \"5ms\", depth = 2 }"
+        "x.toml:6: path.queue.target = 5 needs a unit\n    write: queue = { kind = \"shelf\", \
+         target = \"5ms\", depth = 2 }"
     );
     assert_eq!(
         path("queue = { kind = \"shelf\", tarhet = \"5ms\" }"),
-        "x.toml:6: path.queue.tarhet = \"5ms\" is not a parameter of shelf; it has: target, depth, beta, ecn, quantum, \
+        "x.toml:6: path.queue.tarhet = \"5ms\" is not a parameter of shelf; it has: target, \
+         depth, beta, ecn, quantum, \
          drain, mode\n    write: queue = { kind = \"shelf\", target = \"5ms\" }"
     );
     assert_eq!(
         told("", "cuont = 3"),
-        "x.toml:9: flow[0].cuont = 3 is not a key of [[flow]]; known: cc, count, rtt, start, stop, restart, size, id, ecn, direction, dscp, workload, host, station\n    write: count = 3"
+        "x.toml:9: flow[0].cuont = 3 is not a key of [[flow]]; known: cc, count, rtt, start, \
+         stop, restart, size, id, ecn, direction, dscp, workload, host, station\n    write: count \
+         = 3"
     );
-    assert_eq!(told("[path]", "[paht]").lines().nth(1).unwrap().trim(), "write: [path]",);
+    assert_eq!(
+        told("[path]", "[paht]").lines().nth(1).unwrap().trim(),
+        "write: [path]",
+    );
 }
 
 #[test]
@@ -74,7 +82,10 @@ fn corrections_by_line() {
         ("loss = nan", "loss = \"1%\""),
         ("loss = \"200%\"", "loss = \"100%\""),
         ("loss = true", "loss = \"1%\""),
-        ("loss = { probability = 2 }", "loss = { probability = \"2%\" }"),
+        (
+            "loss = { probability = 2 }",
+            "loss = { probability = \"2%\" }",
+        ),
         (
             "loss = { probability = {}, per = \"packet\" }",
             "loss = { probability = \"1%\", per = \"packet\" }",
@@ -177,7 +188,10 @@ fn corrections_by_line() {
         ("[host]\necn = \"pasive\"", "ecn = \"passive\""),
         ("[host]\necn = 1", "ecn = \"on\""),
         ("[host]\necn = false", "ecn = \"off\""),
-        ("[host]\nslow_start_after_idle = 0", "slow_start_after_idle = false"),
+        (
+            "[host]\nslow_start_after_idle = 0",
+            "slow_start_after_idle = false",
+        ),
         ("[host]\npacing = false", "pacing = \"auto\""),
         ("[host]\ngso = 17", "gso = \"17p\""),
         ("[host]\ngso = 0", "gso = \"1p\""),
@@ -190,7 +204,10 @@ fn corrections_by_line() {
         ("[host]\ngso = []", "gso = \"on\""),
         ("[host]\nwmem = \"4MB\"", "wmem = \"16KiB…4MB\""),
         ("[host]\nwmem = 4194304", "wmem = \"16KiB…512MiB\""),
-        ("[host]\nnotsent_lowat = 16384", "notsent_lowat = \"16384B\""),
+        (
+            "[host]\nnotsent_lowat = 16384",
+            "notsent_lowat = \"16384B\"",
+        ),
         ("[host]\nnotsent_lowat = \"0B\"", "notsent_lowat = \"1B\""),
         ("[host]\nread_latency = 5", "read_latency = \"5us\""),
         ("[host]\nread_latency = \"1ms\"", "read_latency = \"100us\""),
@@ -222,7 +239,10 @@ fn corrections_by_line() {
         ("size = \"0B\"", "size = \"1B\""),
         ("id = \"a b\"", "id = \"a_b\""),
         ("[[probe]]\nkind = \"png\"", "kind = \"ping\""),
-        ("[[probe]]\nkind = \"ping\"\ninterval = 20", "interval = \"20ms\""),
+        (
+            "[[probe]]\nkind = \"ping\"\ninterval = 20",
+            "interval = \"20ms\"",
+        ),
         ("[[probe]]\ninterval = \"20ms\"", "kind = \"ping\""),
     ] {
         let errors = bad(&with("", line));
@@ -248,7 +268,8 @@ fn what_the_interface_has_needs_its_rate() {
 
 #[test]
 fn what_is_to_come_is_refused_by_name() {
-    let later = |text: String| assert!(text.contains("not supported yet by this version"), "{text}");
+    let later =
+        |text: String| assert!(text.contains("not supported yet by this version"), "{text}");
     later(path("queue = \"bfifo\""));
 }
 
@@ -256,16 +277,25 @@ fn what_is_to_come_is_refused_by_name() {
 fn a_workload_says_what_does_not_go_with_it() {
     let flow = |line: &str| told("", line);
     let text = flow("workload = \"wbe\"");
-    assert!(text.contains("is not a known workload; known: web, "), "{text}");
+    assert!(
+        text.contains("is not a known workload; known: web, "),
+        "{text}"
+    );
     assert!(text.contains("write: workload = \"web\""), "{text}");
     for key in ["size = \"1MB\"", "rtt = \"10ms\""] {
         let text = flow(&format!("workload = \"web\"\n{key}"));
         assert!(text.contains("does not go with a workload"), "{text}");
     }
     let text = flow("workload = \"udp\"");
-    assert!(text.contains("sends datagrams, without congestion control"), "{text}");
+    assert!(
+        text.contains("sends datagrams, without congestion control"),
+        "{text}"
+    );
     let text = flow("workload = { kind = \"web\", sizes = [\"3kB\", \"5\"] }");
-    assert!(text.contains("an entry, number 2, that needs a unit"), "{text}");
+    assert!(
+        text.contains("an entry, number 2, that needs a unit"),
+        "{text}"
+    );
     assert!(
         text.contains("write: workload = { kind = \"web\", sizes = [\"3kB\", \"5B\"] }"),
         "{text}"
@@ -281,7 +311,10 @@ fn a_workload_says_what_does_not_go_with_it() {
         "{text}"
     );
     let text = flow("workload = { kind = \"bursty\", sleep = \"60s\", rate = \"1Gbit\" }");
-    assert!(text.contains("more than 100000 datagrams in a burst"), "{text}");
+    assert!(
+        text.contains("more than 100000 datagrams in a burst"),
+        "{text}"
+    );
     let text = flow("workload = { kind = \"torrent\", down = 0, up = 0 }");
     assert!(
         text.contains("down = 0 leaves no peer") && text.contains("down = 20, up = 0"),
@@ -309,7 +342,11 @@ x.toml:7: path.rtt = \"40msec\" has the unit msec, which is written ms
 
 #[test]
 fn what_must_be_there() {
-    assert!(bad("").to_string().contains("write: [path]\n           rate = "));
+    assert!(
+        bad("")
+            .to_string()
+            .contains("write: [path]\n           rate = ")
+    );
     let text = told("[[flow]]\ncc = \"reno\"\n", "");
     assert!(text.contains("at least one flow or probe"), "{text}");
     assert!(told("[[flow]]", "[flow]").contains("write: [[flow]]"));
@@ -326,7 +363,8 @@ fn a_key_in_the_wrong_section_is_sent_home() {
     );
     assert_eq!(
         told("", "seed = 4"),
-        "x.toml:9: flow[0].seed = 4 is not a key of [[flow]], but of the top level, before any section\n    write: seed = 4"
+        "x.toml:9: flow[0].seed = 4 is not a key of [[flow]], but of the top level, before any \
+         section\n    write: seed = 4"
     );
 }
 
@@ -334,10 +372,17 @@ fn a_key_in_the_wrong_section_is_sent_home() {
 fn errors_of_syntax_have_line_and_column() {
     let errors = bad(&with("rtt = \"40ms\"", "rtt = 40ms"));
     let e = &errors.list()[0];
-    assert_eq!((errors.list().len(), e.line, e.key.as_str()), (1, Some(5), ""));
+    assert_eq!(
+        (errors.list().len(), e.line, e.key.as_str()),
+        (1, Some(5), "")
+    );
     assert!(e.column.is_some());
     assert_eq!(e.fix.as_deref(), Some("rtt = \"40ms\""), "{errors}");
-    assert!(bad("a = 1\na = 2\n").to_string().starts_with("x.toml:2:1: not TOML: "));
+    assert!(
+        bad("a = 1\na = 2\n")
+            .to_string()
+            .starts_with("x.toml:2:1: not TOML: ")
+    );
     assert_eq!(bad("[path\n").list()[0].line, Some(1));
 }
 
@@ -353,13 +398,21 @@ fn without_text_the_key_is_the_place() {
         ("path".into(), path),
         ("flow".into(), Node::array(vec![flow])),
     ]);
-    let errors = Scenario::from_tree(&tree, "", None, &registry(), &narrows_core::scenario::no_files).unwrap_err();
+    let errors = Scenario::from_tree(
+        &tree,
+        "",
+        None,
+        &registry(),
+        &narrows_core::scenario::no_files,
+    )
+    .unwrap_err();
     let text = errors.to_string();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "path.rtt = 40 needs a unit");
     assert_eq!(lines[1], "    write: rtt = \"40ms\"");
     assert!(
-        lines[2].starts_with("flow[0].cc = \"rneo\" is not a known congestion control; known: reno"),
+        lines[2]
+            .starts_with("flow[0].cc = \"rneo\" is not a known congestion control; known: reno"),
         "{text}"
     );
     assert_eq!(lines[3], "    write: cc = \"reno\"");
@@ -387,7 +440,10 @@ fn nothing_in_a_file_crashes_the_parser() {
     ] {
         let shown = bad(&text).to_string();
         assert!(shown.len() < 20_000, "{} bytes", shown.len());
-        assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{shown:?}");
+        assert!(
+            !shown.chars().any(|c| c.is_control() && c != '\n'),
+            "{shown:?}"
+        );
     }
 }
 
@@ -408,13 +464,18 @@ fn a_number_is_not_moved_to_where_a_section_belongs() {
     assert!(!told.contains("[path]\n"), "{told}");
 }
 
-/// Mistakes beyond those that are told cost no more than being counted: no suggestion is looked for.
+/// Mistakes beyond those that are told cost no more than being counted: no suggestion is looked
+/// for.
 #[test]
 fn twenty_thousand_unknown_keys_are_counted() {
     let keys: String = (0..20_000).map(|n| format!("ket{n} = 1\n")).collect();
     let begin = std::time::Instant::now();
     let told = bad(&with("rtt = \"40ms\"", &keys)).to_string();
-    assert!(told.contains("… and 19951 more"), "{}", &told[told.len() - 200..]);
+    assert!(
+        told.contains("… and 19951 more"),
+        "{}",
+        &told[told.len() - 200..]
+    );
     // It took a minute when each key was compared with each other; a busy machine takes a second.
     assert!(begin.elapsed().as_secs() < 30, "{:?}", begin.elapsed());
 }
@@ -427,8 +488,12 @@ fn ids_that_nobody_wrote_never_collide() {
         "[[flow]]\ncc = \"bbr3\"\n[[flow]]\ncc = \"bbr\"\ncount = 31\n[[flow]]",
     );
     let s = good(&text);
-    assert_eq!((s.flows[0].id.as_str(), s.flows[31].id.as_str()), ("bbr30", "bbr30-2"));
-    let ids: std::collections::BTreeSet<&str> = s.flows.iter().map(|flow| flow.id.as_str()).collect();
+    assert_eq!(
+        (s.flows[0].id.as_str(), s.flows[31].id.as_str()),
+        ("bbr30", "bbr30-2")
+    );
+    let ids: std::collections::BTreeSet<&str> =
+        s.flows.iter().map(|flow| flow.id.as_str()).collect();
     assert_eq!(ids.len(), s.flows.len());
     // One that somebody wrote stays, wherever it stands.
     let kind = &s.flows[32].cc.kind;
@@ -449,7 +514,10 @@ fn an_outage_after_the_end_is_noticed() {
     assert!(told("9s").is_empty());
     assert_eq!(
         told("10s"),
-        ["The outage at 10s begins when the run is over, at 10s, and changes nothing; let it begin earlier."]
+        [
+            "The outage at 10s begins when the run is over, at 10s, and changes nothing; let it \
+             begin earlier."
+        ]
     );
 }
 
@@ -464,7 +532,10 @@ fn a_summary_interval_of_a_few_packets_is_noticed() {
     let told = told("9988ms");
     assert_eq!(told.len(), 1);
     // A super-packet crosses the path whole.
-    let whole = with("duration = \"10s\"", "duration = \"10s\"\nwarmup = \"9800ms\"");
+    let whole = with(
+        "duration = \"10s\"",
+        "duration = \"10s\"\nwarmup = \"9800ms\"",
+    );
     assert!(good(&whole).notices(&registry()).is_empty());
     let whole = whole.replace("rtt = \"40ms\"", "rtt = \"40ms\"\noffload = true");
     assert!(good(&whole).notices(&registry())[0].contains("the time of 7.6 super-packets"));

@@ -13,21 +13,28 @@ const ONE: &str = "[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"";
 fn feedback_needs_a_queue_that_gives_some() {
     assert_eq!(
         told(&format!("{ONE}\nqueue = \"codel\""), "cc = \"xcp\""),
-        "x.toml:5: path.queue = \"codel\" is not enough for xcp, which needs routers that write into its packets\n    \
+        "x.toml:5: path.queue = \"codel\" is not enough for xcp, which needs routers that write \
+         into its packets\n    \
          write: queue = \"xcp\""
     );
     assert_eq!(
-        told(&format!("{ONE}\nqueue = {{ kind = \"fifo\", drop = \"head\" }}"), "cc = \"xcp\""),
-        "x.toml:5: path.queue = { kind = \"fifo\", drop = \"head\" } is not enough for xcp, which needs routers that write \
+        told(
+            &format!("{ONE}\nqueue = {{ kind = \"fifo\", drop = \"head\" }}"),
+            "cc = \"xcp\""
+        ),
+        "x.toml:5: path.queue = { kind = \"fifo\", drop = \"head\" } is not enough for xcp, which \
+         needs routers that write \
          into its packets\n    write: queue = \"xcp\""
     );
     assert_eq!(
         told(ONE, "cc = \"xcp\""),
-        "x.toml:2: path.queue is missing for xcp, which needs routers that write into its packets\n    \
+        "x.toml:2: path.queue is missing for xcp, which needs routers that write into its \
+         packets\n    \
          write: queue = \"xcp\""
     );
     good(&format!(
-        "duration = \"10s\"\n{ONE}\nqueue = \"xcp\"\n[[flow]]\ncc = \"xcp\"\n[[flow]]\ncc = \"reno\"\n"
+        "duration = \"10s\"\n{ONE}\nqueue = \"xcp\"\n[[flow]]\ncc = \"xcp\"\n[[flow]]\ncc = \
+         \"reno\"\n"
     ));
 }
 
@@ -35,14 +42,21 @@ fn feedback_needs_a_queue_that_gives_some() {
 fn of_several_hops_the_narrowest_must_give_it() {
     let hops = |second: &str| {
         format!(
-            "[[path.hop]]\nrate = \"50Mbit\"\nrtt = \"1ms\"\n[[path.hop]]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nqueue = \"{second}\""
+            "[[path.hop]]\nrate = \"50Mbit\"\nrtt = \"1ms\"\n[[path.hop]]\nrate = \"20Mbit\"\nrtt \
+             = \"40ms\"\nqueue = \"{second}\""
         )
     };
     assert_eq!(
-        told(&hops("red"), "cc = \"xcp\"").lines().last().map(str::trim),
+        told(&hops("red"), "cc = \"xcp\"")
+            .lines()
+            .last()
+            .map(str::trim),
         Some("write: queue = \"xcp\"")
     );
-    assert!(told(&hops("fq"), "cc = \"xcp\"").starts_with("x.toml:8: path.hop[1].queue = \"fq\" is not enough"));
+    assert!(
+        told(&hops("fq"), "cc = \"xcp\"")
+            .starts_with("x.toml:8: path.hop[1].queue = \"fq\" is not enough")
+    );
     good(&format!(
         "duration = \"10s\"\n{}\n[[flow]]\ncc = \"xcp\"\n",
         hops("xcp")
@@ -51,11 +65,13 @@ fn of_several_hops_the_narrowest_must_give_it() {
 
 #[test]
 fn a_flow_that_goes_up_needs_it_on_the_way_back() {
-    let path =
-        |down: &str, up: &str| format!("{ONE}\nqueue = \"{down}\"\n[path.reverse]\nrate = \"5Mbit\"\nqueue = \"{up}\"");
+    let path = |down: &str, up: &str| {
+        format!("{ONE}\nqueue = \"{down}\"\n[path.reverse]\nrate = \"5Mbit\"\nqueue = \"{up}\"")
+    };
     let flow = "cc = \"xcp\"\ndirection = \"up\"";
     assert!(
-        told(&path("xcp", "fifo"), flow).starts_with("x.toml:8: path.reverse.queue = \"fifo\" is not enough for xcp")
+        told(&path("xcp", "fifo"), flow)
+            .starts_with("x.toml:8: path.reverse.queue = \"fifo\" is not enough for xcp")
     );
     good(&format!(
         "duration = \"10s\"\n{}\n[[flow]]\n{flow}\n",
@@ -65,7 +81,9 @@ fn a_flow_that_goes_up_needs_it_on_the_way_back() {
 
 #[test]
 fn a_tree_is_one_that_comes_with_narrows_a_text_or_a_file() {
-    let doc = |tree: &str| format!("duration = \"10s\"\n{ONE}\n[[flow]]\ncc = {{ kind = \"remy\", tree = {tree} }}\n");
+    let doc = |tree: &str| {
+        format!("duration = \"10s\"\n{ONE}\n[[flow]]\ncc = {{ kind = \"remy\", tree = {tree} }}\n")
+    };
     let rule = "remy-tree 1\nmultiple 1 increment 1 intersend 3\n";
     let files = |name: &str| match name {
         "good.remy" => Ok(rule.to_string()),
@@ -81,11 +99,18 @@ fn a_tree_is_one_that_comes_with_narrows_a_text_or_a_file() {
     let shipped = read(&doc("\"small\"")).unwrap();
     assert_eq!(
         shipped,
-        read(&doc("\"small\"").replace("{ kind = \"remy\", tree = \"small\" }", "\"remy\"")).unwrap()
+        read(&doc("\"small\"").replace("{ kind = \"remy\", tree = \"small\" }", "\"remy\""))
+            .unwrap()
     );
     let file = read(&doc("\"good.remy\"")).unwrap();
-    let itself = read(&doc("\"remy-tree 1\\nmultiple 1 increment 1 intersend 3\\n\"")).unwrap();
-    assert_eq!((text_of(&file), text_of(&itself)), (rule.into(), rule.into()));
+    let itself = read(&doc(
+        "\"remy-tree 1\\nmultiple 1 increment 1 intersend 3\\n\"",
+    ))
+    .unwrap();
+    assert_eq!(
+        (text_of(&file), text_of(&itself)),
+        (rule.into(), rule.into())
+    );
     assert!(text_of(&shipped).lines().count() > 10);
     // A run carries what it was run from: the name, or the text.
     for scenario in [shipped, file, itself] {
@@ -99,7 +124,8 @@ fn a_tree_is_one_that_comes_with_narrows_a_text_or_a_file() {
     );
     assert_eq!(
         wrong("\"bad.remy\""),
-        "x.toml:6: flow[0].cc.tree = \"bad.remy\" has a mistake in line 2: `two` is not a number; write a plain decimal, as \
+        "x.toml:6: flow[0].cc.tree = \"bad.remy\" has a mistake in line 2: `two` is not a number; \
+         write a plain decimal, as \
          `1.5`"
     );
     assert!(wrong("7").contains("is not the name of a file"));
@@ -108,6 +134,12 @@ fn a_tree_is_one_that_comes_with_narrows_a_text_or_a_file() {
 #[test]
 fn rules_need_pacing_and_a_fine_clock() {
     let hosts = |line: &str| format!("{ONE}\n[host]\n{line}");
-    assert!(told(&hosts("pacing = \"off\""), "cc = \"remy\"").contains("is not enough for remy, which needs pacing"));
-    assert!(told(&hosts("clock = \"ms\""), "cc = \"remy\"").contains("round-trip times in microseconds"));
+    assert!(
+        told(&hosts("pacing = \"off\""), "cc = \"remy\"")
+            .contains("is not enough for remy, which needs pacing")
+    );
+    assert!(
+        told(&hosts("clock = \"ms\""), "cc = \"remy\"")
+            .contains("round-trip times in microseconds")
+    );
 }

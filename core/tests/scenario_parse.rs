@@ -21,7 +21,10 @@ fn a_full_file_means_what_it_says() {
     );
     assert_eq!(
         (p.buffer, s.path.limit(p)),
-        (Some(Buffer::Bdp(0.5)), Some(Limit::Bytes(Bytes::new(100_000))))
+        (
+            Some(Buffer::Bdp(0.5)),
+            Some(Limit::Bytes(Bytes::new(100_000)))
+        )
     );
     assert_eq!(p.queue.kind, "shelf");
     assert_eq!(p.queue.params.span("target"), Span::ms(7));
@@ -31,7 +34,10 @@ fn a_full_file_means_what_it_says() {
     assert_eq!(p.queue.params.bytes("quantum"), Bytes::new(1514));
     assert_eq!(p.queue.params.word("mode"), "hard");
     assert_eq!(
-        (p.link, p.loss.as_ref().map(|l| l.params.number("probability"))),
+        (
+            p.link,
+            p.loss.as_ref().map(|l| l.params.number("probability"))
+        ),
         (
             Link::Tbf {
                 burst: Bytes::new(20_000),
@@ -58,7 +64,11 @@ fn a_full_file_means_what_it_says() {
         (h.ecn, s.flows[0].ecn, s.flows[2].ecn),
         (EcnMode::On, EcnEnds::Asked, EcnEnds::Off)
     );
-    assert!(!h.slow_start_after_idle && h.config().ecn == EcnUse::Latched && !h.config().slow_start_after_idle);
+    assert!(
+        !h.slow_start_after_idle
+            && h.config().ecn == EcnUse::Latched
+            && !h.config().slow_start_after_idle
+    );
     assert_eq!(s.flows[3].restart, Some(Span::s(25)));
     let ids: Vec<&str> = s.flows.iter().map(|f| f.id.as_str()).collect();
     assert_eq!(ids, ["reno0", "reno1", "short", "web0", "web1", "reno2"]);
@@ -66,7 +76,10 @@ fn a_full_file_means_what_it_says() {
         (s.flows[2].size, s.flows[2].start),
         (Some(Bytes::new(1_000_000)), Span::s(2))
     );
-    assert_eq!((s.flows[3].stop, s.flows[3].rtt), (Some(Span::s(20)), Span::ms(80)));
+    assert_eq!(
+        (s.flows[3].stop, s.flows[3].rtt),
+        (Some(Span::s(20)), Span::ms(80))
+    );
     assert_eq!(
         s.probes,
         [ProbeSpec {
@@ -93,7 +106,10 @@ fn what_is_not_said_has_its_default() {
         (Span::ms(20), None, "fifo")
     );
     assert_eq!(
-        (p.link, p.loss.as_ref().map(|l| l.params.number("probability"))),
+        (
+            p.link,
+            p.loss.as_ref().map(|l| l.params.number("probability"))
+        ),
         (Link::Serial, None)
     );
     let h = &s.host;
@@ -104,7 +120,12 @@ fn what_is_not_said_has_its_default() {
     );
     assert_eq!((h, h.config()), (&HostSpec::default(), Config::default()));
     assert_eq!(
-        (s.flows.len(), s.flows[0].start, s.flows[0].stop, s.flows[0].size),
+        (
+            s.flows.len(),
+            s.flows[0].start,
+            s.flows[0].stop,
+            s.flows[0].size
+        ),
         (1, Span::ZERO, None, None)
     );
     assert!(s.probes.is_empty());
@@ -113,10 +134,13 @@ fn what_is_not_said_has_its_default() {
 #[test]
 fn a_bucket_without_a_burst_holds_two_frames_or_a_quarter_of_a_millisecond() {
     let burst = |rate: &str| {
-        good(&LEAST.replace("rate = \"20Mbit\"", &format!("rate = \"{rate}\"\nlink = \"tbf\"")))
-            .path
-            .bottleneck()
-            .link
+        good(&LEAST.replace(
+            "rate = \"20Mbit\"",
+            &format!("rate = \"{rate}\"\nlink = \"tbf\""),
+        ))
+        .path
+        .bottleneck()
+        .link
     };
     assert_eq!(
         burst("20Mbit"),
@@ -137,26 +161,44 @@ fn a_bucket_without_a_burst_holds_two_frames_or_a_quarter_of_a_millisecond() {
 #[test]
 fn the_same_thing_in_other_words_is_the_same_scenario() {
     let same = |a: &str, b: &str| {
-        let of = |line: &str| good(&LEAST.replace("rtt = \"40ms\"", &format!("rtt = \"40ms\"\n{line}")));
+        let of =
+            |line: &str| good(&LEAST.replace("rtt = \"40ms\"", &format!("rtt = \"40ms\"\n{line}")));
         assert_eq!(of(a), of(b), "{a} | {b}");
     };
     same("loss = \"1%\"", "loss = 0.01");
     same("loss = \"1%\"", "loss = { probability = 0.01 }");
-    same("loss = { per = \"superpacket\", probability = \"1%\" }", "loss = 0.01");
+    same(
+        "loss = { per = \"superpacket\", probability = \"1%\" }",
+        "loss = 0.01",
+    );
     same("queue = \"fifo\"", "queue = { kind = \"fifo\" }");
-    same("queue = \"shelf\"", "queue = { kind = \"shelf\", target = \"5ms\" }");
-    same("link = \"tbf\"", "link = { kind = \"tbf\", burst = \"3080B\" }");
+    same(
+        "queue = \"shelf\"",
+        "queue = { kind = \"shelf\", target = \"5ms\" }",
+    );
+    same(
+        "link = \"tbf\"",
+        "link = { kind = \"tbf\", burst = \"3080B\" }",
+    );
     same("buffer = \"250kB\"", "buffer = \"250000B\"");
-    same("[host]\nrmem = \"128kB…1MB\"", "[host]\nrmem = \"128kB..1MB\"");
+    same(
+        "[host]\nrmem = \"128kB…1MB\"",
+        "[host]\nrmem = \"128kB..1MB\"",
+    );
     same("[host]\ngso = false", "[host]\ngso = \"off\"");
     same("[host]\ngso = true", "");
-    same("[host]\nwmem = \"16KiB…1MB\"", "[host]\nwmem = \"16384B...1000kB\"");
+    same(
+        "[host]\nwmem = \"16KiB…1MB\"",
+        "[host]\nwmem = \"16384B...1000kB\"",
+    );
     same("", "loss = 0");
 }
 
 #[test]
 fn super_packets_are_bounded_in_packets_or_in_bytes() {
-    let of = |gso: &str| good(&LEAST.replace("[[flow]]", &format!("[host]\ngso = \"{gso}\"\n[[flow]]"))).host;
+    let of = |gso: &str| {
+        good(&LEAST.replace("[[flow]]", &format!("[host]\ngso = \"{gso}\"\n[[flow]]"))).host
+    };
     for (text, gso) in [
         ("on", Gso::On),
         ("off", Gso::Off),
@@ -198,18 +240,24 @@ fn added_distance_keeps_the_path_s_proportion() {
 
 #[test]
 fn loss_is_of_super_packets_or_of_packets() {
-    let of = |line: &str| good(&LEAST.replace("rtt = \"40ms\"", &format!("rtt = \"40ms\"\n{line}")));
+    let of =
+        |line: &str| good(&LEAST.replace("rtt = \"40ms\"", &format!("rtt = \"40ms\"\n{line}")));
     let loss = |s: &Scenario| s.path.hops[0].loss.clone().unwrap();
     assert_eq!(loss(&of("loss = 0.01")).params.word("per"), "superpacket");
     let s = of("loss = { probability = \"1%\", per = \"packet\" }");
     let params = loss(&s).params;
-    assert_eq!((params.number("probability"), params.word("per")), (0.01, "packet"));
-    assert!(s
-        .to_toml()
-        .contains("loss = { kind = \"independent\", correlation = 0.0, per = \"packet\", probability = 0.01 }\n"));
-    assert!(s
-        .to_json()
-        .contains("\"loss\":{\"kind\":\"independent\",\"correlation\":0.0,\"per\":\"packet\",\"probability\":0.01}"));
+    assert_eq!(
+        (params.number("probability"), params.word("per")),
+        (0.01, "packet")
+    );
+    assert!(s.to_toml().contains(
+        "loss = { kind = \"independent\", correlation = 0.0, per = \"packet\", \
+            probability = 0.01 }\n"
+    ));
+    assert!(s.to_json().contains(
+        "\"loss\":{\"kind\":\"independent\",\"correlation\":0.0,\"per\":\"packet\",\
+            \"probability\":0.01}"
+    ));
     assert_eq!(good(&s.to_toml()), s);
 }
 

@@ -1,4 +1,5 @@
-//! The scenarios that narrows ships: every one is read, says its question and has an answer to look for.
+//! The scenarios that narrows ships: every one is read, says its question and has an answer to look
+//! for.
 
 use crate::common::registry;
 use narrows_core::scenario::{Scenario, Tree};
@@ -19,14 +20,18 @@ fn files(dir: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn every_shipped_scenario_is_read_and_says_its_question() {
     let mut found = Vec::new();
-    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios"), &mut found);
+    files(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios"),
+        &mut found,
+    );
     found.sort();
     assert!(found.len() >= 4, "{found:?}");
     for path in found {
         let text = fs::read_to_string(&path).unwrap();
         let name = path.display().to_string();
         let tree = Tree::from_toml(&text, &name).unwrap_or_else(|e| panic!("{e}"));
-        let beside = |file: &str| fs::read_to_string(path.with_file_name(file)).map_err(|e| e.to_string());
+        let beside =
+            |file: &str| fs::read_to_string(path.with_file_name(file)).map_err(|e| e.to_string());
         let scenario = Scenario::from_tree(&tree, &name, Some(&text), &registry(), &beside);
         let scenario = scenario.unwrap_or_else(|e| panic!("{e}"));
         assert!(!scenario.title.is_empty(), "{name}");

@@ -43,7 +43,11 @@ station = "near1"
 fn a_name_with_a_count_means_all_of_them() {
     let s = good(TWO);
     let wifi = s.wifi.as_ref().unwrap();
-    let names: Vec<&str> = wifi.stations.iter().map(|station| station.name.as_str()).collect();
+    let names: Vec<&str> = wifi
+        .stations
+        .iter()
+        .map(|station| station.name.as_str())
+        .collect();
     assert_eq!(names, ["near0", "near1", "far"]);
     assert_eq!(wifi.stack, Stack::Before);
     assert_eq!((wifi.limits.frames, wifi.driver), (32, 123));
@@ -81,8 +85,14 @@ fn mistakes_are_told_with_the_line_as_it_should_be() {
             format!("[wifi]\nstack = \"airtme\"\n{near}{flow}"),
             "stack = \"airtime\"",
         ),
-        (format!("[wifi]\nwidth = \"80MHz\"\n{near}{flow}"), "width = \"40MHz\""),
-        (format!("[wifi]\nqdisc = \"fifo\"\n{near}{flow}"), "the stack before's"),
+        (
+            format!("[wifi]\nwidth = \"80MHz\"\n{near}{flow}"),
+            "width = \"40MHz\"",
+        ),
+        (
+            format!("[wifi]\nqdisc = \"fifo\"\n{near}{flow}"),
+            "the stack before's",
+        ),
         (format!("[wifi]\n{near}{near}{flow}"), "name = \"near-2\""),
         (
             format!("[wifi]\n{near}{flow}station = \"neer\"\n"),
@@ -93,16 +103,25 @@ fn mistakes_are_told_with_the_line_as_it_should_be() {
             "station = \"near\"",
         ),
         (
-            format!("[wifi]\n{}{flow}", near.replace("mcs = 7", "rate = \"1Mbit\"")),
+            format!(
+                "[wifi]\n{}{flow}",
+                near.replace("mcs = 7", "rate = \"1Mbit\"")
+            ),
             "rate = \"6Mbit\"",
         ),
-        (format!("[wifi]\n{}{flow}", near.replace("mcs = 7", "")), "mcs = 7"),
+        (
+            format!("[wifi]\n{}{flow}", near.replace("mcs = 7", "")),
+            "mcs = 7",
+        ),
         (
             format!("[wifi]\n{}{flow}", near.replace("mcs = 7", "mcs = 40")),
             "mcs = 31",
         ),
         (
-            format!("[wifi]\nstandard = \"ac\"\n{}{flow}", near.replace("= 7", "= 9")),
+            format!(
+                "[wifi]\nstandard = \"ac\"\n{}{flow}",
+                near.replace("= 7", "= 9")
+            ),
             "mcs = 8",
         ),
         (format!("[wifi]\n{near}count = 300\n{flow}"), "count = 250"),

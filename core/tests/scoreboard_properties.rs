@@ -1,6 +1,9 @@
-//! The scoreboard against a model that anybody can check: a list of records, walked from end to end for every question.
+//! The scoreboard against a model that anybody can check: a list of records, walked from end to end
+//! for every question.
 
-use narrows_core::tcp::scoreboard::{Scoreboard, Snapshot, EVER_RETRANS, GLUED, LOST, RETRANS, SACKED};
+use narrows_core::tcp::scoreboard::{
+    EVER_RETRANS, GLUED, LOST, RETRANS, SACKED, Scoreboard, Snapshot,
+};
 use narrows_core::tcp::wire::Range;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -23,7 +26,8 @@ struct Record {
     seq: u64,
     len: u32,
     sent_us: u64,
-    /// Sent again and thought under way; what is SACKed, or lost by RACK or a timeout, is not looked at again.
+    /// Sent again and thought under way; what is SACKed, or lost by RACK or a timeout, is not
+    /// looked at again.
     watched: bool,
     /// Taken from the watched by a timeout.
     timed_out: bool,
@@ -56,7 +60,10 @@ impl Model {
         self.records.iter().filter(|r| of(r)).count() as u32
     }
     fn at(&mut self, number: u64) -> &mut Record {
-        self.records.iter_mut().find(|r| r.number == number).unwrap()
+        self.records
+            .iter_mut()
+            .find(|r| r.number == number)
+            .unwrap()
     }
     fn push(&mut self, len: u32, now: u64) {
         let (number, seq) = (self.sent, self.nxt);
@@ -122,7 +129,8 @@ impl Model {
 type Step = (u8, u32, u32);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let what = prop_oneof![6 => Just(0u8), 4 => Just(1), 3 => Just(2), 3 => 3u8..6, 4 => Just(6), 2 => 7u8..11];
+    let what = prop_oneof![6 => Just(0u8), 4 => Just(1), 3 => Just(2), 3 => 3u8..6, 4 => Just(6),
+        2 => 7u8..11];
     prop::collection::vec((what, any::<u32>(), any::<u32>()), 1..160)
 }
 
@@ -135,8 +143,17 @@ fn apply(board: &mut Scoreboard, model: &mut Model, (what, a, b): Step, now: u64
         0 => {
             for i in 0..=a % 8 {
                 let short = i == a % 8 && b % 3 == 0;
-                let len = if short { 1 + (b % u64::from(MSS)) as u32 } else { MSS };
-                board.push(len, now, &Snapshot::default(), if i < a % 8 { GLUED } else { 0 });
+                let len = if short {
+                    1 + (b % u64::from(MSS)) as u32
+                } else {
+                    MSS
+                };
+                board.push(
+                    len,
+                    now,
+                    &Snapshot::default(),
+                    if i < a % 8 { GLUED } else { 0 },
+                );
                 model.push(len, now);
             }
         }
@@ -149,7 +166,8 @@ fn apply(board: &mut Scoreboard, model: &mut Model, (what, a, b): Step, now: u64
                 end: (seg.seq + (1 + b % 6) * u64::from(MSS)).min(board.nxt()),
             };
             if b % 7 == 0 {
-                (block.start, block.end) = (block.start + b % 100, block.end.saturating_sub(a % 100));
+                (block.start, block.end) =
+                    (block.start + b % 100, block.end.saturating_sub(a % 100));
             }
             model.sack(block);
             let mut at = board.number_of(block.start);
@@ -181,7 +199,9 @@ fn apply(board: &mut Scoreboard, model: &mut Model, (what, a, b): Step, now: u64
             }
         }
         6 => {
-            let Some(i) = board.next_to_retransmit() else { return };
+            let Some(i) = board.next_to_retransmit() else {
+                return;
+            };
             board.resend(i, now, &Snapshot::default(), true);
             model.resend(i, now, true);
         }
@@ -217,31 +237,46 @@ fn apply(board: &mut Scoreboard, model: &mut Model, (what, a, b): Step, now: u64
 
 /// The segments under watch, oldest transmission first; walked the other way it must be the same.
 fn order(board: &Scoreboard) -> Vec<u64> {
-    let forward: Vec<u64> = std::iter::successors(board.oldest_sent(), |&i| board.next_sent(i)).collect();
-    let mut backward: Vec<u64> = std::iter::successors(board.newest_sent(), |&i| board.previous_sent(i)).collect();
+    let forward: Vec<u64> =
+        std::iter::successors(board.oldest_sent(), |&i| board.next_sent(i)).collect();
+    let mut backward: Vec<u64> =
+        std::iter::successors(board.newest_sent(), |&i| board.previous_sent(i)).collect();
     backward.reverse();
     assert_eq!(forward, backward);
     forward
 }
 
-/// `before_us`: when the newest segment that has arrived was sent; never less than in the call before.
+/// `before_us`: when the newest segment that has arrived was sent; never less than in the call
+/// before.
 fn compare(board: &mut Scoreboard, model: &Model, before_us: u64) {
     assert_eq!((board.una(), board.nxt()), (model.una, model.nxt));
     assert_eq!(board.packets_out(), model.records.len() as u32);
     assert_eq!(board.sacked_out(), model.count(|r| r.sacked), "sacked_out");
     assert_eq!(board.lost_out(), model.count(|r| r.lost), "lost_out");
-    assert_eq!(board.retrans_out(), model.count(|r| r.retrans), "retrans_out");
+    assert_eq!(
+        board.retrans_out(),
+        model.count(|r| r.retrans),
+        "retrans_out"
+    );
     assert_eq!(board.lost_total(), model.lost_total);
     let flying = |r: &Record| u32::from(!r.sacked && !r.lost) + u32::from(r.retrans);
     // A probe's target may be SACKed and count as sent again: then Linux, too, counts it once less.
     let in_flight: u32 = model.records.iter().map(flying).sum();
     assert_eq!(board.in_flight(), in_flight, "in_flight");
-    let fack = model.records.iter().filter(|r| r.sacked).map(Record::end).max();
+    let fack = model
+        .records
+        .iter()
+        .filter(|r| r.sacked)
+        .map(Record::end)
+        .max();
     assert_eq!(board.fack(), fack.unwrap_or(model.una), "fack");
     let waiting = model.records.iter().find(|r| r.waits()).map(|r| r.number);
     assert_eq!(board.next_to_retransmit(), waiting, "next_to_retransmit");
     let first = model.records.first().is_some_and(|r| r.ever_retrans);
-    assert_eq!(board.any_retransmitted(), first || model.count(|r| r.retrans) > 0);
+    assert_eq!(
+        board.any_retransmitted(),
+        first || model.count(|r| r.retrans) > 0
+    );
     assert_eq!(board.numbers().count(), model.records.len());
     for (number, r) in board.numbers().zip(&model.records) {
         let seg = board.seg(number);
@@ -250,7 +285,11 @@ fn compare(board: &mut Scoreboard, model: &Model, before_us: u64) {
             (r.number, r.seq, r.len, r.sent_us)
         );
         let flags = [SACKED, LOST, RETRANS, EVER_RETRANS].map(|f| seg.is(f));
-        assert_eq!(flags, [r.sacked, r.lost, r.retrans, r.ever_retrans], "segment {number}");
+        assert_eq!(
+            flags,
+            [r.sacked, r.lost, r.retrans, r.ever_retrans],
+            "segment {number}"
+        );
         assert_eq!(
             (board.number_of(r.seq), board.starting_at(r.seq)),
             (number, Some(number))
@@ -267,11 +306,19 @@ fn compare(board: &mut Scoreboard, model: &Model, before_us: u64) {
     let watched = order(board);
     let times: Vec<u64> = watched.iter().map(|&i| board.seg(i).sent_us).collect();
     assert!(times.is_sorted(), "{times:?}");
-    let last = watched.iter().copied().rfind(|&i| board.seg(i).sent_us < before_us);
+    let last = watched
+        .iter()
+        .copied()
+        .rfind(|&i| board.seg(i).sent_us < before_us);
     assert_eq!(board.last_sent_before(|seg| seg.sent_us < before_us), last);
     let mut watched = watched;
     watched.sort_unstable();
-    let expected: Vec<u64> = model.records.iter().filter(|r| r.watched).map(|r| r.number).collect();
+    let expected: Vec<u64> = model
+        .records
+        .iter()
+        .filter(|r| r.watched)
+        .map(|r| r.number)
+        .collect();
     assert_eq!(watched, expected, "under watch");
 }
 

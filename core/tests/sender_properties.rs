@@ -1,10 +1,10 @@
 //! The sender under hostile input, and a whole connection over any path.
 
-use crate::pair::{config as ends, law, Pair};
+use crate::pair::{Pair, config as ends, law};
 use narrows_core::cc;
 use narrows_core::packet::Ecn;
-use narrows_core::tcp::wire::{AckMarks, AckSegment, Range, Segment, MAX_SACKS};
-use narrows_core::tcp::{EcnEnds, Sender, MSS};
+use narrows_core::tcp::wire::{AckMarks, AckSegment, MAX_SACKS, Range, Segment};
+use narrows_core::tcp::{EcnEnds, MSS, Sender};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -63,7 +63,8 @@ prop_compose! {
         wait_us in prop_oneof![4 => 0u64..3000, 2 => 3000u64..60_000, 1 => 60_000u64..3_000_000],
         timer in prop::bool::weighted(0.8),
         ack in prop_oneof![Just(Place::Una(0)), place()],
-        window in prop_oneof![6 => 1u64<<16..1<<22, 1 => Just(0u64), 2 => 0u64..5000, 1 => Just(u64::MAX), 1 => any::<u64>()],
+        window in prop_oneof![6 => 1u64<<16..1<<22, 1 => Just(0u64), 2 => 0u64..5000,
+        1 => Just(u64::MAX), 1 => any::<u64>()],
         // Of a clock that stands at its end: what is older than that may be refused.
         tsval in prop_oneof![6 => (0u32..4).prop_map(|age| u32::MAX - age), 1 => any::<u32>()],
         ace in any::<u8>(),
@@ -92,8 +93,14 @@ impl Target {
         // No event may let more go than a socket buffer holds.
         assert!(sent.len() < 200_000, "{} segments at once", sent.len());
         for s in sent.iter().filter(|s| s.len > 0) {
-            assert!(s.len <= MSS && s.seq <= self.nxt, "a gap in the stream: {s:?}");
-            assert!(self.size.is_none_or(|size| s.seq + u64::from(s.len) <= size));
+            assert!(
+                s.len <= MSS && s.seq <= self.nxt,
+                "a gap in the stream: {s:?}"
+            );
+            assert!(
+                self.size
+                    .is_none_or(|size| s.seq + u64::from(s.len) <= size)
+            );
             self.nxt = self.nxt.max(s.seq + u64::from(s.len));
             self.segments += 1;
         }
@@ -164,7 +171,8 @@ impl Target {
             ..AckSegment::default()
         };
         let mut sent = Vec::new();
-        self.sender.on_segment(self.now, &ack, &mut |s| sent.push(s));
+        self.sender
+            .on_segment(self.now, &ack, &mut |s| sent.push(s));
         self.established |= h.syn;
         self.took(sent);
     }
@@ -182,14 +190,17 @@ proptest! {
         attacks in prop::collection::vec(hostile(), 1..120),
     ) {
         let kind = cc::KINDS.iter().find(|k| k.name == cc).unwrap();
-        let sender = Sender::new(ends().under(kind.signals(), EcnEnds::Both).into(), law(cc), size.map(Bytes::new));
-        let mut t = Target { now: Time::ZERO + Span::ms(1), sender, size, nxt: 0, segments: 0, established: false };
+        let sender = Sender::new(ends().under(kind.signals(), EcnEnds::Both).into(), law(cc),
+            size.map(Bytes::new));
+        let mut t = Target { now: Time::ZERO + Span::ms(1), sender, size, nxt: 0, segments: 0,
+            established: false };
         let mut sent = Vec::new();
         t.sender.connect(t.now, &mut |s| sent.push(s));
         t.took(sent);
         if !silent {
             t.wait(t.now + Span::ms(30));
-            let answer = AckSegment { syn: true, window: 65_160, ece: ecn, ..AckSegment::default() };
+            let answer = AckSegment { syn: true, window: 65_160, ece: ecn,
+                ..AckSegment::default() };
             let mut sent = Vec::new();
             t.sender.on_segment(t.now, &answer, &mut |s| sent.push(s));
             t.established = true;
@@ -203,7 +214,8 @@ proptest! {
             for _ in 0..30 {
                 t.wait(t.now + Span::ms(50));
                 let tsecr = (t.now.as_us() / 1000) as u32;
-                let ack = AckSegment { ack: t.nxt, window: 1 << 20, tsval: u32::MAX, tsecr, ..AckSegment::default() };
+                let ack = AckSegment { ack: t.nxt, window: 1 << 20, tsval: u32::MAX, tsecr,
+                    ..AckSegment::default() };
                 let mut sent = Vec::new();
                 t.sender.on_segment(t.now, &ack, &mut |s| sent.push(s));
                 t.took(sent);
@@ -256,7 +268,8 @@ proptest! {
     fn a_transfer_finishes_over_any_path(a in any_path()) {
         let mut p = Pair::new(a.cc, a.rate, a.rtt, a.buffer, a.loss, Some(a.size), a.seed);
         p.mark = a.mark;
-        let (end, patience) = (Time::ZERO + Span::s(10 * 24 * 3600), Time::ZERO + Span::s(24 * 3600));
+        let (end, patience) = (Time::ZERO + Span::s(10 * 24 * 3600),
+            Time::ZERO + Span::s(24 * 3600));
         let (mut una, mut progress) = (0, Time::ZERO);
         while !p.sender.finished() && p.now < patience {
             prop_assert!(p.step(end), "silent at {:?} with {:?}", p.now, p.sender.info());
@@ -264,11 +277,14 @@ proptest! {
             if info.bytes_acked > una {
                 (una, progress) = (info.bytes_acked, p.now);
             }
-            // Backed off to two minutes, some ten losses in a row: one in ten thousand at 40 %, not one in this test.
-            prop_assert!(p.now.since(progress) < Span::s(3600), "no progress since {progress:?}: {info:?}");
+            // Backed off to two minutes, some ten losses in a row: one in ten thousand at 40 %, not
+            // one in this test.
+            prop_assert!(p.now.since(progress) < Span::s(3600), "no progress since {progress:?}: \
+                {info:?}");
             let delivered = p.receiver.delivered_bytes();
             prop_assert!(info.bytes_acked <= delivered && delivered <= a.size);
-            prop_assert!(p.sender.finished() || p.sender.next_wakeup().is_some(), "no timer: {info:?}");
+            prop_assert!(p.sender.finished() || p.sender.next_wakeup().is_some(), "no timer: \
+                {info:?}");
         }
         if !p.sender.finished() {
             p.sender.stop();

@@ -1,6 +1,6 @@
 //! Sender and receiver over a path, against what Linux 6.12 does on the same path.
 
-use crate::pair::{config, law, Pair};
+use crate::pair::{Pair, config, law};
 use narrows_core::host::Fate;
 use narrows_core::tcp::wire::AckSegment;
 use narrows_core::tcp::{Config, Device, Sender, State};
@@ -10,8 +10,8 @@ fn at_ms(ms: u64) -> Time {
     Time::from_ns(ms * 1_000_000)
 }
 
-/// Where CUBIC left slow start on Linux 6.12 (in virtual time, TCP_INFO each 10 ms): rate in Mbit/s, RTT in ms, buffer in
-/// bytes, the window, and about when, in ms.
+/// Where CUBIC left slow start on Linux 6.12 (in virtual time, TCP_INFO each 10 ms): rate in
+/// Mbit/s, RTT in ms, buffer in bytes, the window, and about when, in ms.
 #[test]
 fn hystart_ends_where_linux_ends_it() {
     for (rate, rtt, buffer, window, at) in [
@@ -22,16 +22,28 @@ fn hystart_ends_where_linux_ends_it() {
         (50, 100, 625_000, 530, 751),
         (50, 100, 2_500_000, 530, 751),
     ] {
-        let mut p = Pair::new("cubic", Rate::mbit(rate), Span::ms(rtt), buffer, 0.0, None, 1);
+        let mut p = Pair::new(
+            "cubic",
+            Rate::mbit(rate),
+            Span::ms(rtt),
+            buffer,
+            0.0,
+            None,
+            1,
+        );
         p.run(at_ms(at - 3));
         assert_eq!(p.sender.info().ssthresh, None, "{rate} Mbit/s, {rtt} ms");
         p.run(at_ms(at + 3));
-        assert_eq!(p.sender.info().ssthresh, Some(window), "{rate} Mbit/s, {rtt} ms");
+        assert_eq!(
+            p.sender.info().ssthresh,
+            Some(window),
+            "{rate} Mbit/s, {rtt} ms"
+        );
     }
 }
 
-/// The first loss of the same flow on 50 Mbit/s, 40 ms, 250 kB: Linux reduced 346 to 242, sent 16 segments again, and was
-/// back in Open between 850 and 890 ms.
+/// The first loss of the same flow on 50 Mbit/s, 40 ms, 250 kB: Linux reduced 346 to 242, sent 16
+/// segments again, and was back in Open between 850 and 890 ms.
 #[test]
 fn the_first_recovery_is_linux_s() {
     let mut p = Pair::new("cubic", Rate::mbit(50), Span::ms(40), 250_000, 0.0, None, 1);
@@ -43,8 +55,9 @@ fn the_first_recovery_is_linux_s() {
     );
 }
 
-/// A SYN that nobody answers, sent again after so many ms by Linux 6.12 (in virtual time): linear at first, on the edges of the
-/// timer wheel. The last edges, 512 ms apart, tell that its clock stood at tick 71 of 512 when it began.
+/// A SYN that nobody answers, sent again after so many ms by Linux 6.12 (in virtual time): linear
+/// at first, on the edges of the timer wheel. The last edges, 512 ms apart, tell that its clock
+/// stood at tick 71 of 512 when it began.
 #[test]
 fn syns_are_repeated_when_linux_repeats_them() {
     let mut sender = Sender::new(config().into(), law("cubic"), None);
@@ -52,11 +65,15 @@ fn syns_are_repeated_when_linux_repeats_them() {
     let start = at_ms(71);
     sender.connect(start, &mut |s| sent.push(s));
     let repeated = [(); 10].map(|()| {
-        let at = sender.next_wakeup().expect("an unanswered SYN is sent again");
+        let at = sender
+            .next_wakeup()
+            .expect("an unanswered SYN is sent again");
         sender.on_timer(at, &mut |s| sent.push(s));
         at.since(start).as_us() / 1000
     });
-    let linux = [1017, 2041, 3065, 4089, 5113, 7161, 11193, 19385, 35769, 68025];
+    let linux = [
+        1017, 2041, 3065, 4089, 5113, 7161, 11193, 19385, 35769, 68025,
+    ];
     assert_eq!(repeated, linux);
     assert!(sent.len() == 11 && sent.iter().all(|s| s.syn));
 }
@@ -85,7 +102,9 @@ fn a_shut_window_is_asked_for_until_it_opens() {
     for _ in 0..3 {
         let mut at = Time::ZERO;
         while sent.is_empty() {
-            at = sender.next_wakeup().expect("a sender that may not send must ask");
+            at = sender
+                .next_wakeup()
+                .expect("a sender that may not send must ask");
             sender.on_timer(at, &mut |s| sent.push(s));
         }
         asked.push(at.as_ns() / 1_000_000);
@@ -98,7 +117,9 @@ fn a_shut_window_is_asked_for_until_it_opens() {
     sender.on_segment(at_ms(2000), &ack, &mut |s| sent.push(s));
     assert!(sent.is_empty());
     while sent.is_empty() {
-        let at = sender.next_wakeup().expect("what has room must leave some time");
+        let at = sender
+            .next_wakeup()
+            .expect("what has room must leave some time");
         sender.on_timer(at, &mut |s| sent.push(s));
     }
     assert_eq!(sent.pop().map(|s| (s.seq, s.len)), Some((10 * 1448, 1000)));
@@ -109,8 +130,9 @@ fn a_shut_window_is_asked_for_until_it_opens() {
     assert_eq!(sent.iter().map(|s| s.len / 1448).sum::<u32>(), 21);
 }
 
-/// Linux 6.12 in virtual time, with a discipline at its own interface that was full: 14 segments acknowledged at tick 279 were the
-/// last in flight, RTO 246 ms; it tried one segment at tick 526 or so, and once more at 1030.
+/// Linux 6.12 in virtual time, with a discipline at its own interface that was full: 14 segments
+/// acknowledged at tick 279 were the last in flight, RTO 246 ms; it tried one segment at tick 526
+/// or so, and once more at 1030.
 #[test]
 fn what_its_own_host_does_not_take_is_tried_every_half_second() {
     let device = Some(Device::default());

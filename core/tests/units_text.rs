@@ -28,7 +28,10 @@ fn quantities_are_read_exactly() {
         ("1e-3s", 1_000_000),
         ("3min", 180_000_000_000),
         ("2h", 7_200_000_000_000),
-        ("33.33333333333333333333333333333333333333333333ms", 33_333_333),
+        (
+            "33.33333333333333333333333333333333333333333333ms",
+            33_333_333,
+        ),
         ("0.0000015ms", 2),
         ("0s", 0),
     ] {
@@ -149,11 +152,15 @@ proptest! {
     }
 
     #[test]
-    fn every_correction_is_correct(text in "[-+]?[0-9.,_]{0,30}(e-?[0-9]{1,6})? ?[a-zA-Z/]{0,6}", any in ".{0,20}") {
+    fn every_correction_is_correct(text in "[-+]?[0-9.,_]{0,30}(e-?[0-9]{1,6})? ?[a-zA-Z/]{0,6}",
+        any in ".{0,20}") {
         for text in [text, any] {
-            if let Err(e) = parse_span(&text) { prop_assert!(parse_span(&e.fix).is_ok(), "{} → {}", text, e.fix); }
-            if let Err(e) = parse_bytes(&text) { prop_assert!(parse_bytes(&e.fix).is_ok(), "{} → {}", text, e.fix); }
-            if let Err(e) = parse_rate(&text) { prop_assert!(parse_rate(&e.fix).is_ok(), "{} → {}", text, e.fix); }
+            if let Err(e) = parse_span(&text) { prop_assert!(parse_span(&e.fix).is_ok(), "{} → \
+                {}", text, e.fix); }
+            if let Err(e) = parse_bytes(&text) { prop_assert!(parse_bytes(&e.fix).is_ok(), "{} → \
+                {}", text, e.fix); }
+            if let Err(e) = parse_rate(&text) { prop_assert!(parse_rate(&e.fix).is_ok(), "{} → \
+                {}", text, e.fix); }
         }
     }
 }

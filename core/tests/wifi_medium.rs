@@ -1,14 +1,16 @@
-//! The medium by itself: one saturated station against the closed form, many against Bianchi's model, twelve points each.
+//! The medium by itself: one saturated station against the closed form, many against Bianchi's
+//! model, twelve points each.
 //!
-//! Bianchi's model (G. Bianchi, *Performance Analysis of the IEEE 802.11 Distributed Coordination Function*, 2000) with the
-//! retry limit of Wu et al. (2002): every station transmits in a slot with probability τ, and collides with p, where
-//! `p = 1 − (1 − τ)^(n − 1)` and `τ = Σ pⁱ / Σ pⁱ (Wᵢ + 1) / 2` over the stages of its window.
+//! Bianchi's model (G. Bianchi, *Performance Analysis of the IEEE 802.11 Distributed Coordination
+//! Function*, 2000) with the retry limit of Wu et al. (2002): every station transmits in a slot
+//! with probability τ, and collides with p, where `p = 1 − (1 − τ)^(n − 1)` and `τ = Σ pⁱ / Σ pⁱ
+//! (Wᵢ + 1) / 2` over the stages of its window.
 
-use crate::medium::{medium, peers, saturated, Sends};
-use narrows_core::net::wifi::ampdu::{joined, mpdu, Limits};
-use narrows_core::net::wifi::edca::{Edca, ACCESS_POINT, RETRIES, STATION};
-use narrows_core::net::wifi::phy::{Band, Phy, Standard, Width};
+use crate::medium::{Sends, medium, peers, saturated};
 use narrows_core::net::wifi::Stack;
+use narrows_core::net::wifi::ampdu::{Limits, joined, mpdu};
+use narrows_core::net::wifi::edca::{ACCESS_POINT, Edca, RETRIES, STATION};
+use narrows_core::net::wifi::phy::{Band, Phy, Standard, Width};
 use narrows_core::units::{Bytes, Span};
 
 /// MCS, streams, width, frames of an aggregate.
@@ -48,7 +50,9 @@ fn transmission(phy: &Phy, n: u64) -> Option<Bytes> {
 
 /// A full aggregate of full frames.
 fn exchange(phy: &Phy, frames: u64) -> Exchange {
-    let most = (1..=frames).rev().find_map(|n| Some((n, transmission(phy, n)?)));
+    let most = (1..=frames)
+        .rev()
+        .find_map(|n| Some((n, transmission(phy, n)?)));
     let (n, bytes) = most.expect("a single frame always goes");
     let sifs = Band::Ghz5.sifs().as_s();
     Exchange {
@@ -64,10 +68,12 @@ fn aifs(edca: &Edca) -> f64 {
 }
 
 fn points() -> impl Iterator<Item = (Phy, u64)> {
-    POINTS.iter().map(|(standard, mcs, streams, width, frames)| {
-        let phy = Phy::new(*standard, Band::Ghz5, *width, *mcs, *streams, true);
-        (phy.expect("a rate of the standard"), *frames)
-    })
+    POINTS
+        .iter()
+        .map(|(standard, mcs, streams, width, frames)| {
+            let phy = Phy::new(*standard, Band::Ghz5, *width, *mcs, *streams, true);
+            (phy.expect("a rate of the standard"), *frames)
+        })
 }
 
 fn limits(frames: u64) -> Limits {
@@ -105,7 +111,8 @@ fn one_saturated_station_gets_what_the_closed_form_says() {
 /// τ and p of `n` saturated stations.
 fn fixed_point(n: usize, edca: &Edca) -> (f64, f64) {
     let tau = |p: f64| {
-        let (mut window, mut weight, mut attempts, mut slots) = (f64::from(edca.cw_min) + 1.0, 1.0, 0.0, 0.0);
+        let (mut window, mut weight, mut attempts, mut slots) =
+            (f64::from(edca.cw_min) + 1.0, 1.0, 0.0, 0.0);
         for _ in 0..=RETRIES {
             attempts += weight;
             slots += weight * (window + 1.0) / 2.0;
@@ -129,8 +136,8 @@ fn fixed_point(n: usize, edca: &Edca) -> (f64, f64) {
 
 #[test]
 fn many_saturated_stations_get_what_bianchis_model_says() {
-    // The model takes what the others do to be independent of one's own window, which is 5 % off the slotted process itself
-    // for two stations and 3 % for three.
+    // The model takes what the others do to be independent of one's own window, which is 5 % off
+    // the slotted process itself for two stations and 3 % for three.
     for ((phy, frames), n) in points().zip([5, 10, 20, 30, 50].into_iter().cycle()) {
         let edca = &STATION[1];
         let (tau, p) = fixed_point(n, edca);
@@ -150,7 +157,8 @@ fn many_saturated_stations_get_what_bianchis_model_says() {
         let measured = collided as f64 / transmissions as f64;
         let total: f64 = got.iter().sum();
         println!(
-            "{n:>2} stations, {:>7.1} Mbit/s, {frames:>2} frames: p {measured:.4} ({p:.4}), {:.2} Mbit/s ({:+.2} %)",
+            "{n:>2} stations, {:>7.1} Mbit/s, {frames:>2} frames: p {measured:.4} ({p:.4}), {:.2} \
+             Mbit/s ({:+.2} %)",
             phy.rate().as_mbit(),
             total / 1e6,
             (total / expected - 1.0) * 100.0

@@ -1,11 +1,11 @@
-//! Whatever comes, from wherever, whenever: the medium neither loses nor makes frames, keeps their order, and does the same
-//! again for the same seed.
+//! Whatever comes, from wherever, whenever: the medium neither loses nor makes frames, keeps their
+//! order, and does the same again for the same seed.
 
-use crate::medium::{medium, Frame, Seen};
+use crate::medium::{Frame, Seen, medium};
 use narrows_core::net::wifi::ampdu::Limits;
 use narrows_core::net::wifi::phy::{Band, Phy, Standard, Width};
-use narrows_core::net::wifi::{Peer, Stack, Usage, LEVELS, STACKS};
-use narrows_core::net::{Network, Port, NEAR};
+use narrows_core::net::wifi::{LEVELS, Peer, STACKS, Stack, Usage};
+use narrows_core::net::{NEAR, Network, Port};
 use narrows_core::queue::Backlog;
 use narrows_core::units::{Rate, Span, Time};
 use proptest::prelude::*;
@@ -27,7 +27,8 @@ struct Burst {
 
 fn bursts() -> impl Strategy<Value = Vec<Burst>> {
     let gap = prop_oneof![5 => 0u64..400, 3 => 400u64..20_000, 1 => 20_000u64..500_000];
-    let size = prop_oneof![2 => Just(1514u64), 1 => 60u64..1514, 1 => Just(66u64), 1 => Just(65_535u64)];
+    let size =
+        prop_oneof![2 => Just(1514u64), 1 => 60u64..1514, 1 => Just(66u64), 1 => Just(65_535u64)];
     let dscp = prop_oneof![4 => Just(0u8), 1 => Just(8u8), 1 => Just(34u8), 1 => Just(48u8)];
     let one = (
         gap,
@@ -84,7 +85,8 @@ fn run(stack: Stack, bursts: &[Burst], error: f64, seed: u64) -> (Seen, Vec<Usag
                 station: burst.station,
                 number,
                 size: burst.size,
-                // Another code point is another flow: mac80211's queues may let one of two categories overtake itself.
+                // Another code point is another flow: mac80211's queues may let one of two
+                // categories overtake itself.
                 flow: u64::from(burst.dscp) * 100 + burst.station as u64 * 10 + burst.flow,
                 dscp: burst.dscp,
                 ecn: burst.ecn,
@@ -92,7 +94,11 @@ fn run(stack: Stack, bursts: &[Burst], error: f64, seed: u64) -> (Seen, Vec<Usag
             };
             number += 1;
             pushed += 1;
-            let port = if burst.up { burst.station as Port + 1 } else { NEAR };
+            let port = if burst.up {
+                burst.station as Port + 1
+            } else {
+                NEAR
+            };
             wifi.push(now, port, frame, &mut seen);
             let out = (seen.arrived.len() + seen.dropped.len()) as u64;
             assert_eq!(wifi.in_transit() + out, pushed);
@@ -125,19 +131,22 @@ proptest! {
 
     #[test]
     fn frames_are_neither_lost_nor_made_and_flows_keep_their_order(
-        bursts in bursts(), error in prop_oneof![Just(0.0), 0.0..0.6, Just(1.0)], seed in 0u64..1000,
+        bursts in bursts(), error in prop_oneof![Just(0.0), 0.0..0.6, Just(1.0)],
+        seed in 0u64..1000,
     ) {
         for (_, stack) in STACKS {
             let (seen, usage, end) = run(stack, &bursts, error, seed);
             let mut last: BTreeMap<(Port, u64, u8), u64> = BTreeMap::new();
-            let mut fates: Vec<u64> = seen.dropped.iter().map(|(_, _, number, _)| *number).collect();
+            let mut fates: Vec<u64> = seen.dropped.iter().map(|(_, _, number,
+                _)| *number).collect();
             let mut before = Time::ZERO;
             for (at, port, frame) in &seen.arrived {
                 prop_assert!(*at >= before);
                 before = *at;
                 prop_assert!(*port == NEAR || usize::from(*port) == frame.station + 1);
                 let key = (*port, frame.flow, frame.dscp);
-                prop_assert!(last.insert(key, frame.number).is_none_or(|number| number < frame.number));
+                prop_assert!(last.insert(key,
+                    frame.number).is_none_or(|number| number < frame.number));
                 fates.push(frame.number);
             }
             fates.sort_unstable();
@@ -153,7 +162,8 @@ proptest! {
 
     #[test]
     fn an_access_point_alone_does_not_collide(bursts in bursts(), error in 0.0..0.6) {
-        let down: Vec<Burst> = bursts.into_iter().map(|burst| Burst { up: false, ..burst }).collect();
+        let down: Vec<Burst> = bursts.into_iter().map(|burst| Burst { up: false,
+            ..burst }).collect();
         for (_, stack) in STACKS {
             let (_, usage, _) = run(stack, &down, error, 1);
             prop_assert!(usage.iter().all(|u| u.collisions == 0));

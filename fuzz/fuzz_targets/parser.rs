@@ -1,8 +1,9 @@
 //! Runs one parser of `narrows_host::strangers` on the bytes that libFuzzer generates.
 //!
-//! The environment variable `NARROWS_PARSER` names the parser; `make fuzz` runs all of them in turn, each on its own corpus.
-//! A run fails when the parser panics, when AddressSanitizer reports an error, or when the parser's peak heap use exceeds
-//! the limit that `Parser::most_heap` states for an input of this length.
+//! The environment variable `NARROWS_PARSER` names the parser; `make fuzz` runs all of them in
+//! turn, each on its own corpus.
+//! A run fails when the parser panics, when AddressSanitizer reports an error, or when the parser's
+//! peak heap use exceeds the limit that `Parser::most_heap` states for an input of this length.
 #![no_main]
 
 #[path = "../../sim/tests/common/counting.rs"]
@@ -23,7 +24,8 @@ fn parser() -> &'static Parser {
         let name = std::env::var("NARROWS_PARSER").unwrap_or_default();
         let names: Vec<&str> = PARSERS.iter().map(|parser| parser.name).collect();
         let found = PARSERS.iter().find(|parser| parser.name == name);
-        let found = found.unwrap_or_else(|| panic!("NARROWS_PARSER={name}: set it to one of {}", names.join(", ")));
+        let found = found.unwrap_or_else(|| panic!("NARROWS_PARSER={name}: set it to one of {}",
+            names.join(", ")));
         // What is made once, such as the threads of a far end, is not counted.
         (found.read)(&[]);
         found
@@ -39,6 +41,7 @@ fuzz_target!(|bytes: &[u8]| {
     if after.peak > before.peak {
         let used = after.peak - before.live;
         let most = parser.most_heap(bytes.len());
-        assert!(used <= most, "{}: {used} B of heap for {} B of input, limit {most} B", parser.name, bytes.len());
+        assert!(used <= most, "{}: {used} B of heap for {} B of input, limit {most} B",
+            parser.name, bytes.len());
     }
 });

@@ -1,8 +1,9 @@
-//! The price of the latency engine itself: exchanges over a line without a network, a clock that costs nothing, no system call.
+//! The price of the latency engine itself: exchanges over a line without a network, a clock that
+//! costs nothing, no system call.
 //!
 //! `cargo run --release -p narrows-host --example latency_null -- 10000000`
 
-use narrows_host::latency::exchange::{run, Pace, Plan};
+use narrows_host::latency::exchange::{Pace, Plan, run};
 use narrows_host::latency::null_line::NullLine;
 use narrows_host::latency::speak::Own;
 

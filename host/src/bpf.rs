@@ -1,10 +1,13 @@
-//! Programs for the kernel's own machine (eBPF): a small assembler, and the five calls of bpf(2) that load, try and attach one.
+//! Programs for the kernel's own machine (eBPF): a small assembler, and the five calls of bpf(2)
+//! that load, try and attach one.
 //!
-//! A program is some tens of instructions, written in Rust when narrows starts and checked by the kernel when it is loaded: no
-//! compiler, no library, no file of objects. The machine has eleven registers (r0 the answer, r1 to r5 arguments and lost at a call,
-//! r6 to r9 kept, r10 the end of 512 bytes of stack), jumps forward, and reads nothing whose bounds it has not compared before.
+//! A program is some tens of instructions, written in Rust when narrows starts and checked by the
+//! kernel when it is loaded: no compiler, no library, no file of objects. The machine has eleven
+//! registers (r0 the answer, r1 to r5 arguments and lost at a call, r6 to r9 kept, r10 the end of
+//! 512 bytes of stack), jumps forward, and reads nothing whose bounds it has not compared before.
 //!
-//! Source: RFC 9669 (the instruction set), bpf(2), linux/bpf.h of Linux 6.12 (the layout of the calls).
+//! Source: RFC 9669 (the instruction set), bpf(2), linux/bpf.h of Linux 6.12 (the layout of the
+//! calls).
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -141,7 +144,8 @@ impl Assembler {
             to.0 << 4 | from
         };
         let (o, n) = (offset.to_ne_bytes(), number.to_ne_bytes());
-        self.code.push([code, regs, o[0], o[1], n[0], n[1], n[2], n[3]]);
+        self.code
+            .push([code, regs, o[0], o[1], n[0], n[1], n[2], n[3]]);
     }
     /// A place that has no place yet.
     pub fn label(&mut self) -> Label {
@@ -163,7 +167,8 @@ impl Assembler {
     pub fn mov(&mut self, to: Reg, what: impl Into<Operand>) {
         self.alu(Alu::Move, to, what);
     }
-    /// `to` = these four bytes, the upper half zero: as a load of four bytes from a packet gives them.
+    /// `to` = these four bytes, the upper half zero: as a load of four bytes from a packet gives
+    /// them.
     pub fn four(&mut self, to: Reg, bytes: [u8; 4]) {
         self.put(MOVE_FOUR, to, 0, 0, i32::from_ne_bytes(bytes));
     }
@@ -211,7 +216,8 @@ impl Assembler {
     pub fn exit(&mut self) {
         self.put(EXIT, Reg(0), 0, 0, 0);
     }
-    /// The instructions, jumps filled in. A label without a place is a mistake of the caller: the kernel refuses a jump to itself.
+    /// The instructions, jumps filled in. A label without a place is a mistake of the caller: the
+    /// kernel refuses a jump to itself.
     pub fn finish(mut self) -> Vec<[u8; 8]> {
         for (at, label) in &self.jumps {
             let to = self.labels[label.0].unwrap_or(*at);
@@ -245,8 +251,16 @@ impl Arguments {
         u32::from_ne_bytes(four)
     }
     fn call(&mut self, command: c_int) -> io::Result<c_int> {
-        // SAFETY: the arguments are longer than what any command here reads; what they point to lives in the caller.
-        let result = unsafe { libc::syscall(libc::SYS_bpf, command, self.0.as_mut_ptr(), size_of_val(&self.0)) };
+        // SAFETY: the arguments are longer than what any command here reads; what they point to
+        // lives in the caller.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_bpf,
+                command,
+                self.0.as_mut_ptr(),
+                size_of_val(&self.0),
+            )
+        };
         if result < 0 {
             Err(io::Error::last_os_error())
         } else {
@@ -254,8 +268,10 @@ impl Arguments {
         }
     }
     fn descriptor(&mut self, command: c_int) -> io::Result<OwnedFd> {
-        // SAFETY: a descriptor that the kernel has just given to us alone; those of bpf(2) close on exec.
-        self.call(command).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+        // SAFETY: a descriptor that the kernel has just given to us alone; those of bpf(2) close on
+        // exec.
+        self.call(command)
+            .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }
 
@@ -282,7 +298,10 @@ pub const BACK: i32 = 3;
 /// An array of 64-bit numbers that programs and this process share.
 pub fn array(entries: u32) -> io::Result<OwnedFd> {
     let make = || {
-        let sizes = Arguments::default().four(0, TYPE_ARRAY).four(4, 4).four(8, 8);
+        let sizes = Arguments::default()
+            .four(0, TYPE_ARRAY)
+            .four(4, 4)
+            .four(8, 8);
         sizes.four(12, entries).descriptor(MAP_CREATE)
     };
     make().or_else(|error| {
@@ -310,7 +329,8 @@ pub fn entry(map: &OwnedFd, key: u32) -> io::Result<u64> {
     ask.call(MAP_LOOKUP).map(|_| value)
 }
 
-/// Loads an XDP program; where the kernel refuses it, the error ends with the last lines of its log.
+/// Loads an XDP program; where the kernel refuses it, the error ends with the last lines of its
+/// log.
 pub fn load(code: &[[u8; 8]], name: &str) -> io::Result<OwnedFd> {
     let licence = c"MIT OR Apache-2.0";
     let mut called = [0_u8; 16];
@@ -319,11 +339,16 @@ pub fn load(code: &[[u8; 8]], name: &str) -> io::Result<OwnedFd> {
     }
     let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| called[at + i]));
     let ask = |log: Option<&mut Vec<u8>>| {
-        let mut ask = Arguments::default().four(0, TYPE_XDP).four(4, code.len() as u32);
+        let mut ask = Arguments::default()
+            .four(0, TYPE_XDP)
+            .four(4, code.len() as u32);
         ask = ask
             .eight(8, pointer(code.as_ptr()))
             .eight(16, pointer(licence.as_ptr()));
-        ask = ask.eight(48, word(0)).eight(56, word(8)).four(68, ATTACH_XDP);
+        ask = ask
+            .eight(48, word(0))
+            .eight(56, word(8))
+            .four(68, ATTACH_XDP);
         if let Some(log) = log {
             ask = ask.four(24, 1).four(28, log.len() as u32);
             ask = ask.eight(32, pointer(log.as_mut_ptr().cast_const()));
@@ -343,11 +368,15 @@ pub fn load(code: &[[u8; 8]], name: &str) -> io::Result<OwnedFd> {
         let text = String::from_utf8_lossy(&log[..end]);
         let mut last: Vec<&str> = text.trim().lines().rev().take(4).collect();
         last.reverse();
-        Err(io::Error::new(error.kind(), format!("{error}: {}", last.join("; "))))
+        Err(io::Error::new(
+            error.kind(),
+            format!("{error}: {}", last.join("; ")),
+        ))
     })
 }
 
-/// Lets a program answer one packet, which goes nowhere: what it answers, and the packet as it leaves it.
+/// Lets a program answer one packet, which goes nowhere: what it answers, and the packet as it
+/// leaves it.
 pub fn try_once(program: &OwnedFd, packet: &[u8]) -> io::Result<(i32, Vec<u8>)> {
     let mut out = vec![0_u8; packet.len() + 256];
     let mut ask = Arguments::default().four(0, program.as_raw_fd() as u32);
@@ -361,8 +390,8 @@ pub fn try_once(program: &OwnedFd, packet: &[u8]) -> io::Result<(i32, Vec<u8>)> 
     Ok((ask.read(4) as i32, out))
 }
 
-/// Attaches an XDP program to a device, in generic mode, as long as what is answered lives: the kernel takes it off when the
-/// descriptor is closed, however this process ends.
+/// Attaches an XDP program to a device, in generic mode, as long as what is answered lives: the
+/// kernel takes it off when the descriptor is closed, however this process ends.
 pub fn attach(program: &OwnedFd, device: u32) -> io::Result<OwnedFd> {
     let ask = Arguments::default().four(0, program.as_raw_fd() as u32);
     ask.four(4, device)

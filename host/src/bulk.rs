@@ -1,18 +1,20 @@
-//! Load: TCP connections that are written to, or read from, as fast as they go, on a few threads of their own.
+//! Load: TCP connections that are written to, or read from, as fast as they go, on a few threads of
+//! their own.
 //!
-//! Threads or events? A thread for each connection is the shortest code, but at 500 clients its stacks and its scheduling
-//! decide who gets how much; one event loop for everything keeps a control connection waiting behind megabytes. So:
-//! *control* is one thread (`serve::door`), *load* is a few (one for each processor, at most four), each with an epoll of its
-//! own, and what they share is counters. A connection stays on the thread that it was given to; its turn is a megabyte at most,
-//! so that nobody starves. No async runtime: there is nothing to await but readiness.
+//! Threads or events? A thread for each connection is the shortest code, but at 500 clients its
+//! stacks and its scheduling decide who gets how much; one event loop for everything keeps a
+//! control connection waiting behind megabytes. So: *control* is one thread (`serve::door`), *load*
+//! is a few (one for each processor, at most four), each with an epoll of its own, and what they
+//! share is counters. A connection stays on the thread that it was given to; its turn is a megabyte
+//! at most, so that nobody starves. No async runtime: there is nothing to await but readiness.
 //!
-//! What comes is thrown away inside the kernel (`MSG_TRUNC`), which never copies it. A [`Budget`] bounds bytes and rate of
-//! all connections of one client together: who exceeds the rate is set aside until it is due again, so that the window of a
-//! sender closes and no memory is held.
+//! What comes is thrown away inside the kernel (`MSG_TRUNC`), which never copies it. A [`Budget`]
+//! bounds bytes and rate of all connections of one client together: who exceeds the rate is set
+//! aside until it is due again, so that the window of a sender closes and no memory is held.
 
 use crate::sys::{self, Epoll};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -20,8 +22,8 @@ use std::thread::JoinHandle;
 const CHUNK: usize = 256 << 10;
 /// The least, where a low rate would make it less than a packet.
 const LEAST: usize = 1500;
-/// A sender is asked for more while less than this waits unsent, bytes: 0.4 ms at 10 Gbit/s, time enough to be woken up; the rest
-/// of a send buffer would only be thrown away at the end.
+/// A sender is asked for more while less than this waits unsent, bytes: 0.4 ms at 10 Gbit/s, time
+/// enough to be woken up; the rest of a send buffer would only be thrown away at the end.
 pub const UNSENT: u32 = 512 << 10;
 /// Calls of one connection before others get their turn.
 const TURN: usize = 4;
@@ -31,7 +33,8 @@ const LONGEST: u64 = 50_000_000;
 const MOST_THREADS: usize = 4;
 /// A budget may be ahead of its rate by so much time, ns: a turn at 1 Gbit/s is 8 ms.
 const AHEAD: u64 = 10_000_000;
-/// Until a connection looks again whether something is left of a budget that is promised to others, ns.
+/// Until a connection looks again whether something is left of a budget that is promised to others,
+/// ns.
 const BRIEFLY: u64 = 1_000_000;
 
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
@@ -52,7 +55,8 @@ pub struct Budget {
     rate: Option<u64>,
     most: u64,
     moved: AtomicU64,
-    /// Bytes that have moved or are about to: what is promised to one connection no other one moves.
+    /// Bytes that have moved or are about to: what is promised to one connection no other one
+    /// moves.
     promised: AtomicU64,
     /// Up to when the rate is used up, ns of the even clock.
     used: AtomicU64,
@@ -86,7 +90,8 @@ impl Budget {
             held: AtomicBool::new(false),
         })
     }
-    /// The same, but nothing is sent until [`Budget::alive`] says that there is a client, and only for so long.
+    /// The same, but nothing is sent until [`Budget::alive`] says that there is a client, and only
+    /// for so long.
     pub fn watched(rate: Option<u64>, most: u64) -> Arc<Budget> {
         let budget = Budget::new(rate, most);
         budget.alive_until.store(0, Relaxed);
@@ -112,7 +117,9 @@ impl Budget {
     /// May a connection send more?
     pub fn may_send(&self, now: u64) -> May {
         match self.may(now) {
-            May::Move if now > self.alive_until() || self.held.load(Relaxed) => May::Wait(now + LONGEST),
+            May::Move if now > self.alive_until() || self.held.load(Relaxed) => {
+                May::Wait(now + LONGEST)
+            }
             may => may,
         }
     }
@@ -143,7 +150,8 @@ impl Budget {
     }
     /// Of so many promised bytes, so many have moved.
     pub fn kept(&self, now: u64, promised: u64, bytes: u64) {
-        self.promised.fetch_sub(promised.saturating_sub(bytes), Relaxed);
+        self.promised
+            .fetch_sub(promised.saturating_sub(bytes), Relaxed);
         self.count(now, bytes);
     }
     /// It has moved so many bytes that nobody promised.
@@ -157,9 +165,9 @@ impl Budget {
             let costs = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
             let costs = u64::try_from(costs).unwrap_or(u64::MAX);
             // Time that was not used is not saved up.
-            let _ = self
-                .used
-                .fetch_update(Relaxed, Relaxed, |used| Some(used.max(now).saturating_add(costs)));
+            let _ = self.used.fetch_update(Relaxed, Relaxed, |used| {
+                Some(used.max(now).saturating_add(costs))
+            });
         }
     }
     /// Bytes so far.
@@ -172,7 +180,8 @@ impl Budget {
     }
 }
 
-/// Bytes that a budget has promised to one sender that keeps them before they leave. What has not left is given back when it is dropped.
+/// Bytes that a budget has promised to one sender that keeps them before they leave. What has not
+/// left is given back when it is dropped.
 #[derive(Debug)]
 pub struct Promised {
     budget: Arc<Budget>,
@@ -401,7 +410,10 @@ impl Carriers {
     }
     /// Processor time of all threads, ns.
     pub fn cpu(&self) -> u64 {
-        self.carriers.iter().map(|carrier| carrier.cpu.load(Relaxed)).sum()
+        self.carriers
+            .iter()
+            .map(|carrier| carrier.cpu.load(Relaxed))
+            .sum()
     }
 }
 
@@ -420,11 +432,15 @@ impl Carrier {
     }
     fn add(&self, stream: &Arc<Stream>) -> std::io::Result<u64> {
         let mut slots = self.lock();
-        let at = slots.streams.iter().position(Option::is_none).unwrap_or_else(|| {
-            slots.streams.push(None);
-            slots.turns.push(0);
-            slots.streams.len() - 1
-        });
+        let at = slots
+            .streams
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or_else(|| {
+                slots.streams.push(None);
+                slots.turns.push(0);
+                slots.streams.len() - 1
+            });
         slots.turns[at] = slots.turns[at].wrapping_add(1);
         let token = u64::from(slots.turns[at]) << 32 | at as u64;
         self.epoll.add(&stream.socket, stream.events(), token)?;
@@ -435,7 +451,8 @@ impl Carrier {
         self.lock().place(token)?.clone()
     }
     fn remove(&self, token: u64) {
-        // Its place is looked up and emptied under one lock: in between it could become another stream's.
+        // Its place is looked up and emptied under one lock: in between it could become another
+        // stream's.
         let stream = self.lock().place(token).and_then(Option::take);
         if let Some(stream) = stream {
             let _ = self.epoll.remove(&stream.socket);
@@ -462,7 +479,9 @@ impl Carrier {
                 *at > now
             });
             for (events, token) in events {
-                let Some(stream) = self.get(token) else { continue };
+                let Some(stream) = self.get(token) else {
+                    continue;
+                };
                 let waits = waiting.iter().any(|(_, waits)| *waits == token);
                 if waits && events & sys::BROKEN != 0 {
                     // It would be told again and again.
@@ -532,7 +551,10 @@ mod tests {
         assert_eq!(other.more(700), 500);
         // A few bytes that nobody promised, such as the head of an answer, use up what is left.
         other.sent(0, 810);
-        assert_eq!((budget.moved(), other.more(1), budget.spent()), (1010, 0, true));
+        assert_eq!(
+            (budget.moved(), other.more(1), budget.spent()),
+            (1010, 0, true)
+        );
     }
 
     fn pair() -> (OwnedFd, OwnedFd) {
@@ -554,7 +576,9 @@ mod tests {
         carriers.start(&back).unwrap();
         carriers.start(&out).unwrap();
         let begin = Instant::now();
-        while (!out.over() || back.moved() < out.moved()) && begin.elapsed() < Duration::from_secs(10) {
+        while (!out.over() || back.moved() < out.moved())
+            && begin.elapsed() < Duration::from_secs(10)
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert!(out.over() && !out.broken());

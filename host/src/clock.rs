@@ -1,4 +1,5 @@
-//! The run's own clock: the core's time, which is zero when the run begins, on the kernel's even clock.
+//! The run's own clock: the core's time, which is zero when the run begins, on the kernel's even
+//! clock.
 
 use crate::sys;
 use narrows_core::units::{Span, Time};
@@ -20,11 +21,15 @@ impl Clock {
     pub fn now(&self) -> Time {
         Time::from_ns(sys::monotonic().saturating_sub(self.zero))
     }
-    /// When a packet came that was stamped `stamp` by the kernel's clock for stamps; asked right after it came, before that
-    /// clock can have been set.
+    /// When a packet came that was stamped `stamp` by the kernel's clock for stamps; asked right
+    /// after it came, before that clock can have been set.
     pub fn of_stamp(&self, stamp: u64) -> Time {
         let ago = sys::realtime().saturating_sub(stamp);
-        Time::from_ns(sys::monotonic().saturating_sub(ago).saturating_sub(self.zero))
+        Time::from_ns(
+            sys::monotonic()
+                .saturating_sub(ago)
+                .saturating_sub(self.zero),
+        )
     }
     /// Sleeps until `at`.
     pub fn sleep_until(&self, at: Time) {

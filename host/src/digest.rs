@@ -1,4 +1,5 @@
-//! SHA-256 (FIPS 180-4), HMAC (RFC 2104) and random numbers of `ring`, in the form that the rest of this crate uses.
+//! SHA-256 (FIPS 180-4), HMAC (RFC 2104) and random numbers of `ring`, in the form that the rest of
+//! this crate uses.
 
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac};
@@ -19,12 +20,14 @@ pub fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
     out
 }
 
-/// Whether `tag` is the HMAC-SHA-256 of the message; takes as long where they differ early as where they differ late.
+/// Whether `tag` is the HMAC-SHA-256 of the message; takes as long where they differ early as where
+/// they differ late.
 pub fn verify(key: &[u8], message: &[u8], tag: &[u8]) -> bool {
     hmac::verify(&hmac::Key::new(hmac::HMAC_SHA256, key), message, tag).is_ok()
 }
 
-/// Are they equal? By their HMACs under one key, so that the time says nothing about where they differ.
+/// Are they equal? By their HMACs under one key, so that the time says nothing about where they
+/// differ.
 pub fn same(a: &[u8], b: &[u8]) -> bool {
     random::<32>().is_ok_and(|key| verify(&key, a, &hmac(&key, b)))
 }
@@ -60,7 +63,8 @@ mod tests {
 
     #[test]
     fn the_digests_are_those_of_the_standards() {
-        // FIPS 180-4's example, the empty text, one of two blocks; RFC 4231's cases 2 and 6 (a key longer than a block).
+        // FIPS 180-4's example, the empty text, one of two blocks; RFC 4231's cases 2 and 6 (a key
+        // longer than a block).
         let digest = |text: &[u8]| hex(&sha256(&[text]));
         assert_eq!(
             digest(b"abc"),

@@ -9,8 +9,8 @@
 //! | tick of 100 µs | the same of 100 µs; both as the engine's thread sleeps and in the class that it would have |
 //! | bare forwarder | pings through two namespaces and a loop that only copies: the RTT below which no live run gets |
 //!
-//! The limits are those by which a run's instruments judge ([`crate::instruments`]): what is late by more than 0.2 ms and
-//! more than 5 % of the RTT is not small.
+//! The limits are those by which a run's instruments judge ([`crate::instruments`]): what is late
+//! by more than 0.2 ms and more than 5 % of the RTT is not small.
 
 use crate::clock::Clock;
 use crate::error::HostError;
@@ -21,7 +21,7 @@ use crate::space::{Peer, Space, SpaceSpec};
 use crate::sys;
 use narrows_core::figures::Histogram;
 use narrows_core::units::{Span, Time};
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsRawFd;
@@ -53,7 +53,12 @@ struct Finding {
 }
 
 impl Finding {
-    fn new(what: &'static str, grade: Grade, found: impl Into<String>, cure: impl Into<String>) -> Finding {
+    fn new(
+        what: &'static str,
+        grade: Grade,
+        found: impl Into<String>,
+        cure: impl Into<String>,
+    ) -> Finding {
         let (found, cure) = (found.into(), cure.into());
         Finding {
             what,
@@ -72,7 +77,8 @@ impl Finding {
             Grade::Poor => "poor",
             Grade::Missing => "missing",
         };
-        json!({ "what": self.what, "grade": grade, "found": self.found, "cure": self.cure, "numbers": self.numbers })
+        json!({ "what": self.what, "grade": grade, "found": self.found, "cure": self.cure,
+        "numbers": self.numbers })
     }
 }
 
@@ -94,7 +100,8 @@ const PART_OF_RTT: f64 = 0.05;
 const STOLEN: f64 = 0.01;
 const FORWARDING: Span = Span::s(2);
 
-/// Looks at everything; 6 s or less. `progress` is told the part that is over. It is one thread that asks: it may gain privilege.
+/// Looks at everything; 6 s or less. `progress` is told the part that is over. It is one thread
+/// that asks: it may gain privilege.
 pub fn look(progress: &mut dyn FnMut(f64) -> bool) -> Result<Value, HostError> {
     let mut step = |part| match !sys::stopped() && progress(part) {
         true => Ok(()),
@@ -149,34 +156,49 @@ pub fn look(progress: &mut dyn FnMut(f64) -> bool) -> Result<Value, HostError> {
 
 fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     // A class and a timer slack that are asked for stay with the thread.
-    thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    thread::scope(|scope| scope.spawn(work).join())
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn read(file: &str) -> String {
-    fs::read_to_string(file).unwrap_or_default().trim().to_string()
+    fs::read_to_string(file)
+        .unwrap_or_default()
+        .trim()
+        .to_string()
 }
 
 fn us(late: &Histogram, q: f64) -> f64 {
-    late.percentile(q).map_or(f64::NAN, |span| span.as_ns() as f64 / 1e3)
+    late.percentile(q)
+        .map_or(f64::NAN, |span| span.as_ns() as f64 / 1e3)
 }
 
 fn quantiles(late: &Histogram) -> Value {
-    json!({ "p50": us(late, 0.5), "p99": us(late, 0.99), "p99_9": us(late, 0.999), "max": us(late, 1.0) })
+    json!({ "p50": us(late, 0.5), "p99": us(late, 0.99), "p99_9": us(late, 0.999), "max": us(late,
+    1.0) })
 }
 
 fn congestion_controls(root: bool) -> Finding {
     let ccs = machine::ccs();
     let known = ["reno", "cubic", "bbr"];
     let has = |list: &[String], name: &str| list.iter().any(|n| n == name);
-    let missing: Vec<&str> = known.into_iter().filter(|n| !has(&ccs.available, n)).collect();
-    let forbidden = ccs.available.iter().filter(|n| !root && !has(&ccs.allowed, n));
+    let missing: Vec<&str> = known
+        .into_iter()
+        .filter(|n| !has(&ccs.available, n))
+        .collect();
+    let forbidden = ccs
+        .available
+        .iter()
+        .filter(|n| !root && !has(&ccs.allowed, n));
     let forbidden: Vec<&str> = forbidden.map(String::as_str).collect();
     let mut cures = Vec::new();
     for name in &missing {
         cures.push(if has(&ccs.loadable, name) {
             format!("`sudo modprobe tcp_{name}`")
         } else {
-            format!("a kernel with {name} (CONFIG_TCP_CONG_{})", name.to_uppercase())
+            format!(
+                "a kernel with {name} (CONFIG_TCP_CONG_{})",
+                name.to_uppercase()
+            )
         });
     }
     if !forbidden.is_empty() {
@@ -197,14 +219,18 @@ fn congestion_controls(root: bool) -> Finding {
     } else {
         Grade::Missing
     };
-    let numbers = json!({ "available": ccs.available, "allowed": ccs.allowed, "loadable": ccs.loadable });
+    let numbers =
+        json!({ "available": ccs.available, "allowed": ccs.allowed, "loadable": ccs.loadable });
     Finding::new("congestion controls", grade, text, cures.join("; ")).numbers(numbers)
 }
 
 /// What the kernel says of itself: tick, timer slack, processors.
 fn settings() -> Vec<Finding> {
     let hz = sys::kernel_hz();
-    let slack = read("/proc/self/timerslack_ns").parse::<f64>().unwrap_or(50_000.0) / 1e3;
+    let slack = read("/proc/self/timerslack_ns")
+        .parse::<f64>()
+        .unwrap_or(50_000.0)
+        / 1e3;
     let load: f64 = read("/proc/loadavg")
         .split_whitespace()
         .next()
@@ -217,7 +243,10 @@ fn settings() -> Vec<Finding> {
         Finding::new(
             "tick",
             Grade::Good,
-            format!("{hz} Hz: write `hz = {hz}` under [host] for a simulation of this machine, or use `narrows agree`"),
+            format!(
+                "{hz} Hz: write `hz = {hz}` under [host] for a simulation of this machine, or \
+                use `narrows agree`"
+            ),
             "",
         )
         .numbers(json!({ "hz": hz })),
@@ -230,10 +259,17 @@ fn settings() -> Vec<Finding> {
         .numbers(json!({ "us": slack })),
         Finding::new(
             "processors",
-            if busy || few { Grade::Poor } else { Grade::Good },
+            if busy || few {
+                Grade::Poor
+            } else {
+                Grade::Good
+            },
             format!("{processors}, load {load:.1}"),
             match (busy, few) {
-                (true, _) => "end what else runs, or wait for it: live runs need a processor and a half",
+                (true, _) => {
+                    "end what else runs, or wait for it: live runs need a processor and \
+                    a half"
+                }
                 (_, true) => "a second processor: one passes packets, others are the hosts",
                 _ => "",
             },
@@ -243,7 +279,11 @@ fn settings() -> Vec<Finding> {
 }
 
 fn real_time_class(permitted: bool) -> Finding {
-    let number = |name: &str| read(&format!("/proc/sys/kernel/{name}")).parse::<i64>().ok();
+    let number = |name: &str| {
+        read(&format!("/proc/sys/kernel/{name}"))
+            .parse::<i64>()
+            .ok()
+    };
     let (runtime, period) = (number("sched_rt_runtime_us"), number("sched_rt_period_us"));
     let numbers = json!({ "permitted": permitted, "runtime_us": runtime, "period_us": period });
     if !permitted {
@@ -254,7 +294,8 @@ fn real_time_class(permitted: bool) -> Finding {
     let throttle = match (runtime, period) {
         (Some(runtime), Some(period)) if runtime >= 0 && period > 0 && runtime < period => {
             format!(
-                "permitted, {:.0} % of each {:.1} s; a run that needs more says so (`sudo sysctl kernel.sched_rt_runtime_us=-1`)",
+                "permitted, {:.0} % of each {:.1} s; a run that needs more says so (`sudo sysctl \
+                 kernel.sched_rt_runtime_us=-1`)",
                 100.0 * runtime as f64 / period as f64,
                 period as f64 / 1e6
             )
@@ -264,7 +305,8 @@ fn real_time_class(permitted: bool) -> Finding {
     Finding::new("real-time class", Grade::Good, throttle, "").numbers(numbers)
 }
 
-/// How late a thread wakes up that sleeps until each multiple of `interval`, and whether it is of the real-time class.
+/// How late a thread wakes up that sleeps until each multiple of `interval`, and whether it is of
+/// the real-time class.
 fn late(interval: Span, duration: Span) -> (Histogram, bool) {
     sys::prefer(-20);
     let real_time = sys::real_time(20);
@@ -282,7 +324,8 @@ fn late(interval: Span, duration: Span) -> (Histogram, bool) {
     (late, real_time)
 }
 
-/// `ticking_us`: how late the same thread is in the median when no processor has the time to go to rest.
+/// `ticking_us`: how late the same thread is in the median when no processor has the time to go to
+/// rest.
 fn idle(late: &Histogram, ticking_us: f64) -> Finding {
     let p50 = us(late, 0.5);
     let text = format!("late by p50 {p50:.0} µs, p99 {:.0} µs", us(late, 0.99));
@@ -293,7 +336,8 @@ fn idle(late: &Histogram, ticking_us: f64) -> Finding {
         (_, true) => (Grade::Poor, "end what else runs, or run as root"),
         _ => (
             Grade::Poor,
-            "keep processors from deep sleep: `sudo cpupower idle-set -D 10`, or `idle=poll` for a guest's kernel",
+            "keep processors from deep sleep: `sudo cpupower idle-set -D 10`, or `idle=poll` for \
+             a guest's kernel",
         ),
     };
     Finding::new("idle wake-up", grade, text, cure).numbers(quantiles(late))
@@ -308,7 +352,10 @@ fn tick(late: &Histogram, real_time: bool, stolen: f64) -> Finding {
         us(late, 0.999)
     );
     if stolen > STOLEN {
-        text += &format!("; the hypervisor took {:.0} % of a processor", 100.0 * stolen);
+        text += &format!(
+            "; the hypervisor took {:.0} % of a processor",
+            100.0 * stolen
+        );
     }
     let good = p99 <= GOOD.as_ns() as f64 / 1e3;
     let cure = match (good, stolen > STOLEN, real_time) {
@@ -356,9 +403,18 @@ fn forwarder() -> Result<Finding, HostError> {
         to: SocketAddrV4::new(at(2), 7000),
     }];
     let stop = AtomicBool::new(false);
-    let failed = || HostError::Failed("the bare forwarder", std::io::Error::other("a thread failed"));
+    let failed = || {
+        HostError::Failed(
+            "the bare forwarder",
+            std::io::Error::other("a thread failed"),
+        )
+    };
     let meters = thread::scope(|scope| {
-        let echo = scope.spawn(|| spaces[1].enter().and_then(|()| Echoes::new(&ping)?.run(&stop)));
+        let echo = scope.spawn(|| {
+            spaces[1]
+                .enter()
+                .and_then(|()| Echoes::new(&ping)?.run(&stop))
+        });
         let copy = scope.spawn(|| copy(&spaces, &stop));
         let pinging = scope.spawn(|| {
             spaces[0].enter()?;
@@ -388,10 +444,16 @@ fn forwarder() -> Result<Finding, HostError> {
     let good = p50 <= GOOD_FORWARDER.as_ns() as f64 / 1e3;
     let (grade, cure) = match good {
         true => (Grade::Good, ""),
-        false => (Grade::Poor, "see idle wake-up: each ping wakes four threads"),
+        false => (
+            Grade::Poor,
+            "see idle wake-up: each ping wakes four threads",
+        ),
     };
     let text = format!("a ping takes p50 {p50:.0} µs, p99 {p99:.0} µs");
-    Ok(Finding::new("bare forwarder", grade, text, cure).numbers(json!({ "p50": p50, "p99": p99 })))
+    Ok(
+        Finding::new("bare forwarder", grade, text, cure)
+            .numbers(json!({ "p50": p50, "p99": p99 })),
+    )
 }
 
 /// Copies packets between two devices until it is told to stop.
@@ -426,14 +488,22 @@ mod tests {
     fn what_is_late_has_a_cure_and_what_is_not_has_none() {
         let good = tick(&histogram(&[10, 20, 30]), true, 0.0);
         assert_eq!((good.grade, good.cure.as_str()), (Grade::Good, ""));
-        for (real_time, stolen, word) in [(true, 0.0, "end what"), (false, 0.0, "root"), (true, 0.5, "shared")] {
+        for (real_time, stolen, word) in [
+            (true, 0.0, "end what"),
+            (false, 0.0, "root"),
+            (true, 0.5, "shared"),
+        ] {
             let poor = tick(&histogram(&[900, 900]), real_time, stolen);
             assert_eq!(poor.grade, Grade::Poor);
             assert!(poor.cure.contains(word), "{}", poor.cure);
         }
         assert_eq!(idle(&histogram(&[20, 20]), 10.0).grade, Grade::Good);
         assert!(idle(&histogram(&[400, 400]), 10.0).cure.contains("sleep"));
-        assert!(idle(&histogram(&[400, 400]), 390.0).cure.contains("end what"));
+        assert!(
+            idle(&histogram(&[400, 400]), 390.0)
+                .cure
+                .contains("end what")
+        );
     }
 
     #[test]

@@ -8,17 +8,19 @@
 //!
 //! Of a Wi-Fi there is one far device for each station, at the ports from FAR on.
 //!
-//! **Time is virtual.** A packet enters at the time at which it is read; everything after that is the path's arithmetic, and
-//! a packet that is due is written when this thread is awake. Being late delays packets, but the next one is computed from
-//! when the last one should have left, so the rate is kept; how late packets are is measured, each of them.
+//! **Time is virtual.** A packet enters at the time at which it is read; everything after that is
+//! the path's arithmetic, and a packet that is due is written when this thread is awake. Being late
+//! delays packets, but the next one is computed from when the last one should have left, so the
+//! rate is kept; how late packets are is measured, each of them.
 //!
-//! **When it is awake.** Up to [`EXACT`]: for every packet that is due or comes. Above, with something in a queue: at
-//! multiples of a tick of 100 µs, and what follows each other in a super-packet and is due goes out as one. With nothing in
-//! a queue there is no tick: what comes is dealt with when it comes. Never spinning: a thread of the real-time class that did would
+//! **When it is awake.** Up to [`EXACT`]: for every packet that is due or comes. Above, with
+//! something in a queue: at multiples of a tick of 100 µs, and what follows each other in a
+//! super-packet and is due goes out as one. With nothing in a queue there is no tick: what comes is
+//! dealt with when it comes. Never spinning: a thread of the real-time class that did would
 //! be stopped by the kernel for 50 ms of each second.
 
 use crate::clock::Clock;
-use crate::frame::{self, Frame, Ports, HEAD};
+use crate::frame::{self, Frame, HEAD, Ports};
 use crate::instruments::Lateness;
 use crate::packets::{Observer, Packets};
 use crate::ready::figure_interval;
@@ -27,7 +29,7 @@ use narrows_core::engine::{Network, Options, Recorder};
 use narrows_core::figures::{LevelMeter, QueueFigures, QueueMeter, Samples};
 use narrows_core::net::access::Access;
 use narrows_core::net::wifi::Usage;
-use narrows_core::net::{Port, NEAR};
+use narrows_core::net::{NEAR, Port};
 use narrows_core::scenario::Scenario;
 use narrows_core::units::{Rate, Span, Time};
 use std::collections::VecDeque;
@@ -114,7 +116,12 @@ struct Passage<'a> {
 
 impl Emulator {
     /// Of a scenario's `network`, with meters for its queues.
-    pub fn new(scenario: &Scenario, options: &Options, network: Network<Frame>, queues: Vec<QueueMeter>) -> Emulator {
+    pub fn new(
+        scenario: &Scenario,
+        options: &Options,
+        network: Network<Frame>,
+        queues: Vec<QueueMeter>,
+    ) -> Emulator {
         let wifi = matches!(network, Network::Wifi(_));
         let rate = scenario.path.bottleneck().target();
         let exact = rate <= EXACT || wifi;
@@ -135,13 +142,21 @@ impl Emulator {
             rate,
         }
     }
-    /// Flows by their ports, with the delays of the lines between the path and their receivers: port of the receiver, there,
-    /// back.
-    pub fn flows(mut self, ports: Ports, delays: impl Iterator<Item = (Port, Span, Span)>) -> Emulator {
+    /// Flows by their ports, with the delays of the lines between the path and their receivers:
+    /// port of the receiver, there, back.
+    pub fn flows(
+        mut self,
+        ports: Ports,
+        delays: impl Iterator<Item = (Port, Span, Span)>,
+    ) -> Emulator {
         self.ports = ports;
         for (receiver, there, back) in delays {
             let (there, back) = (self.access.line(there), self.access.line(back));
-            self.farther.push(Farther { receiver, there, back });
+            self.farther.push(Farther {
+                receiver,
+                there,
+                back,
+            });
         }
         self
     }
@@ -149,9 +164,13 @@ impl Emulator {
     pub fn record(&mut self, recorder: Recorder) {
         self.observer.recorder = Some(Box::new(recorder));
     }
-    /// No packet passes any more: ends the capture, if there is one. False when it did not take everything.
+    /// No packet passes any more: ends the capture, if there is one. False when it did not take
+    /// everything.
     pub fn end_record(&mut self) -> bool {
-        self.observer.recorder.take().is_none_or(|recorder| recorder.finish())
+        self.observer
+            .recorder
+            .take()
+            .is_none_or(|recorder| recorder.finish())
     }
     /// How packets are passed.
     pub fn manner_of(&self) -> Manner {
@@ -161,13 +180,24 @@ impl Emulator {
     pub fn manner(&mut self) -> &mut Manner {
         &mut self.manner
     }
-    /// Passes packets between the devices, that at NEAR and those at the ports that follow, until it is told to stop.
-    pub fn run(&mut self, devices: &[&OwnedFd], clock: Clock, stop: &AtomicBool) -> io::Result<Seen> {
+    /// Passes packets between the devices, that at NEAR and those at the ports that follow, until
+    /// it is told to stop.
+    pub fn run(
+        &mut self,
+        devices: &[&OwnedFd],
+        clock: Clock,
+        stop: &AtomicBool,
+    ) -> io::Result<Seen> {
         let (seen, ended) = self.pass(devices, clock, stop);
         ended.map_or(Ok(seen), Err)
     }
     /// The same; answers what was seen also where an error ended it.
-    pub fn pass(&mut self, devices: &[&OwnedFd], clock: Clock, stop: &AtomicBool) -> (Seen, Option<io::Error>) {
+    pub fn pass(
+        &mut self,
+        devices: &[&OwnedFd],
+        clock: Clock,
+        stop: &AtomicBool,
+    ) -> (Seen, Option<io::Error>) {
         sys::prefer(-20);
         let lateness = Lateness::new(sys::real_time(20), self.rate);
         let mut passage = Passage {
@@ -199,7 +229,13 @@ impl Passage<'_> {
         let (queues, used) = self.closed.unwrap_or_default();
         Seen {
             queues,
-            random_losses: self.e.observer.queues.iter().map(QueueMeter::random_losses).collect(),
+            random_losses: self
+                .e
+                .observer
+                .queues
+                .iter()
+                .map(QueueMeter::random_losses)
+                .collect(),
             used,
             levels: std::mem::take(&mut self.e.observer.levels),
             samples: self.samples,
@@ -292,8 +328,13 @@ impl Passage<'_> {
     /// A frame has come to the end of a line: at its receiver, or at the path.
     fn leave_line(&mut self, at: Time, frame: Frame) {
         match self.farther(&frame) {
-            Some(farther) if farther.receiver != frame.port() => self.due.push_back((at, farther.receiver, frame)),
-            _ => self.e.network.push(at, frame.port(), frame, &mut self.e.observer),
+            Some(farther) if farther.receiver != frame.port() => {
+                self.due.push_back((at, farther.receiver, frame))
+            }
+            _ => self
+                .e
+                .network
+                .push(at, frame.port(), frame, &mut self.e.observer),
         }
     }
     /// Reads what the hosts have sent; true when there may be more.
@@ -320,7 +361,9 @@ impl Passage<'_> {
                     if !known {
                         return;
                     }
-                    let farther = frame.owner().and_then(|owner| farther.get(usize::from(owner)));
+                    let farther = frame
+                        .owner()
+                        .and_then(|owner| farther.get(usize::from(owner)));
                     match farther.filter(|f| f.receiver == port).and_then(|f| f.back) {
                         Some(line) => access.push(now, line, frame),
                         None => network.push(now, port, frame, observer),
@@ -343,7 +386,9 @@ impl Passage<'_> {
             while self.e.manner.join {
                 match self.due.front() {
                     Some((at, p, next))
-                        if *p == port && len + next.payload() <= MOST_JOINED && first.continued_by(len, next) =>
+                        if *p == port
+                            && len + next.payload() <= MOST_JOINED
+                            && first.continued_by(len, next) =>
                     {
                         len += next.payload();
                         self.lateness.left(now, *at, port, next);
@@ -353,7 +398,11 @@ impl Passage<'_> {
                 self.due.pop_front();
             }
             let headers = first.headers(len, &mut head);
-            if let Err(error) = sys::write(self.devices[usize::from(port)], &head[headers], first.body(len)) {
+            if let Err(error) = sys::write(
+                self.devices[usize::from(port)],
+                &head[headers],
+                first.body(len),
+            ) {
                 // A host that has no room drops; anything else is the end.
                 match error.raw_os_error() {
                     Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => self.lateness.refused += 1,
@@ -388,7 +437,10 @@ impl Passage<'_> {
         }
         let observer = &mut self.e.observer;
         let used = self.e.network.close(&mut observer.queues);
-        self.closed = Some((observer.queues.iter().map(QueueMeter::figures).collect(), used));
+        self.closed = Some((
+            observer.queues.iter().map(QueueMeter::figures).collect(),
+            used,
+        ));
         if self.e.interval.is_some() {
             observer.delays(&mut self.samples);
         }

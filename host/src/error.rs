@@ -42,7 +42,9 @@ impl From<UnknownQueue> for HostError {
 impl fmt::Display for HostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            HostError::Missing(text) | HostError::Unlike(text) | HostError::Broken(text) => write!(f, "{text}"),
+            HostError::Missing(text) | HostError::Unlike(text) | HostError::Broken(text) => {
+                write!(f, "{text}")
+            }
             HostError::Failed(doing, error) => write!(f, "{doing}: {error}"),
             HostError::Stopped => write!(f, "stopped"),
         }

@@ -1,17 +1,20 @@
 //! Real packets as the network of the core sees them.
 //!
-//! A read from a TUN device is a [`Whole`]: one packet, or a super-packet of up to 64 KiB that is cut here into the segments that
-//! a card would send. A [`Frame`] is one of them: a place in a whole, which all of them share, and what may change on the
-//! way (the ECN bits, the code point). Headers are made when a frame is written; payload is never touched, and what is
-//! under way is trusted not to be damaged: checksums over payload are left to nobody, as between a host and its card.
+//! A read from a TUN device is a [`Whole`]: one packet, or a super-packet of up to 64 KiB that is
+//! cut here into the segments that a card would send. A [`Frame`] is one of them: a place in a
+//! whole, which all of them share, and what may change on the way (the ECN bits, the code point).
+//! Headers are made when a frame is written; payload is never touched, and what is under way is
+//! trusted not to be damaged: checksums over payload are left to nobody, as between a host and its
+//! card.
 //!
-//! Sizes are whole frames, so an IP packet weighs 14 bytes more here than its length: figures equal those of simulated packets.
+//! Sizes are whole frames, so an IP packet weighs 14 bytes more here than its length: figures equal
+//! those of simulated packets.
 //!
-//! Sources: virtio 1.2, 5.1.6 (the header of offloads); RFC 791, 1624, 9293; Linux 6.12 `net/ipv4/tcp_offload.c` for which flags
-//! go to which segment.
+//! Sources: virtio 1.2, 5.1.6 (the header of offloads); RFC 791, 1624, 9293; Linux 6.12
+//! `net/ipv4/tcp_offload.c` for which flags go to which segment.
 
 use narrows_core::net::Port;
-use narrows_core::packet::{flow_hash, Ack, Ecn, Packet};
+use narrows_core::packet::{Ack, Ecn, Packet, flow_hash};
 use narrows_core::units::{Bytes, Time};
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,7 +37,8 @@ const ACK: u8 = 0x10;
 const ECE: u8 = 0x40;
 const CWR: u8 = 0x80;
 
-/// Whose packets are whose: those of a connection to one port belong to a flow, datagrams to another one to a probe.
+/// Whose packets are whose: those of a connection to one port belong to a flow, datagrams to
+/// another one to a probe.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Ports {
     /// The receiver of flow 0, and how many flows.
@@ -44,7 +48,8 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// The flow or probe that one of these two ports belongs to; probes count on from the last flow.
+    /// The flow or probe that one of these two ports belongs to; probes count on from the last
+    /// flow.
     fn owner(self, tcp: bool, ports: [u16; 2]) -> Option<u16> {
         let (first, count) = if tcp { self.flows } else { self.probes };
         let place = |port: u16| port.checked_sub(first).filter(|n| *n < count);
@@ -112,16 +117,23 @@ fn sum(bytes: &[u8], start: u32) -> u16 {
     sum as u16
 }
 
-/// What is in a packet as it was read from the device at `port`: frames for `each`, in order. `whole`: a super-packet stays
-/// one. False for what is no IPv4.
-pub fn cut(read: &[u8], port: Port, ports: Ports, whole: bool, mut each: impl FnMut(Frame)) -> bool {
+/// What is in a packet as it was read from the device at `port`: frames for `each`, in order.
+/// `whole`: a super-packet stays one. False for what is no IPv4.
+pub fn cut(
+    read: &[u8],
+    port: Port,
+    ports: Ports,
+    whole: bool,
+    mut each: impl FnMut(Frame),
+) -> bool {
     let Some(packet) = read.get(VNET..).filter(|p| p.len() >= 20 && p[0] >> 4 == 4) else {
         return false;
     };
     let ip_head = usize::from(packet[0] & 15) * 4;
     let protocol = packet[9];
     let fragment = be16(packet, 6) & 0x1fff != 0;
-    let has_ports = (protocol == TCP || protocol == UDP) && !fragment && packet.len() >= ip_head + 8;
+    let has_ports =
+        (protocol == TCP || protocol == UDP) && !fragment && packet.len() >= ip_head + 8;
     let tcp = protocol == TCP && has_ports && packet.len() >= ip_head + 20;
     let head = if tcp {
         ip_head + usize::from(packet[ip_head + 12] >> 4) * 4
@@ -141,7 +153,11 @@ pub fn cut(read: &[u8], port: Port, ports: Ports, whole: bool, mut each: impl Fn
     let payload = packet.len() - head;
     let gso = u16::from_ne_bytes([read[4], read[5]]);
     let super_packet = tcp && read[1] & !GSO_ECN == GSO_TCP4 && gso > 0;
-    let mss = if super_packet { usize::from(gso) } else { payload };
+    let mss = if super_packet {
+        usize::from(gso)
+    } else {
+        payload
+    };
     let shared = Arc::new(Whole {
         bytes: read.into(),
         head,
@@ -218,11 +234,13 @@ impl Frame {
     pub fn port(&self) -> Port {
         self.whole.port
     }
-    /// The flow or probe that it belongs to, data, ACK or answer; probes count on from the last flow.
+    /// The flow or probe that it belongs to, data, ACK or answer; probes count on from the last
+    /// flow.
     pub fn owner(&self) -> Option<u16> {
         self.whole.owner
     }
-    /// The port of the host that it is addressed to, by the last byte of the address; `None` for what is for nobody.
+    /// The port of the host that it is addressed to, by the last byte of the address; `None` for
+    /// what is for nobody.
     pub fn to_port(&self) -> Option<Port> {
         self.whole.packet()[19].checked_sub(1)
     }
@@ -251,7 +269,8 @@ impl Frame {
         let start = self.whole.head + self.offset as usize;
         &self.whole.packet()[start..start + len]
     }
-    /// Its headers with those of offloads, for `len` bytes of payload, into `to`; answers which part of it.
+    /// Its headers with those of offloads, for `len` bytes of payload, into `to`; answers which
+    /// part of it.
     pub fn headers(&self, len: usize, to: &mut [u8; HEAD]) -> Range<usize> {
         let whole = &*self.whole;
         let packet = whole.packet();
@@ -280,7 +299,8 @@ impl Frame {
             if self.offset > 0 {
                 transport[13] &= !CWR;
             }
-            // What the kernel leaves to a card: the sum over what is not in the segment, which the card adds to the rest.
+            // What the kernel leaves to a card: the sum over what is not in the segment, which the
+            // card adds to the rest.
             let length = (whole.head - whole.ip_head + len) as u32;
             let check = sum(&ip[12..20], u32::from(TCP) + length);
             transport[16..18].copy_from_slice(&check.to_be_bytes());
@@ -404,8 +424,14 @@ mod tests {
             cut.iter().map(|f| f.size().get()).collect::<Vec<_>>(),
             [1514, 1514, 170]
         );
-        assert_eq!(cut.iter().map(Frame::joined).collect::<Vec<_>>(), [false, true, true]);
-        assert!(cut.iter().all(|f| f.owner() == Some(1) && f.ecn() == Ecn::Ect0));
+        assert_eq!(
+            cut.iter().map(Frame::joined).collect::<Vec<_>>(),
+            [false, true, true]
+        );
+        assert!(
+            cut.iter()
+                .all(|f| f.owner() == Some(1) && f.ecn() == Ecn::Ect0)
+        );
         let mut bytes = Vec::new();
         for (i, frame) in cut.iter().enumerate() {
             let mut head = [0; HEAD];
@@ -480,13 +506,22 @@ mod tests {
             tcp.extend(edge.to_be_bytes());
         }
         let ack = acknowledges(&tcp, 9, true).unwrap_or_default();
-        assert_eq!((ack.pure, ack.next, ack.timestamps), (true, 5_000, Some((7, 8))));
-        assert_eq!((ack.ecn, ack.sack()), ((true, false), &[(100, 200), (300, 400)][..]));
+        assert_eq!(
+            (ack.pure, ack.next, ack.timestamps),
+            (true, 5_000, Some((7, 8)))
+        );
+        assert_eq!(
+            (ack.ecn, ack.sack()),
+            ((true, false), &[(100, 200), (300, 400)][..])
+        );
         tcp[13] |= SYN;
         assert_eq!(acknowledges(&tcp, 9, true), None);
         // What is cut short ends the list.
         let short = [&[0; 13][..], &[ACK], &[0; 6], &[8, 10, 0]].concat();
-        assert_eq!(acknowledges(&short, 9, true).unwrap_or_default().timestamps, None);
+        assert_eq!(
+            acknowledges(&short, 9, true).unwrap_or_default().timestamps,
+            None
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The handshake of protocol 2: by it the two ends of a measurement prove to each other that they know the same token.
+//! The handshake of protocol 2: by it the two ends of a measurement prove to each other that they
+//! know the same token.
 //!
 //! ```text
 //! client                                             server
@@ -8,15 +9,18 @@
 //!                                                    welcome: HMAC(token, "server" and the transcript)
 //! ```
 //!
-//! The transcript has both nonces and both addresses, each behind its length, so that no two transcripts have the same bytes. A proof
-//! is worth nothing in another connection (its nonces differ), in the other direction (the first word differs) or to another
-//! server: a false server that passes the messages on to the right one is given proofs for its own address, which the right one
-//! refuses. Both sides compare HMAC-SHA-256 in constant time. The client proves first, so that nobody obtains something to try
-//! tokens on without having been called; who has been called by the client may try tokens offline, so a token should be random.
+//! The transcript has both nonces and both addresses, each behind its length, so that no two
+//! transcripts have the same bytes. A proof is worth nothing in another connection (its nonces
+//! differ), in the other direction (the first word differs) or to another server: a false server
+//! that passes the messages on to the right one is given proofs for its own address, which the
+//! right one refuses. Both sides compare HMAC-SHA-256 in constant time. The client proves first, so
+//! that nobody obtains something to try tokens on without having been called; who has been called
+//! by the client may try tokens offline, so a token should be random.
 //!
-//! **Addresses behind NAT.** The client's address is what the server sees, behind any NAT of the client. The server's address is what
-//! the client has connected to. It has to be the one at which the server was reached, or one of `--public`: where a NAT in
-//! front of the server changes it, the server cannot know it by itself. An IPv4 address inside `64:ff9b::/96` (NAT64, RFC 6052) counts
+//! **Addresses behind NAT.** The client's address is what the server sees, behind any NAT of the
+//! client. The server's address is what the client has connected to. It has to be the one at which
+//! the server was reached, or one of `--public`: where a NAT in front of the server changes it, the
+//! server cannot know it by itself. An IPv4 address inside `64:ff9b::/96` (NAT64, RFC 6052) counts
 //! as that IPv4 address, for there the client's host or network has put it.
 
 use crate::digest::{hmac, verify};
@@ -47,7 +51,8 @@ pub struct Transcript {
     pub to: SocketAddr,
 }
 
-/// An address as both sides write it: IPv4 where it is one, also through NAT64, and without a scope.
+/// An address as both sides write it: IPv4 where it is one, also through NAT64, and without a
+/// scope.
 pub fn canonical(of: SocketAddr) -> SocketAddr {
     let ip = match of.ip().to_canonical() {
         IpAddr::V6(v6) if v6.segments()[..6] == [0x64, 0xff9b, 0, 0, 0, 0] => {
@@ -136,7 +141,10 @@ mod tests {
             },
         ];
         for other in others {
-            assert!(!other.proves("correct-horse", Role::Client, &proof), "{other:?}");
+            assert!(
+                !other.proves("correct-horse", Role::Client, &proof),
+                "{other:?}"
+            );
         }
     }
 
@@ -148,6 +156,9 @@ mod tests {
         }
         let v6: SocketAddr = "[2001:db8::1]:5201".parse().unwrap();
         assert_eq!(canonical(v6), v6);
-        assert_ne!(canonical("[64:ff9b:1::198.51.100.2]:5201".parse().unwrap()), v4);
+        assert_ne!(
+            canonical("[64:ff9b:1::198.51.100.2]:5201".parse().unwrap()),
+            v4
+        );
     }
 }

@@ -1,12 +1,13 @@
-//! Instruments confess: how far a run is from what was asked for, and whether its figures can be trusted.
+//! Instruments confess: how far a run is from what was asked for, and whether its figures can be
+//! trusted.
 
 use crate::frame::Frame;
 use crate::traffic::Writes;
 use narrows_core::figures::Histogram;
-use narrows_core::net::{Port, NEAR};
+use narrows_core::net::{NEAR, Port};
 use narrows_core::packet::Packet as _;
 use narrows_core::units::{Rate, Span, Time};
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 
 /// The rate is compared in windows of so long.
 const WINDOW: Span = Span::ms(100);
@@ -89,11 +90,17 @@ impl Lateness {
     pub(crate) fn cpu(&mut self, ns: u64) {
         self.cpu_ns = ns;
     }
-    /// Relative errors of the rate in busy windows: how many windows, mean, standard deviation, the worst.
+    /// Relative errors of the rate in busy windows: how many windows, mean, standard deviation, the
+    /// worst.
     fn rate_errors(&self) -> (usize, f64, f64, f64) {
         let full = (self.rate * WINDOW).get() as f64;
-        let busy = self.windows.iter().filter(|(due, _)| *due as f64 >= BUSY * full);
-        let errors: Vec<f64> = busy.map(|(due, written)| *written as f64 / *due as f64 - 1.0).collect();
+        let busy = self
+            .windows
+            .iter()
+            .filter(|(due, _)| *due as f64 >= BUSY * full);
+        let errors: Vec<f64> = busy
+            .map(|(due, written)| *written as f64 / *due as f64 - 1.0)
+            .collect();
         let n = errors.len();
         if n == 0 {
             return (0, 0.0, 0.0, 0.0);
@@ -122,21 +129,25 @@ pub struct Conditions {
     pub tick: Option<Span>,
     /// What follows each other went out as one.
     pub joined: bool,
-    /// Some sender goes by the greatest rate that it saw, as BBR does: to it a clump of packets is a rate.
+    /// Some sender goes by the greatest rate that it saw, as BBR does: to it a clump of packets is
+    /// a rate.
     pub peaks: bool,
     /// Processor time of the whole process.
     pub process_cpu: Span,
-    /// What the scenario asks of its hosts and this kernel does otherwise: key, and what it is here.
+    /// What the scenario asks of its hosts and this kernel does otherwise: key, and what it is
+    /// here.
     pub otherwise: Vec<(&'static str, String)>,
 }
 
-/// Late by more than this part of the least RTT is not small beside the figures, but this late always is.
+/// Late by more than this part of the least RTT is not small beside the figures, but this late
+/// always is.
 const PART_OF_RTT: f64 = 0.05;
 const ALWAYS_SMALL: Span = Span::us(200);
 /// Of the latest packets, one in a thousand, this part is not small.
 const WORST_OF_RTT: f64 = 0.25;
-/// The same where a sender goes by the greatest rate of ten round trips: it sends too fast by this part, and what that is too much queues.
-/// Of six runs of BBR at 20 Mbit/s and 40 ms, four with less than 1.1 ms had an RTT of 45.1 to 45.7 ms; with 2.4 ms it was 48.7.
+/// The same where a sender goes by the greatest rate of ten round trips: it sends too fast by this
+/// part, and what that is too much queues. Of six runs of BBR at 20 Mbit/s and 40 ms, four with
+/// less than 1.1 ms had an RTT of 45.1 to 45.7 ms; with 2.4 ms it was 48.7.
 const PEAK_OF_RTT: f64 = 0.05;
 const WORST_ALWAYS_SMALL: Span = Span::ms(1);
 /// The rate may be off by this.
@@ -161,7 +172,8 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
     let limit = (on.rtt.as_ns() as f64 / 1e3 * PART_OF_RTT).max(us(ALWAYS_SMALL));
     if at(0.99) > limit {
         why.push(format!(
-            "1 % of packets left more than {:.0} us late, which is not small beside an RTT of {:.1} ms: a quieter machine, or root",
+            "1 % of packets left more than {:.0} us late, which is not small beside an RTT of \
+             {:.1} ms: a quieter machine, or root",
             at(0.99),
             on.rtt.as_ms()
         ));
@@ -170,7 +182,8 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
     let worst_limit = (on.rtt.as_ns() as f64 / 1e3 * worst_part).max(us(WORST_ALWAYS_SMALL));
     if at(0.999) > worst_limit {
         why.push(format!(
-            "packets in clumps: 0.1 % left more than {:.0} us late at an RTT of {:.1} ms: a quieter machine, or root",
+            "packets in clumps: 0.1 % left more than {:.0} us late at an RTT of {:.1} ms: a \
+             quieter machine, or root",
             at(0.999),
             on.rtt.as_ms()
         ));
@@ -189,12 +202,16 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
     }
     if on.writes.late as f64 > STARVED * on.writes.asked as f64 {
         why.push(format!(
-            "applications wrote too late {} of {} times, so that nothing was there to send: a quieter machine, or a larger notsent_lowat",
+            "applications wrote too late {} of {} times, so that nothing was there to send: a \
+             quieter machine, or a larger notsent_lowat",
             on.writes.late, on.writes.asked
         ));
     }
     if seen.refused > 0 {
-        why.push(format!("the hosts did not take {} packets: more memory", seen.refused));
+        why.push(format!(
+            "the hosts did not take {} packets: more memory",
+            seen.refused
+        ));
     }
     if seen.down > 0 {
         why.push(format!(
@@ -209,7 +226,8 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
     }
     if seen.real_time && seen.gaps > 0 {
         why.push(format!(
-            "the kernel kept the real-time thread from running {} times (up to {:.0} ms): a lower rate, or kernel.sched_rt_runtime_us=-1",
+            "the kernel kept the real-time thread from running {} times (up to {:.0} ms): a lower \
+             rate, or kernel.sched_rt_runtime_us=-1",
             seen.gaps,
             seen.longest.as_ms()
         ));
@@ -219,7 +237,11 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
     if nothing {
         why.push("no packet crossed the path".to_string());
     }
-    let trusted = if nothing { Value::Null } else { json!(why.is_empty()) };
+    let trusted = if nothing {
+        Value::Null
+    } else {
+        json!(why.is_empty())
+    };
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: f64 = load
         .split_whitespace()
@@ -231,20 +253,25 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
         "why": why,
         "packets": seen.late.count(),
         "lateness_us": {
-            "p50": shown(at(0.5)), "p99": shown(at(0.99)), "p99_9": shown(at(0.999)), "max": shown(us(seen.most)),
+            "p50": shown(at(0.5)), "p99": shown(at(0.99)), "p99_9": shown(at(0.999)),
+            "max": shown(us(seen.most)),
         },
-        "rate_error": { "windows": windows, "mean": shown(mean), "sd": shown(sd), "worst": shown(worst) },
-        "device": { "qdisc": on.qdisc, "queue_packets": crate::space::QUEUE, "overflow": on.overflow, "refused": seen.refused, "down": seen.down },
+        "rate_error": { "windows": windows, "mean": shown(mean), "sd": shown(sd),
+        "worst": shown(worst) },
+        "device": { "qdisc": on.qdisc, "queue_packets": crate::space::QUEUE,
+        "overflow": on.overflow, "refused": seen.refused, "down": seen.down },
         "writes": { "asked": on.writes.asked, "late": on.writes.late },
         "foreign_packets": seen.foreign,
         "late_wakeups": { "over_40_ms": seen.gaps, "longest_ms": shown(seen.longest.as_ms()) },
         "class": if seen.real_time { "real-time" } else { "ordinary" },
         "tick_us": on.tick.map(us),
         "joined": on.joined,
-        "cpu_s": { "emulator": shown(seen.cpu_ns as f64 / 1e9), "process": shown(on.process_cpu.as_s()) },
+        "cpu_s": { "emulator": shown(seen.cpu_ns as f64 / 1e9),
+        "process": shown(on.process_cpu.as_s()) },
         "load": load,
         "kernel": std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
-        "otherwise": on.otherwise.iter().map(|(key, here)| ((*key).to_string(), json!(here))).collect::<serde_json::Map<_, _>>(),
+        "otherwise": on.otherwise.iter().map(|(key, here)| ((*key).to_string(),
+        json!(here))).collect::<serde_json::Map<_, _>>(),
     })
 }
 
@@ -268,7 +295,10 @@ mod tests {
             rtt,
             drops: 1000,
             overflow: 10,
-            writes: Writes { asked: 100, late: 1 },
+            writes: Writes {
+                asked: 100,
+                late: 1,
+            },
             qdisc: "pfifo",
             tick: None,
             joined: false,
@@ -289,8 +319,13 @@ mod tests {
 
     #[test]
     fn every_kind_of_error_has_its_words() {
-        let reasons = |seen: &Lateness, on: &Conditions| confess(seen, on)["why"].as_array().map_or(0, Vec::len);
-        assert_eq!(reasons(&seen(Span::us(900), 1_000_000), &on(Span::ms(5))), 1);
+        let reasons = |seen: &Lateness, on: &Conditions| {
+            confess(seen, on)["why"].as_array().map_or(0, Vec::len)
+        };
+        assert_eq!(
+            reasons(&seen(Span::us(900), 1_000_000), &on(Span::ms(5))),
+            1
+        );
         assert_eq!(reasons(&seen(Span::us(190), 1_000_000), &on(Span::ZERO)), 0);
         assert_eq!(reasons(&seen(Span::us(10), 990_000), &on(Span::ms(20))), 1);
         let much = Conditions {
@@ -299,7 +334,10 @@ mod tests {
         };
         assert_eq!(reasons(&seen(Span::us(10), 1_000_000), &much), 1);
         let starved = Conditions {
-            writes: Writes { asked: 100, late: 2 },
+            writes: Writes {
+                asked: 100,
+                late: 2,
+            },
             ..on(Span::ms(20))
         };
         assert_eq!(reasons(&seen(Span::us(10), 1_000_000), &starved), 1);

@@ -1,11 +1,13 @@
 //! The words of iperf3 3.x, as its peers exchange them: what both its server and its client need.
 //!
-//! A control connection begins with the client's cookie (36 of `[a-z2-7]` and a zero); every other connection of the test with the
-//! same. After it come *states*, one signed byte each, and JSON behind a length of 32 bits. Numbers that are -1 come as
-//! 2^64-1 from 3.12: they are read as either. A datagram has its time (seconds and microseconds, 32 bits each) and its number, from
+//! A control connection begins with the client's cookie (36 of `[a-z2-7]` and a zero); every other
+//! connection of the test with the same. After it come *states*, one signed byte each, and JSON
+//! behind a length of 32 bits. Numbers that are -1 come as 2^64-1 from 3.12: they are read as
+//! either. A datagram has its time (seconds and microseconds, 32 bits each) and its number, from
 //! one; a stream of them begins with four bytes that are answered by four.
 //!
-//! Source: packets exchanged with iperf3 3.12 in both roles. It has no authority over how a stream's payload looks.
+//! Source: packets exchanged with iperf3 3.12 in both roles. It has no authority over how a
+//! stream's payload looks.
 
 use serde_json::Value;
 
@@ -78,11 +80,7 @@ pub fn cookie(random: [u8; COOKIE]) -> Cookie {
 
 /// The number of the `place`-th stream, from zero: 1, 3, 4, 5; iperf3 leaves out 2, for ever.
 pub fn stream_id(place: usize) -> u64 {
-    if place == 0 {
-        1
-    } else {
-        place as u64 + 2
-    }
+    if place == 0 { 1 } else { place as u64 + 2 }
 }
 
 /// A number that may be -1, however it is written.
@@ -133,7 +131,8 @@ pub struct Params {
 }
 
 impl Params {
-    /// From JSON. What is missing is zero; what is no number where one is due, or neither TCP nor UDP, is refused.
+    /// From JSON. What is missing is zero; what is no number where one is due, or neither TCP nor
+    /// UDP, is refused.
     pub fn from_json(value: &Value) -> Option<Params> {
         let n = |key: &str| match value.get(key) {
             None => Some(0),
@@ -215,7 +214,11 @@ pub mod datagram {
             let four = bytes.get(at..at + 4)?;
             Some(four.iter().fold(0_u64, |n, b| n << 8 | u64::from(*b)))
         };
-        let number = if wide { word(8)? << 32 | word(12)? } else { word(8)? };
+        let number = if wide {
+            word(8)? << 32 | word(12)?
+        } else {
+            word(8)?
+        };
         Some((word(0)? as f64 + word(4)? as f64 / 1e6, number))
     }
 }
@@ -228,12 +231,18 @@ mod tests {
 
     #[test]
     fn the_parameters_of_a_real_client_are_read() {
-        let seen = r#"{"tcp":true,"omit":0,"time":0,"num":2097152,"blockcount":0,"parallel":3,"len":131072,"pacing_timer":1000,
-            "client_version":"3.12"}"#;
+        let seen = r#"{"tcp":true,"omit":0,"time":0,"num":2097152,"blockcount":0,"parallel":3,
+            "len":131072,"pacing_timer":1000,"client_version":"3.12"}"#;
         let params = Params::from_json(&serde_json::from_str(seen).unwrap()).unwrap();
-        assert_eq!((params.udp, params.parallel, params.len), (false, 3, 131_072));
+        assert_eq!(
+            (params.udp, params.parallel, params.len),
+            (false, 3, 131_072)
+        );
         assert_eq!(Params::from_json(&json!({"tcp": true, "udp": true})), None);
-        assert_eq!(Params::from_json(&json!({"tcp": true, "time": "long"})), None);
+        assert_eq!(
+            Params::from_json(&json!({"tcp": true, "time": "long"})),
+            None
+        );
     }
 
     #[test]
@@ -250,19 +259,23 @@ mod tests {
     fn a_cookie_is_what_iperf3_makes() {
         let ours = cookie(std::array::from_fn(|i| i as u8 * 7));
         assert!(may_be_cookie(&ours) && may_be_cookie(&ours[..5]));
-        assert!(!may_be_cookie(b"NARR") && !may_be_cookie(b"GET ") && !may_be_cookie(&[b'a'; COOKIE]));
+        assert!(
+            !may_be_cookie(b"NARR") && !may_be_cookie(b"GET ") && !may_be_cookie(&[b'a'; COOKIE])
+        );
         assert_eq!((0..4).map(stream_id).collect::<Vec<_>>(), [1, 3, 4, 5]);
     }
 
     proptest! {
         #[test]
-        fn any_datagram_is_read_or_not(bytes in proptest::collection::vec(any::<u8>(), 0..40), wide: bool) {
+        fn any_datagram_is_read_or_not(bytes in proptest::collection::vec(any::<u8>(), 0..40),
+            wide: bool) {
             let _ = datagram::read(&bytes, wide);
             let _ = datagram::greeting(&bytes, bytes.len());
             let _ = may_be_cookie(&bytes);
         }
         #[test]
-        fn a_header_is_read_again(number in 1..u64::from(u32::MAX), now in 0..1_u64 << 50, wide: bool) {
+        fn a_header_is_read_again(number in 1..u64::from(u32::MAX), now in 0..1_u64 << 50,
+            wide: bool) {
             let (head, len) = datagram::header(number, now, wide);
             let (sent, read) = datagram::read(&head[..len], wide).unwrap();
             prop_assert_eq!(read, number);
@@ -271,7 +284,8 @@ mod tests {
         #[test]
         fn any_object_is_parameters_or_none(n: f64, m: i64, text in ".{0,20}", flag: bool) {
             let _ = Params::from_json(&json!({
-                "tcp": flag, "udp": !flag, "time": n, "omit": m, "parallel": m, "len": n, "TOS": text.clone(), "congestion": text,
+                "tcp": flag, "udp": !flag, "time": n, "omit": m, "parallel": m, "len": n,
+                "TOS": text.clone(), "congestion": text,
             }));
         }
     }

@@ -1,5 +1,5 @@
-//! The live engine of narrows, on Linux: the scenario that `narrows-sim` runs in virtual time, over real packets and this machine's
-//! own TCP, through the same network of `narrows-core`.
+//! The live engine of narrows, on Linux: the scenario that `narrows-sim` runs in virtual time, over
+//! real packets and this machine's own TCP, through the same network of `narrows-core`.
 //!
 //! | module | holds |
 //! |---|---|

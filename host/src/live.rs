@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::emulator::{Emulator, Seen};
 use crate::error::HostError;
 use crate::frame::{Frame, Ports};
-use crate::instruments::{confess, Conditions};
+use crate::instruments::{Conditions, confess};
 use crate::probe::{Echoes, Pinging, Probes};
 use crate::ready;
 use crate::record::Writer;
@@ -12,9 +12,11 @@ use crate::space::{Peer, Space, SpaceSpec};
 use crate::sys;
 use crate::traffic::{Incoming, Outgoing, Told, Traffic, Watching, Writes};
 use narrows_core::capture::{Capture, ENDS};
-use narrows_core::engine::{access_delays, probe_figures, start, Network, Options, Outcome, Progress, Recorder, Run};
+use narrows_core::engine::{
+    Network, Options, Outcome, Progress, Recorder, Run, access_delays, probe_figures, start,
+};
 use narrows_core::figures::{FlowMeter, FlowSamples, ProbeMeter};
-use narrows_core::net::{Port, FAR, NEAR};
+use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Direction, FlowSpec, Scenario};
 use narrows_core::tcp::{EcnEnds, EcnMode, Gso, Pacing};
@@ -27,7 +29,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Ports of receivers, senders, echoes and pingers: so far apart that [`ready::MOST_FLOWS`] fit in between.
+/// Ports of receivers, senders, echoes and pingers: so far apart that [`ready::MOST_FLOWS`] fit in
+/// between.
 const RECEIVERS: u16 = 20_000;
 const SENDERS: u16 = 30_000;
 const ECHOES: u16 = 7_000;
@@ -58,7 +61,10 @@ fn ends(flow: &FlowSpec) -> (Port, Port) {
 
 /// How many hosts there are beside that at NEAR.
 fn far_hosts(scenario: &Scenario) -> Port {
-    scenario.wifi.as_ref().map_or(1, |wifi| wifi.stations.len() as Port)
+    scenario
+        .wifi
+        .as_ref()
+        .map_or(1, |wifi| wifi.stations.len() as Port)
 }
 
 /// What all hosts are, but for their addresses.
@@ -81,14 +87,22 @@ pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
     };
     SpaceSpec {
         addresses: vec![address(port, false), address(port, true)],
-        peers: others.flat_map(|port| [peer(port, false), peer(port, true)]).collect(),
+        peers: others
+            .flat_map(|port| [peer(port, false), peer(port, true)])
+            .collect(),
         sysctls: vec![
             ("ipv6/conf/all/disable_ipv6", "1".into()),
             ("ipv6/conf/default/disable_ipv6", "1".into()),
             ("ipv4/tcp_no_metrics_save", "1".into()),
             ("ipv4/tcp_ecn", ecn.to_string()),
-            ("ipv4/tcp_rmem", buffer(host.rmem_default.get(), host.rmem_max.get())),
-            ("ipv4/tcp_wmem", buffer(host.wmem_default.get(), host.wmem_max.get())),
+            (
+                "ipv4/tcp_rmem",
+                buffer(host.rmem_default.get(), host.rmem_max.get()),
+            ),
+            (
+                "ipv4/tcp_wmem",
+                buffer(host.wmem_default.get(), host.wmem_max.get()),
+            ),
             (
                 "ipv4/tcp_slow_start_after_idle",
                 u8::from(host.slow_start_after_idle).to_string(),
@@ -147,9 +161,9 @@ pub(crate) fn emulator(
     Ok(Emulator::new(scenario, options, network, meters).flows(ports, delays))
 }
 
-/// Runs `scenario` with this machine's own TCP; every packet goes into the file `record`, if one is named: a run is whole whatever
-/// becomes of that file, which is the second part of what is returned. `progress` is called now and then; when it answers `false`
-/// the run stops.
+/// Runs `scenario` with this machine's own TCP; every packet goes into the file `record`, if one is
+/// named: a run is whole whatever becomes of that file, which is the second part of what is
+/// returned. `progress` is called now and then; when it answers `false` the run stops.
 /// [`ready::gain_privilege`] must have been called.
 pub fn run(
     scenario: &Scenario,
@@ -162,7 +176,9 @@ pub fn run(
     let mut emulator = emulator(scenario, registry, options)?;
     let writer = recorded(&mut emulator, scenario, record, ENDS)?;
     let ports = NEAR..=far_hosts(scenario);
-    let spaces: Result<Vec<Space>, HostError> = ports.map(|port| Space::new(&space(scenario, port))).collect();
+    let spaces: Result<Vec<Space>, HostError> = ports
+        .map(|port| Space::new(&space(scenario, port)))
+        .collect();
     let spaces = spaces?;
     let stop = AtomicBool::new(false);
     let parts = Parts {
@@ -193,7 +209,8 @@ pub fn run(
     Ok((run, recorded))
 }
 
-/// Every packet goes into the file `record`, if one is named; `ends` name the interfaces at [`NEAR`] and [`FAR`].
+/// Every packet goes into the file `record`, if one is named; `ends` name the interfaces at
+/// [`NEAR`] and [`FAR`].
 pub(crate) fn recorded(
     emulator: &mut Emulator,
     scenario: &Scenario,
@@ -201,8 +218,8 @@ pub(crate) fn recorded(
     ends: [(&str, &str); 2],
 ) -> Result<Option<Writer>, HostError> {
     let Some(file) = record else { return Ok(None) };
-    let (sink, writer) =
-        Writer::create(file).map_err(|e| HostError::Unlike(format!("--record {}: {e}", file.display())))?;
+    let (sink, writer) = Writer::create(file)
+        .map_err(|e| HostError::Unlike(format!("--record {}: {e}", file.display())))?;
     let capture = Capture::new(&scenario.title, ends, sink);
     emulator.record(Recorder::new(capture, scenario));
     Ok(Some(writer))
@@ -261,7 +278,10 @@ impl<'p> Parts<'p> {
         match ready.recv() {
             Ok(None) => Ok(Started { begin, thread }),
             Ok(Some(error)) => Err(error),
-            Err(_) => Err(HostError::Failed("a thread", std::io::Error::other("it ended at once"))),
+            Err(_) => Err(HostError::Failed(
+                "a thread",
+                std::io::Error::other("it ended at once"),
+            )),
         }
     }
 
@@ -299,8 +319,14 @@ impl<'p> Parts<'p> {
                     });
                 }
             }
-            let listening = incoming.iter().filter_map(|flow: &Incoming| flow.cc.clone());
-            let mut ccs: Vec<String> = out.iter().map(|flow| flow.cc.clone()).chain(listening).collect();
+            let listening = incoming
+                .iter()
+                .filter_map(|flow: &Incoming| flow.cc.clone());
+            let mut ccs: Vec<String> = out
+                .iter()
+                .map(|flow| flow.cc.clone())
+                .chain(listening)
+                .collect();
             ccs.sort();
             ccs.dedup();
             hosts.push(self.start(
@@ -353,12 +379,17 @@ impl<'p> Parts<'p> {
         let passing = scope.spawn(move || emulator.run(&devices, clock, stop));
         let hosts: Vec<_> = hosts.into_iter().map(|host| host.begin(clock)).collect();
         let pinging = probes.map(|(echoes, pingers)| {
-            let echoes: Vec<_> = echoes.into_iter().map(|echoes| echoes.begin(clock)).collect();
+            let echoes: Vec<_> = echoes
+                .into_iter()
+                .map(|echoes| echoes.begin(clock))
+                .collect();
             (echoes, pingers.begin(clock))
         });
         let busy = || {
             hosts.iter().any(|thread| !thread.is_finished())
-                || pinging.as_ref().is_some_and(|(_, pingers)| !pingers.is_finished())
+                || pinging
+                    .as_ref()
+                    .is_some_and(|(_, pingers)| !pingers.is_finished())
         };
         let mut stopped = false;
         while busy() && !passing.is_finished() {
@@ -395,7 +426,11 @@ impl<'p> Parts<'p> {
 
     /// The run that the answers come to.
     fn told(&self, emulator: &Emulator, answers: Answers) -> Run {
-        let Answers { passed, hosts, probes } = answers;
+        let Answers {
+            passed,
+            hosts,
+            probes,
+        } = answers;
         let scenario = self.scenario;
         let Seen {
             queues,
@@ -436,7 +471,10 @@ impl<'p> Parts<'p> {
             qdisc: qdisc(scenario),
             tick: manner.tick,
             joined: manner.join,
-            peaks: scenario.flows.iter().any(|flow| flow.cc.kind.starts_with("bbr")),
+            peaks: scenario
+                .flows
+                .iter()
+                .any(|flow| flow.cc.kind.starts_with("bbr")),
             process_cpu: Span::ns(sys::process_cpu()),
             otherwise: otherwise(scenario),
         };
@@ -503,7 +541,10 @@ impl<'scope, T> Started<'scope, T> {
 }
 
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, Result<T, HostError>>) -> Result<T, HostError> {
-    thread
-        .join()
-        .unwrap_or_else(|_| Err(HostError::Failed("a thread", std::io::Error::other("it failed"))))
+    thread.join().unwrap_or_else(|_| {
+        Err(HostError::Failed(
+            "a thread",
+            std::io::Error::other("it failed"),
+        ))
+    })
 }

@@ -1,8 +1,9 @@
-//! What this kernel is, as far as a scenario's hosts can be made like it: its tick, its release, its congestion controls.
+//! What this kernel is, as far as a scenario's hosts can be made like it: its tick, its release,
+//! its congestion controls.
 
 use crate::sys;
-use narrows_core::kernel::{Kernel, KERNELS};
-use serde_json::{json, Value};
+use narrows_core::kernel::{KERNELS, Kernel};
+use serde_json::{Value, json};
 use std::fs;
 
 /// The congestion controls of this kernel.
@@ -30,11 +31,17 @@ pub fn boot() -> String {
     crate::digest::hex(&crate::digest::sha256(&[b"narrows", id.as_bytes(), moved.as_bytes()])[..16])
 }
 
-/// The release that a scenario may name and whose rules this kernel follows: the newest that is not newer.
+/// The release that a scenario may name and whose rules this kernel follows: the newest that is not
+/// newer.
 pub fn like(release: &str) -> &'static str {
-    let mut numbers = release.split(['.', '-', '+']).map(|n| n.parse().unwrap_or(0));
+    let mut numbers = release
+        .split(['.', '-', '+'])
+        .map(|n| n.parse().unwrap_or(0));
     let here = Kernel(numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    let older = KERNELS.iter().filter(|(_, kernel)| *kernel <= here).max_by_key(|k| k.1);
+    let older = KERNELS
+        .iter()
+        .filter(|(_, kernel)| *kernel <= here)
+        .max_by_key(|k| k.1);
     older
         .or(KERNELS.iter().min_by_key(|k| k.1))
         .map_or("", |(name, _)| name)

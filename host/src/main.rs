@@ -9,16 +9,17 @@
 //! | `tune apply`, `confirm`, `revert` | settings of the host: sysctls, qdiscs, modules, files; it records what they were |
 //! | `tune verify`, `ready`, `machine`, `doctor` | nothing; they report |
 //!
-//! `init` and `hog` are for its own use: the first process of a namespace, and a process that loads a core.
+//! `init` and `hog` are for its own use: the first process of a namespace, and a process that loads
+//! a core.
 
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
-use narrows_core::units::{parse_span, Span};
+use narrows_core::units::{Span, parse_span};
 use narrows_host::terminal::json;
-use narrows_host::untrusted_input::{lies_inside, read_text, MOST_TEXT_BYTES, MOST_TRACE_BYTES};
+use narrows_host::untrusted_input::{MOST_TEXT_BYTES, MOST_TRACE_BYTES, lies_inside, read_text};
 use narrows_host::{
-    doctor, latency, machine, measure, process, ready, serve, shell_command, sys, tune, with, HostError, Options,
-    Progress,
+    HostError, Options, Progress, doctor, latency, machine, measure, process, ready, serve,
+    shell_command, sys, tune, with,
 };
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -27,7 +28,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 narrows-host run [FILE] [options]     run a scenario over real packets; print the run as JSON
 
-narrows-host ready [CC...]            say what is missing for that: nothing (exit 0), or what and the cure (exit 2)
+narrows-host ready [CC...]            say what is missing for that: nothing (exit 0), or what and \
+the cure (exit 2)
 
 narrows-host machine                  what this kernel is, as JSON
 
@@ -40,7 +42,8 @@ FILE: a scenario; stdin without one, or for -.
   --record FILE           every packet into a capture (pcapng) that Wireshark opens
   --verdicts N            tell the first N packets that are dropped, marked or lost one by one
   --built                 a program built the scenario: it may name files outside of its folder
-  --stream                for programs: lines of progress, then the run and its samples (see `narrows/host/live.py`)
+  --stream                for programs: lines of progress, then the run and its samples (see \
+  `narrows/host/live.py`)
   --tied                  end with the process that started this one
 ";
 
@@ -70,7 +73,8 @@ struct Asked {
 
 fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
     let mut asked = Asked::default();
-    let needs = |value: Option<String>, what: &str| value.ok_or_else(|| format!("{what} needs a value"));
+    let needs =
+        |value: Option<String>, what: &str| value.ok_or_else(|| format!("{what} needs a value"));
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--name" => asked.name = Some(needs(args.next(), "--name")?),
@@ -86,21 +90,27 @@ fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
                 asked.interval = match text.as_str() {
                     "off" => Interval::Off,
                     "pictures" => Interval::Pictures,
-                    _ => Interval::Of(
-                        parse_span(&text)
-                            .map_err(|e| format!("sample_interval = {text:?} {}\n    write: {:?}", e.problem, e.fix))?,
-                    ),
+                    _ => Interval::Of(parse_span(&text).map_err(|e| {
+                        format!(
+                            "sample_interval = {text:?} {}\n    write: {:?}",
+                            e.problem, e.fix
+                        )
+                    })?),
                 };
             }
             "--verdicts" => {
                 let text = needs(args.next(), "--verdicts")?;
-                asked.verdicts = text.parse().map_err(|_| format!("--verdicts {text}: a whole number"))?;
+                asked.verdicts = text
+                    .parse()
+                    .map_err(|_| format!("--verdicts {text}: a whole number"))?;
             }
             "--record" => asked.record = Some(needs(args.next(), "--record")?.into()),
             "--stream" => asked.stream = true,
             "--tied" => asked.tied = true,
             "--built" => asked.built = true,
-            _ if arg.starts_with("--") => return Err(format!("no option is called {arg}\n\n{USAGE}")),
+            _ if arg.starts_with("--") => {
+                return Err(format!("no option is called {arg}\n\n{USAGE}"));
+            }
             _ if asked.file.is_none() => asked.file = Some(arg),
             _ => return Err(format!("one scenario at a time\n\n{USAGE}")),
         }
@@ -117,7 +127,9 @@ fn text(file: Option<&str>) -> Result<String, String> {
                 .map(|_| text)
                 .map_err(|e| format!("stdin: {e}"))
         }
-        Some(file) => read_text(Path::new(file), MOST_TEXT_BYTES).map_err(|wrong| format!("{file}: {wrong}")),
+        Some(file) => {
+            read_text(Path::new(file), MOST_TEXT_BYTES).map_err(|wrong| format!("{file}: {wrong}"))
+        }
     }
 }
 
@@ -125,7 +137,11 @@ fn run(asked: &Asked) -> Result<(), HostError> {
     let wrong = |text: String| HostError::Unlike(text);
     let registry = Registry::standard();
     let text = text(asked.file.as_deref()).map_err(wrong)?;
-    let name = asked.name.as_deref().or(asked.file.as_deref()).unwrap_or("stdin");
+    let name = asked
+        .name
+        .as_deref()
+        .or(asked.file.as_deref())
+        .unwrap_or("stdin");
     let folder = Path::new(name).parent().unwrap_or(Path::new(""));
     let files = |file: &str| {
         let file = folder.join(file);
@@ -177,7 +193,8 @@ fn run(asked: &Asked) -> Result<(), HostError> {
     } else {
         writeln!(out, "{text}")
     };
-    told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))?;
+    told.and_then(|()| out.flush())
+        .map_err(HostError::failed("stdout"))?;
     recorded
 }
 
@@ -186,7 +203,9 @@ fn examine(stream: bool) -> Result<(), HostError> {
     let told = doctor::look(&mut |part| {
         if stream {
             let mut out = std::io::stdout();
-            return writeln!(out, "progress {part:.3} 1").and_then(|()| out.flush()).is_ok();
+            return writeln!(out, "progress {part:.3} 1")
+                .and_then(|()| out.flush())
+                .is_ok();
         }
         true
     })?;
@@ -203,7 +222,8 @@ fn serve_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
         return write!(out, "{unit}").map_err(HostError::failed("stdout"));
     }
     if options.show_limits {
-        return writeln!(out, "{}", json(serve::limits::Limits::to_json())).map_err(HostError::failed("stdout"));
+        return writeln!(out, "{}", json(serve::limits::Limits::to_json()))
+            .map_err(HostError::failed("stdout"));
     }
     sys::remember_signals(options.tied);
     serve::run(&options, &mut |what, at| {
@@ -222,7 +242,10 @@ fn measure_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
             // A reader that has gone is noticed at the next line of progress.
             let _ = writeln!(std::io::stdout(), "plan {bytes} {seconds:.3}");
         } else {
-            narrows_host::terminal::say(format!("{seconds:.0} s, up to {:.1} MB", bytes as f64 / 1e6));
+            narrows_host::terminal::say(format!(
+                "{seconds:.0} s, up to {:.1} MB",
+                bytes as f64 / 1e6
+            ));
         }
     };
     let mut progress = |now: f64, end: f64| {
@@ -240,7 +263,8 @@ fn measure_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
     } else {
         writeln!(out, "{text}")
     };
-    told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))?;
+    told.and_then(|()| out.flush())
+        .map_err(HostError::failed("stdout"))?;
     if measured["data"]["stopped_by"] == "user" {
         return Err(HostError::Stopped);
     }
@@ -274,7 +298,8 @@ fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
     } else {
         writeln!(out, "{text}")
     };
-    told.and_then(|()| out.flush()).map_err(HostError::failed("stdout"))?;
+    told.and_then(|()| out.flush())
+        .map_err(HostError::failed("stdout"))?;
     if outcome["interrupted"] == true {
         return Err(HostError::Stopped);
     }
@@ -283,7 +308,9 @@ fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
 
 /// What drifted is no mistake, but no success either.
 fn tune_command(args: impl Iterator<Item = String>) -> ExitCode {
-    let done = tune::options::read(args).map_err(HostError::Unlike).and_then(tune::run);
+    let done = tune::options::read(args)
+        .map_err(HostError::Unlike)
+        .and_then(tune::run);
     match done {
         Ok((done, yes)) => {
             // It is done whether or not anybody reads of it.
@@ -324,7 +351,8 @@ fn help(command: &str, args: &[String]) -> Option<String> {
         _ => return None,
     };
     let mut own = args.iter().take_while(|arg| *arg != "--");
-    own.any(|arg| arg == "--help" || arg == "-h").then_some(usage)
+    own.any(|arg| arg == "--help" || arg == "-h")
+        .then_some(usage)
 }
 
 fn main() -> ExitCode {
@@ -348,13 +376,13 @@ fn main() -> ExitCode {
             return match shell_command::run(args) {
                 Ok(code) => ExitCode::from(code),
                 Err(error) => answer(Err(error)),
-            }
+            };
         }
         Some("with") => {
             return match with::run(args) {
                 Ok(code) => ExitCode::from(code),
                 Err(error) => answer(Err(error)),
-            }
+            };
         }
         Some("serve") => return answer(serve_command(args)),
         Some("measure") => return answer(measure_command(args)),
@@ -416,14 +444,22 @@ mod tests {
 
     #[test]
     fn every_subcommand_has_a_usage() {
-        let words = |line: &str| line.split_whitespace().map(String::from).collect::<Vec<_>>();
+        let words = |line: &str| {
+            line.split_whitespace()
+                .map(String::from)
+                .collect::<Vec<_>>()
+        };
         for command in [
-            "run", "ready", "machine", "doctor", "shell", "with", "serve", "measure", "latency", "tune",
+            "run", "ready", "machine", "doctor", "shell", "with", "serve", "measure", "latency",
+            "tune",
         ] {
             let name = format!("narrows-host {command}");
             for line in ["--help", "-h", "--seed 1 -h"] {
                 let usage = help(command, &words(line));
-                assert!(usage.is_some_and(|usage| usage.contains(&name)), "{command} {line}");
+                assert!(
+                    usage.is_some_and(|usage| usage.contains(&name)),
+                    "{command} {line}"
+                );
             }
             assert_eq!(help(command, &words("--seed 1 -- ls -h")), None);
         }

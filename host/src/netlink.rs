@@ -1,7 +1,8 @@
-//! The messages by which a namespace is furnished and a host is asked and changed, as rtnetlink(7) and sock_diag(7) lay them out:
-//! a header, a fixed part, attributes.
+//! The messages by which a namespace is furnished and a host is asked and changed, as rtnetlink(7)
+//! and sock_diag(7) lay them out: a header, a fixed part, attributes.
 //!
-//! Written by hand because they are so few: the crates that know all of rtnetlink take a minute to build.
+//! Written by hand because they are so few: the crates that know all of rtnetlink take a minute to
+//! build.
 
 use crate::sys;
 use std::io;
@@ -78,7 +79,9 @@ pub fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
     let mut found = Vec::new();
     while let Some(head) = bytes.first_chunk::<4>() {
         let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
-        let Some(value) = bytes.get(4..length) else { break };
+        let Some(value) = bytes.get(4..length) else {
+            break;
+        };
         found.push((u16::from_ne_bytes([head[2], head[3]]) & KIND, value));
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
@@ -87,7 +90,10 @@ pub fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
 
 /// The value of the attribute of a kind.
 pub fn attribute<'a>(found: &[(u16, &'a [u8])], kind: u16) -> Option<&'a [u8]> {
-    found.iter().find(|(k, _)| *k == kind).map(|(_, value)| *value)
+    found
+        .iter()
+        .find(|(k, _)| *k == kind)
+        .map(|(_, value)| *value)
 }
 
 /// A text of the kernel's, without its zero.
@@ -108,7 +114,12 @@ impl Netlink {
     /// Brings a device up, changed so far as it is told.
     pub fn up(&mut self, index: u32, link: &Link) -> io::Result<()> {
         let up = libc::IFF_UP as u32;
-        let fixed: [&[u8]; 4] = [&[0; 4], &index.to_ne_bytes(), &up.to_ne_bytes(), &up.to_ne_bytes()];
+        let fixed: [&[u8]; 4] = [
+            &[0; 4],
+            &index.to_ne_bytes(),
+            &up.to_ne_bytes(),
+            &up.to_ne_bytes(),
+        ];
         let message = Message::new(libc::RTM_SETLINK, &fixed)
             .number_if(libc::IFLA_MTU, link.mtu)
             .number_if(libc::IFLA_TXQLEN, link.queue)
@@ -118,7 +129,11 @@ impl Netlink {
     }
     /// Gives a device a queue discipline.
     pub fn queue(&mut self, index: u32, kind: &str) -> io::Result<()> {
-        let (index, handle, root) = (index.to_ne_bytes(), HANDLE.to_ne_bytes(), ROOT.to_ne_bytes());
+        let (index, handle, root) = (
+            index.to_ne_bytes(),
+            HANDLE.to_ne_bytes(),
+            ROOT.to_ne_bytes(),
+        );
         let fixed: [&[u8]; 5] = [&[0; 4], &index, &handle, &root, &[0; 4]];
         let name = [kind.as_bytes(), &[0]].concat();
         self.ask(Message::new(libc::RTM_NEWQDISC, &fixed).attribute(libc::TCA_KIND, &name))
@@ -131,7 +146,8 @@ impl Netlink {
             .attribute(libc::IFA_ADDRESS, &address.octets());
         self.ask(message)
     }
-    /// Leads to a host over a device, with an initial window in packets; `ecn`: connections to it ask for that.
+    /// Leads to a host over a device, with an initial window in packets; `ecn`: connections to it
+    /// ask for that.
     pub fn route(&mut self, index: u32, to: Ipv4Addr, iw: u32, ecn: bool) -> io::Result<()> {
         let kind = [
             libc::AF_INET as u8,
@@ -179,7 +195,9 @@ impl Netlink {
                 match i32::from(u16::from_ne_bytes([head[4], head[5]])) {
                     libc::NLMSG_DONE => return Ok(found),
                     libc::NLMSG_ERROR => {
-                        let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+                        let code = body
+                            .first_chunk()
+                            .map_or(0, |code| i32::from_ne_bytes(*code));
                         return Err(io::Error::from_raw_os_error(-code));
                     }
                     _ => found.push(body.to_vec()),
@@ -195,12 +213,15 @@ impl Netlink {
         let n = sys::read(&self.0, &mut answer)?.unwrap_or(0);
         let body = answer[..n].get(HEADER..).ok_or_else(cut_short)?;
         if i32::from(u16::from_ne_bytes([answer[4], answer[5]])) == libc::NLMSG_ERROR {
-            let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+            let code = body
+                .first_chunk()
+                .map_or(0, |code| i32::from_ne_bytes(*code));
             return Err(io::Error::from_raw_os_error(-code));
         }
         Ok(body.to_vec())
     }
-    /// Asks for something to be done, made where it is not there and replaced where it is, and waits until it is.
+    /// Asks for something to be done, made where it is not there and replaced where it is, and
+    /// waits until it is.
     pub fn ask(&mut self, message: Message) -> io::Result<()> {
         self.tell(message, libc::NLM_F_CREATE | libc::NLM_F_REPLACE)
     }
@@ -221,7 +242,10 @@ impl Netlink {
 }
 
 fn cut_short() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is cut short")
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "the kernel's answer is cut short",
+    )
 }
 
 #[cfg(test)]
@@ -230,7 +254,9 @@ mod tests {
 
     #[test]
     fn attributes_are_padded_and_their_length_is_not() {
-        let message = Message::new(7, &[&[1, 2, 3, 4]]).attribute(5, b"e0\0").number(6, 9);
+        let message = Message::new(7, &[&[1, 2, 3, 4]])
+            .attribute(5, b"e0\0")
+            .number(6, 9);
         let mut expected = vec![0; HEADER];
         expected.extend([1, 2, 3, 4]);
         expected.extend(7_u16.to_ne_bytes());

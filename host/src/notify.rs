@@ -1,15 +1,16 @@
-//! A program's calls of `socket`, answered by somebody else: seccomp's user notification. Thin, as [`sys`](crate::sys).
+//! A program's calls of `socket`, answered by somebody else: seccomp's user notification. Thin, as
+//! [`sys`](crate::sys).
 //!
 //! ```text
 //!   program ── socket(AF_INET, SOCK_STREAM, …) ──> kernel ── "may it?" ──> this process
 //!   program <── a descriptor <──────────────────── kernel <── a socket that this process made
 //! ```
 //!
-//! The filter is inherited by whatever the program starts, whether it is linked statically or not, and needs no privilege. It
-//! looks at three numbers of one call; every other call passes at once.
+//! The filter is inherited by whatever the program starts, whether it is linked statically or not,
+//! and needs no privilege. It looks at three numbers of one call; every other call passes at once.
 //!
-//! Sources: `seccomp(2)`, `seccomp_unotify(2)` (Linux man-pages 6.9); Linux 5.9, "seccomp: Introduce addfd ioctl to seccomp user
-//! notifier".
+//! Sources: `seccomp(2)`, `seccomp_unotify(2)` (Linux man-pages 6.9); Linux 5.9, "seccomp:
+//! Introduce addfd ioctl to seccomp user notifier".
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -19,7 +20,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-/// What the kernel calls this machine in a filter (include/uapi/linux/audit.h); `None`: not known here.
+/// What the kernel calls this machine in a filter (include/uapi/linux/audit.h); `None`: not known
+/// here.
 const MACHINE: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0xc000_003e)
 } else if cfg!(target_arch = "aarch64") {
@@ -103,7 +105,12 @@ fn program(machine: u32) -> [libc::sock_filter; 14] {
 fn install(flags: libc::c_ulong) -> io::Result<OwnedFd> {
     let machine = MACHINE.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
     let mut steps = program(machine).to_vec();
-    steps.push(step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_USER_NOTIF, 0, 0));
+    steps.push(step(
+        libc::BPF_RET | libc::BPF_K,
+        libc::SECCOMP_RET_USER_NOTIF,
+        0,
+        0,
+    ));
     let filter = libc::sock_fprog {
         len: steps.len() as u16,
         filter: steps.as_mut_ptr(),
@@ -173,7 +180,13 @@ pub fn wait(listener: &OwnedFd, timeout: c_int) -> io::Result<State> {
 
 fn ioctl<T>(listener: &OwnedFd, what: libc::Ioctl, value: &mut T) -> io::Result<c_int> {
     // SAFETY: each caller's value is of the type that `what` names, and valid for the call.
-    let n = unsafe { libc::ioctl(listener.as_raw_fd(), what, std::ptr::from_mut(value).cast::<c_void>()) };
+    let n = unsafe {
+        libc::ioctl(
+            listener.as_raw_fd(),
+            what,
+            std::ptr::from_mut(value).cast::<c_void>(),
+        )
+    };
     if n < 0 {
         Err(io::Error::last_os_error())
     } else {
@@ -200,7 +213,12 @@ pub fn receive(listener: &OwnedFd) -> io::Result<Option<Asked>> {
 }
 
 fn answer(listener: &OwnedFd, id: u64, val: i64, error: i32, flags: u32) {
-    let mut told = libc::seccomp_notif_resp { id, val, error, flags };
+    let mut told = libc::seccomp_notif_resp {
+        id,
+        val,
+        error,
+        flags,
+    };
     // Whoever has gone meanwhile needs no answer.
     let _ = ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_SEND, &mut told);
 }
@@ -221,18 +239,36 @@ pub fn give(listener: &OwnedFd, asked: &Asked, socket: &OwnedFd) -> io::Result<(
 
 /// The call fails as if the kernel had said `error`.
 pub fn refuse(listener: &OwnedFd, asked: &Asked, error: &io::Error) {
-    answer(listener, asked.id, 0, -error.raw_os_error().unwrap_or(libc::EIO), 0);
+    answer(
+        listener,
+        asked.id,
+        0,
+        -error.raw_os_error().unwrap_or(libc::EIO),
+        0,
+    );
 }
 
 /// The call goes its usual way.
 pub fn let_pass(listener: &OwnedFd, asked: &Asked) {
-    answer(listener, asked.id, 0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32);
+    answer(
+        listener,
+        asked.id,
+        0,
+        0,
+        libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
+    );
 }
 
 /// A socket such as was asked for; nobody inherits this copy.
 pub fn socket(asked: &Asked) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers only.
-    let fd = unsafe { libc::socket(asked.domain, asked.kind | libc::SOCK_CLOEXEC, asked.protocol) };
+    let fd = unsafe {
+        libc::socket(
+            asked.domain,
+            asked.kind | libc::SOCK_CLOEXEC,
+            asked.protocol,
+        )
+    };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -249,7 +285,8 @@ pub fn owned_by(socket: &OwnedFd, user: u32, group: u32) {
 /// Starts a program that takes signals as it would anywhere.
 pub fn start(name: &str, rest: &[String]) -> io::Result<Child> {
     let mut command = Command::new(name);
-    // SAFETY: one call that takes numbers, allowed between fork and exec: what this process ignores the program does not.
+    // SAFETY: one call that takes numbers, allowed between fork and exec: what this process ignores
+    // the program does not.
     unsafe {
         command.args(rest).pre_exec(|| {
             libc::signal(libc::SIGTTOU, libc::SIG_DFL);
@@ -259,7 +296,8 @@ pub fn start(name: &str, rest: &[String]) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Goes on in a process of its own, in the background. True there; false in the one that may end. For a process of one thread.
+/// Goes on in a process of its own, in the background. True there; false in the one that may end.
+/// For a process of one thread.
 pub fn go_on_apart() -> io::Result<bool> {
     // SAFETY: this process has one thread, so the child may do what it could.
     match unsafe { libc::fork() } {
@@ -289,7 +327,12 @@ mod tests {
     /// What the filter says of a call: an interpreter of the few instructions it has.
     fn verdict(machine: u32, nr: i64, args: [u64; 3]) -> u32 {
         let mut steps = program(0xc000_003e).to_vec();
-        steps.push(step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_USER_NOTIF, 0, 0));
+        steps.push(step(
+            libc::BPF_RET | libc::BPF_K,
+            libc::SECCOMP_RET_USER_NOTIF,
+            0,
+            0,
+        ));
         let word = |at: u32| match at {
             0 => nr as u32,
             4 => machine,
@@ -336,7 +379,13 @@ mod tests {
             assert_eq!(ask(other), libc::SECCOMP_RET_ALLOW, "{other:?}");
         }
         let tcp = [libc::AF_INET as u64, libc::SOCK_STREAM as u64, 0];
-        assert_eq!(verdict(HERE, libc::SYS_connect, tcp), libc::SECCOMP_RET_ALLOW);
-        assert_eq!(verdict(0x4000_0003, libc::SYS_socket, tcp), libc::SECCOMP_RET_ALLOW);
+        assert_eq!(
+            verdict(HERE, libc::SYS_connect, tcp),
+            libc::SECCOMP_RET_ALLOW
+        );
+        assert_eq!(
+            verdict(0x4000_0003, libc::SYS_socket, tcp),
+            libc::SECCOMP_RET_ALLOW
+        );
     }
 }

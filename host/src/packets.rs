@@ -2,7 +2,7 @@
 
 use crate::frame::{Frame, HEAD, VNET};
 use narrows_core::engine::{self, Network};
-use narrows_core::net::{Port, NEAR};
+use narrows_core::net::{NEAR, Port};
 
 /// The observer of a live run's network.
 pub type Observer = engine::Observer<Packets>;

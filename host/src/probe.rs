@@ -1,7 +1,9 @@
-//! Pings: datagrams of 64 bytes through the same path, each answered at once by the host at its end.
+//! Pings: datagrams of 64 bytes through the same path, each answered at once by the host at its
+//! end.
 //!
-//! One is sent each interval, the first at zero; when an answer came is the kernel's stamp, so that a late reader does not lengthen a
-//! round trip. A late echo does; its thread is of the real-time class where that is permitted.
+//! One is sent each interval, the first at zero; when an answer came is the kernel's stamp, so that
+//! a late reader does not lengthen a round trip. A late echo does; its thread is of the real-time
+//! class where that is permitted.
 
 use crate::clock::Clock;
 use crate::error::HostError;
@@ -55,13 +57,24 @@ impl Probes {
             Ok((*probe, socket, ProbeMeter::new()))
         };
         let probes: std::io::Result<_> = probes.iter().map(ready).collect();
-        Ok(Probes(probes.map_err(HostError::failed("the socket of a probe"))?))
+        Ok(Probes(
+            probes.map_err(HostError::failed("the socket of a probe"))?,
+        ))
     }
     /// Pings until `end`, and then waits for the last answers.
-    pub fn run(mut self, clock: Clock, end: Time, stop: &AtomicBool) -> Result<Vec<ProbeMeter>, HostError> {
+    pub fn run(
+        mut self,
+        clock: Clock,
+        end: Time,
+        stop: &AtomicBool,
+    ) -> Result<Vec<ProbeMeter>, HostError> {
         sys::prefer(-10);
         sys::real_time(PRIORITY);
-        let fds: Vec<_> = self.0.iter().map(|(_, socket, _)| socket.as_raw_fd()).collect();
+        let fds: Vec<_> = self
+            .0
+            .iter()
+            .map(|(_, socket, _)| socket.as_raw_fd())
+            .collect();
         let mut due: Vec<Time> = vec![Time::ZERO; fds.len()];
         let mut open = 0_u64;
         let mut content = [0_u8; PAYLOAD];
@@ -81,7 +94,9 @@ impl Probes {
                 }
                 let mut answer = [0_u8; PAYLOAD];
                 while let Ok(Some((PAYLOAD, stamp))) = sys::receive_stamped(socket, &mut answer) {
-                    let number = answer.first_chunk().map_or(u64::MAX, |n| u64::from_le_bytes(*n));
+                    let number = answer
+                        .first_chunk()
+                        .map_or(u64::MAX, |n| u64::from_le_bytes(*n));
                     meter.received(clock.of_stamp(stamp), number);
                     open = open.saturating_sub(1);
                 }
@@ -92,7 +107,8 @@ impl Probes {
                 return Ok(self.0.into_iter().map(|(_, _, meter)| meter).collect());
             }
             let wait = until.min(now + LONGEST).since(clock.now());
-            sys::wait_readable(&fds, wait.as_ns()).map_err(HostError::failed("waiting for answers"))?;
+            sys::wait_readable(&fds, wait.as_ns())
+                .map_err(HostError::failed("waiting for answers"))?;
         }
     }
 }
@@ -103,8 +119,13 @@ pub struct Echoes(Vec<UdpSocket>);
 impl Echoes {
     /// Makes their sockets.
     pub fn new(probes: &[Pinging]) -> Result<Echoes, HostError> {
-        let sockets: std::io::Result<_> = probes.iter().map(|probe| bind(probe.to, probe.dscp)).collect();
-        Ok(Echoes(sockets.map_err(HostError::failed("the socket of an echo"))?))
+        let sockets: std::io::Result<_> = probes
+            .iter()
+            .map(|probe| bind(probe.to, probe.dscp))
+            .collect();
+        Ok(Echoes(
+            sockets.map_err(HostError::failed("the socket of an echo"))?,
+        ))
     }
     /// Answers until it is told to stop.
     pub fn run(self, stop: &AtomicBool) -> Result<(), HostError> {
@@ -118,7 +139,8 @@ impl Echoes {
                     let _ = socket.send_to(&content[..n], from);
                 }
             }
-            sys::wait_readable(&fds, LONGEST.as_ns()).map_err(HostError::failed("waiting for pings"))?;
+            sys::wait_readable(&fds, LONGEST.as_ns())
+                .map_err(HostError::failed("waiting for pings"))?;
         }
         Ok(())
     }

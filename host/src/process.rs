@@ -1,16 +1,18 @@
-//! Programs at a host of a shell: each in namespaces of processes and of mounts of its own, so that whatever it starts ends
-//! with it and `/etc/hosts` knows the other end. Thin, as [`sys`](crate::sys): calls of the kernel.
+//! Programs at a host of a shell: each in namespaces of processes and of mounts of its own, so that
+//! whatever it starts ends with it and `/etc/hosts` knows the other end. Thin, as
+//! [`sys`](crate::sys): calls of the kernel.
 //!
 //! ```text
 //!   narrows-host ── thread in the host ── init (process 1 there) ── the program ── whatever it starts
 //! ```
 //!
-//! The first process of a namespace of processes is deaf to signals without a handler and inherits orphans, so it is one
-//! that knows: it passes signals on, buries who ends, and answers the program's exit code. The kernel kills it when its thread ends,
-//! and everybody else there when it does.
+//! The first process of a namespace of processes is deaf to signals without a handler and inherits
+//! orphans, so it is one that knows: it passes signals on, buries who ends, and answers the
+//! program's exit code. The kernel kills it when its thread ends, and everybody else there when it
+//! does.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_void, CStr, CString};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
@@ -36,7 +38,15 @@ fn answer(result: c_int) -> io::Result<()> {
 fn mount(what: &CStr, place: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -> io::Result<()> {
     let kind = kind.map_or(std::ptr::null(), CStr::as_ptr);
     // SAFETY: every text ends with a zero.
-    answer(unsafe { libc::mount(what.as_ptr(), place.as_ptr(), kind, flags, std::ptr::null::<c_void>()) })
+    answer(unsafe {
+        libc::mount(
+            what.as_ptr(),
+            place.as_ptr(),
+            kind,
+            flags,
+            std::ptr::null::<c_void>(),
+        )
+    })
 }
 
 /// This thread sees mounts of its own from now on; others do not see them.
@@ -49,9 +59,11 @@ fn new_mounts() -> io::Result<()> {
 /// This thread, and whom it starts, reads `text` in `/etc/hosts`.
 pub fn new_hosts_file(text: &str) -> io::Result<()> {
     new_mounts()?;
-    // The file lies in memory; what is mounted over /tmp for a moment nobody else sees, and the file stays where it is bound to.
+    // The file lies in memory; what is mounted over /tmp for a moment nobody else sees, and the
+    // file stays where it is bound to.
     mount(c"narrows", c"/tmp", Some(c"tmpfs"), 0)?;
-    let bound = fs::write("/tmp/hosts", text).and_then(|()| mount(c"/tmp/hosts", c"/etc/hosts", None, libc::MS_BIND));
+    let bound = fs::write("/tmp/hosts", text)
+        .and_then(|()| mount(c"/tmp/hosts", c"/etc/hosts", None, libc::MS_BIND));
     // SAFETY: the text ends with a zero.
     answer(unsafe { libc::umount2(c"/tmp".as_ptr(), libc::MNT_DETACH) })?;
     bound
@@ -63,10 +75,14 @@ pub fn new_processes() -> io::Result<()> {
     answer(unsafe { libc::unshare(libc::CLONE_NEWPID) })
 }
 
-/// Starts `program` by way of an init, which dies with this thread. `apart`: it reads nothing, and writes to stderr alone.
+/// Starts `program` by way of an init, which dies with this thread. `apart`: it reads nothing, and
+/// writes to stderr alone.
 pub fn start(program: &[String], end: &str, apart: bool) -> io::Result<Child> {
     let mut init = Command::new(std::env::current_exe()?);
-    init.arg("init").arg("--").args(program).env("NARROWS_END", end);
+    init.arg("init")
+        .arg("--")
+        .args(program)
+        .env("NARROWS_END", end);
     if apart {
         init.stdin(Stdio::null())
             .stdout(io::stderr().as_fd().try_clone_to_owned()?);
@@ -95,7 +111,8 @@ static PROGRAM: AtomicI32 = AtomicI32::new(0);
 
 const PASSED_ON: [c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
-/// What a terminal sends goes to everybody in the foreground, the program too: telling it again would be once too often.
+/// What a terminal sends goes to everybody in the foreground, the program too: telling it again
+/// would be once too often.
 extern "C" fn came(signal: c_int, info: *const libc::siginfo_t, _context: *const c_void) {
     // SAFETY: the kernel gives a valid record to a handler of this kind.
     let by_terminal = unsafe { info.as_ref() }.is_some_and(|info| info.si_code > 0);
@@ -116,7 +133,8 @@ pub fn listen() {
         // SAFETY: all zeros is a valid action; the handler does only what handlers may.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = came as extern "C" fn(c_int, *const libc::siginfo_t, *const c_void) as usize;
+            action.sa_sigaction =
+                came as extern "C" fn(c_int, *const libc::siginfo_t, *const c_void) as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
             libc::sigaction(signal, &action, std::ptr::null_mut());
         }
@@ -139,7 +157,8 @@ pub fn take_terminal_back() {
 
 /// The first process of a host's namespace: runs `program` and answers its exit code.
 pub fn init(program: &[String]) -> u8 {
-    // Its own mounts, so that the thread that started it keeps its view of processes. Without `/proc` of our own, `ps` shows those outside.
+    // Its own mounts, so that the thread that started it keeps its view of processes. Without
+    // `/proc` of our own, `ps` shows those outside.
     if new_mounts().is_ok() {
         let _ = mount(c"proc", c"/proc", Some(c"proc"), 0);
     }
@@ -148,7 +167,8 @@ pub fn init(program: &[String]) -> u8 {
     };
     listen();
     let mut command = Command::new(name);
-    // SAFETY: one call that takes numbers, allowed between fork and exec: what this init ignores the program does not.
+    // SAFETY: one call that takes numbers, allowed between fork and exec: what this init ignores
+    // the program does not.
     unsafe {
         command.args(rest).pre_exec(|| {
             libc::signal(libc::SIGTTOU, libc::SIG_DFL);
@@ -193,5 +213,6 @@ pub fn found(name: &str) -> bool {
         return runs(name);
     }
     let path = std::env::var("PATH").unwrap_or_default();
-    path.split(':').any(|folder| runs(&format!("{folder}/{name}")))
+    path.split(':')
+        .any(|folder| runs(&format!("{folder}/{name}")))
 }

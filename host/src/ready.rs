@@ -1,11 +1,12 @@
-//! Before anything starts: can this machine do it, may this user, and does the scenario say only what a kernel can be told?
+//! Before anything starts: can this machine do it, may this user, and does the scenario say only
+//! what a kernel can be told?
 
 use crate::error::HostError;
 use crate::frame::Frame;
 use crate::space::{Space, SpaceSpec};
 use crate::sys;
 use narrows_core::cc::{CcKind, Family, Need};
-use narrows_core::engine::{check_rows, Options};
+use narrows_core::engine::{Options, check_rows};
 use narrows_core::param::Params;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
@@ -32,7 +33,11 @@ pub fn figure_interval(end: Time) -> Span {
 }
 
 /// What of a scenario no kernel can be told.
-pub fn check_scenario(scenario: &Scenario, registry: &Registry<Frame>, options: &Options) -> Result<(), HostError> {
+pub fn check_scenario(
+    scenario: &Scenario,
+    registry: &Registry<Frame>,
+    options: &Options,
+) -> Result<(), HostError> {
     let unlike = |text: String| Err(HostError::Unlike(text));
     let host = &scenario.host;
     if let Some(wifi) = scenario
@@ -41,44 +46,60 @@ pub fn check_scenario(scenario: &Scenario, registry: &Registry<Frame>, options: 
         .filter(|wifi| wifi.stations.len() > MOST_STATIONS)
     {
         return unlike(format!(
-            "wifi: {} stations; a live run has at most {MOST_STATIONS}, each a host of its own; take some out, or write --engine sim",
+            "wifi: {} stations; a live run has at most {MOST_STATIONS}, each a host of its own; \
+             take some out, or write --engine sim",
             wifi.stations.len()
         ));
     }
     if host.nic.is_some() {
-        return unlike("host.nic: the live engine's hosts have no interface of a rate of its own; take nic out".into());
-    }
-    if host.clock != Clock::Us {
-        return unlike("host.clock: a kernel of today measures in microseconds; write clock = \"us\"".into());
-    }
-    if scenario.path.nat {
         return unlike(
-            "path.nat: nothing translates addresses on the live engine's path; take nat out, or write --engine sim"
+            "host.nic: the live engine's hosts have no interface of a rate of its own; \
+            take nic out"
                 .into(),
         );
     }
-    if scenario.flows.iter().any(|flow| flow.host > 0) || scenario.probes.iter().any(|probe| probe.host > 0) {
+    if host.clock != Clock::Us {
         return unlike(
-            "flow.host: the live engine has one host at the far end; take host out, or write --engine sim".into(),
+            "host.clock: a kernel of today measures in microseconds; write clock = \"us\"".into(),
+        );
+    }
+    if scenario.path.nat {
+        return unlike(
+            "path.nat: nothing translates addresses on the live engine's path; take nat out, or \
+             write --engine sim"
+                .into(),
+        );
+    }
+    if scenario.flows.iter().any(|flow| flow.host > 0)
+        || scenario.probes.iter().any(|probe| probe.host > 0)
+    {
+        return unlike(
+            "flow.host: the live engine has one host at the far end; take host out, or write \
+             --engine sim"
+                .into(),
         );
     }
     for flow in &scenario.flows {
         if let Some(workload) = &flow.workload {
             return unlike(format!(
-                "flow {}: the live engine does not offer workloads, so not {}; take workload out, or write --engine sim",
+                "flow {}: the live engine does not offer workloads, so not {}; take workload out, \
+                 or write --engine sim",
                 flow.id, workload.kind
             ));
         }
         let cc = &flow.cc;
         let kind = registry.cc(&cc.kind);
-        if let Some(kind) = kind.filter(|kind| kind.needs(Need::Feedback) || kind.family == Family::Learned) {
+        if let Some(kind) =
+            kind.filter(|kind| kind.needs(Need::Feedback) || kind.family == Family::Learned)
+        {
             let lacks = if kind.needs(Need::Feedback) {
                 "congestion headers"
             } else {
                 "trees of rules"
             };
             return unlike(format!(
-                "flow {}: {} runs in the simulator alone, since kernels know nothing of {lacks}; choose another cc, or write \
+                "flow {}: {} runs in the simulator alone, since kernels know nothing of {lacks}; \
+                 choose another cc, or write \
                  --engine sim",
                 flow.id, cc.kind
             ));
@@ -105,7 +126,8 @@ pub fn check_scenario(scenario: &Scenario, registry: &Registry<Frame>, options: 
     Ok(check_rows(scenario, options, LEAST_INTERVAL, LEAST_PINGS)?)
 }
 
-/// Everything that does not depend on a scenario: privilege, a namespace with a device, these congestion controls.
+/// Everything that does not depend on a scenario: privilege, a namespace with a device, these
+/// congestion controls.
 pub fn check_machine(ccs: &[String]) -> Result<(), HostError> {
     gain_privilege()?;
     let spec = SpaceSpec {
@@ -113,27 +135,37 @@ pub fn check_machine(ccs: &[String]) -> Result<(), HostError> {
         ..SpaceSpec::default()
     };
     let space = Space::new(&spec)?;
-    std::thread::scope(|scope| scope.spawn(|| space.enter().and_then(|()| check_ccs(ccs))).join())
-        .unwrap_or_else(|_| Err(missing("a thread failed")))
+    std::thread::scope(|scope| {
+        scope
+            .spawn(|| space.enter().and_then(|()| check_ccs(ccs)))
+            .join()
+    })
+    .unwrap_or_else(|_| Err(missing("a thread failed")))
 }
 
 fn missing(text: impl Into<String>) -> HostError {
     HostError::Missing(text.into())
 }
 
-/// Makes sure that this process, which has one thread yet, may make network namespaces: as root, or in a user namespace of its
-/// own.
+/// Makes sure that this process, which has one thread yet, may make network namespaces: as root, or
+/// in a user namespace of its own.
 pub fn gain_privilege() -> Result<(), HostError> {
-    match fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
+    match fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/net/tun")
+    {
         Ok(_) => {}
         Err(e) if matches!(e.kind(), ErrorKind::PermissionDenied) => {
             return Err(missing(
-                "/dev/net/tun may not be opened by this user: `sudo chmod 666 /dev/net/tun` (most distributions have it so), or run as root",
+                "/dev/net/tun may not be opened by this user: `sudo chmod 666 /dev/net/tun` (most \
+                 distributions have it so), or run as root",
             ));
         }
         Err(e) => {
             return Err(missing(format!(
-                "/dev/net/tun cannot be opened ({e}): `sudo modprobe tun`; for a container, --device /dev/net/tun"
+                "/dev/net/tun cannot be opened ({e}): `sudo modprobe tun`; for a container, \
+                 --device /dev/net/tun"
             )));
         }
     }
@@ -148,7 +180,9 @@ pub fn gain_privilege() -> Result<(), HostError> {
             .is_ok_and(|s| s.trim() == "1")
         {
             "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
-        } else if fs::read_to_string("/proc/sys/kernel/unprivileged_userns_clone").is_ok_and(|s| s.trim() == "0") {
+        } else if fs::read_to_string("/proc/sys/kernel/unprivileged_userns_clone")
+            .is_ok_and(|s| s.trim() == "0")
+        {
             "`sudo sysctl kernel.unprivileged_userns_clone=1`"
         } else {
             "`sudo sysctl user.max_user_namespaces=10000`; for a container, --cap-add SYS_ADMIN"
@@ -172,8 +206,8 @@ pub fn gain_privilege() -> Result<(), HostError> {
     Ok(())
 }
 
-/// Are all of these congestion controls to be had in the namespace of this thread? A module is loaded by the asking, where that
-/// is permitted.
+/// Are all of these congestion controls to be had in the namespace of this thread? A module is
+/// loaded by the asking, where that is permitted.
 pub fn check_ccs(names: &[String]) -> Result<(), HostError> {
     let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
     for name in names {
@@ -181,18 +215,22 @@ pub fn check_ccs(names: &[String]) -> Result<(), HostError> {
         let Err(error) = sys::choose_cc(&socket, name) else {
             continue;
         };
-        let read =
-            |what| fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{what}_congestion_control")).unwrap_or_default();
+        let read = |what| {
+            fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{what}_congestion_control"))
+                .unwrap_or_default()
+        };
         let known = read("available");
         let text = if error.kind() == ErrorKind::PermissionDenied {
             let allowed = read("allowed");
             format!(
-                "this user may not choose {name}: `sudo sysctl net.ipv4.tcp_allowed_congestion_control=\"{} {name}\"`, or run as root",
+                "this user may not choose {name}: `sudo sysctl \
+                 net.ipv4.tcp_allowed_congestion_control=\"{} {name}\"`, or run as root",
                 allowed.trim()
             )
         } else {
             format!(
-                "this kernel has no congestion control {name} (it has {}): `sudo modprobe tcp_{name}`, or take it out",
+                "this kernel has no congestion control {name} (it has {}): `sudo modprobe \
+                 tcp_{name}`, or take it out",
                 known.trim().replace(' ', ", ")
             )
         };

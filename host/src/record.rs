@@ -1,11 +1,12 @@
-//! The thread that writes a live run's capture: the thread that passes packets must not wait for a disk.
+//! The thread that writes a live run's capture: the thread that passes packets must not wait for a
+//! disk.
 
 use crate::HostError;
 use narrows_core::capture::Sink;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{sync_channel, TrySendError};
+use std::sync::mpsc::{TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 /// So many chunks of 64 KiB wait for the disk at most.
@@ -45,6 +46,8 @@ impl Writer {
         let slow = || io::Error::other("the disk is slower than the packets");
         written
             .and_then(|()| if whole { Ok(()) } else { Err(slow()) })
-            .map_err(|error| HostError::Missing(format!("--record {}: {error}", self.file.display())))
+            .map_err(|error| {
+                HostError::Missing(format!("--record {}: {error}", self.file.display()))
+            })
     }
 }

@@ -1,8 +1,10 @@
-//! What the kernel remembers of a destination (its RTT, its slow-start threshold) and would begin the next connection with: `ip
-//! tcp_metrics`. Of two congestion controls measured in turn the second would start where the first has led it.
+//! What the kernel remembers of a destination (its RTT, its slow-start threshold) and would begin
+//! the next connection with: `ip tcp_metrics`. Of two congestion controls measured in turn the
+//! second would start where the first has led it.
 //!
-//! Two messages of generic netlink (include/uapi/linux/tcp_metrics.h): what is the family called, and forget that address. Only who
-//! may administer the network may say so; others are told why not.
+//! Two messages of generic netlink (include/uapi/linux/tcp_metrics.h): what is the family called,
+//! and forget that address. Only who may administer the network may say so; others are told why
+//! not.
 
 use crate::{socket, sys};
 use std::io;
@@ -41,7 +43,10 @@ fn ask(fd: &OwnedFd, message: &[u8]) -> io::Result<Vec<u8>> {
     let short = || io::Error::other("a short answer");
     let kind = answer.get(4..6).ok_or_else(short)?;
     if u16::from_ne_bytes([kind[0], kind[1]]) == libc::NLMSG_ERROR as u16 {
-        let code = answer.get(16..20).and_then(|c| c.first_chunk()).ok_or_else(short)?;
+        let code = answer
+            .get(16..20)
+            .and_then(|c| c.first_chunk())
+            .ok_or_else(short)?;
         match i32::from_ne_bytes(*code) {
             0 => {}
             code => return Err(io::Error::from_raw_os_error(-code)),
@@ -53,7 +58,10 @@ fn ask(fd: &OwnedFd, message: &[u8]) -> io::Result<Vec<u8>> {
 fn family(answer: &[u8]) -> Option<u16> {
     let mut rest = answer.get(HEADERS..)?;
     while let [a, b, c, d, value @ ..] = rest {
-        let (len, kind) = (u16::from_ne_bytes([*a, *b]) as usize, u16::from_ne_bytes([*c, *d]));
+        let (len, kind) = (
+            u16::from_ne_bytes([*a, *b]) as usize,
+            u16::from_ne_bytes([*c, *d]),
+        );
         if kind == CONTROL.2 {
             return value.first_chunk().map(|id| u16::from_ne_bytes(*id));
         }
@@ -64,7 +72,10 @@ fn family(answer: &[u8]) -> Option<u16> {
 
 fn ask_to_forget(ip: IpAddr) -> io::Result<()> {
     let fd = socket::generic_netlink()?;
-    let answer = ask(&fd, &message(CONTROL.0, CONTROL.1, CONTROL.3, b"tcp_metrics\0"))?;
+    let answer = ask(
+        &fd,
+        &message(CONTROL.0, CONTROL.1, CONTROL.3, b"tcp_metrics\0"),
+    )?;
     let id = family(&answer).ok_or_else(|| io::Error::other("this kernel remembers nothing"))?;
     // The acknowledgement of the first question came behind its answer.
     let fd = socket::generic_netlink()?;
@@ -86,7 +97,9 @@ pub fn forget(ip: IpAddr) -> Result<(), String> {
         return Ok(());
     }
     ask_to_forget(ip).map_err(|e| match e.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => "only root may make the kernel forget a destination".to_string(),
+        Some(libc::EPERM | libc::EACCES) => {
+            "only root may make the kernel forget a destination".to_string()
+        }
         _ => e.to_string(),
     })
 }

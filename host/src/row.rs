@@ -1,10 +1,12 @@
-//! A flow at one instant, as both ends of a measurement note it: whole numbers, in the order that goes over the wire.
+//! A flow at one instant, as both ends of a measurement note it: whole numbers, in the order that
+//! goes over the wire.
 //!
-//! What it is for a receiver, who has no congestion control, is only the time and the bytes. The columns are Linux's TCP_INFO
-//! (include/uapi/linux/tcp.h), each in the kernel's own unit, since rounding is for whoever shows them.
+//! What it is for a receiver, who has no congestion control, is only the time and the bytes. The
+//! columns are Linux's TCP_INFO (include/uapi/linux/tcp.h), each in the kernel's own unit, since
+//! rounding is for whoever shows them.
 
 use crate::sys::TcpInfo;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 
 /// Numbers of a row.
 pub const WIDTH: usize = 16;

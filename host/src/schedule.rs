@@ -1,12 +1,13 @@
-//! How the kernel serves a thread: its class, its niceness, its processors, its memory; and the watchdog of those that come before
-//! everybody else. Thin, and unsafe code like [`crate::sys`].
+//! How the kernel serves a thread: its class, its niceness, its processors, its memory; and the
+//! watchdog of those that come before everybody else. Thin, and unsafe code like [`crate::sys`].
 //!
-//! A real-time thread that never sleeps takes its processor from all ordinary ones, for 95 % of every second (and for all of
-//! it where `kernel.sched_rt_runtime_us` is -1). So every process that has one is told by the kernel when it has run for
-//! [`WATCHED`] without sleeping (RLIMIT_RTTIME, getrlimit(2)): SIGXCPU, at which all of its real-time threads become ordinary ones again.
-//! The kernel gives that signal to the thread that did not sleep. Where a process may not schedule other threads than the one that
-//! calls (`serve::confine`), that thread alone becomes an ordinary one.
-//! Should even that fail, the kernel ends the process after ten times as long.
+//! A real-time thread that never sleeps takes its processor from all ordinary ones, for 95 % of
+//! every second (and for all of it where `kernel.sched_rt_runtime_us` is -1). So every process that
+//! has one is told by the kernel when it has run for [`WATCHED`] without sleeping (RLIMIT_RTTIME,
+//! getrlimit(2)): SIGXCPU, at which all of its real-time threads become ordinary ones again.
+//! The kernel gives that signal to the thread that did not sleep. Where a process may not schedule
+//! other threads than the one that calls (`serve::confine`), that thread alone becomes an ordinary
+//! one. Should even that fail, the kernel ends the process after ten times as long.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -113,21 +114,25 @@ struct Watched(usize);
 impl Watched {
     /// From now on this thread is watched.
     fn new() -> io::Result<Watched> {
-        // SAFETY: the limit is valid for both calls; the handler stores to atomics and makes one call of the kernel.
+        // SAFETY: the limit is valid for both calls; the handler stores to atomics and makes one
+        // call of the kernel.
         unsafe {
             let mut limit: libc::rlimit = zeroed();
             answer(libc::getrlimit(libc::RLIMIT_RTTIME, &mut limit))?;
             limit.rlim_max = limit.rlim_max.min(10 * WATCHED);
             limit.rlim_cur = limit.rlim_max.min(WATCHED);
-            libc::signal(libc::SIGXCPU, call_off as extern "C" fn(c_int) as libc::sighandler_t);
+            libc::signal(
+                libc::SIGXCPU,
+                call_off as extern "C" fn(c_int) as libc::sighandler_t,
+            );
             answer(libc::setrlimit(libc::RLIMIT_RTTIME, &limit))?;
         }
         let own = thread();
         let free = |place: &AtomicI32| place.compare_exchange(0, own, Relaxed, Relaxed).is_ok();
         let place = WATCHED_THREADS.iter().position(free);
-        place
-            .map(Watched)
-            .ok_or_else(|| io::Error::other(format!("{MOST} real-time threads are watched already")))
+        place.map(Watched).ok_or_else(|| {
+            io::Error::other(format!("{MOST} real-time threads are watched already"))
+        })
     }
 }
 
@@ -149,7 +154,10 @@ pub fn enter(class: Class) -> io::Result<Before> {
     let before = self::class();
     let watched = class.is_real_time().then(Watched::new).transpose()?;
     set_class_of(0, class)?;
-    Ok(Before { class: before, watched })
+    Ok(Before {
+        class: before,
+        watched,
+    })
 }
 
 impl Drop for Before {
@@ -162,7 +170,8 @@ impl Drop for Before {
 
 /// The niceness of this thread.
 pub fn nice() -> i32 {
-    // SAFETY: takes numbers only; 0 is this thread. Of an error there is -1, which is a niceness, too: it cannot fail here.
+    // SAFETY: takes numbers only; 0 is this thread. Of an error there is -1, which is a niceness,
+    // too: it cannot fail here.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
 }
 
@@ -172,9 +181,11 @@ pub fn set_nice(nice: i32) -> io::Result<()> {
     answer(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) })
 }
 
-/// Threads of this process may have that niceness later, without a privilege. Where that is not permitted now, it is not then.
+/// Threads of this process may have that niceness later, without a privilege. Where that is not
+/// permitted now, it is not then.
 pub fn allow_niceness(nice: i32) {
-    // SAFETY: the limit is valid for both calls. The limit is 20 less the least niceness (setrlimit(2)).
+    // SAFETY: the limit is valid for both calls. The limit is 20 less the least niceness
+    // (setrlimit(2)).
     unsafe {
         let mut limit: libc::rlimit = zeroed();
         if libc::getrlimit(libc::RLIMIT_NICE, &mut limit) == 0 {
@@ -190,7 +201,11 @@ pub fn processors() -> io::Result<Vec<usize>> {
     // SAFETY: all zeros is a valid set, which is valid for the calls.
     unsafe {
         let mut set: libc::cpu_set_t = zeroed();
-        answer(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set))?;
+        answer(libc::sched_getaffinity(
+            0,
+            size_of::<libc::cpu_set_t>(),
+            &mut set,
+        ))?;
         Ok((0..libc::CPU_SETSIZE as usize)
             .filter(|cpu| libc::CPU_ISSET(*cpu, &set))
             .collect())
@@ -202,10 +217,17 @@ pub fn pin(processors: &[usize]) -> io::Result<()> {
     // SAFETY: all zeros is a valid set; what it has no room for is left out.
     unsafe {
         let mut set: libc::cpu_set_t = zeroed();
-        for cpu in processors.iter().filter(|cpu| **cpu < libc::CPU_SETSIZE as usize) {
+        for cpu in processors
+            .iter()
+            .filter(|cpu| **cpu < libc::CPU_SETSIZE as usize)
+        {
             libc::CPU_SET(*cpu, &mut set);
         }
-        answer(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set))
+        answer(libc::sched_setaffinity(
+            0,
+            size_of::<libc::cpu_set_t>(),
+            &set,
+        ))
     }
 }
 

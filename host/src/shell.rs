@@ -1,20 +1,22 @@
 //! Any program at an end of a path: the everyday emulator.
 //!
-//! Two hosts as for a run, `near` and `far`; programs at them instead of flows. It lasts as long as the program in front; what was
-//! started beside it is then asked to end, and killed when it does not.
+//! Two hosts as for a run, `near` and `far`; programs at them instead of flows. It lasts as long as
+//! the program in front; what was started beside it is then asked to end, and killed when it does
+//! not.
 //!
-//! **Direction.** Download is towards `near`, upload away from it, as in every measurement: `[path]` carries what `near`
-//! receives and `[path.reverse]` what it sends. The host called `near` is therefore at the receiving port of the core's path
-//! ([`FAR`](narrows_core::net::FAR)), and the host called `far` at its sending port.
+//! **Direction.** Download is towards `near`, upload away from it, as in every measurement:
+//! `[path]` carries what `near` receives and `[path.reverse]` what it sends. The host called `near`
+//! is therefore at the receiving port of the core's path ([`FAR`](narrows_core::net::FAR)), and the
+//! host called `far` at its sending port.
 
 use crate::clock::Clock;
 use crate::emulator::Emulator;
 use crate::error::HostError;
 use crate::frame::Frame;
-use crate::instruments::{confess, Conditions};
+use crate::instruments::{Conditions, confess};
 use crate::live;
 use crate::process;
-use crate::space::{overflow, Space};
+use crate::space::{Space, overflow};
 use crate::sys;
 use crate::traffic::Writes;
 use narrows_core::engine::Options;
@@ -22,8 +24,8 @@ use narrows_core::figures::QueueFigures;
 use narrows_core::net::Port;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
-use narrows_core::units::{format_rate, Span, Time};
-use serde_json::{json, Value};
+use narrows_core::units::{Span, Time, format_rate};
+use serde_json::{Value, json};
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -35,7 +37,8 @@ use std::time::{Duration, Instant};
 
 /// So long what a program listens on is awaited.
 const LISTENS_WITHIN: Duration = Duration::from_secs(1);
-/// So long a program beside may go on after the one in front has ended; then it is asked to end, and as long again it may take.
+/// So long a program beside may go on after the one in front has ended; then it is asked to end,
+/// and as long again it may take.
 const GRACE: Duration = Duration::from_millis(500);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(5);
@@ -60,7 +63,8 @@ impl End {
             End::Far => "far",
         }
     }
-    /// The host whose addresses it has: the first and the second, whatever port of the path it is at.
+    /// The host whose addresses it has: the first and the second, whatever port of the path it is
+    /// at.
     fn host(self) -> Port {
         match self {
             End::Near => 0,
@@ -116,12 +120,18 @@ pub struct HopFigures {
 fn hosts_file(address: impl Fn(Port) -> Ipv4Addr) -> String {
     let own = fs::read_to_string("/etc/hosts").unwrap_or_default();
     let line = |end: End| format!("{} {}\n", address(end.host()), end.name());
-    format!("127.0.0.1 localhost\n{}{}{own}", line(End::Near), line(End::Far))
+    format!(
+        "127.0.0.1 localhost\n{}{}{own}",
+        line(End::Near),
+        line(End::Far)
+    )
 }
 
 /// Ports that something listens on in the namespace of this thread.
 fn listening() -> usize {
-    let lines = |table: &str| fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
+    let lines = |table: &str| {
+        fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default()
+    };
     // The fourth word is the state; 0A listens. A datagram socket has none but being there.
     let tcp = ["tcp", "tcp6"].map(|t| {
         lines(t)
@@ -148,7 +158,8 @@ impl Running<'_> {
         }
         self.thread.is_finished()
     }
-    /// Its exit code and what the device of its host dropped; asks it to end, and does not ask twice.
+    /// Its exit code and what the device of its host dropped; asks it to end, and does not ask
+    /// twice.
     fn end(self) -> (u8, u64) {
         if !self.ends_within(GRACE) {
             process::signal(self.pid, libc::SIGTERM);
@@ -160,7 +171,8 @@ impl Running<'_> {
     }
 }
 
-/// Starts `program` in `space` on a thread that waits for it. `beside`: until it listens on something, nothing else starts.
+/// Starts `program` in `space` on a thread that waits for it. `beside`: until it listens on
+/// something, nothing else starts.
 fn start<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     space: &'scope Space,
@@ -174,7 +186,8 @@ fn start<'scope>(
             process::new_hosts_file(&hosts_file(|port| live::address(port, false)))
                 .map_err(HostError::failed("mounts of its own"))?;
             process::new_processes().map_err(HostError::failed("processes of its own"))?;
-            process::start(&program.words, program.at.name(), beside).map_err(HostError::failed("a program"))
+            process::start(&program.words, program.at.name(), beside)
+                .map_err(HostError::failed("a program"))
         };
         let before = || if beside { listening() } else { 0 };
         let mut child = match prepared() {
@@ -185,7 +198,10 @@ fn start<'scope>(
             }
         };
         let (begin, first) = (Instant::now(), before());
-        while beside && begin.elapsed() < LISTENS_WITHIN && listening() <= first && matches!(child.try_wait(), Ok(None))
+        while beside
+            && begin.elapsed() < LISTENS_WITHIN
+            && listening() <= first
+            && matches!(child.try_wait(), Ok(None))
         {
             thread::sleep(LOOK);
         }
@@ -196,12 +212,15 @@ fn start<'scope>(
     match told.recv() {
         Ok(Ok(pid)) => Ok(Running { pid, thread }),
         Ok(Err(error)) => Err(error),
-        Err(_) => Err(HostError::Failed("a thread", std::io::Error::other("it ended at once"))),
+        Err(_) => Err(HostError::Failed(
+            "a thread",
+            std::io::Error::other("it ended at once"),
+        )),
     }
 }
 
-/// Runs `front` over the path of `scenario`, whose flows and probes count for nothing, with the programs `beside` it. Every
-/// packet goes into the file `record`, if one is named.
+/// Runs `front` over the path of `scenario`, whose flows and probes count for nothing, with the
+/// programs `beside` it. Every packet goes into the file `record`, if one is named.
 /// [`gain_privilege`](crate::ready::gain_privilege) must have been called, and [`process::listen`].
 pub fn run(
     scenario: &Scenario,
@@ -212,12 +231,16 @@ pub fn run(
 ) -> Result<Seen, HostError> {
     for program in beside.iter().chain([front]) {
         if !process::found(&program.words[0]) {
-            let text = format!("{}: there is no such program; nothing was started", program.words[0]);
+            let text = format!(
+                "{}: there is no such program; nothing was started",
+                program.words[0]
+            );
             return Err(HostError::Missing(text));
         }
     }
     if scenario.wifi.is_some() {
-        let text = "wifi: a shell has two hosts and a path between them; write [path], or `narrows run --engine live`";
+        let text = "wifi: a shell has two hosts and a path between them; write [path], or \
+            `narrows run --engine live`";
         return Err(HostError::Unlike(text.into()));
     }
     let mut scenario = scenario.clone();
@@ -248,7 +271,12 @@ pub fn run(
     });
     let recorded = live::end_record(&mut emulator, writer);
     let (code, dropped) = ended?;
-    let failed = |_| HostError::Failed("passing packets", std::io::Error::other("its thread failed"));
+    let failed = |_| {
+        HostError::Failed(
+            "passing packets",
+            std::io::Error::other("its thread failed"),
+        )
+    };
     let (mut passed, error) = passed.map_err(failed)?;
     // What was seen until then is worth having.
     passed.lateness.ended = error.map(|error| error.to_string());
@@ -259,7 +287,8 @@ pub fn run(
     })
 }
 
-/// Everything that runs, from its start to its end: exit code, and packets that the devices dropped.
+/// Everything that runs, from its start to its end: exit code, and packets that the devices
+/// dropped.
 fn programs<'scope, T>(
     scope: &'scope thread::Scope<'scope, '_>,
     spaces: &'scope [Space; 2],
@@ -348,7 +377,8 @@ fn told(
     }
 }
 
-/// A time in ms with so many digits that one above zero is not shown as zero: times are whole nanoseconds.
+/// A time in ms with so many digits that one above zero is not shown as zero: times are whole
+/// nanoseconds.
 fn millis(ms: f64) -> String {
     let digits = match ms {
         _ if ms >= 1.0 || ms == 0.0 => 2,
@@ -389,7 +419,9 @@ impl Seen {
         for hop in &self.queues {
             let told = hop.to_json();
             let ms = |q: &str| told["delay_ms"][q].as_f64().map_or("-".into(), millis);
-            let counted = |n: u64, one: &str, several: &str| format!("{n} {}", if n == 1 { one } else { several });
+            let counted = |n: u64, one: &str, several: &str| {
+                format!("{n} {}", if n == 1 { one } else { several })
+            };
             lines.push(format!(
                 "{} ({}, {}): {}, {}, {}, {}; queueing delay {} ms (p50), {} ms (p99)",
                 hop.direction,
@@ -418,7 +450,10 @@ impl Seen {
         let verdict = match told["trusted"].as_bool() {
             Some(true) => "to be trusted".to_string(),
             Some(false) => format!("not to be trusted: {}", why.join("; ")),
-            None => format!("cannot tell whether they are to be trusted: {}", why.join("; ")),
+            None => format!(
+                "cannot tell whether they are to be trusted: {}",
+                why.join("; ")
+            ),
         };
         lines.push(format!(
             "instruments: {} packets, p99 {late:.0} us late, rate off by {rate:.2} %; {verdict}",

@@ -1,8 +1,8 @@
 //! `narrows-host shell`: what `narrows shell` becomes. Options in, an exit code out.
 
 use crate::shell::{self, End, Program};
-use crate::untrusted_input::{lies_inside, read_text, MOST_TRACE_BYTES};
-use crate::{process, ready, Frame, HostError};
+use crate::untrusted_input::{MOST_TRACE_BYTES, lies_inside, read_text};
+use crate::{Frame, HostError, process, ready};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::value::{Entry, Node, Table, Value};
 use narrows_core::scenario::{Scenario, Tree};
@@ -59,7 +59,9 @@ fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
             asked.quiet = true;
             continue;
         }
-        let value = args.next().ok_or_else(|| format!("{arg} needs a value\n\n{USAGE}"))?;
+        let value = args
+            .next()
+            .ok_or_else(|| format!("{arg} needs a value\n\n{USAGE}"))?;
         match arg.as_str() {
             "--toml" => asked.toml = value,
             "--name" => asked.name = Some(value),
@@ -95,11 +97,15 @@ fn fill(tree: &mut Tree) {
     };
     let has = |tree: &Tree, key: &str| tree.root.entries.iter().any(|entry| entry.key == key);
     if !has(tree, "duration") {
-        tree.root.entries.push(entry("duration", Value::String("10s".into())));
+        tree.root
+            .entries
+            .push(entry("duration", Value::String("10s".into())));
     }
     if !has(tree, "flow") && !has(tree, "probe") {
         let ping = entry("kind", Value::String("ping".into()));
-        let probes = vec![node(Value::Table(Table { entries: vec![ping] }))];
+        let probes = vec![node(Value::Table(Table {
+            entries: vec![ping],
+        }))];
         tree.root.entries.push(entry("probe", Value::Array(probes)));
     }
 }
@@ -118,11 +124,14 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     let wrong = |e: narrows_core::scenario::error::Errors| HostError::Unlike(e.to_string());
     let mut tree = Tree::from_toml(&asked.toml, name).map_err(wrong)?;
     fill(&mut tree);
-    let mut scenario = Scenario::from_tree(&tree, name, Some(&asked.toml), &registry, &files).map_err(wrong)?;
+    let mut scenario =
+        Scenario::from_tree(&tree, name, Some(&asked.toml), &registry, &files).map_err(wrong)?;
     scenario.seed = asked.seed.unwrap_or(scenario.seed);
     // Before an hour is spent in a shell; a run that comes to nothing leaves the file empty.
     let json_file = match &asked.json {
-        Some(file) => Some(File::create(file).map_err(|e| HostError::Unlike(format!("--json {file}: {e}")))?),
+        Some(file) => {
+            Some(File::create(file).map_err(|e| HostError::Unlike(format!("--json {file}: {e}")))?)
+        }
         None => None,
     };
     process::listen();

@@ -1,6 +1,8 @@
-//! What the two ends of a measurement ask of sockets, for IPv4 and IPv6 alike: thin, and unsafe code like [`crate::sys`].
+//! What the two ends of a measurement ask of sockets, for IPv4 and IPv6 alike: thin, and unsafe
+//! code like [`crate::sys`].
 //!
-//! Nothing here blocks. A dual-stack socket shows IPv4 peers as mapped addresses; callers see them as IPv4.
+//! Nothing here blocks. A dual-stack socket shows IPv4 peers as mapped addresses; callers see them
+//! as IPv4.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -25,7 +27,14 @@ fn answer(result: c_int) -> io::Result<c_int> {
 fn would_block<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+        Err(e)
+            if matches!(
+                e.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ) =>
+        {
+            Ok(None)
+        }
         Err(e) => Err(e),
     }
 }
@@ -33,7 +42,15 @@ fn would_block<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 pub(crate) fn set<T>(fd: &OwnedFd, level: c_int, name: c_int, value: &T) -> io::Result<()> {
     let size = size_of_val(value) as libc::socklen_t;
     // SAFETY: the value is valid for its size.
-    let result = unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), size) };
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            std::ptr::from_ref(value).cast(),
+            size,
+        )
+    };
     answer(result).map(drop)
 }
 
@@ -102,7 +119,11 @@ pub fn plain(of: SocketAddr) -> SocketAddr {
 }
 
 fn socket(of: SocketAddr, kind: c_int) -> io::Result<OwnedFd> {
-    let family = if of.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
+    let family = if of.is_ipv6() {
+        libc::AF_INET6
+    } else {
+        libc::AF_INET
+    };
     // SAFETY: takes numbers only; the descriptor is given to us alone.
     unsafe {
         let fd = libc::socket(family, kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0);
@@ -113,7 +134,8 @@ fn socket(of: SocketAddr, kind: c_int) -> io::Result<OwnedFd> {
 fn bind(fd: &OwnedFd, at: SocketAddr) -> io::Result<()> {
     let (address, size) = to_kernel(at);
     // SAFETY: the address is valid for its size.
-    answer(unsafe { libc::bind(fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), size) }).map(drop)
+    answer(unsafe { libc::bind(fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), size) })
+        .map(drop)
 }
 
 /// A TCP socket that takes connections at `at`, of both families where that is `[::]`.
@@ -133,11 +155,17 @@ pub fn listen(at: SocketAddr) -> io::Result<OwnedFd> {
 
 /// The next connection and who it is, if there is one.
 pub fn accept(fd: &OwnedFd) -> io::Result<Option<(OwnedFd, SocketAddr)>> {
-    // SAFETY: all zeros is a valid address; it and its size are valid for the call, the descriptor is given to us alone.
+    // SAFETY: all zeros is a valid address; it and its size are valid for the call, the descriptor
+    // is given to us alone.
     let accepted = unsafe {
         let (mut from, mut size) = (zeroed::<libc::sockaddr_storage>(), STORAGE);
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        let fd = libc::accept4(fd.as_raw_fd(), std::ptr::from_mut(&mut from).cast(), &mut size, flags);
+        let fd = libc::accept4(
+            fd.as_raw_fd(),
+            std::ptr::from_mut(&mut from).cast(),
+            &mut size,
+            flags,
+        );
         answer(fd).map(|fd| (OwnedFd::from_raw_fd(fd), plain(from_kernel(&from))))
     };
     match accepted {
@@ -147,18 +175,21 @@ pub fn accept(fd: &OwnedFd) -> io::Result<Option<(OwnedFd, SocketAddr)>> {
     }
 }
 
-/// A datagram socket: large buffers, and every datagram tells when it came, its traffic class, and how many were lost before.
+/// A datagram socket: large buffers, and every datagram tells when it came, its traffic class, and
+/// how many were lost before.
 pub fn datagrams(at: SocketAddr) -> io::Result<OwnedFd> {
     datagrams_of(at, false)
 }
 
-/// The same, at an address that other sockets of this user may have, too: of two, the one with a peer gets what that peer sends.
+/// The same, at an address that other sockets of this user may have, too: of two, the one with a
+/// peer gets what that peer sends.
 pub fn shared_datagrams(at: SocketAddr) -> io::Result<OwnedFd> {
     datagrams_of(at, true)
 }
 
 fn datagrams_of(at: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
-    /// Bytes; some 20 ms at 1 Gbit/s. The kernel cuts it to `net.core.rmem_max`, unless it obeys the forced one.
+    /// Bytes; some 20 ms at 1 Gbit/s. The kernel cuts it to `net.core.rmem_max`, unless it obeys
+    /// the forced one.
     const BUFFER: c_int = 4 << 20;
     let fd = socket(at, libc::SOCK_DGRAM)?;
     if at.is_ipv6() {
@@ -184,10 +215,15 @@ fn datagrams_of(at: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// A datagram socket that blocks, for a thread that does nothing but wait for it. `shared`: other sockets of this user that say
-/// so may have the same address; of two, the one with a peer gets what that peer sends.
+/// A datagram socket that blocks, for a thread that does nothing but wait for it. `shared`: other
+/// sockets of this user that say so may have the same address; of two, the one with a peer gets
+/// what that peer sends.
 pub fn waiting_datagrams(at: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
-    let family = if at.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
+    let family = if at.is_ipv6() {
+        libc::AF_INET6
+    } else {
+        libc::AF_INET
+    };
     // SAFETY: takes numbers only; the descriptor is given to us alone.
     let fd = unsafe {
         let fd = libc::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
@@ -229,7 +265,8 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Makes it so. The congestion control is the only one that may fail, by permission or by absence.
+    /// Makes it so. The congestion control is the only one that may fail, by permission or by
+    /// absence.
     pub fn apply(&self, fd: &OwnedFd) -> io::Result<()> {
         set_class(fd, self.dscp << 2);
         if let Some(rate) = self.pacing {
@@ -246,7 +283,12 @@ impl Wanted {
 pub fn set_class(fd: &OwnedFd, class: u8) {
     // One of the two fails on a socket of the other family.
     let _ = set(fd, libc::IPPROTO_IP, libc::IP_TOS, &c_int::from(class));
-    let _ = set(fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &c_int::from(class));
+    let _ = set(
+        fd,
+        libc::IPPROTO_IPV6,
+        libc::IPV6_TCLASS,
+        &c_int::from(class),
+    );
 }
 
 /// Begins to connect a new TCP socket.
@@ -255,7 +297,9 @@ pub fn connect(to: SocketAddr, wanted: &Wanted) -> io::Result<OwnedFd> {
     wanted.apply(&fd)?;
     let (address, size) = to_kernel(to);
     // SAFETY: the address is valid for its size.
-    match answer(unsafe { libc::connect(fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), size) }) {
+    match answer(unsafe {
+        libc::connect(fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), size)
+    }) {
         Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e),
         _ => Ok(fd),
     }
@@ -267,8 +311,9 @@ pub fn end_sending(socket: &OwnedFd) {
     unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_WR) };
 }
 
-/// The kernel asks a peer that says nothing every second whether it is there, and gives the connection up after 15 s without an
-/// answer, whether or not something waits to be acknowledged (`TCP_USER_TIMEOUT`).
+/// The kernel asks a peer that says nothing every second whether it is there, and gives the
+/// connection up after 15 s without an answer, whether or not something waits to be acknowledged
+/// (`TCP_USER_TIMEOUT`).
 pub fn watch_peer(fd: &OwnedFd) {
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1_i32);
     let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, &1_i32);
@@ -276,15 +321,18 @@ pub fn watch_peer(fd: &OwnedFd) {
     let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, &15_000_i32);
 }
 
-/// Time since the last segment of the peer came, ns: data or an acknowledgement, also of a probe of [`watch_peer`].
+/// Time since the last segment of the peer came, ns: data or an acknowledgement, also of a probe of
+/// [`watch_peer`].
 pub fn silence(fd: &OwnedFd) -> u64 {
     let ms = crate::sys::tcp_info(fd).map_or(u32::MAX, |info| info.last[2].min(info.last[3]));
     u64::from(ms) * 1_000_000
 }
 
-/// Memory of the kernel that a socket takes, bytes: what has come and was not read, and what was written and is not acknowledged.
+/// Memory of the kernel that a socket takes, bytes: what has come and was not read, and what was
+/// written and is not acknowledged.
 pub fn memory(fd: &OwnedFd) -> u64 {
-    /// `SO_MEMINFO`, `SK_MEMINFO_RMEM_ALLOC`, `SK_MEMINFO_WMEM_QUEUED`, `SK_MEMINFO_BACKLOG` (linux/sock_diag.h).
+    /// `SO_MEMINFO`, `SK_MEMINFO_RMEM_ALLOC`, `SK_MEMINFO_WMEM_QUEUED`, `SK_MEMINFO_BACKLOG`
+    /// (linux/sock_diag.h).
     const MEMINFO: c_int = 55;
     const PARTS: [usize; 3] = [0, 5, 7];
     let mut numbers = [0_u32; 9];
@@ -307,8 +355,8 @@ pub fn no_delay(fd: &OwnedFd) {
     let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32);
 }
 
-/// Notices that the other end has gone without a word: after `idle` seconds of silence a keepalive each `interval` seconds, and
-/// at most `missed` without an answer.
+/// Notices that the other end has gone without a word: after `idle` seconds of silence a keepalive
+/// each `interval` seconds, and at most `missed` without an answer.
 pub fn keep_alive(fd: &OwnedFd, (idle, interval, missed): (u32, u32, u32)) {
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1_i32);
     for (option, value) in [
@@ -347,7 +395,9 @@ pub fn cc_of(fd: &OwnedFd) -> String {
         )
     };
     let end = name.iter().position(|c| *c == 0).unwrap_or(name.len());
-    answer(result).map_or(String::new(), |_| String::from_utf8_lossy(&name[..end]).into_owned())
+    answer(result).map_or(String::new(), |_| {
+        String::from_utf8_lossy(&name[..end]).into_owned()
+    })
 }
 
 /// What went wrong with a socket, or nothing.
@@ -394,7 +444,8 @@ impl Datagram {
     }
 }
 
-/// Reads up to [`BATCH`] datagrams onto `to`; answers how many the socket has lost since it was made, where it says so.
+/// Reads up to [`BATCH`] datagrams onto `to`; answers how many the socket has lost since it was
+/// made, where it says so.
 pub fn receive(fd: &OwnedFd, to: &mut Vec<Datagram>) -> io::Result<Option<u32>> {
     let mut bytes = [[0_u8; KEPT]; BATCH];
     let mut control = [[0_u64; 16]; BATCH];
@@ -448,7 +499,9 @@ pub fn receive(fd: &OwnedFd, to: &mut Vec<Datagram>) -> io::Result<Option<u32>> 
                         let at = data.cast::<libc::timespec>().read_unaligned();
                         datagram.stamp = at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64;
                     }
-                    (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => lost = Some(data.cast::<u32>().read_unaligned()),
+                    (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
+                        lost = Some(data.cast::<u32>().read_unaligned())
+                    }
                     // Of IPv4 it is one byte, of IPv6 a whole number.
                     (libc::IPPROTO_IP, libc::IP_TOS) => datagram.class = data.read(),
                     (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
@@ -496,7 +549,8 @@ pub fn header(bytes: &[u8]) -> [u8; HEADER] {
     head
 }
 
-/// Sends up to [`BATCH`] of them by one call; answers how many the kernel took. `v6`: the socket is of both families.
+/// Sends up to [`BATCH`] of them by one call; answers how many the kernel took. `v6`: the socket is
+/// of both families.
 pub fn send(fd: &OwnedFd, datagrams: &[Outgoing], v6: bool) -> io::Result<usize> {
     let datagrams = &datagrams[..datagrams.len().min(BATCH)];
     // SAFETY: all zeros is a valid address, part and header each.
@@ -518,7 +572,9 @@ pub fn send(fd: &OwnedFd, datagrams: &[Outgoing], v6: bool) -> io::Result<usize>
         let head = &mut messages[i].msg_hdr;
         if let Some(address) = datagram.to {
             let mapped = match address {
-                SocketAddr::V4(v4) if v6 => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
+                SocketAddr::V4(v4) if v6 => {
+                    SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port())
+                }
                 other => other,
             };
             let (storage, size) = to_kernel(mapped);
@@ -543,12 +599,15 @@ pub fn send(fd: &OwnedFd, datagrams: &[Outgoing], v6: bool) -> io::Result<usize>
                     part.cmsg_level = level;
                     part.cmsg_type = kind;
                     part.cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as _;
-                    libc::CMSG_DATA(part).cast::<c_int>().write_unaligned(class.into());
+                    libc::CMSG_DATA(part)
+                        .cast::<c_int>()
+                        .write_unaligned(class.into());
                 }
             }
         }
     }
-    // SAFETY: everything that the headers point to lives until the end of this function, and the kernel only reads it.
+    // SAFETY: everything that the headers point to lives until the end of this function, and the
+    // kernel only reads it.
     let n = unsafe {
         libc::sendmmsg(
             fd.as_raw_fd(),
@@ -580,10 +639,12 @@ pub fn allow_descriptors() -> u64 {
 pub fn connect_datagrams(fd: &OwnedFd, to: SocketAddr) -> io::Result<()> {
     let (address, size) = to_kernel(to);
     // SAFETY: the address is valid for its size.
-    answer(unsafe { libc::connect(fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), size) }).map(drop)
+    answer(unsafe { libc::connect(fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), size) })
+        .map(drop)
 }
 
-/// The code point that the SYN of an accepted connection arrived with (IPv4), where the kernel tells.
+/// The code point that the SYN of an accepted connection arrived with (IPv4), where the kernel
+/// tells.
 pub fn arrived_class(fd: &OwnedFd) -> Option<u8> {
     set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, &1_i32).ok()?;
     let mut control = [0_u64; 16];
@@ -599,7 +660,8 @@ pub fn arrived_class(fd: &OwnedFd) -> Option<u8> {
         )
     };
     answer(result).ok()?;
-    // SAFETY: the kernel has filled the control messages up to `size`, and `CMSG_NXTHDR` stays among them.
+    // SAFETY: the kernel has filled the control messages up to `size`, and `CMSG_NXTHDR` stays
+    // among them.
     unsafe {
         let mut message: libc::msghdr = zeroed();
         message.msg_control = control.as_mut_ptr().cast();

@@ -1,10 +1,11 @@
 //! A host: a network namespace of its own with one TUN device, `e0`.
 //!
-//! The namespace has no name: it lives in the descriptor that a [`Space`] holds and in the threads that entered it, and
-//! dies with them, however they end. Nothing has to be taken back.
+//! The namespace has no name: it lives in the descriptor that a [`Space`] holds and in the threads
+//! that entered it, and dies with them, however they end. Nothing has to be taken back.
 //!
-//! The device's queue is ours: a `pfifo` (or `fq`) of [`QUEUE`] packets, which the device itself also holds at most; it is
-//! emptied in every tick, and what it drops all the same is told among the instruments.
+//! The device's queue is ours: a `pfifo` (or `fq`) of [`QUEUE`] packets, which the device itself
+//! also holds at most; it is emptied in every tick, and what it drops all the same is told among
+//! the instruments.
 
 use crate::error::HostError;
 use crate::netlink::{Link, Netlink};
@@ -69,7 +70,8 @@ impl Space {
     }
     fn make(spec: &SpaceSpec) -> Result<Space, HostError> {
         sys::new_network().map_err(HostError::failed("a network namespace"))?;
-        let file = fs::File::open("/proc/thread-self/ns/net").map_err(HostError::failed("/proc/thread-self/ns/net"))?;
+        let file = fs::File::open("/proc/thread-self/ns/net")
+            .map_err(HostError::failed("/proc/thread-self/ns/net"))?;
         let supers = spec.gso.0 != Some(1);
         let device = sys::open_tun(DEVICE, supers).map_err(HostError::failed("/dev/net/tun"))?;
         for (name, value) in &spec.sysctls {
@@ -116,9 +118,12 @@ fn configure(spec: &SpaceSpec) -> io::Result<()> {
     };
     netlink.up(LOOPBACK, &Link::default())?;
     netlink.up(index, &link)?;
-    let refused = |e: io::Error| io::Error::new(e.kind(), format!("queue discipline {}: {e}", spec.qdisc));
+    let refused =
+        |e: io::Error| io::Error::new(e.kind(), format!("queue discipline {}: {e}", spec.qdisc));
     netlink.queue(index, spec.qdisc).map_err(refused)?;
-    spec.addresses.iter().try_for_each(|own| netlink.address(index, *own))?;
+    spec.addresses
+        .iter()
+        .try_for_each(|own| netlink.address(index, *own))?;
     spec.peers
         .iter()
         .try_for_each(|peer| netlink.route(index, peer.address, peer.iw, peer.ecn))

@@ -1,25 +1,26 @@
 //! Every parser that reads untrusted input, each as a function of bytes, in one list.
 //!
-//! `make fuzz` runs libFuzzer on each entry (`fuzz/`), and the tests below run each on valid input and on its prefixes. A
-//! parser must return or refuse without a panic, and its peak heap use must stay below [`Parser::most_heap`].
+//! `make fuzz` runs libFuzzer on each entry (`fuzz/`), and the tests below run each on valid input
+//! and on its prefixes. A parser must return or refuse without a panic, and its peak heap use must
+//! stay below [`Parser::most_heap`].
 //!
 //! A new parser of data from the network or from a file gets an entry here.
 
+use crate::Frame;
 use crate::frame::{self, Ports};
-use crate::iperf3::{self, datagram, Params};
+use crate::iperf3::{self, Params, datagram};
 use crate::latency::{irtt, stamp};
 use crate::measure::http;
 use crate::row::Row;
 use crate::serve::page;
 use crate::tune::journal::Journal;
 use crate::tune::plan::Plan;
-use crate::wire::{self, Hello, Kind, Ping, Timed, TIMED};
-use crate::Frame;
+use crate::wire::{self, Hello, Kind, Ping, TIMED, Timed};
 use narrows_core::cc::remy;
 use narrows_core::net::NEAR;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 
 /// A parser, and what it is meant to read.
 pub struct Parser {
@@ -42,7 +43,8 @@ impl Parser {
 
 /// A JSON array of digits takes a value of 32 bytes for every two, and room to grow.
 const JSON: u64 = 64;
-/// A scenario keeps the position of each word for its error messages, and may hold many flows in one line.
+/// A scenario keeps the position of each word for its error messages, and may hold many flows in
+/// one line.
 const TOML: u64 = 1 << 16;
 /// A plan or a journal keeps each change both as it was read and as JSON.
 const CHANGES: u64 = 512;
@@ -51,13 +53,18 @@ const TREE: u64 = 512;
 
 /// A plan with one change of each of four kinds.
 fn plan() -> Value {
-    let change = |kind: &str, phase: &str, target: Value, from: Value, to: Value| json!({ "id": format!("{kind}:x"), "kind": kind, "phase": phase, "target": target, "from": from, "to": to, "why": "" });
+    let change = |kind: &str, phase: &str, target: Value, from: Value, to: Value| {
+        json!({ "id": format!("{kind}:x"), "kind": kind, "phase": phase,
+        "target": target, "from": from, "to": to, "why": "" })
+    };
     let drop_in = json!({ "text": "a = 1\n", "mode": "0644" });
     json!({ "plan": 1, "title": "t", "changes": [
-        change("sysctl", "live", json!("net.ipv4.tcp_congestion_control"), json!("cubic"), json!("bbr")),
+        change("sysctl", "live", json!("net.ipv4.tcp_congestion_control"), json!("cubic"),
+        json!("bbr")),
         change("module", "live", json!("tcp_bbr"), json!("absent"), json!("loaded")),
         change("file", "boot", json!("/etc/sysctl.d/99-narrows.conf"), Value::Null, drop_in),
-        change("qdisc", "live", json!("eth0"), json!({ "kind": "fq_codel", "handle": null, "options": {} }),
+        change("qdisc", "live", json!("eth0"), json!({ "kind": "fq_codel", "handle": null,
+        "options": {} }),
             json!({ "kind": "fq", "handle": null, "options": {} })),
     ] })
 }
@@ -150,7 +157,8 @@ pub const PARSERS: &[Parser] = &[
             let words = [
                 json!({ "do": "clock", "at": 12 }),
                 json!({ "do": "start", "streams": [1, 2], "sample_ms": 50 }),
-                json!({ "is": "stopped", "row": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] }),
+                json!({ "is": "stopped", "row": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
+                15] }),
             ];
             words.iter().map(wire::to_frame).collect()
         },
@@ -163,7 +171,8 @@ pub const PARSERS: &[Parser] = &[
             let words = [
                 json!({ "proof": null }),
                 json!({ "do": "clock", "at": 12 }),
-                json!({ "do": "open", "stream": 1, "direction": "down", "cc": "cubic", "dscp": 8, "pacing_bytes": 1000 }),
+                json!({ "do": "open", "stream": 1, "direction": "down", "cc": "cubic", "dscp": 8,
+                "pacing_bytes": 1000 }),
                 json!({ "do": "start", "streams": [1, 2], "sample_ms": 50 }),
                 json!({ "do": "stop", "streams": [1] }),
                 json!({ "do": "report" }),
@@ -183,7 +192,8 @@ pub const PARSERS: &[Parser] = &[
             }
         },
         right: || {
-            let params: Value = json!({ "tcp": true, "omit": 0, "time": 10, "parallel": 4, "len": 131_072, "reverse": true,
+            let params: Value = json!({ "tcp": true, "omit": 0, "time": 10, "parallel": 4,
+                "len": 131_072, "reverse": true,
                 "congestion": "bbr", "extra_data": "token", "client_version": "3.12" });
             vec![wire::to_frame(&params), iperf3::cookie([3; 37]).to_vec()]
         },
@@ -197,7 +207,12 @@ pub const PARSERS: &[Parser] = &[
             }
             let _ = datagram::greeting(bytes, bytes.len());
         },
-        right: || vec![datagram::header(77, 5_000_000_000, true).0.to_vec(), b"9876".to_vec()],
+        right: || {
+            vec![
+                datagram::header(77, 5_000_000_000, true).0.to_vec(),
+                b"9876".to_vec(),
+            ]
+        },
     },
     Parser {
         name: "request",
@@ -212,7 +227,10 @@ pub const PARSERS: &[Parser] = &[
                 "GET /{}/1000 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
                 "0a".repeat(16)
             );
-            vec![object.into_bytes(), b"GET /metrics HTTP/1.0\r\n\r\n".to_vec()]
+            vec![
+                object.into_bytes(),
+                b"GET /metrics HTTP/1.0\r\n\r\n".to_vec(),
+            ]
         },
     },
     Parser {
@@ -226,8 +244,12 @@ pub const PARSERS: &[Parser] = &[
         },
         right: || {
             vec![
-                b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nConnection: keep-alive\r\n\r\n".to_vec(),
-                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n".to_vec(),
+                b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nConnection: \
+                    keep-alive\r\n\r\n"
+                    .to_vec(),
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: \
+                y\r\n\r\n"
+                    .to_vec(),
                 b"HTTP/1.1 302 Found\r\nLocation: https://example.net/\r\n\r\n".to_vec(),
             ]
         },
@@ -262,7 +284,8 @@ pub const PARSERS: &[Parser] = &[
             }
         },
         right: || {
-            // A segment of 3000 bytes to port 20001 that the device is to cut at 1448; an offload header before it.
+            // A segment of 3000 bytes to port 20001 that the device is to cut at 1448; an offload
+            // header before it.
             let mut tcp = vec![0, 1, 52, 0, 0xa8, 0x05, 20, 0, 16, 0];
             tcp.resize(10 + 40, 0);
             tcp[10] = 0x45;
@@ -279,12 +302,15 @@ pub const PARSERS: &[Parser] = &[
         dear: TOML,
         read: |bytes| {
             let registry = Registry::<Frame>::standard();
-            let _ = std::str::from_utf8(bytes)
-                .map(|text| Scenario::from_toml(text, "stdin", &registry).map_err(|errors| errors.to_string()));
+            let _ = std::str::from_utf8(bytes).map(|text| {
+                Scenario::from_toml(text, "stdin", &registry).map_err(|errors| errors.to_string())
+            });
         },
         right: || {
-            let text = "duration = \"60s\"\n[path]\nrate = \"40Mbit\"\nrtt = \"40ms\"\nbuffer = \"0.5bdp\"\n\
-                        queue = { kind = \"fq_codel\", target = \"5ms\" }\n[[flow]]\ncc = \"bbr\"\ncount = 2\n";
+            let text = "duration = \"60s\"\n[path]\nrate = \"40Mbit\"\nrtt = \"40ms\"\nbuffer = \
+                \"0.5bdp\"\n\
+                        queue = { kind = \"fq_codel\", target = \"5ms\" }\n[[flow]]\ncc = \
+                        \"bbr\"\ncount = 2\n";
             vec![text.as_bytes().to_vec()]
         },
     },
@@ -309,8 +335,10 @@ pub const PARSERS: &[Parser] = &[
                 })
                 .unwrap_or_default();
             let of = |below: Value| {
-                json!({ "journal": 1, "narrows": "0", "id": "0a", "phase": "applied", "made": "2026-01-01T00:00:00Z",
-                    "title": "t", "netns": null, "deadline": { "uptime_s": 1.5, "boot": "b" }, "entries": entries,
+                json!({ "journal": 1, "narrows": "0", "id": "0a", "phase": "applied",
+                "made": "2026-01-01T00:00:00Z",
+                    "title": "t", "netns": null, "deadline": { "uptime_s": 1.5, "boot": "b" },
+                    "entries": entries,
                     "below": below })
             };
             vec![of(of(Value::Null)).to_string().into_bytes()]
@@ -320,7 +348,8 @@ pub const PARSERS: &[Parser] = &[
         name: "remy",
         dear: TREE,
         read: |bytes| {
-            let _ = std::str::from_utf8(bytes).map(|text| remy::Tree::read(text).map(|tree| tree.to_text()));
+            let _ = std::str::from_utf8(bytes)
+                .map(|text| remy::Tree::read(text).map(|tree| tree.to_text()));
         },
         right: || vec![include_bytes!("../../core/src/cc/remy/small.remy").to_vec()],
     },

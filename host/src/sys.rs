@@ -1,4 +1,5 @@
-//! What the standard library does not offer of Linux: thin, and the only unsafe code. Times are in nanoseconds.
+//! What the standard library does not offer of Linux: thin, and the only unsafe code. Times are in
+//! nanoseconds.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -30,7 +31,14 @@ fn owned(result: c_int) -> io::Result<OwnedFd> {
 fn unless_empty<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+        Err(e)
+            if matches!(
+                e.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ) =>
+        {
+            Ok(None)
+        }
         Err(e) => Err(e),
     }
 }
@@ -95,7 +103,14 @@ pub fn kernel_hz() -> u32 {
 pub fn sleep_until(at: u64) {
     let until = spec(at);
     // SAFETY: `until` is valid for the call; no remainder is wanted.
-    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &until, std::ptr::null_mut()) };
+    unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &until,
+            std::ptr::null_mut(),
+        )
+    };
 }
 
 /// Waits until one of `fds` can be read, or for `timeout`.
@@ -127,7 +142,8 @@ pub fn new_network() -> io::Result<()> {
     answer(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// This process, while it has one thread, moves into a user namespace in which it has every capability.
+/// This process, while it has one thread, moves into a user namespace in which it has every
+/// capability.
 pub fn new_user() -> io::Result<()> {
     // SAFETY: takes numbers only.
     answer(unsafe { libc::unshare(libc::CLONE_NEWUSER) }).map(drop)
@@ -145,18 +161,28 @@ pub fn ids() -> (u32, u32) {
     unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
-/// A TUN device called `name` in this thread's namespace, with a header of offloads before each packet. `super_packets`: it
-/// takes whole ones.
+/// A TUN device called `name` in this thread's namespace, with a header of offloads before each
+/// packet. `super_packets`: it takes whole ones.
 pub fn open_tun(name: &str, super_packets: bool) -> io::Result<OwnedFd> {
     let path = c"/dev/net/tun";
     // SAFETY: the path ends with a zero.
-    let fd = owned(unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC) })?;
+    let fd = owned(unsafe {
+        libc::open(
+            path.as_ptr(),
+            libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC,
+        )
+    })?;
     // SAFETY: all zeros is a valid request.
     let mut request: libc::ifreq = unsafe { zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+    for (to, from) in request
+        .ifr_name
+        .iter_mut()
+        .zip(name.bytes().take(libc::IFNAMSIZ - 1))
+    {
         *to = from as libc::c_char;
     }
-    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
+    request.ifr_ifru.ifru_flags =
+        (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
     // SAFETY: the request is valid for the call, as are the numbers below.
     unsafe { answer(libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &mut request))? };
     let size: c_int = crate::frame::VNET as c_int;
@@ -184,13 +210,16 @@ pub fn interface(name: &std::ffi::CStr) -> io::Result<u32> {
     }
 }
 
-/// The kind of hardware of an interface of this thread's namespace (`ARPHRD_ETHER`, …), if it has a hardware address.
+/// The kind of hardware of an interface of this thread's namespace (`ARPHRD_ETHER`, …), if it has a
+/// hardware address.
 pub fn hardware(name: &str) -> io::Result<Option<u16>> {
     let mut kind = None;
     entries(name, |address| {
         if c_int::from(address.sa_family) == libc::AF_PACKET {
             // SAFETY: an address of this family is such a structure.
-            kind = Some(unsafe { &*std::ptr::from_ref(address).cast::<libc::sockaddr_ll>() }.sll_hatype);
+            kind = Some(
+                unsafe { &*std::ptr::from_ref(address).cast::<libc::sockaddr_ll>() }.sll_hatype,
+            );
         }
     })?;
     Ok(kind)
@@ -254,17 +283,27 @@ pub fn source_towards(to: SocketAddr) -> io::Result<IpAddr> {
 /// What ethtool asks of a device, by number: the answer's words, the command itself the first.
 pub fn ethtool(name: &str, command: u32, words: usize) -> io::Result<Vec<u32>> {
     let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    // Longer than any answer that this program asks for: the kernel writes as much as the command has.
+    // Longer than any answer that this program asks for: the kernel writes as much as the command
+    // has.
     let mut told = vec![0_u32; words.max(64)];
     told[0] = command;
-    // SAFETY: all zeros is a valid request; the answer has room and lives until the end of this function.
+    // SAFETY: all zeros is a valid request; the answer has room and lives until the end of this
+    // function.
     unsafe {
         let mut request: libc::ifreq = zeroed();
-        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+        for (to, from) in request
+            .ifr_name
+            .iter_mut()
+            .zip(name.bytes().take(libc::IFNAMSIZ - 1))
+        {
             *to = from as libc::c_char;
         }
         request.ifr_ifru.ifru_data = told.as_mut_ptr().cast();
-        answer(libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request))?;
+        answer(libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCETHTOOL as _,
+            &mut request,
+        ))?;
     }
     told.truncate(words);
     Ok(told)
@@ -292,7 +331,13 @@ pub fn write(fd: &OwnedFd, head: &[u8], payload: &[u8]) -> io::Result<usize> {
 /// A netlink socket of a protocol in this thread's namespace.
 pub fn netlink(protocol: c_int) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers only.
-    owned(unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) })
+    owned(unsafe {
+        libc::socket(
+            libc::AF_NETLINK,
+            libc::SOCK_RAW | libc::SOCK_CLOEXEC,
+            protocol,
+        )
+    })
 }
 
 /// Sends one message.
@@ -314,7 +359,9 @@ pub fn real_time(priority: i32) -> bool {
     let mut param: libc::sched_param = unsafe { zeroed() };
     param.sched_priority = priority;
     // SAFETY: the parameter is valid for the call; 0 is this thread.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &param) == 0 }
+    unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &param) == 0
+    }
 }
 
 /// This thread is nicer (or less nice) than others, if that is permitted; its timers are exact.
@@ -348,8 +395,8 @@ extern "C" fn stop(signal: c_int) {
     }
 }
 
-/// From now on SIGINT, SIGTERM and SIGHUP are remembered and not obeyed; `tied`: and this process ends with its parent.
-/// A SIGHUP that was ignored before (`nohup`) stays ignored.
+/// From now on SIGINT, SIGTERM and SIGHUP are remembered and not obeyed; `tied`: and this process
+/// ends with its parent. A SIGHUP that was ignored before (`nohup`) stays ignored.
 pub fn remember_signals(tied: bool) {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: the handler only stores to an atomic.
@@ -369,7 +416,12 @@ pub fn remember_signals(tied: bool) {
 /// Of those, SIGTERM alone is remembered; what is done about the others stays.
 pub fn remember_end() {
     // SAFETY: the handler only stores to an atomic.
-    unsafe { libc::signal(libc::SIGTERM, stop as extern "C" fn(c_int) as libc::sighandler_t) };
+    unsafe {
+        libc::signal(
+            libc::SIGTERM,
+            stop as extern "C" fn(c_int) as libc::sighandler_t,
+        )
+    };
     STOPPED.store(false, Ordering::Relaxed);
 }
 
@@ -384,7 +436,8 @@ pub fn stopped() -> bool {
     STOPPED.load(Ordering::Relaxed)
 }
 
-/// The exit code of a process that was stopped: 128 and the number of the signal; of Ctrl-C where none came.
+/// The exit code of a process that was stopped: 128 and the number of the signal; of Ctrl-C where
+/// none came.
 pub fn stopped_code() -> u8 {
     /// Exit codes of a program that a signal ended, as shells have them, begin behind this.
     const SIGNALLED: c_int = 128;
@@ -395,8 +448,8 @@ pub fn stopped_code() -> u8 {
     u8::try_from(SIGNALLED + signal).unwrap_or(u8::MAX)
 }
 
-/// The request to stop has been seen, and what follows is to be done in peace. One more is obeyed again, but not at once: a terminal
-/// tells this process, and its parent, which tells it once more.
+/// The request to stop has been seen, and what follows is to be done in peace. One more is obeyed
+/// again, but not at once: a terminal tells this process, and its parent, which tells it once more.
 pub fn take_stop() {
     SAME_UNTIL.store(monotonic() + SAME, Ordering::Relaxed);
     STOPPED.store(false, Ordering::Relaxed);
@@ -416,7 +469,11 @@ impl Epoll {
     /// One that fails: a descriptor of something else.
     #[cfg(test)]
     pub fn broken() -> Epoll {
-        Epoll(std::fs::File::open("/dev/null").expect("it is always there").into())
+        Epoll(
+            std::fs::File::open("/dev/null")
+                .expect("it is always there")
+                .into(),
+        )
     }
     /// Waits for nothing yet.
     pub fn new() -> io::Result<Epoll> {
@@ -426,7 +483,8 @@ impl Epoll {
     fn control(&self, what: c_int, fd: &OwnedFd, events: u32, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events, u64: token };
         // SAFETY: the event is valid for the call.
-        answer(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), what, fd.as_raw_fd(), &mut event) }).map(drop)
+        answer(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), what, fd.as_raw_fd(), &mut event) })
+            .map(drop)
     }
     /// From now on `events` of `fd` are told as `token`.
     pub fn add(&self, fd: &OwnedFd, events: u32, token: u64) -> io::Result<()> {
@@ -465,7 +523,15 @@ impl Epoll {
 fn set<T>(fd: &OwnedFd, level: c_int, name: c_int, value: &T) -> io::Result<()> {
     let size = size_of_val(value) as libc::socklen_t;
     // SAFETY: the value is valid for its size.
-    let result = unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), size) };
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            std::ptr::from_ref(value).cast(),
+            size,
+        )
+    };
     answer(result).map(drop)
 }
 
@@ -549,7 +615,8 @@ pub fn set_stamps(fd: &impl AsRawFd) -> io::Result<()> {
 pub fn connect(fd: &OwnedFd, to: SocketAddrV4) -> io::Result<()> {
     let to = address(to);
     // SAFETY: the address is valid for its size.
-    match answer(unsafe { libc::connect(fd.as_raw_fd(), std::ptr::from_ref(&to).cast(), ADDRESS) }) {
+    match answer(unsafe { libc::connect(fd.as_raw_fd(), std::ptr::from_ref(&to).cast(), ADDRESS) })
+    {
         Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e),
         _ => Ok(()),
     }
@@ -565,7 +632,14 @@ pub fn listen(fd: &OwnedFd) -> io::Result<()> {
 pub fn accept(fd: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: nobody wants to know the address.
-    let result = unsafe { libc::accept4(fd.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags) };
+    let result = unsafe {
+        libc::accept4(
+            fd.as_raw_fd(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            flags,
+        )
+    };
     unless_empty(owned(result))
 }
 
@@ -619,7 +693,8 @@ pub fn error_of(fd: &OwnedFd) -> io::Error {
     io::Error::from_raw_os_error(code)
 }
 
-/// `TCP_INFO` as the kernel lays it out (include/uapi/linux/tcp.h of Linux 6.12), up to what is needed here.
+/// `TCP_INFO` as the kernel lays it out (include/uapi/linux/tcp.h of Linux 6.12), up to what is
+/// needed here.
 #[repr(C)]
 #[derive(Copy, Clone, Debug, Default)]
 #[allow(missing_docs)]
@@ -700,7 +775,8 @@ pub fn tcp_info(fd: &OwnedFd) -> io::Result<TcpInfo> {
     answer(result).map(|_| info)
 }
 
-/// The next datagram and when the kernel got it, on its clock for stamps; `None` when there is none.
+/// The next datagram and when the kernel got it, on its clock for stamps; `None` when there is
+/// none.
 pub fn receive_stamped(fd: &impl AsRawFd, to: &mut [u8]) -> io::Result<Option<(usize, u64)>> {
     let mut part = libc::iovec {
         iov_base: to.as_mut_ptr().cast(),
@@ -724,7 +800,11 @@ pub fn receive_stamped(fd: &impl AsRawFd, to: &mut [u8]) -> io::Result<Option<(u
         let mut next = libc::CMSG_FIRSTHDR(&message);
         while let Some(header) = next.as_ref() {
             if (header.cmsg_level, header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
-                stamp = from_spec(&libc::CMSG_DATA(next).cast::<libc::timespec>().read_unaligned());
+                stamp = from_spec(
+                    &libc::CMSG_DATA(next)
+                        .cast::<libc::timespec>()
+                        .read_unaligned(),
+                );
             }
             next = libc::CMSG_NXTHDR(&message, next);
         }

@@ -1,18 +1,22 @@
 //! Text for a terminal: what a stranger sent is shown without its control characters.
 //!
-//! Every message that the program prints on stderr passes through [`say`], every JSON text on stdout through [`json`]. The
-//! counterpart of the Python command is `narrows/render/terminal.py`; both write a control character as JSON does, `\u001b`.
+//! Every message that the program prints on stderr passes through [`say`], every JSON text on
+//! stdout through [`json`]. The counterpart of the Python command is `narrows/render/terminal.py`;
+//! both write a control character as JSON does, `\u001b`.
 
 use serde_json::Value;
 use std::fmt::Display;
 
-/// Whether a character may change more of a terminal than its own place: a control character other than newline and
-/// tab, a format character (Unicode's category Cf), which reorders or hides the text around it, or a separator of lines.
+/// Whether a character may change more of a terminal than its own place: a control character other
+/// than newline and tab, a format character (Unicode's category Cf), which reorders or hides the
+/// text around it, or a separator of lines.
 fn is_control(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c,
-            '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}' | '\u{891}' | '\u{8e2}'
-            | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
+            | '\u{890}' | '\u{891}' | '\u{8e2}'
+            | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}'
             | '\u{fff9}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1345f}'
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e007f}')
 }
@@ -26,10 +30,12 @@ pub fn printable(text: &str) -> String {
     escaped(text, is_control)
 }
 
-/// A stranger's text within a sentence of ours: shown on one line, at most [`LONGEST`] characters of it.
+/// A stranger's text within a sentence of ours: shown on one line, at most [`LONGEST`] characters
+/// of it.
 ///
 /// ```
-/// assert_eq!(narrows_host::terminal::field("no room\nnarrows: all is well"), "no room\\u000anarrows: all is well");
+/// let shown = narrows_host::terminal::field("no room\nnarrows: all is well");
+/// assert_eq!(shown, "no room\\u000anarrows: all is well");
 /// ```
 pub fn field(text: &str) -> String {
     let mut shown = String::new();
@@ -51,7 +57,10 @@ pub fn fields(value: &Value) -> Value {
     match value {
         Value::String(text) => field(text).into(),
         Value::Array(list) => list.iter().map(fields).collect(),
-        Value::Object(map) => map.iter().map(|(key, value)| (field(key), fields(value))).collect(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| (field(key), fields(value)))
+            .collect(),
         _ => value.clone(),
     }
 }
@@ -117,7 +126,9 @@ mod tests {
             prop_assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
         }
         #[test]
-        fn a_strangers_text_is_one_line_and_no_longer_than_its_limit(text in "\\PC*|.*|(.\n){0,400}") {
+        fn a_strangers_text_is_one_line_and_no_longer_than_its_limit(
+            text in "\\PC*|.*|(.\n){0,400}"
+        ) {
             let shown = field(&text);
             prop_assert!(!shown.chars().any(|c| is_control(c) || c == '\n'));
             // The last one may be an ellipsis.

@@ -1,8 +1,10 @@
-//! Flows: kernel sockets of one host, those that send and those that receive, on one thread that has entered it.
+//! Flows: kernel sockets of one host, those that send and those that receive, on one thread that
+//! has entered it.
 //!
-//! A sending application writes whatever the kernel takes, and is asked for more while less than `notsent_lowat` waits
-//! unsent; a receiving one reads at once. Where its own congestion control, code point and ECN come from: a socket option
-//! each for the first two, the route to the receiver's second address for the third.
+//! A sending application writes whatever the kernel takes, and is asked for more while less than
+//! `notsent_lowat` waits unsent; a receiving one reads at once. Where its own congestion control,
+//! code point and ECN come from: a socket option each for the first two, the route to the
+//! receiver's second address for the third.
 
 use crate::clock::Clock;
 use crate::error::HostError;
@@ -142,7 +144,11 @@ const RECEIVER: u64 = 2 << 32;
 
 impl Traffic {
     /// Of the host that this thread has entered.
-    pub fn new(outgoing: Vec<Outgoing>, incoming: Vec<Incoming>, watching: Watching) -> Result<Traffic, HostError> {
+    pub fn new(
+        outgoing: Vec<Outgoing>,
+        incoming: Vec<Incoming>,
+        watching: Watching,
+    ) -> Result<Traffic, HostError> {
         let epoll = Epoll::new().map_err(HostError::failed("epoll"))?;
         let mut listeners = Vec::new();
         for (i, flow) in incoming.into_iter().enumerate() {
@@ -215,8 +221,17 @@ impl Traffic {
             if now >= end {
                 break;
             }
-            let due = self.senders.iter().map(|s| s.due(now)).min().unwrap_or(Time::MAX);
-            let until = due.min(next_figures).min(next_rows).min(end).min(now + LONGEST);
+            let due = self
+                .senders
+                .iter()
+                .map(|s| s.due(now))
+                .min()
+                .unwrap_or(Time::MAX);
+            let until = due
+                .min(next_figures)
+                .min(next_rows)
+                .min(end)
+                .min(now + LONGEST);
             let events = self.epoll.wait(until.since(clock.now()).as_ns());
             for (events, token) in events.map_err(HostError::failed("epoll"))? {
                 match self.happened(events, token, &clock, &chunk) {
@@ -230,14 +245,24 @@ impl Traffic {
             sender.end(end);
         }
         Ok(Told {
-            meters: self.senders.into_iter().map(|s| (s.flow.number, s.meter)).collect(),
+            meters: self
+                .senders
+                .into_iter()
+                .map(|s| (s.flow.number, s.meter))
+                .collect(),
             samples: self.samples,
             overflow: space::overflow(),
             writes: self.writes,
         })
     }
 
-    fn happened(&mut self, events: u32, token: u64, clock: &Clock, chunk: &[u8]) -> Result<(), HostError> {
+    fn happened(
+        &mut self,
+        events: u32,
+        token: u64,
+        clock: &Clock,
+        chunk: &[u8],
+    ) -> Result<(), HostError> {
         let place = (token & u64::from(u32::MAX)) as usize;
         match token & !u64::from(u32::MAX) {
             SENDER => {
@@ -247,7 +272,9 @@ impl Traffic {
             }
             LISTENER => {
                 let (listener, dscp) = &self.listeners[place];
-                while let Some(socket) = sys::accept(listener).map_err(HostError::failed("accept"))? {
+                while let Some(socket) =
+                    sys::accept(listener).map_err(HostError::failed("accept"))?
+                {
                     sys::set_dscp(&socket, *dscp).map_err(HostError::failed("a code point"))?;
                     let token = RECEIVER | self.receivers.len() as u64;
                     self.epoll
@@ -310,7 +337,8 @@ fn info(t: &TcpInfo) -> Info {
         rtt: Span::ZERO,
         min_rtt: Span::us(u64::from(t.min_rtt)),
         pacing: Rate::bit(t.pacing_rate.saturating_mul(8)),
-        delivery_rate: Some(Rate::bit(t.delivery_rate.saturating_mul(8))).filter(|_| t.delivery_rate > 0),
+        delivery_rate: Some(Rate::bit(t.delivery_rate.saturating_mul(8)))
+            .filter(|_| t.delivery_rate > 0),
         delivery_rate_app_limited: t.bits[1] & 1 != 0,
         state: match t.ca_state {
             0 => State::Open,
@@ -381,7 +409,10 @@ impl Sender {
                 self.connect(now, token, epoll)?;
             }
         }
-        if !self.measured && self.phase != Phase::Waiting && self.meter.measure_from(self.flow.start) <= now {
+        if !self.measured
+            && self.phase != Phase::Waiting
+            && self.meter.measure_from(self.flow.start) <= now
+        {
             let info = self.ask();
             self.meter.measure(now, &info);
             self.measured = true;
@@ -424,7 +455,9 @@ impl Sender {
     }
     fn listen_for(&self, events: u32, token: u64, epoll: &Epoll) -> Result<(), HostError> {
         match &self.socket {
-            Some(socket) => epoll.change(socket, events, token).map_err(HostError::failed("epoll")),
+            Some(socket) => epoll
+                .change(socket, events, token)
+                .map_err(HostError::failed("epoll")),
             None => Ok(()),
         }
     }
@@ -445,7 +478,9 @@ impl Sender {
         epoll: &Epoll,
         token: u64,
     ) -> Result<(), HostError> {
-        let Some(socket) = &self.socket else { return Ok(()) };
+        let Some(socket) = &self.socket else {
+            return Ok(());
+        };
         if events & sys::BROKEN != 0 {
             let error = sys::error_of(socket);
             return Err(HostError::Broken(format!("flow {}: {error}", self.flow.id)));
@@ -468,13 +503,18 @@ impl Sender {
                     self.resumed = false;
                 }
                 Ok(None) => return Ok(()),
-                Err(error) => return Err(HostError::Broken(format!("flow {}: {error}", self.flow.id))),
+                Err(error) => {
+                    return Err(HostError::Broken(format!("flow {}: {error}", self.flow.id)));
+                }
             }
         }
     }
     /// Is all of a transfer acknowledged?
     fn finish(&mut self, now: Time) {
-        let open = self.socket.as_ref().map_or(0, |s| sys::unacknowledged(s).unwrap_or(0));
+        let open = self
+            .socket
+            .as_ref()
+            .map_or(0, |s| sys::unacknowledged(s).unwrap_or(0));
         if open == 0 {
             let info = self.ask();
             self.meter.limited(limited(&self.info));

@@ -1,8 +1,9 @@
-//! Files that anybody may have written, read with a ceiling: the counterpart of the Python module of this name.
+//! Files that anybody may have written, read with a ceiling: the counterpart of the Python module
+//! of this name.
 //!
-//! Only regular files are read: a pipe could block for ever and a device need never end. The file type is checked before the
-//! file is opened, because opening a device can have effects, and once more on the open file, because the name may have been
-//! replaced between the two.
+//! Only regular files are read: a pipe could block for ever and a device need never end. The file
+//! type is checked before the file is opened, because opening a device can have effects, and once
+//! more on the open file, because the name may have been replaced between the two.
 
 use std::fs::{self, FileType, OpenOptions};
 use std::io::Read;
@@ -14,7 +15,8 @@ pub const MOST_TEXT_BYTES: u64 = 8 << 20;
 /// Size limit of a file that a scenario names, such as a trace, bytes.
 pub const MOST_TRACE_BYTES: u64 = 100 << 20;
 
-/// The text of a regular file of at most `most` bytes, or what is wrong with it, as the end of a sentence.
+/// The text of a regular file of at most `most` bytes, or what is wrong with it, as the end of a
+/// sentence.
 pub fn read_text(file: &Path, most: u64) -> Result<String, String> {
     let wrong = |error: std::io::Error| format!("cannot be read ({error})");
     regular(fs::metadata(file).map_err(wrong)?.file_type())?;
@@ -25,22 +27,34 @@ pub fn read_text(file: &Path, most: u64) -> Result<String, String> {
         .map_err(wrong)?;
     regular(opened.metadata().map_err(wrong)?.file_type())?;
     let mut bytes = Vec::new();
-    opened.take(most + 1).read_to_end(&mut bytes).map_err(wrong)?;
+    opened
+        .take(most + 1)
+        .read_to_end(&mut bytes)
+        .map_err(wrong)?;
     if bytes.len() as u64 > most {
-        return Err(format!("is larger than {} MiB, the most that is read", most >> 20));
+        return Err(format!(
+            "is larger than {} MiB, the most that is read",
+            most >> 20
+        ));
     }
     String::from_utf8(bytes).map_err(|_| "is not text".into())
 }
 
-/// Does a file lie in the scenario's folder, or in one of `NARROWS_FILES_FROM`, wherever links lead?
+/// Does a file lie in the scenario's folder, or in one of `NARROWS_FILES_FROM`, wherever links
+/// lead?
 pub fn lies_inside(folder: &Path, file: &Path) -> Result<(), String> {
     let real = fs::canonicalize(file).map_err(|e| format!("cannot be read ({e})"))?;
     let more = std::env::var_os("NARROWS_FILES_FROM").unwrap_or_default();
-    let mut folders = std::iter::once(Path::new(".").join(folder)).chain(std::env::split_paths(&more));
+    let mut folders =
+        std::iter::once(Path::new(".").join(folder)).chain(std::env::split_paths(&more));
     if folders.any(|folder| fs::canonicalize(folder).is_ok_and(|folder| real.starts_with(folder))) {
         return Ok(());
     }
-    Err("lies outside of the scenario's folder; copy it there, or allow its folder with --files-from".into())
+    Err(
+        "lies outside of the scenario's folder; copy it there, or allow its folder with \
+        --files-from"
+            .into(),
+    )
 }
 
 fn regular(kind: FileType) -> Result<(), String> {
@@ -77,7 +91,11 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("narrows-untrusted-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
         let file = folder.join("a");
-        for (bytes, read) in [(&b"0123456789"[..], true), (b"0123456789a", false), (b"\xff", false)] {
+        for (bytes, read) in [
+            (&b"0123456789"[..], true),
+            (b"0123456789a", false),
+            (b"\xff", false),
+        ] {
             fs::File::create(&file).unwrap().write_all(bytes).unwrap();
             assert_eq!(read_text(&file, 10).is_ok(), read, "{bytes:?}");
         }

@@ -13,14 +13,17 @@
 //!       kind t: a timed question, s: its answer (same length), for `narrows latency`
 //! ```
 //!
-//! A first byte of ours is an upper-case `N`: an iperf3 client begins with its cookie, which has none. A hello is as long as that
-//! cookie, so that an iperf3 server answers it at once and shows what it is. The kind of a message is never guessed from its length, and no length is believed before it is compared with what is allowed.
-//! The cookie is the server's, 128 random bits told over the control connection: who has it can hear at the address
-//! that opened it. [docs/reference/far-end.md](../../docs/reference/far-end.md) has the frames one by one.
+//! A first byte of ours is an upper-case `N`: an iperf3 client begins with its cookie, which has
+//! none. A hello is as long as that cookie, so that an iperf3 server answers it at once and shows
+//! what it is. The kind of a message is never guessed from its length, and no length is believed
+//! before it is compared with what is allowed. The cookie is the server's, 128 random bits told
+//! over the control connection: who has it can hear at the address that opened it.
+//! [docs/reference/far-end.md](../../docs/reference/far-end.md) has the frames one by one.
 
 use serde_json::Value;
 
-/// Of this protocol over TCP; another is refused in words. 2: both ends prove that they know the token ([`crate::handshake`]).
+/// Of this protocol over TCP; another is refused in words. 2: both ends prove that they know the
+/// token ([`crate::handshake`]).
 pub const VERSION: u8 = 2;
 /// Of its datagrams, which are as they were.
 pub const DATAGRAM_VERSION: u8 = 1;
@@ -99,13 +102,17 @@ impl Hello {
         cookie.copy_from_slice(&bytes[8..24]);
         match bytes[5] {
             b'c' => Ok(Some(Hello::Control(cookie))),
-            b'd' => Ok(Some(Hello::Data(u16::from_be_bytes([bytes[6], bytes[7]]), cookie))),
+            b'd' => Ok(Some(Hello::Data(
+                u16::from_be_bytes([bytes[6], bytes[7]]),
+                cookie,
+            ))),
             _ => Err(Bad::Foreign),
         }
     }
 }
 
-/// What a client says first that speaks only this version: by it a newer one finds out which version an older far end speaks.
+/// What a client says first that speaks only this version: by it a newer one finds out which
+/// version an older far end speaks.
 pub fn older_hello(version: u8) -> [u8; HELLO] {
     let mut bytes = Hello::Control([0; 16]).to_bytes();
     bytes[4] = version;
@@ -207,7 +214,9 @@ impl Ping {
         };
         let mut cookie = [0; 16];
         cookie.copy_from_slice(&bytes[8..24]);
-        let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let word = |at: usize| {
+            u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
         let time = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
         Some(Ping {
             kind,
@@ -223,8 +232,9 @@ impl Ping {
     }
 }
 
-/// A timed question or its answer: what the far end saw, stamp by stamp. Times of the far end are of its even clock, ns; zero is
-/// not known. A far end without a kernel that stamps (a small board) leaves what it does not know zero.
+/// A timed question or its answer: what the far end saw, stamp by stamp. Times of the far end are
+/// of its even clock, ns; zero is not known. A far end without a kernel that stamps (a small board)
+/// leaves what it does not know zero.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Timed {
     /// The answer?
@@ -243,11 +253,13 @@ pub struct Timed {
     pub answered: u64,
     /// How many questions of this client it has got, this one included.
     pub count: u32,
-    /// From when on both the question and the application were there: later than `received` if that was busy.
+    /// From when on both the question and the application were there: later than `received` if
+    /// that was busy.
     pub ready: u64,
     /// When the application had it in hand.
     pub read: u64,
-    /// When an earlier answer left the far end's kernel, which it learns too late for that answer itself.
+    /// When an earlier answer left the far end's kernel, which it learns too late for that answer
+    /// itself.
     pub departed: u64,
     /// Which one that was.
     pub departed_number: u32,
@@ -285,7 +297,9 @@ impl Timed {
         }
         let mut cookie = [0; 16];
         cookie.copy_from_slice(&bytes[8..24]);
-        let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let word = |at: usize| {
+            u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
         let time = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
         Some(Timed {
             answer: bytes[5] == b's',

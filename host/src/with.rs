@@ -1,10 +1,12 @@
-//! `narrows-host with`: one program with another congestion control, and the rest of the host as it is.
+//! `narrows-host with`: one program with another congestion control, and the rest of the host as it
+//! is.
 //!
-//! Whatever the program starts asks this process for its TCP sockets ([`notify`](crate::notify)); each is made here, told its
-//! congestion control, and given to who asked. What a listener accepts has the listener's. It needs no privilege beyond what the
-//! kernel asks for the congestion control itself, touches no setting, and is over when the last of them has ended.
+//! Whatever the program starts asks this process for its TCP sockets ([`notify`](crate::notify));
+//! each is made here, told its congestion control, and given to who asked. What a listener accepts
+//! has the listener's. It needs no privilege beyond what the kernel asks for the congestion control
+//! itself, touches no setting, and is over when the last of them has ended.
 
-use crate::{machine, notify, process, sys, HostError};
+use crate::{HostError, machine, notify, process, sys};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,7 +17,8 @@ use std::thread;
 
 /// How it is called.
 pub const USAGE: &str = "\
-narrows-host with --cc NAME -- COMMAND...   run a program whose TCP connections use another congestion control
+narrows-host with --cc NAME -- COMMAND...   run a program whose TCP connections use another \
+congestion control
 ";
 
 /// How long a signal may wait to be passed on, in ms.
@@ -31,7 +34,8 @@ fn asked(mut args: impl Iterator<Item = String>) -> Result<(String, Vec<String>)
             "--cc" => cc = args.next(),
             "--" => {
                 let command: Vec<String> = args.collect();
-                let cc = cc.ok_or_else(|| format!("which congestion control? --cc bbr\n\n{USAGE}"))?;
+                let cc =
+                    cc.ok_or_else(|| format!("which congestion control? --cc bbr\n\n{USAGE}"))?;
                 if command.is_empty() {
                     break;
                 }
@@ -40,12 +44,17 @@ fn asked(mut args: impl Iterator<Item = String>) -> Result<(String, Vec<String>)
             _ => return Err(format!("no option is called {arg}\n\n{USAGE}")),
         }
     }
-    Err(format!("which program? narrows with --cc bbr -- COMMAND\n\n{USAGE}"))
+    Err(format!(
+        "which program? narrows with --cc bbr -- COMMAND\n\n{USAGE}"
+    ))
 }
 
 /// May this user choose it here? Nothing is started if not.
 fn check(cc: &str) -> Result<(), HostError> {
-    let probe = sys::tcp(std::net::SocketAddrV4::new(std::net::Ipv4Addr::UNSPECIFIED, 0));
+    let probe = sys::tcp(std::net::SocketAddrV4::new(
+        std::net::Ipv4Addr::UNSPECIFIED,
+        0,
+    ));
     let probe = probe.map_err(HostError::failed("a socket of TCP"))?;
     let Err(error) = sys::choose_cc(&probe, cc) else {
         return Ok(());
@@ -73,7 +82,8 @@ fn check(cc: &str) -> Result<(), HostError> {
 fn refused(error: &io::Error) -> HostError {
     let why = match error.raw_os_error() {
         Some(libc::EBUSY) => {
-            "this process is watched in the same way already (by another `narrows with`, or a sandbox)"
+            "this process is watched in the same way already (by another `narrows with`, or a \
+             sandbox)"
         }
         Some(libc::ENOSYS | libc::EINVAL) | None => {
             "this kernel has no seccomp notifications (Linux 5.9 brought what is needed)"
@@ -125,8 +135,10 @@ impl Maker {
         }
         let there: OwnedFd = fs::File::open(format!("/proc/{}/ns/net", asked.pid))?.into();
         thread::scope(|scope| {
-            let made = scope.spawn(|| sys::enter_network(&there).and_then(|()| notify::socket(asked)));
-            made.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+            let made =
+                scope.spawn(|| sys::enter_network(&there).and_then(|()| notify::socket(asked)));
+            made.join()
+                .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
         })
     }
 
@@ -136,7 +148,8 @@ impl Maker {
             // Another namespace that is closed to us: the call goes its usual way there.
             Err(error) if space(Some(asked.pid)) != self.own_space => {
                 self.warn(&format!(
-                    "process {} is in another network namespace, which cannot be entered ({error}); it has that one's default",
+                    "process {} is in another network namespace, which cannot be entered \
+                     ({error}); it has that one's default",
                     asked.pid
                 ));
                 return notify::let_pass(listener, asked);
@@ -191,7 +204,9 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
         let _ = tell.send(Ok((listener, child.as_ref().map(|child| child.id()).ok())));
         let _ = end.send(child.and_then(|mut child| child.wait()));
     });
-    let first = told.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
+    let first = told
+        .recv()
+        .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
     let (listener, child) = first.map_err(|error| refused(&error))?;
     let mut maker = Maker {
         cc,
@@ -224,16 +239,22 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     // What it left running goes on asking.
     let left = serve_once(&listener, &mut maker)? != notify::State::Over;
     if left && notify::go_on_apart().map_err(HostError::failed("going on in the background"))? {
-        while !matches!(serve_once(&listener, &mut maker), Ok(notify::State::Over) | Err(_)) {}
+        while !matches!(
+            serve_once(&listener, &mut maker),
+            Ok(notify::State::Over) | Err(_)
+        ) {}
     }
     Ok(code)
 }
 
 /// Serves one who asks, if somebody does soon.
 fn serve_once(listener: &OwnedFd, maker: &mut Maker) -> Result<notify::State, HostError> {
-    let state = notify::wait(listener, PATIENCE).map_err(HostError::failed("waiting for the program"))?;
+    let state =
+        notify::wait(listener, PATIENCE).map_err(HostError::failed("waiting for the program"))?;
     if state == notify::State::Asked {
-        if let Some(asked) = notify::receive(listener).map_err(HostError::failed("the program's call"))? {
+        if let Some(asked) =
+            notify::receive(listener).map_err(HostError::failed("the program's call"))?
+        {
             maker.serve(listener, &asked);
         }
     }

@@ -2,11 +2,13 @@
 
 >>> import narrows as nw
 >>> path = nw.Path(rate="20Mbit", rtt="20ms", buffer="1bdp", queue=nw.queue.Fifo())
->>> run = nw.run(nw.Scenario(path, flows=[nw.Flow(nw.cc.Cubic(hystart="off"))], duration="5s", seed=7))
+>>> run = nw.run(nw.Scenario(path, flows=[nw.Flow(nw.cc.Cubic(hystart="off"))], duration="5s",
+...     seed=7))
 >>> run.flows[0]["goodput_mbit"] > 15
 True
 
-Quantities are text with their unit (`"40ms"`, `"50Mbit"`, `"1.5bdp"`, `"250kB"`); columns carry the unit in their name.
+Quantities are text with their unit (`"40ms"`, `"50Mbit"`, `"1.5bdp"`, `"250kB"`); columns carry the
+unit in their name.
 """
 
 from importlib import import_module
@@ -54,10 +56,22 @@ _HOMES = {
     "narrows.render.plot": ("compare_plot",),
     "narrows.render.report": ("compare_report",),
     "narrows.runs.run": ("Run", "run"),
-    "narrows.runs.scenario": ("Flow", "Hop", "Host", "Path", "Ping", "Scenario", "Station", "Wifi", "load"),
+    "narrows.runs.scenario": (
+        "Flow",
+        "Hop",
+        "Host",
+        "Path",
+        "Ping",
+        "Scenario",
+        "Station",
+        "Wifi",
+        "load",
+    ),
     "narrows.sweeps.sweeping": ("Sweep", "sweep"),
 }
-"""Where each name lives. It is imported when it is asked for: the command starts before all that it needs."""
+"""Where each name lives. It is imported when it is asked for: the command starts before all that it
+needs.
+"""
 
 
 def __getattr__(name: str) -> object:

@@ -27,7 +27,10 @@ __version__: str
 
 @final
 class Table:
-    """One table of samples in the engine's memory; `pyarrow.table`, polars and others read it without a copy."""
+    """One table of samples in the memory of the engine.
+
+    `pyarrow.table`, polars and others read it without a copy.
+    """
 
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...

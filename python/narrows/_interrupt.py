@@ -1,8 +1,10 @@
-"""Ctrl-C (SIGINT), SIGTERM and SIGHUP: the command line imports this first, and calls `loaded` last.
+"""Ctrl-C (SIGINT), SIGTERM and SIGHUP: the command line imports this first, and calls `loaded`
+last.
 
-While the command is being loaded, each of them ends it at once. Afterwards each is a `KeyboardInterrupt`: a command
-that keeps what it has seen at Ctrl-C does so for all of them. The exit code is 128 and the signal's number. A signal
-that was ignored before, as SIGHUP is under `nohup`, stays ignored.
+While the command is being loaded, each of them ends it at once. Afterwards each is a
+`KeyboardInterrupt`: a command that keeps what it has seen at Ctrl-C does so for all of them. The
+exit code is 128 and the signal's number. A signal that was ignored before, as SIGHUP is under
+`nohup`, stays ignored.
 """
 
 import os
@@ -14,14 +16,18 @@ from types import FrameType
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _SAME_S = 1.0
-"""`timeout` and terminals signal a command and then its whole group: within this time it is the same request."""
+"""`timeout` and terminals signal a command and then its whole group: within this time it is the
+same request.
+"""
 
 _came: int | None = None
 _came_at = 0.0
 
 
 def code() -> int:
-    """The exit code of a command that was stopped: of the last signal, or of Ctrl-C where none came to this process."""
+    """The exit code of a command that was stopped: of the last signal, or of Ctrl-C where none came
+    to this process.
+    """
     return 128 + (_came or signal.SIGINT)
 
 

@@ -1,4 +1,5 @@
-"""Congestion controls as objects: a class for each name of `narrows list cc`, a keyword for each of its parameters.
+"""Congestion controls as objects: a class for each name of `narrows list cc`, a keyword for each of
+its parameters.
 
 >>> import narrows as nw
 >>> nw.cc.Cubic(hystart="off").tree()

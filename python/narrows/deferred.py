@@ -1,6 +1,7 @@
 """Signals that wait until a block is done: what was done is then reported before the program ends.
 
-A block in which a host is changed, or in which a result is printed, must not be cut short between the two.
+A block in which a host is changed, or in which a result is printed, must not be cut short between
+the two.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def deferred(then: Callable[[], object] = lambda: None) -> Iterator[None]:
     """A block that no signal cuts short; the `KeyboardInterrupt` of a signal is raised after it.
 
-    It acts on signals that are a `KeyboardInterrupt` otherwise. Blocks may be nested; the exception follows the
-    outermost one. An exception of the block itself takes precedence, except an `OSError`: nothing can be written to a
-    terminal that has hung up.
+    It acts on signals that are a `KeyboardInterrupt` otherwise. Blocks may be nested; the exception
+    follows the outermost one. An exception of the block itself takes precedence, except an
+    `OSError`: nothing can be written to a terminal that has hung up.
 
     Args:
         then: Called at once when a signal comes.

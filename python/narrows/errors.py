@@ -87,7 +87,9 @@ def named_by(options: Mapping[str, str], value: Callable[[str], str | None]) -> 
             if fix == value(option):
                 # A scenario has bare numbers for shares, an option has text.
                 problem, fix = "needs a percent sign", f"{100 * float(fix):g}%"
-            lines.append(f"{option} {value(option)}: {problem}" + (f"; write {option} {fix}" if fix else ""))
+            lines.append(
+                f"{option} {value(option)}: {problem}" + (f"; write {option} {fix}" if fix else "")
+            )
         raise NarrowsError("\n".join(dict.fromkeys(lines))) from error
 
 

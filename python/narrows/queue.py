@@ -1,7 +1,9 @@
-"""Queue disciplines as objects: a class for each name of `narrows list queues`, a keyword for each of its parameters.
+"""Queue disciplines as objects: a class for each name of `narrows list queues`, a keyword for each
+of its parameters.
 
 >>> import narrows as nw
->>> guest = nw.queue.HtbClass(id="1:20", rate="2Mbit", queue=nw.queue.FqCodel(), match={"flow": "guest"})
+>>> guest = nw.queue.HtbClass(id="1:20", rate="2Mbit", queue=nw.queue.FqCodel(),
+...     match={"flow": "guest"})
 >>> nw.queue.Htb(classes=[guest]).tree()["classes"][0]["queue"]
 {'kind': 'fq_codel'}
 """

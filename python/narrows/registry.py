@@ -1,4 +1,6 @@
-"""Facts that the registry of the Rust core holds, read from there: there is no second list in Python."""
+"""Facts that the registry of the Rust core holds, read from there: there is no second list in
+Python.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ def _qdiscs() -> dict[str, Json]:
 
 
 def configured(qdisc: str) -> bool:
-    """Does a queue discipline of this name with a handle of its own show that somebody configured it?
+    """Does a queue discipline of this name with a handle of its own show that somebody configured
+    it?
 
     >>> configured("htb"), configured("fq_codel"), configured("clsact")
     (True, False, False)
@@ -84,7 +87,8 @@ def sysctls() -> dict[str, Json]:
 
 @cache
 def measurement_tests() -> dict[str, list[str]]:
-    """The tests of `narrows measure`: name to the parts measured one after the other; the first is the default.
+    """The tests of `narrows measure`: name to the parts measured one after the other; the first is
+    the default.
 
     >>> measurement_tests()["both"], measurement_tests()["rrul"]
     (['tcp_ndown', 'tcp_nup'], ['rrul'])
@@ -102,7 +106,9 @@ def streams(test: str) -> int:
     12
     """
     first = measurement_tests()[test][0]
-    return next(int(row["streams"]) for row in table("measurement")["tests"] if row["name"] == first)
+    return next(
+        int(row["streams"]) for row in table("measurement")["tests"] if row["name"] == first
+    )
 
 
 def most_streams() -> int:

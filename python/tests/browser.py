@@ -1,4 +1,6 @@
-"""Chromium without a window, for what only a browser can tell. Without it the tests say what they leave out."""
+"""Chromium without a window, for what only a browser can tell. Without it the tests say what they
+leave out.
+"""
 
 from __future__ import annotations
 

@@ -93,13 +93,16 @@ Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def interrupted(program: str, folder: Path) -> tuple[int, str]:
-    """How a Python program ends that gets Ctrl-C once it has printed `begun`: its exit code and its standard error.
+    """How a Python program ends that gets Ctrl-C once it has printed `begun`: its exit code and its
+    standard error.
 
     A terminal sends the signal to every process of the group, so this does too.
     """
     words = [sys.executable, "-c", program]
     pipe = subprocess.PIPE
-    with subprocess.Popen(words, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as child:
+    with subprocess.Popen(
+        words, cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "begun\n"
         os.killpg(child.pid, signal.SIGINT)
@@ -117,7 +120,9 @@ def until(met: Callable[[], bool], child: subprocess.Popen[Any]) -> None:
 
 
 def cpu_s(pid: int) -> float:
-    """CPU time that a process has used: the sign that it is at work, however busy the machine is."""
+    """CPU time that a process has used: the sign that it is at work, however busy the machine
+    is.
+    """
     stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -136,7 +141,9 @@ def cli(tmp_path: Path) -> Cli:
 
     def run(*args: object) -> subprocess.CompletedProcess[str]:
         command = [str(NARROWS), *map(str, args)]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        )
 
     return run
 

@@ -2,21 +2,21 @@
 
 A page marks such a part; the test compares it with what it is made from:
 
-    <!-- made: params cc cubic -->  the parameters of a kind, as `narrows list cc cubic --json` has them
-    <!-- made: keys path -->        the keys of a section of the scenario
-    <!-- made: rules -->            what releases of Linux changed, as `narrows list rules --json` has it
-    <!-- made: keys later -->       the keys that the format knows and this version does not
-    <!-- made: file PATH -->        a file, as a block of code
-    <!-- made: runs FOLDER -->      what the scenarios of a folder come to, a row each
-    <!-- made: ladder home -->      the rungs of `narrows explain ladder`, and what each comes to; or those `beyond`
-    <!-- made: ladder sources -->   when each came, and where that stands
-    <!-- made: limits -->          the limits of the far end, as `narrows-host serve --limits` has them
+    <!-- made: params cc cubic -->  the parameters of a kind, as `narrows list cc cubic --json` has
+    them <!-- made: keys path -->        the keys of a section of the scenario <!-- made: rules -->
+    what releases of Linux changed, as `narrows list rules --json` has it <!-- made: keys later -->
+    the keys that the format knows and this version does not <!-- made: file PATH -->        a file,
+    as a block of code <!-- made: runs FOLDER -->      what the scenarios of a folder come to, a row
+    each <!-- made: ladder home -->      the rungs of `narrows explain ladder`, and what each comes
+    to; or those `beyond` <!-- made: ladder sources -->   when each came, and where that stands <!--
+    made: limits -->          the limits of the far end, as `narrows-host serve --limits` has them
     <!-- made: kernels -->         which release of Linux brought what `narrows tune` asks about
     <!-- end -->
 
-In a block of `console`, what follows a line `$ narrows …` (or `sed`, `ls`) is what that command prints in a directory
-that has the checkout's scenarios and sweeps, and what the page's commands before it left there. With
-NARROWS_GOLDEN=write in the environment the tests write these parts instead of comparing them.
+In a block of `console`, what follows a line `$ narrows …` (or `sed`, `ls`) is what that command
+prints in a directory that has the checkout's scenarios and sweeps, and what the page's commands
+before it left there. With NARROWS_GOLDEN=write in the environment the tests write these parts
+instead of comparing them.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ def with_output(text: str) -> str:
 
 @contextmanager
 def workplace() -> Iterator[Path]:
-    """A directory of its own, with the checkout's scenarios and sweeps, and hosts of many systems."""
+    """A directory of its own, with the checkout's scenarios and sweeps, and hosts of many
+    systems.
+    """
     with tempfile.TemporaryDirectory() as name:
         for folder in ("scenarios", "sweeps", "python/tests/data/hosts"):
             here = Path(name) / folder
@@ -140,7 +142,9 @@ def _limits() -> str:
         return f"`{row['option']} {row['metavar']}`" if row["option"] else "–"
 
     rows = [f"| {row['text']} | {row['of']} | {option(row)} | {row['default']} |" for row in LIMITS]
-    return "\n".join(["", "| limit | scope | option | default |", "|---|---|---|---|", *rows, "", ""])
+    return "\n".join(
+        ["", "| limit | scope | option | default |", "|---|---|---|---|", *rows, "", ""]
+    )
 
 
 def _made(what: str, *of: str) -> str:
@@ -153,7 +157,9 @@ def _made(what: str, *of: str) -> str:
     if what == "keys":
         keys = [k for k in LISTED["scenario"] if k["supported"] == (of[0] != "later")]
         return (
-            _later(keys) if of[0] == "later" else _keys([k for k in keys if k["section"] == of[0].replace("top", "")])
+            _later(keys)
+            if of[0] == "later"
+            else _keys([k for k in keys if k["section"] == of[0].replace("top", "")])
         )
     (file,) = of
     if what == "runs":
@@ -187,15 +193,28 @@ def _runs(folder: Path) -> str:
             f"{again}",
         )
         rows.append((-ping["p50"], _row(*cells)))
-    heads = ("queue", "goodput Mbit/s", "Jain", "ping p50 ms", "ping p95 ms", "queue delay p50 ms", "drops", "marks")
+    heads = (
+        "queue",
+        "goodput Mbit/s",
+        "Jain",
+        "ping p50 ms",
+        "ping p95 ms",
+        "queue delay p50 ms",
+        "drops",
+        "marks",
+    )
     return _table(*heads, "retransmits") + "".join(row for _, row in sorted(rows))
 
 
 def _ladder(what: str) -> str:
     """The rungs in their order."""
     if what == "sources":
-        rows = [(rung.since, rung.date, rung.what, rung.source) for rung in ladder.RUNGS if rung.source]
-        return _table("Linux", "released", "what", "commits") + "".join(_row(*cells) for cells in rows)
+        rows = [
+            (rung.since, rung.date, rung.what, rung.source) for rung in ladder.RUNGS if rung.source
+        ]
+        return _table("Linux", "released", "what", "commits") + "".join(
+            _row(*cells) for cells in rows
+        )
     table = _table("Linux", *ladder.HEADS)
     for name, toml in ladder.scenarios().items():
         if name.startswith(ladder.BEYOND) == (what == "beyond"):
@@ -205,7 +224,9 @@ def _ladder(what: str) -> str:
 
 
 def _row(*cells: str) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("<", "\\<") for cell in cells) + " |\n"
+    return (
+        "| " + " | ".join(cell.replace("|", "\\|").replace("<", "\\<") for cell in cells) + " |\n"
+    )
 
 
 def _table(*head: str) -> str:
@@ -225,10 +246,18 @@ def _params(params: list[dict[str, object]]) -> str:
         return f"`{p['min']}` to `{p['max']}`"
 
     rows = [
-        _row(f"`{p['name']}`", f"`{json.dumps(p['default'])}`", values(p), str(p["help"]), str(p["source"]))
+        _row(
+            f"`{p['name']}`",
+            f"`{json.dumps(p['default'])}`",
+            values(p),
+            str(p["help"]),
+            str(p["source"]),
+        )
         for p in params
     ]
-    inner = "".join(f"\nOf each of `{p['name']}`:\n\n{_params(p['params'])}" for p in params if "params" in p)
+    inner = "".join(
+        f"\nOf each of `{p['name']}`:\n\n{_params(p['params'])}" for p in params if "params" in p
+    )
     return _table("parameter", "default", "values", "meaning", "source") + "".join(rows) + inner
 
 

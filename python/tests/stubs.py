@@ -47,7 +47,10 @@ def stub(module: str) -> str:
 
 def _lines(module: str) -> Iterator[str]:
     of, imports = _HEAD[module]
-    yield f'"""{of}; written by `NARROWS_GOLDEN=write pytest tests/testschema.py`."""'
+    yield f'"""{of}.'
+    yield ""
+    yield "Written by `NARROWS_GOLDEN=write pytest tests/test_schema.py`."
+    yield '"""'
     yield from ["", *imports, ""]
     yield "__all__ = ["
     yield from (f'    "{name}",' for name in sorted(tables(module)))
@@ -69,7 +72,8 @@ def _class(table: Table) -> Iterator[str]:
         yield ""
     for param in params:
         default = "" if param["name"] in table.required else " = None"
-        # A parameter may have the name of a method of the base; what makes tables calls the base's own.
+        # A parameter may have the name of a method of the base; what makes tables calls the base's
+        # own.
         odd = "  # type: ignore[assignment]" if hasattr(table.base, param["name"]) else ""
         yield f"    {param['name']}: {table.annotation(param)}{default}{odd}"
         if param["name"] == positional:

@@ -1,4 +1,5 @@
-"""Adding a scenario key, a parameter or a queue discipline: each is one patch of at most two hand-written files.
+"""Adding a scenario key, a parameter or a queue discipline: each is one patch of at most two
+hand-written files.
 
 CONTRIBUTING.md shows them. `make additions` also compiles what they make of the sources.
 """
@@ -21,7 +22,9 @@ MOST = 2
 
 def files(patch: Path, side: str) -> list[str]:
     """The files that a patch names before (`---`) or after (`+++`) it."""
-    return re.findall(rf"^{re.escape(side)} [ab]/(.+)$", patch.read_text(encoding="utf-8"), re.MULTILINE)
+    return re.findall(
+        rf"^{re.escape(side)} [ab]/(.+)$", patch.read_text(encoding="utf-8"), re.MULTILINE
+    )
 
 
 def test_there_is_a_patch_of_each_kind() -> None:
@@ -37,7 +40,9 @@ def test_an_addition_applies_and_touches_two_files_at_most(patch: Path, tmp_path
         ["git", "apply", str(patch)], cwd=tmp_path, text=True, capture_output=True, check=False,
         env=os.environ | {"GIT_CEILING_DIRECTORIES": str(tmp_path.parent)},
     )  # fmt: skip
-    assert done.returncode == 0, f"{patch.name}: {done.stderr}; make the patch anew from the sources as they are"
+    assert done.returncode == 0, (
+        f"{patch.name}: {done.stderr}; make the patch anew from the sources as they are"
+    )
     after = files(patch, "+++")
     assert 1 <= len(after) <= MOST
     for name in after:
@@ -47,4 +52,6 @@ def test_an_addition_applies_and_touches_two_files_at_most(patch: Path, tmp_path
 
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
 def test_contributing_names_the_patch(patch: Path) -> None:
-    assert f"python/tests/patches/{patch.name}" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert f"python/tests/patches/{patch.name}" in (ROOT / "CONTRIBUTING.md").read_text(
+        encoding="utf-8"
+    )

@@ -1,4 +1,6 @@
-"""`narrows advise`: what it recommends where the answer is known, what it never recommends, and what it keeps."""
+"""`narrows advise`: what it recommends where the answer is known, what it never recommends, and
+what it keeps.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ FEW = Kernel(ccs=("cubic", "bbr", "reno", "vegas"), says="few")
 SHORT = ((5, 1), (10, 2), (20, 2))
 
 
-def asked(*, role: str = "sender", cares: tuple[str, ...] = (), data_centre: bool = False, **path: str) -> Asked:
+def asked(
+    *, role: str = "sender", cares: tuple[str, ...] = (), data_centre: bool = False, **path: str
+) -> Asked:
     where = stated(NetworkPath(**({"rate": "8Mbit", "rtt": "40ms"} | path)))
     return Asked(place=where, role=role, cares=cares, data_centre=data_centre)
 
@@ -65,7 +69,9 @@ def test_a_lossy_path_suits_bbr() -> None:
 
 
 def test_where_nothing_differs_it_is_left() -> None:
-    found = answer(asked(buffer="1bdp", cares=("retransmissions",)), Kernel(ccs=("cubic", "reno"), says="two"))
+    found = answer(
+        asked(buffer="1bdp", cares=("retransmissions",)), Kernel(ccs=("cubic", "reno"), says="two")
+    )
     assert found.leave
     assert found.commands == []
 
@@ -89,7 +95,9 @@ def test_a_bloated_last_mile_gets_a_shaper() -> None:
     p95 = next(effect for effect in found.effects if effect.name == "p95_ms")
     assert p95.high < 0
     share = f"{found.choice.share * found.found.asked.place.rate_mbit:.4g}Mbit"
-    assert found.commands == [f"narrows tune plan --shape DEV --down {share} --qdisc {found.choice.queue}"]
+    assert found.commands == [
+        f"narrows tune plan --shape DEV --down {share} --qdisc {found.choice.queue}"
+    ]
 
 
 def test_an_unknown_buffer_is_several() -> None:
@@ -102,7 +110,12 @@ def test_an_unknown_buffer_is_several() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "says"), [({"rtt": "40ms"}, "no rate"), ({"rate": "5Mbit"}, "no rtt"), ({"rate": "5", "rtt": "40ms"}, "5")]
+    ("path", "says"),
+    [
+        ({"rtt": "40ms"}, "no rate"),
+        ({"rate": "5Mbit"}, "no rtt"),
+        ({"rate": "5", "rtt": "40ms"}, "5"),
+    ],
 )
 def test_a_path_that_is_not_right_is_told(path: dict[str, str], says: str) -> None:
     with pytest.raises(NarrowsError, match=says):
@@ -110,7 +123,9 @@ def test_a_path_that_is_not_right_is_told(path: dict[str, str], says: str) -> No
 
 
 def test_a_twin_and_its_intervals() -> None:
-    truth = NetworkPath(rate="10Mbit", rtt="30ms", buffer="60kB", reverse=NetworkPath(rate="4Mbit", buffer="50kB"))
+    truth = NetworkPath(
+        rate="10Mbit", rtt="30ms", buffer="60kB", reverse=NetworkPath(rate="4Mbit", buffer="50kB")
+    )
     seen = measure(truth, Plan(load_s=5.0))
     twin = infer(seen).json()
     down, up = (measured(twin, role=role, source="x") for role in ("receiver", "sender"))
@@ -147,14 +162,22 @@ def host(root: Path, *, system: str, modules: str, config: str = "") -> Path:
     (root / "proc/sys/net/ipv4/tcp_available_congestion_control").write_text("reno cubic\n")
     (root / "proc/sys/net/ipv4/tcp_congestion_control").write_text("cubic\n")
     (root / "etc/os-release").write_text(f"ID={system}\n")
-    (there / "modules.dep").write_text("".join(f"kernel/net/{name}.ko.xz:\n" for name in modules.split()))
+    (there / "modules.dep").write_text(
+        "".join(f"kernel/net/{name}.ko.xz:\n" for name in modules.split())
+    )
     (there / "modules.builtin").write_text("")
     (there / "config").write_text(config)
     return root
 
 
 def test_a_kernel_s_modules_are_read(tmp_path: Path) -> None:
-    found = here(host(tmp_path, system="debian", modules="ipv4/tcp_bbr sched/sch_codel sched/sch_tbf sched/sch_fq"))
+    found = here(
+        host(
+            tmp_path,
+            system="debian",
+            modules="ipv4/tcp_bbr sched/sch_codel sched/sch_tbf sched/sch_fq",
+        )
+    )
     assert found is not None
     assert (found.ccs, found.default) == (("cubic", "bbr", "reno"), "cubic")
     assert found.missing["sch_cake"] == ""
@@ -163,15 +186,27 @@ def test_a_kernel_s_modules_are_read(tmp_path: Path) -> None:
 
 
 def test_nothing_is_recommended_that_the_kernel_cannot_load(tmp_path: Path) -> None:
-    found = here(host(tmp_path, system="debian", modules="sched/sch_codel sched/sch_tbf sched/sch_fq_codel"))
+    found = here(
+        host(tmp_path, system="debian", modules="sched/sch_codel sched/sch_tbf sched/sch_fq_codel")
+    )
     assert found is not None
     forwarder, receiver = asked(role="forwarder"), asked(role="receiver")
     shaped = [f"fq_codel at {share}%" for share in (95, 90, 80)]
-    assert [c.key for c in candidates(forwarder, found)] == ["as it is", "fq_codel", "codel", *shaped]
+    assert [c.key for c in candidates(forwarder, found)] == [
+        "as it is",
+        "fq_codel",
+        "codel",
+        *shaped,
+    ]
     # What comes in needs ifb and its companions, too.
     assert [c.key for c in candidates(receiver, found)] == ["as it is"]
     assert lacking(forwarder, found)["cake at 90%"] == ["sch_cake"]
-    assert lacking(receiver, found)["fq_codel at 90%"] == ["ifb", "sch_ingress", "cls_u32", "act_mirred"]
+    assert lacking(receiver, found)["fq_codel at 90%"] == [
+        "ifb",
+        "sch_ingress",
+        "cls_u32",
+        "act_mirred",
+    ]
     left = answer(receiver, found)
     assert left.leave
     assert headline(left) == "Leave it as it is: the kernel can load nothing else for this role."
@@ -185,7 +220,10 @@ def test_a_package_that_brings_what_the_kernel_lacks_is_named(tmp_path: Path) ->
     by = {c.key: c.needs for c in candidates(asked(role="forwarder"), found)}
     assert (by["cake"], by["fq_codel"]) == (install, "")
     (choice,) = [c for c in candidates(asked(role="forwarder"), found) if c.key == "cake"]
-    assert commands(asked(role="forwarder"), choice, found) == [install, "narrows tune plan --qdisc cake --dev DEV"]
+    assert commands(asked(role="forwarder"), choice, found) == [
+        install,
+        "narrows tune plan --qdisc cake --dev DEV",
+    ]
     assert "bbr" in found.ccs
     (bbr,) = [c for c in candidates(asked(), found) if c.key == "bbr"]
     # The kernel lacks the discipline fq as well; Linux 6.1 paces without it.
@@ -248,10 +286,18 @@ def test_what_is_known_of_a_measured_path_is_used_and_shown() -> None:
     }
     place = measured({"path": path, "up": way}, role="sender", source="x")
     assert "a buffer of 1.96 BDP (98 kB); also tried: a buffer of 60 kB" in path_line(place)
-    sure = measured({"path": path, "up": way}, role="sender", source="x", known={"buffer": "200kB", "loss": "0.1%"})
+    sure = measured(
+        {"path": path, "up": way},
+        role="sender",
+        source="x",
+        known={"buffer": "200kB", "loss": "0.1%"},
+    )
     assert len(sure.variants) == 1
     assert sure.open == ()
-    assert path_line(sure) == "Path (x): 10 Mbit/s, 40 ms, a buffer of 4 BDP (200 kB), 0.1 % lost by chance."
+    assert (
+        path_line(sure)
+        == "Path (x): 10 Mbit/s, 40 ms, a buffer of 4 BDP (200 kB), 0.1 % lost by chance."
+    )
 
 
 def made(utilities: dict[str, float], *, only: str = "") -> Found:
@@ -262,7 +308,11 @@ def made(utilities: dict[str, float], *, only: str = "") -> Found:
     for key, value in utilities.items():
         for seed in range(4):
             trial = Trial(key, "alone", 0, seed, 60)
-            found.trials[trial] = {"goodput_mbit": 1.0, "p95_ms": 1.0, "again_pct": 100 * (1 - value)}
+            found.trials[trial] = {
+                "goodput_mbit": 1.0,
+                "p95_ms": 1.0,
+                "again_pct": 100 * (1 - value),
+            }
     found.rounds, found.finalists = 3, found.ranking()
     return found
 
@@ -315,7 +365,9 @@ def test_an_operator_gets_offers() -> None:
     assert json.loads(json.dumps(found.json()))["offers"][0]["says"] == said[0]
 
 
-def test_forecasts_are_sealed_scored_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forecasts_are_sealed_scored_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
     truth = NetworkPath(rate="20Mbit", rtt="100ms", buffer="500kB", loss="2%")
     plan = Plan(load_s=8.0, ways=("down",), streams=2)
@@ -325,7 +377,11 @@ def test_forecasts_are_sealed_scored_and_kept(tmp_path: Path, monkeypatch: pytes
     name = forecasts.seal(found, before)
     (kept,) = forecasts.read()
     assert kept["hash"] == name
-    assert {figure["name"] for figure in kept["figures"]} == {"rate_mbit", "loaded_p95_ms", "again_pct"}
+    assert {figure["name"] for figure in kept["figures"]} == {
+        "rate_mbit",
+        "loaded_p95_ms",
+        "again_pct",
+    }
     after = measure(truth, Plan(cc="bbr", load_s=8.0, ways=("down",), streams=2), seed=9)
     judged = forecasts.score(after, changed="bbr")
     assert len(judged) == 3
@@ -339,7 +395,18 @@ def test_forecasts_are_sealed_scored_and_kept(tmp_path: Path, monkeypatch: pytes
         forecasts.read()
 
 
-PATH = ("--rate", "10Mbit", "--rtt", "100ms", "--buffer", "1bdp", "--kernel", "cubic,bbr", "--for", "bulk")
+PATH = (
+    "--rate",
+    "10Mbit",
+    "--rtt",
+    "100ms",
+    "--buffer",
+    "1bdp",
+    "--kernel",
+    "cubic,bbr",
+    "--for",
+    "bulk",
+)
 
 
 def test_the_command(cli: Cli, tmp_path: Path) -> None:
@@ -401,7 +468,9 @@ def test_the_record_begins_empty(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_ctrl_c_gives_what_is_known() -> None:
     slow = ["--rate", "300Mbit", "--rtt", "100ms", "--kernel", "6.12", "--json", "--jobs", "1"]
-    child = subprocess.Popen([str(NARROWS), "advise", *slow], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [str(NARROWS), "advise", *slow], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     until(lambda: cpu_s(child.pid) > 3, child)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=30)
@@ -434,7 +503,9 @@ def test_questions_are_asked_in_a_terminal() -> None:
 
 
 def test_what_an_advice_is_given_for() -> None:
-    found = answer(asked(buffer="8bdp", cares=("bulk", "calls")), Kernel(ccs=("cubic", "bbr"), says="two"))
+    found = answer(
+        asked(buffer="8bdp", cares=("bulk", "calls")), Kernel(ccs=("cubic", "bbr"), says="two")
+    )
     assert found.choice.key == "bbr"
     main = claim(found.effects, found.found.asked.cares)
     assert main is not None
@@ -466,14 +537,20 @@ def test_what_a_measurement_leaves_open_is_tried(
     assert [variant.why for variant in place.variants] == tried
     assert any("--lone" in what for what in place.open) is any("lost" in why for why in tried)
     assert not any(
-        "--lone" in what for what in measured({"path": path, "up": way}, role="sender", source="x", lone=True).open
+        "--lone" in what
+        for what in measured({"path": path, "up": way}, role="sender", source="x", lone=True).open
     )
 
 
 def open_way(**about: object) -> dict[str, Any]:
     """A way of a path model that tells nothing but what is given."""
     unknown = {"value": None, "low": None, "high": None, "why": "no path shows it"}
-    way = {"sure": "sure", "rate_mbit": {"value": 10.0}, "buffer_bytes": unknown, "loss": {"value": 0, "high": 0.0}}
+    way = {
+        "sure": "sure",
+        "rate_mbit": {"value": 10.0},
+        "buffer_bytes": unknown,
+        "loss": {"value": 0, "high": 0.0},
+    }
     return way | about
 
 
@@ -481,20 +558,30 @@ def test_a_loss_that_was_not_seen_is_not_tried_but_said() -> None:
     path = {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}
     buffer = {"value": 50_000, "low": 49_000, "high": 51_000}
     place = measured(
-        {"path": path, "up": open_way(buffer_bytes=buffer, loss={"value": 0.0, "low": 0.0, "high": 0.01})},
+        {
+            "path": path,
+            "up": open_way(buffer_bytes=buffer, loss={"value": 0.0, "low": 0.0, "high": 0.01}),
+        },
         role="sender",
         source="x",
     )
     assert [variant.why for variant in place.variants] == [""]
-    assert any("none seen, and up to 1 % would not show" in what and "--lone" in what for what in place.open)
+    assert any(
+        "none seen, and up to 1 % would not show" in what and "--lone" in what
+        for what in place.open
+    )
 
 
 def test_a_queue_that_cannot_be_told_may_be_of_any_size() -> None:
     path = {"rate": "10Mbit", "rtt": "40ms", "queue": "fq_codel", "loss": {"probability": 0.01}}
     place = measured(
-        {"path": path, "up": open_way(sure="cannot tell", why="it fits nothing")}, role="sender", source="x"
+        {"path": path, "up": open_way(sure="cannot tell", why="it fits nothing")},
+        role="sender",
+        source="x",
     )
-    assert [variant.why for variant in place.variants] == [f"a buffer of {b}" for b in ("1bdp", "0.3bdp", "4bdp")]
+    assert [variant.why for variant in place.variants] == [
+        f"a buffer of {b}" for b in ("1bdp", "0.3bdp", "4bdp")
+    ]
     assert {(v.path.queue, v.path.loss) for v in place.variants} == {(None, None)}
     assert any("it fits nothing" in what for what in place.open)
 
@@ -503,14 +590,18 @@ def test_a_rate_of_which_only_the_least_is_known_may_be_higher() -> None:
     rate = {"value": None, "low": 9.0, "high": None, "why": "never full"}
     way = open_way(rate_mbit=rate, buffer_bytes={"value": 50_000, "low": 49_000, "high": 51_000})
     place = measured(
-        {"path": {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}, "up": way}, role="sender", source="x"
+        {"path": {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}, "up": way},
+        role="sender",
+        source="x",
     )
     assert [variant.why for variant in place.variants] == ["", "a rate of 18 Mbit/s"]
     assert "the rate: never full" in place.open
 
 
 @pytest.mark.parametrize(("buffer", "matters"), [(25_000, False), (1_000_000, True)])
-def test_a_loss_makes_a_difference_below_what_fills_path_and_buffer(buffer: int, *, matters: bool) -> None:
+def test_a_loss_makes_a_difference_below_what_fills_path_and_buffer(
+    buffer: int, *, matters: bool
+) -> None:
     path = {"rate": "10Mbit", "rtt": "40ms", "buffer": f"{buffer}B"}
     way = open_way(
         buffer_bytes={"value": buffer, "low": buffer, "high": buffer * 1.01},
@@ -530,13 +621,22 @@ def test_two_of_a_kind_get_halves() -> None:
 @pytest.mark.parametrize("odd", ["x", None, -1, float("nan"), float("inf"), True, []])
 def test_a_twin_from_a_stranger_is_read_with_care(odd: object) -> None:
     path = {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}
-    way = {"loss": {"high": odd, "why": odd}, "buffer_bytes": {"value": odd, "low": odd, "high": odd}}
+    way = {
+        "loss": {"high": odd, "why": odd},
+        "buffer_bytes": {"value": odd, "low": odd, "high": odd},
+    }
     assert len(measured({"path": path, "down": way}, role="sender", source="x").variants) == 1
-    for wrong in ({"path": path | {"rate": odd}, "down": way}, {"path": path, "down": odd}, {"path": odd, "up": {}}):
+    for wrong in (
+        {"path": path | {"rate": odd}, "down": way},
+        {"path": path, "down": odd},
+        {"path": odd, "up": {}},
+    ):
         with pytest.raises(NarrowsError):
             measured(wrong, role="sender", source="x")
 
 
 def test_the_tree_s_rule_for_a_path() -> None:
-    assert "BBR has at least 10 % more goodput" in rule(asked(rate="20Mbit", rtt="100ms", buffer="1bdp", loss="2%"))
+    assert "BBR has at least 10 % more goodput" in rule(
+        asked(rate="20Mbit", rtt="100ms", buffer="1bdp", loss="2%")
+    )
     assert rule(asked(role="receiver", buffer="1bdp")) == ""

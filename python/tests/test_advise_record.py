@@ -14,7 +14,13 @@ sys.path.insert(0, str(ROOT))
 from validation import advise, advise_linux
 
 CARES = ("bulk", "fairness")
-FIGURES = {"goodput_mbit": 9.0, "p95_ms": 30.0, "again_pct": 1.0, "beside_mbit": 5.0, "rival_mbit": 4.0}
+FIGURES = {
+    "goodput_mbit": 9.0,
+    "p95_ms": 30.0,
+    "again_pct": 1.0,
+    "beside_mbit": 5.0,
+    "rival_mbit": 4.0,
+}
 
 
 def path(of_run: dict[tuple[int, str], float]) -> advise.Recorded:
@@ -24,7 +30,9 @@ def path(of_run: dict[tuple[int, str], float]) -> advise.Recorded:
 
 
 def test_a_run_counts_where_everybody_has_it() -> None:
-    of = path({(0, "cubic"): 8.0, (0, "bbr"): 9.0, (1, "cubic"): 8.0, (1, "bbr"): 9.0, (2, "bbr"): 1.0})
+    of = path(
+        {(0, "cubic"): 8.0, (0, "bbr"): 9.0, (1, "cubic"): 8.0, (1, "bbr"): 9.0, (2, "bbr"): 1.0}
+    )
     assert of.runs == [0, 1]
     # Of two that are cared for, one is the root of a part in ten.
     truth = advise.true_utilities(of, CARES)
@@ -48,16 +56,24 @@ def test_nine_of_ten_lie_within_widths_that_were_calibrated() -> None:
     found = advise.calibrate(told, [])
     factor, share = found["widths"]["p95_ms"]
     reach = factor * (2 + share * 50)
-    assert sum(row["true"] - 10 <= reach for row in told) / len(told) == pytest.approx(advise.HELD, abs=0.02)
+    assert sum(row["true"] - 10 <= reach for row in told) / len(told) == pytest.approx(
+        advise.HELD, abs=0.02
+    )
     assert found["measured"] == found["widths"]
 
 
 def test_intervals_of_measured_paths_are_not_narrower() -> None:
     parts = [(10.0, 9.0, 12.0, 50.0)]
-    near, far = ([{"name": "p95_ms", "true": 10 + x * n, "parts": parts} for n in range(50)] for x in (0.1, 1.0))
+    near, far = (
+        [{"name": "p95_ms", "true": 10 + x * n, "parts": parts} for n in range(50)]
+        for x in (0.1, 1.0)
+    )
     for told, measured in ((near, far), (far, near)):
         found = advise.calibrate(told, measured)
-        assert all(a <= b for a, b in zip(found["widths"]["p95_ms"], found["measured"]["p95_ms"], strict=True))
+        assert all(
+            a <= b
+            for a, b in zip(found["widths"]["p95_ms"], found["measured"]["p95_ms"], strict=True)
+        )
 
 
 def test_every_congestion_control_is_recorded_alike() -> None:

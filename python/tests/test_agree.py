@@ -1,4 +1,6 @@
-"""Both engines side by side: what is compared, what is repeated, what is undecided; and what a machine can do."""
+"""Both engines side by side: what is compared, what is repeated, what is undecided; and what a
+machine can do.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ WHAT = agree.subject(TINY, "tiny", HERE)
 
 def sim(seed: int) -> dict[str, Any]:
     """A run of the simulator that passes for one of the live engine."""
-    run: dict[str, Any] = json.loads(_core.run_toml(WHAT.toml, "tiny", seed=seed, sample_interval="off").json())
+    run: dict[str, Any] = json.loads(
+        _core.run_toml(WHAT.toml, "tiny", seed=seed, sample_interval="off").json()
+    )
     return run | {"instruments": {"trusted": True, "why": []}}
 
 
@@ -38,7 +42,11 @@ def flagged(seed: int) -> dict[str, Any]:
 
 def test_the_hosts_are_like_this_machine_and_keep_the_rest() -> None:
     text = TINY.replace("[path]", "[host]\nhz = 100\niw = 4\n[path]")
-    assert agree.subject(text, "tiny", HERE).tree["host"] == {"hz": 250, "like": "linux-6.12", "iw": 4}
+    assert agree.subject(text, "tiny", HERE).tree["host"] == {
+        "hz": 250,
+        "like": "linux-6.12",
+        "iw": 4,
+    }
 
 
 def test_the_same_engine_agrees_with_itself() -> None:
@@ -48,7 +56,8 @@ def test_the_same_engine_agrees_with_itself() -> None:
     assert done.verdict == "agreed"
     labels = {row.label for row in done.rows}
     assert labels == {
-        "goodput_mbit", "srtt_ms", "cwnd_mean", "retransmit_pct", "jain", "ping_p50_ms", "ping_p95_ms",
+        "goodput_mbit", "srtt_ms", "cwnd_mean", "retransmit_pct", "jain", "ping_p50_ms",
+        "ping_p95_ms",
     }  # fmt: skip
 
 
@@ -80,14 +89,18 @@ def test_only_flagged_runs_are_repeated_and_all_are_told(monkeypatch: pytest.Mon
     assert (asked, [run["seed"] for run in trusted], why) == ([1, 2, 3, 4], [1, 3, 4], ["late"])
 
 
-def test_a_machine_that_is_never_trusted_is_not_asked_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_is_never_trusted_is_not_asked_forever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(agree, "once", lambda _what, seed, _progress: flagged(seed))
     trusted, why = agree.measure(WHAT, runs=3, repeats=2)
     assert (trusted, len(why)) == ([], 3)
 
 
 @pytest.mark.parametrize(("wrong", "code"), [(1.0, 0), (0.5, 1)])
-def test_the_command_says_where_they_part(tiny: Path, monkeypatch: pytest.MonkeyPatch, wrong: float, code: int) -> None:
+def test_the_command_says_where_they_part(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, wrong: float, code: int
+) -> None:
     def once(_what: agree.Subject, seed: int, _progress: object) -> dict[str, Any]:
         run = sim(seed)
         for flow in run["flows"]:
@@ -107,7 +120,9 @@ def test_the_command_says_where_they_part(tiny: Path, monkeypatch: pytest.Monkey
     assert told["scenarios"][0]["live_runs"] == 3
 
 
-def test_a_mistake_in_any_scenario_is_told_before_the_first_runs(cli: Cli, tiny: Path, tmp_path: Path) -> None:
+def test_a_mistake_in_any_scenario_is_told_before_the_first_runs(
+    cli: Cli, tiny: Path, tmp_path: Path
+) -> None:
     wrong = tmp_path / "wrong.toml"
     wrong.write_text(TINY.replace('"20ms"', "20", 1), encoding="utf-8")
     done = cli("agree", tiny, wrong)
@@ -131,8 +146,14 @@ def test_what_the_doctor_says_has_a_cure_for_all_that_is_not_good(cli: Cli) -> N
     found = json.loads(done.stdout)
     assert done.returncode == (0 if found["able"] else 1)
     assert {finding["what"] for finding in found["findings"]} >= {
-        "privilege", "congestion controls", "tick", "timer slack", "real-time class", "idle wake-up", "tick of 100 µs",
-    }  # fmt: skip
+        "privilege",
+        "congestion controls",
+        "tick",
+        "timer slack",
+        "real-time class",
+        "idle wake-up",
+        "tick of 100 µs",
+    }
     assert all(finding["cure"] for finding in found["findings"] if finding["grade"] != "good")
     assert doctor.lines(found)[-1].startswith("This machine can do ")
 
@@ -141,7 +162,9 @@ def test_what_the_doctor_says_has_a_cure_for_all_that_is_not_good(cli: Cli) -> N
 def test_the_engines_agree_on_this_machine(name: str) -> None:
     """The physical tier; `make agree` runs all rows."""
     row = agreement.table()[name]
-    ready = subprocess.run([HOST, "ready", "reno", "cubic", "bbr"], capture_output=True, text=True, check=False)
+    ready = subprocess.run(
+        [HOST, "ready", "reno", "cubic", "bbr"], capture_output=True, text=True, check=False
+    )
     if ready.returncode:
         pytest.skip(ready.stderr.strip())
     found = agreement.run(name, row | {"seconds": 8}, agree.machine(), runs=3, seeds=9)

@@ -1,4 +1,6 @@
-"""The scripts of bench/: what they say of a wrong number and of Ctrl-C. What they measure is nobody's to hold here."""
+"""The scripts of bench/: what they say of a wrong number and of Ctrl-C. What they measure is
+nobody's to hold here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The echo for small boards (`host/boards/echo.c`), built for three processors and asked; foreign ones by qemu-user."""
+"""The echo for small boards (`host/boards/echo.c`), built for three processors and asked; foreign
+ones by qemu-user.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def client(port: int) -> Iterator[socket.socket]:
 
 
 def question(cookie: int, number: int, length: int) -> bytes:
-    head = struct.pack(">4s2B2x16sIQ", b"NARP", 1, ord("t"), bytes([cookie] * 16), number, 1234567890123)
+    head = struct.pack(
+        ">4s2B2x16sIQ", b"NARP", 1, ord("t"), bytes([cookie] * 16), number, 1234567890123
+    )
     return head.ljust(TIMED, b"\0").ljust(length, b"\x6e")
 
 
@@ -61,13 +65,25 @@ def test_it_is_as_short_as_it_says() -> None:
 
 
 def test_anything_comes_back_as_it_went(client: socket.socket) -> None:
-    for payload in (b"", b"x", bytes(64), question(1, 1, TIMED)[:-1], b"NARP\x01q".ljust(100, b"\0"), b"\xff" * 1400):
+    for payload in (
+        b"",
+        b"x",
+        bytes(64),
+        question(1, 1, TIMED)[:-1],
+        b"NARP\x01q".ljust(100, b"\0"),
+        b"\xff" * 1400,
+    ):
         client.send(payload)
         assert client.recv(2000) == payload
 
 
 def test_a_timed_question_is_answered_with_what_was_seen(client: socket.socket) -> None:
-    for cookie, number, count, length in ((7, 0, 1, TIMED), (7, 5, 2, 100), (7, 6, 3, 1400), (8, 0, 1, TIMED)):
+    for cookie, number, count, length in (
+        (7, 0, 1, TIMED),
+        (7, 5, 2, 100),
+        (7, 6, 3, 1400),
+        (8, 0, 1, TIMED),
+    ):
         asked = question(cookie, number, length)
         before = time.monotonic_ns()
         client.send(asked)
@@ -76,20 +92,26 @@ def test_a_timed_question_is_answered_with_what_was_seen(client: socket.socket) 
         assert got[:6] == b"NARP\x01s"
         assert got[7:36] == asked[7:36]
         assert got[TIMED:] == asked[TIMED:]
-        received, answered, counted, ready, read, departed, which, zero = struct.unpack(">QQIQQQII", got[36:TIMED])
+        received, answered, counted, ready, read, departed, which, zero = struct.unpack(
+            ">QQIQQQII", got[36:TIMED]
+        )
         assert counted == count
         assert (departed, which, zero) == (0, 0, 0)
         assert before <= read <= answered <= after
-        # qemu-user does not always pass the class and the kernel's stamp on; then they are not known, and never wrong.
+        # qemu-user does not always pass the class and the kernel's stamp on; then they are not
+        # known, and never wrong.
         assert got[6] in (0xB8, 0)
-        # The kernel's stamp comes from the clock of dates, which is compared with the even one a moment later.
+        # The kernel's stamp comes from the clock of dates, which is compared with the even one a
+        # moment later.
         if received:
             assert before - 1_000_000 <= received <= ready <= read + 1_000_000
         else:
             assert ready == 0
 
 
-def test_the_kernels_stamp_is_there_on_a_real_processor(client: socket.socket, request: pytest.FixtureRequest) -> None:
+def test_the_kernels_stamp_is_there_on_a_real_processor(
+    client: socket.socket, request: pytest.FixtureRequest
+) -> None:
     if (built := request.node.callspec.params["port"]) != "here":
         pytest.skip(f"{built} is emulated on {platform.machine()}")
     client.send(question(9, 0, TIMED))
@@ -103,6 +125,8 @@ def test_a_priority_that_is_not_permitted_is_said(tmp_path: Path) -> None:
         pytest.skip("cc is not installed")
     program = tmp_path / "echo"
     subprocess.run(["cc", "-O2", "-o", program, SOURCE], check=True, timeout=60)
-    refused = subprocess.run([program, "0", "100"], capture_output=True, text=True, check=False, timeout=5)
+    refused = subprocess.run(
+        [program, "0", "100"], capture_output=True, text=True, check=False, timeout=5
+    )
     assert refused.returncode == 2
     assert "PRIORITY" in refused.stderr

@@ -55,7 +55,9 @@ def test_what_a_program_is_given_may_be_empty(cli: Cli) -> None:
 
 def test_of_very_many_flows_the_first_are_shown(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "many.toml"
-    file.write_text(TINY.replace("count = 2", "count = 300").replace('"2s"', '"100ms"'), encoding="utf-8")
+    file.write_text(
+        TINY.replace("count = 2", "count = 300").replace('"2s"', '"100ms"'), encoding="utf-8"
+    )
     shown = cli("run", file).stdout
     assert shown.count("\ncubic") == 200
     assert "The first 200 of 300 flows; --json and --out have all of them." in shown
@@ -78,8 +80,13 @@ def test_where_nothing_passes_handshakes_are_no_data(cli: Cli, tmp_path: Path) -
 def on_terminal(tiny: Path, **env: str) -> str:
     """What `narrows run` prints on a terminal."""
     ours, theirs = pty.openpty()
-    child_env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm-256color", **env}
-    with subprocess.Popen([NARROWS, "run", tiny], stdout=theirs, stderr=theirs, env=child_env) as child:
+    child_env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {
+        "TERM": "xterm-256color",
+        **env,
+    }
+    with subprocess.Popen(
+        [NARROWS, "run", tiny], stdout=theirs, stderr=theirs, env=child_env
+    ) as child:
         os.close(theirs)
         out = b""
         try:
@@ -101,11 +108,13 @@ def test_colour_for_a_terminal_unless_no_color_is_set(tiny: Path) -> None:
 def test_json_is_one_object_with_the_promised_keys(cli: Cli, tiny: Path) -> None:
     out = json.loads(cli("run", tiny, "--json").stdout)
     assert set(out) >= {
-        "narrows", "engine", "seed", "scenario", "flows", "queue", "probes", "fairness", "provenance",
+        "narrows", "engine", "seed", "scenario", "flows", "queue", "probes", "fairness",
+        "provenance",
     }  # fmt: skip
     flow = out["flows"][0]
     assert set(flow) >= {
-        "id", "cc", "goodput_mbit", "retransmits", "retransmit_rate", "rtt_ms", "cwnd_packets", "fct_s", "series",
+        "id", "cc", "goodput_mbit", "retransmits", "retransmit_rate", "rtt_ms", "cwnd_packets",
+        "fct_s", "series",
     }  # fmt: skip
     assert [f["id"] for f in out["flows"]] == ["cubic0", "cubic1"]
     assert set(flow["rtt_ms"]) >= {"mean", "p50", "p95", "p99"}
@@ -132,7 +141,10 @@ def test_the_same_seed_gives_the_same_bytes_but_for_provenance(cli: Cli, tiny: P
 
 def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
-    file.write_text('duration = 30\n[path]\nrate = "50"\nrtt = "40ms"\n[[flow]]\ncc = "cubik"\n', encoding="utf-8")
+    file.write_text(
+        'duration = 30\n[path]\nrate = "50"\nrtt = "40ms"\n[[flow]]\ncc = "cubik"\n',
+        encoding="utf-8",
+    )
     for command in ("run", "check"):
         done = cli(command, file)
         assert done.returncode == 2
@@ -172,10 +184,19 @@ def test_mistakes_on_the_command_line(cli: Cli, args: tuple[str, ...], text: str
         (("advise", "tiny"), "tiny: no such file or directory; tiny.toml is there"),
         (("twin", "seen"), "seen: no such file or directory; seen.json is there"),
         (("run", "many.toml"), "many.toml: a sweep, not a scenario: narrows sweep many.toml"),
-        (("check", "seen.json"), "seen.json: JSON, not a scenario; the path of a measurement: narrows twin seen.json"),
+        (
+            ("check", "seen.json"),
+            "seen.json: JSON, not a scenario; the path of a measurement: narrows twin seen.json",
+        ),
         (("sweep", "tiny.toml"), "tiny.toml: a scenario, not a sweep: narrows run tiny.toml"),
-        (("twin", "tiny.toml"), "tiny.toml: a scenario, not a measurement: narrows measure tiny.toml"),
-        (("convert", "tiny.toml", "o.csv"), "tiny.toml: a scenario, not a measurement: narrows measure tiny.toml"),
+        (
+            ("twin", "tiny.toml"),
+            "tiny.toml: a scenario, not a measurement: narrows measure tiny.toml",
+        ),
+        (
+            ("convert", "tiny.toml", "o.csv"),
+            "tiny.toml: a scenario, not a measurement: narrows measure tiny.toml",
+        ),
     ],
 )
 def test_a_file_of_another_kind_or_name_is_told_as_what_it_is(
@@ -183,7 +204,9 @@ def test_a_file_of_another_kind_or_name_is_told_as_what_it_is(
 ) -> None:
     (tmp_path / "tiny.toml").write_bytes(tiny.read_bytes())
     (tmp_path / "seen.json").write_text("{}", encoding="utf-8")
-    (tmp_path / "many.toml").write_text('scenario = "tiny.toml"\n[over]\n"flow.cc" = ["bbr"]\n', encoding="utf-8")
+    (tmp_path / "many.toml").write_text(
+        'scenario = "tiny.toml"\n[over]\n"flow.cc" = ["bbr"]\n', encoding="utf-8"
+    )
     done = cli(*args)
     assert (done.returncode, done.stderr) == (2, f"{text}\n")
 
@@ -202,7 +225,9 @@ def test_check_names_the_right_and_the_wrong(cli: Cli, tiny: Path) -> None:
     assert done.stderr == "absent.toml: no such file or directory\n"
 
 
-def test_out_writes_everything_and_leaves_nothing_else(cli: Cli, tiny: Path, tmp_path: Path) -> None:
+def test_out_writes_everything_and_leaves_nothing_else(
+    cli: Cli, tiny: Path, tmp_path: Path
+) -> None:
     for _ in range(2):  # the second time over the first
         done = cli("run", tiny, "--quiet", "--out", "deep/result", "--sample-interval", "50ms")
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -238,7 +263,9 @@ def test_ctrl_c_stops_in_one_line_and_leaves_no_file(tmp_path: Path) -> None:
     file = tmp_path / "long.toml"
     file.write_text(LONG, encoding="utf-8")
     command = [NARROWS, "run", file, "--out", tmp_path / "result"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
         while processor_time(child.pid) < 1:  # more than the imports take: Rust is at work
             time.sleep(0.01)
         child.send_signal(signal.SIGINT)
@@ -249,13 +276,18 @@ def test_ctrl_c_stops_in_one_line_and_leaves_no_file(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["long.toml"]
 
 
-def test_a_small_run_answers_at_once(cli: Cli, tiny: Path, record_property: pytest.RecordProperty) -> None:
+def test_a_small_run_answers_at_once(
+    cli: Cli, tiny: Path, record_property: pytest.RecordProperty
+) -> None:
     times = []
     for _ in range(5):
         begin = time.monotonic()
         assert cli("run", tiny).returncode == 0
         times.append(time.monotonic() - begin)
-    print(f"narrows run: {1000 * min(times):.0f} ms at best, {1000 * sorted(times)[2]:.0f} ms in the middle of 5")
+    print(
+        f"narrows run: {1000 * min(times):.0f} ms at best, {1000 * sorted(times)[2]:.0f} ms in "
+        "the middle of 5"
+    )
     assert min(times) < 1
 
 
@@ -275,10 +307,16 @@ def test_list_without_a_kind_lists_both(cli: Cli) -> None:
     assert {"cc", "queues", "link", "policer"} < set(json.loads(cli("list", "--json").stdout))
 
 
-def test_a_transfer_done_before_the_warmup_ends_is_not_told_as_no_throughput(cli: Cli, tmp_path: Path) -> None:
-    text = TINY.replace("count = 2", 'size = "1kB"').replace("seed ", 'warmup = "1s"\nstart_jitter = "0s"\nseed ')
+def test_a_transfer_done_before_the_warmup_ends_is_not_told_as_no_throughput(
+    cli: Cli, tmp_path: Path
+) -> None:
+    text = TINY.replace("count = 2", 'size = "1kB"').replace(
+        "seed ", 'warmup = "1s"\nstart_jitter = "0s"\nseed '
+    )
     (tmp_path / "short.toml").write_text(text, encoding="utf-8")
-    assert cli("run", "short.toml").stdout.startswith("1 cubic flow sent no data after the warm-up; ")
+    assert cli("run", "short.toml").stdout.startswith(
+        "1 cubic flow sent no data after the warm-up; "
+    )
 
 
 def test_list(cli: Cli) -> None:
@@ -325,23 +363,36 @@ def test_help_has_an_example_for_the_command_and_for_each_option(command: str) -
     for option in entry.params:
         if isinstance(option, click.Option):
             assert "Example: " in (option.help or ""), option.name
-            example = shlex.split((option.help or "").rpartition("Example: ")[2].removeprefix(f"{entry.name} "))
+            example = shlex.split(
+                (option.help or "").rpartition("Example: ")[2].removeprefix(f"{entry.name} ")
+            )
             ours = list(itertools.takewhile(lambda word: word not in {"|", ">", "--"}, example))
-            assert {*option.opts, *option.secondary_opts} & {word.partition("=")[0] for word in ours}, example
+            assert {*option.opts, *option.secondary_opts} & {
+                word.partition("=")[0] for word in ours
+            }, example
             entry.make_parser(click.Context(entry)).parse_args(ours)
 
 
 @pytest.mark.parametrize("command", ["audit", "plan"])
-def test_each_example_of_tune_is_whole(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_example_of_tune_is_whole(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     host = ROOT / "python/tests/data/hosts/openwrt-24.10.txt"
     for option in leaves(main)[f"narrows tune {command}"].params:
-        if not isinstance(option, click.Option) or option.name in {"ssh", "netns", "facts_file", "root"}:
+        if not isinstance(option, click.Option) or option.name in {
+            "ssh",
+            "netns",
+            "facts_file",
+            "root",
+        }:
             continue
         example = (option.help or "").rpartition("Example: ")[2].split(" | ")[0].split(" > ")[0]
         done = CliRunner().invoke(main, ["tune", command, "--facts", str(host), *example.split()])
         # What changes nothing by itself says what does.
-        assert done.exit_code != 2 or "nothing is asked for; for instance" in done.output, done.output
+        assert done.exit_code != 2 or "nothing is asked for; for instance" in done.output, (
+            done.output
+        )
 
 
 @pytest.mark.parametrize("option", ["--report", "--plot"])
@@ -354,12 +405,17 @@ def test_a_full_disk_takes_no_older_result_away(tiny: Path, option: str) -> None
     assert (done.returncode, done.stderr) == (2, f"{older}: file too large\n")
     assert older.read_text(encoding="utf-8") == "older"
     assert sorted(tiny.parent.iterdir()) == sorted([tiny, older])
-    assert subprocess.run([NARROWS, "run", tiny, "--quiet", option, older], check=False).returncode == 0
+    assert (
+        subprocess.run([NARROWS, "run", tiny, "--quiet", option, older], check=False).returncode
+        == 0
+    )
     assert (older.stat().st_size > 5000, older.stat().st_mode & 0o777) == (True, 0o640)
 
 
 def test_a_device_takes_a_result(cli: Cli, tiny: Path) -> None:
-    assert "<!doctype html>" in cli("run", tiny, "--quiet", "--report", "/dev/stdout").stdout.lower()
+    assert (
+        "<!doctype html>" in cli("run", tiny, "--quiet", "--report", "/dev/stdout").stdout.lower()
+    )
     assert cli("run", tiny, "--quiet", "--report", "/dev/full").returncode == 2
     assert Path("/dev/full").is_char_device()
 
@@ -367,7 +423,9 @@ def test_a_device_takes_a_result(cli: Cli, tiny: Path) -> None:
 def test_stdout_that_is_full_or_closed_is_no_crash(tiny: Path) -> None:
     for args in (["run", tiny], ["run", tiny, "--json"], ["check", tiny], ["list"]):
         with Path("/dev/full").open("w") as full:
-            done = subprocess.run([NARROWS, *args], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            done = subprocess.run(
+                [NARROWS, *args], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            )
         assert done.returncode == 2, args
         assert done.stderr == "output: no space left on device\n"
         closed = ["sh", "-c", '"$@" >&-', "sh", NARROWS, *args]
@@ -379,6 +437,10 @@ def test_signs_and_names_that_the_locale_lacks(tiny: Path, tmp_path: Path) -> No
     ascii_only = os.environ | {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     odd = tmp_path / os.fsdecode(b"\xff.toml")
     odd.write_bytes(tiny.read_bytes())
-    for args in (["check", odd], ["run", odd, "--out", tmp_path / os.fsdecode(b"\xf6")], ["demo", "--up-to", "10"]):
+    for args in (
+        ["check", odd],
+        ["run", odd, "--out", tmp_path / os.fsdecode(b"\xf6")],
+        ["demo", "--up-to", "10"],
+    ):
         done = subprocess.run([NARROWS, *args], capture_output=True, env=ascii_only, check=False)
         assert (done.returncode, done.stderr) == (0, b""), args

@@ -54,13 +54,17 @@ def test_a_slower_path_is_worse(before: Measurement) -> None:
 
 def test_two_values_are_too_few() -> None:
     pings = [{"columns": ["t_s", "rtt_ms"], "samples": [[t / 10, 5.0] for t in range(14)]}]
-    short = Measurement.of({"measurement": 1, "pings": pings, "phases": [{"name": "idle", "from_s": 0, "to_s": 1.4}]})
+    short = Measurement.of(
+        {"measurement": 1, "pings": pings, "phases": [{"name": "idle", "from_s": 0, "to_s": 1.4}]}
+    )
     assert verdicts(short, short) == {"idle_ms": "cannot tell"}
     assert (
         "too short: fewer than 3 stretches"
         in measurements.sentences(measurements.differences(short, short), "a", "b")[0]
     )
-    assert measurements.sentences([], "a", "b") == ["They have nothing in common that could be compared."]
+    assert measurements.sentences([], "a", "b") == [
+        "They have nothing in common that could be compared."
+    ]
 
 
 def series(draw: random.Random, count: int, correlation: float) -> list[float]:
@@ -73,43 +77,70 @@ def series(draw: random.Random, count: int, correlation: float) -> list[float]:
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.3, 0.5])
-def test_the_interval_holds_the_truth_as_often_as_it_says_of_correlated_values_too(correlation: float) -> None:
+def test_the_interval_holds_the_truth_as_often_as_it_says_of_correlated_values_too(
+    correlation: float,
+) -> None:
     draw = random.Random(4)
     held = 0
     for _ in range(400):
         values = series(draw, 28, correlation)
-        held += abs(math.fsum(values) / 28) <= inference.half_width(0.99, inference.of_series(values))
+        held += abs(math.fsum(values) / 28) <= inference.half_width(
+            0.99, inference.of_series(values)
+        )
     assert held >= 0.97 * 400
 
 
-def iperf3(seed: int, mbit: float, *, cc: str = "cubic", streams: int = 1, reverse: bool = False) -> str:
+def iperf3(
+    seed: int, mbit: float, *, cc: str = "cubic", streams: int = 1, reverse: bool = False
+) -> str:
     """What `iperf3 -J` prints in 10 s."""
     draw = random.Random(seed)
-    rates = [[mbit / streams * (1 + 0.04 * v) for v in series(draw, 10, 0.5)] for _ in range(streams)]
+    rates = [
+        [mbit / streams * (1 + 0.04 * v) for v in series(draw, 10, 0.5)] for _ in range(streams)
+    ]
     intervals, ends = [], [0.0]
     for i in range(10):
         ends.append(i + 1 + draw.uniform(-2e-4, 2e-4))
         rows = [
-            {"socket": 5 + n, "start": ends[-2], "end": ends[-1], "sender": not reverse, "omitted": False}
+            {
+                "socket": 5 + n,
+                "start": ends[-2],
+                "end": ends[-1],
+                "sender": not reverse,
+                "omitted": False,
+            }
             | {"bytes": round(rates[n][i] * 125e3 * (ends[-1] - ends[-2]))}
             for n in range(streams)
         ]
         intervals.append({"streams": rows})
     totals = [
-        {"socket": 5 + n, "bits_per_second": math.fsum(rates[n]) * 1e5, "start": 0, "end": 10} for n in range(streams)
+        {"socket": 5 + n, "bits_per_second": math.fsum(rates[n]) * 1e5, "start": 0, "end": 10}
+        for n in range(streams)
     ]
-    start = {"connecting_to": {"host": "192.0.2.1"}, "test_start": {"protocol": "TCP", "reverse": int(reverse)}}
-    end = {"streams": [{"sender": one, "receiver": one} for one in totals], "sender_tcp_congestion": cc}
+    start = {
+        "connecting_to": {"host": "192.0.2.1"},
+        "test_start": {"protocol": "TCP", "reverse": int(reverse)},
+    }
+    end = {
+        "streams": [{"sender": one, "receiver": one} for one in totals],
+        "sender_tcp_congestion": cc,
+    }
     return json.dumps({"start": start, "intervals": intervals, "end": end})
 
 
 def iperf2(seed: int, mbit: float, every: int, *, digits: int = 1) -> str:
-    """What `iperf -i EVERY` prints in 10 s, with a short last interval and the report of the whole stream."""
+    """What `iperf -i EVERY` prints in 10 s, with a short last interval and the report of the whole
+    stream.
+    """
     draw = random.Random(seed)
-    rows = [(i * every, (i + 1) * every, mbit * (1 + 0.02 * v)) for i, v in enumerate(series(draw, 10 // every, 0.3))]
+    rows = [
+        (i * every, (i + 1) * every, mbit * (1 + 0.02 * v))
+        for i, v in enumerate(series(draw, 10 // every, 0.3))
+    ]
     rows += [(10, 10.04, mbit), (0, 10.04, math.fsum((e - b) * r for b, e, r in rows) / 10)]
     return "Client connecting to 192.0.2.1, TCP port 5001\n" + "".join(
-        f"[  3] {b:.{digits}f}-{e:.{digits}f} sec  {(e - b) * r * 125e3 / 2**20:.3g} MBytes  {r:.3g} Mbits/sec\n"
+        f"[  3] {b:.{digits}f}-{e:.{digits}f} sec  {(e - b) * r * 125e3 / 2**20:.3g} MBytes  "
+        f"{r:.3g} Mbits/sec\n"
         for b, e, r in rows
     )
 
@@ -127,7 +158,9 @@ def test_iperf3s_ten_seconds_are_enough_for_a_verdict() -> None:
 
 @pytest.mark.parametrize("every", [1, 2])
 @pytest.mark.parametrize("digits", [1, 4])
-def test_iperf2s_intervals_of_a_second_or_two_are_enough_for_a_verdict(every: int, digits: int) -> None:
+def test_iperf2s_intervals_of_a_second_or_two_are_enough_for_a_verdict(
+    every: int, digits: int
+) -> None:
     (found,) = measurements.differences(
         *(read(iperf2(seed, mbit, every, digits=digits)) for seed, mbit in ((1, 9.96), (2, 14)))
     )
@@ -138,12 +171,19 @@ def test_iperf2s_intervals_of_a_second_or_two_are_enough_for_a_verdict(every: in
 
 def test_iperf2s_reports_of_the_whole_are_no_intervals() -> None:
     # One interval as long as the test, and over UDP the report of the server.
-    text = "[  3]  0.0-10.0 sec  11.9 MBytes  9.96 Mbits/sec\n[  3]  0.0-10.1 sec  11.9 MBytes  9.90 Mbits/sec\n"
+    text = (
+        "[  3]  0.0-10.0 sec  11.9 MBytes  9.96 Mbits/sec\n[  3]  0.0-10.1 sec  11.9 MBytes  "
+        "9.90 Mbits/sec\n"
+    )
     (flow,) = read(text).flows
     assert (flow.goodput_mbit, flow.to_s, len(flow.columns["t_s"])) == (9.9, 10.0, 2)
     server = "[  3]  0.0-10.0 sec  1.25 MBytes  1.05 Mbits/sec   0.045 ms    9/  900 (1%)\n"
     (flow,) = read(f"UDP port 5001\n{text}{server}").flows
-    assert (flow.goodput_mbit, flow.figure("lost_share"), flow.figure("jitter_ms")) == (1.05, 0.01, 0.045)
+    assert (flow.goodput_mbit, flow.figure("lost_share"), flow.figure("jitter_ms")) == (
+        1.05,
+        0.01,
+        0.045,
+    )
     (flow,) = read("[SUM]  0.0- 1.0 sec  1.25 MBytes  10.5 Mbits/sec\n").flows
     assert flow.goodput_mbit == pytest.approx(10.5)
     # Bits have a K of 1000, bytes one of 1024.
@@ -167,14 +207,22 @@ def test_udp_of_another_bitrate_is_another_test_and_what_was_sent_is_no_rate() -
         tree["start"]["test_start"] |= {"protocol": "UDP", "target_bitrate": bitrate}
         for interval in tree["intervals"]:
             interval["streams"][0]["bytes"] = bitrate / 8
-        sent = {"socket": 5, "seconds": 10.0, "bytes": bitrate / 8 * 10, "lost_percent": lost_percent}
+        sent = {
+            "socket": 5,
+            "seconds": 10.0,
+            "bytes": bitrate / 8 * 10,
+            "lost_percent": lost_percent,
+        }
         tree["end"] = {"streams": [{"udp": sent}]}
         return json.dumps(tree)
 
     before, after = read(udp(10e6, 0)), read(udp(30e6, 22))
     (found,) = measurements.differences(before, after)
     assert (found.before, found.after) == (pytest.approx(10), pytest.approx(23.4))
-    assert (found.verdict, found.why) == ("cannot tell", "the sender of UDP knows only in total what arrived")
+    assert (found.verdict, found.why) == (
+        "cannot tell",
+        "the sender of UDP knows only in total what arrived",
+    )
     assert "pacing (10 Mbit/s, 30 Mbit/s)" in measurements.warnings(before, after, ("a", "b"))[0]
 
 
@@ -191,7 +239,13 @@ def test_unchanged_paths_have_no_false_verdicts() -> None:
     for pair in range(200):
         a, b = (read(iperf3(2 * pair + n, 20)) for n in (1, 2))
         c, d = (read(iperf2(2 * pair + n, 20, 2)) for n in (1, 2))
-        false += len([v for v in (*verdicts(a, b).values(), *verdicts(c, d).values()) if v != "no difference seen"])
+        false += len(
+            [
+                v
+                for v in (*verdicts(a, b).values(), *verdicts(c, d).values())
+                if v != "no difference seen"
+            ]
+        )
     assert false <= 0.01 * 400
 
 
@@ -209,13 +263,17 @@ def test_three_short_loads_are_enough_for_a_large_change() -> None:
     both = []
     for cc in ("cubic", "bbr"):
         plan = Plan(cc=cc, streams=1, load_s=3.0, ways=("down",))
-        both.append(run.joined([simulate(path, plan, seed=seed) for seed in (1, 2, 3)], "tcp_ndown"))
+        both.append(
+            run.joined([simulate(path, plan, seed=seed) for seed in (1, 2, 3)], "tcp_ndown")
+        )
     assert both[0].rate_mbit("down") < 10 < both[1].rate_mbit("down")  # type: ignore[operator]
     assert verdicts(*both)["down_mbit"] == "better"
 
 
 def test_tests_that_differ_are_named_and_other_loads_are_not_judged(before: Measurement) -> None:
-    path = nw.Path(rate="20Mbit", rtt="30ms", buffer="200kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB"))
+    path = nw.Path(
+        rate="20Mbit", rtt="30ms", buffer="200kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB")
+    )
     other = simulate(path, Plan(cc="bbr", streams=1, load_s=12.0), seed=1)
     other.json["asked"] |= {"test": "rrul", "dscp": "EF"}
     found = {m.what: (m.before, m.after, m.way) for m in measurements.mismatches(before, other)}
@@ -233,13 +291,18 @@ def test_tests_that_differ_are_named_and_other_loads_are_not_judged(before: Meas
     assert set(told.values()) == {"cannot tell"}
     (warned,) = measurements.warnings(before, other, ("a.json", "b.json"))
     assert warned.startswith(
-        "a.json and b.json are different tests: test (simulated, rrul), load down (4 TCP flows, 1 TCP"
+        "a.json and b.json are different tests: test (simulated, rrul), load down (4 TCP flows, 1 "
+        "TCP"
     )
     assert measurements.warnings(before, seen(2), ("a", "b")) == []
 
 
-def test_round_trips_of_a_load_both_ways_are_judged_once_although_its_flows_begin_microseconds_apart() -> None:
-    path = nw.Path(rate="20Mbit", rtt="30ms", buffer="100kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB"))
+def test_a_bidirectional_load_is_compared_once_although_its_flows_start_microseconds_apart() -> (
+    None
+):
+    path = nw.Path(
+        rate="20Mbit", rtt="30ms", buffer="100kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB")
+    )
     both = simulate(path, Plan(streams=2, load_s=8.0, at_once=True))
     apart = json.loads(both.text())
     for flow in apart["flows"]:
@@ -248,7 +311,13 @@ def test_round_trips_of_a_load_both_ways_are_judged_once_although_its_flows_begi
     live = Measurement.of(apart)
     assert live.loaded("up") != live.loaded("down")
     for one in (both, live):
-        assert set(verdicts(one, one)) == {"down_mbit", "up_mbit", "idle_ms", "loaded_down_ms", "loaded_down_p95_ms"}
+        assert set(verdicts(one, one)) == {
+            "down_mbit",
+            "up_mbit",
+            "idle_ms",
+            "loaded_down_ms",
+            "loaded_down_p95_ms",
+        }
     # The value is that of all pings under that load, as every command shows it.
     (found,) = (d for d in measurements.differences(live, live) if d.figure.key == "loaded_down_ms")
     assert found.before == live.latency("loaded").mean
@@ -267,25 +336,36 @@ def test_another_direction_is_named() -> None:
 def test_every_command_shows_the_same_percentile(before: Measurement) -> None:
     measured = run.summarized(Measurement.of(json.loads(before.text())))
     said = summary.answer(measured)
-    (figure,) = (d for d in measurements.differences(measured, measured) if d.figure.key == "loaded_down_p95_ms")
+    (figure,) = (
+        d
+        for d in measurements.differences(measured, measured)
+        if d.figure.key == "loaded_down_p95_ms"
+    )
     assert figure.before == said.loaded["down"].p95
     assert forecasts.seen(measured, "down")["loaded_p95_ms"] == figure.before
-    one = Measurement.of(measured.json | {"flows": [f for f in measured.json["flows"] if f["direction"] == "down"]})
+    one = Measurement.of(
+        measured.json | {"flows": [f for f in measured.json["flows"] if f["direction"] == "down"]}
+    )
     told = run.summarized(one).json["latency_ms"]["loaded"]["p95"]
     assert told == pytest.approx(figure.before, rel=1e-5)
     shown = {row[0].text: row[4].text for row in telling.latencies(measured).rows}
     assert float(shown["load down"]) == pytest.approx(figure.before, abs=0.06)
 
 
-def test_files_are_compared_and_converted_by_the_command(before: Measurement, tmp_path: Path) -> None:
+def test_files_are_compared_and_converted_by_the_command(
+    before: Measurement, tmp_path: Path
+) -> None:
     (tmp_path / "a.json").write_text(before.text())
     runner = CliRunner()
-    made = runner.invoke(cli.main, ["convert", str(tmp_path / "a.json"), str(tmp_path / "b.flent.gz")])
+    made = runner.invoke(
+        cli.main, ["convert", str(tmp_path / "a.json"), str(tmp_path / "b.flent.gz")]
+    )
     assert made.exit_code == 0, made.output
     both = [str(tmp_path / name) for name in ("a.json", "b.flent.gz")]
     page = tmp_path / "c.html"
     done = runner.invoke(
-        cli.main, ["compare", *both, "--json", "--report", str(page), "--plot", str(tmp_path / "c.svg")]
+        cli.main,
+        ["compare", *both, "--json", "--report", str(page), "--plot", str(tmp_path / "c.svg")],
     )
     assert done.exit_code == 0, done.output
     told = json.loads(done.output)["after"]["b.flent.gz"]
@@ -313,13 +393,20 @@ def instead(monkeypatch: pytest.MonkeyPatch, *measured: Measurement) -> list[lis
 
 
 def test_both_ways_become_one_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    path = nw.Path(rate="20Mbit", rtt="30ms", buffer="100kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB"))
+    path = nw.Path(
+        rate="20Mbit", rtt="30ms", buffer="100kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB")
+    )
     down, up = (simulate(path, Plan(streams=2, load_s=3.0, ways=(way,))) for way in ("down", "up"))  # type: ignore[arg-type]
     asked = instead(monkeypatch, down, up)
     told: list[float] = []
-    whole, _ = run.measure("h", ["--duration", "3s"], progress=lambda now, end: told.append(now / end))
+    whole, _ = run.measure(
+        "h", ["--duration", "3s"], progress=lambda now, end: told.append(now / end)
+    )
     more = ["--duration", "3s", "--cc", "cubic"]
-    assert asked == [["h", "--test", "tcp_ndown", *more, "--parts", "2"], ["h", "--test", "tcp_nup", *more]]
+    assert asked == [
+        ["h", "--test", "tcp_ndown", *more, "--parts", "2"],
+        ["h", "--test", "tcp_nup", *more],
+    ]
     assert told == [0.25, 0.75]
     assert [p.name for p in whole.phases] == ["idle", "loaded", "recovery"] * 2
     assert whole.rate_mbit("up") == pytest.approx(up.rate_mbit("up"))
@@ -328,8 +415,12 @@ def test_both_ways_become_one_measurement(monkeypatch: pytest.MonkeyPatch) -> No
     assert whole.latency("idle").n == down.latency("idle").n + up.latency("idle").n
 
 
-def test_ctrl_c_is_ctrl_c_to_whoever_does_not_look(monkeypatch: pytest.MonkeyPatch, before: Measurement) -> None:
-    full, cut = (Measurement.of(before.json | {"data": {"stopped_by": why}}) for why in ("duration", "user"))
+def test_ctrl_c_is_ctrl_c_to_whoever_does_not_look(
+    monkeypatch: pytest.MonkeyPatch, before: Measurement
+) -> None:
+    full, cut = (
+        Measurement.of(before.json | {"data": {"stopped_by": why}}) for why in ("duration", "user")
+    )
     asked = instead(monkeypatch, full, cut)
     with pytest.raises(KeyboardInterrupt) as stop:
         run.measure("h", progress=lambda _now, _end: None)
@@ -345,13 +436,17 @@ def test_ctrl_c_is_ctrl_c_to_whoever_does_not_look(monkeypatch: pytest.MonkeyPat
     assert len(asked) == 1
 
 
-def test_both_ways_share_the_limit_of_data(monkeypatch: pytest.MonkeyPatch, before: Measurement) -> None:
+def test_both_ways_share_the_limit_of_data(
+    monkeypatch: pytest.MonkeyPatch, before: Measurement
+) -> None:
     told: list[list[str]] = []
 
     def live(arguments: list[str], _progress: object) -> tuple[str, str]:
         told.append(list(arguments))
         data = {"planned_bytes": 2_500_000, "moved_bytes": 2_000_000, "stopped_by": "duration"}
-        return Measurement.of(before.json | {"asked": {"max_data_bytes": 5_000_000}, "data": data}).text(), ""
+        return Measurement.of(
+            before.json | {"asked": {"max_data_bytes": 5_000_000}, "data": data}
+        ).text(), ""
 
     monkeypatch.setattr("narrows.host.live.measure", live)
     whole, _ = run.measure("h", ["--max-data", "5MB"])
@@ -385,7 +480,8 @@ def test_the_command_says_writes_draws_and_keeps(
     files = [str(tmp_path / name) for name in ("a.json", "a.flent.gz", "a.hlog")]
     done = CliRunner().invoke(
         cli.main,
-        ["measure", "server", "--test", "tcp_down", "--max-data", "1GB", "--report", str(tmp_path / "r.html"), "--plot",
+        ["measure", "server", "--test", "tcp_down", "--max-data", "1GB", "--report",
+        str(tmp_path / "r.html"), "--plot",
          *(word for file in files for word in ("--out", file)), "--path", str(tmp_path / "p.toml")],
     )  # fmt: skip
     assert done.exit_code == 0, done.output
@@ -418,7 +514,15 @@ def test_a_path_that_is_not_written_is_told(
 
     monkeypatch.setattr("narrows.measure.command.infer", infer)
     asked = instead(monkeypatch, before)
-    words = ["measure", "server", "--test", "tcp_down", "--no-history", "--path", str(tmp_path / "p.toml")]
+    words = [
+        "measure",
+        "server",
+        "--test",
+        "tcp_down",
+        "--no-history",
+        "--path",
+        str(tmp_path / "p.toml"),
+    ]
     done = CliRunner().invoke(cli.main, [*words, "--no-twin"])
     assert (done.exit_code, asked) == (2, [])
     assert "leave --no-twin out" in done.output
@@ -442,12 +546,19 @@ def test_the_history_keeps_each_once_and_gives_it_back(
     none = runner.invoke(cli.main, ["history"])
     assert (none.exit_code, "there is no history yet" in none.output) == (2, True)
     for name, started in (("aa01", "2026-01-01T00:00:00Z"), ("ab02", "2026-01-02T00:00:00Z")):
-        (tmp_path / f"{name}.json").write_text(json.dumps(before.json | {"id": name, "started": started}))
+        (tmp_path / f"{name}.json").write_text(
+            json.dumps(before.json | {"id": name, "started": started})
+        )
     for _ in range(2):
         files = (str(tmp_path / name) for name in ("aa01.json", "ab02.json"))
-        done = runner.invoke(cli.main, ["history", *(word for file in files for word in ("--add", file))])
+        done = runner.invoke(
+            cli.main, ["history", *(word for file in files for word in ("--add", file))]
+        )
         assert done.exit_code == 0, done.output
-    rows = [json.loads(line) for line in runner.invoke(cli.main, ["history", "--json"]).output.splitlines()]
+    rows = [
+        json.loads(line)
+        for line in runner.invoke(cli.main, ["history", "--json"]).output.splitlines()
+    ]
     assert [row["id"] for row in rows] == ["ab02", "aa01"]
     assert rows[0]["down_mbit"] == pytest.approx(18.5, rel=0.05)
     assert "ab02" in runner.invoke(cli.main, ["history", "--last", "1"]).output

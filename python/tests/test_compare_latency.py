@@ -19,7 +19,12 @@ from narrows.latency.result import PERCENTILES, needed
 def times(ns: list[int]) -> dict[str, Any]:
     """A distribution as a result has it."""
     n = len(ns)
-    out: dict[str, Any] = {"n": n, "min": min(ns) / 1000, "mean": sum(ns) / n / 1000, "max": max(ns) / 1000}
+    out: dict[str, Any] = {
+        "n": n,
+        "min": min(ns) / 1000,
+        "mean": sum(ns) / n / 1000,
+        "max": max(ns) / 1000,
+    }
     ordered = sorted(ns)
     for p in PERCENTILES:
         share = float(p[1:].replace("_", ".")) / 100
@@ -38,7 +43,8 @@ def result(
         "limit_us": 1000.0, "count": 1, "blamed": {"client_kernel": 1},
         "kept": [
             {
-                "number": 7, "t_s": 0.5, "at": "2026-01-01T00:00:00.500Z", "response_us": 1200.0, "rtt_us": 1100.0,
+                "number": 7, "t_s": 0.5, "at": "2026-01-01T00:00:00.500Z", "response_us": 1200.0,
+                "rtt_us": 1100.0,
                 "late_us": 100.0, "blamed": "client_kernel", "parts_us": {"client_kernel": 1000.0},
             }
         ],
@@ -46,23 +52,29 @@ def result(
             "count": 1,
             "kept": [
                 {
-                    "t_s": 0.5, "at": "2026-01-01T00:00:00.500Z", "lasted_us": 1200.0, "answers": 1, "number": 7,
-                    "blamed": "client_kernel", "response_us": 1200.0, "rtt_us": 1100.0, "late_us": 100.0,
+                    "t_s": 0.5, "at": "2026-01-01T00:00:00.500Z", "lasted_us": 1200.0,
+                    "answers": 1, "number": 7,
+                    "blamed": "client_kernel", "response_us": 1200.0, "rtt_us": 1100.0,
+                    "late_us": 100.0,
                 }
             ],
         },
     }  # fmt: skip
     counts = (
-        "corrupted", "duplicates", "reordered", "mismatches", "foreign", "refused", "unsent", "skipped",
+        "corrupted", "duplicates", "reordered", "mismatches", "foreign", "refused", "unsent",
+        "skipped",
         "reconnections", "contradicted", "socket_drops",
     )  # fmt: skip
     return {
-        "kind": "latency", "narrows": "0.1.0", "host": host, "sent": n + lost, "answered": n, "lost": lost,
-        **dict.fromkeys(counts, 0), "rtt_us": times(ns), "response_us": times([one + late for one in ns]),
+        "kind": "latency", "narrows": "0.1.0", "host": host, "sent": n + lost, "answered": n,
+        "lost": lost,
+        **dict.fromkeys(counts, 0), "rtt_us": times(ns),
+        "response_us": times([one + late for one in ns]),
         "late_us": times([late] * n), "parts_us": {"client_kernel": times(ns), "wire": None},
         "slow": slow, "class": {"there": 0, "back": 0},
         "findings": [{"what": "c6", "says": "C6 is deep.", "cure": "x"}],
-        "began": "2026-01-01T00:00:00.000Z", "lasted_s": 10.0, "last_answer_s": 10.0, "interrupted": False,
+        "began": "2026-01-01T00:00:00.000Z", "lasted_s": 10.0, "last_answer_s": 10.0,
+        "interrupted": False,
         "stamps": True, "kernel": "6.12.0", "pace": "even", "interval_us": 1000.0, "size_bytes": 64,
         "policy": "default", "peer": {"address": "192.0.2.1", "port": 5201, "speaks": "narrows"},
     }  # fmt: skip
@@ -76,35 +88,50 @@ def test_the_slower_host_is_named_with_the_factor() -> None:
     slow, fast = result("host A", 1, 770), result("host B", 2, 80)
     for a, b in ((slow, fast), (fast, slow)):
         assert sentences(a, b)[0].startswith("host A responds 9.")
-        assert " times slower than host B: due to answer, p50 0.77 ms against 0.08 ms." in sentences(a, b)[0]
+        assert (
+            " times slower than host B: due to answer, p50 0.77 ms against 0.08 ms."
+            in sentences(a, b)[0]
+        )
     assert {(d.clock, d.key): d.verdict for d in latency.differences(fast, slow)} == {
-        (clock, key): "slower" for clock in ("response_us", "rtt_us") for key in ("p50", "p90", "p99", "p99_9")
+        (clock, key): "slower"
+        for clock in ("response_us", "rtt_us")
+        for key in ("p50", "p90", "p99", "p99_9")
     }
 
 
 def test_the_verdict_is_of_the_headlines_time_and_both_are_named() -> None:
-    # The answers of B take as long, but its questions leave late: a host that stands still makes its user wait.
+    # The answers of B take as long, but its questions leave late: a host that stands still makes
+    # its user wait.
     a, b = result("A", 1, 80), result("B", 2, 80, late_us=400)
     first, rest, trip = sentences(a, b)
     assert re.match(
-        r"B responds 6\.\d times slower than A: due to answer, p50 4\d\d\.\d µs against \d\d\.\d µs\.", first
+        r"B responds 6\.\d times slower than A: due to answer, "
+        r"p50 4\d\d\.\d µs against \d\d\.\d µs\.",
+        first,
     )
     assert rest.startswith("Due to answer, B against A: p90 slower (")
     assert trip.startswith("Sent to answer (round trip), B against A: p50 no difference seen (")
     # A result of an earlier version has round trips only.
     del a["response_us"]
-    assert sentences(a, b)[0].startswith("No difference seen between A and B: sent to answer (round trip), p50 ")
+    assert sentences(a, b)[0].startswith(
+        "No difference seen between A and B: sent to answer (round trip), p50 "
+    )
 
 
 def test_results_that_differ_by_chance_only_are_no_different() -> None:
     wrong = sum(
         d.sure
         for seed in range(100)
-        for d in latency.differences(result("A", 2 * seed, 80, n=1000), result("B", 2 * seed + 1, 80, n=1000))
+        for d in latency.differences(
+            result("A", 2 * seed, 80, n=1000), result("B", 2 * seed + 1, 80, n=1000)
+        )
     )
     assert wrong == 0
     told = sentences(result("A", 1, 80), result("B", 2, 81))
-    assert re.match(r"No difference seen between A and B: due to answer, p50 \d\d\.\d µs and \d\d\.\d µs\.", told[0])
+    assert re.match(
+        r"No difference seen between A and B: due to answer, p50 \d\d\.\d µs and \d\d\.\d µs\.",
+        told[0],
+    )
     # Both values of a pair have the same unit.
     assert re.search(r"p90 .*\(\d+\.\d µs, \d+\.\d µs\)", told[1])
 
@@ -127,7 +154,9 @@ def test_other_tests_and_lost_answers_are_told() -> None:
     other = result("B", 2, 80, lost=100) | {"size_bytes": 1000, "peer": {"speaks": "stamp"}}
     told = sentences(result("A", 1, 80), other)
     assert "Lost answers: 0 % in A, 1.0 % in B." in told[-2]
-    assert told[-1].startswith("A and B are different tests: protocol (narrows, stamp) and size (64, 1000).")
+    assert told[-1].startswith(
+        "A and B are different tests: protocol (narrows, stamp) and size (64, 1000)."
+    )
 
 
 def test_the_command_compares_results(tmp_path: Path) -> None:
@@ -156,4 +185,7 @@ def test_scenarios_with_one_title_are_called_by_their_files(tiny: Path) -> None:
     other.write_text(tiny.read_text(encoding="utf-8"), encoding="utf-8")
     done = CliRunner().invoke(cli.main, ["compare", str(tiny), str(other)])
     assert done.exit_code == 0, done.output
-    assert [line.partition(":")[0] for line in done.output.splitlines()[:2]] == ["tiny.toml", "other.toml"]
+    assert [line.partition(":")[0] for line in done.output.splitlines()[:2]] == [
+        "tiny.toml",
+        "other.toml",
+    ]

@@ -22,13 +22,17 @@ def test_the_data_are_whole() -> None:
     assert len(every) == 128
     places = {(c.buffer_kib, c.rate_mbit, c.rtt_ms) for c in every}
     rates, rtts = (10, 20, 50, 100, 250, 500, 750, 1000), (5, 10, 25, 50, 75, 100, 150, 200)
-    assert places == {(buffer, rate, rtt) for buffer in (100, 10_000) for rate in rates for rtt in rtts}
+    assert places == {
+        (buffer, rate, rtt) for buffer in (100, 10_000) for rate in rates for rtt in rtts
+    }
     assert {c.trials for c in every} == {5}
     assert sum(c.goodput_mbit for c in every) == pytest.approx(27_209.75)
     assert sum(c.retransmits for c in every) == 147_839
     for c in every:
         assert 0 < c.goodput_mbit_min <= c.goodput_mbit <= c.goodput_mbit_max
-        assert c.goodput_mbit_max < 1.1 * c.rate_mbit  # the receiver also counts what still queues at the end
+        assert (
+            c.goodput_mbit_max < 1.1 * c.rate_mbit
+        )  # the receiver also counts what still queues at the end
     assert sum(c.deep for c in every) == 69
 
 
@@ -41,7 +45,9 @@ def test_a_third_has_every_rate_rtt_and_buffer() -> None:
         assert {c.rtt_ms for c in here} == {c.rtt_ms for c in every}
 
 
-def cell(*, cc: str = "cubic", rate_mbit: int = 10, rtt_ms: int = 5, goodput_mbit: float = 100.0) -> Cell:
+def cell(
+    *, cc: str = "cubic", rate_mbit: int = 10, rtt_ms: int = 5, goodput_mbit: float = 100.0
+) -> Cell:
     """Made up; deep unless told otherwise."""
     return Cell(
         cc=cc,
@@ -90,7 +96,11 @@ def test_agreement(goodput_mbit: float, deep: bool, shallow: bool) -> None:
 
 
 def test_every_deep_cell_and_four_fifths_of_the_others_must_agree() -> None:
-    good = [result(cell(), 100.0)] * 10 + [result(cell(**SHALLOW), 100.0)] * 4 + [result(cell(**SHALLOW), 10.0)]
+    good = (
+        [result(cell(), 100.0)] * 10
+        + [result(cell(**SHALLOW), 100.0)] * 4
+        + [result(cell(**SHALLOW), 10.0)]
+    )
     deep, shallow = criteria(good)  # without BBR there is no gain to judge
     assert (deep.cells, deep.agree, deep.needed, deep.met) == (10, 10, 10, True)
     assert (shallow.cells, shallow.agree, shallow.needed, shallow.met) == (5, 4, 4, True)
@@ -103,7 +113,8 @@ def test_every_deep_cell_and_four_fifths_of_the_others_must_agree() -> None:
 
 
 def test_what_queues_at_the_end_is_still_counted() -> None:
-    # One megabyte per second from 1 s on, the RTT 2 s with its queue: 60 s are over at 60.5 s, all is there at 62.5 s.
+    # One megabyte per second from 1 s on, the RTT 2 s with its queue: 60 s are over at 60.5 s, all
+    # is there at 62.5 s.
     series = [(float(t), 1_000_000 * (t - 1), 100, 2000.0) for t in range(1, 66)]
     assert received_mbit(series, 500) == pytest.approx(61.5e6 * 8 / 60 / 1e6)
 
@@ -119,7 +130,9 @@ def test_what_queues_at_the_end_is_still_counted() -> None:
         (0.02, -0.02, False, True),
     ],
 )
-def test_a_gain_is_judged_by_who_is_ahead(published: float, ours: float, clear: bool, agrees: bool) -> None:
+def test_a_gain_is_judged_by_who_is_ahead(
+    published: float, ours: float, clear: bool, agrees: bool
+) -> None:
     gain = Gain(
         bbr=result(cell(cc="bbr", goodput_mbit=100 * (1 + published)), 50 * (1 + ours)),
         cubic=result(cell(), 50.0),
@@ -130,7 +143,10 @@ def test_a_gain_is_judged_by_who_is_ahead(published: float, ours: float, clear: 
 
 def test_the_maps_say_in_words_and_marks_what_colours_say() -> None:
     out = StringIO()
-    starved = [result(cell(**SHALLOW, goodput_mbit=47.0), 96.0), result(cell(cc="bbr", **SHALLOW), 840.0)]
+    starved = [
+        result(cell(**SHALLOW, goodput_mbit=47.0), 96.0),
+        result(cell(cc="bbr", **SHALLOW), 840.0),
+    ]
     turned = [result(cell(goodput_mbit=9.6), 9.56), result(cell(cc="bbr", goodput_mbit=5.0), 9.6)]
     show([*turned, *starved], 1.5, out, goodput=True)
     text = out.getvalue()
@@ -155,7 +171,9 @@ def test_the_cheap_cells_agree(cli: Cli) -> None:
     shallow = [c for c in out["cells"] if c["cc"] == "cubic" and c["buffer_bytes"] == 102_400]
     assert all(c["agrees"] for c in shallow)
     assert out["met"]
-    assert [c["met"] for c in out["criteria"]] == [c["agree"] >= c["needed"] for c in out["criteria"]]
+    assert [c["met"] for c in out["criteria"]] == [
+        c["agree"] >= c["needed"] for c in out["criteria"]
+    ]
     assert out["met"] is all(c["met"] for c in out["criteria"])
     again = json.loads(cli("demo", "--quick", "--up-to", 50, "--json").stdout)
     assert again["cells"] == out["cells"]
@@ -169,7 +187,9 @@ def test_check_tells_by_its_exit_code(cli: Cli) -> None:
 
 def test_ctrl_c_stops_all_cores_in_one_line() -> None:
     started = os.times().children_user + os.times().children_system
-    with subprocess.Popen([NARROWS, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        [NARROWS, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
         # All cores are at work: it has computed for longer than its start takes.
         until(lambda: cpu_s(child.pid) > 2, child)
         before = cpu_s(child.pid)
@@ -183,9 +203,16 @@ def test_ctrl_c_stops_all_cores_in_one_line() -> None:
 def test_the_story_is_told_and_written(cli: Cli, tmp_path: Path) -> None:
     done = cli("demo", "--story", "--engine", "sim", "--report", "story.html")
     assert done.returncode == 0, done.stderr
-    for part in ("Path in the simulator", "Sealed forecast", "Measurement with bbr", "Effect on others"):
+    for part in (
+        "Path in the simulator",
+        "Sealed forecast",
+        "Measurement with bbr",
+        "Effect on others",
+    ):
         assert part in done.stdout
-    assert "narrows: measurement, advice, change, measurement" in (tmp_path / "story.html").read_text(encoding="utf-8")
+    assert "narrows: measurement, advice, change, measurement" in (
+        tmp_path / "story.html"
+    ).read_text(encoding="utf-8")
 
 
 def test_the_story_as_json_shows_that_it_helped_and_was_foreseen() -> None:

@@ -1,4 +1,6 @@
-"""What the pages say is so: links lead somewhere, tables are the core's, outputs are what the commands print."""
+"""What the pages say is so: links lead somewhere, tables are the core's, outputs are what the
+commands print.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def test_commands_that_build_exist(page: Path) -> None:
     for command in commands(page):
         words = command.split()
         if words[0] == "make":
-            done = subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                ["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False
+            )
             assert done.returncode == 0, done.stderr
         elif words[:2] == ["cargo", "test"] and "--test" in words:
             package, test = words[words.index("-p") + 1], words[words.index("--test") + 1]
@@ -100,7 +104,9 @@ def test_commands_in_sentences_take_what_is_said(page: Path) -> None:
 def test_python_on_a_page_runs(page: Path) -> None:
     program = "\n".join(blocks(page, "python"))
     with workplace() as place:
-        done = subprocess.run([sys.executable, "-c", program], cwd=place, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=place, capture_output=True, text=True, check=False
+        )
     assert done.returncode == 0, done.stderr
     # What a page shows of its prints stands in blocks of `text` that follow.
     shown = "".join(blocks(page, "text"))
@@ -113,7 +119,10 @@ def test_the_table_of_contents_names_every_page_once() -> None:
     named = sorted(str((index.parent / link).resolve().relative_to(ROOT)) for link in links)
     # Each algorithm has a page, which docs/reference/algorithms.md names.
     algorithms = ROOT / "docs/reference/algorithms.md"
-    listed = {(algorithms.parent / link).resolve() for link in _LINK.findall(algorithms.read_text(encoding="utf-8"))}
+    listed = {
+        (algorithms.parent / link).resolve()
+        for link in _LINK.findall(algorithms.read_text(encoding="utf-8"))
+    }
     written = [p for p in PAGES if p.is_relative_to(index.parent) and p != index]
     kinds = {p for p in written if p.parent.name in {"cc", "queue"}}
     assert kinds <= listed
@@ -123,14 +132,18 @@ def test_the_table_of_contents_names_every_page_once() -> None:
 def test_every_key_of_a_scenario_is_on_its_page() -> None:
     text = (ROOT / "docs/reference/scenario.md").read_text(encoding="utf-8")
     sections = {key["section"] or "top" for key in LISTED["scenario"] if key["supported"]}
-    assert {section for section in sections if f"<!-- made: keys {section} -->" not in text} == set()
+    assert {
+        section for section in sections if f"<!-- made: keys {section} -->" not in text
+    } == set()
     assert "<!-- made: keys later -->" in text
 
 
 def test_the_validation_page_and_the_page_of_the_published_experiment_agree() -> None:
     page = (ROOT / "docs/explanation/published-experiments.md").read_text(encoding="utf-8")
     validation = (ROOT / "docs/reference/validation.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (?:BBR|CUBIC).*? \| (\d+) \| (\d+) \| [^|]+ \| (\d+) \|$", page, re.MULTILINE)
+    rows = re.findall(
+        r"^\| (?:BBR|CUBIC).*? \| (\d+) \| (\d+) \| [^|]+ \| (\d+) \|$", page, re.MULTILINE
+    )
     assert len(rows) == 5
     for cells, agree, _needed in rows:
         assert f"{agree} of {cells} " in validation
@@ -151,7 +164,9 @@ def python_dependencies() -> set[str]:
     """What the package and the tools of a checkout need directly."""
     project = tomllib.loads((ROOT / "python/pyproject.toml").read_text(encoding="utf-8"))
     wanted = project["project"]["dependencies"] + project["build-system"]["requires"]
-    wanted += [extra for extras in project["project"]["optional-dependencies"].values() for extra in extras]
+    wanted += [
+        extra for extras in project["project"]["optional-dependencies"].values() for extra in extras
+    ]
     for file in PINNED:
         direct = True
         for line in (ROOT / file).read_text(encoding="utf-8").splitlines():
@@ -176,11 +191,20 @@ def test_every_direct_dependency_has_its_reason_and_no_other() -> None:
 
 def test_versions_of_dependencies_are_those_that_are_locked() -> None:
     text = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8")
-    locks = [tomllib.loads((ROOT / at).read_text(encoding="utf-8")) for at in ("Cargo.lock", "fuzz/Cargo.lock")]
-    locked = {(p["name"], p["version"].partition("+")[0]) for lock in locks for p in lock["package"]}
+    locks = [
+        tomllib.loads((ROOT / at).read_text(encoding="utf-8"))
+        for at in ("Cargo.lock", "fuzz/Cargo.lock")
+    ]
+    locked = {
+        (p["name"], p["version"].partition("+")[0]) for lock in locks for p in lock["package"]
+    }
     pinned = "\n".join((ROOT / file).read_text(encoding="utf-8") for file in PINNED)
     pages = json.loads((ROOT / "web/package-lock.json").read_text(encoding="utf-8"))["packages"]
-    locked |= {(path.removeprefix("node_modules/"), package["version"]) for path, package in pages.items() if path}
+    locked |= {
+        (path.removeprefix("node_modules/"), package["version"])
+        for path, package in pages.items()
+        if path
+    }
     locked |= {(n, v) for n, _, v in (line.partition("==") for line in pinned.splitlines()) if v}
     told = set(re.findall(r"^\| `([\w-]+)` \| ([\w.]+) \|", text, re.MULTILINE))
     assert told <= locked, told - locked

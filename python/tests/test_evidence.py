@@ -10,11 +10,16 @@ from narrows.storage.provenance import evidence
 
 
 def told(path: dict[str, object], ccs: str = "cubic", **flow: object) -> list[dict[str, Any]]:
-    """The evidence that the package carries for one flow of each of `ccs` over a path; nothing is run."""
+    """The evidence that the package carries for one flow of each of `ccs` over a path; nothing is
+    run.
+    """
     flows = [{"cc": cc, **flow} for cc in ccs.split()]
     whole = path if "hop" in path else {"rate": "20Mbit", "rtt": "40ms"} | path
     tree = {"duration": "1s", "path": whole, "flow": flows}
-    figures = {"flows": [{"cc": cc} for cc in ccs.split()], "scenario": tree | {"host": {"like": "linux-6.12"}}}
+    figures = {
+        "flows": [{"cc": cc} for cc in ccs.split()],
+        "scenario": tree | {"host": {"like": "linux-6.12"}},
+    }
     found = evidence(figures)
     assert found is not None
     return found

@@ -33,7 +33,9 @@ IPERF3 = shutil.which("iperf3")
 
 @pytest.fixture(scope="module")
 def measured() -> Measurement:
-    path = nw.Path(rate="20Mbit", rtt="30ms", buffer="200kB", reverse=nw.Hop(rate="5Mbit", buffer="100kB"))
+    path = nw.Path(
+        rate="20Mbit", rtt="30ms", buffer="200kB", reverse=nw.Hop(rate="5Mbit", buffer="100kB")
+    )
     return measure(path, Plan(streams=2, load_s=3.0, idle_s=1.0, pause_s=1.0))
 
 
@@ -85,12 +87,20 @@ def test_a_wrong_flent_file_is_an_error(tree: object, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(FLENT is None, reason="flent is not installed")
 @pytest.mark.parametrize("which", ["both", "down", "idle"])
-def test_flent_opens_ours(which: str, measured: Measurement, down: Measurement, tmp_path: Path) -> None:
+def test_flent_opens_ours(
+    which: str, measured: Measurement, down: Measurement, tmp_path: Path
+) -> None:
     assert FLENT is not None
-    idle = Measurement.of(measured.json | {"flows": [], "phases": [{"name": "idle", "from_s": 0, "to_s": 9}]})
+    idle = Measurement.of(
+        measured.json | {"flows": [], "phases": [{"name": "idle", "from_s": 0, "to_s": 9}]}
+    )
     files.write({"both": measured, "down": down, "idle": idle}[which], tmp_path / "a.flent.gz")
     done = subprocess.run(
-        [FLENT, "-f", "summary", "a.flent.gz"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [FLENT, "-f", "summary", "a.flent.gz"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "Ping (ms) ICMP" in done.stdout
@@ -99,7 +109,9 @@ def test_flent_opens_ours(which: str, measured: Measurement, down: Measurement, 
         assert any(word.startswith(("18.", "19.")) for word in total.split()), total
 
 
-@pytest.mark.skipif(not FLENT_DATA, reason="NARROWS_FLENT_DATA does not name flent's unittests/test_data")
+@pytest.mark.skipif(
+    not FLENT_DATA, reason="NARROWS_FLENT_DATA does not name flent's unittests/test_data"
+)
 def test_flents_own_files_open_in_ours() -> None:
     found = sorted(Path(FLENT_DATA).glob("*.flent.gz"))
     assert found
@@ -121,14 +133,17 @@ IPERF3_J = {
         "test_start": {"protocol": "TCP", "num_streams": 1, "duration": 2, "reverse": 0},
     },
     "intervals": [
-        {"streams": [{"socket": 5, "start": 0, "end": 1.0, "seconds": 1.0, "bytes": 1_250_000, "retransmits": 3,
+        {"streams": [{"socket": 5, "start": 0, "end": 1.0, "seconds": 1.0, "bytes": 1_250_000,
+        "retransmits": 3,
                       "snd_cwnd": 144_800, "rtt": 40_000, "sender": True}]},
-        {"streams": [{"socket": 5, "start": 1.0, "end": 2.0, "seconds": 1.0, "bytes": 2_500_000, "retransmits": 1,
+        {"streams": [{"socket": 5, "start": 1.0, "end": 2.0, "seconds": 1.0, "bytes": 2_500_000,
+        "retransmits": 1,
                       "snd_cwnd": 289_600, "rtt": 60_000, "sender": True}]},
     ],
     "end": {
         "streams": [
-            {"sender": {"socket": 5, "bytes": 3_750_000}, "receiver": {"socket": 5, "bits_per_second": 14.8e6}}
+            {"sender": {"socket": 5, "bytes": 3_750_000}, "receiver": {"socket": 5,
+            "bits_per_second": 14.8e6}}
         ],
         "cpu_utilization_percent": {"host_total": 1.5},
         "sender_tcp_congestion": "cubic",
@@ -140,7 +155,12 @@ def test_iperf3s_json_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(IPERF3_J))
     theirs = files.read(tmp_path / "a.json")
     (flow,) = theirs.flows
-    assert (flow.direction, flow.cc, flow.goodput_mbit, flow.figure("retransmits")) == ("up", "cubic", 14.8, 4)
+    assert (flow.direction, flow.cc, flow.goodput_mbit, flow.figure("retransmits")) == (
+        "up",
+        "cubic",
+        14.8,
+        4,
+    )
     assert flow.columns["rtt_ms"] == [None, 40.0, 60.0]
     assert flow.columns["cwnd_packets"] == [None, 100.0, 200.0]
     assert theirs.host == "192.0.2.1"
@@ -155,7 +175,9 @@ def test_iperf3s_stream_is_the_same_even_when_it_is_cut_off(tmp_path: Path) -> N
     (tmp_path / "a.json").write_text(json.dumps(IPERF3_J))
     (tmp_path / "whole.json").write_text("\n".join(lines))
     (tmp_path / "cut.json").write_text("\n".join(lines)[:-200])
-    whole, plain, cut = (files.read(tmp_path / name) for name in ("whole.json", "a.json", "cut.json"))
+    whole, plain, cut = (
+        files.read(tmp_path / name) for name in ("whole.json", "a.json", "cut.json")
+    )
     assert whole.json == plain.json
     assert cut.flows[0].columns["acked_bytes"] == [0, 1_250_000, 3_750_000]
 
@@ -170,7 +192,9 @@ def test_minus_one_that_iperf3_prints_unsigned_is_unknown(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(IPERF3 is None, reason="iperf3 is not installed")
-@pytest.mark.parametrize("more", [[], ["-R"], ["--bidir"], ["-u", "-b", "5M"], ["-P", "2"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "more", [[], ["-R"], ["--bidir"], ["-u", "-b", "5M"], ["-P", "2"]], ids=" ".join
+)
 def test_iperf3_itself_is_read(more: list[str], tmp_path: Path) -> None:
     assert IPERF3 is not None
     port = "45201"
@@ -199,15 +223,19 @@ def _udp(loss_percent: float, *, bitrate: float = 30e6, near_sends: bool = True)
     seen = sent if near_sends else sent * (1 - loss_percent / 100)
     return {
         "start": {"connecting_to": {"host": "192.0.2.1", "port": 5201},
-                  "test_start": {"protocol": "UDP", "num_streams": 1, "duration": 4, "reverse": int(not near_sends),
+                  "test_start": {"protocol": "UDP", "num_streams": 1, "duration": 4,
+                  "reverse": int(not near_sends),
                                  "target_bitrate": bitrate, "tos": 184}},
         "intervals": [
-            {"streams": [{"socket": 5, "start": t, "end": t + 1.0, "bytes": seen, "sender": near_sends}]}
+            {"streams": [{"socket": 5, "start": t, "end": t + 1.0, "bytes": seen,
+            "sender": near_sends}]}
             for t in range(4)
         ],
         "end": {
-            "streams": [{"udp": {"socket": 5, "seconds": 4.0, "bytes": 4 * sent, "bits_per_second": bitrate,
-                                 "jitter_ms": 0.5, "lost_percent": loss_percent, "sender": near_sends}}],
+            "streams": [{"udp": {"socket": 5, "seconds": 4.0, "bytes": 4 * sent,
+            "bits_per_second": bitrate,
+                                 "jitter_ms": 0.5, "lost_percent": loss_percent,
+                                 "sender": near_sends}}],
             "sum_received": {"seconds": 4.0},
         },
     }  # fmt: skip
@@ -219,7 +247,9 @@ def test_the_goodput_of_udp_is_what_arrived(near_sends: bool, tmp_path: Path) ->
     theirs = files.read(tmp_path / "a.json")
     (flow,) = theirs.flows
     assert flow.goodput_mbit == pytest.approx(24)
-    assert flow.columns["sent_bytes" if near_sends else "acked_bytes"][-1] == pytest.approx(flow.figure("bytes"))
+    assert flow.columns["sent_bytes" if near_sends else "acked_bytes"][-1] == pytest.approx(
+        flow.figure("bytes")
+    )
     assert bool(flow.acked()) != near_sends
     assert theirs.json["asked"]["pacing_mbit"] == 30
     assert theirs.json["asked"]["dscp"] == 46
@@ -231,7 +261,8 @@ def test_udp_without_the_report_of_its_receiver_has_no_goodput(tmp_path: Path) -
     (tmp_path / "a.json").write_text(json.dumps(tree))
     (tmp_path / "b.txt").write_text(
         "Client connecting to 192.0.2.1, UDP port 5001\n"
-        "[  3]  0.0- 1.0 sec  1.25 MBytes  10.5 Mbits/sec\n[  3]  1.0- 2.0 sec  1.25 MBytes  10.5 Mbits/sec\n"
+        "[  3]  0.0- 1.0 sec  1.25 MBytes  10.5 Mbits/sec\n[  3]  1.0- 2.0 sec  1.25 MBytes  10.5 "
+        "Mbits/sec\n"
         "[  3]  0.0- 2.0 sec  2.50 MBytes  10.5 Mbits/sec\n"
     )
     for name in ("a.json", "b.txt"):
@@ -244,7 +275,7 @@ IPERF2 = """\
 Client connecting to 192.0.2.1, TCP port 5001
 ------------------------------------------------------------
 [  1] local 192.0.2.9%lo port 57512 connected with 192.0.2.1 port 5001
-[ ID] Interval            Transfer    Bandwidth       Write/Err  Rtry     Cwnd/RTT(var)        NetPwr
+[ ID] Interval            Transfer    Bandwidth       Write/Err  Rtry     Cwnd/RTT(var)    NetPwr
 [  1] 0.0000-1.0000 sec  1.25 MBytes  10.5 Mbits/sec  10/0          2     1131K/1375(2529) us  953
 [  1] 1.0000-2.0000 sec  1.25 MBytes  10.5 Mbits/sec  10/0          1     1131K/371(494) us  3533
 [  1] 0.0000-2.0144 sec  2.63 MBytes  10.9 Mbits/sec  21/0          3     1131K/2085(3799) us  655
@@ -275,7 +306,9 @@ def test_what_is_nothing_says_what_could_be(tmp_path: Path) -> None:
         files.write(Measurement.of({"measurement": 1}), tmp_path / "a.doc")
 
 
-def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(files, "MOST_BYTES", 1000)
     (tmp_path / "a.gz").write_bytes(gzip.compress(b" " * 2000))
     with pytest.raises(MeasurementError, match="more than"):
@@ -283,7 +316,9 @@ def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch:
 
 
 def test_tables_have_a_row_for_every_sample(measured: Measurement, tmp_path: Path) -> None:
-    samples = sum(len(f.columns["t_s"]) for f in measured.flows) + len(measured.pings[0].columns["t_s"])
+    samples = sum(len(f.columns["t_s"]) for f in measured.flows) + len(
+        measured.pings[0].columns["t_s"]
+    )
     for name in ("a.csv", "a.jsonl", "a.parquet"):
         files.write(measured, tmp_path / name)
     rows = list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text())))
@@ -321,7 +356,9 @@ def test_a_histogram_is_as_its_description_says() -> None:
     assert body[40:] == b"\x00\x02"
 
 
-@pytest.mark.skipif(importlib.util.find_spec("hdrh") is None, reason="the package hdrhistogram is not installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec("hdrh") is None, reason="the package hdrhistogram is not installed"
+)
 def test_hdrhistogram_itself_reads_ours(measured: Measurement, tmp_path: Path) -> None:
     from hdrh.histogram import HdrHistogram  # noqa: PLC0415
     from hdrh.log import HistogramLogReader  # noqa: PLC0415
@@ -332,18 +369,26 @@ def test_hdrhistogram_itself_reads_ours(measured: Measurement, tmp_path: Path) -
     loaded = reader.get_next_interval_histogram()
     assert (idle.get_tag(), loaded.get_tag()) == ("idle", "loaded")
     for histogram, phase in ((idle, measured.phases[0]), (loaded, measured.phases[1])):
-        values = sorted(rtt for rtt in measured.rtts([(phase.from_s, phase.to_s)]) if rtt is not None)
+        values = sorted(
+            rtt for rtt in measured.rtts([(phase.from_s, phase.to_s)]) if rtt is not None
+        )
         assert histogram.get_total_count() == len(values)
-        assert histogram.get_value_at_percentile(50) == pytest.approx(1000 * values[len(values) // 2], rel=0.02)
+        assert histogram.get_value_at_percentile(50) == pytest.approx(
+            1000 * values[len(values) // 2], rel=0.02
+        )
         assert histogram.get_max_value() == pytest.approx(1000 * values[-1], rel=2e-3)
 
 
 def test_reading_files_needs_no_more_than_it_asks_for() -> None:
-    program = "import sys, narrows.files; sys.exit('pyarrow' in sys.modules or 'numpy' in sys.modules)"
+    program = (
+        "import sys, narrows.files; sys.exit('pyarrow' in sys.modules or 'numpy' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False, cwd="/").returncode == 0
 
 
-def test_classes_keep_their_names_in_flents_test_of_classes(measured: Measurement, tmp_path: Path) -> None:
+def test_classes_keep_their_names_in_flents_test_of_classes(
+    measured: Measurement, tmp_path: Path
+) -> None:
     tree = json.loads(measured.text())
     for flow, dscp in zip(tree["flows"], (0, 46, 0, 46), strict=True):
         flow["dscp"] = dscp
@@ -366,8 +411,10 @@ def test_classes_keep_their_names_in_flents_test_of_classes(measured: Measuremen
 
 def test_a_number_beyond_any_float_was_not_measured(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(
-        '{"measurement": 1, "other": [1e999, -1e999, NaN, Infinity], "flows": [{"id": "a", "direction": "up", '
-        '"from_s": 0, "to_s": 1, "goodput_mbit": 1e999, "columns": ["t_s", "rtt_ms"], "samples": [[0.5, 1e999]]}]}'
+        '{"measurement": 1, "other": [1e999, -1e999, NaN, Infinity], "flows": [{"id": "a", '
+        '"direction": "up", '
+        '"from_s": 0, "to_s": 1, "goodput_mbit": 1e999, "columns": ["t_s", "rtt_ms"], "samples": '
+        "[[0.5, 1e999]]}]}"
     )
     for ending in files.WRITTEN:
         files.write(files.read(tmp_path / "a.json"), tmp_path / f"b{ending}")

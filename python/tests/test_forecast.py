@@ -21,18 +21,25 @@ def _record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def simulated() -> dict[str, Any]:
-    path = nw.Path(rate="10Mbit", rtt="20ms", buffer="50kB", reverse=nw.Hop(rate="10Mbit", buffer="50kB"))
+    path = nw.Path(
+        rate="10Mbit", rtt="20ms", buffer="50kB", reverse=nw.Hop(rate="10Mbit", buffer="50kB")
+    )
     return measure(path, Plan(cc="bbr", streams=2, idle_s=1.0, load_s=3.0, ways=("up",))).json
 
 
 def measured(tree: dict[str, Any], **more: object) -> Measurement:
-    told = {"id": "later", "started": "2026-03-02T00:00:00.000Z", "asked": tree["asked"] | {"host": "server"}}
+    told = {
+        "id": "later",
+        "started": "2026-03-02T00:00:00.000Z",
+        "asked": tree["asked"] | {"host": "server"},
+    }
     return Measurement.of(tree | told | more)
 
 
 def forecast(**more: object) -> str:
     line: dict[str, Any] = {
-        "kind": "forecast", "at": "2026-03-01T00:00:00+00:00", "host": "server", "measurement": "before", "way": "up",
+        "kind": "forecast", "at": "2026-03-01T00:00:00+00:00", "host": "server",
+        "measurement": "before", "way": "up",
         "load": {"flows": 2, "cc": "bbr", "both_ways": False}, "now": "cubic", "leave": False,
         "choice": {"key": "bbr", "cc": "bbr", "queue": None, "shaper_share": None},
         "figures": [
@@ -84,7 +91,9 @@ def test_what_is_not_a_later_whole_measurement_scores_nothing(
         ),
     ],
 )
-def test_what_cannot_be_judged_says_why(more: dict[str, Any], why: str, simulated: dict[str, Any]) -> None:
+def test_what_cannot_be_judged_says_why(
+    more: dict[str, Any], why: str, simulated: dict[str, Any]
+) -> None:
     forecast(**more)
     (one,) = forecasts.score_open(measured(simulated))
     assert one.judged == ()

@@ -14,7 +14,10 @@ from narrows.advise.importers import ConfigError, read
 from narrows.advise.judge import judge
 from narrows.errors import NarrowsError
 
-NETEM = "tc qdisc add dev eth0 root netem delay 100ms 10ms 25% distribution normal loss 1% rate 20mbit limit 500"
+NETEM = (
+    "tc qdisc add dev eth0 root netem delay 100ms 10ms 25% distribution normal loss 1% rate "
+    "20mbit limit 500"
+)
 ROUTER = """policy-map OUT
  class class-default
   police cir 2000000 bc 62500 be 125000 conform-action transmit exceed-action drop
@@ -30,13 +33,21 @@ SQM = """config queue 'eth1'
 """
 SHOWN = [
     {
-        "kind": "netem", "handle": "8001:", "dev": "eth0", "root": True, "refcnt": 2,
-        "options": {"limit": 1000, "delay": {"delay": 0.1, "jitter": 0.01, "correlation": 0},
-                    "loss-random": {"loss": 0.01, "correlation": 0},
-                    "rate": {"rate": 2500000, "packetoverhead": 0, "cellsize": 0, "celloverhead": 0},
-                    "ecn": False, "gap": 0},
+        "kind": "netem",
+        "handle": "8001:",
+        "dev": "eth0",
+        "root": True,
+        "refcnt": 2,
+        "options": {
+            "limit": 1000,
+            "delay": {"delay": 0.1, "jitter": 0.01, "correlation": 0},
+            "loss-random": {"loss": 0.01, "correlation": 0},
+            "rate": {"rate": 2500000, "packetoverhead": 0, "cellsize": 0, "celloverhead": 0},
+            "ecn": False,
+            "gap": 0,
+        },
     }
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -45,79 +56,128 @@ SHOWN = [
         (
             NETEM,
             {
-                "rate": "20Mbit", "rtt": "100ms", "buffer": "334p", "loss": "1%",
-                "jitter": {"kind": "normal", "spread": "10ms", "ordered": False, "correlation": 0.25},
+                "rate": "20Mbit",
+                "rtt": "100ms",
+                "buffer": "334p",
+                "loss": "1%",
+                "jitter": {
+                    "kind": "normal",
+                    "spread": "10ms",
+                    "ordered": False,
+                    "correlation": 0.25,
+                },
             },
         ),
         (
             "tc qdisc add dev e root handle 1: tbf rate 5mbit burst 15k limit 30000",
-            {"rate": "5Mbit", "rtt": "40ms", "buffer": "30000B", "link": {"kind": "tbf", "burst": "15360B"}},
+            {
+                "rate": "5Mbit",
+                "rtt": "40ms",
+                "buffer": "30000B",
+                "link": {"kind": "tbf", "burst": "15360B"},
+            },
         ),
         (
             "tc qdisc add dev e root handle 1: htb default 1\n"
             "tc class add dev e parent 1: classid 1:1 htb rate 5mbit burst 15k\n"
             "tc qdisc add dev e parent 1:1 handle 10: fq_codel target 10ms limit 600 noecn",
             {
-                "rate": "5Mbit", "rtt": "40ms", "link": {"kind": "htb", "burst": "15360B"},
+                "rate": "5Mbit",
+                "rtt": "40ms",
+                "link": {"kind": "htb", "burst": "15360B"},
                 "queue": {"kind": "fq_codel", "target": "10ms", "ecn": False, "limit": "600p"},
             },
         ),
         (
             "tc qdisc replace dev e root cake bandwidth 18mbit besteffort rtt 50ms nat",
-            {"rate": "18Mbit", "rtt": "40ms", "queue": {
-                "kind": "cake", "rtt": "50ms", "diffserv": "besteffort", "nat": True}},
+            {
+                "rate": "18Mbit",
+                "rtt": "40ms",
+                "queue": {"kind": "cake", "rtt": "50ms", "diffserv": "besteffort", "nat": True},
+            },
         ),
         (
-            "tc qdisc add dev a root netem delay 30ms rate 10mbit; tc qdisc add dev b root netem delay 10ms rate 2mbit",
+            "tc qdisc add dev a root netem delay 30ms rate 10mbit; tc qdisc add dev b root netem "
+            "delay 10ms rate 2mbit",
             {
-                "rate": "10Mbit", "rtt": "40ms", "delay_forward": "30ms", "buffer": "975p",
+                "rate": "10Mbit",
+                "rtt": "40ms",
+                "delay_forward": "30ms",
+                "buffer": "975p",
                 "reverse": {"rate": "2Mbit", "buffer": "1000p"},
             },
         ),
         (
-            "tc filter add dev e parent ffff: matchall action police rate 2mbit burst 62500 conform-exceed drop",
-            {"rate": "1Gbit", "rtt": "40ms", "policer": {"kind": "police", "rate": "2Mbit", "burst": "62500B"}},
+            "tc filter add dev e parent ffff: matchall action police rate 2mbit burst 62500 "
+            "conform-exceed drop",
+            {
+                "rate": "1Gbit",
+                "rtt": "40ms",
+                "policer": {"kind": "police", "rate": "2Mbit", "burst": "62500B"},
+            },
         ),
         (
             json.dumps(SHOWN),
             {
-                "rate": "20Mbit", "rtt": "100ms", "buffer": "834p", "loss": "1%",
+                "rate": "20Mbit",
+                "rtt": "100ms",
+                "buffer": "834p",
+                "loss": "1%",
                 "jitter": {"kind": "uniform", "spread": "10ms", "ordered": False},
             },
         ),
         (
             ROUTER,
             {
-                "rate": "1Gbit", "rtt": "40ms",
+                "rate": "1Gbit",
+                "rtt": "40ms",
                 "policer": {"kind": "cir", "cir": "2Mbit", "bc": "62500B", "be": "125000B"},
             },
         ),
         (
             "shape average 2000000 64000\nqueue-limit 85 packets",
-            {"rate": "2Mbit", "rtt": "40ms", "buffer": "85p", "link": {"kind": "shape_average", "bc": "8000B"}},
+            {
+                "rate": "2Mbit",
+                "rtt": "40ms",
+                "buffer": "85p",
+                "link": {"kind": "shape_average", "bc": "8000B"},
+            },
         ),
         (
             SQM,
             {
-                "rate": "20Mbit", "rtt": "40ms",
+                "rate": "20Mbit",
+                "rtt": "40ms",
                 "queue": {"kind": "cake", "bandwidth": "20Mbit", "cells": "noatm", "overhead": 44},
                 "reverse": {
-                    "rate": "5Mbit", "queue": {"kind": "cake", "bandwidth": "5Mbit", "cells": "noatm", "overhead": 44},
+                    "rate": "5Mbit",
+                    "queue": {
+                        "kind": "cake",
+                        "bandwidth": "5Mbit",
+                        "cells": "noatm",
+                        "overhead": 44,
+                    },
                 },
             },
         ),
         (
-            "qdisc fq_codel 0: dev eth0 root refcnt 2 limit 10240p flows 1024 target 5ms interval 100ms ecn",
+            "qdisc fq_codel 0: dev eth0 root refcnt 2 limit 10240p flows 1024 target 5ms interval "
+            "100ms ecn",
             {
-                "rate": "1Gbit", "rtt": "40ms",
+                "rate": "1Gbit",
+                "rtt": "40ms",
                 "queue": {
-                    "kind": "fq_codel", "target": "5ms", "interval": "100ms", "flows": 1024, "ecn": True,
+                    "kind": "fq_codel",
+                    "target": "5ms",
+                    "interval": "100ms",
+                    "flows": 1024,
+                    "ecn": True,
                     "limit": "10240p",
                 },
             },
         ),
     ],
-)  # fmt: skip
+)
 def test_a_configuration_becomes_a_path(text: str, path: dict[str, Any]) -> None:
     assert read(text).path.tree() == path
 
@@ -130,9 +190,21 @@ def test_a_configuration_becomes_a_path(text: str, path: dict[str, Any]) -> None
             2,
             "second root on e is refused",
         ),
-        ("tc qdisc add dev e root fq\ntc qdisc replace dev e root netem delay 10ms", 2, "fq is lost to netem"),
-        ("tc qdisc add dev e root tbf rate 200000 burst 15k latency 50ms", 1, "200000 without a unit is 200 kbit/s"),
-        ("tc qdisc add dev e root tbf rate 200kbps burst 15k latency 50ms", 1, "bps is bytes per second"),
+        (
+            "tc qdisc add dev e root fq\ntc qdisc replace dev e root netem delay 10ms",
+            2,
+            "fq is lost to netem",
+        ),
+        (
+            "tc qdisc add dev e root tbf rate 200000 burst 15k latency 50ms",
+            1,
+            "200000 without a unit is 200 kbit/s",
+        ),
+        (
+            "tc qdisc add dev e root tbf rate 200kbps burst 15k latency 50ms",
+            1,
+            "bps is bytes per second",
+        ),
         ("policy-map x\n class y\n  police 200000 6250", 3, "200000 is 0.2 Mbit/s"),
         ("class y\nshape peak 2000000", 2, "= 4 Mbit/s, 2 times 2"),
         ("police cir 20000000 bc 12500", 1, "5 ms of the rate"),
@@ -143,8 +215,16 @@ def test_a_configuration_becomes_a_path(text: str, path: dict[str, Any]) -> None
             1,
             "2 times the rate",
         ),
-        ("tc filter add dev e parent ffff: matchall action police rate 100mbit burst 10k", 1, "less than 10 ms"),
-        ("option download '20'\noption upload '5000'\noption overhead '44'", 1, "sqm counts kbit/s"),
+        (
+            "tc filter add dev e parent ffff: matchall action police rate 100mbit burst 10k",
+            1,
+            "less than 10 ms",
+        ),
+        (
+            "option download '20'\noption upload '5000'\noption overhead '44'",
+            1,
+            "sqm counts kbit/s",
+        ),
     ],
 )
 def test_classic_mistakes_are_told_with_their_line(text: str, line: int, says: str) -> None:
@@ -185,22 +265,111 @@ def test_what_cannot_be_read_names_its_line(text: str, place: str) -> None:
 
 WORDS = st.sampled_from(
     [
-        "tc", "qdisc", "class", "filter", "add", "replace", "dev", "eth0", "root", "parent", "1:", "handle", "netem",
-        "delay", "100ms", "10ms", "loss", "1%", "25%", "gemodel", "rate", "2mbit", "200000", "tbf", "burst", "15k",
-        "latency", "htb", "cake", "bandwidth", "fq_codel", "limit", "1000", "police", "cir", "bc", "be", "shape",
-        "average", "peak", "2000000", "62500", "queue-limit", "policy-map", "option", "download", "'20000'", "sqm.",
-        "config", "queue", "action", ";", "&&", "#", "\\", "-1", "1e999", "\n", "distribution", "normal", "reorder",
-        "gap", "5", "seed", "slot", "ecn", "refcnt",
-        "fq", "buckets", "sfq", "perturb", "weights", "stab", "overhead", "hfsc", "set", "traffic-policy",
-        "shaper", "conform-exceed",
+        "tc",
+        "qdisc",
+        "class",
+        "filter",
+        "add",
+        "replace",
+        "dev",
+        "eth0",
+        "root",
+        "parent",
+        "1:",
+        "handle",
+        "netem",
+        "delay",
+        "100ms",
+        "10ms",
+        "loss",
+        "1%",
+        "25%",
+        "gemodel",
+        "rate",
+        "2mbit",
+        "200000",
+        "tbf",
+        "burst",
+        "15k",
+        "latency",
+        "htb",
+        "cake",
+        "bandwidth",
+        "fq_codel",
+        "limit",
+        "1000",
+        "police",
+        "cir",
+        "bc",
+        "be",
+        "shape",
+        "average",
+        "peak",
+        "2000000",
+        "62500",
+        "queue-limit",
+        "policy-map",
+        "option",
+        "download",
+        "'20000'",
+        "sqm.",
+        "config",
+        "queue",
+        "action",
+        ";",
+        "&&",
+        "#",
+        "\\",
+        "-1",
+        "1e999",
+        "\n",
+        "distribution",
+        "normal",
+        "reorder",
+        "gap",
+        "5",
+        "seed",
+        "slot",
+        "ecn",
+        "refcnt",
+        "fq",
+        "buckets",
+        "sfq",
+        "perturb",
+        "weights",
+        "stab",
+        "overhead",
+        "hfsc",
+        "set",
+        "traffic-policy",
+        "shaper",
+        "conform-exceed",
     ]
-)  # fmt: skip
+)
 TREES = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8) | st.sampled_from(["netem", "tbf"]),
+    st.none()
+    | st.booleans()
+    | st.floats()
+    | st.integers()
+    | st.text(max_size=8)
+    | st.sampled_from(["netem", "tbf"]),
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(
-            st.sampled_from(["kind", "options", "delay", "rate", "loss-random", "limit", "dev", "root", "burst", "lat"])
+            st.sampled_from(
+                [
+                    "kind",
+                    "options",
+                    "delay",
+                    "rate",
+                    "loss-random",
+                    "limit",
+                    "dev",
+                    "root",
+                    "burst",
+                    "lat",
+                ]
+            )
             | st.text(max_size=5),
             inner,
             max_size=5,
@@ -229,10 +398,15 @@ def test_no_text_breaks_it(text: str) -> None:
     ("text", "queue"),
     [
         (
-            "tc qdisc add dev e root fq quantum 2000 initial_quantum 4000 flow_limit 50 maxrate 10mbit "
+            "tc qdisc add dev e root fq quantum 2000 initial_quantum 4000 flow_limit 50 maxrate "
+            "10mbit "
             "ce_threshold 4ms",
             {
-                "kind": "fq", "quantum": "2000B", "initial_quantum": "4000B", "flow_limit": "50p", "maxrate": "10Mbit",
+                "kind": "fq",
+                "quantum": "2000B",
+                "initial_quantum": "4000B",
+                "flow_limit": "50p",
+                "maxrate": "10Mbit",
                 "ce_threshold": "4ms",
             },
         ),
@@ -243,12 +417,17 @@ def test_no_text_breaks_it(text: str) -> None:
         (
             "tc qdisc add dev e root cake bandwidth 20mbit docsis nat ack-filter ingress",
             {
-                "kind": "cake", "bandwidth": "20Mbit", "line": "docsis", "nat": True, "ack_filter": "ack-filter",
+                "kind": "cake",
+                "bandwidth": "20Mbit",
+                "line": "docsis",
+                "nat": True,
+                "ack_filter": "ack-filter",
                 "ingress": True,
             },
         ),
         (
-            "qdisc cake 8001: dev e root refcnt 2 bandwidth 20Mbit diffserv3 triple-isolate nonat nowash no-ack-filter "
+            "qdisc cake 8001: dev e root refcnt 2 bandwidth 20Mbit diffserv3 triple-isolate nonat "
+            "nowash no-ack-filter "
             "split-gso rtt 100ms raw overhead 0",
             {"kind": "cake", "diffserv": "diffserv3", "flows": "triple-isolate", "rtt": "100ms"},
         ),
@@ -257,26 +436,75 @@ def test_no_text_breaks_it(text: str) -> None:
             {"kind": "cake", "bandwidth": "20Mbit", "overhead": 44, "mpu": "84B", "cells": "atm"},
         ),
         (
-            json.dumps([{"kind": "fq", "dev": "e", "root": True, "options": {
-                "limit": 10000, "flow_limit": 100, "quantum": 3028, "maxrate": 1250000, "horizon": 10000000,
-                "timer_slack": 10000, "horizon_drop": True, "refill_delay": 40000}}]),
+            json.dumps(
+                [
+                    {
+                        "kind": "fq",
+                        "dev": "e",
+                        "root": True,
+                        "options": {
+                            "limit": 10000,
+                            "flow_limit": 100,
+                            "quantum": 3028,
+                            "maxrate": 1250000,
+                            "horizon": 10000000,
+                            "timer_slack": 10000,
+                            "horizon_drop": True,
+                            "refill_delay": 40000,
+                        },
+                    }
+                ]
+            ),
             {
-                "kind": "fq", "limit": "10000p", "flow_limit": "100p", "quantum": "3028B", "maxrate": "10Mbit",
-                "horizon": "10000ms", "timer_slack": "0.01ms", "horizon_drop": True, "refill_delay": "40ms",
+                "kind": "fq",
+                "limit": "10000p",
+                "flow_limit": "100p",
+                "quantum": "3028B",
+                "maxrate": "10Mbit",
+                "horizon": "10000ms",
+                "timer_slack": "0.01ms",
+                "horizon_drop": True,
+                "refill_delay": "40ms",
             },
         ),
         (
-            json.dumps([{"kind": "cake", "dev": "e", "root": True, "options": {
-                "bandwidth": 2500000, "diffserv": "besteffort", "flowmode": "dual-dsthost", "nat": True, "wash": False,
-                "ingress": False, "ack-filter": "enabled", "split_gso": True, "rtt": 50000, "raw": False, "atm": "atm",
-                "overhead": 44}}]),
+            json.dumps(
+                [
+                    {
+                        "kind": "cake",
+                        "dev": "e",
+                        "root": True,
+                        "options": {
+                            "bandwidth": 2500000,
+                            "diffserv": "besteffort",
+                            "flowmode": "dual-dsthost",
+                            "nat": True,
+                            "wash": False,
+                            "ingress": False,
+                            "ack-filter": "enabled",
+                            "split_gso": True,
+                            "rtt": 50000,
+                            "raw": False,
+                            "atm": "atm",
+                            "overhead": 44,
+                        },
+                    }
+                ]
+            ),
             {
-                "kind": "cake", "diffserv": "besteffort", "flows": "dual-dsthost", "nat": True, "cells": "atm",
-                "ack_filter": "ack-filter", "rtt": "50ms", "overhead": 44, "bandwidth": "20Mbit",
+                "kind": "cake",
+                "diffserv": "besteffort",
+                "flows": "dual-dsthost",
+                "nat": True,
+                "cells": "atm",
+                "ack_filter": "ack-filter",
+                "rtt": "50ms",
+                "overhead": 44,
+                "bandwidth": "20Mbit",
             },
         ),
     ],
-)  # fmt: skip
+)
 def test_a_discipline_keeps_its_options(text: str, queue: dict[str, Any]) -> None:
     found = read(text)
     assert found.path.tree()["queue"] == queue
@@ -286,41 +514,68 @@ def test_a_discipline_keeps_its_options(text: str, queue: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("tc qdisc add dev e root fq buckets 2048 defrate 1mbit", ["`buckets 2048`", "`defrate 1mbit`"]),
-        ("tc qdisc add dev e root cake bandwidth 9mbit fwmark 0xff bogus", ["`fwmark 0xff`", "`bogus`"]),
+        (
+            "tc qdisc add dev e root fq buckets 2048 defrate 1mbit",
+            ["`buckets 2048`", "`defrate 1mbit`"],
+        ),
+        (
+            "tc qdisc add dev e root cake bandwidth 9mbit fwmark 0xff bogus",
+            ["`fwmark 0xff`", "`bogus`"],
+        ),
         ("tc qdisc add dev e root netem delay 5ms seed 7", ["`seed 7`"]),
-        ("tc qdisc add dev e root netem delay 5ms rate 1mbit 20 48 5", ["`rate's overhead and cells: 20 48 5`"]),
+        (
+            "tc qdisc add dev e root netem delay 5ms rate 1mbit 20 48 5",
+            ["`rate's overhead and cells: 20 48 5`"],
+        ),
         ("tc qdisc add dev e root netem delay 5ms slot 1ms 2ms", ["`slot 1ms 2ms`"]),
         (
-            "tc class add dev e parent 1: classid 1:1 htb rate 5mbit prio 1 quantum 1500 cburst 15k linklayer atm",
+            "tc class add dev e parent 1: classid 1:1 htb rate 5mbit prio 1 quantum 1500 cburst "
+            "15k linklayer atm",
             ["`prio 1`", "`quantum 1500`", "`cburst 15k`", "`linklayer atm`"],
         ),
         (
-            "tc qdisc add dev e root stab overhead 44 linklayer atm tbf rate 5mbit burst 15k latency 50ms mpu 64",
+            "tc qdisc add dev e root stab overhead 44 linklayer atm tbf rate 5mbit burst 15k "
+            "latency 50ms mpu 64",
             ["`stab overhead 44 linklayer atm`", "`mpu 64`"],
         ),
         ("tc qdisc add dev e root estimator 1s 4s fq", ["`estimator 1s 4s`"]),
-        ("tc qdisc add dev e root ets bands 3 quanta 1500", ["of ets: `bands 3 quanta 1500`", "ets, of which"]),
-        ("tc qdisc add dev e root prio bands 3", ["options of prio: `bands 3`", "prio, of which narrows has"]),
         (
-            "tc qdisc add dev e root fq\ntc filter add dev e parent 1: protocol ip u32 match ip dport 80 flowid 1:1",
+            "tc qdisc add dev e root ets bands 3 quanta 1500",
+            ["of ets: `bands 3 quanta 1500`", "ets, of which"],
+        ),
+        (
+            "tc qdisc add dev e root prio bands 3",
+            ["options of prio: `bands 3`", "prio, of which narrows has"],
+        ),
+        (
+            "tc qdisc add dev e root fq\ntc filter add dev e parent 1: protocol ip u32 match ip "
+            "dport 80 flowid 1:1",
             ["`filter add dev e parent 1: protocol ip u32 match ip"],
         ),
         (
-            "tc filter add dev e parent ffff: u32 match u32 0 0 police rate 2mbit burst 62500 overhead 24 "
+            "tc filter add dev e parent ffff: u32 match u32 0 0 police rate 2mbit burst 62500 "
+            "overhead 24 "
             "conform-exceed reclassify/ok flowid :1",
             ["what u32 selects", "`overhead 24`", "`conform-exceed reclassify/ok`", "`:1`"],
         ),
         (
-            json.dumps([{"kind": "fq", "dev": "e", "root": True, "options": {"buckets": 1024, "bands": 0}}]),
+            json.dumps(
+                [{"kind": "fq", "dev": "e", "root": True, "options": {"buckets": 1024, "bands": 0}}]
+            ),
             ["entry 1: `buckets 1024`"],
         ),
         (SQM.replace("cake", "fq_codel"), ["`linklayer ethernet`", "`overhead 44`"]),
-        ("policy-map x\n class y\n  police cir 2000000 bc 62500 exceed-action set-dscp-transmit cs1\n  set dscp ef",
-         ["`set dscp ef`"]),
-        ("police cir 2000000 bc 62500 exceed-action set-prec-transmit 3", ["`exceed-action set-prec-transmit 3`"]),
+        (
+            "policy-map x\n class y\n  police cir 2000000 bc 62500 exceed-action "
+            "set-dscp-transmit cs1\n  set dscp ef",
+            ["`set dscp ef`"],
+        ),
+        (
+            "police cir 2000000 bc 62500 exceed-action set-prec-transmit 3",
+            ["`exceed-action set-prec-transmit 3`"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_every_word_that_a_path_has_not_is_reported_by_name(text: str, left: list[str]) -> None:
     found = read(text).left
     assert len(found) == len(left), found
@@ -330,8 +585,10 @@ def test_every_word_that_a_path_has_not_is_reported_by_name(text: str, left: lis
 
 def test_sqms_link_layer_overhead_and_advanced_words_are_taken_over() -> None:
     text = SQM.replace("ethernet", "atm").replace("'44'", "'40'") + (
-        "\toption script 'piece_of_cake.qos'\n\toption qdisc_advanced '1'\n\toption qdisc_really_really_advanced '1'\n"
-        "\toption iqdisc_opts 'nat dual-dsthost ingress'\n\toption eqdisc_opts 'nat dual-srchost ack-filter bogus'\n"
+        "\toption script 'piece_of_cake.qos'\n\toption qdisc_advanced '1'\n\toption "
+        "qdisc_really_really_advanced '1'\n"
+        "\toption iqdisc_opts 'nat dual-dsthost ingress'\n\toption eqdisc_opts 'nat dual-srchost "
+        "ack-filter bogus'\n"
     )
     found = read(text)
     both = {"kind": "cake", "cells": "atm", "overhead": 40, "diffserv": "besteffort", "nat": True}
@@ -350,13 +607,22 @@ def test_netems_limit_holds_what_it_delays() -> None:
     tree = found.path.tree()
     assert tree["buffer"] == "1000p"
     # 1000 frames of 1514 bytes in 200 ms.
-    assert tree["policer"] == {"kind": "police", "rate": "60.56Mbit", "burst": "1514000B", "header": "0B"}
+    assert tree["policer"] == {
+        "kind": "police",
+        "rate": "60.56Mbit",
+        "burst": "1514000B",
+        "header": "0B",
+    }
     assert any("netem's limit" in sentence for sentence in found.assumed)
     judged = judge(found.path)
     assert 40 < judged.rows["CUBIC"]["goodput_mbit"][0] < 61
     assert 40 < judged.rows["BBR"]["goodput_mbit"][0] < 61
     # Where the link is slower, or the limit does not bind, there is no bucket.
-    for text in ("netem delay 5ms", "netem delay 200ms limit 100000", "netem delay 100ms rate 20mbit"):
+    for text in (
+        "netem delay 5ms",
+        "netem delay 200ms limit 100000",
+        "netem delay 100ms rate 20mbit",
+    ):
         assert "policer" not in read(f"tc qdisc add dev e root {text}").path.tree()
 
 
@@ -373,26 +639,38 @@ def test_netems_limit_holds_what_a_link_of_its_own_rate_has_under_way() -> None:
 
 def test_an_action_that_marks_and_transmits_does_not_drop() -> None:
     police = "police cir 2000000 bc 62500 be 62500 conform-action transmit exceed-action"
-    for action, exceed in (("set-dscp-transmit af11", "af11"), ("set-dscp-transmit 10", "af11"),
-                           ("set-qos-transmit 4", "pass"), ("drop", None)):  # fmt: skip
+    for action, exceed in (
+        ("set-dscp-transmit af11", "af11"),
+        ("set-dscp-transmit 10", "af11"),
+        ("set-qos-transmit 4", "pass"),
+        ("drop", None),
+    ):
         policer = read(f"{police} {action} violate-action drop").path.tree()["policer"]
         assert policer.get("exceed") == exceed, action
 
 
 def test_units_of_ios_xr_count() -> None:
-    policer = read("policy-map x\n class y\n  police rate 10 mbps burst 250 kbytes\n").path.tree()["policer"]
+    policer = read("policy-map x\n class y\n  police rate 10 mbps burst 250 kbytes\n").path.tree()[
+        "policer"
+    ]
     assert policer == {"kind": "cir", "cir": "10Mbit", "bc": "250000B"}
     with pytest.raises(ConfigError, match="`burst` in ms"):
         read("police rate 10 mbps burst 100 ms")
 
 
 def test_vyos_interfaces_are_no_part_of_a_policy_and_a_second_policy_is_an_assumption() -> None:
-    lines = ["qos policy cake W bandwidth 30mbit", "qos interface eth0 egress W",
-             "interfaces ethernet eth0 traffic-policy out W", "interfaces ethernet eth0 mtu 1400"]  # fmt: skip
+    lines = [
+        "qos policy cake W bandwidth 30mbit",
+        "qos interface eth0 egress W",
+        "interfaces ethernet eth0 traffic-policy out W",
+        "interfaces ethernet eth0 mtu 1400",
+    ]
     found = read("\n".join(f"set {line}" for line in lines))
     assert found.left == ["line 4: `set interfaces ethernet eth0 mtu 1400`"]
     assert not any("reverse" in one for one in found.assumed)
-    both = read("\n".join(f"set {line}" for line in [*lines, "qos policy network-emulator N delay 20"]))
+    both = read(
+        "\n".join(f"set {line}" for line in [*lines, "qos policy network-emulator N delay 20"])
+    )
     assert any("the reverse direction goes through N" in one for one in both.assumed)
 
 
@@ -413,8 +691,16 @@ def test_wrapped_lines_of_a_router_are_one_command() -> None:
         "exceed", "\n  exceed"
     )
     assert read(wrapped).path.tree() == read(ROUTER).path.tree()
-    car = "interface e0\n rate-limit input 2000000 62500\n 125000 conform-action transmit exceed-action\n drop\n"
-    assert read(car).path.tree()["policer"] == {"kind": "car", "cir": "2Mbit", "bc": "62500B", "be": "125000B"}
+    car = (
+        "interface e0\n rate-limit input 2000000 62500\n 125000 conform-action transmit "
+        "exceed-action\n drop\n"
+    )
+    assert read(car).path.tree()["policer"] == {
+        "kind": "car",
+        "cir": "2Mbit",
+        "bc": "62500B",
+        "be": "125000B",
+    }
     passing = ROUTER.replace("exceed-action drop", "exceed-action transmit")
     assert read(passing).path.tree()["policer"]["exceed"] == "pass"
 
@@ -423,28 +709,51 @@ def test_wrapped_lines_of_a_router_are_one_command() -> None:
     ("lines", "path"),
     [
         (
-            ["shaper WAN bandwidth '50mbit'", "shaper WAN default bandwidth '100%'",
-             "shaper WAN default queue-type 'fq-codel'", "shaper WAN default target 10"],
+            [
+                "shaper WAN bandwidth '50mbit'",
+                "shaper WAN default bandwidth '100%'",
+                "shaper WAN default queue-type 'fq-codel'",
+                "shaper WAN default target 10",
+            ],
             {
-                "rate": "50Mbit", "rtt": "40ms", "link": {"kind": "htb"},
+                "rate": "50Mbit",
+                "rtt": "40ms",
+                "link": {"kind": "htb"},
                 "queue": {"kind": "fq_codel", "target": "10ms"},
             },
         ),
         (
-            ["network-emulator N network-delay 50", "network-emulator N bandwidth 10mbit",
-             "network-emulator N packet-loss 1", "network-emulator N queue-limit 200"],
+            [
+                "network-emulator N network-delay 50",
+                "network-emulator N bandwidth 10mbit",
+                "network-emulator N packet-loss 1",
+                "network-emulator N queue-limit 200",
+            ],
             {"rate": "10Mbit", "rtt": "50ms", "buffer": "158p", "loss": "1%"},
         ),
         (
             ["limiter L default bandwidth 2mbit", "limiter L default burst 62500"],
-            {"rate": "1Gbit", "rtt": "40ms", "policer": {"kind": "police", "rate": "2Mbit", "burst": "62500B"}},
+            {
+                "rate": "1Gbit",
+                "rtt": "40ms",
+                "policer": {"kind": "police", "rate": "2Mbit", "burst": "62500B"},
+            },
         ),
         (
-            ["rate-control R bandwidth 5000", "rate-control R burst 15k", "rate-control R latency 50"],
-            {"rate": "5Mbit", "rtt": "40ms", "buffer": "46610B", "link": {"kind": "tbf", "burst": "15360B"}},
+            [
+                "rate-control R bandwidth 5000",
+                "rate-control R burst 15k",
+                "rate-control R latency 50",
+            ],
+            {
+                "rate": "5Mbit",
+                "rtt": "40ms",
+                "buffer": "46610B",
+                "link": {"kind": "tbf", "burst": "15360B"},
+            },
         ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("begin", ["set traffic-policy", "set qos policy"])
 def test_vyos_policies_become_a_path(begin: str, lines: list[str], path: dict[str, Any]) -> None:
     found = read("\n".join(f"{begin} {line}" for line in lines))
@@ -460,9 +769,10 @@ def test_vyos_words_that_a_path_has_not_are_reported() -> None:
     ]
     found = read("\n".join(f"set traffic-policy {line}" for line in lines))
     assert found.left == [
-        "line 2: `class 10 bandwidth 50%`", "line 3: priority-queue, of which narrows has no model",
+        "line 2: `class 10 bandwidth 50%`",
+        "line 3: priority-queue, of which narrows has no model",
         "line 4: `description x`",
-    ]  # fmt: skip
+    ]
     with pytest.raises(ConfigError, match="line 1: bandwidth auto of which rate"):
         read("set traffic-policy shaper W bandwidth auto")
 
@@ -475,12 +785,17 @@ def test_several_flows_of_each_kind() -> None:
 
 
 def test_the_command(cli: Cli, tmp_path: Any) -> None:  # noqa: ANN401
-    done = cli("from", "tc qdisc add dev e root fq\ntc qdisc replace dev e root netem delay 50ms rate 200000")
+    done = cli(
+        "from",
+        "tc qdisc add dev e root fq\ntc qdisc replace dev e root netem delay 50ms rate 200000",
+    )
     assert done.returncode == 0
     assert "line 2: fq is lost to netem" in done.stdout
     assert 'rate = "200kbit"' in done.stdout
     out = tmp_path / "path.toml"
-    told = json.loads(cli("from", "shape peak 2000000", "--json", "--rtt", "20ms", "-o", str(out)).stdout)
+    told = json.loads(
+        cli("from", "shape peak 2000000", "--json", "--rtt", "20ms", "-o", str(out)).stdout
+    )
     assert told["path"]["rtt"] == "20ms"
     assert told["rate_mbit"] == 4
     assert cli("check", str(out)).returncode == 0

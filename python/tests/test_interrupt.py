@@ -1,4 +1,6 @@
-"""Ctrl-C, SIGTERM and SIGHUP: each ends a command in order, and what was seen until then is kept."""
+"""Ctrl-C, SIGTERM and SIGHUP: each ends a command in order, and what was seen until then is
+kept.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,13 @@ def far() -> Iterator[int]:
 
 
 def words(command: str, port: int, made: Path, *, lasts: str = "50s") -> list[str]:
-    more = {"measure": ["--test", "tcp_up", "--idle", "500ms", "--pacing", "20Mbit", "--no-history"], "latency": []}
+    more = {
+        "measure": ["--test", "tcp_up", "--idle", "500ms", "--pacing", "20Mbit", "--no-history"],
+        "latency": [],
+    }
     return [
-        sys.executable, "-c", BEGUN, str(made.with_name("begun")), command, "127.0.0.1", "--port", str(port),
+        sys.executable, "-c", BEGUN, str(made.with_name("begun")), command, "127.0.0.1", "--port",
+        str(port),
         "--duration", lasts, "--out", str(made), *more[command],
     ]  # fmt: skip
 
@@ -50,7 +56,9 @@ def check(command: str, made: Path) -> None:
 @pytest.mark.parametrize("command", ["measure", "latency"])
 @pytest.mark.parametrize("how", SIGNALS)
 @pytest.mark.parametrize("group", [False, True])
-def test_a_signal_keeps_what_was_seen(command: str, how: signal.Signals, group: bool, far: int, tmp_path: Path) -> None:
+def test_a_signal_keeps_what_was_seen(
+    command: str, how: signal.Signals, group: bool, far: int, tmp_path: Path
+) -> None:
     made = tmp_path / "m.json"
     with subprocess.Popen(
         words(command, far, made),
@@ -74,7 +82,9 @@ def test_a_signal_keeps_what_was_seen(command: str, how: signal.Signals, group: 
 
 
 @pytest.mark.parametrize("command", ["measure", "latency"])
-def test_a_hang_up_that_closes_everything_keeps_what_was_seen(command: str, far: int, tmp_path: Path) -> None:
+def test_a_hang_up_that_closes_everything_keeps_what_was_seen(
+    command: str, far: int, tmp_path: Path
+) -> None:
     made = tmp_path / "m.json"
     main, terminal = os.openpty()
     with subprocess.Popen(
@@ -129,7 +139,9 @@ def test_a_run_and_a_sweep_end_with_the_signals_code(how: signal.Signals, tmp_pa
         "cli.main()\n"
     )
     command = [sys.executable, "-c", program]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as child:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "begun\n"
         child.send_signal(how)
@@ -137,7 +149,8 @@ def test_a_run_and_a_sweep_end_with_the_signals_code(how: signal.Signals, tmp_pa
     assert (child.returncode, said) == (128 + how, "stopped\n")
     table = tmp_path / "sweep.toml"
     table.write_text(
-        'scenario = "long.toml"\nseeds = 2\n[over]\n"path.rate" = ["10Mbit", "20Mbit"]\n', encoding="utf-8"
+        'scenario = "long.toml"\nseeds = 2\n[over]\n"path.rate" = ["10Mbit", "20Mbit"]\n',
+        encoding="utf-8",
     )
     store = tmp_path / "kept"
     with subprocess.Popen(

@@ -1,4 +1,6 @@
-"""Answers from inside the kernel: `narrows serve --xdp`, asked over a veth pair by plain sockets."""
+"""Answers from inside the kernel: `narrows serve --xdp`, asked over a veth pair by plain
+sockets.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         seen.append(client.recv(2000))
 assert seen[:3] == [b"", b"x", bytes(1400)]
 answer = seen[3]
-assert answer[:8] == b"NARP\\x01a\\xb8\\3" and answer[8:36] == question[8:36] and answer[60:] == question[60:]
+assert answer[:8] == b"NARP\\x01a\\xb8\\3"
+assert answer[8:36] == question[8:36] and answer[60:] == question[60:]
 received, answered = struct.unpack_from(">QQ", answer, 36)
 assert 0 < received <= answered <= time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 """
@@ -68,7 +71,10 @@ def test_the_kernel_answers_until_the_process_ends_however_it_does(end: signal.S
             server.kill()
         # The kernel takes it off when the last descriptor is gone, a moment after the process is.
         last = time.monotonic() + 5
-        while "xdp" in (shown := run(*between.far, "ip", "link", "show", DEVICE)) and time.monotonic() < last:
+        while (
+            "xdp" in (shown := run(*between.far, "ip", "link", "show", DEVICE))
+            and time.monotonic() < last
+        ):
             time.sleep(0.05)
         assert "xdp" not in shown
 
@@ -91,8 +97,13 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         try:
             run(*between.near, sys.executable, "-c", ASK)
             run(*between.near, sys.executable, "-c", other)
-            fetch = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9/metrics').read().decode())"
-            assert "narrows_serve_kernel_answers_total 4\n" in run(*between.far, sys.executable, "-c", fetch)
+            fetch = (
+                "import urllib.request as u; "
+                "print(u.urlopen('http://127.0.0.1:9/metrics').read().decode())"
+            )
+            assert "narrows_serve_kernel_answers_total 4\n" in run(
+                *between.far, sys.executable, "-c", fetch
+            )
         finally:
             server.kill()
 
@@ -103,10 +114,12 @@ here, there, source, target = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sy
 raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP)
 raw.setsockopt(socket.IPPROTO_IP, socket.IP_HDRINCL, 1)
 ping, timed = b"NARP\\x01q".ljust(64, b"\\0"), b"NARP\\x01t".ljust(88, b"\\0")
-payloads = [b"x", bytes(4) + bytes(range(1, 13)) + b"n" * 48, ping, ping[:40], timed, ping.replace(b"q", b"a")]
+payloads = [b"x", bytes(4) + bytes(range(1, 13)) + b"n" * 48, ping, ping[:40], timed,
+ping.replace(b"q", b"a")]
 for payload in payloads:
     udp = struct.pack(">HHHH", source, target, 8 + len(payload), 0) + payload
-    head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0, 255, 17, 0, socket.inet_aton(here),
+    head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0, 255, 17, 0,
+    socket.inet_aton(here),
         socket.inet_aton(there))
     raw.sendto(head + udp, (there, 0))
 print(len(payloads))
@@ -116,26 +129,54 @@ print(len(payloads))
 ANSWERS = """
 import urllib.request
 text = urllib.request.urlopen("http://127.0.0.1:9/metrics").read().decode()
-print(next(line.split()[1] for line in text.splitlines() if line.startswith("narrows_serve_kernel_answers_total ")))
+name = "narrows_serve_kernel_answers_total "
+print(next(line.split()[1] for line in text.splitlines() if line.startswith(name)))
 """
 
 
 @pytest.mark.parametrize("other", [PORT - 1, PORT, PORT + 1])
 def test_two_hosts_do_not_answer_each_other(other: int) -> None:
     with wire() as between, served(between, "--metrics", "127.0.0.1:9") as server:
-        command = [*between.near, str(HOST), "serve", "--tied", "--xdp", DEVICE, "--xdp-port", str(other)]
-        with subprocess.Popen([*command, "--metrics", "127.0.0.1:9"], stdout=subprocess.PIPE, text=True) as second:
+        command = [
+            *between.near,
+            str(HOST),
+            "serve",
+            "--tied",
+            "--xdp",
+            DEVICE,
+            "--xdp-port",
+            str(other),
+        ]
+        with subprocess.Popen(
+            [*command, "--metrics", "127.0.0.1:9"], stdout=subprocess.PIPE, text=True
+        ) as second:
             try:
                 assert second.stdout is not None
                 assert second.stdout.readline()
-                ends = [(between.near, NEAR, FAR, other, PORT), (between.far, FAR, NEAR, PORT, other)]
+                ends = [
+                    (between.near, NEAR, FAR, other, PORT),
+                    (between.far, FAR, NEAR, PORT, other),
+                ]
                 sent = sum(
-                    int(run(*words, sys.executable, "-c", FORGE, here, there, str(source), str(target)))
+                    int(
+                        run(
+                            *words,
+                            sys.executable,
+                            "-c",
+                            FORGE,
+                            here,
+                            there,
+                            str(source),
+                            str(target),
+                        )
+                    )
                     for words, here, there, source, target in ends
                 )
-                # On a wire without delay 255 answers of each would take less than the start of this program.
+                # On a wire without delay 255 answers of each would take less than the start of this
+                # program.
                 answers = sum(int(run(*words, sys.executable, "-c", ANSWERS)) for words, *_ in ends)
-                # Neither answers what the other has answered; between equal ports neither answers at all.
+                # Neither answers what the other has answered; between equal ports neither answers
+                # at all.
                 assert (answers == 0) == (other == PORT)
                 assert answers <= sent
             finally:
@@ -146,7 +187,9 @@ def test_two_hosts_do_not_answer_each_other(other: int) -> None:
 def test_a_device_without_ethernet_frames_is_refused() -> None:
     ready()
     # The device of a shell's host is a TUN device.
-    done = shell("--rate", "1Mbit", "--quiet", command=[str(HOST), "serve", "--port", "0", "--xdp", "e0"])
+    done = shell(
+        "--rate", "1Mbit", "--quiet", command=[str(HOST), "serve", "--port", "0", "--xdp", "e0"]
+    )
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("--xdp e0: its packets have no Ethernet header")
     assert "leave --xdp out" in done.stderr
@@ -155,7 +198,11 @@ def test_a_device_without_ethernet_frames_is_refused() -> None:
 def test_what_is_missing_is_said() -> None:
     for words in (["--xdp", "none-such"], ["--xdp", "lo", "--bind", "192.0.2.77"]):
         refused = subprocess.run(
-            [str(HOST), "serve", "--port", "0", *words], capture_output=True, text=True, check=False, timeout=20
+            [str(HOST), "serve", "--port", "0", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=20,
         )
         assert refused.returncode == 2
         assert refused.stderr.count("\n") == 1

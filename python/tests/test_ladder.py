@@ -20,7 +20,9 @@ FOLDER = ROOT / "scenarios/ladder"
 def rows() -> dict[str, ladder.Row]:
     """What every run comes to, by its name."""
     return {
-        name: ladder.row(nw.run(from_tree(_core.toml_to_tree(f'title = "{name}"\n{toml}', name))).json)
+        name: ladder.row(
+            nw.run(from_tree(_core.toml_to_tree(f'title = "{name}"\n{toml}', name))).json
+        )
         for name, toml in ladder.scenarios().items()
     }
 
@@ -76,7 +78,8 @@ def test_smaller_bursts_and_a_finer_clock_are_shorter_waits(rows: dict[str, ladd
 
 def test_only_bbr_helps_farther_on_and_needs_fq_no_more(rows: dict[str, ladder.Row]) -> None:
     before, fine, bbr, by_itself = (
-        rows[f"{ladder.BEYOND}{name}"] for name in ("3.2 before", "3.15 microseconds", "4.9 BBR", "4.13 pacing by TCP")
+        rows[f"{ladder.BEYOND}{name}"]
+        for name in ("3.2 before", "3.15 microseconds", "4.9 BBR", "4.13 pacing by TCP")
     )
     assert fine.ping > 0.9 * before.ping
     assert bbr.ping < 0.7 * fine.ping

@@ -1,6 +1,8 @@
-"""How long an answer takes: every protocol over loopback, far ends that misbehave, others' tools, whose delay it is.
+"""How long an answer takes: every protocol over loopback, far ends that misbehave, others' tools,
+whose delay it is.
 
-irtt (Debian's `irtt`) and tshark are judges; where one is not installed its test says so. No time is asserted but in
+irtt (Debian's `irtt`) and tshark are judges; where one is not installed its test says so. No time
+is asserted but in
 order of magnitude: the machine may be busy.
 """
 
@@ -41,7 +43,9 @@ def answering(*options: str) -> Iterator[dict[str, int]]:
         assert child.stdout is not None
         try:
             ports = {}
-            for _ in range(1 + sum(option in {"--echo", "--stamp", "--irtt", "--board"} for option in options)):
+            for _ in range(
+                1 + sum(option in {"--echo", "--stamp", "--irtt", "--board"} for option in options)
+            ):
                 what, at = child.stdout.readline().split(" at ")
                 ports[what] = int(at.rsplit(":", 1)[1])
             yield ports
@@ -75,16 +79,22 @@ def test_each_protocol_tells_what_it_can() -> None:
         for answers, (speaks, told_apart) in parts.items():
             for pace in ("even", "pingpong"):
                 told = asked(ports[answers], "--speaks", speaks, "--count", 300, "--pace", pace)
-                counted = [told[key] for key in ("sent", "answered", "lost", "duplicates", "mismatches", "foreign")]
+                counted = [
+                    told[key]
+                    for key in ("sent", "answered", "lost", "duplicates", "mismatches", "foreign")
+                ]
                 assert counted == [300, 300, 0, 0, 0, 0], (speaks, told)
                 assert told["contradicted"] == 0
                 assert known(told) == set(told_apart), speaks
-                # What the parts take on average is what an answer takes from when its question was due.
+                # What the parts take on average is what an answer takes from when its question was
+                # due.
                 whole = sum(told["parts_us"][part]["mean"] for part in told_apart)
                 assert whole == pytest.approx(told["response_us"]["mean"], rel=0.02, abs=2), speaks
                 assert told["rtt_us"]["p50"] is not None
                 # What was asked for is not enough for some of them.
-                assert told["size_bytes"] == {"narrows": 88, "board": 88, "stamp": 72}.get(speaks, 64)
+                assert told["size_bytes"] == {"narrows": 88, "board": 88, "stamp": 72}.get(
+                    speaks, 64
+                )
                 assert told["rtt_us"]["p99"] is None
         told = asked(ports["serving"], "--count", 200, "--size", "1200B", "--dscp", "EF")
         assert told["peer"]["told"]["thread"] is True
@@ -96,7 +106,17 @@ def test_without_stamps_nobody_is_blamed_and_a_closed_port_is_told() -> None:
     with answering("--echo", str(low_port())) as ports:
         told = asked(ports["echo"], "--speaks", "echo", "--count", 200, "--no-stamps")
         assert known(told) == {"client_application", "beyond"}
-    command = [HOST, "latency", "127.0.0.1", "--speaks", "echo", "--port", str(free_port()), "--count", "3"]
+    command = [
+        HOST,
+        "latency",
+        "127.0.0.1",
+        "--speaks",
+        "echo",
+        "--port",
+        str(free_port()),
+        "--count",
+        "3",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert "narrows serve --echo" in done.stderr
@@ -105,7 +125,15 @@ def test_without_stamps_nobody_is_blamed_and_a_closed_port_is_told() -> None:
 
 def test_a_visit_that_the_far_end_would_end_is_not_begun() -> None:
     with answering("--duration", "5s") as ports:
-        command = [HOST, "latency", "127.0.0.1", "--port", str(ports["serving"]), "--duration", "10s"]
+        command = [
+            HOST,
+            "latency",
+            "127.0.0.1",
+            "--port",
+            str(ports["serving"]),
+            "--duration",
+            "10s",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert "--duration 5s" in done.stderr
@@ -163,18 +191,43 @@ def test_what_comes_twice_late_wrong_or_never_is_counted() -> None:
 
     with echo(odd) as port:
         told = asked(port, "--speaks", "echo", "--count", 200, "--timeout", "300ms")
-    seen = {key: told[key] for key in ("sent", "answered", "lost", "duplicates", "reordered", "mismatches")}
-    assert seen == {"sent": 200, "answered": 192, "lost": 4, "duplicates": 4, "reordered": 4, "mismatches": 4}
+    seen = {
+        key: told[key]
+        for key in ("sent", "answered", "lost", "duplicates", "reordered", "mismatches")
+    }
+    assert seen == {
+        "sent": 200,
+        "answered": 192,
+        "lost": 4,
+        "duplicates": 4,
+        "reordered": 4,
+        "mismatches": 4,
+    }
     assert told["corrupted"] == 4
-    said = "Of 200 questions 4 were not answered and 4 were answered with wrong bytes only. Due to answer: half took "
+    said = (
+        "Of 200 questions 4 were not answered and 4 were answered with wrong bytes only. Due "
+        "to answer: half took "
+    )
     assert result.sentences(told)[0].startswith(said)
 
 
 def test_an_answer_is_never_longer_than_its_question() -> None:
-    with answering("--echo", str(low_port()), "--stamp", "0", "--irtt", "0", "--board", "0") as ports:
+    with answering(
+        "--echo", str(low_port()), "--stamp", "0", "--irtt", "0", "--board", "0"
+    ) as ports:
         timed = b"NARP\x01t" + bytes(82)
         opens = bytes.fromhex("14a75b0101020280c2d72f0380dac409050606060706")
-        questions = [b"", b"x", bytes(14), bytes(43), bytes(44), bytes(1400), timed, timed[:87], timed + bytes(100)]
+        questions = [
+            b"",
+            b"x",
+            bytes(14),
+            bytes(43),
+            bytes(44),
+            bytes(1400),
+            timed,
+            timed[:87],
+            timed + bytes(100),
+        ]
         for answers, port in ports.items():
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
                 client.connect(("127.0.0.1", port))
@@ -191,7 +244,9 @@ def test_an_answer_is_never_longer_than_its_question() -> None:
 
 
 def stamp_reflector(server: socket.socket, stop: threading.Event) -> None:
-    """RFC 8762, section 4.3, with the class of service and follow-up telemetry of RFC 8972, from their text alone."""
+    """RFC 8762, section 4.3, with the class of service and follow-up telemetry of RFC 8972, from
+    their text alone.
+    """
     server.settimeout(0.1)
     era, own, last = 2_208_988_800, 0, (0, 0)
 
@@ -234,7 +289,9 @@ def test_a_stamp_reflector_made_from_the_rfc_is_understood() -> None:
         thread = threading.Thread(target=stamp_reflector, args=(server, stop))
         thread.start()
         try:
-            told = asked(server.getsockname()[1], "--speaks", "stamp", "--count", 300, "--size", "200B")
+            told = asked(
+                server.getsockname()[1], "--speaks", "stamp", "--count", 300, "--size", "200B"
+            )
         finally:
             stop.set()
             thread.join()
@@ -249,7 +306,12 @@ def pcap(packets: list[tuple[int, int, bytes]], file: Path) -> None:
     out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101)
     for source, target, payload in packets:
         udp = struct.pack(">HHHH", source, target, 8 + len(payload), 0) + payload
-        ip = struct.pack(">BBHIBBH4s4s", 0x45, 0, 20 + len(udp), 0, 64, 17, 0, b"\x7f\0\0\1", b"\x7f\0\0\1") + udp
+        ip = (
+            struct.pack(
+                ">BBHIBBH4s4s", 0x45, 0, 20 + len(udp), 0, 64, 17, 0, b"\x7f\0\0\1", b"\x7f\0\0\1"
+            )
+            + udp
+        )
         out += struct.pack("<IIII", 0, 0, len(ip), len(ip)) + ip
     file.write_bytes(out)
 
@@ -258,7 +320,10 @@ def test_tshark_reads_our_stamp(tmp_path: Path) -> None:
     if shutil.which("tshark") is None:
         pytest.skip("tshark is not installed")
     packets: list[tuple[int, int, bytes]] = []
-    with answering("--stamp", "0") as ports, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as tap:
+    with (
+        answering("--stamp", "0") as ports,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as tap,
+    ):
         reflector = ports["stamp"]
         tap.connect(("127.0.0.1", reflector))
 
@@ -270,13 +335,30 @@ def test_tshark_reads_our_stamp(tmp_path: Path) -> None:
             return [answer]
 
         with echo(through) as port:
-            told = asked(port, "--speaks", "stamp", "--count", 20, "--size", "120B", "--dscp", "AF41")
+            told = asked(
+                port, "--speaks", "stamp", "--count", 20, "--size", "120B", "--dscp", "AF41"
+            )
     assert told["answered"] == 20
     pcap(packets, tmp_path / "stamp.pcap")
-    fields = ["twamp.test.seq_number", "twamp.test.sender_seq_number", "twamp.test.error_estimate.multiplier"]
-    command = ["tshark", "-r", str(tmp_path / "stamp.pcap"), "-d", "udp.port==862,twamp.test", "-T", "fields"]
+    fields = [
+        "twamp.test.seq_number",
+        "twamp.test.sender_seq_number",
+        "twamp.test.error_estimate.multiplier",
+    ]
+    command = [
+        "tshark",
+        "-r",
+        str(tmp_path / "stamp.pcap"),
+        "-d",
+        "udp.port==862,twamp.test",
+        "-T",
+        "fields",
+    ]
     done = subprocess.run(
-        [*command, *(w for f in fields for w in ("-e", f))], capture_output=True, text=True, check=False
+        [*command, *(w for f in fields for w in ("-e", f))],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     rows = [line.split("\t") for line in done.stdout.splitlines()]
@@ -284,7 +366,9 @@ def test_tshark_reads_our_stamp(tmp_path: Path) -> None:
     assert [row[1] for row in rows[1::2]] == [str(n) for n in range(40)]
     assert {row[2].split(",")[0] for row in rows} == {"1"}
     # No malformed packet, nothing that it does not understand.
-    done = subprocess.run([*command[:5], "-Y", "_ws.malformed"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command[:5], "-Y", "_ws.malformed"], capture_output=True, text=True, check=False
+    )
     assert done.stdout == ""
 
 
@@ -302,7 +386,8 @@ def test_an_irtt_client_is_answered() -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    # Those whose time its own timer has missed it leaves out; of those that it sent none may be missing.
+    # Those whose time its own timer has missed it leaves out; of those that it sent none may be
+    # missing.
     sent = told["stats"]["packets_sent"]
     assert 20 <= sent <= 30
     assert (
@@ -320,9 +405,13 @@ def test_an_irtt_client_is_answered() -> None:
 
 def test_an_irtt_server_is_asked() -> None:
     port = free_port()
-    with subprocess.Popen([irtt(), "server", "-b", f"127.0.0.1:{port}", "-i", "0"], stdout=subprocess.DEVNULL) as far:
+    with subprocess.Popen(
+        [irtt(), "server", "-b", f"127.0.0.1:{port}", "-i", "0"], stdout=subprocess.DEVNULL
+    ) as far:
         try:
-            told = asked(port, "--speaks", "irtt", "--count", 200, "--interval", "2ms", "--size", "300B")
+            told = asked(
+                port, "--speaks", "irtt", "--count", 200, "--interval", "2ms", "--size", "300B"
+            )
         finally:
             far.terminate()
     assert (told["answered"], told["mismatches"], told["size_bytes"]) == (200, 0, 300)
@@ -333,7 +422,8 @@ def test_an_irtt_server_is_asked() -> None:
 def test_the_command_says_shows_and_writes(cli: Cli, tmp_path: Path) -> None:
     with answering() as ports:
         done = cli(
-            "latency", "127.0.0.1", "--port", ports["serving"], "--count", 1500, "--interval", "200us",
+            "latency", "127.0.0.1", "--port", ports["serving"], "--count", 1500, "--interval",
+            "200us",
             "--out", "a.json", "--hlog", "a.hlog", "--report", "a.html", "--plot", "a.png",
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -347,8 +437,11 @@ def test_the_command_says_shows_and_writes(cli: Cli, tmp_path: Path) -> None:
     assert (tmp_path / "a.png").stat().st_size > 10_000
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert first in page.replace("\\u00a0", " ")
-    # HdrHistogram's V2 encoding: a header of seven fields, then the counts, whose sum is all of them.
-    packed = base64.b64decode((tmp_path / "a.hlog").read_text(encoding="utf-8").splitlines()[-1].rsplit(",", 1)[1])
+    # HdrHistogram's V2 encoding: a header of seven fields, then the counts, whose sum is all of
+    # them.
+    packed = base64.b64decode(
+        (tmp_path / "a.hlog").read_text(encoding="utf-8").splitlines()[-1].rsplit(",", 1)[1]
+    )
     payload = zlib.decompress(packed[8:])[40:]
     assert sum(n for n in varints(payload) if n > 0) == 1500
 
@@ -379,9 +472,12 @@ def test_mistakes_are_told_with_their_fix(cli: Cli) -> None:
 
 
 def test_slow_answers_and_the_headline_have_one_clock_and_a_stall_is_one_episode() -> None:
-    # The client stands still for 100 ms: its questions leave late, and what is late is in the headline.
+    # The client stands still for 100 ms: its questions leave late, and what is late is in the
+    # headline.
     with answering() as ports:
-        told = asked(ports["serving"], "--duration", "1s", "--slow", "20ms", "--stall", "100ms@700ms")
+        told = asked(
+            ports["serving"], "--duration", "1s", "--slow", "20ms", "--stall", "100ms@700ms"
+        )
     assert told["sent"] + told["skipped"] + told["unsent"] == 1000
     assert told["response_us"]["max"] > 90_000
     assert told["slow"]["episodes"]["count"] < told["slow"]["count"] / 10
@@ -420,7 +516,16 @@ def test_a_restarted_far_end_is_asked_again() -> None:
         return child
 
     first = serve()
-    asks = [str(HOST), "latency", "127.0.0.1", "--port", str(port), "--stream", "--interval", "10ms"]
+    asks = [
+        str(HOST),
+        "latency",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--stream",
+        "--interval",
+        "10ms",
+    ]
     with subprocess.Popen(asks, stdout=subprocess.PIPE, text=True) as client:
         assert client.stdout is not None
 
@@ -452,19 +557,33 @@ def test_a_far_end_that_ends_in_the_middle_is_told() -> None:
     with echo(lambda n, question: [question] if n < 520 else []) as port:
         told = asked(port, "--speaks", "echo", "--count", 2500, "--timeout", "100ms")
     assert (told["answered"], told["lost"]) == (500, 2000)
-    assert any(said.startswith("Nothing was answered any more from 0.") for said in result.sentences(told))
+    assert any(
+        said.startswith("Nothing was answered any more from 0.") for said in result.sentences(told)
+    )
 
 
 def test_ctrl_c_keeps_what_was_seen(tmp_path: Path) -> None:
     with answering() as ports:
         for words in ([], ["--policy", "default,lock", "--rounds", "60"]):
             files = [tmp_path / f"{len(words)}.{end}" for end in ("json", "hlog", "html", "svg")]
-            wanted = [w for option, file in zip(("--out", "--hlog", "--report", "--plot"), files, strict=True)
+            wanted = [w for option, file in zip(("--out", "--hlog", "--report", "--plot"), files,
+            strict=True)
                       for w in (option, str(file))]  # fmt: skip
             begun = tmp_path / f"{len(words)}.begun"
-            asked_for = ["latency", "127.0.0.1", "--port", str(ports["serving"]), "--duration", "60s", *words, *wanted]
+            asked_for = [
+                "latency",
+                "127.0.0.1",
+                "--port",
+                str(ports["serving"]),
+                "--duration",
+                "60s",
+                *words,
+                *wanted,
+            ]
             command = [sys.executable, "-c", BEGUN, str(begun), *asked_for]
-            with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as child:
+            with subprocess.Popen(
+                command, cwd=tmp_path, stdout=subprocess.PIPE, text=True
+            ) as child:
                 until(begun.exists, child)
                 child.send_signal(signal.SIGINT)
                 out, _ = child.communicate(timeout=30)
@@ -488,7 +607,8 @@ def test_a_stall_is_blamed_on_who_made_it() -> None:
             found = [blaming.trial(pids, place, trials=20) for place in blaming.PLACES]
         # Most must be right here; validation/latency_blame.py holds 95 %.
         wrong = [each for each in found if each["blamed"].get(each["right"], 0) <= 12]
-        # Whoever stalls the machine now and then may have done so in between: that is looked at for longer.
+        # Whoever stalls the machine now and then may have done so in between: that is looked at for
+        # longer.
         if not found or not blaming.calm(pids, 100 if wrong else 20):
             pytest.skip("the machine has stalls of its own")
     assert not wrong
@@ -499,7 +619,10 @@ def test_what_is_told_is_what_the_kernel_saw() -> None:
     referee = pytest.importorskip("validation.latency_referee")
     if missing := referee.lacking():
         pytest.skip(missing)
-    with tools.two() as (near, far), referee.Referee(tools.NEAR_DEVICE, tools.SIZE).ready() as watcher:
+    with (
+        tools.two() as (near, far),
+        referee.Referee(tools.NEAR_DEVICE, tools.SIZE).ready() as watcher,
+    ):
         command = [*far, HOST, "serve", "--tied", "--echo", str(tools.OURS_PORT)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None
@@ -510,4 +633,6 @@ def test_what_is_told_is_what_the_kernel_saw() -> None:
             finally:
                 server.kill()
     assert len(turn.saw) == turn.told.total() == 500
-    assert all(tools.agree(turn.quantile(name), turn.seen(name), tools.OWN_US) for name in ("p50", "p90"))
+    assert all(
+        tools.agree(turn.quantile(name), turn.seen(name), tools.OWN_US) for name in ("p50", "p90")
+    )

@@ -1,4 +1,6 @@
-"""What strangers send to those who answer timed questions, and what a far end may answer: wrong, cut, much too much."""
+"""What strangers send to those who answer timed questions, and what a far end may answer: wrong,
+cut, much too much.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,13 @@ def tlv(kind: int, length: int, value: bytes, flags: int = 0x80) -> bytes:
 def hostile(rng: random.Random) -> list[bytes]:
     """One of each kind."""
     noise = rng.randbytes(rng.randrange(200))
-    session = struct.pack(">IQHH28x", rng.getrandbits(32), rng.getrandbits(64), 1, rng.getrandbits(16))
+    session = struct.pack(
+        ">IQHH28x", rng.getrandbits(32), rng.getrandbits(64), 1, rng.getrandbits(16)
+    )
     return [
         noise,
-        # TLVs that end too early, say too much, nothing, or are half a head; a class of service with no room for it.
+        # TLVs that end too early, say too much, nothing, or are half a head; a class of service
+        # with no room for it.
         STAMP + tlv(4, 4, b"\x2e"),
         STAMP + tlv(7, 65535, noise),
         STAMP + tlv(4, 0, b"") * 300,
@@ -36,7 +41,8 @@ def hostile(rng: random.Random) -> list[bytes]:
         # Sessions by the thousand.
         session + tlv(7, 16, bytes(16)),
         TIMED[:8] + rng.randbytes(80),
-        # irtt: with HMAC that nobody agreed on, with a token that nobody was given, opens and closes of nothing.
+        # irtt: with HMAC that nobody agreed on, with a token that nobody was given, opens and
+        # closes of nothing.
         IRTT + b"\x08" + rng.randbytes(60),
         IRTT + b"\x00" + rng.randbytes(60),
         IRTT + b"\x01" + rng.randbytes(20),
@@ -84,13 +90,26 @@ def test_answers_for_others_and_cut_ones_are_no_answers() -> None:
     rng = random.Random(5)
 
     def liar(n: int, question: bytes) -> list[bytes]:
-        """The right answer to every question, and around it what a stranger or a broken one might send."""
+        """The right answer to every question, and around it what a stranger or a broken one might
+        send.
+        """
         answer = bytearray(question)
         answer[5:6] = b"s"
         others = bytes(answer[:8]) + rng.randbytes(16) + bytes(answer[24:])
-        long_ago = bytes(answer[:24]) + struct.pack(">I", (n - 20_000) & 0xFFFFFFFF) + bytes(answer[28:])
+        long_ago = (
+            bytes(answer[:24]) + struct.pack(">I", (n - 20_000) & 0xFFFFFFFF) + bytes(answer[28:])
+        )
         forged = bytes(answer[:28]) + bytes(8) + bytes(answer[36:])
-        return [others, long_ago, forged, bytes(answer[:40]), rng.randbytes(90), b"", question, bytes(answer)]
+        return [
+            others,
+            long_ago,
+            forged,
+            bytes(answer[:40]),
+            rng.randbytes(90),
+            b"",
+            question,
+            bytes(answer),
+        ]
 
     with echo(liar) as port:
         told = asked(port, "--speaks", "board", "--count", 200, "--interval", "2ms")
@@ -106,13 +125,17 @@ def test_stamp_answers_that_are_cut_or_lie_about_their_tlvs_do_no_harm() -> None
 
     def reflector(_n: int, question: bytes) -> list[bytes]:
         sequence, sent, error, session = struct.unpack_from(">IQHH", question)
-        base = struct.pack(">IQHHQIQHHB3x", sequence, sent, 0x0101, session, sent, sequence, sent, error, 0, 64)
+        base = struct.pack(
+            ">IQHHQIQHHB3x", sequence, sent, 0x0101, session, sent, sequence, sent, error, 0, 64
+        )
         rest = len(question) - len(base)
         lies = (tlv(7, 65535, b"") + tlv(4, 0, b"") * 40 + rng.randbytes(rest))[:rest]
         return [base[:43], base + lies[:5], base + lies]
 
     with echo(reflector) as port:
-        told = asked(port, "--speaks", "stamp", "--count", 200, "--interval", "2ms", "--size", "200B")
+        told = asked(
+            port, "--speaks", "stamp", "--count", 200, "--interval", "2ms", "--size", "200B"
+        )
     assert told["sent"] == 200
     assert told["answered"] + told["lost"] == 200
     assert told["far_count"] is None or told["far_count"] <= 2**32

@@ -1,7 +1,8 @@
-"""Policies in turns: words, picture and page, what is not permitted, and what a real-time class brings.
+"""Policies in turns: words, picture and page, what is not permitted, and what a real-time class
+brings.
 
-What is asserted of times is asserted of slow answers under a load that makes hundreds of them; where the machine's own
-host takes its time away, that is said and nothing is asserted.
+What is asserted of times is asserted of slow answers under a load that makes hundreds of them;
+where the machine's own host takes its time away, that is said and nothing is asserted.
 """
 
 from __future__ import annotations
@@ -25,7 +26,18 @@ FEWER = 10
 
 
 def lab(port: int, *words: str) -> dict[str, Any]:
-    command = [HOST, "latency", "127.0.0.1", "--port", str(port), "--rounds", "2", "--duration", "400ms", *words]
+    command = [
+        HOST,
+        "latency",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--rounds",
+        "2",
+        "--duration",
+        "400ms",
+        *words,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
@@ -48,17 +60,21 @@ def test_policies_take_turns_and_are_told_apart(cli: Cli, tmp_path: Path) -> Non
     with answering() as ports:
         out, plot, page = (tmp_path / name for name in ("lab.json", "lab.svg", "lab.html"))
         done = cli(
-            "latency", "127.0.0.1", "--port", str(ports["serving"]), "--policy", "default,spin,awake",
+            "latency", "127.0.0.1", "--port", str(ports["serving"]), "--policy",
+            "default,spin,awake",
             "--load", "none,cpu", "--rounds", "2", "--duration", "400ms",
             "--out", str(out), "--plot", str(plot), "--report", str(page),
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
     told = json.loads(out.read_text(encoding="utf-8"))
     tried = [(one["policy"], one["load"]) for one in told["setups"]]
-    assert tried == [(policy, load) for load in ("none", "cpu") for policy in ("default", "spin", "awake")]
+    assert tried == [
+        (policy, load) for load in ("none", "cpu") for policy in ("default", "spin", "awake")
+    ]
     for one in told["setups"]:
         assert one["refused"] is None
-        # Two slices of 200 questions each; the first of each are not counted, and a busy machine skips some.
+        # Two slices of 200 questions each; the first of each are not counted, and a busy machine
+        # skips some.
         assert 100 < one["latency"]["sent"] <= 400
         assert one["latency"]["policy"] == one["policy"]
         assert one["cpu_s"] > 0
@@ -99,15 +115,28 @@ def test_what_is_not_permitted_is_said_and_the_rest_is_measured() -> None:
         assert "latency" not in told["setups"][1]
         assert any("Policy pin=1000" in sentence for sentence in policies.sentences(told))
         assert [name for name, _ in policies.several(told)] == ["default, no load"]
-        for words in (["--policy", "pin=1000"], ["--policy", "fifo+spin"], ["--policy", "pin=1000,pin=1001"]):
+        for words in (
+            ["--policy", "pin=1000"],
+            ["--policy", "fifo+spin"],
+            ["--policy", "pin=1000,pin=1001"],
+        ):
             command = [HOST, "latency", "127.0.0.1", "--port", str(ports["serving"]), *words]
-            refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+            refused = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=20
+            )
             assert refused.returncode == 2, words
             assert refused.stderr.count("\n") == 1
         if os.geteuid() == 0:
-            words = ["setpriv", "--reuid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
+            words = [
+                "setpriv",
+                "--reuid=65534",
+                "--clear-groups",
+                "--inh-caps=-all",
+                "--bounding-set=-all",
+            ]
             told_ = subprocess.run(
-                [*words, HOST, "latency", "127.0.0.1", "--port", str(ports["serving"]), "--policy", "rr"],
+                [*words, HOST, "latency", "127.0.0.1", "--port", str(ports["serving"]), "--policy",
+                "rr"],
                 capture_output=True, text=True, check=False, timeout=20,
             )  # fmt: skip
             assert "ulimit -r" in told_.stderr or told_.returncode == 127, told_.stderr
@@ -115,7 +144,10 @@ def test_what_is_not_permitted_is_said_and_the_rest_is_measured() -> None:
 
 def stolen() -> tuple[int, int]:
     """Ticks that this machine's host took, and all of them."""
-    numbers = [int(n) for n in Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()[1:9]]
+    numbers = [
+        int(n)
+        for n in Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()[1:9]
+    ]
     return numbers[7], sum(numbers)
 
 

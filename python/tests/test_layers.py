@@ -72,8 +72,15 @@ def test_what_is_allowed_is_silent(tmp_path: Path, capsys: pytest.CaptureFixture
     assert check(tmp_path, capsys, TABLE, **files) == []
 
 
-def test_the_same_layer_and_a_missing_layer_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = {"low": "use crate::side::A;\n", "high": "use crate::other::B;\n", "other": "", "side": ""}
+def test_the_same_layer_and_a_missing_layer_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        "low": "use crate::side::A;\n",
+        "high": "use crate::other::B;\n",
+        "other": "",
+        "side": "",
+    }
     assert check(tmp_path, capsys, TABLE, **files) == [
         "layers.toml: one: the module other has no layer; add it to one",
         "high.rs:1: high uses a name of the crate's root; move it into a module",
@@ -81,7 +88,9 @@ def test_the_same_layer_and_a_missing_layer_are_refused(tmp_path: Path, capsys: 
     ]
 
 
-def test_without_layers_only_circles_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_layers_only_circles_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = {
         "a": "use crate::b::B;\n",
         "b": "use crate::c::C;\n",
@@ -96,7 +105,9 @@ def test_without_layers_only_circles_are_refused(tmp_path: Path, capsys: pytest.
     ]
 
 
-def test_an_exception_needs_a_reason_and_a_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exception_needs_a_reason_and_a_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     table = '[one]\nsource = "src"\n'
     for module, uses, reason in (("a", "b", "because"), ("b", "c", "because"), ("b", "a", " ")):
         table += f'[[one.exception]]\nmodule = "{module}"\nuses = "{uses}"\nreason = "{reason}"\n'

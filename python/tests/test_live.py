@@ -1,6 +1,7 @@
 """The physical tier: real packets in network namespaces, through this machine's own TCP.
 
-What the machine cannot is left out with the reason, and so is a run that its own instruments do not trust.
+What the machine cannot is left out with the reason, and so is a run that its own instruments do not
+trust.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ NEAR_ENOUGH = 0.1
 
 def ready(*ccs: str) -> None:
     """Leaves a test out where the machine cannot."""
-    done = subprocess.run([HOST, "ready", *ccs], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [HOST, "ready", *ccs], capture_output=True, text=True, check=False, timeout=60
+    )
     if done.returncode:
         pytest.skip(done.stderr.strip())
 
@@ -38,7 +41,10 @@ def text(cc: list[str], *, rate: str, rtt: str, duration: str = "8s", **path: st
     more = "".join(f'{key} = "{value}"\n' for key, value in path.items())
     flows = "".join(f'[[flow]]\ncc = "{name}"\n' for name in cc)
     probe = '[[probe]]\nkind = "ping"\ninterval = "20ms"\n'
-    return f'duration = "{duration}"\nwarmup = "2s"\n[path]\nrate = "{rate}"\nrtt = "{rtt}"\n{more}{flows}{probe}'
+    return (
+        f'duration = "{duration}"\nwarmup = "2s"\n[path]\nrate = "{rate}"\nrtt = '
+        f'"{rtt}"\n{more}{flows}{probe}'
+    )
 
 
 def both(tmp_path: Path, scenario: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -66,7 +72,11 @@ def ping(run: dict[str, Any]) -> float:
     return float(run["probes"][0]["rtt_ms"]["mean"])
 
 
-FIGURES: dict[str, Callable[[dict[str, Any]], float]] = {"goodput": goodput, "rtt": rtt, "ping": ping}
+FIGURES: dict[str, Callable[[dict[str, Any]], float]] = {
+    "goodput": goodput,
+    "rtt": rtt,
+    "ping": ping,
+}
 
 
 @pytest.mark.parametrize(
@@ -84,14 +94,20 @@ def test_sim_and_live_agree(tmp_path: Path, cc: list[str], path: dict[str, str])
     ready(*cc)
     live, sim = both(tmp_path, text(cc, **path))
     apart = {name: (of(live), of(sim)) for name, of in FIGURES.items()}
-    assert {n: v for n, v in apart.items() if abs(v[0] / v[1] - 1) > NEAR_ENOUGH} == {}, json.dumps(live["instruments"])
+    assert {n: v for n, v in apart.items() if abs(v[0] / v[1] - 1) > NEAR_ENOUGH} == {}, json.dumps(
+        live["instruments"]
+    )
 
 
 def test_a_wrong_buffer_is_told_apart(tmp_path: Path) -> None:
     ready("cubic")
-    live, _ = both(tmp_path, text(["cubic"], rate="20Mbit", rtt="40ms", buffer="2bdp", duration="6s"))
+    live, _ = both(
+        tmp_path, text(["cubic"], rate="20Mbit", rtt="40ms", buffer="2bdp", duration="6s")
+    )
     file = tmp_path / "wrong.toml"
-    file.write_text(text(["cubic"], rate="20Mbit", rtt="40ms", buffer="0.5bdp", duration="6s"), encoding="utf-8")
+    file.write_text(
+        text(["cubic"], rate="20Mbit", rtt="40ms", buffer="0.5bdp", duration="6s"), encoding="utf-8"
+    )
     wrong = nw.run(file, sample_interval="off").json
     assert abs(ping(live) / ping(wrong) - 1) > NEAR_ENOUGH
 
@@ -101,7 +117,9 @@ def test_marks_reach_the_other_end_and_every_table_is_there(tmp_path: Path) -> N
     path = nw.Path(rate="10Mbit", rtt="20ms", queue="fq_codel")
     flows = [nw.Flow("cubic", ecn=True), nw.Flow("cubic", size="200kB", start="1s")]
     one = nw.run(
-        nw.Scenario(path, flows=flows, probes=[nw.Ping(interval="50ms")], duration="4s"), engine="live", verdicts=100
+        nw.Scenario(path, flows=flows, probes=[nw.Ping(interval="50ms")], duration="4s"),
+        engine="live",
+        verdicts=100,
     )
     assert one.json["engine"] == "live"
     assert one.json["queue"]["marks"] > 0
@@ -119,13 +137,19 @@ LONG = text(["cubic"], rate="10Mbit", rtt="20ms", duration="60s")
 
 def children(parent: int) -> list[int]:
     """Processes that `parent` started."""
-    return [int(p) for p in Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8").split()]
+    return [
+        int(p)
+        for p in Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8").split()
+    ]
 
 
 def started(file: Path) -> tuple[subprocess.Popen[str], int]:
     """A long run that moves packets, and the process that it started."""
     front = subprocess.Popen(
-        [NARROWS, "run", file, "--engine", "live"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [NARROWS, "run", file, "--engine", "live"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     until(lambda: bool(children(front.pid)), front)
     (host,) = children(front.pid)
@@ -134,7 +158,9 @@ def started(file: Path) -> tuple[subprocess.Popen[str], int]:
 
 
 def spaces(pid: int) -> set[Path]:
-    """The network namespaces of its threads, our own left out. They have no names: they are nobody else's."""
+    """The network namespaces of its threads, our own left out. They have no names: they are nobody
+    else's.
+    """
     own = Path("/proc/self/ns/net").readlink()
     return {(task / "ns/net").readlink() for task in Path(f"/proc/{pid}/task").iterdir()} - {own}
 
@@ -142,11 +168,13 @@ def spaces(pid: int) -> set[Path]:
 def running(pid: int) -> bool:
     """Has the process a thread that is not over?
 
-    A zombie has closed its files and left its namespaces: when its parent asks about it is the parent's affair.
-    An orphan's is the machine's first process, and not all of those ask at once.
+    A zombie has closed its files and left its namespaces: when its parent asks about it is the
+    parent's affair. An orphan's is the machine's first process, and not all of those ask at once.
     """
     try:
-        stats = [task.read_text(encoding="utf-8") for task in Path(f"/proc/{pid}/task").glob("*/stat")]
+        stats = [
+            task.read_text(encoding="utf-8") for task in Path(f"/proc/{pid}/task").glob("*/stat")
+        ]
     except OSError:
         return False
     return any(stat.rpartition(")")[2].split()[0] not in "ZX" for stat in stats)
@@ -178,7 +206,9 @@ def test_nothing_is_left_however_it_ends(tmp_path: Path, how: signal.Signals) ->
 def test_two_runs_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None:
     ready("cubic")
     file = tmp_path / "one.toml"
-    file.write_text(text(["cubic"], rate="10Mbit", rtt="20ms", buffer="1bdp", duration="4s"), encoding="utf-8")
+    file.write_text(
+        text(["cubic"], rate="10Mbit", rtt="20ms", buffer="1bdp", duration="4s"), encoding="utf-8"
+    )
     args = [NARROWS, "run", file, "--engine", "live", "--json"]
     runs = [subprocess.Popen(args, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     found = [json.loads(run.communicate(timeout=30)[0]) for run in runs]
@@ -191,7 +221,10 @@ def test_two_runs_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None
     ("scenario", "problem"),
     [
         (LONG.replace("[path]", '[host]\nnic = "1Gbit"\n[path]'), "take nic out"),
-        (LONG.replace('cc = "cubic"', 'cc = { kind = "cubic", hystart = false }'), 'write cc = "cubic"'),
+        (
+            LONG.replace('cc = "cubic"', 'cc = { kind = "cubic", hystart = false }'),
+            'write cc = "cubic"',
+        ),
         (LONG.replace('"20ms"', "20"), 'write: rtt = "20ms"'),
     ],
 )
@@ -206,10 +239,17 @@ def test_what_no_kernel_can_be_told_is_said_before_anything_starts(
     assert "Traceback" not in done.stderr
 
 
-def test_strict_fails_a_run_that_its_instruments_do_not_trust(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strict_fails_a_run_that_its_instruments_do_not_trust(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done = nw.run(tiny, sample_interval="off")
     late = {"p50": 1000.0, "p99": 9000.0}
-    done.json["instruments"] = {"trusted": False, "why": ["late"], "lateness_us": late, "rate_error": {"mean": 0.0}}
+    done.json["instruments"] = {
+        "trusted": False,
+        "why": ["late"],
+        "lateness_us": late,
+        "rate_error": {"mean": 0.0},
+    }
     monkeypatch.setattr(command, "run_scenario", lambda *_args, **_more: done)
     result = CliRunner().invoke(main, ["run", str(tiny), "--engine", "live", "--strict"])
     assert result.exit_code == 1

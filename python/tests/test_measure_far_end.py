@@ -1,4 +1,6 @@
-"""`narrows measure` of a far end that does not keep to the protocol: this end's memory and time stay bounded."""
+"""`narrows measure` of a far end that does not keep to the protocol: this end's memory and time
+stay bounded.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from narrows.render.terminal import printable
 
 HELLO, NONCE = 37, 16
 HOSTILE = "\u009b31m\u202e\x7f"
-"""What a terminal obeys: a C1 control sequence, an override of the direction, and a control character."""
+"""What a terminal obeys: a C1 control sequence, an override of the direction, and a control
+character.
+"""
 ROW = [0] * 16
 MANY = 100
 """Rows of a frame."""
@@ -55,7 +59,15 @@ class FarEnd:
             self.link = link
             you = "{}:{}".format(*link.getpeername())
             self.control(
-                json.dumps({"is": "greeting", "narrows": self.name, "nonce": "00" * NONCE, "you": you, "token": False})
+                json.dumps(
+                    {
+                        "is": "greeting",
+                        "narrows": self.name,
+                        "nonce": "00" * NONCE,
+                        "you": you,
+                        "token": False,
+                    }
+                )
             )
             while text := self.request():
                 for answer in self.answers(text):
@@ -94,7 +106,9 @@ class FarEnd:
         elif what == "latency":
             yield json.dumps({"is": "latency", "thread": True, "policy": self.name})
         elif what == "start":
-            flood = json.dumps({"is": "samples", "stream": text["streams"][0], "rows": [ROW] * MANY})
+            flood = json.dumps(
+                {"is": "samples", "stream": text["streams"][0], "rows": [ROW] * MANY}
+            )
             while not self.stopped.is_set():
                 self.rows += MANY
                 yield flood
@@ -116,10 +130,21 @@ def far_end(name: str) -> Iterator[tuple[int, FarEnd]]:
 
 def test_rows_without_end_end_the_measurement_and_not_the_memory() -> None:
     with far_end("a\nFORGED: b\u061c") as (port, far):
-        words = ["--test", "tcp_down", "--idle", "100ms", "--duration", "20s", "--no-history", "--no-twin"]
+        words = [
+            "--test",
+            "tcp_down",
+            "--idle",
+            "100ms",
+            "--duration",
+            "20s",
+            "--no-history",
+            "--no-twin",
+        ]
         command = [NARROWS, "measure", "127.0.0.1", "--port", str(port), *words, "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert "the far end sends more samples of down1 than were asked for" in done.stdout + done.stderr
+    assert (
+        "the far end sends more samples of down1 than were asked for" in done.stdout + done.stderr
+    )
     assert done.returncode == 1, done.stderr
     # 20 s of samples each 50 ms, and a hundred beside them.
     assert far.rows > 500
@@ -177,8 +202,12 @@ def dribbled(link: socket.socket, begun: threading.Event, stopped: threading.Eve
 
 
 def interrupted(words: Sequence[str], begun: threading.Event) -> tuple[int, str, str]:
-    """How the program ends that gets Ctrl-C once something has begun: its code, and what it printed."""
-    with subprocess.Popen([HOST, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    """How the program ends that gets Ctrl-C once something has begun: its code, and what it
+    printed.
+    """
+    with subprocess.Popen(
+        [HOST, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
         try:
             assert begun.wait(60)
             child.send_signal(signal.SIGINT)
@@ -208,7 +237,9 @@ def test_a_greeting_without_end_can_be_interrupted(command: str) -> None:
     assert (code, out, said) == (128 + signal.SIGINT, "", "stopped\n")
 
 
-@pytest.mark.parametrize("head", [None, b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\n"])
+@pytest.mark.parametrize(
+    "head", [None, b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\n"]
+)
 def test_a_page_that_never_comes_can_be_interrupted(head: bytes | None) -> None:
     begun = threading.Event()
 
@@ -225,7 +256,16 @@ def test_a_page_that_never_comes_can_be_interrupted(head: bytes | None) -> None:
             stopped.wait(120)
 
     with listening(serve) as port:
-        words = ["measure", f"http://127.0.0.1:{port}/", "--test", "page", "--idle", "100ms", "--duration", "30s"]
+        words = [
+            "measure",
+            f"http://127.0.0.1:{port}/",
+            "--test",
+            "page",
+            "--idle",
+            "100ms",
+            "--duration",
+            "30s",
+        ]
         code, out, _ = interrupted(words, begun)
     assert code == 128 + signal.SIGINT
     told = json.loads(out)
@@ -258,7 +298,16 @@ def test_results_of_iperf3_that_never_come_can_be_interrupted() -> None:
         dribbled(link, begun, stopped)
 
     with listening(serve) as port:
-        words = ["measure", "127.0.0.1", "--port", str(port), "--test", "tcp_down", "--idle", "100ms"]
+        words = [
+            "measure",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--test",
+            "tcp_down",
+            "--idle",
+            "100ms",
+        ]
         code, out, _ = interrupted([*words, "--duration", "500ms"], begun)
     assert code == 128 + signal.SIGINT
     assert json.loads(out)["data"]["stopped_by"] == "user"
@@ -292,11 +341,17 @@ def test_json_has_no_control_characters(command: str) -> None:
             while not over.is_set():
                 with suppress(OSError):
                     asked, of = udp.recvfrom(2000)
-                    udp.sendto(asked[:5] + asked[5:6].translate(bytes.maketrans(b"qt", b"as")) + asked[6:], of)
+                    udp.sendto(
+                        asked[:5] + asked[5:6].translate(bytes.maketrans(b"qt", b"as")) + asked[6:],
+                        of,
+                    )
 
         thread = threading.Thread(target=answer)
         thread.start()
-        words = {"measure": ["--test", "tcp_down", "--idle", "100ms", "--duration", "5s"], "latency": ["--count", "20"]}
+        words = {
+            "measure": ["--test", "tcp_down", "--idle", "100ms", "--duration", "5s"],
+            "latency": ["--count", "20"],
+        }
         line = [HOST, command, "127.0.0.1", "--port", str(port), *words[command]]
         try:
             done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)

@@ -1,4 +1,6 @@
-"""`narrows serve` and `narrows measure` over real packets: the near end gets a name, and its twin is the path."""
+"""`narrows serve` and `narrows measure` over real packets: the near end gets a name, and its twin
+is the path.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,28 @@ def far() -> Iterator[str]:
 
 def test_a_measurement_on_this_machine_says_what_passed(far: str, tmp_path: Path) -> None:
     made = tmp_path / "m.json"
-    words = ["--port", far, "--test", "tcp_down", "--duration", "1s", "--idle", "500ms", "--pacing", "20Mbit"]
-    command = [NARROWS, "measure", "127.0.0.1", *words, "--no-history", "--no-twin", "--out", str(made)]
+    words = [
+        "--port",
+        far,
+        "--test",
+        "tcp_down",
+        "--duration",
+        "1s",
+        "--idle",
+        "500ms",
+        "--pacing",
+        "20Mbit",
+    ]
+    command = [
+        NARROWS,
+        "measure",
+        "127.0.0.1",
+        *words,
+        "--no-history",
+        "--no-twin",
+        "--out",
+        str(made),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "Payload passed at " in done.stdout
@@ -55,20 +77,37 @@ def test_a_measurement_on_this_machine_says_what_passed(far: str, tmp_path: Path
     ],
 )
 def test_a_test_says_what_it_is_for(far: str, test: str, words: str) -> None:
-    asked = ["--port", far, "--test", test, "--duration", "2s", "--idle", "1s", "--pacing", "20Mbit"]
+    asked = [
+        "--port",
+        far,
+        "--test",
+        test,
+        "--duration",
+        "2s",
+        "--idle",
+        "1s",
+        "--pacing",
+        "20Mbit",
+    ]
     command = [NARROWS, "measure", "127.0.0.1", *asked, "--no-history", "--no-twin"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     line = next((line for line in done.stdout.splitlines() if words in line), "")
-    assert (" idle and " in line or " without load and " in line) and " under load" in line, done.stdout  # noqa: PT018
+    assert (" idle and " in line or " without load and " in line) and " under load" in line, (  # noqa: PT018
+        done.stdout
+    )
 
 
 def stopped(far: str, folder: Path, *words: str) -> tuple[int, str]:
-    """The exit code and the words of a measurement that gets Ctrl-C once it has lasted for two seconds."""
+    """The exit code and the words of a measurement that gets Ctrl-C once it has lasted for two
+    seconds.
+    """
     begun = folder / "begun"
     asked = ["measure", "127.0.0.1", "--port", far, "--duration", "60s", "--no-history", *words]
     command = [sys.executable, "-c", BEGUN, str(begun), *asked]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
         until(begun.exists, child)
         child.send_signal(signal.SIGINT)
         out, _ = child.communicate(timeout=20)
@@ -99,7 +138,9 @@ def test_ctrl_c_under_load_keeps_the_load(far: str, tmp_path: Path) -> None:
 
 def test_the_twin_of_an_emulated_path_is_that_path(tmp_path: Path) -> None:
     ready("cubic")
-    asked = subprocess.run([HOST, "measure"], capture_output=True, text=True, check=False, timeout=10)
+    asked = subprocess.run(
+        [HOST, "measure"], capture_output=True, text=True, check=False, timeout=10
+    )
     if "which host" not in asked.stderr:
         pytest.skip("this narrows-host does not measure")
     path = tmp_path / "path.toml"
@@ -113,7 +154,9 @@ def test_the_twin_of_an_emulated_path_is_that_path(tmp_path: Path) -> None:
         str(NARROWS), "measure", "far", "--cc", "cubic", "--duration", "5s", "--idle", "1s",
         "--no-history", "--no-twin", "--quiet", "--out", str(made),
     ]  # fmt: skip
-    done = shell(path, "--quiet", "--json", seen, "--far", f"{HOST} serve --net-admin", command=measure)
+    done = shell(
+        path, "--quiet", "--json", seen, "--far", f"{HOST} serve --net-admin", command=measure
+    )
     assert done.returncode == 0, done.stderr
     instruments = json.loads(seen.read_text(encoding="utf-8"))["instruments"]
     if not instruments["trusted"]:

@@ -20,7 +20,8 @@ from conftest import NARROWS
 
 from narrows import files
 
-# A ping of ours is a connection that ends at once, and Python's server forgets to close what it made of it.
+# A ping of ours is a connection that ends at once, and Python's server forgets to close what it
+# made of it.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 HERE = Path(__file__).parent / "data/web"
 BLOCK = bytes(64_000)
@@ -29,9 +30,11 @@ AHEAD = 4
 
 
 class Handler(BaseHTTPRequestHandler):
-    """`/BYTES` is an object of that size, `?close` the last of its connection, `?once` the last of all.
+    """`/BYTES` is an object of that size, `?close` the last of its connection, `?once` the last of
+    all.
 
-    `/chunked` does not tell its size. The second `?ahead` of a connection waits until others were asked for behind it.
+    `/chunked` does not tell its size. The second `?ahead` of a connection waits until others were
+    asked for behind it.
     """
 
     protocol_version = "HTTP/1.1"
@@ -71,13 +74,17 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(BLOCK[: size - at])
 
     def waiting(self, wanted: int) -> int:
-        """How many requests lie behind this one before it is answered, once there are so many; for 20 s at most."""
+        """How many requests lie behind this one before it is answered, once there are so many; for
+        20 s at most.
+        """
         until = time.monotonic() + 20
         while time.monotonic() < until:
             # What is buffered here already, and what the kernel has.
             behind = self.rfile.peek().count(b"GET ") if self.rfile.peek() else 0
             with contextlib.suppress(BlockingIOError):
-                behind += self.connection.recv(1 << 16, socket.MSG_PEEK | socket.MSG_DONTWAIT).count(b"GET ")
+                behind += self.connection.recv(
+                    1 << 16, socket.MSG_PEEK | socket.MSG_DONTWAIT
+                ).count(b"GET ")
             if behind >= wanted:
                 return behind
             time.sleep(0.01)
@@ -117,7 +124,9 @@ def serving(*, tls: bool) -> Iterator[Server]:
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(HERE / "server.pem")
-            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+            server.socket = context.wrap_socket(
+                server.socket, server_side=True, do_handshake_on_connect=False
+            )
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:
@@ -134,9 +143,13 @@ def trusting(root: Path) -> dict[str, str]:
     return os.environ | {"SSL_CERT_FILE": str(root)}
 
 
-def measure(url: str, test: str, *more: str, root: Path = HERE / "root.pem") -> subprocess.CompletedProcess[str]:
+def measure(
+    url: str, test: str, *more: str, root: Path = HERE / "root.pem"
+) -> subprocess.CompletedProcess[str]:
     command = [NARROWS, "measure", url, "--test", test, *QUICK, *more]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=trusting(root))
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, env=trusting(root)
+    )
 
 
 @pytest.mark.parametrize("tls", [False, True])
@@ -158,8 +171,10 @@ def test_a_web_server_is_measured(tls: bool, tmp_path: Path) -> None:
         assert "hung up" not in done.stdout
         # Without a test it is the one that a web server can do.
         done = subprocess.run(
-            [NARROWS, "measure", f"{url}/900000000", *QUICK, "--duration", "500ms", "--out", str(made)],
-            capture_output=True, text=True, check=False, timeout=60, env=trusting(HERE / "root.pem"),
+            [NARROWS, "measure", f"{url}/900000000", *QUICK, "--duration", "500ms", "--out",
+            str(made)],
+            capture_output=True, text=True, check=False, timeout=60,
+            env=trusting(HERE / "root.pem"),
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert {flow.direction for flow in files.read(made).flows} == {"down"}
@@ -173,7 +188,9 @@ def test_objects_are_asked_for_before_the_last_one_has_come(tmp_path: Path) -> N
     made = tmp_path / "m.json"
     with serving(tls=False) as server:
         url = f"http://127.0.0.1:{server.server_address[1]}/1000000?ahead"
-        done = measure(url, "tcp_down", "--duration", "10s", "--max-data", "12MB", "--out", str(made))
+        done = measure(
+            url, "tcp_down", "--duration", "10s", "--max-data", "12MB", "--out", str(made)
+        )
         assert done.returncode == 0, done.stderr
     assert server.waiting >= AHEAD
     # All of them over one connection, and the objects that came are those that were asked for.
@@ -184,7 +201,9 @@ def test_objects_are_asked_for_before_the_last_one_has_come(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("what", ["30000", "chunked"])
-def test_an_object_is_a_page_whether_its_length_is_told_or_not(tls: bool, what: str, tmp_path: Path) -> None:
+def test_an_object_is_a_page_whether_its_length_is_told_or_not(
+    tls: bool, what: str, tmp_path: Path
+) -> None:
     made = tmp_path / "m.json"
     with serving(tls=tls) as server:
         url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
@@ -194,7 +213,8 @@ def test_an_object_is_a_page_whether_its_length_is_told_or_not(tls: bool, what: 
     assert page["idle_s"]["n"] > 0
     assert page["idle_s"]["failed"] == page["loaded_s"]["failed"] == 0
     assert 0 < page["idle_s"]["waiting_share"] <= 1
-    # Each page that counts was asked for, over a connection of its own that was kept for its objects.
+    # Each page that counts was asked for, over a connection of its own that was kept for its
+    # objects.
     pages = page["idle_s"]["n"] + page["loaded_s"]["n"]
     assert pages * page["objects"] <= sum(len(asked) for asked in server.connections.values())
 
@@ -204,10 +224,20 @@ def test_what_is_no_object_and_whom_nobody_trusts_is_named(tmp_path: Path) -> No
         done = measure(f"{url}/moved", "tcp_down")
         assert (done.returncode, "it has moved to https://elsewhere/" in done.stderr) == (2, True)
         name = url.replace("127.0.0.1", "127.0.0.2")
-        for wrong in (measure(f"{url}/9", "tcp_down", root=HERE / "server.pem"), measure(f"{name}/9", "tcp_down")):
+        for wrong in (
+            measure(f"{url}/9", "tcp_down", root=HERE / "server.pem"),
+            measure(f"{name}/9", "tcp_down"),
+        ):
             assert wrong.returncode == 2, wrong.stderr
         assert "SSL_CERT_FILE" in measure(f"{url}/9", "tcp_down", root=HERE / "server.pem").stderr
-        done = measure(f"{url}/900000", "tcp_down", "--insecure", "--duration", "500ms", root=HERE / "server.pem")
+        done = measure(
+            f"{url}/900000",
+            "tcp_down",
+            "--insecure",
+            "--duration",
+            "500ms",
+            root=HERE / "server.pem",
+        )
         assert done.returncode == 0, done.stderr
         assert "--insecure" in measure(f"{url}/9", "tcp_down", root=HERE / "server.pem").stderr
         empty = tmp_path / "no.pem"
@@ -231,11 +261,15 @@ def test_a_web_server_without_a_url_is_named_and_so_is_a_missing_directory(tmp_p
         threading.Thread(target=refuse, args=(server,), daemon=True).start()
         command = [NARROWS, "measure", "127.0.0.1", "--port", str(server.getsockname()[1]), *QUICK]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        assert (done.returncode, "a web server answers there" in done.stderr) == (2, True), done.stderr
+        assert (done.returncode, "a web server answers there" in done.stderr) == (2, True), (
+            done.stderr
+        )
     with served(tls=False) as url:
         there = tmp_path / "nowhere"
         done = measure(f"{url}/9", "tcp_down", "--out", str(there / "m.json"))
-        assert (done.returncode, "m.json: there is no directory" in done.stderr) == (2, True), done.stderr
+        assert (done.returncode, "m.json: there is no directory" in done.stderr) == (2, True), (
+            done.stderr
+        )
         assert not there.exists()
 
 

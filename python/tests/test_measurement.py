@@ -20,7 +20,9 @@ from narrows.measure.result import Measurement, MeasurementError, Spread
 from narrows.measure.simulated import Plan, measure
 from narrows.render.words import millis
 
-PATH = nw.Path(rate="20Mbit", rtt="30ms", buffer="200kB", reverse=nw.Hop(rate="5Mbit", buffer="100kB"))
+PATH = nw.Path(
+    rate="20Mbit", rtt="30ms", buffer="200kB", reverse=nw.Hop(rate="5Mbit", buffer="100kB")
+)
 PLAN = Plan(streams=2, load_s=5.0)
 
 
@@ -45,24 +47,37 @@ def test_what_the_near_end_sees_is_what_the_path_does(measured: Measurement) -> 
 
 def test_the_increase_is_the_mean_of_both_ways_and_has_its_grade(measured: Measurement) -> None:
     said = summary.answer(measured)
-    more = [spread.mean - said.idle.mean for spread in said.loaded.values() if spread.mean and said.idle.mean]
+    more = [
+        spread.mean - said.idle.mean
+        for spread in said.loaded.values()
+        if spread.mean and said.idle.mean
+    ]
     assert said.increase_ms == pytest.approx(sum(more) / 2)
     assert said.grade == summary.grade(sum(more) / 2)
     assert said.trips_per_minute == pytest.approx(60_000 / (said.every.mean or 0))
 
 
 @pytest.mark.parametrize(
-    ("increase", "grade"), [(0, "A+"), (4.99, "A+"), (5, "A"), (30, "B"), (60, "C"), (200, "D"), (400, "F"), (1e9, "F")]
+    ("increase", "grade"),
+    [(0, "A+"), (4.99, "A+"), (5, "A"), (30, "B"), (60, "C"), (200, "D"), (400, "F"), (1e9, "F")],
 )
 def test_grades_are_those_of_dslreports(increase: float, grade: str) -> None:
     assert summary.grade(increase) == grade
-    assert "A+ below 5 ms, A below 30 ms, B below 60 ms, C below 200 ms, D below 400 ms, F" in summary.SCALE
+    assert (
+        "A+ below 5 ms, A below 30 ms, B below 60 ms, C below 200 ms, D below 400 ms, F"
+        in summary.SCALE
+    )
 
 
 def test_what_was_not_measured_is_none_and_not_zero() -> None:
     said = summary.answer(Measurement.of(bare()))
     assert said.rates_mbit == {}
-    assert (said.increase_ms, said.grade, said.trips_per_minute, said.lost) == (None, None, None, (None, None))
+    assert (said.increase_ms, said.grade, said.trips_per_minute, said.lost) == (
+        None,
+        None,
+        None,
+        (None, None),
+    )
 
 
 def test_latency_that_was_only_told_is_taken_as_told() -> None:
@@ -84,9 +99,15 @@ def test_its_text_is_itself(measured: Measurement) -> None:
         ({}, "measurement: a number"),
         ({"measurement": 2}, "version 2"),
         (bare(flows=3), "flows: a list"),
-        (bare(flows=[{"id": "a", "direction": "left", "from_s": 0, "to_s": 1}]), "flows[0].direction"),
+        (
+            bare(flows=[{"id": "a", "direction": "left", "from_s": 0, "to_s": 1}]),
+            "flows[0].direction",
+        ),
         (bare(flows=[{"id": "a", "direction": "up", "from_s": "0", "to_s": 1}]), "flows[0].from_s"),
-        (bare(pings=[{"columns": ["t_s", "rtt_ms"], "samples": [[1]]}]), "pings[0].samples[0]: 2 values"),
+        (
+            bare(pings=[{"columns": ["t_s", "rtt_ms"], "samples": [[1]]}]),
+            "pings[0].samples[0]: 2 values",
+        ),
         (bare(phases=[{"name": "idle"}]), "phases[0].from_s"),
         (bare(asked=7), "asked"),
     ],
@@ -109,7 +130,18 @@ ANYTHING = st.recursive(
         st.lists(inner, max_size=4)
         | st.dictionaries(
             st.sampled_from(
-                ["measurement", "phases", "flows", "pings", "from_s", "to_s", "columns", "samples", "id", "t_s"]
+                [
+                    "measurement",
+                    "phases",
+                    "flows",
+                    "pings",
+                    "from_s",
+                    "to_s",
+                    "columns",
+                    "samples",
+                    "id",
+                    "t_s",
+                ]
             )
             | st.text(max_size=4),
             inner,
@@ -133,7 +165,8 @@ def test_json_of_an_answer_has_its_units(measured: Measurement) -> None:
     said = summary.answer(measured).json()
     assert json.dumps(said)
     assert set(said) == {
-        "rates_mbit", "latency_ms", "increase_ms", "grade", "grade_scale", "trips_per_minute", "pings_lost",
+        "rates_mbit", "latency_ms", "increase_ms", "grade", "grade_scale", "trips_per_minute",
+        "pings_lost",
         "latency_by_cc_ms", "outages",
     }  # fmt: skip
 
@@ -142,10 +175,22 @@ def test_what_a_call_and_a_page_came_to_is_told() -> None:
     def voip(up: float, down: float) -> dict[str, object]:
         return {"up": {"mos": up}, "down": {"mos": down}}
 
-    page = {"objects": 31, "idle_s": {"p50": 0.0424, "failed": 0}, "loaded_s": {"p50": 2.5, "failed": 1}}
-    told = sentences(Measurement.of(bare(voip={"idle": voip(4.36, 4.4), "loaded": voip(4.2, 2.31)}, page=page)))
-    assert "A call would score 4.4 idle and 2.3 under load (mean opinion, 1 to 4.4, by the E-model)." in told
-    assert "A page of 31 objects loaded in 42.4 ms without load and 2500.0 ms under load (median)." in told
+    page = {
+        "objects": 31,
+        "idle_s": {"p50": 0.0424, "failed": 0},
+        "loaded_s": {"p50": 2.5, "failed": 1},
+    }
+    told = sentences(
+        Measurement.of(bare(voip={"idle": voip(4.36, 4.4), "loaded": voip(4.2, 2.31)}, page=page))
+    )
+    assert (
+        "A call would score 4.4 idle and 2.3 under load (mean opinion, 1 to 4.4, by the E-model)."
+        in told
+    )
+    assert (
+        "A page of 31 objects loaded in 42.4 ms without load and 2500.0 ms under load (median)."
+        in told
+    )
     assert "1 of the pages did not come." in told
 
 
@@ -156,7 +201,9 @@ def test_whatever_a_stranger_says_of_them_is_no_crash(told: object, key: str) ->
         sentences(Measurement.of(bare(**{key: told})))
 
 
-def pinged(rtts: list[float | None], *, flows: list[dict[str, Any]], idle_s: float = 1.0) -> Measurement:
+def pinged(
+    rtts: list[float | None], *, flows: list[dict[str, Any]], idle_s: float = 1.0
+) -> Measurement:
     """A measurement of pings alone, idle and then loaded by some flows."""
     every_s = 0.1
     end = len(rtts) * every_s
@@ -165,13 +212,20 @@ def pinged(rtts: list[float | None], *, flows: list[dict[str, Any]], idle_s: flo
         {"name": "idle", "from_s": 0, "to_s": idle_s},
         {"name": "loaded", "from_s": idle_s, "to_s": end},
     ]
-    return Measurement.of(bare(phases=phases, flows=flows, pings=[{"columns": ["t_s", "rtt_ms"], "samples": rows}]))
+    return Measurement.of(
+        bare(phases=phases, flows=flows, pings=[{"columns": ["t_s", "rtt_ms"], "samples": rows}])
+    )
 
 
-def flow(name: str, begin: float, end: float, *, cc: str = "cubic", stops: float | None = None) -> dict[str, Any]:
+def flow(
+    name: str, begin: float, end: float, *, cc: str = "cubic", stops: float | None = None
+) -> dict[str, Any]:
     """A flow of 8 Mbit/s, or one that delivers nothing any more from a time on."""
     stop = end if stops is None else stops
-    samples = [[begin + at / 10, min(at / 10, stop - begin) * 1e6] for at in range(round((end - begin) * 10) + 1)]
+    samples = [
+        [begin + at / 10, min(at / 10, stop - begin) * 1e6]
+        for at in range(round((end - begin) * 10) + 1)
+    ]
     return {
         "id": name, "direction": name.rstrip("0123456789"), "cc": cc, "from_s": begin, "to_s": end,
         "goodput_mbit": 8.0, "columns": ["t_s", "acked_bytes"], "samples": samples,
@@ -185,7 +239,10 @@ def test_a_link_that_dies_gets_no_grade() -> None:
     (outage,) = summary.answer(gone).outages
     assert (outage.from_s, outage.ended, outage.data_arrived) == (6.0, False, False)
     assert (summary.answer(gone).grade, summary.answer(gone).connectivity_lost) == (None, True)
-    lost = "Connectivity was lost: no ping was answered and no data arrived from 6.0 s to the end. There is no grade."
+    lost = (
+        "Connectivity was lost: no ping was answered and no data arrived from 6.0 s to the "
+        "end. There is no grade."
+    )
     assert lost in sentences(gone)
     back = pinged(alive + dead + alive, flows=[flow("down1", 3, 16, stops=6)], idle_s=3)
     assert "from 6.0 s to 10.0 s. There is no grade." in " ".join(sentences(back))
@@ -221,7 +278,8 @@ def test_two_pings_carry_no_grade() -> None:
 def test_both_ways_at_once_have_one_row_and_each_congestion_control_its_own() -> None:
     rtts: list[float | None] = [*([20.0] * 30), *([100.0] * 100), *([20.0] * 20), *([30.0] * 100)]
     flows = [flow(f"{way}{at}", begin, begin + 10, cc=cc)
-             for at, (begin, cc) in enumerate([(3, "cubic"), (15, "bbr")]) for way in ("up", "down")]  # fmt: skip
+             for at, (begin, cc) in enumerate([(3, "cubic"), (15, "bbr")]) for way in ("up",
+             "down")]  # fmt: skip
     both = pinged(rtts, flows=flows, idle_s=3)
     said = summary.answer(both)
     assert said.together
@@ -230,7 +288,11 @@ def test_both_ways_at_once_have_one_row_and_each_congestion_control_its_own() ->
     assert names == ["idle", "load both ways", "load both ways, cubic", "load both ways, bbr"]
     assert (said.by_cc["cubic"]["both"].p50, said.by_cc["bbr"]["both"].p50) == (100.0, 30.0)
     one = pinged(rtts, flows=[f for f in flows if f["direction"] == "down"], idle_s=3)
-    assert [row[0].text for row in latencies(one).rows][1:] == ["load down", "load down, cubic", "load down, bbr"]
+    assert [row[0].text for row in latencies(one).rows][1:] == [
+        "load down",
+        "load down, cubic",
+        "load down, bbr",
+    ]
 
 
 def test_there_is_one_p95(measured: Measurement) -> None:
@@ -243,7 +305,9 @@ def test_there_is_one_p95(measured: Measurement) -> None:
 
 
 def test_the_sum_of_all_flows_is_flat_where_they_are() -> None:
-    steady = pinged([20.0] * 100, flows=[flow("down1", 3.3, 9.9), flow("down2", 3.3, 9.9)], idle_s=3)
+    steady = pinged(
+        [20.0] * 100, flows=[flow("down1", 3.3, 9.9), flow("down2", 3.3, 9.9)], idle_s=3
+    )
     line = next(line for line in pictures(steady)[0].lines if line.label == "all down")
     assert [y for y in line.y if y is not None] == pytest.approx([16.0] * 7, rel=0.02)
 
@@ -259,7 +323,10 @@ def test_what_became_of_datagrams_is_told() -> None:
         "loss": 0.1,
     }
     told = sentences(Measurement.of(bare(udp_load=load)))
-    assert "1,000 datagrams were sent up at 10.00 Mbit/s; 900 arrived at 9.00 Mbit/s; 10 % were lost." in told
+    assert (
+        "1,000 datagrams were sent up at 10.00 Mbit/s; 900 arrived at 9.00 Mbit/s; 10 % were lost."
+        in told
+    )
     assert "5 more had no room in this host's queue." in told
 
 
@@ -269,11 +336,17 @@ def test_flows_of_a_scenario_that_is_measured_are_said_to_be_left_out(tmp_path: 
         file.write_text(f"duration = '1s'\n[path]\nrate = '2Mbit'\nrtt = '10ms'\n{flows}")
         seen = run.simulated(str(file), {"streams": "1"})
         assert ("own flows were left out" in own_error(seen)) == said
-    with pytest.raises(NarrowsError, match=r"write: narrows measure .* with --streams or --cc only"):
+    with pytest.raises(
+        NarrowsError, match=r"write: narrows measure .* with --streams or --cc only"
+    ):
         run.simulated(str(file), {"duration": "3s"})
 
 
 def test_the_limit_of_data_is_named_as_it_was_asked_for() -> None:
     for most, said in ((300_000, "0.3 MB"), (2_500_000, "2.5 MB"), (2_000_000_000, "2000 MB")):
-        told = {"measurement": 1, "asked": {"max_data_bytes": most}, "data": {"stopped_by": "max_data"}}
+        told = {
+            "measurement": 1,
+            "asked": {"max_data_bytes": most},
+            "data": {"stopped_by": "max_data"},
+        }
         assert f"(--max-data of {said})" in sentences(Measurement.of(told))[0]

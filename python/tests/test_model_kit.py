@@ -1,4 +1,6 @@
-"""A model is a kit: its file, its golden table, a scenario that asks for it, a page (see CONTRIBUTING.md)."""
+"""A model is a kit: its file, its golden table, a scenario that asks for it, a page (see
+CONTRIBUTING.md).
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,14 @@ from conftest import ROOT
 from pages import LISTED
 
 MODELS = [(what, kind["name"]) for what in ("cc", "queue") for kind in LISTED[what]]
-SCENARIOS = [tomllib.loads(file.read_text(encoding="utf-8")) for file in sorted(ROOT.glob("scenarios/**/*.toml"))]
-GOLDENS = {file.name: file.read_text(encoding="utf-8") for file in sorted(ROOT.glob("sim/tests/golden/*.txt"))}
+SCENARIOS = [
+    tomllib.loads(file.read_text(encoding="utf-8"))
+    for file in sorted(ROOT.glob("scenarios/**/*.toml"))
+]
+GOLDENS = {
+    file.name: file.read_text(encoding="utf-8")
+    for file in sorted(ROOT.glob("sim/tests/golden/*.txt"))
+}
 HEADINGS = (
     "Summary",
     "Algorithm",
@@ -30,7 +38,9 @@ def chosen(choice: object) -> object:
 
 @pytest.mark.parametrize(("what", "model"), MODELS)
 def test_it_has_a_file_or_a_folder(what: str, model: str) -> None:
-    assert (ROOT / f"core/src/{what}/{model}.rs").exists() or (ROOT / f"core/src/{what}/{model}/mod.rs").exists()
+    assert (ROOT / f"core/src/{what}/{model}.rs").exists() or (
+        ROOT / f"core/src/{what}/{model}/mod.rs"
+    ).exists()
 
 
 @pytest.mark.parametrize(("what", "model"), MODELS)
@@ -46,20 +56,28 @@ def test_it_has_a_page_with_the_usual_headings_and_its_table(what: str, model: s
 @pytest.mark.parametrize(("what", "model"), MODELS)
 def test_a_scenario_asks_for_it(what: str, model: str) -> None:
     if what == "cc":
-        asked = {chosen(flow.get("cc")) for scenario in SCENARIOS for flow in scenario.get("flow", [])}
+        asked = {
+            chosen(flow.get("cc")) for scenario in SCENARIOS for flow in scenario.get("flow", [])
+        }
     else:
-        asked = {chosen(scenario["path"].get("queue")) for scenario in SCENARIOS if "path" in scenario}
+        asked = {
+            chosen(scenario["path"].get("queue")) for scenario in SCENARIOS if "path" in scenario
+        }
     assert model in asked
 
 
 @pytest.mark.parametrize(("what", "model"), MODELS)
 def test_a_golden_table_has_it(what: str, model: str) -> None:
-    assert any(re.search(rf"\b{re.escape(model)}\b", text) for text in GOLDENS.values()), f"{what} {model}"
+    assert any(re.search(rf"\b{re.escape(model)}\b", text) for text in GOLDENS.values()), (
+        f"{what} {model}"
+    )
 
 
 @pytest.mark.parametrize("model", [kind["name"] for kind in LISTED["cc"]])
 def test_its_laws_are_listed_to_be_switched_off(model: str) -> None:
-    laws = tomllib.loads((ROOT / f"validation/mutations/{model}.toml").read_text(encoding="utf-8"))["law"]
+    laws = tomllib.loads((ROOT / f"validation/mutations/{model}.toml").read_text(encoding="utf-8"))[
+        "law"
+    ]
     assert len(laws) > 2
     assert all(law["law"] and law["find"] != law["replace"] for law in laws)
 

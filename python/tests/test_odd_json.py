@@ -45,7 +45,13 @@ def changed(document: Json) -> Iterator[tuple[str, Json]]:
     """The document with one change, and what was changed."""
 
     def places(of: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401 - any JSON value
-        items = of.items() if isinstance(of, dict) else enumerate(of[:FEW]) if isinstance(of, list) else ()
+        items = (
+            of.items()
+            if isinstance(of, dict)
+            else enumerate(of[:FEW])
+            if isinstance(of, list)
+            else ()
+        )
         for step, inner in items:
             yield (*path, step)
             yield from places(inner, (*path, step))
@@ -64,7 +70,9 @@ def changed(document: Json) -> Iterator[tuple[str, Json]]:
             yield f"{name} = {value!r:.40}", other
 
 
-def holds(document: Json, read: Callable[[bytes], object], refusal: str = r"file: [^\n]+") -> tuple[int, int]:
+def holds(
+    document: Json, read: Callable[[bytes], object], refusal: str = r"file: [^\n]+"
+) -> tuple[int, int]:
     """How many changed documents were read, and how many refused."""
     counts = [0, 0]
     for what, other in changed(document):
@@ -84,7 +92,9 @@ def holds(document: Json, read: Callable[[bytes], object], refusal: str = r"file
 def document() -> Json:
     """A short measurement with everything that one may have."""
     path = nw.Path(rate="2Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="2Mbit"))
-    told: Json = json.loads(simulate(path, Plan(load_s=4.0, idle_s=1.0, ways=("up",), streams=1, ping_ms=100)).text())
+    told: Json = json.loads(
+        simulate(path, Plan(load_s=4.0, idle_s=1.0, ways=("up",), streams=1, ping_ms=100)).text()
+    )
     # One sample of twenty is enough to be judged by.
     for row in (*told["flows"], *told["pings"]):
         row["samples"] = row["samples"][::10]
@@ -94,12 +104,15 @@ def document() -> Json:
     return told | {
         "id": "7f", "started": "2026-03-02T00:00:00Z",
         "asked": {
-            "host": "far", "test": "rrul", "dscp": 46, "ecn": True, "pacing_mbit": 5.0, "max_data_bytes": 5_000_000,
+            "host": "far", "test": "rrul", "dscp": 46, "ecn": True, "pacing_mbit": 5.0,
+            "max_data_bytes": 5_000_000,
         },
         "peer": {"address": "192.0.2.1", "speaks": "narrows"},
         "own_error": {
-            "lateness_ms": {"p50": 0.1, "p99": 2.0, "max": 3.0}, "leaving_ms": 0.1, "socket_drops": 2, "cpu_pct": 90.0,
-            "clock": {"kind": "estimated", "error_ms": 0.1}, "far": {"answering_ms": 0.1}, "notes": ["it was late"],
+            "lateness_ms": {"p50": 0.1, "p99": 2.0, "max": 3.0}, "leaving_ms": 0.1,
+            "socket_drops": 2, "cpu_pct": 90.0,
+            "clock": {"kind": "estimated", "error_ms": 0.1}, "far": {"answering_ms": 0.1},
+            "notes": ["it was late"],
         },
         "data": {"planned_bytes": 9, "moved_bytes": 9, "stopped_by": "max_data"},
         "host": {"kernel": "6.12", "name": "near"},
@@ -107,7 +120,8 @@ def document() -> Json:
         "voip": {"idle": call, "loaded": call},
         "page": {"objects": 31, "connections": 6, "idle_s": load, "loaded_s": load},
         "udp_load": {
-            "direction": "up", "sent": 10, "received": 9, "unsent": 1, "loss": 0.1, "sent_mbit": 10.0,
+            "direction": "up", "sent": 10, "received": 9, "unsent": 1, "loss": 0.1,
+            "sent_mbit": 10.0,
             "received_mbit": 9.0,
         },
     }  # fmt: skip
@@ -168,7 +182,11 @@ def test_latency_results(tmp_path: Path) -> None:
 def test_a_plot_of_changed_latency_results(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     right = result("far", 1, 80, n=1000)
-    for odd in ({"response_us": None}, {"rtt_us": None, "response_us": None}, {"slow": None, "parts_us": None}):
+    for odd in (
+        {"response_us": None},
+        {"rtt_us": None, "response_us": None},
+        {"slow": None, "parts_us": None},
+    ):
         file = tmp_path / "file"
         file.write_text(json.dumps(right | odd), encoding="utf-8")
         latency.plot([("a", right), ("b", latency.read(file))], tmp_path / "a.svg")
@@ -176,7 +194,10 @@ def test_a_plot_of_changed_latency_results(tmp_path: Path) -> None:
 
 def test_path_models(document: Json) -> None:
     model = infer(
-        simulate(nw.Path(rate="5Mbit", rtt="20ms", buffer="1bdp"), Plan(load_s=4.0, ways=("down",), streams=1))
+        simulate(
+            nw.Path(rate="5Mbit", rtt="20ms", buffer="1bdp"),
+            Plan(load_s=4.0, ways=("down",), streams=1),
+        )
     )
 
     def read(content: bytes) -> None:
@@ -189,13 +210,17 @@ def test_path_models(document: Json) -> None:
 def test_forecasts(document: Json, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     later = Measurement.of(document | {"data": {"stopped_by": "duration"}})
     forecast: Json = {
-        "kind": "forecast", "at": "2026-03-01T00:00:00+00:00", "host": "far", "measurement": "before", "way": "up",
-        "load": {"flows": 1, "cc": "cubic", "both_ways": False}, "now": "cubic", "leave": False, "as": "sender",
-        "for": ["bulk"], "choice": {"key": "bbr", "cc": "bbr", "queue": None, "shaper_share": None}, "runs": 1,
+        "kind": "forecast", "at": "2026-03-01T00:00:00+00:00", "host": "far",
+        "measurement": "before", "way": "up",
+        "load": {"flows": 1, "cc": "cubic", "both_ways": False}, "now": "cubic", "leave": False,
+        "as": "sender",
+        "for": ["bulk"], "choice": {"key": "bbr", "cc": "bbr", "queue": None,
+        "shaper_share": None}, "runs": 1,
         "figures": [{"name": "rate_mbit", "before": 1.0, "low": 1.0, "high": 2.0}],
     }  # fmt: skip
     score: Json = {
-        "kind": "score", "at": "2026-03-01T00:00:00+00:00", "forecast": "0" * 64, "measurement": "later",
+        "kind": "score", "at": "2026-03-01T00:00:00+00:00", "forecast": "0" * 64,
+        "measurement": "later",
         "figures": [{"name": "rate_mbit", "low": 1.0, "high": 2.0, "measured": 1.5, "hit": True}],
     }  # fmt: skip
     at = 0

@@ -1,4 +1,6 @@
-"""Results into files: whole or not at all; and what fails costs nothing else of what a command came to."""
+"""Results into files: whole or not at all; and what fails costs nothing else of what a command came
+to.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +130,13 @@ def test_every_option_that_names_a_file_to_write_is_checked_first() -> None:
             if written & set(param.opts) and name not in {"narrows shell"}:
                 assert isinstance(param.type, types), (name, param.opts)
                 found.add(name)
-    assert {"narrows run", "narrows measure", "narrows latency", "narrows sweep", "narrows tune plan"} <= found
+    assert {
+        "narrows run",
+        "narrows measure",
+        "narrows latency",
+        "narrows sweep",
+        "narrows tune plan",
+    } <= found
 
 
 @pytest.fixture(scope="module")
@@ -143,42 +151,59 @@ def model(measured: Measurement) -> Twin:
 
 
 @pytest.fixture
-def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Measurement, model: Twin) -> Path:
+def prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Measurement, model: Twin
+) -> Path:
     """A folder with a scenario and results, and far ends that answer without a network."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
     told = result("far", 1, 80)
-    monkeypatch.setattr(measuring, "measure", lambda *_, **__: (Measurement.of(json.loads(measured.text())), []))
+    monkeypatch.setattr(
+        measuring, "measure", lambda *_, **__: (Measurement.of(json.loads(measured.text())), [])
+    )
     monkeypatch.setattr("narrows.latency.result.measure", lambda *_, **__: told)
     monkeypatch.setattr("narrows.path_model.infer", lambda *_, **__: model)
     monkeypatch.setattr("narrows.measure.command.infer", lambda *_, **__: model)
     for name in ("a", "b"):
         (tmp_path / f"{name}.json").write_text(measured.text(), encoding="utf-8")
-        (tmp_path / f"{name}-latency.json").write_text(json.dumps(result(name, 1, 80)), encoding="utf-8")
+        (tmp_path / f"{name}-latency.json").write_text(
+            json.dumps(result(name, 1, 80)), encoding="utf-8"
+        )
         flows = '[[flow]]\ncc = "reno"\n'
-        (tmp_path / f"{name}.toml").write_text(f'duration = "1s"\n[path]\nrate = "5Mbit"\nrtt = "20ms"\n{flows}')
-    (tmp_path / "sweep.toml").write_text('base = "a.toml"\n[vary]\n"path.rate" = ["5Mbit"]\n', encoding="utf-8")
+        (tmp_path / f"{name}.toml").write_text(
+            f'duration = "1s"\n[path]\nrate = "5Mbit"\nrtt = "20ms"\n{flows}'
+        )
+    (tmp_path / "sweep.toml").write_text(
+        'base = "a.toml"\n[vary]\n"path.rate" = ["5Mbit"]\n', encoding="utf-8"
+    )
     return tmp_path
 
 
 OUTPUTS: dict[str, tuple[list[str], list[tuple[str, str]], str]] = {
     "run": (["run", "a.toml"], [("--plot", ".svg"), ("--report", ".html")], "goodput"),
-    "compare scenarios": (["compare", "a.toml", "b.toml"], [("--plot", ".svg"), ("--report", ".html")], "a.toml: "),
-    "compare measurements": (["compare", "a.json", "b.json"], [("--plot", ".svg"), ("--report", ".html")], "rate up"),
+    "compare scenarios": (["compare", "a.toml", "b.toml"], [("--plot", ".svg"), ("--report",
+    ".html")], "a.toml: "),
+    "compare measurements": (["compare", "a.json", "b.json"], [("--plot", ".svg"), ("--report",
+    ".html")], "rate up"),
     "compare latencies": (
-        ["compare", "a-latency.json", "b-latency.json"], [("--plot", ".svg"), ("--report", ".html")], "No difference",
+        ["compare", "a-latency.json", "b-latency.json"], [("--plot", ".svg"), ("--report",
+        ".html")], "No difference",
     ),
     "measure": (
         ["measure", "far"],
-        [("--out", ".json"), ("--out", ".csv"), ("--plot", ".png"), ("--report", ".html"), ("--path", ".toml")],
+        [("--out", ".json"), ("--out", ".csv"), ("--plot", ".png"), ("--report", ".html"),
+        ("--path", ".toml")],
         "Payload passed at",
     ),
     "latency": (
-        ["latency", "far"], [("--out", ".json"), ("--hlog", ".hlog"), ("--plot", ".svg"), ("--report", ".html")],
+        ["latency", "far"], [("--out", ".json"), ("--hlog", ".hlog"), ("--plot", ".svg"),
+        ("--report", ".html")],
         "questions were answered",
     ),
-    "race": (["race", "--only", "reno", "--duration", "4", "--seeds", "1"], [("--plot", ".svg")], "Least delay"),
-    "from": (["from", "tc qdisc add dev eth0 root netem delay 20ms rate 5mbit"], [("-o", ".toml")], "CUBIC"),
+    "race": (["race", "--only", "reno", "--duration", "4", "--seeds", "1"], [("--plot", ".svg")],
+    "Least delay"),
+    "from": (["from", "tc qdisc add dev eth0 root netem delay 20ms rate 5mbit"], [("-o", ".toml")],
+    "CUBIC"),
     "twin": (["twin", "a.json"], [("--path", ".toml")], "Base round trip"),
 }  # fmt: skip
 """Of each command: its words, its options for files with their suffixes, and what it prints."""
@@ -229,7 +254,9 @@ def test_what_cannot_be_written_is_known_before_the_work(
             with monkeypatch.context() as absent:
                 absent.setitem(sys.modules, "matplotlib", None)
                 done = CliRunner().invoke(cli.main, [*words, option, f"x{suffix}"])
-            assert (done.exit_code, "pip install 'narrows[plot]'" in done.stderr) == (2, True), done.output
+            assert (done.exit_code, "pip install 'narrows[plot]'" in done.stderr) == (2, True), (
+                done.output
+            )
             done = CliRunner().invoke(cli.main, [*words, option, "x.doc"])
             assert (done.exit_code, "PNG, SVG or PDF" in done.stderr) == (2, True), done.output
 
@@ -239,7 +266,9 @@ def measure(*more: str) -> Result:
 
 
 @pytest.mark.skipif(not history.installed(), reason="DuckDB is not installed")
-def test_history_and_forecasts_do_not_depend_on_each_other(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_history_and_forecasts_do_not_depend_on_each_other(
+    prepared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (prepared / "history.duckdb").write_text("not a database")
     scored: list[Measurement] = []
     monkeypatch.setattr("narrows.advise.forecasts.score_open", lambda one: scored.append(one) or [])

@@ -31,7 +31,10 @@ def test_a_file_and_the_same_in_objects_give_the_same_bytes(tiny: Path) -> None:
     from_file, from_objects, loaded = nw.run(tiny), nw.run(scenario()), nw.run(nw.load(tiny))
     for other in (from_objects, loaded):
         assert other.samples.equals(from_file.samples)
-        assert other.json["provenance"]["scenario_sha256"] == from_file.json["provenance"]["scenario_sha256"]
+        assert (
+            other.json["provenance"]["scenario_sha256"]
+            == from_file.json["provenance"]["scenario_sha256"]
+        )
         for key in set(from_file.json) - {"provenance"}:
             assert other.json[key] == from_file.json[key]
 
@@ -64,7 +67,10 @@ def test_a_scenario_survives_its_way_through_a_file(tmp_path: Path) -> None:
 def test_arrow_columns_have_names_with_units_and_no_gaps() -> None:
     run = nw.run(scenario())
     for table, names in (
-        (run.samples, {"t_s", "flow", "cwnd_packets", "rtt_ms", "delivered_bytes", "pacing_mbit", "phase"}),
+        (
+            run.samples,
+            {"t_s", "flow", "cwnd_packets", "rtt_ms", "delivered_bytes", "pacing_mbit", "phase"},
+        ),
         (run.queue_samples, {"t_s", "queue", "backlog_bytes", "backlog_packets", "drops"}),
         (run.pings, {"t_s", "probe", "rtt_ms"}),
     ):
@@ -90,7 +96,9 @@ def test_sample_interval_changes_the_samples_and_not_the_run() -> None:
 def test_summary_has_a_row_per_flow() -> None:
     summary = nw.run(scenario()).summary()
     assert summary.num_rows == 2
-    assert {"id", "cc", "goodput_mbit", "rtt_mean_ms", "rtt_p95_ms", "cwnd_mean_packets"} <= set(summary.column_names)
+    assert {"id", "cc", "goodput_mbit", "rtt_mean_ms", "rtt_p95_ms", "cwnd_mean_packets"} <= set(
+        summary.column_names
+    )
 
 
 def test_summaries_of_different_runs_go_into_one_table() -> None:
@@ -157,11 +165,22 @@ def test_every_mistake_has_its_structure(tmp_path: Path) -> None:
 
 
 KEYS = (
-    st.sampled_from(["path", "flow", "probe", "host", "duration", "rate", "rtt", "queue", "cc", "kind", "size"])
+    st.sampled_from(
+        ["path", "flow", "probe", "host", "duration", "rate", "rtt", "queue", "cc", "kind", "size"]
+    )
     | st.text()
 )
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["1s", "1Mbit", "fifo"])
-TREES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5))
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.sampled_from(["1s", "1Mbit", "fifo"])
+)
+TREES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5)
+)
 
 
 @given(st.dictionaries(KEYS, TREES))
@@ -171,10 +190,14 @@ def test_any_tree_is_right_or_told_why_not(tree: dict[str, object]) -> None:
         _core.scenario_to_toml(tree)
 
 
-@pytest.mark.parametrize("odd", [None, 1j, b"bytes", [[[]]], {"a": {}}, float("nan"), 2**200, "\ud800"])
+@pytest.mark.parametrize(
+    "odd", [None, 1j, b"bytes", [[[]]], {"a": {}}, float("nan"), 2**200, "\ud800"]
+)
 def test_odd_values_are_told_and_do_not_crash(odd: object) -> None:
     with pytest.raises(nw.ScenarioError, match=r"path\.rate"):
-        _core.run_tree({"duration": "1s", "path": {"rate": odd, "rtt": "10ms"}, "flow": [{"cc": "cubic"}]})
+        _core.run_tree(
+            {"duration": "1s", "path": {"rate": odd, "rtt": "10ms"}, "flow": [{"cc": "cubic"}]}
+        )
 
 
 def test_a_table_that_holds_itself_ends() -> None:
@@ -272,9 +295,13 @@ def test_the_objects_have_the_keys_of_the_core() -> None:
     names = {"flows": "flow", "probes": "probe"}
     for section, cls in objects.items():
         keys = {
-            k["name"] for k in json.loads(_core.list_json())["scenario"] if k["section"] == section and k["supported"]
+            k["name"]
+            for k in json.loads(_core.list_json())["scenario"]
+            if k["section"] == section and k["supported"]
         }
-        assert {names.get(f.name, f.name) for f in fields(cls)} == keys - ({"kind"} if cls is nw.Ping else set())
+        assert {names.get(f.name, f.name) for f in fields(cls)} == keys - (
+            {"kind"} if cls is nw.Ping else set()
+        )
 
 
 def test_evidence_tells_the_nearest_reference_cases(tmp_path: Path) -> None:
@@ -282,7 +309,8 @@ def test_evidence_tells_the_nearest_reference_cases(tmp_path: Path) -> None:
     file = tmp_path / "evidence.json"
     assert evidence(figures, file) is None
     near = {
-        "case": "near", "cc": ["cubic"], "queue": "fifo", "policer": None, "besides": [], "rate_mbit": 10, "rtt_ms": 40,
+        "case": "near", "cc": ["cubic"], "queue": "fifo", "policer": None, "besides": [],
+        "rate_mbit": 10, "rtt_ms": 40,
         "buffer_bdp": 1, "headroom": 1, "loss": 0,
     }  # fmt: skip
     cases = [
@@ -298,12 +326,20 @@ def test_evidence_tells_the_nearest_reference_cases(tmp_path: Path) -> None:
     far = nw.run(scenario(flows=[nw.Flow("cubic"), nw.Flow("cubic", rtt="60ms")])).json
     assert [c["distance"] for c in evidence(far, file) or []] == [0.693, 5.298]
     assert evidence(nw.run(scenario(host=nw.Host(like="linux-4.15"))).json, file) == []
-    policed = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp", policer={"rate": "5Mbit", "burst": "30kB"})
-    assert evidence(nw.run(nw.Scenario(policed, flows=[nw.Flow("cubic")], duration="1s")).json, file) == []
+    policed = nw.Path(
+        rate="10Mbit", rtt="20ms", buffer="1bdp", policer={"rate": "5Mbit", "burst": "30kB"}
+    )
+    assert (
+        evidence(nw.run(nw.Scenario(policed, flows=[nw.Flow("cubic")], duration="1s")).json, file)
+        == []
+    )
 
 
 RATES = "t_s,rate_mbit\n0,8\n1,2\n2,4\n"
-TRACED = 'duration = "4s"\n[path]\ntrace = "rates.csv"\nrtt = "20ms"\nbuffer = "60kB"\n[[flow]]\ncc = "cubic"\n'
+TRACED = (
+    'duration = "4s"\n[path]\ntrace = "rates.csv"\nrtt = "20ms"\nbuffer = '
+    '"60kB"\n[[flow]]\ncc = "cubic"\n'
+)
 
 
 @pytest.fixture
@@ -321,7 +357,9 @@ def test_a_trace_lies_beside_its_scenario_wherever_that_is(traced: Path) -> None
     from_objects = nw.run(loaded)
     assert from_objects.flows == from_file.flows
     # The mean of the summary interval, from 0.8 to 4 s: 8, 2, 4 and 8, a second each.
-    assert from_file.json["path"]["rate_mbit"] == pytest.approx((0.2 * 8 + 2 + 4 + 8) / 3.2, rel=1e-5)
+    assert from_file.json["path"]["rate_mbit"] == pytest.approx(
+        (0.2 * 8 + 2 + 4 + 8) / 3.2, rel=1e-5
+    )
     assert from_file.json["path"]["varies"]
     provenance = from_file.json["provenance"]
     assert provenance["files_sha256"] == {"rates.csv": hashlib.sha256(RATES.encode()).hexdigest()}
@@ -331,14 +369,20 @@ def test_a_trace_lies_beside_its_scenario_wherever_that_is(traced: Path) -> None
     assert nw.run(traced).json["provenance"]["scenario_sha256"] != provenance["scenario_sha256"]
 
 
-def test_a_loaded_scenario_names_its_trace_so_that_it_is_found(traced: Path, tmp_path: Path) -> None:
+def test_a_loaded_scenario_names_its_trace_so_that_it_is_found(
+    traced: Path, tmp_path: Path
+) -> None:
     copy = tmp_path / "copy.toml"
     copy.write_text(nw.load(traced).toml(), encoding="utf-8")
     assert nw.run(copy).flows == nw.run(traced).flows
 
 
 def test_what_is_saved_of_a_traced_run_runs_again(traced: Path, tmp_path: Path) -> None:
-    for run in (nw.run(traced), nw.run(nw.load(traced)), pickle.loads(pickle.dumps(nw.run(traced)))):
+    for run in (
+        nw.run(traced),
+        nw.run(nw.load(traced)),
+        pickle.loads(pickle.dumps(nw.run(traced))),
+    ):
         run.save(tmp_path / "out")
         assert (tmp_path / "out/rates.csv").read_text(encoding="utf-8") == RATES
         assert 'trace = "rates.csv"' in (tmp_path / "out/scenario.toml").read_text(encoding="utf-8")
@@ -349,13 +393,18 @@ def test_a_page_of_a_traced_run_needs_no_file(traced: Path, tmp_path: Path) -> N
     run = nw.run(traced)
     (traced.parent / "rates.csv").unlink()
     run.report(tmp_path / "page.html")
-    with pytest.raises(nw.ScenarioError, match=r"rates\.csv.* does not exist \(as .*there/rates\.csv\)"):
+    with pytest.raises(
+        nw.ScenarioError, match=r"rates\.csv.* does not exist \(as .*there/rates\.csv\)"
+    ):
         nw.run(traced)
 
 
 def test_hops_and_ways_as_objects() -> None:
     up = nw.Hop(rate="2Mbit", queue=nw.queue.Fifo(), buffer="30kB", jitter="1ms")
-    hops = [nw.Hop(rate="50Mbit", rtt="2ms"), nw.Hop(rate="10Mbit", rtt="20ms", buffer="1bdp", loss="0.1%")]
+    hops = [
+        nw.Hop(rate="50Mbit", rtt="2ms"),
+        nw.Hop(rate="10Mbit", rtt="20ms", buffer="1bdp", loss="0.1%"),
+    ]
     whole = nw.Scenario(
         nw.Path(hop=hops, reverse=up),
         flows=[nw.Flow("cubic", dscp="AF41"), nw.Flow("cubic", id="up", direction="up")],
@@ -376,16 +425,21 @@ def test_use_is_told_against_what_may_pass() -> None:
     run = nw.run(nw.Scenario(path, flows=[nw.Flow("cubic")], duration="5s"))
     # What the bucket saved before the summary interval of 4 s may pass in it, too: 62.5 kB.
     assert "of 2.125 Mbit/s (2 Mbit/s and saved tokens)" in words.sentence(run.json)
-    shaped = nw.Path(rate="2Mbit", rtt="20ms", link={"kind": "shape_peak", "bc": "25kB", "be": "25kB"})
+    shaped = nw.Path(
+        rate="2Mbit", rtt="20ms", link={"kind": "shape_peak", "bc": "25kB", "be": "25kB"}
+    )
     run = nw.run(nw.Scenario(shaped, flows=[nw.Flow("cubic")], duration="5s"))
     assert "of 4.1 Mbit/s (4 Mbit/s and saved tokens)" in words.sentence(run.json)
 
 
-def test_flows_that_end_before_the_warm_up_are_named_and_short_times_have_digits(tmp_path: Path) -> None:
+def test_flows_that_end_before_the_warm_up_are_named_and_short_times_have_digits(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "s.toml"
     short = "[[flow]]\ncc = 'dctcp'\ncount = 4\nsize = '30kB'\n"
     file.write_text(
-        f"duration = '7ms'\n[path]\nrate = '1Gbit'\nrtt = '100us'\nbuffer = '100p'\n{short}[[flow]]\nworkload = 'rpc'\n"
+        "duration = '7ms'\n[path]\nrate = '1Gbit'\nrtt = '100us'\nbuffer = "
+        f"'100p'\n{short}[[flow]]\nworkload = 'rpc'\n"
     )
     seen = nw.run(file)
     assert "4 of 5 flows sent no data after the warm-up" in words.sentence(seen.json)
@@ -394,7 +448,8 @@ def test_flows_that_end_before_the_warm_up_are_named_and_short_times_have_digits
 
 
 @pytest.mark.parametrize(
-    "kind", ["[path]\nrate = '3Mbit'\nrtt = '1ms'\n", "[wifi]\n[[wifi.station]]\nname = 'a'\nmcs = 0\n"]
+    "kind",
+    ["[path]\nrate = '3Mbit'\nrtt = '1ms'\n", "[wifi]\n[[wifi.station]]\nname = 'a'\nmcs = 0\n"],
 )
 def test_a_summary_interval_of_a_few_packets_has_a_notice(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "s.toml"

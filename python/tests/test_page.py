@@ -1,4 +1,6 @@
-"""The report page: what it says is the run's, it needs nothing but itself, and everybody can use it."""
+"""The report page: what it says is the run's, it needs nothing but itself, and everybody can use
+it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ TIMED = ("throughput", "rtt", "window", "queue", "losses")
 @pytest.fixture(scope="module")
 def run() -> nw.Run:
     """A run with everything that a page shows."""
-    return nw.run(scenario(duration="10s"), sample_interval="pictures", verdicts=report.MOST_VERDICTS)
+    return nw.run(
+        scenario(duration="10s"), sample_interval="pictures", verdicts=report.MOST_VERDICTS
+    )
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +46,9 @@ def page(run: nw.Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def both(run: nw.Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with two runs."""
     other = nw.run(
-        scenario(flows=[nw.Flow("bbr")], duration="10s"), sample_interval="pictures", verdicts=report.MOST_VERDICTS
+        scenario(flows=[nw.Flow("bbr")], duration="10s"),
+        sample_interval="pictures",
+        verdicts=report.MOST_VERDICTS,
     )
     file = tmp_path_factory.mktemp("pages") / "both.html"
     nw.compare_report([run, other], file, names=["CUBIC", "BBR"])
@@ -59,7 +65,9 @@ def browser() -> Iterator[Browser]:
 def document(file: Path) -> dict[str, Any]:
     """What a page was given to show."""
     text = file.read_text(encoding="utf-8")
-    found = re.search(r'<script id="document" type="application/json">(.*?)</script>', text, re.DOTALL)
+    found = re.search(
+        r'<script id="document" type="application/json">(.*?)</script>', text, re.DOTALL
+    )
     assert found
     made: dict[str, Any] = json.loads(found[1])
     return made
@@ -80,7 +88,10 @@ def says(text: str, value: float | str | None) -> bool:
         return text == value
     shown, _, percent = text.partition(" %")
     digits = len(shown.partition(".")[2])
-    return abs(float(shown) - value * (100 if percent or text.endswith("%") else 1)) <= 0.5001 * 10**-digits
+    return (
+        abs(float(shown) - value * (100 if percent or text.endswith("%") else 1))
+        <= 0.5001 * 10**-digits
+    )
 
 
 def spoken(opened: Opened) -> str:
@@ -114,7 +125,9 @@ def test_the_pictures_of_a_page_are_the_tables_of_the_run(run: nw.Run, page: Pat
     (line,) = (line for line in throughput["lines"] if line["label"] == "cubic1")
     rows = [row for row in run.samples.to_pylist() if row["flow"] == "cubic1"]
     for value, row in zip(line["y"], rows, strict=True):
-        assert value == (None if row["goodput_mbit"] is None else float(f"{row['goodput_mbit']:.6g}"))
+        assert value == (
+            None if row["goodput_mbit"] is None else float(f"{row['goodput_mbit']:.6g}")
+        )
     assert shown["xs"][line["x"]] == [float(f"{row['t_s']:.6g}") for row in rows]
     verdicts = run.verdicts.to_pylist()
     told = shown["verdicts"]
@@ -140,7 +153,9 @@ def test_words_of_a_scenario_cannot_break_out(tmp_path: Path) -> None:
 
 def test_the_scenario_on_the_page_gives_the_same_run(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY, encoding="utf-8")
-    first = json.loads(cli("run", "tiny.toml", "--seed", 8, "--json", "--report", "page.html").stdout)
+    first = json.loads(
+        cli("run", "tiny.toml", "--seed", 8, "--json", "--report", "page.html").stdout
+    )
     (shown,) = document(tmp_path / "page.html")["runs"]
     assert shown["toml"] == TINY
     for text, seed in ((shown["canonical"], []), (shown["toml"], ["--seed", 8])):
@@ -149,17 +164,25 @@ def test_the_scenario_on_the_page_gives_the_same_run(cli: Cli, tmp_path: Path) -
         assert {**again, "provenance": 0} == {**first, "provenance": 0}
 
 
-def test_a_page_loads_without_errors_and_asks_for_nothing(browser: Browser, page: Path, both: Path) -> None:
+def test_a_page_loads_without_errors_and_asks_for_nothing(
+    browser: Browser, page: Path, both: Path
+) -> None:
     for file in (page, both):
         opened = Opened(browser, file)
         assert opened.wrong == []
-        assert [url for url in opened.asked if not url.startswith(("data:", "blob:"))] == [file.as_uri()]
+        assert [url for url in opened.asked if not url.startswith(("data:", "blob:"))] == [
+            file.as_uri()
+        ]
         assert opened.page.locator("canvas").count() > 6
 
 
-def test_the_numbers_on_the_page_are_those_of_the_json(browser: Browser, run: nw.Run, page: Path) -> None:
+def test_the_numbers_on_the_page_are_those_of_the_json(
+    browser: Browser, run: nw.Run, page: Path
+) -> None:
     opened = Opened(browser, page)
-    cells = opened.page.eval_on_selector_all("[data-path]", "all => all.map(e => [e.dataset.path, e.textContent])")
+    cells = opened.page.eval_on_selector_all(
+        "[data-path]", "all => all.map(e => [e.dataset.path, e.textContent])"
+    )
     told = [(path, text) for path, text in cells if path]
     assert len(told) > 40
     for path, text in told:
@@ -170,7 +193,9 @@ def test_the_numbers_on_the_page_are_those_of_the_json(browser: Browser, run: nw
             assert says(text, values[0]), (path, text, values[0])
 
 
-def test_the_first_words_are_the_answer_and_then_how_sure(browser: Browser, run: nw.Run, page: Path) -> None:
+def test_the_first_words_are_the_answer_and_then_how_sure(
+    browser: Browser, run: nw.Run, page: Path
+) -> None:
     opened = Opened(browser, page)
     words = spoken(opened)
     goodput = run.flows[0]["goodput_mbit"]
@@ -180,7 +205,9 @@ def test_the_first_words_are_the_answer_and_then_how_sure(browser: Browser, run:
     assert places == sorted(places)
 
 
-def test_hover_tells_the_value_of_the_nearest_sample(browser: Browser, run: nw.Run, page: Path) -> None:
+def test_hover_tells_the_value_of_the_nearest_sample(
+    browser: Browser, run: nw.Run, page: Path
+) -> None:
     opened = Opened(browser, page)
     where = opened.box("window")
     opened.page.mouse.move(where["x"] + where["width"] * 0.5, where["y"] + 30)
@@ -192,7 +219,10 @@ def test_hover_tells_the_value_of_the_nearest_sample(browser: Browser, run: nw.R
     nearest = min(rows, key=lambda row: abs(row["t_s"] - time))
     assert shown.locator(".value").first.inner_text() == str(nearest["cwnd_packets"])
     # The other pictures tell the same instant.
-    assert opened.page.locator('#pictures [data-key="queue"] .at').inner_text() == shown.locator(".at").inner_text()
+    assert (
+        opened.page.locator('#pictures [data-key="queue"] .at').inner_text()
+        == shown.locator(".at").inner_text()
+    )
 
 
 def test_zoom_is_one_for_all_times_and_not_for_delays(browser: Browser, page: Path) -> None:
@@ -207,7 +237,10 @@ def test_zoom_is_one_for_all_times_and_not_for_delays(browser: Browser, page: Pa
     assert {opened.scale(key) for key in TIMED} == {(low, high)}
     assert opened.scale("delay") == delays
     told = opened.page.inner_text(".window")
-    assert [round(float(n), 1) for n in re.findall(r"[\d.]+", told)] == [round(low, 1), round(high, 1)]
+    assert [round(float(n), 1) for n in re.findall(r"[\d.]+", told)] == [
+        round(low, 1),
+        round(high, 1),
+    ]
     opened.page.locator('#pictures [data-key="queue"] .u-over').dblclick()
     assert opened.scale("rtt") == whole
     assert opened.wrong == []
@@ -237,7 +270,11 @@ def test_every_control_is_reached_by_tab(browser: Browser, page: Path) -> None:
     reached = set()
     for _ in range(80):
         opened.page.keyboard.press("Tab")
-        reached.add(opened.page.evaluate("document.activeElement.className || document.activeElement.tagName"))
+        reached.add(
+            opened.page.evaluate(
+                "document.activeElement.className || document.activeElement.tagName"
+            )
+        )
     assert {"skip", "plot", "BUTTON", "SELECT", "wide tall", "SUMMARY"} <= reached
 
 
@@ -272,7 +309,9 @@ def test_verdicts_follow_the_time_that_is_shown(browser: Browser, run: nw.Run, p
     assert 0 < within < total
     assert f"of {within} in this interval" in opened.page.inner_text("#packets .said")
     opened.page.locator("#packets select").first.select_option("cubic1")
-    names = opened.page.eval_on_selector_all("#packets tbody tr td:nth-child(2)", "all => all.map(e => e.textContent)")
+    names = opened.page.eval_on_selector_all(
+        "#packets tbody tr td:nth-child(2)", "all => all.map(e => e.textContent)"
+    )
     assert set(names) == {"cubic1"}
     assert "queue full" in opened.page.inner_text("#packets tbody")
 
@@ -296,7 +335,8 @@ PLACES = {
 @pytest.mark.parametrize("place", PLACES)
 def test_contrast_labels_and_the_rest_of_axe(browser: Browser, both: Path, place: str) -> None:
     axe = pytest.importorskip(
-        "axe_playwright_python.sync_playwright", reason="axe is not installed: `make test-physical` does it"
+        "axe_playwright_python.sync_playwright",
+        reason="axe is not installed: `make test-physical` does it",
     )
     opened = Opened(browser, both, **PLACES[place])
     for summary in opened.page.locator("summary").all():
@@ -314,7 +354,9 @@ def test_light_and_dark_by_the_system_and_by_hand(browser: Browser, page: Path) 
     assert opened.wrong == []
 
 
-def test_a_phone_shows_it_without_sideways_scrolling_and_a_finger_tells(browser: Browser, both: Path) -> None:
+def test_a_phone_shows_it_without_sideways_scrolling_and_a_finger_tells(
+    browser: Browser, both: Path
+) -> None:
     opened = Opened(browser, both, **PLACES["phone"])
     assert opened.page.evaluate("document.documentElement.scrollWidth") == 390
     plane = opened.page.locator('#pictures [data-key="window"] .u-over').first
@@ -328,11 +370,10 @@ def test_on_paper_flows_are_told_apart_without_colour(browser: Browser, page: Pa
     opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
     pixels = opened.page.locator('#pictures [data-key="throughput"] .u-wrap canvas').first.evaluate(
         """canvas => {
-            const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-            const spread = (i) => Math.max(...data.slice(i, i + 3)) - Math.min(...data.slice(i, i + 3));
-            let coloured = 0;
-            for (let i = 0; i < data.length; i += 4) if (spread(i) > 8) coloured += 1;
-            return coloured;
+            const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width,
+            canvas.height); const spread = (i) => Math.max(...data.slice(i, i + 3)) -
+            Math.min(...data.slice(i, i + 3)); let coloured = 0; for (let i = 0; i < data.length; i
+            += 4) if (spread(i) > 8) coloured += 1; return coloured;
         }"""
     )
     assert pixels == 0
@@ -342,7 +383,9 @@ def test_without_javascript_the_words_are_there(browser: Browser, page: Path) ->
     context = browser.new_context(java_script_enabled=False)
     opened = context.new_page()
     opened.goto(page.as_uri())
-    assert "Goodput and share of the total: cubic0 " in opened.inner_text("body").replace("\N{NO-BREAK SPACE}", " ")
+    assert "Goodput and share of the total: cubic0 " in opened.inner_text("body").replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
 
 
 @pytest.mark.parametrize("topic", ["bufferbloat", "bbr"])
@@ -359,7 +402,9 @@ SHOTS = ROOT / "docs/pictures"
 
 
 @pytest.mark.parametrize("shot", ["report-light", "report-dark", "report-phone", "explain-bbr"])
-def test_the_screenshots_of_the_docs(request: pytest.FixtureRequest, tmp_path: Path, shot: str) -> None:
+def test_the_screenshots_of_the_docs(
+    request: pytest.FixtureRequest, tmp_path: Path, shot: str
+) -> None:
     """A person has looked at them; they are made anew on purpose, and pixels are not compared."""
     if not RENEW:
         assert (SHOTS / f"{shot}.png").read_bytes().startswith(b"\x89PNG")

@@ -1,4 +1,6 @@
-"""Pictures: all that is drawn is a column of the run's own tables; terminal, plot and page draw the same."""
+"""Pictures: all that is drawn is a column of the run's own tables; terminal, plot and page draw the
+same.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,11 @@ def test_what_applications_wait_for_goes_through_the_figures() -> None:
 
 def test_the_last_of_what_is_counted_is_the_figure(run: nw.Run) -> None:
     last = run.queue_samples.to_pylist()[-1]
-    assert (last["t_s"], last["drops"], last["marks"]) == (5.0, run.json["queue"]["drops"], run.json["queue"]["marks"])
+    assert (last["t_s"], last["drops"], last["marks"]) == (
+        5.0,
+        run.json["queue"]["drops"],
+        run.json["queue"]["marks"],
+    )
 
 
 def test_every_axis_says_its_unit(run: nw.Run) -> None:
@@ -94,7 +100,9 @@ def test_every_axis_says_its_unit(run: nw.Run) -> None:
 
 
 def test_many_flows_are_drawn_in_part_and_that_is_told() -> None:
-    many = nw.run(scenario(flows=[nw.Flow("cubic", count=MOST_FLOWS + 3)]), sample_interval="pictures")
+    many = nw.run(
+        scenario(flows=[nw.Flow("cubic", count=MOST_FLOWS + 3)]), sample_interval="pictures"
+    )
     throughput = pictures(many)[0]
     assert len([line for line in throughput.lines if line.flow is not None]) == MOST_FLOWS
     assert f"The first {MOST_FLOWS} of {MOST_FLOWS + 3} flows" in throughput.about
@@ -103,7 +111,9 @@ def test_many_flows_are_drawn_in_part_and_that_is_told() -> None:
 def test_several_queues_are_told_apart() -> None:
     hops = [nw.Hop(rate="20Mbit", rtt="5ms"), nw.Hop(rate="10Mbit", rtt="15ms", buffer="1bdp")]
     two = nw.Path(hop=hops, reverse=nw.Hop(rate="5Mbit"))
-    several = nw.run(nw.Scenario(two, flows=[nw.Flow("cubic")], duration="3s"), sample_interval="pictures")
+    several = nw.run(
+        nw.Scenario(two, flows=[nw.Flow("cubic")], duration="3s"), sample_interval="pictures"
+    )
     drawn = {picture.key: picture for picture in pictures(several)}
     assert [line.label for line in drawn["queue"].lines] == ["hop0", "hop1", "reverse"]
 
@@ -113,8 +123,12 @@ def test_a_run_without_samples_has_nothing_to_draw() -> None:
         nw.run(scenario(), sample_interval="off").plot()
 
 
-@pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("deep/a.pdf", b"%PDF")])
-def test_a_plot_is_written_as_its_name_says(run: nw.Run, tmp_path: Path, name: str, begins: bytes) -> None:
+@pytest.mark.parametrize(
+    ("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("deep/a.pdf", b"%PDF")]
+)
+def test_a_plot_is_written_as_its_name_says(
+    run: nw.Run, tmp_path: Path, name: str, begins: bytes
+) -> None:
     run.plot(tmp_path / name)
     assert (tmp_path / name).read_bytes().startswith(begins)
 
@@ -161,7 +175,10 @@ def test_what_is_drawn_is_what_is_told(run: nw.Run) -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"only": ["throughput", "weather"]}, "`weather` among the pictures; known: throughput, rtt"),
+        (
+            {"only": ["throughput", "weather"]},
+            "`weather` among the pictures; known: throughput, rtt",
+        ),
         ({"look": "sepia"}, "look `sepia`"),
         ({"file": "plot.gif"}, "PNG, SVG or PDF"),
     ],
@@ -214,7 +231,8 @@ def test_a_scenario_behind_plot_is_not_taken_for_a_picture(cli: Cli, tiny: Path)
 
 def test_without_matplotlib_a_plot_says_what_to_install_and_a_sketch_works(tiny: Path) -> None:
     code = (
-        "import sys; sys.modules['matplotlib'] = None; from narrows.cli import main; main(sys.argv[1:])"
+        "import sys; sys.modules['matplotlib'] = None; from narrows.cli import main; "
+        "main(sys.argv[1:])"
     )  # fmt: skip
     for args, exit_code in ((["--plot", "a.png"], 2), (["--plot"], 0)):
         command = [sys.executable, "-c", code, "run", str(tiny), *args]
@@ -274,8 +292,10 @@ def figures(**more: object) -> dict[str, object]:
 def case(**more: object) -> dict[str, object]:
     """A reference case."""
     return {
-        "case": "X", "cc": ["cubic"], "queue": "fifo", "policer": None, "besides": [], "rate_mbit": 10.0,
-        "rtt_ms": 20.0, "buffer_bdp": 1.0, "headroom": 1, "loss": 0, "agreement": 1.0, "distance": 0.0, **more,
+        "case": "X", "cc": ["cubic"], "queue": "fifo", "policer": None, "besides": [],
+        "rate_mbit": 10.0,
+        "rtt_ms": 20.0, "buffer_bdp": 1.0, "headroom": 1, "loss": 0, "agreement": 1.0,
+        "distance": 0.0, **more,
     }  # fmt: skip
 
 
@@ -284,12 +304,18 @@ def case(**more: object) -> dict[str, object]:
     [
         (None, "the results are those of the model only"),
         ([], "the results are those of the model only"),
-        ([case()], "has the same rate, RTT, buffer and queue: in X (10 Mbit/s, 20 ms, 1 BDP of buffer)"),
+        (
+            [case()],
+            "has the same rate, RTT, buffer and queue: in X (10 Mbit/s, 20 ms, 1 BDP of buffer)",
+        ),
         ([case(distance=0.69, agreement=0.75)], "differs by a factor of 2 "),
         ([case(distance=0.69, agreement=0.75)], "75 % of the compared figures"),
         ([case(distance=2.3)], "rely on the direction of the results"),
         ([case(policer="police", buffer_bdp=25.0)], "in X (10 Mbit/s, 20 ms, 25 BDP of burst)"),
-        ([case(buffer_bdp=None, loss=0.01)], "20 ms, default buffer of the discipline, 1.0 % of loss)"),
+        (
+            [case(buffer_bdp=None, loss=0.01)],
+            "20 ms, default buffer of the discipline, 1.0 % of loss)",
+        ),
     ],
 )
 def test_how_sure_follows_the_evidence(evidence: object, told: str) -> None:
@@ -324,7 +350,9 @@ def test_the_answer_says_who_got_what_and_what_everybody_waited() -> None:
     ],
 )
 def test_every_kind_of_run_has_words_and_pictures(given: dict[str, object], tmp_path: Path) -> None:
-    odd = nw.run(scenario(**given), sample_interval="1ms" if "duration" in given else "pictures", verdicts=10)
+    odd = nw.run(
+        scenario(**given), sample_interval="1ms" if "duration" in given else "pictures", verdicts=10
+    )
     assert all(words.answer(odd.json))
     odd.report(tmp_path / "page.html")
     odd.plot(tmp_path / "plot.svg")
@@ -372,7 +400,9 @@ def test_a_sketch_in_colour_for_a_terminal(tiny: Path) -> None:
     assert "\x1b[34m" in done.stdout
 
 
-def test_a_legend_is_no_higher_than_its_picture(recwarn: pytest.WarningsRecorder, tmp_path: Path) -> None:
+def test_a_legend_is_no_higher_than_its_picture(
+    recwarn: pytest.WarningsRecorder, tmp_path: Path
+) -> None:
     path = nw.Path(rate="40Mbit", rtt="1ms", buffer="50p")
     run = nw.run(nw.Scenario(path, flows=[nw.Flow("reno", count=30)], duration="30ms"))
     figure = run.plot(tmp_path / "many.svg")

@@ -65,7 +65,9 @@ def test_code_link_targets_and_comments_are_left_out() -> None:
 
 
 def test_a_sentence_has_one_place_whatever_its_lines() -> None:
-    page = "A sentence ends. What\nis dropped counts.\n\n- first, lost\n  by chance\n- What is up?\n"
+    page = (
+        "A sentence ends. What\nis dropped counts.\n\n- first, lost\n  by chance\n- What is up?\n"
+    )
     assert in_page(page) == [(1, "fused-relative"), (4, "random-loss")]
 
 
@@ -176,7 +178,11 @@ mod tests { /// The law.
   const A: &str = "the law of it"; }
 """
     hits = prose.violations(prose.rust("a.rs", source), CONFIG)
-    assert [(hit.line, hit.rule) for hit in hits] == [(1, "fused-relative"), (4, "blame"), (5, "law")]
+    assert [(hit.line, hit.rule) for hit in hits] == [
+        (1, "fused-relative"),
+        (4, "blame"),
+        (5, "law"),
+    ]
 
 
 def test_help_of_commands_and_options() -> None:
@@ -220,7 +226,9 @@ OLD = Counter({("a.md", "law"): 2, ("b.md", "law"): 1})
         ({("new.md", "twin"): 1}, [("new.md", "twin")]),
     ],
 )
-def test_numbers_may_fall_and_move_to_new_files(now: dict[tuple[str, str], int], risen: list[tuple[str, str]]) -> None:
+def test_numbers_may_fall_and_move_to_new_files(
+    now: dict[tuple[str, str], int], risen: list[tuple[str, str]]
+) -> None:
     assert prose.excess(Counter(now), OLD) == risen
 
 
@@ -231,7 +239,9 @@ def test_the_baseline_is_lowered_and_never_raised() -> None:
     assert prose.lower(more, OLD) == Counter({("a.md", "law"): 1, ("b.md", "law"): 1})
 
 
-def test_the_program_fails_where_a_number_rises(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_program_fails_where_a_number_rises(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rules = tmp_path / "tools/prose.toml"
     rules.parent.mkdir()
     rules.write_text((ROOT / "tools/prose.toml").read_text(encoding="utf-8"), encoding="utf-8")

@@ -18,7 +18,9 @@ PATH = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
 
 
 def test_the_same_race_twice_is_the_same() -> None:
-    once, again = (race(PATH, only=["reno", "bbr"], duration_s=12, seeds=2).json() for _ in range(2))
+    once, again = (
+        race(PATH, only=["reno", "bbr"], duration_s=12, seeds=2).json() for _ in range(2)
+    )
     assert once == again
     assert [lap["cc"] for lap in once["laps"]] == ["reno", "bbr"]
 
@@ -26,11 +28,17 @@ def test_the_same_race_twice_is_the_same() -> None:
 def test_what_is_told_is_what_runs_say() -> None:
     lap = race(PATH, only=["bbr"], duration_s=12, seeds=1).laps[0]
     assert lap.intervals == {}
-    alone = nw.run(nw.Scenario(PATH, flows=[nw.Flow("bbr", id="it")], duration="12s", seed=1)).flows[0]
+    alone = nw.run(
+        nw.Scenario(PATH, flows=[nw.Flow("bbr", id="it")], duration="12s", seed=1)
+    ).flows[0]
     assert lap.goodput_mbit == alone["goodput_mbit"]
     beside = [nw.Flow("bbr", id="it"), nw.Flow("cubic", id="rival")]
-    it, rival = nw.run(nw.Scenario(PATH, flows=beside, duration="12s", seed=1, start_jitter="1.5s")).flows
-    assert lap.share_pct == pytest.approx(100 * it["goodput_mbit"] / (it["goodput_mbit"] + rival["goodput_mbit"]))
+    it, rival = nw.run(
+        nw.Scenario(PATH, flows=beside, duration="12s", seed=1, start_jitter="1.5s")
+    ).flows
+    assert lap.share_pct == pytest.approx(
+        100 * it["goodput_mbit"] / (it["goodput_mbit"] + rival["goodput_mbit"])
+    )
     assert 0.5 <= lap.jain <= 1
 
 
@@ -46,7 +54,10 @@ def test_a_late_comer_has_its_share_when_it_has_four_fifths_of_half() -> None:
 
 def test_figures_are_means_over_seeds_with_their_intervals() -> None:
     found = race(PATH, only=["cubic", "vegas"], duration_s=12, seed=3, seeds=4)
-    alone = [race(PATH, only=["cubic", "vegas"], duration_s=12, seed=seed, seeds=1).laps for seed in (3, 4, 5, 6)]
+    alone = [
+        race(PATH, only=["cubic", "vegas"], duration_s=12, seed=seed, seeds=1).laps
+        for seed in (3, 4, 5, 6)
+    ]
     for nth, lap in enumerate(found.laps):
         assert (lap.seeds, found.seeds) == (4, 4)
         for name in ("goodput_mbit", "delay_p95_ms", "sent_again_pct", "share_pct", "jain"):
@@ -64,11 +75,19 @@ def test_figures_are_means_over_seeds_with_their_intervals() -> None:
 
 
 def test_a_place_that_intervals_do_not_decide_names_all_who_may_have_it() -> None:
-    of = {"family": "loss", "goodput_mbit": 9.5, "sent_again_pct": 0.0, "jain": 1.0, "fair_after_s": 1.0}
+    of = {
+        "family": "loss",
+        "goodput_mbit": 9.5,
+        "sent_again_pct": 0.0,
+        "jain": 1.0,
+        "fair_after_s": 1.0,
+    }
 
     def lap(cc: str, share: float, half: float) -> Lap:
         spread = {"share_pct": (share - half, share + half), "delay_p95_ms": (share, share)}
-        return Lap(cc=cc, delay_p95_ms=share, share_pct=share, intervals=spread, seeds=5, fair_in=5, **of)
+        return Lap(
+            cc=cc, delay_p95_ms=share, share_pct=share, intervals=spread, seeds=5, fair_in=5, **of
+        )
 
     laps = [lap("a", 40.0, 6.0), lap("b", 44.0, 3.0), lap("c", 80.0, 2.0)]
     said = sentence(Race(path={}, duration_s=1, seed=1, laps=laps, left_out={}, seeds=5))
@@ -77,7 +96,9 @@ def test_a_place_that_intervals_do_not_decide_names_all_who_may_have_it() -> Non
 
 
 def test_everyone_can_be_asked_for() -> None:
-    done = CliRunner().invoke(cli.main, ["race", "--rate", "5Mbit", "--duration", "4", "--seeds", "1", "--json"])
+    done = CliRunner().invoke(
+        cli.main, ["race", "--rate", "5Mbit", "--duration", "4", "--seeds", "1", "--json"]
+    )
     assert done.exit_code == 0, done.output
     found = json.loads(done.output)
     listed = CliRunner().invoke(cli.main, ["list", "cc", "--json"])
@@ -88,7 +109,18 @@ def test_everyone_can_be_asked_for() -> None:
 def test_a_table_and_a_picture(tmp_path: Path) -> None:
     picture = tmp_path / "race.svg"
     done = CliRunner().invoke(
-        cli.main, ["race", "--only", "reno, cubic", "--duration", "8", "--seeds", "2", "--plot", str(picture)]
+        cli.main,
+        [
+            "race",
+            "--only",
+            "reno, cubic",
+            "--duration",
+            "8",
+            "--seeds",
+            "2",
+            "--plot",
+            str(picture),
+        ],
     )
     assert done.exit_code == 0, done.output
     assert "beside CUBIC %" in done.output
@@ -105,7 +137,13 @@ def test_mistakes_are_told_once() -> None:
 
 
 def test_names_in_the_picture_do_not_overlap() -> None:
-    about = {"family": "loss", "sent_again_pct": 0.0, "share_pct": 50.0, "jain": 1.0, "fair_after_s": 1.0}
+    about = {
+        "family": "loss",
+        "sent_again_pct": 0.0,
+        "share_pct": 50.0,
+        "jain": 1.0,
+        "fair_after_s": 1.0,
+    }
     laps = [
         Lap(cc=f"control{n}", goodput_mbit=18 + 0.01 * n, delay_p95_ms=40 + 0.2 * n, **about)  # type: ignore[arg-type]
         for n in range(20)
@@ -115,19 +153,42 @@ def test_names_in_the_picture_do_not_overlap() -> None:
     figure.draw_without_rendering()
     boxes = [text.get_window_extent() for text in points.texts]
     assert len(boxes) == len(laps)
-    together = [(a, b) for n, a in enumerate(boxes) for b in boxes[:n] if a.padded(-1).overlaps(b.padded(-1))]
+    together = [
+        (a, b)
+        for n, a in enumerate(boxes)
+        for b in boxes[:n]
+        if a.padded(-1).overlaps(b.padded(-1))
+    ]
     assert not together
     assert all(box.x1 <= points.bbox.x1 + 4 for box in boxes)
 
 
 def test_a_race_without_a_packet_ends_in_a_sentence(tmp_path: Path) -> None:
     # The first packet takes longer than the race.
-    found = race(nw.Path(rate="50bit", rtt="20ms", buffer="10p"), only=["reno", "cubic"], duration_s=4, seeds=2)
+    found = race(
+        nw.Path(rate="50bit", rtt="20ms", buffer="10p"),
+        only=["reno", "cubic"],
+        duration_s=4,
+        seeds=2,
+    )
     for lap in found.laps:
-        assert (lap.goodput_mbit, lap.delay_p95_ms, lap.share_pct, lap.jain) == (0, None, None, None)
-    assert sentence(found).startswith("No packet arrived after the warm-up within 4 s: nothing can be compared")
+        assert (lap.goodput_mbit, lap.delay_p95_ms, lap.share_pct, lap.jain) == (
+            0,
+            None,
+            None,
+            None,
+        )
+    assert sentence(found).startswith(
+        "No packet arrived after the warm-up within 4 s: nothing can be compared"
+    )
     plot(found, tmp_path / "race.svg")
-    known = {"family": "loss", "goodput_mbit": 9.5, "sent_again_pct": 0, "jain": 1, "fair_after_s": 1}
+    known = {
+        "family": "loss",
+        "goodput_mbit": 9.5,
+        "sent_again_pct": 0,
+        "jain": 1,
+        "fair_after_s": 1,
+    }
     one = Lap(cc="a", delay_p95_ms=3, share_pct=None, **known)  # type: ignore[arg-type]
     assert sentence(Race(path={}, duration_s=4, seed=1, laps=[one, *found.laps], left_out={})) == (
         "Least delay: a (p95 3.0 ms)."

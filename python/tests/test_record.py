@@ -1,4 +1,6 @@
-"""`--record`: a run of either engine as a capture file, read back block by block, and by tshark where there is one."""
+"""`--record`: a run of either engine as a capture file, read back block by block, and by tshark
+where there is one.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,11 @@ def packets(file: Path) -> list[Packet]:
             rest = options(body[20 + (kept + 3) // 4 * 4 :])
             direction = struct.unpack("<I", rest.get(2, bytes(4)))[0]
             comment = rest.get(1, b"").decode()
-            found.append(Packet(interface, high << 32 | low, body[20 : 20 + kept], length, comment, direction))
+            found.append(
+                Packet(
+                    interface, high << 32 | low, body[20 : 20 + kept], length, comment, direction
+                )
+            )
         else:
             assert kind == SECTION
         at += size
@@ -95,13 +101,20 @@ def told(run: nw.Run, seen: list[Packet]) -> None:
     comments = Counter(p.comment for p in seen if p.interface == PATH)
     assert all(p.comment for p in seen if p.interface == PATH)
     queue = run.json["queue"]
-    assert comments[f"marked CE by hop {queue['name']}: its control law decided so"] == queue["marks"] > 0
+    assert (
+        comments[f"marked CE by hop {queue['name']}: its control law decided so"]
+        == queue["marks"]
+        > 0
+    )
     # 5001 to 20000: the receivers' ports of either engine.
     ports = [struct.unpack_from("!HH", p.head, 20) for p in seen]
     data = [
         p
         for p, (_, to) in zip(seen, ports, strict=True)
-        if p.interface == NEAR and p.direction == OUTBOUND and p.head[9] == 6 and to in {5001, 20000, 20001}
+        if p.interface == NEAR
+        and p.direction == OUTBOUND
+        and p.head[9] == 6
+        and to in {5001, 20000, 20001}
     ]
     sent = sum(max(p.length - (p.head[0] & 15) * 4 - (p.head[32] >> 4) * 4, 0) for p in data)
     assert sent >= sum(flow["series"][-1][1] for flow in run.flows)
@@ -115,13 +128,24 @@ def judged(file: Path) -> None:
     tshark = shutil.which("tshark")
     if tshark is None:
         pytest.skip("tshark is not installed: only the file's own structure was checked")
-    fields = ["frame.interface_name", "frame.comment", "tcp.options.sack_perm", "tcp.analysis.retransmission"]
-    command = [tshark, "-r", str(file), "-T", "fields"] + [word for field in fields for word in ("-e", field)]
+    fields = [
+        "frame.interface_name",
+        "frame.comment",
+        "tcp.options.sack_perm",
+        "tcp.analysis.retransmission",
+    ]
+    command = [tshark, "-r", str(file), "-T", "fields"] + [
+        word for field in fields for word in ("-e", field)
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert {row[0] for row in rows} == {"near", "far", "path"}
     bad = subprocess.run(
-        [tshark, "-r", str(file), "-Y", "_ws.malformed"], capture_output=True, text=True, check=True, timeout=120
+        [tshark, "-r", str(file), "-Y", "_ws.malformed"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
     assert not bad.stdout
 
@@ -177,13 +201,17 @@ def test_a_disk_that_fills_costs_the_capture_and_not_the_run(tmp_path: Path) -> 
     command = [NARROWS, "run", file, "--record", capture, "--out", result, "--json"]
     # No file may be as large as the capture.
     limit = ["prlimit", "--fsize=200000"]
-    done = subprocess.run([*limit, *command], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [*limit, *command], capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 2, done.stderr
     said = f"{capture}: file too large; the capture was not kept, the run is whole"
     assert done.stderr.splitlines()[-1] == said
     figures = json.loads(done.stdout)
     assert figures["flows"] == nw.run(file).flows
-    assert json.loads((result / "run.json").read_text(encoding="utf-8"))["flows"] == figures["flows"]
+    assert (
+        json.loads((result / "run.json").read_text(encoding="utf-8"))["flows"] == figures["flows"]
+    )
     assert sorted(p.name for p in tmp_path.iterdir()) == ["result", "tiny.toml"]
 
 
@@ -193,7 +221,10 @@ def test_a_disk_that_fills_does_not_cost_a_live_run(tmp_path: Path) -> None:
     file.write_text(SCENARIO, encoding="utf-8")
     command = [HOST, "run", file, "--record", "/dev/full"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert (done.returncode, done.stderr) == (2, "--record /dev/full: No space left on device (os error 28)\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "--record /dev/full: No space left on device (os error 28)\n",
+    )
     assert json.loads(done.stdout)["flows"]
 
 

@@ -39,7 +39,9 @@ def leaf(low: float, high: float, increment: int, intersend: float) -> bytes:
     return domain(low, high) + field(3, whisker)
 
 
-DNA = domain(0.0, 163840.0) + field(2, leaf(0.0, 2.0, 1, 3.0)) + field(2, leaf(2.0, 163840.0, 0, 6.0))
+DNA = (
+    domain(0.0, 163840.0) + field(2, leaf(0.0, 2.0, 1, 3.0)) + field(2, leaf(2.0, 163840.0, 0, 6.0))
+)
 TREE = """\
 remy-tree 1
 rtt_ratio < 2
@@ -56,7 +58,9 @@ def test_a_file_of_remys_becomes_a_tree_that_a_scenario_may_name(cli: Cli, tmp_p
     assert (tmp_path / "two.remy").read_text(encoding="utf-8") == TREE
 
     scenario = tmp_path / "scenario.toml"
-    scenario.write_text(TINY.replace('"cubic"', '{ kind = "remy", tree = "two.remy" }'), encoding="utf-8")
+    scenario.write_text(
+        TINY.replace('"cubic"', '{ kind = "remy", tree = "two.remy" }'), encoding="utf-8"
+    )
     assert cli("check", scenario).returncode == 0
     # Found relative to the scenario, from everywhere.
     loaded = nw.load(scenario)
@@ -69,7 +73,9 @@ def test_a_file_of_remys_becomes_a_tree_that_a_scenario_may_name(cli: Cli, tmp_p
 def test_the_text_itself_does_as_well() -> None:
     path = nw.Path(rate="10Mbit", rtt="20ms")
     texts = [nw.cc.Remy(tree=tree) for tree in (TREE, "small")] + [nw.cc.Remy()]
-    own, small, default = (nw.run(nw.Scenario(path, flows=[nw.Flow(cc)], duration="3s", seed=1)) for cc in texts)
+    own, small, default = (
+        nw.run(nw.Scenario(path, flows=[nw.Flow(cc)], duration="3s", seed=1)) for cc in texts
+    )
     assert own.flows[0]["goodput_mbit"] < small.flows[0]["goodput_mbit"]
     assert small.flows[0]["goodput_mbit"] == default.flows[0]["goodput_mbit"]
 

@@ -1,4 +1,6 @@
-"""Published experiments: what was written down is well formed, is answered, and is told as it came out."""
+"""Published experiments: what was written down is well formed, is answered, and is told as it came
+out.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def test_every_experiment_is_answered_and_says_what_it_accepts() -> None:
         assert len(ids) == len(set(ids))
         assert one.source
         assert one.setup
-        assert all(check.accept is None or check.accept[0] <= check.accept[1] for check in one.checks)
+        assert all(
+            check.accept is None or check.accept[0] <= check.accept[1] for check in one.checks
+        )
 
 
 def test_a_miss_is_of_a_check_and_has_its_experiment() -> None:
@@ -64,7 +68,14 @@ def test_an_explanation_holds_on_its_side_and_near_its_experiment_only() -> None
     ratio = next(check for check in experiments()["fairness"].checks if check.id == "ratio-10MB")
     miss = misses("fairness")["ratio-10MB"]
     assert ratio.accept == (2.0, 4.5)
-    for ours, explained in ((1.19, True), (1.4, True), (4.59, False), (0.5, False), (1.99, False), (3.0, False)):
+    for ours, explained in (
+        (1.19, True),
+        (1.4, True),
+        (4.59, False),
+        (0.5, False),
+        (1.99, False),
+        (3.0, False),
+    ):
         assert miss.explains(ratio, ours) is explained, ours
 
 
@@ -72,13 +83,16 @@ def test_every_figure_of_the_stored_page_that_is_outside_is_explained_there() ->
     text = (ROOT / "docs/reference/reproduced.md").read_text(encoding="utf-8")
     for name, one in experiments().items():
         _, _, part = text.partition(f"\n## {name}\n")
-        rows = [line for line in part.partition("\n## ")[0].splitlines() if line.endswith(" OUTSIDE |")]
+        rows = [
+            line for line in part.partition("\n## ")[0].splitlines() if line.endswith(" OUTSIDE |")
+        ]
         for row in rows:
             of, _, published, _, ours = (cell.strip() for cell in row.strip("|").split("|")[:5])
             (check,) = [
                 check
                 for check in one.checks
-                if (check.of, check.published) == (of, published) and check.word(float(ours)) == "outside"
+                if (check.of, check.published) == (of, published)
+                and check.word(float(ours)) == "outside"
             ]
             assert misses(name)[check.id].explains(check, float(ours)), row
 
@@ -88,13 +102,24 @@ def test_a_bisection_that_finds_nothing_says_so() -> None:
     assert crossover(lambda _: 60, 7) is None
     assert crossover(lambda _: 40, 7) is None
     experiment = experiments()["cliff"]
-    told = {check.id: sum(check.accept or ()) / 2 for check in experiment.checks if check.id != "law-1.5"}
-    why = {"law-1.5": "not found: goodput does not cross half of the rate between 27.3 and 39.3 % loss"}
-    found = Outcome(experiment=experiment, ours=told, quick=True, runs=1, seconds=1.0, made="1", failed=why)
+    told = {
+        check.id: sum(check.accept or ()) / 2
+        for check in experiment.checks
+        if check.id != "law-1.5"
+    }
+    why = {
+        "law-1.5": "not found: goodput does not cross half of the rate between 27.3 and 39.3 % loss"
+    }
+    found = Outcome(
+        experiment=experiment, ours=told, quick=True, runs=1, seconds=1.0, made="1", failed=why
+    )
     assert (found.count("failed"), found.count("outside")) == (1, 0)
     assert "Not determined: 1." in page.verdict([found])
     assert f"| {why['law-1.5']} | – |" in page.markdown([found], "x")
-    assert next(one for one in found.json()["checks"] if one["id"] == "law-1.5")["reason"] == why["law-1.5"]
+    assert (
+        next(one for one in found.json()["checks"] if one["id"] == "law-1.5")["reason"]
+        == why["law-1.5"]
+    )
 
 
 class Steep(Lab):
@@ -118,7 +143,8 @@ class Steep(Lab):
 
 
 def test_the_losses_that_are_tried_are_moved_further_out_as_often_as_is_said() -> None:
-    # Around 20 %, four points of 1.5 % each side, and as many further out each time: beyond 44 % with the fourth.
+    # Around 20 %, four points of 1.5 % each side, and as many further out each time: beyond 44 %
+    # with the fourth.
     assert losses._WIDENED == 4
     lab = Steep(45.0)
     assert losses.cliff(lab)["law-1.25"] == pytest.approx(45.0, abs=1.5)
@@ -126,23 +152,33 @@ def test_the_losses_that_are_tried_are_moved_further_out_as_often_as_is_said() -
     assert "law-1.25" not in lab.failed
     lab = Steep(51.0)
     losses.cliff(lab)
-    assert lab.failed["law-1.25"] == "not found: goodput does not cross half of the rate between 14 and 50 % loss"
+    assert (
+        lab.failed["law-1.25"]
+        == "not found: goodput does not cross half of the rate between 14 and 50 % loss"
+    )
 
 
 def test_a_quick_run_does_not_ask_for_explanations() -> None:
     bad = replace(outcome(bbr_5=8.0), quick=True)
     text = page.markdown([bad], "x")
     assert "| not explained |" not in text
-    assert "| BBR, N = 5 | not explained; a full run is decisive: narrows reproduce queue-model | – |" in text
+    assert (
+        "| BBR, N = 5 | not explained; a full run is decisive: narrows reproduce queue-model | – |"
+        in text
+    )
 
 
-def test_a_missing_scikit_learn_is_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_scikit_learn_is_said_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.model_selection", None)
     lab = Played()
     maps.tree(lab)
     assert lab.lacks["own-tree"].endswith("pip install 'narrows[learn]'")
     experiment = experiments()["decision-tree"]
-    found = Outcome(experiment=experiment, ours={}, quick=False, runs=1, seconds=1.0, lacks=lab.lacks)
+    found = Outcome(
+        experiment=experiment, ours={}, quick=False, runs=1, seconds=1.0, lacks=lab.lacks
+    )
     assert "scikit-learn is not installed: pip install" in page.page([found], "x")
 
 
@@ -151,15 +187,29 @@ class Played(Lab):
 
     def play(self, cases: Mapping[Any, Any], **_: object) -> dict[Any, Any]:  # type: ignore[override]
         """Made-up figures."""
-        return {key: [{"flows": [{"goodput_mbit": 2.0 if key[-1] == "bbr" else 1.0}]}] for key in cases}
+        return {
+            key: [{"flows": [{"goodput_mbit": 2.0 if key[-1] == "bbr" else 1.0}]}] for key in cases
+        }
 
 
 def outcome(**ours: float) -> Outcome:
     """The queue model with made-up figures."""
     experiment = experiments()["queue-model"]
-    told = {check.id: ours.get(check.id.replace("-", "_"), sum(check.accept or ()) / 2) for check in experiment.checks}
-    why = {"bbr-2": Miss(why="It rained.", evidence="validation/evidence/reading.md", side="above", seen=(8.0, 9.0))}
-    return Outcome(experiment=experiment, ours=told, quick=False, runs=3, seconds=1.0, made="1", misses=why)
+    told = {
+        check.id: ours.get(check.id.replace("-", "_"), sum(check.accept or ()) / 2)
+        for check in experiment.checks
+    }
+    why = {
+        "bbr-2": Miss(
+            why="It rained.",
+            evidence="validation/evidence/reading.md",
+            side="above",
+            seen=(8.0, 9.0),
+        )
+    }
+    return Outcome(
+        experiment=experiment, ours=told, quick=False, runs=3, seconds=1.0, made="1", misses=why
+    )
 
 
 def test_pages_tell_what_is_outside_and_why() -> None:
@@ -168,7 +218,9 @@ def test_pages_tell_what_is_outside_and_why() -> None:
     text = page.markdown([bad], "narrows reproduce queue-model")
     assert "5 of 7 published figures (71.4 %)" in text
     assert "An experiment explains 1 of the 2 figures outside." in " ".join(text.split())
-    assert "| BBR, N = 2 | It rained. | [reading.md](../../validation/evidence/reading.md) |" in text
+    assert (
+        "| BBR, N = 2 | It rained. | [reading.md](../../validation/evidence/reading.md) |" in text
+    )
     assert "| BBR, N = 5 | not explained | – |" in text
     shown = page.page([bad], "narrows reproduce queue-model")
     assert shown.count("OUTSIDE") == 2
@@ -183,7 +235,16 @@ def test_the_command_lists_runs_keeps_and_writes(tmp_path: Path) -> None:
     assert wrong.exit_code == 2
     assert "there is no experiment `gird`; there are grid" in wrong.output
     into = tmp_path / "kept"
-    args = ["reproduce", "mixes", "--quick", "--into", str(into), "--json", "--html", str(tmp_path / "a.html")]
+    args = [
+        "reproduce",
+        "mixes",
+        "--quick",
+        "--into",
+        str(into),
+        "--json",
+        "--html",
+        str(tmp_path / "a.html"),
+    ]
     first = json.loads(CliRunner().invoke(main, args).output)
     (file,) = into.iterdir()
     again = json.loads(CliRunner().invoke(main, args).output)
@@ -202,9 +263,13 @@ def test_the_command_lists_runs_keeps_and_writes(tmp_path: Path) -> None:
     assert json.loads(CliRunner().invoke(main, args).output)["verdict"] == first["verdict"]
 
 
-@pytest.mark.parametrize("name", ["share-model", "queue-model", "bbr-faq", "loss-by-law", "loss-and-delay"])
+@pytest.mark.parametrize(
+    "name", ["share-model", "queue-model", "bbr-faq", "loss-by-law", "loss-and-delay"]
+)
 def test_a_quick_run_answers_every_check_that_is_not_left_out(name: str, tmp_path: Path) -> None:
-    done = CliRunner().invoke(main, ["reproduce", name, "--quick", "--into", str(tmp_path), "--json"])
+    done = CliRunner().invoke(
+        main, ["reproduce", name, "--quick", "--into", str(tmp_path), "--json"]
+    )
     (one,) = json.loads(done.output)["experiments"]
     quick = {check.id for check in experiments()[name].checks if not check.full}
     assert {check["id"] for check in one["checks"] if check["ours"] is not None} == quick
@@ -221,4 +286,7 @@ def test_the_stored_page_is_of_these_experiments() -> None:
     for one in experiments().values():
         assert f"## {one.name}\n" in text
         for check in one.checks:
-            assert f"| {check.of} | {check.unit} | {check.published} | {page.accepted(check)} |" in text
+            assert (
+                f"| {check.of} | {check.unit} | {check.published} | {page.accepted(check)} |"
+                in text
+            )

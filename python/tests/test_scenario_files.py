@@ -1,4 +1,6 @@
-"""What a scenario may read: nothing outside of its folder; and no message shows what is in a file."""
+"""What a scenario may read: nothing outside of its folder; and no message shows what is in a
+file.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,17 @@ RATES = "t_s,rate_mbit\n0,12\n1,6\n"
 
 def scenario(folder: Path, trace: str) -> Path:
     file = folder / "s.toml"
-    file.write_text(f'duration = "2s"\n[path]\nrtt = "20ms"\ntrace = "{trace}"\n[[flow]]\ncc = "reno"\n')
+    file.write_text(
+        f'duration = "2s"\n[path]\nrtt = "20ms"\ntrace = "{trace}"\n[[flow]]\ncc = "reno"\n'
+    )
     return file
 
 
 @pytest.fixture
 def folders(tmp_path: Path) -> tuple[Path, Path]:
-    """The scenario's own folder, and another one that has a file of rates and one that is nobody's business."""
+    """The scenario's own folder, and another one that has a file of rates and one that is nobody's
+    business.
+    """
     own, other = tmp_path / "own", tmp_path / "other"
     own.mkdir()
     other.mkdir()
@@ -36,7 +42,9 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("name", ["{other}/shadow", "../other/shadow", "link"])
-def test_a_scenario_reads_nothing_outside_of_its_folder(folders: tuple[Path, Path], name: str) -> None:
+def test_a_scenario_reads_nothing_outside_of_its_folder(
+    folders: tuple[Path, Path], name: str
+) -> None:
     own, other = folders
     (own / "link").symlink_to(other / "shadow")
     file = scenario(own, name.format(other=other))
@@ -46,7 +54,9 @@ def test_a_scenario_reads_nothing_outside_of_its_folder(folders: tuple[Path, Pat
     assert not any(word in done.output for word in ("root:", "a-hash", "19000"))
 
 
-def test_a_trace_that_is_no_regular_file_is_refused_by_every_reader(folders: tuple[Path, Path]) -> None:
+def test_a_trace_that_is_no_regular_file_is_refused_by_every_reader(
+    folders: tuple[Path, Path],
+) -> None:
     own, other = folders
     os.mkfifo(own / "pipe")
     said = "not a regular file but a pipe"
@@ -56,13 +66,17 @@ def test_a_trace_that_is_no_regular_file_is_refused_by_every_reader(folders: tup
         assert (done.exit_code, said in done.output.lower()) == (2, True), done.output
     shell = ["shell", "--toml", file.read_text(), "--name", str(file), "--", "true"]
     for words in (["run", str(file)], shell):
-        host = subprocess.run([HOST, *words], capture_output=True, text=True, check=False, timeout=30)
+        host = subprocess.run(
+            [HOST, *words], capture_output=True, text=True, check=False, timeout=30
+        )
         assert (host.returncode, said in host.stderr) == (2, True), host.stderr
     # A shell reads nothing outside of the scenario's folder either.
     text = scenario(own, str(other / "rates.csv")).read_text()
     words = [HOST, "shell", "--toml", text, "--name", str(file), "--", "true"]
     host = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
-    assert (host.returncode, "lies outside of the scenario's folder" in host.stderr) == (2, True), host.stderr
+    assert (host.returncode, "lies outside of the scenario's folder" in host.stderr) == (2, True), (
+        host.stderr
+    )
 
 
 def test_no_message_shows_what_is_in_a_file(folders: tuple[Path, Path]) -> None:
@@ -87,10 +101,13 @@ def test_another_folder_is_allowed_by_the_command_line(
 
 @pytest.mark.parametrize(
     "words",
-    [["sweep", "{sweep}", "--quiet", "--into", "{into}"], ["measure", "{scenario}", "--quiet", "--no-twin"],
+    [["sweep", "{sweep}", "--quiet", "--into", "{into}"], ["measure", "{scenario}", "--quiet",
+    "--no-twin"],
      ["agree", "{scenario}", "nowhere.toml"], ["shell", "{scenario}", "--quiet", "--", "true"]],
 )  # fmt: skip
-def test_each_command_that_names_the_option_has_it(folders: tuple[Path, Path], words: list[str]) -> None:
+def test_each_command_that_names_the_option_has_it(
+    folders: tuple[Path, Path], words: list[str]
+) -> None:
     own, other = folders
     file, sweep = scenario(own, "../other/rates.csv"), own / "sweep.toml"
     sweep.write_text('scenario = "s.toml"\n[over]\n"path.rtt" = ["20ms"]\n')
@@ -111,7 +128,9 @@ def test_what_is_built_in_python_names_any_file(folders: tuple[Path, Path]) -> N
     _, other = folders
     path = nw.Path(rtt="20ms", trace=str(other / "rates.csv"))
     run = nw.run(nw.Scenario(path, flows=[nw.Flow("reno")], duration="2s"))
-    assert 7 < run.json["path"]["rate_mbit"] < 9  # 12 until 1 s and 6 from then on; the summary begins at 0.4 s
+    assert (
+        7 < run.json["path"]["rate_mbit"] < 9
+    )  # 12 until 1 s and 6 from then on; the summary begins at 0.4 s
 
 
 def test_a_short_run_is_observed() -> None:

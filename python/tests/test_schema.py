@@ -1,4 +1,6 @@
-"""Classes made from the registry: what editors and mypy see of them, and that they are classes like any other."""
+"""Classes made from the registry: what editors and mypy see of them, and that they are classes like
+any other.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def test_the_stub_is_what_the_core_has(module: str) -> None:
     file = ROOT / "python" / f"{MODULES[module].replace('.', '/')}.pyi"
     if RENEW:
         file.write_text(stub(module), encoding="utf-8")
-    assert file.read_text(encoding="utf-8") == stub(module), "NARROWS_GOLDEN=write pytest tests/testschema.py"
+    assert file.read_text(encoding="utf-8") == stub(module), (
+        "NARROWS_GOLDEN=write pytest tests/test_schema.py"
+    )
 
 
 @pytest.mark.parametrize(("module", "name"), CLASSES)

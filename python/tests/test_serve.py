@@ -1,6 +1,8 @@
-"""The far end and the near end over real sockets: loopback, and an emulated path where rates are compared.
+"""The far end and the near end over real sockets: loopback, and an emulated path where rates are
+compared.
 
-iperf3 (Debian's `iperf3`) is the judge, as client and as server; where it is not installed its tests say so.
+iperf3 (Debian's `iperf3`) is the judge, as client and as server; where it is not installed its
+tests say so.
 """
 
 from __future__ import annotations
@@ -64,13 +66,21 @@ def low_port() -> int:
 
 
 def listening(port: int) -> None:
-    """Waits until something listens there, without connecting: an iperf3 server takes whoever comes for a client."""
+    """Waits until something listens there, without connecting: an iperf3 server takes whoever comes
+    for a client.
+    """
     end = time.monotonic() + 20
     while time.monotonic() < end:
-        rows = [row for name in ("tcp", "tcp6") for row in Path(f"/proc/net/{name}").read_text("utf-8").splitlines()]
+        rows = [
+            row
+            for name in ("tcp", "tcp6")
+            for row in Path(f"/proc/net/{name}").read_text("utf-8").splitlines()
+        ]
         fields = [row.split() for row in rows[1:]]
         # The local address, and the state LISTEN.
-        if any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in fields if len(row) > 3):
+        if any(
+            row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in fields if len(row) > 3
+        ):
             return
         time.sleep(0.02)
     pytest.fail(f"nobody listens at port {port}")
@@ -81,7 +91,11 @@ def iperf3(*words: str | int, seconds: float = 30) -> dict[str, Any]:
     if shutil.which("iperf3") is None:
         pytest.skip("iperf3 is not installed")
     done = subprocess.run(
-        ["iperf3", "-J", *map(str, words)], capture_output=True, text=True, check=False, timeout=seconds
+        ["iperf3", "-J", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds,
     )
     return dict(json.loads(done.stdout))
 
@@ -113,9 +127,13 @@ def test_a_plain_iperf3_client_is_served_every_way() -> None:
             sent, received = seen["end"]["sum_sent"]["bytes"], seen["end"]["sum_received"]["bytes"]
             assert received > 1_000_000
             assert received == pytest.approx(sent, rel=0.1)
-            assert len(seen["start"]["connected"]) == (4 if 4 in way else 2 if "--bidir" in way else 1)
+            assert len(seen["start"]["connected"]) == (
+                4 if 4 in way else 2 if "--bidir" in way else 1
+            )
         for udp in ([], ["-R"], ["-P", 3], ["--bidir"]):
-            seen = iperf3("-c", "127.0.0.1", "-p", port, "-t", 1, "-u", "-b", "20M", "-l", 1200, *udp)
+            seen = iperf3(
+                "-c", "127.0.0.1", "-p", port, "-t", 1, "-u", "-b", "20M", "-l", 1200, *udp
+            )
             assert "error" not in seen, (udp, seen["error"])
             assert seen["end"]["sum"]["packets"] > 1500
             assert seen["end"]["sum"]["lost_percent"] < 5
@@ -126,13 +144,15 @@ def test_two_iperf3_clients_at_once_are_both_served() -> None:
         pytest.skip("iperf3 is not installed")
     with far_end() as (port, _), ThreadPoolExecutor() as pool:
         words = ("-c", "127.0.0.1", "-p", port, "-t", 1, "-b", "50M")
-        both = list(pool.map(lambda more: iperf3(*words, *more), [[], ["-R"], ["-u"], ["-u", "-R"]]))
+        both = list(
+            pool.map(lambda more: iperf3(*words, *more), [[], ["-R"], ["-u"], ["-u", "-R"]])
+        )
     for seen in both:
         assert "error" not in seen, seen["error"]
         # A paced TCP begins with a window at once.
-        assert seen["end"].get("sum_received", seen["end"].get("sum"))["bits_per_second"] == pytest.approx(
-            50e6, rel=0.25
-        )
+        assert seen["end"].get("sum_received", seen["end"].get("sum"))[
+            "bits_per_second"
+        ] == pytest.approx(50e6, rel=0.25)
 
 
 def test_an_iperf3_server_is_measured() -> None:
@@ -166,7 +186,9 @@ def test_a_measurement_has_what_was_asked_for() -> None:
             # A paced sender that passed so much was busy for that share of its time at least.
             assert flow["busy_pct"] > 0.8 * 100 * flow["goodput_mbit"] / 20
             # The share is that of the samples' own columns over the time that they span.
-            first, last = (dict(zip(flow["columns"], flow["samples"][at], strict=True)) for at in (0, -1))
+            first, last = (
+                dict(zip(flow["columns"], flow["samples"][at], strict=True)) for at in (0, -1)
+            )
             span = last["t_s"] - first["t_s"]
             for key in ("busy", "rwnd_limited", "sndbuf_limited"):
                 share = 100 * (last[f"{key}_s"] - first[f"{key}_s"]) / span
@@ -191,14 +213,28 @@ def test_a_measurement_has_what_was_asked_for() -> None:
         assert 0 < page["idle_s"]["waiting_share"] < 1
         flood = measure(port, "--test", "udp_flood", *token)["udp_load"]
         assert flood["received_mbit"] == pytest.approx(20, rel=0.2)
-        asked = measure(port, "--test", "tcp_up", "--max-data", "5MB", "--duration", "5s", "--token", "correct-horse")
+        asked = measure(
+            port,
+            "--test",
+            "tcp_up",
+            "--max-data",
+            "5MB",
+            "--duration",
+            "5s",
+            "--token",
+            "correct-horse",
+        )
         assert asked["data"]["stopped_by"] == "max_data"
         assert asked["data"]["planned_bytes"] == 5_000_000
         assert 4_000_000 < asked["data"]["moved_bytes"] <= 5_000_000
 
 
 def test_congestion_controls_take_turns() -> None:
-    allowed = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text(encoding="utf-8").split()
+    allowed = (
+        Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+        .read_text(encoding="utf-8")
+        .split()
+    )
     if len(allowed) < 2:
         pytest.skip("this kernel allows one congestion control")
     with far_end() as (port, _):
@@ -208,7 +244,8 @@ def test_congestion_controls_take_turns() -> None:
             used = [flow["cc"] for flow in seen["flows"] if flow["direction"] == way]
             assert used == allowed[:2] * 2
         refused = subprocess.run(
-            [HOST, "measure", "127.0.0.1", "--port", str(port), "--test", "tcp_up", "--cc", "nonsense"],
+            [HOST, "measure", "127.0.0.1", "--port", str(port), "--test", "tcp_up", "--cc",
+            "nonsense"],
             capture_output=True, text=True, check=False, timeout=30,
         )  # fmt: skip
         assert refused.returncode == 2
@@ -229,7 +266,9 @@ def test_five_hundred_clients_at_once_and_none_starves() -> None:
 
         with contextlib.ExitStack() as open_:
             for _ in range(500):
-                control = open_.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+                control = open_.enter_context(
+                    socket.create_connection(("127.0.0.1", port), timeout=20)
+                )
                 control.sendall(b"NARR\x02c".ljust(HELLO, b"\0"))
                 controls.append(control)
             for control in controls:
@@ -242,7 +281,9 @@ def test_five_hundred_clients_at_once_and_none_starves() -> None:
                 control.sendall(frame({"do": "open", "stream": 1, "direction": "up"}))
                 assert answer(control)["is"] == "open"
             for cookie in cookies:
-                load = open_.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+                load = open_.enter_context(
+                    socket.create_connection(("127.0.0.1", port), timeout=20)
+                )
                 load.sendall((b"NARR\x02d\0\1" + cookie).ljust(HELLO, b"\0"))
                 load.setblocking(False)
                 loads.append(load)
@@ -291,7 +332,10 @@ def test_the_wrong_token_and_garbage_are_refused_and_counted() -> None:
                 b"NARR\x02c".ljust(HELLO, b"\0") + b"\xff" * 999,
             ]
             for i in range(n):
-                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5) as peer:
+                with (
+                    contextlib.suppress(OSError),
+                    socket.create_connection(("127.0.0.1", port), timeout=5) as peer,
+                ):
                     peer.sendall(garbage[i % len(garbage)])
                     peer.settimeout(1)
                     while peer.recv(4096):
@@ -365,17 +409,20 @@ def test_rates_are_iperf3s_on_the_same_path(tmp_path: Path) -> None:
     seen, script = tmp_path / "seen.json", tmp_path / "both.py"
     script.write_text(
         "import json, subprocess\n"
-        "def ask(*w): return json.loads(subprocess.run(w, capture_output=True, text=True, check=True).stdout)\n"
+        "def ask(*w): return json.loads(subprocess.run(w, capture_output=True, text=True, "
+        "check=True).stdout)\n"
         "end = ask('iperf3', '-c', 'far', '-p', '5300', '-t', '4', '-O', '1', '-J')['end']\n"
         "theirs = end['sum_received']['bits_per_second'] / 1e6\n"
-        f"m = ask({str(HOST)!r}, 'measure', 'far', '--test', 'tcp_up', '--duration', '5s', '--idle', '300ms')\n"
+        f"m = ask({str(HOST)!r}, 'measure', 'far', '--test', 'tcp_up', '--duration', '5s', "
+        "'--idle', '300ms')\n"
         "flow = m['flows'][0]; rows = [r for r in flow['samples'] if r[0] > flow['from_s'] + 1]\n"
         "ours = (rows[-1][1] - rows[0][1]) * 8e-6 / (rows[-1][0] - rows[0][0])\n"
         "print(json.dumps([theirs, ours]))\n",
         encoding="utf-8",
     )
     words = [
-        str(NARROWS), "shell", "--rate", "40Mbit", "--rtt", "10ms", "--json", str(seen), "--far", "iperf3 -s -p 5300",
+        str(NARROWS), "shell", "--rate", "40Mbit", "--rtt", "10ms", "--json", str(seen), "--far",
+        "iperf3 -s -p 5300",
         "--far", f"{HOST} serve", "--", sys.executable, str(script),
     ]  # fmt: skip
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=90)
@@ -388,7 +435,9 @@ def test_rates_are_iperf3s_on_the_same_path(tmp_path: Path) -> None:
 
 
 def test_the_unit_is_printed_and_a_taken_port_is_told() -> None:
-    done = subprocess.run([NARROWS, "serve", "--systemd-unit"], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(
+        [NARROWS, "serve", "--systemd-unit"], capture_output=True, text=True, check=True, timeout=30
+    )
     assert "ExecStart=" in done.stdout
     assert "DynamicUser=yes" in done.stdout
     with far_end() as (port, _):

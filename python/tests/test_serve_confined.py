@@ -45,14 +45,17 @@ def niceness(pid: int) -> set[int]:
         (["--policy", "fifo=5"], 65520, {CAP_SYS_NICE}),
     ],
 )
-def test_a_far_end_gives_up_root_files_and_calls(words: list[str], user: int, kept: set[int]) -> None:
+def test_a_far_end_gives_up_root_files_and_calls(
+    words: list[str], user: int, kept: set[int]
+) -> None:
     root = os.geteuid() == 0
     if words and not root:
         pytest.skip("not root: there is no user to leave and no capability to keep")
     with far_end("--echo", str(low_port()), *words) as (port, child):
         # Every thread, not only the first one: those that carry load are started afterwards.
         threads = [status(thread) for thread in Path(f"/proc/{child.pid}/task").iterdir()]
-        # A thread of a single client has its own socket at the same address, which is of the same user.
+        # A thread of a single client has its own socket at the same address, which is of the same
+        # user.
         control, _welcome = session(port)
         with control:
             control.sendall(frame({"do": "latency", "port": 20_000}))
@@ -64,13 +67,21 @@ def test_a_far_end_gives_up_root_files_and_calls(words: list[str], user: int, ke
     for seen in threads:
         assert (seen["NoNewPrivs"], seen["Seccomp"]) == ("1", "2")
         if root:
-            assert (seen["Uid"].split(), seen["Gid"].split(), seen["Groups"]) == ([str(user)] * 4, [str(user)] * 4, "")
+            assert (seen["Uid"].split(), seen["Gid"].split(), seen["Groups"]) == (
+                [str(user)] * 4,
+                [str(user)] * 4,
+                "",
+            )
             for held in ("CapEff", "CapPrm"):
                 assert capabilities(seen[held]) <= kept, held
 
 
 def congestion_controls(what: str) -> list[str]:
-    return Path(f"/proc/sys/net/ipv4/tcp_{what}_congestion_control").read_text(encoding="utf-8").split()
+    return (
+        Path(f"/proc/sys/net/ipv4/tcp_{what}_congestion_control")
+        .read_text(encoding="utf-8")
+        .split()
+    )
 
 
 def chosen(port: int, cc: str) -> dict[str, object]:
@@ -87,7 +98,11 @@ def chosen(port: int, cc: str) -> dict[str, object]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="not root: the kernel refuses by itself")
 def test_a_client_cannot_make_the_kernel_load_a_congestion_control() -> None:
     loaded, allowed = congestion_controls("available"), congestion_controls("allowed")
-    unloaded = next(name for name in ("vegas", "westwood", "hybla", "illinois", "nonsense") if name not in loaded)
+    unloaded = next(
+        name
+        for name in ("vegas", "westwood", "hybla", "illinois", "nonsense")
+        if name not in loaded
+    )
     restricted = [name for name in loaded if name not in allowed]
     for words in ([], ["--net-admin"]):
         with far_end(*words) as (port, _):
@@ -103,7 +118,9 @@ def test_a_client_cannot_make_the_kernel_load_a_congestion_control() -> None:
 def test_only_root_becomes_another_user() -> None:
     words = [str(HOST), "serve", "--bind", "127.0.0.1", "--port", "0", "--user"]
     for user, why in (("0", "that is root"), ("nobody-has-this-name", "getent passwd")):
-        refused = subprocess.run([*words, user], capture_output=True, text=True, check=False, timeout=20)
+        refused = subprocess.run(
+            [*words, user], capture_output=True, text=True, check=False, timeout=20
+        )
         assert refused.returncode == 2
         assert refused.stderr.startswith(f"--user {user}: ")
         assert why in refused.stderr
@@ -124,9 +141,13 @@ def test_net_admin_without_the_capability_is_refused() -> None:
 
 
 @pytest.mark.parametrize("option", ["--help", "-h"])
-@pytest.mark.parametrize("command", ["serve", "measure", "latency", "tune", "with", "shell", "doctor"])
+@pytest.mark.parametrize(
+    "command", ["serve", "measure", "latency", "tune", "with", "shell", "doctor"]
+)
 def test_help_of_a_subcommand_is_its_usage(command: str, option: str) -> None:
-    done = subprocess.run([str(HOST), command, option], capture_output=True, text=True, check=False, timeout=20)
+    done = subprocess.run(
+        [str(HOST), command, option], capture_output=True, text=True, check=False, timeout=20
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert f"narrows-host {command}" in done.stdout
     assert "no option is called" not in done.stdout
@@ -139,7 +160,18 @@ def test_a_far_end_that_is_tied_still_ends_with_its_parent() -> None:
         "child = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True)\n"
         "child.stdout.readline(); print(child.pid, flush=True)"
     )
-    command = [sys.executable, "-c", program, str(HOST), "serve", "--bind", "127.0.0.1", "--port", "0", "--tied"]
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        str(HOST),
+        "serve",
+        "--bind",
+        "127.0.0.1",
+        "--port",
+        "0",
+        "--tied",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     ended = Path(f"/proc/{int(done.stdout)}/stat")
     until = time.monotonic() + 20
@@ -148,10 +180,14 @@ def test_a_far_end_that_is_tied_still_ends_with_its_parent() -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
+)
 def test_the_unit_is_confined(tmp_path: Path) -> None:
     unit = tmp_path / "narrows-serve.service"
-    unit.write_bytes(subprocess.run([HOST, "serve", "--systemd-unit"], capture_output=True, check=True).stdout)
+    unit.write_bytes(
+        subprocess.run([HOST, "serve", "--systemd-unit"], capture_output=True, check=True).stdout
+    )
     command = ["systemd-analyze", "security", "--offline=yes", "--no-pager", str(unit)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "unrecognized option" in done.stderr:

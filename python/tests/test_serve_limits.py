@@ -1,4 +1,6 @@
-"""What the far end allows one session, one address and everybody: seats, connections, bytes, rate, packets, silence."""
+"""What the far end allows one session, one address and everybody: seats, connections, bytes, rate,
+packets, silence.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,12 @@ def connect(port: int, source: str = "127.0.0.1") -> socket.socket:
 
 def proof(token: str, role: str, nonces: tuple[bytes, bytes], addresses: tuple[str, str]) -> str:
     """As docs/reference/far-end.md has it: of the client's nonce and address first."""
-    parts = (b"narrows protocol 2", role.encode(), *nonces, *(address.encode() for address in addresses))
+    parts = (
+        b"narrows protocol 2",
+        role.encode(),
+        *nonces,
+        *(address.encode() for address in addresses),
+    )
     message = b"".join(struct.pack(">I", len(part)) + part for part in parts)
     return hmac.new(token.encode(), message, hashlib.sha256).hexdigest()
 
@@ -81,20 +88,27 @@ def until(done: Callable[[], bool], seconds: float = 20) -> bool:
 
 
 def test_the_table_of_limits_is_the_programs() -> None:
-    printed = subprocess.run([HOST, "serve", "--limits"], capture_output=True, text=True, check=True, timeout=20)
+    printed = subprocess.run(
+        [HOST, "serve", "--limits"], capture_output=True, text=True, check=True, timeout=20
+    )
     rows = json.loads(printed.stdout)
     file = ROOT / "python/narrows/data/serve_limits.json"
     text = "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]\n"
     if RENEW:
         file.write_text(text, encoding="utf-8")
     assert file.read_text(encoding="utf-8") == text
-    help_text = subprocess.run([HOST, "--help"], capture_output=True, text=True, check=True, timeout=20).stdout
+    help_text = subprocess.run(
+        [HOST, "--help"], capture_output=True, text=True, check=True, timeout=20
+    ).stdout
     for row in rows:
         assert not row["option"] or f"  {row['option']} {row['metavar']} " in help_text
 
 
 def test_one_address_leaves_seats_to_others() -> None:
-    with far_end("--clients", "4", "--clients-per-address", "3") as (port, _), contextlib.ExitStack() as open_:
+    with (
+        far_end("--clients", "4", "--clients-per-address", "3") as (port, _),
+        contextlib.ExitStack() as open_,
+    ):
         for n in range(5):
             control, answer = session(port)
             open_.enter_context(control)
@@ -118,7 +132,9 @@ def test_one_address_leaves_seats_to_others() -> None:
         assert answer["is"] == "welcome"
 
 
-@pytest.mark.parametrize("first", [b"", b"G", b"GET /", b"NARR", (b"NARR\x02c").ljust(HELLO, b"\0"), b"abc"])
+@pytest.mark.parametrize(
+    "first", [b"", b"G", b"GET /", b"NARR", (b"NARR\x02c").ljust(HELLO, b"\0"), b"abc"]
+)
 def test_one_byte_does_not_make_a_connection_known(first: bytes) -> None:
     at = free_port()
     with far_end("--metrics", f"127.0.0.1:{at}") as (port, _), contextlib.ExitStack() as open_:
@@ -148,7 +164,17 @@ def test_descriptors_run_out_and_others_still_get_in() -> None:
                 open_.enter_context(control)
                 assert answer["is"] == "welcome"
             # It sleeps while nobody comes.
-            spent = lambda: sum(map(int, Path(f"/proc/{child.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))  # noqa: E731
+            spent = (  # noqa: E731
+                lambda: sum(
+                    map(
+                        int,
+                        Path(f"/proc/{child.pid}/stat")
+                        .read_text()
+                        .rsplit(")", 1)[1]
+                        .split()[11:13],
+                    )
+                )
+            )
             before = spent()
             time.sleep(0.5)
             assert (spent() - before) / os.sysconf("SC_CLK_TCK") < 0.25
@@ -181,7 +207,8 @@ def connected(source):
     link.connect(far)
     return link
 def told(link):
-    return json.loads(link.recv(struct.unpack(">I", link.recv(4, socket.MSG_WAITALL))[0], socket.MSG_WAITALL))
+    return json.loads(link.recv(struct.unpack(">I", link.recv(4, socket.MSG_WAITALL))[0],
+    socket.MSG_WAITALL))
 client = connected("2001:db8:ffff::1")
 client.sendall(b"NARR\\x02c".ljust(37, b"\\0"))
 greeting = told(client)
@@ -195,7 +222,10 @@ print(told(client)["is"])
 
 def test_a_crowd_of_networks_does_not_keep_a_client_out() -> None:
     with wire() as between, contextlib.ExitStack() as open_:
-        for words, address in ((between.near, "2001:db8:ffff::1"), (between.far, "2001:db8:ffff::2")):
+        for words, address in (
+            (between.near, "2001:db8:ffff::1"),
+            (between.far, "2001:db8:ffff::2"),
+        ):
             run(*words, "ip", "addr", "add", f"{address}/64", "dev", DEVICE, "nodad")
         # The near end has every address of a /48 that the kernel orders before its own.
         run(*between.near, "ip", "route", "add", "local", "2001:db8:1::/48", "dev", "lo")
@@ -233,7 +263,8 @@ def test_objects_of_pages_are_charged_to_their_session() -> None:
     with far_end("--rate", "8Mbit", "--bytes", "3MB") as (port, _):
         control, welcome = session(port)
         with control:
-            # A second of 8 Mbit/s is 1 MB; a part of an object and a kernel's buffer more come at once.
+            # A second of 8 Mbit/s is 1 MB; a part of an object and a kernel's buffer more come at
+            # once.
             first = fetch(port, welcome["cookie"], 2_000_000, 1, 4)
             assert 100_000 < first < 2_500_000
             # Not more than all bytes, but for heads of answers.
@@ -348,7 +379,9 @@ def asked(port: int, *words: str) -> subprocess.CompletedProcess[str]:
         "--idle",
         "0s",
     ]
-    return subprocess.run([*command, *words], capture_output=True, text=True, check=False, timeout=40)
+    return subprocess.run(
+        [*command, *words], capture_output=True, text=True, check=False, timeout=40
+    )
 
 
 def test_a_false_far_end_that_passes_everything_on_is_not_welcomed() -> None:
@@ -369,7 +402,9 @@ def test_a_false_far_end_that_passes_everything_on_is_not_welcomed() -> None:
 
 @contextlib.contextmanager
 def false_far_end(answers: list[list[dict[str, object]]]) -> Iterator[tuple[int, list[bytes]]]:
-    """One that says to the n-th connection what is given, a frame for each part that comes; what it was told first."""
+    """One that says to the n-th connection what is given, a frame for each part that comes; what it
+    was told first.
+    """
     heard: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -403,10 +438,14 @@ def test_a_far_end_has_to_prove_itself() -> None:
     welcome = {"is": "welcome", "cookie": "00" * 16, "proof": "00" * 32}
     with false_far_end([[{**greeting, "token": True}, welcome]]) as (port, _):
         refused = asked(port, "--token", TOKEN)
-        assert (refused.returncode, "does not know the token" in refused.stderr) == (2, True), refused.stderr
+        assert (refused.returncode, "does not know the token" in refused.stderr) == (2, True), (
+            refused.stderr
+        )
     with false_far_end([[{**greeting, "token": False}]]) as (port, heard):
         refused = asked(port, "--token", TOKEN)
-        assert (refused.returncode, "requires no token" in refused.stderr) == (2, True), refused.stderr
+        assert (refused.returncode, "requires no token" in refused.stderr) == (2, True), (
+            refused.stderr
+        )
         assert heard[1:] in ([], [b""])
 
 
@@ -419,7 +458,13 @@ def test_older_and_newer_ones_are_told_so() -> None:
                 assert answer["is"] == "refused"
                 assert words in str(answer["why"])
                 assert older.recv(1) == b""
-    old: dict[str, object] = {"is": "greeting", "narrows": "0.0.9", "protocol": 1, "nonce": "00" * 16, "token": True}
+    old: dict[str, object] = {
+        "is": "greeting",
+        "narrows": "0.0.9",
+        "protocol": 1,
+        "nonce": "00" * 16,
+        "token": True,
+    }
     with false_far_end([[], [old]]) as (port, heard):
         refused = asked(port, "--token", TOKEN)
         assert refused.returncode == 2
@@ -434,7 +479,9 @@ def test_a_hundred_threads_are_not_made_at_once() -> None:
     with far_end() as (port, _):
         control, _welcome = session(port)
         with control:
-            control.sendall(b"".join(frame({"do": "latency", "port": 20_000 + n}) for n in range(100)))
+            control.sendall(
+                b"".join(frame({"do": "latency", "port": 20_000 + n}) for n in range(100))
+            )
             made = [told(control)["thread"] for _ in range(100)]
     assert made[0] is True
     assert sum(map(bool, made)) < 10
@@ -458,14 +505,16 @@ SERVICES = ["--echo", str(ECHO), "--stamp", str(STAMP), "--irtt", str(IRTT), "--
 
 PAIRS = """
 import itertools, os, socket, struct, sys, time
-here, there, first, second = sys.argv[1], sys.argv[2], *(list(map(int, words.split(","))) for words in sys.argv[3:5])
+here, there, first, second = sys.argv[1], sys.argv[2], *(list(map(int,
+words.split(","))) for words in sys.argv[3:5])
 raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP)
 raw.setsockopt(socket.IPPROTO_IP, socket.IP_HDRINCL, 1)
 def out():
     names, values = [line.split()[1:] for line in open("/proc/net/snmp") if line.startswith("Udp:")]
     return int(dict(zip(names, values))["OutDatagrams"])
 timed = b"NARP\\x01t".ljust(88, b"\\0")
-payloads = [bytes(44), b"hello", bytes(4) + os.urandom(12) + b"n" * 48, timed, timed.replace(b"t", b"s"),
+payloads = [bytes(44), b"hello", bytes(4) + os.urandom(12) + b"n" * 48, timed, timed.replace(b"t",
+b"s"),
     bytes([0x14, 0xa7, 0x5b, 1, 1, 2]), b"NARP\\x01q".ljust(64, b"\\0"), b"9876"]
 payloads += [os.urandom(64) for _ in range(20)]
 before, sent = out(), 0
@@ -486,7 +535,9 @@ print(sent, now - before, now == last)
 
 def started(open_: contextlib.ExitStack, lines: int, *words: str) -> subprocess.Popen[str]:
     """A process that has printed so many lines; it is killed in the end."""
-    child = open_.enter_context(subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+    child = open_.enter_context(
+        subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    )
     open_.callback(child.kill)
     assert child.stdout is not None
     for _ in range(lines):
@@ -494,8 +545,12 @@ def started(open_: contextlib.ExitStack, lines: int, *words: str) -> subprocess.
     return child
 
 
-def stormy(between: list[str], here: str, there: str, first: list[int], second: list[int]) -> tuple[int, int, bool]:
-    """Datagrams sent in the name of one of these services to another, how many they sent then, and whether it ended."""
+def stormy(
+    between: list[str], here: str, there: str, first: list[int], second: list[int]
+) -> tuple[int, int, bool]:
+    """Datagrams sent in the name of one of these services to another, how many they sent then, and
+    whether it ended.
+    """
     words = [",".join(map(str, ports)) for ports in (first, second)]
     sent, answers, over = run(*between, sys.executable, "-c", PAIRS, here, there, *words).split()
     return int(sent), int(answers), over == "True"
@@ -505,7 +560,10 @@ def test_no_two_services_answer_each_other_for_ever() -> None:
     with wire() as between, contextlib.ExitStack() as open_:
         others = [str(int(word) + 100) if word.isdigit() else word for word in SERVICES]
         serve = (*between.far, str(HOST), "serve", "--tied", "--port")
-        servers = [started(open_, 5, *serve, "5201", *SERVICES), started(open_, 5, *serve, "5301", *others)]
+        servers = [
+            started(open_, 5, *serve, "5201", *SERVICES),
+            started(open_, 5, *serve, "5301", *others),
+        ]
         one = [5201, ECHO, STAMP, IRTT, BOARD]
         other = [5301, *(port + 100 for port in one[1:])]
         # On one host no port of its own is answered at all.
@@ -574,7 +632,8 @@ def frame(value):
 control = socket.create_connection(({FAR!r}, 5201), timeout=10)
 control.sendall({COOKIE!r})
 assert control.recv(1) == b"\\x09"
-params = {{"udp": True, "omit": 0, "time": 500, "parallel": 1, "len": 1200, "bandwidth": 5_000_000, "reverse": True}}
+params = {{"udp": True, "omit": 0, "time": 500, "parallel": 1, "len": 1200, "bandwidth": 5_000_000,
+"reverse": True}}
 control.sendall(frame(params))
 assert control.recv(1) == b"\\x0a"
 data = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

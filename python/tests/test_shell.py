@@ -1,4 +1,6 @@
-"""Programs over an emulated path. What the machine cannot is left out with the reason, a run that was too late too."""
+"""Programs over an emulated path. What the machine cannot is left out with the reason, a run that
+was too late too.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,9 @@ def number(tmp_path: Path, server: str, client: str, *path: str) -> float:
     """What the client prints, unless the instruments do not trust it."""
     seen = tmp_path / "seen.json"
     far = python(tmp_path, "server.py", server)
-    done = shell(*path, "--far", far, "--json", seen, command=python(tmp_path, "client.py", client).split())
+    done = shell(
+        *path, "--far", far, "--json", seen, command=python(tmp_path, "client.py", client).split()
+    )
     assert done.returncode == 0, done.stderr
     instruments = json.loads(seen.read_text(encoding="utf-8"))["instruments"]
     if not instruments["trusted"]:
@@ -99,7 +103,9 @@ def test_the_rate_is_as_asked(tmp_path: Path) -> None:
 
 def test_the_rtt_is_as_asked(tmp_path: Path) -> None:
     ready()
-    assert number(tmp_path, ECHO, ASK, "--rate", "20Mbit", "--rtt", "40ms") == pytest.approx(40, rel=0.03)
+    assert number(tmp_path, ECHO, ASK, "--rate", "20Mbit", "--rtt", "40ms") == pytest.approx(
+        40, rel=0.03
+    )
 
 
 ROOT = Path(__file__).parent.parent.parent
@@ -133,7 +139,9 @@ def test_a_rate_limits_both_directions_and_random_losses_are_reported(tmp_path: 
     assert "down (path, 20Mbit): fifo, 0 drops, 0 random losses, 0 marks" in words
     assert "up (reverse, 20Mbit): fifo, 0 drops, 100 random losses, 0 marks" in words
     # Drops of a full queue are no random losses; one packet is in transmission, one waits.
-    by, words = seen_by(tmp_path, "--down", "50Mbit", "--up", "10kbit", "--buffer", "1p", command=send)
+    by, words = seen_by(
+        tmp_path, "--down", "50Mbit", "--up", "10kbit", "--buffer", "1p", command=send
+    )
     assert by["down"]["drops"] == by["up"]["random_losses"] == 0
     assert by["up"]["drops"] >= 95
     assert "down (path, 50Mbit)" in words
@@ -147,18 +155,26 @@ def test_a_rate_limits_both_directions_and_random_losses_are_reported(tmp_path: 
 
 def test_up_and_down_are_those_of_a_simulated_measurement(tmp_path: Path) -> None:
     ready("cubic")
-    scenario, made, seen = ROOT / "scenarios/asymmetric/down-and-up.toml", tmp_path / "m.json", tmp_path / "seen.json"
+    scenario, made, seen = (
+        ROOT / "scenarios/asymmetric/down-and-up.toml",
+        tmp_path / "m.json",
+        tmp_path / "seen.json",
+    )
     measure = [
-        str(NARROWS), "measure", "far", "--cc", "cubic", "--streams", "4", "--duration", "2s", "--idle", "300ms",
+        str(NARROWS), "measure", "far", "--cc", "cubic", "--streams", "4", "--duration", "2s",
+        "--idle", "300ms",
         "--no-history", "--no-twin", "--quiet", "--out", str(made),
     ]  # fmt: skip
-    done = shell(scenario, "--quiet", "--json", seen, "--far", f"{HOST} serve --net-admin", command=measure)
+    done = shell(
+        scenario, "--quiet", "--json", seen, "--far", f"{HOST} serve --net-admin", command=measure
+    )
     assert done.returncode == 0, done.stderr
     live = files.read(made)
     path = load(scenario).path
     assert path is not None
     simulated = simulate(path, Plan(streams=4, load_s=2.0, idle_s=0.3))
-    # [path] is the download of the client, here and there; its rate is twenty times that of the upload.
+    # [path] is the download of the client, here and there; its rate is twenty times that of the
+    # upload.
     for measured in (live, simulated):
         assert (measured.rate_mbit("down") or 0) > 10 * (measured.rate_mbit("up") or 0) > 0
     instruments = json.loads(seen.read_text(encoding="utf-8"))["instruments"]
@@ -181,7 +197,11 @@ def told(tmp_path: Path, *, command: list[str], beside: list[str]) -> tuple[dict
 def test_a_shell_without_a_packet_says_that_nobody_can_tell(tmp_path: Path) -> None:
     ready()
     # A device that comes up sends packets of its own: without an address it has nothing to say.
-    by = told(tmp_path, command=["ip", "link", "set", "e0", "down"], beside=["ip link set e0 down; sleep 60"])
+    by = told(
+        tmp_path,
+        command=["ip", "link", "set", "e0", "down"],
+        beside=["ip link set e0 down; sleep 60"],
+    )
     instruments, words = by
     if instruments["packets"]:
         pytest.skip("the kernel sent packets of its own")
@@ -189,10 +209,14 @@ def test_a_shell_without_a_packet_says_that_nobody_can_tell(tmp_path: Path) -> N
     assert "cannot tell whether they are to be trusted: no packet crossed the path" in words
 
 
-def test_what_is_sent_to_a_device_that_is_down_is_lost_and_the_shell_goes_on(tmp_path: Path) -> None:
+def test_what_is_sent_to_a_device_that_is_down_is_lost_and_the_shell_goes_on(
+    tmp_path: Path,
+) -> None:
     ready()
     send = [*python(tmp_path, "send.py", SEND).split(), "100"]
-    instruments, words = told(tmp_path, command=send, beside=["ip link set e0 down; echo > /dev/null; sleep 60"])
+    instruments, words = told(
+        tmp_path, command=send, beside=["ip link set e0 down; echo > /dev/null; sleep 60"]
+    )
     assert instruments["device"]["down"] >= 100
     assert instruments["trusted"] is False
     assert "a host's device was down" in words
@@ -228,11 +252,14 @@ def test_a_scenario_is_a_path_and_its_figures_are_told(tmp_path: Path) -> None:
     ready()
     file = tmp_path / "path.toml"
     file.write_text(
-        'duration = "1s"\n[path]\nrate = "10Mbit"\nrtt = "10ms"\nqueue = "fq_codel"\n[[flow]]\ncc = "cubic"\n',
+        'duration = "1s"\n[path]\nrate = "10Mbit"\nrtt = "10ms"\nqueue = "fq_codel"\n[[flow]]\ncc '
+        '= "cubic"\n',
         encoding="utf-8",
     )
     seen = tmp_path / "seen.json"
-    done = shell(file, "--json", seen, "--at", "far", command=["sh", "-c", "echo $NARROWS_END; exit 7"])
+    done = shell(
+        file, "--json", seen, "--at", "far", command=["sh", "-c", "echo $NARROWS_END; exit 7"]
+    )
     assert (done.returncode, done.stdout) == (7, "far\n")
     assert "down (path, 10Mbit): fq_codel, 0 drops, 0 random losses, 0 marks" in done.stderr
     told = json.loads(seen.read_text(encoding="utf-8"))
@@ -244,19 +271,32 @@ def test_every_packet_may_be_recorded(tmp_path: Path) -> None:
     capture = tmp_path / "out.pcapng"
     far = python(tmp_path, "server.py", ECHO)
     client = python(tmp_path, "client.py", ASK).split()
-    done = shell("--rate", "20Mbit", "--rtt", "10ms", "--record", capture, "--far", far, command=client)
+    done = shell(
+        "--rate", "20Mbit", "--rtt", "10ms", "--record", capture, "--far", far, command=client
+    )
     assert done.returncode == 0, done.stderr
     assert {packet.interface for packet in packets(capture)} == {0, 1}
-    # The interfaces are in the order of the path's ports: the first one is far's, and near is the one that asks.
+    # The interfaces are in the order of the path's ports: the first one is far's, and near is the
+    # one that asks.
     raw = capture.read_bytes()
     assert 0 < raw.index(b"far\0") < raw.index(b"near")
-    asked = [packet for packet in packets(capture) if struct.unpack_from("!H", packet.head, 22)[0] == 9001]
-    assert {(packet.interface, packet.direction) for packet in asked} == {(1, OUTBOUND), (0, INBOUND)}
+    asked = [
+        packet
+        for packet in packets(capture)
+        if struct.unpack_from("!H", packet.head, 22)[0] == 9001
+    ]
+    assert {(packet.interface, packet.direction) for packet in asked} == {
+        (1, OUTBOUND),
+        (0, INBOUND),
+    }
 
 
 def test_both_names_are_known_and_nothing_else_is_there() -> None:
     ready()
-    text = "import socket; print(socket.gethostbyname('near'), socket.gethostbyname('far'), socket.if_nameindex()[1:])"
+    text = (
+        "import socket; print(socket.gethostbyname('near'), socket.gethostbyname('far'), "
+        "socket.if_nameindex()[1:])"
+    )
     done = shell("--rate", "1Mbit", "--quiet", command=[sys.executable, "-c", text])
     assert done.stdout.split()[:2] == ["10.0.0.1", "10.0.0.2"]
     assert (done.stdout.count("e0"), done.stderr) == (1, "")
@@ -268,9 +308,18 @@ def test_both_names_are_known_and_nothing_else_is_there() -> None:
     [
         (["shell"], "--rate 20Mbit"),
         (["shell", "--rate", "2xbit"], "--rate 2xbit: has no known unit"),
-        (["shell", "--down", "50Mbit", "--up", "5", "--", "true"], "--up 5: needs a unit; write --up 5Mbit"),
-        (["shell", "--rate", "5Mbit", "--loss", "2", "--", "true"], "--loss 2: is not a probability"),
-        (["shell", "--rate", "1Mbit", "--", "no-such-program"], "no-such-program: there is no such program"),
+        (
+            ["shell", "--down", "50Mbit", "--up", "5", "--", "true"],
+            "--up 5: needs a unit; write --up 5Mbit",
+        ),
+        (
+            ["shell", "--rate", "5Mbit", "--loss", "2", "--", "true"],
+            "--loss 2: is not a probability",
+        ),
+        (
+            ["shell", "--rate", "1Mbit", "--", "no-such-program"],
+            "no-such-program: there is no such program",
+        ),
         (
             ["shell", "--rate", "1Mbit", "--json", "nowhere/seen.json", "--", "true"],
             "--json nowhere/seen.json: No such",
@@ -283,7 +332,9 @@ def test_both_names_are_known_and_nothing_else_is_there() -> None:
 )
 def test_what_is_wrong_is_told_before_anything_starts(words: list[str], said: str) -> None:
     ready()
-    done = subprocess.run([NARROWS, *words], capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(
+        [NARROWS, *words], capture_output=True, text=True, check=False, timeout=30
+    )
     assert done.returncode == 2
     assert said in done.stderr
 
@@ -305,7 +356,9 @@ def test_without_a_command_it_is_a_shell() -> None:
 def all_below(parent: int) -> list[int]:
     """Every process that `parent` or one of its children started."""
     tasks = Path(f"/proc/{parent}/task").iterdir()
-    own = [int(p) for task in tasks for p in (task / "children").read_text(encoding="utf-8").split()]
+    own = [
+        int(p) for task in tasks for p in (task / "children").read_text(encoding="utf-8").split()
+    ]
     return own + [p for child in own for p in all_below(child)]
 
 
@@ -326,7 +379,10 @@ def test_ctrl_c_at_the_terminal_ends_it_and_leaves_nothing() -> None:
     ready()
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execv(NARROWS, ["narrows", "shell", "--rate", "1Mbit", "--far", "sleep 60", "--", "sleep", "60"])
+        os.execv(
+            NARROWS,
+            ["narrows", "shell", "--rate", "1Mbit", "--far", "sleep 60", "--", "sleep", "60"],
+        )
     below = asleep(pid)
     os.write(terminal, b"\x03")
     for _ in range(50):
@@ -340,7 +396,9 @@ def test_ctrl_c_at_the_terminal_ends_it_and_leaves_nothing() -> None:
     assert [p for p in below if running(p)] == []
 
 
-@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
+)
 def test_nothing_is_left_however_it_ends(how: signal.Signals, code: int) -> None:
     ready()
     words = [NARROWS, "shell", "--rate", "1Mbit", "--far", "sleep 60", "--", "sleep", "60"]

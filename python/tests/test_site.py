@@ -1,4 +1,6 @@
-"""The documentation site: its navigation and links (exact), and the built site in Chromium (physical)."""
+"""The documentation site: its navigation and links (exact), and the built site in Chromium
+(physical).
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,11 @@ def test_the_navigation_is_the_list_of_the_home_page() -> None:
         ("docs/index.md", "(tutorial/first-run.md#run)", "(tutorial/first-run.md#run)"),
         ("docs/index.md", "(../README.md)", "(project/README.md)"),
         ("docs/tutorial/first-run.md", "(../../Makefile)", "(../source/Makefile.txt)"),
-        ("docs/tutorial/first-run.md", "(../../scenarios/first)", "(../source/scenarios/first/index.md)"),
+        (
+            "docs/tutorial/first-run.md",
+            "(../../scenarios/first)",
+            "(../source/scenarios/first/index.md)",
+        ),
         ("DESIGN.md", "(docs/index.md)", "(../index.md)"),
         ("DESIGN.md", "(CONTRIBUTING.md#tests)", "(CONTRIBUTING.md#tests)"),
         ("DESIGN.md", "(no-such-file.md)", "(no-such-file.md)"),
@@ -124,7 +130,10 @@ class _Reader:
         self.wrong: list[str] = []
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("console", lambda said: said.type == "error" and self.wrong.append(said.text))
-        self.page.on("request", lambda request: request.url.startswith(site) or self.wrong.append(request.url))
+        self.page.on(
+            "request",
+            lambda request: request.url.startswith(site) or self.wrong.append(request.url),
+        )
 
     def __enter__(self) -> _Reader:
         return self
@@ -170,16 +179,23 @@ def test_pictures_load(browser: Browser, site: str) -> None:
             reader.page.goto(site + str(page.relative_to(ROOT / "docs").with_suffix(".html")))
             images = reader.page.locator("article img")
             assert images.count() > 0
-            widths = images.evaluate_all("all => Promise.all(all.map(i => i.decode().then(() => i.naturalWidth)))")
+            widths = images.evaluate_all(
+                "all => Promise.all(all.map(i => i.decode().then(() => i.naturalWidth)))"
+            )
             assert all(width > 0 for width in widths)
         assert reader.wrong == []
 
 
 def widest_pages() -> list[Path]:
     """Of every folder the two pages with the longest lines, which are those of tables and code."""
-    pages = sorted(ROOT.glob("docs/**/*.md"), key=lambda page: -max(map(len, page.read_text("utf-8").splitlines())))
+    pages = sorted(
+        ROOT.glob("docs/**/*.md"),
+        key=lambda page: -max(map(len, page.read_text("utf-8").splitlines())),
+    )
     folders = sorted({page.parent for page in pages})
-    return [page for folder in folders for page in [page for page in pages if page.parent == folder][:2]]
+    return [
+        page for folder in folders for page in [page for page in pages if page.parent == folder][:2]
+    ]
 
 
 def test_no_page_scrolls_sideways_on_a_phone(browser: Browser, site: str) -> None:

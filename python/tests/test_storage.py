@@ -1,4 +1,6 @@
-"""Files that survive a crash: every call of the system fails once, and every byte of a last line is cut once."""
+"""Files that survive a crash: every call of the system fails once, and every byte of a last line is
+cut once.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ CALLS = ("open", "write", "fsync", "replace", "mkdir")
 
 
 class Failing:
-    """Makes the system call number `at` fail, and every later call of the same function, as a full disk does."""
+    """Makes the system call number `at` fail, and every later call of the same function, as a full
+    disk does.
+    """
 
     def __init__(self, patch: pytest.MonkeyPatch, at: int, error: int) -> None:
         """Patches `os` and `io` until `patch` is undone."""
@@ -51,7 +55,9 @@ class Failing:
 
 
 def failures(error: int, act: Callable[[], object]) -> Iterator[tuple[str, bool]]:
-    """Runs `act` with each of its system calls failing in turn; which failed, and whether `act` raised that."""
+    """Runs `act` with each of its system calls failing in turn; which failed, and whether `act`
+    raised that.
+    """
     for at in range(100):
         with pytest.MonkeyPatch.context() as patch:
             failing = Failing(patch, at, error)
@@ -136,7 +142,8 @@ def test_a_changed_line_and_a_rewritten_chain_are_detected(tmp_path: Path) -> No
     chain.file.write_text(whole.replace('"n": 1', '"n": 7'))
     with pytest.raises(NarrowsError, match=r"line 2: changed since it was written"):
         chain.lines()
-    # The last line cut off, and all of them written anew: each line fits the one before, but a known head is missing.
+    # The last line cut off, and all of them written anew: each line fits the one before, but a
+    # known head is missing.
     chain.file.write_text("".join(whole.splitlines(keepends=True)[:3]))
     assert chain.find(heads[2][:12]) == 3
     with pytest.raises(NarrowsError, match=r"none of its 3 lines has the hash"):
@@ -156,7 +163,9 @@ def test_lines_that_are_appended_at_once_all_stay(tmp_path: Path) -> None:
         "for n in range(25): Chain(Path(sys.argv[1])).append({'by': sys.argv[2], 'n': n})"
     )
     file = tmp_path / "kept.jsonl"
-    writers = [subprocess.Popen([sys.executable, "-c", program, str(file), str(by)]) for by in range(3)]
+    writers = [
+        subprocess.Popen([sys.executable, "-c", program, str(file), str(by)]) for by in range(3)
+    ]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0]
     assert len(Chain(file).lines()) == 75
 
@@ -182,9 +191,15 @@ def test_the_history_waits_for_another_process_that_has_it_open(
 ) -> None:
     file = tmp_path / "history.duckdb"
     monkeypatch.setenv("NARROWS_HISTORY", str(file))
-    program = "import duckdb, sys; base = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+    program = (
+        "import duckdb, sys; base = duckdb.connect(sys.argv[1]); print('open', flush=True); "
+        "sys.stdin.read()"
+    )
     with subprocess.Popen(
-        [sys.executable, "-c", program, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, str(file)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as other:
         assert other.stdin is not None
         assert other.stdout is not None

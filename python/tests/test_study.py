@@ -17,7 +17,10 @@ from narrows.study.study import Found, Rows, Study, by, share, sweeps, table
 from narrows.sweeps.rows import WAITS
 
 STUDIES = [
-    value for module in (paths, queues, tools, tree) for value in vars(module).values() if isinstance(value, Study)
+    value
+    for module in (paths, queues, tools, tree)
+    for value in vars(module).values()
+    if isinstance(value, Study)
 ]
 
 
@@ -69,7 +72,9 @@ def test_its_scenarios_are_right(study: Study, quick: bool) -> None:
         sweep.check()
 
 
-def test_it_answers_and_can_be_drawn(study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_answers_and_can_be_drawn(
+    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     if study is tree.DECISION_TREE:
         pytest.importorskip("sklearn", reason="scikit-learn is not installed: make learn")
     answer = study.answer(made_up(study))
@@ -115,7 +120,9 @@ def test_fairness_closes_in_on_the_buffer_where_shares_are_equal() -> None:
 
 def test_the_command_knows_them_all_and_answers_one(tmp_path: Path) -> None:
     listed = CliRunner().invoke(main, ["study"])
-    assert [line.split()[0] for line in listed.output.splitlines()] == [study.name for study in STUDIES]
+    assert [line.split()[0] for line in listed.output.splitlines()] == [
+        study.name for study in STUDIES
+    ]
     wrong = CliRunner().invoke(main, ["study", "gain"])
     assert wrong.exit_code == 2
     assert "there is no study `gain`; there are gain-map" in wrong.output
@@ -142,28 +149,43 @@ def test_rules_name_what_decided(tmp_path: Path) -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed: make learn")
     rows = []
     for path in tree.paths(300):
-        rate, rtt = (float(path[f"path.{key}"].removesuffix(unit)) for key, unit in (("rate", "Mbit"), ("rtt", "ms")))
+        rate, rtt = (
+            float(path[f"path.{key}"].removesuffix(unit))
+            for key, unit in (("rate", "Mbit"), ("rtt", "ms"))
+        )
         shallow = float(path["path.buffer"].removesuffix("B")) * 8 < 0.3 * rate * rtt * 1000
         loss = float(path["path.loss"]["probability"].removesuffix("%"))
         for cc, goodput in (("cubic", 1.0), ("bbr", 3.0 if shallow or loss >= 0.1 else 1.0)):
-            own = {"flow[0].cc": cc, "path.loss": json.dumps(path["path.loss"]), "goodput_mbit": goodput}
+            own = {
+                "flow[0].cc": cc,
+                "path.loss": json.dumps(path["path.loss"]),
+                "goodput_mbit": goodput,
+            }
             rows.append(path | own | {"retransmit_rate": 0.01})
     answer = tree.DECISION_TREE.answer({"": rows})
     assert answer.rules is not None
     assert answer.rules["accuracy"]["cross_validated"] > 0.95
     for case in ((50, 40, 0.1, 0.0), (50, 40, 2.0, 0.0), (50, 40, 2.0, 1.0), (500, 10, 0.1, 5.0)):
         at = dict(zip((f.name for f in tree.FEATURES), case, strict=True))
-        said = [rule["gains"] for rule in answer.rules["rules"] if all(_holds(when, at) for when in rule["when"])]
+        said = [
+            rule["gains"]
+            for rule in answer.rules["rules"]
+            if all(_holds(when, at) for when in rule["when"])
+        ]
         assert said == ["bbr" if at["buffer_bdp"] < 0.3 or at["loss_pct"] >= 0.1 else "even"]
 
 
 def _holds(when: dict[str, Any], at: dict[str, float]) -> bool:
     value = at[when["feature"]]
-    return bool(when.get("at_least", value) <= value and ("below" not in when or value < when["below"]))
+    return bool(
+        when.get("at_least", value) <= value and ("below" not in when or value < when["below"])
+    )
 
 
 def test_the_rules_that_come_along_say_something_of_every_path() -> None:
-    stored = json.loads(resources.files("narrows").joinpath("data/tree.json").read_text(encoding="utf-8"))
+    stored = json.loads(
+        resources.files("narrows").joinpath("data/tree.json").read_text(encoding="utf-8")
+    )
     assert stored["format"] == tree.FORMAT
     assert [f["name"] for f in stored["features"]] == [f.name for f in tree.FEATURES]
     assert stored["accuracy"]["cross_validated"] > stored["accuracy"]["always_the_commonest"]
@@ -176,7 +198,15 @@ def test_the_rules_that_come_along_say_something_of_every_path() -> None:
 
 
 def test_only_a_study_that_finds_rules_writes_them(tmp_path: Path) -> None:
-    args = ["study", "latency", "--quick", "--into", str(tmp_path), "--rules", str(tmp_path / "rules.json")]
+    args = [
+        "study",
+        "latency",
+        "--quick",
+        "--into",
+        str(tmp_path),
+        "--rules",
+        str(tmp_path / "rules.json"),
+    ]
     done = CliRunner().invoke(main, args)
     assert done.exit_code == 2
     assert "narrows study decision-tree" in done.output
@@ -186,9 +216,12 @@ def test_a_study_that_needs_scikit_learn_says_so_before_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    done = CliRunner().invoke(main, ["study", "decision-tree", "--quick", "--into", str(tmp_path / "out")])
+    done = CliRunner().invoke(
+        main, ["study", "decision-tree", "--quick", "--into", str(tmp_path / "out")]
+    )
     assert done.exit_code == 2
     assert done.output == (
-        "the decision tree requires scikit-learn, which is not installed\n    write: pip install 'narrows[learn]'\n"
+        "the decision tree requires scikit-learn, which is not installed\n    write: pip install "
+        "'narrows[learn]'\n"
     )
     assert not (tmp_path / "out").exists()

@@ -65,7 +65,13 @@ def permitted(expression: str, allowed: set[str]) -> bool:
 
 def test_spdx_expressions_are_evaluated() -> None:
     allowed = {"MIT", "ISC", "Apache-2.0 WITH LLVM-exception"}
-    met = ["MIT", "GPL-2.0 OR MIT", "MIT/GPL-2.0", "(MIT OR GPL-2.0) AND ISC", "Apache-2.0 WITH LLVM-exception"]
+    met = [
+        "MIT",
+        "GPL-2.0 OR MIT",
+        "MIT/GPL-2.0",
+        "(MIT OR GPL-2.0) AND ISC",
+        "Apache-2.0 WITH LLVM-exception",
+    ]
     assert all(permitted(expression, allowed) for expression in met)
     unmet = ["GPL-2.0", "MIT AND GPL-2.0", "GPL-2.0 OR (MIT AND GPL-3.0)", "Apache-2.0"]
     assert not any(permitted(expression, allowed) for expression in unmet)
@@ -74,11 +80,17 @@ def test_spdx_expressions_are_evaluated() -> None:
 def test_every_crate_has_an_allowed_licence(packages: list[dict[str, Any]]) -> None:
     deny = tomllib.loads((ROOT / "deny.toml").read_text(encoding="utf-8"))
     allowed = set(deny["licenses"]["allow"])
-    refused = [(p["name"], p["license"]) for p in packages if not permitted(p["license"] or "none", allowed)]
+    refused = [
+        (p["name"], p["license"])
+        for p in packages
+        if not permitted(p["license"] or "none", allowed)
+    ]
     assert not refused
 
 
-def test_every_crate_comes_from_the_registry_or_this_repository(packages: list[dict[str, Any]]) -> None:
+def test_every_crate_comes_from_the_registry_or_this_repository(
+    packages: list[dict[str, Any]],
+) -> None:
     registry = "registry+https://github.com/rust-lang/crates.io-index"
     other = [(p["name"], p["source"]) for p in packages if p["source"] not in (None, registry)]
     assert not other
@@ -97,7 +109,8 @@ def test_every_pinned_python_package_has_hashes(name: str) -> None:
 TOOLS = {
     "rustup": "exit 0",
     "cargo-fuzz": "exit 0",
-    # Builds a parser that reports what libFuzzer reports, where it is asked to, or where CARGO_TARGET_DIR says.
+    # Builds a parser that reports what libFuzzer reports, where it is asked to, or where
+    # CARGO_TARGET_DIR says.
     "cargo": r"""
 build=${CARGO_TARGET_DIR:-fuzz/target}
 while [ $# -gt 0 ]; do [ "$1" = --target-dir ] && build=$2; shift; done
@@ -119,7 +132,9 @@ def tools(at: Path, **scripts: str) -> dict[str, str]:
 
 def test_fuzzing_finds_what_it_built_wherever_cargo_puts_it(tmp_path: Path) -> None:
     environment = tools(tmp_path / "bin", **TOOLS) | {"CARGO_TARGET_DIR": str(tmp_path / "target")}
-    parser = re.findall(r'^ *name: "(.*)",$', (ROOT / "host/src/strangers.rs").read_text("utf-8"), re.MULTILINE)[0]
+    parser = re.findall(
+        r'^ *name: "(.*)",$', (ROOT / "host/src/strangers.rs").read_text("utf-8"), re.MULTILINE
+    )[0]
     done = subprocess.run(
         [str(ROOT / "fuzz/run.sh"), "1", parser],
         env=environment,
@@ -136,13 +151,25 @@ def test_fuzzing_finds_what_it_built_wherever_cargo_puts_it(tmp_path: Path) -> N
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 @pytest.mark.parametrize("target", ["asan", "tsan"])
-def test_a_sanitizer_without_its_toolchain_says_what_is_missing(tmp_path: Path, target: str) -> None:
-    environment = tools(tmp_path / "bin", rustup="exit 1", cargo="echo nothing may be built; exit 7")
+def test_a_sanitizer_without_its_toolchain_says_what_is_missing(
+    tmp_path: Path, target: str
+) -> None:
+    environment = tools(
+        tmp_path / "bin", rustup="exit 1", cargo="echo nothing may be built; exit 7"
+    )
     environment.pop("MAKEFLAGS", None)
     done = subprocess.run(
-        ["make", "-C", str(ROOT), target], env=environment, capture_output=True, text=True, check=False, timeout=60
+        ["make", "-C", str(ROOT), target],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert done.returncode == 2
     assert "nothing may be built" not in done.stdout
     lines = [line for line in done.stderr.splitlines() if not line.startswith("make")]
-    assert lines == [f"{target} needs the nightly toolchain of Rust: install it with rustup toolchain install nightly."]
+    assert lines == [
+        f"{target} needs the nightly toolchain of Rust: install it with rustup toolchain install "
+        "nightly."
+    ]

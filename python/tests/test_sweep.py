@@ -1,4 +1,6 @@
-"""Sweeps: designs, the data set, and that whatever ends one, what has landed is right and the rest is run later."""
+"""Sweeps: designs, the data set, and that whatever ends one, what has landed is right and the rest
+is run later.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def test_a_grid_has_each_combination_once(sizes: list[int]) -> None:
 
 @settings(max_examples=25)
 @given(st.integers(1, 200), st.integers(0, 9))
-def test_a_latin_hypercube_visits_each_stratum_of_each_range_once(cases: int | None, seed: int) -> None:
+def test_a_latin_hypercube_visits_each_stratum_of_each_range_once(
+    cases: int | None, seed: int
+) -> None:
     axes = {"a.x": {"from": 0.0, "to": 1.0}, "a.y": {"from": 0.0, "to": 1.0}}
     design = Design("latin_hypercube", axes, cases=cases, seed=seed)
     for key in axes:
@@ -115,7 +119,9 @@ def test_a_logarithmic_range_in_a_grid() -> None:
         ("grid", {"a b": [1]}, None, "is no key of a scenario"),
     ],
 )
-def test_a_design_that_makes_no_sense_says_so(kind: str, axes: dict[str, Any], cases: int | None, said: str) -> None:
+def test_a_design_that_makes_no_sense_says_so(
+    kind: str, axes: dict[str, Any], cases: int | None, said: str
+) -> None:
     with pytest.raises(NarrowsError, match=said):
         Design(kind, axes, cases=cases)
 
@@ -159,9 +165,18 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
 def test_a_row_per_case_seed_and_flow(whole: pa.Table) -> None:
     assert whole.num_rows == 6 * 4 * 2
     first = whole.slice(0, 1).to_pylist()[0]
-    assert (first["case"], first["seed"], first["path.rate"], first["flow[0].cc"]) == (0, 1, "5Mbit", "bbr")
+    assert (first["case"], first["seed"], first["path.rate"], first["flow[0].cc"]) == (
+        0,
+        1,
+        "5Mbit",
+        "bbr",
+    )
     assert first["rate_mbit"] == 5
-    alone = nw.run(nw.Scenario(nw.Path(rate="5Mbit", rtt="20ms", buffer="1bdp"), flows=SCENARIO.flows, duration="2s"))
+    alone = nw.run(
+        nw.Scenario(
+            nw.Path(rate="5Mbit", rtt="20ms", buffer="1bdp"), flows=SCENARIO.flows, duration="2s"
+        )
+    )
     assert first["goodput_mbit"] == alone.flows[0]["goodput_mbit"]
 
 
@@ -171,7 +186,9 @@ def test_the_order_and_number_of_processes_change_nothing(whole: pa.Table, tmp_p
         assert again.equals(whole)
 
 
-def test_what_is_there_is_not_run_again_and_two_sweeps_share(whole: pa.Table, tmp_path: Path) -> None:
+def test_what_is_there_is_not_run_again_and_two_sweeps_share(
+    whole: pa.Table, tmp_path: Path
+) -> None:
     crew = Counting()
     smaller = {"path.rate": ["5Mbit"], "flow[0].cc": ["bbr", "reno"]}
     nw.sweep(SCENARIO, smaller, seeds=4, into=tmp_path).run(on=crew)
@@ -186,7 +203,9 @@ def test_what_is_there_is_not_run_again_and_two_sweeps_share(whole: pa.Table, tm
 
 def test_a_trace_counts_by_what_it_holds(tmp_path: Path) -> None:
     trace = tmp_path / "rates.csv"
-    scenario = nw.Scenario(nw.Path(trace=str(trace), rtt="20ms"), flows=[nw.Flow("cubic")], duration="1s")
+    scenario = nw.Scenario(
+        nw.Path(trace=str(trace), rtt="20ms"), flows=[nw.Flow("cubic")], duration="1s"
+    )
     ran = []
     for rates in ("0,5\n0.5,9", "0,5\n0.5,9", "0,5\n0.5,7"):
         trace.write_text(f"t_s,rate_mbit\n{rates}\n")
@@ -204,7 +223,9 @@ def test_many_parts_become_few_and_lose_nothing(tmp_path: Path) -> None:
     assert sorted(store.runs()["key"].to_pylist()) == [f"{n:032}" for n in range(150)]
 
 
-def test_rows_that_are_there_twice_count_once_and_the_next_sweep_takes_them_away(tmp_path: Path) -> None:
+def test_rows_that_are_there_twice_count_once_and_the_next_sweep_takes_them_away(
+    tmp_path: Path,
+) -> None:
     store = Store(tmp_path)
     row = {"key": "k", "flow_number": 0, "flow": "f", "cc": "bbr"}
     store.add([row, row | {"flow_number": 1}])
@@ -297,7 +318,9 @@ def test_a_part_of_an_earlier_version_is_read_without_a_digest(tmp_path: Path) -
     assert Store(tmp_path).runs().num_rows == 12
 
 
-def test_a_part_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done: list[str] = []
     sync, rename = os.fsync, Path.replace
 
@@ -329,7 +352,8 @@ def test_three_sweeps_at_once_run_each_case_once(whole: pa.Table, tmp_path: Path
     sweeps = [nw.sweep(SCENARIO, OVER, seeds=4, into=tmp_path) for _ in crews]
     found: list[pa.Table] = []
     threads = [
-        threading.Thread(target=lambda s=s, c=c: found.append(s.run(on=c))) for s, c in zip(sweeps, crews, strict=True)
+        threading.Thread(target=lambda s=s, c=c: found.append(s.run(on=c)))
+        for s, c in zip(sweeps, crews, strict=True)
     ]
     for thread in threads:
         thread.start()
@@ -368,12 +392,18 @@ with Store(sys.argv[1]).claims() as claims:
 """
 
 
-def test_what_a_killed_sweep_had_claimed_is_run_by_the_other(whole: pa.Table, tmp_path: Path) -> None:
-    """A sweep claims three cases and is killed when the other one, which was refused them, has run the rest."""
+def test_what_a_killed_sweep_had_claimed_is_run_by_the_other(
+    whole: pa.Table, tmp_path: Path
+) -> None:
+    """A sweep claims three cases and is killed when the other one, which was refused them, has run
+    the rest.
+    """
     sweep = nw.sweep(SCENARIO, OVER, seeds=4, into=tmp_path)
     keys = [key for case in range(6) for _, key in sweep._keys_of(case)]
     command = [sys.executable, "-c", CLAIMING, str(tmp_path), *keys[:3]]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as dying:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as dying:
         assert dying.stdout is not None
         assert dying.stdout.readline() == "True\n"
 
@@ -399,10 +429,13 @@ def test_medians_are_those_of_the_table(whole: pa.Table, tmp_path: Path) -> None
     sweep.run()
     nw.sweep(SCENARIO, {"path.rate": ["2Mbit"]}, into=tmp_path).run()
     rows, found = sweep.medians(["goodput_mbit", "fct_s"])
-    values = {cc: whole.filter(pc.equal(whole["cc"], cc))["goodput_mbit"].to_pylist() for cc in found}
+    values = {
+        cc: whole.filter(pc.equal(whole["cc"], cc))["goodput_mbit"].to_pylist() for cc in found
+    }
     assert rows == whole.num_rows
     assert found == {
-        cc: {"rows": len(of), "goodput_mbit": pytest.approx(median(of)), "fct_s": None} for cc, of in values.items()
+        cc: {"rows": len(of), "goodput_mbit": pytest.approx(median(of)), "fct_s": None}
+        for cc, of in values.items()
     }
 
 
@@ -414,11 +447,16 @@ def test_duckdb_and_pandas_read_the_files_as_they_are(whole: pa.Table, tmp_path:
 
 
 def test_what_an_application_saw_is_a_column(tmp_path: Path) -> None:
-    path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="10Mbit", buffer="1bdp"))
+    path = nw.Path(
+        rate="10Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="10Mbit", buffer="1bdp")
+    )
     kinds = ["web", "video", "voip", "rpc", "poisson", "torrent", "udp"]
     flows = [nw.Flow(workload=kind, id=kind) for kind in kinds]
     scenario = nw.Scenario(path, flows=flows, duration="8s", warmup="1s")
-    rows = {row["flow"]: row for row in nw.sweep(scenario, {"path.rtt": ["20ms"]}, into=tmp_path).run().to_pylist()}
+    rows = {
+        row["flow"]: row
+        for row in nw.sweep(scenario, {"path.rtt": ["20ms"]}, into=tmp_path).run().to_pylist()
+    }
     assert [rows[kind]["workload"] for kind in kinds] == kinds
     seen = {flow["id"]: flow["workload"] for flow in nw.run(scenario).flows}
     for which in ("mean", "p50", "p95", "p99"):
@@ -426,7 +464,8 @@ def test_what_an_application_saw_is_a_column(tmp_path: Path) -> None:
         assert rows["rpc"][f"response_{which}_ms"] == seen["rpc"]["response_ms"][which]
         assert rows["poisson"][f"completion_{which}_ms"] == seen["poisson"]["completion_ms"][which]
     assert (
-        rows["poisson"]["completion_to_100kB_p99_ms"] == seen["poisson"]["by_size"]["to_100kB"]["completion_ms"]["p99"]
+        rows["poisson"]["completion_to_100kB_p99_ms"]
+        == seen["poisson"]["by_size"]["to_100kB"]["completion_ms"]["p99"]
     )
     for name in ("stalls", "stalled_s", "startup_delay_s", "mean_bitrate_mbit"):
         assert rows["video"][name] == seen["video"][name]
@@ -462,7 +501,10 @@ def test_a_process_that_dies_is_replaced_and_loses_nothing(whole: pa.Table, tmp_
             time.sleep(0.02)
             for child in _children(os.getpid()):
                 with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-                    if killed < 3 and b"narrows.sweeps" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    if (
+                        killed < 3
+                        and b"narrows.sweeps" in Path(f"/proc/{child}/cmdline").read_bytes()
+                    ):
                         os.kill(child, signal.SIGKILL)
                         killed += 1
                         time.sleep(0.3)
@@ -474,7 +516,9 @@ def test_a_process_that_dies_is_replaced_and_loses_nothing(whole: pa.Table, tmp_
     over = True
     killer.join()
     failed = {(failure.case, failure.seed) for failure in sweep.failures}
-    kept = [(c, s) for c, s in zip(whole["case"].to_pylist(), whole["seed"].to_pylist(), strict=True)]
+    kept = [
+        (c, s) for c, s in zip(whole["case"].to_pylist(), whole["seed"].to_pylist(), strict=True)
+    ]
     assert rows.num_rows == sum(pair not in failed for pair in kept)
     assert all("died" in failure.reason for failure in sweep.failures)
 
@@ -506,7 +550,10 @@ def test_killed_twenty_times_the_data_set_is_the_same_row_for_row(tmp_path: Path
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     command = [sys.executable, str(program), str(tmp_path / "killed")]
-    assert subprocess.run([*command[:2], str(tmp_path / "alone")], check=False, timeout=300).returncode == 0
+    assert (
+        subprocess.run([*command[:2], str(tmp_path / "alone")], check=False, timeout=300).returncode
+        == 0
+    )
     alone = _all_rows(tmp_path / "alone")
     assert len(alone) == 12 * 12 * 2
     kills, ended = 0, False
@@ -540,7 +587,11 @@ def test_what_ends_early_keeps_what_is_finished(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         sweep.run(jobs=1, progress=enough)
     assert len(Store(tmp_path).keys()) >= 3
-    assert not [child for child in _children(os.getpid()) if b"sweeps" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    assert not [
+        child
+        for child in _children(os.getpid())
+        if b"sweeps" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
 
 
 class SlowRay:
@@ -558,7 +609,10 @@ class SlowRay:
         """As Ray 2.x says it, and it warns before."""
         warnings.warn("Ray Client connection timed out", stacklevel=1)
         logging.getLogger("ray.util.client_builder").info("Passing the following kwargs")
-        raise Exception("The current node timed out during startup. This could happen because some of\nthe processes")
+        raise Exception(
+            "The current node timed out during startup. This could happen because some of\nthe "
+            "processes"
+        )
 
 
 @pytest.mark.parametrize("on", ["ray", "ray://127.0.0.1:1"])
@@ -594,20 +648,37 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_command_says_what_came_out(file: Path, tmp_path: Path) -> None:
-    args = ["sweep", str(file), "--into", str(tmp_path / "out"), "--table", str(tmp_path / "rows.csv")]
+    args = [
+        "sweep",
+        str(file),
+        "--into",
+        str(tmp_path / "out"),
+        "--table",
+        str(tmp_path / "rows.csv"),
+    ]
     said = CliRunner().invoke(main, args)
     assert said.exit_code == 0, said.output
     assert "who wins: 6 cases × 2 seeds over path.buffer, flow[0].cc; 24 rows" in said.output
     assert len((tmp_path / "rows.csv").read_text().splitlines()) == 25
     again = json.loads(CliRunner().invoke(main, [*args[:4], "--json"]).output)
-    assert (again["runs"], again["failed"], [row["cc"] for row in again["by_cc"]]) == (12, [], ["bbr", "cubic", "reno"])
+    assert (again["runs"], again["failed"], [row["cc"] for row in again["by_cc"]]) == (
+        12,
+        [],
+        ["bbr", "cubic", "reno"],
+    )
 
 
-def test_a_row_has_retransmissions_of_both_intervals_and_fairness_of_both_directions(tmp_path: Path) -> None:
-    path = nw.Path(rate="10Mbit", rtt="20ms", buffer="0.3bdp", reverse=nw.Hop(rate="2Mbit", buffer="1bdp"))
+def test_a_row_has_retransmissions_of_both_intervals_and_fairness_of_both_directions(
+    tmp_path: Path,
+) -> None:
+    path = nw.Path(
+        rate="10Mbit", rtt="20ms", buffer="0.3bdp", reverse=nw.Hop(rate="2Mbit", buffer="1bdp")
+    )
     flows = [nw.Flow("cubic", count=2), nw.Flow("reno", count=2, direction="up")]
     scenario = nw.Scenario(path, flows=flows, duration="3s", warmup="2s")
-    (row, *_, last) = nw.sweep(scenario, {"path.rtt": ["20ms"]}, into=tmp_path).run(on=Local(1)).to_pylist()
+    (row, *_, last) = (
+        nw.sweep(scenario, {"path.rtt": ["20ms"]}, into=tmp_path).run(on=Local(1)).to_pylist()
+    )
     told = nw.run(scenario, seed=1).json
     names = ("retransmits", "run_retransmit_rate", "summary_retransmits", "retransmit_rate")
     for name in names:
@@ -628,7 +699,9 @@ def test_a_table_goes_through_a_pipe_and_to_stdout(file: Path, tmp_path: Path) -
     rows = subprocess.run(script, capture_output=True, text=True, check=True, timeout=90).stdout
     assert len(rows.splitlines()) == 25
     # A pipe and a file in its place, each with something before it and behind it.
-    piped = subprocess.run([*sweep, "/dev/stdout"], capture_output=True, text=True, check=True, timeout=60)
+    piped = subprocess.run(
+        [*sweep, "/dev/stdout"], capture_output=True, text=True, check=True, timeout=60
+    )
     assert piped.stdout == rows
     made = tmp_path / "made.csv"
     with made.open("w", encoding="utf-8") as out:
@@ -637,7 +710,9 @@ def test_a_table_goes_through_a_pipe_and_to_stdout(file: Path, tmp_path: Path) -
     assert made.read_text(encoding="utf-8") == f"before\n{rows}behind\n"
 
 
-def test_processes_end_where_no_row_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_end_where_no_row_can_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     closed: list[bool] = []
 
     class OneCase:
@@ -671,8 +746,13 @@ def test_a_table_that_cannot_be_written_takes_no_older_one_away(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("pyarrow.csv.write_csv", full)
-    said = CliRunner().invoke(main, ["sweep", str(file), "--into", str(tmp_path / "out"), "--table", str(table)])
-    assert (said.exit_code, said.output.splitlines()[-1]) == (2, f"{table}: no space left on device")
+    said = CliRunner().invoke(
+        main, ["sweep", str(file), "--into", str(tmp_path / "out"), "--table", str(table)]
+    )
+    assert (said.exit_code, said.output.splitlines()[-1]) == (
+        2,
+        f"{table}: no space left on device",
+    )
     assert table.read_text() == "older"
     assert not list(tmp_path.glob(".*"))
 
@@ -705,7 +785,13 @@ def test_every_mistake_of_a_sweep_file_is_reported_at_once(file: Path) -> None:
         load(file)
     lines = str(told.value).splitlines()
     assert all("sweep.toml: " in line for line in lines)
-    for said in ("has no `seed`", "seeds is how many", "`path rate` is no key", "use one unit", "needs a list"):
+    for said in (
+        "has no `seed`",
+        "seeds is how many",
+        "`path rate` is no key",
+        "use one unit",
+        "needs a list",
+    ):
         assert sum(said in line for line in lines) == 1, said
 
 
@@ -728,7 +814,8 @@ def test_every_wrong_value_is_reported_at_once_and_once(file: Path) -> None:
 def test_mistakes_of_ranges_do_not_hide_those_of_values(file: Path) -> None:
     file.write_text(
         'scenario = "base.toml"\n[over]\n"path.rate" = ["5 apples", "1Mbit"]\n'
-        '"path.rtt" = { from = "9 weeks", to = "1 weeks", scale = "cubic", stops = 3 }\n"flow[0].cc" = ["bbrr"]\n'
+        '"path.rtt" = { from = "9 weeks", to = "1 weeks", scale = "cubic", stops = 3 '
+        '}\n"flow[0].cc" = ["bbrr"]\n'
     )
     with pytest.raises(NarrowsError) as told:
         load(file)
@@ -757,19 +844,27 @@ def test_the_sweeps_that_come_with_narrows_are_right(file: Path, tmp_path: Path)
 
 
 def test_a_list_of_cases_is_a_design(file: Path, tmp_path: Path) -> None:
-    file.write_text('scenario = "base.toml"\n[[case]]\n"path.rate" = "2Mbit"\n[[case]]\n"path.rtt" = "40ms"\n')
+    file.write_text(
+        'scenario = "base.toml"\n[[case]]\n"path.rate" = "2Mbit"\n[[case]]\n"path.rtt" = "40ms"\n'
+    )
     rows = load(file, tmp_path / "out").run(on=Local(1))
     assert rows["path.rate"].to_pylist() == ["2Mbit", "2Mbit", None, None]
     assert rows["rtt_ms"].to_pylist() == [20, 20, 40, 40]
 
 
-def test_rows_of_an_earlier_version_have_nothing_in_columns_that_it_did_not_know(tmp_path: Path) -> None:
+def test_rows_of_an_earlier_version_have_nothing_in_columns_that_it_did_not_know(
+    tmp_path: Path,
+) -> None:
     store = Store(tmp_path)
     (tmp_path / "runs").mkdir()
     old = pa.schema([field for field in SCHEMA if not field.name.startswith("udp_")])
-    pq.write_table(pa.Table.from_pylist([{"key": "old"}], schema=old), tmp_path / "runs/part-0.parquet")
+    pq.write_table(
+        pa.Table.from_pylist([{"key": "old"}], schema=old), tmp_path / "runs/part-0.parquet"
+    )
     store.add([{"key": "new", "udp_loss": 0.5}])
-    found = dict(zip(*(store.runs()[name].to_pylist() for name in ("key", "udp_loss")), strict=True))
+    found = dict(
+        zip(*(store.runs()[name].to_pylist() for name in ("key", "udp_loss")), strict=True)
+    )
     assert found == {"old": None, "new": 0.5}
 
 
@@ -781,7 +876,9 @@ def test_cases_that_are_read_in_pieces_are_not_kept(tmp_path: Path) -> None:
         for _ in range(20):
             writer.write_table(piece)
     before = pa.total_allocated_bytes()
-    pieces = store.cases_in_pieces("many", piece.schema.names, 10_000, schema=piece.schema, rows=200_000)
+    pieces = store.cases_in_pieces(
+        "many", piece.schema.names, 10_000, schema=piece.schema, rows=200_000
+    )
     kept = [pa.total_allocated_bytes() - before for _ in pieces]
     assert len(kept) == 20
     assert max(kept) < 5 * piece.nbytes

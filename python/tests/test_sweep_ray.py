@@ -20,7 +20,8 @@ import narrows as nw
 
 path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
 scenario = nw.Scenario(path, flows=[nw.Flow("cubic")], duration="60s")
-over = {"path.rate": ["5Mbit", "10Mbit"], "flow.cc": ["bbr", "cubic", "reno"], "path.buffer": ["0.5bdp", "2bdp"]}
+over = {"path.rate": ["5Mbit", "10Mbit"], "flow.cc": ["bbr", "cubic", "reno"],
+"path.buffer": ["0.5bdp", "2bdp"]}
 here = nw.sweep(scenario, over, seeds=6, into=sys.argv[1] + "/here").run()
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
@@ -36,10 +37,12 @@ def kill(done, failed, planned):
 
 there = nw.sweep(scenario, over, seeds=6, into=sys.argv[1] + "/there")
 rows = there.run(on="ray", progress=kill)
-result = {"equal": rows.equals(here), "rows": rows.num_rows, "killed": killed, "failed": len(there.failures)}
+result = {"equal": rows.equals(here), "rows": rows.num_rows, "killed": killed,
+"failed": len(there.failures)}
 open(sys.argv[1] + "/result.json", "w").write(json.dumps(result))  # Ray talks to stdout, too
 ray.shutdown()
-cluster.shutdown()  # or its address would stay behind, for the next who asks this machine for a cluster
+cluster.shutdown()  # or its address would stay behind,
+for the next who asks this machine for a cluster
 """
 
 
@@ -48,7 +51,9 @@ def test_a_cluster_that_loses_a_node_comes_to_the_same_bit_for_bit(tmp_path: Pat
     program.write_text(PROGRAM)
     quiet = os.environ | {"RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_USAGE_STATS_ENABLED": "0"}
     command = [sys.executable, str(program), str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300, env=quiet)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300, env=quiet
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads((tmp_path / "result.json").read_text()) == {
         "equal": True,

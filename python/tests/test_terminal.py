@@ -20,11 +20,13 @@ from narrows.render import report
 from narrows.render.terminal import console, echo, one_line, printable
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\x7f\r\x08\u202e\u061c[/red][bold]\u200b\U000e0041\ud800"
-"""A window's title, a cleared screen, colours, a line written over, a line reversed, an Arabic letter mark, Rich's own
-markup, and characters that nobody sees."""
+"""A window's title, a cleared screen, colours, a line written over, a line reversed, an Arabic
+letter mark, Rich's own markup, and characters that nobody sees."""
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-"""Unicode's categories of controls, format characters, halves of surrogate pairs, and separators of lines."""
+"""Unicode's categories of controls, format characters, halves of surrogate pairs, and separators of
+lines.
+"""
 
 
 def is_shown(text: str) -> bool:
@@ -35,7 +37,11 @@ def is_shown(text: str) -> bool:
 def test_the_gate_knows_every_format_character_of_unicode() -> None:
     hidden = [chr(c) for c in range(sys.maxunicode + 1) if unicodedata.category(chr(c)) in _HIDDEN]
     assert [c for c in hidden if printable(c) == c] == ["\t", "\n"]
-    seen = [chr(c) for c in range(0xD800) if unicodedata.category(chr(c)) in {"Ll", "Lu", "Lo", "Nd", "Po", "Zs"}]
+    seen = [
+        chr(c)
+        for c in range(0xD800)
+        if unicodedata.category(chr(c)) in {"Ll", "Lu", "Lo", "Nd", "Po", "Zs"}
+    ]
     assert all(printable(c) == c for c in seen)
 
 
@@ -68,7 +74,9 @@ def test_echo_makes_control_characters_visible(capsys) -> None:  # type: ignore[
     echo(HOSTILE, err=True)
     captured = capsys.readouterr()
     assert captured.out == captured.err
-    assert captured.out.startswith(r"\u001b]0;title\u0007\u001b[2J\u009b31m\u007f\u000d\u0008\u202e\u061c[/red][bold]")
+    assert captured.out.startswith(
+        r"\u001b]0;title\u0007\u001b[2J\u009b31m\u007f\u000d\u0008\u202e\u061c[/red][bold]"
+    )
 
 
 def test_tables_and_bars_make_control_characters_visible() -> None:
@@ -103,7 +111,13 @@ def test_every_text_goes_through_this_module() -> None:
 
 
 def test_a_page_makes_control_characters_visible() -> None:
-    made = {"narrows": "0", "title": HOSTILE, "first": HOSTILE, "runs": [], HOSTILE: [{"name": (HOSTILE,)}]}
+    made = {
+        "narrows": "0",
+        "title": HOSTILE,
+        "first": HOSTILE,
+        "runs": [],
+        HOSTILE: [{"name": (HOSTILE,)}],
+    }
     text = report.page(made)
     # The template's own script has newlines only.
     assert is_shown(text)

@@ -1,4 +1,6 @@
-"""Every text field of every kind of file, and a far end's refusal: none of their control characters is printed."""
+"""Every text field of every kind of file, and a far end's refusal: none of their control characters
+is printed.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ FORGED = "\nFORGED: all is well\n"
 
 
 def with_hostile_texts(value: Json) -> Iterator[tuple[str, Json]]:
-    """The document twice for each name of a text field: with control characters in that field, and with a line."""
+    """The document twice for each name of a text field: with control characters in that field, and
+    with a line.
+    """
     seen: set[str] = set()
 
     def places(of: Any, name: str, path: tuple[Any, ...]) -> Iterator[tuple[str, tuple[Any, ...]]]:  # noqa: ANN401
@@ -90,7 +94,8 @@ def test_latency_results(tmp_path: Path) -> None:
 
 def test_scenarios(tmp_path: Path) -> None:
     text = TINY.replace("\n\n[path]", '\nnonsense = "x"\n\n[path]')
-    # In TOML a control character is written as an escape; the scenario then holds the character itself.
+    # In TOML a control character is written as an escape; the scenario then holds the character
+    # itself.
     written = json.dumps(HOSTILE.replace("\ud800", ""))[1:-1].replace("\\u009b", "\\u009B")
     for at, line in enumerate(text.splitlines()):
         if '"' not in line:
@@ -106,7 +111,8 @@ def test_scenarios(tmp_path: Path) -> None:
 def test_forecasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
     line = {
-        "kind": "forecast", "at": "2026-01-01T00:00:00+00:00", "host": "far", "measurement": "m", "way": "down",
+        "kind": "forecast", "at": "2026-01-01T00:00:00+00:00", "host": "far", "measurement": "m",
+        "way": "down",
         "as": "sender", "for": ["bulk"], "now": "cubic", "leave": False,
         "choice": {"key": "bbr", "cc": "bbr", "queue": None, "shaper_share": None},
         "runs": 1, "figures": [{"name": "rate_mbit", "before": 1.0, "low": 1.0, "high": 2.0}],
@@ -129,13 +135,24 @@ def test_refusals_of_a_far_end() -> None:
                 with link:
                     link.recv(64)
                     text = json.dumps(
-                        {"is": "refused", "why": HOSTILE.replace("\ud800", "") + FORGED, "narrows": HOSTILE[:5]}
+                        {
+                            "is": "refused",
+                            "why": HOSTILE.replace("\ud800", "") + FORGED,
+                            "narrows": HOSTILE[:5],
+                        }
                     ).encode()
                     link.sendall(struct.pack(">I", len(text)) + text)
 
         thread = threading.Thread(target=refuse, daemon=True)
         thread.start()
-        command = [NARROWS, "measure", "127.0.0.1", "--port", str(server.getsockname()[1]), "--no-history"]
+        command = [
+            NARROWS,
+            "measure",
+            "127.0.0.1",
+            "--port",
+            str(server.getsockname()[1]),
+            "--no-history",
+        ]
         done = subprocess.run(command, capture_output=True, check=False, timeout=60)
     assert done.returncode != 0
     assert is_shown(done.stderr.decode())

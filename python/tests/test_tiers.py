@@ -1,4 +1,6 @@
-"""The tiers of tests: every entry of the list names something that is there, and each test has exactly one tier."""
+"""The tiers of tests: every entry of the list names something that is there, and each test has
+exactly one tier.
+"""
 
 from __future__ import annotations
 
@@ -25,4 +27,6 @@ def test_fixtures_and_helpers_that_decide_are_there(name: str) -> None:
 
 def test_a_test_has_one_tier(request: pytest.FixtureRequest) -> None:
     for item in request.session.items:
-        assert len({mark.name for mark in item.iter_markers()} & {"exact", "docs", "physical"}) == 1, item.nodeid
+        assert (
+            len({mark.name for mark in item.iter_markers()} & {"exact", "docs", "physical"}) == 1
+        ), item.nodeid

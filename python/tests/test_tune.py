@@ -42,7 +42,10 @@ def found(facts: Facts, rule: str, path: Path | None = None) -> list[Finding]:
 
 
 def told(facts: Facts, rule: str) -> str:
-    return " ".join(f"{f.severity}: {f.subject} {f.what} | {f.why} | {f.fix} | {f.source}" for f in found(facts, rule))
+    return " ".join(
+        f"{f.severity}: {f.subject} {f.what} | {f.why} | {f.fix} | {f.source}"
+        for f in found(facts, rule)
+    )
 
 
 BBR = ("net/ipv4/tcp_congestion_control:cubic", "net/ipv4/tcp_congestion_control:bbr")
@@ -68,7 +71,13 @@ def test_a_distribution_as_it_comes_has_no_error(name: str) -> None:
 
 def test_what_is_known_of_each_host() -> None:
     rows = {
-        name: (f.release, f.has_cc("bbr"), f.value("net.core.default_qdisc"), f.has_module("sch_fq"), f.forwards)
+        name: (
+            f.release,
+            f.has_cc("bbr"),
+            f.value("net.core.default_qdisc"),
+            f.has_module("sch_fq"),
+            f.forwards,
+        )
         for name in NAMES
         if (f := read(name))
     }
@@ -97,7 +106,9 @@ def test_what_is_known_of_each_host() -> None:
 
 def test_bbr_without_pacing_is_an_error_before_4_13_only() -> None:
     assert "error: ens18 bbr is not paced: Linux 4.9" in told(read("debian-9", BBR), "pacing")
-    assert "Linux 4.13: tcp: internal implementation for pacing" in told(read("debian-9", BBR), "pacing")
+    assert "Linux 4.13: tcp: internal implementation for pacing" in told(
+        read("debian-9", BBR), "pacing"
+    )
     fq = ("qdisc pfifo_fast 0: dev ens18", "qdisc fq 8001: dev ens18")
     assert "good:  bbr is paced by fq on ens18" in told(read("debian-9", BBR, fq), "pacing")
     assert "good:  bbr is paced by TCP itself" in told(read("ubuntu-18.04", BBR), "pacing")
@@ -113,9 +124,14 @@ def test_a_socket_that_uses_bbr_counts_whatever_the_default_is() -> None:
 
 
 def test_leaves_under_mq_count() -> None:
-    fq = [(f"qdisc fq_codel 0: dev enp3s0 parent :{n}", f"qdisc fq 8002: dev enp3s0 parent :{n}") for n in (1, 2, 3)]
+    fq = [
+        (f"qdisc fq_codel 0: dev enp3s0 parent :{n}", f"qdisc fq 8002: dev enp3s0 parent :{n}")
+        for n in (1, 2, 3)
+    ]
     mixed = read("ubuntu-24.04", BBR, *fq)
-    assert "mq with 1 × fq_codel and 3 × fq" in told(mixed, "qdisc").replace("mq with fq_codel", "mq with 1 × fq_codel")
+    assert "mq with 1 × fq_codel and 3 × fq" in told(mixed, "qdisc").replace(
+        "mq with fq_codel", "mq with 1 × fq_codel"
+    )
     one = mixed.interface("enp3s0")
     assert one is not None
     assert len(one.leaves) == 4
@@ -123,7 +139,9 @@ def test_leaves_under_mq_count() -> None:
 
 def test_an_interface_that_was_up_before_the_default_changed_is_told() -> None:
     later = ("net/core/default_qdisc:pfifo_fast", "net/core/default_qdisc:fq")
-    assert "warning: ens18 it has pfifo_fast, and the default is fq" in told(read("debian-11", later), "qdisc")
+    assert "warning: ens18 it has pfifo_fast, and the default is fq" in told(
+        read("debian-11", later), "qdisc"
+    )
     assert "narrows tune plan --qdisc fq --dev ens18" in told(read("debian-11", later), "qdisc")
 
 
@@ -131,22 +149,30 @@ def test_the_file_that_decides_is_named_and_who_is_overruled() -> None:
     # Debian's link 99-sysctl.conf is read behind a 90-bbr.conf.
     both = read(
         "debian-12",
-        ("@ files boot\n", "@ files boot\n|etc/sysctl.d/90-bbr.conf:net.ipv4.tcp_congestion_control = bbr\n"
-         "|etc/sysctl.conf:net.ipv4.tcp_congestion_control=cubic\n"
-         "|etc/sysctl.d/99-sysctl.conf:net.ipv4.tcp_congestion_control=cubic\n"),
+        (
+            "@ files boot\n",
+            "@ files boot\n|etc/sysctl.d/90-bbr.conf:net.ipv4.tcp_congestion_control = bbr\n"
+            "|etc/sysctl.conf:net.ipv4.tcp_congestion_control=cubic\n"
+            "|etc/sysctl.d/99-sysctl.conf:net.ipv4.tcp_congestion_control=cubic\n",
+        ),
         ("|99-sysctl.conf\n", "|90-bbr.conf\n|99-sysctl.conf\n"),
-    )  # fmt: skip
+    )
     assert "/etc/sysctl.d/99-sysctl.conf decides it at boot: cubic" in told(both, "boot-files")
     assert "/etc/sysctl.d/90-bbr.conf says bbr and is overruled" in told(both, "boot-files")
     made = plan(both, Ask(cc="bbr"))
-    assert [c["target"] for c in made.changes if c["kind"] == "file"][-1] == "/etc/sysctl.d/99-zz-narrows.conf"
+    assert [c["target"] for c in made.changes if c["kind"] == "file"][
+        -1
+    ] == "/etc/sysctl.d/99-zz-narrows.conf"
 
 
 def test_a_name_in_etc_hides_the_same_one_in_usr_lib() -> None:
     hidden = read(
         "debian-13",
         ("|README.sysctl", "|50-default.conf\n|README.sysctl"),
-        ("@ files boot\n", "@ files boot\n|etc/sysctl.d/50-default.conf:net.core.default_qdisc = fq\n"),
+        (
+            "@ files boot\n",
+            "@ files boot\n|etc/sysctl.d/50-default.conf:net.core.default_qdisc = fq\n",
+        ),
         ("net/core/default_qdisc:fq_codel", "net/core/default_qdisc:fq"),
     )
     assert "decides it at boot: fq |" in told(hidden, "boot-files")
@@ -154,7 +180,10 @@ def test_a_name_in_etc_hides_the_same_one_in_usr_lib() -> None:
 
 def test_what_networkd_sets_is_told() -> None:
     file = "etc/systemd/network/10-lan.network"
-    lines = f"@ files networkd\n|{file}:[Match]\n|{file}:Name=enp3s0\n|{file}:[CAKE]\n|{file}:Bandwidth=90M\n"
+    lines = (
+        "@ files "
+        f"networkd\n|{file}:[Match]\n|{file}:Name=enp3s0\n|{file}:[CAKE]\n|{file}:Bandwidth=90M\n"
+    )
     assert f"/{file} it sets a queue discipline (CAKE)" in told(
         read("ubuntu-22.04", ("@ files links\n", lines + "@ files links\n")), "boot-networkd"
     )
@@ -162,7 +191,10 @@ def test_what_networkd_sets_is_told() -> None:
 
 
 def test_half_of_a_change_is_an_error() -> None:
-    file = ("@ files boot\n", "@ files boot\n|etc/sysctl.d/90-bbr.conf:net.ipv4.tcp_congestion_control = bbr\n")
+    file = (
+        "@ files boot\n",
+        "@ files boot\n|etc/sysctl.d/90-bbr.conf:net.ipv4.tcp_congestion_control = bbr\n",
+    )
     assert "the kernel uses cubic" in told(read("debian-12", file), "cc-files")
     assert "its module is not loaded at boot" in told(read("debian-12", file), "cc-files")
     assert "has no such congestion control" in told(read("no-bbr", file), "cc-files")
@@ -170,8 +202,13 @@ def test_half_of_a_change_is_an_error() -> None:
 
 
 def test_a_comment_behind_a_value_is_an_error() -> None:
-    file = ("@ files boot\n", "@ files boot\n|etc/sysctl.d/90-bbr.conf:net.ipv4.tcp_congestion_control=bbr # fast\n")
-    assert "a comment behind a value is part of the value" in told(read("debian-12", file), "boot-comment")
+    file = (
+        "@ files boot\n",
+        "@ files boot\n|etc/sysctl.d/90-bbr.conf:net.ipv4.tcp_congestion_control=bbr # fast\n",
+    )
+    assert "a comment behind a value is part of the value" in told(
+        read("debian-12", file), "boot-comment"
+    )
 
 
 def test_buffers_are_held_against_the_path() -> None:
@@ -182,7 +219,11 @@ def test_buffers_are_held_against_the_path() -> None:
     # 4 MiB, half of it payload, 8 bits each, every 100 ms.
     assert "168 Mbit/s at 100 ms" in send.why
     assert "252 Mbit/s at 100 ms" in receive.why
-    changes = {c["target"]: c for c in plan(read("debian-12"), Ask(path=fast)).changes if c["kind"] == "sysctl"}
+    changes = {
+        c["target"]: c
+        for c in plan(read("debian-12"), Ask(path=fast)).changes
+        if c["kind"] == "sysctl"
+    }
     assert changes["net.ipv4.tcp_wmem"]["to"].split()[:2] == ["4096", "16384"]
     # Twice 125 MB, in whole 64 KiB.
     assert int(changes["net.ipv4.tcp_wmem"]["to"].split()[2]) == 250_019_840
@@ -191,20 +232,34 @@ def test_buffers_are_held_against_the_path() -> None:
 def test_a_router_is_told_what_is_not_touched() -> None:
     for name in NAMES:
         assert bool(found(read(name), "router")) == name.startswith("openwrt")
-    assert "forwarded connections have their congestion control at their ends" in told(read("openwrt-23.05"), "router")
+    assert "forwarded connections have their congestion control at their ends" in told(
+        read("openwrt-23.05"), "router"
+    )
     assert "no SQM is switched on" in told(read("openwrt-23.05"), "openwrt-sqm")
-    sqm = ("@ files packages\n", "@ files sqm\n|etc/config/sqm:\toption enabled '1'\n@ files packages\n")
+    sqm = (
+        "@ files packages\n",
+        "@ files sqm\n|etc/config/sqm:\toption enabled '1'\n@ files packages\n",
+    )
     assert found(read("openwrt-23.05", sqm), "openwrt-sqm") == []
 
 
 def test_wifi_says_where_packets_wait_and_what_the_link_is() -> None:
     laptop = read("laptop")
-    assert "good: wlp2s0 iwlwifi: packets wait in mac80211's fair queues" in told(laptop, "wifi-queue")
-    assert (
-        "warning: wlp2s0 it sends at 117 Mbit/s over 40 MHz, the signal is -78 dBm; the card can use 160 MHz"
-        in told(laptop, "wifi-link")
+    assert "good: wlp2s0 iwlwifi: packets wait in mac80211's fair queues" in told(
+        laptop, "wifi-queue"
     )
-    assert "warning: wlan0" in told(read("openwrt-23.05", ("DRIVER=mt7915e", "DRIVER=odd"), ("|qdisc noqueue 0: dev wlan0", "|qdisc pfifo_fast 0: dev wlan0")), "wifi-queue")  # fmt: skip # noqa: E501
+    assert (
+        "warning: wlp2s0 it sends at 117 Mbit/s over 40 MHz, the signal is -78 dBm; the card can "
+        "use 160 MHz" in told(laptop, "wifi-link")
+    )
+    assert "warning: wlan0" in told(
+        read(
+            "openwrt-23.05",
+            ("DRIVER=mt7915e", "DRIVER=odd"),
+            ("|qdisc noqueue 0: dev wlan0", "|qdisc pfifo_fast 0: dev wlan0"),
+        ),
+        "wifi-queue",
+    )
 
 
 def test_openwrts_mac80211_is_newer_than_its_kernel() -> None:
@@ -231,7 +286,10 @@ def test_a_plan_says_what_fq_would_save_where_tcp_paces_by_its_own_timers() -> N
     old = plan(read("ubuntu-18.04"), Ask(cc="bbr")).json()
     assert any("bbr needs no fq on this kernel" in effect for effect in old["effects"])
     assert not any(change["kind"] == "qdisc" for change in old["changes"])
-    assert not any("needs no fq" in effect for effect in plan(read("debian-12"), Ask(cc="bbr")).json()["effects"])
+    assert not any(
+        "needs no fq" in effect
+        for effect in plan(read("debian-12"), Ask(cc="bbr")).json()["effects"]
+    )
 
 
 def test_a_container_is_told_what_it_cannot() -> None:
@@ -263,7 +321,10 @@ def test_sum_of_small_things() -> None:
     assert "no window can be larger" in told(
         read("debian-12", ("tcp_window_scaling:1", "tcp_window_scaling:0")), "tcp-switches"
     )
-    lro = (("large-receive-offload: off [fixed]", "large-receive-offload: on"), ("ip_forward:0", "ip_forward:1"))
+    lro = (
+        ("large-receive-offload: off [fixed]", "large-receive-offload: on"),
+        ("ip_forward:0", "ip_forward:1"),
+    )
     assert "error: ens18 large receive offload" in told(read("debian-12", *lro), "offloads")
     assert "rx-usecs 0" in told(read("debian-12", ("rx-usecs: 3", "rx-usecs: 250")), "coalescing")
 
@@ -312,8 +373,12 @@ def test_nothing_is_planned_twice() -> None:
         .replace("tcp_ecn:2", "tcp_ecn:1")
         .replace("@ files boot\n", "@ files boot\n" + boot)
     )
-    text = text.replace("@ files loaded\n", "@ files loaded\n|proc/modules:tcp_bbr 20480 0 - Live 0x0\n")
-    text = text.replace("available_congestion_control:reno cubic", "available_congestion_control:reno cubic bbr")
+    text = text.replace(
+        "@ files loaded\n", "@ files loaded\n|proc/modules:tcp_bbr 20480 0 - Live 0x0\n"
+    )
+    text = text.replace(
+        "available_congestion_control:reno cubic", "available_congestion_control:reno cubic bbr"
+    )
     text = text.replace("@ end\n", own + "@ end\n")
     again = plan(parse(text), Ask(cc="bbr", ecn="on"))
     assert again.changes == []
@@ -324,7 +389,12 @@ def test_an_old_kernel_is_told_which_package_and_nothing_is_installed() -> None:
     made = plan(read("ubuntu-16.04"), Ask(cc="bbr", qdisc="fq", install=True)).json()
     assert (made["able"], made["changes"]) == (False, [])
     assert made["needs"][0]["name"] == "linux-generic-hwe-16.04"
-    assert made["needs"][0]["command"] == ["apt-get", "install", "--install-recommends", "linux-generic-hwe-16.04"]
+    assert made["needs"][0]["command"] == [
+        "apt-get",
+        "install",
+        "--install-recommends",
+        "linux-generic-hwe-16.04",
+    ]
     for name in NAMES:
         if name.startswith("openwrt"):
             (need,) = plan(read(name), Ask(cc="bbr")).needs
@@ -345,7 +415,11 @@ def test_what_somebody_set_up_is_left_alone(kind: str) -> None:
     own = ("qdisc fq_codel 0: dev ens18 root", f"qdisc {kind} 8005: dev ens18 root")
     made = plan(read("debian-12", own), Ask(qdisc="fq"))
     assert "qdisc:ens18:root" not in {change["id"] for change in made.changes}
-    assert {"what": "ens18", "why": f"it has {kind}, which somebody set up", "fix": "--replace, to replace it all the same"} in made.left  # fmt: skip # noqa: E501
+    assert {
+        "what": "ens18",
+        "why": f"it has {kind}, which somebody set up",
+        "fix": "--replace, to replace it all the same",
+    } in made.left
     assert changes(read("debian-12", own), qdisc="fq", replace=True)["qdisc:ens18:root"][0] == {
         "kind": kind,
         "handle": "8005:",
@@ -370,7 +444,11 @@ def test_mq_gets_a_name_so_that_its_classes_can_be_changed() -> None:
 
 def test_one_interface_by_networkd() -> None:
     found = changes(read("ubuntu-22.04"), qdisc="fq", devices=["enp3s0"])
-    (text,) = [of[1]["text"] for name, of in found.items() if name.endswith("10-netplan-enp3s0.network.d/99-narrows.conf")]  # type: ignore[index] # noqa: E501 # fmt: skip
+    (text,) = [
+        of[1]["text"]
+        for name, of in found.items()
+        if name.endswith("10-netplan-enp3s0.network.d/99-narrows.conf")
+    ]  # type: ignore[index]
     assert text.endswith("[FairQueueing]\nParent=root\n")
 
 
@@ -378,14 +456,27 @@ def test_one_destination() -> None:
     found = changes(read("debian-12"), cc="bbr", to=["198.51.100.0/24", "default", "192.0.2.0/24"])
     assert found["route:inet:198.51.100.0/24"] == (
         None,
-        ["198.51.100.0/24", "via", "192.0.2.1", "dev", "ens18", "src", "192.0.2.10", "congctl", "bbr"],
+        [
+            "198.51.100.0/24",
+            "via",
+            "192.0.2.1",
+            "dev",
+            "ens18",
+            "src",
+            "192.0.2.10",
+            "congctl",
+            "bbr",
+        ],
     )
     before, after = found["route:inet:default"]
     assert after == [*before, "congctl", "bbr"]  # type: ignore[misc]
     assert "sysctl:net.ipv4.tcp_congestion_control" not in found
     by_networkd = changes(read("ubuntu-22.04"), cc="bbr", to=["default"])
     (text,) = [of[1]["text"] for name, of in by_networkd.items() if "netplan" in name]  # type: ignore[index]
-    assert "Destination=0.0.0.0/0\nGateway=192.0.2.1\nMetric=100\nTCPCongestionControlAlgorithm=bbr\n" in text
+    assert (
+        "Destination=0.0.0.0/0\nGateway=192.0.2.1\nMetric=100\nTCPCongestionControlAlgorithm=bbr\n"
+        in text
+    )
     with pytest.raises(NarrowsError, match="a network is written"):
         plan(read("debian-12"), Ask(cc="bbr", to=["192.0.2.1/24"]))
     with pytest.raises(NarrowsError, match="this host has no route there"):
@@ -394,7 +485,9 @@ def test_one_destination() -> None:
 
 def test_a_diff_shows_what_is_and_what_will_be() -> None:
     text = "\n".join(lines(plan(read("debian-12"), Ask(cc="bbr")).json()))
-    assert "sysctl net.ipv4.tcp_congestion_control\n- cubic\n+ bbr\n  because new connections" in text
+    assert (
+        "sysctl net.ipv4.tcp_congestion_control\n- cubic\n+ bbr\n  because new connections" in text
+    )
     assert "+ net.ipv4.tcp_congestion_control = bbr" in text
     assert "No reboot and no `sysctl -p` is needed" in text
 
@@ -442,18 +535,41 @@ def test_a_host_that_lies_gets_nothing_into_a_plan() -> None:
         {"kind": "sysctl", "target": "net.ipv4.tcp_ecn", "from": "2", "to": "1; reboot"},
         {"kind": "sysctl", "target": "kernel.core_pattern", "from": "core", "to": "x"},
         {"kind": "module", "target": "a b", "from": "absent", "to": "loaded"},
-        {"kind": "file", "target": "/etc/passwd", "from": None, "to": {"text": "x", "mode": "0644"}},
-        {"kind": "file", "target": "/etc/x/../narrows", "from": None, "to": {"text": "x", "mode": "0644"}},
-        {"kind": "file", "target": "/etc/a.d/99-narrows.conf", "from": None, "to": {"text": "x\0", "mode": "0644"}},
-        {"kind": "route", "target": {"family": "inet", "table": "main", "prefix": "default"}, "from": None,
-         "to": ["default", "dev", "a;b", "congctl", "bbr"]},
-        {"kind": "qdisc", "target": {"dev": "-x", "parent": "root"}, "from": None,
-         "to": {"kind": "fq", "handle": None, "options": {}}},
+        {
+            "kind": "file",
+            "target": "/etc/passwd",
+            "from": None,
+            "to": {"text": "x", "mode": "0644"},
+        },
+        {
+            "kind": "file",
+            "target": "/etc/x/../narrows",
+            "from": None,
+            "to": {"text": "x", "mode": "0644"},
+        },
+        {
+            "kind": "file",
+            "target": "/etc/a.d/99-narrows.conf",
+            "from": None,
+            "to": {"text": "x\0", "mode": "0644"},
+        },
+        {
+            "kind": "route",
+            "target": {"family": "inet", "table": "main", "prefix": "default"},
+            "from": None,
+            "to": ["default", "dev", "a;b", "congctl", "bbr"],
+        },
+        {
+            "kind": "qdisc",
+            "target": {"dev": "-x", "parent": "root"},
+            "from": None,
+            "to": {"kind": "fq", "handle": None, "options": {}},
+        },
         {"kind": "package", "target": "x;y", "from": "absent", "to": "installed"},
         {"kind": "uci", "target": "sqm.a.b", "from": None, "to": "$(x)"},
         {"kind": "shell", "target": "x", "from": "", "to": ""},
     ],
-)  # fmt: skip
+)
 def test_a_plan_that_was_tampered_with_is_no_script(change: dict[str, object]) -> None:
     made = plan(read("debian-12"), Ask(cc="bbr")).json()
     made["changes"] = [change]
@@ -492,13 +608,22 @@ def test_the_collector_reads_a_tree_and_changes_nothing(sh: list[str], tmp_path:
         (tree / path).write_text(text, encoding="utf-8")
     before = sorted((str(p), p.stat().st_mtime_ns) for p in tree.rglob("*"))
     done = subprocess.run(
-        [*sh, "-s", str(tree)], input=script(), capture_output=True, text=True, check=False, cwd=tmp_path
+        [*sh, "-s", str(tree)],
+        input=script(),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted((str(p), p.stat().st_mtime_ns) for p in tree.rglob("*")) == before
     assert "secret" not in done.stdout
     seen = parse(done.stdout)
-    assert (seen.release, seen.default_cc, seen.has_cc("bbr")) == ("5.15.1-test", "cubic", "loadable")
+    assert (seen.release, seen.default_cc, seen.has_cc("bbr")) == (
+        "5.15.1-test",
+        "cubic",
+        "loadable",
+    )
     assert [(line.file, line.key, line.value) for line in seen.boot] == [
         ("etc/sysctl.d/90-x.conf", "net.ipv4.tcp_ecn", "1")
     ]
@@ -509,7 +634,9 @@ def test_the_collector_reads_a_tree_and_changes_nothing(sh: list[str], tmp_path:
 def test_every_shell_tells_the_same_of_this_host() -> None:
     told = []
     for sh in SHELLS:
-        done = subprocess.run([*sh, "-s"], input=script(), capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [*sh, "-s"], input=script(), capture_output=True, text=True, check=True
+        )
         seen = dataclasses.asdict(parse(done.stdout))
         # What changes from one moment to the next.
         for moving in ("interfaces", "sockets", "spaces", "container", "debug"):
@@ -527,16 +654,25 @@ def test_a_text_that_is_none_or_not_whole_is_told() -> None:
         parse("@ collector 2\n@ end\n", "x.txt")
 
 
-def test_another_host_over_ssh_with_nothing_installed_there(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_host_over_ssh_with_nothing_installed_there(
+    tmp_path: File, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not shutil.which("busybox"):
         pytest.skip("busybox is not installed")
     ssh = tmp_path / "ssh"
-    ssh.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/words\nexec busybox sh -s\n', encoding="utf-8")
+    ssh.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/words\nexec busybox sh -s\n', encoding="utf-8"
+    )
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     seen = facts(ssh="root@router")
     assert seen.release == File("/proc/sys/kernel/osrelease").read_text(encoding="utf-8").strip()
-    assert (tmp_path / "words").read_text(encoding="utf-8").splitlines() == ["-T", "--", "root@router", "sh"]
+    assert (tmp_path / "words").read_text(encoding="utf-8").splitlines() == [
+        "-T",
+        "--",
+        "root@router",
+        "sh",
+    ]
 
 
 @pytest.mark.parametrize("name", ["-oProxyCommand=id", "a b", "a;b", "$(id)", "", "a@-b", "x\ny"])
@@ -549,9 +685,11 @@ def test_a_name_that_ssh_or_a_shell_would_misread_is_refused(name: str) -> None:
 
 
 def in_namespaces(text: str, **env: str) -> str:
-    """What a script prints, run as root of namespaces of its own: users, network, mounts, processes.
+    """What a script prints, run as root of namespaces of its own: users, network, mounts,
+    processes.
 
-    They are a whole container, with the mark of a manager, so that files for the next boot belong to it.
+    They are a whole container, with the mark of a manager, so that files for the next boot belong
+    to it.
     """
     if not shutil.which("unshare") or not shutil.which("ip") or not shutil.which("tc"):
         pytest.skip("unshare and iproute2 are not all installed")
@@ -563,8 +701,12 @@ def in_namespaces(text: str, **env: str) -> str:
     prepared = f"set -e\n{mark}mount -t tmpfs none /etc/sysctl.d\nip link set lo up\n"
     done = subprocess.run(
         [*apart, "sh", "-c", prepared + text],
-        capture_output=True, text=True, check=False, env=os.environ | {"NARROWS": str(NARROWS)} | env, timeout=120,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"NARROWS": str(NARROWS)} | env,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -582,18 +724,23 @@ _STATE = "cat /proc/sys/net/ipv4/tcp_congestion_control; tc qdisc show dev v0; l
 def test_a_script_makes_it_so_and_undoes_it(sh: list[str], tmp_path: File) -> None:
     _, other = other_cc()
     words = (
-        f"$NARROWS tune plan --cc {other} --qdisc pfifo --dev v0 --replace --sh {tmp_path}/plan.sh --json > /dev/null"
+        f"$NARROWS tune plan --cc {other} --qdisc pfifo --dev v0 --replace --sh "
+        f"{tmp_path}/plan.sh --json > /dev/null"
     )
     run = f"{' '.join(sh)} {tmp_path}/plan.sh"
     out = in_namespaces(
         "ip link add v0 type veth peer name v1; ip link set v0 up; ip link set v1 up\n"
-        f"echo == before; {_STATE}; echo == apply\n{words}\n{run} apply\n{run} verify\n{run} apply\n"
+        f"echo == before; {_STATE}; echo == apply\n{words}\n{run} apply\n{run} verify\n{run} "
+        "apply\n"
         f"echo == after; {_STATE}; cat /etc/sysctl.d/99-narrows.conf\n"
         f"{run} revert\necho == end; {_STATE}; echo ==\n{run} verify 2> /dev/null && exit 1 || :\n",
         SH=" ".join(sh),
     )
     assert "failed" not in out
-    before, end = (re.findall(rf"^== {name}\n(.*?)^==", out, re.DOTALL | re.MULTILINE) for name in ("before", "end"))
+    before, end = (
+        re.findall(rf"^== {name}\n(.*?)^==", out, re.DOTALL | re.MULTILINE)
+        for name in ("before", "end")
+    )
     assert before == end != []
     after = out.partition("== after")[2].partition("==")[0]
     assert after.split()[0] == other
@@ -604,22 +751,28 @@ def test_a_script_makes_it_so_and_undoes_it(sh: list[str], tmp_path: File) -> No
 
 
 @shells
-def test_a_script_changes_each_queue_of_a_card_and_the_kernels_own_come_back(sh: list[str], tmp_path: File) -> None:
+def test_a_script_changes_each_queue_of_a_card_and_the_kernels_own_come_back(
+    sh: list[str], tmp_path: File
+) -> None:
     run = f"{' '.join(sh)} {tmp_path}/plan.sh"
     show = "tc qdisc show dev i0 | sort"
     out = in_namespaces(
         # What a card with three queues has by default; ifb is the one virtual device that has, too.
         "ip link add i0 numtxqueues 3 type ifb && ip link set i0 up || { echo no ifb; exit 0; }\n"
-        "mount -t tmpfs none /etc/udev 2> /dev/null && mkdir /etc/udev/rules.d || { echo no udev; exit 0; }\n"
-        f"echo == before; {show}; echo ==\n$NARROWS tune plan --qdisc bfifo --dev i0 --sh {tmp_path}/plan.sh > "
+        "mount -t tmpfs none /etc/udev 2> /dev/null && mkdir /etc/udev/rules.d || { echo no udev; "
+        "exit 0; }\n"
+        f"echo == before; {show}; echo ==\n$NARROWS tune plan --qdisc bfifo --dev i0 --sh "
+        f"{tmp_path}/plan.sh > "
         f"/dev/null\n"
-        f"{run} apply\necho == after; {show}; cat /etc/udev/rules.d/*; echo ==\n{run} revert\necho == end; "
+        f"{run} apply\necho == after; {show}; cat /etc/udev/rules.d/*; echo ==\n{run} "
+        "revert\necho == end; "
         f"{show}; echo ==\n"
     )
     if "== before" not in out:
         pytest.skip(f"this machine has {out.strip()}")
     before, after, end = (
-        re.findall(rf"^== {name}\n(.*?)^==", out, re.DOTALL | re.MULTILINE)[0] for name in ("before", "after", "end")
+        re.findall(rf"^== {name}\n(.*?)^==", out, re.DOTALL | re.MULTILINE)[0]
+        for name in ("before", "after", "end")
     )
     if "qdisc mq 0: root" not in before:
         pytest.skip(f"here it has something else by default: {before}")
@@ -631,22 +784,42 @@ def test_a_script_changes_each_queue_of_a_card_and_the_kernels_own_come_back(sh:
 @shells
 def test_a_script_that_fails_puts_everything_back(sh: list[str], tmp_path: File) -> None:
     here, other = other_cc()
-    made = {"title": "x", "needs": [], "netns": None, "changes": [
-        {"kind": "sysctl", "target": "net.ipv4.tcp_congestion_control", "from": here, "to": other},
-        {"kind": "file", "target": "/etc/sysctl.d/99-narrows.conf", "from": None,
-         "to": {"text": "a = 'b'\n", "mode": "0644"}},
-        {"kind": "qdisc", "target": {"dev": "nonesuch", "parent": "root"}, "from": None,
-         "to": {"kind": "pfifo", "handle": None, "options": {}}},
-    ]}  # fmt: skip
+    made = {
+        "title": "x",
+        "needs": [],
+        "netns": None,
+        "changes": [
+            {
+                "kind": "sysctl",
+                "target": "net.ipv4.tcp_congestion_control",
+                "from": here,
+                "to": other,
+            },
+            {
+                "kind": "file",
+                "target": "/etc/sysctl.d/99-narrows.conf",
+                "from": None,
+                "to": {"text": "a = 'b'\n", "mode": "0644"},
+            },
+            {
+                "kind": "qdisc",
+                "target": {"dev": "nonesuch", "parent": "root"},
+                "from": None,
+                "to": {"kind": "pfifo", "handle": None, "options": {}},
+            },
+        ],
+    }
     (tmp_path / "plan.sh").write_text(shell_script(made), encoding="utf-8")
     run = f"{' '.join(sh)} {tmp_path}/plan.sh"
     out = in_namespaces(
-        f"{run} apply 2>&1 && exit 1 || :\ncat /proc/sys/net/ipv4/tcp_congestion_control; ls -A /etc/sysctl.d\n"
+        f"{run} apply 2>&1 && exit 1 || :\ncat /proc/sys/net/ipv4/tcp_congestion_control; ls -A "
+        "/etc/sysctl.d\n"
         # A host that is neither as before nor as wanted is left alone.
         "echo 1 > /proc/sys/net/ipv4/tcp_ecn; echo x > /etc/sysctl.d/99-narrows.conf\n"
         f"{run} apply 2>&1 && exit 1 || :\ncat /etc/sysctl.d/99-narrows.conf\n"
         # A link is not followed.
-        f"rm /etc/sysctl.d/*; echo mine > {tmp_path}/mine; ln -s {tmp_path}/mine /etc/sysctl.d/99-narrows.conf\n"
+        f"rm /etc/sysctl.d/*; echo mine > {tmp_path}/mine; ln -s {tmp_path}/mine "
+        "/etc/sysctl.d/99-narrows.conf\n"
         f"{run} apply > /dev/null 2>&1 && exit 1 || :\ncat {tmp_path}/mine\n"
     )
     assert "everything is put back" in out
@@ -683,7 +856,8 @@ def test_an_audit_counts_what_connections_really_use() -> None:
         f"    near.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'{other}')\n"
         "    near.connect(listener.getsockname())\n"
         "    held += [near, listener.accept()]\n"
-        f"print(subprocess.run(['{NARROWS}', 'tune', 'audit', '--json'], capture_output=True, text=True).stdout)\n"
+        f"print(subprocess.run(['{NARROWS}', 'tune', 'audit', '--json'], capture_output=True, "
+        "text=True).stdout)\n"
     )
     out = in_namespaces(f'{sys.executable} -c "$TEXT"', TEXT=text)
     (finding,) = [f for f in json.loads(out)["findings"] if f["id"] == "cc-sockets"]
@@ -701,7 +875,9 @@ def test_a_namespace_by_its_name(tmp_path: File, cli: Cli) -> None:
         seen = cli("tune", "plan", "--cc", other, "--netns", name, "--json")
         made = json.loads(seen.stdout)
         assert made["netns"] == name
-        assert [(c["kind"], c["to"], c["persist"]) for c in made["changes"]] == [("sysctl", other, None)]
+        assert [(c["kind"], c["to"], c["persist"]) for c in made["changes"]] == [
+            ("sysctl", other, None)
+        ]
         assert "It lasts as long as the namespace." in made["effects"]
     finally:
         subprocess.run(["ip", "netns", "del", name], check=True)
@@ -714,17 +890,31 @@ def test_the_command(cli: Cli, tmp_path: File) -> None:
     debian = HOSTS / "debian-9.txt"
     done = cli("tune", "audit", "--facts", debian)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("debian-9: Debian GNU/Linux 9 (stretch), Linux 4.9.0-19-amd64. Nothing")
+    assert done.stdout.startswith(
+        "debian-9: Debian GNU/Linux 9 (stretch), Linux 4.9.0-19-amd64. Nothing"
+    )
     bad = tmp_path / "bad.txt"
     bad.write_text(debian.read_text(encoding="utf-8").replace(*BBR), encoding="utf-8")
     worse = cli("tune", "audit", "--facts", bad, "--rate", "1Gbit", "--rtt", "80ms", "--json")
     assert worse.returncode == 1
     shown = json.loads(worse.stdout)
     assert shown["counts"]["error"] == 1
-    assert {"id", "severity", "subject", "what", "why", "fix", "source"} == set(shown["findings"][0])
+    assert {"id", "severity", "subject", "what", "why", "fix", "source"} == set(
+        shown["findings"][0]
+    )
     old = cli("tune", "plan", "--cc", "bbr", "--facts", HOSTS / "ubuntu-16.04.txt")
     assert (old.returncode, "linux-generic-hwe-16.04" in old.stdout) == (1, True)
-    made = cli("tune", "plan", "--cc", "bbr", "--facts", HOSTS / "openwrt-23.05.txt", "--install", "--sh", "-")
+    made = cli(
+        "tune",
+        "plan",
+        "--cc",
+        "bbr",
+        "--facts",
+        HOSTS / "openwrt-23.05.txt",
+        "--install",
+        "--sh",
+        "-",
+    )
     assert made.stdout.startswith("#!/bin/sh\n")
     assert "opkg install kmod-tcp-bbr" in made.stdout
     wrong = cli("tune", "plan", "--facts", debian, "--rate", "1000", "--rtt", "80ms")
@@ -755,7 +945,8 @@ touch "$file"
 [ "$1" = -q ] && shift
 case $1 in
   get) sed -n "s/^$2=//p" "$file" | grep . ;;
-  set) k=${2%%=*}; grep -v "^$k=" "$file" > "$file.new"; echo "$2" >> "$file.new"; mv "$file.new" "$file" ;;
+  set) k=${2%%=*}; grep -v "^$k=" "$file" > "$file.new"; echo "$2" >> "$file.new"
+       mv "$file.new" "$file" ;;
   delete) grep -v "^$2[.=]" "$file" > "$file.new"; mv "$file.new" "$file" ;;
   commit) ;;
   *) exit 1 ;;

@@ -1,4 +1,6 @@
-"""What changes a host, in a network namespace and a tree of files of its own: this machine is never changed."""
+"""What changes a host, in a network namespace and a tree of files of its own: this machine is never
+changed.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ Json = dict[str, Any]
 
 
 class Space:
-    """A network namespace with one pair of interfaces, and a tree in which /etc and the journal are."""
+    """A network namespace with one pair of interfaces, and a tree in which /etc and the journal
+    are.
+    """
 
     def __init__(self, root: Path) -> None:
         """Makes it."""
@@ -36,7 +40,9 @@ class Space:
         for path in (root, *root.rglob("*")):
             path.chmod(0o755)
         words = ["unshare", "-n"] if os.geteuid() == 0 else ["unshare", "-Urn"]
-        self.holder = subprocess.Popen([*words, "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE)
+        self.holder = subprocess.Popen(
+            [*words, "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE
+        )
         assert self.holder.stdout is not None
         if not self.holder.stdout.readline():
             pytest.skip("this user may not make network namespaces")
@@ -60,7 +66,9 @@ class Space:
 
     def run(self, *words: str | Path, check: bool = True) -> str:
         """What a command in it prints."""
-        done = subprocess.run([*self.enter, *words], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            [*self.enter, *words], capture_output=True, text=True, check=False, timeout=60
+        )
         assert not check or done.returncode == 0, (words, done.stderr)
         return done.stdout
 
@@ -68,7 +76,9 @@ class Space:
         """Has `narrows-host tune` do something."""
         given = None if plan is None else json.dumps(plan)
         command = [*self.enter, HOST, "tune", *words, "--root", self.root]
-        return subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(
+            command, input=given, capture_output=True, text=True, check=False, timeout=60
+        )
 
     def done(self, *words: str, plan: Json | None = None) -> Json:
         """What it answers, for it succeeds."""
@@ -87,16 +97,23 @@ class Space:
 
     def seen(self) -> Json:
         """Everything that a change could change."""
-        settings = self.run("sh", "-c", "cd /proc/sys/net/ipv4; grep -rH . tcp_* 2> /dev/null", check=False)
+        settings = self.run(
+            "sh", "-c", "cd /proc/sys/net/ipv4; grep -rH . tcp_* 2> /dev/null", check=False
+        )
         place = self.root / "etc"
         files = {
-            str(path.relative_to(place)): (path.read_bytes() if path.is_file() else None, path.stat().st_mode)
+            str(path.relative_to(place)): (
+                path.read_bytes() if path.is_file() else None,
+                path.stat().st_mode,
+            )
             for path in place.rglob("*")
         }
         return {
             "settings": settings.splitlines(),
             # HTB prints a counter among its options.
-            "qdiscs": re.sub(r"direct_packets_stat \d+", "", self.run("tc", "qdisc", "show")).splitlines(),
+            "qdiscs": re.sub(
+                r"direct_packets_stat \d+", "", self.run("tc", "qdisc", "show")
+            ).splitlines(),
             "classes": self.run("tc", "class", "show", "dev", DEVICE).splitlines(),
             "routes": self.run("ip", "-d", "route").splitlines(),
             "files": files,
@@ -122,13 +139,22 @@ def change(kind: str, target: Any, before: Any, after: Any, **more: Any) -> Json
 
 
 def plan(*changes: Json) -> Json:
-    return {"narrows": "0.1.0", "plan": 1, "title": "For a test", "netns": None, "able": True, "changes": list(changes)}
+    return {
+        "narrows": "0.1.0",
+        "plan": 1,
+        "title": "For a test",
+        "netns": None,
+        "able": True,
+        "changes": list(changes),
+    }
 
 
 def other_cc(space: Space) -> tuple[str, str]:
     """The default, and another that a namespace may have."""
     now = space.get(CC).strip()
-    others = [name for name in space.get("net.ipv4.tcp_allowed_congestion_control").split() if name != now]
+    others = [
+        name for name in space.get("net.ipv4.tcp_allowed_congestion_control").split() if name != now
+    ]
     if not others:
         pytest.skip("this kernel lets a namespace choose no second congestion control")
     return now, others[0]
@@ -152,10 +178,19 @@ def everything(space: Space) -> Json:
         queue("pfifo_fast"),
         change("sysctl", CC, now, then),
         change("sysctl", WMEM, wmem, "4096 16384 8388608"),
-        change("route", prefix, [prefix["prefix"], *way], [prefix["prefix"], *way, "congctl", "reno"]),
+        change(
+            "route", prefix, [prefix["prefix"], *way], [prefix["prefix"], *way, "congctl", "reno"]
+        ),
         change("route", new, None, [new["prefix"], *way, "congctl", "reno"]),
-        change("file", "/etc/sysctl.d/99-narrows.conf", None, {"text": f"{CC} = {then}\n", "mode": "0644"}),
-        change("file", "/etc/modules-load.d/narrows.conf", None, {"text": "tcp_reno\n", "mode": "0644"}),
+        change(
+            "file",
+            "/etc/sysctl.d/99-narrows.conf",
+            None,
+            {"text": f"{CC} = {then}\n", "mode": "0644"},
+        ),
+        change(
+            "file", "/etc/modules-load.d/narrows.conf", None, {"text": "tcp_reno\n", "mode": "0644"}
+        ),
         change(
             "file",
             f"/etc/systemd/network/10-{DEVICE}.network.d/99-narrows.conf",
@@ -173,9 +208,15 @@ def test_what_is_applied_is_read_back_proved_and_put_back_byte_for_byte(space: S
     assert done["proof"]["cc"] == done["proof"]["listed"] == wanted
     assert "qdisc pfifo_fast 8" in space.run("tc", "qdisc", "show", "dev", DEVICE)
     routes = space.run("ip", "route")
-    assert "198.51.100.0/24 via 192.0.2.2 dev v0 initcwnd 20 congctl reno" in " ".join(routes.split())
-    assert "203.0.113.0/24 via 192.0.2.2 dev v0 proto static congctl reno" in " ".join(routes.split())
-    assert (space.root / "etc/sysctl.d/99-narrows.conf").read_text(encoding="utf-8") == f"{CC} = {wanted}\n"
+    assert "198.51.100.0/24 via 192.0.2.2 dev v0 initcwnd 20 congctl reno" in " ".join(
+        routes.split()
+    )
+    assert "203.0.113.0/24 via 192.0.2.2 dev v0 proto static congctl reno" in " ".join(
+        routes.split()
+    )
+    assert (space.root / "etc/sysctl.d/99-narrows.conf").read_text(
+        encoding="utf-8"
+    ) == f"{CC} = {wanted}\n"
     journal = space.journal()
     assert (journal.stat().st_mode & 0o777, journal.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert space.done("verify")["so"]
@@ -196,7 +237,9 @@ def other_wanted(whole: Json) -> str:
 
 
 def until_it_is_not_killed(attempt: Callable[[int], int], after: Callable[[], None]) -> int:
-    """Kills after the first step, after the second, and so on, until there are no more; answers how many there were."""
+    """Kills after the first step, after the second, and so on, until there are no more; answers how
+    many there were.
+    """
     for step in range(1, 1000):
         code = attempt(step)
         if code == 0:
@@ -218,7 +261,9 @@ def test_killed_after_any_step_of_apply_revert_makes_it_as_it_was(space: Space) 
         assert space.seen() == before
         assert not space.journal().exists()
 
-    steps = until_it_is_not_killed(lambda n: space.tune("apply", "--stop-after", str(n), plan=whole).returncode, back)
+    steps = until_it_is_not_killed(
+        lambda n: space.tune("apply", "--stop-after", str(n), plan=whole).returncode, back
+    )
     # The journal alone takes five.
     assert steps > 5 + len(whole["changes"])
 
@@ -244,7 +289,9 @@ def test_a_plan_over_a_plan_is_undone_in_turn_and_killed_at_any_step(space: Spac
     before = space.seen()
     wmem = " ".join(space.get(WMEM).split())
     first = plan(change("sysctl", WMEM, wmem, "4096 16384 8388608"))
-    second = plan(change("sysctl", WMEM, "4096 16384 8388608", "4096 16384 7340032"), queue("pfifo_fast"))
+    second = plan(
+        change("sysctl", WMEM, "4096 16384 8388608", "4096 16384 7340032"), queue("pfifo_fast")
+    )
 
     def attempt(step: int) -> int:
         if not space.journal().exists():
@@ -324,7 +371,9 @@ def test_verify_says_what_drifted_and_revert_does_not_trample_it(space: Space) -
         ),
     ],
 )
-def test_what_somebody_made_is_replaced_only_when_told_and_comes_back(space: Space, made: list[str], name: str) -> None:
+def test_what_somebody_made_is_replaced_only_when_told_and_comes_back(
+    space: Space, made: list[str], name: str
+) -> None:
     for words in made:
         what = "class" if "classid" in words else "qdisc"
         space.run("tc", what, "add", "dev", DEVICE, *words.split())
@@ -352,8 +401,17 @@ def test_what_somebody_made_is_replaced_only_when_told_and_comes_back(space: Spa
 def test_a_discipline_with_filters_is_left_alone_whatever_is_told(space: Space) -> None:
     space.run("tc", *f"qdisc add dev {DEVICE} root handle 1: htb".split())
     space.run("tc", *f"class add dev {DEVICE} parent 1: classid 1:1 htb rate 5mbit".split())
-    words = f"filter add dev {DEVICE} parent 1: protocol ip prio 1 u32 match ip dport 80 0xffff flowid 1:1"
-    done = subprocess.run([*space.enter, "tc", *words.split()], capture_output=True, text=True, check=False, timeout=30)
+    words = (
+        f"filter add dev {DEVICE} parent 1: protocol ip prio 1 u32 match ip dport 80 0xffff "
+        "flowid 1:1"
+    )
+    done = subprocess.run(
+        [*space.enter, "tc", *words.split()],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
     if done.returncode:
         pytest.skip(f"no filters here: {done.stderr.strip()}")
     refused = space.tune("apply", "--replace", plan=plan(queue("pfifo_fast", "htb")))
@@ -381,7 +439,8 @@ def test_connections_that_began_before_are_told_with_their_programs(space: Space
         "sys.stdin.read()\n"
         "later = socket.create_connection(server.getsockname())\n"
         "accepted, _ = server.accept()\n"
-        "print(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b'\\0').decode())\n"
+        "print(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, "
+        "16).rstrip(b'\\0').decode())\n"
     )
     pipe = subprocess.PIPE
     command = [*space.enter, "python3", "-c", script]
@@ -393,7 +452,8 @@ def test_connections_that_began_before_are_told_with_their_programs(space: Space
         accepted = child.stdout.read().strip()
     assert [(row["cc"], row["connections"]) for row in done["still"]] == [(now, 2)]
     assert "python" in done["still"][0]["programs"][0]["program"]
-    # A listener hands the default to whom it accepts, however old it is: nothing has to be restarted.
+    # A listener hands the default to whom it accepts, however old it is: nothing has to be
+    # restarted.
     assert accepted == then
 
 
@@ -406,22 +466,38 @@ def waited(what: Callable[[], bool], seconds: float = 30) -> bool:
     return False
 
 
-def test_what_nobody_confirms_is_undone_though_the_session_has_ended(space: Space, tmp_path: Path) -> None:
+def test_what_nobody_confirms_is_undone_though_the_session_has_ended(
+    space: Space, tmp_path: Path
+) -> None:
     before, whole = space.seen(), everything(space)
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(whole), encoding="utf-8")
     file.chmod(0o600)
-    # A shell in a session of its own, as ssh gives one; it is killed with everything that is still in that session.
-    words = [*map(str, space.enter), str(HOST), "tune", "apply", str(file), "--confirm-within", "4s", "--root"]
+    # A shell in a session of its own, as ssh gives one; it is killed with everything that is still
+    # in that session.
+    words = [
+        *map(str, space.enter),
+        str(HOST),
+        "tune",
+        "apply",
+        str(file),
+        "--confirm-within",
+        "4s",
+        "--root",
+    ]
     script = '"$@"; echo; exec sleep 600'
     command = ["sh", "-c", script, "sh", *words, str(space.root)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as session:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as session:
         assert session.stdout is not None
         answer = json.loads(session.stdout.readline())
         os.killpg(session.pid, signal.SIGHUP)
         os.killpg(session.pid, signal.SIGKILL)
     assert answer["unconfirmed_s"] == 4
-    assert not (space.root / "etc/sysctl.d/99-narrows.conf").exists(), "nothing is written for the next boot"
+    assert not (space.root / "etc/sysctl.d/99-narrows.conf").exists(), (
+        "nothing is written for the next boot"
+    )
     assert waited(lambda: not space.journal().exists())
     assert space.seen() == before
     late = space.tune("confirm")
@@ -437,14 +513,18 @@ def test_killed_in_the_middle_the_watcher_undoes_that_too(space: Space) -> None:
     assert space.seen() == before
 
 
-def test_what_is_confirmed_stays_and_killed_at_any_step_of_that_it_can_be_undone(space: Space) -> None:
+def test_what_is_confirmed_stays_and_killed_at_any_step_of_that_it_can_be_undone(
+    space: Space,
+) -> None:
     before, whole = space.seen(), everything(space)
 
     def attempt(step: int) -> int:
         if not space.journal().exists():
             space.done("apply", "--confirm-within", "1h", plan=whole)
             assert space.done("verify")["unconfirmed"]
-            refused = space.tune("apply", plan=plan(change("sysctl", "net.ipv4.tcp_sack", "1", "0")))
+            refused = space.tune(
+                "apply", plan=plan(change("sysctl", "net.ipv4.tcp_sack", "1", "0"))
+            )
             assert "waits" in refused.stderr
         return space.tune("confirm", "--stop-after", str(step)).returncode
 
@@ -479,10 +559,15 @@ def test_what_could_not_be_remembered_is_not_begun(space: Space) -> None:
 def test_a_later_file_that_says_otherwise_is_named(space: Space) -> None:
     now, then = other_cc(space)
     (space.root / "etc/sysctl.d/99-zzz.conf").write_text(f"{CC} = {now}\n", encoding="utf-8")
-    row = change("file", "/etc/sysctl.d/99-narrows.conf", None, {"text": f"{CC} = {then}\n", "mode": "0644"})
+    row = change(
+        "file", "/etc/sysctl.d/99-narrows.conf", None, {"text": f"{CC} = {then}\n", "mode": "0644"}
+    )
     done = space.done("apply", plan=plan(change("sysctl", CC, now, then), row))
     assert len(done["overridden"]) == 1
-    assert "/etc/sysctl.d/99-zzz.conf is read after /etc/sysctl.d/99-narrows.conf" in done["overridden"][0]
+    assert (
+        "/etc/sysctl.d/99-zzz.conf is read after /etc/sysctl.d/99-narrows.conf"
+        in done["overridden"][0]
+    )
     assert space.done("verify")["overridden"] == done["overridden"]
 
 
@@ -490,7 +575,9 @@ def test_links_and_what_others_may_write_are_refused(space: Space, tmp_path: Pat
     _, then = other_cc(space)
     victim = tmp_path / "victim"
     victim.write_text("precious", encoding="utf-8")
-    row = change("file", "/etc/sysctl.d/99-narrows.conf", None, {"text": f"{CC} = {then}\n", "mode": "0644"})
+    row = change(
+        "file", "/etc/sysctl.d/99-narrows.conf", None, {"text": f"{CC} = {then}\n", "mode": "0644"}
+    )
     (space.root / "etc/sysctl.d/99-narrows.conf").symlink_to(victim)
     done = space.tune("apply", plan=plan(row))
     assert done.returncode == 2
@@ -521,7 +608,9 @@ def test_a_journal_of_others_is_not_obeyed(space: Space) -> None:
     space.journal().chmod(0o644)
     assert "chmod 0600" in space.tune("revert").stderr
     space.journal().chmod(0o600)
-    space.journal().write_text(text.replace("net.ipv4.tcp_wmem", "kernel.core_pattern"), encoding="utf-8")
+    space.journal().write_text(
+        text.replace("net.ipv4.tcp_wmem", "kernel.core_pattern"), encoding="utf-8"
+    )
     refused = space.tune("revert")
     assert refused.returncode == 2
     assert "is no journal" in refused.stderr
@@ -540,11 +629,16 @@ def test_in_another_network_namespace_with_a_journal_of_its_own(space: Space) ->
     look = "cat /proc/sys/net/ipv4/tcp_sack; ip netns exec blue cat /proc/sys/net/ipv4/tcp_sack"
     script = (
         "mount -t tmpfs none /run && ip netns add blue && "
-        f"{tune} apply {space.root}/plan.json {at} > /dev/null && {look} && {tune} verify --netns blue {at} > /dev/null"
+        f"{tune} apply {space.root}/plan.json {at} > /dev/null && {look} && {tune} verify --netns "
+        f"blue {at} > /dev/null"
         f" && {tune} revert --netns blue {at} > /dev/null && {look}; ip netns del blue"
     )
     done = subprocess.run(
-        [*space.enter, "unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False, timeout=60
+        [*space.enter, "unshare", "-m", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert done.stdout.split() == ["1", "0", "1", "1"], done.stderr
     assert not space.journal().exists()
@@ -557,11 +651,24 @@ def test_without_privilege_it_says_so(space: Space, steps: list[str]) -> None:
     if os.geteuid():
         pytest.skip("this user is the one without")
     wmem = " ".join(space.get(WMEM).split())
-    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(HOST), "tune", *steps]
+    command = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        str(HOST),
+        "tune",
+        *steps,
+    ]
     whole = json.dumps(plan(change("sysctl", WMEM, wmem, "4096 16384 8388608")))
     state = ["--state", "/run/narrows-no-such"]
     done = subprocess.run(
-        [*space.enter, *command, *state], input=whole, capture_output=True, text=True, check=False, timeout=30
+        [*space.enter, *command, *state],
+        input=whole,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
     )
     if "execute" in done.stderr and "ermission" in done.stderr:
         pytest.skip("another user cannot start this program")

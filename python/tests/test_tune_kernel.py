@@ -1,7 +1,9 @@
-"""A whole host that is changed, booted again and put back: a user-mode kernel with modules, fq, fq_codel and cake.
+"""A whole host that is changed, booted again and put back: a user-mode kernel with modules, fq,
+fq_codel and cake.
 
-Debian's package `user-mode-linux` has one. Its root is a small tree that is made here: nothing of this machine can be
-reached but what is copied into it. It boots in a second or two; where it is not installed this is left out.
+Debian's package `user-mode-linux` has one. Its root is a small tree that is made here: nothing of
+this machine can be reached but what is copied into it. It boots in a second or two; where it is not
+installed this is left out.
 """
 
 from __future__ import annotations
@@ -42,7 +44,10 @@ WANTED = (
     "tcp_diag",
     "inet_diag",
 )
-LOADED = "for m in tcp_bbr sch_fq; do echo $m $(test -d /sys/module/$m && echo loaded || echo absent); done"
+LOADED = (
+    "for m in tcp_bbr sch_fq; do echo $m $(test -d /sys/module/$m && echo loaded || echo "
+    "absent); done"
+)
 
 Json = dict[str, Any]
 
@@ -67,7 +72,8 @@ END = "\necho o > /proc/sysrq-trigger; sleep 20\n"
 
 pytestmark = pytest.mark.skipif(
     KERNEL is None or shutil.which("busybox") is None or shutil.which("tc") is None,
-    reason="there is no user-mode kernel, or no busybox or tc: apt install user-mode-linux busybox iproute2",
+    reason="there is no user-mode kernel, or no busybox or tc: apt install user-mode-linux "
+    "busybox iproute2",
 )
 
 
@@ -80,7 +86,18 @@ def libraries(program: Path) -> set[Path]:
 def tree(tmp_path: Path) -> Path:
     """The root of a host: busybox, ip, tc, this narrows-host, and the kernel's modules."""
     root = tmp_path / "host"
-    for folder in ("bin", "sbin", "proc", "sys", "run", "dev", "tmp", "etc/sysctl.d", "var/lib", "usr"):
+    for folder in (
+        "bin",
+        "sbin",
+        "proc",
+        "sys",
+        "run",
+        "dev",
+        "tmp",
+        "etc/sysctl.d",
+        "var/lib",
+        "usr",
+    ):
         (root / folder).mkdir(parents=True)
     for name in ("busybox", "tc", "ip"):
         found = Path(str(shutil.which(name)))
@@ -144,7 +161,8 @@ def booted(tree: Path, script: str) -> dict[str, str]:
     ]
     temporary = {**os.environ, "TMPDIR": "/tmp"}
     done = subprocess.run(
-        [KERNEL, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=100,
+        [KERNEL, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        errors="replace", timeout=100,
         check=False, env=temporary, start_new_session=True,
     )  # fmt: skip
     told = dict(re.findall(r"^<([\w ]+)>\r?\n(.*?)\r?\n</>", done.stdout, re.DOTALL | re.MULTILINE))
@@ -160,12 +178,17 @@ def queue(kind: str, before: str) -> Json:
 
 
 def queues(kind: str) -> list[Json]:
-    """The two leaves of a device with two hardware queues; they can be told apart once their root has a handle."""
+    """The two leaves of a device with two hardware queues; they can be told apart once their root
+    has a handle.
+    """
     none = {"handle": "0:", "options": {}}
     rows = [("root", {"kind": "mq", **none}, {"kind": "mq", "handle": "1:", "options": {}})]
     leaf = {"kind": kind, "handle": None, "options": {}}
     rows += [(f"1:{n}", {"kind": "pfifo_fast", **none}, leaf) for n in (1, 2)]
-    return [change("qdisc", {"dev": "d1", "parent": parent}, found, wanted) for parent, found, wanted in rows]
+    return [
+        change("qdisc", {"dev": "d1", "parent": parent}, found, wanted)
+        for parent, found, wanted in rows
+    ]
 
 
 def bbr_and(kind: str) -> Json:
@@ -178,7 +201,12 @@ def bbr_and(kind: str) -> Json:
         change("sysctl", QDISC, "pfifo_fast", kind),
         change("sysctl", CC, "cubic", "bbr"),
         change("file", "/etc/sysctl.d/99-narrows.conf", None, {"text": settings, "mode": "0644"}),
-        change("file", "/etc/modules-load.d/narrows.conf", None, {"text": f"tcp_bbr\nsch_{kind}\n", "mode": "0644"}),
+        change(
+            "file",
+            "/etc/modules-load.d/narrows.conf",
+            None,
+            {"text": f"tcp_bbr\nsch_{kind}\n", "mode": "0644"},
+        ),
     )
 
 
@@ -196,11 +224,16 @@ seen() {{
 
 
 def seen(told: dict[str, str], when: str) -> list[str]:
-    return [told[f"{when} {what}"] for what in ("cc", "allowed", "default", "queue", "queues", "modules", "files")]
+    return [
+        told[f"{when} {what}"]
+        for what in ("cc", "allowed", "default", "queue", "queues", "modules", "files")
+    ]
 
 
 @pytest.mark.parametrize("kind", ["fq", "cake"])
-def test_bbr_and_a_queue_discipline_are_loaded_set_proved_kept_over_a_boot_and_put_back(tree: Path, kind: str) -> None:
+def test_bbr_and_a_queue_discipline_are_loaded_set_proved_kept_over_a_boot_and_put_back(
+    tree: Path, kind: str
+) -> None:
     (tree / "plan.json").write_text(json.dumps(bbr_and(kind)), encoding="utf-8")
     (tree / "plan.json").chmod(0o600)
     script = SEEN + "seen before\nsay applied narrows-host tune apply /plan.json\nseen with\n"
@@ -217,14 +250,18 @@ def test_bbr_and_a_queue_discipline_are_loaded_set_proved_kept_over_a_boot_and_p
     assert "bbr" not in first["before allowed"]
 
     # The power has gone; what is booted is what the files say.
-    script = SEEN + "say verified narrows-host tune verify\nsay reverted narrows-host tune revert\nseen after\n"
+    script = (
+        SEEN + "say verified narrows-host tune verify\nsay reverted narrows-host tune revert\nseen "
+        "after\n"
+    )
     second = booted(tree, script)
     verified = json.loads(second["verified"])
     assert verified["so"], verified
     assert verified["new_connection"] == "bbr"
     after, before = seen(second, "after"), seen(first, "before")
     assert not json.loads(second["reverted"])["notes"], "the modules were unloaded, too"
-    # The kernel attached another discipline when it booted; the old one comes back by a name of its own.
+    # The kernel attached another discipline when it booted; the old one comes back by a name of its
+    # own.
     assert after[:3] == before[:3]
     assert "pfifo_fast" in after[3]
     assert after[4].count("pfifo_fast") == 2
@@ -327,7 +364,11 @@ say "after" {show}
 """,
     )
     assert json.loads(told["verified"])["so"], told
-    first = r"qdisc cake \w+: dev {} root .*bandwidth {}" if kind == "cake" else r"qdisc tbf 1: dev {} root .*rate {}"
+    first = (
+        r"qdisc cake \w+: dev {} root .*bandwidth {}"
+        if kind == "cake"
+        else r"qdisc tbf 1: dev {} root .*rate {}"
+    )
     for device, rate in (("d0", "18Mbit"), ("ifb-d0", "50Mbit")):
         assert re.search(first.format(device, rate), told["with"])
         if kind != "cake":
@@ -336,7 +377,9 @@ say "after" {show}
     assert told["after"] == told["before"]
 
 
-def test_a_namespace_leaves_the_host_alone_and_a_boot_ends_what_was_not_confirmed(tree: Path) -> None:
+def test_a_namespace_leaves_the_host_alone_and_a_boot_ends_what_was_not_confirmed(
+    tree: Path,
+) -> None:
     key, conf = "net.ipv4.tcp_sack", "/etc/sysctl.d/99-narrows.conf"
     file = change("file", conf, None, {"text": f"{key} = 0\n", "mode": "0644"})
     whole = plan(change("sysctl", key, "1", "0"), file, queue("pfifo", "noqueue"))
@@ -383,7 +426,11 @@ say after {look}
 """,
     )
     verified = json.loads(second["verified"])
-    assert (verified["unconfirmed"], verified["booted"], verified["remaining_s"]) == (True, True, None)
+    assert (verified["unconfirmed"], verified["booted"], verified["remaining_s"]) == (
+        True,
+        True,
+        None,
+    )
     assert "has booted since" in second["late"]
     assert "still waits" in second["refused"]
     assert json.loads(second["reverted"])["reverted"]

@@ -1,7 +1,8 @@
-"""Two networks with the same files: a host and a network namespace of it, with interfaces of the same names.
+"""Two networks with the same files: a host and a network namespace of it, with interfaces of the
+same names.
 
-The host is a whole container that is made here: network, mounts, processes, a container manager's mark, file systems
-in memory where narrows writes. This machine is never changed.
+The host is a whole container that is made here: network, mounts, processes, a container manager's
+mark, file systems in memory where narrows writes. This machine is never changed.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ exec sleep 600
 """
 
 pytestmark = pytest.mark.skipif(
-    not all(map(shutil.which, ("ip", "tc", "unshare", "nsenter"))), reason="there is no iproute2, or no util-linux"
+    not all(map(shutil.which, ("ip", "tc", "unshare", "nsenter"))),
+    reason="there is no iproute2, or no util-linux",
 )
 
 
@@ -72,21 +74,30 @@ class Host:
         with self.holder:
             self.holder.kill()
 
-    def run(self, *words: str | Path, netns: str | None = None, given: str = "") -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str | Path, netns: str | None = None, given: str = ""
+    ) -> subprocess.CompletedProcess[str]:
         """What a command does on it, or in a network namespace of it."""
         inner = [] if netns is None else ["ip", "netns", "exec", netns]
         command = [*self.enter, *inner, *words]
-        return subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(
+            command, input=given, capture_output=True, text=True, check=False, timeout=60
+        )
 
     def tune(self, *words: str, netns: str | None = None, plan: Json | None = None) -> Json:
         """What `narrows-host tune` answers, with its exit code and what it says."""
-        done = self.run(HOST, "tune", *words, netns=netns, given="" if plan is None else json.dumps(plan))
+        done = self.run(
+            HOST, "tune", *words, netns=netns, given="" if plan is None else json.dumps(plan)
+        )
         found: Json = json.loads(done.stdout) if done.stdout.strip() else {}
         return found | {"code": done.returncode, "said": done.stderr}
 
     def seen(self, netns: str | None = None) -> list[str]:
         """Settings and queue disciplines of one of both."""
-        show = f"cd /proc/sys/net/ipv4; grep -H . tcp_congestion_control tcp_wmem; tc qdisc show dev {DEVICE}"
+        show = (
+            "cd /proc/sys/net/ipv4; grep -H . tcp_congestion_control tcp_wmem; tc qdisc show "
+            f"dev {DEVICE}"
+        )
         return self.run("sh", "-c", show, netns=netns).stdout.splitlines()
 
     def files(self) -> list[str]:
@@ -121,7 +132,9 @@ def whole(host: Host) -> Json:
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["--netns", "ip netns exec"])
-def test_a_namespace_is_changed_without_the_host_and_undone_only_there(host: Host, inside: bool) -> None:
+def test_a_namespace_is_changed_without_the_host_and_undone_only_there(
+    host: Host, inside: bool
+) -> None:
     wanted = whole(host)
     before, inner = host.seen(), host.seen("qt")
     words = [] if inside else ["--netns", "qt"]
@@ -133,7 +146,8 @@ def test_a_namespace_is_changed_without_the_host_and_undone_only_there(host: Hos
     assert (host.seen(), host.files()) == (before, [])
     (record,) = host.records()
 
-    # On the host nothing was applied: each command says where, and leaves the record and the namespace alone.
+    # On the host nothing was applied: each command says where, and leaves the record and the
+    # namespace alone.
     for verb in ("revert", "verify", "confirm"):
         refused = host.tune(verb)
         assert refused["code"] == 2, refused
@@ -181,7 +195,10 @@ def test_a_namespace_without_a_name_is_reached_by_a_process(host: Host) -> None:
     wanted = plan(change("sysctl", now[0], now[1], then[1]))
     script = f"{HOST} tune apply > /dev/null && cat /proc/sys/net/ipv4/tcp_sack && sleep 60"
     child = subprocess.Popen(
-        [*host.enter, "unshare", "-n", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*host.enter, "unshare", "-n", "sh", "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     with child:
         assert child.stdin is not None
@@ -191,7 +208,9 @@ def test_a_namespace_without_a_name_is_reached_by_a_process(host: Host) -> None:
         assert child.stdout.readline() == "0\n"
         refused = host.tune("revert")
         assert refused["code"] == 2
-        command = re.search(r"write: (nsenter --net=/proc/\d+/ns/net) narrows (tune revert)\n", refused["said"])
+        command = re.search(
+            r"write: (nsenter --net=/proc/\d+/ns/net) narrows (tune revert)\n", refused["said"]
+        )
         assert command is not None, refused
         assert host.run(*command[1].split(), HOST, *command[2].split()).returncode == 0
         assert host.records() == []
@@ -202,7 +221,10 @@ def test_a_namespace_that_has_ended_is_no_other_one_with_its_name_or_number(host
     wanted = whole(host)
     assert host.tune("apply", netns="qt", plan=wanted)["code"] == 0
     host.run(
-        "sh", "-c", f"ip netns del qt; ip netns add qt; ip netns exec qt ip link add {DEVICE} type veth peer name at1"
+        "sh",
+        "-c",
+        f"ip netns del qt; ip netns add qt; ip netns exec qt ip link add {DEVICE} type veth peer "
+        "name at1",
     )
     host.run("sh", "-c", f"ip link set lo up; ip link set {DEVICE} up", netns="qt")
     before = host.seen("qt")
@@ -230,7 +252,9 @@ def test_the_record_of_a_container_that_began_anew_is_undone_only_when_told(host
         refused = host.tune(verb)
         assert refused["code"] == 2
         assert "narrows tune revert --force" in refused["said"]
-    assert host.tune("apply", plan=plan(change("sysctl", "net.ipv4.tcp_sack", "1", "0")))["code"] == 2
+    assert (
+        host.tune("apply", plan=plan(change("sysctl", "net.ipv4.tcp_sack", "1", "0")))["code"] == 2
+    )
     assert host.tune("revert", "--force")["code"] == 0
     assert (host.seen(), host.files()) == (before, [])
 
@@ -267,7 +291,9 @@ def test_what_waits_in_a_namespace_is_confirmed_with_the_command_that_is_said(ho
     assert "otherwise: narrows tune confirm --netns qt\n" in verified.stdout
     assert host.run(NARROWS, "tune", "confirm", "--netns", "qt").returncode == 0
     assert host.files() == []
-    assert host.run(NARROWS, "tune", "revert", "--netns", "qt").stdout.endswith("Everything is as it was.\n")
+    assert host.run(NARROWS, "tune", "revert", "--netns", "qt").stdout.endswith(
+        "Everything is as it was.\n"
+    )
 
 
 def test_prove_in_a_namespace_changes_and_undoes_only_that(host: Host) -> None:
@@ -296,7 +322,9 @@ def test_a_plan_in_a_namespace_has_no_files_and_knows_what_is_forbidden_there(ho
         assert {row["kind"] for row in made["changes"]} == {"sysctl"}
         assert all(row["persist"] is None for row in made["changes"])
     outer = json.loads(host.run(NARROWS, "tune", "plan", "--cc", cc, "--json").stdout)
-    assert "file" in {row["kind"] for row in outer["changes"]}, "of a whole container they are its own"
+    assert "file" in {row["kind"] for row in outer["changes"]}, (
+        "of a whole container they are its own"
+    )
 
     available = host.run("sysctl", "-n", "net.ipv4.tcp_available_congestion_control").stdout.split()
     allowed = host.run("sysctl", "-n", ALLOWED).stdout.split()
@@ -315,17 +343,22 @@ def test_a_plan_in_a_namespace_has_no_files_and_knows_what_is_forbidden_there(ho
 
 
 def test_a_module_is_not_loaded_for_the_host_from_a_namespace(host: Host) -> None:
-    done = host.tune("apply", netns="qt", plan=plan(change("module", "tcp_nonesuch", "absent", "loaded")))
+    done = host.tune(
+        "apply", netns="qt", plan=plan(change("module", "tcp_nonesuch", "absent", "loaded"))
+    )
     assert done["code"] == 2
     assert "outside of it: modprobe tcp_nonesuch" in done["said"]
 
 
-def test_a_script_leaves_the_files_of_the_host_alone_in_a_namespace(host: Host, tmp_path: Path) -> None:
+def test_a_script_leaves_the_files_of_the_host_alone_in_a_namespace(
+    host: Host, tmp_path: Path
+) -> None:
     wanted = whole(host)
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(wanted), encoding="utf-8")
     make = (
-        "import json, sys; from narrows.tune.script import script; print(script(json.load(sys.stdin) | {'needs': []}))"
+        "import json, sys; from narrows.tune.script import script; "
+        "print(script(json.load(sys.stdin) | {'needs': []}))"
     )
     made = host.run(sys.executable, "-c", make, given=json.dumps(wanted))
     assert made.returncode == 0, made.stderr

@@ -34,17 +34,21 @@ def test_a_shaper_on_openwrt_by_opkg_and_uci(sh: list[str], tmp_path: File) -> N
     run = f"{' '.join(sh)} {tmp_path}/sqm.sh"
     out = in_namespaces(
         "mount -t tmpfs none /etc/init.d; cp $STUBS/sqm /etc/init.d/sqm; PATH=$STUBS:$PATH\n"
-        f"{run} apply\n{run} verify\n{run} apply > $STUBS/again\nsort $STUBS/uci.db\ncat $STUBS/opkg.db $STUBS/calls\n"
+        f"{run} apply\n{run} verify\n{run} apply > $STUBS/again\nsort $STUBS/uci.db\ncat "
+        "$STUBS/opkg.db $STUBS/calls\n"
         f"{run} revert > /dev/null\ncat $STUBS/uci.db $STUBS/opkg.db; tail -n 1 $STUBS/calls\n",
         STUBS=str(stubs),
     )
     done = out.partition("all of it is so\n")[2]
     assert done.splitlines() == [
-        "sqm.narrows.download=90000", "sqm.narrows.enabled=1", "sqm.narrows.interface=eth0", "sqm.narrows.qdisc=cake",
+        "sqm.narrows.download=90000", "sqm.narrows.enabled=1", "sqm.narrows.interface=eth0",
+        "sqm.narrows.qdisc=cake",
         "sqm.narrows.script=piece_of_cake.qos", "sqm.narrows.upload=18000", "sqm.narrows=queue",
         "kmod-sched-cake", "sqm-scripts", "enable", "restart", "restart",
     ]  # fmt: skip
-    assert (stubs / "again").read_text(encoding="utf-8").count("it is so already") == len(made["changes"])
+    assert (stubs / "again").read_text(encoding="utf-8").count("it is so already") == len(
+        made["changes"]
+    )
 
 
 def test_a_shaper_is_openwrts() -> None:
@@ -53,6 +57,8 @@ def test_a_shaper_is_openwrts() -> None:
     with pytest.raises(NarrowsError, match="belong together"):
         plan(read("openwrt-23.05"), Ask(sqm="eth0"))
     own = ("@ files packages\n", "@ files sqm\n|etc/config/sqm:config queue\n@ files packages\n")
-    made = plan(read("openwrt-23.05", own), Ask(sqm="eth0", down_kbit=1000, up_kbit=1000, install=True))
+    made = plan(
+        read("openwrt-23.05", own), Ask(sqm="eth0", down_kbit=1000, up_kbit=1000, install=True)
+    )
     assert [c["kind"] for c in made.changes if c["kind"] == "uci"] == []
     assert made.left[0]["what"] == "/etc/config/sqm"

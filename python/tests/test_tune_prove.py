@@ -43,10 +43,14 @@ HOSTS = Path(__file__).parent / "data/hosts"
 Json = dict[str, Any]
 
 
-def command(space: Space, *words: str, plan: Json | None = None) -> subprocess.CompletedProcess[str]:
+def command(
+    space: Space, *words: str, plan: Json | None = None
+) -> subprocess.CompletedProcess[str]:
     given = None if plan is None else json.dumps(plan)
     whole = [*space.enter, NARROWS, "tune", *words, "--root", space.root]
-    return subprocess.run(whole, input=given, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        whole, input=given, capture_output=True, text=True, check=False, timeout=60
+    )
 
 
 def test_the_commands_say_what_they_did_and_undid(space: Space) -> None:
@@ -55,7 +59,10 @@ def test_the_commands_say_what_they_did_and_undid(space: Space) -> None:
     done = command(space, "apply", "-", plan=whole)
     assert done.returncode == 0, done.stderr
     assert f"sysctl:{CC}: was {whole['changes'][2]['from']}, is {wanted}" in done.stdout
-    assert f"Proved: a new connection uses {wanted}, by its own socket and in the kernel's list" in done.stdout
+    assert (
+        f"Proved: a new connection uses {wanted}, by its own socket and in the kernel's list"
+        in done.stdout
+    )
     assert "Neither `sysctl -p` nor a reboot is needed" in done.stdout
     again = command(space, "apply", "-", plan=whole)
     assert again.stdout == "Nothing to do: it is so already.\n"
@@ -81,7 +88,15 @@ def test_it_asks_and_no_means_no(space: Space, tmp_path: Path) -> None:
     nobody = command(space, "apply", str(file))
     assert nobody.returncode == 2
     assert "--yes" in nobody.stderr
-    words = [*map(str, space.enter), str(NARROWS), "tune", "apply", str(file), "--root", str(space.root)]
+    words = [
+        *map(str, space.enter),
+        str(NARROWS),
+        "tune",
+        "apply",
+        str(file),
+        "--root",
+        str(space.root),
+    ]
     for answer, code in ((b"n\n", 1), (b"y\n", 0)):
         pid, terminal = pty.fork()
         if pid == 0:
@@ -110,7 +125,10 @@ def test_a_plan_that_others_may_write_is_not_read(space: Space, tmp_path: Path) 
     assert "chmod go-w" in done.stderr
     file.chmod(0o600)
     (tmp_path / "link.json").symlink_to(file)
-    assert "links are not followed" in command(space, "apply", str(tmp_path / "link.json"), "--yes").stderr
+    assert (
+        "links are not followed"
+        in command(space, "apply", str(tmp_path / "link.json"), "--yes").stderr
+    )
 
 
 def test_confirm_keeps_it(space: Space) -> None:
@@ -139,14 +157,19 @@ def test_a_value_of_another_form_is_refused(space: Space) -> None:
 def test_every_plan_is_understood_by_who_carries_it_out(space: Space, host: Path) -> None:
     seen = facts(file=str(host))
     before = space.seen()
-    for ask in (Ask(cc="bbr", qdisc="fq"), Ask(ecn="on", mtu_probing=True), Ask(settings=["net.ipv4.tcp_sack=0"])):
+    for ask in (
+        Ask(cc="bbr", qdisc="fq"),
+        Ask(ecn="on", mtu_probing=True),
+        Ask(settings=["net.ipv4.tcp_sack=0"]),
+    ):
         try:
             made = plan_of(seen, ask).json()
         except NarrowsError:
             continue  # Not on such a host, and it says so
         if made["needs"] or any("hotplug.d" in str(row["target"]) for row in made["changes"]):
             continue
-        # It is another host's, and one change fits no host: refused for what is here, never for what is written.
+        # It is another host's, and one change fits no host: refused for what is here, never for
+        # what is written.
         made["changes"].append(change("sysctl", "net.ipv4.tcp_base_mss", "no such value", "1025"))
         refused = space.tune("apply", plan=made)
         assert refused.returncode == 2
@@ -186,12 +209,27 @@ def test_bbr_instead_of_cubic_on_a_path_that_loses_is_proved_and_put_back(tmp_pa
     way = ["10.0.0.2/32", "dev", "e0", "congctl"]
     target = {"family": "inet", "table": "main", "prefix": "10.0.0.2/32"}
     file = tmp_path / "plan.json"
-    file.write_text(json.dumps(plan(change("route", target, [*way, "cubic"], [*way, "bbr"]))), encoding="utf-8")
+    file.write_text(
+        json.dumps(plan(change("route", target, [*way, "cubic"], [*way, "bbr"]))), encoding="utf-8"
+    )
     file.chmod(0o600)
     seen = tmp_path / "seen.json"
-    prove = [str(NARROWS), "tune", "prove", "far", str(file), "--yes", "--json", "--root", str(root)]
+    prove = [
+        str(NARROWS),
+        "tune",
+        "prove",
+        "far",
+        str(file),
+        "--yes",
+        "--json",
+        "--root",
+        str(root),
+    ]
     prove += ["--rounds", "3", "--duration", "3s", "--streams", "1"]
-    script = f"ip route change 10.0.0.2 dev e0 congctl cubic && {shlex.join(prove)} && ip route show 10.0.0.2"
+    script = (
+        f"ip route change 10.0.0.2 dev e0 congctl cubic && {shlex.join(prove)} && ip route "
+        "show 10.0.0.2"
+    )
     path = ["--rate", "20Mbit", "--rtt", "40ms", "--loss", "1%"]
     far = ["--far", f"{HOST} serve"]
     done = shell(*path, "--quiet", "--json", seen, *far, command=["sh", "-c", script])
@@ -204,7 +242,8 @@ def test_bbr_instead_of_cubic_on_a_path_that_loses_is_proved_and_put_back(tmp_pa
     assert (proof["direction"], proof["rounds"], proof["kept"]) == ("up", 3, False)
     if not instruments["trusted"]:
         pytest.skip(f"not to be trusted: {'; '.join(instruments['why'])}")
-    # By Mathis' law CUBIC cannot pass a third of this path; BBR does not take losses for congestion.
+    # By Mathis' law CUBIC cannot pass a third of this path; BBR does not take losses for
+    # congestion.
     rate = proof["figures"]["up_mbit"]
     assert rate["verdict"] == "better", proof
     assert rate["before"] < 10 < rate["after"]
@@ -213,7 +252,9 @@ def test_bbr_instead_of_cubic_on_a_path_that_loses_is_proved_and_put_back(tmp_pa
 
 @pytest.mark.parametrize("ended", [KeyboardInterrupt, EngineError("the far end is gone")])
 def test_complete_rounds_are_shown_when_a_signal_or_an_error_ends_the_proof(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ended: BaseException | type[BaseException]
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    ended: BaseException | type[BaseException],
 ) -> None:
     path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="10Mbit"))
     once = measure(path, Plan(load_s=4.0, ways=("up",), streams=1))
@@ -236,11 +277,14 @@ def test_complete_rounds_are_shown_when_a_signal_or_an_error_ends_the_proof(
         proving.prove({"changes": []}, Place(), next_one, way="up", rounds=4)
     proof = stopped.value.proof
     assert proof is not None
-    # Five measurements are two rounds, and one without its counterpart; the third change is undone, too.
+    # Five measurements are two rounds, and one without its counterpart; the third change is undone,
+    # too.
     assert (len(proof.without), len(proof.with_it), len(undone)) == (2, 2, 3)
     changing._unfinished(proof, 4, as_json=False)
     shown = capsys.readouterr()
-    assert shown.err == ("Stopped after 2 of 4 rounds; `narrows tune verify` reports whether a change is still on.\n")
+    assert shown.err == (
+        "Stopped after 2 of 4 rounds; `narrows tune verify` reports whether a change is still on.\n"
+    )
     assert "without and with it in turn, 2 times each" in shown.out
     changing._unfinished(proof, 4, as_json=True)
     told = json.loads(capsys.readouterr().out)
@@ -279,7 +323,16 @@ def test_a_signal_that_comes_after_the_change_costs_no_report(
         encoding="utf-8",
     )
     host.chmod(0o755)
-    words = [sys.executable, "-c", WITH_ANOTHER_HOST, str(host), "tune", "apply", "-", *(["--json"] if as_json else [])]
+    words = [
+        sys.executable,
+        "-c",
+        WITH_ANOTHER_HOST,
+        str(host),
+        "tune",
+        "apply",
+        "-",
+        *(["--json"] if as_json else []),
+    ]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         words, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True, cwd=tmp_path
@@ -351,7 +404,9 @@ def nothing_changed(*_: object, **__: object) -> Iterator[None]:
 def proved_with(
     monkeypatch: pytest.MonkeyPatch, sizes: list[tuple[int, str]], *, rounds: int = 4
 ) -> tuple[Proof, list[list[str]]]:
-    """What a proof of at most 5 MB shows whose measurements move this, and the options that they were given."""
+    """What a proof of at most 5 MB shows whose measurements move this, and the options that they
+    were given.
+    """
     base, asked = once_measured(), []
     left = iter(sizes)
 
@@ -363,11 +418,20 @@ def proved_with(
         return Measurement.of(made)
 
     monkeypatch.setattr(proving, "changed", nothing_changed)
-    return proving.prove({"changes": []}, Place(), once, way="up", rounds=rounds, max_data="5MB"), asked
+    return proving.prove(
+        {"changes": []}, Place(), once, way="up", rounds=rounds, max_data="5MB"
+    ), asked
 
 
-def test_a_round_that_could_exceed_the_maximum_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = [(1_000_000, "duration"), (900_000, "duration"), (800_000, "duration"), (1_000_000, "duration")]
+def test_a_round_that_could_exceed_the_maximum_is_not_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = [
+        (1_000_000, "duration"),
+        (900_000, "duration"),
+        (800_000, "duration"),
+        (1_000_000, "duration"),
+    ]
     proof, asked = proved_with(monkeypatch, sizes)
     # Of 5 MB, 1.3 MB are left, and one round has moved 1.9 MB.
     assert asked == [
@@ -393,7 +457,9 @@ def test_a_round_that_was_cut_short_does_not_count(monkeypatch: pytest.MonkeyPat
     with pytest.raises(Unfinished) as stopped:
         proved_with(monkeypatch, [(2_500_000, "max_data")])
     assert stopped.value.proof is None
-    assert "--max-data 5MB: it was moved before one round was complete" in str(stopped.value.__cause__)
+    assert "--max-data 5MB: it was moved before one round was complete" in str(
+        stopped.value.__cause__
+    )
 
 
 def test_the_maximum_is_stated_before_anything_is_measured(space: Space) -> None:
@@ -403,7 +469,9 @@ def test_the_maximum_is_stated_before_anything_is_measured(space: Space) -> None
     done = command(space, "prove", "192.0.2.2", "-", *words, plan=whole)
     assert done.stdout.startswith("It moves at most 7MB of payload in 2 rounds (--max-data).\n")
     assert done.returncode == 2, "nobody is there"
-    usage = subprocess.run([HOST, "measure"], capture_output=True, text=True, check=False, timeout=60).stderr
+    usage = subprocess.run(
+        [HOST, "measure"], capture_output=True, text=True, check=False, timeout=60
+    ).stderr
     assert f"all loads together; {proving.USUAL_DATA}\n" in usage
 
 
@@ -423,12 +491,19 @@ def test_what_was_measured_is_not_lost_where_it_cannot_be_kept_or_scored(
     monkeypatch.setattr("narrows.tune.changing.have", refuse)
     monkeypatch.setattr("narrows.tune.changing.scored", unreadable)
     with pytest.raises(RefusedError, match="It is not kept: somebody made htb"):
-        changing._finished(proof, {"changes": []}, Place(), keep=True, then="keep", replace=False, as_json=as_json)
+        changing._finished(
+            proof, {"changes": []}, Place(), keep=True, then="keep", replace=False, as_json=as_json
+        )
     shown = capsys.readouterr()
     assert shown.err == (
-        "The sealed forecasts were not scored: forecasts.jsonl: line 3 was changed after it was written\n"
+        "The sealed forecasts were not scored: forecasts.jsonl: line 3 was changed after it was "
+        "written\n"
     )
     if as_json:
         told = json.loads(shown.out)
-        assert (told["rounds"], told["kept"], told["not_kept"]) == (2, False, "somebody made htb there on purpose")
+        assert (told["rounds"], told["kept"], told["not_kept"]) == (
+            2,
+            False,
+            "somebody made htb there on purpose",
+        )
         assert "line 3" in told["not_scored"]

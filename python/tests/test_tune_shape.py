@@ -1,4 +1,6 @@
-"""Shapers: planned for hosts of many kinds, made in a network namespace, killed at every step, undone."""
+"""Shapers: planned for hosts of many kinds, made in a network namespace, killed at every step,
+undone.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,20 @@ from narrows.tune.shaper import KINDS, disciplines, modules
 IFB = f"ifb-{DEVICE}"
 UP, DOWN = 18_000, 50_000
 
-pytestmark = pytest.mark.skipif(shutil.which("tc") is None, reason="there is no tc: apt install iproute2")
+pytestmark = pytest.mark.skipif(
+    shutil.which("tc") is None, reason="there is no tc: apt install iproute2"
+)
 
 
 @pytest.fixture
 def space(tmp_path: Path) -> Iterator[Space]:
     made = Space(tmp_path / "root")
-    probe = "tc qdisc add dev v1 root tbf rate 1mbit burst 5kb limit 9kb && tc qdisc del dev v1 root"
-    there = made.run("sh", "-c", f"{probe} && ip link add i type ifb && ip link del i && echo yes", check=False)
+    probe = (
+        "tc qdisc add dev v1 root tbf rate 1mbit burst 5kb limit 9kb && tc qdisc del dev v1 root"
+    )
+    there = made.run(
+        "sh", "-c", f"{probe} && ip link add i type ifb && ip link del i && echo yes", check=False
+    )
     if not there.strip():
         made.holder.kill()
         pytest.skip("this kernel has no tbf, or no ifb")
@@ -61,7 +69,10 @@ def seen(space: Space) -> Json:
 def test_both_ways_are_shaped_and_put_back(space: Space) -> None:
     before = seen(space)
     done = space.done("apply", plan=both())
-    assert [row["after"] for row in done["done"]] == [["tbf 1: root rate 18000kbit"], "shaped by tbf rate 50000kbit"]
+    assert [row["after"] for row in done["done"]] == [
+        ["tbf 1: root rate 18000kbit"],
+        "shaped by tbf rate 50000kbit",
+    ]
     assert "rate 18Mbit" in space.run("tc", "qdisc", "show", "dev", DEVICE)
     assert "rate 50Mbit" in space.run("tc", "qdisc", "show", "dev", IFB)
     assert space.done("verify")["so"]
@@ -83,7 +94,9 @@ def test_killed_after_any_step_it_is_put_back(space: Space) -> None:
         space.done("revert")
         assert seen(space) == before
 
-    steps = until_it_is_not_killed(lambda n: space.tune("apply", "--stop-after", str(n), plan=both()).returncode, back)
+    steps = until_it_is_not_killed(
+        lambda n: space.tune("apply", "--stop-after", str(n), plan=both()).returncode, back
+    )
     # The journal, and six things by the kernel.
     assert steps > 10
 
@@ -134,7 +147,10 @@ def test_what_somebody_made_stays(space: Space, made: str) -> None:
 
 def test_a_filter_that_somebody_adds_is_not_trampled(space: Space) -> None:
     space.done("apply", plan=both())
-    space.run(*f"tc filter add dev {DEVICE} parent ffff: prio 9 protocol ip u32 match u32 0 0 flowid 1:2".split())
+    space.run(
+        *f"tc filter add dev {DEVICE} parent ffff: prio 9 protocol ip u32".split(),
+        *("match", "u32", "0", "0", "flowid", "1:2"),
+    )
     assert space.tune("verify").returncode == 1
     refused = space.tune("revert")
     assert refused.returncode == 1
@@ -161,14 +177,20 @@ def test_what_is_left_of_our_own_is_undone_without_force(space: Space) -> None:
 
 def test_a_rate_that_somebody_changed_is_named(space: Space) -> None:
     space.done("apply", plan=both())
-    space.run(*f"tc qdisc change dev {DEVICE} root handle 1: tbf rate 9mbit burst 3028b limit 112500b".split())
+    space.run(
+        *f"tc qdisc change dev {DEVICE} root handle 1: tbf rate 9mbit".split(),
+        *("burst", "3028b", "limit", "112500b"),
+    )
     verified = space.tune("verify")
-    assert [row["is"] for row in json.loads(verified.stdout)["drifted"]] == [["tbf 1: root rate 9000kbit"]]
+    assert [row["is"] for row in json.loads(verified.stdout)["drifted"]] == [
+        ["tbf 1: root rate 9000kbit"]
+    ]
     refused = space.tune("revert")
     assert refused.returncode == 1
     # A sentence, with the queue discipline as `tc qdisc show` prints it.
     assert refused.stderr.startswith(
-        f"qdisc:{DEVICE}:root: is qdisc tbf 1: root rate 9000kbit now, which narrows did not make; before it was qdisc "
+        f"qdisc:{DEVICE}:root: is qdisc tbf 1: root rate 9000kbit now, which narrows did not "
+        "make; before it was qdisc "
     )
     assert "to put everything back over that: narrows tune revert" in refused.stderr
     assert "--force" in refused.stderr
@@ -180,17 +202,24 @@ def test_options_that_somebody_changed_are_not_told_as_the_same(space: Space) ->
     space.run(*f"tc qdisc add dev {DEVICE} root handle 7: pfifo limit 77".split())
     wanted = {"kind": "pfifo_fast", "handle": None, "options": {}}
     found = {"kind": "pfifo", "handle": "7:", "options": {}}
-    space.done("apply", plan=whole(change("qdisc", {"dev": DEVICE, "parent": "root"}, found, wanted)))
+    space.done(
+        "apply", plan=whole(change("qdisc", {"dev": DEVICE, "parent": "root"}, found, wanted))
+    )
     space.run(*f"tc qdisc replace dev {DEVICE} root handle 7: pfifo limit 78".split())
     refused = space.tune("revert")
     assert refused.returncode == 1
-    assert "is qdisc pfifo 7: root now, with other options than narrows found or made" in refused.stderr
+    assert (
+        "is qdisc pfifo 7: root now, with other options than narrows found or made"
+        in refused.stderr
+    )
     space.done("revert", "--force")
     assert "limit 77p" in space.run("tc", "qdisc", "show", "dev", DEVICE)
 
 
 def test_the_rate_is_kept(space: Space) -> None:
-    """What leaves in two seconds is what the shaper lets through, on the way out and on the way in."""
+    """What leaves in two seconds is what the shaper lets through, on the way out and on the way
+    in.
+    """
     space.done("apply", plan=both(up=4_000, down=8_000))
     space.run("ip", "addr", "add", "192.0.2.2/24", "dev", "v1", check=False)
 
@@ -232,7 +261,9 @@ def test_a_plan_for_debian() -> None:
     incoming = plan(read("debian-12"), Ask(shape="ens18", down_kbit=DOWN, qdisc="cake")).json()
     (ingress,) = (row for row in incoming["changes"] if row["kind"] == "ingress")
     assert ingress["target"] == {"dev": "ens18", "ifb": "ifb-ens18"}
-    assert ingress["to"] == {"root": {"kind": "cake", "handle": None, "options": {"bandwidth": "50000kbit"}}}
+    assert ingress["to"] == {
+        "root": {"kind": "cake", "handle": None, "options": {"bandwidth": "50000kbit"}}
+    }
     assert acts_on(incoming) == {"down"}
     # Whatever advice may name can be planned.
     assert set(SHAPED) <= set(KINDS)
@@ -255,7 +286,10 @@ def test_what_is_not_there_is_told_with_what_is_nearest() -> None:
         (Ask(shape="nonesuch", up_kbit=1), "there is no such interface"),
         (Ask(shape="lo", up_kbit=1), "over the loopback meets no line"),
         (Ask(shape="ens18", up_kbit=1, qdisc="fq"), "a shaper has one of"),
-        (Ask(shape="ens18", up_kbit=1, devices=("ens18",), qdisc="sfq"), "leave --sqm and --dev out"),
+        (
+            Ask(shape="ens18", up_kbit=1, devices=("ens18",), qdisc="sfq"),
+            "leave --sqm and --dev out",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused(ask: Ask, told: str) -> None:
@@ -276,7 +310,10 @@ def test_a_script_shapes_and_undoes_it(sh: list[str], tmp_path: Path) -> None:
     )
     if "no ifb" in out:
         pytest.skip("this kernel has no ifb")
-    before, end = (re.findall(rf"^== {name}\n(.*?)^==", out, re.DOTALL | re.MULTILINE) for name in ("before", "end"))
+    before, end = (
+        re.findall(rf"^== {name}\n(.*?)^==", out, re.DOTALL | re.MULTILINE)
+        for name in ("before", "end")
+    )
     assert before == end != []
     assert "all of it is so" in out
     assert out.count("it is so already") == 2

@@ -32,13 +32,39 @@ SECTIONS = [
         "@ lacks",
         "@ config",
     ),
-    *("@ sockets", "@ interface", "@ says", "@ says tc", "@ says ethtool", "@ says ethtool -k", "@ says iw dev"),
+    *(
+        "@ sockets",
+        "@ interface",
+        "@ says",
+        "@ says tc",
+        "@ says ethtool",
+        "@ says ethtool -k",
+        "@ says iw dev",
+    ),
     *("@ says iw dev lo", "@ interface lo", "@ who"),
 ]
 LINES = [
-    *("|", "|:", "|=", "|x:y:z", "|qdisc", "|qdisc fq dev", "|qdisc fq 1: dev", "|qdisc fq 1: dev lo parent"),
-    *("|qdisc dev 1: dev lo refcnt", f"|uid {MANY}", f"|sys/class/net/lo/mtu:{MANY}", f"|net/ipv4/tcp_wmem:{MANY}"),
-    *(f"| Sent dropped {MANY}, overlimits 1", f"|proc/sys/kernel/osrelease:{MANY}.1", "|\x1b]0;title\x07"),
+    *(
+        "|",
+        "|:",
+        "|=",
+        "|x:y:z",
+        "|qdisc",
+        "|qdisc fq dev",
+        "|qdisc fq 1: dev",
+        "|qdisc fq 1: dev lo parent",
+    ),
+    *(
+        "|qdisc dev 1: dev lo refcnt",
+        f"|uid {MANY}",
+        f"|sys/class/net/lo/mtu:{MANY}",
+        f"|net/ipv4/tcp_wmem:{MANY}",
+    ),
+    *(
+        f"| Sent dropped {MANY}, overlimits 1",
+        f"|proc/sys/kernel/osrelease:{MANY}.1",
+        "|\x1b]0;title\x07",
+    ),
 ]
 
 
@@ -66,7 +92,11 @@ def test_whatever_a_host_says_is_read_or_refused(seed: int) -> None:
         found = audit(facts, Line())
         audit_json(facts, found)
         said = audit_lines(facts, found, every=True)
-        for ask in (Ask(cc="bbr", qdisc="fq"), Ask(cc="bbr", to=["192.0.2.0/24"]), Ask(shape="eth0", up_kbit=1000)):
+        for ask in (
+            Ask(cc="bbr", qdisc="fq"),
+            Ask(cc="bbr", to=["192.0.2.0/24"]),
+            Ask(shape="eth0", up_kbit=1000),
+        ):
             try:
                 said += lines(plan(facts, ask).json())
             except NarrowsError as error:
@@ -84,13 +114,19 @@ def stranger(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
-def test_a_host_that_never_stops_talking_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_never_stops_talking_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(collect, "_MOST", 1 << 20)
     stranger(tmp_path, "exec yes", monkeypatch)
     with pytest.raises(EngineError, match="sent more than 1 MiB"):
         collect.collect(ssh="far")
     # What it says on stderr is read, so that it ends, and the end of it is shown.
-    stranger(tmp_path, "head -c 3000000 /dev/zero >&2; printf '\\n\\033[31mno\\n' >&2; exit 3", monkeypatch)
+    stranger(
+        tmp_path,
+        "head -c 3000000 /dev/zero >&2; printf '\\n\\033[31mno\\n' >&2; exit 3",
+        monkeypatch,
+    )
     with pytest.raises(EngineError) as refused:
         collect.collect(ssh="far")
     assert str(refused.value) == "far: ?[31mno"
@@ -99,7 +135,9 @@ def test_a_host_that_never_stops_talking_is_cut_off(tmp_path: Path, monkeypatch:
         collect.facts(file=str(tmp_path / "facts.txt"))
 
 
-def test_a_host_that_says_nothing_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_says_nothing_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(collect, "_PATIENCE_S", 0.2)
     stranger(tmp_path, "exec sleep 60", monkeypatch)
     with pytest.raises(EngineError, match="no answer within"):

@@ -77,7 +77,9 @@ def test_killed_one_after_another_the_watchers_still_undo_it(space: Space) -> No
     assert f"was undone on {entry['at']}" in late.stderr
 
 
-def test_where_nobody_watches_any_more_verify_says_so_and_a_late_confirm_is_refused(space: Space) -> None:
+def test_where_nobody_watches_any_more_verify_says_so_and_a_late_confirm_is_refused(
+    space: Space,
+) -> None:
     before, whole = space.seen(), everything(space)
     done = space.done("apply", "--confirm-within", "1h", plan=whole)
     assert space.done("verify")["watched"]
@@ -115,7 +117,10 @@ def test_watchers_that_are_stopped_do_not_count_as_watching(space: Space) -> Non
     assert waited(lambda: state(both[0]) == "T")
     found = space.done("verify")
     assert found["watched"]
-    assert {one["pid"]: one["state"] for one in found["watchers"]} == {both[0]: "stopped", both[1]: "running"}
+    assert {one["pid"]: one["state"] for one in found["watchers"]} == {
+        both[0]: "stopped",
+        both[1]: "running",
+    }
     os.kill(both[1], signal.SIGSTOP)
     assert waited(lambda: state(both[1]) == "T")
     left = space.tune("verify")
@@ -123,7 +128,10 @@ def test_watchers_that_are_stopped_do_not_count_as_watching(space: Space) -> Non
     found = json.loads(left.stdout)
     assert (found["so"], found["watched"]) == (True, False)
     (told,) = [line for line in verified_lines(found) if line.startswith("Careful")]
-    assert f"are stopped, and nothing undoes it while they are (kill -CONT {both[0]} {both[1]} lets them go on)" in told
+    assert (
+        f"are stopped, and nothing undoes it while they are (kill -CONT {both[0]} {both[1]} lets "
+        "them go on)" in told
+    )
     for process in both:
         os.kill(process, signal.SIGCONT)
     assert waited(lambda: {state(process) for process in both} <= {"S", "R", "D"})
@@ -165,7 +173,10 @@ def test_directories_of_the_system_are_open_to_all(space: Space) -> None:
         space.done("apply", plan=plan(buffers(space)))
     finally:
         os.umask(old)
-    modes = {path: (space.root / path).stat().st_mode & 0o777 for path in ("var", "var/lib", "var/lib/narrows")}
+    modes = {
+        path: (space.root / path).stat().st_mode & 0o777
+        for path in ("var", "var/lib", "var/lib/narrows")
+    }
     assert set(modes.values()) == {0o755}, modes
     assert (space.root / "var/lib/narrows/tune").stat().st_mode & 0o777 == 0o700
     space.done("revert")
@@ -185,7 +196,9 @@ def test_revert_needs_no_room_on_a_disk(space: Space, disk: str, plans: int) -> 
     before = space.get(WMEM)
     now = " ".join(before.split())
     files = [space.root / f"plan-{n}.json" for n in range(plans)]
-    for file, (was, wanted) in zip(files, ((now, BUFFERS), (BUFFERS, "4096 16384 7340032")), strict=False):
+    for file, (was, wanted) in zip(
+        files, ((now, BUFFERS), (BUFFERS, "4096 16384 7340032")), strict=False
+    ):
         file.write_text(json.dumps(plan(change("sysctl", WMEM, was, wanted))), encoding="utf-8")
         file.chmod(0o600)
     var = space.root / "var"
@@ -202,12 +215,18 @@ def test_revert_needs_no_room_on_a_disk(space: Space, disk: str, plans: int) -> 
             f"{spoil}\n{look}; {tune} revert --root {space.root}; {look}",
             f"test -e {var}/lib/narrows/tune/journal.json && echo left || echo gone",
             # Later, with room again.
-            f"mount -o remount,rw {var}; rm -f {var}/fill {var}/more; {tune} revert --root {space.root}; {look}",
-            f"test -e {var}/lib/narrows/tune/journal.json && echo left || echo gone; find {run} -type f",
+            f"mount -o remount,rw {var}; rm -f {var}/fill {var}/more; {tune} revert --root "
+            f"{space.root}; {look}",
+            f"test -e {var}/lib/narrows/tune/journal.json && echo left || echo gone; find {run} "
+            "-type f",
         ]
     )
     done = subprocess.run(
-        [*space.enter, "unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False, timeout=60
+        [*space.enter, "unshare", "-m", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     changed, reverted, undone, record, again, later, last, *rest = done.stdout.splitlines()
@@ -225,7 +244,8 @@ def test_revert_needs_no_room_on_a_disk(space: Space, disk: str, plans: int) -> 
 def test_killed_after_any_step_on_a_full_disk_another_revert_goes_on(space: Space) -> None:
     if os.geteuid():
         pytest.skip("to mount a disk needs root here")
-    # The classes of a tree come back one after another, and nothing in between is as anybody made it.
+    # The classes of a tree come back one after another, and nothing in between is as anybody made
+    # it.
     made = [
         "qdisc add dev v0 root handle 1: htb default 20",
         "class add dev v0 parent 1: classid 1:1 htb rate 50mbit burst 15k",
@@ -240,7 +260,10 @@ def test_killed_after_any_step_on_a_full_disk_another_revert_goes_on(space: Spac
     var, at = space.root / "var", f"--root {space.root}"
     (space.root / "run").mkdir(mode=0o755)
     # HTB prints a counter among its options.
-    look = "tc qdisc show dev v0 | sed 's/direct_packets_stat [0-9]*//'; tc class show dev v0; sysctl -n " + WMEM
+    look = (
+        "tc qdisc show dev v0 | sed 's/direct_packets_stat [0-9]*//'; tc class show dev v0; "
+        "sysctl -n " + WMEM
+    )
     script = "\n".join(
         [
             f"mount -t tmpfs -o size=256k,mode=755 none {var} && mkdir -m 755 {var}/lib || exit 8",
@@ -255,7 +278,11 @@ def test_killed_after_any_step_on_a_full_disk_another_revert_goes_on(space: Spac
         ]
     )
     done = subprocess.run(
-        [*space.enter, "unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False, timeout=60
+        [*space.enter, "unshare", "-m", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert done.returncode == 0, (done.returncode, done.stderr)
     (steps,) = done.stdout.split()
@@ -278,7 +305,10 @@ def test_a_file_of_before_comes_back_on_a_full_disk(space: Space) -> None:
         pytest.skip("to mount a disk needs root here")
     path = "/etc/sysctl.d/99-narrows.conf"
     old, new = "# as it was\n", "# as it is now, and longer than before\n"
-    wanted = plan(change("file", path, {"text": old, "mode": "0644"}, {"text": new, "mode": "0644"}), buffers(space))
+    wanted = plan(
+        change("file", path, {"text": old, "mode": "0644"}, {"text": new, "mode": "0644"}),
+        buffers(space),
+    )
     file = space.root / "plan.json"
     file.write_text(json.dumps(wanted), encoding="utf-8")
     file.chmod(0o600)
@@ -289,11 +319,16 @@ def test_a_file_of_before_comes_back_on_a_full_disk(space: Space) -> None:
             f"printf '{old}' > {space.root}{path}; chmod 644 {space.root}{path}",
             f"{HOST} tune apply {file} --root {space.root} > /dev/null",
             FILL.format(etc),
-            f"{HOST} tune revert --root {space.root} > /dev/null; cat {space.root}{path}; ls -A {etc}/sysctl.d",
+            f"{HOST} tune revert --root {space.root} > /dev/null; cat {space.root}{path}; ls -A "
+            f"{etc}/sysctl.d",
         ]
     )
     done = subprocess.run(
-        [*space.enter, "unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False, timeout=60
+        [*space.enter, "unshare", "-m", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{old}99-narrows.conf\n"
@@ -318,7 +353,11 @@ def test_where_a_file_cannot_be_put_back_everything_else_is(space: Space) -> Non
         ]
     )
     done = subprocess.run(
-        [*space.enter, "unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False, timeout=60
+        [*space.enter, "unshare", "-m", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     code, wmem = done.stdout.splitlines()

@@ -1,4 +1,6 @@
-"""The twin: the path that a measurement went over. `validation/twin.py` tries 50 paths at random; here are a few."""
+"""The twin: the path that a measurement went over. `validation/twin.py` tries 50 paths at random;
+here are a few.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,10 @@ def test_a_policer_is_told_with_its_burst() -> None:
 @pytest.mark.parametrize(("queue", "family"), [("fq_codel", "fair"), ("codel", "aqm")])
 def test_an_aqm_hides_its_depth(queue: str, family: str) -> None:
     # Which of the fair ones it is, one measurement in twenty takes for another.
-    ways = [twin_of(nw.Path(rate="30Mbit", rtt="25ms", queue=queue), seed=seed).ways["down"] for seed in (3, 4, 5)]
+    ways = [
+        twin_of(nw.Path(rate="30Mbit", rtt="25ms", queue=queue), seed=seed).ways["down"]
+        for seed in (3, 4, 5)
+    ]
     assert [way.family for way in ways] == [family] * 3
     assert statistics.mode(way.guess.kind for way in ways) == queue
     down = ways[0]
@@ -64,15 +69,20 @@ def test_an_aqm_hides_its_depth(queue: str, family: str) -> None:
 
 
 def test_losses_by_chance_are_told_from_those_of_the_queue() -> None:
-    # A buffer that twelve flows fill although they lose by chance; in a larger one nothing but chance would lose.
-    path = nw.Path(rate="20Mbit", rtt="40ms", buffer="100kB", loss={"probability": 0.004, "per": "packet"})
+    # A buffer that twelve flows fill although they lose by chance; in a larger one nothing but
+    # chance would lose.
+    path = nw.Path(
+        rate="20Mbit", rtt="40ms", buffer="100kB", loss={"probability": 0.004, "per": "packet"}
+    )
     down = twin_of(path).ways["down"]
     assert down.family == "drop-tail"
     assert down.loss.value == pytest.approx(0.004, rel=0.4)
 
 
 def test_each_way_has_its_own_model_and_the_path_runs(tmp_path: Path) -> None:
-    path = nw.Path(rate="30Mbit", rtt="20ms", buffer="200kB", reverse=nw.Hop(rate="5Mbit", queue="fq_codel"))
+    path = nw.Path(
+        rate="30Mbit", rtt="20ms", buffer="200kB", reverse=nw.Hop(rate="5Mbit", queue="fq_codel")
+    )
     found = twin_of(path, Plan(streams=4, load_s=6.0))
     assert (found.ways["down"].family, found.ways["up"].family) == ("drop-tail", "fair")
     assert found.ways["up"].rate.value == pytest.approx(5, rel=0.05)
@@ -86,18 +96,28 @@ def test_the_twin_answers_for_a_congestion_control_that_was_not_used() -> None:
     path = nw.Path(rate="25Mbit", rtt="50ms", buffer="400kB")
 
     def asked(of: nw.Path) -> tuple[float, float]:
-        scenario = nw.Scenario(of, flows=[nw.Flow("bbr")], probes=[nw.Ping(interval="20ms")], duration="15s", seed=5)
+        scenario = nw.Scenario(
+            of, flows=[nw.Flow("bbr")], probes=[nw.Ping(interval="20ms")], duration="15s", seed=5
+        )
         done = nw.run(scenario, sample_interval="off").json
         return done["flows"][0]["goodput_mbit"], done["probes"][0]["rtt_ms"]["p95"]
 
     assert asked(twin_of(path).path()) == pytest.approx(asked(path), rel=0.15)
 
 
-@pytest.mark.parametrize(("queue", "rates"), [("fifo", (20, 10)), ("fq_codel", (12, 8)), ("fifo", (40, 4))])
+@pytest.mark.parametrize(
+    ("queue", "rates"), [("fifo", (20, 10)), ("fq_codel", (12, 8)), ("fifo", (40, 4))]
+)
 def test_both_ways_at_once_are_simulated_together(queue: str, rates: tuple[int, int]) -> None:
     down, up = rates
-    path = nw.Path(rate=f"{down}Mbit", rtt="30ms", queue=queue, reverse=nw.Hop(rate=f"{up}Mbit", queue=queue))
-    path = replace(path, buffer="150kB", reverse=replace(path.reverse, buffer="60kB")) if queue == "fifo" else path
+    path = nw.Path(
+        rate=f"{down}Mbit", rtt="30ms", queue=queue, reverse=nw.Hop(rate=f"{up}Mbit", queue=queue)
+    )
+    path = (
+        replace(path, buffer="150kB", reverse=replace(path.reverse, buffer="60kB"))
+        if queue == "fifo"
+        else path
+    )
     found = infer(measure(path, Plan(streams=2, load_s=6.0, at_once=True), seed=3), seed=8)
     for way, true in (("down", down), ("up", up)):
         model = found.ways[way]  # type: ignore[index]
@@ -113,9 +133,16 @@ numbers = st.none() | st.floats(allow_nan=True, allow_infinity=True)
 
 
 @given(value=numbers, low=numbers, high=numbers)
-def test_a_value_never_lies_outside_its_interval(value: float | None, low: float | None, high: float | None) -> None:
+def test_a_value_never_lies_outside_its_interval(
+    value: float | None, low: float | None, high: float | None
+) -> None:
     known = Known(value, low, high)
-    for made in (known, replace(known, high=low), replace(known, low=high), replace(known, value=low)):
+    for made in (
+        known,
+        replace(known, high=low),
+        replace(known, low=high),
+        replace(known, value=low),
+    ):
         assert made.value is None or made.holds(made.value)
         assert made.low is None or made.high is None or made.low <= made.high
         told = made.json()
@@ -123,13 +150,19 @@ def test_a_value_never_lies_outside_its_interval(value: float | None, low: float
         assert ends == sorted(ends)
 
 
-def disturbed(path: nw.Path, change: Callable[[float, float], float], plan: Plan = PLAN) -> Measurement:
-    """A measurement whose pings under load take otherwise: `change` gets the time and what a ping waited."""
+def disturbed(
+    path: nw.Path, change: Callable[[float, float], float], plan: Plan = PLAN
+) -> Measurement:
+    """A measurement whose pings under load take otherwise: `change` gets the time and what a ping
+    waited.
+    """
     tree = measure(path, plan, seed=3).json
     rows = tree["pings"][0]["samples"]
     base = min(rtt for _, rtt in rows)
     begin = plan.idle_s
-    tree["pings"][0]["samples"] = [[t, base + change(t, rtt - base) if t >= begin else rtt] for t, rtt in rows]
+    tree["pings"][0]["samples"] = [
+        [t, base + change(t, rtt - base) if t >= begin else rtt] for t, rtt in rows
+    ]
     return Measurement.of(tree)
 
 
@@ -145,25 +178,41 @@ def test_a_few_late_pings_are_no_queue() -> None:
 
 def test_what_no_path_shows_cannot_be_told_and_says_why() -> None:
     # Pings wait in a long queue, of which the flows know nothing.
-    seen = disturbed(nw.Path(rate="20Mbit", rtt="40ms", queue="fq_codel"), lambda _t, wait: 40 + 20 * wait)
+    seen = disturbed(
+        nw.Path(rate="20Mbit", rtt="40ms", queue="fq_codel"), lambda _t, wait: 40 + 20 * wait
+    )
     down = infer(seen, seed=8).ways["down"]
     assert down.sure == "cannot tell"
     assert "two simulations of it" in down.why
-    assert (down.rate.value, down.rate.high, down.loss.value, down.depth.value) == (None, None, None, None)
+    assert (down.rate.value, down.rate.high, down.loss.value, down.depth.value) == (
+        None,
+        None,
+        None,
+        None,
+    )
     assert down.rate.holds(20)
     assert "the queue is assumed" in infer(seen, seed=8).toml()
 
 
-def test_a_search_has_a_ceiling_and_says_that_it_was_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = measure(nw.Path(rate="10Mbit", rtt="20ms", buffer="50kB"), Plan(streams=2, load_s=3.0, ways=("down",)))
+def test_a_search_has_a_ceiling_and_says_that_it_was_reached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = measure(
+        nw.Path(rate="10Mbit", rtt="20ms", buffer="50kB"),
+        Plan(streams=2, load_s=3.0, ways=("down",)),
+    )
     spent: list[Budget] = []
     monkeypatch.setattr("narrows.path_model.CEILING", 10_000.0)
-    monkeypatch.setattr("narrows.path_model.Budget", lambda most: spent.append(Budget(most)) or spent[-1])
+    monkeypatch.setattr(
+        "narrows.path_model.Budget", lambda most: spent.append(Budget(most)) or spent[-1]
+    )
     down = infer(seen, chance=True).ways["down"]
     assert down.sure == "cannot tell"
     assert down.why == "the search reached its ceiling of 10 thousand simulated packets"
     # Two directions that are loaded one after the other have a half each.
-    path = nw.Path(rate="10Mbit", rtt="20ms", buffer="50kB", reverse=nw.Hop(rate="10Mbit", buffer="50kB"))
+    path = nw.Path(
+        rate="10Mbit", rtt="20ms", buffer="50kB", reverse=nw.Hop(rate="10Mbit", buffer="50kB")
+    )
     apart = infer(measure(path, Plan(streams=2, load_s=3.0)))
     told = {way.why for way in apart.ways.values()}
     assert told == {"the search reached its ceiling of 5 thousand simulated packets"}
@@ -173,12 +222,16 @@ def test_a_search_has_a_ceiling_and_says_that_it_was_reached(monkeypatch: pytest
 
 
 def stream(mbit: float) -> list[nw.Flow]:
-    return [nw.Flow(id="others", workload={"kind": "udp", "rate": f"{mbit}Mbit", "packet": "1400B"})]
+    return [
+        nw.Flow(id="others", workload={"kind": "udp", "rate": f"{mbit}Mbit", "packet": "1400B"})
+    ]
 
 
 @pytest.mark.parametrize("queue", ["fifo", "fq_codel", "codel"])
 def test_others_at_a_steady_rate_leave_the_upper_end_open(queue: str) -> None:
-    path = nw.Path(rate="20Mbit", rtt="40ms", queue=queue, buffer="150kB" if queue == "fifo" else None)
+    path = nw.Path(
+        rate="20Mbit", rtt="40ms", queue=queue, buffer="150kB" if queue == "fifo" else None
+    )
     seen = measure(path, PLAN, seed=3, beside=stream(8))
     found = infer(seen, seed=8)
     down = found.ways["down"]
@@ -192,12 +245,15 @@ def test_others_at_a_steady_rate_leave_the_upper_end_open(queue: str) -> None:
 
 @pytest.mark.parametrize("off", ["900ms", "4s"])
 def test_others_that_come_and_go_are_not_excluded(off: str) -> None:
-    # On for a tenth of the time: at most one idle ping in twenty waits; or silent while the path is idle.
+    # On for a tenth of the time: at most one idle ping in twenty waits; or silent while the path is
+    # idle.
     path = nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB")
     on = "100ms" if off == "900ms" else "4s"
     workload = {"kind": "on_off", "rate": "8Mbit", "packet": "1400B", "on": on, "off": off}
     for seed in range(1, 4):
-        seen = measure(path, PLAN, seed=seed, beside=[nw.Flow(id="others", workload=workload, start="3s")])
+        seen = measure(
+            path, PLAN, seed=seed, beside=[nw.Flow(id="others", workload=workload, start="3s")]
+        )
         down = infer(seen, seed=8).ways["down"]
         assert down.others.seen is not False
         assert down.others.why
@@ -232,7 +288,8 @@ def test_fewer_idle_pings_notice_less() -> None:
 
 
 def test_a_link_that_waited_for_acks_has_no_upper_end() -> None:
-    # A pair of hops that fills it looks alike at first sight: 4.9 to 10.5 Mbit/s were said of these 17.6.
+    # A pair of hops that fills it looks alike at first sight: 4.9 to 10.5 Mbit/s were said of these
+    # 17.6.
     row = twin_shared.calibrated(6061)
     assert row["truth"]["down"]["rate_mbit"] > 17
     assert twin_shared.holds(row["twin"]["down"]["rate_mbit"], row["truth"]["down"]["rate_mbit"])
@@ -249,7 +306,10 @@ def test_a_queue_that_drains_slowly_shows_others() -> None:
 
 
 def test_pings_of_one_moment_are_no_slope() -> None:
-    tree = measure(nw.Path(rate="10Mbit", rtt="20ms", buffer="100kB"), Plan(streams=2, load_s=3.0, ways=("down",))).json
+    tree = measure(
+        nw.Path(rate="10Mbit", rtt="20ms", buffer="100kB"),
+        Plan(streams=2, load_s=3.0, ways=("down",)),
+    ).json
     rows = tree["pings"][0]["samples"]
     tree["pings"][0]["samples"] = [row for row in rows for _ in range(2)]
     seen = Measurement.of(tree)
@@ -261,7 +321,11 @@ def test_pings_of_one_moment_are_no_slope() -> None:
 def test_losses_of_a_queue_are_not_random_ones() -> None:
     path = nw.Path(rate="50Mbit", rtt="20ms", buffer="1MB")
     for chance in (False, True):
-        loss = infer(measure(path, Plan(streams=4, load_s=6.0, ways=("down",))), chance=chance).ways["down"].loss
+        loss = (
+            infer(measure(path, Plan(streams=4, load_s=6.0, ways=("down",))), chance=chance)
+            .ways["down"]
+            .loss
+        )
         assert loss.value == 0
 
 
@@ -272,7 +336,9 @@ def test_paths_that_are_hard_to_tell(seed: int) -> None:
         told, true = row["twin"][way], row["truth"][way]
         assert twin_shared.holds(told["rate_mbit"], true["rate_mbit"])
         assert twin_shared.holds(told["loss"], true["loss"])
-        assert true["depth_bytes"] is None or twin_shared.holds(told["buffer_bytes"], true["depth_bytes"])
+        assert true["depth_bytes"] is None or twin_shared.holds(
+            told["buffer_bytes"], true["depth_bytes"]
+        )
         if told["sure"] != "cannot tell":
             assert told["family"] == twin_shared.FAMILY[true["kind"]]
         if twin_shared.beside(row, way):
@@ -296,7 +362,10 @@ def test_progress_is_told_and_what_it_raises_stops_the_search() -> None:
     def stop(_now: float, _end: float) -> None:
         raise KeyboardInterrupt
 
-    seen = measure(nw.Path(rate="10Mbit", rtt="20ms", buffer="50kB"), Plan(streams=2, load_s=3.0, ways=("down",)))
+    seen = measure(
+        nw.Path(rate="10Mbit", rtt="20ms", buffer="50kB"),
+        Plan(streams=2, load_s=3.0, ways=("down",)),
+    )
     with pytest.raises(KeyboardInterrupt):
         infer(seen, progress=stop)
 
@@ -320,8 +389,13 @@ def test_a_rate_is_counted_in_packets_and_a_buffer_in_frames() -> None:
         assert None not in (rate.value, rate.low, rate.high, depth.value, depth.low, depth.high)
         return (rate.high - rate.low) / rate.value, (depth.high - depth.low) / depth.value  # type: ignore[operator]
 
-    short, long = (width(nw.Path(rate="5Mbit", rtt="40ms", buffer="60kB"), load_s) for load_s in (4.0, 16.0))
-    shallow, deep = (width(nw.Path(rate="20Mbit", rtt="40ms", buffer=buffer), 8.0) for buffer in ("25kB", "250kB"))
+    short, long = (
+        width(nw.Path(rate="5Mbit", rtt="40ms", buffer="60kB"), load_s) for load_s in (4.0, 16.0)
+    )
+    shallow, deep = (
+        width(nw.Path(rate="20Mbit", rtt="40ms", buffer=buffer), 8.0)
+        for buffer in ("25kB", "250kB")
+    )
     assert short[0] > 2 * long[0]
     assert shallow[1] > 3 * deep[1]
 
@@ -337,7 +411,9 @@ def test_what_the_instrument_adds_to_a_round_trip_is_below_it() -> None:
 
 
 def test_pings_that_are_spared_speak_against_what_would_drop_them() -> None:
-    path = nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB", loss={"probability": 0.05, "per": "packet"})
+    path = nw.Path(
+        rate="20Mbit", rtt="40ms", buffer="150kB", loss={"probability": 0.05, "per": "packet"}
+    )
     shown = signs(measure(path, PLAN, seed=3), "down")
     assert shown is not None
     assert shown.pings_lost > 0.02
@@ -364,9 +440,13 @@ def test_a_rate_that_varies_is_said_to_and_has_no_interval() -> None:
 
 
 def test_traffic_of_others_that_comes_and_goes_gives_no_depth() -> None:
-    path = nw.Path(rate="14Mbit", rtt="44ms", buffer="150kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB"))
+    path = nw.Path(
+        rate="14Mbit", rtt="44ms", buffer="150kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB")
+    )
     others = nw.Flow(workload={"kind": "on_off", "rate": "6Mbit"}, id="others")
-    down = infer(measure(path, Plan(streams=4, load_s=8), seed=902, beside=[others]), seed=2).ways["down"]
+    down = infer(measure(path, Plan(streams=4, load_s=8), seed=902, beside=[others]), seed=2).ways[
+        "down"
+    ]
     low, high = down.depth.low or 0.0, down.depth.high or 1e12
     assert low <= 150e3 <= high, down.depth
 
@@ -381,7 +461,9 @@ def test_one_flow_alone_tells_chance_from_a_full_queue() -> None:
         )
         full = measure(path, Plan(streams=8, load_s=6.0, ways=("down",)))
         alone = measure(path, Plan(streams=1, load_s=20.0, ways=("down",)), seed=2)
-        wide, near = (infer(full, chance=True, lone=lone).ways["down"].loss for lone in (None, alone))
+        wide, near = (
+            infer(full, chance=True, lone=lone).ways["down"].loss for lone in (None, alone)
+        )
         assert near.low is not None
         assert near.high is not None
         assert near.low <= loss <= near.high
@@ -392,7 +474,10 @@ def test_one_flow_alone_tells_chance_from_a_full_queue() -> None:
 
 def test_hardly_anything_sent_again_is_nothing_lost_by_chance() -> None:
     found = infer(
-        measure(nw.Path(rate="20Mbit", rtt="10ms", buffer="60kB"), Plan(streams=1, load_s=5.0, ways=("down",))),
+        measure(
+            nw.Path(rate="20Mbit", rtt="10ms", buffer="60kB"),
+            Plan(streams=1, load_s=5.0, ways=("down",)),
+        ),
         chance=True,
     )
     loss = found.ways["down"].loss

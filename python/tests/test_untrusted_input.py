@@ -39,12 +39,19 @@ def endless(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
 def test_no_command_reads_a_pipe_or_a_device(endless: Path, words: list[str]) -> None:
-    done = CliRunner().invoke(cli.main, [str(endless) if word == "FILE" else word for word in words])
+    done = CliRunner().invoke(
+        cli.main, [str(endless) if word == "FILE" else word for word in words]
+    )
     assert done.exit_code == 2, done.output
-    assert f"{endless}: not a regular file but a {'device' if 'zero' in endless.name else 'pipe'}" in done.output
+    assert (
+        f"{endless}: not a regular file but a {'device' if 'zero' in endless.name else 'pipe'}"
+        in done.output
+    )
 
 
-@pytest.mark.parametrize("reader", [load, load_sweep, files.read, read_latency, lambda file: facts(file=str(file))])
+@pytest.mark.parametrize(
+    "reader", [load, load_sweep, files.read, read_latency, lambda file: facts(file=str(file))]
+)
 def test_no_reader_reads_a_pipe_or_a_device(endless: Path, reader: object) -> None:
     assert callable(reader)
     with pytest.raises(NarrowsError, match="not a regular file"):

@@ -1,4 +1,6 @@
-"""The statistical tier's own arithmetic: the measure, what is read off a run, what must explain a disagreement."""
+"""The statistical tier's own arithmetic: the measure, what is read off a run, what must explain a
+disagreement.
+"""
 
 from __future__ import annotations
 
@@ -77,12 +79,19 @@ def waits(pid: int) -> bool:
 def test_ctrl_c_ends_the_tests_of_a_mutation(tmp_path: Path) -> None:
     # Builds at once, and then tests for ever.
     cargo = tmp_path / "cargo"
-    cargo.write_text('#!/bin/sh\ncase "$*" in *--no-run*) exit;; esac\necho $$ > pid\nexec sleep 60\n')
+    cargo.write_text(
+        '#!/bin/sh\ncase "$*" in *--no-run*) exit;; esac\necho $$ > pid\nexec sleep 60\n'
+    )
     cargo.chmod(0o755)
-    code = "from pathlib import Path; from validation.mutations import tried; tried(Path.cwd(), Path.cwd())"
+    code = (
+        "from pathlib import Path; from validation.mutations import tried; tried(Path.cwd(), "
+        "Path.cwd())"
+    )
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     words = [sys.executable, "-c", code]
-    with subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    ) as child:
         pid = tmp_path / "pid"
         # Its own child has begun, and it waits for that.
         until(lambda: pid.exists() and pid.read_text().strip() != "" and waits(child.pid), child)
@@ -93,7 +102,9 @@ def test_ctrl_c_ends_the_tests_of_a_mutation(tmp_path: Path) -> None:
         os.kill(int(pid.read_text()), 0)
 
 
-@pytest.mark.parametrize("line", [line for line in VECTORS.splitlines() if not line.startswith("#")])
+@pytest.mark.parametrize(
+    "line", [line for line in VECTORS.splitlines() if not line.startswith("#")]
+)
 def test_the_measure_is_that_of_the_vectors(line: str) -> None:
     name, runs, ours, conditions, expected = line.split(";")
     rate_mbit, rtt_ms, duration_s, flows = map(float, conditions.split())
@@ -119,8 +130,21 @@ def test_a_figure_that_nobody_knows_is_an_error() -> None:
 def test_the_grid_is_whole() -> None:
     grid = [case for case in CASES.values() if case.on_grid]
     families = {family: sum(case.family == family for case in grid) for family in "ABCDEFGHI"}
-    assert families == {"A": 62, "B": 33, "C": 38, "D": 14, "E": 30, "F": 29, "G": 35, "H": 28, "I": 4}
-    recorded = {family: {c.recorded for c in grid if c.family == family and "bbr" in c.ccs} for family in "ABCDHI"}
+    assert families == {
+        "A": 62,
+        "B": 33,
+        "C": 38,
+        "D": 14,
+        "E": 30,
+        "F": 29,
+        "G": 35,
+        "H": 28,
+        "I": 4,
+    }
+    recorded = {
+        family: {c.recorded for c in grid if c.family == family and "bbr" in c.ccs}
+        for family in "ABCDHI"
+    }
     assert recorded == {"A": {2}, "B": {5}, "C": {2}, "D": {2}, "H": {4}, "I": {2}}
 
 
@@ -162,7 +186,9 @@ def test_numbers_of_a_case_are_those_of_the_one_parser() -> None:
             assert numbers["rate_mbit"] == pytest.approx(case.rate_mbit)
             assert numbers["rtts_ms"] == pytest.approx([case.rtt_ms])
             if case.buffer_bytes is not None:
-                assert numbers["buffer_bdp"] == pytest.approx(case.buffer_bytes / bdp_bytes, rel=1e-3)
+                assert numbers["buffer_bdp"] == pytest.approx(
+                    case.buffer_bytes / bdp_bytes, rel=1e-3
+                )
 
 
 def figure(name: str, cc: str = "reno") -> stored.Figure:
@@ -180,7 +206,11 @@ def test_figures_are_read_off_a_run() -> None:
             "fct_s": fct_s,
             "series": [[1.0, 1_000_000], [2.0, 3_000_000], [3.0, 4_000_000]],
         }
-        for goodput, rtt, rate, fct_s in ((3.0, 40.0, 0.01, None), (1.0, 60.0, 0.03, 2.5), (None, None, None, 9.0))
+        for goodput, rtt, rate, fct_s in (
+            (3.0, 40.0, 0.01, None),
+            (1.0, 60.0, 0.03, 2.5),
+            (None, None, None, 9.0),
+        )
     ]
     other = {"cc": "cubic", "fct_s": None, "active_goodput_mbit": 0.0}
     run = {"flows": [*flows, other], "probes": [{"rtt_ms": {"p50": 41.0, "p95": 77.0}}]}
@@ -238,7 +268,10 @@ def test_every_stored_figure_can_be_read() -> None:
 def test_evidence_is_more_than_a_sentence(tmp_path: Path) -> None:
     assert explained.load()
     toml = tmp_path / "explained.toml"
-    toml.write_text('[[explained]]\ncase = "A-*"\nfigure = "*"\nevidence = "e.md"\nbecause = "so"\n', encoding="utf-8")
+    toml.write_text(
+        '[[explained]]\ncase = "A-*"\nfigure = "*"\nevidence = "e.md"\nbecause = "so"\n',
+        encoding="utf-8",
+    )
     evidence = tmp_path / "e.md"
     good = "# Trace: what it was\n\n```console\n$ true\n```\n\n| a | b |\n|---|---|\n| x | 3 |\n"
     with pytest.raises(ValueError, match="no such file"):
@@ -260,7 +293,9 @@ def test_the_cliff_is_where_probing_no_longer_helps() -> None:
 
     told: list[float] = []
     found = cliff.play(seeds=2, one=ideal, done=told.append)
-    assert [c.found for c in found] == pytest.approx([0.2, 1 / 11, 1 / 3, 0.15], abs=cliff.RESOLUTION)
+    assert [c.found for c in found] == pytest.approx(
+        [0.2, 1 / 11, 1 / 3, 0.15], abs=cliff.RESOLUTION
+    )
     assert all(c.met for c in found)
     assert sum(told) == cliff.cost(seeds=2)
     assert {c.found for c in cliff.play(seeds=1, one=lambda _job, _keep_on: 95.0)} == {None}
@@ -269,7 +304,11 @@ def test_the_cliff_is_where_probing_no_longer_helps() -> None:
 def test_the_cliff_of_linux_is_that_of_its_runs() -> None:
     runs = cliff.linux()
     assert all(len(goodputs) >= 2 for goodputs in runs.values())
-    assert max(p for p in runs if min(runs[p]) > 70) < cliff.half(runs) < min(p for p in runs if max(runs[p]) < 25)
+    assert (
+        max(p for p in runs if min(runs[p]) > 70)
+        < cliff.half(runs)
+        < min(p for p in runs if max(runs[p]) < 25)
+    )
     with pytest.raises(ValueError, match="nowhere"):
         cliff.half({0.1: [90.0], 0.2: [80.0]})
 
@@ -290,7 +329,14 @@ def test_none_sent_again_is_a_class_of_its_own() -> None:
         )
         return Result(cell=cell, goodput_mbit=9.1, retransmits=ours, rtt_ms=5.0)
 
-    pairs = {(0, 0): True, (1, 0): False, (0, 1): False, (100, 150): True, (100, 151): False, (151, 100): False}
+    pairs = {
+        (0, 0): True,
+        (1, 0): False,
+        (0, 1): False,
+        (100, 150): True,
+        (100, 151): False,
+        (151, 100): False,
+    }
     assert {pair: result(*pair).sends_again_as_often for pair in pairs} == pairs
     assert papers.again_agrees_leniently(result(2, 0))
     assert not papers.again_agrees_leniently(result(9, 0))
@@ -307,7 +353,9 @@ def test_none_sent_again_is_a_class_of_its_own() -> None:
         ("5.13.12", "bbr2", 36_949.48, 686_016),
     ],
 )
-def test_the_published_cells_are_whole(kernel: str, cc: str, goodput_mbit: float, retransmits: int) -> None:
+def test_the_published_cells_are_whole(
+    kernel: str, cc: str, goodput_mbit: float, retransmits: int
+) -> None:
     every = cells(cc, kernel)
     assert [(c.buffer_kib, c.rate_mbit, c.rtt_ms) for c in every] == [
         (c.buffer_kib, c.rate_mbit, c.rtt_ms) for c in cells()
@@ -320,10 +368,16 @@ def test_the_published_cells_are_whole(kernel: str, cc: str, goodput_mbit: float
 def test_the_sets_are_judged_one_by_one() -> None:
     def result(cell: Cell) -> Result:
         goodput_mbit = cell.goodput_mbit * (2 if cell.kernel == "5.15" else 1)
-        return Result(cell=cell, goodput_mbit=goodput_mbit, retransmits=cell.retransmits, rtt_ms=5.0)
+        return Result(
+            cell=cell, goodput_mbit=goodput_mbit, retransmits=cell.retransmits, rtt_ms=5.0
+        )
 
     good, bad = (
-        papers.Maps(kernel=kernel, like="linux-6.12", results={"bbr": [result(c) for c in cells("bbr", kernel)]})
+        papers.Maps(
+            kernel=kernel,
+            like="linux-6.12",
+            results={"bbr": [result(c) for c in cells("bbr", kernel)]},
+        )
         for kernel in ("4.15", "5.15")
     )
     assert [c.met for c in papers.criteria(good)] == [True, True]
@@ -332,7 +386,16 @@ def test_the_sets_are_judged_one_by_one() -> None:
 
 
 def test_the_command_runs_a_case_and_leaves_out_what_it_cannot() -> None:
-    command = [sys.executable, "-m", "validation", "--cases", "A-*-10-20-4", "--seeds", "1", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "validation",
+        "--cases",
+        "A-*-10-20-4",
+        "--seeds",
+        "1",
+        "--json",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     answer = json.loads(done.stdout)
     unknown = [name for name in ("A-bbr-10-20-4",) if not linux.can_run(CASES[name])]

@@ -26,20 +26,37 @@ def test_the_wheel_works_in_an_empty_environment_elsewhere(tmp_path: Path) -> No
     there = tmp_path / "elsewhere"
     venv.create(there, with_pip=False)
     (site,) = there.glob("lib/python*/site-packages")
-    # Dependencies are lent by the environment of the tests; the package itself must come out of the wheel.
-    pip = [sys.executable, "-m", "pip", "--python", there / "bin/python", "install", "--quiet", "--no-deps", wheel]
+    # Dependencies are lent by the environment of the tests; the package itself must come out of the
+    # wheel.
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        there / "bin/python",
+        "install",
+        "--quiet",
+        "--no-deps",
+        wheel,
+    ]
     subprocess.run(pip, check=True, capture_output=True)
     (site / "lent.pth").write_text(str(Path(pytest.__file__).parents[1]), encoding="utf-8")
 
     (tmp_path / "tiny.toml").write_text(TINY, encoding="utf-8")
     done = subprocess.run(
-        [there / "bin/narrows", "run", "tiny.toml"], cwd=tmp_path, capture_output=True, text=True, check=True
+        [there / "bin/narrows", "run", "tiny.toml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.startswith("2 cubic flows used ")
     report = [there / "bin/narrows", "run", "tiny.toml", "--quiet", "--report", "page.html"]
     subprocess.run(report, cwd=tmp_path, check=True)
     where = [there / "bin/python", "-c", "import narrows; print(narrows.__file__)"]
-    assert subprocess.run(where, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.startswith(str(there))
+    assert subprocess.run(
+        where, cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout.startswith(str(there))
 
     with chromium() as browser:
         opened = Opened(browser, tmp_path / "page.html")

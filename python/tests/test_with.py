@@ -1,4 +1,6 @@
-"""One program with another congestion control: what its sockets really use, and what it must not notice."""
+"""One program with another congestion control: what its sockets really use, and what it must not
+notice.
+"""
 
 from __future__ import annotations
 
@@ -61,18 +63,38 @@ def able() -> None:
 def test_every_socket_of_the_program_has_it_and_the_host_keeps_its_own() -> None:
     done = run(sys.executable, "-c", TELL)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{OTHER}\n", "")
-    outside = subprocess.run([sys.executable, "-c", TELL], capture_output=True, text=True, check=True)
+    outside = subprocess.run(
+        [sys.executable, "-c", TELL], capture_output=True, text=True, check=True
+    )
     assert outside.stdout == f"{HERE}\n"
-    assert Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text(encoding="utf-8").strip() == HERE
+    assert (
+        Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text(encoding="utf-8").strip()
+        == HERE
+    )
 
 
 def test_it_needs_no_privilege() -> None:
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         pytest.skip("to give privilege up one must have it")
-    # Whatever root's home holds, a Python say, is closed to nobody: the program itself, and the system's Python.
+    # Whatever root's home holds, a Python say, is closed to nobody: the program itself, and the
+    # system's Python.
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
-    words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(HOST), "with", "--cc", OTHER, "--"]
-    allowed = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text(encoding="utf-8").split()
+    words = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        str(HOST),
+        "with",
+        "--cc",
+        OTHER,
+        "--",
+    ]
+    allowed = (
+        Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+        .read_text(encoding="utf-8")
+        .split()
+    )
     if python is None:
         pytest.skip("there is no Python outside of root's home")
     done = subprocess.run([*words, python, "-c", TELL], capture_output=True, text=True, check=False)
@@ -80,7 +102,11 @@ def test_it_needs_no_privilege() -> None:
         pytest.skip(f"nobody may not run what is tested: {done.stderr.strip()}")
     if OTHER in allowed:
         assert (done.returncode, done.stdout) == (0, f"{OTHER}\n"), done.stderr
-    known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="utf-8").split()
+    known = (
+        Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+        .read_text(encoding="utf-8")
+        .split()
+    )
     for forbidden in set(known) - set(allowed) - {HERE}:
         words[words.index("--cc") + 1] = forbidden
         refused = subprocess.run([*words, "true"], capture_output=True, text=True, check=False)
@@ -98,7 +124,12 @@ def test_a_program_of_its_own_network_namespace() -> None:
 def test_what_goes_on_in_the_background_still_has_it(tmp_path: Path) -> None:
     (tmp_path / "tell.py").write_text(TELL, encoding="utf-8")
     begin = time.monotonic()
-    done = run("sh", "-c", f"(sleep 1; {sys.executable} {tmp_path}/tell.py > {tmp_path}/out 2>&1; mv {tmp_path}/out {tmp_path}/done) > /dev/null 2>&1 &")  # fmt: skip # noqa: E501
+    done = run(
+        "sh",
+        "-c",
+        f"(sleep 1; {sys.executable} {tmp_path}/tell.py > {tmp_path}/out 2>&1; mv {tmp_path}/out "
+        f"{tmp_path}/done) > /dev/null 2>&1 &",
+    )
     assert done.returncode == 0
     while not (tmp_path / "done").exists() and time.monotonic() - begin < 30:
         time.sleep(0.05)
@@ -111,7 +142,16 @@ def test_exit_codes_streams_and_signals_are_the_programs_own() -> None:
     missing = run("nonesuch-of-narrows")
     assert (missing.returncode, "nonesuch-of-narrows: " in missing.stderr) == (127, True)
     assert run("cat", input="through").stdout == "through"
-    words = [str(NARROWS), "with", "--cc", OTHER, "--", "sh", "-c", "trap 'echo caught; exit 3' TERM; echo on; while :; do sleep 0.05; done"]  # fmt: skip # noqa: E501
+    words = [
+        str(NARROWS),
+        "with",
+        "--cc",
+        OTHER,
+        "--",
+        "sh",
+        "-c",
+        "trap 'echo caught; exit 3' TERM; echo on; while :; do sleep 0.05; done",
+    ]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "on\n"
@@ -127,7 +167,8 @@ seen = []
 def ask():
     for _ in range(50):
         with socket.socket() as one:
-            seen.append(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(bytes(1)).decode())
+            seen.append(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION,
+            16).rstrip(bytes(1)).decode())
 threads = [threading.Thread(target=ask) for _ in range(8)]
 [t.start() for t in threads]; [t.join() for t in threads]
 print(len(seen), *set(seen))
@@ -174,7 +215,9 @@ def test_what_cannot_be_is_told_before_anything_runs(tmp_path: Path) -> None:
     nested = run(str(NARROWS), "with", "--cc", HERE, "--", "touch", str(mark))
     assert (nested.returncode, "by another `narrows with`" in nested.stderr) == (2, True)
     assert not mark.exists()
-    nothing = subprocess.run([NARROWS, "with", "--cc", OTHER], capture_output=True, text=True, check=False)
+    nothing = subprocess.run(
+        [NARROWS, "with", "--cc", OTHER], capture_output=True, text=True, check=False
+    )
     assert (nothing.returncode, "which program?" in nothing.stderr) == (2, True)
 
 

@@ -1,4 +1,6 @@
-"""Flows with an application: in Python, in the command's tables, on the page; and that the live engine says no."""
+"""Flows with an application: in Python, in the command's tables, on the page; and that the live
+engine says no.
+"""
 
 from __future__ import annotations
 
@@ -92,19 +94,30 @@ def test_the_upload_of_a_torrent_is_part_of_what_was_used_up() -> None:
     assert up > 3
     share = words.percent(up / told["path"]["reverse_arriving_mbit"])
     assert f"the uploads of 1 ledbat flow used {share} of 5 Mbit/s up" in words.sentence(told)
-    beside = nw.run(nw.Scenario(path, flows=[*flows, nw.Flow("cubic", direction="up")], duration="10s")).json
+    beside = nw.run(
+        nw.Scenario(path, flows=[*flows, nw.Flow("cubic", direction="up")], duration="10s")
+    ).json
     both = beside["flows"][0]["workload"]["up_mbit"] + beside["flows"][1]["goodput_mbit"]
     share = words.percent(both / beside["path"]["reverse_arriving_mbit"])
-    assert f"1 cubic flow and the uploads of 1 ledbat flow used {share} of 5 Mbit/s up" in words.sentence(beside)
+    assert (
+        f"1 cubic flow and the uploads of 1 ledbat flow used {share} of 5 Mbit/s up"
+        in words.sentence(beside)
+    )
 
 
 def test_fairness_is_shown_for_each_direction() -> None:
     path = nw.Path(rate="20Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="2Mbit"))
-    flows = [nw.Flow("reno", count=2), nw.Flow("cubic", count=2, direction="up"), nw.Flow("reno", direction="up")]
+    flows = [
+        nw.Flow("reno", count=2),
+        nw.Flow("cubic", count=2, direction="up"),
+        nw.Flow("reno", direction="up"),
+    ]
     told = nw.run(nw.Scenario(path, flows=flows, duration="10s")).json
     parts = told["fairness"]["by_direction"]
     assert {way: part["flows"] for way, part in parts.items()} == {"down": 2, "up": 3}
-    assert words.fairness(told) == f"{parts['down']['jain']:.3f} down and {parts['up']['jain']:.3f} up"
+    assert (
+        words.fairness(told) == f"{parts['down']['jain']:.3f} down and {parts['up']['jain']:.3f} up"
+    )
     assert words.fairness(told) in " ".join(words.answer(told))
     # One flow in each direction shares its bottleneck with nobody.
     flows = [nw.Flow("reno"), nw.Flow("reno", direction="up")]
@@ -116,7 +129,8 @@ def test_nobody_is_said_to_use_more_than_the_path() -> None:
     path = nw.Path(rate="20Mbit", rtt="10ms", buffer="2bdp")
     said = []
     for packets in range(1, 22):
-        # A fifth of a packet's time more than so many packets take, from another time of a packet on each.
+        # A fifth of a packet's time more than so many packets take, from another time of a packet
+        # on each.
         begin = 400_000_000 + packets * 61_000
         end = begin + packets * 605_600 + 121_120
         made = nw.Scenario(path, flows=[nw.Flow("cubic")], warmup=f"{begin}ns", duration=f"{end}ns")
@@ -135,7 +149,12 @@ def test_a_delay_above_zero_is_not_shown_as_zero() -> None:
     delay = told["queue"]["delay_ms"]
     assert 0 < delay["mean"] < 0.05, "it would be 0.0"
     assert f"mean queueing delay {delay['mean']:.3f} ms" in words.sentence(told)
-    shown = [cell for table in (tables.waits(told), tables.flows(told)) for row in table.rows for cell in row]
+    shown = [
+        cell
+        for table in (tables.waits(told), tables.flows(told))
+        for row in table.rows
+        for cell in row
+    ]
     timed = [cell for cell in shown if "_ms." in cell.path and at(told, cell.path) is not None]
     assert len(timed) >= 8
     for cell in timed:

@@ -1,4 +1,6 @@
-"""Two hosts and a wire between them: network namespaces and a veth pair, for tests that need a real device."""
+"""Two hosts and a wire between them: network namespaces and a veth pair, for tests that need a real
+device.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,15 @@ def run(*words: str) -> str:
 
 @contextlib.contextmanager
 def wire() -> Iterator[Wire]:
-    """For root only; others are left out with the reason. Nothing is left behind: a namespace goes with its process."""
+    """For root only; others are left out with the reason. Nothing is left behind: a namespace goes
+    with its process.
+    """
     lacking = [name for name in ("ip", "unshare", "nsenter") if shutil.which(name) is None]
     if lacking or os.geteuid() != 0:
-        pytest.skip(f"network namespaces: {'not root' if not lacking else ', '.join(lacking) + ' not installed'}")
+        pytest.skip(
+            "network namespaces: "
+            f"{'not root' if not lacking else ', '.join(lacking) + ' not installed'}"
+        )
     with contextlib.ExitStack() as ends:
         into = []
         for _ in range(2):

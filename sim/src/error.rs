@@ -1,11 +1,12 @@
 //! Why there is no run, and the limits of a run.
 
-use narrows_core::engine::{check_rows, Options, TooShort, UnknownQueue};
+use narrows_core::engine::{Options, TooShort, UnknownQueue, check_rows};
 use narrows_core::scenario::{FlowSpec, Scenario};
 use narrows_core::units::Span;
 use std::fmt;
 
-/// The most seconds that the flows of a run may last, added up: figures keep 112 bytes of each, or up to twice that.
+/// The most seconds that the flows of a run may last, added up: figures keep 112 bytes of each, or
+/// up to twice that.
 pub const MOST_FLOW_SECONDS: u64 = 5_000_000;
 /// The least interval of samples.
 pub const LEAST_INTERVAL: Span = Span::us(1);
@@ -22,7 +23,8 @@ pub enum SimError {
     UnknownQueue(String),
     /// No workload is called so.
     UnknownWorkload(String),
-    /// Rows would be too many ([`MOST_ROWS`](narrows_core::engine::MOST_ROWS)) or too dense ([`LEAST_INTERVAL`]).
+    /// Rows would be too many ([`MOST_ROWS`](narrows_core::engine::MOST_ROWS)) or too dense
+    /// ([`LEAST_INTERVAL`]).
     IntervalTooShort {
         /// Of what: `"samples"` or `"pings"`.
         of: &'static str,
@@ -46,13 +48,23 @@ impl fmt::Display for SimError {
             SimError::UnknownCc(name) => write!(f, "no congestion control is called \"{name}\""),
             SimError::UnknownQueue(name) => UnknownQueue(name.clone()).fmt(f),
             SimError::UnknownWorkload(name) => write!(f, "no workload is called \"{name}\""),
-            SimError::IntervalTooShort { of, interval, at_least } => {
+            SimError::IntervalTooShort {
+                of,
+                interval,
+                at_least,
+            } => {
                 let (of, interval, at_least) = (*of, *interval, *at_least);
-                TooShort { of, interval, at_least }.fmt(f)
+                TooShort {
+                    of,
+                    interval,
+                    at_least,
+                }
+                .fmt(f)
             }
             SimError::TooLong { flow_seconds } => write!(
                 f,
-                "the flows last {flow_seconds} s, added up; figures of {MOST_FLOW_SECONDS} s fit into memory: fewer flows, \
+                "the flows last {flow_seconds} s, added up; figures of {MOST_FLOW_SECONDS} s fit \
+                 into memory: fewer flows, \
                  or a shorter duration"
             ),
             SimError::Stopped => write!(f, "the run was stopped"),
@@ -63,8 +75,18 @@ impl fmt::Display for SimError {
 impl std::error::Error for SimError {}
 
 impl From<TooShort> for SimError {
-    fn from(TooShort { of, interval, at_least }: TooShort) -> SimError {
-        SimError::IntervalTooShort { of, interval, at_least }
+    fn from(
+        TooShort {
+            of,
+            interval,
+            at_least,
+        }: TooShort,
+    ) -> SimError {
+        SimError::IntervalTooShort {
+            of,
+            interval,
+            at_least,
+        }
     }
 }
 
@@ -86,6 +108,16 @@ pub(crate) fn check(scenario: &Scenario, options: &Options) -> Result<(), SimErr
 /// Seconds that the flows of a run last, added up.
 fn flow_seconds(scenario: &Scenario) -> u64 {
     let stops = |flow: &FlowSpec| flow.stop.filter(|_| flow.restart.is_none());
-    let lasts = |flow: &FlowSpec| stops(flow).unwrap_or(scenario.duration).min(scenario.duration) - flow.start;
-    scenario.flows.iter().map(|flow| lasts(flow).as_ns()).sum::<u64>() / 1_000_000_000
+    let lasts = |flow: &FlowSpec| {
+        stops(flow)
+            .unwrap_or(scenario.duration)
+            .min(scenario.duration)
+            - flow.start
+    };
+    scenario
+        .flows
+        .iter()
+        .map(|flow| lasts(flow).as_ns())
+        .sum::<u64>()
+        / 1_000_000_000
 }

@@ -9,7 +9,8 @@ use narrows_core::tcp::{Config, Receiver, Sender};
 use narrows_core::units::Time;
 use std::sync::Arc;
 
-/// One flow: both of its ends. What every packet needs lies between them, in a line of the cache that is fetched with either.
+/// One flow: both of its ends. What every packet needs lies between them, in a line of the cache
+/// that is fetched with either.
 #[repr(C)]
 pub(crate) struct Flow {
     pub sender: Sender,
@@ -34,8 +35,16 @@ pub(crate) struct Flow {
 impl Flow {
     /// Its figures, and those of its workload.
     pub fn figures(self, spec: &FlowSpec, works: &Works, scenario: &Scenario) -> FlowFigures {
-        let cc = if spec.has_cc() { spec.cc.kind.as_str() } else { NO_CC };
-        let end = Time::ZERO + spec.stop.unwrap_or(scenario.duration).min(scenario.duration);
+        let cc = if spec.has_cc() {
+            spec.cc.kind.as_str()
+        } else {
+            NO_CC
+        };
+        let end = Time::ZERO
+            + spec
+                .stop
+                .unwrap_or(scenario.duration)
+                .min(scenario.duration);
         let load = self.work();
         let mut figures = self.meter.figures(spec.id.clone(), cc.into());
         if let Some(load) = load {

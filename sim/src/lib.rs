@@ -1,4 +1,5 @@
-//! The virtual world of narrows: a scenario in, a run out, in virtual time and the same bytes for the same seed.
+//! The virtual world of narrows: a scenario in, a run out, in virtual time and the same bytes for
+//! the same seed.
 //!
 //! | module | holds |
 //! |---|---|
@@ -16,8 +17,8 @@
 //! | `world` | the engine: network, flows, probes, samplers, and the order of their events; `ends`: one end of one flow;
 //! |  | `turns`: the two ends of a path in turns, which is faster |
 //!
-//! Nothing here knows the time of day: who wants to show progress gets a call every so many events and looks at a clock
-//! itself.
+//! Nothing here knows the time of day: who wants to show progress gets a call every so many events
+//! and looks at a clock itself.
 #![deny(unsafe_code)]
 
 mod error;
@@ -33,8 +34,8 @@ pub mod timers;
 mod work;
 mod world;
 
-pub use error::{SimError, LEAST_INTERVAL, MOST_FLOW_SECONDS};
-pub use narrows_core::engine::{Options, Progress, Run, MOST_ROWS};
+pub use error::{LEAST_INTERVAL, MOST_FLOW_SECONDS, SimError};
+pub use narrows_core::engine::{MOST_ROWS, Options, Progress, Run};
 pub use owners::MOST_OPEN;
 pub use packet::Packet;
 pub use world::{run, run_recorded};

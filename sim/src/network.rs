@@ -8,7 +8,7 @@ use crate::post::Outbox;
 use narrows_core::engine::Network;
 use narrows_core::figures::QueueMeter;
 use narrows_core::net::path::Path;
-use narrows_core::net::{Network as _, NetworkObserver, Port, NEAR};
+use narrows_core::net::{NEAR, Network as _, NetworkObserver, Port};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::Time;
@@ -24,7 +24,10 @@ pub(crate) struct SimNetwork {
 
 impl SimNetwork {
     /// The network of `scenario`, and a meter for each of its queues.
-    pub fn new(scenario: &Scenario, registry: &Registry<Packet>) -> Result<(SimNetwork, Vec<QueueMeter>), SimError> {
+    pub fn new(
+        scenario: &Scenario,
+        registry: &Registry<Packet>,
+    ) -> Result<(SimNetwork, Vec<QueueMeter>), SimError> {
         let station = Box::new(|packet: &Packet| usize::from(packet.station()));
         let (network, meters) = Network::new(scenario, registry, station)?;
         let flows = scenario.flows.iter().map(|flow| flow.station);

@@ -1,14 +1,15 @@
-//! How a sender's segments leave its host: onto the path at once, or first through an interface of its own rate.
+//! How a sender's segments leave its host: onto the path at once, or first through an interface of
+//! its own rate.
 
 use crate::error::SimError;
 use crate::network::SimNetwork;
 use crate::packet::{Kind, Label, Packet};
 use crate::packets::Observer;
 use narrows_core::figures::QueueMeter;
-use narrows_core::host::interface::{Below, Cut, Interface};
 use narrows_core::host::Fate;
+use narrows_core::host::interface::{Below, Cut, Interface};
 use narrows_core::net::access::Access;
-use narrows_core::net::{Port, NEAR};
+use narrows_core::net::{NEAR, Port};
 use narrows_core::packet::Packet as _;
 use narrows_core::param::Params;
 use narrows_core::queue::fq::{self, Fq};
@@ -26,7 +27,8 @@ pub(crate) struct Departures {
     pub packets: Vec<Packet>,
     /// Flows of which a super-packet lies below TCP no longer.
     pub of: Vec<u32>,
-    /// Packets that are gone, for whoever keeps what they carried; of those that were not taken TCP knows already.
+    /// Packets that are gone, for whoever keeps what they carried; of those that were not taken
+    /// TCP knows already.
     pub gone: Vec<(Packet, Why)>,
     /// Since when something is to be told; [`Time::MAX`] while nothing is.
     since: Time,
@@ -95,7 +97,8 @@ impl Cut for Packet {
 pub(crate) struct Device {
     pub interface: Interface<Packet>,
     pub departures: Departures,
-    /// It keeps no rate, only times: no flow waits for another, and so it stands for those of both ends.
+    /// It keeps no rate, only times: no flow waits for another, and so it stands for those of both
+    /// ends.
     pub free: bool,
 }
 
@@ -104,7 +107,10 @@ const HOST: &str = "host";
 
 impl Device {
     /// As the scenario has it, if its interface has a rate or paces.
-    pub fn of(scenario: &Scenario, registry: &Registry<Packet>) -> Result<Option<Box<Device>>, SimError> {
+    pub fn of(
+        scenario: &Scenario,
+        registry: &Registry<Packet>,
+    ) -> Result<Option<Box<Device>>, SimError> {
         let cuts = !scenario.path.offload;
         let seed = Rng::named(scenario.seed, HOST).next_u64();
         let Some(nic) = &scenario.host.nic else {
@@ -116,7 +122,10 @@ impl Device {
                     seed,
                 };
                 Box::new(Device {
-                    interface: Interface::free(Box::new(Fq::new(&Params::defaults(fq::PARAMS), &place)), cuts),
+                    interface: Interface::free(
+                        Box::new(Fq::new(&Params::defaults(fq::PARAMS), &place)),
+                        cuts,
+                    ),
                     departures: Departures::new("fq", Time::ZERO + scenario.warmup),
                     free: true,
                 })
@@ -126,7 +135,9 @@ impl Device {
             .queue(&nic.qdisc.kind)
             .ok_or_else(|| SimError::UnknownQueue(nic.qdisc.kind.clone()))?;
         let place = Place {
-            limit: nic.buffer.map(|buffer| scenario.path.resolve(buffer, nic.rate)),
+            limit: nic
+                .buffer
+                .map(|buffer| scenario.path.resolve(buffer, nic.rate)),
             rate: nic.rate,
             hz: scenario.host.hz,
             seed,
@@ -155,7 +166,9 @@ impl Device {
         observer: &mut Observer,
     ) -> Fate {
         let flow = packet.flow();
-        let fate = self.interface.push(now, packet, departs, &mut self.departures);
+        let fate = self
+            .interface
+            .push(now, packet, departs, &mut self.departures);
         self.let_out(now, network, observer);
         let had_come = departs > Time::ZERO && departs <= now;
         if self.free && had_come && fate == Fate::Sent && self.departures.forget(flow) {
@@ -177,7 +190,8 @@ impl Device {
     }
 }
 
-/// The way out of one host at one instant: segments one by one or, with offload, joined to super-packets.
+/// The way out of one host at one instant: segments one by one or, with offload, joined to
+/// super-packets.
 pub(crate) struct Nic<'a> {
     now: Time,
     flow: u32,
@@ -213,8 +227,9 @@ impl<'a> Nic<'a> {
             observer,
         }
     }
-    /// What a sender is handed to send by. From here alone, so that all of a sender's work is compiled once: a second copy of
-    /// it would cost the instruction cache more than the call of a function does.
+    /// What a sender is handed to send by. From here alone, so that all of a sender's work is
+    /// compiled once: a second copy of it would cost the instruction cache more than the call
+    /// of a function does.
     pub fn wire(&mut self) -> impl FnMut(Segment) -> Fate + use<'_, 'a> {
         |segment| self.send(segment)
     }
@@ -253,14 +268,19 @@ impl<'a> Nic<'a> {
     fn packet(&mut self, segment: &Segment) -> Packet {
         let packet = match &segment.congestion {
             None => Packet::data(self.flow, segment),
-            Some(header) => self.observer.packets.headers.packet(self.flow, segment, header),
+            Some(header) => self
+                .observer
+                .packets
+                .headers
+                .packet(self.flow, segment, header),
         };
         packet.labelled(self.label, self.port)
     }
     #[inline]
     fn let_out(&mut self, segment: &Segment) {
         let packet = self.packet(segment);
-        self.network.push(self.now, self.port, packet, self.observer);
+        self.network
+            .push(self.now, self.port, packet, self.observer);
     }
     #[cold]
     fn hand_down(&mut self, segment: &Segment) -> Fate {
@@ -268,7 +288,13 @@ impl<'a> Nic<'a> {
         let Some(device) = &mut self.device else {
             return Fate::Sent;
         };
-        device.push(self.now, packet, segment.departs, self.network, self.observer)
+        device.push(
+            self.now,
+            packet,
+            segment.departs,
+            self.network,
+            self.observer,
+        )
     }
 }
 
@@ -299,7 +325,9 @@ impl<'a> WayBack<'a> {
             .labelled(self.label, self.port);
         match self.line {
             Some(line) => self.access.push(self.now, line, packet),
-            None => self.network.push(self.now, self.port, packet, self.observer),
+            None => self
+                .network
+                .push(self.now, self.port, packet, self.observer),
         }
     }
 }

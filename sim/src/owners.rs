@@ -1,7 +1,8 @@
-//! To which flow a packet of a workload belongs. [`work`](crate::work) says how their numbers are made.
+//! To which flow a packet of a workload belongs. [`work`](crate::work) says how their numbers are
+//! made.
 
 use narrows_core::capture::Ends;
-use narrows_core::net::{Port, NEAR};
+use narrows_core::net::{NEAR, Port};
 
 /// The most connections of workloads that are open at once, some 5 kB each.
 pub const MOST_OPEN: usize = 1 << 16;
@@ -28,7 +29,8 @@ pub(crate) fn is_works(number: u32) -> bool {
 pub(crate) struct Owners {
     /// The flow of each workload, by its place in the scenario.
     pub loads: Vec<u32>,
-    /// Of each place: the flow whose connection is or was there, and where what its opener sends enters.
+    /// Of each place: the flow whose connection is or was there, and where what its opener sends
+    /// enters.
     pub places: Vec<(u32, Port)>,
 }
 

@@ -1,10 +1,11 @@
 //! A packet in 32 bytes, copied and never allocated.
 //!
-//! What an ACK says does not fit (SACK blocks), so it lies in a slab and the packet carries its place. The slab gives
-//! places back as ACKs arrive: in the steady state nothing is allocated. Of data with a congestion header the sequence number
-//! and the timestamps lie in another: the header takes their room, where routers find it.
+//! What an ACK says does not fit (SACK blocks), so it lies in a slab and the packet carries its
+//! place. The slab gives places back as ACKs arrive: in the steady state nothing is allocated. Of
+//! data with a congestion header the sequence number and the timestamps lie in another: the header
+//! takes their room, where routers find it.
 
-use narrows_core::net::{Port, FAR, NEAR};
+use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::packet::{self, Congestion, Ecn, Feedback};
 use narrows_core::tcp::wire::{AckSegment, Segment};
 use narrows_core::transport::{HEADERS, MSS};
@@ -47,7 +48,8 @@ const WHEN: u64 = (1 << 48) - 1;
 /// Above it the host at the far end, and above that the station.
 const HOST: u32 = 48;
 const STATION: u32 = 56;
-/// Of the host's byte: its number, whether the path shows an address in its place that stands for all, whether it is the source.
+/// Of the host's byte: its number, whether the path shows an address in its place that stands for
+/// all, whether it is the source.
 const NUMBER: u8 = 0x3f;
 const TRANSLATED: u8 = 1 << 6;
 const SOURCE: u8 = 1 << 7;
@@ -60,7 +62,8 @@ pub struct Label {
 }
 
 impl Label {
-    /// A differentiated-services code point, and a host at the far end, whose address the path hides where it is `translated`.
+    /// A differentiated-services code point, and a host at the far end, whose address the path
+    /// hides where it is `translated`.
     pub fn new(dscp: u8, host: u8, translated: bool) -> Label {
         Label {
             dscp,
@@ -72,18 +75,19 @@ impl Label {
 /// A packet of the virtual world.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// Data: the offset of its first byte, or its header's window below its round-trip time. ACK: the next byte expected, below
-    /// its timestamp. Ping, pong: its number.
+    /// Data: the offset of its first byte, or its header's window below its round-trip time. ACK:
+    /// the next byte expected, below its timestamp. Ping, pong: its number.
     seq: u64,
-    /// When it entered the queue it is in, in ns; the highest byte is its station, of a medium that has any, the next its host at the
-    /// far end.
+    /// When it entered the queue it is in, in ns; the highest byte is its station, of a medium
+    /// that has any, the next its host at the far end.
     entered: u64,
     /// The flow's place in the scenario; probes count on from the last flow.
     flow: u32,
-    /// Data: the sender's timestamp, or with a header its place in the slab. ACK: its place in the slab. Datagram: when it was
-    /// sent, low half.
+    /// Data: the sender's timestamp, or with a header its place in the slab. ACK: its place in the
+    /// slab. Datagram: when it was sent, low half.
     word: u32,
-    /// The echo of the other end's timestamp, or its header's feedback. Datagram: when it was sent, high half.
+    /// The echo of the other end's timestamp, or its header's feedback. Datagram: when it was
+    /// sent, high half.
     tsecr: u32,
     /// Data: its payload. Others: bytes on the wire.
     bytes: u16,
@@ -104,7 +108,12 @@ impl Packet {
             | flag(segment.cwr, CWR)
             | bits(segment.ecn);
         debug_assert!(segment.len <= u32::from(u16::MAX));
-        let (seq, word, tsecr, bytes) = (segment.seq, segment.tsval, segment.tsecr, segment.len as u16);
+        let (seq, word, tsecr, bytes) = (
+            segment.seq,
+            segment.tsval,
+            segment.tsecr,
+            segment.len as u16,
+        );
         Packet {
             seq,
             word,
@@ -206,8 +215,8 @@ impl Packet {
             NEAR
         }
     }
-    /// The number of the host at the far end, if it is one of several and the source, or not the source. `behind`: though
-    /// the path shows another address.
+    /// The number of the host at the far end, if it is one of several and the source, or not the
+    /// source. `behind`: though the path shows another address.
     fn host(&self, source: bool, behind: bool) -> Option<u64> {
         let host = (self.entered >> HOST) as u8;
         let hidden = host & TRANSLATED != 0 && !behind;
@@ -332,7 +341,8 @@ impl packet::Packet for Packet {
     fn owner(&self) -> Option<u32> {
         Some(self.flow)
     }
-    /// Its SACK blocks lie elsewhere ([`Acks::complete`]); until then an ACK that has some counts as one with something else in it.
+    /// Its SACK blocks lie elsewhere ([`Acks::complete`]); until then an ACK that has some counts
+    /// as one with something else in it.
     fn ack(&self) -> Option<packet::Ack> {
         (self.kind() == Kind::Ack && self.flags & SYN == 0).then(|| packet::Ack {
             connection: u64::from(self.flow),
@@ -349,7 +359,11 @@ impl packet::Packet for Packet {
     fn congestion(&self) -> Option<Congestion> {
         self.has_header().then(|| {
             let (cwnd, rtt_us) = (self.seq & u64::from(u32::MAX), self.seq >> 32);
-            Congestion::new(Bytes::new(cwnd), Span::us(rtt_us), Feedback::from_word(self.tsecr))
+            Congestion::new(
+                Bytes::new(cwnd),
+                Span::us(rtt_us),
+                Feedback::from_word(self.tsecr),
+            )
         })
     }
     fn set_feedback(&mut self, feedback: Feedback) {
@@ -446,7 +460,9 @@ impl Headers {
     /// A segment of `flow` whose header is `header`.
     pub fn packet(&mut self, flow: u32, segment: &Segment, header: &Congestion) -> Packet {
         let plain = Packet::data(flow, segment);
-        let &Segment { seq, tsval, tsecr, .. } = segment;
+        let &Segment {
+            seq, tsval, tsecr, ..
+        } = segment;
         Packet {
             seq: header.cwnd().get() | header.rtt().as_us() << 32,
             word: self.0.put(Displaced { seq, tsval, tsecr }),
@@ -519,7 +535,10 @@ impl Acks {
     /// Adds the SACK blocks that a router may read of it.
     pub fn complete(&self, packet: &Packet, ack: &mut packet::Ack) {
         let said = self.look(packet);
-        let blocks = said.sacks.iter().map(|block| (block.start as u32, block.end as u32));
+        let blocks = said
+            .sacks
+            .iter()
+            .map(|block| (block.start as u32, block.end as u32));
         ack.blocks.1 = said.n_sacks;
         for (to, block) in ack.blocks.0.iter_mut().zip(blocks) {
             *to = block;
@@ -559,13 +578,19 @@ mod tests {
             congestion: None,
         };
         let packet = Packet::data(3, &segment);
-        assert_eq!((packet.segment(), packet.size()), (segment, Bytes::new(1514)));
+        assert_eq!(
+            (packet.segment(), packet.size()),
+            (segment, Bytes::new(1514))
+        );
         let syn = Segment {
             syn: true,
             ..Segment::default()
         };
         assert_eq!(
-            (Packet::data(3, &syn).segment(), Packet::data(3, &syn).size()),
+            (
+                Packet::data(3, &syn).segment(),
+                Packet::data(3, &syn).size()
+            ),
             (syn, Bytes::new(74))
         );
     }
@@ -587,10 +612,22 @@ mod tests {
         let sizes: u64 = cut.iter().map(|p| p.size().get()).sum();
         assert_eq!((cut.len(), sizes), (3, whole.get()));
         let seen: Vec<_> = cut.iter().map(Packet::segment).collect();
-        assert_eq!(seen.iter().map(|s| s.seq).collect::<Vec<_>>(), [5, 1453, 2901]);
-        assert_eq!(seen.iter().map(|s| s.psh).collect::<Vec<_>>(), [false, false, true]);
-        assert_eq!(seen.iter().map(|s| s.cwr).collect::<Vec<_>>(), [true, false, false]);
-        assert_eq!(seen.iter().map(|s| s.joined).collect::<Vec<_>>(), [false, true, true]);
+        assert_eq!(
+            seen.iter().map(|s| s.seq).collect::<Vec<_>>(),
+            [5, 1453, 2901]
+        );
+        assert_eq!(
+            seen.iter().map(|s| s.psh).collect::<Vec<_>>(),
+            [false, false, true]
+        );
+        assert_eq!(
+            seen.iter().map(|s| s.cwr).collect::<Vec<_>>(),
+            [true, false, false]
+        );
+        assert_eq!(
+            seen.iter().map(|s| s.joined).collect::<Vec<_>>(),
+            [false, true, true]
+        );
     }
 
     #[test]
@@ -626,11 +663,17 @@ mod tests {
         };
         let mut packet = headers.packet(3, &segment, &header);
         let copy = headers.copy(&packet);
-        assert_eq!((packet.size(), packet.congestion()), (Bytes::new(1514), Some(header)));
+        assert_eq!(
+            (packet.size(), packet.congestion()),
+            (Bytes::new(1514), Some(header))
+        );
         packet.set_feedback(Feedback::bytes(9.0));
         assert_eq!(headers.take(&copy), segment);
         let heard = headers.take(&packet);
-        assert_eq!(heard.congestion.map(|c| c.feedback), Some(Feedback::bytes(9.0)));
+        assert_eq!(
+            heard.congestion.map(|c| c.feedback),
+            Some(Feedback::bytes(9.0))
+        );
         assert_eq!((heard.seq, headers.0.places.len()), (1 << 50, 2));
         let mut plain = Packet::data(3, &segment);
         plain.set_feedback(Feedback::bytes(9.0));

@@ -1,10 +1,10 @@
 //! What the simulator keeps of its packets beside their 32 bytes.
 
-use crate::owners::{is_works, Owners};
+use crate::owners::{Owners, is_works};
 use crate::packet::{Acks, Headers, Kind, Packet};
 use narrows_core::capture::{self, Ends};
 use narrows_core::engine::{self, sender_port};
-use narrows_core::net::{Port, NEAR};
+use narrows_core::net::{NEAR, Port};
 use narrows_core::packet::{Ack, Packet as _};
 use narrows_core::scenario::Scenario;
 use narrows_core::workload::DATAGRAM_HEADERS;
@@ -88,12 +88,19 @@ impl engine::Packets<Packet> for Packets {
         self.acks.complete(packet, ack);
     }
     fn headers(&self, packet: &Packet, head: &mut Vec<u8>) -> u32 {
-        let sender = self.senders.get(packet.flow() as usize).copied().unwrap_or(NEAR);
+        let sender = self
+            .senders
+            .get(packet.flow() as usize)
+            .copied()
+            .unwrap_or(NEAR);
         let ends = match packet.flow() {
             number if is_works(number) => self.owners.ends(number),
             number => Ends::of(number, sender),
         };
-        let payload = packet.size().get().saturating_sub(u64::from(DATAGRAM_HEADERS)) as u16;
+        let payload = packet
+            .size()
+            .get()
+            .saturating_sub(u64::from(DATAGRAM_HEADERS)) as u16;
         let dscp = packet.dscp();
         match packet.kind() {
             Kind::Data => capture::segment(ends, dscp, &self.headers.segment(packet), head),

@@ -1,9 +1,11 @@
-//! What the flows of one end get and what they send in a [turn](crate::world), flow by flow and yet in the order of time.
+//! What the flows of one end get and what they send in a [turn](crate::world), flow by flow and yet
+//! in the order of time.
 //!
-//! Within a turn no flow of an end sees what another does there, so each can do all of its own at once: then its state is
-//! fetched once for a turn and not once for each packet. Only on the path they meet again. What they send is sorted for that
-//! into the order in which it would have been sent event by event: by time; at one instant first what arrivals caused, in
-//! their order, and then what timers did, by their number.
+//! Within a turn no flow of an end sees what another does there, so each can do all of its own at
+//! once: then its state is fetched once for a turn and not once for each packet. Only on the path
+//! they meet again. What they send is sorted for that into the order in which it would have been
+//! sent event by event: by time; at one instant first what arrivals caused, in their order, and
+//! then what timers did, by their number.
 
 use crate::packet::Packet;
 use crate::prefetch::prefetch;
@@ -43,8 +45,9 @@ const IDLE: Agenda = Agenda {
     last: NONE,
 };
 
-/// When each flow's timer fires; [`Time::MAX`] for never. Within a turn they need no order, so those that fire are simply looked
-/// for, block by block, and blocks where none can fire are passed over.
+/// When each flow's timer fires; [`Time::MAX`] for never. Within a turn they need no order, so
+/// those that fire are simply looked for, block by block, and blocks where none can fire are passed
+/// over.
 #[derive(Debug, Default)]
 struct Alarms {
     due: Vec<Time>,
@@ -78,7 +81,12 @@ impl Alarms {
             return;
         }
         self.next = Time::MAX;
-        for (number, (block, due)) in self.blocks.iter_mut().zip(self.due.chunks(BLOCK)).enumerate() {
+        for (number, (block, due)) in self
+            .blocks
+            .iter_mut()
+            .zip(self.due.chunks(BLOCK))
+            .enumerate()
+        {
             if *block < end {
                 *block = Time::MAX;
                 for (i, due) in due.iter().enumerate() {
@@ -112,7 +120,8 @@ impl Inbox {
     pub fn set(&mut self, id: u32, due: Option<Time>) {
         self.alarms.set(id, due.unwrap_or(Time::MAX));
     }
-    /// The next packet arrives, for a flow or for none. Answers its [place](Outbox::caused_by_arrival).
+    /// The next packet arrives, for a flow or for none. Answers its
+    /// [place](Outbox::caused_by_arrival).
     #[inline]
     pub fn arrive(&mut self, flow: Option<u32>) -> u32 {
         let place = self.next.len() as u32;
@@ -211,8 +220,9 @@ pub(crate) struct Outbox {
     slots: Vec<u32>,
 }
 
-/// Packets that were sent at once, in one integer for the sake of sorting: when, counted from the beginning of the turn, the
-/// place at that instant, the first packet and their number, 32 bits each.
+/// Packets that were sent at once, in one integer for the sake of sorting: when, counted from the
+/// beginning of the turn, the place at that instant, the first packet and their number, 32 bits
+/// each.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Burst(u128);
 
@@ -286,12 +296,18 @@ impl Outbox {
         self.packets.clear();
         self.sent = false;
     }
-    /// Sorts by slots of time first, as many as there are bursts: hardly any is out of its place then.
+    /// Sorts by slots of time first, as many as there are bursts: hardly any is out of its place
+    /// then.
     fn sort(&mut self) {
         if self.bursts.is_sorted() {
             return std::mem::swap(&mut self.bursts, &mut self.sorted);
         }
-        let last = self.bursts.iter().map(|burst| burst.after().as_ns()).max().unwrap_or(0);
+        let last = self
+            .bursts
+            .iter()
+            .map(|burst| burst.after().as_ns())
+            .max()
+            .unwrap_or(0);
         let slots = self.bursts.len().next_power_of_two();
         let shift = (u64::BITS - last.leading_zeros()).saturating_sub(slots.ilog2());
         let slot = |burst: &Burst| (burst.after().as_ns() >> shift) as usize;
@@ -331,7 +347,8 @@ mod tests {
     use super::*;
     use narrows_core::rng::Rng;
 
-    /// Alarms that are set, moved and taken back at random, beside those that a plain list would fire; each is set again.
+    /// Alarms that are set, moved and taken back at random, beside those that a plain list would
+    /// fire; each is set again.
     #[test]
     fn alarms_fire_in_the_turn_they_are_due_in() {
         let mut rng = Rng::named(1, "alarms");
@@ -365,7 +382,8 @@ mod tests {
         assert!(fired_ever > 1000);
     }
 
-    /// What flows send one after the other comes out by time, and at one instant arrivals' first, by their place.
+    /// What flows send one after the other comes out by time, and at one instant arrivals' first,
+    /// by their place.
     #[test]
     fn what_was_sent_comes_out_in_the_order_of_events() {
         let mut rng = Rng::named(1, "post");

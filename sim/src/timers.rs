@@ -1,14 +1,16 @@
 //! Timers: numbered alarms that fire in order of time, then of number.
 //!
-//! A TCP timer moves later with nearly every packet and hardly ever fires. So an alarm that moves later costs nothing: its
-//! entry stays where it is, and when it comes up too early it goes back in at the time wanted by then. An alarm that moves
-//! earlier, as a paced sender's does from its timeout to its next burst and back, is entered a second time; the later entry
-//! is kept for the way back. So there are no more than a few entries for each alarm however often they move.
+//! A TCP timer moves later with nearly every packet and hardly ever fires. So an alarm that moves
+//! later costs nothing: its entry stays where it is, and when it comes up too early it goes back in
+//! at the time wanted by then. An alarm that moves earlier, as a paced sender's does from its
+//! timeout to its next burst and back, is entered a second time; the later entry is kept for the
+//! way back. So there are no more than a few entries for each alarm however often they move.
 //!
-//! Entries are sorted only when they are about to come up. Time is cut into slots of 131 µs, and an entry waits in the list
-//! of its slot; when nothing earlier is left, the entries of the next slot go into a heap, and what is entered for that slot
-//! from then on, too. So the heap is small enough for the nearest cache, where one of all entries costs a miss a level with
-//! ten thousand flows. What lies beyond the last slot (268 ms, longer than most timeouts) waits in a second heap.
+//! Entries are sorted only when they are about to come up. Time is cut into slots of 131 µs, and an
+//! entry waits in the list of its slot; when nothing earlier is left, the entries of the next slot
+//! go into a heap, and what is entered for that slot from then on, too. So the heap is small enough
+//! for the nearest cache, where one of all entries costs a miss a level with ten thousand flows.
+//! What lies beyond the last slot (268 ms, longer than most timeouts) waits in a second heap.
 
 use narrows_core::units::Time;
 
@@ -198,7 +200,9 @@ impl Timers {
         while self.near.first().is_none() {
             if self.listed == 0 {
                 // Nothing but what lies far ahead, if anything.
-                let Some(first) = self.far.first() else { return };
+                let Some(first) = self.far.first() else {
+                    return;
+                };
                 self.slot = first.slot();
             }
             let list = &mut self.lists[(self.slot % SLOTS) as usize];
@@ -211,7 +215,11 @@ impl Timers {
                 self.free = std::mem::replace(&mut place, next);
                 self.listed -= 1;
             }
-            while let Some(entry) = self.far.first().filter(|entry| entry.slot() < self.slot + SLOTS) {
+            while let Some(entry) = self
+                .far
+                .first()
+                .filter(|entry| entry.slot() < self.slot + SLOTS)
+            {
                 self.far.remove_first();
                 self.put(entry);
             }
@@ -219,7 +227,8 @@ impl Timers {
     }
 }
 
-/// A heap of entries, the least first. It has four children to a node: it is half as deep as with two.
+/// A heap of entries, the least first. It has four children to a node: it is half as deep as with
+/// two.
 #[derive(Debug, Default)]
 struct Heap(Vec<Entry>);
 

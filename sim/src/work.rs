@@ -1,25 +1,28 @@
 //! Flows with a workload: their connections, their datagrams, and who is told of what.
 //!
-//! A connection is one or two halves, each a [`Sender`] and the [`Receiver`] of what it sends. The half of the side that opened
-//! has the handshake; where the other side answers, its half begins established, with the round trip of that handshake. What an
-//! end owes one half rides on what it writes to the other: the packet is the data's, the ACK is kept beside it until that arrives.
+//! A connection is one or two halves, each a [`Sender`] and the [`Receiver`] of what it sends. The
+//! half of the side that opened has the handshake; where the other side answers, its half begins
+//! established, with the round trip of that handshake. What an end owes one half rides on what it
+//! writes to the other: the packet is the data's, the ACK is kept beside it until that arrives.
 //!
-//! Connections come and go by the thousand. Their places are used again, the longest free first, so memory is bounded by those
-//! that are open at once ([`MOST_OPEN`]). What a packet carries as its flow is the number of a half: a mark, how often the place was
-//! used, the place, and which half. So what is still under way of a connection that was closed finds nobody, and a queue that
-//! tells flows apart sees a new flow in each connection. Datagrams carry the number of their workload, under another mark.
+//! Connections come and go by the thousand. Their places are used again, the longest free first, so
+//! memory is bounded by those that are open at once ([`MOST_OPEN`]). What a packet carries as its
+//! flow is the number of a half: a mark, how often the place was used, the place, and which half.
+//! So what is still under way of a connection that was closed finds nobody, and a queue that
+//! tells flows apart sees a new flow in each connection. Datagrams carry the number of their
+//! workload, under another mark.
 
 use crate::error::SimError;
 use crate::network::SimNetwork;
 use crate::nic::{Device, Nic, WayBack};
-use crate::owners::{half_number, place_of, Owners, CONNECTION, DATAGRAM, MOST_OPEN};
+use crate::owners::{CONNECTION, DATAGRAM, MOST_OPEN, Owners, half_number, place_of};
 use crate::packet::{Kind, Label, Packet};
 use crate::packets::Observer;
 use crate::timers::Timers;
 use narrows_core::cc::{self, CcKind, CongestionControl};
 use narrows_core::figures::WorkloadFigures;
 use narrows_core::net::access::Access;
-use narrows_core::net::{Port, FAR, NEAR};
+use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::packet::{Ecn, Packet as _};
 use narrows_core::param::Params;
 use narrows_core::rng::Rng;
@@ -27,7 +30,9 @@ use narrows_core::scenario::{Direction, Scenario};
 use narrows_core::tcp::wire::{AckMarks, AckSegment};
 use narrows_core::tcp::{Config, EcnUse, Info, Receiver, Sender};
 use narrows_core::units::{Bytes, Span, Time};
-use narrows_core::workload::{self, Action, Conn, Event, Setting, Side, Workload, DATAGRAM_HEADERS};
+use narrows_core::workload::{
+    self, Action, Conn, DATAGRAM_HEADERS, Event, Setting, Side, Workload,
+};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -188,7 +193,10 @@ impl Works {
         let work = workload::find(&choice.kind).ok_or_else(unknown)?;
         let (config, far_config) = (scenario.host.config(), scenario.host.far_config());
         let mut seeds = Rng::named(scenario.seed, &format!("workload/{}", flow.id));
-        let end = flow.stop.unwrap_or(scenario.duration).min(scenario.duration);
+        let end = flow
+            .stop
+            .unwrap_or(scenario.duration)
+            .min(scenario.duration);
         let start = Time::ZERO + flow.start;
         let setting = Setting {
             seed: seeds.next_u64(),
@@ -260,7 +268,8 @@ impl Works {
         net.timers.set(self.first_timer + load as u32, None);
     }
 
-    /// What the flow of a workload comes to, as if it were one connection: sums, and the mean of round trips.
+    /// What the flow of a workload comes to, as if it were one connection: sums, and the mean of
+    /// round trips.
     pub fn info(&self, load: usize) -> Info {
         let of = &self.loads[load];
         let mut totals = of.closed;
@@ -270,7 +279,10 @@ impl Works {
         };
         let (mut srtt_us, mut measured) = (0, 0);
         for place in of.places.iter().flatten() {
-            let halves = self.places[*place].open.iter().flat_map(|c| c.halves.iter().flatten());
+            let halves = self.places[*place]
+                .open
+                .iter()
+                .flat_map(|c| c.halves.iter().flatten());
             for half in halves {
                 let each = half.sender.info();
                 totals.add(&each);
@@ -300,10 +312,9 @@ impl Works {
             return self.datagram(now, packet, net);
         }
         let (place, half) = (place_of(packet.flow()), packet.flow() & 1);
-        let live = self
-            .places
-            .get(place)
-            .is_some_and(|p| p.open.is_some() && half_number(place, p.uses, half as usize) == packet.flow());
+        let live = self.places.get(place).is_some_and(|p| {
+            p.open.is_some() && half_number(place, p.uses, half as usize) == packet.flow()
+        });
         if !live {
             return net.observer.packets.forget(packet);
         }
@@ -358,8 +369,10 @@ impl Works {
         let mut way = net.way_back(now, number, port, label);
         this.receiver.on_segment(now, &segment, &mut way.wire());
         let due = this.receiver.next_wakeup();
-        net.timers
-            .set(timer(self.first_timer, self.loads.len(), place, half, RECEIVER), due);
+        net.timers.set(
+            timer(self.first_timer, self.loads.len(), place, half, RECEIVER),
+            due,
+        );
         let total = this.receiver.delivered_bytes();
         let new = total - this.told;
         this.told = total;
@@ -390,8 +403,10 @@ impl Works {
                 answer.sender.accept(now, asked, &heard, &mut nic.wire());
                 nic.flush();
                 let due = answer.sender.next_wakeup();
-                net.timers
-                    .set(timer(self.first_timer, self.loads.len(), place, 1, SENDER), due);
+                net.timers.set(
+                    timer(self.first_timer, self.loads.len(), place, 1, SENDER),
+                    due,
+                );
             }
         }
         if new > 0 {
@@ -409,7 +424,9 @@ impl Works {
     fn riding_on(&mut self, place: usize, half: usize, byte: u64) -> Option<AckSegment> {
         let this = self.places[place].open.as_deref_mut()?.halves[half].as_mut()?;
         let arrived = this.riding.front().is_some_and(|(first, _)| *first <= byte);
-        arrived.then(|| this.riding.pop_front())?.map(|(_, ack)| ack)
+        arrived
+            .then(|| this.riding.pop_front())?
+            .map(|(_, ack)| ack)
     }
 
     /// An ACK arrives at the sender of a half.
@@ -432,9 +449,11 @@ impl Works {
         }
         connection.opened = true;
         if let Some(answer) = answer {
-            answer
-                .receiver
-                .accept(now, first.sender.info().srtt.as_us(), first.receiver.agreed());
+            answer.receiver.accept(
+                now,
+                first.sender.info().srtt.as_us(),
+                first.receiver.agreed(),
+            );
         }
         let (load, name) = (connection.load, connection.name);
         self.tell(now, load, Event::Opened(name), net);
@@ -470,8 +489,10 @@ impl Works {
         work(&mut this.sender, &mut nic);
         nic.flush();
         let due = this.sender.next_wakeup();
-        net.timers
-            .set(timer(self.first_timer, self.loads.len(), place, half, SENDER), due);
+        net.timers.set(
+            timer(self.first_timer, self.loads.len(), place, half, SENDER),
+            due,
+        );
     }
 
     /// A super-packet of this number has left the host's device.
@@ -509,9 +530,14 @@ impl Works {
         let number = half_number(place, uses, half);
         let mut way = net.way_back(now, number, port, label);
         this.receiver.on_timer(now, &mut way.wire());
-        let due = this.receiver.next_wakeup().map(|at| at.max(now + Span::ns(1)));
-        net.timers
-            .set(timer(self.first_timer, self.loads.len(), place, half, RECEIVER), due);
+        let due = this
+            .receiver
+            .next_wakeup()
+            .map(|at| at.max(now + Span::ns(1)));
+        net.timers.set(
+            timer(self.first_timer, self.loads.len(), place, half, RECEIVER),
+            due,
+        );
     }
 
     /// A sender that asks again for the instant that it was just given would stop the clock.
@@ -519,7 +545,8 @@ impl Works {
         let halves = self.places[place].open.as_deref().map(|c| &c.halves);
         let due = halves.and_then(|halves| halves[half].as_ref()?.sender.next_wakeup());
         let number = timer(self.first_timer, self.loads.len(), place, half, SENDER);
-        net.timers.set(number, due.map(|at| at.max(now + Span::ns(1))));
+        net.timers
+            .set(number, due.map(|at| at.max(now + Span::ns(1))));
     }
 
     /// Tells a workload what happened, does what it wants, and so on until it wants nothing.
@@ -537,7 +564,10 @@ impl Works {
             next = self.events.pop_front();
         }
         if self.loads[load].running && !self.over {
-            let due = self.loads[load].app.next_wakeup().map(|at| at.max(now + Span::ns(1)));
+            let due = self.loads[load]
+                .app
+                .next_wakeup()
+                .map(|at| at.max(now + Span::ns(1)));
             net.timers.set(self.first_timer + load as u32, due);
         }
     }
@@ -546,7 +576,11 @@ impl Works {
         match action {
             Action::Open { conn, by, answers } => self.open(now, load, conn, by, answers, net),
             Action::Write { conn, from, bytes } => {
-                let place = self.loads[load].places.get(conn as usize).copied().flatten();
+                let place = self.loads[load]
+                    .places
+                    .get(conn as usize)
+                    .copied()
+                    .flatten();
                 let Some(place) = place else { return };
                 let by = self.places[place].open.as_deref().map(|c| c.by);
                 let half = usize::from(by != Some(from));
@@ -557,7 +591,11 @@ impl Works {
                 });
             }
             Action::Close(conn) => self.hang_up(load, conn, net),
-            Action::Send { from, number, bytes } => {
+            Action::Send {
+                from,
+                number,
+                bytes,
+            } => {
                 let of = &mut self.loads[load];
                 let port = if from == Side::Server {
                     of.server
@@ -567,17 +605,27 @@ impl Works {
                 of.closed.datagrams += u64::from(bytes);
                 net.observer.packets.pings += 1;
                 let flow = DATAGRAM | load as u32;
-                let packet = Packet::datagram(flow, port == NEAR, number, now, bytes + DATAGRAM_HEADERS);
+                let packet =
+                    Packet::datagram(flow, port == NEAR, number, now, bytes + DATAGRAM_HEADERS);
                 let way = (port, of.label);
                 let device = net.device.as_deref_mut();
-                Nic::new(now, flow, way, net.offload, device, net.network, net.observer)
-                    .ping(packet.labelled(of.label, port));
+                Nic::new(
+                    now,
+                    flow,
+                    way,
+                    net.offload,
+                    device,
+                    net.network,
+                    net.observer,
+                )
+                .ping(packet.labelled(of.label, port));
             }
             _ => {}
         }
     }
 
-    /// An application writes to a half: what its end owes the other half rides on the data, if that leaves at once.
+    /// An application writes to a half: what its end owes the other half rides on the data, if that
+    /// leaves at once.
     fn writes(&mut self, now: Time, place: usize, half: usize, net: &mut Net<'_>) {
         let Some(connection) = self.places[place].open.as_deref_mut() else {
             return;
@@ -589,18 +637,34 @@ impl Works {
         }) else {
             return;
         };
-        let Some(byte) = this.sender.would_send() else { return };
+        let Some(byte) = this.sender.would_send() else {
+            return;
+        };
         if let Some(ack) = back.receiver.on_write(now) {
             this.riding.push_back((byte, ack));
         }
         let due = back.receiver.next_wakeup();
         net.timers.set(
-            timer(self.first_timer, self.loads.len(), place, half ^ 1, RECEIVER),
+            timer(
+                self.first_timer,
+                self.loads.len(),
+                place,
+                half ^ 1,
+                RECEIVER,
+            ),
             due,
         );
     }
 
-    fn open(&mut self, now: Time, load: usize, name: Conn, by: Side, answers: bool, net: &mut Net<'_>) {
+    fn open(
+        &mut self,
+        now: Time,
+        load: usize,
+        name: Conn,
+        by: Side,
+        answers: bool,
+        net: &mut Net<'_>,
+    ) {
         let place = match self.free.pop_front() {
             Some(place) => place,
             None if self.places.len() < MOST_OPEN => {
@@ -618,7 +682,11 @@ impl Works {
             other(of.server)
         };
         let mut half = |port: Port| {
-            let config = if port == NEAR { &of.config } else { &of.far_config };
+            let config = if port == NEAR {
+                &of.config
+            } else {
+                &of.far_config
+            };
             let host = cc::Host {
                 seed: of.seeds.next_u64(),
                 ..of.host
@@ -648,12 +716,18 @@ impl Works {
             opened: false,
             halves,
         }));
-        self.with_sender(now, place, 0, net, |sender, nic| sender.connect(now, &mut nic.wire()));
+        self.with_sender(now, place, 0, net, |sender, nic| {
+            sender.connect(now, &mut nic.wire())
+        });
     }
 
     /// Both ends of a connection forget it.
     fn hang_up(&mut self, load: usize, name: Conn, net: &mut Net<'_>) {
-        let Some(place) = self.loads[load].places.get_mut(name as usize).and_then(Option::take) else {
+        let Some(place) = self.loads[load]
+            .places
+            .get_mut(name as usize)
+            .and_then(Option::take)
+        else {
             return;
         };
         if let Some(connection) = self.places[place].open.take() {

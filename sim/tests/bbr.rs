@@ -5,7 +5,7 @@ use narrows_core::cc::bbr;
 use narrows_core::param::Params;
 use narrows_core::scenario::Buffer;
 use narrows_core::units::Span;
-use narrows_sim::{run, Options};
+use narrows_sim::{Options, run};
 
 /// When each flow's window was at its least (4 packets) for 100 ms and more, s.
 fn probes(t_s: &[f64], flow: &[u32], cwnd: &[u32], which: u32) -> Vec<f64> {
@@ -21,7 +21,8 @@ fn probes(t_s: &[f64], flow: &[u32], cwnd: &[u32], which: u32) -> Vec<f64> {
     found
 }
 
-/// Who sees the queue empty sees it when the others do: before long all look for the least round trip together.
+/// Who sees the queue empty sees it when the others do: before long all look for the least round
+/// trip together.
 #[test]
 fn flows_of_one_queue_probe_its_round_trip_together() {
     let mut s = scenario(Span::s(60));
@@ -42,7 +43,9 @@ fn flows_of_one_queue_probe_its_round_trip_together() {
     };
     let run = run(&s, &registry(), &options, &mut |_| true).unwrap();
     let f = &run.samples.flows;
-    let all: Vec<Vec<f64>> = (0..4).map(|i| probes(&f.t_s, &f.flow, &f.cwnd_packets, i)).collect();
+    let all: Vec<Vec<f64>> = (0..4)
+        .map(|i| probes(&f.t_s, &f.flow, &f.cwnd_packets, i))
+        .collect();
     // The queue makes round trips of up to 20 · (1 + 8) ms.
     let late: Vec<Vec<f64>> = all
         .iter()

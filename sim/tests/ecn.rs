@@ -1,7 +1,8 @@
-//! Explicit congestion notification from end to end, over a queue that marks what has waited for longer than a threshold.
+//! Explicit congestion notification from end to end, over a queue that marks what has waited for
+//! longer than a threshold.
 //!
-//! Linux has that queue too: `codel` with its `ce_threshold`, its own law kept from acting by a target of 10 s. The figures are
-//! those of Linux 6.12 in virtual time, the rate kept by htb.
+//! Linux has that queue too: `codel` with its `ce_threshold`, its own law kept from acting by a
+//! target of 10 s. The figures are those of Linux 6.12 in virtual time, the rate kept by htb.
 
 use crate::common::registry;
 use narrows_core::packet::{Ecn, Packet as _};
@@ -11,10 +12,11 @@ use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::tcp::EcnEnds;
 use narrows_core::units::{Bytes, Span, Time};
-use narrows_sim::{run, Options, Packet, Run};
+use narrows_sim::{Options, Packet, Run, run};
 use std::collections::VecDeque;
 
-/// First in, first out; what waited for longer than `threshold` is marked, or passes if it cannot be.
+/// First in, first out; what waited for longer than `threshold` is marked, or passes if it cannot
+/// be.
 struct Marker {
     threshold: Span,
     packets: VecDeque<Packet>,
@@ -82,10 +84,12 @@ fn with_marker() -> Registry<Packet> {
 fn play(path: &str, threshold: &str, seconds: u32, flows: &str) -> Run {
     let registry = with_marker();
     let text = format!(
-        "duration = \"{seconds}s\"\nstart_jitter = \"0s\"\n[path]\n{path}\ndelay_forward = \"0s\"\nbuffer = \"1000p\"\n\
+        "duration = \"{seconds}s\"\nstart_jitter = \"0s\"\n[path]\n{path}\ndelay_forward = \
+         \"0s\"\nbuffer = \"1000p\"\n\
          queue = {{ kind = \"marker\", threshold = \"{threshold}\" }}\nlink = \"htb\"\n{flows}\n"
     );
-    let scenario = Scenario::from_toml(&text, "ecn.toml", &registry).unwrap_or_else(|e| panic!("{e}"));
+    let scenario =
+        Scenario::from_toml(&text, "ecn.toml", &registry).unwrap_or_else(|e| panic!("{e}"));
     run(&scenario, &registry, &Options::default(), &mut |_| true).unwrap()
 }
 
@@ -100,13 +104,30 @@ fn marks_do_what_they_do_in_linux() {
         ("bbr", 18.77, 45.12, 139.5, 5204.0),
     ];
     for (cc, mbit, srtt_ms, cwnd, marks) in linux {
-        let run = play(SLOW, "10ms", 30, &format!("[[flow]]\ncc = \"{cc}\"\necn = true"));
+        let run = play(
+            SLOW,
+            "10ms",
+            30,
+            &format!("[[flow]]\ncc = \"{cc}\"\necn = true"),
+        );
         let f = &run.flows[0];
         let near = |ours: f64, theirs: f64, share: f64| (ours / theirs - 1.0).abs() < share;
         assert!(near(f.goodput_mbit, mbit, 0.015), "{cc} {}", f.goodput_mbit);
-        assert!((f.rtt_ms.mean - srtt_ms).abs() < 0.3, "{cc} {}", f.rtt_ms.mean);
-        assert!(near(f.cwnd_packets.mean, cwnd, 0.02), "{cc} {}", f.cwnd_packets.mean);
-        assert!(near(run.queue.marks as f64, marks, 0.1), "{cc} {}", run.queue.marks);
+        assert!(
+            (f.rtt_ms.mean - srtt_ms).abs() < 0.3,
+            "{cc} {}",
+            f.rtt_ms.mean
+        );
+        assert!(
+            near(f.cwnd_packets.mean, cwnd, 0.02),
+            "{cc} {}",
+            f.cwnd_packets.mean
+        );
+        assert!(
+            near(run.queue.marks as f64, marks, 0.1),
+            "{cc} {}",
+            run.queue.marks
+        );
         assert_eq!((f.retransmits, run.queue.drops), (0, 0), "{cc}");
     }
 }
@@ -116,12 +137,17 @@ fn who_does_not_ask_is_not_marked() {
     let run = play(SLOW, "10ms", 30, "[[flow]]\ncc = \"reno\"");
     assert_eq!(run.queue.marks, 0);
     // Nothing keeps the queue short.
-    assert!(run.flows[0].rtt_ms.mean > 60.0, "{}", run.flows[0].rtt_ms.mean);
+    assert!(
+        run.flows[0].rtt_ms.mean > 60.0,
+        "{}",
+        run.flows[0].rtt_ms.mean
+    );
 }
 
-/// Windows of 5 to 40 packets, one flow and two. Linux's runs of 20 s, over two starts of the second flow where there is one:
-/// goodput of all flows together, mean of their smoothed RTTs, marks. (Two Reno flows at 1 ms, not here, fall into one of several
-/// rhythms with windows of 4 to 6 packets and stay there, 13 000 or 19 000 marks, in Linux as here; which one, hangs on
+/// Windows of 5 to 40 packets, one flow and two. Linux's runs of 20 s, over two starts of the
+/// second flow where there is one: goodput of all flows together, mean of their smoothed RTTs,
+/// marks. (Two Reno flows at 1 ms, not here, fall into one of several rhythms with windows of 4 to
+/// 6 packets and stay there, 13 000 or 19 000 marks, in Linux as here; which one, hangs on
 /// microseconds.)
 #[test]
 fn short_paths_are_marked_as_in_linux() {
@@ -140,18 +166,59 @@ fn short_paths_are_marked_as_in_linux() {
     let linux: [Case; 9] = [
         ("cubic", SHORT, "1ms", ONE, 80.71, 5.329, 462.0),
         ("reno", SHORT, "1ms", ONE, 75.61, 5.318, 734.0),
-        ("cubic", SHORT, "1ms", &["1300us", "2900us"], 84.98, 5.314, 2800.0),
-        ("reno", SHORT, "1ms", &["1300us", "2900us"], 78.17, 5.378, 4032.0),
+        (
+            "cubic",
+            SHORT,
+            "1ms",
+            &["1300us", "2900us"],
+            84.98,
+            5.314,
+            2800.0,
+        ),
+        (
+            "reno",
+            SHORT,
+            "1ms",
+            &["1300us", "2900us"],
+            78.17,
+            5.378,
+            4032.0,
+        ),
         ("cubic", SHORTER, "500us", ONE, 93.96, 1.147, 8751.0),
         ("reno", SHORTER, "500us", ONE, 89.96, 1.189, 8321.0),
-        ("cubic", SHORTER, "500us", &["1300us", "2900us"], 93.01, 1.414, 12_234.0),
-        ("cubic", SLOW, "10ms", &["13ms", "29ms"], 17.87, 43.12, 885.0),
-        ("reno", SLOW, "10ms", &["13ms", "29ms"], 15.83, 42.89, 1080.0),
+        (
+            "cubic",
+            SHORTER,
+            "500us",
+            &["1300us", "2900us"],
+            93.01,
+            1.414,
+            12_234.0,
+        ),
+        (
+            "cubic",
+            SLOW,
+            "10ms",
+            &["13ms", "29ms"],
+            17.87,
+            43.12,
+            885.0,
+        ),
+        (
+            "reno",
+            SLOW,
+            "10ms",
+            &["13ms", "29ms"],
+            15.83,
+            42.89,
+            1080.0,
+        ),
     ];
     for (cc, path, threshold, starts, mbit, srtt_ms, marks) in linux {
         let mut ours = [0.0; 3];
         for start in starts {
-            let flow = |start: &str| format!("[[flow]]\ncc = \"{cc}\"\necn = true\nstart = \"{start}\"\n");
+            let flow =
+                |start: &str| format!("[[flow]]\ncc = \"{cc}\"\necn = true\nstart = \"{start}\"\n");
             let flows = if *start == "0s" {
                 flow(start)
             } else {
@@ -174,12 +241,17 @@ fn short_paths_are_marked_as_in_linux() {
     }
 }
 
-/// Linux 6.12 with DCTCP at the sender alone, whatever `tcp_ecn` is at either end: no packet is marked
-/// (validation/evidence/dctcp-without-ecn.md).
+/// Linux 6.12 with DCTCP at the sender alone, whatever `tcp_ecn` is at either end: no packet is
+/// marked (validation/evidence/dctcp-without-ecn.md).
 #[test]
 fn an_ordinary_host_agrees_to_rfc_3168_and_no_more() {
     let told = |cc: &str, ecn: &str| {
-        let run = play(SLOW, "10ms", 10, &format!("[[flow]]\nid = \"f\"\ncc = \"{cc}\"\n{ecn}"));
+        let run = play(
+            SLOW,
+            "10ms",
+            10,
+            &format!("[[flow]]\nid = \"f\"\ncc = \"{cc}\"\n{ecn}"),
+        );
         (run.samples.flows, run.queue.marks, run.notices)
     };
     let reno = told("reno", "ecn = true");
@@ -189,8 +261,11 @@ fn an_ordinary_host_agrees_to_rfc_3168_and_no_more() {
     assert_eq!((&dctcp.0, dctcp.1), (&told("reno", "").0, 0));
     assert_eq!(
         dctcp.2,
-        ["1 dctcp flow with ecn = true runs as Reno, without ECN: an ordinary host refuses it to a SYN that is ECN-capable \
-          itself; leave ecn out, and both ends do what dctcp needs."]
+        [
+            "1 dctcp flow with ecn = true runs as Reno, without ECN: an ordinary host refuses it \
+             to a SYN that is ECN-capable \
+          itself; leave ecn out, and both ends do what dctcp needs."
+        ]
     );
     assert_eq!(told("dctcp", "ecn = false"), (dctcp.0, 0, vec![]));
     assert!(told("dctcp", "").1 > 1000 && told("dctcp", "").2.is_empty());
@@ -198,13 +273,17 @@ fn an_ordinary_host_agrees_to_rfc_3168_and_no_more() {
     // Who would count is agreed with, on less.
     let prague = told("prague", "ecn = true");
     assert_eq!((&prague.0, prague.1), (&reno.0, reno.1));
-    assert!(prague.2[0].starts_with("1 prague flow with ecn = true runs as Reno, with RFC 3168's ECN"));
+    assert!(
+        prague.2[0].starts_with("1 prague flow with ecn = true runs as Reno, with RFC 3168's ECN")
+    );
     assert!(told("prague", "").1 > 1000);
 }
 
 #[test]
 fn what_the_ends_were_told_is_read_back() {
-    let read = |text: &str| Scenario::from_toml(text, "ecn.toml", &with_marker()).unwrap_or_else(|e| panic!("{e}"));
+    let read = |text: &str| {
+        Scenario::from_toml(text, "ecn.toml", &with_marker()).unwrap_or_else(|e| panic!("{e}"))
+    };
     for host in ["passive", "on", "off"] {
         for (cc, needs) in [("cubic", false), ("dctcp", true), ("prague", true)] {
             for ecn in ["", "ecn = false", "ecn = true"] {
@@ -212,7 +291,8 @@ fn what_the_ends_were_told_is_read_back() {
                     continue;
                 }
                 let told = read(&format!(
-                    "duration = \"1s\"\n[path]\n{SLOW}\n[host]\necn = \"{host}\"\n[[flow]]\ncc = \"{cc}\"\n{ecn}\n"
+                    "duration = \"1s\"\n[path]\n{SLOW}\n[host]\necn = \"{host}\"\n[[flow]]\ncc = \
+                     \"{cc}\"\n{ecn}\n"
                 ));
                 let ends = match (ecn, host) {
                     ("ecn = true", _) => EcnEnds::Asked,

@@ -7,11 +7,17 @@ use narrows_core::scenario::Scenario;
 fn share(path: &str, direction: &str) -> f64 {
     let text = format!(
         "duration = \"30s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"40ms\"\n{path}\n\
-         [[flow]]\nid = \"many\"\ncc = \"cubic\"\ncount = 8\nhost = 1\ndirection = \"{direction}\"\n\
+         [[flow]]\nid = \"many\"\ncc = \"cubic\"\ncount = 8\nhost = 1\ndirection = \
+         \"{direction}\"\n\
          [[flow]]\nid = \"one\"\ncc = \"cubic\"\nhost = 2\ndirection = \"{direction}\"\n"
     );
-    let scenario = Scenario::from_toml(&text, "hosts", &registry()).unwrap_or_else(|e| panic!("{e}"));
-    let goodput: Vec<f64> = play(&scenario).flows.iter().map(|flow| flow.goodput_mbit).collect();
+    let scenario =
+        Scenario::from_toml(&text, "hosts", &registry()).unwrap_or_else(|e| panic!("{e}"));
+    let goodput: Vec<f64> = play(&scenario)
+        .flows
+        .iter()
+        .map(|flow| flow.goodput_mbit)
+        .collect();
     goodput[8] / goodput.iter().sum::<f64>()
 }
 
@@ -29,13 +35,16 @@ fn each_host_has_the_same_and_behind_one_address_each_flow_unless_cake_looks_beh
         (true, false, false),
         (true, true, true),
     ] {
-        let path = format!("nat = {nat}\nqueue = {{ kind = \"cake\", flows = \"dual-dsthost\", nat = {looks} }}");
+        let path = format!(
+            "nat = {nat}\nqueue = {{ kind = \"cake\", flows = \"dual-dsthost\", nat = {looks} }}"
+        );
         is(share(&path, "down"), of_hosts, &path);
     }
 }
 
-/// Downwards hosts at the far end are where packets go to; upwards, on the way back, where they come from. All have one host at the
-/// near end, so a turn of triple-isolate is as short for the one flow as for the eight.
+/// Downwards hosts at the far end are where packets go to; upwards, on the way back, where they
+/// come from. All have one host at the near end, so a turn of triple-isolate is as short for the
+/// one flow as for the eight.
 #[test]
 fn only_what_is_told_apart_counts() {
     for (words, down, up) in [

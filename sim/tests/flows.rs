@@ -3,7 +3,7 @@
 use crate::common::{self, flow, json, ping, play, registry, scenario};
 use narrows_core::scenario::{Buffer, Link, Scenario};
 use narrows_core::units::{Bytes, Rate, Span};
-use narrows_sim::{run, Options, Run, SimError};
+use narrows_sim::{Options, Run, SimError, run};
 
 fn two_flows() -> Scenario {
     let mut s = scenario(Span::s(10));
@@ -69,13 +69,18 @@ fn a_transfer_ends_with_its_last_byte_and_a_stopped_flow_at_its_stop() {
     s.flows[1].stop = Some(Span::ms(6500));
     s.flows[2].start = Span::s(20);
     let run = play(&s);
-    let [a, b, late] = &run.flows[..] else { panic!() };
+    let [a, b, late] = &run.flows[..] else {
+        panic!()
+    };
     // Handshake, four windows of ten and more, 0.09 s of transmission.
     assert!((0.1..0.3).contains(&a.fct_s), "{}", a.fct_s);
     assert_eq!(a.series.len(), 1);
     assert_eq!(a.series[0].1, 100_000);
     assert!(b.fct_s.is_nan());
-    assert_eq!(b.series.iter().map(|p| p.0).collect::<Vec<_>>(), [5.0, 6.0, 6.5]);
+    assert_eq!(
+        b.series.iter().map(|p| p.0).collect::<Vec<_>>(),
+        [5.0, 6.0, 6.5]
+    );
     assert!(b.active_goodput_mbit > 8.0);
     assert!(late.goodput_mbit.is_nan() && late.series.is_empty());
 }
@@ -96,11 +101,20 @@ fn a_caller_may_stop_a_run() {
 /// Where the samples of a flow stand at `t`: window, threshold, bytes acknowledged.
 fn at(run: &Run, t_s: f64) -> (u32, u32, u64) {
     let s = &run.samples.flows;
-    let i = s.t_s.iter().position(|&t| t >= t_s - 1e-9).expect("a sample");
-    (s.cwnd_packets[i], s.ssthresh_packets[i], s.delivered_bytes[i])
+    let i = s
+        .t_s
+        .iter()
+        .position(|&t| t >= t_s - 1e-9)
+        .expect("a sample");
+    (
+        s.cwnd_packets[i],
+        s.ssthresh_packets[i],
+        s.delivered_bytes[i],
+    )
 }
 
-/// One flow over 20 Mbit/s, 100 ms whose application is silent from 10 s on for `gap` seconds, sampled every 10 ms.
+/// One flow over 20 Mbit/s, 100 ms whose application is silent from 10 s on for `gap` seconds,
+/// sampled every 10 ms.
 fn interrupted(cc: &str, gap: u64) -> Run {
     let mut s = scenario(Span::s(20));
     s.start_jitter = Span::ZERO;
@@ -121,9 +135,9 @@ fn interrupted(cc: &str, gap: u64) -> Run {
     run(&s, &registry(), &options, &mut |_| true).unwrap()
 }
 
-/// What Linux 6.12 in virtual time did there, with an application that writes nothing meanwhile: seconds after it writes again,
-/// window, threshold, bytes acknowledged since. BBR leaves ProbeRTT with the first packet, and has the window of Startup for
-/// a round trip.
+/// What Linux 6.12 in virtual time did there, with an application that writes nothing meanwhile:
+/// seconds after it writes again, window, threshold, bytes acknowledged since. BBR leaves ProbeRTT
+/// with the first packet, and has the window of Startup for a round trip.
 #[test]
 fn after_a_silence_the_window_begins_where_linux_has_it() {
     type Row = (f64, u32, u32, u64);
@@ -151,7 +165,11 @@ fn after_a_silence_the_window_begins_where_linux_has_it() {
         (
             "reno",
             1,
-            &[(0.05, 58, 174, 0), (0.3, 175, 174, 251_952), (0.5, 177, 174, 728_344)],
+            &[
+                (0.05, 58, 174, 0),
+                (0.3, 175, 174, 251_952),
+                (0.5, 177, 174, 728_344),
+            ],
         ),
         (
             "reno",
@@ -215,7 +233,11 @@ fn a_flow_silent_for_all_of_the_summary_has_no_goodput() {
     (s.flows[0].stop, s.flows[0].restart) = (Some(Span::s(5)), Some(Span::s(20)));
     let run = play(&s);
     let silent = &run.flows[0];
-    assert!(silent.goodput_mbit.is_nan() && silent.rtt_ms.mean.is_nan() && silent.cwnd_packets.mean.is_nan());
+    assert!(
+        silent.goodput_mbit.is_nan()
+            && silent.rtt_ms.mean.is_nan()
+            && silent.cwnd_packets.mean.is_nan()
+    );
     assert_eq!(silent.series.len(), 10);
     assert_eq!(run.fairness.jain, 1.0);
 }
@@ -231,8 +253,8 @@ fn without_the_rule_the_window_stays() {
     assert_eq!(at(&run, 14.9).0, at(&run, 15.0).0);
 }
 
-/// Linux 6.12 in virtual time over 100 Mbit/s, 40 ms: with 200 000 B of receive buffer it was busy for 8.960 s of 9 s, and for
-/// 8.799 s of them the peer's window was the limit.
+/// Linux 6.12 in virtual time over 100 Mbit/s, 40 ms: with 200 000 B of receive buffer it was busy
+/// for 8.960 s of 9 s, and for 8.799 s of them the peer's window was the limit.
 #[test]
 fn a_small_receive_buffer_is_told_as_the_limit() {
     let mut s = scenario(Span::s(9));

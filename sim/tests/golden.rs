@@ -1,4 +1,5 @@
-//! Golden tables: what the simulator answers to six questions, to be read by a person and compared by a machine.
+//! Golden tables: what the simulator answers to six questions, to be read by a person and compared
+//! by a machine.
 //!
 //! | table | question |
 //! |---|---|
@@ -21,7 +22,8 @@ use std::path::PathBuf;
 
 fn scenario(rate: &str, rtt: &str, buffer: &str, loss: &str, cc: &str, flows: u32) -> Scenario {
     let text = format!(
-        "duration = \"30s\"\n[path]\nrate = \"{rate}\"\nrtt = \"{rtt}\"\nbuffer = \"{buffer}\"\nloss = \"{loss}\"\n\
+        "duration = \"30s\"\n[path]\nrate = \"{rate}\"\nrtt = \"{rtt}\"\nbuffer = \
+         \"{buffer}\"\nloss = \"{loss}\"\n\
          [[flow]]\ncc = \"{cc}\"\ncount = {flows}\n"
     );
     Scenario::from_toml(&text, "golden", &registry()).unwrap_or_else(|e| panic!("{e}"))
@@ -30,14 +32,24 @@ fn scenario(rate: &str, rtt: &str, buffer: &str, loss: &str, cc: &str, flows: u3
 /// One row: what was varied, and what is run.
 type Row = (String, Scenario);
 
-/// The columns after the varied ones, for every table the same. Rounded to what a person would quote, and far from what a
-/// last bit could move.
+/// The columns after the varied ones, for every table the same. Rounded to what a person would
+/// quote, and far from what a last bit could move.
 const FIGURES: &str = "goodput_mbit  queue_p50_ms  queue_p99_ms  retransmits  jain";
 
 fn figures(run: &Run) -> String {
     let asked = |id: &str| run.flows.iter().all(|f| f.id != "it") || id == "it";
-    let goodput: f64 = run.flows.iter().filter(|f| asked(&f.id)).map(|f| f.goodput_mbit).sum();
-    let retransmits: u64 = run.flows.iter().filter(|f| asked(&f.id)).map(|f| f.retransmits).sum();
+    let goodput: f64 = run
+        .flows
+        .iter()
+        .filter(|f| asked(&f.id))
+        .map(|f| f.goodput_mbit)
+        .sum();
+    let retransmits: u64 = run
+        .flows
+        .iter()
+        .filter(|f| asked(&f.id))
+        .map(|f| f.retransmits)
+        .sum();
     let delay = run.queue.delay_ms;
     format!(
         "{goodput:12.2}  {:12.1}  {:12.1}  {retransmits:11}  {:4.2}",
@@ -51,7 +63,10 @@ fn buffer() -> (String, Vec<Row>) {
         for cc in ["reno", "cubic", "bbr"] {
             for bdp in ["0.1", "0.25", "0.5", "1", "2", "4", "8"] {
                 let row = format!("{flows:5}  {cc:5}  {bdp:>10}");
-                rows.push((row, scenario("20Mbit", "40ms", &format!("{bdp}bdp"), "0%", cc, flows)));
+                rows.push((
+                    row,
+                    scenario("20Mbit", "40ms", &format!("{bdp}bdp"), "0%", cc, flows),
+                ));
             }
         }
     }
@@ -75,13 +90,17 @@ fn loss() -> (String, Vec<Row>) {
     for cc in ["reno", "cubic", "bbr"] {
         for percent in ["0.001", "0.01", "0.1", "0.3", "1", "3", "10", "30"] {
             let row = format!("{cc:5}  {percent:>8}");
-            rows.push((row, scenario("20Mbit", "40ms", "1bdp", &format!("{percent}%"), cc, 1)));
+            rows.push((
+                row,
+                scenario("20Mbit", "40ms", "1bdp", &format!("{percent}%"), cc, 1),
+            ));
         }
     }
     ("cc     loss_pct".into(), rows)
 }
 
-/// Every congestion control on a shallow and a deep buffer, alone and beside one CUBIC flow: then goodput is its own.
+/// Every congestion control on a shallow and a deep buffer, alone and beside one CUBIC flow: then
+/// goodput is its own.
 fn cc() -> (String, Vec<Row>) {
     let mut rows = Vec::new();
     for kind in registry().ccs() {
@@ -99,11 +118,13 @@ fn cc() -> (String, Vec<Row>) {
                 "[[flow]]\ncc = \"cubic\"\n"
             };
             let text = format!(
-                "duration = \"30s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"{bdp}bdp\"\n{queue}\
+                "duration = \"30s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \
+                 \"{bdp}bdp\"\n{queue}\
                  [[flow]]\nid = \"it\"\ncc = \"{}\"\n{other}",
                 kind.name
             );
-            let scenario = Scenario::from_toml(&text, "golden", &registry()).unwrap_or_else(|e| panic!("{e}"));
+            let scenario =
+                Scenario::from_toml(&text, "golden", &registry()).unwrap_or_else(|e| panic!("{e}"));
             rows.push((format!("{:10}  {beside:6}  {bdp:>10}", kind.name), scenario));
         }
     }
@@ -113,10 +134,14 @@ fn cc() -> (String, Vec<Row>) {
 /// What says nothing without parameters.
 const ASKED: &[(&str, &str)] = &[(
     "htb",
-    r#"{ kind = "htb", default = "1:20", classes = [ { id = "1:1", rate = "16Mbit" }, { id = "1:20", parent = "1:1", rate = "4Mbit", ceil = "16Mbit", limit = "100p" } ] }"#,
+    concat!(
+        r#"{ kind = "htb", default = "1:20", classes = [ { id = "1:1", rate = "16Mbit" }, "#,
+        r#"{ id = "1:20", parent = "1:1", rate = "4Mbit", ceil = "16Mbit", limit = "100p" } ] }"#
+    ),
 )];
 
-/// Every discipline with the parameters that it has by default, but for [`ASKED`]; ECN is asked for where it can mark.
+/// Every discipline with the parameters that it has by default, but for [`ASKED`]; ECN is asked for
+/// where it can mark.
 fn queue() -> (String, Vec<Row>) {
     let mut rows = Vec::new();
     for kind in registry().queues() {
@@ -126,7 +151,8 @@ fn queue() -> (String, Vec<Row>) {
         // What marks only with other parameters set does not mark here.
         let mut marking = Params::defaults(kind.params);
         marking.set("ecn", Value::Bool(true));
-        let marks = kind.params.iter().any(|param| param.name == "ecn") && (kind.check)(&marking).is_ok();
+        let marks =
+            kind.params.iter().any(|param| param.name == "ecn") && (kind.check)(&marking).is_ok();
         for (flows, ecn) in [(1, false), (4, false), (4, true)] {
             if ecn && !marks {
                 continue;
@@ -143,7 +169,8 @@ fn queue() -> (String, Vec<Row>) {
                 "duration = \"30s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nqueue = {queue}\n\
                  [[flow]]\ncc = \"cubic\"\ncount = {flows}\necn = {ecn}\n"
             );
-            let scenario = Scenario::from_toml(&text, "golden", &registry()).unwrap_or_else(|e| panic!("{e}"));
+            let scenario =
+                Scenario::from_toml(&text, "golden", &registry()).unwrap_or_else(|e| panic!("{e}"));
             let ecn = if ecn { "yes" } else { "no" };
             rows.push((format!("{:10}  {flows:5}  {ecn:3}", kind.name), scenario));
         }
@@ -174,11 +201,13 @@ fn wifi() -> Vec<Row> {
             ] {
                 let text = format!(
                     "duration = \"30s\"\n[wifi]\nband = \"2.4GHz\"\nstack = \"{stack}\"\n\
-                     [[wifi.station]]\nname = \"fast\"\ncount = 2\n{fast}[[wifi.station]]\nname = \"slow\"\n{slow}\n\
+                     [[wifi.station]]\nname = \"fast\"\ncount = 2\n{fast}[[wifi.station]]\nname = \
+                     \"slow\"\n{slow}\n\
                      [[flow]]\nstation = \"fast\"\n{flow}\n[[flow]]\nstation = \"slow\"\n{flow}\n\
                      [[probe]]\nkind = \"ping\"\nstation = \"fast0\"\n"
                 );
-                let scenario = Scenario::from_toml(&text, "golden", &registry()).unwrap_or_else(|e| panic!("{e}"));
+                let scenario = Scenario::from_toml(&text, "golden", &registry())
+                    .unwrap_or_else(|e| panic!("{e}"));
                 rows.push((format!("{stack:7}  {traffic:7}  {name:6}"), scenario));
             }
         }
@@ -188,11 +217,21 @@ fn wifi() -> Vec<Row> {
 
 /// What the first fast station has, what the slow one has, and how long pings to the first take.
 fn wifi_figures(run: &Run) -> String {
-    let total: f64 = run.stations.iter().map(|station| station.goodput_mbit).sum();
+    let total: f64 = run
+        .stations
+        .iter()
+        .map(|station| station.goodput_mbit)
+        .sum();
     let of = |station: usize| {
         let station = &run.stations[station];
         // The mean of none is none.
-        let frames = |n: f64| if n.is_nan() { "-".to_owned() } else { format!("{n:.1}") };
+        let frames = |n: f64| {
+            if n.is_nan() {
+                "-".to_owned()
+            } else {
+                format!("{n:.1}")
+            }
+        };
         format!(
             "{:7.2}  {:7.3}  {:>4}  {:>4}  {:7}",
             station.goodput_mbit,
@@ -227,7 +266,8 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec
 
 fn table(about: &str, all: &str, (columns, rows): (String, Vec<Row>)) -> String {
     let mut text = format!(
-        "# {about}\n# 30 s, seed 1, {all}; after 6 s of warm-up but retransmits, which are of the whole run.\n"
+        "# {about}\n# 30 s, seed 1, {all}; after 6 s of warm-up but retransmits, which are of the \
+         whole run.\n"
     );
     writeln!(text, "{columns}  {FIGURES}").unwrap();
     let figures = in_parallel(&rows, |(_, scenario)| figures(&play(scenario)));
@@ -246,7 +286,9 @@ fn check(name: &str, now: &str) {
         std::fs::write(&file, now).unwrap();
         return;
     }
-    let stored = std::fs::read_to_string(&file).unwrap_or_default().replace("\r\n", "\n");
+    let stored = std::fs::read_to_string(&file)
+        .unwrap_or_default()
+        .replace("\r\n", "\n");
     if stored == now {
         return;
     }
@@ -274,7 +316,11 @@ fn check(name: &str, now: &str) {
 fn how_large_should_a_buffer_be() {
     check(
         "buffer.txt",
-        &table("How large should a buffer be? 20 Mbit/s, 40 ms.", "fifo", buffer()),
+        &table(
+            "How large should a buffer be? 20 Mbit/s, 40 ms.",
+            "fifo",
+            buffer(),
+        ),
     );
 }
 
@@ -307,7 +353,8 @@ fn what_does_each_congestion_control_get() {
     check(
         "cc.txt",
         &table(
-            "What does each congestion control get, alone and beside CUBIC? One flow, 20 Mbit/s, 40 ms.",
+            "What does each congestion control get, alone and beside CUBIC? One flow, 20 Mbit/s, \
+             40 ms.",
             "fifo, or what is needed: a step mark at 2 ms for ECN, xcp for feedback",
             cc(),
         ),
@@ -331,10 +378,16 @@ fn what_does_a_slow_station_cost_with_each_stack() {
     let rows = wifi();
     let of = "goodput  airtime  down    up  retries";
     let mut text = "# What does one slow station cost two fast ones? Wi-Fi, 2.4 GHz, 20 MHz.\n\
-                    # 30 s, seed 1, after 6 s of warm-up: all, one of the fast stations, the slow one, pings to a fast one.\n\
-                    # Mbit/s, share of the time, frames of an aggregate to it and from it, frames sent again, ms.\n"
+                    # 30 s, seed 1, after 6 s of warm-up: all, one of the fast stations, the slow \
+                    one, pings to a fast one.\n\
+                    # Mbit/s, share of the time, frames of an aggregate to it and from it, frames \
+                    sent again, ms.\n"
         .to_owned();
-    writeln!(text, "stack    traffic  slow     total | {of} | {of} |    p50     p99").unwrap();
+    writeln!(
+        text,
+        "stack    traffic  slow     total | {of} | {of} |    p50     p99"
+    )
+    .unwrap();
     let figures = in_parallel(&rows, |(_, scenario)| wifi_figures(&play(scenario)));
     for ((row, _), figures) in rows.iter().zip(figures) {
         writeln!(text, "{row}  {figures}").unwrap();

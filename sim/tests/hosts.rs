@@ -25,7 +25,8 @@ fn all_of(run: &Run) -> (String, String) {
     (flows, format!("{:?} {:?}", run.samples, run.queue))
 }
 
-/// Distance is distance: whether the path or the flow has it, packets and ACKs arrive at the same instants.
+/// Distance is distance: whether the path or the flow has it, packets and ACKs arrive at the same
+/// instants.
 #[test]
 fn an_rtt_of_its_own_is_as_good_as_the_path_s() {
     for (forward, loss) in [(20, 0.0), (0, 0.0), (5, 0.01)] {
@@ -34,8 +35,12 @@ fn an_rtt_of_its_own_is_as_good_as_the_path_s() {
         let mut far = near.clone();
         near.path.hops[0].delay_forward = Span::ms(forward);
         near.flows[0].rtt = Span::ms(120);
-        (far.path.hops[0].rtt, far.path.hops[0].delay_forward) = (Span::ms(160), Span::ms(4 * forward));
-        assert!(all_of(&play(&near)) == all_of(&play(&far)), "forward {forward} ms");
+        (far.path.hops[0].rtt, far.path.hops[0].delay_forward) =
+            (Span::ms(160), Span::ms(4 * forward));
+        assert!(
+            all_of(&play(&near)) == all_of(&play(&far)),
+            "forward {forward} ms"
+        );
     }
 }
 
@@ -43,7 +48,11 @@ fn an_rtt_of_its_own_is_as_good_as_the_path_s() {
 #[test]
 fn each_flow_has_its_own_round_trip() {
     let mut s = one("reno");
-    s.flows = vec![flow("near", "reno"), flow("far", "reno"), flow("farther", "reno")];
+    s.flows = vec![
+        flow("near", "reno"),
+        flow("far", "reno"),
+        flow("farther", "reno"),
+    ];
     s.flows[1].start = Span::s(1);
     s.flows[2].start = Span::s(2);
     (s.flows[1].rtt, s.flows[2].rtt) = (Span::ms(120), Span::us(33_333));
@@ -55,7 +64,12 @@ fn each_flow_has_its_own_round_trip() {
     // 74 B of SYN, 66 B of ACK and 1066 B of data at 5 B/us.
     let sent = (74.0 + 66.0 + 1066.0) / 5.0 * 1e-6;
     for (f, rtt) in run.flows.iter().zip([0.040, 0.160, 0.073_333]) {
-        assert!((f.fct_s - 2.0 * rtt - sent).abs() < 1e-9, "{}: {}", f.id, f.fct_s);
+        assert!(
+            (f.fct_s - 2.0 * rtt - sent).abs() < 1e-9,
+            "{}: {}",
+            f.id,
+            f.fct_s
+        );
     }
 }
 
@@ -68,7 +82,10 @@ fn a_near_flow_gets_more_than_a_far_one() {
         s.flows = vec![flow("near", cc), flow("far", cc)];
         s.flows[1].rtt = Span::ms(120);
         let goodputs: Vec<f64> = play(&s).flows.iter().map(|f| f.goodput_mbit).collect();
-        assert!((36.0..38.3).contains(&(goodputs[0] + goodputs[1])), "{goodputs:?}");
+        assert!(
+            (36.0..38.3).contains(&(goodputs[0] + goodputs[1])),
+            "{goodputs:?}"
+        );
         goodputs[0] / goodputs[1]
     };
     let (reno, cubic) = (advantage("reno"), advantage("cubic"));
@@ -94,8 +111,8 @@ fn small_super_packets_make_small_bursts() {
     assert!(one.0 < two.0 && two.0 <= on.0, "{one:?} {two:?} {on:?}");
 }
 
-/// What a send buffer holds is all that leaves in a round trip. It is full when its memory is exceeded, by up to the 64 KiB
-/// of the super-packet that was written last.
+/// What a send buffer holds is all that leaves in a round trip. It is full when its memory is
+/// exceeded, by up to the 64 KiB of the super-packet that was written last.
 #[test]
 fn a_send_buffer_bounds_the_window() {
     let goodput = |kib: u64| {
@@ -109,9 +126,10 @@ fn a_send_buffer_bounds_the_window() {
     assert!(large < bound(320.0) && large > 1.3 * small, "{large}");
 }
 
-/// Linux 6.12 in virtual time, H-TCP over 15.6 Mbit/s and 116 ms with at most 200 000 B of send buffer: slow start fills the window,
-/// 656 kB, and loses most of it. What is selected cannot be noted (`TCPWqueueTooBig` counts 174), so that a timeout ends it, and
-/// repairs leave one by one: after 3 s 729 792 B were acknowledged and 23 segments sent again, after 3.4 s as many as 31.
+/// Linux 6.12 in virtual time, H-TCP over 15.6 Mbit/s and 116 ms with at most 200 000 B of send
+/// buffer: slow start fills the window, 656 kB, and loses most of it. What is selected cannot be
+/// noted (`TCPWqueueTooBig` counts 174), so that a timeout ends it, and repairs leave one by one:
+/// after 3 s 729 792 B were acknowledged and 23 segments sent again, after 3.4 s as many as 31.
 #[test]
 fn a_small_send_buffer_has_no_memory_to_note_what_arrived() {
     let after_slow_start = |like: &str| {
@@ -127,11 +145,18 @@ fn a_small_send_buffer_has_no_memory_to_note_what_arrived() {
         (s.host.wmem_max, s.host.like) = (Bytes::new(200_000), like.into());
         let flows = play(&s).samples.flows;
         [3.0, 3.4].map(|t| {
-            let row = flows.t_s.iter().position(|t_s| (t_s - t).abs() < 0.01).unwrap();
+            let row = flows
+                .t_s
+                .iter()
+                .position(|t_s| (t_s - t).abs() < 0.01)
+                .unwrap();
             (flows.delivered_bytes[row], flows.retransmits[row])
         })
     };
-    assert_eq!(after_slow_start("linux-6.12"), [(729_792, 23), (738_480, 31)]);
+    assert_eq!(
+        after_slow_start("linux-6.12"),
+        [(729_792, 23), (738_480, 31)]
+    );
     let [before, _] = after_slow_start("linux-4.15");
     assert!(before.0 > 2_500_000, "{before:?}");
 }
@@ -169,15 +194,24 @@ fn behind_a_slow_interface(cc: &str, link: Link, tsq: SmallQueues, ring: u32, bq
     play(&s)
 }
 
-/// Linux 6.12 in virtual time, htb of 50 Mbit/s with a fifo of 1000 packets on the sender's interface, 20 s: CUBIC 47.78 Mbit/s,
-/// smoothed RTT 43.2 ms, window 257; BBR 47.08 Mbit/s, 41.9 ms, 346.
+/// Linux 6.12 in virtual time, htb of 50 Mbit/s with a fifo of 1000 packets on the sender's
+/// interface, 20 s: CUBIC 47.78 Mbit/s, smoothed RTT 43.2 ms, window 257; BBR 47.08 Mbit/s, 41.9
+/// ms, 346.
 #[test]
 fn small_queues_keep_a_flow_out_of_its_own_host_s_way() {
     for (cc, mbit, rtt_ms, cwnd) in [("cubic", 47.78, 43.2, 257.0), ("bbr", 47.08, 41.9, 346.0)] {
         let run = behind_a_slow_interface(cc, HTB, SmallQueues::ByRate, 256, true);
         let f = &run.flows[0];
-        assert!((f.goodput_mbit / mbit - 1.0).abs() < 0.01, "{cc} {}", f.goodput_mbit);
-        assert!((f.rtt_ms.mean - rtt_ms).abs() < 0.3, "{cc} {}", f.rtt_ms.mean);
+        assert!(
+            (f.goodput_mbit / mbit - 1.0).abs() < 0.01,
+            "{cc} {}",
+            f.goodput_mbit
+        );
+        assert!(
+            (f.rtt_ms.mean - rtt_ms).abs() < 0.3,
+            "{cc} {}",
+            f.rtt_ms.mean
+        );
         assert!(
             (f.cwnd_packets.mean / cwnd - 1.0).abs() < 0.05,
             "{cc} {}",
@@ -186,14 +220,19 @@ fn small_queues_keep_a_flow_out_of_its_own_host_s_way() {
         assert_eq!(f.retransmits, 0);
     }
     let bloated = behind_a_slow_interface("cubic", Link::Serial, SmallQueues::Off, 256, true);
-    assert!(bloated.flows[0].rtt_ms.mean > 300.0, "{}", bloated.flows[0].rtt_ms.mean);
+    assert!(
+        bloated.flows[0].rtt_ms.mean > 300.0,
+        "{}",
+        bloated.flows[0].rtt_ms.mean
+    );
 }
 
-/// What lies in a ring nobody can take back, but one queue after the other delays as much as both in one.
+/// What lies in a ring nobody can take back, but one queue after the other delays as much as both
+/// in one.
 #[test]
 fn one_queue_is_as_long_as_two() {
-    let [plain, limited] =
-        [false, true].map(|bql| behind_a_slow_interface("cubic", Link::Serial, SmallQueues::Off, 64, bql));
+    let [plain, limited] = [false, true]
+        .map(|bql| behind_a_slow_interface("cubic", Link::Serial, SmallQueues::Off, 64, bql));
     assert_eq!(all_of(&plain), all_of(&limited));
 }
 
@@ -220,19 +259,34 @@ fn pings_wait_in_the_host_too() {
     assert!(ping.received <= ping.sent);
 }
 
-/// One Reno flow over 18 Mbit/s, 60 ms and 54 kB, 36 s: Linux 6.12 in virtual time with `fq` at the sender.
+/// One Reno flow over 18 Mbit/s, 60 ms and 54 kB, 36 s: Linux 6.12 in virtual time with `fq` at the
+/// sender.
 #[test]
 fn fq_at_the_sender_takes_what_is_sent_before_its_time() {
-    const LINE: &str = "rate = \"18Mbit\"\nbuffer = \"54000B\"\nlink = { kind = \"tbf\", burst = \"3080B\" }\n";
+    const LINE: &str =
+        "rate = \"18Mbit\"\nbuffer = \"54000B\"\nlink = { kind = \"tbf\", burst = \"3080B\" }\n";
     for direction in ["down", "up"] {
         let text = format!(
-            "duration = \"36s\"\nwarmup = \"7.2s\"\nstart_jitter = \"0s\"\n[path]\n{LINE}rtt = \"60ms\"\n[path.reverse]\n{LINE}\
-             [host]\npacing = \"fq\"\n[[flow]]\ncc = \"reno\"\nstart = \"17.39ms\"\ndirection = \"{direction}\"\n"
+            "duration = \"36s\"\nwarmup = \"7.2s\"\nstart_jitter = \"0s\"\n[path]\n{LINE}rtt = \
+             \"60ms\"\n[path.reverse]\n{LINE}\
+             [host]\npacing = \"fq\"\n[[flow]]\ncc = \"reno\"\nstart = \"17.39ms\"\ndirection = \
+             \"{direction}\"\n"
         );
-        let run = play(&Scenario::from_toml(&text, "fq", &common::registry()).unwrap_or_else(|e| panic!("{e}")));
+        let run = play(
+            &Scenario::from_toml(&text, "fq", &common::registry())
+                .unwrap_or_else(|e| panic!("{e}")),
+        );
         let f = &run.flows[0];
-        assert!((f.goodput_mbit - 16.22).abs() < 0.01, "{direction} {}", f.goodput_mbit);
-        assert!((f.rtt_ms.mean - 68.44).abs() < 0.05, "{direction} {}", f.rtt_ms.mean);
+        assert!(
+            (f.goodput_mbit - 16.22).abs() < 0.01,
+            "{direction} {}",
+            f.goodput_mbit
+        );
+        assert!(
+            (f.rtt_ms.mean - 68.44).abs() < 0.05,
+            "{direction} {}",
+            f.rtt_ms.mean
+        );
         assert!(
             (f.cwnd_packets.mean - 96.75).abs() < 0.05,
             "{direction} {}",
@@ -253,24 +307,30 @@ fn fq_at_the_sender_takes_what_is_sent_before_its_time() {
 fn what_goes_up_knows_nothing_of_the_near_interface() {
     let [with, without] = ["nic = \"1Gbit\"", ""].map(|nic| {
         let text = format!(
-            "duration = \"5s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"30ms\"\n[path.reverse]\nrate = \"20Mbit\"\n[host]\n{nic}\n\
+            "duration = \"5s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"30ms\"\n[path.reverse]\nrate = \
+             \"20Mbit\"\n[host]\n{nic}\n\
              [[flow]]\ncc = \"cubic\"\ndirection = \"up\"\n"
         );
-        let scenario = Scenario::from_toml(&text, "up", &common::registry()).unwrap_or_else(|e| panic!("{e}"));
+        let scenario =
+            Scenario::from_toml(&text, "up", &common::registry()).unwrap_or_else(|e| panic!("{e}"));
         play(&scenario).flows.remove(0)
     });
     assert_eq!(with.goodput_mbit, without.goodput_mbit);
     assert!(with.goodput_mbit > 18.0, "{}", with.goodput_mbit);
 }
 
-/// What a release of Linux did otherwise shows: 4.15 paced BBR by IP packets, 3.6 % faster than it thought, so that a small
-/// buffer is always full; and a slow start that counted in milliseconds is another one. Nothing else changes, and what the
-/// path could carry is carried.
+/// What a release of Linux did otherwise shows: 4.15 paced BBR by IP packets, 3.6 % faster than it
+/// thought, so that a small buffer is always full; and a slow start that counted in milliseconds is
+/// another one. Nothing else changes, and what the path could carry is carried.
 #[test]
 fn old_releases_do_what_they_did() {
     let with = |cc: &str, like: &str| {
         let mut s = one(cc);
-        let params = if cc == "bbr" { bbr::PARAMS } else { cubic::PARAMS };
+        let params = if cc == "bbr" {
+            bbr::PARAMS
+        } else {
+            cubic::PARAMS
+        };
         s.flows[0].cc.params = Params::defaults(params);
         (s.duration, s.warmup) = (Span::s(60), Span::ZERO);
         s.path.hops[0].buffer = Some(Buffer::Bytes(Bytes::new(100 << 10)));
@@ -293,8 +353,8 @@ fn old_releases_do_what_they_did() {
     );
 }
 
-/// Unpaced, BBR sends its window as fast as ACKs and its own interface let it: a small buffer loses it again and again.
-/// Linux 6.12 over this path, paced: 18.65 Mbit/s, 3.2 % sent again.
+/// Unpaced, BBR sends its window as fast as ACKs and its own interface let it: a small buffer loses
+/// it again and again. Linux 6.12 over this path, paced: 18.65 Mbit/s, 3.2 % sent again.
 #[test]
 fn bbr_without_pacing_overruns_a_small_buffer() {
     let [off, on] = [Pacing::Off, Pacing::Auto].map(|pacing| {

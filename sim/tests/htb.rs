@@ -1,7 +1,8 @@
-//! HTB against Linux 6.12: what classes get, flow by flow (`data/htb.txt`), and what guarantees come to.
+//! HTB against Linux 6.12: what classes get, flow by flow (`data/htb.txt`), and what guarantees
+//! come to.
 
 use crate::common::{play, registry};
-use narrows_core::figures::{compare, median, Conditions};
+use narrows_core::figures::{Conditions, compare, median};
 use narrows_core::scenario::Scenario;
 use narrows_core::units::Rate;
 use narrows_sim::Run;
@@ -44,7 +45,10 @@ fn classes_get_what_they_get_in_linux() {
         };
         for line in figures.lines().filter(|line| !line.is_empty()) {
             let words: Vec<&str> = line.split(' ').collect();
-            let linux: Vec<f64> = words[2..].iter().map(|word| word.parse().unwrap()).collect();
+            let linux: Vec<f64> = words[2..]
+                .iter()
+                .map(|word| word.parse().unwrap())
+                .collect();
             // Linux's runs differ by when flows begin, ours by the seed.
             let ours = median(&runs.each_ref().map(|run| value(run, words[0], words[1])));
             let agrees = match words[0] {

@@ -30,7 +30,10 @@ fn every_file_of_this_folder_is_compiled() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     for entry in folder.read_dir().unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        let Some(module) = name.strip_suffix(".rs").filter(|m| !["main", "memory"].contains(m)) else {
+        let Some(module) = name
+            .strip_suffix(".rs")
+            .filter(|m| !["main", "memory"].contains(m))
+        else {
             continue;
         };
         let declared = include_str!("main.rs")

@@ -5,12 +5,12 @@ mod common;
 mod counting;
 
 use common::{flow, registry, scenario};
-use counting::{counts, Counting};
+use counting::{Counting, counts};
 use narrows_core::param::Params;
 use narrows_core::scenario::{Buffer, Scenario};
 use narrows_core::tcp::scoreboard::Seg;
 use narrows_core::units::{Rate, Span, Time};
-use narrows_sim::{run, Options};
+use narrows_sim::{Options, run};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -31,11 +31,17 @@ fn ccs() -> impl Iterator<Item = &'static str> {
 fn crowd(cc: &str, flows: usize, rate: Rate, rtt: Span, duration: Span) -> Scenario {
     let mut s = scenario(duration);
     (s.warmup, s.start_jitter) = (Span::ZERO, rtt);
-    (s.path.hops[0].rate, s.path.hops[0].rtt, s.path.hops[0].delay_forward) = (rate, rtt, Span::ns(rtt.as_ns() / 2));
+    (
+        s.path.hops[0].rate,
+        s.path.hops[0].rtt,
+        s.path.hops[0].delay_forward,
+    ) = (rate, rtt, Span::ns(rtt.as_ns() / 2));
     s.path.hops[0].buffer = Some(Buffer::Bdp(1.0));
     let params = Params::defaults(registry().cc(cc).expect("a registered one").params);
     s.flows = (0..flows).map(|i| flow(&format!("{cc}{i}"), cc)).collect();
-    s.flows.iter_mut().for_each(|flow| flow.cc.params = params.clone());
+    s.flows
+        .iter_mut()
+        .for_each(|flow| flow.cc.params = params.clone());
     s
 }
 
@@ -54,16 +60,19 @@ fn allocations(s: &Scenario, from: Time, to: Time) -> (u64, u64) {
     (last.0 - first.0, last.1 - first.1)
 }
 
-/// A buffer grows when more waits in it than ever before, which happens ever more rarely and at most doubles it: a tenth of the
-/// flows may still do so once in half a million events. Nothing else may allocate once a run is under way. When a buffer meets
-/// its most is chance, so it is the fewest of three seeds.
+/// A buffer grows when more waits in it than ever before, which happens ever more rarely and at
+/// most doubles it: a tenth of the flows may still do so once in half a million events. Nothing
+/// else may allocate once a run is under way. When a buffer meets its most is chance, so it is the
+/// fewest of three seeds.
 #[test]
 fn packets_take_nothing_from_the_heap() {
     for cc in ccs() {
-        for (flows, loss, growths) in [(1, 0.0, 0), (10, 0.0, 0), (10, 0.001, 1), (100, 0.001, 10)] {
+        for (flows, loss, growths) in [(1, 0.0, 0), (10, 0.0, 0), (10, 0.001, 1), (100, 0.001, 10)]
+        {
             let mut s = crowd(cc, flows, Rate::mbit(500), Span::ms(20), Span::s(42));
             s.path.hops[0].loss = common::loss(loss);
-            // Between doublings of what figures keep: ten samples a second make 256 and 512, the series 32 and 64.
+            // Between doublings of what figures keep: ten samples a second make 256 and 512, the
+            // series 32 and 64.
             let (from, to) = (Time::ZERO + Span::s(34), Time::ZERO + Span::s(42));
             let mut runs = [1, 2, 3].map(|seed| {
                 s.seed = seed;
@@ -81,8 +90,9 @@ fn packets_take_nothing_from_the_heap() {
     }
 }
 
-/// What one flow more adds to the heap after three seconds: both ends, its law, its timers, its figures so far, and the least
-/// ring that its window has. What is in transit is the path's and the same for any number of flows.
+/// What one flow more adds to the heap after three seconds: both ends, its law, its timers, its
+/// figures so far, and the least ring that its window has. What is in transit is the path's and the
+/// same for any number of flows.
 #[test]
 fn a_flow_takes_less_than_4_kib_beside_its_window() {
     const LEAST_WINDOW: usize = 16;
@@ -105,11 +115,14 @@ fn a_flow_takes_less_than_4_kib_beside_its_window() {
     }
 }
 
-/// Twenty thousand connections come and go, few at a time: what they took is given back, or used again.
+/// Twenty thousand connections come and go, few at a time: what they took is given back, or used
+/// again.
 #[test]
 fn short_connections_leave_nothing_behind() {
-    let text = "duration = \"450s\"\nwarmup = \"0s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"20ms\"\n[[flow]]\n\
-                workload = { kind = \"poisson\", load = \"4Mbit\", mean = \"10kB\", sizes = \"exponential\" }\n";
+    let text = "duration = \"450s\"\nwarmup = \"0s\"\n[path]\nrate = \"100Mbit\"\nrtt = \
+        \"20ms\"\n[[flow]]\n\
+                workload = { kind = \"poisson\", load = \"4Mbit\", mean = \"10kB\", sizes = \
+                \"exponential\" }\n";
     let registry = registry();
     let scenario = Scenario::from_toml(text, "short", &registry).expect("right");
     let mut live = Vec::new();
@@ -119,7 +132,11 @@ fn short_connections_leave_nothing_behind() {
         true
     })
     .expect("a run");
-    let completed = done.flows[0].workload.as_ref().expect("one").number("completed");
+    let completed = done.flows[0]
+        .workload
+        .as_ref()
+        .expect("one")
+        .number("completed");
     assert!(completed > 20_000.0, "{completed}");
     let at = |s: u64| {
         live.iter()
@@ -127,7 +144,8 @@ fn short_connections_leave_nothing_behind() {
             .expect("a look")
             .1
     };
-    // Beside connections only figures grow, by some 112 bytes a second, doubled where they have outgrown their room.
+    // Beside connections only figures grow, by some 112 bytes a second, doubled where they have
+    // outgrown their room.
     assert!(
         at(400) < at(50) + 110_000,
         "{} after 50 s, {} after 400 s",

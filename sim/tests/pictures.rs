@@ -1,10 +1,11 @@
-//! What pictures are made of: rows over time, delays and verdicts say what the figures say, and change none of them.
+//! What pictures are made of: rows over time, delays and verdicts say what the figures say, and
+//! change none of them.
 
 use narrows_core::engine::Run;
 use narrows_core::figures::{DELAYS_OF, FIGURE_INTERVAL, VERDICTS};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
-use narrows_sim::{run, Options};
+use narrows_sim::{Options, run};
 
 const PATH: &str = r#"
 duration = "10s"
@@ -101,7 +102,10 @@ fn the_rows_end_where_the_figures_end() {
         .map(|i| goodput[i])
         .collect();
     let mean = after.iter().sum::<f64>() / after.len() as f64;
-    assert!((mean / run.flows[0].goodput_mbit - 1.0).abs() < 0.02, "{mean}");
+    assert!(
+        (mean / run.flows[0].goodput_mbit - 1.0).abs() < 0.02,
+        "{mean}"
+    );
 }
 
 #[test]

@@ -1,7 +1,9 @@
-//! The simulator against Linux: every stored case of the reference, three seeds each, figure by figure.
+//! The simulator against Linux: every stored case of the reference, three seeds each, figure by
+//! figure.
 //!
-//! A case agrees when every one of its figures does; the test fails when in any family fewer cases agree than [`AGREED`]
-//! says. That this notices what it should was tried by hand, with the cases of Reno and CUBIC. Those that agree, by family:
+//! A case agrees when every one of its figures does; the test fails when in any family fewer cases
+//! agree than [`AGREED`] says. That this notices what it should was tried by hand, with the cases
+//! of Reno and CUBIC. Those that agree, by family:
 //!
 //! | mutation of core | A | B | C | H | I | O | all |
 //! |---|---|---|---|---|---|---|---|
@@ -10,7 +12,8 @@
 //! | no delayed ACK: every segment acknowledged at once | 35 | 16 | 16 | 28 | 6 | 2 | 103 |
 //! | HyStart off | 29 | 20 | 8 | 28 | 3 | 4 | 92 |
 //!
-//! And with the policers, shapers and disciplines (the last two were tried in one run; no case has both):
+//! And with the policers, shapers and disciplines (the last two were tried in one run; no case has
+//! both):
 //!
 //! | mutation of core | E | F |
 //! |---|---|---|
@@ -19,24 +22,25 @@
 //! | CoDel's interval 200 ms instead of 100 | 36 | 16 |
 //! | RED's `max` doubled | 36 | 17 |
 //!
-//! Without the seven policed cases whose burst is about a bandwidth-delay product (`E-police-*-*-*-*`) half of a burst is
-//! noticed by one case only, and that by chance.
+//! Without the seven policed cases whose burst is about a bandwidth-delay product
+//! (`E-police-*-*-*-*`) half of a burst is noticed by one case only, and that by chance.
 //!
-//! Families are counted one by one, or the loss in one would hide behind luck in another. Cases with a congestion control
-//! or a queue discipline that the registry has not are left out and counted.
+//! Families are counted one by one, or the loss in one would hide behind luck in another. Cases
+//! with a congestion control or a queue discipline that the registry has not are left out and
+//! counted.
 //!
-//! `core/src/figures/agreement.rs` defines when a figure and when a case agrees. `validation/` holds the same cases
-//! against narrows as it is installed, with Linux against itself and other references; this test is the exact part of it,
-//! for every commit.
+//! `core/src/figures/agreement.rs` defines when a figure and when a case agrees. `validation/`
+//! holds the same cases against narrows as it is installed, with Linux against itself and other
+//! references; this test is the exact part of it, for every commit.
 
 use crate::common::{play, registry};
-use narrows_core::figures::{compare, median, Agreement, Conditions};
+use narrows_core::figures::{Agreement, Conditions, compare, median};
 use narrows_core::scenario::{Likeness, Scenario};
 use narrows_sim::Run;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const STORED: &[&str] = &[
     include_str!("data/reference/linux-6.12-bbr.txt"),
@@ -51,7 +55,8 @@ const STORED: &[&str] = &[
     include_str!("data/reference/linux-6.12-westwood.txt"),
     include_str!("data/reference/linux-6.12.txt"),
 ];
-/// Cases that agree, by family. Raise them when the simulator gets better; lower them only with the reason in the CHANGELOG.
+/// Cases that agree, by family. Raise them when the simulator gets better; lower them only with the
+/// reason in the CHANGELOG.
 const AGREED: [(&str, usize); 11] = [
     ("A", 96),
     ("B", 46),
@@ -67,7 +72,8 @@ const AGREED: [(&str, usize); 11] = [
 ];
 const SEEDS: u64 = 3;
 
-/// One figure as it was recorded: its name, the congestion control it is of (`-` for the path), a value per run.
+/// One figure as it was recorded: its name, the congestion control it is of (`-` for the path), a
+/// value per run.
 struct Figure {
     name: String,
     cc: String,
@@ -90,7 +96,10 @@ fn stored() -> (Vec<Case>, usize) {
             .collect::<String>()
     });
     let texts: Vec<String> = stored.collect();
-    let every: Vec<&str> = texts.iter().flat_map(|text| text.split("== ").skip(1)).collect();
+    let every: Vec<&str> = texts
+        .iter()
+        .flat_map(|text| text.split("== ").skip(1))
+        .collect();
     let known: Vec<&str> = every.iter().copied().filter(|text| can_run(text)).collect();
     let left_out = every.len() - known.len();
     (known.into_iter().map(case).collect(), left_out)
@@ -104,12 +113,15 @@ fn can_run(text: &str) -> bool {
         let named = text.split(key).skip(1);
         named.map(|rest| rest.split('"').nth(1).unwrap()).all(known)
     };
-    all("cc = ", &|name| registry.cc(name).is_some()) && all("queue = ", &|name| registry.queue(name).is_some())
+    all("cc = ", &|name| registry.cc(name).is_some())
+        && all("queue = ", &|name| registry.queue(name).is_some())
 }
 
 fn case(text: &str) -> Case {
     let (name, rest) = text.split_once('\n').expect("a name on a line of its own");
-    let (scenario, figures) = rest.split_once("\n--\n").expect("a line -- before the figures");
+    let (scenario, figures) = rest
+        .split_once("\n--\n")
+        .expect("a line -- before the figures");
     let figure = |line: &str| {
         let (compared, line) = match line.strip_prefix("late ") {
             Some(line) => (false, line),
@@ -119,14 +131,22 @@ fn case(text: &str) -> Case {
         Figure {
             name: words[0].into(),
             cc: words[1].into(),
-            runs: words[2..].iter().map(|w| w.parse().expect("a number")).collect(),
+            runs: words[2..]
+                .iter()
+                .map(|w| w.parse().expect("a number"))
+                .collect(),
             compared,
         }
     };
     Case {
         name: name.into(),
-        scenario: Scenario::from_toml(scenario, name, &registry()).unwrap_or_else(|e| panic!("{name}: {e}")),
-        figures: figures.lines().filter(|l| !l.is_empty()).map(figure).collect(),
+        scenario: Scenario::from_toml(scenario, name, &registry())
+            .unwrap_or_else(|e| panic!("{name}: {e}")),
+        figures: figures
+            .lines()
+            .filter(|l| !l.is_empty())
+            .map(figure)
+            .collect(),
     }
 }
 
@@ -165,9 +185,13 @@ fn value(run: &Run, figure: &Figure) -> f64 {
 /// A figure of ours beside Linux's.
 fn agreement(figure: &Figure, ours: f64, s: &Scenario) -> Agreement {
     let on = Conditions {
-        rate: s.host.nic.as_ref().map_or(s.path.bottleneck().target(), |nic| {
-            nic.rate.min(s.path.bottleneck().target())
-        }),
+        rate: s
+            .host
+            .nic
+            .as_ref()
+            .map_or(s.path.bottleneck().target(), |nic| {
+                nic.rate.min(s.path.bottleneck().target())
+            }),
         rtt: s.path.rtt(),
         duration: s.duration,
         flows: s.flows.len(),
@@ -181,15 +205,17 @@ fn play_all(cases: &[Case]) -> Vec<Vec<Run>> {
     let jobs = cases.len() * SEEDS as usize;
     std::thread::scope(|threads| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            threads.spawn(|| loop {
-                let job = next.fetch_add(1, Ordering::Relaxed);
-                if job >= jobs {
-                    break;
+            threads.spawn(|| {
+                loop {
+                    let job = next.fetch_add(1, Ordering::Relaxed);
+                    if job >= jobs {
+                        break;
+                    }
+                    let mut scenario = cases[job / SEEDS as usize].scenario.clone();
+                    scenario.seed = job as u64 % SEEDS + 1;
+                    let run = play(&scenario);
+                    done.lock().unwrap().insert(job, run);
                 }
-                let mut scenario = cases[job / SEEDS as usize].scenario.clone();
-                scenario.seed = job as u64 % SEEDS + 1;
-                let run = play(&scenario);
-                done.lock().unwrap().insert(job, run);
             });
         }
     });
@@ -206,7 +232,10 @@ fn play_all(cases: &[Case]) -> Vec<Vec<Run>> {
 fn the_simulator_agrees_with_linux() {
     let (cases, left_out) = stored();
     let runs = play_all(&cases);
-    let (mut families, mut kinds) = (BTreeMap::<&str, [usize; 2]>::new(), BTreeMap::<&str, [usize; 2]>::new());
+    let (mut families, mut kinds) = (
+        BTreeMap::<&str, [usize; 2]>::new(),
+        BTreeMap::<&str, [usize; 2]>::new(),
+    );
     let mut off = Vec::new();
     let mut evidence = Vec::new();
     for (case, runs) in cases.iter().zip(&runs) {
@@ -218,7 +247,9 @@ fn the_simulator_agrees_with_linux() {
             let (linux, ok) = (verdict.reference, verdict.agrees);
             good &= ok;
             tally = [tally[0] + usize::from(ok), tally[1] + 1];
-            let kind = kinds.entry(figure.name.split("_at_").next().unwrap()).or_default();
+            let kind = kinds
+                .entry(figure.name.split("_at_").next().unwrap())
+                .or_default();
             *kind = [kind[0] + usize::from(ok), kind[1] + 1];
             if !ok {
                 let line = format!(
@@ -229,7 +260,9 @@ fn the_simulator_agrees_with_linux() {
             }
         }
         evidence.push(evidence_of(case, tally));
-        let family = families.entry(case.name.split('-').next().unwrap()).or_default();
+        let family = families
+            .entry(case.name.split('-').next().unwrap())
+            .or_default();
         *family = [family[0] + usize::from(good), family[1] + 1];
     }
     let mut report = String::from("figure          agree\n");
@@ -250,7 +283,11 @@ fn the_simulator_agrees_with_linux() {
         "{good} of {} stored cases agree with Linux 6.12 in every compared figure",
         cases.len()
     );
-    let late = cases.iter().flat_map(|c| &c.figures).filter(|f| !f.compared).count();
+    let late = cases
+        .iter()
+        .flat_map(|c| &c.figures)
+        .filter(|f| !f.compared)
+        .count();
     writeln!(
         report,
         "\n{headline}; {late} late figures not compared; {left_out} cases left out"
@@ -268,33 +305,54 @@ fn the_simulator_agrees_with_linux() {
     }
 }
 
-/// One case for `provenance.evidence` of a run: where it lies, and the share of its figures that agree.
+/// One case for `provenance.evidence` of a run: where it lies, and the share of its figures that
+/// agree.
 fn evidence_of(case: &Case, [good, all]: [usize; 2]) -> String {
     let like = Likeness::of(&case.scenario, &registry());
-    let mut ccs: Vec<&str> = case.scenario.flows.iter().map(|f| f.cc.kind.as_str()).collect();
+    let mut ccs: Vec<&str> = case
+        .scenario
+        .flows
+        .iter()
+        .map(|f| f.cc.kind.as_str())
+        .collect();
     ccs.sort_unstable();
     ccs.dedup();
-    let policer = like.policer.map_or("null".into(), |policer| format!("{policer:?}"));
-    let room = like.room_bdp.map_or("null".into(), |bdp| format!("{bdp:.4}"));
+    let policer = like
+        .policer
+        .map_or("null".into(), |policer| format!("{policer:?}"));
+    let room = like
+        .room_bdp
+        .map_or("null".into(), |bdp| format!("{bdp:.4}"));
     let kinds = format!(
         r#""queue": {:?}, "policer": {policer}, "besides": {:?}"#,
         like.queue, like.besides
     );
     format!(
-        r#"  {{"case": "{}", "cc": {ccs:?}, {kinds}, "rate_mbit": {}, "rtt_ms": {}, "buffer_bdp": {room}, "headroom": {}, "loss": {}, "agreement": {:.3}}}"#,
+        concat!(
+            r#"  {{"case": "{}", "cc": {:?}, {}, "rate_mbit": {}, "rtt_ms": {}, "#,
+            r#""buffer_bdp": {}, "headroom": {}, "loss": {}, "agreement": {:.3}}}"#
+        ),
         case.name,
+        ccs,
+        kinds,
         like.rate.as_mbit(),
         like.rtts[0].as_ms(),
+        room,
         like.headroom,
         like.loss,
         good as f64 / all as f64,
     )
 }
 
-/// Compares with what the wheel carries, or stores it there. README and `validation/REPORT.md` have the same headline.
+/// Compares with what the wheel carries, or stores it there. README and `validation/REPORT.md` have
+/// the same headline.
 fn store(headline: &str, evidence: &[String]) {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../python/narrows/_evidence.json");
-    let source = "Linux 6.12's TCP in virtual time; sim/tests/reference.rs compares and writes this";
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../python/narrows/_evidence.json"
+    );
+    let source =
+        "Linux 6.12's TCP in virtual time; sim/tests/reference.rs compares and writes this";
     let now = format!(
         "{{\"source\": \"{source}\", \"headline\": \"{headline}\", \"cases\": [\n{}\n]}}\n",
         evidence.join(",\n")
@@ -306,7 +364,8 @@ fn store(headline: &str, evidence: &[String]) {
     let stored = std::fs::read_to_string(file).unwrap_or_default();
     assert!(
         stored == now,
-        "python/narrows/_evidence.json is out of date: NARROWS_GOLDEN=write cargo test --release -p narrows-sim --test all reference::"
+        "python/narrows/_evidence.json is out of date: NARROWS_GOLDEN=write cargo test --release \
+         -p narrows-sim --test all reference::"
     );
 }
 
@@ -315,7 +374,11 @@ fn store(headline: &str, evidence: &[String]) {
 fn an_idle_flow_agrees_nowhere() {
     for case in stored().0 {
         let all = case.figures.iter().all(|f| {
-            let nothing = if f.name == "fct_s" { f64::INFINITY } else { 0.0 };
+            let nothing = if f.name == "fct_s" {
+                f64::INFINITY
+            } else {
+                0.0
+            };
             agreement(f, nothing, &case.scenario).agrees
         });
         let unfinished = case

@@ -1,11 +1,11 @@
-//! A congestion control from outside of the project: written against the public interface, registered, named by a
-//! scenario.
+//! A congestion control from outside of the project: written against the public interface,
+//! registered, named by a scenario.
 
 use narrows_core::cc::{Ack, CcKind, CongestionControl, Family, Loss, Window};
 use narrows_core::param::{Kind, Param, Params};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
-use narrows_sim::{run, Options, Packet};
+use narrows_sim::{Options, Packet, run};
 
 /// Increases by a constant per round trip, multiplies by a constant on loss.
 #[derive(Clone)]
@@ -89,7 +89,11 @@ fn a_scenario_may_name_what_was_registered() {
     let scenario = Scenario::from_toml(SCENARIO, "aimd.toml", &registry).unwrap();
     let run = run(&scenario, &registry, &Options::default(), &mut |_| true).unwrap();
     assert_eq!(run.flows[0].id, "aimd0");
-    assert!(run.flows[0].goodput_mbit > 17.0, "{}", run.flows[0].goodput_mbit);
+    assert!(
+        run.flows[0].goodput_mbit > 17.0,
+        "{}",
+        run.flows[0].goodput_mbit
+    );
 }
 
 #[test]

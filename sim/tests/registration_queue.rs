@@ -1,4 +1,5 @@
-//! A queue discipline from outside of the project: written against the public interface, registered, named by a scenario.
+//! A queue discipline from outside of the project: written against the public interface,
+//! registered, named by a scenario.
 
 use narrows_core::packet::Packet as _;
 use narrows_core::param::{Kind, Param};
@@ -6,7 +7,7 @@ use narrows_core::queue::{Backlog, Limit, QueueDiscipline, QueueKind, Sink, Why}
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::{Bytes, Time};
-use narrows_sim::{run, Options, Packet, Run};
+use narrows_sim::{Options, Packet, Run, run};
 
 /// Last in, first out: nobody would, but anybody may.
 struct Lifo {
@@ -69,7 +70,10 @@ fn registry() -> Registry<Packet> {
 
 /// BBR keeps the queue full, whatever overtakes.
 fn text(path: &str) -> String {
-    format!("duration = \"10s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\n{path}\n[[flow]]\ncc = \"bbr\"\n")
+    format!(
+        "duration = \"10s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\n{path}\n[[flow]]\ncc = \
+         \"bbr\"\n"
+    )
 }
 
 fn play(path: &str) -> Run {
@@ -95,5 +99,8 @@ fn a_scenario_may_name_what_was_registered() {
 fn its_parameters_are_checked_as_any_other() {
     let wrong = text("queue = { kind = \"lifo\", depth = 0 }");
     let errors = Scenario::from_toml(&wrong, "lifo.toml", &registry()).unwrap_err();
-    assert!(errors.to_string().contains("depth = 0 must be at least 1"), "{errors}");
+    assert!(
+        errors.to_string().contains("depth = 0 must be at least 1"),
+        "{errors}"
+    );
 }

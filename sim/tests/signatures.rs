@@ -1,4 +1,5 @@
-//! What each congestion control is famous for, in a small scenario in which Reno does something else.
+//! What each congestion control is famous for, in a small scenario in which Reno does something
+//! else.
 
 mod bbr;
 mod bbr2;
@@ -34,6 +35,7 @@ use narrows_sim::Run;
 
 /// Runs a scenario that is written as people write them.
 fn run(text: &str) -> Run {
-    let scenario = Scenario::from_toml(text, "signature", &common::registry()).unwrap_or_else(|e| panic!("{e}"));
+    let scenario = Scenario::from_toml(text, "signature", &common::registry())
+        .unwrap_or_else(|e| panic!("{e}"));
     common::play(&scenario)
 }

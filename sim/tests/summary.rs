@@ -1,4 +1,5 @@
-//! The summary interval: one for all flows, in which nobody and nothing gets more than the path lets pass.
+//! The summary interval: one for all flows, in which nobody and nothing gets more than the path
+//! lets pass.
 
 use crate::common::{play, registry};
 use narrows_core::engine::path_figures;
@@ -10,7 +11,10 @@ use proptest::test_runner::RngSeed;
 use std::fmt::Write;
 
 fn run(text: &str) -> Run {
-    play(&Scenario::from_toml(text, "summary", &registry()).unwrap_or_else(|e| panic!("{e}\n{text}")))
+    play(
+        &Scenario::from_toml(text, "summary", &registry())
+            .unwrap_or_else(|e| panic!("{e}\n{text}")),
+    )
 }
 
 /// What all flows of one direction got together, as a share of what their way could pass.
@@ -18,7 +22,8 @@ fn used(run: &Run) -> [f64; 2] {
     let path = path_figures(&run.scenario);
     let sum = |up: bool| {
         let flows = run.flows.iter().zip(&run.scenario.flows);
-        let own = flows.filter(|(_, spec)| (spec.direction == narrows_core::scenario::Direction::Up) == up);
+        let own = flows
+            .filter(|(_, spec)| (spec.direction == narrows_core::scenario::Direction::Up) == up);
         own.map(|(flow, _)| flow.goodput_mbit)
             .filter(|x| !x.is_nan())
             .sum::<f64>()
@@ -29,7 +34,8 @@ fn used(run: &Run) -> [f64; 2] {
     ]
 }
 
-/// The same as a share of what could arrive: what was in transmission when the interval began arrives in it as a whole.
+/// The same as a share of what could arrive: what was in transmission when the interval began
+/// arrives in it as a whole.
 fn arrived(run: &Run) -> [f64; 2] {
     let path = path_figures(&run.scenario);
     let [down, up] = used(run);
@@ -44,7 +50,8 @@ const PATH: &str = "[path]\nrate = \"50Mbit\"\nrtt = \"40ms\"\nbuffer = \"1bdp\"
 /// A flow that fills its path, seen over `packets` times of a full packet.
 fn short(mbit: u64, rtt_ms: u64, packets: u64, more: &str, flows: &str) -> Run {
     let packet_ns = 1514 * 8 * 1000 / mbit;
-    // A fifth of a packet's time more than so many packets take, from another time of a packet on each.
+    // A fifth of a packet's time more than so many packets take, from another time of a packet on
+    // each.
     let warmup = rtt_ms * 20_000_000 + packets * packet_ns / 10;
     let last = packets * packet_ns + packet_ns / 5;
     run(&format!(
@@ -54,14 +61,18 @@ fn short(mbit: u64, rtt_ms: u64, packets: u64, more: &str, flows: &str) -> Run {
     ))
 }
 
-/// Goodput is payload that arrived: of two packet times that of three packets, which is more than the rate of the path.
-/// It is never more than what can arrive.
+/// Goodput is payload that arrived: of two packet times that of three packets, which is more than
+/// the rate of the path. It is never more than what can arrive.
 #[test]
 fn an_interval_of_a_few_packets_has_no_more_than_can_arrive() {
     let most = (1..22).map(|packets| {
         let run = short(20, 10, packets, "", "[[flow]]\ncc = \"cubic\"\n");
         assert!(arrived(&run)[0] <= 1.0, "{packets}: {:?}", arrived(&run));
-        assert!(run.notices.iter().any(|notice| notice.contains("summary interval")));
+        assert!(
+            run.notices
+                .iter()
+                .any(|notice| notice.contains("summary interval"))
+        );
         used(&run)[0]
     });
     let most = most.fold(0.0, f64::max);
@@ -73,19 +84,27 @@ fn an_interval_of_a_few_packets_has_no_more_than_can_arrive() {
 fn an_interval_that_is_short_beside_varying_delays_has_a_notice() {
     let told = |duration: &str, more: &str, flow: &str| {
         let run = run(&format!(
-            "duration = \"{duration}\"\nwarmup = \"100ms\"\n{PATH}{more}[[flow]]\ncc = \"reno\"\n{flow}"
+            "duration = \"{duration}\"\nwarmup = \"100ms\"\n{PATH}{more}[[flow]]\ncc = \
+             \"reno\"\n{flow}"
         ));
         run.notices
             .iter()
             .filter(|notice| notice.contains("varies by up to"))
             .count()
     };
-    assert_eq!((told("1s", "", ""), told("1s", "jitter = \"50ms\"\n", "")), (0, 1));
+    assert_eq!(
+        (told("1s", "", ""), told("1s", "jitter = \"50ms\"\n", "")),
+        (0, 1)
+    );
     assert_eq!(told("20s", "jitter = \"50ms\"\n", ""), 0);
-    assert_eq!(told("1s", "", "[[flow]]\ncc = \"reno\"\nrtt = \"100ms\"\n"), 1);
+    assert_eq!(
+        told("1s", "", "[[flow]]\ncc = \"reno\"\nrtt = \"100ms\"\n"),
+        1
+    );
 }
 
-/// Each is alone on the path for ten of thirty seconds: a third of the path each, not all of it each.
+/// Each is alone on the path for ten of thirty seconds: a third of the path each, not all of it
+/// each.
 #[test]
 fn flows_that_take_turns_share_one_interval() {
     let mut text = format!("duration = \"30s\"\nwarmup = \"0s\"\n{PATH}");
@@ -114,9 +133,11 @@ fn flows_that_take_turns_share_one_interval() {
 /// Forty transfers at once over a gigabit, which last for some hundredths of a second each.
 #[test]
 fn incast_uses_no_more_than_there_is() {
-    let run = run("duration = \"200ms\"\nwarmup = \"0s\"\nstart_jitter = \"100us\"\n\
+    let run = run(
+        "duration = \"200ms\"\nwarmup = \"0s\"\nstart_jitter = \"100us\"\n\
          [path]\nrate = \"1000Mbit\"\nrtt = \"200us\"\nbuffer = \"512kB\"\n\
-         [[flow]]\ncc = \"reno\"\ncount = 40\nsize = \"256kB\"\n");
+         [[flow]]\ncc = \"reno\"\ncount = 40\nsize = \"256kB\"\n",
+    );
     assert!(run.flows.iter().all(|flow| !flow.goodput_mbit.is_nan()));
     let own: f64 = run.flows.iter().map(|flow| flow.active_goodput_mbit).sum();
     assert!(own > 1000.0, "each over its own time: {own}");
@@ -140,7 +161,8 @@ fn the_retransmission_rate_is_of_the_summary_interval() {
 #[test]
 fn a_constant_rate_has_no_part_in_fairness() {
     let stream = "workload = { kind = \"udp\", rate = \"1Mbit\" }\n";
-    let text = format!("duration = \"20s\"\n{PATH}[[flow]]\ncc = \"reno\"\ncount = 2\n[[flow]]\n{stream}");
+    let text =
+        format!("duration = \"20s\"\n{PATH}[[flow]]\ncc = \"reno\"\ncount = 2\n[[flow]]\n{stream}");
     let run = run(&text);
     let Fairness { jain, by_cc, .. } = &run.fairness;
     assert_eq!(*jain, by_cc["reno"].jain);
@@ -150,7 +172,8 @@ fn a_constant_rate_has_no_part_in_fairness() {
 /// Flows of both directions share no bottleneck: Jain's index is of those of each.
 #[test]
 fn fairness_is_of_each_direction() {
-    let flows = "[[flow]]\ncc = \"reno\"\ncount = 2\n[[flow]]\ncc = \"cubic\"\ncount = 2\ndirection = \"up\"\n";
+    let flows = "[[flow]]\ncc = \"reno\"\ncount = 2\n[[flow]]\ncc = \"cubic\"\ncount = \
+        2\ndirection = \"up\"\n";
     let run = run(&format!(
         "duration = \"20s\"\n{PATH}[path.reverse]\nrate = \"5Mbit\"\n{flows}"
     ));
@@ -163,7 +186,11 @@ fn fairness_is_of_each_direction() {
         (&by_direction["down"], &by_direction["up"]),
         (&by_cc["reno"], &by_cc["cubic"])
     );
-    assert!(by_direction.values().all(|of| of.flows == 2 && of.jain > *jain));
+    assert!(
+        by_direction
+            .values()
+            .all(|of| of.flows == 2 && of.jain > *jain)
+    );
 }
 
 /// A run of a twentieth of a second is watched every half of a millisecond.
@@ -188,10 +215,23 @@ struct Sender {
 }
 
 fn sender() -> impl Strategy<Value = Sender> {
-    let cc = prop_oneof![Just("cubic"), Just("reno"), Just("bbr"), Just("vegas"), Just("ledbat")];
+    let cc = prop_oneof![
+        Just("cubic"),
+        Just("reno"),
+        Just("bbr"),
+        Just("vegas"),
+        Just("ledbat")
+    ];
     let kb = prop_oneof![2 => Just(None), 1 => (1u64..2000).prop_map(Some)];
-    (cc, any::<bool>(), 0u64..90, prop::option::of(1u64..60), kb, 1u64..12).prop_map(
-        |(cc, up, start, lasts, kb, count)| {
+    (
+        cc,
+        any::<bool>(),
+        0u64..90,
+        prop::option::of(1u64..60),
+        kb,
+        1u64..12,
+    )
+        .prop_map(|(cc, up, start, lasts, kb, count)| {
             let stop = lasts.map(|n| start + n);
             Sender {
                 cc,
@@ -201,22 +241,36 @@ fn sender() -> impl Strategy<Value = Sender> {
                 kb,
                 count,
             }
-        },
-    )
+        })
 }
 
 /// Percent of the run.
-fn text(mbit: u64, rtt_ms: u64, bdp: u64, ms: u64, warmup: u64, place: u32, senders: &[Sender]) -> String {
+fn text(
+    mbit: u64,
+    rtt_ms: u64,
+    bdp: u64,
+    ms: u64,
+    warmup: u64,
+    place: u32,
+    senders: &[Sender],
+) -> String {
     let part = |percent: u64| format!("{}us", ms * 10 * percent);
     let mut text = format!("duration = \"{ms}ms\"\nwarmup = \"{}\"\n", part(warmup));
-    let (rate, rtt) = (format!("rate = \"{mbit}Mbit\"\n"), format!("rtt = \"{rtt_ms}ms\"\n"));
+    let (rate, rtt) = (
+        format!("rate = \"{mbit}Mbit\"\n"),
+        format!("rtt = \"{rtt_ms}ms\"\n"),
+    );
     let buffer = format!("buffer = \"{}bdp\"\n", bdp as f64 / 10.0);
     let burst = mbit * 20_000;
     text += &match place {
         0 => format!("[path]\n{rate}{rtt}{buffer}"),
-        1 => format!("[path]\n{rate}{rtt}{buffer}loss = \"1%\"\njitter = \"2ms\"\n[path.reverse]\n{rate}{buffer}"),
+        1 => format!(
+            "[path]\n{rate}{rtt}{buffer}loss = \"1%\"\njitter = \
+             \"2ms\"\n[path.reverse]\n{rate}{buffer}"
+        ),
         2 => format!(
-            "[path]\n[[path.hop]]\n{rate}{rtt}{buffer}\n[[path.hop]]\nrate = \"{}Mbit\"\n{rtt}{buffer}",
+            "[path]\n[[path.hop]]\n{rate}{rtt}{buffer}\n[[path.hop]]\nrate = \
+             \"{}Mbit\"\n{rtt}{buffer}",
             2 * mbit
         ),
         3 => format!(
@@ -224,7 +278,9 @@ fn text(mbit: u64, rtt_ms: u64, bdp: u64, ms: u64, warmup: u64, place: u32, send
              policer = {{ kind = \"police\", rate = \"{mbit}Mbit\", burst = \"{burst}B\" }}\n",
             10 * mbit
         ),
-        4 => format!("[path]\n{rate}{rtt}{buffer}link = {{ kind = \"tbf\", burst = \"{burst}B\" }}\n"),
+        4 => format!(
+            "[path]\n{rate}{rtt}{buffer}link = {{ kind = \"tbf\", burst = \"{burst}B\" }}\n"
+        ),
         5 => format!(
             "[path]\n{rate}{rtt}{buffer}steps = [{{ at = \"{}\", rate = \"{}Mbit\" }}]\n\
              outages = [{{ at = \"{}\", lasts = \"{}\" }}]\n",
@@ -292,7 +348,8 @@ proptest! {
         ccs in prop::collection::vec(prop_oneof![Just("cubic"), Just("reno"), Just("bbr")], 1..4),
     ) {
         let offload = if offload { "offload = true\n" } else { "" };
-        let more = format!("{offload}{}", if reverse { format!("[path.reverse]\nrate = \"{mbit}Mbit\"\n") } else { String::new() });
+        let more = format!("{offload}{}", if reverse { format!("[path.reverse]\nrate = \
+            \"{mbit}Mbit\"\n") } else { String::new() });
         let up = if reverse { "direction = \"up\"\n" } else { "" };
         let flows: String = ccs
             .iter()
@@ -300,6 +357,7 @@ proptest! {
             .map(|(i, cc)| format!("[[flow]]\ncc = \"{cc}\"\n{}", if i % 2 == 1 { up } else { "" }))
             .collect();
         let run = short(mbit, rtt_ms, packets, &more, &flows);
-        prop_assert!(arrived(&run).iter().all(|share| *share <= 1.0), "{:?} {mbit} {rtt_ms} {packets} {more}{flows}", arrived(&run));
+        prop_assert!(arrived(&run).iter().all(|share| *share <= 1.0), "{:?} {mbit} {rtt_ms} \
+            {packets} {more}{flows}", arrived(&run));
     }
 }

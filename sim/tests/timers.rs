@@ -12,7 +12,10 @@ type Step = (u64, u32, Option<u64>);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     // Few distinct times, so that many alarms share one.
-    prop::collection::vec((0u64..4, 0..N, prop::option::weighted(0.85, 0u64..12)), 1..200)
+    prop::collection::vec(
+        (0u64..4, 0..N, prop::option::weighted(0.85, 0u64..12)),
+        1..200,
+    )
 }
 
 /// An alarm that fires sets itself anew when its number is even, as a pacing timer does.

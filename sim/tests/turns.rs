@@ -1,16 +1,21 @@
-//! A run whose ends take turns (`sim/src/world/turns.rs`) is the run that goes event by event, which a capture makes it do.
+//! A run whose ends take turns (`sim/src/world/turns.rs`) is the run that goes event by event,
+//! which a capture makes it do.
 
 use crate::common::{json, registry};
 use narrows_core::capture::{Capture, ENDS};
 use narrows_core::scenario::Scenario;
-use narrows_sim::{run_recorded, Options, Run};
+use narrows_sim::{Options, Run, run_recorded};
 
 /// Flows of several kinds that begin at one instant, one of them a transfer, one that falls silent.
-const FLOWS: &str = "[[flow]]\ncc = \"bbr\"\ncount = 3\n[[flow]]\ncc = \"cubic\"\ncount = 2\n[[flow]]\ncc = \"reno\"\nsize = \"2MB\"\n\
-                     [[flow]]\ncc = \"cubic\"\nstop = \"1s\"\nrestart = \"1.5s\"\n[[probe]]\nkind = \"ping\"\ninterval = \"5ms\"\n";
+const FLOWS: &str = "[[flow]]\ncc = \"bbr\"\ncount = 3\n[[flow]]\ncc = \"cubic\"\ncount = \
+    2\n[[flow]]\ncc = \"reno\"\nsize = \"2MB\"\n\
+                     [[flow]]\ncc = \"cubic\"\nstop = \"1s\"\nrestart = \"1.5s\"\n[[probe]]\nkind \
+                     = \"ping\"\ninterval = \"5ms\"\n";
 
 fn scenario(path: &str, flows: &str) -> Scenario {
-    let text = format!("duration = \"3s\"\nwarmup = \"500ms\"\nstart_jitter = \"0s\"\n[path]\n{path}\n{flows}");
+    let text = format!(
+        "duration = \"3s\"\nwarmup = \"500ms\"\nstart_jitter = \"0s\"\n[path]\n{path}\n{flows}"
+    );
     Scenario::from_toml(&text, "turns", &registry()).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 

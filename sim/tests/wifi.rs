@@ -35,18 +35,26 @@ station = "fast0"
     ))
 }
 
-const TCP: &str = "[[flow]]\ncc = \"cubic\"\nstation = \"fast\"\n[[flow]]\ncc = \"cubic\"\nstation = \"slow\"\n";
-const UP: &str =
-    "[[flow]]\ncc = \"cubic\"\nstation = \"fast\"\ndirection = \"up\"\n[[flow]]\ncc = \"cubic\"\nstation = \"slow\"\n";
+const TCP: &str =
+    "[[flow]]\ncc = \"cubic\"\nstation = \"fast\"\n[[flow]]\ncc = \"cubic\"\nstation = \"slow\"\n";
+const UP: &str = "[[flow]]\ncc = \"cubic\"\nstation = \"fast\"\ndirection = \"up\"\n[[flow]]\ncc \
+    = \"cubic\"\nstation = \"slow\"\n";
 const UDP: &str = "[[flow]]\nworkload = { kind = \"udp\", rate = \"50Mbit\" }\nstation = \"fast\"\n\
-                   [[flow]]\nworkload = { kind = \"udp\", rate = \"50Mbit\" }\nstation = \"slow\"\n";
+                   [[flow]]\nworkload = { kind = \"udp\", rate = \"50Mbit\" }\nstation = \
+                   \"slow\"\n";
 
 fn shares(run: &Run) -> Vec<f64> {
-    run.stations.iter().map(|station| station.airtime_share).collect()
+    run.stations
+        .iter()
+        .map(|station| station.airtime_share)
+        .collect()
 }
 
 fn total(run: &Run) -> f64 {
-    run.stations.iter().map(|station| station.goodput_mbit).sum()
+    run.stations
+        .iter()
+        .map(|station| station.goodput_mbit)
+        .sum()
 }
 
 #[test]
@@ -58,8 +66,16 @@ fn the_slow_station_takes_the_air_until_airtime_is_shared() {
         assert!((0.30..=0.36).contains(&share), "after: {share}");
     }
     // Published: 18.7 and 76.4 Mbit/s (Høiland-Jørgensen et al., ATC 2017, table 1).
-    assert!((total(&before) / 18.7 - 1.0).abs() < 0.15, "{}", total(&before));
-    assert!((total(&after) / 76.4 - 1.0).abs() < 0.15, "{}", total(&after));
+    assert!(
+        (total(&before) / 18.7 - 1.0).abs() < 0.15,
+        "{}",
+        total(&before)
+    );
+    assert!(
+        (total(&after) / 76.4 - 1.0).abs() < 0.15,
+        "{}",
+        total(&after)
+    );
 }
 
 #[test]
@@ -74,11 +90,14 @@ fn a_ping_waits_behind_the_qdisc_before_and_hardly_after() {
 
 #[test]
 fn every_level_of_a_stack_is_seen() {
-    let levels = |run: &Run| -> Vec<String> { run.queues.iter().map(|queue| queue.name.clone()).collect() };
+    let levels =
+        |run: &Run| -> Vec<String> { run.queues.iter().map(|queue| queue.name.clone()).collect() };
     let before = three("before", TCP);
     assert_eq!(levels(&before), ["qdisc", "driver", "air", "up"]);
     let StationFigures {
-        delay_ms, aggregate, ..
+        delay_ms,
+        aggregate,
+        ..
     } = &before.stations[2];
     assert!(delay_ms.mac80211.is_none() && delay_ms.qdisc.is_some_and(|q| q.p50 > 50.0));
     // Two full frames in four milliseconds at the lowest rate, and now and then a ping or a SYN.
@@ -101,14 +120,19 @@ fn what_stations_send_is_on_the_same_air() {
     );
     assert!(run.stations[0].aggregate_up.frames > 3.0);
     assert!(shares(&run).iter().sum::<f64>() <= 1.0);
-    assert!(run.stations.iter().all(|station| station.collision_share > 0.0));
+    assert!(
+        run.stations
+            .iter()
+            .all(|station| station.collision_share > 0.0)
+    );
 }
 
 #[test]
 fn damaged_frames_are_sent_again_and_cost_airtime() {
     let with = |error: &str| {
         run(&format!(
-            "duration = \"10s\"\n[wifi]\n[[wifi.station]]\nname = \"one\"\nmcs = 7\nerror = {error}\n[[flow]]\ncc = \"cubic\"\n"
+            "duration = \"10s\"\n[wifi]\n[[wifi.station]]\nname = \"one\"\nmcs = 7\nerror = \
+             {error}\n[[flow]]\ncc = \"cubic\"\n"
         ))
     };
     let (clean, noisy) = (with("0.0"), with("0.2"));
@@ -123,8 +147,10 @@ fn damaged_frames_are_sent_again_and_cost_airtime() {
 fn the_same_seed_gives_the_same_bytes() {
     let json = |seed: u64| {
         let toml = format!(
-            "duration = \"3s\"\nseed = {seed}\n[wifi]\n[[wifi.station]]\nname = \"s\"\ncount = 10\nmcs = 4\nerror = 0.1\n\
-             [[flow]]\ncc = \"bbr\"\nstation = \"s\"\n[[flow]]\ncc = \"cubic\"\nstation = \"s3\"\ndirection = \"up\"\n"
+            "duration = \"3s\"\nseed = {seed}\n[wifi]\n[[wifi.station]]\nname = \"s\"\ncount = \
+             10\nmcs = 4\nerror = 0.1\n\
+             [[flow]]\ncc = \"bbr\"\nstation = \"s\"\n[[flow]]\ncc = \"cubic\"\nstation = \
+             \"s3\"\ndirection = \"up\"\n"
         );
         run(&toml).to_json("0", &Default::default(), None)
     };

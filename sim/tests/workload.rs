@@ -25,7 +25,8 @@ fn of(run: &Run) -> &WorkloadFigures {
 /// One flow on a path so fast that only round trips count.
 fn fast(rtt: &str, seconds: u32, flow: &str) -> Run {
     run(&format!(
-        "duration = \"{seconds}s\"\nwarmup = \"0s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"100Gbit\"\nrtt = \"{rtt}\"\n\
+        "duration = \"{seconds}s\"\nwarmup = \"0s\"\nstart_jitter = \"0s\"\n[path]\nrate = \
+         \"100Gbit\"\nrtt = \"{rtt}\"\n\
          [[flow]]\n{flow}\n"
     ))
 }
@@ -39,10 +40,16 @@ fn datagrams_leave_at_exactly_the_rate_asked_for() {
     );
     // 250 a second, the first at 0.
     assert_eq!(
-        (of(&one).number("sent_packets"), of(&one).number("received_packets")),
+        (
+            of(&one).number("sent_packets"),
+            of(&one).number("received_packets")
+        ),
         (2500.0, 2500.0)
     );
-    assert_eq!((of(&one).number("received_mbit"), of(&one).number("loss")), (2.0, 0.0));
+    assert_eq!(
+        (of(&one).number("received_mbit"), of(&one).number("loss")),
+        (2.0, 0.0)
+    );
     let delay = of(&one).quantiles("delay_ms").unwrap();
     assert!((delay.p50 - 20.0).abs() < 0.1 && of(&one).number("jitter_ms") < 1e-3);
     let burst = fast(
@@ -50,15 +57,21 @@ fn datagrams_leave_at_exactly_the_rate_asked_for() {
         10,
         "workload = { kind = \"bursty\", rate = \"2Mbit\", packet = \"1000B\" }",
     );
-    assert_eq!(of(&burst).number("sent_packets"), 2475.0, "ninety-nine bursts of 25");
+    assert_eq!(
+        of(&burst).number("sent_packets"),
+        2475.0,
+        "ninety-nine bursts of 25"
+    );
     assert_eq!(burst.flows[0].cc, "udp");
 }
 
 #[test]
 fn datagrams_that_do_not_fit_are_lost_and_nothing_else_is() {
     let one = run(
-        "duration = \"20s\"\nwarmup = \"4s\"\n[path]\nrate = \"1514kbit\"\nrtt = \"10ms\"\nbuffer = \"20p\"\n\
-                   [[flow]]\nworkload = { kind = \"udp\", rate = \"2944kbit\", packet = \"1472B\" }\n",
+        "duration = \"20s\"\nwarmup = \"4s\"\n[path]\nrate = \"1514kbit\"\nrtt = \"10ms\"\nbuffer \
+         = \"20p\"\n\
+                   [[flow]]\nworkload = { kind = \"udp\", rate = \"2944kbit\", packet = \"1472B\" \
+                   }\n",
     );
     // 250 frames of 1514 bytes a second, and 125 pass.
     let loss = of(&one).number("loss");
@@ -74,11 +87,18 @@ fn an_on_off_source_sends_its_rate_for_its_share_of_the_time() {
             "2ms",
             2000,
             &format!(
-                "workload = {{ kind = \"on_off\", rate = \"1Mbit\", on = \"100ms\", off = \"300ms\", transport = \"{transport}\" }}"
+                "workload = {{ kind = \"on_off\", rate = \"1Mbit\", on = \"100ms\", off = \
+                 \"300ms\", transport = \"{transport}\" }}"
             ),
         );
-        let (share, mbit) = (of(&one).number("on_share"), of(&one).number("received_mbit"));
-        assert!((mbit - share).abs() < 1e-3, "{transport}: {mbit} of a share of {share}");
+        let (share, mbit) = (
+            of(&one).number("on_share"),
+            of(&one).number("received_mbit"),
+        );
+        assert!(
+            (mbit - share).abs() < 1e-3,
+            "{transport}: {mbit} of a share of {share}"
+        );
         // 5000 cycles: the share's deviation is some 0.25 · √(2 · (3/4)² / 5000).
         assert!((share - 0.25).abs() < 4.0 * 0.0038, "{share}");
     }
@@ -89,13 +109,17 @@ fn poisson_transfers_come_to_the_load_asked_for() {
     let one = fast(
         "2ms",
         2000,
-        "workload = { kind = \"poisson\", load = \"4Mbit\", mean = \"10kB\", sizes = \"exponential\" }",
+        "workload = { kind = \"poisson\", load = \"4Mbit\", mean = \"10kB\", sizes = \
+         \"exponential\" }",
     );
     // 50 a second for 2000 s, of exponential sizes: √(2 / 100 000) of deviation.
     let asked = of(&one).number("asked");
     assert!((asked / 1e5 - 1.0).abs() < 4.0 / 1e5f64.sqrt(), "{asked}");
     let mbit = of(&one).number("asked_mbit");
-    assert!((mbit / 4.0 - 1.0).abs() < 4.0 * (2.0 / 1e5f64).sqrt(), "{mbit}");
+    assert!(
+        (mbit / 4.0 - 1.0).abs() < 4.0 * (2.0 / 1e5f64).sqrt(),
+        "{mbit}"
+    );
     assert!(of(&one).number("completed") >= asked - 2.0);
     assert!((one.flows[0].goodput_mbit / mbit - 1.0).abs() < 1e-3);
 }
@@ -116,7 +140,11 @@ fn a_transfer_of_one_window_takes_a_round_trip_and_a_half() {
 
 /// Seconds that one page takes at 100 ms.
 fn page(flow: &str) -> f64 {
-    let one = fast("100ms", 120, &format!("workload = {{ kind = \"web\", {flow} }}"));
+    let one = fast(
+        "100ms",
+        120,
+        &format!("workload = {{ kind = \"web\", {flow} }}"),
+    );
     assert_eq!(of(&one).number("pages"), 1.0, "{flow}");
     of(&one).quantiles("page_load_s").unwrap().mean
 }
@@ -126,7 +154,10 @@ fn a_page_on_an_empty_path_takes_its_round_trips() {
     let trips = |flow: &str, n: f64| {
         let took = page(flow) / 0.1;
         // Ticks of a millisecond, and what a hundred gigabits take.
-        assert!((took - n).abs() < 0.03, "{flow}: {took} round trips instead of {n}");
+        assert!(
+            (took - n).abs() < 0.03,
+            "{flow}: {took} round trips instead of {n}"
+        );
     };
     let ten = "objects = 10, total = \"100kB\", spread = \"even\"";
     // One look-up; then of each object TCP, TLS and its request.
@@ -134,16 +165,29 @@ fn a_page_on_an_empty_path_takes_its_round_trips() {
         &format!("{ten}, fetch = \"sequential\", dns = false, tls = 0"),
         10.0 * 2.0,
     );
-    trips(&format!("{ten}, fetch = \"sequential\", tls = 0"), 1.0 + 10.0 * 2.0);
+    trips(
+        &format!("{ten}, fetch = \"sequential\", tls = 0"),
+        1.0 + 10.0 * 2.0,
+    );
     trips(&format!("{ten}, fetch = \"sequential\""), 1.0 + 10.0 * 3.0);
-    trips(&format!("{ten}, fetch = \"sequential\", tls = 2"), 1.0 + 10.0 * 4.0);
-    trips(&format!("{ten}, fetch = \"sequential\", hosts = 3"), 3.0 + 10.0 * 3.0);
+    trips(
+        &format!("{ten}, fetch = \"sequential\", tls = 2"),
+        1.0 + 10.0 * 4.0,
+    );
+    trips(
+        &format!("{ten}, fetch = \"sequential\", hosts = 3"),
+        3.0 + 10.0 * 3.0,
+    );
     trips(
         &format!("{ten}, fetch = \"sequential\", keepalive = true"),
         1.0 + 2.0 + 10.0,
     );
-    // The first alone, after 4. Two more on its connection until, after 6, five others are there: six at once, then one.
-    trips(&format!("{ten}, fetch = \"parallel\""), 1.0 + 3.0 + 2.0 + 1.0 + 1.0);
+    // The first alone, after 4. Two more on its connection until, after 6, five others are there:
+    // six at once, then one.
+    trips(
+        &format!("{ten}, fetch = \"parallel\""),
+        1.0 + 3.0 + 2.0 + 1.0 + 1.0,
+    );
     // 70 segments are an initial window of 10, then 20, then 40.
     trips(
         "sizes = [\"100kB\"], fetch = \"sequential\", dns = false, tls = 0",
@@ -164,7 +208,8 @@ fn the_share_of_setting_up_is_that_of_its_round_trips() {
     let one = fast(
         "100ms",
         30,
-        "workload = { kind = \"web\", objects = 10, total = \"100kB\", spread = \"even\", fetch = \"sequential\" }",
+        "workload = { kind = \"web\", objects = 10, total = \"100kB\", spread = \"even\", fetch = \
+         \"sequential\" }",
     );
     let share = of(&one).number("setup_share");
     assert!((share - 21.0 / 31.0).abs() < 1e-3, "{share}");
@@ -178,7 +223,8 @@ fn the_share_of_setting_up_is_that_of_its_round_trips() {
 fn a_lost_question_is_asked_again_after_five_seconds() {
     let lossy = "duration = \"600s\"\nwarmup = \"0s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"20ms\"\n\
                  loss = { probability = \"30%\", per = \"packet\" }\n\
-                 [[flow]]\nworkload = { kind = \"web\", sizes = [\"1kB\"], tls = 0, pages = 100, think = \"0s\" }\n";
+                 [[flow]]\nworkload = { kind = \"web\", sizes = [\"1kB\"], tls = 0, pages = 100, \
+                 think = \"0s\" }\n";
     let one = run(lossy);
     let load = of(&one).quantiles("page_load_s").unwrap();
     assert_eq!(of(&one).number("pages"), 100.0);
@@ -191,7 +237,8 @@ fn a_flow_stops_and_starts_when_it_is_told() {
     let one = fast(
         "10ms",
         10,
-        "start = \"2s\"\nstop = \"6s\"\nworkload = { kind = \"udp\", rate = \"800kbit\", packet = \"1000B\" }",
+        "start = \"2s\"\nstop = \"6s\"\nworkload = { kind = \"udp\", rate = \"800kbit\", packet = \
+         \"1000B\" }",
     );
     assert_eq!(of(&one).number("sent_packets"), 400.0);
     assert_eq!(of(&one).number("received_mbit"), 0.8);
@@ -208,12 +255,17 @@ fn a_flow_stops_and_starts_when_it_is_told() {
 fn the_same_seed_gives_the_same_bytes() {
     let text = |seed: u64| {
         format!(
-            "duration = \"5s\"\nseed = {seed}\n[path]\nrate = \"10Mbit\"\nrtt = \"20ms\"\nqueue = \"fq_codel\"\n\
+            "duration = \"5s\"\nseed = {seed}\n[path]\nrate = \"10Mbit\"\nrtt = \"20ms\"\nqueue = \
+             \"fq_codel\"\n\
              [path.reverse]\nrate = \"2Mbit\"\n\
-             [[flow]]\nworkload = \"poisson\"\n[[flow]]\nworkload = \"web\"\n[[flow]]\nworkload = \"on_off\"\n\
-             [[flow]]\nworkload = {{ kind = \"web\", fetch = \"sequential\" }}\ndirection = \"up\"\n[[flow]]\ncc = \"bbr\"\n\
-             [[flow]]\nworkload = \"video\"\n[[flow]]\nworkload = \"voip\"\n[[flow]]\nworkload = \"bursty\"\n\
-             [[flow]]\nworkload = {{ kind = \"rpc\", connections = 5 }}\n[[flow]]\nworkload = \"torrent\"\n"
+             [[flow]]\nworkload = \"poisson\"\n[[flow]]\nworkload = \"web\"\n[[flow]]\nworkload = \
+             \"on_off\"\n\
+             [[flow]]\nworkload = {{ kind = \"web\", fetch = \"sequential\" }}\ndirection = \
+             \"up\"\n[[flow]]\ncc = \"bbr\"\n\
+             [[flow]]\nworkload = \"video\"\n[[flow]]\nworkload = \"voip\"\n[[flow]]\nworkload = \
+             \"bursty\"\n\
+             [[flow]]\nworkload = {{ kind = \"rpc\", connections = 5 }}\n[[flow]]\nworkload = \
+             \"torrent\"\n"
         )
     };
     let json = |seed| run(&text(seed)).to_json("", &serde_json::Value::Null, None);
@@ -224,11 +276,16 @@ fn the_same_seed_gives_the_same_bytes() {
 #[test]
 fn a_scenario_with_workloads_reads_back_as_it_was_written() {
     let registry: Registry<narrows_sim::Packet> = Registry::standard();
-    let text = "duration = \"5s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"20ms\"\n[path.reverse]\nrate = \"2Mbit\"\n\
-                [[flow]]\nworkload = { kind = \"web\", sizes = [\"3kB\", \"1MB\"] }\n[[flow]]\nworkload = \"udp\"\n\
+    let text = "duration = \"5s\"\n[path]\nrate = \"10Mbit\"\nrtt = \
+        \"20ms\"\n[path.reverse]\nrate = \"2Mbit\"\n\
+                [[flow]]\nworkload = { kind = \"web\", sizes = [\"3kB\", \"1MB\"] \
+                }\n[[flow]]\nworkload = \"udp\"\n\
                 [[flow]]\nworkload = \"poisson\"\ncc = \"bbr\"\n";
     let one = Scenario::from_toml(text, "test", &registry).unwrap();
-    assert_eq!(Scenario::from_toml(&one.to_toml(), "test", &registry).unwrap(), one);
+    assert_eq!(
+        Scenario::from_toml(&one.to_toml(), "test", &registry).unwrap(),
+        one
+    );
     assert_eq!(
         one.flows.iter().map(|f| f.id.as_str()).collect::<Vec<_>>(),
         ["web0", "udp0", "poisson0"]
@@ -238,7 +295,11 @@ fn a_scenario_with_workloads_reads_back_as_it_was_written() {
 /// The Figure type is what every kind's figures are made of; classes are rows of it.
 #[test]
 fn completion_times_are_told_by_size() {
-    let one = fast("10ms", 100, "workload = { kind = \"poisson\", load = \"20Mbit\" }");
+    let one = fast(
+        "10ms",
+        100,
+        "workload = { kind = \"poisson\", load = \"20Mbit\" }",
+    );
     let Some(Figure::Rows(rows)) = of(&one).get("by_size") else {
         panic!("no rows");
     };
@@ -262,9 +323,18 @@ fn row<'a>(seen: &'a WorkloadFigures, rows: &str, name: &str, figure: &str) -> &
 
 #[test]
 fn a_call_over_an_empty_path_is_as_good_as_g_711_gets() {
-    let one = fast("2ms", 60, "workload = { kind = \"voip\", playout = \"0s\" }");
+    let one = fast(
+        "2ms",
+        60,
+        "workload = { kind = \"voip\", playout = \"0s\" }",
+    );
     // 1 ms one way and the 20 ms of a datagram.
-    let expected = narrows_core::workload::emodel::rating(narrows_core::workload::emodel::G711_PLC, 21.0, 0.0, 1.0);
+    let expected = narrows_core::workload::emodel::rating(
+        narrows_core::workload::emodel::G711_PLC,
+        21.0,
+        0.0,
+        1.0,
+    );
     assert!(
         (of(&one).number("r") - expected).abs() < 0.01,
         "{}",
@@ -272,9 +342,18 @@ fn a_call_over_an_empty_path_is_as_good_as_g_711_gets() {
     );
     assert!(of(&one).number("r") > 92.4 && of(&one).number("mos") > 4.38);
     for way in ["to_client", "to_server"] {
-        assert_eq!(row(of(&one), "ways", way, "sent_packets"), &Figure::Count(3000));
-        assert_eq!(row(of(&one), "ways", way, "received_packets"), &Figure::Count(3000));
-        assert_eq!(row(of(&one), "ways", way, "late_share"), &Figure::Number(0.0));
+        assert_eq!(
+            row(of(&one), "ways", way, "sent_packets"),
+            &Figure::Count(3000)
+        );
+        assert_eq!(
+            row(of(&one), "ways", way, "received_packets"),
+            &Figure::Count(3000)
+        );
+        assert_eq!(
+            row(of(&one), "ways", way, "late_share"),
+            &Figure::Number(0.0)
+        );
     }
     assert_eq!(one.flows[0].cc, "udp");
 }
@@ -283,7 +362,8 @@ fn a_call_over_an_empty_path_is_as_good_as_g_711_gets() {
 fn random_loss_costs_a_call_what_the_model_says() {
     let one = run(
         "duration = \"2000s\"\nwarmup = \"0s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"20ms\"\n\
-                   loss = { probability = \"2%\", per = \"packet\" }\n[[flow]]\nworkload = \"voip\"\n",
+                   loss = { probability = \"2%\", per = \"packet\" }\n[[flow]]\nworkload = \
+                   \"voip\"\n",
     );
     let Figure::Number(down) = row(of(&one), "ways", "to_client", "r") else {
         panic!("no number");
@@ -314,10 +394,12 @@ fn a_call_behind_a_second_of_queue_is_bad() {
 fn a_response_takes_the_round_trip_and_what_its_bytes_take() {
     let one = run(
         "duration = \"20s\"\nwarmup = \"0s\"\n[path]\nrate = \"1Mbit\"\nrtt = \"40ms\"\n[[flow]]\n\
-                   workload = { kind = \"rpc\", answer = \"1000B\", service = \"5ms\", think = \"55ms\" }\n",
+                   workload = { kind = \"rpc\", answer = \"1000B\", service = \"5ms\", think = \
+                   \"55ms\" }\n",
     );
     let took = of(&one).quantiles("response_ms").unwrap();
-    // The request goes up without a link; then its ACK (66 bytes), and the answer behind it or not: 1066 bytes of 8 µs each.
+    // The request goes up without a link; then its ACK (66 bytes), and the answer behind it or not:
+    // 1066 bytes of 8 µs each.
     let expected = 40.0 + 5.0 + 1066.0 * 0.008;
     assert!((took.p50 - expected).abs() < 0.6, "{took:?} {expected}");
     let each = of(&one).number("answers_per_s");
@@ -328,16 +410,24 @@ fn a_response_takes_the_round_trip_and_what_its_bytes_take() {
 fn a_video_plays_the_highest_rung_that_its_path_sustains() {
     let film = |rate: &str, flow: &str| {
         run(&format!(
-            "duration = \"300s\"\nwarmup = \"0s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"{rate}\"\nrtt = \"40ms\"\n\
+            "duration = \"300s\"\nwarmup = \"0s\"\nstart_jitter = \"0s\"\n[path]\nrate = \
+             \"{rate}\"\nrtt = \"40ms\"\n\
              [[flow]]\nworkload = {{ kind = \"video\", {flow} }}\n"
         ))
     };
     let three = "ladder = [\"1Mbit\", \"3Mbit\", \"6Mbit\"]";
     for abr in ["rate", "buffer"] {
-        let one = film("5Mbit", &format!("{three}, abr = \"{abr}\", length = \"240s\""));
+        let one = film(
+            "5Mbit",
+            &format!("{three}, abr = \"{abr}\", length = \"240s\""),
+        );
         let seen = of(&one);
         assert_eq!(
-            (seen.number("segments"), seen.number("stalls"), seen.number("stalled_s")),
+            (
+                seen.number("segments"),
+                seen.number("stalls"),
+                seen.number("stalled_s")
+            ),
             (60.0, 0.0, 0.0)
         );
         assert!(
@@ -350,7 +440,8 @@ fn a_video_plays_the_highest_rung_that_its_path_sustains() {
             assert!((seen.number("mean_bitrate_mbit") - 178.0 / 60.0).abs() < 0.12);
             assert!(seen.number("switches") >= 1.0);
         }
-        // The first segment, 500 kB: handshake, request, four rounds of slow start, and the rest at the path's rate.
+        // The first segment, 500 kB: handshake, request, four rounds of slow start, and the rest at
+        // the path's rate.
         let start = seen.number("startup_delay_s");
         assert!(start > 500e3 * 8.0 / 5e6 && start < 1.3, "{start}");
     }
@@ -358,11 +449,18 @@ fn a_video_plays_the_highest_rung_that_its_path_sustains() {
 
 #[test]
 fn a_video_above_its_path_stalls_for_the_difference() {
-    let one = run("duration = \"400s\"\nwarmup = \"0s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"1Mbit\"\nrtt = \"10ms\"\n[[flow]]\n\
-                   workload = { kind = \"video\", ladder = [\"1500kbit\"], length = \"80s\" }\n");
+    let one = run(
+        "duration = \"400s\"\nwarmup = \"0s\"\nstart_jitter = \"0s\"\n[path]\nrate = \
+         \"1Mbit\"\nrtt = \"10ms\"\n[[flow]]\n\
+                   workload = { kind = \"video\", ladder = [\"1500kbit\"], length = \"80s\" }\n",
+    );
     let seen = of(&one);
-    // 20 segments of 750 kB; each takes longer than the 4 s that it plays, so each but the first stalls.
-    assert_eq!((seen.number("segments"), seen.number("stalls")), (20.0, 19.0));
+    // 20 segments of 750 kB; each takes longer than the 4 s that it plays, so each but the first
+    // stalls.
+    assert_eq!(
+        (seen.number("segments"), seen.number("stalls")),
+        (20.0, 19.0)
+    );
     let wire = 750e3 / 1448.0 * 1514.0 * 8.0 / 1e6;
     let stalled = 19.0 * (wire - 4.0);
     assert!(
@@ -375,11 +473,14 @@ fn a_video_above_its_path_stalls_for_the_difference() {
 
 #[test]
 fn a_torrent_fills_both_ways_and_yields_under_ledbat() {
-    // Upwards, beside the ACKs of what comes down, it has 1.44 to 1.60 Mbit/s in a minute and 1.51 to 1.57 in four.
+    // Upwards, beside the ACKs of what comes down, it has 1.44 to 1.60 Mbit/s in a minute and 1.51
+    // to 1.57 in four.
     let beside = |cc: &str| {
         run(&format!(
-            "duration = \"240s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"40ms\"\nbuffer = \"300p\"\n[path.reverse]\nrate = \"2Mbit\"\n\
-             buffer = \"100p\"\n[[flow]]\nworkload = {{ kind = \"torrent\", down = 10, up = 3 }}\ncc = \"{cc}\"\n[[flow]]\ncc = \"cubic\"\n"
+            "duration = \"240s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"40ms\"\nbuffer = \
+             \"300p\"\n[path.reverse]\nrate = \"2Mbit\"\n\
+             buffer = \"100p\"\n[[flow]]\nworkload = {{ kind = \"torrent\", down = 10, up = 3 \
+             }}\ncc = \"{cc}\"\n[[flow]]\ncc = \"cubic\"\n"
         ))
     };
     let (polite, greedy) = (beside("ledbat"), beside("cubic"));
@@ -396,9 +497,12 @@ fn a_torrent_fills_both_ways_and_yields_under_ledbat() {
         down(&polite),
         down(&greedy)
     );
-    let text = "duration = \"5s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"20ms\"\n[[flow]]\nworkload = \"torrent\"\n";
+    let text = "duration = \"5s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"20ms\"\n[[flow]]\nworkload \
+        = \"torrent\"\n";
     let registry: Registry<narrows_sim::Packet> = Registry::standard();
-    let refused = Scenario::from_toml(text, "test", &registry).unwrap_err().to_string();
+    let refused = Scenario::from_toml(text, "test", &registry)
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("needs a [path.reverse]"), "{refused}");
 }
 
@@ -420,7 +524,8 @@ fn every_parameter_at_its_ends_is_carried_out() {
         _ => vec![],
     };
     let registry: Registry<narrows_sim::Packet> = Registry::standard();
-    let text = "duration = \"300ms\"\n[path]\nrate = \"20Mbit\"\nrtt = \"10ms\"\n[path.reverse]\nrate = \"5Mbit\"\n[[flow]]\nworkload = \"udp\"\n";
+    let text = "duration = \"300ms\"\n[path]\nrate = \"20Mbit\"\nrtt = \
+        \"10ms\"\n[path.reverse]\nrate = \"5Mbit\"\n[[flow]]\nworkload = \"udp\"\n";
     let mut scenario = Scenario::from_toml(text, "test", &registry).unwrap();
     let cubic = registry.cc("cubic").unwrap();
     scenario.flows[0].cc = Choice {
@@ -446,11 +551,12 @@ fn every_parameter_at_its_ends_is_carried_out() {
     }
 }
 
-/// Kolmogorov and Smirnov: gaps between arrivals are exponential. The greatest distance of 10 000 is below 1.63 / √n in 99 of 100.
+/// Kolmogorov and Smirnov: gaps between arrivals are exponential. The greatest distance of 10 000
+/// is below 1.63 / √n in 99 of 100.
 #[test]
 fn gaps_between_arrivals_are_exponential() {
     use narrows_core::units::{Span, Time};
-    use narrows_core::workload::{find, Action, Event, Setting};
+    use narrows_core::workload::{Action, Event, Setting, find};
     let kind = find("poisson").unwrap();
     let setting = Setting {
         seed: 7,
@@ -488,8 +594,8 @@ fn alone(text: &str) -> String {
     text[..second].into()
 }
 
-/// Measured with wget: 8 s alone, 232.8 s beside twelve streams. The network's rate is not told; its round trip follows from
-/// the 8 s, and the queue of a second from what else was measured.
+/// Measured with wget: 8 s alone, 232.8 s beside twelve streams. The network's rate is not told;
+/// its round trip follows from the 8 s, and the queue of a second from what else was measured.
 #[test]
 fn a_page_that_takes_eight_seconds_takes_minutes_beside_a_second_of_queue() {
     let text = include_str!("../../scenarios/workload/page-beside-a-download.toml");
@@ -510,17 +616,28 @@ fn a_page_that_takes_eight_seconds_takes_minutes_beside_a_second_of_queue() {
 fn answers_use_ecn_as_the_handshake_agreed() {
     for cc in ["cubic", "dctcp", "prague"] {
         let one = run(&format!(
-            "duration = \"20s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"20ms\"\nqueue = \"fq_codel\"\n[[flow]]\n\
-             workload = {{ kind = \"rpc\", answer = \"2MB\", connections = 2 }}\ncc = \"{cc}\"\necn = true\n"
+            "duration = \"20s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"20ms\"\nqueue = \
+             \"fq_codel\"\n[[flow]]\n\
+             workload = {{ kind = \"rpc\", answer = \"2MB\", connections = 2 }}\ncc = \
+             \"{cc}\"\necn = true\n"
         ));
-        assert!(one.queue.marks > 10 && one.queue.drops == 0, "{cc}: {:?}", one.queue);
+        assert!(
+            one.queue.marks > 10 && one.queue.drops == 0,
+            "{cc}: {:?}",
+            one.queue
+        );
         assert_eq!(one.flows[0].retransmits, 0, "{cc}");
-        assert!(one.flows[0].goodput_mbit > 7.0, "{cc}: {}", one.flows[0].goodput_mbit);
+        assert!(
+            one.flows[0].goodput_mbit > 7.0,
+            "{cc}: {}",
+            one.flows[0].goodput_mbit
+        );
     }
 }
 
-/// Linux 6.12 in virtual time, requests of 100 bytes each answered on one connection: rate, RTT, bytes of buffer, law, bytes of
-/// an answer, milliseconds from it to the next request, and the mean response in ms, the same in five runs.
+/// Linux 6.12 in virtual time, requests of 100 bytes each answered on one connection: rate, RTT,
+/// bytes of buffer, law, bytes of an answer, milliseconds from it to the next request, and the mean
+/// response in ms, the same in five runs.
 #[test]
 fn answers_take_as_long_as_linux_s() {
     for (rate, rtt, buffer, cc, answer, think, response) in [
@@ -528,11 +645,17 @@ fn answers_take_as_long_as_linux_s() {
         (10, 80, 30_000, "reno", 60_000, 20, 254.1),
     ] {
         let run = run(&format!(
-            "duration = \"36s\"\nwarmup = \"7.2s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"{rate}Mbit\"\nrtt = \"{rtt}ms\"\n\
-             delay_forward = \"0s\"\nbuffer = \"{buffer}B\"\nlink = \"tbf\"\n[path.reverse]\nrate = \"10Gbit\"\n\
-             [[flow]]\ncc = \"{cc}\"\nworkload = {{ kind = \"rpc\", answer = \"{answer}B\", think = \"{think}ms\" }}\n"
+            "duration = \"36s\"\nwarmup = \"7.2s\"\nstart_jitter = \"0s\"\n[path]\nrate = \
+             \"{rate}Mbit\"\nrtt = \"{rtt}ms\"\n\
+             delay_forward = \"0s\"\nbuffer = \"{buffer}B\"\nlink = \"tbf\"\n[path.reverse]\nrate \
+             = \"10Gbit\"\n\
+             [[flow]]\ncc = \"{cc}\"\nworkload = {{ kind = \"rpc\", answer = \"{answer}B\", think \
+             = \"{think}ms\" }}\n"
         ));
         let here = of(&run).quantiles("response_ms").unwrap().mean;
-        assert!((here - response).abs() < 0.3, "{cc}: {here} ms, Linux {response}");
+        assert!(
+            (here - response).abs() < 0.3,
+            "{cc}: {here} ms, Linux {response}"
+        );
     }
 }

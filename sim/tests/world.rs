@@ -3,7 +3,7 @@
 use crate::common::{self, flow, json, ping, play, registry, scenario};
 use narrows_core::scenario::{Link, Scenario};
 use narrows_core::units::{Bytes, Span};
-use narrows_sim::{run, Options, SimError};
+use narrows_sim::{Options, SimError, run};
 
 /// 66 B of ACK would be 0.05 ms, but nothing serves the way back; 106 B at 10 Mbit/s take 84.8 us.
 const PING_MS: f64 = 20.0 + 0.0848;
@@ -42,8 +42,17 @@ fn lost_pings_have_no_rtt() {
     s.probes = vec![ping(Span::ms(1))];
     s.path.hops[0].loss = common::loss(0.5);
     let run = play(&s);
-    let lost = run.samples.pings.rtt_ms.iter().filter(|rtt| rtt.is_nan()).count() as u64;
-    assert_eq!((run.probes[0].sent, run.samples.pings.len()), (10_000, 10_000));
+    let lost = run
+        .samples
+        .pings
+        .rtt_ms
+        .iter()
+        .filter(|rtt| rtt.is_nan())
+        .count() as u64;
+    assert_eq!(
+        (run.probes[0].sent, run.samples.pings.len()),
+        (10_000, 10_000)
+    );
     assert_eq!(run.probes[0].received + lost, 10_000);
     assert!(lost.abs_diff(5000) < 250, "{lost}");
     assert_eq!(run.queue.drops, 0);

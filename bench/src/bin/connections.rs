@@ -1,17 +1,18 @@
-//! What short connections cost: so many transfers of 10 kB arrive at random over a fast path, and the engine's time and memory
-//! for them.
+//! What short connections cost: so many transfers of 10 kB arrive at random over a fast path, and
+//! the engine's time and memory for them.
 //!
 //!     connections [HOW MANY]        100 000 unless told otherwise
 //!
-//! Prints JSON. The cost of each should not depend on how many there are: run it with 10 000 and with 1 000 000.
+//! Prints JSON. The cost of each should not depend on how many there are: run it with 10 000 and
+//! with 1 000 000.
 
 #[path = "../../../sim/tests/common/counting.rs"]
 mod counting;
 
-use counting::{counts, Counting};
+use counting::{Counting, counts};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
-use narrows_sim::{run, Options, Packet};
+use narrows_sim::{Options, Packet, run};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -22,18 +23,22 @@ static ALLOCATOR: Counting = Counting;
 const PER_SECOND: u64 = 1000;
 
 fn main() -> ExitCode {
-    let many = std::env::args().nth(1).map_or(Ok(100_000), |n| n.parse::<u64>());
+    let many = std::env::args()
+        .nth(1)
+        .map_or(Ok(100_000), |n| n.parse::<u64>());
     narrows_bench::told(many.map_err(|e| e.to_string()).and_then(measure))
 }
 
 fn measure(many: u64) -> Result<String, String> {
     let text = format!(
         "duration = \"{}s\"\nwarmup = \"0s\"\n[path]\nrate = \"1Gbit\"\nrtt = \"40ms\"\n[[flow]]\n\
-         workload = {{ kind = \"poisson\", load = \"80Mbit\", mean = \"10kB\", sizes = \"fixed\" }}\n",
+         workload = {{ kind = \"poisson\", load = \"80Mbit\", mean = \"10kB\", sizes = \"fixed\" \
+         }}\n",
         (many / PER_SECOND).max(1)
     );
     let registry: Registry<Packet> = Registry::standard();
-    let scenario = Scenario::from_toml(&text, "connections", &registry).map_err(|e| e.to_string())?;
+    let scenario =
+        Scenario::from_toml(&text, "connections", &registry).map_err(|e| e.to_string())?;
     let options = Options {
         sample_interval: None,
         ..Options::default()
@@ -44,7 +49,8 @@ fn measure(many: u64) -> Result<String, String> {
     let seen = done.flows[0].workload.as_ref().ok_or("no figures")?;
     let completed = seen.number("completed");
     Ok(format!(
-        "{{\"connections\": {completed}, \"seconds\": {:.3}, \"us_each\": {:.2}, \"allocations_each\": {:.1}, \"heap_peak_bytes\": {}}}",
+        "{{\"connections\": {completed}, \"seconds\": {:.3}, \"us_each\": {:.2}, \
+         \"allocations_each\": {:.1}, \"heap_peak_bytes\": {}}}",
         took.as_secs_f64(),
         took.as_secs_f64() * 1e6 / completed,
         (after.allocations - before.allocations) as f64 / completed,

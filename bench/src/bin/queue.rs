@@ -1,6 +1,7 @@
-//! `queue NAME FLOWS PACKETS TURNS`: so many turns of a discipline alone, as `benches/queues.rs` times them. For what counts
-//! instructions: those of 20 turns less those of 10 are those of [`TURN`] times 10 packets. The turn that took least, and the median
-//! one: a backlog that stands gathers in few flows as turns go by, and a discipline may find that dearer.
+//! `queue NAME FLOWS PACKETS TURNS`: so many turns of a discipline alone, as `benches/queues.rs`
+//! times them. For what counts instructions: those of 20 turns less those of 10 are those of
+//! [`TURN`] times 10 packets. The turn that took least, and the median one: a backlog that stands
+//! gathers in few flows as turns go by, and a discipline may find that dearer.
 
 use narrows_bench::{Standing, TURN};
 use narrows_core::queue;
@@ -9,7 +10,8 @@ use std::time::Instant;
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize| args.get(at).and_then(|word| word.parse::<usize>().ok());
-    let (Some(name), Some(flows), Some(standing), Some(turns @ 1..)) = (args.first(), number(1), number(2), number(3))
+    let (Some(name), Some(flows), Some(standing), Some(turns @ 1..)) =
+        (args.first(), number(1), number(2), number(3))
     else {
         eprintln!("queue NAME FLOWS PACKETS TURNS");
         std::process::exit(2);

@@ -1,13 +1,16 @@
 //! Finds the tree of rules that comes with narrows, by a small random search, and prints it:
 //!
 //!     cargo run --release -p narrows-bench --bin remy > core/src/cc/remy/small.remy
-//!     cargo run --release -p narrows-bench --bin remy found     the tree of the figures below, without searching
+//!     cargo run --release -p narrows-bench --bin remy found     the tree of the figures below,
+//! without searching
 //!
-//! What is searched is not any tree but those of one shape ([`Shape`]): the gap between ACKs tells the rate, in steps; in each
-//! step the round-trip time decides whether to go faster or slower, and the slower a flow is, the longer a queue it bears. So
-//! flows that share a queue come to share the rate. Six numbers make such a tree. A candidate is judged as Remy judges: the mean
-//! over paths, and over the flows on each, of `log(throughput) − log(delay)`, relative to the fair share and to the path's rtt.
-//! The paths it is made for: 2 to 100 Mbit/s, 20 to 120 ms, one to four flows, five BDP of drop-tail buffer.
+//! What is searched is not any tree but those of one shape ([`Shape`]): the gap between ACKs tells
+//! the rate, in steps; in each step the round-trip time decides whether to go faster or slower, and
+//! the slower a flow is, the longer a queue it bears. So flows that share a queue come to share the
+//! rate. Six numbers make such a tree. A candidate is judged as Remy judges: the mean over paths,
+//! and over the flows on each, of `log(throughput) − log(delay)`, relative to the fair share and to
+//! the path's rtt. The paths it is made for: 2 to 100 Mbit/s, 20 to 120 ms, one to four flows, five
+//! BDP of drop-tail buffer.
 //!
 //! Everything is drawn from one seed: the same source prints the same tree.
 
@@ -15,7 +18,7 @@ use narrows_core::cc::remy::tree::DEEPEST;
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::Scenario;
-use narrows_sim::{run, Options, Packet};
+use narrows_sim::{Options, Packet, run};
 use std::fmt::Write;
 
 /// Candidates after the first.
@@ -82,7 +85,8 @@ impl Shape {
         self.steps(&mut text, 1, &gaps);
         text
     }
-    /// The rules for ACKs between the first and the last of `gaps` apart; those beyond are taken for the nearest.
+    /// The rules for ACKs between the first and the last of `gaps` apart; those beyond are taken
+    /// for the nearest.
     fn steps(&self, text: &mut String, depth: usize, gaps: &[f64]) {
         let indent = " ".repeat(2 * depth);
         assert!(depth < DEEPEST);
@@ -121,7 +125,10 @@ impl Shape {
         let step = (1.0 + by(self.step - 1.0, 1.4)).clamp(1.15, 1.6);
         let [bears, exponent] = [by(self.bears, 1.6), by(self.exponent, 1.4)];
         let faster = (1.0 - by(1.0 - self.faster, 1.5)).clamp(0.5, 0.99);
-        let [slower, slowest] = [1.0 + by(self.slower - 1.0, 1.5), 1.0 + by(self.slowest - 1.0, 1.5)];
+        let [slower, slowest] = [
+            1.0 + by(self.slower - 1.0, 1.5),
+            1.0 + by(self.slowest - 1.0, 1.5),
+        ];
         Shape {
             step: plain(step),
             bears: plain(bears),
@@ -146,8 +153,10 @@ fn worth(text: &str) -> f64 {
                      [path]\nrate = \"{rate}Mbit\"\nrtt = \"{rtt}ms\"\nbuffer = \"5bdp\"\n\
                      [[flow]]\ncount = {flows}\ncc = {{ kind = \"remy\", tree = '''\n{text}''' }}\n"
                 );
-                let scenario = Scenario::from_toml(&toml, "search", &registry).unwrap_or_else(|e| panic!("{e}"));
-                let run = run(&scenario, &registry, &Options::default(), &mut |_| true).expect("a run");
+                let scenario = Scenario::from_toml(&toml, "search", &registry)
+                    .unwrap_or_else(|e| panic!("{e}"));
+                let run =
+                    run(&scenario, &registry, &Options::default(), &mut |_| true).expect("a run");
                 for flow in &run.flows {
                     let share = flow.goodput_mbit.max(1e-6) * flows as f64 / rate as f64;
                     sum += share.ln() - (flow.rtt_ms.mean / rtt as f64).max(1.0).ln();
@@ -179,7 +188,8 @@ fn main() {
     print!(
         "{}",
         best.text(
-            "# For 2 to 100 Mbit/s, 20 to 120 ms, one to four flows, drop-tail buffers of some BDP.\n\
+            "# For 2 to 100 Mbit/s, 20 to 120 ms, one to four flows, drop-tail buffers of some \
+             BDP.\n\
              # Made by bench/src/bin/remy.rs; licence as of the rest of narrows.\n"
         )
     );

@@ -1,6 +1,6 @@
-//! One set-up of `bench/scale.py`: so many flows of one congestion control over one path of one BDP, the engine
-//! alone; drop-tail unless a discipline is named, which then has the limit of its own. Prints what it did as JSON; who
-//! started it measures its CPU time.
+//! One set-up of `bench/scale.py`: so many flows of one congestion control over one path of one
+//! BDP, the engine alone; drop-tail unless a discipline is named, which then has the limit of its
+//! own. Prints what it did as JSON; who started it measures its CPU time.
 //!
 //!     scale CC FLOWS RATE RTT DURATION [QUEUE]     e.g. scale cubic 100 1Gbit 20ms 30s fq_codel
 //!     scale --list                                 the registered congestion controls
@@ -10,12 +10,12 @@
 #[path = "../../../sim/tests/common/counting.rs"]
 mod counting;
 
-use counting::{counts, Counting};
+use counting::{Counting, counts};
 use narrows_core::cc::Need;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::tcp::MSS;
-use narrows_sim::{run, Options, Packet};
+use narrows_sim::{Options, Packet, run};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -34,7 +34,11 @@ fn main() -> ExitCode {
             .join("\n")),
         [cc, flows, rate, rtt, duration] => {
             let needs = |need| registry.cc(cc).is_some_and(|kind| kind.needs(need));
-            let queue = if needs(Need::Feedback) { "queue = \"xcp\"\n" } else { "" };
+            let queue = if needs(Need::Feedback) {
+                "queue = \"xcp\"\n"
+            } else {
+                ""
+            };
             scale(
                 &registry,
                 cc,
@@ -64,7 +68,8 @@ fn scale(
     queue: &str,
 ) -> Result<String, String> {
     let text = format!(
-        "title = \"scale\"\nduration = \"{duration}\"\n[path]\nrate = \"{rate}\"\nrtt = \"{rtt}\"\n{queue}\n\
+        "title = \"scale\"\nduration = \"{duration}\"\n[path]\nrate = \"{rate}\"\nrtt = \
+         \"{rtt}\"\n{queue}\n\
          [[flow]]\ncc = \"{cc}\"\ncount = {flows}\n"
     );
     let scenario = Scenario::from_toml(&text, "scale", registry).map_err(|e| e.to_string())?;
@@ -87,7 +92,8 @@ fn scale(
         .sum();
     let retransmits: u64 = run.flows.iter().map(|f| f.retransmits).sum();
     Ok(format!(
-        "{{\"segments\": {}, \"retransmits\": {retransmits}, \"drops\": {}, \"events\": {events}, \"jain\": {:.4}, \
+        "{{\"segments\": {}, \"retransmits\": {retransmits}, \"drops\": {}, \"events\": {events}, \
+         \"jain\": {:.4}, \
          \"heap_bytes\": {}, \"heap_peak_bytes\": {}}}",
         bytes / u64::from(MSS),
         run.queue.drops,

@@ -1,16 +1,19 @@
-//! BBR, version 2, as its alpha ran in published measurements: [version 3](super::bbr3) with other numbers and switches.
+//! BBR, version 2, as its alpha ran in published measurements: [version 3](super::bbr3) with other
+//! numbers and switches.
 //!
-//! Law: Startup paces at 2.885 with as many products in the window, Drain at 1/2.885 for as long as it takes. Giving back paces at
-//! 0.75. Asking for more ends when it has lasted a least round trip and 1.25 products are in flight: before a plateau of the
-//! rate can show. Startup that ends with losses (told of by 8 ACKs of a round trip) bounds what is in flight by the product
-//! of what it has seen, though more was delivered. A mistaken recovery gets its bounds back, not its phase.
+//! Law: Startup paces at 2.885 with as many products in the window, Drain at 1/2.885 for as long as
+//! it takes. Giving back paces at 0.75. Asking for more ends when it has lasted a least round trip
+//! and 1.25 products are in flight: before a plateau of the rate can show. Startup that ends with
+//! losses (told of by 8 ACKs of a round trip) bounds what is in flight by the product of what it
+//! has seen, though more was delivered. A mistaken recovery gets its bounds back, not its phase.
 //!
-//! Sources: draft-cardwell-iccrg-bbr-congestion-control-02 (2022), and the numbers of the alpha (2019 to 2021) where it differs; what
-//! version 3 changed (IETF 117, 2023). Deviations: as in version 3; what an ACK acknowledges while the window is not the limit
-//! counts towards the next increase of the bound; aggregation is looked at over 10 round trips.
+//! Sources: draft-cardwell-iccrg-bbr-congestion-control-02 (2022), and the numbers of the alpha
+//! (2019 to 2021) where it differs; what version 3 changed (IETF 117, 2023). Deviations: as in
+//! version 3; what an ACK acknowledges while the window is not the limit counts towards the next
+//! increase of the bound; aggregation is looked at over 10 round trips.
 
-use super::bbr3::version::{params, Version};
 use super::bbr3::Bbr3;
+use super::bbr3::version::{Version, params};
 use super::{CcKind, Family};
 use crate::param::Param;
 use alloc::boxed::Box;
@@ -51,9 +54,9 @@ pub const KIND: CcKind = CcKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cc::bbr3::Mode;
     use crate::cc::bbr3::tests::path::Path;
     use crate::cc::bbr3::version::V3;
-    use crate::cc::bbr3::Mode;
     use crate::param::Params;
 
     /// 10 Mbit/s, 40 ms: a product of 34.5 packets, and a buffer of four.
@@ -65,7 +68,10 @@ mod tests {
     fn its_gains_are_those_of_version_1_in_startup_and_while_giving_back() {
         let p = Params::defaults(PARAMS);
         let number = |name| p.number(name);
-        assert_eq!((number("startup_gain"), number("startup_cwnd_gain")), (2.885, 2.885));
+        assert_eq!(
+            (number("startup_gain"), number("startup_cwnd_gain")),
+            (2.885, 2.885)
+        );
         assert!((number("drain_gain") - 0.347).abs() < 0.001);
         assert_eq!((number("up_gain"), number("down_gain")), (1.25, 0.75));
         assert_eq!((number("cwnd_gain"), number("up_cwnd_gain")), (2.0, 2.0));
@@ -84,7 +90,8 @@ mod tests {
         assert!(v2 > 2.6 && v3 < 2.4, "{v2} {v3}");
     }
 
-    /// A quarter of a product is queued within two round trips; version 3 waits for three without growth.
+    /// A quarter of a product is queued within two round trips; version 3 waits for three without
+    /// growth.
     #[test]
     fn asking_for_more_ends_when_a_queue_stands() {
         let lasts = |version| {

@@ -1,16 +1,19 @@
 //! BIC, as Linux runs it: after a loss the window looks for the old maximum by halves.
 //!
-//! Law, `d` the distance from the window to `W_max`: per round trip `cwnd += d/4`, at most 16 packets; from `d < 8` on, and
-//! up to 4 packets beyond `W_max`, one packet in five round trips; further beyond, a third of the way come since then, again at
-//! most 16. On loss `ssthresh = 0.8 cwnd`, `W_max = cwnd`, or `0.9 cwnd` if it was already below the last `W_max` (fast
+//! Law, `d` the distance from the window to `W_max`: per round trip `cwnd += d/4`, at most 16
+//! packets; from `d < 8` on, and up to 4 packets beyond `W_max`, one packet in five round trips;
+//! further beyond, a third of the way come since then, again at most 16. On loss `ssthresh = 0.8
+//! cwnd`, `W_max = cwnd`, or `0.9 cwnd` if it was already below the last `W_max` (fast
 //! convergence). With 14 packets and fewer it is Reno.
 //!
-//! Sources: Xu, Harfoush, Rhee, "Binary increase congestion control (BIC) for fast long-distance networks" (INFOCOM 2004);
-//! Linux 6.12 for what differs from it, all of it kept because measurements show it:
+//! Sources: Xu, Harfoush, Rhee, "Binary increase congestion control (BIC) for fast long-distance
+//! networks" (INFOCOM 2004); Linux 6.12 for what differs from it, all of it kept because
+//! measurements show it:
 //! - β = 819/1024, and a search in quarters, not in halves;
-//! - growth is "one packet per `cnt` acknowledged"; `cnt` is divided by the packets that an ACK acknowledges, a moving
-//!   average of 1/16. That once made up for a growth counted per ACK. Since 5.6 growth counts packets and the division is
-//!   still there, so with a receiver that delays ACKs everything above goes twice as fast;
+//! - growth is "one packet per `cnt` acknowledged"; `cnt` is divided by the packets that an ACK
+//!   acknowledges, a moving average of 1/16. That once made up for a growth counted per ACK. Since
+//!   5.6 growth counts packets and the division is still there, so with a receiver that delays ACKs
+//!   everything above goes twice as fast;
 //! - `cnt` is computed anew when the window has moved, else after 1/32 s;
 //! - before the first loss at least 5 % per round trip (times that ratio);
 //! - the reduction takes `cwnd`, not the flight size; a timeout forgets all but the ratio.
@@ -38,7 +41,8 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "fast_convergence",
         kind: Kind::Bool(true),
-        help: "remember 0.9 of the window, not all of it, when it shrank below the last maximum: makes room for others",
+        help: "remember 0.9 of the window, not all of it, when it shrank below the last maximum: \
+            makes room for others",
         source: "Linux 6.12 tcp_bic: fast_convergence = 1",
     },
     Param {
@@ -161,7 +165,9 @@ impl CongestionControl for Bic {
     }
 
     fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
-        let Some(acked) = beyond_slow_start(w, ev) else { return };
+        let Some(acked) = beyond_slow_start(w, ev) else {
+            return;
+        };
         self.update(ev.now, w.cwnd);
         avoid(w, self.cnt, acked);
     }
@@ -191,7 +197,10 @@ impl CongestionControl for Bic {
     fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
         visit("w_max", f64::from(self.w_max));
         visit("cnt", f64::from(self.cnt));
-        visit("packets_per_ack", f64::from(self.ratio) / f64::from(1 << RATIO_BITS));
+        visit(
+            "packets_per_ack",
+            f64::from(self.ratio) / f64::from(1 << RATIO_BITS),
+        );
     }
 
     fn fork(&self) -> Box<dyn CongestionControl> {
@@ -275,7 +284,10 @@ mod tests {
 
     #[test]
     fn around_the_maximum_a_packet_in_five_round_trips() {
-        assert_eq!([cnt(1007, 1000, 1), cnt(1000, 1000, 1), cnt(997, 1000, 1)], [5000; 3]);
+        assert_eq!(
+            [cnt(1007, 1000, 1), cnt(1000, 1000, 1), cnt(997, 1000, 1)],
+            [5000; 3]
+        );
     }
 
     #[test]
@@ -306,7 +318,11 @@ mod tests {
             b.ratio
         };
         assert_eq!(
-            [see(2, State::Open), see(1, State::Open), see(1, State::Open)],
+            [
+                see(2, State::Open),
+                see(1, State::Open),
+                see(1, State::Open)
+            ],
             [32, 31, 31]
         );
         assert_eq!([see(18, State::Open), see(1, State::Recovery)], [48, 48]);

@@ -1,25 +1,32 @@
-//! CDG, CAIA delay gradient, as Linux runs it: backs off, with some probability, when round trips grow longer.
+//! CDG, CAIA delay gradient, as Linux runs it: backs off, with some probability, when round trips
+//! grow longer.
 //!
-//! Law, once per round trip: `g` = change of the least round trip since the last round, or where that does not rise, of the
-//! greatest; averaged over the last 8 rounds. With probability `1 − exp(−g/G)`, `G` = 3 ms, `ssthresh = 0.71 cwnd`, through
-//! PRR as after a mark. Five such back-offs in a row that do not make the queue fall are ineffectual: others keep it full, so
-//! the next ones are left out. On loss `ssthresh = max(cwnd, shadow) / 2`, at most `cwnd`, where the *shadow* window is what Reno
-//! would have had without back-offs. Growth is Reno's; slow start ends as in HyStart, with an eighth of the least round trip.
+//! Law, once per round trip: `g` = change of the least round trip since the last round, or where
+//! that does not rise, of the greatest; averaged over the last 8 rounds. With probability `1 −
+//! exp(−g/G)`, `G` = 3 ms, `ssthresh = 0.71 cwnd`, through PRR as after a mark. Five such back-offs
+//! in a row that do not make the queue fall are ineffectual: others keep it full, so the next ones
+//! are left out. On loss `ssthresh = max(cwnd, shadow) / 2`, at most `cwnd`, where the *shadow*
+//! window is what Reno would have had without back-offs. Growth is Reno's; slow start ends as in
+//! HyStart, with an eighth of the least round trip.
 //!
-//! Sources: Hayes, Armitage, "Revisiting TCP congestion control using delay gradients" (Networking 2011); Linux 6.12 for what
-//! differs from it, all of it kept:
-//! - gradients are summed, not averaged: a sum of µs times 42 in millionths of the exponent is `g/G` with `G` = 2.98 ms; while
-//!   fewer than 8 are known the sum is scaled up;
+//! Sources: Hayes, Armitage, "Revisiting TCP congestion control using delay gradients" (Networking
+//! 2011); Linux 6.12 for what differs from it, all of it kept:
+//! - gradients are summed, not averaged: a sum of µs times 42 in millionths of the exponent is
+//!   `g/G` with `G` = 2.98 ms; while fewer than 8 are known the sum is scaled up;
 //! - the greatest round trip decides where the least does not grow; the paper backs off on either;
-//! - the paper holds the window for a round trip after a back-off and asks the gradient on loss whether the queue was full
-//!   (loss tolerance); here a back-off is a reduction like any other, and tolerance is off unless asked for;
-//! - an ACK of one packet that comes where others acknowledged more (a delayed ACK) counts for the least only;
+//! - the paper holds the window for a round trip after a back-off and asks the gradient on loss
+//!   whether the queue was full (loss tolerance); here a back-off is a reduction like any other,
+//!   and tolerance is off unless asked for;
+//! - an ACK of one packet that comes where others acknowledged more (a delayed ACK) counts for the
+//!   least only;
 //! - the first packet after idleness begins everything anew.
 //!
 //! Deviation: Linux approximates the exponential by a table with 16 bits; here it is exact.
 
 use super::reno::Reno;
-use super::{Ack, CcKind, CongestionControl, Family, Host, Loss, Reduced, Sample, Sent, Start, Window};
+use super::{
+    Ack, CcKind, CongestionControl, Family, Host, Loss, Reduced, Sample, Sent, Start, Window,
+};
 use crate::param::{Kind, Param, Params};
 use crate::rng::Rng;
 use alloc::boxed::Box;
@@ -192,7 +199,9 @@ impl Cdg {
         if let Some(round) = m.round {
             m.delay_min_us = Some(m.delay_min_us.map_or(round.least, |d| d.min(round.least)));
         }
-        let Some(delay_min_us) = m.delay_min_us else { return };
+        let Some(delay_min_us) = m.delay_min_us else {
+            return;
+        };
         if self.hystart & ACK_TRAIN > 0 && m.on_train(ev, delay_min_us) {
             w.ssthresh = w.cwnd;
             return;
@@ -326,7 +335,9 @@ impl CongestionControl for Cdg {
                 m.delayed += 1;
             }
         }
-        let (least, most) = m.round.map_or((us, us), |r| (r.least.min(us), r.most.max(us)));
+        let (least, most) = m
+            .round
+            .map_or((us, us), |r| (r.least.min(us), r.most.max(us)));
         m.round = Some(Extremes { least, most });
     }
 
@@ -340,7 +351,9 @@ impl CongestionControl for Cdg {
         }
         let m = &mut self.m;
         if let Some(round) = m.round.filter(|_| ev.una > m.round_end) {
-            let gradient = m.last.map_or(0, |last| m.gradient(last, round, self.tolerant));
+            let gradient = m
+                .last
+                .map_or(0, |last| m.gradient(last, round, self.tolerant));
             m.begin_round(ev.nxt);
             m.last_ack_us = None;
             m.samples = 0;
@@ -383,8 +396,15 @@ impl CongestionControl for Cdg {
 
     fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
         let m = &self.m;
-        let sum = if m.sum.least > 0 { m.sum.least } else { m.sum.most };
-        visit("gradient_ms", sum as f64 / 1000.0 / m.gradients.len() as f64);
+        let sum = if m.sum.least > 0 {
+            m.sum.least
+        } else {
+            m.sum.most
+        };
+        visit(
+            "gradient_ms",
+            sum as f64 / 1000.0 / m.gradients.len() as f64,
+        );
         visit("shadow", f64::from(m.shadow));
         visit("backoffs", m.backoffs as f64);
     }
@@ -457,7 +477,8 @@ mod tests {
         }
         fn sample(&mut self, rtt_us: u64, acked: u32) {
             let mut ev = Sample::at(Time::from_ns(self.now_us * 1000));
-            (ev.rtt, ev.acked, ev.una, ev.nxt) = (Some(Span::us(rtt_us)), acked, self.una, self.una + 10);
+            (ev.rtt, ev.acked, ev.una, ev.nxt) =
+                (Some(Span::us(rtt_us)), acked, self.una, self.una + 10);
             self.law.on_sample(&mut self.w, &ev);
         }
         /// One ACK of two packets; answers whether the law asks for a reduction.
@@ -466,11 +487,13 @@ mod tests {
             self.now_us += 100;
             self.sample(rtt_us, 2);
             let mut ev = Ack::at(Time::from_ns(self.now_us * 1000));
-            (ev.una, ev.nxt, ev.delivered, ev.cwnd_limited) = (self.una, self.una + 10, 2, cwnd_limited);
+            (ev.una, ev.nxt, ev.delivered, ev.cwnd_limited) =
+                (self.una, self.una + 10, 2, cwnd_limited);
             self.law.on_ack(&mut self.w, &ev);
             core::mem::take(&mut self.w.reduce)
         }
-        /// A round with these least and greatest round trips; answers whether it made the law ask for a reduction.
+        /// A round with these least and greatest round trips; answers whether it made the law ask
+        /// for a reduction.
         fn round(&mut self, least_us: u64, most_us: u64) -> bool {
             let mut asked = false;
             for i in 0..6 {
@@ -491,12 +514,15 @@ mod tests {
     #[test]
     fn the_exponential_is_one_over_e_at_a_million_millionths() {
         assert_eq!(decay(0), u32::MAX);
-        assert_eq!(decay(1_000_000), (f64::from(u32::MAX) / core::f64::consts::E) as u32);
+        assert_eq!(
+            decay(1_000_000),
+            (f64::from(u32::MAX) / core::f64::consts::E) as u32
+        );
         assert_eq!(decay(1 << 24), 0);
     }
 
-    /// The paper's probability with `G` = 3 ms: a gradient of `g` ms per round backs off with probability 1 − exp(−g/3), within
-    /// the rounding of 333/8 to 42.
+    /// The paper's probability with `G` = 3 ms: a gradient of `g` ms per round backs off with
+    /// probability 1 − exp(−g/3), within the rounding of 333/8 to 42.
     #[test]
     fn the_chance_to_back_off_is_one_less_the_exponential_of_the_gradient() {
         let mut law = cdg(&[("use_ineff", Value::Count(0))]);
@@ -506,11 +532,15 @@ mod tests {
             let hits = (0..n).filter(|_| law.backs_off(sum_us, 10)).count();
             let expected = 1.0 - libm::exp(-g_ms / 3.0);
             let share = hits as f64 / f64::from(n);
-            assert!((share - expected).abs() < 0.015, "{g_ms}: {share} {expected}");
+            assert!(
+                (share - expected).abs() < 0.015,
+                "{g_ms}: {share} {expected}"
+            );
         }
     }
 
-    /// The least round trip grows by 1 ms per round: the first gradient stands for eight, later the sum is of the last eight.
+    /// The least round trip grows by 1 ms per round: the first gradient stands for eight, later the
+    /// sum is of the last eight.
     #[test]
     fn gradients_are_summed_over_eight_rounds_and_scaled_up_before() {
         let mut m = Memory::new(8, 0, 10);
@@ -530,9 +560,21 @@ mod tests {
     #[test]
     fn the_greatest_round_trip_decides_where_the_least_does_not_grow() {
         let mut m = Memory::new(1, 0, 10);
-        let (last, round) = (Extremes { least: 40, most: 50 }, Extremes { least: 40, most: 57 });
+        let (last, round) = (
+            Extremes {
+                least: 40,
+                most: 50,
+            },
+            Extremes {
+                least: 40,
+                most: 57,
+            },
+        );
         assert_eq!(m.gradient(last, round, false), 7);
-        let round = Extremes { least: 43, most: 57 };
+        let round = Extremes {
+            least: 43,
+            most: 57,
+        };
         assert_eq!(m.gradient(last, round, false), 3);
     }
 
@@ -563,13 +605,17 @@ mod tests {
         }
     }
 
-    /// After five back-offs that did not make the queue fall the sixth is left out; when it falls they count anew.
+    /// After five back-offs that did not make the queue fall the sixth is left out; when it falls
+    /// they count anew.
     #[test]
     fn five_back_offs_without_effect_are_enough() {
         let mut law = cdg(&[always()]);
         let asked = (0..8).filter(|_| law.backs_off(50_000, 10)).count();
         assert_eq!(asked, 5);
-        let falls = |us| Extremes { least: us, most: us };
+        let falls = |us| Extremes {
+            least: us,
+            most: us,
+        };
         law.m.gradient(falls(40_000), falls(39_969), false);
         assert_eq!(law.m.backoffs, 8, "31 µs are too little to tell");
         law.m.gradient(falls(39_969), falls(39_968), false);
@@ -577,7 +623,8 @@ mod tests {
         assert!(law.backs_off(50_000, 10));
     }
 
-    /// 100 packets, one back-off to 70: a loss then leaves half of what there would have been without it, not half of 70.
+    /// 100 packets, one back-off to 70: a loss then leaves half of what there would have been
+    /// without it, not half of 70.
     #[test]
     fn a_loss_takes_half_of_the_shadow_window() {
         let mut f = Flow::new(cdg(&[always()]), 100, 50);
@@ -586,7 +633,11 @@ mod tests {
         assert_eq!(f.w.cwnd, 70);
         f.law.on_loss(&mut f.w, &Loss::at(Time::ZERO));
         assert_eq!(f.w.ssthresh, 50);
-        let mut f = Flow::new(cdg(&[always(), ("use_shadow", Value::Bool(false))]), 100, 50);
+        let mut f = Flow::new(
+            cdg(&[always(), ("use_shadow", Value::Bool(false))]),
+            100,
+            50,
+        );
         assert!(f.law.backs_off(50_000, f.w.cwnd));
         f.reduced();
         f.law.on_loss(&mut f.w, &Loss::at(Time::ZERO));
@@ -603,7 +654,8 @@ mod tests {
         assert_eq!((f.w.cwnd, f.law.m.shadow), (11, 11));
     }
 
-    /// An ACK of one packet after ACKs of two may have been delayed by 40 ms: it can lower the least round trip only.
+    /// An ACK of one packet after ACKs of two may have been delayed by 40 ms: it can lower the
+    /// least round trip only.
     #[test]
     fn a_delayed_ack_is_no_greatest_round_trip() {
         let mut f = Flow::new(cdg(&[never()]), 10, 5);
@@ -641,7 +693,11 @@ mod tests {
     #[test]
     fn slow_start_ends_when_acks_come_for_half_of_the_least_round_trip() {
         let ended = |detect| {
-            let mut f = Flow::new(cdg(&[never(), ("hystart_detect", Value::Count(detect))]), 10, 10_000);
+            let mut f = Flow::new(
+                cdg(&[never(), ("hystart_detect", Value::Count(detect))]),
+                10,
+                10_000,
+            );
             // One round only: nothing more is sent, as it were.
             f.law.m.round_end = u64::MAX;
             (0..400).find(|_| {
@@ -656,7 +712,11 @@ mod tests {
     #[test]
     fn slow_start_ends_when_the_least_round_trip_is_an_eighth_longer() {
         let ended = |rtt_us| {
-            let mut f = Flow::new(cdg(&[never(), ("hystart_detect", Value::Count(2))]), 10, 10_000);
+            let mut f = Flow::new(
+                cdg(&[never(), ("hystart_detect", Value::Count(2))]),
+                10,
+                10_000,
+            );
             f.round(40_000, 40_000);
             f.law.m.round_end = u64::MAX;
             f.law.m.round = None;
@@ -689,8 +749,16 @@ mod tests {
         };
         assert_eq!(left(false, (500, 500)), 50);
         assert_eq!(left(true, (500, 500)), 100);
-        assert_eq!(left(true, (500, 31)), 50, "the greatest no longer grows: full");
-        assert_eq!(left(true, (31, 31)), 50, "less than half a grain tells nothing");
+        assert_eq!(
+            left(true, (500, 31)),
+            50,
+            "the greatest no longer grows: full"
+        );
+        assert_eq!(
+            left(true, (31, 31)),
+            50,
+            "less than half a grain tells nothing"
+        );
     }
 
     #[test]

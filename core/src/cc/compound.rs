@@ -1,24 +1,29 @@
 //! Compound TCP: Reno, and beside its window a second one that grows fast while no queue is seen.
 //!
-//! Law, `win = cwnd + dwnd`: `cwnd` is Reno's, but one packet per `win` acknowledged. `dwnd` moves once per round trip in
-//! avoidance, by `diff = win (1 − base/rtt)`, the packets that wait in the queue:
-//! `diff < γ`: `dwnd += max(α winᵏ − 1, 0)`, if `win` is 38 and more; otherwise `dwnd −= ζ diff`, and `ssthresh` is `win` at
-//! most, so that slow start does not give it back.
-//! On loss `cwnd` is halved and `dwnd = max(win (1 − β) − cwnd/2, 0)`; in slow start and after a timeout it is 0.
-//! `γ` is what Reno alone would have had in the queue: at each loss `γ ← (1 − λ) γ + λ ¾ cwnd (1 − base/rtt)`, in 5 … 30.
+//! Law, `win = cwnd + dwnd`: `cwnd` is Reno's, but one packet per `win` acknowledged. `dwnd` moves
+//! once per round trip in avoidance, by `diff = win (1 − base/rtt)`, the packets that wait in the
+//! queue: `diff < γ`: `dwnd += max(α winᵏ − 1, 0)`, if `win` is 38 and more; otherwise `dwnd −= ζ
+//! diff`, and `ssthresh` is `win` at most, so that slow start does not give it back.
+//! On loss `cwnd` is halved and `dwnd = max(win (1 − β) − cwnd/2, 0)`; in slow start and after a
+//! timeout it is 0. `γ` is what Reno alone would have had in the queue: at each loss `γ ← (1 − λ) γ
+//! + λ ¾ cwnd (1 − base/rtt)`, in 5 … 30.
 //!
-//! So without queues `win ≈ 0.255/p^0.8` at a loss rate `p`, where Reno has `1.22/√p`; and once the queue holds `γ` packets
-//! the sum stands still while Reno's part grows on: what is left is Reno.
+//! So without queues `win ≈ 0.255/p^0.8` at a loss rate `p`, where Reno has `1.22/√p`; and once the
+//! queue holds `γ` packets the sum stands still while Reno's part grows on: what is left is Reno.
 //!
-//! Sources: draft-sridharan-tcpm-ctcp-02 (2008); Tan, Song, Zhang, Sridharan, "A Compound TCP approach for high-speed and long distance
-//! networks", INFOCOM 2006. Where they leave a choice:
-//! - `α winᵏ` is of the whole window, as in the paper (drafts 00 and 01 took `dwnd`); `k = 3/4`, as Windows has it (0.8 at first);
-//! - `rtt` is the mean of the round trip's samples, the ACKs in recovery left out; `base` is the least ever, and what
-//!   the smoothed one was after a timeout, since the path may be another one;
+//! Sources: draft-sridharan-tcpm-ctcp-02 (2008); Tan, Song, Zhang, Sridharan, "A Compound TCP
+//! approach for high-speed and long distance networks", INFOCOM 2006. Where they leave a choice:
+//! - `α winᵏ` is of the whole window, as in the paper (drafts 00 and 01 took `dwnd`); `k = 3/4`, as
+//!   Windows has it (0.8 at first);
+//! - `rtt` is the mean of the round trip's samples, the ACKs in recovery left out; `base` is the
+//!   least ever, and what the smoothed one was after a timeout, since the path may be another one;
 //! - `λ = 0.8`; implementations in use took 0.25, 0.5 and 0.8.
 
 use super::reno::{avoid, slow_start};
-use super::{Ack, CcKind, CongestionControl, DefaultIn, Family, Loss, Rto, Sample, SpuriousLoss, StateChange, Window};
+use super::{
+    Ack, CcKind, CongestionControl, DefaultIn, Family, Loss, Rto, Sample, SpuriousLoss,
+    StateChange, Window,
+};
 use crate::param::{Kind, Param, Params};
 use crate::transport::State;
 use crate::units::Span;
@@ -105,7 +110,8 @@ pub struct Compound {
     /// Before the last reduction.
     prior_dwnd: f64,
     gamma: f64,
-    /// What Reno's part has in the queue, packets; `None` until a round trip has told since the last loss.
+    /// What Reno's part has in the queue, packets; `None` until a round trip has told since the
+    /// last loss.
     diff_reno: Option<f64>,
     /// The least round trip.
     base: Option<Span>,
@@ -156,7 +162,8 @@ impl Compound {
         self.diff_reno = Some(f64::from(self.reno(w)) * waiting);
         if diff >= self.gamma {
             self.set_dwnd(w, self.dwnd - self.zeta * diff);
-            // What a delay takes is part of congestion avoidance; below the threshold slow start would give it back as Reno's.
+            // What a delay takes is part of congestion avoidance; below the threshold slow start
+            // would give it back as Reno's.
             w.ssthresh = w.ssthresh.min(w.cwnd.max(2));
         } else if w.cwnd >= self.low_window {
             let step = self.alpha * libm::pow(win, self.k) - 1.0;
@@ -168,7 +175,8 @@ impl Compound {
     fn tune_gamma(&mut self) {
         if let Some(diff) = self.diff_reno.take() {
             let (low, high) = self.gamma_range;
-            self.gamma = ((1.0 - self.lambda) * self.gamma + self.lambda * OF_RENO * diff).clamp(low, high);
+            self.gamma =
+                ((1.0 - self.lambda) * self.gamma + self.lambda * OF_RENO * diff).clamp(low, high);
         }
     }
 }
@@ -285,7 +293,8 @@ mod tests {
         }
     }
 
-    /// One round trip of `rtt` ms: `cwnd` packets acknowledged one by one. `una` counts packets here.
+    /// One round trip of `rtt` ms: `cwnd` packets acknowledged one by one. `una` counts packets
+    /// here.
     fn round(c: &mut Compound, w: &mut Window, una: &mut u64, rtt: u64) {
         let window = u64::from(w.cwnd);
         for _ in 0..window {
@@ -306,8 +315,8 @@ mod tests {
         w.credit = 0;
     }
 
-    /// One round trip opens the measurement, the next one ends it with one packet of Reno's and 0.125 · 257^0.75 − 1 = 7.02
-    /// of the delay window.
+    /// One round trip opens the measurement, the next one ends it with one packet of Reno's and
+    /// 0.125 · 257^0.75 − 1 = 7.02 of the delay window.
     #[test]
     fn without_a_queue_it_grows_by_a_power_of_the_window() {
         let (mut c, mut w, mut una) = (compound(), in_avoidance(255), 0);
@@ -339,8 +348,8 @@ mod tests {
         }
     }
 
-    /// After a loss at 100 packets, 60 of Reno's and 40 of the delay window: 30 and 20, and the threshold at 50. What the queue
-    /// then takes does not come back by slow start, as Reno's.
+    /// After a loss at 100 packets, 60 of Reno's and 40 of the delay window: 30 and 20, and the
+    /// threshold at 50. What the queue then takes does not come back by slow start, as Reno's.
     #[test]
     fn slow_start_does_not_undo_what_a_queue_takes() {
         let (mut c, mut w) = (compound(), in_avoidance(100));
@@ -352,7 +361,10 @@ mod tests {
         c.adjust(&mut w, Span::ms(200));
         assert_eq!((w.cwnd, w.ssthresh, c.dwnd), (30, 30, 0.0));
         round(&mut c, &mut w, &mut 0, 100);
-        assert_eq!(w.cwnd, 31, "one packet per round trip; slow start would be back at 50");
+        assert_eq!(
+            w.cwnd, 31,
+            "one packet per round trip; slow start would be back at 50"
+        );
     }
 
     #[test]
@@ -393,7 +405,8 @@ mod tests {
         c.dwnd = 60.0;
         lose(&mut c, &mut w);
         assert_eq!((w.ssthresh, c.dwnd, c.reno(&w)), (50, 30.0, 20));
-        // With a smaller β it is the delay window alone that keeps the difference: 0.8 · 50 less 10.
+        // With a smaller β it is the delay window alone that keeps the difference: 0.8 · 50 less
+        // 10.
         let halved = c.clone();
         c.beta = 0.2;
         lose(&mut c, &mut w);
@@ -419,8 +432,8 @@ mod tests {
         assert_eq!((w.cwnd, c.dwnd), (8, 0.0));
     }
 
-    /// ¾ of 20 packets that Reno alone had in the queue, with λ = 0.8: 0.2 · 30 + 0.8 · 15 = 18; only once per measurement;
-    /// never below 5.
+    /// ¾ of 20 packets that Reno alone had in the queue, with λ = 0.8: 0.2 · 30 + 0.8 · 15 = 18;
+    /// only once per measurement; never below 5.
     #[test]
     fn gamma_follows_what_reno_alone_keeps_in_the_queue() {
         let (mut c, mut w) = (compound(), in_avoidance(100));

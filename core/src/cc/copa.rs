@@ -1,20 +1,30 @@
-//! Copa: a few packets in the queue for each flow, found by moving towards a rate that the delay asks for.
+//! Copa: a few packets in the queue for each flow, found by moving towards a rate that the delay
+//! asks for.
 //!
-//! Law, `standing` the least round trip of half a smoothed one, `least` that of 10 s, `dq = standing − least`:
-//! - per packet acknowledged `cwnd += v/(δ cwnd)` if `cwnd/standing ≤ 1/(δ dq)`, otherwise `cwnd −= v/(δ cwnd)`; `δ = 0.5`;
-//! - `v = 1`, doubled each round trip from the third one on in which the window went the same way, 1 again when it turns;
-//! - slow start doubles per round trip until the first `cwnd/standing > 1/(δ dq)`; packets leave at `2 cwnd/standing`;
-//! - competitive mode while the queue was not nearly empty for 5 round trips, `dq < 0.1 (greatest of 4 − least)`: `1/δ`
-//!   grows by 1 per round trip and is halved on loss, never below 2. Otherwise loss changes nothing.
+//! Law, `standing` the least round trip of half a smoothed one, `least` that of 10 s, `dq =
+//! standing − least`:
+//! - per packet acknowledged `cwnd += v/(δ cwnd)` if `cwnd/standing ≤ 1/(δ dq)`, otherwise `cwnd −=
+//!   v/(δ cwnd)`; `δ = 0.5`;
+//! - `v = 1`, doubled each round trip from the third one on in which the window went the same way,
+//!   1 again when it turns;
+//! - slow start doubles per round trip until the first `cwnd/standing > 1/(δ dq)`; packets leave at
+//!   `2 cwnd/standing`;
+//! - competitive mode while the queue was not nearly empty for 5 round trips, `dq < 0.1 (greatest
+//!   of 4 − least)`: `1/δ` grows by 1 per round trip and is halved on loss, never below 2.
+//!   Otherwise loss changes nothing.
 //!
-//! In the steady state the window passes its target, sees it one round trip later and turns: the queue swings between
-//! nothing and 2.5/δ packets per flow in 5 round trips. That it is empty so often is how a flow knows that it is among its like.
+//! In the steady state the window passes its target, sees it one round trip later and turns: the
+//! queue swings between nothing and 2.5/δ packets per flow in 5 round trips. That it is empty so
+//! often is how a flow knows that it is among its like.
 //!
-//! Sources: Arun, Balakrishnan, "Copa: Practical Delay-Based Congestion Control for the Internet", NSDI 2018. Where it leaves a choice:
-//! - when `v > 1` and an ACK asks for the other way, `v` is 1 at once, not at the end of the round trip: it would swing the farther;
+//! Sources: Arun, Balakrishnan, "Copa: Practical Delay-Based Congestion Control for the Internet",
+//! NSDI 2018. Where it leaves a choice:
+//! - when `v > 1` and an ACK asks for the other way, `v` is 1 at once, not at the end of the round
+//!   trip: it would swing the farther;
 //! - `v/δ` is at most `cwnd`: no faster than slow start;
-//! - a queue in which less than one packet of the flow's own waits is empty, too. The paper's queue is a fluid; of whole packets, acknowledged
-//!   in pairs, the last one rarely goes, and a tenth of a swing of five is half a packet: flows among their like would compete;
+//! - a queue in which less than one packet of the flow's own waits is empty, too. The paper's queue
+//!   is a fluid; of whole packets, acknowledged in pairs, the last one rarely goes, and a tenth of
+//!   a swing of five is half a packet: flows among their like would compete;
 //! - packets leave one by one, as those of the paper's sender do;
 //! - an unused window does not grow, but shrinks; a timeout begins slow start anew.
 
@@ -165,7 +175,11 @@ impl Copa {
             *packets += 1.0;
         }
         self.lost = false;
-        let way = if cwnd > self.began_with { Way::Up } else { Way::Down };
+        let way = if cwnd > self.began_with {
+            Way::Up
+        } else {
+            Way::Down
+        };
         if self.way == Some(way) {
             self.steady = self.steady.saturating_add(1);
         } else {
@@ -214,7 +228,9 @@ impl CongestionControl for Copa {
     }
 
     fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
-        let Some((standing, queue)) = self.delays() else { return };
+        let Some((standing, queue)) = self.delays() else {
+            return;
+        };
         let cwnd = f64::from(w.cwnd) + self.part;
         self.choose_mode(ev.now, queue, cwnd * queue / standing);
         if ev.una >= self.round_ends {
@@ -265,7 +281,10 @@ impl CongestionControl for Copa {
     fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
         visit("delta", self.delta());
         visit("velocity", self.velocity);
-        visit("queue_ms", self.delays().map_or(0.0, |(_, queue)| queue * 1000.0));
+        visit(
+            "queue_ms",
+            self.delays().map_or(0.0, |(_, queue)| queue * 1000.0),
+        );
         visit("competing", f64::from(u8::from(self.competing.is_some())));
     }
 
@@ -326,7 +345,8 @@ mod tests {
         (c, Window::new(cwnd))
     }
 
-    /// 10 packets, a queue of 20 ms: they pass at 83/s and the target is 100/s. At 25 ms both are 80/s, at 26 ms it is less.
+    /// 10 packets, a queue of 20 ms: they pass at 83/s and the target is 100/s. At 25 ms both are
+    /// 80/s, at 26 ms it is less.
     #[test]
     fn the_window_moves_towards_the_target() {
         for (standing, up) in [(120, true), (125, true), (126, false)] {
@@ -334,7 +354,10 @@ mod tests {
             ack(&mut c, &mut w, 100, 1);
             let cwnd = f64::from(w.cwnd) + c.part;
             // 1/(0.5 · 10) of a packet.
-            assert!((cwnd - if up { 10.2 } else { 9.8 }).abs() < 1e-9, "{standing} {cwnd}");
+            assert!(
+                (cwnd - if up { 10.2 } else { 9.8 }).abs() < 1e-9,
+                "{standing} {cwnd}"
+            );
         }
     }
 
@@ -359,7 +382,9 @@ mod tests {
         assert_eq!(c.standing.get(), Some(140_000_000));
         assert_eq!(c.least.get(), Some(100_000_000));
         // And the least one is forgotten after 10 s.
-        (100..=10_100).step_by(50).for_each(|ms| sample(&mut c, ms, 130));
+        (100..=10_100)
+            .step_by(50)
+            .for_each(|ms| sample(&mut c, ms, 130));
         assert_eq!(c.least.get(), Some(130_000_000));
     }
 
@@ -437,7 +462,8 @@ mod tests {
         assert_eq!((c.competing, c.delta()), (None, 0.5));
     }
 
-    /// 2 ms of a swing of 10 are more than a tenth. But of 50 packets not one whole is in them, of 60 there is.
+    /// 2 ms of a swing of 10 are more than a tenth. But of 50 packets not one whole is in them, of
+    /// 60 there is.
     #[test]
     fn a_queue_without_a_packet_of_its_own_is_empty() {
         for (cwnd, competing) in [(50, None), (60, Some(2.0))] {
@@ -456,7 +482,9 @@ mod tests {
         let mut c = copa();
         sample(&mut c, 0, 100);
         sample(&mut c, 10, 300);
-        (20..=500).step_by(20).for_each(|ms| sample(&mut c, ms, 150));
+        (20..=500)
+            .step_by(20)
+            .for_each(|ms| sample(&mut c, ms, 150));
         assert_eq!(c.greatest.get(), Some(150_000_000));
     }
 
@@ -471,7 +499,11 @@ mod tests {
         c.end_round(100.0);
         assert_eq!(c.competing, Some(3.0), "not in a round trip with a loss");
         c.on_loss(&mut w, &Loss::at(at(0)));
-        assert_eq!(c.competing, Some(2.0), "never gentler than in the default mode");
+        assert_eq!(
+            c.competing,
+            Some(2.0),
+            "never gentler than in the default mode"
+        );
         assert_eq!(w.cwnd, 100);
     }
 

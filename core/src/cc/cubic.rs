@@ -1,22 +1,30 @@
-//! CUBIC, as Linux runs it: after a loss the window returns along a cubic curve of time, not of round trips.
+//! CUBIC, as Linux runs it: after a loss the window returns along a cubic curve of time, not of
+//! round trips.
 //!
 //! Law, `t` since the epoch began plus the least round trip:
-//! `W(t) = C (t − K)³ + W_max`, `K = cbrt((W_max − cwnd)/C)`, `C = 0.4 packets/s³`; on loss `ssthresh = 0.7 cwnd`,
-//! `W_max = cwnd`, or `0.85 cwnd` if it was already below the last `W_max` (fast convergence). Never slower than Reno would
-//! be with the same reduction: `0.53` packets per round trip.
+//! `W(t) = C (t − K)³ + W_max`, `K = cbrt((W_max − cwnd)/C)`, `C = 0.4 packets/s³`; on loss
+//! `ssthresh = 0.7 cwnd`, `W_max = cwnd`, or `0.85 cwnd` if it was already below the last `W_max`
+//! (fast convergence). Never slower than Reno would be with the same reduction: `0.53` packets per
+//! round trip.
 //!
-//! Sources: RFC 9438; Linux 6.12 for what differs from it, all of it kept because measurements show it:
-//! - β = 717/1024, C = 410/1024, time in 1/1024 s on the kernel's tick, the cube root a guess and one Newton step;
+//! Sources: RFC 9438; Linux 6.12 for what differs from it, all of it kept because measurements show
+//! it:
+//! - β = 717/1024, C = 410/1024, time in 1/1024 s on the kernel's tick, the cube root a guess and
+//!   one Newton step;
 //! - the curve is looked up one *least* round trip ahead, not one smoothed one;
-//! - growth is "one packet per `cnt` acknowledged": at most 50 % per round trip, at least 5 % before the first loss; `cnt`
-//!   is computed once per tick, and at most every 1/32 s while the window stands still;
-//! - the reduction takes `cwnd`, not the flight size; the friendly window grows by 8/15 forever, never by 1;
+//! - growth is "one packet per `cnt` acknowledged": at most 50 % per round trip, at least 5 %
+//!   before the first loss; `cnt` is computed once per tick, and at most every 1/32 s while the
+//!   window stands still;
+//! - the reduction takes `cwnd`, not the flight size; the friendly window grows by 8/15 forever,
+//!   never by 1;
 //! - the epoch begins with the first ACK in avoidance after a reduction; idleness shifts it;
 //! - a timeout forgets everything.
 
 use super::hystart::{self, HyStart, Mode};
 use super::reno::{avoid, slow_start};
-use super::{Ack, CcKind, CongestionControl, DefaultIn, Family, Host, Loss, Rto, Sample, Sent, Window};
+use super::{
+    Ack, CcKind, CongestionControl, DefaultIn, Family, Host, Loss, Rto, Sample, Sent, Window,
+};
 use crate::param::{Kind, Param, Params};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -39,8 +47,8 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "fast_convergence",
         kind: Kind::Bool(true),
-        help:
-            "remember 0.85 of the window, not all of it, when it shrank below the last maximum: makes room for others",
+        help: "remember 0.85 of the window, not all of it, when it shrank below the last maximum: \
+            makes room for others",
         source: "Linux 6.12 tcp_cubic: fast_convergence = 1",
     },
     Param {
@@ -141,7 +149,9 @@ impl Cubic {
                         origin: cwnd,
                     }
                 } else {
-                    let k = cube_root((1 << (10 + 3 * TIME_BITS)) / C_SCALED * u64::from(self.w_max - cwnd));
+                    let k = cube_root(
+                        (1 << (10 + 3 * TIME_BITS)) / C_SCALED * u64::from(self.w_max - cwnd),
+                    );
                     Epoch {
                         start: tick,
                         k,
@@ -159,7 +169,8 @@ impl Cubic {
         let ahead = ahead.as_ns().div_ceil(self.ns_per_tick);
         let t = ((tick.saturating_sub(epoch.start) + ahead) << TIME_BITS) / self.hz;
         let off = t.abs_diff(epoch.k);
-        // Beyond 2²⁰/1024 s (17 minutes) from the plateau the curve has long left every window behind.
+        // Beyond 2²⁰/1024 s (17 minutes) from the plateau the curve has long left every window
+        // behind.
         let off = off.min(1 << 20);
         let delta = ((u128::from(C_SCALED) * u128::from(off) * u128::from(off) * u128::from(off))
             >> (10 + 3 * TIME_BITS))
@@ -206,7 +217,10 @@ impl CongestionControl for Cubic {
         let Some(rtt) = ev.rtt else { return };
         // For a second after a recovery the queue tells nothing of the path.
         let tick = self.tick(ev.now);
-        if self.epoch.is_some_and(|e| tick.saturating_sub(e.start) < self.hz) {
+        if self
+            .epoch
+            .is_some_and(|e| tick.saturating_sub(e.start) < self.hz)
+        {
             return;
         }
         let rtt = rtt.max(Span::us(1));
@@ -269,10 +283,11 @@ impl CongestionControl for Cubic {
     }
 }
 
-/// The cube root as Linux has it, within 0.2 %: a guess by the highest four to six bits, and one Newton step,
-/// `(2 x + a / (x (x − 1))) / 3`, whose third is 341/1024. A step leaves the square of what a guess is off by, too much; so a guess
-/// that is 1/32 too large in the middle of its range makes up for the 1/1024 that the third falls short of. Linux looks guesses
-/// up in a table that was refined by hand from there.
+/// The cube root as Linux has it, within 0.2 %: a guess by the highest four to six bits, and one
+/// Newton step, `(2 x + a / (x (x − 1))) / 3`, whose third is 341/1024. A step leaves the square of
+/// what a guess is off by, too much; so a guess that is 1/32 too large in the middle of its range
+/// makes up for the 1/1024 that the third falls short of. Linux looks guesses up in a table that
+/// was refined by hand from there.
 fn cube_root(a: u64) -> u64 {
     if a < 64 {
         return libm::cbrt(a as f64) as u64;
@@ -337,8 +352,8 @@ mod tests {
         assert_eq!((w.ssthresh, c.w_max), (56, 68));
     }
 
-    /// The times after which the window is back where it was, 1/1024 s, for what it came down by: exact roots are 2375, 3771,
-    /// 4218 and 6448.
+    /// The times after which the window is back where it was, 1/1024 s, for what it came down by:
+    /// exact roots are 2375, 3771, 4218 and 6448.
     #[test]
     fn the_cube_root_is_off_as_in_linux() {
         let k = |packets: u64| cube_root((1 << 40) / C_SCALED * packets);
@@ -407,7 +422,8 @@ mod tests {
         assert_eq!(w.ssthresh, 20);
     }
 
-    /// RFC 9438 section 4.2: the window is back at `W_max` after `K = cbrt(W_max (1 − β)/C)` seconds.
+    /// RFC 9438 section 4.2: the window is back at `W_max` after `K = cbrt(W_max (1 − β)/C)`
+    /// seconds.
     #[test]
     fn the_window_returns_to_its_maximum_after_k() {
         let mut c = cubic();
@@ -420,7 +436,8 @@ mod tests {
         while t < k - rtt {
             // One round trip: `cwnd` packets acknowledged, evenly.
             for i in 0..w.cwnd / 2 {
-                let now = Time::from_ns(((t + rtt * f64::from(2 * i) / f64::from(w.cwnd)) * 1e9) as u64);
+                let now =
+                    Time::from_ns(((t + rtt * f64::from(2 * i) / f64::from(w.cwnd)) * 1e9) as u64);
                 let mut ev = Ack::at(now);
                 ev.delivered = 2;
                 c.on_ack(&mut w, &ev);

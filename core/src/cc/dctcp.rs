@@ -1,22 +1,27 @@
 //! DCTCP: where switches mark early, the window shrinks by how much of it was marked, not by half.
 //!
 //! Law, `F` the share of packets marked among those delivered in one window of data:
-//! `α = (1 − g) α + g F` with `g = 1/16`, `α = 1` at first; on a mark, once per window, `ssthresh = cwnd (1 − α/2)`; on loss
-//! `ssthresh = cwnd/2`; growth is Reno's. Without ECN it is Reno.
+//! `α = (1 − g) α + g F` with `g = 1/16`, `α = 1` at first; on a mark, once per window, `ssthresh =
+//! cwnd (1 − α/2)`; on loss `ssthresh = cwnd/2`; growth is Reno's. Without ECN it is Reno.
 //!
-//! Marks have to be echoed one by one ([`Need::EcnEcho`]), and the queue has to mark what finds more than `K` before it.
-//! Then `N` flows hold the queue between `K + N` and `K + N − ½ √(2N (C·RTT + K))`: it never runs dry with `K > C·RTT/7`.
+//! Marks have to be echoed one by one ([`Need::EcnEcho`]), and the queue has to mark what finds
+//! more than `K` before it. Then `N` flows hold the queue between `K + N` and `K + N − ½ √(2N
+//! (C·RTT + K))`: it never runs dry with `K > C·RTT/7`.
 //!
-//! Sources: RFC 8257; Alizadeh et al., "Data Center TCP (DCTCP)", 2010, section 3.3 for the queue; Linux 6.12 for what
-//! differs from the RFC:
+//! Sources: RFC 8257; Alizadeh et al., "Data Center TCP (DCTCP)", 2010, section 3.3 for the queue;
+//! Linux 6.12 for what differs from the RFC:
 //! - `α` is an integer of 1024ths, and what it loses is `α >> 4`, all of it once that is 0;
-//! - `F` counts packets, not bytes, selected ones included; an ACK with ECE marks all that it delivers;
-//! - what an ACK selects counts before the window is judged that it ends, what it acknowledges in order after;
-//! - a loss found while the window is shrinking for a mark shrinks it again, from what it has come down to.
+//! - `F` counts packets, not bytes, selected ones included; an ACK with ECE marks all that it
+//!   delivers;
+//! - what an ACK selects counts before the window is judged that it ends, what it acknowledges in
+//!   order after;
+//! - a loss found while the window is shrinking for a mark shrinks it again, from what it has come
+//!   down to.
 
 use super::reno::Reno;
 use super::{
-    Ack, Cause, CcKind, CongestionControl, Family, Loss, Need, Sample, SpuriousLoss, Start, StateChange, Window,
+    Ack, Cause, CcKind, CongestionControl, Family, Loss, Need, Sample, SpuriousLoss, Start,
+    StateChange, Window,
 };
 use crate::param::{Kind, Param, Params};
 use crate::transport::State;
@@ -78,7 +83,9 @@ impl Dctcp {
         // What is too small to have a share vanishes.
         self.alpha -= if share == 0 { self.alpha } else { share };
         let new = (marked << (SCALE - self.shift_g.min(SCALE))) / delivered.max(1);
-        self.alpha = u64::from(self.alpha).saturating_add(new).min(u64::from(ONE)) as u32;
+        self.alpha = u64::from(self.alpha)
+            .saturating_add(new)
+            .min(u64::from(ONE)) as u32;
     }
 
     fn halve(&mut self, w: &mut Window) {
@@ -126,7 +133,11 @@ impl CongestionControl for Dctcp {
     }
 
     fn on_spurious_loss(&mut self, w: &mut Window, ev: &SpuriousLoss) {
-        let prior = if self.reno { ev.prior_cwnd } else { self.prior_cwnd };
+        let prior = if self.reno {
+            ev.prior_cwnd
+        } else {
+            self.prior_cwnd
+        };
         w.cwnd = w.cwnd.max(prior);
     }
 
@@ -211,10 +222,11 @@ mod tests {
     fn alpha_takes_a_sixteenth_of_the_share_of_marks() {
         let (mut law, _) = dctcp();
         law.alpha = 0;
-        let alphas = [(10, 3), (10, 10), (1000, 1), (0, 0), (7, 7), (3, 2)].map(|(delivered, marked)| {
-            law.observe(delivered, marked);
-            law.alpha
-        });
+        let alphas =
+            [(10, 3), (10, 10), (1000, 1), (0, 0), (7, 7), (3, 2)].map(|(delivered, marked)| {
+                law.observe(delivered, marked);
+                law.alpha
+            });
         assert_eq!(alphas, [19, 82, 77, 73, 133, 167]);
         // A constant share is where it goes, rounded down by up to a sixteenth of sixteen.
         (0..200).for_each(|_| law.observe(100, 25));
@@ -245,7 +257,15 @@ mod tests {
     #[test]
     fn a_mark_takes_half_of_alpha() {
         let (mut law, mut w) = dctcp();
-        let cuts = [(1024, 100), (512, 100), (102, 100), (20, 100), (1024, 2), (0, 100)].map(|(alpha, cwnd)| {
+        let cuts = [
+            (1024, 100),
+            (512, 100),
+            (102, 100),
+            (20, 100),
+            (1024, 2),
+            (0, 100),
+        ]
+        .map(|(alpha, cwnd)| {
             (law.alpha, w.cwnd) = (alpha, cwnd);
             law.on_loss(&mut w, &loss(Cause::Mark));
             w.ssthresh

@@ -1,17 +1,23 @@
-//! HighSpeed TCP, as Linux runs it: the larger the window, the more it grows and the less it gives up.
+//! HighSpeed TCP, as Linux runs it: the larger the window, the more it grows and the less it gives
+//! up.
 //!
-//! Law: for a loss rate p the window shall be `W = 0.12 / p^0.835`, as Reno's is at 10⁻³ (38 packets) and 83 000 packets at 10⁻⁷.
-//! With `b(w) = 0.5 − 0.4 ln(w/38) / ln(83000/38)` that asks for `a(w) = w² p(w) 2 b(w) / (2 − b(w))`, `p(w) = 0.078 / w^1.2`:
-//! on loss `ssthresh = (1 − b(w)) w`, per round trip `cwnd += a(w)`. Up to 38 packets it is Reno: a = 1, b = 1/2.
+//! Law: for a loss rate p the window shall be `W = 0.12 / p^0.835`, as Reno's is at 10⁻³ (38
+//! packets) and 83 000 packets at 10⁻⁷. With `b(w) = 0.5 − 0.4 ln(w/38) / ln(83000/38)` that asks
+//! for `a(w) = w² p(w) 2 b(w) / (2 − b(w))`, `p(w) = 0.078 / w^1.2`: on loss `ssthresh = (1 − b(w))
+//! w`, per round trip `cwnd += a(w)`. Up to 38 packets it is Reno: a = 1, b = 1/2.
 //!
-//! Sources: RFC 3649, whose appendix B has the table below, a(w) from 1 to 73; Linux 6.12 for what differs from it, all of it
-//! kept because measurements show it:
+//! Sources: RFC 3649, whose appendix B has the table below, a(w) from 1 to 73; Linux 6.12 for what
+//! differs from it, all of it kept because measurements show it:
 //! - what a row says holds for every window down to the row before: a(w) is rounded up, b(w) down;
-//! - growth counts ACKs, not packets: a receiver that delays ACKs halves it, so at small windows it is slower than Reno;
-//! - the row is looked for when the window grows in avoidance, so a loss takes the row of the last such ACK: the first loss,
-//!   out of slow start, takes a half, and of two losses in a row the second takes the share of the first;
-//! - b(w) is in 1/256, rounded down, but for the last row (beyond 89 053 packets), where Linux takes 24, not 23;
-//! - the reduction takes `cwnd`, not the flight size; an ACK that crosses the threshold spends nothing in avoidance.
+//! - growth counts ACKs, not packets: a receiver that delays ACKs halves it, so at small windows it
+//!   is slower than Reno;
+//! - the row is looked for when the window grows in avoidance, so a loss takes the row of the last
+//!   such ACK: the first loss, out of slow start, takes a half, and of two losses in a row the
+//!   second takes the share of the first;
+//! - b(w) is in 1/256, rounded down, but for the last row (beyond 89 053 packets), where Linux
+//!   takes 24, not 23;
+//! - the reduction takes `cwnd`, not the flight size; an ACK that crosses the threshold spends
+//!   nothing in avoidance.
 
 use super::reno::slow_start;
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Start, Window};
@@ -19,19 +25,22 @@ use alloc::boxed::Box;
 
 /// Rows of the table.
 const ROWS: usize = 73;
-/// The window of each row, in packets: the first at which a(w) has grown by another packet. The row goes up to it.
+/// The window of each row, in packets: the first at which a(w) has grown by another packet. The row
+/// goes up to it.
 const UP_TO: [u32; ROWS] = [
-    38, 118, 221, 347, 495, 663, 851, 1058, 1284, 1529, 1793, 2076, 2378, 2699, 3039, 3399, 3778, 4177, 4596, 5036,
-    5497, 5979, 6483, 7009, 7558, 8130, 8726, 9346, 9991, 10661, 11358, 12082, 12834, 13614, 14424, 15265, 16137,
-    17042, 17981, 18955, 19965, 21013, 22101, 23230, 24402, 25618, 26881, 28193, 29557, 30975, 32450, 33986, 35586,
-    37253, 38992, 40808, 42707, 44694, 46776, 48961, 51258, 53677, 56230, 58932, 61799, 64851, 68113, 71617, 75401,
-    79517, 84035, 89053, 94717,
+    38, 118, 221, 347, 495, 663, 851, 1058, 1284, 1529, 1793, 2076, 2378, 2699, 3039, 3399, 3778,
+    4177, 4596, 5036, 5497, 5979, 6483, 7009, 7558, 8130, 8726, 9346, 9991, 10661, 11358, 12082,
+    12834, 13614, 14424, 15265, 16137, 17042, 17981, 18955, 19965, 21013, 22101, 23230, 24402,
+    25618, 26881, 28193, 29557, 30975, 32450, 33986, 35586, 37253, 38992, 40808, 42707, 44694,
+    46776, 48961, 51258, 53677, 56230, 58932, 61799, 64851, 68113, 71617, 75401, 79517, 84035,
+    89053, 94717,
 ];
 /// What a loss takes at that window: b(w), in 1/256.
 const TAKES: [u8; ROWS] = [
-    128, 112, 104, 98, 93, 89, 86, 83, 81, 78, 76, 74, 72, 71, 69, 68, 66, 65, 64, 62, 61, 60, 59, 58, 57, 56, 55, 54,
-    53, 52, 52, 51, 50, 49, 48, 48, 47, 46, 45, 45, 44, 43, 43, 42, 41, 41, 40, 39, 39, 38, 38, 37, 36, 36, 35, 35, 34,
-    33, 33, 32, 32, 31, 30, 30, 29, 28, 28, 27, 26, 26, 25, 24, 24,
+    128, 112, 104, 98, 93, 89, 86, 83, 81, 78, 76, 74, 72, 71, 69, 68, 66, 65, 64, 62, 61, 60, 59,
+    58, 57, 56, 55, 54, 53, 52, 52, 51, 50, 49, 48, 48, 47, 46, 45, 45, 44, 43, 43, 42, 41, 41, 40,
+    39, 39, 38, 38, 37, 36, 36, 35, 35, 34, 33, 33, 32, 32, 31, 30, 30, 29, 28, 28, 27, 26, 26, 25,
+    24, 24,
 ];
 /// A window of which 128/256 still fit into 32 bits.
 const MOST: u32 = u32::MAX / 128;
@@ -44,7 +53,8 @@ pub struct HighSpeed {
 }
 
 impl HighSpeed {
-    /// The first row that goes up to `cwnd` or further; the last one beyond them all. Windows move little between two ACKs.
+    /// The first row that goes up to `cwnd` or further; the last one beyond them all. Windows move
+    /// little between two ACKs.
     fn find_row(&mut self, cwnd: u32) {
         while self.row < ROWS - 1 && cwnd > UP_TO[self.row] {
             self.row += 1;
@@ -118,13 +128,15 @@ mod tests {
 
     /// b(w) of RFC 3649 section 5, with its `Low_Window`, `High_Window` and `High_Decrease`.
     fn b(w: f64) -> f64 {
-        0.5 + (0.1 - 0.5) * (libm::log(w) - libm::log(38.0)) / (libm::log(83_000.0) - libm::log(38.0))
+        0.5 + (0.1 - 0.5) * (libm::log(w) - libm::log(38.0))
+            / (libm::log(83_000.0) - libm::log(38.0))
     }
     /// a(w); p(w) = 0.078 / w^1.2 with the 1/12.8 of its appendix B.
     fn a(w: f64) -> f64 {
         w * w * 2.0 * b(w) / ((2.0 - b(w)) * libm::pow(w, 1.2) * 12.8)
     }
-    /// The table as appendix B makes it: a row at each window at which a(w) has grown by more than one since the last.
+    /// The table as appendix B makes it: a row at each window at which a(w) has grown by more than
+    /// one since the last.
     fn derived() -> Vec<(u32, f64)> {
         let (mut rows, mut last) = (Vec::from([(38, 0.5)]), 1.0);
         for w in 38..100_000 {
@@ -152,9 +164,10 @@ mod tests {
     #[test]
     fn the_decreases_are_those_the_rfc_prints() {
         const PRINTED: [u8; ROWS] = [
-            50, 44, 41, 38, 37, 35, 34, 33, 32, 31, 30, 29, 28, 28, 27, 27, 26, 26, 25, 25, 24, 24, 23, 23, 22, 22, 22,
-            21, 21, 21, 20, 20, 20, 19, 19, 19, 19, 18, 18, 18, 17, 17, 17, 17, 16, 16, 16, 16, 15, 15, 15, 15, 14, 14,
-            14, 14, 13, 13, 13, 13, 13, 12, 12, 12, 12, 11, 11, 11, 10, 10, 10, 10, 9,
+            50, 44, 41, 38, 37, 35, 34, 33, 32, 31, 30, 29, 28, 28, 27, 27, 26, 26, 25, 25, 24, 24,
+            23, 23, 22, 22, 22, 21, 21, 21, 20, 20, 20, 19, 19, 19, 19, 18, 18, 18, 17, 17, 17, 17,
+            16, 16, 16, 16, 15, 15, 15, 15, 14, 14, 14, 14, 13, 13, 13, 13, 13, 12, 12, 12, 12, 11,
+            11, 11, 10, 10, 10, 10, 9,
         ];
         for ((w, b), printed) in derived().iter().zip(PRINTED) {
             assert_eq!((b * 100.0 + 0.5) as u8, printed, "{w}");
@@ -179,7 +192,10 @@ mod tests {
     #[test]
     fn a_row_ends_with_its_window() {
         let a = |cwnd| at(cwnd, 1).1.credit;
-        assert_eq!([10, 38, 39, 118, 119, 84_035, 84_036].map(a), [1, 1, 2, 2, 3, 71, 72]);
+        assert_eq!(
+            [10, 38, 39, 118, 119, 84_035, 84_036].map(a),
+            [1, 1, 2, 2, 3, 71, 72]
+        );
         assert_eq!([94_717, 94_718, 1_000_000].map(a), [73; 3]);
     }
 
@@ -193,7 +209,8 @@ mod tests {
             [1, 3, 38, 1000, 80_000].map(left),
             [2, 2, 19, 1000 - 324, 80_000 - 7812]
         );
-        // What Linux 6.12 did in virtual time (the window before the loss to a few packets, the threshold exactly).
+        // What Linux 6.12 did in virtual time (the window before the loss to a few packets, the
+        // threshold exactly).
         assert_eq!(
             [2347, 7374, 60_232, 82_131, 87_125, 90_248, 94_202].map(left),
             [1687, 5733, 53_409, 74_111, 78_958, 81_788, 85_371]
@@ -224,7 +241,10 @@ mod tests {
             ev.delivered = 2;
             h.on_ack(&mut w, &ev);
         }
-        assert_eq!((w.cwnd, w.credit), (1007, 8 * 1001 - (1000..1007).sum::<u32>()));
+        assert_eq!(
+            (w.cwnd, w.credit),
+            (1007, 8 * 1001 - (1000..1007).sum::<u32>())
+        );
     }
 
     #[test]

@@ -1,20 +1,27 @@
 //! H-TCP, as Linux runs it: the longer the last congestion is ago, the faster the window grows.
 //!
-//! Law, `Δ` since the last congestion in seconds: `f(Δ) = 1` up to 1 s, then `1 + 10 (Δ − 1) + ((Δ − 1)/2)²`; times
-//! `min_rtt / 100 ms`, that ratio from 1/10 to 2, and at least 1. Per window acknowledged `cwnd += α`, `α = 2 (1 − β) f`.
-//! On congestion `ssthresh = max(β cwnd, 2)` with `β = min_rtt / max_rtt`, from 0.5 to 0.8: a queue that was small is
-//! emptied by less than half. `β = 0.5` where the throughput has changed by more than a fifth since the congestion before.
+//! Law, `Δ` since the last congestion in seconds: `f(Δ) = 1` up to 1 s, then `1 + 10 (Δ − 1) + ((Δ
+//! − 1)/2)²`; times `min_rtt / 100 ms`, that ratio from 1/10 to 2, and at least 1. Per window
+//! acknowledged `cwnd += α`, `α = 2 (1 − β) f`. On congestion `ssthresh = max(β cwnd, 2)` with `β =
+//! min_rtt / max_rtt`, from 0.5 to 0.8: a queue that was small is emptied by less than half. `β =
+//! 0.5` where the throughput has changed by more than a fifth since the congestion before.
 //!
-//! Sources: Leith, Shorten, "H-TCP: TCP for high-speed and long-distance networks" (PFLDnet 2004); draft-leith-tcp-htcp-06;
-//! Linux 6.12 for what differs:
+//! Sources: Leith, Shorten, "H-TCP: TCP for high-speed and long-distance networks" (PFLDnet 2004);
+//! draft-leith-tcp-htcp-06; Linux 6.12 for what differs:
 //! - α, β are in 1/128, `f` in whole packets, time in ticks of the kernel;
-//! - α is computed as the window grows by a packet, not with each ACK, and counts the packets of the ACK in Open, one in
-//!   any other state; the ACK that makes the window grow counts for nothing;
-//! - `max_rtt` grows in Open only, by at most 20 ms at once, and fades by a twentieth at each congestion;
-//! - β follows the round trips from the second congestion of an unchanged path on, where they are above 10 ms.
+//! - α is computed as the window grows by a packet, not with each ACK, and counts the packets of
+//!   the ACK in Open, one in any other state; the ACK that makes the window grow counts for
+//!   nothing;
+//! - `max_rtt` grows in Open only, by at most 20 ms at once, and fades by a twentieth at each
+//!   congestion;
+//! - β follows the round trips from the second congestion of an unchanged path on, where they are
+//!   above 10 ms.
 
 use super::reno::slow_start;
-use super::{Ack, CcKind, CongestionControl, Family, Host, Loss, Sample, SpuriousLoss, Start, StateChange, Window};
+use super::{
+    Ack, CcKind, CongestionControl, Family, Host, Loss, Sample, SpuriousLoss, Start, StateChange,
+    Window,
+};
 use crate::param::{Kind, Param, Params};
 use crate::transport::{Jiffies, State};
 use crate::units::Span;
@@ -37,13 +44,15 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "rtt_scaling",
         kind: Kind::Bool(true),
-        help: "grow in packets per second, not per round trip: scale by the least round trip over 100 ms",
+        help: "grow in packets per second, not per round trip: scale by the least round trip over \
+            100 ms",
         source: "Linux 6.12 tcp_htcp: use_rtt_scaling = 1",
     },
     Param {
         name: "bandwidth_switch",
         kind: Kind::Bool(true),
-        help: "halve the window where the throughput has changed by a fifth since the last congestion",
+        help: "halve the window where the throughput has changed by a fifth since the last \
+            congestion",
         source: "Linux 6.12 tcp_htcp: use_bandwidth_switch = 1",
     },
 ];
@@ -352,7 +361,8 @@ mod tests {
         (c.alpha, c.packets) = (4 * UNIT, 2);
         let mut w = Window::new(40);
         w.ssthresh = 20;
-        // 2 packets and then one by one, as no new ACK says otherwise: ten are a quarter of the window.
+        // 2 packets and then one by one, as no new ACK says otherwise: ten are a quarter of the
+        // window.
         for _ in 0..9 {
             c.on_ack(&mut w, &Ack::at(at(1)));
         }
@@ -370,7 +380,8 @@ mod tests {
         assert_eq!(c.packets, 5);
     }
 
-    /// The first congestion of a path takes half, whatever its queue; the second 40/60 of the window, 85/128.
+    /// The first congestion of a path takes half, whatever its queue; the second 40/60 of the
+    /// window, 85/128.
     #[test]
     fn beta_is_the_ratio_of_round_trips() {
         let mut c = law();
@@ -406,7 +417,10 @@ mod tests {
             (c.max_bandwidth_before, c.max_bandwidth) = (1000, now);
             threshold(&mut c, 1, 128)
         };
-        assert_eq!([799, 800, 1200, 1201].map(|now| beta(now, true)), [64, 102, 102, 64]);
+        assert_eq!(
+            [799, 800, 1200, 1201].map(|now| beta(now, true)),
+            [64, 102, 102, 64]
+        );
         assert_eq!(beta(2000, false), 102);
     }
 
@@ -425,8 +439,8 @@ mod tests {
         assert_eq!(c.max_rtt, 59);
     }
 
-    /// Windows of 100 packets that take 100 ms: 1000 packets per second, believed at once within three round trips of a
-    /// congestion, by a quarter later.
+    /// Windows of 100 packets that take 100 ms: 1000 packets per second, believed at once within
+    /// three round trips of a congestion, by a quarter later.
     #[test]
     fn bandwidth_is_a_window_over_its_time() {
         let mut c = law();
@@ -436,7 +450,10 @@ mod tests {
         sample(&mut c, 101, 50, 100, State::Open, 100);
         assert_eq!((c.bandwidth, c.max_bandwidth), (1000, 1000));
         sample(&mut c, 601, 1000, 100, State::Open, 100);
-        assert_eq!((c.bandwidth, c.max_bandwidth), ((3 * 1000 + 2000) / 4, 1250));
+        assert_eq!(
+            (c.bandwidth, c.max_bandwidth),
+            ((3 * 1000 + 2000) / 4, 1250)
+        );
         sample(&mut c, 650, 500, 100, State::Recovery, 100);
         assert_eq!((c.measured, c.since), (0, Some(650)));
     }

@@ -1,15 +1,22 @@
-//! Hybla, as Linux runs it: over a long path the rate grows as fast as Reno's would over one of 25 ms.
+//! Hybla, as Linux runs it: over a long path the rate grows as fast as Reno's would over one of 25
+//! ms.
 //!
-//! Law, per ACK, with `ρ = max(srtt / 25 ms, 1)`: slow start `cwnd += 2^ρ − 1`, avoidance `cwnd += ρ²/cwnd`; it starts at
-//! `cwnd = ρ`; on congestion `ssthresh = max(cwnd / 2, 2)`. Reno's window grows by 1/rtt packets per second, its rate by
-//! 1/rtt²: four times as far is 16 times as slow. Here it is as fast.
+//! Law, per ACK, with `ρ = max(srtt / 25 ms, 1)`: slow start `cwnd += 2^ρ − 1`, avoidance `cwnd +=
+//! ρ²/cwnd`; it starts at `cwnd = ρ`; on congestion `ssthresh = max(cwnd / 2, 2)`. Reno's window
+//! grows by 1/rtt packets per second, its rate by 1/rtt²: four times as far is 16 times as slow.
+//! Here it is as fast.
 //!
-//! Sources: Caini, Firrincieli, "TCP Hybla" (Int. J. Satell. Commun. Netw. 22, 2004); Linux 6.12 for what differs:
+//! Sources: Caini, Firrincieli, "TCP Hybla" (Int. J. Satell. Commun. Netw. 22, 2004); Linux 6.12
+//! for what differs:
 //! - steps are per ACK, whatever it acknowledged: a receiver that delays ACKs halves them;
-//! - the initial window is `ρ` in whole packets and not what the host asks for: one packet on a short path;
-//! - `ρ` is in eighths, from the smoothed round trip, and follows it only down to new minima: a queue does not count;
-//! - 2^ρ is 2 to the whole part (16 at most) times a rounded eighth's power; fractions of a packet are in 1/128;
-//! - a step of nothing, 1/128 of a packet rounded off, is made up for by one packet per window of ACKs;
+//! - the initial window is `ρ` in whole packets and not what the host asks for: one packet on a
+//!   short path;
+//! - `ρ` is in eighths, from the smoothed round trip, and follows it only down to new minima: a
+//!   queue does not count;
+//! - 2^ρ is 2 to the whole part (16 at most) times a rounded eighth's power; fractions of a packet
+//!   are in 1/128;
+//! - a step of nothing, 1/128 of a packet rounded off, is made up for by one packet per window of
+//!   ACKs;
 //! - in any state but Open it grows as Reno; the window is 65535 packets at most;
 //! - the paper's estimator of bandwidth and its pacing are left out.
 

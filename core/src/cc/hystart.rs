@@ -1,17 +1,20 @@
-//! Leaving slow start before the buffer overflows: HyStart as Linux runs it, and HyStart++ (RFC 9406).
+//! Leaving slow start before the buffer overflows: HyStart as Linux runs it, and HyStart++ (RFC
+//! 9406).
 //!
-//! HyStart (Ha, Rhee 2011; Linux 6.12), from a window of 16 packets on, once per connection until a timeout:
-//! - *ACK train*: ACKs at most 2 ms apart have come for longer than half of the least round trip since the round began
-//!   (all of it where packets are paced): the path is full.
-//! - *Delay*: the least of a round's round trips, after eight, exceeds the connection's least by an eighth of it, but by
-//!   4 ms at least and 16 ms at most.
+//! HyStart (Ha, Rhee 2011; Linux 6.12), from a window of 16 packets on, once per connection until a
+//! timeout:
+//! - *ACK train*: ACKs at most 2 ms apart have come for longer than half of the least round trip
+//!   since the round began (all of it where packets are paced): the path is full.
+//! - *Delay*: the least of a round's round trips, after eight, exceeds the connection's least by an
+//!   eighth of it, but by 4 ms at least and 16 ms at most.
 //!
-//! Either sets `ssthresh = cwnd`. Before 5.6 ([`FINE_CLOCK`]) the clock had whole milliseconds, the round trip eighths of one,
-//! half of the least round trip did for an ACK train whether packets were paced or not, and only the first eight round
-//! trips of a round counted.
+//! Either sets `ssthresh = cwnd`. Before 5.6 ([`FINE_CLOCK`]) the clock had whole milliseconds, the
+//! round trip eighths of one, half of the least round trip did for an ACK train whether packets
+//! were paced or not, and only the first eight round trips of a round counted.
 //!
-//! HyStart++: eight samples into a round, if its least round trip exceeds the last round's by an eighth (4 to 16 ms), slow
-//! start turns conservative: a quarter of its growth, for five rounds; should the delay fall again it was a mistake.
+//! HyStart++: eight samples into a round, if its least round trip exceeds the last round's by an
+//! eighth (4 to 16 ms), slow start turns conservative: a quarter of its growth, for five rounds;
+//! should the delay fall again it was a mistake.
 
 use super::{Ack, Host, Sample, Window};
 use crate::kernel::{Kernel, Rule};
@@ -39,15 +42,19 @@ pub const RULES: &[Rule] = &[FINE_CLOCK, ROUNDS_BY_SAMPLES];
 pub const FINE_CLOCK: Rule = Rule {
     name: "HyStart in microseconds",
     since: Kernel(5, 6),
-    help: "times in microseconds, an allowance for bursts, and a whole round trip for paced flows; before, milliseconds, half a round trip, and eight samples of a round",
-    source: "Linux 5.6: tcp_cubic: switch bictcp_clock() to usec resolution; refactor code to perform a divide only when needed; make Hystart aware of pacing",
+    help: "times in microseconds, an allowance for bursts, and a whole round trip for paced \
+        flows; before, milliseconds, half a round trip, and eight samples of a round",
+    source: "Linux 5.6: tcp_cubic: switch bictcp_clock() to usec resolution; refactor code to \
+        perform a divide only when needed; make Hystart aware of pacing",
 };
 /// Rounds go by samples.
 pub const ROUNDS_BY_SAMPLES: Rule = Rule {
     name: "HyStart's rounds by samples",
     since: Kernel(5, 16),
-    help: "a round begins with the first sample beyond the last one's end; before, with the first ACK that let the window grow",
-    source: "Linux 5.16: tcp_cubic: fix spurious Hystart ACK train detections for not-cwnd-limited flows",
+    help: "a round begins with the first sample beyond the last one's end; before, with the first \
+        ACK that let the window grow",
+    source: "Linux 5.16: tcp_cubic: fix spurious Hystart ACK train detections for \
+        not-cwnd-limited flows",
 };
 
 /// How slow start looks for its end.
@@ -124,9 +131,11 @@ impl HyStart {
     pub fn reset(&mut self) {
         *self = HyStart::new(self.mode, &self.host);
     }
-    /// An ACK up to `una` lets slow start grow: does it begin a new round? (Linux asks before it looks at the ACK's sample.)
+    /// An ACK up to `una` lets slow start grow: does it begin a new round? (Linux asks before it
+    /// looks at the ACK's sample.)
     pub fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
-        let by_samples = self.mode != Mode::PlusPlus && self.host.kernel.follows(&ROUNDS_BY_SAMPLES);
+        let by_samples =
+            self.mode != Mode::PlusPlus && self.host.kernel.follows(&ROUNDS_BY_SAMPLES);
         if ev.una <= self.round_end || by_samples {
             return;
         }
@@ -149,7 +158,8 @@ impl HyStart {
         self.samples = 0;
     }
 
-    /// A round trip was measured in slow start; `least` is the connection's least. May set `w.ssthresh`.
+    /// A round trip was measured in slow start; `least` is the connection's least. May set
+    /// `w.ssthresh`.
     pub fn on_sample(&mut self, w: &mut Window, ev: &Sample, rtt: Span, least: Span) {
         match self.mode {
             Mode::Off => {}
@@ -188,7 +198,10 @@ impl HyStart {
         self.least_us = Some(self.least_us.unwrap_or(u64::MAX).min(rtt.as_us()));
         if self.samples < SAMPLES {
             self.samples += 1;
-        } else if self.least_us.is_some_and(|l| l > least_us + threshold_us(least_us)) {
+        } else if self
+            .least_us
+            .is_some_and(|l| l > least_us + threshold_us(least_us))
+        {
             self.found = true;
             w.ssthresh = w.cwnd;
         }
@@ -208,11 +221,18 @@ impl HyStart {
         }
         if self.samples < SAMPLES {
             self.samples += 1;
-            self.least_us = Some(self.least_us.unwrap_or(u64::MAX).min(eighths(rtt) * EIGHTH_US));
+            self.least_us = Some(
+                self.least_us
+                    .unwrap_or(u64::MAX)
+                    .min(eighths(rtt) * EIGHTH_US),
+            );
             return;
         }
         let threshold = (least >> 3).clamp(DELAY_LEAST_US / EIGHTH_US, DELAY_MOST_US / EIGHTH_US);
-        if self.least_us.is_some_and(|us| us / EIGHTH_US > least + threshold) {
+        if self
+            .least_us
+            .is_some_and(|us| us / EIGHTH_US > least + threshold)
+        {
             self.found = true;
             w.ssthresh = w.cwnd;
         }
@@ -260,7 +280,8 @@ fn threshold_us(least: u64) -> u64 {
     (least / 8).clamp(DELAY_LEAST_US, DELAY_MOST_US)
 }
 
-/// What four of the largest bursts take at the present rate, 1 ms at most: so much an ACK train may be stretched by them.
+/// What four of the largest bursts take at the present rate, 1 ms at most: so much an ACK train may
+/// be stretched by them.
 fn burst_allowance_us(ev: &Sample, gso: Gso) -> u64 {
     let bytes_per_s = ev.pacing.as_bit() / 8;
     if bytes_per_s == 0 {
@@ -273,7 +294,8 @@ fn burst_allowance_us(ev: &Sample, gso: Gso) -> u64 {
 mod tests {
     use super::*;
 
-    /// One round of HyStart++: `n` ACKs of a packet each, with this RTT; the next round ends at `nxt`.
+    /// One round of HyStart++: `n` ACKs of a packet each, with this RTT; the next round ends at
+    /// `nxt`.
     fn round(h: &mut HyStart, w: &mut Window, una: &mut u64, rtt_ms: u64, n: u64) {
         for i in 0..n {
             *una += 1;
@@ -287,11 +309,14 @@ mod tests {
     }
 
     fn plus_plus() -> (HyStart, Window) {
-        (HyStart::new(Mode::PlusPlus, &Host::default()), Window::new(20))
+        (
+            HyStart::new(Mode::PlusPlus, &Host::default()),
+            Window::new(20),
+        )
     }
 
-    /// RFC 9406 section 4.2: eight samples above the last round's least by an eighth make slow start conservative, five
-    /// rounds of that end it.
+    /// RFC 9406 section 4.2: eight samples above the last round's least by an eighth make slow
+    /// start conservative, five rounds of that end it.
     #[test]
     fn a_rising_delay_ends_slow_start_after_five_conservative_rounds() {
         let (mut h, mut w) = plus_plus();
@@ -327,8 +352,8 @@ mod tests {
         HyStart::new(Mode::Linux, &host)
     }
 
-    /// Round trips that grow by a quarter of a millisecond with each ACK, over a path of 40 ms: the first eight of a round were all
-    /// that counted, now the least of all of them.
+    /// Round trips that grow by a quarter of a millisecond with each ACK, over a path of 40 ms: the
+    /// first eight of a round were all that counted, now the least of all of them.
     #[test]
     fn eight_round_trips_of_a_round_counted_before_5_6() {
         let ended = |kernel| {
@@ -346,8 +371,8 @@ mod tests {
         assert_eq!([Kernel(5, 5), Kernel(5, 6)].map(ended), [true, false]);
     }
 
-    /// ACKs a millisecond apart for more than half of the least round trip ended slow start, paced or not; paced flows now get
-    /// all of it.
+    /// ACKs a millisecond apart for more than half of the least round trip ended slow start, paced
+    /// or not; paced flows now get all of it.
     #[test]
     fn an_ack_train_of_a_paced_flow_may_last_a_round_trip_since_5_6() {
         let ended_ms = |kernel| {
@@ -359,7 +384,10 @@ mod tests {
                 w.ssthresh == w.cwnd
             })
         };
-        assert_eq!([Kernel(5, 5), Kernel(5, 6)].map(ended_ms), [Some(21), Some(41)]);
+        assert_eq!(
+            [Kernel(5, 5), Kernel(5, 6)].map(ended_ms),
+            [Some(21), Some(41)]
+        );
     }
 
     #[test]
@@ -375,7 +403,10 @@ mod tests {
             h.on_ack(&mut w, &ack);
             (by_sample, h.round_end)
         };
-        assert_eq!([Kernel(5, 15), Kernel(5, 16)].map(began), [(0, 11), (10, 10)]);
+        assert_eq!(
+            [Kernel(5, 15), Kernel(5, 16)].map(began),
+            [(0, 11), (10, 10)]
+        );
     }
 
     #[test]

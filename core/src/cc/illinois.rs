@@ -1,18 +1,24 @@
 //! TCP Illinois, as Linux runs it: losses tell when to give way, queueing delay tells how much.
 //!
-//! Law, `d` the mean queueing delay of the last round trip, `d_m` the greatest ever seen, `d₁ = d_m/100`:
-//! per round trip `cwnd += α`, on loss `ssthresh = (1 − β) cwnd`.
-//! `α = 10` while `d ≤ d₁`, else `10 (d_m − d₁) / (d_m − d₁ + 32.7 (d − d₁))`: 0.3 with a full queue.
-//! `β = 1/8` while `d ≤ d_m/10`, 1/2 from `0.8 d_m` on, in between a straight line. Below 15 packets `α = 1`, `β = 1/2`.
-//! So the window rises fast and then ever more slowly (a concave curve), and a loss without a queue costs little.
+//! Law, `d` the mean queueing delay of the last round trip, `d_m` the greatest ever seen, `d₁ =
+//! d_m/100`: per round trip `cwnd += α`, on loss `ssthresh = (1 − β) cwnd`.
+//! `α = 10` while `d ≤ d₁`, else `10 (d_m − d₁) / (d_m − d₁ + 32.7 (d − d₁))`: 0.3 with a full
+//! queue. `β = 1/8` while `d ≤ d_m/10`, 1/2 from `0.8 d_m` on, in between a straight line. Below 15
+//! packets `α = 1`, `β = 1/2`. So the window rises fast and then ever more slowly (a concave
+//! curve), and a loss without a queue costs little.
 //!
-//! Sources: Liu, Başar, Srikant, "TCP-Illinois: a loss- and delay-based congestion control algorithm for high-speed networks"
-//! (VALUETOOLS 2006; Performance Evaluation 65, 2008); Linux 6.12 for the details:
-//! - α is counted in 1/128 and β in 1/64, both computed once per round trip, whether in slow start or not;
+//! Sources: Liu, Başar, Srikant, "TCP-Illinois: a loss- and delay-based congestion control
+//! algorithm for high-speed networks" (VALUETOOLS 2006; Performance Evaluation 65, 2008); Linux
+//! 6.12 for the details:
+//! - α is counted in 1/128 and β in 1/64, both computed once per round trip, whether in slow start
+//!   or not;
 //! - who has once had a queue must see five round trips without one before α is 10 again;
-//! - the least and the greatest round trip are never forgotten, not even by a timeout, which sets α = 1 and β = 1/2;
-//! - growth counts packets acknowledged in order, and throws away what is left over when the window moves;
-//! - the reduction takes `cwnd`, not the flight size; an ACK that crosses the threshold spends nothing in avoidance.
+//! - the least and the greatest round trip are never forgotten, not even by a timeout, which sets α
+//!   = 1 and β = 1/2;
+//! - growth counts packets acknowledged in order, and throws away what is left over when the window
+//!   moves;
+//! - the reduction takes `cwnd`, not the flight size; an ACK that crosses the threshold spends
+//!   nothing in avoidance.
 
 use super::reno::slow_start;
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Rto, Sample, Window};
@@ -44,7 +50,8 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "theta",
         kind: Kind::Count(5, 1, 100),
-        help: "round trips without a queue before the window grows by ten packets per round trip again",
+        help: "round trips without a queue before the window grows by ten packets per round trip \
+            again",
         source: "Linux 6.12 tcp_illinois: theta = 5",
     },
 ];
@@ -52,7 +59,8 @@ pub const PARAMS: &[Param] = &[
 /// Round trips measured in the present one.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 struct Round {
-    /// It is over when more than this is acknowledged, in bytes; `None`: what will have been sent when the next ACK arrives.
+    /// It is over when more than this is acknowledged, in bytes; `None`: what will have been sent
+    /// when the next ACK arrives.
     end: Option<u64>,
     sum_us: u64,
     samples: u64,
@@ -105,9 +113,10 @@ impl Illinois {
     fn update(&mut self, cwnd: u32) {
         if cwnd < self.win_thresh {
             self.be_reno();
-        } else if let (Some((least, most)), Some(mean)) =
-            (self.range_us, self.round.sum_us.checked_div(self.round.samples))
-        {
+        } else if let (Some((least, most)), Some(mean)) = (
+            self.range_us,
+            self.round.sum_us.checked_div(self.round.samples),
+        ) {
             let (delay, worst) = (mean.saturating_sub(least), most - least);
             self.alpha = self.alpha(delay, worst);
             self.beta = beta(delay, worst);
@@ -255,7 +264,8 @@ mod tests {
         fn ack(&mut self, rtt_us: u64) {
             self.una += 1;
             let mut told = Sample::at(Time::ZERO);
-            (told.rtt, told.acked, told.una, told.nxt) = (Some(Span::us(rtt_us)), 1, self.una, self.una + 10);
+            (told.rtt, told.acked, told.una, told.nxt) =
+                (Some(Span::us(rtt_us)), 1, self.una, self.una + 10);
             self.law.on_sample(&mut self.w, &told);
             let mut ev = Ack::at(Time::ZERO);
             (ev.delivered, ev.una, ev.nxt) = (1, self.una, self.una + 10);
@@ -281,11 +291,15 @@ mod tests {
         }
     }
 
-    /// Liu, Başar, Srikant, section 2, with η₁ = 0.01, α from 0.3 to 10: at delays of 1, 10, 50 and 100 % of the greatest.
+    /// Liu, Başar, Srikant, section 2, with η₁ = 0.01, α from 0.3 to 10: at delays of 1, 10, 50 and
+    /// 100 % of the greatest.
     #[test]
     fn alpha_falls_with_the_delay() {
         let alpha = |delay| Flow::new(100).law.alpha(delay, 50_000);
-        assert_eq!([500, 501, 5000, 25_000, 50_000].map(alpha), [1280, 1279, 322, 74, 38]);
+        assert_eq!(
+            [500, 501, 5000, 25_000, 50_000].map(alpha),
+            [1280, 1279, 322, 74, 38]
+        );
     }
 
     /// η₂ = 0.1, η₃ = 0.8, β from 1/8 to 1/2.
@@ -341,7 +355,8 @@ mod tests {
         f.round(60_000);
         let alpha = [0; 5].map(|_| f.round(10_000).0);
         assert_eq!(alpha, [38, 38, 38, 38, 1280]);
-        // And then at once, until it is met again; a queue in between does not make the waiting start anew.
+        // And then at once, until it is met again; a queue in between does not make the waiting
+        // start anew.
         assert_eq!(f.round(10_000).0, 1280);
         f.round(60_000);
         let alpha = [10, 10, 60, 10, 10, 10].map(|ms| f.round(ms * 1000).0);

@@ -1,24 +1,32 @@
-//! LEDBAT++: for data that can wait. It fills what others leave and gives way to them, by the delay it sees.
+//! LEDBAT++: for data that can wait. It fills what others leave and gives way to them, by the delay
+//! it sees.
 //!
-//! Law, `delay` the round trip less its least of ten minutes, `GAIN = 1/min(16, ⌈2 · 60 ms/least⌉)`:
+//! Law, `delay` the round trip less its least of ten minutes, `GAIN = 1/min(16, ⌈2 · 60
+//! ms/least⌉)`:
 //! - slow start `W += GAIN` per packet acknowledged, from 2 packets, until `delay > ¾ · 60 ms`;
-//! - avoidance: `delay ≤ 60 ms`: `W += GAIN` per round trip; otherwise once per round trip
-//!   `W += max(GAIN − W (delay/60 ms − 1), −W/2)`, which lowers `ssthresh` to `W`, so that slow start does not undo it;
-//!   loss halves it;
-//! - slowdown: 2 round trips after the first slow start and then each time nine times as long after the last one as it took,
-//!   `W = 2` for two round trips, then slow start (whatever the delay) back to where it was.
+//! - avoidance: `delay ≤ 60 ms`: `W += GAIN` per round trip; otherwise once per round trip `W +=
+//!   max(GAIN − W (delay/60 ms − 1), −W/2)`, which lowers `ssthresh` to `W`, so that slow start
+//!   does not undo it; loss halves it;
+//! - slowdown: 2 round trips after the first slow start and then each time nine times as long after
+//!   the last one as it took, `W = 2` for two round trips, then slow start (whatever the delay)
+//!   back to where it was.
 //!
-//! Slowdowns empty the queue, so that every flow sees the path without it: who comes late learns the same least round trip
-//! as who was there before, and with it the same target.
+//! Slowdowns empty the queue, so that every flow sees the path without it: who comes late learns
+//! the same least round trip as who was there before, and with it the same target.
 //!
-//! Sources: draft-irtf-iccrg-ledbat-plus-plus-01 (2020); RFC 6817 for the filters. Where they leave a choice:
-//! - `delay` is that of the least of the last four samples (RFC 6817's CURRENT_FILTER), which leaves out delayed ACKs. Of a burst it
-//!   is the round trip of the first packets: a flow with larger bursts reads less delay (`docs/reference/cc/ledbat.md`);
-//! - the slow start out of a slowdown has the GAIN of the first one: its length is what the time to the next one is taken from;
-//! - a loss ends the first slow start as a delay does; one in a slowdown halves what it returns to; a timeout ends a slowdown.
+//! Sources: draft-irtf-iccrg-ledbat-plus-plus-01 (2020); RFC 6817 for the filters. Where they leave
+//! a choice:
+//! - `delay` is that of the least of the last four samples (RFC 6817's CURRENT_FILTER), which
+//!   leaves out delayed ACKs. Of a burst it is the round trip of the first packets: a flow with
+//!   larger bursts reads less delay (`docs/reference/cc/ledbat.md`);
+//! - the slow start out of a slowdown has the GAIN of the first one: its length is what the time to
+//!   the next one is taken from;
+//! - a loss ends the first slow start as a delay does; one in a slowdown halves what it returns to;
+//!   a timeout ends a slowdown.
 
 use super::{
-    Ack, CcKind, CongestionControl, Family, Loss, Reduced, Rto, Sample, SpuriousLoss, Start, Window, INFINITE_SSTHRESH,
+    Ack, CcKind, CongestionControl, Family, INFINITE_SSTHRESH, Loss, Reduced, Rto, Sample,
+    SpuriousLoss, Start, Window,
 };
 use crate::param::{Kind, Param, Params};
 use crate::units::{Span, Time};
@@ -28,7 +36,8 @@ use alloc::boxed::Box;
 const LEAST: u32 = 2;
 /// The first slow start ends at this share of the target.
 const ENOUGH: f64 = 0.75;
-/// A slowdown keeps its window so many round trips, and the first one begins so many after slow start.
+/// A slowdown keeps its window so many round trips, and the first one begins so many after slow
+/// start.
 const ROUND_TRIPS: u64 = 2;
 /// Samples of which the least is the present round trip.
 const FILTER: usize = 4;
@@ -140,7 +149,9 @@ impl Ledbat {
     /// Packets per packet acknowledged in slow start, per round trip in avoidance.
     fn gain(&self) -> f64 {
         let base = self.base.get().map_or(1, |base| base.as_ns().max(1));
-        let divisor = (2 * self.target.as_ns()).div_ceil(base).clamp(1, self.gain_divisor);
+        let divisor = (2 * self.target.as_ns())
+            .div_ceil(base)
+            .clamp(1, self.gain_divisor);
         1.0 / divisor as f64
     }
 
@@ -172,7 +183,10 @@ impl Ledbat {
     }
 
     fn end_slowdown(&mut self, now: Time, since: Time) {
-        let wait = now.since(since).as_ns().saturating_mul(self.slowdown_interval);
+        let wait = now
+            .since(since)
+            .as_ns()
+            .saturating_mul(self.slowdown_interval);
         self.phase = Phase::Avoidance {
             due: Some(now + Span::ns(wait)),
         };
@@ -214,7 +228,8 @@ impl Ledbat {
             }
         } else if round_over {
             self.move_by(w, (gain - self.decrease * cwnd * excess).max(-cwnd / 2.0));
-            // A decrease is part of congestion avoidance; without this the next ACK would start slow start and undo it.
+            // A decrease is part of congestion avoidance; without this the next ACK would start
+            // slow start and undo it.
             w.ssthresh = w.ssthresh.min(w.cwnd);
         }
     }
@@ -398,7 +413,10 @@ mod tests {
             assert_eq!(l.phase != Phase::Start, ends, "{queue}");
         }
         // The first slowdown follows two round trips later.
-        assert_eq!((w.ssthresh, l.phase), (20, Phase::Avoidance { due: Some(at(292)) }));
+        assert_eq!(
+            (w.ssthresh, l.phase),
+            (20, Phase::Avoidance { due: Some(at(292)) })
+        );
     }
 
     #[test]
@@ -437,8 +455,8 @@ mod tests {
         assert!(l.owed < 0.02, "{}", l.owed);
     }
 
-    /// A tenth above the target it gives back a tenth, less the gain: 100 + 1/3 − 10; twice the target would take it all,
-    /// and takes half.
+    /// A tenth above the target it gives back a tenth, less the gain: 100 + 1/3 − 10; twice the
+    /// target would take it all, and takes half.
     #[test]
     fn above_the_target_it_gives_back_in_proportion_at_most_half() {
         for (queue, left) in [(66, 90), (75, 75), (120, 50), (600, 50)] {
@@ -451,7 +469,8 @@ mod tests {
         }
     }
 
-    /// The slow start up to 100 packets is over: what a delay took comes back by GAIN per round trip, not per packet.
+    /// The slow start up to 100 packets is over: what a delay took comes back by GAIN per round
+    /// trip, not per packet.
     #[test]
     fn a_decrease_is_not_undone_by_slow_start() {
         let (mut l, mut w) = in_avoidance(50, 75, 100);
@@ -462,7 +481,8 @@ mod tests {
         for _ in 0..FILTER {
             sample(&mut l, &mut w, 100, 50);
         }
-        // A window acknowledged below the target: a third of a packet, where slow start would add 25.
+        // A window acknowledged below the target: a third of a packet, where slow start would add
+        // 25.
         let owed = l.owed;
         l.round_ends = u64::MAX;
         ack(&mut l, &mut w, 100, 75);
@@ -480,12 +500,14 @@ mod tests {
         assert_eq!(w.ssthresh, 2);
     }
 
-    /// Two round trips of 50 ms at two packets, and back to 40 by doubling less than once per round trip; the next one comes
-    /// nine times as long after.
+    /// Two round trips of 50 ms at two packets, and back to 40 by doubling less than once per round
+    /// trip; the next one comes nine times as long after.
     #[test]
     fn a_slowdown_holds_two_packets_for_two_round_trips_and_comes_back() {
         let (mut l, mut w) = in_avoidance(50, 0, 40);
-        l.phase = Phase::Avoidance { due: Some(at(1000)) };
+        l.phase = Phase::Avoidance {
+            due: Some(at(1000)),
+        };
         ack(&mut l, &mut w, 999, 0);
         assert_eq!(w.cwnd, 40);
         ack(&mut l, &mut w, 1000, 10);

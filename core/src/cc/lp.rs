@@ -1,22 +1,28 @@
 //! TCP-LP, low priority, as Linux runs it: gives way as soon as one-way delays grow.
 //!
-//! Law, per sample of the one-way delay (the peer's timestamp less the echo of ours): `owd = 7/8 owd + 1/8 sample`. While
-//! `owd ≤ min + 0.15 (max − min)`: Reno. Beyond: `cwnd` is halved, and an *inference* of three round trips begins in which
-//! the window does not grow; beyond again before it is over: `cwnd = 1`. Each time the least begins anew at `owd` and the
-//! greatest at `2 owd`. On loss as Reno. A cut leaves `ssthresh` as it is: below it the window returns by slow start.
+//! Law, per sample of the one-way delay (the peer's timestamp less the echo of ours): `owd = 7/8
+//! owd + 1/8 sample`. While `owd ≤ min + 0.15 (max − min)`: Reno. Beyond: `cwnd` is halved, and an
+//! *inference* of three round trips begins in which the window does not grow; beyond again before
+//! it is over: `cwnd = 1`. Each time the least begins anew at `owd` and the greatest at `2 owd`. On
+//! loss as Reno. A cut leaves `ssthresh` as it is: below it the window returns by slow start.
 //!
-//! Sources: Kuzmanovic, Knightly, "TCP-LP: low-priority service via end-point congestion control" (IEEE/ACM ToN 14(4), 2006; first
-//! at INFOCOM 2003); Linux 6.12 for what follows, all of it kept because it decides what the law does:
-//! - stamps count milliseconds: nothing finer is seen, and on a short path a delay of 1 after one of 0 is a queue;
-//! - the rate of the peer's clock is estimated from the stamps of successive ACKs, 63/64 old and 1/64 new, in whole hertz, so
-//!   that it falls by 1 with any lower value and rises with one higher by 64 at least; its stamps then count for 1000/rate ms
-//!   in whole numbers: 1 from 501 to 1000 Hz, and above not at all;
+//! Sources: Kuzmanovic, Knightly, "TCP-LP: low-priority service via end-point congestion control"
+//! (IEEE/ACM ToN 14(4), 2006; first at INFOCOM 2003); Linux 6.12 for what follows, all of it kept
+//! because it decides what the law does:
+//! - stamps count milliseconds: nothing finer is seen, and on a short path a delay of 1 after one
+//!   of 0 is a queue;
+//! - the rate of the peer's clock is estimated from the stamps of successive ACKs, 63/64 old and
+//!   1/64 new, in whole hertz, so that it falls by 1 with any lower value and rises with one higher
+//!   by 64 at least; its stamps then count for 1000/rate ms in whole numbers: 1 from 501 to 1000
+//!   Hz, and above not at all;
 //! - the greatest delay is forgotten: the greatest but one takes its place;
-//! - the arithmetic has 32 bits, and eighths of a delay have to fit. Linux's stamps begin anywhere (`tcp_timestamps = 1`), so
-//!   for seven of eight connections what should be a delay does not: they never see it grow, and are Reno.
-//!   `stamp_offset = "none"` is what `tcp_timestamps = 2` on both hosts makes of it: the law of the paper.
+//! - the arithmetic has 32 bits, and eighths of a delay have to fit. Linux's stamps begin anywhere
+//!   (`tcp_timestamps = 1`), so for seven of eight connections what should be a delay does not:
+//!   they never see it grow, and are Reno. `stamp_offset = "none"` is what `tcp_timestamps = 2` on
+//!   both hosts makes of it: the law of the paper.
 //!
-//! Deviation: stamps begin with the run, not with the host; which matters where the peer's clock is misjudged only.
+//! Deviation: stamps begin with the run, not with the host; which matters where the peer's clock is
+//! misjudged only.
 
 use super::reno::Reno;
 use super::{Ack, CcKind, CongestionControl, Family, Host, Loss, Sample, Window};
@@ -39,7 +45,8 @@ const INFERENCE: u32 = 3;
 pub const PARAMS: &[Param] = &[Param {
     name: "stamp_offset",
     kind: Kind::Word(&["random", "none"]),
-    help: "where the peer's timestamps begin: anywhere (then seven of eight flows never give way), or with its clock",
+    help: "where the peer's timestamps begin: anywhere (then seven of eight flows never give \
+        way), or with its clock",
     source: "Linux 6.12: tcp_timestamps = 1 (random), 2 (none)",
 }];
 
@@ -100,7 +107,10 @@ impl Lp {
         let moved = their_last != 0 && our_last != 0 && theirs != their_last && ours != our_last;
         let scaled = i64::from(self.remote_hz) << CLOCK_BITS;
         let hz = if moved {
-            i64::from(STAMP_HZ.wrapping_mul(theirs.wrapping_sub(their_last)) / ours.wrapping_sub(our_last))
+            i64::from(
+                STAMP_HZ.wrapping_mul(theirs.wrapping_sub(their_last))
+                    / ours.wrapping_sub(our_last),
+            )
         } else {
             0
         };
@@ -132,7 +142,11 @@ impl Delays {
         self.least = self.least.min(owd);
         if owd > self.most {
             if owd > self.most_reserve {
-                self.most = if self.most_reserve == 0 { owd } else { self.most_reserve };
+                self.most = if self.most_reserve == 0 {
+                    owd
+                } else {
+                    self.most_reserve
+                };
                 self.most_reserve = owd;
             } else {
                 self.most = owd;
@@ -174,7 +188,11 @@ impl CongestionControl for Lp {
             return;
         }
         self.delays.begin_anew();
-        w.cwnd = if self.inferring { 1 } else { (w.cwnd / 2).max(1) };
+        w.cwnd = if self.inferring {
+            1
+        } else {
+            (w.cwnd / 2).max(1)
+        };
         self.last_cut_ms = Some(now_ms);
     }
 
@@ -284,7 +302,11 @@ mod tests {
         };
         let any = crate::cc::INFINITE_SSTHRESH;
         assert_eq!(cwnd(25), (100, any, 10, 110));
-        assert_eq!(cwnd(26), (50, any, 26, 52), "and what follows is measured from there");
+        assert_eq!(
+            cwnd(26),
+            (50, any, 26, 52),
+            "and what follows is measured from there"
+        );
     }
 
     #[test]
@@ -350,7 +372,8 @@ mod tests {
         assert_eq!((d.most, d.most_reserve), (200, 300));
     }
 
-    /// Eleven stamps of the peer's in ten of ours: 1100 Hz is taken as it is at first, then counts for 1/64, rounded down.
+    /// Eleven stamps of the peer's in ten of ours: 1100 Hz is taken as it is at first, then counts
+    /// for 1/64, rounded down.
     #[test]
     fn the_peers_clock_is_estimated_by_sixty_fourths() {
         let mut law = lp();
@@ -359,7 +382,10 @@ mod tests {
         law.judge_clock(16, 15);
         assert_eq!(law.remote_hz, 1100);
         law.judge_clock(26, 25);
-        assert_eq!(law.remote_hz, 1098, "100 too many: 100/64 less, rounded down");
+        assert_eq!(
+            law.remote_hz, 1098,
+            "100 too many: 100/64 less, rounded down"
+        );
         law.judge_clock(26, 30);
         law.judge_clock(30, 30);
         assert_eq!(law.remote_hz, 1098, "one of the two stood still");
@@ -397,7 +423,8 @@ mod tests {
         assert_eq!(w.cwnd, 12);
     }
 
-    /// Of stamps that begin anywhere, those below 2²⁹ let a delay be seen: one in eight. The others never give way.
+    /// Of stamps that begin anywhere, those below 2²⁹ let a delay be seen: one in eight. The others
+    /// never give way.
     #[test]
     fn seven_of_eight_random_offsets_blind_it() {
         let gives_way = |offset: u32| {

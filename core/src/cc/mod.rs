@@ -1,11 +1,13 @@
 //! Congestion controls, one file each: folds of transport events into a [`Window`].
 //!
-//! The transport owns the window and lends it to the law with every event, because recovery (PRR), idle restart and undo
-//! change it too, for every law alike. A law that runs its own recovery says so in [`CongestionControl::owns_recovery`].
+//! The transport owns the window and lends it to the law with every event, because recovery (PRR),
+//! idle restart and undo change it too, for every law alike. A law that runs its own recovery says
+//! so in [`CongestionControl::owns_recovery`].
 //!
-//! Order of calls for one ACK: `on_sample` (what it told), then `on_packet_lost` for each packet it showed to be lost (to laws
-//! that ask), `on_loss`, `on_rto`, `on_spurious_loss`, `on_reduced` and `on_state` if it changed the state of recovery, then `on_ack` (the window may move). Before the first: `on_start`, when
-//! the connection stands.
+//! Order of calls for one ACK: `on_sample` (what it told), then `on_packet_lost` for each packet it
+//! showed to be lost (to laws that ask), `on_loss`, `on_rto`, `on_spurious_loss`, `on_reduced` and
+//! `on_state` if it changed the state of recovery, then `on_ack` (the window may move). Before the
+//! first: `on_start`, when the connection stands.
 
 pub mod bbr;
 pub mod bbr2;
@@ -48,7 +50,8 @@ pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 /// Segments in the least burst, unless the law says otherwise (`tcp_min_tso_segs`).
 pub const MIN_BURST: u32 = 2;
 
-/// What a sender may have in flight, in packets (of one MSS, as Linux counts) and how fast it may send.
+/// What a sender may have in flight, in packets (of one MSS, as Linux counts) and how fast it may
+/// send.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Window {
     /// The congestion window.
@@ -59,21 +62,23 @@ pub struct Window {
     pub credit: u32,
     /// The most that `cwnd` may be.
     pub clamp: u32,
-    /// The rate the law paces at; the transport's own formula where it is `None`. It sizes bursts even where nothing is paced.
+    /// The rate the law paces at; the transport's own formula where it is `None`. It sizes bursts
+    /// even where nothing is paced.
     pub pacing: Option<Rate>,
     /// Segments in the least burst.
     pub min_burst: u32,
     /// Segments in the largest burst, if the device would take more.
     pub max_burst: u32,
-    /// Set by a law that holds its flow back on purpose: delivery-rate samples of what is in flight count as limited by the
-    /// application. The transport takes it back.
+    /// Set by a law that holds its flow back on purpose: delivery-rate samples of what is in
+    /// flight count as limited by the application. The transport takes it back.
     pub app_limited: bool,
-    /// Set by a law, in `on_ack`, that sees congestion by itself: a reduction begins as after a mark (state `Cwr`, PRR), unless
-    /// one is under way. The transport takes it back.
+    /// Set by a law, in `on_ack`, that sees congestion by itself: a reduction begins as after a
+    /// mark (state `Cwr`, PRR), unless one is under way. The transport takes it back.
     pub reduce: bool,
 }
 
-/// A window that limits nothing, 1.5 GB: that of a law whose rate alone limits a flow. Figures leave it out.
+/// A window that limits nothing, 1.5 GB: that of a law whose rate alone limits a flow. Figures
+/// leave it out.
 pub const NO_WINDOW: u32 = 1 << 20;
 
 impl Window {
@@ -103,7 +108,8 @@ impl Window {
 pub struct Sample {
     /// When it arrived.
     pub now: Time,
-    /// The round-trip time it measured (of its newest cumulatively or selectively acknowledged packet), if any.
+    /// The round-trip time it measured (of its newest cumulatively or selectively acknowledged
+    /// packet), if any.
     pub rtt: Option<Span>,
     /// Packets it acknowledged cumulatively.
     pub acked: u32,
@@ -117,26 +123,29 @@ pub struct Sample {
     pub paced: bool,
     /// Did it report marks?
     pub ece: bool,
-    /// Did it only acknowledge more in order: nothing selected, no mark, the peer's window as it was? (Linux's fast path.)
+    /// Did it only acknowledge more in order: nothing selected, no mark, the peer's window as it
+    /// was? (Linux's fast path.)
     pub plain: bool,
     /// The state of recovery before it.
     pub state: State,
-    /// The smoothed round-trip time, this ACK's included, in eighths of a microsecond, as Linux keeps it.
+    /// The smoothed round-trip time, this ACK's included, in eighths of a microsecond, as Linux
+    /// keeps it.
     pub srtt8_us: u64,
-    /// Packets delivered so far, as Linux shows them here: what this ACK selected is counted, what it acknowledged in order
-    /// is not yet.
+    /// Packets delivered so far, as Linux shows them here: what this ACK selected is counted, what
+    /// it acknowledged in order is not yet.
     pub delivered: u64,
-    /// Of them those marked: by ECE all that an ACK delivered, what this one selected included; by a counter, those of this
-    /// one not yet.
+    /// Of them those marked: by ECE all that an ACK delivered, what this one selected included; by
+    /// a counter, those of this one not yet.
     pub delivered_ce: u64,
     /// The peer's timestamp in it and the echo of ours, ms.
     pub stamps: (u32, u32),
     /// Packets selected (SACK) and not acknowledged in order, this ACK included.
     pub selected: u32,
-    /// Packets delivered since the one was sent that was sent last of those it told of, that one and this ACK included: what
-    /// was in flight then. 0 where it told of none.
+    /// Packets delivered since the one was sent that was sent last of those it told of, that one
+    /// and this ACK included: what was in flight then. 0 where it told of none.
     pub flight: u32,
-    /// What routers have written into the headers of what arrived since the last ACK, all together.
+    /// What routers have written into the headers of what arrived since the last ACK, all
+    /// together.
     pub feedback: Feedback,
 }
 
@@ -148,7 +157,8 @@ pub struct Ack {
     pub now: Time,
     /// Packets newly acknowledged, cumulatively or selectively.
     pub delivered: u32,
-    /// May the window grow by this ACK? Not in recovery, nor when it acknowledged nothing new in order.
+    /// May the window grow by this ACK? Not in recovery, nor when it acknowledged nothing new in
+    /// order.
     pub may_grow: bool,
     /// Was the window the limit of what was sent in the last round?
     pub cwnd_limited: bool,
@@ -164,8 +174,8 @@ pub struct Ack {
     pub state: State,
     /// Did it report marks?
     pub ece: bool,
-    /// Packets marked, as it told: by ECE all that it delivered, as in Linux's `delivered_ce`; by a counter what that grew
-    /// by, which may be more than this ACK delivered.
+    /// Packets marked, as it told: by ECE all that it delivered, as in Linux's `delivered_ce`; by
+    /// a counter what that grew by, which may be more than this ACK delivered.
     pub marked: u32,
     /// What it told of delivery, for laws that ask ([`CongestionControl::needs_delivery`]).
     pub delivery: Option<Delivery>,
@@ -175,11 +185,13 @@ pub struct Ack {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// The delivery rate over the flight of the newest packet it acknowledged; `None` where it cannot be told.
+    /// The delivery rate over the flight of the newest packet it acknowledged; `None` where it
+    /// cannot be told.
     pub sample: Option<RateSample>,
     /// The round-trip time of that packet, if it can be told.
     pub rtt: Option<Span>,
-    /// May the receiver have delayed this ACK? (It acknowledged one short packet and nothing else was in flight.)
+    /// May the receiver have delayed this ACK? (It acknowledged one short packet and nothing else
+    /// was in flight.)
     pub maybe_delayed: bool,
     /// Packets in flight before this ACK.
     pub prior_in_flight: u32,
@@ -187,7 +199,8 @@ pub struct Delivery {
     pub next_departure: Time,
     /// The connection so far, this ACK included.
     pub totals: Totals,
-    /// What became of the flight it belongs to, for laws that ask ([`CongestionControl::needs_flight_record`]).
+    /// What became of the flight it belongs to, for laws that ask
+    /// ([`CongestionControl::needs_flight_record`]).
     pub flight: Option<FlightSample>,
 }
 
@@ -202,8 +215,8 @@ pub struct FlightSample {
     pub delivered_ce: u64,
     /// Packets found lost since.
     pub lost: u64,
-    /// Was the window used up at any time in the last round trip? (Slow start has no say in it, other than in [`Ack`], nor
-    /// has the kernel's release.)
+    /// Was the window used up at any time in the last round trip? (Slow start has no say in it,
+    /// other than in [`Ack`], nor has the kernel's release.)
     pub cwnd_limited: bool,
 }
 
@@ -243,7 +256,8 @@ pub struct Loss {
     pub in_flight: u32,
 }
 
-/// One packet is found lost; told to laws that ask ([`CongestionControl::needs_flight_record`]), before anything else is.
+/// One packet is found lost; told to laws that ask ([`CongestionControl::needs_flight_record`]),
+/// before anything else is.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LostPacket {
@@ -290,7 +304,8 @@ pub struct Start {
     pub min_rtt: Span,
     /// The SYN has been delivered.
     pub totals: Totals,
-    /// Did both ends agree on ECN, in the way that the law needs? A law that needs it and does not get it falls back to Reno.
+    /// Did both ends agree on ECN, in the way that the law needs? A law that needs it and does not
+    /// get it falls back to Reno.
     pub ecn: bool,
 }
 
@@ -366,15 +381,19 @@ macro_rules! event_at {
 }
 event_at! {
     Sample {
-        rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false, ece: false, plain: false,
-        state: State::Open, srtt8_us: 0, delivered: 0, delivered_ce: 0, stamps: (0, 0), selected: 0, flight: 0,
+        rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false,
+        ece: false, plain: false,
+        state: State::Open, srtt8_us: 0, delivered: 0, delivered_ce: 0, stamps: (0, 0),
+        selected: 0, flight: 0,
         feedback: Feedback::default(),
     }
     Ack {
-        delivered: 0, may_grow: true, cwnd_limited: true, una: 0, nxt: 0, in_flight: 0, lost: 0, state: State::Open,
+        delivered: 0, may_grow: true, cwnd_limited: true, una: 0, nxt: 0, in_flight: 0, lost: 0,
+        state: State::Open,
         ece: false, marked: 0, delivery: None,
     }
-    LostPacket { seq: 0, end: 0, in_flight: 0, lost: 0, app_limited: false, totals: Totals::default() }
+    LostPacket { seq: 0, end: 0, in_flight: 0, lost: 0, app_limited: false,
+    totals: Totals::default() }
     Loss { cause: Cause::Loss, in_flight: 0 }
     Start { srtt: Span::ZERO, min_rtt: Span::ZERO, totals: Totals::default(), ecn: false }
     Sent { last_sent: None, app_limited: false, nxt: 0, totals: Totals::default() }
@@ -394,21 +413,26 @@ pub trait CongestionControl: Send + Sync {
     fn on_sample(&mut self, _w: &mut Window, _ev: &Sample) {}
     /// An ACK, after loss detection: grow here.
     fn on_ack(&mut self, w: &mut Window, ev: &Ack);
-    /// Congestion: set `w.ssthresh` (and with [`owns_recovery`](Self::owns_recovery) the window too); PRR brings the window there.
+    /// Congestion: set `w.ssthresh` (and with [`owns_recovery`](Self::owns_recovery) the window
+    /// too); PRR brings the window there.
     fn on_loss(&mut self, w: &mut Window, ev: &Loss);
     /// One packet was found lost, with [`needs_flight_record`](Self::needs_flight_record).
     fn on_packet_lost(&mut self, _w: &mut Window, _ev: &LostPacket) {}
-    /// The retransmission timer fired and everything in flight counts as lost (after `on_loss` if this was a new episode).
+    /// The retransmission timer fired and everything in flight counts as lost (after `on_loss` if
+    /// this was a new episode).
     fn on_rto(&mut self, _w: &mut Window, _ev: &Rto) {}
-    /// A reduction is over (`CA_EVENT_COMPLETE_CWR` in Linux); not with [`owns_recovery`](Self::owns_recovery).
+    /// A reduction is over (`CA_EVENT_COMPLETE_CWR` in Linux); not with
+    /// [`owns_recovery`](Self::owns_recovery).
     fn on_reduced(&mut self, _w: &mut Window, _ev: &Reduced) {}
     /// The state of recovery changes (`set_state` in Linux).
     fn on_state(&mut self, _w: &mut Window, _ev: &StateChange) {}
-    /// The reduction was a mistake: the window goes back to what it was. The transport restores the threshold.
+    /// The reduction was a mistake: the window goes back to what it was. The transport restores the
+    /// threshold.
     fn on_spurious_loss(&mut self, w: &mut Window, ev: &SpuriousLoss) {
         w.cwnd = w.cwnd.max(ev.prior_cwnd);
     }
-    /// Is it in slow start? For those who look on: a law whose window does not follow `ssthresh` knows better.
+    /// Is it in slow start? For those who look on: a law whose window does not follow `ssthresh`
+    /// knows better.
     fn in_slow_start(&self, w: &Window) -> bool {
         w.in_slow_start()
     }
@@ -432,7 +456,8 @@ pub trait CongestionControl: Send + Sync {
     fn needs_feedback(&self) -> bool {
         false
     }
-    /// The congestion header of a packet that leaves now; only with [`needs_feedback`](Self::needs_feedback).
+    /// The congestion header of a packet that leaves now; only with
+    /// [`needs_feedback`](Self::needs_feedback).
     fn congestion(&self, _w: &Window) -> Option<Congestion> {
         None
     }
@@ -501,15 +526,17 @@ impl Family {
 /// What a congestion control needs of the connection or the path, beside what every one gets.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// Both ends use ECN, and the receiver echoes every mark (RFC 8257 section 3.2). The connection is made so.
+    /// Both ends use ECN, and the receiver echoes every mark (RFC 8257 section 3.2). The connection
+    /// is made so.
     EcnEcho,
-    /// Both ends use ECN with code point ECT(1), and the receiver counts marks (RFC 9331, RFC 9768). The connection is made
-    /// so.
+    /// Both ends use ECN with code point ECT(1), and the receiver counts marks (RFC 9331, RFC
+    /// 9768). The connection is made so.
     EcnCount,
     /// The receiver does not select (no SACK). The connection is made so.
     NoSack,
-    /// It cannot do without pacing: `host.pacing` must not be off. A congestion control that asks for pacing and also works
-    /// without, as BBR does in Linux, has not this need; [`CcKind::paced`] says who asks.
+    /// It cannot do without pacing: `host.pacing` must not be off. A congestion control that asks
+    /// for pacing and also works without, as BBR does in Linux, has not this need;
+    /// [`CcKind::paced`] says who asks.
     Pacing,
     /// Round-trip times finer than a millisecond: `host.clock` must be `us`.
     FineRtt,

@@ -1,12 +1,15 @@
-//! NewReno: Reno's window between ends that do not select (no SACK), where duplicate ACKs alone tell of losses.
+//! NewReno: Reno's window between ends that do not select (no SACK), where duplicate ACKs alone
+//! tell of losses.
 //!
-//! Law: the window is [Reno](super::reno)'s. The third duplicate ACK says that the first segment is lost, and recovery
-//! begins; each duplicate lets a new segment leave, before it too. An ACK that advances in recovery without ending it, a
-//! partial one, says that the segment behind it is lost as well: one hole per round trip is repaired. Recovery ends
-//! when something beyond the last byte sent before it is acknowledged.
+//! Law: the window is [Reno](super::reno)'s. The third duplicate ACK says that the first segment is
+//! lost, and recovery begins; each duplicate lets a new segment leave, before it too. An ACK that
+//! advances in recovery without ending it, a partial one, says that the segment behind it is lost
+//! as well: one hole per round trip is repaired. Recovery ends when something beyond the last byte
+//! sent before it is acknowledged.
 //!
-//! Sources: RFC 6582 (which obsoletes 3782 and 2582); RFC 3042 (limited transmit); Linux 6.12 with `net.ipv4.tcp_sack=0`,
-//! whose deviations from them the transport's `duplicates` names. The law is the transport's: this file only asks for it.
+//! Sources: RFC 6582 (which obsoletes 3782 and 2582); RFC 3042 (limited transmit); Linux 6.12 with
+//! `net.ipv4.tcp_sack=0`, whose deviations from them the transport's `duplicates` names. The law is
+//! the transport's: this file only asks for it.
 
 use super::reno::Reno;
 use super::{CcKind, Family, Need};
@@ -29,7 +32,7 @@ pub const KIND: CcKind = CcKind {
 mod tests {
     use super::*;
     use crate::tcp::wire::{AckSegment, Segment};
-    use crate::tcp::{Config, EcnEnds, Receiver, Sender, State, MSS};
+    use crate::tcp::{Config, EcnEnds, MSS, Receiver, Sender, State};
     use crate::units::{Span, Time};
     use alloc::vec::Vec;
 
@@ -90,7 +93,8 @@ mod tests {
                 ..AckSegment::default()
             };
             let mut sent = Vec::new();
-            self.sender.on_segment(at(ms), &ack, &mut |s| sent.push(number(&s)));
+            self.sender
+                .on_segment(at(ms), &ack, &mut |s| sent.push(number(&s)));
             // The application is woken.
             if self.sender.next_wakeup().is_some_and(|t| t <= at(ms)) {
                 self.sender.on_timer(at(ms), &mut |s| sent.push(number(&s)));
@@ -114,7 +118,10 @@ mod tests {
     fn each_of_the_first_two_duplicates_lets_a_new_segment_leave() {
         let mut t = Test::begun();
         assert_eq!(t.duplicates(2), [[10], [11]]);
-        assert_eq!((t.sender.info().state, t.in_flight()), (State::Disorder, 10));
+        assert_eq!(
+            (t.sender.info().state, t.in_flight()),
+            (State::Disorder, 10)
+        );
     }
 
     #[test]
@@ -125,14 +132,16 @@ mod tests {
         assert_eq!((info.state, info.ssthresh), (State::Recovery, Some(5)));
     }
 
-    /// Segments 0 and 4 are lost: 1 to 3 and 5 to 11 make ten duplicates, the repair of 0 an ACK for 4, which says the rest.
+    /// Segments 0 and 4 are lost: 1 to 3 and 5 to 11 make ten duplicates, the repair of 0 an ACK
+    /// for 4, which says the rest.
     #[test]
     fn a_partial_ack_says_that_the_next_is_lost() {
         let mut t = Test::begun();
         t.duplicates(10);
         assert!(t.ack(130, 4).starts_with(&[4]));
         assert_eq!(t.sender.info().state, State::Recovery);
-        // And it takes back three of the duplicates; the one that it is about is lost, and on its way again.
+        // And it takes back three of the duplicates; the one that it is about is lost, and on its
+        // way again.
         assert_eq!(t.in_flight(), (t.next - 4) as u32 - (10 - 3));
     }
 
@@ -143,11 +152,14 @@ mod tests {
         t.duplicates(3);
         let info = t.sender.info();
         // Twelve left, three have arrived, one is lost and on its way again.
-        assert_eq!((window, info.in_flight, info.delivered), (10, 12 - 3, 1 + 3));
+        assert_eq!(
+            (window, info.in_flight, info.delivered),
+            (10, 12 - 3, 1 + 3)
+        );
     }
 
-    /// One of the segments in flight is missing at least. If there are more duplicates than others, the path reorders: from then
-    /// on three say nothing.
+    /// One of the segments in flight is missing at least. If there are more duplicates than others,
+    /// the path reorders: from then on three say nothing.
     #[test]
     fn more_duplicates_than_segments_are_reordering() {
         let mut t = Test::behind(40 * u64::from(MSS));
@@ -164,8 +176,9 @@ mod tests {
         assert_eq!(t.sender.info().state, State::Disorder);
     }
 
-    /// Recovery began when segments up to 11 had left. An ACK for just these does not end it, nor do duplicates after it
-    /// begin another; the next one that advances ends it, and nothing is undone.
+    /// Recovery began when segments up to 11 had left. An ACK for just these does not end it, nor
+    /// do duplicates after it begin another; the next one that advances ends it, and nothing is
+    /// undone.
     #[test]
     fn recovery_ends_beyond_what_had_been_sent_before_it() {
         let mut t = Test::begun();
@@ -177,7 +190,10 @@ mod tests {
         }
         t.ack(172, 13);
         let info = t.sender.info();
-        assert_eq!((info.state, info.cwnd, info.ssthresh), (State::Open, 5, Some(5)));
+        assert_eq!(
+            (info.state, info.cwnd, info.ssthresh),
+            (State::Open, 5, Some(5))
+        );
     }
 
     #[test]
@@ -191,11 +207,14 @@ mod tests {
         let mut sent = Vec::new();
         t.sender.on_timer(fires, &mut |s| sent.push(number(&s)));
         let info = t.sender.info();
-        assert_eq!((sent, info.state, info.in_flight), (alloc::vec![0], State::Loss, 1));
+        assert_eq!(
+            (sent, info.state, info.in_flight),
+            (alloc::vec![0], State::Loss, 1)
+        );
     }
 
-    /// Segments 0 and 2 do not come: each of the others has an ACK of its own, and none selects; nor does one for what had come
-    /// before.
+    /// Segments 0 and 2 do not come: each of the others has an ACK of its own, and none selects;
+    /// nor does one for what had come before.
     #[test]
     fn the_receiver_selects_nothing_and_answers_every_segment() {
         let mut receiver = Receiver::new(&Config::default().under(KIND.signals(), EcnEnds::Off));

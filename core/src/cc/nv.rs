@@ -1,37 +1,44 @@
 //! TCP-NV, New Vegas, as Linux runs it: Vegas that waits until it has seen enough to be sure.
 //!
-//! Law, per round-trip sample: `rate` = what was in flight when the packet left / its smoothed round trip. Once per round
-//! trip, from the greatest `rate` since the last decision: `ideal = rate · min_rtt`, what would fill the path and no queue,
-//! and `max = ideal + 10` packets. `cwnd > max`, from 60 samples on: `ssthresh = max`, and `cwnd` loses 30 % of what it has too
-//! many, 2 packets at least. `cwnd ≤ max − 2`, from 20 samples on: growth is allowed, Reno's. In between: as it is.
+//! Law, per round-trip sample: `rate` = what was in flight when the packet left / its smoothed
+//! round trip. Once per round trip, from the greatest `rate` since the last decision: `ideal = rate
+//! · min_rtt`, what would fill the path and no queue, and `max = ideal + 10` packets. `cwnd > max`,
+//! from 60 samples on: `ssthresh = max`, and `cwnd` loses 30 % of what it has too many, 2 packets
+//! at least. `cwnd ≤ max − 2`, from 20 samples on: growth is allowed, Reno's. In between: as it is.
 //! On loss `ssthresh = 0.8 cwnd`, and growth waits for the next decision.
 //!
 //! Sources: Brakmo, TCP-NV (Linux Plumbers Conference 2010); Linux 6.12 for all that follows:
-//! - the first decision to shrink in slow start needs 30 samples; none is made before the second round trip; if there are not
-//!   enough samples for ten, growth stops meanwhile;
-//! - the round trip is averaged, half old, half new; what was in flight when the packet left is taken from what was
-//!   delivered since (before 5.16 from the bytes sent and not acknowledged then);
-//! - the least round trip lasts for 3.75 to 6.25 s, by chance, and 2 s at first; then the least of that period takes its
-//!   place. Only a law that lets queues drain sees a true one: NV's own 10 packets become part of it;
+//! - the first decision to shrink in slow start needs 30 samples; none is made before the second
+//!   round trip; if there are not enough samples for ten, growth stops meanwhile;
+//! - the round trip is averaged, half old, half new; what was in flight when the packet left is
+//!   taken from what was delivered since (before 5.16 from the bytes sent and not acknowledged
+//!   then);
+//! - the least round trip lasts for 3.75 to 6.25 s, by chance, and 2 s at first; then the least of
+//!   that period takes its place. Only a law that lets queues drain sees a true one: NV's own 10
+//!   packets become part of it;
 //! - a window so small that a round trip has one sample only is made larger by 2 until it has more;
-//! - a timeout slows growth to half (once more, a quarter …); nine decisions to grow in a row take one step back;
+//! - a timeout slows growth to half (once more, a quarter …); nine decisions to grow in a row take
+//!   one step back;
 //! - a reduction forgets the average and the least round trip: the next sample is both.
 //!
-//! Deviations: no bounds of the round trip from a BPF program, and no catch-up mode (nothing in 6.12 enters it).
+//! Deviations: no bounds of the round trip from a BPF program, and no catch-up mode (nothing in
+//! 6.12 enters it).
 
 use super::reno::{avoid, beyond_slow_start};
 use super::{
-    Ack, CcKind, CongestionControl, Family, Host, Loss, Sample, Start, StateChange, Window, INFINITE_SSTHRESH,
+    Ack, CcKind, CongestionControl, Family, Host, INFINITE_SSTHRESH, Loss, Sample, Start,
+    StateChange, Window,
 };
 use crate::param::{Kind, Param, Params};
 use crate::rng::Rng;
-use crate::transport::{State, MSS};
+use crate::transport::{MSS, State};
 use crate::units::Time;
 use alloc::boxed::Box;
 
 /// A rate is counted in hundreds of bits per second: bytes times this over µs.
 const RATE_UNIT: u64 = 80_000;
-/// The window that a round trip with one sample only may call for: at first, by how much more, at most.
+/// The window that a round trip with one sample only may call for: at first, by how much more, at
+/// most.
 const SMALL_CWND: u32 = 4;
 const SMALL_CWND_STEP: u32 = 2;
 const SMALL_CWND_MOST: u32 = 81;
@@ -93,7 +100,8 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "nv_cwnd_growth_rate_neg",
         kind: Kind::Count(8, 0, 255),
-        help: "decisions to grow after which growth slowed by a timeout doubles; 0: timeouts do not slow it",
+        help: "decisions to grow after which growth slowed by a timeout doubles; 0: timeouts do \
+            not slow it",
         source: "Linux 6.12 tcp_nv: nv_cwnd_growth_rate_neg = 8",
     },
     Param {
@@ -282,7 +290,8 @@ impl Nv {
 
     /// The window that fills the path, and the packets that it may keep in the queue.
     fn greatest(&self) -> u32 {
-        let ideal = u128::from(self.seen.rate) * u128::from(self.min_rtt_us) / u128::from(RATE_UNIT * u64::from(MSS));
+        let ideal = u128::from(self.seen.rate) * u128::from(self.min_rtt_us)
+            / u128::from(RATE_UNIT * u64::from(MSS));
         (ideal.min(u128::from(u32::MAX / 2)) as u32).saturating_add(self.set.pad)
     }
 
@@ -319,7 +328,8 @@ impl Nv {
 
     fn shrink(&mut self, w: &mut Window, greatest: u32) {
         self.may_grow = false;
-        w.ssthresh = ((self.set.ssthresh_factor * u64::from(greatest)) >> 3).min(u64::from(INFINITE_SSTHRESH)) as u32;
+        w.ssthresh = ((self.set.ssthresh_factor * u64::from(greatest)) >> 3)
+            .min(u64::from(INFINITE_SSTHRESH)) as u32;
         let excess = w.cwnd - greatest;
         if excess > 2 {
             w.cwnd -= ((u64::from(excess) * self.set.dec_mult) >> 7).max(2) as u32;
@@ -352,10 +362,15 @@ impl CongestionControl for Nv {
 
     fn on_sample(&mut self, w: &mut Window, ev: &Sample) {
         self.una = ev.una;
-        let Some(rtt) = ev.rtt.filter(|_| matches!(ev.state, State::Open | State::Disorder)) else {
+        let Some(rtt) = ev
+            .rtt
+            .filter(|_| matches!(ev.state, State::Open | State::Disorder))
+        else {
             return;
         };
-        let acked = ev.una.saturating_sub(core::mem::replace(&mut self.counted, ev.una));
+        let acked = ev
+            .una
+            .saturating_sub(core::mem::replace(&mut self.counted, ev.una));
         if ev.flight == 0 {
             return;
         }
@@ -367,7 +382,10 @@ impl CongestionControl for Nv {
         self.round_end = ev.nxt;
         self.seen.rounds = (self.seen.rounds + 1).min(255);
         let small = u64::from(self.small_cwnd) * u64::from(MSS);
-        if self.seen.samples == 1 && acked >= small - u64::from(MSS) && self.small_cwnd < SMALL_CWND_MOST {
+        if self.seen.samples == 1
+            && acked >= small - u64::from(MSS)
+            && self.small_cwnd < SMALL_CWND_MOST
+        {
             self.small_cwnd = (self.small_cwnd + SMALL_CWND_STEP).min(SMALL_CWND_MOST);
             self.round_end = ev.nxt + u64::from(self.small_cwnd) * u64::from(MSS);
             self.seen.samples = 0;
@@ -381,7 +399,9 @@ impl CongestionControl for Nv {
         if !self.may_grow {
             return;
         }
-        let Some(acked) = beyond_slow_start(w, ev) else { return };
+        let Some(acked) = beyond_slow_start(w, ev) else {
+            return;
+        };
         let per = if self.growth < 0 {
             w.cwnd.saturating_mul(1 << -self.growth)
         } else {
@@ -472,7 +492,8 @@ mod tests {
         /// A round of `n` samples.
         fn round(&mut self, n: u64, rtt_us: u64, flight: u32) {
             let end = self.una + n * MSS64;
-            // The first ACK beyond the last round's end begins a round; it lasts until one beyond its own `nxt`.
+            // The first ACK beyond the last round's end begins a round; it lasts until one beyond
+            // its own `nxt`.
             for _ in 0..n {
                 self.ack(rtt_us, flight, end);
             }
@@ -511,7 +532,8 @@ mod tests {
         }
     }
 
-    /// 100 packets in flight over 50 ms where 40 are possible: 80 fill the path, and ten more may wait.
+    /// 100 packets in flight over 50 ms where 40 are possible: 80 fill the path, and ten more may
+    /// wait.
     #[test]
     fn the_greatest_window_is_what_fills_the_path_and_ten_packets() {
         let mut f = Flow::new(100);
@@ -642,7 +664,11 @@ mod tests {
         assert_eq!(f.law.min_rtt_us, 40_000);
         f.law.renew(2_000);
         assert_eq!(f.law.next_min_rtt_us, u64::from(u32::MAX));
-        assert!((5_750..8_250).contains(&f.law.period_ends), "{}", f.law.period_ends);
+        assert!(
+            (5_750..8_250).contains(&f.law.period_ends),
+            "{}",
+            f.law.period_ends
+        );
         (0..20).for_each(|_| f.law.measure(50_000, MSS64));
         assert_eq!(f.law.min_rtt_us, 40_000);
         f.law.renew(f.law.period_ends);

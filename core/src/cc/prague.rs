@@ -1,25 +1,30 @@
-//! Prague: DCTCP for the Internet. Marks are counted, the window moves by parts of packets, and short paths take no more.
+//! Prague: DCTCP for the Internet. Marks are counted, the window moves by parts of packets, and
+//! short paths take no more.
 //!
-//! Law, `p` the share of packets marked: `α = (1 − g) α + g p`, `g = 1/16`, once per round trip from the first mark on,
-//! `α = 1` until then. A mark takes `α/2` of the window, once per round trip; a loss takes half, once per recovery. Every
-//! packet acknowledged without a mark adds `s / cwnd`, while the window shrinks, too. At rest two packets per round trip are
-//! marked: `cwnd = 2/p`. Packets leave at `cwnd / srtt`, in bursts of a quarter of a millisecond.
+//! Law, `p` the share of packets marked: `α = (1 − g) α + g p`, `g = 1/16`, once per round trip
+//! from the first mark on, `α = 1` until then. A mark takes `α/2` of the window, once per round
+//! trip; a loss takes half, once per recovery. Every packet acknowledged without a mark adds `s /
+//! cwnd`, while the window shrinks, too. At rest two packets per round trip are marked: `cwnd =
+//! 2/p`. Packets leave at `cwnd / srtt`, in bursts of a quarter of a millisecond.
 //!
-//! Round trips below 25 ms: after 500 of them a flow acts as one of 25 ms. `s = (srtt / 25 ms)²` instead of 1, and `α` and
-//! reductions move once in 25 ms: its rate, not its window, grows as that of the other.
+//! Round trips below 25 ms: after 500 of them a flow acts as one of 25 ms. `s = (srtt / 25 ms)²`
+//! instead of 1, and `α` and reductions move once in 25 ms: its rate, not its window, grows as that
+//! of the other.
 //!
-//! Sources: draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331 section 4.3 for what is asked of it; the Linux
-//! implementation (L4STeam, version 0.6) for numbers and for the order of things: the window is fractional in 2⁻²⁰ of a packet,
-//! `α` is kept with 20 bits and `1/g` times as large, so that no remainder is lost; the rate counts packets of 1500 bytes.
-//! Without ECN that counts ([`Need::EcnCount`]) it is Reno.
+//! Sources: draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331 section 4.3 for what is
+//! asked of it; the Linux implementation (L4STeam, version 0.6) for numbers and for the order of
+//! things: the window is fractional in 2⁻²⁰ of a packet, `α` is kept with 20 bits and `1/g` times
+//! as large, so that no remainder is lost; the rate counts packets of 1500 bytes. Without ECN that
+//! counts ([`Need::EcnCount`]) it is Reno.
 //!
-//! Deviations: in a recovery the window stands still until it is over, as in Linux, but after a timeout it grows like
-//! Reno's, where Linux's waits for the end of the episode. No fallback to Reno on a suspicion of a queue that marks like
-//! RFC 3168: Linux's is off by default.
+//! Deviations: in a recovery the window stands still until it is over, as in Linux, but after a
+//! timeout it grows like Reno's, where Linux's waits for the end of the episode. No fallback to
+//! Reno on a suspicion of a queue that marks like RFC 3168: Linux's is off by default.
 
 use super::reno::{self, Reno};
 use super::{
-    Ack, Cause, CcKind, CongestionControl, Family, Loss, Need, Sample, SpuriousLoss, Start, StateChange, Window,
+    Ack, Cause, CcKind, CongestionControl, Family, Loss, Need, Sample, SpuriousLoss, Start,
+    StateChange, Window,
 };
 use crate::param::{Kind, Param, Params};
 use crate::transport::State;
@@ -47,8 +52,10 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "rtt_target",
         kind: Kind::Span(Span::ms(25), Span::ZERO, Span::s(1)),
-        help: "flows with a shorter round trip act as if theirs were this long; 0s: every flow by its own",
-        source: "draft-briscoe-iccrg-prague-congestion-control-04; TCP Prague 0.6: prague_rtt_target",
+        help: "flows with a shorter round trip act as if theirs were this long; 0s: every flow by \
+            its own",
+        source: "draft-briscoe-iccrg-prague-congestion-control-04; TCP Prague 0.6: \
+            prague_rtt_target",
     },
     Param {
         name: "rtt_transition",
@@ -126,7 +133,10 @@ impl Prague {
         if !self.acts_slower() {
             return ONE as u64;
         }
-        let (rtt, target) = (u128::from(self.srtt.as_us()), u128::from(self.rtt_target.as_us()));
+        let (rtt, target) = (
+            u128::from(self.srtt.as_us()),
+            u128::from(self.rtt_target.as_us()),
+        );
         (((rtt * rtt) << BITS) / (target * target).max(1)) as u64
     }
 
@@ -246,7 +256,11 @@ impl CongestionControl for Prague {
     }
 
     fn on_spurious_loss(&mut self, w: &mut Window, ev: &SpuriousLoss) {
-        let prior = if self.reno { ev.prior_cwnd } else { self.prior_cwnd };
+        let prior = if self.reno {
+            ev.prior_cwnd
+        } else {
+            self.prior_cwnd
+        };
         w.cwnd = w.cwnd.max(prior);
     }
 
@@ -297,7 +311,8 @@ mod tests {
         (law, w)
     }
 
-    /// `n` ACKs of a packet each, the last `marked` of them marked; the round trip ends with the first.
+    /// `n` ACKs of a packet each, the last `marked` of them marked; the round trip ends with the
+    /// first.
     fn acks(law: &mut Prague, w: &mut Window, at: Time, n: u32, marked: u32) {
         for i in 0..n {
             let mut ev = Ack::at(at);

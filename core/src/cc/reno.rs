@@ -1,15 +1,17 @@
 //! Reno, as Linux runs it: one packet per round trip, half on loss.
 //!
-//! Law: slow start `cwnd += acked` up to `ssthresh`; avoidance `cwnd += 1` per `cwnd` packets acknowledged; on congestion
-//! `ssthresh = max(cwnd / 2, 2)`.
-//! Sources: RFC 5681; Linux 6.12 for the details: packets, not bytes; what an ACK has left over when it crosses the
-//! threshold counts in avoidance; the reduction takes `cwnd`, not the flight size; credit for more than a window is
-//! given at once, one packet if it was already there before (the window had shrunk).
+//! Law: slow start `cwnd += acked` up to `ssthresh`; avoidance `cwnd += 1` per `cwnd` packets
+//! acknowledged; on congestion `ssthresh = max(cwnd / 2, 2)`.
+//! Sources: RFC 5681; Linux 6.12 for the details: packets, not bytes; what an ACK has left over
+//! when it crosses the threshold counts in avoidance; the reduction takes `cwnd`, not the flight
+//! size; credit for more than a window is given at once, one packet if it was already there before
+//! (the window had shrunk).
 
 use super::{Ack, CcKind, CongestionControl, DefaultIn, Family, Loss, Window};
 use alloc::boxed::Box;
 
-/// Slow start: doubles per round trip, stops at the threshold; answers the acknowledged packets left over.
+/// Slow start: doubles per round trip, stops at the threshold; answers the acknowledged packets
+/// left over.
 pub fn slow_start(w: &mut Window, acked: u32) -> u32 {
     let grown = w.cwnd.saturating_add(acked).min(w.ssthresh);
     let rest = acked - (grown - w.cwnd);
@@ -17,7 +19,8 @@ pub fn slow_start(w: &mut Window, acked: u32) -> u32 {
     rest
 }
 
-/// Slow start where it is due; answers the acknowledged packets that are left for avoidance. None: this ACK grows nothing more.
+/// Slow start where it is due; answers the acknowledged packets that are left for avoidance. None:
+/// this ACK grows nothing more.
 pub fn beyond_slow_start(w: &mut Window, ev: &Ack) -> Option<u32> {
     if !ev.may_grow || !ev.cwnd_limited {
         return None;

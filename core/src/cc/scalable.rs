@@ -1,13 +1,15 @@
-//! Scalable TCP, as Linux runs it: the window grows by a hundredth of what is acknowledged and shrinks by an eighth.
+//! Scalable TCP, as Linux runs it: the window grows by a hundredth of what is acknowledged and
+//! shrinks by an eighth.
 //!
-//! Law: `cwnd += 1` per `min(cwnd, 100)` packets acknowledged, so above 100 packets 1 % per round trip; on loss
-//! `ssthresh = cwnd − cwnd/8`. From there the window is back after `ln(8/7)/ln(1.01) = 13.4` round trips, whatever its size:
-//! hence the name. Two flows keep the shares that they have: both grow and shrink by the same factor.
+//! Law: `cwnd += 1` per `min(cwnd, 100)` packets acknowledged, so above 100 packets 1 % per round
+//! trip; on loss `ssthresh = cwnd − cwnd/8`. From there the window is back after `ln(8/7)/ln(1.01)
+//! = 13.4` round trips, whatever its size: hence the name. Two flows keep the shares that they
+//! have: both grow and shrink by the same factor.
 //!
-//! Sources: Kelly, "Scalable TCP: improving performance in highspeed wide area networks" (CCR 33(2), 2003), whose a = 0.01
-//! and b = 0.125 these are; Linux 6.12 for the details:
-//! - below 100 packets it grows as Reno does (the paper's threshold is 16 packets, and its reduction there a half; Linux's
-//!   is an eighth everywhere);
+//! Sources: Kelly, "Scalable TCP: improving performance in highspeed wide area networks" (CCR
+//! 33(2), 2003), whose a = 0.01 and b = 0.125 these are; Linux 6.12 for the details:
+//! - below 100 packets it grows as Reno does (the paper's threshold is 16 packets, and its
+//!   reduction there a half; Linux's is an eighth everywhere);
 //! - the reduction takes `cwnd`, not the flight size.
 
 use super::reno::{avoid, beyond_slow_start};
@@ -40,7 +42,8 @@ impl CongestionControl for Scalable {
 /// Its line in the registry.
 pub const KIND: CcKind = CcKind {
     name: "scalable",
-    help: "up by a hundredth of what is acknowledged, down by an eighth: recovers as fast at any rate",
+    help: "up by a hundredth of what is acknowledged, down by an eighth: recovers as fast at any \
+        rate",
     source: "Kelly 2003; Linux 6.12",
     family: Family::Loss,
     year: 2003,
@@ -83,7 +86,10 @@ mod tests {
 
     #[test]
     fn above_a_hundred_packets_one_per_cent_per_round_trip() {
-        assert_eq!([after(100, 1), after(1000, 1), after(20_000, 1)], [101, 1010, 20_200]);
+        assert_eq!(
+            [after(100, 1), after(1000, 1), after(20_000, 1)],
+            [101, 1010, 20_200]
+        );
     }
 
     #[test]

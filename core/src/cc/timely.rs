@@ -3,23 +3,32 @@
 //! Law, at every completed segment of 64 KiB, `rtt` its round trip without its own serialization:
 //! `diff ← (1 − α) diff + α (rtt − the one before)`, `gradient = diff/20 µs`;
 //! - `rtt < 50 µs`: `rate += δ`; `rtt > 500 µs`: `rate *= 1 − β (1 − 500 µs/rtt)`;
-//! - between: `gradient ≤ 0`: `rate += N δ`, `N = 5` from the fifth one in a row on, before 1; `gradient > 0`:
-//!   `rate *= 1 − β gradient`.
+//! - between: `gradient ≤ 0`: `rate += N δ`, `N = 5` from the fifth one in a row on, before 1;
+//!   `gradient > 0`: `rate *= 1 − β gradient`.
 //!
-//! Between the thresholds nothing says where the queue should stand nor who should have how much: any queue and any
-//! shares whose sum is the link's rate are at rest. So there is no one fixed point, and flows need not be fair (Zhu, Ghobadi,
-//! Misra, Padhye, "ECN or delay: lessons learnt from analysis of DCQCN and TIMELY", CoNEXT 2016).
+//! Between the thresholds nothing says where the queue should stand nor who should have how much:
+//! any queue and any shares whose sum is the link's rate are at rest. So there is no one fixed
+//! point, and flows need not be fair (Zhu, Ghobadi, Misra, Padhye, "ECN or delay: lessons learnt
+//! from analysis of DCQCN and TIMELY", CoNEXT 2016).
 //!
-//! Sources: Mittal et al., "TIMELY: RTT-based congestion control for the datacenter", SIGCOMM 2015; α and the least round trip from the
-//! paper of 2016. The defaults are for 10 Gbit/s. It is written for cards that send segments and time them; over TCP:
-//! - a segment is what so many bytes acknowledged in order make, and leaves as one burst. Its round trip is the least one that
-//!   its ACKs measured, that of its first packets: the rest of it waited behind itself. The paper takes the last one and
-//!   deducts the length at the card's rate, which is the same where card and bottleneck are as fast;
-//! - a flow begins at the line's rate (the paper: divided by the flows of its host, here one), and stays between `δ` and it;
-//! - no segment takes more than half of the rate, as in the code that the authors published: a gradient above 1/β would take all;
-//! - the window limits nothing; losses are sent again and change nothing: the paper's network does not lose.
+//! Sources: Mittal et al., "TIMELY: RTT-based congestion control for the datacenter", SIGCOMM 2015;
+//! α and the least round trip from the paper of 2016. The defaults are for 10 Gbit/s. It is written
+//! for cards that send segments and time them; over TCP:
+//! - a segment is what so many bytes acknowledged in order make, and leaves as one burst. Its round
+//!   trip is the least one that its ACKs measured, that of its first packets: the rest of it waited
+//!   behind itself. The paper takes the last one and deducts the length at the card's rate, which
+//!   is the same where card and bottleneck are as fast;
+//! - a flow begins at the line's rate (the paper: divided by the flows of its host, here one), and
+//!   stays between `δ` and it;
+//! - no segment takes more than half of the rate, as in the code that the authors published: a
+//!   gradient above 1/β would take all;
+//! - the window limits nothing; losses are sent again and change nothing: the paper's network does
+//!   not lose.
 
-use super::{Ack, CcKind, CongestionControl, Family, Loss, Need, Sample, SpuriousLoss, Start, Window, NO_WINDOW};
+use super::{
+    Ack, CcKind, CongestionControl, Family, Loss, NO_WINDOW, Need, Sample, SpuriousLoss, Start,
+    Window,
+};
 use crate::param::{Kind, Param, Params};
 use crate::transport::MSS;
 use crate::units::{Bytes, Rate, Span};
@@ -78,7 +87,8 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "hai_after",
         kind: Kind::Count(5, 1, 1_000_000),
-        help: "after so many segments in a row without a rising round trip the increase is five times as large",
+        help: "after so many segments in a row without a rising round trip the increase is five \
+            times as large",
         source: "TIMELY (SIGCOMM 2015) section 4.3: five",
     },
 ];
@@ -155,7 +165,11 @@ impl Timely {
         } else if rtt > self.t_high {
             self.rate * (1.0 - self.beta * (1.0 - self.t_high / rtt))
         } else if gradient <= 0.0 {
-            let n = if self.calm >= self.hai_after { HURRY } else { 1.0 };
+            let n = if self.calm >= self.hai_after {
+                HURRY
+            } else {
+                1.0
+            };
             self.rate + n * self.delta
         } else {
             self.rate * (1.0 - self.beta * gradient)
@@ -271,8 +285,8 @@ mod tests {
         near(rate(&mut after(500.0), 501.0), 1000.0 * (1.0 - 0.8 / 501.0));
     }
 
-    /// From 100 to 101 µs: 0.875 µs smoothed, 0.04375 of the least round trip, less 0.8 of that. Then 0.125 of it is left
-    /// and 2 µs more: 1.859375 µs.
+    /// From 100 to 101 µs: 0.875 µs smoothed, 0.04375 of the least round trip, less 0.8 of that.
+    /// Then 0.125 of it is left and 2 µs more: 1.859375 µs.
     #[test]
     fn between_them_it_falls_with_the_gradient() {
         let mut t = after(100.0);
@@ -280,7 +294,8 @@ mod tests {
         near(rate(&mut t, 103.0), 965.0 * (1.0 - 0.8 * 1.859375 / 20.0));
     }
 
-    /// A round trip that rises by more than 1/(0.8 · 0.875) of the least one would make it negative.
+    /// A round trip that rises by more than 1/(0.8 · 0.875) of the least one would make it
+    /// negative.
     #[test]
     fn no_segment_takes_more_than_half() {
         near(rate(&mut after(100.0), 400.0), 500.0);
@@ -303,7 +318,10 @@ mod tests {
         let rates: Vec<f64> = [290.0, 290.0, 280.0, 280.0, 270.0, 270.0]
             .map(|us| rate(&mut t, us))
             .into();
-        for (rate, expected) in rates.iter().zip([1010.0, 1020.0, 1030.0, 1040.0, 1090.0, 1140.0]) {
+        for (rate, expected) in rates
+            .iter()
+            .zip([1010.0, 1020.0, 1030.0, 1040.0, 1090.0, 1140.0])
+        {
             near(*rate, expected);
         }
         assert!(rate(&mut t, 290.0) < 1140.0 && t.calm == 0);

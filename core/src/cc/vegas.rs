@@ -1,22 +1,26 @@
-//! Vegas, as Linux runs it: keeps two to four packets of its own in the queue, by the round trip, and waits for no loss.
+//! Vegas, as Linux runs it: keeps two to four packets of its own in the queue, by the round trip,
+//! and waits for no loss.
 //!
-//! Law, once per round trip, `rtt` the least of it, `base` the least ever, `queued = cwnd · (rtt − base) / base`:
-//! slow start: over `gamma` queued, `cwnd = min(cwnd, cwnd · base / rtt + 1)`, and it is over; otherwise it doubles as Reno does.
-//! Avoidance: `cwnd − 1` over `beta` queued, `cwnd + 1` below `alpha`, otherwise it stays; never below 2 packets.
-//! A round trip with at most two measurements, and all of recovery, are Reno's; so is the answer to a loss.
+//! Law, once per round trip, `rtt` the least of it, `base` the least ever, `queued = cwnd · (rtt −
+//! base) / base`: slow start: over `gamma` queued, `cwnd = min(cwnd, cwnd · base / rtt + 1)`, and
+//! it is over; otherwise it doubles as Reno does. Avoidance: `cwnd − 1` over `beta` queued, `cwnd +
+//! 1` below `alpha`, otherwise it stays; never below 2 packets. A round trip with at most two
+//! measurements, and all of recovery, are Reno's; so is the answer to a loss.
 //!
-//! Sources: Brakmo, Peterson, "TCP Vegas: end to end congestion avoidance on a global Internet" (IEEE JSAC 13(8), 1995); Linux
-//! 6.12 for what differs from it, kept because measurements show it:
+//! Sources: Brakmo, Peterson, "TCP Vegas: end to end congestion avoidance on a global Internet"
+//! (IEEE JSAC 13(8), 1995); Linux 6.12 for what differs from it, kept because measurements show it:
 //! - slow start doubles with every round trip, not with every other;
-//! - the excess is divided by `base`, not by `rtt`, which makes it a little larger; it is whole packets, and so are its bounds;
+//! - the excess is divided by `base`, not by `rtt`, which makes it a little larger; it is whole
+//!   packets, and so are its bounds;
 //! - nothing of the paper's early retransmissions: recovery is the transport's;
-//! - `base` is forgotten whenever data leaves while nothing is in flight, be it after a pause or after a timeout; a standing
-//!   queue of others is then taken for the path;
+//! - `base` is forgotten whenever data leaves while nothing is in flight, be it after a pause or
+//!   after a timeout; a standing queue of others is then taken for the path;
 //! - the window moves whether or not it was the limit; `ssthresh` follows it at three quarters.
 //!
-//! Linux counts the excess in 32 bits, which run over where a large window waits for seconds; here they do not.
+//! Linux counts the excess in 32 bits, which run over where a large window waits for seconds; here
+//! they do not.
 
-use super::reno::{slow_start, Reno};
+use super::reno::{Reno, slow_start};
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Sample, Sent, StateChange, Window};
 use crate::param::{Kind, Param, Params};
 use crate::transport::State;
@@ -226,7 +230,8 @@ mod tests {
     use super::*;
     use crate::units::Time;
 
-    /// A connection of which every ACK acknowledges a packet, and each may be the last of a round trip.
+    /// A connection of which every ACK acknowledges a packet, and each may be the last of a round
+    /// trip.
     struct Bench {
         law: Vegas,
         w: Window,
@@ -314,7 +319,10 @@ mod tests {
             b.sample(100_000);
         }
         b.ack(to + 50, to + 200, 1);
-        assert_eq!(b.w.cwnd, 100, "its round trip ends at what had been sent when it began");
+        assert_eq!(
+            b.w.cwnd, 100,
+            "its round trip ends at what had been sent when it began"
+        );
     }
 
     #[test]

@@ -1,22 +1,24 @@
 //! Veno, as Linux runs it: Reno that asks Vegas's measure whether a loss was congestion.
 //!
-//! Law, with every ACK, `rtt` the least since the last one, `base` the least ever, `queued = cwnd · (rtt − base) / rtt`:
-//! slow start as Reno; avoidance: `cwnd + 1` per `cwnd` packets acknowledged while `queued < beta`, otherwise for every other
-//! `cwnd`. On congestion `ssthresh = 4/5 cwnd` if `queued < beta` (the loss was chance), otherwise `cwnd / 2`; at least 2.
-//! Three packets of queue are `beta`.
+//! Law, with every ACK, `rtt` the least since the last one, `base` the least ever, `queued = cwnd ·
+//! (rtt − base) / rtt`: slow start as Reno; avoidance: `cwnd + 1` per `cwnd` packets acknowledged
+//! while `queued < beta`, otherwise for every other `cwnd`. On congestion `ssthresh = 4/5 cwnd` if
+//! `queued < beta` (the loss was chance), otherwise `cwnd / 2`; at least 2. Three packets of queue
+//! are `beta`.
 //!
-//! Sources: Fu, Liew, "TCP Veno: TCP enhancement for transmission over wireless access networks" (IEEE JSAC 21(2), 2003); Linux
-//! 6.12 for what differs from it, kept because measurements show it:
-//! - the measure is taken with every ACK, from that ACK's round trip alone, not once per round trip; in half packets;
-//! - until three round-trip times have been measured, and whenever the connection is not Open, it is Reno; the measure of before
-//!   then still decides what a loss costs;
+//! Sources: Fu, Liew, "TCP Veno: TCP enhancement for transmission over wireless access networks"
+//! (IEEE JSAC 21(2), 2003); Linux 6.12 for what differs from it, kept because measurements show it:
+//! - the measure is taken with every ACK, from that ACK's round trip alone, not once per round
+//!   trip; in half packets;
+//! - until three round-trip times have been measured, and whenever the connection is not Open, it
+//!   is Reno; the measure of before then still decides what a loss costs;
 //! - where nothing was measured, all of the window counts as queued;
 //! - the ACK that completes a window in the second kind of avoidance counts towards none;
 //! - `base` is forgotten whenever data leaves while nothing is in flight.
 //!
 //! Before 5.7 Linux counted an ACK of several packets as one in avoidance; that is not imitated.
 
-use super::reno::{avoid, slow_start, Reno};
+use super::reno::{Reno, avoid, slow_start};
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Sample, Sent, StateChange, Window};
 use crate::param::{Kind, Param, Params};
 use crate::transport::State;
@@ -165,7 +167,8 @@ impl CongestionControl for Veno {
 /// Its line in the registry.
 pub const KIND: CcKind = CcKind {
     name: "veno",
-    help: "Reno that takes a loss for chance, a fifth instead of half, while it has fewer than three packets queued",
+    help: "Reno that takes a loss for chance, a fifth instead of half, while it has fewer than \
+        three packets queued",
     source: "Fu, Liew 2003; Linux 6.12",
     family: Family::Loss,
     year: 2003,

@@ -1,21 +1,29 @@
-//! Westwood+, as Linux runs it: grows like Reno, but comes down to what the path was seen to carry, not to half.
+//! Westwood+, as Linux runs it: grows like Reno, but comes down to what the path was seen to carry,
+//! not to half.
 //!
-//! Law: what was acknowledged in `Δ > max(rtt, 50 ms)` is a sample of the bandwidth, smoothed twice:
-//! `b ← (7 b + bytes/Δ)/8`, `bw ← (7 bw + b)/8`. A loss begins as Reno's, by half; when its repairs are over,
-//! `cwnd = ssthresh = max(bw · rtt_min, 2 packets)`. A timeout sets `ssthresh` so, and `rtt_min` is learned anew.
-//! So losses that are not of congestion cost little: the path carries what it carried before.
+//! Law: what was acknowledged in `Δ > max(rtt, 50 ms)` is a sample of the bandwidth, smoothed
+//! twice: `b ← (7 b + bytes/Δ)/8`, `bw ← (7 bw + b)/8`. A loss begins as Reno's, by half; when its
+//! repairs are over, `cwnd = ssthresh = max(bw · rtt_min, 2 packets)`. A timeout sets `ssthresh`
+//! so, and `rtt_min` is learned anew. So losses that are not of congestion cost little: the path
+//! carries what it carried before.
 //!
-//! Sources: Mascolo et al., "TCP Westwood" (MobiCom 2001); Grieco, Mascolo (ACM CCR 34(2), 2004) for the filter over
-//! round trips that makes it Westwood+; Linux 6.12 for what differs, kept because measurements show it:
-//! - the window falls to half while losses are repaired, and only then to the estimate: it may rise by that;
-//! - bandwidth is whole bytes per tick, time is in ticks: at 100 Hz, or at some hundred kbit/s, much is cut off;
+//! Sources: Mascolo et al., "TCP Westwood" (MobiCom 2001); Grieco, Mascolo (ACM CCR 34(2), 2004)
+//! for the filter over round trips that makes it Westwood+; Linux 6.12 for what differs, kept
+//! because measurements show it:
+//! - the window falls to half while losses are repaired, and only then to the estimate: it may rise
+//!   by that;
+//! - bandwidth is whole bytes per tick, time is in ticks: at 100 Hz, or at some hundred kbit/s,
+//!   much is cut off;
 //! - an ACK is counted with the round trip of the one before it;
-//! - a duplicate ACK counts as a segment that has arrived, and is taken off the jump that acknowledges it; only where the
-//!   jump tells nothing else (the kernel's fast path) nothing is taken off;
+//! - a duplicate ACK counts as a segment that has arrived, and is taken off the jump that
+//!   acknowledges it; only where the jump tells nothing else (the kernel's fast path) nothing is
+//!   taken off;
 //! - both filters begin with the first sample, not with zero.
 
 use super::reno::Reno;
-use super::{Ack, Cause, CcKind, CongestionControl, Family, Host, Loss, Reduced, Sample, Start, Window};
+use super::{
+    Ack, Cause, CcKind, CongestionControl, Family, Host, Loss, Reduced, Sample, Start, Window,
+};
 use crate::transport::{Jiffies, MSS};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -186,7 +194,10 @@ mod tests {
 
     /// A law and its window after a handshake at 0.
     fn begun(hz: u32) -> (Westwood, Window) {
-        let host = Host { hz, ..Host::default() };
+        let host = Host {
+            hz,
+            ..Host::default()
+        };
         let (mut c, mut w) = (Westwood::new(&host), Window::new(10));
         c.on_start(&mut w, &Start::at(Time::ZERO));
         (c, w)
@@ -197,7 +208,8 @@ mod tests {
         (ev.una, ev.rtt, ev.plain) = (una, Some(Span::ms(40)), plain);
         c.on_sample(&mut Window::new(10), &ev);
     }
-    /// An ACK for nothing, that tells the round trip, and one that acknowledges `bytes` in time for the sample to end at `ms`.
+    /// An ACK for nothing, that tells the round trip, and one that acknowledges `bytes` in time for
+    /// the sample to end at `ms`.
     fn measured(hz: u32, bytes: u64, ms: u64) -> Westwood {
         let (mut c, _) = begun(hz);
         ack(&mut c, 1, 0, true);
@@ -230,7 +242,8 @@ mod tests {
         assert_eq!(c.bandwidth, None);
     }
 
-    /// The kernel's clock cuts: 14 999 bytes in 100 ms are 149 bytes per millisecond, or 1499 per 10 ms.
+    /// The kernel's clock cuts: 14 999 bytes in 100 ms are 149 bytes per millisecond, or 1499 per
+    /// 10 ms.
     #[test]
     fn bandwidth_is_whole_bytes_per_tick() {
         assert_eq!(measured(1000, 14_999, 100).bandwidth, Some((149, 149)));

@@ -1,22 +1,26 @@
 //! XCP's sender: routers say by how much the window changes.
 //!
-//! Law: every data packet carries the window, the round-trip time and the change that the sender asks for,
-//! `(rate · rtt − cwnd) / (cwnd / s)`: what it lacks of its `rate`, spread over the packets of a round trip. Routers on the way
-//! lower that to what they allow ([`queue::xcp`](crate::queue::xcp)); the receiver returns it, and with each ACK
-//! `cwnd = max(cwnd + feedback, s)`. On loss it does as Reno does: half. There is no slow start.
+//! Law: every data packet carries the window, the round-trip time and the change that the sender
+//! asks for, `(rate · rtt − cwnd) / (cwnd / s)`: what it lacks of its `rate`, spread over the
+//! packets of a round trip. Routers on the way lower that to what they allow
+//! ([`queue::xcp`](crate::queue::xcp)); the receiver returns it, and with each ACK `cwnd = max(cwnd
+//! + feedback, s)`. On loss it does as Reno does: half. There is no slow start.
 //!
-//! Sources: Katabi, Handley, Rohrs: Congestion Control for High Bandwidth-Delay Product Networks (SIGCOMM 2002), sections 3.1 to
-//! 3.4; draft-falk-xcp-spec-03 for an ACK of several packets, which returns the sum. Deviations:
-//! - `s` is a full frame, as routers see it: the window counts headers, too, so that it may be compared with a link's rate;
-//! - what is allowed to a sender that does not use its window is not taken (the paper's senders are never idle);
-//! - in recovery the transport brings the window down, and feedback waits until that is over: then what was fed back since
-//!   does not count;
+//! Sources: Katabi, Handley, Rohrs: Congestion Control for High Bandwidth-Delay Product Networks
+//! (SIGCOMM 2002), sections 3.1 to 3.4; draft-falk-xcp-spec-03 for an ACK of several packets, which
+//! returns the sum. Deviations:
+//! - `s` is a full frame, as routers see it: the window counts headers, too, so that it may be
+//!   compared with a link's rate;
+//! - what is allowed to a sender that does not use its window is not taken (the paper's senders are
+//!   never idle);
+//! - in recovery the transport brings the window down, and feedback waits until that is over: then
+//!   what was fed back since does not count;
 //! - the window in a header is rounded to bytes, feedback to 1/256 byte.
 
 use super::{Ack, CcKind, CongestionControl, Family, Host, Loss, Need, Sample, Start, Window};
 use crate::packet::{Congestion, Feedback};
 use crate::param::{Kind, Param, Params};
-use crate::transport::{State, HEADERS, MSS};
+use crate::transport::{HEADERS, MSS, State};
 use crate::units::{Bytes, Rate, Span};
 use alloc::boxed::Box;
 
@@ -26,7 +30,11 @@ const FRAME: f64 = HEADERS as f64 + MSS as f64;
 /// The parameters.
 pub const PARAMS: &[Param] = &[Param {
     name: "rate",
-    kind: Kind::Rate(Rate::mbit(10_000_000), Rate::bit(1_000), Rate::mbit(10_000_000)),
+    kind: Kind::Rate(
+        Rate::mbit(10_000_000),
+        Rate::bit(1_000),
+        Rate::mbit(10_000_000),
+    ),
     help: "what the sender asks routers for; as it is, all that they have",
     source: "Katabi, Handley, Rohrs 2002, section 3.2: the desired rate",
 }];
@@ -78,7 +86,9 @@ impl CongestionControl for Xcp {
         if matches!(ev.state, State::Cwr | State::Recovery) || (heard > 0.0 && !ev.cwnd_limited) {
             return;
         }
-        self.cwnd = (self.bytes(w) + heard).max(FRAME).min(f64::from(w.clamp) * FRAME);
+        self.cwnd = (self.bytes(w) + heard)
+            .max(FRAME)
+            .min(f64::from(w.clamp) * FRAME);
         self.set = (self.cwnd / FRAME) as u32;
         w.cwnd = self.set;
     }
@@ -171,7 +181,10 @@ mod tests {
             ack(&mut xcp, &mut w, 0.25 * FRAME, |_| ());
         }
         assert_eq!(w.cwnd, 11);
-        assert_eq!(xcp.congestion(&w).map(|c| c.cwnd()), Some(Bytes::new(11 * 1514)));
+        assert_eq!(
+            xcp.congestion(&w).map(|c| c.cwnd()),
+            Some(Bytes::new(11 * 1514))
+        );
     }
 
     #[test]
@@ -187,11 +200,17 @@ mod tests {
         let (mut xcp, mut w) = started(&[("rate", rate)], 10);
         // 300 packets/s over 100 ms are 30; 20 are missing, over 10 packets.
         let header = xcp.congestion(&w).unwrap();
-        assert_eq!((header.cwnd(), header.rtt()), (Bytes::new(15_140), Span::ms(100)));
+        assert_eq!(
+            (header.cwnd(), header.rtt()),
+            (Bytes::new(15_140), Span::ms(100))
+        );
         assert_eq!(header.feedback, Feedback::bytes(2.0 * FRAME));
         // Who has more than it wants gives back.
         ack(&mut xcp, &mut w, 50.0 * FRAME, |_| ());
-        assert_eq!(xcp.congestion(&w).unwrap().feedback, Feedback::bytes(-0.5 * FRAME));
+        assert_eq!(
+            xcp.congestion(&w).unwrap().feedback,
+            Feedback::bytes(-0.5 * FRAME)
+        );
     }
 
     #[test]
@@ -208,7 +227,9 @@ mod tests {
         xcp.on_loss(&mut w, &loss);
         assert_eq!(w.ssthresh, 10);
         w.cwnd = 15;
-        ack(&mut xcp, &mut w, 5.0 * FRAME, |ev| ev.state = State::Recovery);
+        ack(&mut xcp, &mut w, 5.0 * FRAME, |ev| {
+            ev.state = State::Recovery
+        });
         assert_eq!(w.cwnd, 15);
         // From where recovery left it, and not with what was said during it.
         w.cwnd = 10;

@@ -1,24 +1,30 @@
-//! YeAH, as Linux runs it: fast while its queue is short, Reno once it is not; takes its own queue away before it is lost.
+//! YeAH, as Linux runs it: fast while its queue is short, Reno once it is not; takes its own queue
+//! away before it is lost.
 //!
-//! Law, once per round trip, `rtt` the least of it, `base` the least ever, `queued = cwnd · (rtt − base) / rtt`:
-//! slow mode if `queued > alpha` or `rtt − base > base / phy`, else fast mode. Fast: `cwnd + 1` per `min(cwnd, 100)` packets
-//! acknowledged (Scalable); slow: per `cwnd` (Reno). `queued > alpha`: `cwnd −= min(queued / gamma, cwnd / 2)`, not below
-//! `reno`, a guess of Reno's window beside it: half of `cwnd` at first, one more per slow round trip, half on loss, and 2
-//! again after `zeta` fast ones. On congestion `cwnd` loses `queued`, at least `cwnd / 8`, at most half; half after `rho`
-//! slow round trips in a row: then a greedy flow is beside it.
+//! Law, once per round trip, `rtt` the least of it, `base` the least ever, `queued = cwnd · (rtt −
+//! base) / rtt`: slow mode if `queued > alpha` or `rtt − base > base / phy`, else fast mode. Fast:
+//! `cwnd + 1` per `min(cwnd, 100)` packets acknowledged (Scalable); slow: per `cwnd` (Reno).
+//! `queued > alpha`: `cwnd −= min(queued / gamma, cwnd / 2)`, not below `reno`, a guess of Reno's
+//! window beside it: half of `cwnd` at first, one more per slow round trip, half on loss, and 2
+//! again after `zeta` fast ones. On congestion `cwnd` loses `queued`, at least `cwnd / 8`, at most
+//! half; half after `rho` slow round trips in a row: then a greedy flow is beside it.
 //!
-//! Sources: Baiocchi, Castellani, Vacirca, "YeAH-TCP: yet another highspeed TCP" (PFLDnet 2007); Linux 6.12 for what differs from
-//! it, kept because measurements show it:
-//! - slow start has no rule of its own, the measure excepted, and begins like Reno's: the paper's slow start is Vegas's;
+//! Sources: Baiocchi, Castellani, Vacirca, "YeAH-TCP: yet another highspeed TCP" (PFLDnet 2007);
+//! Linux 6.12 for what differs from it, kept because measurements show it:
+//! - slow start has no rule of its own, the measure excepted, and begins like Reno's: the paper's
+//!   slow start is Vegas's;
 //! - fast round trips are counted to `zeta` over all of the time since the last loss, not in a row;
 //! - the mode is that of the round trip before; recovery interrupts the measure, not the growth;
-//! - the window never exceeds 2³²/128 packets; `base` is forgotten whenever data leaves while nothing is in flight.
+//! - the window never exceeds 2³²/128 packets; `base` is forgotten whenever data leaves while
+//!   nothing is in flight.
 //!
 //! Before 5.7 Linux counted an ACK of several packets as one in slow mode; that is not imitated.
 
 use super::reno::{avoid, slow_start};
 use super::vegas::{Delays, RoundTrips};
-use super::{Ack, CcKind, CongestionControl, Family, Loss, Sample, Sent, Start, StateChange, Window};
+use super::{
+    Ack, CcKind, CongestionControl, Family, Loss, Sample, Sent, Start, StateChange, Window,
+};
 use crate::param::{Kind, Param, Params};
 use crate::transport::State;
 use alloc::boxed::Box;
@@ -61,7 +67,8 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "phy",
         kind: Kind::Count(8, 1, 1000),
-        help: "a queue that delays by more than this share of the least round trip makes it slow, too",
+        help: "a queue that delays by more than this share of the least round trip makes it slow, \
+            too",
         source: "Linux 6.12 tcp_yeah: TCP_YEAH_PHY",
     },
     Param {
@@ -125,7 +132,11 @@ impl Yeah {
                 return;
             }
         }
-        let per = if self.slow == 0 { w.cwnd.min(FAST_PER) } else { w.cwnd };
+        let per = if self.slow == 0 {
+            w.cwnd.min(FAST_PER)
+        } else {
+            w.cwnd
+        };
         avoid(w, per, acked);
     }
 
@@ -136,7 +147,8 @@ impl Yeah {
         let too_many = self.queued > self.alpha;
         if too_many || waited > base / self.phy {
             if too_many && w.cwnd > self.reno {
-                let taken = (self.queued / self.gamma).min(u64::from(w.cwnd >> self.epsilon)) as u32;
+                let taken =
+                    (self.queued / self.gamma).min(u64::from(w.cwnd >> self.epsilon)) as u32;
                 w.cwnd = (w.cwnd - taken).max(self.reno);
                 w.ssthresh = w.cwnd;
             }
@@ -218,7 +230,8 @@ impl CongestionControl for Yeah {
 /// Its line in the registry.
 pub const KIND: CcKind = CcKind {
     name: "yeah",
-    help: "Scalable while its queue is short, Reno beside others; takes its own queue away before it is lost",
+    help: "Scalable while its queue is short, Reno beside others; takes its own queue away before \
+        it is lost",
     source: "Baiocchi, Castellani, Vacirca 2007; Linux 6.12",
     family: Family::Delay,
     year: 2007,
@@ -255,7 +268,8 @@ mod tests {
             ev.rtt = Some(Span::us(us));
             self.law.on_sample(&mut self.w, &ev);
         }
-        /// Everything before it had been sent is acknowledged, `delivered` packets of it with this ACK.
+        /// Everything before it had been sent is acknowledged, `delivered` packets of it with this
+        /// ACK.
         fn ack(&mut self, delivered: u32) {
             self.una += 1;
             let mut ev = Ack::at(Time::ZERO);

@@ -1,6 +1,6 @@
 //! Where and when the data of a scenario's flows enters the network.
 
-use crate::net::{Port, FAR, NEAR};
+use crate::net::{FAR, NEAR, Port};
 use crate::rng::Rng;
 use crate::scenario::{Direction, FlowSpec, Scenario};
 use crate::units::{Span, Time};

@@ -1,14 +1,15 @@
 //! What every engine shares: the simulator, the live engine, and any that follow.
 //!
-//! An engine moves the packets of a scenario's flows and probes between its hosts. It needs three things:
+//! An engine moves the packets of a scenario's flows and probes between its hosts. It needs three
+//! things:
 //!
 //! - **time**: it passes `now` with every call and asks for the time of the next one;
 //! - a **[`Network`]**, built from the scenario, which packets enter and leave;
-//! - an **[`Observer`]** of that network, which meters its queues and records packets. The engine tells it about its own
-//!   packets by implementing [`Packets`].
+//! - an **[`Observer`]** of that network, which meters its queues and records packets. The engine
+//!   tells it about its own packets by implementing [`Packets`].
 //!
-//! It drives the hosts itself, meters each flow with a [`FlowMeter`](crate::figures::FlowMeter) and each probe with a
-//! [`ProbeMeter`](crate::figures::ProbeMeter), and returns a [`Run`].
+//! It drives the hosts itself, meters each flow with a [`FlowMeter`](crate::figures::FlowMeter) and
+//! each probe with a [`ProbeMeter`](crate::figures::ProbeMeter), and returns a [`Run`].
 //!
 //! | file | holds |
 //! |---|---|
@@ -29,6 +30,6 @@ mod run;
 pub use flow::{access_delays, sender_port, start};
 pub use network::{Network, Stations, UnknownQueue};
 pub use observer::{Observer, Packets};
-pub use options::{check_rows, Options, Progress, TooShort, MOST_ROWS};
+pub use options::{MOST_ROWS, Options, Progress, TooShort, check_rows};
 pub use recorder::Recorder;
-pub use run::{path_figures, probe_figures, Outcome, Run};
+pub use run::{Outcome, Run, path_figures, probe_figures};

@@ -1,6 +1,6 @@
 //! The network of a scenario: a path between two hosts, or an access point and its stations.
 
-use crate::figures::{level_meters, QueueMeter, UsageMeter};
+use crate::figures::{QueueMeter, UsageMeter, level_meters};
 use crate::net::path::{self, Path};
 use crate::net::wifi::{Route, Setup, Usage, Wifi};
 use crate::net::{Network as _, NetworkObserver, Port};
@@ -51,13 +51,18 @@ impl<P: Packet + Send + 'static> Network<P> {
         let (seed, hz) = (scenario.seed, scenario.host.hz);
         if let Some(wifi) = &scenario.wifi {
             let name = &wifi.qdisc.kind;
-            let kind = registry.queue(name).ok_or_else(|| UnknownQueue(name.clone()))?;
+            let kind = registry
+                .queue(name)
+                .ok_or_else(|| UnknownQueue(name.clone()))?;
             let stations = Stations {
                 wifi: Wifi::new(Setup::of(wifi, kind, seed, hz, station), seed),
                 meter: UsageMeter::new(warmup),
                 count: wifi.stations.len(),
             };
-            return Ok((Network::Wifi(Box::new(stations)), level_meters(wifi, warmup)));
+            return Ok((
+                Network::Wifi(Box::new(stations)),
+                level_meters(wifi, warmup),
+            ));
         }
         let spec = &scenario.path;
         let (mut disciplines, mut meters) = (Vec::new(), Vec::new());
@@ -66,7 +71,12 @@ impl<P: Packet + Send + 'static> Network<P> {
             let kind = &hop.queue.kind;
             let discipline = registry.make_queue(&hop.queue, place);
             let discipline = discipline.ok_or_else(|| UnknownQueue(kind.clone()))?;
-            meters.push(QueueMeter::new(name, kind.clone(), discipline.classes(), warmup));
+            meters.push(QueueMeter::new(
+                name,
+                kind.clone(),
+                discipline.classes(),
+                warmup,
+            ));
             disciplines.push(discipline);
         }
         let path = Path::new(spec, disciplines, seed);
@@ -128,13 +138,14 @@ impl<P: Packet> Network<P> {
         match self {
             Network::Wired(path) => {
                 let hop = path.hops().nth(queue);
-                hop.map(|hop| hop.queue().backlog_of(class)).unwrap_or_default()
+                hop.map(|hop| hop.queue().backlog_of(class))
+                    .unwrap_or_default()
             }
             Network::Wifi(stations) => stations.wifi.backlog_of(queue, class),
         }
     }
-    /// The run is over: hands the counters of disciplines that count to their `meters`. Returns what
-    /// each station had of the medium; nothing for a path.
+    /// The run is over: hands the counters of disciplines that count to their `meters`. Returns
+    /// what each station had of the medium; nothing for a path.
     pub fn close(&self, meters: &mut [QueueMeter]) -> Vec<Usage> {
         match self {
             Network::Wired(path) => {
@@ -153,7 +164,8 @@ impl<P: Packet> Stations<P> {
     pub fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
         self.wifi.push(now, port, packet, out);
     }
-    /// Does everything that is due at `now`, and notes what the stations had before the warm-up ended.
+    /// Does everything that is due at `now`, and notes what the stations had before the warm-up
+    /// ended.
     pub fn poll<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         if let Some(warmup) = self.meter.due(now) {
             self.wifi.poll(warmup, out);

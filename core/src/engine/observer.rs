@@ -4,7 +4,7 @@ use super::recorder::Recorder;
 use super::{Network, Options};
 use crate::capture::Where;
 use crate::figures::{LevelMeter, QueueMeter, Samples, Verdict, Verdicts};
-use crate::net::{NetworkObserver, Port, FAR};
+use crate::net::{FAR, NetworkObserver, Port};
 use crate::packet::{Ack, Packet};
 use crate::queue::Why;
 use crate::scenario::Scenario;
@@ -29,7 +29,8 @@ pub trait Packets<P> {
     fn duplicate(&mut self, packet: &P) -> Option<P>;
     /// Completes what a packet acknowledges, where the packet has no room for it.
     fn completes(&self, _packet: &P, _ack: &mut Ack) {}
-    /// Appends a packet's headers, from that of IP on, to `head`; returns its whole length in bytes.
+    /// Appends a packet's headers, from that of IP on, to `head`; returns its whole length in
+    /// bytes.
     fn headers(&self, packet: &P, head: &mut Vec<u8>) -> u32;
 }
 
@@ -53,7 +54,12 @@ pub struct Observer<S> {
 
 impl<S> Observer<S> {
     /// The observer of the queues of a scenario's network.
-    pub fn new(scenario: &Scenario, queues: Vec<QueueMeter>, options: &Options, packets: S) -> Observer<S> {
+    pub fn new(
+        scenario: &Scenario,
+        queues: Vec<QueueMeter>,
+        options: &Options,
+        packets: S,
+    ) -> Observer<S> {
         let probes = scenario.wifi.as_ref().map_or(0, |_| scenario.probes.len());
         Observer {
             packets,

@@ -2,7 +2,7 @@
 
 use crate::figures::{figure_interval, picture_interval};
 use crate::scenario::Scenario;
-use crate::units::{format_span, Span, Time};
+use crate::units::{Span, Time, format_span};
 use core::fmt;
 
 /// The most rows that a run may sample: some 300 MB.
@@ -77,7 +77,11 @@ pub struct TooShort {
 
 impl fmt::Display for TooShort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (of, interval, least) = (self.of, format_span(self.interval), format_span(self.at_least));
+        let (of, interval, least) = (
+            self.of,
+            format_span(self.interval),
+            format_span(self.at_least),
+        );
         write!(
             f,
             "an interval of \"{interval}\" between {of} is too short for this run; \"{least}\" fits"
@@ -94,10 +98,17 @@ pub fn check_rows(
     least_pings: Span,
 ) -> Result<(), TooShort> {
     let check = |of, interval: Span, per_instant: usize, least: Span| {
-        let row_ns = scenario.duration.as_ns().saturating_mul(per_instant.max(1) as u64);
+        let row_ns = scenario
+            .duration
+            .as_ns()
+            .saturating_mul(per_instant.max(1) as u64);
         let at_least = Span::us(row_ns.div_ceil(MOST_ROWS).div_ceil(1000)).max(least);
         if interval < at_least {
-            Err(TooShort { of, interval, at_least })
+            Err(TooShort {
+                of,
+                interval,
+                at_least,
+            })
         } else {
             Ok(())
         }

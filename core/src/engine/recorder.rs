@@ -41,11 +41,26 @@ impl Recorder {
     }
     /// A packet was dropped by a hop, or marked.
     #[inline(never)]
-    pub fn verdict<P>(&mut self, at: Time, hop: u8, packet: &P, packets: &impl Packets<P>, dropped: bool, why: Why) {
+    pub fn verdict<P>(
+        &mut self,
+        at: Time,
+        hop: u8,
+        packet: &P,
+        packets: &impl Packets<P>,
+        dropped: bool,
+        why: Why,
+    ) {
         let comment = capture::comment(dropped, &self.hops[usize::from(hop)], why);
         self.write(at, Where::Inside, packet, packets, &comment);
     }
-    fn write<P>(&mut self, at: Time, seen: Where, packet: &P, packets: &impl Packets<P>, comment: &str) {
+    fn write<P>(
+        &mut self,
+        at: Time,
+        seen: Where,
+        packet: &P,
+        packets: &impl Packets<P>,
+        comment: &str,
+    ) {
         self.head.clear();
         let len = packets.headers(packet, &mut self.head);
         self.capture.packet(at, seen, &self.head, len, comment);

@@ -1,7 +1,8 @@
 //! The result of a run, and its JSON document.
 
 use crate::figures::{
-    Fairness, FlowFigures, LevelMeter, PathFigures, ProbeFigures, ProbeMeter, QueueFigures, Samples, StationFigures,
+    Fairness, FlowFigures, LevelMeter, PathFigures, ProbeFigures, ProbeMeter, QueueFigures,
+    Samples, StationFigures,
 };
 use crate::net::wifi::Usage;
 use crate::scenario::{Direction, Scenario};
@@ -36,7 +37,8 @@ pub struct Run {
     pub samples: Samples,
     /// What the scenario says that its writer may not mean ([`Scenario::notices`]).
     pub notices: Vec<String>,
-    /// What an engine with a clock says of its own error; `None` from one in virtual time, which has none.
+    /// What an engine with a clock says of its own error; `None` from one in virtual time, which
+    /// has none.
     pub instruments: Option<Value>,
 }
 
@@ -102,8 +104,9 @@ impl Run {
             instruments: None,
         }
     }
-    /// The run in JSON, without the samples. The caller knows the version of `narrows`, how a `scenario` is written, and
-    /// the `provenance`, the only key that is not the same for the same seed.
+    /// The run in JSON, without the samples. The caller knows the version of `narrows`, how a
+    /// `scenario` is written, and the `provenance`, the only key that is not the same for the
+    /// same seed.
     pub fn to_json(&self, narrows: &str, scenario: &Value, provenance: Option<&Value>) -> String {
         let document = Document {
             narrows,
@@ -137,8 +140,9 @@ pub fn path_figures(scenario: &Scenario) -> PathFigures {
     PathFigures::of(path, wifi.map(|wifi| wifi.limits.duration), interval, rtts)
 }
 
-/// The figures of every station of a scenario; none without a Wi-Fi. `used` is what each had of the medium, `levels` the
-/// figures of the levels with the stations as their classes, `flows` the figures of the scenario's flows.
+/// The figures of every station of a scenario; none without a Wi-Fi. `used` is what each had of the
+/// medium, `levels` the figures of the levels with the stations as their classes, `flows` the
+/// figures of the scenario's flows.
 fn station_figures(
     scenario: &Scenario,
     used: &[Usage],
@@ -157,8 +161,8 @@ fn station_figures(
     StationFigures::of(wifi, time, used, levels, &goodput)
 }
 
-/// The figures of a scenario's probes. `levels` say where their pings waited on Wi-Fi; `samples` get
-/// a row for each ping and the distribution of round-trip times.
+/// The figures of a scenario's probes. `levels` say where their pings waited on Wi-Fi; `samples`
+/// get a row for each ping and the distribution of round-trip times.
 pub fn probe_figures<'a>(
     scenario: &Scenario,
     meters: impl Iterator<Item = &'a ProbeMeter>,

@@ -1,8 +1,9 @@
 //! Agreement: is one figure near enough to what a reference did?
 //!
-//! The reference is several runs of one case that differ only in chance, above all in when they start; its value is their
-//! median. Nobody can be held to less than one and a half times their own spread, a few runs showing less than the whole
-//! of it. Below that floor stands what a person would call the same:
+//! The reference is several runs of one case that differ only in chance, above all in when they
+//! start; its value is their median. Nobody can be held to less than one and a half times their own
+//! spread, a few runs showing less than the whole of it. Below that floor stands what a person
+//! would call the same:
 //!
 //! | figure | the same is |
 //! |---|---|
@@ -15,14 +16,16 @@
 //! | `srtt_ms`, `ping_p50_ms` | within 15 % of what is above the propagation, 2 % of the RTT, or 1 ms, a tick and a frame |
 //! | `ping_p95_ms` | 25 %, 2 %, 1.5 ms |
 //!
-//! However wide the spread is, more than a ratio of four is never the same, nor is less than a tenth of a goodput: nothing at
-//! all never passes. Where the reference did not finish a transfer in time, half of that time is not much sooner.
+//! However wide the spread is, more than a ratio of four is never the same, nor is less than a
+//! tenth of a goodput: nothing at all never passes. Where the reference did not finish a transfer
+//! in time, half of that time is not much sooner.
 //!
 //! Every engine is held to a reference by this one measure.
 //!
-//! A stored case of Linux (`sim/tests/data/reference`) agrees when every compared figure of it does, the median of the seeds
-//! 1, 2 and 3 against the median of Linux's runs. Figures marked `late` there are not compared: Linux's recording itself
-//! began one round trip late (`validation/evidence/first-neighbour.md`). The Rust test (`sim/tests/reference.rs`),
+//! A stored case of Linux (`sim/tests/data/reference`) agrees when every compared figure of it
+//! does, the median of the seeds 1, 2 and 3 against the median of Linux's runs. Figures marked
+//! `late` there are not compared: Linux's recording itself began one round trip late
+//! (`validation/evidence/first-neighbour.md`). The Rust test (`sim/tests/reference.rs`),
 //! `validation/` and the README all count cases in this way.
 
 use crate::units::{Rate, Span};
@@ -47,9 +50,11 @@ pub struct Conditions {
 pub struct Agreement {
     /// Is it near enough?
     pub agrees: bool,
-    /// The median of the reference's runs, in the figure's unit; infinite where a transfer did not finish.
+    /// The median of the reference's runs, in the figure's unit; infinite where a transfer did not
+    /// finish.
     pub reference: f64,
-    /// The most they may be apart, in the figure's unit, or as the logarithm of a ratio; NaN where there is no such limit.
+    /// The most they may be apart, in the figure's unit, or as the logarithm of a ratio; NaN where
+    /// there is no such limit.
     pub tolerance: f64,
 }
 
@@ -65,7 +70,8 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Compares `ours` with what the `reference` runs had for the figure called `name`; `None` for a name that no figure has.
+/// Compares `ours` with what the `reference` runs had for the figure called `name`; `None` for a
+/// name that no figure has.
 pub fn compare(name: &str, reference: &[f64], ours: f64, on: &Conditions) -> Option<Agreement> {
     let middle = median(reference);
     let rtt = on.rtt.as_s() * 1e3;
@@ -100,11 +106,18 @@ pub fn compare(name: &str, reference: &[f64], ours: f64, on: &Conditions) -> Opt
             (fabs(ours - middle) <= tolerance, tolerance)
         }
         None => {
-            let (least, added) = if name == "fct_s" { (1.15, 0.0) } else { (2.0, 0.1) };
+            let (least, added) = if name == "fct_s" {
+                (1.15, 0.0)
+            } else {
+                (2.0, 0.1)
+            };
             let ln = |x: f64| log((x + added).max(1e-6));
             let chance = 1.5 * spread(reference.iter().filter(|x| x.is_finite()).map(|x| ln(*x)));
             let tolerance = log(least).max(chance).min(log(4.0));
-            (ours.is_finite() && fabs(ln(ours) - ln(middle)) <= tolerance, tolerance)
+            (
+                ours.is_finite() && fabs(ln(ours) - ln(middle)) <= tolerance,
+                tolerance,
+            )
         }
     };
     Some(Agreement {
@@ -114,8 +127,8 @@ pub fn compare(name: &str, reference: &[f64], ours: f64, on: &Conditions) -> Opt
     })
 }
 
-/// The difference that is too little to matter, in the figure's unit, whatever the figure's size; `None` where only ratios are
-/// looked at.
+/// The difference that is too little to matter, in the figure's unit, whatever the figure's size;
+/// `None` where only ratios are looked at.
 pub(super) fn least(name: &str, middle: f64, on: &Conditions) -> Option<f64> {
     let rtt = on.rtt.as_s() * 1e3;
     match name {
@@ -135,7 +148,9 @@ pub(super) fn least(name: &str, middle: f64, on: &Conditions) -> Option<f64> {
 }
 
 pub(super) fn spread(values: impl Iterator<Item = f64>) -> f64 {
-    let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
+    let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| {
+        (a.min(x), b.max(x))
+    });
     most - least
 }
 
@@ -158,8 +173,14 @@ mod tests {
 
     #[test]
     fn a_tolerance_is_never_less_than_half_as_much_again_as_the_spread() {
-        assert!(agrees("goodput_mbit", &[40.0, 42.0], 45.09) && !agrees("goodput_mbit", &[40.0, 42.0], 45.2));
-        assert!(agrees("goodput_mbit", &[38.0, 44.0], 49.9) && !agrees("goodput_mbit", &[38.0, 44.0], 50.1));
+        assert!(
+            agrees("goodput_mbit", &[40.0, 42.0], 45.09)
+                && !agrees("goodput_mbit", &[40.0, 42.0], 45.2)
+        );
+        assert!(
+            agrees("goodput_mbit", &[38.0, 44.0], 49.9)
+                && !agrees("goodput_mbit", &[38.0, 44.0], 50.1)
+        );
         assert!(agrees("srtt_ms", &[60.0, 60.0], 63.0) && !agrees("srtt_ms", &[60.0, 60.0], 63.1));
     }
 
@@ -178,7 +199,13 @@ mod tests {
 
     #[test]
     fn what_is_not_a_number_agrees_with_nothing() {
-        for name in ["fct_s", "goodput_mbit", "retransmit_pct", "jain", "acked_mb_at_1s"] {
+        for name in [
+            "fct_s",
+            "goodput_mbit",
+            "retransmit_pct",
+            "jain",
+            "acked_mb_at_1s",
+        ] {
             assert!(!agrees(name, &[1.0, 1.0], f64::NAN), "{name}");
         }
         assert_eq!(compare("speed", &[1.0], 1.0, &ON), None);

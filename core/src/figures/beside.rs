@@ -1,7 +1,8 @@
 //! Two engines side by side: do the runs of one and the runs of another come to the same?
 //!
-//! Each engine's value is the median of its runs, which differ in chance only. A figure **agrees** when the two are within
-//! 10 %, or within what [`compare`](super::compare) takes for too little to matter, whatever the figure's size:
+//! Each engine's value is the median of its runs, which differ in chance only. A figure **agrees**
+//! when the two are within 10 %, or within what [`compare`](super::compare) takes for too little to
+//! matter, whatever the figure's size:
 //!
 //! | figure | too little to matter |
 //! |---|---|
@@ -11,11 +12,12 @@
 //! | `cwnd_mean`; `cwnd_p5`, `cwnd_p95` | 2 packets; 3 |
 //! | `srtt_ms`, `ping_p50_ms`; `ping_p95_ms` | 2 % of the RTT, or 1 ms; or 1.5 ms |
 //!
-//! It is **undecided** when the reference's runs lie farther apart than 15 % of their median and more than that least: such
-//! runs could not tell. Otherwise the two have **parted**. This is stricter than [`compare`](super::compare), whose tolerance grows
-//! with the spread: there the reference was recorded once and cannot be repeated.
+//! It is **undecided** when the reference's runs lie farther apart than 15 % of their median and
+//! more than that least: such runs could not tell. Otherwise the two have **parted**. This is
+//! stricter than [`compare`](super::compare), whose tolerance grows with the spread: there the
+//! reference was recorded once and cannot be repeated.
 
-use super::agreement::{least, median, spread, Conditions};
+use super::agreement::{Conditions, least, median, spread};
 use libm::fabs;
 
 /// Within this share of the reference's median two engines agree.
@@ -60,21 +62,23 @@ pub struct Beside {
     pub tolerance: f64,
 }
 
-/// Puts `ours` beside the `reference` runs for the figure called `name`; `None` for a name that has no such measure.
+/// Puts `ours` beside the `reference` runs for the figure called `name`; `None` for a name that has
+/// no such measure.
 pub fn beside(name: &str, reference: &[f64], ours: &[f64], on: &Conditions) -> Option<Beside> {
     let middle = median(reference);
     let floor = least(name, middle, on)?;
     let wide = spread(reference.iter().copied());
     let mine = median(ours);
     let tolerance = (NEAR * middle).max(floor);
-    let standing = if reference.is_empty() || !middle.is_finite() || wide > (WIDE * middle).max(floor) {
-        Standing::Undecided
-    } else if fabs(mine - middle) <= tolerance {
-        Standing::Agreed
-    } else {
-        // What is not a number is no agreement.
-        Standing::Parted
-    };
+    let standing =
+        if reference.is_empty() || !middle.is_finite() || wide > (WIDE * middle).max(floor) {
+            Standing::Undecided
+        } else if fabs(mine - middle) <= tolerance {
+            Standing::Agreed
+        } else {
+            // What is not a number is no agreement.
+            Standing::Parted
+        };
     Some(Beside {
         standing,
         reference: middle,
@@ -104,15 +108,30 @@ mod tests {
 
     #[test]
     fn a_tenth_is_the_same_and_more_is_not() {
-        assert_eq!(standing("goodput_mbit", &[40.0, 40.0, 41.0], &[43.9]), Standing::Agreed);
-        assert_eq!(standing("goodput_mbit", &[40.0, 40.0, 41.0], &[44.1]), Standing::Parted);
-        assert_eq!(standing("ping_p50_ms", &[41.0, 41.0], &[42.0]), Standing::Agreed);
+        assert_eq!(
+            standing("goodput_mbit", &[40.0, 40.0, 41.0], &[43.9]),
+            Standing::Agreed
+        );
+        assert_eq!(
+            standing("goodput_mbit", &[40.0, 40.0, 41.0], &[44.1]),
+            Standing::Parted
+        );
+        assert_eq!(
+            standing("ping_p50_ms", &[41.0, 41.0], &[42.0]),
+            Standing::Agreed
+        );
     }
 
     #[test]
     fn what_is_too_little_to_matter_does_not() {
-        assert_eq!(standing("retransmit_pct", &[0.01, 0.05], &[0.12]), Standing::Agreed);
-        assert_eq!(standing("retransmit_pct", &[0.01, 0.05], &[0.14]), Standing::Parted);
+        assert_eq!(
+            standing("retransmit_pct", &[0.01, 0.05], &[0.12]),
+            Standing::Agreed
+        );
+        assert_eq!(
+            standing("retransmit_pct", &[0.01, 0.05], &[0.14]),
+            Standing::Parted
+        );
         assert_eq!(standing("cwnd_mean", &[5.0, 5.0], &[7.0]), Standing::Agreed);
     }
 
@@ -122,13 +141,19 @@ mod tests {
             standing("goodput_mbit", &[36.0, 40.0, 42.1], &[40.0]),
             Standing::Undecided
         );
-        assert_eq!(standing("goodput_mbit", &[36.1, 40.0, 42.0], &[40.0]), Standing::Agreed);
+        assert_eq!(
+            standing("goodput_mbit", &[36.1, 40.0, 42.0], &[40.0]),
+            Standing::Agreed
+        );
         assert_eq!(standing("goodput_mbit", &[], &[40.0]), Standing::Undecided);
     }
 
     #[test]
     fn what_is_not_a_number_agrees_with_nothing() {
-        assert_eq!(standing("goodput_mbit", &[40.0], &[f64::NAN]), Standing::Parted);
+        assert_eq!(
+            standing("goodput_mbit", &[40.0], &[f64::NAN]),
+            Standing::Parted
+        );
         assert_eq!(beside("speed", &[1.0], &[1.0], &ON), None);
     }
 }

@@ -1,7 +1,9 @@
-//! Samples as bytes, for an engine that runs in another process: per table the number of rows as `u64`, then column after
-//! column in the order of the table, every value little-endian.
+//! Samples as bytes, for an engine that runs in another process: per table the number of rows as
+//! `u64`, then column after column in the order of the table, every value little-endian.
 
-use super::{ClassSamples, DelaySamples, FlowSamples, PingSamples, QueueSamples, Samples, Verdicts};
+use super::{
+    ClassSamples, DelaySamples, FlowSamples, PingSamples, QueueSamples, Samples, Verdicts,
+};
 use alloc::vec::Vec;
 
 /// A value of a column.
@@ -97,13 +99,18 @@ mod tests {
             probe: 0,
             rtt_ms: 40.0,
         });
-        samples.delays.push_probe(0, alloc::vec![crate::units::Span::ms(40)]);
+        samples
+            .delays
+            .push_probe(0, alloc::vec![crate::units::Span::ms(40)]);
         samples.verdicts = Verdicts::keep(1);
         for flow in 0..2 {
             let verdict = Verdict::Dropped(crate::queue::Why::Law);
-            samples
-                .verdicts
-                .push(crate::units::Time::ZERO, flow, verdict, Some(crate::units::Time::ZERO));
+            samples.verdicts.push(
+                crate::units::Time::ZERO,
+                flow,
+                verdict,
+                Some(crate::units::Time::ZERO),
+            );
         }
         let bytes = samples.to_bytes();
         assert_eq!(Samples::from_bytes(&bytes), Some(samples));

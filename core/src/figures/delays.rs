@@ -1,8 +1,8 @@
 //! How delays are distributed: points of the cumulative distribution, as pictures draw it.
 //!
-//! A row says which share of the packets had at most so much delay. Those of a queue are its [`Histogram`]'s, so that the
-//! percentiles among the figures lie on the curve. Those of a probe are its round-trip times, exact; those of a workload, by its flow, what its
-//! users wait for.
+//! A row says which share of the packets had at most so much delay. Those of a queue are its
+//! [`Histogram`]'s, so that the percentiles among the figures lie on the curve. Those of a probe
+//! are its round-trip times, exact; those of a workload, by its flow, what its users wait for.
 
 use super::{FlowFigures, Histogram};
 use crate::units::Span;
@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 /// What a row is about; [`DelaySamples::of`] holds indices into this.
 pub const DELAYS_OF: &[&str] = &["queue", "probe", "workload"];
 
-/// So many points of a probe's distribution are kept at most; what lies between two of them is a thousandth of its pings.
+/// So many points of a probe's distribution are kept at most; what lies between two of them is a
+/// thousandth of its pings.
 const MOST_POINTS: usize = 1000;
 
 /// Columns of delays.
@@ -37,7 +38,12 @@ impl DelaySamples {
     /// Appends the delays of the packets that left queue `number`.
     pub fn push_queue(&mut self, number: u32, delays: &Histogram) {
         for (delay, upto) in delays.cumulative() {
-            self.push(0, number, delay.as_ms(), upto as f64 / delays.count() as f64);
+            self.push(
+                0,
+                number,
+                delay.as_ms(),
+                upto as f64 / delays.count() as f64,
+            );
         }
     }
     /// Appends what the applications of these flows waited for.
@@ -68,7 +74,10 @@ mod tests {
         (1..=1000).for_each(|ms| delays.record(Span::ms(ms)));
         let mut rows = DelaySamples::default();
         rows.push_queue(0, &delays);
-        for (q, told) in [(0.5, delays.quantiles().p50), (0.99, delays.quantiles().p99)] {
+        for (q, told) in [
+            (0.5, delays.quantiles().p50),
+            (0.99, delays.quantiles().p99),
+        ] {
             let at = rows.share.iter().position(|share| *share > q).unwrap();
             assert_eq!(rows.delay_ms[at], told);
         }
@@ -85,7 +94,10 @@ mod tests {
         );
         let mut rows = DelaySamples::default();
         rows.push_probe(0, (0..12_345).map(Span::us).collect());
-        assert_eq!((rows.share.len(), rows.share.last()), (MOST_POINTS, Some(&1.0)));
+        assert_eq!(
+            (rows.share.len(), rows.share.last()),
+            (MOST_POINTS, Some(&1.0))
+        );
         assert_eq!(rows.delay_ms.last(), Some(&12.344));
     }
 }

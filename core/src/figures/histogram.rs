@@ -5,11 +5,12 @@ use crate::units::Span;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Buckets per octave: a bucket is 1/128 of its octave wide, so its middle is at most 0.4 % from what fell into it.
+/// Buckets per octave: a bucket is 1/128 of its octave wide, so its middle is at most 0.4 % from
+/// what fell into it.
 const PER_OCTAVE: usize = 128;
 
-/// A log-linear histogram of spans. The mean and the extremes are exact, percentiles within 0.4 % (exact below 256 ns). It
-/// takes a kilobyte per octave that it has seen.
+/// A log-linear histogram of spans. The mean and the extremes are exact, percentiles within 0.4 %
+/// (exact below 256 ns). It takes a kilobyte per octave that it has seen.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     octaves: Vec<Option<Box<[u64; PER_OCTAVE]>>>,
@@ -19,8 +20,8 @@ pub struct Histogram {
     most: u64,
 }
 
-/// Octave and bucket of a value. The first octave is 0…127 ns, each next one doubles the width of its buckets:
-/// 128…255, 256…511 ns …
+/// Octave and bucket of a value. The first octave is 0…127 ns, each next one doubles the width of
+/// its buckets: 128…255, 256…511 ns …
 fn place(ns: u64) -> (usize, usize) {
     let octave = (64 - ns.leading_zeros()).saturating_sub(7) as usize;
     let bucket = ns >> octave.saturating_sub(1);
@@ -45,7 +46,11 @@ impl Histogram {
         let ns = span.as_ns();
         let (octave, bucket) = place(ns);
         self.octave(octave)[bucket] += 1;
-        self.least = if self.count == 0 { ns } else { self.least.min(ns) };
+        self.least = if self.count == 0 {
+            ns
+        } else {
+            self.least.min(ns)
+        };
         self.most = self.most.max(ns);
         self.count += 1;
         self.sum_ns += u128::from(ns);
@@ -89,7 +94,9 @@ impl Histogram {
             for (bucket, n) in buckets.iter().flat_map(|b| b.iter()).enumerate() {
                 below += n;
                 if below > rank {
-                    return Some(Span::ns(middle(octave, bucket).clamp(self.least, self.most)));
+                    return Some(Span::ns(
+                        middle(octave, bucket).clamp(self.least, self.most),
+                    ));
                 }
             }
         }
@@ -107,7 +114,10 @@ impl Histogram {
                 .filter(|(_, n)| **n > 0)
             {
                 upto += n;
-                points.push((Span::ns(middle(octave, bucket).clamp(self.least, self.most)), upto));
+                points.push((
+                    Span::ns(middle(octave, bucket).clamp(self.least, self.most)),
+                    upto,
+                ));
             }
         }
         points

@@ -2,8 +2,8 @@
 
 use super::samples::PingSample;
 use super::{
-    ClassFigures, CountFigures, DelaySamples, FlowFigures, Histogram, LimitFigures, PingSamples, ProbeFigures,
-    Quantiles, QueueFigures, Spread,
+    ClassFigures, CountFigures, DelaySamples, FlowFigures, Histogram, LimitFigures, PingSamples,
+    ProbeFigures, Quantiles, QueueFigures, Spread,
 };
 use crate::cc::NO_WINDOW;
 use crate::queue::{Backlog, QueueDiscipline, Why};
@@ -16,8 +16,8 @@ use core::num::NonZeroU32;
 /// A sample of a flow: small, for there are ten a second of each of thousands.
 #[derive(Copy, Clone, Debug)]
 struct Sampled {
-    /// Smoothed RTT; more than half an hour is half an hour. The highest bit says that nothing was heard since the sample
-    /// before: then it is that of another time.
+    /// Smoothed RTT; more than half an hour is half an hour. The highest bit says that nothing was
+    /// heard since the sample before: then it is that of another time.
     srtt_us: u32,
     /// Packets; `None` where no window limits the flow.
     cwnd: Option<NonZeroU32>,
@@ -74,8 +74,9 @@ impl Counters {
     }
 }
 
-/// Watches one flow. The engine calls [`started`](Self::started) at connect, [`measure`](Self::measure) at
-/// [`measure_from`](Self::measure_from), the sampling calls on time, and [`ended`](Self::ended) once.
+/// Watches one flow. The engine calls [`started`](Self::started) at connect,
+/// [`measure`](Self::measure) at [`measure_from`](Self::measure_from), the sampling calls on time,
+/// and [`ended`](Self::ended) once.
 #[derive(Clone, Debug)]
 pub struct FlowMeter {
     warmup: Time,
@@ -116,7 +117,8 @@ impl FlowMeter {
             silence: None,
         }
     }
-    /// Its application says nothing from `from` to `to`: that is not among the time it was to send in.
+    /// Its application says nothing from `from` to `to`: that is not among the time it was to send
+    /// in.
     pub fn silent(&mut self, from: Time, to: Time) {
         self.silence = Some((from, to));
     }
@@ -148,14 +150,18 @@ impl FlowMeter {
     }
     /// Each [`figure_interval`](super::figure_interval).
     pub fn sample(&mut self, now: Time, info: &Info) {
-        let silent = self.silence.is_some_and(|(from, to)| from <= now && now < to);
+        let silent = self
+            .silence
+            .is_some_and(|(from, to)| from <= now && now < to);
         // No smoothed RTT before the handshake is over.
         if !silent && self.runs() && self.mark.is_some() && info.srtt > Span::ZERO {
             let heard = (info.delivered, info.bytes_acked, info.srtt);
             let fresh = self.heard != heard;
             self.heard = heard;
             self.samples.push(Sampled {
-                srtt_us: u32::try_from(info.srtt.as_us()).unwrap_or(u32::MAX).min(!STALE)
+                srtt_us: u32::try_from(info.srtt.as_us())
+                    .unwrap_or(u32::MAX)
+                    .min(!STALE)
                     | if fresh { 0 } else { STALE },
                 cwnd: NonZeroU32::new(info.cwnd).filter(|cwnd| cwnd.get() != NO_WINDOW),
             });
@@ -192,16 +198,18 @@ impl FlowMeter {
     pub fn figures(self, id: String, cc: String) -> FlowFigures {
         let summary = match (self.mark, self.ended) {
             (Some((from, before)), Some(to)) => {
-                let silent = self
-                    .silence
-                    .map_or(Span::ZERO, |(off, on)| on.min(to).max(from).since(off.clamp(from, to)));
+                let silent = self.silence.map_or(Span::ZERO, |(off, on)| {
+                    on.min(to).max(from).since(off.clamp(from, to))
+                });
                 let active = to.since(from) - silent;
                 // Nothing was to be sent: what was still acknowledged is no rate.
                 (active > Span::ZERO).then(|| (active, Counters::of(&self.info).since(&before)))
             }
             _ => None,
         };
-        let mbit = |bytes: u64, over: Span| summary.map_or(f64::NAN, |_| bytes as f64 * 8.0 / over.as_s() / 1e6);
+        let mbit = |bytes: u64, over: Span| {
+            summary.map_or(f64::NAN, |_| bytes as f64 * 8.0 / over.as_s() / 1e6)
+        };
         let active = summary.map_or(Span::ZERO, |(active, _)| active);
         let counted = summary.map(|(_, had)| had).unwrap_or_default();
         let ran = match (self.started, self.ended) {
@@ -225,7 +233,10 @@ impl FlowMeter {
         FlowFigures {
             id,
             cc,
-            goodput_mbit: mbit(self.received.unwrap_or(counted.delivered), self.end.since(self.warmup)),
+            goodput_mbit: mbit(
+                self.received.unwrap_or(counted.delivered),
+                self.end.since(self.warmup),
+            ),
             active_goodput_mbit: mbit(counted.acked, active),
             active_s: active.as_s(),
             retransmits: self.info.retransmits,
@@ -273,8 +284,8 @@ fn counted(backlog: Backlog) -> u32 {
 }
 
 impl QueueMeter {
-    /// Of the discipline `kind` at the hop called `name`, which tells these classes apart. Delays and backlogs count from
-    /// `warmup` on, drops and marks from the start.
+    /// Of the discipline `kind` at the hop called `name`, which tells these classes apart. Delays
+    /// and backlogs count from `warmup` on, drops and marks from the start.
     pub fn new(name: String, kind: String, classes: Vec<String>, warmup: Time) -> QueueMeter {
         let class = |name| ClassMeter {
             name,
@@ -392,14 +403,21 @@ impl ProbeMeter {
     }
     /// The answer to ping `number` is back.
     pub fn received(&mut self, now: Time, number: u64) {
-        if let Some((sent, rtt)) = usize::try_from(number).ok().and_then(|i| self.sent.get_mut(i)) {
+        if let Some((sent, rtt)) = usize::try_from(number)
+            .ok()
+            .and_then(|i| self.sent.get_mut(i))
+        {
             // Of a packet that is there twice the first counts.
             rtt.get_or_insert(now.since(*sent));
         }
     }
     /// The figures of a probe of this kind; round-trip times of pings sent from `warmup` on.
     pub fn figures(&self, kind: &'static str, warmup: Time) -> ProbeFigures {
-        let answered = || self.sent.iter().filter_map(|(sent, rtt)| Some((*sent, (*rtt)?)));
+        let answered = || {
+            self.sent
+                .iter()
+                .filter_map(|(sent, rtt)| Some((*sent, (*rtt)?)))
+        };
         let mut rtts: Vec<f64> = answered()
             .filter(|(sent, _)| *sent >= warmup)
             .map(|(_, rtt)| rtt.as_ms())

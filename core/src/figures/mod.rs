@@ -19,8 +19,9 @@
 //! | `flows[].workload` | what its application saw, each kind's own |
 //! | `fairness` | Jain's index of goodputs, over all flows with a congestion control, over those of each, and over those of each direction |
 //!
-//! A percentile of `n` sorted values is the one of rank `min(n − 1, ⌊q·n⌋)`. What has no value (nothing was measured) is
-//! NaN here and `null` in JSON, where numbers have six significant digits.
+//! A percentile of `n` sorted values is the one of rank `min(n − 1, ⌊q·n⌋)`. What has no value
+//! (nothing was measured) is NaN here and `null` in JSON, where numbers have six significant
+//! digits.
 //!
 //! | file | holds |
 //! |---|---|
@@ -50,26 +51,29 @@ mod summary;
 mod verdicts;
 mod workload;
 
-pub use agreement::{compare, median, Agreement, Conditions};
-pub use beside::{beside, Beside, Standing, NEAR, WIDE};
-pub use delays::{DelaySamples, DELAYS_OF};
+pub use agreement::{Agreement, Conditions, compare, median};
+pub use beside::{Beside, NEAR, Standing, WIDE, beside};
+pub use delays::{DELAYS_OF, DelaySamples};
 pub use histogram::Histogram;
 pub use meters::{FlowMeter, ProbeMeter, QueueMeter};
 pub use path::PathFigures;
 pub(crate) use path::{FRAME_MBIT, SUPER_MBIT};
 pub use samples::{
-    ClassSample, ClassSamples, FlowSample, FlowSamples, PingSample, PingSamples, QueueSample, QueueSamples, Samples,
-    PHASES,
+    ClassSample, ClassSamples, FlowSample, FlowSamples, PHASES, PingSample, PingSamples,
+    QueueSample, QueueSamples, Samples,
 };
 
 pub use workload::{Figure, Named, WorkloadFigures};
 
 pub use summary::{
-    CcFairness, ClassFigures, CountFigures, Fairness, FlowFigures, LimitFigures, ProbeFigures, QueueFigures, NO_CC,
+    CcFairness, ClassFigures, CountFigures, Fairness, FlowFigures, LimitFigures, NO_CC,
+    ProbeFigures, QueueFigures,
 };
 
-pub use stations::{level_meters, AggregateFigures, LevelDelays, LevelMeter, StationFigures, UsageMeter};
-pub use verdicts::{Verdict, Verdicts, VERDICTS, WHYS};
+pub use stations::{
+    AggregateFigures, LevelDelays, LevelMeter, StationFigures, UsageMeter, level_meters,
+};
+pub use verdicts::{VERDICTS, Verdict, Verdicts, WHYS};
 
 use crate::units::Span;
 use alloc::format;
@@ -80,8 +84,8 @@ pub const FIGURE_INTERVAL: Span = Span::ms(100);
 /// Samples of a figure that a shorter run has at least.
 const SHORT_SAMPLES: u64 = 100;
 
-/// From one sample of a figure to the next: [`FIGURE_INTERVAL`]; in a run of less than a second a round part of it, a
-/// hundredth at most.
+/// From one sample of a figure to the next: [`FIGURE_INTERVAL`]; in a run of less than a second a
+/// round part of it, a hundredth at most.
 pub fn figure_interval(duration: Span) -> Span {
     if duration >= Span::s(1) {
         return FIGURE_INTERVAL;
@@ -101,12 +105,14 @@ fn round_intervals() -> impl Iterator<Item = Span> {
 /// From one point of a series to the next.
 pub const SERIES_INTERVAL: Span = Span::s(1);
 
-/// From one sample to the next so that pictures have what they show: 300 to 750 instants at round intervals, fewer where rows
-/// of so many flows would be more than `most_rows`.
+/// From one sample to the next so that pictures have what they show: 300 to 750 instants at round
+/// intervals, fewer where rows of so many flows would be more than `most_rows`.
 pub fn picture_interval(duration: Span, flows: usize, most_rows: u64) -> Span {
     let rows = duration.as_ns().saturating_mul(flows.max(1) as u64);
     let least = (duration.as_ns() / 750).max(rows / most_rows);
-    round_intervals().find(|step| step.as_ns() > least).unwrap_or(duration)
+    round_intervals()
+        .find(|step| step.as_ns() > least)
+        .unwrap_or(duration)
 }
 
 /// The rank of percentile `q` (0…1) among `n` sorted values; `None` when there are none.
@@ -174,10 +180,13 @@ impl Spread {
 fn sorted(values: &mut [f64]) -> (f64, impl Fn(f64) -> f64 + '_) {
     values.sort_unstable_by(f64::total_cmp);
     let mean = values.iter().sum::<f64>() / values.len() as f64;
-    (mean, |q| rank(q, values.len()).map_or(f64::NAN, |i| values[i]))
+    (mean, |q| {
+        rank(q, values.len()).map_or(f64::NAN, |i| values[i])
+    })
 }
 
-/// Jain's index of `shares`: 1 when all are equal, 1/n when one has everything; NaN when nobody has anything.
+/// Jain's index of `shares`: 1 when all are equal, 1/n when one has everything; NaN when nobody has
+/// anything.
 ///
 /// ```
 /// use narrows_core::figures::jain;
@@ -185,13 +194,16 @@ fn sorted(values: &mut [f64]) -> (f64, impl Fn(f64) -> f64 + '_) {
 /// assert_eq!(jain([3.0, 0.0]), 0.5);
 /// ```
 pub fn jain(shares: impl IntoIterator<Item = f64>) -> f64 {
-    let (n, sum, squares) = shares.into_iter().fold((0.0, 0.0, 0.0), |(n, sum, squares), x| {
-        (n + 1.0, sum + x, squares + x * x)
-    });
+    let (n, sum, squares) = shares
+        .into_iter()
+        .fold((0.0, 0.0, 0.0), |(n, sum, squares), x| {
+            (n + 1.0, sum + x, squares + x * x)
+        });
     sum * sum / (n * squares)
 }
 
-/// A number as JSON shows it: six significant digits, whole ones without a fraction, `null` for what has no value.
+/// A number as JSON shows it: six significant digits, whole ones without a fraction, `null` for
+/// what has no value.
 struct Shown(f64);
 
 impl Serialize for Shown {
@@ -228,8 +240,14 @@ mod tests {
     fn a_short_run_has_a_hundred_samples_of_a_figure() {
         let at = |duration| figure_interval(duration);
         assert_eq!([Span::s(1), Span::s(3600)].map(at), [FIGURE_INTERVAL; 2]);
-        assert_eq!([Span::ms(999), Span::ms(100)].map(at), [Span::ms(5), Span::ms(1)]);
-        assert_eq!([Span::ms(40), Span::us(150)].map(at), [Span::us(200), Span::us(1)]);
+        assert_eq!(
+            [Span::ms(999), Span::ms(100)].map(at),
+            [Span::ms(5), Span::ms(1)]
+        );
+        assert_eq!(
+            [Span::ms(40), Span::us(150)].map(at),
+            [Span::us(200), Span::us(1)]
+        );
         assert_eq!(picture_interval(Span::s(60), 1, 1_000_000), Span::ms(100));
         assert_eq!(picture_interval(Span::ms(100), 1, 1_000_000), Span::us(200));
     }

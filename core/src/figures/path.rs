@@ -16,16 +16,17 @@ pub(crate) const SUPER_MBIT: f64 = 65_536.0 * 8e-6;
 /// What a run's figures are compared with.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PathFigures {
-    /// Mbit/s that the narrowest hop on the way there lets pass in the long run: what its link targets, or its policer. Of a
-    /// rate that varies the mean over the summary interval. Of a Wi-Fi the rate of its fastest station's symbols.
+    /// Mbit/s that the narrowest hop on the way there lets pass in the long run: what its link
+    /// targets, or its policer. Of a rate that varies the mean over the summary interval. Of a
+    /// Wi-Fi the rate of its fastest station's symbols.
     #[serde(serialize_with = "six_digits")]
     pub rate_mbit: f64,
-    /// The most that it can pass on average over the summary interval: more than that by what its token bucket or its
-    /// policer's may hold when the interval begins.
+    /// The most that it can pass on average over the summary interval: more than that by what its
+    /// token bucket or its policer's may hold when the interval begins.
     #[serde(serialize_with = "six_digits")]
     pub capacity_mbit: f64,
-    /// The most that can arrive behind it on average in the summary interval: `capacity_mbit`, and what was partly
-    /// transmitted when the interval began. Utilisation is goodput over this.
+    /// The most that can arrive behind it on average in the summary interval: `capacity_mbit`, and
+    /// what was partly transmitted when the interval began. Utilisation is goodput over this.
     #[serde(serialize_with = "six_digits")]
     pub arriving_mbit: f64,
     /// What the reverse hop lets pass in the long run, if there is one.
@@ -39,18 +40,27 @@ pub struct PathFigures {
     /// Two-way propagation, milliseconds.
     #[serde(serialize_with = "six_digits")]
     pub rtt_ms: f64,
-    /// That of the flows, with what lies beside the path; each once, ascending. The path's where nobody sends.
+    /// That of the flows, with what lies beside the path; each once, ascending. The path's where
+    /// nobody sends.
     pub rtts_ms: Vec<f64>,
-    /// The narrowest hop's buffer, in bandwidth-delay products; packets count as full frames. `None` where the discipline has
-    /// its own.
+    /// The narrowest hop's buffer, in bandwidth-delay products; packets count as full frames.
+    /// `None` where the discipline has its own.
     pub buffer_bdp: Option<f64>,
 }
 
 /// What passes on average between two times, in the long run where the rate does not vary.
 fn passes(hop: &HopSpec, from: Time, to: Time) -> Rate {
-    match hop.varying.as_ref().and_then(|v| v.mean(hop.rate, from, to)) {
+    match hop
+        .varying
+        .as_ref()
+        .and_then(|v| v.mean(hop.rate, from, to))
+    {
         None => hop.target(),
-        Some(rate) => HopSpec { rate, ..hop.clone() }.target(),
+        Some(rate) => HopSpec {
+            rate,
+            ..hop.clone()
+        }
+        .target(),
     }
 }
 
@@ -66,8 +76,8 @@ fn saved(hop: &HopSpec) -> Bytes {
     policer.map_or(link, |choice| policer::saved(&choice.params))
 }
 
-/// What may be in transmission when an interval begins, and arrives in it as a whole, Mbit: a full packet, with `offload` a
-/// super-packet, on Wi-Fi the longest transmission.
+/// What may be in transmission when an interval begins, and arrives in it as a whole, Mbit: a full
+/// packet, with `offload` a super-packet, on Wi-Fi the longest transmission.
 fn in_transmission(path: &PathSpec, air: Option<Span>, rate: Rate) -> f64 {
     match air {
         Some(longest) => rate.as_mbit() * longest.as_s(),
@@ -77,8 +87,9 @@ fn in_transmission(path: &PathSpec, air: Option<Span>, rate: Rate) -> f64 {
 }
 
 impl PathFigures {
-    /// Of a path over the summary interval `from` to `to`, with the two-way propagation of each flow. `air`: both directions
-    /// are one medium, on which a transmission lasts at most so long.
+    /// Of a path over the summary interval `from` to `to`, with the two-way propagation of each
+    /// flow. `air`: both directions are one medium, on which a transmission lasts at most so
+    /// long.
     pub fn of(
         path: &PathSpec,
         air: Option<Span>,
@@ -98,20 +109,28 @@ impl PathFigures {
             Limit::Packets(packets) => packets.saturating_mul(1514),
         });
         let over = to.since(from).as_s();
-        let capacity = |hop: &HopSpec, rate: Rate| rate.as_mbit() + saved(hop).get() as f64 * 8e-6 / over;
-        let arriving = |hop: &HopSpec, rate: Rate| capacity(hop, rate) + in_transmission(path, air, rate) / over;
+        let capacity =
+            |hop: &HopSpec, rate: Rate| rate.as_mbit() + saved(hop).get() as f64 * 8e-6 / over;
+        let arriving = |hop: &HopSpec, rate: Rate| {
+            capacity(hop, rate) + in_transmission(path, air, rate) / over
+        };
         PathFigures {
             rate_mbit: rate.as_mbit(),
             capacity_mbit: capacity(hop, rate),
             arriving_mbit: arriving(hop, rate),
             reverse_arriving_mbit: match air {
                 Some(_) => Some(arriving(hop, hop.rate)),
-                None => path.reverse.as_ref().map(|hop| arriving(hop, passes(hop, from, to))),
+                None => path
+                    .reverse
+                    .as_ref()
+                    .map(|hop| arriving(hop, passes(hop, from, to))),
             },
             reverse_mbit: if air.is_some() {
                 Some(hop.rate.as_mbit())
             } else {
-                path.reverse.as_ref().map(|hop| passes(hop, from, to).as_mbit())
+                path.reverse
+                    .as_ref()
+                    .map(|hop| passes(hop, from, to).as_mbit())
             },
             varies: hop.varying.is_some(),
             rtt_ms: path.rtt().as_ms(),

@@ -1,4 +1,5 @@
-//! Samples: columns over time, one vector per column so that other languages can take them without a copy of each row.
+//! Samples: columns over time, one vector per column so that other languages can take them without
+//! a copy of each row.
 
 use super::carried;
 use super::{DelaySamples, Verdicts};
@@ -10,7 +11,14 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 /// What a flow is doing; `phase` columns hold indices into this.
-pub const PHASES: &[&str] = &["slow_start", "avoidance", "disorder", "cwr", "recovery", "loss"];
+pub const PHASES: &[&str] = &[
+    "slow_start",
+    "avoidance",
+    "disorder",
+    "cwr",
+    "recovery",
+    "loss",
+];
 
 /// The index into [`PHASES`] of a sender's state.
 fn phase(info: &Info) -> u8 {
@@ -42,7 +50,8 @@ pub struct Samples {
 }
 
 macro_rules! table {
-    ($(#[$doc:meta])* $table:ident, $(#[$row_doc:meta])* $row:ident { $($(#[$help:meta])* $column:ident: $type:ty),* $(,)? }) => {
+    ($(#[$doc:meta])* $table:ident,
+    $(#[$row_doc:meta])* $row:ident { $($(#[$help:meta])* $column:ident: $type:ty),* $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Debug, Default)]
         pub struct $table { $($(#[$help])* pub $column: Vec<$type>),* }
@@ -188,8 +197,9 @@ impl FlowSamples {
         self.push(FlowSample::of(now, flow, info));
     }
 
-    /// Payload acknowledged in the last `interval` ([`figure_interval`](super::figure_interval) of the run), in Mbit/s, where
-    /// rows are that dense; else since the flow's row before. NaN where the flow has no row so long ago.
+    /// Payload acknowledged in the last `interval` ([`figure_interval`](super::figure_interval) of
+    /// the run), in Mbit/s, where rows are that dense; else since the flow's row before. NaN
+    /// where the flow has no row so long ago.
     pub fn goodput_mbit(&self, interval: Span) -> Vec<f64> {
         // Half a nanosecond, for times that are sums of fractions.
         let over = interval.as_s() - 5e-10;
@@ -203,7 +213,9 @@ impl FlowSamples {
             }
             let from = before.front().filter(|(at, _)| t_s - at >= over).copied();
             before.push_back((*t_s, *bytes));
-            from.map_or(f64::NAN, |(at, had)| (bytes - had) as f64 * 8.0 / (t_s - at) / 1e6)
+            from.map_or(f64::NAN, |(at, had)| {
+                (bytes - had) as f64 * 8.0 / (t_s - at) / 1e6
+            })
         })
         .collect()
     }
@@ -211,7 +223,14 @@ impl FlowSamples {
 
 impl QueueSamples {
     /// Appends what waits at `now` in queue number `queue`, and its drops and marks so far.
-    pub fn push_backlog(&mut self, now: Time, queue: u32, backlog: Backlog, drops: u64, marks: u64) {
+    pub fn push_backlog(
+        &mut self,
+        now: Time,
+        queue: u32,
+        backlog: Backlog,
+        drops: u64,
+        marks: u64,
+    ) {
         self.push(QueueSample {
             t_s: now.as_s(),
             queue,
@@ -266,9 +285,14 @@ mod tests {
 
     #[test]
     fn between_dense_rows_goodput_is_that_of_a_tenth_of_a_second() {
-        let rows: Vec<_> = (0..=20).map(|i| (10 * i, 0, 10_000 * (i / 10 * 10))).collect();
+        let rows: Vec<_> = (0..=20)
+            .map(|i| (10 * i, 0, 10_000 * (i / 10 * 10)))
+            .collect();
         let rates = goodput(&rows);
         assert!(rates[..10].iter().all(|x| x.is_nan()));
-        assert!(rates[10..20].iter().all(|x| (x - 8.0).abs() < 1e-6), "{rates:?}");
+        assert!(
+            rates[10..20].iter().all(|x| (x - 8.0).abs() < 1e-6),
+            "{rates:?}"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! What each station of a `[wifi]` had: of the medium, and where its packets waited.
 
-use super::{six_digits, Quantiles, QueueFigures, QueueMeter};
-use crate::net::wifi::{Stack, Usage, WifiSpec, AIR, DRIVER, STACK, UP};
+use super::{Quantiles, QueueFigures, QueueMeter, six_digits};
+use crate::net::wifi::{AIR, DRIVER, STACK, Stack, UP, Usage, WifiSpec};
 use crate::units::{Span, Time};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,8 +15,8 @@ pub struct StationFigures {
     /// Mbit/s: of its flows together, both ways.
     #[serde(serialize_with = "six_digits")]
     pub goodput_mbit: f64,
-    /// Of the time: on the air was what was sent to it or by it, or an answer to that, failures included. What is missing to 1
-    /// over all stations is contention and idleness.
+    /// Of the time: on the air was what was sent to it or by it, or an answer to that, failures
+    /// included. What is missing to 1 over all stations is contention and idleness.
     #[serde(serialize_with = "six_digits")]
     pub airtime_share: f64,
     /// Of what was sent to it.
@@ -67,14 +67,20 @@ pub struct LevelDelays {
 
 /// A meter for each level of a stack, with the stations as classes.
 pub fn level_meters(wifi: &WifiSpec, warmup: Time) -> Vec<QueueMeter> {
-    let names: Vec<String> = wifi.stations.iter().map(|station| station.name.clone()).collect();
+    let names: Vec<String> = wifi
+        .stations
+        .iter()
+        .map(|station| station.name.clone())
+        .collect();
     let of = |level: u8| match (level, wifi.stack) {
         (STACK, Stack::Before) => wifi.qdisc.kind.as_str(),
         (STACK, stack) => stack.name(),
         (DRIVER, Stack::Before) => "fifo",
         _ => wifi.standard_name(),
     };
-    let meter = |(level, name): (u8, &str)| QueueMeter::new(name.into(), of(level).into(), names.clone(), warmup);
+    let meter = |(level, name): (u8, &str)| {
+        QueueMeter::new(name.into(), of(level).into(), names.clone(), warmup)
+    };
     (0..).zip(wifi.stack.levels()).map(meter).collect()
 }
 
@@ -88,9 +94,13 @@ pub struct UsageMeter {
 impl UsageMeter {
     /// From `warmup` on.
     pub fn new(warmup: Time) -> UsageMeter {
-        UsageMeter { warmup, before: None }
+        UsageMeter {
+            warmup,
+            before: None,
+        }
     }
-    /// Time has come to `now`: where the medium is to be polled and `begins` to be told, if that has not happened.
+    /// Time has come to `now`: where the medium is to be polled and `begins` to be told, if that
+    /// has not happened.
     pub fn due(&self, now: Time) -> Option<Time> {
         (self.before.is_none() && now >= self.warmup).then_some(self.warmup)
     }
@@ -145,8 +155,9 @@ impl LevelDelays {
 }
 
 impl StationFigures {
-    /// Of every station of a Wi-Fi over a summary interval of `time`. `used` is what each had of the medium, `levels` the
-    /// figures of the levels with the stations as their classes, `goodput` that of each station in Mbit/s.
+    /// Of every station of a Wi-Fi over a summary interval of `time`. `used` is what each had of
+    /// the medium, `levels` the figures of the levels with the stations as their classes,
+    /// `goodput` that of each station in Mbit/s.
     pub fn of(
         wifi: &WifiSpec,
         time: Span,
@@ -157,10 +168,16 @@ impl StationFigures {
         let figures = |(i, usage): (usize, &Usage)| {
             let delay = |level: u8| {
                 let classes = levels.get(usize::from(level)).map(|queue| &queue.classes);
-                classes.and_then(|classes| classes.get(i)).map(|class| class.delay_ms)
+                classes
+                    .and_then(|classes| classes.get(i))
+                    .map(|class| class.delay_ms)
             };
             StationFigures {
-                name: wifi.stations.get(i).map(|s| s.name.clone()).unwrap_or_default(),
+                name: wifi
+                    .stations
+                    .get(i)
+                    .map(|s| s.name.clone())
+                    .unwrap_or_default(),
                 goodput_mbit: goodput.get(i).copied().unwrap_or(f64::NAN),
                 airtime_share: usage.airtime.as_s() / time.as_s(),
                 aggregate: AggregateFigures::of(usage.down),

@@ -1,6 +1,6 @@
 //! The figures of flows, queues and probes over the summary interval, and of fairness among flows.
 
-use super::{jain, six_digits, LevelDelays, Quantiles, Shown, Spread, WorkloadFigures};
+use super::{LevelDelays, Quantiles, Shown, Spread, WorkloadFigures, jain, six_digits};
 use crate::queue::ClassCounts;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -15,10 +15,12 @@ pub struct FlowFigures {
     pub id: String,
     /// Its congestion control.
     pub cc: String,
-    /// Mbit/s over the summary interval, the same for all flows; NaN when the flow was never active in it.
+    /// Mbit/s over the summary interval, the same for all flows; NaN when the flow was never
+    /// active in it.
     #[serde(serialize_with = "six_digits")]
     pub goodput_mbit: f64,
-    /// Mbit/s acknowledged in order, over that part of the summary interval in which the flow was active.
+    /// Mbit/s acknowledged in order, over that part of the summary interval in which the flow was
+    /// active.
     #[serde(serialize_with = "six_digits")]
     pub active_goodput_mbit: f64,
     /// How long that was, seconds.
@@ -53,7 +55,8 @@ pub struct FlowFigures {
     pub series: Vec<(f64, u64, u32, f64)>,
 }
 
-/// What limited a flow, in seconds of the whole run; TCP_INFO's `busy_time`, `rwnd_limited` and `sndbuf_limited`.
+/// What limited a flow, in seconds of the whole run; TCP_INFO's `busy_time`, `rwnd_limited` and
+/// `sndbuf_limited`.
 #[derive(Copy, Clone, PartialEq, Debug, Default, Serialize)]
 pub struct LimitFigures {
     /// Something waited to be sent or acknowledged.
@@ -159,18 +162,21 @@ pub struct ProbeFigures {
     pub delay_ms: Option<LevelDelays>,
 }
 
-/// What stands for a congestion control where a flow has none, since its application sends datagrams.
+/// What stands for a congestion control where a flow has none, since its application sends
+/// datagrams.
 pub const NO_CC: &str = "udp";
 
 /// How goodput was shared by the flows that were active in the summary interval.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Fairness {
-    /// Jain's index over those that have a congestion control: a stream of datagrams takes what it takes, and shares nothing.
+    /// Jain's index over those that have a congestion control: a stream of datagrams takes what it
+    /// takes, and shares nothing.
     #[serde(serialize_with = "six_digits")]
     pub jain: f64,
     /// By congestion control; flows without one, as `udp`.
     pub by_cc: BTreeMap<String, CcFairness>,
-    /// By the direction of their data, of flows with a congestion control: flows of both directions share no bottleneck.
+    /// By the direction of their data, of flows with a congestion control: flows of both
+    /// directions share no bottleneck.
     pub by_direction: BTreeMap<&'static str, CcFairness>,
 }
 
@@ -202,17 +208,30 @@ impl Fairness {
     pub fn of(flows: &[FlowFigures], up: impl Fn(usize) -> bool) -> Fairness {
         let mut by_cc: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         let mut by_direction: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
-        for (i, flow) in flows.iter().enumerate().filter(|(_, f)| !f.goodput_mbit.is_nan()) {
-            by_cc.entry(flow.cc.clone()).or_default().push(flow.goodput_mbit);
+        for (i, flow) in flows
+            .iter()
+            .enumerate()
+            .filter(|(_, f)| !f.goodput_mbit.is_nan())
+        {
+            by_cc
+                .entry(flow.cc.clone())
+                .or_default()
+                .push(flow.goodput_mbit);
             if flow.cc != NO_CC {
                 let direction = if up(i) { "up" } else { "down" };
-                by_direction.entry(direction).or_default().push(flow.goodput_mbit);
+                by_direction
+                    .entry(direction)
+                    .or_default()
+                    .push(flow.goodput_mbit);
             }
         }
         let controlled = by_cc.iter().filter(|(cc, _)| *cc != NO_CC);
         Fairness {
             jain: jain(controlled.flat_map(|(_, goodputs)| goodputs).copied()),
-            by_cc: by_cc.into_iter().map(|(cc, of)| (cc, CcFairness::of(of))).collect(),
+            by_cc: by_cc
+                .into_iter()
+                .map(|(cc, of)| (cc, CcFairness::of(of)))
+                .collect(),
             by_direction: by_direction
                 .into_iter()
                 .map(|(direction, of)| (direction, CcFairness::of(of)))

@@ -1,13 +1,15 @@
 //! Packets that a path dropped, marked or lost, one by one. What passes unharmed has no row.
 //!
-//! There may be millions, and nobody reads so many: an engine keeps the first ones and counts the rest.
+//! There may be millions, and nobody reads so many: an engine keeps the first ones and counts the
+//! rest.
 
 use super::carried;
 use crate::queue::Why;
 use crate::units::Time;
 use alloc::vec::Vec;
 
-/// What became of a packet; columns hold indices into this. `lost` is `loss` on the path, before the queue.
+/// What became of a packet; columns hold indices into this. `lost` is `loss` on the path, before
+/// the queue.
 pub const VERDICTS: &[&str] = &["dropped", "marked", "lost"];
 
 /// Why it did; columns hold indices into this: no room, the discipline's law, chance, a policer.
@@ -60,7 +62,8 @@ impl Verdicts {
     pub fn wanted(&self) -> bool {
         self.most > 0
     }
-    /// Appends one, or counts it where there is no room. A packet that was never in a queue has no time of entry.
+    /// Appends one, or counts it where there is no room. A packet that was never in a queue has no
+    /// time of entry.
     pub fn push(&mut self, now: Time, flow: u32, verdict: Verdict, entered: Option<Time>) {
         if self.t_s.len() >= self.most {
             self.left_out += 1;
@@ -81,7 +84,10 @@ impl Verdicts {
     }
     /// As bytes, after those of `to`.
     pub(super) fn put(&self, to: &mut Vec<u8>) {
-        carried::put(&[self.most as u64, self.left_out, self.t_s.len() as u64], to);
+        carried::put(
+            &[self.most as u64, self.left_out, self.t_s.len() as u64],
+            to,
+        );
         carried::put(&self.t_s, to);
         carried::put(&self.flow, to);
         carried::put(&self.verdict, to);
@@ -120,7 +126,11 @@ mod tests {
         verdicts.push(at(5), 0, Verdict::Dropped(Why::Loss), None);
         verdicts.push(at(9), 1, Verdict::Marked(Why::Law), Some(at(2)));
         verdicts.push(at(9), 1, Verdict::Dropped(Why::Overflow), Some(at(9)));
-        let words: Vec<_> = verdicts.verdict.iter().map(|i| VERDICTS[usize::from(*i)]).collect();
+        let words: Vec<_> = verdicts
+            .verdict
+            .iter()
+            .map(|i| VERDICTS[usize::from(*i)])
+            .collect();
         assert_eq!(words, ["lost", "marked"]);
         assert_eq!((verdicts.left_out(), verdicts.waited_ms[1]), (1, 7.0));
         assert!(verdicts.waited_ms[0].is_nan());

@@ -1,5 +1,5 @@
-//! Figures of a workload: named values of a few forms, so that a kind brings its own and everything that shows figures shows
-//! them all alike. A name ends in its unit where it has one.
+//! Figures of a workload: named values of a few forms, so that a kind brings its own and everything
+//! that shows figures shows them all alike. A name ends in its unit where it has one.
 
 use super::{Histogram, Quantiles, Shown};
 use alloc::string::String;
@@ -30,8 +30,9 @@ pub struct WorkloadFigures {
     pub kind: &'static str,
     /// Its figures.
     pub figures: Named,
-    /// How the times are distributed that its users wait for (pages, answers, transfers, datagrams): milliseconds, and the share
-    /// of them that took at most that; for pictures, not among the figures.
+    /// How the times are distributed that its users wait for (pages, answers, transfers,
+    /// datagrams): milliseconds, and the share of them that took at most that; for pictures,
+    /// not among the figures.
     pub delays: Vec<(f64, f64)>,
 }
 
@@ -48,7 +49,9 @@ impl WorkloadFigures {
     pub fn with_delays(mut self, delays: &Histogram) -> WorkloadFigures {
         let all = delays.count() as f64;
         let points = delays.cumulative().into_iter();
-        self.delays = points.map(|(delay, upto)| (delay.as_ms(), upto as f64 / all)).collect();
+        self.delays = points
+            .map(|(delay, upto)| (delay.as_ms(), upto as f64 / all))
+            .collect();
         self
     }
     /// With the distribution of these, in seconds.
@@ -63,7 +66,10 @@ impl WorkloadFigures {
     }
     /// The figure called `name`.
     pub fn get(&self, name: &str) -> Option<&Figure> {
-        self.figures.iter().find(|(n, _)| *n == name).map(|(_, figure)| figure)
+        self.figures
+            .iter()
+            .find(|(n, _)| *n == name)
+            .map(|(_, figure)| figure)
     }
     /// The number or count called `name`; NaN where there is none.
     pub fn number(&self, name: &str) -> f64 {

@@ -1,5 +1,5 @@
-//! Byte queue limits: how many bytes a device is given at a time, so that it never runs dry while more wait, and hardly ever
-//! has more than that.
+//! Byte queue limits: how many bytes a device is given at a time, so that it never runs dry while
+//! more wait, and hardly ever has more than that.
 //!
 //! ```text
 //!   bytes given ▲            ┌── limit + completed: open below, one super-packet may cross it
@@ -9,20 +9,24 @@
 //!               └────┴──────────▶ time;  the law looks at each completion
 //! ```
 //!
-//! - *Starved* → larger. The device has nothing left although it was given more than the limit allows; or all that was given
-//!   before the last look has left although that was more than the limit. Then the limit was too small:
-//!   `limit += what was completed beyond what had been queued at the last look, and what was over it then`.
-//! - *Busy throughout* → perhaps smaller. What was not needed is slack: `max(limit + over − 2 × completed, last super-packet −
-//!   over)`, the second only where something was over. The least slack of a second (`HOLD`) is taken off: a shorter look
-//!   would shrink the limit in a lull and starve the device after it.
-//! - In any other case the limit stays. It begins at 0: one super-packet at a time, and it learns within some of them.
+//! - *Starved* → larger. The device has nothing left although it was given more than the limit
+//!   allows; or all that was given before the last look has left although that was more than the
+//!   limit. Then the limit was too small: `limit += what was completed beyond what had been queued
+//!   at the last look, and what was over it then`.
+//! - *Busy throughout* → perhaps smaller. What was not needed is slack: `max(limit + over − 2 ×
+//!   completed, last super-packet − over)`, the second only where something was over. The least
+//!   slack of a second (`HOLD`) is taken off: a shorter look would shrink the limit in a lull and
+//!   starve the device after it.
+//! - In any other case the limit stays. It begins at 0: one super-packet at a time, and it learns
+//!   within some of them.
 //!
-//! What it comes to: a device that completes each super-packet keeps about two of them. One that completes all of a
-//! millisecond at once keeps two milliseconds' worth: twice what a completion takes off, plus what may cross.
+//! What it comes to: a device that completes each super-packet keeps about two of them. One that
+//! completes all of a millisecond at once keeps two milliseconds' worth: twice what a completion
+//! takes off, plus what may cross.
 //!
-//! Sources: Linux 6.12 `lib/dynamic_queue_limits.c` and its description in `include/linux/dynamic_queue_limits.h` (Herbert,
-//! "dql: Dynamic queue limits", 3.3); the figures of its tests below were worked out by hand from these rules. Counters here
-//! do not wrap.
+//! Sources: Linux 6.12 `lib/dynamic_queue_limits.c` and its description in
+//! `include/linux/dynamic_queue_limits.h` (Herbert, "dql: Dynamic queue limits", 3.3); the figures
+//! of its tests below were worked out by hand from these rules. Counters here do not wrap.
 
 use crate::units::{Bytes, Span, Time};
 
@@ -122,17 +126,18 @@ mod tests {
         let mut dql = Dql::default();
         // Nothing is known: limit 0 is open while nothing is outstanding; one crosses it.
         assert_eq!(fill(&mut dql, 1514), 1);
-        // It leaves: 1514 were over the limit of 0, and nothing is left. Completed beyond what had been queued at the
-        // last look (0): 1514.
+        // It leaves: 1514 were over the limit of 0, and nothing is left. Completed beyond what had
+        // been queued at the last look (0): 1514.
         dql.completed(ms(1), Bytes::new(1514));
         assert_eq!(dql.limit().get(), 1514);
         // 0 and 1514 are within the limit, 3028 are not.
         assert_eq!(fill(&mut dql, 1514), 2);
-        // 3028 outstanding, 1514 over; one leaves, one is left; at the last look nothing had been over: it stays, and
-        // what is over is remembered.
+        // 3028 outstanding, 1514 over; one leaves, one is left; at the last look nothing had been
+        // over: it stays, and what is over is remembered.
         dql.completed(ms(2), Bytes::new(1514));
         assert_eq!((dql.limit().get(), dql.over_before), (1514, 1514));
-        // 1514 are outstanding: another goes in. It was over (1514) before and 3028 < 4542 had been queued: not all left.
+        // 1514 are outstanding: another goes in. It was over (1514) before and 3028 < 4542 had been
+        // queued: not all left.
         assert_eq!(fill(&mut dql, 1514), 1);
         dql.completed(ms(3), Bytes::new(1514));
         // 4542 completed ≥ 4542 queued before: all of it has left. Grows by 0 beyond and 1514 over.
@@ -140,7 +145,8 @@ mod tests {
         assert_eq!(dql.over_before, 0);
     }
 
-    /// A completion takes off one of 1514; the limit is ten. Slack: 15140 − 2 × 1514 = 12112, off after a second.
+    /// A completion takes off one of 1514; the limit is ten. Slack: 15140 − 2 × 1514 = 12112, off
+    /// after a second.
     #[test]
     fn what_a_second_did_not_need_is_taken_off() {
         let mut dql = Dql {
@@ -156,7 +162,8 @@ mod tests {
             now += 10;
         }
         dql.completed(ms(now), Bytes::new(1514));
-        // What crossed the limit was a whole super-packet (last − over = 0): the unused is what counts, with 1514 over.
+        // What crossed the limit was a whole super-packet (last − over = 0): the unused is what
+        // counts, with 1514 over.
         assert_eq!(dql.limit().get(), 15_140 - (15_140 + 1514 - 2 * 1514));
     }
 
@@ -166,7 +173,8 @@ mod tests {
             limit: 15_140,
             ..Dql::default()
         };
-        // One at a time, each gone before the next: the device is idle in between, and not for want of room.
+        // One at a time, each gone before the next: the device is idle in between, and not for want
+        // of room.
         for i in 0..3000 {
             dql.queued(Bytes::new(1514));
             dql.completed(ms(i), Bytes::new(1514));
@@ -174,8 +182,9 @@ mod tests {
         assert_eq!(dql.limit().get(), 15_140);
     }
 
-    /// 100 B and a super-packet of 3000 that crosses the limit of 3000: 100 are over. Then 1000 leave: unused are
-    /// 3000 + 100 − 2 × 1000 = 1100, but the super-packet need not have crossed: 3000 − 100.
+    /// 100 B and a super-packet of 3000 that crosses the limit of 3000: 100 are over. Then 1000
+    /// leave: unused are 3000 + 100 − 2 × 1000 = 1100, but the super-packet need not have
+    /// crossed: 3000 − 100.
     #[test]
     fn a_last_super_packet_that_need_not_have_been_there_is_slack() {
         let mut dql = Dql {
@@ -197,8 +206,9 @@ mod tests {
         assert!(dql.open() && dql.limit().get() == 100);
     }
 
-    /// A device that takes `rate` bytes per millisecond, tells of what it has sent every `every` ms, and is fed all it may
-    /// have, in super-packets of changing sizes: the milliseconds in which it sent less than it could, and the bytes in it.
+    /// A device that takes `rate` bytes per millisecond, tells of what it has sent every `every`
+    /// ms, and is fed all it may have, in super-packets of changing sizes: the milliseconds in
+    /// which it sent less than it could, and the bytes in it.
     fn run(every: u64, rate: u64, sizes: &[u64], from: u64, until: u64) -> (u64, u64) {
         let mut dql = Dql::default();
         let (mut in_device, mut unreported, mut idle, mut most) = (0u64, 0u64, 0, 0);
@@ -225,15 +235,17 @@ mod tests {
         (idle, most)
     }
 
-    /// The property it is there for: once it has learned, a device that has something waiting above it is never idle, and
-    /// what lies in it is bounded by what its completions need.
+    /// The property it is there for: once it has learned, a device that has something waiting above
+    /// it is never idle, and what lies in it is bounded by what its completions need.
     #[test]
     fn a_device_with_work_is_never_idle_and_never_far_ahead() {
         let mut rng = crate::rng::Rng::named(7, "dql");
         for _ in 0..200 {
             let every = 1 + rng.below(8);
             let rate = 1_000 + rng.below(100_000);
-            let sizes: alloc::vec::Vec<u64> = (0..1 + rng.below(9)).map(|_| 64 + rng.below(65_000)).collect();
+            let sizes: alloc::vec::Vec<u64> = (0..1 + rng.below(9))
+                .map(|_| 64 + rng.below(65_000))
+                .collect();
             let largest = sizes.iter().max().copied().unwrap_or(0);
             let (idle, most) = run(every, rate, &sizes, 2_000, 12_000);
             assert_eq!(idle, 0, "every {every} ms, {rate} B/ms, {sizes:?}");

@@ -1,25 +1,30 @@
 //! The sender's own interface: a queue discipline, the ring of the device, and the wire.
 //!
-//! What lies in the ring no discipline and no sender can take back, so a deep ring is a buffer that nobody sees; byte queue
-//! limits ([`Dql`]) keep it short. What is completed is what TCP's small queues count.
+//! What lies in the ring no discipline and no sender can take back, so a deep ring is a buffer that
+//! nobody sees; byte queue limits ([`Dql`]) keep it short. What is completed is what TCP's small
+//! queues count.
 //!
-//! A packet here is a super-packet, as TCP hands it down: it takes one place in discipline and ring. On the wire it is cut
-//! into its segments ([`Cut`]), which take it one by one, unless the path takes super-packets whole. A completion comes with
-//! each super-packet, as from a card that interrupts for each.
+//! A packet here is a super-packet, as TCP hands it down: it takes one place in discipline and
+//! ring. On the wire it is cut into its segments ([`Cut`]), which take it one by one, unless the
+//! path takes super-packets whole. A completion comes with each super-packet, as from a card that
+//! interrupts for each.
 //!
-//! With `htb` instead of a wire, a class of tc's htb keeps the rate above a device that takes no time, as a virtual one (veth)
-//! does: a super-packet leaves when those before it are paid for, is TCP's no longer at that instant, and lies in no ring.
+//! With `htb` instead of a wire, a class of tc's htb keeps the rate above a device that takes no
+//! time, as a virtual one (veth) does: a super-packet leaves when those before it are paid for, is
+//! TCP's no longer at that instant, and lies in no ring.
 //!
-//! **What the sender is told** when its packet comes ([`Fate`]): a discipline that drops the packet that comes hands it back,
-//! it was never sent (tail drop, CoDel's and PIE's and `fq`'s entrance); one that drops by a law of its own, or another
-//! packet of the same flow, says only that there is congestion (RED, CHOKe, SFB, `fq_codel`, `sfq`, `cake`). What is dropped
-//! later, when its turn comes, is lost like any packet: nobody is told.
+//! **What the sender is told** when its packet comes ([`Fate`]): a discipline that drops the packet
+//! that comes hands it back, it was never sent (tail drop, CoDel's and PIE's and `fq`'s entrance);
+//! one that drops by a law of its own, or another packet of the same flow, says only that there is
+//! congestion (RED, CHOKe, SFB, `fq_codel`, `sfq`, `cake`). What is dropped later, when its turn
+//! comes, is lost like any packet: nobody is told.
 //!
-//! Sources: Linux 6.12 `__dev_queue_xmit`, `sch_direct_xmit`, the return values of each discipline's `enqueue`;
-//! `pfifo_fast` with the device's `txqueuelen` of 1000 is what an interface has that nobody configured.
+//! Sources: Linux 6.12 `__dev_queue_xmit`, `sch_direct_xmit`, the return values of each
+//! discipline's `enqueue`; `pfifo_fast` with the device's `txqueuelen` of 1000 is what an interface
+//! has that nobody configured.
 
-use super::dql::Dql;
 use super::Fate;
+use super::dql::Dql;
 use crate::net::link::{Serial, TokenBucket};
 use crate::packet::Packet;
 use crate::queue::{Backlog, QueueDiscipline, Sink, Why};
@@ -106,9 +111,15 @@ pub struct Interface<P> {
 }
 
 impl<P: Cut> Interface<P> {
-    /// An idle interface of `rate` below `queue` whose ring holds `ring` super-packets; `bql`: with byte queue limits. It
-    /// `cuts` super-packets, or the path takes them whole.
-    pub fn new(rate: Rate, queue: Box<dyn QueueDiscipline<P>>, ring: u32, bql: bool, cuts: bool) -> Interface<P> {
+    /// An idle interface of `rate` below `queue` whose ring holds `ring` super-packets; `bql`: with
+    /// byte queue limits. It `cuts` super-packets, or the path takes them whole.
+    pub fn new(
+        rate: Rate,
+        queue: Box<dyn QueueDiscipline<P>>,
+        ring: u32,
+        bql: bool,
+        cuts: bool,
+    ) -> Interface<P> {
         Interface {
             server: Server::Wire(Serial::new(rate)),
             cuts,
@@ -126,13 +137,19 @@ impl<P: Cut> Interface<P> {
         }
     }
     /// The same behind a class of htb with this `burst` instead of a wire; its device has no ring.
-    pub fn behind_htb(rate: Rate, burst: Bytes, queue: Box<dyn QueueDiscipline<P>>, cuts: bool) -> Interface<P> {
+    pub fn behind_htb(
+        rate: Rate,
+        burst: Bytes,
+        queue: Box<dyn QueueDiscipline<P>>,
+        cuts: bool,
+    ) -> Interface<P> {
         Interface {
             server: Server::Htb(TokenBucket::owing(rate, burst)),
             ..Interface::new(rate, queue, 1, false, cuts)
         }
     }
-    /// The same before a device that takes no time and keeps no rate: what `queue` lets go has left.
+    /// The same before a device that takes no time and keeps no rate: what `queue` lets go has
+    /// left.
     pub fn free(queue: Box<dyn QueueDiscipline<P>>, cuts: bool) -> Interface<P> {
         Interface {
             server: Server::Free,
@@ -163,8 +180,15 @@ impl<P: Cut> Interface<P> {
     pub fn next(&self) -> Time {
         self.due.min(self.wake)
     }
-    /// A sender hands a super-packet down that may leave from `departs` on (any time in the past: at once).
-    pub fn push(&mut self, now: Time, mut packet: P, departs: Time, below: &mut impl Below<P>) -> Fate {
+    /// A sender hands a super-packet down that may leave from `departs` on (any time in the past:
+    /// at once).
+    pub fn push(
+        &mut self,
+        now: Time,
+        mut packet: P,
+        departs: Time,
+        below: &mut impl Below<P>,
+    ) -> Fate {
         let flow = packet.flow_hash(0);
         packet.set_enqueued_at(now.max(departs));
         let mut sink = Entering {
@@ -243,7 +267,11 @@ impl<P: Cut> Interface<P> {
         if self.sending.is_some() {
             return;
         }
-        let first = self.ring.front_mut().filter(|_| self.cuts).and_then(Cut::cut);
+        let first = self
+            .ring
+            .front_mut()
+            .filter(|_| self.cuts)
+            .and_then(Cut::cut);
         self.sending = match first {
             Some(segment) => Some((segment, false)),
             None => self.ring.pop_front().map(|packet| (packet, true)),
@@ -294,7 +322,7 @@ mod tests {
     use super::*;
     use crate::packet::Ecn;
     use crate::param::Params;
-    use crate::queue::{fifo::Fifo, fq, fq_codel, pfifo_fast::PfifoFast, red, Limit, Place};
+    use crate::queue::{Limit, Place, fifo::Fifo, fq, fq_codel, pfifo_fast::PfifoFast, red};
     use alloc::sync::Arc;
     use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -358,7 +386,13 @@ mod tests {
         }
         fn marked(&mut self, _now: Time, _packet: &Frame, _why: Why) {}
     }
-    fn hand_down(i: &mut Interface<Frame>, log: &mut Log, flow: u64, now: Time, segments: u64) -> Fate {
+    fn hand_down(
+        i: &mut Interface<Frame>,
+        log: &mut Log,
+        flow: u64,
+        now: Time,
+        segments: u64,
+    ) -> Fate {
         let frame = Frame {
             flow,
             segments,
@@ -398,10 +432,14 @@ mod tests {
         let mut i = Interface::new(Rate::mbit(100), fifo(1000), 256, true, false);
         hand_down(&mut i, &mut log, 0, Time::ZERO, 3);
         i.poll(Time::ZERO + Span::ms(1), &mut log);
-        assert_eq!((log.left, log.completed), (alloc::vec![300], alloc::vec![300]));
+        assert_eq!(
+            (log.left, log.completed),
+            (alloc::vec![300], alloc::vec![300])
+        );
     }
 
-    /// What is owed is paid first: 2500 B at 100 Mbit/s are 200 µs; the burst of 1250 B is lent at the start.
+    /// What is owed is paid first: 2500 B at 100 Mbit/s are 200 µs; the burst of 1250 B is lent at
+    /// the start.
     #[test]
     fn behind_htb_a_super_packet_leaves_at_once_and_is_paid_for_afterwards() {
         let mut log = Log::default();
@@ -411,7 +449,10 @@ mod tests {
         }
         i.poll(Time::ZERO + Span::ms(1), &mut log);
         assert_eq!(log.left, [0, 0, 100, 100, 300, 300]);
-        assert_eq!((log.completed, i.next()), (alloc::vec![0, 100, 300], Time::MAX));
+        assert_eq!(
+            (log.completed, i.next()),
+            (alloc::vec![0, 100, 300], Time::MAX)
+        );
     }
 
     #[test]
@@ -421,12 +462,18 @@ mod tests {
         let fates: Vec<Fate> = (0..1010)
             .map(|_| hand_down(&mut i, &mut log, 0, Time::ZERO, 2))
             .collect();
-        assert_eq!((i.super_packets(), log.refused, log.dropped.len()), ((4, 1000), 6, 0));
-        assert!(fates[..1004].iter().all(|f| *f == Fate::Sent) && fates[1004..].iter().all(|f| *f == Fate::Refused));
+        assert_eq!(
+            (i.super_packets(), log.refused, log.dropped.len()),
+            ((4, 1000), 6, 0)
+        );
+        assert!(
+            fates[..1004].iter().all(|f| *f == Fate::Sent)
+                && fates[1004..].iter().all(|f| *f == Fate::Refused)
+        );
     }
 
-    /// `fq_codel` makes room at the head of the longest queue: its owner, if it comes just then, hears of congestion; the
-    /// others of nothing.
+    /// `fq_codel` makes room at the head of the longest queue: its owner, if it comes just then,
+    /// hears of congestion; the others of nothing.
     #[test]
     fn who_dropped_another_packet_says_only_that_there_is_congestion() {
         let mut log = Log::default();
@@ -439,7 +486,9 @@ mod tests {
             },
         );
         let mut i = interface(queue, 1, false);
-        let fates: Vec<Fate> = (0..13).map(|_| hand_down(&mut i, &mut log, 7, Time::ZERO, 1)).collect();
+        let fates: Vec<Fate> = (0..13)
+            .map(|_| hand_down(&mut i, &mut log, 7, Time::ZERO, 1))
+            .collect();
         assert_eq!(
             fates.iter().filter(|f| **f == Fate::Congested).count(),
             log.dropped.len().min(1)
@@ -499,11 +548,15 @@ mod tests {
         assert_eq!(log.waited_from, [0, 5000, 10_000]);
     }
 
-    /// Before a device that takes no time `fq` alone says when something leaves, all its segments at once.
+    /// Before a device that takes no time `fq` alone says when something leaves, all its segments
+    /// at once.
     #[test]
     fn a_free_device_takes_what_may_leave_and_fq_keeps_the_rest_until_its_time() {
         let mut log = Log::default();
-        let mut i = Interface::free((fq::kind::<Frame>().make)(&Params::defaults(fq::PARAMS), &PLACE), true);
+        let mut i = Interface::free(
+            (fq::kind::<Frame>().make)(&Params::defaults(fq::PARAMS), &PLACE),
+            true,
+        );
         for ms in [0, 3, 5] {
             let frame = Frame {
                 flow: 1,
@@ -551,8 +604,8 @@ mod tests {
         assert_eq!(i.next(), Time::MAX);
     }
 
-    /// A sender that always has more: the limit settles at what one completion needs, two super-packets or so, and not at
-    /// what the ring could hold.
+    /// A sender that always has more: the limit settles at what one completion needs, two
+    /// super-packets or so, and not at what the ring could hold.
     #[test]
     fn byte_queue_limits_keep_the_ring_short_and_the_wire_busy() {
         let mut log = Log::default();
@@ -571,6 +624,9 @@ mod tests {
         }
         assert!(most <= 3, "{most} super-packets of 2500 B in the ring");
         // Not one idle microsecond.
-        assert_eq!(log.left.len() as u64 * 100, log.left.last().copied().unwrap_or(0));
+        assert_eq!(
+            log.left.len() as u64 * 100,
+            log.left.last().copied().unwrap_or(0)
+        );
     }
 }

@@ -7,7 +7,8 @@
 //!    └──────────── completed: a super-packet has left ◀────┘
 //! ```
 //!
-//! Where a host's own interface is the narrow place, this is the queue. How deep it is was settled release by release:
+//! Where a host's own interface is the narrow place, this is the queue. How deep it is was settled
+//! release by release:
 //!
 //! | since | what | here |
 //! |---|---|---|
@@ -29,7 +30,8 @@ pub enum Fate {
     /// It waits, or is on its way.
     #[default]
     Sent,
-    /// It counts as sent, but something of its flow was dropped: the sender reduces its window (`NET_XMIT_CN`).
+    /// It counts as sent, but something of its flow was dropped: the sender reduces its window
+    /// (`NET_XMIT_CN`).
     Congested,
     /// It was not taken: it was never sent, and the sender reduces its window (`NET_XMIT_DROP`).
     Refused,

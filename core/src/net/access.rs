@@ -5,9 +5,10 @@
 //!   NEAR ◀── path ◀── FAR ◀── line ◀── receiver
 //! ```
 //!
-//! A line delays and does nothing else. All packets that are delayed by the same time share one, so their order of entry is
-//! kept; of packets of different lines that are due at one instant, those of the line that was made first come first. Who
-//! has no line costs nothing; a packet costs O(log lines) otherwise.
+//! A line delays and does nothing else. All packets that are delayed by the same time share one, so
+//! their order of entry is kept; of packets of different lines that are due at one instant, those
+//! of the line that was made first come first. Who has no line costs nothing; a packet costs O(log
+//! lines) otherwise.
 
 use super::delay::Line;
 use crate::units::{Span, Time};
@@ -96,7 +97,13 @@ mod tests {
         assert_eq!((near, far), (Some(0), Some(1)));
         assert_eq!(access.line(Span::ZERO), None);
         assert_eq!(access.line(Span::ms(30)), far);
-        for (ms, line, name) in [(0, 1, 'a'), (1, 1, 'b'), (5, 0, 'c'), (21, 0, 'd'), (21, 0, 'e')] {
+        for (ms, line, name) in [
+            (0, 1, 'a'),
+            (1, 1, 'b'),
+            (5, 0, 'c'),
+            (21, 0, 'd'),
+            (21, 0, 'e'),
+        ] {
             access.push(at(ms), line, name);
         }
         let mut out = vec![];

@@ -1,15 +1,19 @@
 //! A thing that happens to each packet with a probability: loss, a second copy, damage, lateness.
 //!
-//! Law: `x ← (1 − correlation) · u + correlation · x` with `u` uniform in 0…1; it happens when `x < probability`. Source: tc-netem(8),
-//! Linux 6.12 `sch_netem`, which keeps 32 bits of `x` where we keep 64; `x` starts uniform, as there.
+//! Law: `x ← (1 − correlation) · u + correlation · x` with `u` uniform in 0…1; it happens when `x <
+//! probability`. Source: tc-netem(8), Linux 6.12 `sch_netem`, which keeps 32 bits of `x` where we
+//! keep 64; `x` starts uniform, as there.
 //!
-//! What that gives is not what its words promise. The correlation of two successive `x` is `correlation`, but their distribution is no
-//! longer uniform: they crowd around 1/2, with the variance `(1 − c) / (1 + c) / 12`. So a probability below 50 % happens more seldom
-//! than it says: 25 % with a correlation of 50 % is 5/72 = 6.94 %, 12.5 % is 1/288 = 0.35 % (values of the Fabius function, which is
-//! that distribution's at 50 %); Linux 6.12 loses 6.97 % of 60 000 packets at `loss 25% 50%`. Who wants bursts of a known share takes `gilbert_elliott` of [`loss`](super::loss).
+//! What that gives is not what its words promise. The correlation of two successive `x` is
+//! `correlation`, but their distribution is no longer uniform: they crowd around 1/2, with the
+//! variance `(1 − c) / (1 + c) / 12`. So a probability below 50 % happens more seldom than it says:
+//! 25 % with a correlation of 50 % is 5/72 = 6.94 %, 12.5 % is 1/288 = 0.35 % (values of the Fabius
+//! function, which is that distribution's at 50 %); Linux 6.12 loses 6.97 % of 60 000 packets at
+//! `loss 25% 50%`. Who wants bursts of a known share takes `gilbert_elliott` of
+//! [`loss`](super::loss).
 
 use super::ElementKind;
-use crate::param::{no_check, Kind, Param, Params};
+use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
 
 /// `probability` of 2⁶⁴, clamped to 0…1. At 1 the cast saturates: once in 2⁶⁴ it does not happen.
@@ -100,7 +104,11 @@ impl Chance {
     }
     /// With the values of [`PARAMS`] or of a table that has these names.
     pub fn of(params: &Params, rng: Rng) -> Option<Chance> {
-        Chance::new(params.number("probability"), params.number("correlation"), rng)
+        Chance::new(
+            params.number("probability"),
+            params.number("correlation"),
+            rng,
+        )
     }
     /// Does it happen this time?
     pub fn happens(&mut self) -> bool {
@@ -131,7 +139,8 @@ mod tests {
 
     #[test]
     fn with_half_of_it_the_shares_are_fabius() {
-        // A share of correlated draws varies by up to sqrt((1 + c) / (1 - c)) times a binomial's deviation; five of those.
+        // A share of correlated draws varies by up to sqrt((1 + c) / (1 - c)) times a binomial's
+        // deviation; five of those.
         for (p, exactly) in [
             (0.5, 0.5),
             (0.25, 5.0 / 72.0),

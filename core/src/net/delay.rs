@@ -1,4 +1,5 @@
-//! Propagation: what enters a line comes out of it after a fixed time, in order; a [`Wire`] may also vary.
+//! Propagation: what enters a line comes out of it after a fixed time, in order; a [`Wire`] may
+//! also vary.
 
 use super::jitter::Jitter;
 use crate::units::{Span, Time};
@@ -43,7 +44,8 @@ impl<P> Line<P> {
     pub fn coming(&self, n: usize) -> Option<&P> {
         self.packets.get(n).map(|(_, packet)| packet)
     }
-    /// All that is inside, each with the time when it comes out. For drivers that take many at once.
+    /// All that is inside, each with the time when it comes out. For drivers that take many at
+    /// once.
     pub fn packets(&mut self) -> &mut VecDeque<(Time, P)> {
         &mut self.packets
     }

@@ -4,22 +4,25 @@
 //!   ──▶ loss ──▶ corruption ──▶ duplication ──▶ policer ──▶ queue ──▶ link ──▶ the wire behind it (jitter, reordering, propagation)
 //! ```
 //!
-//! A second copy goes right behind the first, through policer and queue like any other. A damaged packet uses the path to
-//! its end, where its receiver throws it away.
+//! A second copy goes right behind the first, through policer and queue like any other. A damaged
+//! packet uses the path to its end, where its receiver throws it away.
 //!
-//! **The link** is a serial wire (the packet in service has left the buffer, as it has in a network card) or a token bucket:
+//! **The link** is a serial wire (the packet in service has left the buffer, as it has in a network
+//! card) or a token bucket:
 //!
-//! - tc's `tbf` looks at the head of its queue, which stays in the buffer until the tokens suffice. A discipline whose head
-//!   is not known before `dequeue` decides (CoDel's is not) gives it up to the bucket, which holds it and counts it as
-//!   waiting; so does Linux.
-//! - tc's `htb` does not look: it takes a packet when nothing is owed, and pays for it afterwards. Thus a discipline below it
-//!   decides at the very instant of departure.
+//! - tc's `tbf` looks at the head of its queue, which stays in the buffer until the tokens suffice.
+//!   A discipline whose head is not known before `dequeue` decides (CoDel's is not) gives it up to
+//!   the bucket, which holds it and counts it as waiting; so does Linux.
+//! - tc's `htb` does not look: it takes a packet when nothing is owed, and pays for it afterwards.
+//!   Thus a discipline below it decides at the very instant of departure.
 //!
-//! **Queue delay** runs from entry to the departure instant, when `departed` is called: with a serial link it includes the
-//! packet's own transmission, with a token bucket it does not, for there transmission takes no time.
+//! **Queue delay** runs from entry to the departure instant, when `departed` is called: with a
+//! serial link it includes the packet's own transmission, with a token bucket it does not, for
+//! there transmission takes no time.
 //!
 //! **At one instant**: the discipline's wake-up, then the link's departures, then what enters.
 
+use super::NetworkObserver;
 use super::chance::Chance;
 use super::delay::Wire;
 use super::link::{Serial, TokenBucket};
@@ -29,7 +32,6 @@ use super::policer::{Judgement, Policer};
 use super::shape::Shaper;
 use super::spec::{HopSpec, Link};
 use super::trace::Trace;
-use super::NetworkObserver;
 use crate::packet::{Ack, Packet};
 use crate::param::Choice;
 use crate::queue::{Backlog, QueueDiscipline, Sink, Why};
@@ -59,7 +61,10 @@ impl Server {
             Some(profile) => bucket.following(profile),
             None => bucket,
         };
-        if let Some(Trace::Opportunities(o)) = varying.and_then(|v| v.trace.as_ref()).map(|file| &file.trace) {
+        if let Some(Trace::Opportunities(o)) = varying
+            .and_then(|v| v.trace.as_ref())
+            .map(|file| &file.trace)
+        {
             return Server::Opportunities(Box::new(o.clone()));
         }
         match spec.link {
@@ -109,13 +114,20 @@ struct Before {
 impl Before {
     fn new(spec: &HopSpec, seed: u64, name: &str) -> Option<Box<Before>> {
         let rng = |part: &str| Rng::named(seed, &format!("{name}/{part}"));
-        let chance = |choice: &Option<Choice>, part| choice.as_ref().and_then(|c| Chance::of(&c.params, rng(part)));
+        let chance = |choice: &Option<Choice>, part| {
+            choice
+                .as_ref()
+                .and_then(|c| Chance::of(&c.params, rng(part)))
+        };
         let loss = spec.loss.as_ref();
         let before = Before {
             loss: loss.and_then(|model| LossModel::new(&model.kind, &model.params, rng("loss"))),
             corrupt: chance(&spec.corrupt, "corrupt"),
             duplicate: chance(&spec.duplicate, "duplicate"),
-            policer: spec.policer.as_ref().map(|c| Policer::new(&c.kind, &c.params)),
+            policer: spec
+                .policer
+                .as_ref()
+                .map(|c| Policer::new(&c.kind, &c.params)),
         };
         let none = before.loss.is_none() && before.corrupt.is_none() && before.duplicate.is_none();
         (!none || before.policer.is_some()).then(|| Box::new(before))
@@ -163,7 +175,13 @@ pub struct Hop<P> {
 
 impl<P: Packet> Hop<P> {
     /// An idle hop. `name` splits the scenario's `seed`.
-    pub fn new(spec: &HopSpec, queue: Box<dyn QueueDiscipline<P>>, number: u8, seed: u64, name: &str) -> Hop<P> {
+    pub fn new(
+        spec: &HopSpec,
+        queue: Box<dyn QueueDiscipline<P>>,
+        number: u8,
+        seed: u64,
+        name: &str,
+    ) -> Hop<P> {
         Hop {
             queue_due: queue.next_wakeup().unwrap_or(Time::MAX),
             server_due: Time::MAX,
@@ -183,7 +201,8 @@ impl<P: Packet> Hop<P> {
         &*self.queue
     }
 
-    /// What waits for the link: the discipline's backlog, and the head that a token bucket has taken out of it.
+    /// What waits for the link: the discipline's backlog, and the head that a token bucket has
+    /// taken out of it.
     pub fn backlog(&self) -> Backlog {
         let mut backlog = self.queue.backlog();
         if let (Server::Bucket(_) | Server::Shaper(_), Some(head)) = (&self.server, &self.held) {
@@ -225,12 +244,16 @@ impl<P: Packet> Hop<P> {
                 return;
             }
             if self.queue_due <= at {
-                let mut here = Here { hop: self.number, out };
+                let mut here = Here {
+                    hop: self.number,
+                    out,
+                };
                 self.queue.on_wakeup(at, &mut here);
                 if self.server_due == Time::MAX {
                     self.start(at, wire, out);
                 }
-                // A discipline that asks again for the instant it was just given would stop the clock.
+                // A discipline that asks again for the instant it was just given would stop the
+                // clock.
                 self.rearm(at + Span::ns(1));
             } else {
                 if let Server::Serial(_) | Server::Opportunities(_) = self.server {
@@ -262,7 +285,13 @@ impl<P: Packet> Hop<P> {
 
     /// `packet` enters; `serve` has been called for `now`.
     #[inline]
-    pub fn push<O: NetworkObserver<P>>(&mut self, now: Time, packet: P, wire: &mut Wire<P>, out: &mut O) {
+    pub fn push<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        packet: P,
+        wire: &mut Wire<P>,
+        out: &mut O,
+    ) {
         match self.before {
             None => self.enter(now, packet, wire, out),
             Some(_) => self.happen(now, packet, wire, out),
@@ -271,9 +300,21 @@ impl<P: Packet> Hop<P> {
 
     /// What happens to a packet before the queue.
     #[cold]
-    fn happen<O: NetworkObserver<P>>(&mut self, now: Time, mut packet: P, wire: &mut Wire<P>, out: &mut O) {
-        let Some(before) = &mut self.before else { return };
-        if before.loss.as_mut().is_some_and(|loss| loss.is_lost(packet.joined())) {
+    fn happen<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        mut packet: P,
+        wire: &mut Wire<P>,
+        out: &mut O,
+    ) {
+        let Some(before) = &mut self.before else {
+            return;
+        };
+        if before
+            .loss
+            .as_mut()
+            .is_some_and(|loss| loss.is_lost(packet.joined()))
+        {
             return out.dropped(now, self.number, packet, Why::Loss);
         }
         if before.corrupt.as_mut().is_some_and(Chance::happens) {
@@ -282,7 +323,10 @@ impl<P: Packet> Hop<P> {
         let twice = before.duplicate.as_mut().is_some_and(Chance::happens);
         let copy = if twice { out.duplicate(&packet) } else { None };
         for mut packet in [Some(packet), copy].into_iter().flatten() {
-            let policer = self.before.as_mut().and_then(|before| before.policer.as_mut());
+            let policer = self
+                .before
+                .as_mut()
+                .and_then(|before| before.policer.as_mut());
             match policer.map_or(Judgement::Pass, |policer| policer.judge(now, &mut packet)) {
                 Judgement::Pass | Judgement::Remarked => self.enter(now, packet, wire, out),
                 Judgement::Drop => out.dropped(now, self.number, packet, Why::Policer),
@@ -291,12 +335,21 @@ impl<P: Packet> Hop<P> {
     }
 
     /// `packet` comes to the queue.
-    fn enter<O: NetworkObserver<P>>(&mut self, now: Time, mut packet: P, wire: &mut Wire<P>, out: &mut O) {
+    fn enter<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        mut packet: P,
+        wire: &mut Wire<P>,
+        out: &mut O,
+    ) {
         if self.server.never_passes(packet.size()) {
             return out.dropped(now, self.number, packet, Why::Overflow);
         }
         packet.set_enqueued_at(now);
-        let mut here = Here { hop: self.number, out };
+        let mut here = Here {
+            hop: self.number,
+            out,
+        };
         self.queue.enqueue(now, packet, &mut here);
         if self.server_due == Time::MAX {
             self.start(now, wire, out);
@@ -310,13 +363,19 @@ impl<P: Packet> Hop<P> {
         if !self.wakes {
             return;
         }
-        self.queue_due = self.queue.next_wakeup().map_or(Time::MAX, |at| at.max(earliest));
+        self.queue_due = self
+            .queue
+            .next_wakeup()
+            .map_or(Time::MAX, |at| at.max(earliest));
     }
 
     /// The next packet of the discipline, if any.
     #[inline]
     fn dequeue<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) -> Option<P> {
-        let mut here = Here { hop: self.number, out };
+        let mut here = Here {
+            hop: self.number,
+            out,
+        };
         self.queue.dequeue(now, &mut here)
     }
 
@@ -326,7 +385,9 @@ impl<P: Packet> Hop<P> {
         loop {
             match &mut self.server {
                 Server::Serial(_) | Server::Opportunities(_) => {
-                    let Some(packet) = self.dequeue(now, out) else { return };
+                    let Some(packet) = self.dequeue(now, out) else {
+                        return;
+                    };
                     self.server_due = match &mut self.server {
                         Server::Serial(wire) => wire.serve(now, packet.size()),
                         Server::Opportunities(link) => link.serve(now, packet.size()),
@@ -344,14 +405,20 @@ impl<P: Packet> Hop<P> {
                         self.server_due = later;
                         return;
                     }
-                    let Some(packet) = self.dequeue(now, out) else { return };
+                    let Some(packet) = self.dequeue(now, out) else {
+                        return;
+                    };
                     if let Server::Owing(bucket) = &mut self.server {
                         bucket.charge(now, packet.size());
                     }
                     self.depart(now, packet, wire, out);
                 }
                 Server::Bucket(_) | Server::Shaper(_) => {
-                    let peeked = if self.held.is_none() { self.queue.peek() } else { None };
+                    let peeked = if self.held.is_none() {
+                        self.queue.peek()
+                    } else {
+                        None
+                    };
                     self.peeks |= peeked.is_some();
                     let size = match peeked {
                         Some(size) => size,
@@ -387,7 +454,13 @@ impl<P: Packet> Hop<P> {
     }
 
     #[inline]
-    fn depart<O: NetworkObserver<P>>(&mut self, now: Time, packet: P, wire: &mut Wire<P>, out: &mut O) {
+    fn depart<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        packet: P,
+        wire: &mut Wire<P>,
+        out: &mut O,
+    ) {
         let class = if self.classful {
             self.queue.class_served() as u8
         } else {

@@ -1,7 +1,9 @@
-//! Propagation that varies: a [`Line`](super::delay::Line) whose packets take a random time each, and may overtake.
+//! Propagation that varies: a [`Line`](super::delay::Line) whose packets take a random time each,
+//! and may overtake.
 //!
-//! Law: a packet takes `max(0, delay + spread · q(u))`, `u` uniform in 0…1. With `ordered` it waits for those before it; otherwise they
-//! leave as their times say. Packets of one instant leave in their order of entry.
+//! Law: a packet takes `max(0, delay + spread · q(u))`, `u` uniform in 0…1. With `ordered` it waits
+//! for those before it; otherwise they leave as their times say. Packets of one instant leave in
+//! their order of entry.
 //!
 //! | kind | q(u) | mean | deviation |
 //! |---|---|---|---|
@@ -10,19 +12,22 @@
 //! | `pareto` | 4/3 · ((1 − u)^(−1/3) − 3/2), at most 4 | −0.033 | 0.821 |
 //! | `paretonormal` | a quarter of `normal` and three of `pareto` at the same u | −0.025 | 0.835 |
 //!
-//! These are netem's scales: a table's entry is q · 8192 in 16 bits, so nothing is above 4 spreads, and NIST Net's Pareto (shape 3, mean
-//! 3/2, variance 3/4) is divided by its variance, not by its deviation. Sources: tc-netem(8), the table generators of iproute2 6.x
-//! (`normal`, `pareto`, `paretonormal`), Linux 6.12 `sch_netem`; Φ⁻¹ after Abramowitz & Stegun 26.2.23, refined once by Halley's rule.
+//! These are netem's scales: a table's entry is q · 8192 in 16 bits, so nothing is above 4 spreads,
+//! and NIST Net's Pareto (shape 3, mean 3/2, variance 3/4) is divided by its variance, not by its
+//! deviation. Sources: tc-netem(8), the table generators of iproute2 6.x (`normal`, `pareto`,
+//! `paretonormal`), Linux 6.12 `sch_netem`; Φ⁻¹ after Abramowitz & Stegun 26.2.23, refined once by
+//! Halley's rule.
 //!
-//! Deviations. q is computed, not looked up among 4096 entries. `correlation` is that of the normal deviates behind successive `u`
-//! (`z ← c · z + √(1 − c²) · g`, `u = Φ(z)`), so the distribution stays what was asked for; netem mixes uniform numbers and then takes them
-//! modulo the table's size or twice the spread, after which none is left (Linux 6.12, `delay 100ms 10ms 90%`: −0.003 over 30 000 packets,
-//! and the distribution that of no correlation). `ordered` is netem's behaviour below a
-//! queue that keeps order; netem itself reorders, which is `ordered = false`.
+//! Deviations. q is computed, not looked up among 4096 entries. `correlation` is that of the normal
+//! deviates behind successive `u` (`z ← c · z + √(1 − c²) · g`, `u = Φ(z)`), so the distribution
+//! stays what was asked for; netem mixes uniform numbers and then takes them modulo the table's
+//! size or twice the spread, after which none is left (Linux 6.12, `delay 100ms 10ms 90%`: −0.003
+//! over 30 000 packets, and the distribution that of no correlation). `ordered` is netem's
+//! behaviour below a queue that keeps order; netem itself reorders, which is `ordered = false`.
 
-use super::reorder::Reorder;
 use super::ElementKind;
-use crate::param::{no_check, Kind, Param, Params};
+use super::reorder::Reorder;
+use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
 use crate::units::{Span, Time};
 use alloc::collections::{BinaryHeap, VecDeque};
@@ -33,7 +38,8 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "spread",
         kind: Kind::Span(Span::ZERO, Span::ZERO, Span::s(10)),
-        help: "the scale of the variation: half its range if uniform, the standard deviation if normal",
+        help: "the scale of the variation: half its range if uniform, the standard deviation if \
+            normal",
         source: "tc-netem(8) jitter",
     },
     Param {
@@ -62,9 +68,18 @@ const fn kind(name: &'static str, help: &'static str) -> ElementKind {
 
 /// The distributions.
 pub const KINDS: &[ElementKind] = &[
-    kind("uniform", "delay varies evenly by up to the spread, up and down"),
-    kind("normal", "delay varies by a normal distribution, within 4 spreads"),
-    kind("pareto", "delay has a long tail: down by 2/3 of the spread, up by 4"),
+    kind(
+        "uniform",
+        "delay varies evenly by up to the spread, up and down",
+    ),
+    kind(
+        "normal",
+        "delay varies by a normal distribution, within 4 spreads",
+    ),
+    kind(
+        "pareto",
+        "delay has a long tail: down by 2/3 of the spread, up by 4",
+    ),
     kind(
         "paretonormal",
         "three parts of pareto, one of normal: what NIST Net saw in networks",
@@ -90,11 +105,7 @@ fn normal_quantile(u: f64) -> f64 {
     let density = libm::exp(-0.5 * z * z) * 0.398_942_280_401_432_7;
     let step = (normal(z) - tail) / density;
     let z = z - step / (1.0 + 0.5 * z * step);
-    if u < 0.5 {
-        z
-    } else {
-        -z
-    }
+    if u < 0.5 { z } else { -z }
 }
 
 #[derive(Copy, Clone, PartialEq, Debug)]
@@ -228,7 +239,8 @@ impl<P> Jitter<P> {
             apart: BinaryHeap::new(),
         }
     }
-    /// The same with the variation named `kind` (an unknown name means the first of [`KINDS`]); none where the spread is zero.
+    /// The same with the variation named `kind` (an unknown name means the first of [`KINDS`]);
+    /// none where the spread is zero.
     pub fn varying(mut self, kind: &str, params: &Params, rng: Rng) -> Jitter<P> {
         self.spread = (params.span("spread") > Span::ZERO).then(|| Spread::new(kind, params, rng));
         self
@@ -262,7 +274,9 @@ impl<P> Jitter<P> {
                 number,
                 packet,
             }),
-            None if self.turn.back().is_some_and(|last| at < last.at) => self.apart.push(Apart { at, number, packet }),
+            None if self.turn.back().is_some_and(|last| at < last.at) => {
+                self.apart.push(Apart { at, number, packet })
+            }
             None => self.turn.push_back(Apart { at, number, packet }),
         }
     }
@@ -286,9 +300,14 @@ impl<P> Jitter<P> {
         };
         popped.map(|p| p.packet)
     }
-    /// The packet that comes out as the `n`th from now, counted from 0, as far as that is known without sorting.
+    /// The packet that comes out as the `n`th from now, counted from 0, as far as that is known
+    /// without sorting.
     pub fn coming(&self, n: usize) -> Option<&P> {
-        let ahead = if self.apart.is_empty() { self.turn.get(n) } else { None };
+        let ahead = if self.apart.is_empty() {
+            self.turn.get(n)
+        } else {
+            None
+        };
         ahead.map(|p| &p.packet)
     }
     /// Packets inside.

@@ -1,24 +1,28 @@
 //! How a rate is kept, exactly: no nanosecond is lost or won over any number of packets.
 //!
-//! Work is counted in bit-nanoseconds: a packet of `L` bytes is `L × 8 × 10⁹` of them, and a link of `r` bit/s does `r` of
-//! them per nanosecond. Both links compute in these integers; only the instants that they tell are rounded (up, or with the
-//! remainder carried), so the error never grows beyond one nanosecond.
+//! Work is counted in bit-nanoseconds: a packet of `L` bytes is `L × 8 × 10⁹` of them, and a link
+//! of `r` bit/s does `r` of them per nanosecond. Both links compute in these integers; only the
+//! instants that they tell are rounded (up, or with the remainder carried), so the error never
+//! grows beyond one nanosecond.
 //!
 //! - [`Serial`]: a wire. A packet has left `L / r` after it got the server.
-//! - [`TokenBucket`] that owes: one class of Linux's `htb`. The head of the queue leaves as soon as nothing is owed any
-//!   more, whatever its size, and is paid for afterwards. Source: Linux 6.12 `sch_htb`.
-//! - [`TokenBucket`] that does not: Linux's `tbf`. Tokens come at the rate, up to `burst` bytes of them; the head of the queue leaves at
-//!   once while they suffice, else at the very instant when they do. The bucket starts full. With a peak rate a second bucket
-//!   of `mtu` bytes fills at that rate: a packet needs both. Source: tc-tbf(8), Linux 6.12 `sch_tbf`; Linux keeps tokens in whole
-//!   nanoseconds, here the remainder is kept as well.
-//! - [`Shaper`](super::shape::Shaper): what routers call shaping, a bucket that is filled once in each interval.
+//! - [`TokenBucket`] that owes: one class of Linux's `htb`. The head of the queue leaves as soon as
+//!   nothing is owed any more, whatever its size, and is paid for afterwards. Source: Linux 6.12
+//!   `sch_htb`.
+//! - [`TokenBucket`] that does not: Linux's `tbf`. Tokens come at the rate, up to `burst` bytes of
+//!   them; the head of the queue leaves at once while they suffice, else at the very instant when
+//!   they do. The bucket starts full. With a peak rate a second bucket of `mtu` bytes fills at that
+//!   rate: a packet needs both. Source: tc-tbf(8), Linux 6.12 `sch_tbf`; Linux keeps tokens in
+//!   whole nanoseconds, here the remainder is kept as well.
+//! - [`Shaper`](super::shape::Shaper): what routers call shaping, a bucket that is filled once in
+//!   each interval.
 //!
-//! Wire and bucket follow a [`Profile`] by the same law with its integral in place of the product: a packet in service slows down and
-//! speeds up with the rate, and stands still during an outage.
+//! Wire and bucket follow a [`Profile`] by the same law with its integral in place of the product:
+//! a packet in service slows down and speeds up with the rate, and stands still during an outage.
 
-use super::profile::{Pace, Profile};
 use super::ElementKind;
-use crate::param::{no_check, Kind, Param, Params, Refusal};
+use super::profile::{Pace, Profile};
+use crate::param::{Kind, Param, Params, Refusal, no_check};
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -41,7 +45,8 @@ pub const KINDS: &[ElementKind] = &[
     },
     ElementKind {
         name: "htb",
-        help: "one class of tc's htb: a packet leaves when those before it are paid for, and is paid for afterwards",
+        help: "one class of tc's htb: a packet leaves when those before it are paid for, and is \
+            paid for afterwards",
         source: "Linux 6.12 sch_htb",
         params: &[BURST],
         check: check_burst,
@@ -55,7 +60,8 @@ pub const KINDS: &[ElementKind] = &[
     },
     ElementKind {
         name: "shape_peak",
-        help: "a router's shaper: bc + be bytes in each interval of bc / rate; it targets rate x (1 + be / bc)",
+        help: "a router's shaper: bc + be bytes in each interval of bc / rate; it targets rate x \
+            (1 + be / bc)",
         source: SHAPING,
         params: SHAPE,
         check: check_shape,
@@ -70,8 +76,8 @@ const FRAME: Bytes = Bytes::new(1514);
 const BURST: Param = Param {
     name: "burst",
     kind: Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST),
-    help:
-        "bytes that may leave back to back after idleness; 0: a quarter of a millisecond of the rate, at least 3080 B",
+    help: "bytes that may leave back to back after idleness; 0: a quarter of a millisecond of the \
+        rate, at least 3080 B",
     source: "tc-tbf(8), tc-htb(8)",
 };
 const TBF: &[Param] = &[
@@ -189,7 +195,8 @@ impl Serial {
     pub fn new(rate: Rate) -> Serial {
         Serial::with(Flow::constant(rate))
     }
-    /// An idle wire whose rate varies. A packet that it never sends has left one nanosecond before [`Time::MAX`].
+    /// An idle wire whose rate varies. A packet that it never sends has left one nanosecond before
+    /// [`Time::MAX`].
     pub fn following(profile: Profile) -> Serial {
         Serial::with(Flow::following(profile))
     }
@@ -200,8 +207,8 @@ impl Serial {
             remainder: 0,
         }
     }
-    /// When a packet of `size` bytes that gets the server at `now` has left. Call it at the instant answered last to send
-    /// back to back, later after idleness.
+    /// When a packet of `size` bytes that gets the server at `now` has left. Call it at the instant
+    /// answered last to send back to back, later after idleness.
     #[inline]
     pub fn serve(&mut self, now: Time, size: Bytes) -> Time {
         if now != self.free_at {
@@ -237,8 +244,8 @@ struct Peak {
     tokens: u64,
 }
 
-/// How many bytes `tbf` lets wait where it is told a `latency` instead of a limit: no packet waits longer at the rate, nor at the peak
-/// rate, if there is one with its `mtu`. Source: tc-tbf(8).
+/// How many bytes `tbf` lets wait where it is told a `latency` instead of a limit: no packet waits
+/// longer at the rate, nor at the peak rate, if there is one with its `mtu`. Source: tc-tbf(8).
 pub fn limit_for(latency: Span, rate: Rate, burst: Bytes, peak: Option<(Rate, Bytes)>) -> Bytes {
     let limit = rate * latency + burst;
     match peak {
@@ -374,7 +381,10 @@ mod tests {
     fn idleness_forgets_the_remainder() {
         let mut wire = Serial::new(Rate::mbit(100_000));
         assert_eq!(wire.serve(Time::ZERO, Bytes::new(64)), Time::from_ns(5));
-        assert_eq!(wire.serve(Time::from_ns(100), Bytes::new(64)), Time::from_ns(105));
+        assert_eq!(
+            wire.serve(Time::from_ns(100), Bytes::new(64)),
+            Time::from_ns(105)
+        );
     }
 
     #[test]
@@ -399,14 +409,18 @@ mod tests {
         assert_eq!(bucket.take(now, Bytes::new(1500)), Ok(()));
         assert_eq!(bucket.take(now, Bytes::new(1500)), Ok(()));
         // 1500 B at 1 B/us.
-        assert_eq!(bucket.take(now, Bytes::new(1500)), Err(now + Span::us(1500)));
+        assert_eq!(
+            bucket.take(now, Bytes::new(1500)),
+            Err(now + Span::us(1500))
+        );
         assert_eq!(bucket.take(now + Span::us(1500), Bytes::new(1500)), Ok(()));
     }
 
     #[test]
     fn a_peak_spreads_the_burst() {
         // 1 B/us, and 2 B/us within a burst.
-        let mut bucket = TokenBucket::new(Rate::mbit(8), Bytes::new(6000)).with_peak(Rate::mbit(16), Bytes::new(1500));
+        let mut bucket = TokenBucket::new(Rate::mbit(8), Bytes::new(6000))
+            .with_peak(Rate::mbit(16), Bytes::new(1500));
         let mut now = Time::from_ns(5_000_000_000);
         let begin = now;
         let mut left = Vec::new();
@@ -416,8 +430,11 @@ mod tests {
                 Err(later) => now = later,
             }
         }
-        // The burst lasts until n packets x 1500 us = 6000 us + n packets x 750 us, then the rate holds.
-        let us = [0, 750, 1500, 2250, 3000, 3750, 4500, 6000, 7500, 9000, 10_500, 12_000];
+        // The burst lasts until n packets x 1500 us = 6000 us + n packets x 750 us, then the rate
+        // holds.
+        let us = [
+            0, 750, 1500, 2250, 3000, 3750, 4500, 6000, 7500, 9000, 10_500, 12_000,
+        ];
         assert_eq!(left, us.map(Span::us));
         assert!(bucket.never_passes(Bytes::new(1501)) && !bucket.never_passes(Bytes::new(1500)));
     }
@@ -425,9 +442,15 @@ mod tests {
     #[test]
     fn a_latency_becomes_a_limit() {
         let (rate, burst) = (Rate::mbit(8), Bytes::new(6000));
-        assert_eq!(limit_for(Span::ms(50), rate, burst, None), Bytes::new(56_000));
+        assert_eq!(
+            limit_for(Span::ms(50), rate, burst, None),
+            Bytes::new(56_000)
+        );
         let peak = Some((Rate::mbit(8), Bytes::new(1600)));
-        assert_eq!(limit_for(Span::ms(50), rate, burst, peak), Bytes::new(51_600));
+        assert_eq!(
+            limit_for(Span::ms(50), rate, burst, peak),
+            Bytes::new(51_600)
+        );
     }
 
     #[test]
@@ -440,6 +463,9 @@ mod tests {
                 now = later;
             }
         }
-        assert_eq!(now, Time::from_ns((1514 * PER_BYTE * 1_000_000).div_ceil(7_000_000)));
+        assert_eq!(
+            now,
+            Time::from_ns((1514 * PER_BYTE * 1_000_000).div_ceil(7_000_000))
+        );
     }
 }

@@ -1,21 +1,25 @@
 //! Random loss.
 //!
-//! Linux's `netem` on a sender's own interface draws once for what TCP hands down: a super-packet of two to 45 segments is
-//! lost whole or not at all (measured on Linux 6.12: at 50 Mbit/s, 0.1 % loss takes segments in pairs and more, also where
-//! the interface has its offloads off, for TCP's bursts are cut after the queue). That is what `loss` means; loss on a wire,
-//! drawn for each packet, is `per = "packet"`.
+//! Linux's `netem` on a sender's own interface draws once for what TCP hands down: a super-packet
+//! of two to 45 segments is lost whole or not at all (measured on Linux 6.12: at 50 Mbit/s, 0.1 %
+//! loss takes segments in pairs and more, also where the interface has its offloads off, for TCP's
+//! bursts are cut after the queue). That is what `loss` means; loss on a wire, drawn for each
+//! packet, is `per = "packet"`.
 //!
 //! - `independent`: each is lost with a probability; [`Chance`] says what its correlation does.
-//! - `gilbert_elliott`: a chain of two states steps once for each unit. In the good one a unit is lost with `loss_good`, in the bad
-//!   one with `loss_bad`; then good turns bad with `p`, bad good with `r`. So `p / (p + r)` of all units meet the bad state, `1 / r` in a
-//!   row, and with the defaults (Gilbert's model) these are the loss rate and the mean burst: `mean_loss` and `mean_burst` say the same
-//!   the other way round. It starts good. (Linux 6.12, `gemodel 2% 20%`, 60 000 packets: 8.8 % in bursts of 4.8; the formulas say 9.1 and 5.)
+//! - `gilbert_elliott`: a chain of two states steps once for each unit. In the good one a unit is
+//!   lost with `loss_good`, in the bad one with `loss_bad`; then good turns bad with `p`, bad good
+//!   with `r`. So `p / (p + r)` of all units meet the bad state, `1 / r` in a row, and with the
+//!   defaults (Gilbert's model) these are the loss rate and the mean burst: `mean_loss` and
+//!   `mean_burst` say the same the other way round. It starts good. (Linux 6.12, `gemodel 2% 20%`,
+//!   60 000 packets: 8.8 % in bursts of 4.8; the formulas say 9.1 and 5.)
 //!
-//! Sources: tc-netem(8) `loss random`, `loss gemodel`, Linux 6.12 `sch_netem` (its 1−h is `loss_bad`, its 1−k `loss_good`); Gilbert 1960, Elliott 1963.
+//! Sources: tc-netem(8) `loss random`, `loss gemodel`, Linux 6.12 `sch_netem` (its 1−h is
+//! `loss_bad`, its 1−k `loss_good`); Gilbert 1960, Elliott 1963.
 
-use super::chance::{of_2_64, Chance, CORRELATION};
 use super::ElementKind;
-use crate::param::{no_check, Choice, Kind, Param, Params, Refusal};
+use super::chance::{CORRELATION, Chance, of_2_64};
+use crate::param::{Choice, Kind, Param, Params, Refusal, no_check};
 use crate::rng::Rng;
 use alloc::string::String;
 
@@ -117,24 +121,41 @@ fn check(params: &Params) -> Result<(), Refusal> {
         };
     }
     if p > 0.0 || r > 0.0 {
-        let other = if loss > 0.0 { "mean_loss" } else { "mean_burst" };
+        let other = if loss > 0.0 {
+            "mean_loss"
+        } else {
+            "mean_burst"
+        };
         return refuse(other, "says again what p and r say", String::from("0"));
     }
     if params.number("loss_bad") != 1.0 {
-        return refuse("loss_bad", "must be 1 with mean_loss", String::from("\"100%\""));
+        return refuse(
+            "loss_bad",
+            "must be 1 with mean_loss",
+            String::from("\"100%\""),
+        );
     }
     if params.number("loss_good") != 0.0 {
         return refuse("loss_good", "must be 0 with mean_loss", String::from("0.0"));
     }
     if loss == 0.0 {
-        return refuse("mean_loss", "must be above 0 with mean_burst", String::from("\"1%\""));
+        return refuse(
+            "mean_loss",
+            "must be above 0 with mean_burst",
+            String::from("\"1%\""),
+        );
     }
     if burst < 1.0 {
-        return refuse("mean_burst", "must be at least 1 with mean_loss", String::from("1.0"));
+        return refuse(
+            "mean_burst",
+            "must be at least 1 with mean_loss",
+            String::from("1.0"),
+        );
     }
     if loss > burst / (1.0 + burst) {
         let least = libm::ceil(loss / (1.0 - loss)).min(1e9);
-        let problem = "is too short for so much loss: there is at least one unit between two bursts";
+        let problem =
+            "is too short for so much loss: there is at least one unit between two bursts";
         return if loss < 1.0 {
             refuse("mean_burst", problem, alloc::format!("{least:?}"))
         } else {
@@ -160,7 +181,8 @@ struct GilbertElliott {
 
 impl GilbertElliott {
     fn new(params: &Params, rng: Rng) -> Option<GilbertElliott> {
-        let [mut p, mut r, loss, burst] = ["p", "r", "mean_loss", "mean_burst"].map(|name| params.number(name));
+        let [mut p, mut r, loss, burst] =
+            ["p", "r", "mean_loss", "mean_burst"].map(|name| params.number(name));
         if loss > 0.0 {
             r = 1.0 / burst.max(1.0);
             p = (r * loss / (1.0 - loss)).min(1.0);
@@ -199,7 +221,8 @@ pub struct LossModel {
 }
 
 impl LossModel {
-    /// The model named `kind` (an unknown name means the first of [`KINDS`]); `None` where nothing is ever lost.
+    /// The model named `kind` (an unknown name means the first of [`KINDS`]); `None` where nothing
+    /// is ever lost.
     pub fn new(kind: &str, params: &Params, rng: Rng) -> Option<LossModel> {
         let law = match kind {
             "gilbert_elliott" => Law::GilbertElliott(GilbertElliott::new(params, rng)?),

@@ -30,7 +30,8 @@ pub const NEAR: Port = 0;
 /// The receiving side of a [`path::Path`].
 pub const FAR: Port = 1;
 
-/// One model of something that happens to packets on a path beside queueing: a kind of loss, of jitter, of policing.
+/// One model of something that happens to packets on a path beside queueing: a kind of loss, of
+/// jitter, of policing.
 pub struct ElementKind {
     /// As a scenario writes it; the first of a list is meant where a table names no kind.
     pub name: &'static str,
@@ -44,13 +45,15 @@ pub struct ElementKind {
     pub check: fn(&Params) -> Result<(), Refusal>,
 }
 
-/// What comes out of a network: packets at ports, and what its queues dropped or marked. A hop is told by its number.
+/// What comes out of a network: packets at ports, and what its queues dropped or marked. A hop is
+/// told by its number.
 pub trait NetworkObserver<P> {
     /// `packet` enters at `port`.
     fn entered(&mut self, _now: Time, _port: Port, _packet: &P) {}
     /// `packet` arrives at `port` now.
     fn arrived(&mut self, now: Time, port: Port, packet: P);
-    /// `packet` left the queue of a hop now (its delay: since `enqueued_at`), out of the discipline's `class`.
+    /// `packet` left the queue of a hop now (its delay: since `enqueued_at`), out of the
+    /// discipline's `class`.
     fn departed(&mut self, _now: Time, _hop: u8, _class: u8, _packet: &P) {}
     /// `packet` is gone.
     fn dropped(&mut self, now: Time, hop: u8, packet: P, why: Why);
@@ -64,7 +67,8 @@ pub trait NetworkObserver<P> {
     fn completes(&self, _packet: &P, _ack: &mut Ack) {}
 }
 
-/// A network: told what enters and when, it says what comes out and when it wants to be asked again.
+/// A network: told what enters and when, it says what comes out and when it wants to be asked
+/// again.
 pub trait Network<P> {
     /// `packet` enters at `port`.
     fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O);

@@ -1,14 +1,18 @@
 //! A link that sends when its trace says so: mahimahi's packet-delivery traces.
 //!
-//! Law: each line of a trace is an opportunity: at that millisecond 1504 bytes may leave (a packet of 1500 with the 4 bytes that a TUN device
-//! puts before it). They go to the head of the queue: a small packet leaves room for the next, a large one goes on at the next opportunity
-//! and has left with its last byte. What nobody waits for is lost: a packet that comes to an idle link waits for an opportunity later
-//! than its own instant. The trace repeats; a repetition lasts as long as the last line says.
+//! Law: each line of a trace is an opportunity: at that millisecond 1504 bytes may leave (a packet
+//! of 1500 with the 4 bytes that a TUN device puts before it). They go to the head of the queue: a
+//! small packet leaves room for the next, a large one goes on at the next opportunity and has left
+//! with its last byte. What nobody waits for is lost: a packet that comes to an idle link waits for
+//! an opportunity later than its own instant. The trace repeats; a repetition lasts as long as the
+//! last line says.
 //!
-//! Sources: mm-link(1), mahimahi 0.98; Winstein, Sivaraman, Balakrishnan 2013 (the traces). A full frame of 1514 bytes is 1504 there (no
-//! Ethernet header, but TUN's): one opportunity. Deviations: time is exact where mahimahi's clock has whole milliseconds; the packet in
-//! service has left the queue as soon as the link is free, where mahimahi takes it at the opportunity; a packet that gets the link at
-//! the very instant another has left may use what is left of that opportunity, even if it came that instant.
+//! Sources: mm-link(1), mahimahi 0.98; Winstein, Sivaraman, Balakrishnan 2013 (the traces). A full
+//! frame of 1514 bytes is 1504 there (no Ethernet header, but TUN's): one opportunity. Deviations:
+//! time is exact where mahimahi's clock has whole milliseconds; the packet in service has left the
+//! queue as soon as the link is free, where mahimahi takes it at the opportunity; a packet that
+//! gets the link at the very instant another has left may use what is left of that opportunity,
+//! even if it came that instant.
 
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::vec::Vec;
@@ -17,7 +21,8 @@ use alloc::vec::Vec;
 const OPPORTUNITY: u64 = 1504;
 /// What a frame on our wire has more than a packet on a TUN device: 14 of Ethernet, less 4 of TUN.
 const FRAMING: u64 = 10;
-/// When a packet has left that never does: the end of time, yet a time, for a server that waits for it is not idle.
+/// When a packet has left that never does: the end of time, yet a time, for a server that waits for
+/// it is not idle.
 const NEVER: u64 = u64::MAX - 1;
 
 /// The opportunities of one instant.
@@ -44,7 +49,8 @@ pub struct Opportunities {
 }
 
 impl Opportunities {
-    /// From the milliseconds of a trace, in any order. It needs one above 0, for a repetition lasts until the last of them.
+    /// From the milliseconds of a trace, in any order. It needs one above 0, for a repetition lasts
+    /// until the last of them.
     pub fn new(mut ms: Vec<u64>) -> Option<Opportunities> {
         ms.sort_unstable();
         let mut slots: Vec<Slot> = Vec::new();
@@ -78,8 +84,9 @@ impl Opportunities {
         let slots = self.until(to).saturating_sub(self.until(from));
         Bytes::new(slots.saturating_mul(OPPORTUNITY + FRAMING))
     }
-    /// When a packet of `size` bytes on the wire that gets the server at `now` has left. Call it at the instant answered last to send
-    /// back to back, later after idleness. What never leaves has left one nanosecond before [`Time::MAX`].
+    /// When a packet of `size` bytes on the wire that gets the server at `now` has left. Call it at
+    /// the instant answered last to send back to back, later after idleness. What never leaves
+    /// has left one nanosecond before [`Time::MAX`].
     pub fn serve(&mut self, now: Time, size: Bytes) -> Time {
         if now != self.free_at {
             self.left = 0;

@@ -1,23 +1,26 @@
-//! The path between two hosts: hops on the way there, and on the way back one more or nothing but distance.
+//! The path between two hosts: hops on the way there, and on the way back one more or nothing but
+//! distance.
 //!
 //! ```text
 //!   NEAR ──▶ hop ──▶ propagation ──▶ … ──▶ hop ──▶ propagation ──▶ FAR       data of flows that go down, pings
 //!   NEAR ◀────────── propagation ◀──────────── reverse hop ◀────── FAR       their ACKs, answers; data of flows that go up
 //! ```
 //!
-//! Without a reverse hop nothing is lost or queued on the way back. What happens inside of a hop: [`hop`](super::hop).
+//! Without a reverse hop nothing is lost or queued on the way back. What happens inside of a hop:
+//! [`hop`](super::hop).
 //!
-//! **Everything due at one instant**, in this order: hop by hop in the direction of travel its own work and then what it
-//! hands to the next one, there before back; then arrivals at FAR, arrivals at NEAR; packets of one kind in their order of
-//! entry. What lies in the past when a late driver asks is done at its own instant, so a late poll delays arrivals but not
-//! the links. That is why nobody is asked to poll for a departure behind which something else arrives first; who wants to
+//! **Everything due at one instant**, in this order: hop by hop in the direction of travel its own
+//! work and then what it hands to the next one, there before back; then arrivals at FAR, arrivals
+//! at NEAR; packets of one kind in their order of entry. What lies in the past when a late driver
+//! asks is done at its own instant, so a late poll delays arrivals but not the links. That is why
+//! nobody is asked to poll for a departure behind which something else arrives first; who wants to
 //! see the queues as they are `now` polls before.
 
 use super::delay::{Line, Wire};
 use super::hop::Hop;
 use super::jitter::Jitter;
 use super::spec::{HopSpec, PathSpec};
-use super::{Network, NetworkObserver, Port, FAR, NEAR};
+use super::{FAR, NEAR, Network, NetworkObserver, Port};
 use crate::packet::Packet;
 use crate::queue::{Place, QueueDiscipline};
 use crate::rng::Rng;
@@ -35,8 +38,8 @@ struct Way<P> {
     between: Vec<Wire<P>>,
     /// Behind the last one: to the port.
     out: Wire<P>,
-    /// When anything but an arrival is due, and when it is anybody's news although something is still to arrive. Kept because
-    /// they are asked for more often than they change.
+    /// When anything but an arrival is due, and when it is anybody's news although something is
+    /// still to arrive. Kept because they are asked for more often than they change.
     due: Time,
     news: Time,
 }
@@ -101,7 +104,12 @@ impl<P: Packet> Way<P> {
             [hop] if self.out.in_order() => (hop.due(), hop.wakeup()),
             hops => {
                 let own = hops.iter().map(Hop::due).min().unwrap_or(Time::MAX);
-                let handed = self.between.iter().map(Wire::next).min().unwrap_or(Time::MAX);
+                let handed = self
+                    .between
+                    .iter()
+                    .map(Wire::next)
+                    .min()
+                    .unwrap_or(Time::MAX);
                 (own.min(handed), own.min(handed))
             }
         };
@@ -130,7 +138,8 @@ impl<P: Packet> Way<P> {
     /// When something is to be done that somebody may notice.
     #[inline]
     fn wakeup(&self) -> Time {
-        // What leaves the last queue now is nobody's news before it arrives, and then something ahead of it has arrived first.
+        // What leaves the last queue now is nobody's news before it arrives, and then something
+        // ahead of it has arrived first.
         match self.out.next() {
             Time::MAX => self.due,
             next => next.min(self.news),
@@ -144,7 +153,8 @@ pub struct Path<P> {
     back: Way<P>,
 }
 
-/// What the path calls its hops, by number: `path`, or `hop0`, `hop1` … where there are several, and `reverse`.
+/// What the path calls its hops, by number: `path`, or `hop0`, `hop1` … where there are several,
+/// and `reverse`.
 pub fn hop_names(spec: &PathSpec) -> Vec<String> {
     let mut names: Vec<String> = match spec.hops.len() {
         1 => alloc::vec!["path".into()],
@@ -156,8 +166,8 @@ pub fn hop_names(spec: &PathSpec) -> Vec<String> {
     names
 }
 
-/// The hops of a path by number, each with what its discipline is told of its place. `seed` is the scenario's, `hz` the tick
-/// of its kernels.
+/// The hops of a path by number, each with what its discipline is told of its place. `seed` is the
+/// scenario's, `hz` the tick of its kernels.
 pub fn places(spec: &PathSpec, seed: u64, hz: u32) -> Vec<(&HopSpec, Place)> {
     let hops = spec.hops.iter().chain(&spec.reverse);
     let place = |(hop, name): (_, String)| {
@@ -197,7 +207,10 @@ impl<P: Packet> Path<P> {
         for (number, (hop, queue)) in spec.hops.iter().zip(&mut queues).enumerate() {
             let forward = hop.delay_forward.min(hop.rtt);
             let wire = behind(hop, forward, seed, &names[number]);
-            hops.push((Hop::new(hop, queue, number as u8, seed, &names[number]), wire));
+            hops.push((
+                Hop::new(hop, queue, number as u8, seed, &names[number]),
+                wire,
+            ));
         }
         let distance = spec.rtt() - spec.delay_forward();
         let back = match (&spec.reverse, queues.next()) {
@@ -221,22 +234,26 @@ impl<P: Packet> Path<P> {
         self.there.hops.iter().chain(&self.back.hops)
     }
 
-    /// What arrives at FAR and at NEAR as the `n`th from now, counted from 0, as far as it has left the queues. For drivers
-    /// that prepare what is to come.
+    /// What arrives at FAR and at NEAR as the `n`th from now, counted from 0, as far as it has left
+    /// the queues. For drivers that prepare what is to come.
     pub fn coming(&self, n: usize) -> (Option<&P>, Option<&P>) {
         (self.there.out.coming(n), self.back.out.coming(n))
     }
 
-    /// How long what is done at one port takes at least to be seen at the other, where all of that time is known: behind the last
-    /// hop there is nothing but distance, and on the way back, too.
+    /// How long what is done at one port takes at least to be seen at the other, where all of that
+    /// time is known: behind the last hop there is nothing but distance, and on the way back,
+    /// too.
     pub fn distance(&self) -> Option<Span> {
         match (&self.there.out, &self.back.out) {
-            (Wire::Line(there), Wire::Line(back)) if self.back.hops.is_empty() => Some(there.delay().min(back.delay())),
+            (Wire::Line(there), Wire::Line(back)) if self.back.hops.is_empty() => {
+                Some(there.delay().min(back.delay()))
+            }
             _ => None,
         }
     }
 
-    /// Everything up to `now` on the way there but arrivals, for drivers that [take](Self::arrivals) those.
+    /// Everything up to `now` on the way there but arrivals, for drivers that
+    /// [take](Self::arrivals) those.
     pub fn serve<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         self.there.serve(now, out);
     }
@@ -254,14 +271,16 @@ impl<P: Packet> Path<P> {
         }
     }
 
-    /// When the next packet arrives at `port`, as far as it has left the queues; [`Time::MAX`] for never.
+    /// When the next packet arrives at `port`, as far as it has left the queues; [`Time::MAX`] for
+    /// never.
     #[inline]
     pub fn arrival(&self, port: Port) -> Time {
         self.wire(port).next()
     }
 
-    /// What is on its way to `port` behind the last queue, in the order of arrival and each with its time, where that is
-    /// known. Who takes many at once may take them out here and put the rest back before anything else is done.
+    /// What is on its way to `port` behind the last queue, in the order of arrival and each with
+    /// its time, where that is known. Who takes many at once may take them out here and put the
+    /// rest back before anything else is done.
     pub fn arrivals(&mut self, port: Port) -> Option<&mut VecDeque<(Time, P)>> {
         let wire = if port == FAR {
             &mut self.there.out

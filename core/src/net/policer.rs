@@ -1,26 +1,32 @@
-//! Policers: a rate without a queue. What is over it is dropped, or goes on under another code point (DSCP).
+//! Policers: a rate without a queue. What is over it is dropped, or goes on under another code
+//! point (DSCP).
 //!
-//! - `police`, Linux's: `L` bytes conform if both buckets hold `L/rate` and `L/peakrate` of time; only then is anything
-//!   taken. A packet over `mtu` never conforms. Sources: Linux 6.12 `act_police` (measured packet by packet), tc-police(8).
-//! - `srtcm` (RFC 2697): tokens at `cir` fill C up to `cbs`, what spills over fills E up to `ebs`. Green if C holds the packet, else
-//!   yellow if E does, else red; what it is charged to is what held it, red is charged to nothing.
-//! - `trtcm` (RFC 2698): red if P (`pir`, `pbs`) does not hold the packet, else yellow if C (`cir`, `cbs`) does not, else green; yellow is
-//!   charged to P, green to both.
-//! - `cir`, routers' `police cir bc be`: conform, exceed, violate are the colours of an `srtcm` that is blind. Source: Cisco,
-//!   "Traffic Policing" (IOS 12.2T), its algorithm with two token buckets and both of its worked examples.
+//! - `police`, Linux's: `L` bytes conform if both buckets hold `L/rate` and `L/peakrate` of time;
+//!   only then is anything taken. A packet over `mtu` never conforms. Sources: Linux 6.12
+//!   `act_police` (measured packet by packet), tc-police(8).
+//! - `srtcm` (RFC 2697): tokens at `cir` fill C up to `cbs`, what spills over fills E up to `ebs`.
+//!   Green if C holds the packet, else yellow if E does, else red; what it is charged to is what
+//!   held it, red is charged to nothing.
+//! - `trtcm` (RFC 2698): red if P (`pir`, `pbs`) does not hold the packet, else yellow if C (`cir`,
+//!   `cbs`) does not, else green; yellow is charged to P, green to both.
+//! - `cir`, routers' `police cir bc be`: conform, exceed, violate are the colours of an `srtcm`
+//!   that is blind. Source: Cisco, "Traffic Policing" (IOS 12.2T), its algorithm with two token
+//!   buckets and both of its worked examples.
 //! - `car`, routers' older `rate-limit cir bc be`: one bucket that lends. See [`Lender`].
 //!
-//! All buckets start full, and a late packet finds what time has earned: nothing is lost between packets. Sizes are those of IP
-//! packets in the RFCs and at Linux's ingress: `header` bytes of a frame are not counted.
+//! All buckets start full, and a late packet finds what time has earned: nothing is lost between
+//! packets. Sizes are those of IP packets in the RFCs and at Linux's ingress: `header` bytes of a
+//! frame are not counted.
 //!
-//! Deviations: Linux's `act_police` can also watch an average (`avrate`) or count packets (`pkts_rate`): not here. Its `mtu`
-//! looks at what a network card has merged; here every packet comes alone.
+//! Deviations: Linux's `act_police` can also watch an average (`avrate`) or count packets
+//! (`pkts_rate`): not here. Its `mtu` looks at what a network card has merged; here every packet
+//! comes alone.
 
 use super::ElementKind;
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::queue::psched::{self, Pace};
-use crate::units::{format_bytes, format_rate, Bytes, Rate, Span, Time};
+use crate::units::{Bytes, Rate, Span, Time, format_bytes, format_rate};
 use alloc::format;
 use alloc::string::String;
 
@@ -56,8 +62,9 @@ enum Action {
 macro_rules! actions {
     ($first:literal, $second:literal) => {
         Kind::Word(&[
-            $first, $second, "recolour", "cs0", "le", "cs1", "af11", "af12", "af13", "cs2", "af21", "af22", "af23",
-            "cs3", "af31", "af32", "af33", "cs4", "af41", "af42", "af43", "cs5", "va", "ef", "cs6", "cs7",
+            $first, $second, "recolour", "cs0", "le", "cs1", "af11", "af12", "af13", "cs2", "af21",
+            "af22", "af23", "cs3", "af31", "af32", "af33", "cs4", "af41", "af42", "af43", "cs5",
+            "va", "ef", "cs6", "cs7",
         ])
     };
 }
@@ -96,7 +103,8 @@ impl Action {
     }
 }
 
-/// The colour of an assured-forwarding code point, AFxy of RFC 2597: y is 1 for green, 2 for yellow, 3 for red.
+/// The colour of an assured-forwarding code point, AFxy of RFC 2597: y is 1 for green, 2 for
+/// yellow, 3 for red.
 fn assured(dscp: u8) -> Option<Colour> {
     match (dscp >> 3, dscp & 7) {
         (1..=4, 2) => Some(Colour::Green),
@@ -107,7 +115,8 @@ fn assured(dscp: u8) -> Option<Colour> {
 }
 
 const HELP_HEADER: &str = "bytes of each frame that are not counted, 14 for Ethernet's header";
-const HELP_DSCP: &str = "what becomes of such packets: pass, drop, a code point to set, or recolour (the drop precedence in their own AF class)";
+const HELP_DSCP: &str = "what becomes of such packets: pass, drop, a code point to set, or \
+    recolour (the drop precedence in their own AF class)";
 const MOST: Bytes = Bytes::new(2_000_000_000);
 
 const fn rate(name: &'static str, help: &'static str, source: &'static str) -> Param {
@@ -149,10 +158,15 @@ const fn action(name: &'static str, kind: Kind, source: &'static str) -> Param {
 const MAN: &str = "tc-police(8)";
 const POLICE: &[Param] = &[
     rate("rate", "the rate that conforms; must be given", MAN),
-    bucket("burst", "what may come at once after idleness; must be given", MAN),
+    bucket(
+        "burst",
+        "what may come at once after idleness; must be given",
+        MAN,
+    ),
     bucket(
         "mtu",
-        "a longer packet never conforms, and what may come at peakrate at once; 0 is tc's own, 2040 B",
+        "a longer packet never conforms, and what may come at peakrate at once; 0 is tc's own, \
+         2040 B",
         MAN,
     ),
     rate(
@@ -167,7 +181,11 @@ const POLICE: &[Param] = &[
 const RFC_SINGLE: &str = "RFC 2697";
 const SINGLE: &[Param] = &[
     rate("cir", "the committed rate; must be given", RFC_SINGLE),
-    bucket("cbs", "the committed burst: the depth of bucket C", RFC_SINGLE),
+    bucket(
+        "cbs",
+        "the committed burst: the depth of bucket C",
+        RFC_SINGLE,
+    ),
     bucket("ebs", "the excess burst: the depth of bucket E", RFC_SINGLE),
     AWARE,
     action("green", PASSES, RFC_SINGLE),
@@ -184,8 +202,16 @@ const TWO: &[Param] = &[
         "the committed burst: the depth of bucket C; must be given",
         RFC_TWO,
     ),
-    rate("pir", "the peak rate, not below cir; must be given", RFC_TWO),
-    bucket("pbs", "the peak burst: the depth of bucket P; must be given", RFC_TWO),
+    rate(
+        "pir",
+        "the peak rate, not below cir; must be given",
+        RFC_TWO,
+    ),
+    bucket(
+        "pbs",
+        "the peak burst: the depth of bucket P; must be given",
+        RFC_TWO,
+    ),
     AWARE,
     action("green", PASSES, RFC_TWO),
     action("yellow", PASSES, RFC_TWO),
@@ -196,7 +222,8 @@ const TWO: &[Param] = &[
 const AWARE: Param = Param {
     name: "aware",
     kind: Kind::Bool(false),
-    help: "a packet's colour can only get worse: AFx1 comes in green, AFx2 yellow, AFx3 red, everything else green",
+    help: "a packet's colour can only get worse: AFx1 comes in green, AFx2 yellow, AFx3 red, \
+        everything else green",
     source: "RFC 2697, RFC 2698, RFC 2597",
 };
 
@@ -204,7 +231,11 @@ const ROUTER: &str = "Cisco, Traffic Policing (IOS 12.2T)";
 const CIR: &[Param] = &[
     rate("cir", "the committed rate; must be given", ROUTER),
     bucket("bc", "the committed burst; must be given", ROUTER),
-    bucket("be", "the excess burst: what spills over bc collects here", ROUTER),
+    bucket(
+        "be",
+        "the excess burst: what spills over bc collects here",
+        ROUTER,
+    ),
     action("conform", PASSES, ROUTER),
     action("exceed", DROPS, ROUTER),
     action("violate", DROPS, ROUTER),
@@ -221,7 +252,8 @@ const CAR: &[Param] = &[
     ),
     bucket(
         "be",
-        "the extended burst: how much debt may come together; nothing is lent unless it is more than bc",
+        "the extended burst: how much debt may come together; nothing is lent unless it is more \
+         than bc",
         LENDING,
     ),
     action("conform", PASSES, LENDING),
@@ -277,7 +309,8 @@ fn missing_rate(param: &'static str, fix: Rate) -> Refusal {
     }
 }
 
-/// The rate and the burst of a policer must be given. A quarter of a second's worth of burst lets a TCP flow of a usual RTT live.
+/// The rate and the burst of a policer must be given. A quarter of a second's worth of burst lets a
+/// TCP flow of a usual RTT live.
 fn given(params: &Params, named: &'static str, burst: &'static str) -> Result<(), Refusal> {
     if params.rate(named) == Rate::default() {
         return Err(missing_rate(named, Rate::mbit(2)));
@@ -314,13 +347,19 @@ fn check_two(params: &Params) -> Result<(), Refusal> {
     given(params, "cir", "cbs")?;
     let cir = params.rate("cir");
     if params.rate("pir") == Rate::default() {
-        return Err(missing_rate("pir", Rate::bit(cir.as_bit().saturating_mul(2))));
+        return Err(missing_rate(
+            "pir",
+            Rate::bit(cir.as_bit().saturating_mul(2)),
+        ));
     }
     if params.rate("pir") < cir {
         return Err(Refusal {
             param: "pir",
             problem: format!("is below cir ({})", format_rate(cir)),
-            fix: format!("\"{}\"", format_rate(Rate::bit(cir.as_bit().saturating_mul(2)))),
+            fix: format!(
+                "\"{}\"",
+                format_rate(Rate::bit(cir.as_bit().saturating_mul(2)))
+            ),
         });
     }
     given(params, "pir", "pbs")
@@ -364,24 +403,34 @@ pub struct Policer {
 }
 
 impl Policer {
-    /// A policer with full buckets. `kind` is a name of [`KINDS`] (any other means the first), `params` its checked parameters.
+    /// A policer with full buckets. `kind` is a name of [`KINDS`] (any other means the first),
+    /// `params` its checked parameters.
     pub fn new(kind: &str, params: &Params) -> Policer {
-        let (rate, bytes) = (|name: &str| params.rate(name), |name: &str| params.bytes(name));
+        let (rate, bytes) = (
+            |name: &str| params.rate(name),
+            |name: &str| params.bytes(name),
+        );
         let named = |name: &str| Action::named(params.word(name));
         let aware = params.bool("aware");
         let (meter, actions) = match kind {
             "srtcm" => {
-                let meter = Meter::Single(Single::new(rate("cir"), bytes("cbs"), bytes("ebs"), aware));
+                let meter =
+                    Meter::Single(Single::new(rate("cir"), bytes("cbs"), bytes("ebs"), aware));
                 (meter, [named("green"), named("yellow"), named("red")])
             }
             "trtcm" => {
                 let committed = Bucket::new(rate("cir"), bytes("cbs"));
                 let peak = Bucket::new(rate("pir"), bytes("pbs"));
-                let meter = Meter::Two(Two { committed, peak, aware });
+                let meter = Meter::Two(Two {
+                    committed,
+                    peak,
+                    aware,
+                });
                 (meter, [named("green"), named("yellow"), named("red")])
             }
             "cir" => {
-                let meter = Meter::Single(Single::new(rate("cir"), bytes("bc"), bytes("be"), false));
+                let meter =
+                    Meter::Single(Single::new(rate("cir"), bytes("bc"), bytes("be"), false));
                 (meter, [named("conform"), named("exceed"), named("violate")])
             }
             "car" => {
@@ -390,7 +439,8 @@ impl Policer {
             }
             _ => {
                 let peak = (rate("peakrate") != Rate::default()).then(|| rate("peakrate"));
-                let meter = Meter::Linux(Linux::new(rate("rate"), bytes("burst"), bytes("mtu"), peak));
+                let meter =
+                    Meter::Linux(Linux::new(rate("rate"), bytes("burst"), bytes("mtu"), peak));
                 (meter, [Action::Pass, named("exceed"), named("exceed")])
             }
         };
@@ -401,7 +451,8 @@ impl Policer {
         }
     }
 
-    /// Judges the packet that comes at `now`, and sets its code point where it says [`Judgement::Remarked`].
+    /// Judges the packet that comes at `now`, and sets its code point where it says
+    /// [`Judgement::Remarked`].
     pub fn judge<P: Packet>(&mut self, now: Time, packet: &mut P) -> Judgement {
         let size = packet.size() - self.header;
         let colour = match &mut self.meter {
@@ -431,7 +482,11 @@ struct Linux {
 impl Linux {
     fn new(rate: Rate, burst: Bytes, mtu: Bytes, peak: Option<Rate>) -> Linux {
         // tc's default: the 255 cells of 8 bytes of its rate table.
-        let mtu = if mtu == Bytes::ZERO { Bytes::new(2040) } else { mtu };
+        let mtu = if mtu == Bytes::ZERO {
+            Bytes::new(2040)
+        } else {
+            mtu
+        };
         let burst = psched::burst(rate, burst);
         let peak = peak.map(|rate| {
             let pace = Pace::new(rate);
@@ -452,8 +507,14 @@ impl Linux {
             return Colour::Red;
         }
         // The clock may start anywhere: before the first packet the buckets were full.
-        let since = if self.begun { now.since(self.at) } else { Span::ZERO };
-        let earned = i64::try_from(since.as_ns()).unwrap_or(i64::MAX).min(self.burst);
+        let since = if self.begun {
+            now.since(self.at)
+        } else {
+            Span::ZERO
+        };
+        let earned = i64::try_from(since.as_ns())
+            .unwrap_or(i64::MAX)
+            .min(self.burst);
         let rest = self.tokens.saturating_add(earned).min(self.burst) - self.pace.ns(size);
         let peak_rest = match self.peak {
             Some((pace, depth, tokens)) => tokens.saturating_add(earned).min(depth) - pace.ns(size),
@@ -470,7 +531,8 @@ impl Linux {
     }
 }
 
-/// Bit-nanoseconds in a byte: what a rate of 1 bit/s earns in a nanosecond is one of them, so that nothing is rounded.
+/// Bit-nanoseconds in a byte: what a rate of 1 bit/s earns in a nanosecond is one of them, so that
+/// nothing is rounded.
 const PER_BYTE: u64 = 8_000_000_000;
 
 fn work(size: Bytes) -> u64 {
@@ -535,7 +597,11 @@ impl Single {
     }
     fn colour(&mut self, now: Time, size: Bytes, dscp: u8) -> Colour {
         let spilled = self.committed.fill(now);
-        self.excess.tokens = self.excess.tokens.saturating_add(spilled).min(self.excess.depth);
+        self.excess.tokens = self
+            .excess
+            .tokens
+            .saturating_add(spilled)
+            .min(self.excess.depth);
         let came = coming(self.aware, dscp);
         if came == Colour::Green && self.committed.holds(size) {
             self.committed.charge(size);
@@ -574,14 +640,16 @@ impl Two {
     }
 }
 
-/// Committed access rate: a bucket of depth `bc` that lends. A packet that finds too few tokens would bring the debt to `a`. The
-/// compounded debt is the sum of these `a` since the last packet that was refused. It is refused when `a` or the compounded debt
-/// would be more than `be`; then nothing is taken, and the compounded debt is 0 again: the longer a flow borrows the likelier it
+/// Committed access rate: a bucket of depth `bc` that lends. A packet that finds too few tokens
+/// would bring the debt to `a`. The compounded debt is the sum of these `a` since the last packet
+/// that was refused. It is refused when `a` or the compounded debt would be more than `be`; then
+/// nothing is taken, and the compounded debt is 0 again: the longer a flow borrows the likelier it
 /// is refused. With `be` not above `bc` nothing is lent.
 ///
-/// Sources: Cisco, "Policing and Shaping Overview"; A. Witt, "Extended Burst Methodology" (NANOG 14, 1998). Deviation: an example in
-/// circulation ("token rate 1 data unit per time unit, normal burst 2, extended burst 4") loses the tokens of the time in which a
-/// packet is refused. The words say that nothing is removed then, and that is done here.
+/// Sources: Cisco, "Policing and Shaping Overview"; A. Witt, "Extended Burst Methodology" (NANOG
+/// 14, 1998). Deviation: an example in circulation ("token rate 1 data unit per time unit, normal
+/// burst 2, extended burst 4") loses the tokens of the time in which a packet is refused. The words
+/// say that nothing is removed then, and that is done here.
 #[derive(Clone, Debug)]
 struct Lender {
     bucket: Bucket,
@@ -606,7 +674,11 @@ impl Lender {
         let paid = earned.min(self.debt);
         self.debt -= paid;
         self.bucket.at = self.bucket.at.max(now);
-        self.bucket.tokens = self.bucket.tokens.saturating_add(earned - paid).min(self.bucket.depth);
+        self.bucket.tokens = self
+            .bucket
+            .tokens
+            .saturating_add(earned - paid)
+            .min(self.bucket.depth);
         if self.bucket.holds(size) {
             self.bucket.charge(size);
             return Colour::Green;

@@ -1,11 +1,13 @@
 //! A rate over time, piecewise constant, and its integral, exactly.
 //!
-//! Law: the work done until `t` is `W(t) = ∫₀ᵗ rate`, counted in bit-nanoseconds (`r` bit/s do `r` of them per nanosecond). All of it
-//! is integers, so an interval may be split anywhere and the parts add up. After its last step a profile holds the last rate, or it
-//! repeats: `W(k · period + t) = k · W(period) + W(t)`.
+//! Law: the work done until `t` is `W(t) = ∫₀ᵗ rate`, counted in bit-nanoseconds (`r` bit/s do `r`
+//! of them per nanosecond). All of it is integers, so an interval may be split anywhere and the
+//! parts add up. After its last step a profile holds the last rate, or it repeats: `W(k · period +
+//! t) = k · W(period) + W(t)`.
 //!
-//! Each step knows the work done before it, so that `W` and its inverse are one search in a list. A [`Pace`] begins that search where it
-//! ended before: over a run that costs the steps once and each packet a little, and a longer leap costs the logarithm of its length.
+//! Each step knows the work done before it, so that `W` and its inverse are one search in a list. A
+//! [`Pace`] begins that search where it ended before: over a run that costs the steps once and each
+//! packet a little, and a longer leap costs the logarithm of its length.
 
 use crate::units::{Rate, Span, Time};
 use alloc::vec::Vec;
@@ -33,8 +35,8 @@ impl Profile {
     pub fn constant(rate: Rate) -> Profile {
         Profile::new(rate, &[])
     }
-    /// `first` from the start, then each rate from its time on. Of two at one time the later in the list counts; the list may be in
-    /// any order.
+    /// `first` from the start, then each rate from its time on. Of two at one time the later in the
+    /// list counts; the list may be in any order.
     pub fn new(first: Rate, steps: &[(Time, Rate)]) -> Profile {
         let mut list: Vec<(u64, u64)> = Vec::with_capacity(steps.len() + 1);
         list.push((0, first.as_bit()));
@@ -42,13 +44,14 @@ impl Profile {
         list.sort_by_key(|(at, _)| *at);
         Profile::sorted(list, None)
     }
-    /// The same, repeating itself each `period` (at least 1 ns); what it does later than that is forgotten.
+    /// The same, repeating itself each `period` (at least 1 ns); what it does later than that is
+    /// forgotten.
     pub fn repeating(self, period: Span) -> Profile {
         let list = self.steps.iter().map(|s| (s.at, s.bits)).collect();
         Profile::sorted(list, Some(period.as_ns().max(1)))
     }
-    /// The same with nothing at all from each of these times on for so long. A repeating profile has them in each repetition, as far as
-    /// they lie in it.
+    /// The same with nothing at all from each of these times on for so long. A repeating profile
+    /// has them in each repetition, as far as they lie in it.
     pub fn with_outages(self, outages: &[(Time, Span)]) -> Profile {
         let mut dark: Vec<(u64, u64)> = outages
             .iter()
@@ -69,7 +72,14 @@ impl Profile {
                 dark_until = dark_until.max(*to);
                 next += 1;
             }
-            (at, if at < dark_until { 0 } else { self.steps[step].bits })
+            (
+                at,
+                if at < dark_until {
+                    0
+                } else {
+                    self.steps[step].bits
+                },
+            )
         });
         let list = list.collect();
         Profile::sorted(list, self.cycle.map(|(period, _)| period))
@@ -88,7 +98,8 @@ impl Profile {
                 _ => steps.push(Step { at, bits, done: 0 }),
             }
         }
-        // A rate that was replaced may equal the one before it now; that costs a step and nothing else.
+        // A rate that was replaced may equal the one before it now; that costs a step and nothing
+        // else.
         for i in 1..steps.len() {
             steps[i].done = steps[i - 1].until(steps[i].at);
         }
@@ -101,7 +112,8 @@ impl Profile {
         let (_, within) = self.repetitions(now);
         Rate::bit(self.steps[self.last(0, |s| s.at <= within)].bits)
     }
-    /// The mean rate: of one repetition, or of the first `span` where it does not repeat (then an empty span has the first rate).
+    /// The mean rate: of one repetition, or of the first `span` where it does not repeat (then an
+    /// empty span has the first rate).
     pub fn mean(&self, span: Span) -> Rate {
         let (ns, done) = match self.cycle {
             Some(cycle) => cycle,
@@ -112,9 +124,11 @@ impl Profile {
     }
     /// The work that is done from one time to a later one, in bit-nanoseconds.
     pub fn work(&self, from: Time, to: Time) -> u128 {
-        self.done(to, &mut 0).saturating_sub(self.done(from, &mut 0))
+        self.done(to, &mut 0)
+            .saturating_sub(self.done(from, &mut 0))
     }
-    /// The first instant by which `work` bit-nanoseconds are done, counted from `from`; [`Time::MAX`] for never.
+    /// The first instant by which `work` bit-nanoseconds are done, counted from `from`;
+    /// [`Time::MAX`] for never.
     pub fn when(&self, from: Time, work: u128) -> Time {
         let (at, left) = self.reach(from, work, &mut 0);
         at + Span::ns(u64::from(left > 0))
@@ -149,8 +163,8 @@ impl Profile {
         // At most 2⁶⁴ − 1 bit/s for 2⁶⁴ − 1 ns: it fits.
         before + self.steps[*hint].until(within)
     }
-    /// The last instant by which no more than `work` is done from `from` on, or the first when it is exactly done; and what is left then,
-    /// which is less than a nanosecond's.
+    /// The last instant by which no more than `work` is done from `from` on, or the first when it
+    /// is exactly done; and what is left then, which is less than a nanosecond's.
     fn reach(&self, from: Time, work: u128, hint: &mut usize) -> (Time, u64) {
         if work == 0 {
             return (from, 0);
@@ -164,18 +178,24 @@ impl Profile {
             // One less, so that what a repetition ends with belongs to it.
             Some((period, each)) => {
                 let times = (target - 1) / each;
-                (u128::from(period).saturating_mul(times), target - times * each)
+                (
+                    u128::from(period).saturating_mul(times),
+                    target - times * each,
+                )
             }
         };
         *hint = self.last(*hint, |s| s.done < rest);
         let step = self.steps[*hint];
         let bits = u128::from(step.bits);
-        // Only a last rate that is held can be zero here: otherwise the step behind this one has no more done.
+        // Only a last rate that is held can be zero here: otherwise the step behind this one has no
+        // more done.
         if bits == 0 {
             return (Time::MAX, 0);
         }
         let need = rest - step.done;
-        let at = since.saturating_add(u128::from(step.at)).saturating_add(need / bits);
+        let at = since
+            .saturating_add(u128::from(step.at))
+            .saturating_add(need / bits);
         match u64::try_from(at) {
             Ok(at) => (Time::from_ns(at), (need % bits) as u64),
             Err(_) => (Time::MAX, 0),
@@ -203,10 +223,12 @@ pub struct Pace {
     hint: usize,
 }
 
-/// When a link is done that never is: the end of time, yet a time, for a server that waits for it is not idle.
+/// When a link is done that never is: the end of time, yet a time, for a server that waits for it
+/// is not idle.
 const NEVER: Time = Time::from_ns(u64::MAX - 1);
 
-// Cold: a link of constant rate, which most are, pays for no more than the question which of the two it is.
+// Cold: a link of constant rate, which most are, pays for no more than the question which of the
+// two it is.
 impl Pace {
     /// Along `profile`.
     pub fn new(profile: Profile) -> Pace {
@@ -230,8 +252,9 @@ impl Pace {
         let (at, left) = self.profile.reach(from, u128::from(work), &mut self.hint);
         (at + Span::ns(u64::from(left > 0))).min(NEVER)
     }
-    /// The last instant at which no more than `work` is done since `from` (the first at which all is, where one is), and what is left to do
-    /// then; never later than one nanosecond before [`Time::MAX`].
+    /// The last instant at which no more than `work` is done since `from` (the first at which all
+    /// is, where one is), and what is left to do then; never later than one nanosecond before
+    /// [`Time::MAX`].
     #[cold]
     #[inline(never)]
     pub fn reach(&mut self, from: Time, work: u64) -> (Time, u64) {

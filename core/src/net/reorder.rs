@@ -1,12 +1,15 @@
-//! Packets that fall behind: with a probability one comes `late` later than its turn, and what follows overtakes it.
+//! Packets that fall behind: with a probability one comes `late` later than its turn, and what
+//! follows overtakes it.
 //!
-//! [`Jitter`](super::jitter::Jitter) carries it out. Source: RFC 4737 (a packet is reordered when one that was sent after it arrives
-//! before it). Deviation from Linux's `netem`, whose `reorder` lets a packet skip the delay that all others have: there what is
-//! reordered comes early and by no more than that delay; here it comes late by a time of its own, as over a longer way, by a retry of a
-//! radio link, or through another of several parallel links. The draw and its correlation are netem's ([`Chance`]).
+//! [`Jitter`](super::jitter::Jitter) carries it out. Source: RFC 4737 (a packet is reordered when
+//! one that was sent after it arrives before it). Deviation from Linux's `netem`, whose `reorder`
+//! lets a packet skip the delay that all others have: there what is reordered comes early and by no
+//! more than that delay; here it comes late by a time of its own, as over a longer way, by a retry
+//! of a radio link, or through another of several parallel links. The draw and its correlation are
+//! netem's ([`Chance`]).
 
-use super::chance::{Chance, CORRELATION};
 use super::ElementKind;
+use super::chance::{CORRELATION, Chance};
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::rng::Rng;
 use crate::units::Span;

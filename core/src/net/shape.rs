@@ -1,19 +1,24 @@
-//! Shapers in the words of routers: a token bucket that is filled once in each interval, not all the time.
+//! Shapers in the words of routers: a token bucket that is filled once in each interval, not all
+//! the time.
 //!
-//! Tokens come at the ends of intervals of `Tc = Bc / CIR`, counted from the start of the clock. The head of the queue leaves as
-//! soon as the bucket holds it; the bucket starts full.
+//! Tokens come at the ends of intervals of `Tc = Bc / CIR`, counted from the start of the clock.
+//! The head of the queue leaves as soon as the bucket holds it; the bucket starts full.
 //!
-//! - **shape average**: `Bc` in each interval, at most `Bc + Be` of them together. It targets the CIR; a burst of `Be` more goes after
-//!   idleness. Never more than `Bc + Be + n Bc` in `n` intervals.
-//! - **shape peak**: `Bc + Be` in each interval, and no more than that together. It targets `CIR (1 + Be / Bc)`: with `Be = Bc`
-//!   twice the CIR.
+//! - **shape average**: `Bc` in each interval, at most `Bc + Be` of them together. It targets the
+//!   CIR; a burst of `Be` more goes after idleness. Never more than `Bc + Be + n Bc` in `n`
+//!   intervals.
+//! - **shape peak**: `Bc + Be` in each interval, and no more than that together. It targets `CIR (1
+//!   + Be / Bc)`: with `Be = Bc` twice the CIR.
 //!
-//! Sources: Cisco, "Policing and Shaping Overview" (IOS 15.1); MWR 2941 command reference, `shape` (the peak rate's formula);
-//! Catalyst 4224 configuration guide, "Traffic Shaping": with `Be` 0 "no more than the burst size every interval". So tokens that
-//! the next packet does not fit into spill over there, and the rate misses its target by up to a packet in each interval. Routers
-//! may do better; what they do with a packet that the rest of a bucket does not hold we found nowhere in writing.
+//! Sources: Cisco, "Policing and Shaping Overview" (IOS 15.1); MWR 2941 command reference, `shape`
+//! (the peak rate's formula); Catalyst 4224 configuration guide, "Traffic Shaping": with `Be` 0 "no
+//! more than the burst size every interval". So tokens that the next packet does not fit into spill
+//! over there, and the rate misses its target by up to a packet in each interval. Routers
+//! may do better; what they do with a packet that the rest of a bucket does not hold we found
+//! nowhere in writing.
 //!
-//! Counted as in [`link`](super::link): nothing is rounded but the instants that it tells, and those up.
+//! Counted as in [`link`](super::link): nothing is rounded but the instants that it tells, and
+//! those up.
 
 use crate::units::{Bytes, Rate, Time};
 
@@ -103,7 +108,10 @@ mod tests {
         let (cir, bc) = (Rate::mbit(2), Bytes::new(25_000));
         assert_eq!(Shaper::average(cir, bc, bc).target(), cir);
         assert_eq!(Shaper::peak(cir, bc, bc).target(), Rate::mbit(4));
-        assert_eq!(Shaper::peak(cir, bc, Bytes::new(12_500)).target(), Rate::mbit(3));
+        assert_eq!(
+            Shaper::peak(cir, bc, Bytes::new(12_500)).target(),
+            Rate::mbit(3)
+        );
         assert_eq!(Shaper::peak(cir, bc, Bytes::ZERO).target(), cir);
     }
 
@@ -112,7 +120,8 @@ mod tests {
         let (cir, bc) = (Rate::mbit(2), Bytes::new(25_000));
         for (mut shaper, rate, depth) in [
             (Shaper::average(cir, bc, bc), 2_000_000, 50_000),
-            // Be takes up what does not hold a whole packet; peak has no such room, and 2 x 25000 B hold 33 packets.
+            // Be takes up what does not hold a whole packet; peak has no such room, and 2 x 25000
+            // B hold 33 packets.
             (Shaper::peak(cir, bc, bc), 33 * 1514 * 8 * 10, 0),
         ] {
             let left = drain(&mut shaper, Time::ZERO, 20_000);
@@ -129,7 +138,11 @@ mod tests {
         let mut shaper = Shaper::average(Rate::mbit(2), Bytes::new(25_000), Bytes::ZERO);
         let left = drain(&mut shaper, Time::ZERO, 40);
         for (n, at) in left.iter().enumerate() {
-            assert_eq!(*at, Time::ZERO + Span::ms(100 * (n as u64 / 16)), "packet {n}");
+            assert_eq!(
+                *at,
+                Time::ZERO + Span::ms(100 * (n as u64 / 16)),
+                "packet {n}"
+            );
         }
     }
 
@@ -164,7 +177,8 @@ mod tests {
         let shaper = Shaper::average(Rate::mbit(2), Bytes::new(1000), Bytes::new(500));
         assert!(shaper.never_passes(MSS) && !shaper.never_passes(Bytes::new(1500)));
         for cir in [0, 1, u64::MAX] {
-            let mut shaper = Shaper::peak(Rate::bit(cir), Bytes::new(u64::MAX), Bytes::new(u64::MAX));
+            let mut shaper =
+                Shaper::peak(Rate::bit(cir), Bytes::new(u64::MAX), Bytes::new(u64::MAX));
             assert_eq!(shaper.take(Time::MAX, MSS), Ok(()));
             let mut shaper = Shaper::average(Rate::bit(cir), Bytes::ZERO, Bytes::ZERO);
             let _ = shaper.take(Time::MAX, MSS);

@@ -1,5 +1,5 @@
-//! What a path is made of: hops, rates that vary, buffers, links. Plain data; [`path`](super::path) and
-//! [`hop`](super::hop) build from it.
+//! What a path is made of: hops, rates that vary, buffers, links. Plain data; [`path`](super::path)
+//! and [`hop`](super::hop) build from it.
 
 use super::policer;
 use super::profile::Profile;
@@ -19,8 +19,8 @@ pub struct PathSpec {
     pub hops: Vec<HopSpec>,
     /// What ACKs, answers and flows that go up meet; without it, nothing but distance.
     pub reverse: Option<HopSpec>,
-    /// Do super-packets cross the path whole, as between machines with segmentation and receive offload? Queue, loss and
-    /// receiver then see one packet of up to 64 KiB.
+    /// Do super-packets cross the path whole, as between machines with segmentation and receive
+    /// offload? Queue, loss and receiver then see one packet of up to 64 KiB.
     pub offload: bool,
     /// Do the hosts at the far end share one address on the path, as behind a home's router?
     pub nat: bool,
@@ -73,9 +73,14 @@ pub struct Varying {
 }
 
 impl Varying {
-    /// The rate over time, of a hop whose `rate` is that at the start; `None` where packets leave at opportunities instead.
+    /// The rate over time, of a hop whose `rate` is that at the start; `None` where packets leave
+    /// at opportunities instead.
     pub fn profile(&self, rate: Rate) -> Option<Profile> {
-        let steps: Vec<(Time, Rate)> = self.steps.iter().map(|(at, rate)| (Time::ZERO + *at, *rate)).collect();
+        let steps: Vec<(Time, Rate)> = self
+            .steps
+            .iter()
+            .map(|(at, rate)| (Time::ZERO + *at, *rate))
+            .collect();
         let profile = match self.trace.as_ref().map(|file| &file.trace) {
             Some(Trace::Opportunities(_)) => return None,
             Some(Trace::Rates(profile)) => profile.clone(),
@@ -88,10 +93,16 @@ impl Varying {
             .collect();
         Some(profile.with_outages(&outages))
     }
-    /// The mean rate between two times, of a hop whose `rate` is that at the start; `None` where they are the same.
+    /// The mean rate between two times, of a hop whose `rate` is that at the start; `None` where
+    /// they are the same.
     pub fn mean(&self, rate: Rate, from: Time, to: Time) -> Option<Rate> {
-        match (self.trace.as_ref().map(|file| &file.trace), self.profile(rate)) {
-            (Some(Trace::Opportunities(link)), _) => Rate::of(link.between(from, to), to.since(from)),
+        match (
+            self.trace.as_ref().map(|file| &file.trace),
+            self.profile(rate),
+        ) {
+            (Some(Trace::Opportunities(link)), _) => {
+                Rate::of(link.between(from, to), to.since(from))
+            }
             (_, profile) => {
                 let work = profile?
                     .work(from, to)
@@ -125,13 +136,17 @@ pub enum Buffer {
 }
 
 impl HopSpec {
-    /// The rate at which it sends in the long run: what its link targets, or a policer before it lets pass.
+    /// The rate at which it sends in the long run: what its link targets, or a policer before it
+    /// lets pass.
     pub fn target(&self) -> Rate {
         let link = match self.link {
             Link::ShapePeak { bc, be } => Shaper::peak(self.rate, bc, be).target(),
             _ => self.rate,
         };
-        let policed = self.policer.as_ref().and_then(|c| policer::passes(&c.kind, &c.params));
+        let policed = self
+            .policer
+            .as_ref()
+            .and_then(|c| policer::passes(&c.kind, &c.params));
         policed.map_or(link, |rate| rate.min(link))
     }
     /// A serial link of `rate` behind `queue`, half of `rtt` each way, and nothing else.
@@ -180,7 +195,11 @@ impl PathSpec {
     }
     /// The number of the narrowest hop on the way there; the first of equals.
     pub fn narrowest(&self) -> usize {
-        let rates = self.hops.iter().enumerate().map(|(i, hop)| (hop.target(), i));
+        let rates = self
+            .hops
+            .iter()
+            .enumerate()
+            .map(|(i, hop)| (hop.target(), i));
         rates.min().map_or(0, |(_, i)| i)
     }
     /// The narrowest hop on the way there.
@@ -197,7 +216,8 @@ impl PathSpec {
     pub fn bdp(&self) -> Bytes {
         self.bottleneck().target() * self.rtt()
     }
-    /// The buffer of `hop` with `bdp` resolved to bytes, its own rate × the whole rtt (at least one full frame).
+    /// The buffer of `hop` with `bdp` resolved to bytes, its own rate × the whole rtt (at least one
+    /// full frame).
     pub fn limit(&self, hop: &HopSpec) -> Option<Limit> {
         hop.buffer.map(|buffer| self.resolve(buffer, hop.rate))
     }
@@ -224,7 +244,8 @@ pub enum Link {
         /// How fast they may, and bytes that may leave back to back at that.
         peak: Option<(Rate, Bytes)>,
     },
-    /// One class of tc's htb: a packet leaves when the ones before it are paid for, and is paid for afterwards.
+    /// One class of tc's htb: a packet leaves when the ones before it are paid for, and is paid for
+    /// afterwards.
     Htb {
         /// Bytes that may leave back to back after idleness, and one packet more.
         burst: Bytes,

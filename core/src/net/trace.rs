@@ -9,17 +9,19 @@
 //! 2,8.25
 //! ```
 //!
-//! A rate holds until the next line. After the last one it goes on for good; where the table repeats, it lasts as long as the line before
-//! it did, then the first line comes again.
+//! A rate holds until the next line. After the last one it goes on for good; where the table
+//! repeats, it lasts as long as the line before it did, then the first line comes again.
 //!
-//! A packet-delivery trace has one whole number of milliseconds on each line, none less than the one before: see [`Opportunities`].
+//! A packet-delivery trace has one whole number of milliseconds on each line, none less than the
+//! one before: see [`Opportunities`].
 //!
-//! In both, empty lines and lines that begin with `#` say nothing. Numbers are plain decimals and are read exactly. Who reads a file
-//! limits its size in bytes; here a table has a million lines at most, a trace five million, and no time is beyond a year.
+//! In both, empty lines and lines that begin with `#` say nothing. Numbers are plain decimals and
+//! are read exactly. Who reads a file limits its size in bytes; here a table has a million lines at
+//! most, a trace five million, and no time is beyond a year.
 
 use super::opportunities::Opportunities;
 use super::profile::Profile;
-use crate::units::{parse_rate, parse_span, Rate, Span, Time};
+use crate::units::{Rate, Span, Time, parse_rate, parse_span};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -49,11 +51,16 @@ pub struct TraceError {
     pub line: usize,
     /// What is wrong, in a person's words.
     pub problem: String,
-    /// What to do about it, in a person's words; where it is one line, that line between backquotes.
+    /// What to do about it, in a person's words; where it is one line, that line between
+    /// backquotes.
     pub fix: String,
 }
 
-fn wrong<T>(line: usize, problem: impl Into<String>, fix: impl Into<String>) -> Result<T, TraceError> {
+fn wrong<T>(
+    line: usize,
+    problem: impl Into<String>,
+    fix: impl Into<String>,
+) -> Result<T, TraceError> {
     Err(TraceError {
         line,
         problem: problem.into(),
@@ -62,7 +69,8 @@ fn wrong<T>(line: usize, problem: impl Into<String>, fix: impl Into<String>) -> 
 }
 
 impl Trace {
-    /// Reads either kind: a first line with a comma begins a table. `repeats` is of tables; traces always do.
+    /// Reads either kind: a first line with a comma begins a table. `repeats` is of tables; traces
+    /// always do.
     pub fn read(text: &str, repeats: bool) -> Result<Trace, TraceError> {
         match lines(text).next() {
             Some((_, first)) if first.contains(',') => rates(text, repeats).map(Trace::Rates),
@@ -70,7 +78,8 @@ impl Trace {
             None => wrong(
                 0,
                 "it is empty",
-                "write a table that begins with `t_s,rate_mbit`, or milliseconds, one on each line, like `1`",
+                "write a table that begins with `t_s,rate_mbit`, or milliseconds, one on each \
+                 line, like `1`",
             ),
         }
     }
@@ -91,8 +100,8 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// What a person may be shown of a line: numbers and headers. A file may be anything, and of another's nothing is to be
-/// read in a message.
+/// What a person may be shown of a line: numbers and headers. A file may be anything, and of
+/// another's nothing is to be read in a message.
 fn shown(line: &str) -> String {
     let number = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '-' | '+' | ' ');
     let header = |field: &str| {
@@ -121,7 +130,11 @@ fn is_decimal(field: &str) -> bool {
 pub fn rates(text: &str, repeats: bool) -> Result<Profile, TraceError> {
     let mut lines = lines(text);
     let Some((number, header)) = lines.next() else {
-        return wrong(0, "it is empty", "begin with `t_s,rate_mbit`, then lines like `0,12`");
+        return wrong(
+            0,
+            "it is empty",
+            "begin with `t_s,rate_mbit`, then lines like `0,12`",
+        );
     };
     let mut names = header.split(',').map(str::trim);
     let unit = |name: Option<&str>| match name? {
@@ -135,14 +148,21 @@ pub fn rates(text: &str, repeats: bool) -> Result<Profile, TraceError> {
         _ => None,
     };
     let (time_unit, rate_unit) = match (unit(names.next()), unit(names.next()), names.next()) {
-        (Some(time), Some(rate), None) if time.ends_with('s') && rate.ends_with("bit") => (time, rate),
+        (Some(time), Some(rate), None) if time.ends_with('s') && rate.ends_with("bit") => {
+            (time, rate)
+        }
         _ => {
             let fix = if header.split(',').all(|field| is_decimal(field.trim())) {
-                "put `t_s,rate_mbit` (or t_ms, t_us; rate_bit, rate_kbit, rate_gbit) on a line above"
+                "put `t_s,rate_mbit` (or t_ms, t_us; rate_bit, rate_kbit, rate_gbit) on a line \
+                 above"
             } else {
                 "write `t_s,rate_mbit`, or with t_ms, t_us; rate_bit, rate_kbit, rate_gbit"
             };
-            return wrong(number, format!("{} is not a header of two columns", shown(header)), fix);
+            return wrong(
+                number,
+                format!("{} is not a header of two columns", shown(header)),
+                fix,
+            );
         }
     };
     let mut steps: Vec<(Time, Rate)> = Vec::new();
@@ -151,7 +171,10 @@ pub fn rates(text: &str, repeats: bool) -> Result<Profile, TraceError> {
         let (time, rate) = match (fields.next(), fields.next(), fields.next()) {
             (Some(time), Some(rate), None) if is_decimal(time) && is_decimal(rate) => (time, rate),
             _ => {
-                let problem = format!("{} is not a time and a rate, both plain decimals", shown(line));
+                let problem = format!(
+                    "{} is not a time and a rate, both plain decimals",
+                    shown(line)
+                );
                 return wrong(number, problem, "write a line like `0.5,12.25`");
             }
         };
@@ -169,7 +192,8 @@ pub fn rates(text: &str, repeats: bool) -> Result<Profile, TraceError> {
         let at = Time::ZERO + at;
         match steps.last() {
             None if at != Time::ZERO => {
-                let problem = format!("the first time is {time}, and what the rate is before it is not said");
+                let problem =
+                    format!("the first time is {time}, and what the rate is before it is not said");
                 return wrong(
                     number,
                     problem,
@@ -178,7 +202,11 @@ pub fn rates(text: &str, repeats: bool) -> Result<Profile, TraceError> {
             }
             Some((before, _)) if at <= *before => {
                 let problem = format!("{} does not come after the line before it", shown(line));
-                return wrong(number, problem, "sort the lines by time, and give each time once");
+                return wrong(
+                    number,
+                    problem,
+                    "sort the lines by time, and give each time once",
+                );
             }
             _ if steps.len() == MOST_RATES => {
                 let problem = format!("there are more than {MOST_RATES} lines");
@@ -207,7 +235,9 @@ pub fn rates(text: &str, repeats: bool) -> Result<Profile, TraceError> {
     }
     let profile = Profile::new(first.1, rest);
     Ok(match steps[..] {
-        [.., (before, _), (last, _)] if repeats => profile.repeating(last.since(Time::ZERO) + last.since(before)),
+        [.., (before, _), (last, _)] if repeats => {
+            profile.repeating(last.since(Time::ZERO) + last.since(before))
+        }
         _ => profile,
     })
 }
@@ -221,14 +251,20 @@ pub fn opportunities(text: &str) -> Result<Opportunities, TraceError> {
             Ok(ms) if whole && Span::ms(ms) <= LATEST => ms,
             Ok(_) if whole => {
                 let problem = format!("{} is later than a year", shown(line));
-                return wrong(number, problem, "count milliseconds from the beginning of the trace");
+                return wrong(
+                    number,
+                    problem,
+                    "count milliseconds from the beginning of the trace",
+                );
             }
             _ => {
                 let rounded = match line.parse::<f64>() {
                     Ok(x) if is_decimal(line) && x < 1e15 => Some(libm::floor(x) as u64),
                     _ => None,
                 };
-                let fix = rounded.map_or(String::from("write a line like `12`"), |ms| format!("write `{ms}`"));
+                let fix = rounded.map_or(String::from("write a line like `12`"), |ms| {
+                    format!("write `{ms}`")
+                });
                 return wrong(
                     number,
                     format!("{} is not a whole number of milliseconds", shown(line)),

@@ -1,19 +1,21 @@
 //! CHOKe: choose and keep for responsive flows, choose and kill for unresponsive ones.
 //!
-//! Law: RED's average ([`law`](super::red::law)), here of packets. At `min` or below all pass. Above, the packet that arrives is compared
-//! with one drawn from the queue: of the same flow, both are dropped. Otherwise, above `max` it is refused, below one of many is, as by RED.
-//! Refused is marked with `ecn` if it can be, else dropped. Who fills the queue is met there most often.
+//! Law: RED's average ([`law`](super::red::law)), here of packets. At `min` or below all pass.
+//! Above, the packet that arrives is compared with one drawn from the queue: of the same flow, both
+//! are dropped. Otherwise, above `max` it is refused, below one of many is, as by RED. Refused is
+//! marked with `ecn` if it can be, else dropped. Who fills the queue is met there most often.
 //!
-//! Sources: Pan, Prabhakar, Psounis, "CHOKe, a stateless active queue management scheme for approximating fair bandwidth
-//! allocation", 2000; Linux 6.12 `choke`; iproute2 6.1.
+//! Sources: Pan, Prabhakar, Psounis, "CHOKe, a stateless active queue management scheme for
+//! approximating fair bandwidth allocation", 2000; Linux 6.12 `choke`; iproute2 6.1.
 //!
-//! As in Linux: a packet that was killed in the middle leaves a hole; a draw that meets holes is repeated twice, then the
-//! head is taken. Flows are the same when their hashes are. Not as in Linux: when the table is full of holes they are
-//! closed, where Linux would overrun its head. A `limit` must be given to tc; here it is 1000 packets.
+//! As in Linux: a packet that was killed in the middle leaves a hole; a draw that meets holes is
+//! repeated twice, then the head is taken. Flows are the same when their hashes are. Not as in
+//! Linux: when the table is full of holes they are closed, where Linux would overrun its head. A
+//! `limit` must be given to tc; here it is 1000 packets.
 
 use super::red::law::{Law, Vars, Verdict};
 use super::red::words::{self, Words};
-use super::red::{mark, Refused};
+use super::red::{Refused, mark};
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, Refusal};
@@ -54,13 +56,19 @@ pub const PARAMS: &[Param] = &[
     words::ECN,
 ];
 
-/// tc's words, in bytes, of these parameters for a queue of `limit` packets behind a link of `rate`.
+/// tc's words, in bytes, of these parameters for a queue of `limit` packets behind a link of
+/// `rate`.
 fn words(params: &Params, limit: u64, rate: Rate) -> Words {
     let or = |given: u64, usual: u64| if given > 0 { given } else { usual };
     let max = or(params.packets("max"), limit / 4);
     let min = or(params.packets("min"), max / 3);
     let avpkt = params.bytes("avpkt").get();
-    Words::of(params, min.saturating_mul(avpkt), max.saturating_mul(avpkt), rate)
+    Words::of(
+        params,
+        min.saturating_mul(avpkt),
+        max.saturating_mul(avpkt),
+        rate,
+    )
 }
 
 fn check(params: &Params) -> Result<(), Refusal> {
@@ -86,7 +94,9 @@ pub struct Choke<P> {
 impl<P: Packet + Send> Choke<P> {
     /// An empty queue with these parameters.
     pub fn new(params: &Params, place: &Place) -> Choke<P> {
-        let limit = place.limit.unwrap_or(Limit::Packets(params.packets("limit")));
+        let limit = place
+            .limit
+            .unwrap_or(Limit::Packets(params.packets("limit")));
         let avpkt = params.bytes("avpkt").get().max(1);
         let packets = match limit {
             Limit::Packets(n) => n,
@@ -100,7 +110,10 @@ impl<P: Packet + Send> Choke<P> {
             rng: Rng::named(place.seed, "choke"),
             seed: place.seed,
             limit,
-            table: packets.clamp(64, 1 << 20).saturating_add(1).next_power_of_two() as usize,
+            table: packets
+                .clamp(64, 1 << 20)
+                .saturating_add(1)
+                .next_power_of_two() as usize,
             backlog: Backlog::default(),
             packets: VecDeque::new(),
         }
@@ -155,7 +168,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for Choke<P> {
                 }
             }
             let verdict = self.vars.judge_excited(&self.law, &mut self.rng);
-            if verdict != Verdict::Pass && !(self.refused.marks(verdict) && mark(now, &mut packet, sink)) {
+            if verdict != Verdict::Pass
+                && !(self.refused.marks(verdict) && mark(now, &mut packet, sink))
+            {
                 return sink.dropped(now, packet, Why::Law);
             }
         }

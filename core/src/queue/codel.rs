@@ -1,10 +1,11 @@
-//! CoDel: controls how long packets stand in a queue, by when they leave it. The law for the head of any queue, and
-//! `codel`, one such queue.
+//! CoDel: controls how long packets stand in a queue, by when they leave it. The law for the head
+//! of any queue, and `codel`, one such queue.
 //!
-//! Law: a head that has stood for `target` or longer, with more than one full frame behind it, has begun or goes on a
-//! bad spell. Once a spell is older than `interval`, one packet is dropped (marked, with `ecn`), and the next at
-//! `drop_next`, which moves on by `interval / √count` with each. A head below `target` ends it. Dropping that begins
-//! again within 16 intervals goes on at the count that it had gained then; else at 1.
+//! Law: a head that has stood for `target` or longer, with more than one full frame behind it, has
+//! begun or goes on a bad spell. Once a spell is older than `interval`, one packet is dropped
+//! (marked, with `ecn`), and the next at `drop_next`, which moves on by `interval / √count` with
+//! each. A head below `target` ends it. Dropping that begins again within 16 intervals goes on at
+//! the count that it had gained then; else at 1.
 //!
 //! ```text
 //!            ┌────────── head stood < target, or <= 1514 B behind it ──────────┐
@@ -14,19 +15,21 @@
 //!
 //! Sources: RFC 8289; Linux 6.12 `codel`, packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! As in Linux, and not in the RFC: the clock counts units of 1024 ns; a root is not worked out but followed by one
-//! Newton step per drop in 16 bits ([`newton_step`]), which is some per cent off after a jump of the count; a mark ends
-//! the turn; the count goes on from what the last spell added. Deviation: Linux's clock wraps after 73 minutes, so that
-//! what is 37 minutes old may count as to come; ours does not wrap.
+//! As in Linux, and not in the RFC: the clock counts units of 1024 ns; a root is not worked out but
+//! followed by one Newton step per drop in 16 bits ([`newton_step`]), which is some per cent off
+//! after a jump of the count; a mark ends the turn; the count goes on from what the last spell
+//! added. Deviation: Linux's clock wraps after 73 minutes, so that what is 37 minutes old may count
+//! as to come; ours does not wrap.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::{Ecn, Packet};
-use crate::param::{no_check, Kind, Param, Params};
+use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
-/// The frame that may always stand behind the head: a device's MTU of 1500 B and its Ethernet header.
+/// The frame that may always stand behind the head: a device's MTU of 1500 B and its Ethernet
+/// header.
 pub const MTU: Bytes = Bytes::new(1514);
 
 /// `target`, of every discipline that has CoDel's law.
@@ -40,7 +43,8 @@ pub const TARGET: Param = Param {
 pub const INTERVAL: Param = Param {
     name: "interval",
     kind: Kind::Span(Span::ms(100), Span::us(1), Span::s(100)),
-    help: "how long it may have stood longer before packets are dropped: an RTT that most flows are within",
+    help: "how long it may have stood longer before packets are dropped: an RTT that most flows \
+        are within",
     source: "RFC 8289, Linux 6.12",
 };
 /// `ce_threshold`, likewise.
@@ -85,7 +89,8 @@ fn tick(now: Time) -> Tick {
 pub trait Head<P> {
     /// Takes the packet at the head.
     fn pop(&mut self) -> Option<P>;
-    /// What stands behind the one taken last. Linux's disciplines count the whole discipline, mac80211 the one queue.
+    /// What stands behind the one taken last. Linux's disciplines count the whole discipline,
+    /// mac80211 the one queue.
     fn behind(&self) -> Bytes;
 }
 
@@ -127,11 +132,15 @@ impl Law {
             } else {
                 ticks(ce_threshold)
             },
-            ..Law::new(params.span("target"), params.span("interval"), params.bool("ecn"))
+            ..Law::new(
+                params.span("target"),
+                params.span("interval"),
+                params.bool("ecn"),
+            )
         }
     }
-    /// Lets `ce_threshold` hold only for packets whose DS field (the ECN bits are its lowest), under `mask`, is
-    /// `selector`.
+    /// Lets `ce_threshold` hold only for packets whose DS field (the ECN bits are its lowest),
+    /// under `mask`, is `selector`.
     pub fn selecting(self, selector: u8, mask: u8) -> Law {
         Law {
             ds: (mask, selector),
@@ -149,11 +158,12 @@ impl Law {
     }
 }
 
-/// One step of Newton's towards `1 / √count`, from `inverse` to `inverse · (3 − count · inverse²) / 2`, in units of
-/// 2⁻³².
+/// One step of Newton's towards `1 / √count`, from `inverse` to `inverse · (3 − count · inverse²) /
+/// 2`, in units of 2⁻³².
 ///
-/// Exact in every bit: where the guess is so far off that a step overshoots (`count · inverse² > 3`, which a fair
-/// queue's count can come to by leaps) the result wraps around as Linux's does, and is no root of anything.
+/// Exact in every bit: where the guess is so far off that a step overshoots (`count · inverse² >
+/// 3`, which a fair queue's count can come to by leaps) the result wraps around as Linux's does,
+/// and is no root of anything.
 pub fn newton_step(inverse: u32, count: u32) -> u32 {
     let inverse = u64::from(inverse);
     let square = (inverse * inverse) >> 32;
@@ -371,7 +381,9 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         check: no_check,
         feedback: false,
         make: |params: &Params, place: &Place| {
-            let limit = place.limit.unwrap_or(Limit::Packets(params.packets("limit")));
+            let limit = place
+                .limit
+                .unwrap_or(Limit::Packets(params.packets("limit")));
             Box::new(Codel::<P>::new(limit, Law::of(params)))
         },
     }

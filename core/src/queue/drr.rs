@@ -1,24 +1,25 @@
-//! DRR, deficit round robin: classes send in turn, each as many bytes as its turn is worth, and what it could not use it
-//! keeps.
+//! DRR, deficit round robin: classes send in turn, each as many bytes as its turn is worth, and
+//! what it could not use it keeps.
 //!
-//! Law: a class that gets its first packet joins the end of the round with a deficit of one `quantum`. Served is the
-//! first class of the round: if its head fits into its deficit, the head goes and is taken off; if not, the class gets a
-//! `quantum` more and goes to the end. A class that has sent its last packet leaves the round, and what was left of its
-//! deficit is lost.
+//! Law: a class that gets its first packet joins the end of the round with a deficit of one
+//! `quantum`. Served is the first class of the round: if its head fits into its deficit, the head
+//! goes and is taken off; if not, the class gets a `quantum` more and goes to the end. A class that
+//! has sent its last packet leaves the round, and what was left of its deficit is lost.
 //!
-//! Sources: Shreedhar and Varghese, *Efficient Fair Queueing using Deficit Round Robin*, SIGCOMM 1995; Linux 6.12
-//! `sch_drr`, packet by packet (`core/tests/queue_replay.rs`), tc-drr(8).
+//! Sources: Shreedhar and Varghese, *Efficient Fair Queueing using Deficit Round Robin*, SIGCOMM
+//! 1995; Linux 6.12 `sch_drr`, packet by packet (`core/tests/queue_replay.rs`), tc-drr(8).
 //!
-//! Linux's are the round, the default quantum (a full frame) and each class's own `pfifo` of `txqueuelen` packets that
-//! drops at its tail. In the paper a class gets its quantum when its turn comes, in Linux when it joins and when its turn
-//! ends; the order is the same. Ours is who belongs to a class: Linux has no classes until somebody makes them and no
-//! rule who goes where but its filters, and drops what no filter claims; here flows are hashed to `classes` equal ones.
+//! Linux's are the round, the default quantum (a full frame) and each class's own `pfifo` of
+//! `txqueuelen` packets that drops at its tail. In the paper a class gets its quantum when its turn
+//! comes, in Linux when it joins and when its turn ends; the order is the same. Ours is who belongs
+//! to a class: Linux has no classes until somebody makes them and no rule who goes where but its
+//! filters, and drops what no filter claims; here flows are hashed to `classes` equal ones.
 //! The path's `buffer` is each class's.
 
 use super::fifo::Fifo;
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
-use crate::param::{no_check, Kind, Param, Params};
+use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -133,7 +134,9 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         check: no_check,
         feedback: false,
         make: |params: &Params, place: &Place| {
-            let limit = place.limit.unwrap_or(Limit::Packets(params.packets("limit")));
+            let limit = place
+                .limit
+                .unwrap_or(Limit::Packets(params.packets("limit")));
             Box::new(Drr::<P>::new(
                 params.count("classes") as usize,
                 params.bytes("quantum"),

@@ -1,25 +1,28 @@
-//! DualPI2: two queues under one law, so that senders who react to each mark get short delays beside those who need a standing
-//! queue, and neither takes from the other.
+//! DualPI2: two queues under one law, so that senders who react to each mark get short delays
+//! beside those who need a standing queue, and neither takes from the other.
 //!
-//! Law: packets with ECT(1) (and CE) go to queue L, others to queue C. Every `tupdate`, with `d` the longer one of the two
-//! heads' waits: `p += alpha (d - target) + beta (d - d before)`. A packet of C is struck with `p²` (two coins with `p`), one
-//! of L with `coupling · p`; a strike marks what can be marked and drops the rest. L is marked, too, when its packet waited longer than
-//! `step`. Nothing is struck while fewer than two full frames wait. When `coupling · p` is above 1 the queue is overloaded: what C
-//! strikes is dropped, L is always marked and dropped with `p²`.
-//! L goes first as long as its credit lasts: while both wait, a byte of L costs `protection`, a byte of C gives back `100 - protection`.
-//! Verdicts fall when packets leave (or, with `drop_early`, when they come).
+//! Law: packets with ECT(1) (and CE) go to queue L, others to queue C. Every `tupdate`, with `d`
+//! the longer one of the two heads' waits: `p += alpha (d - target) + beta (d - d before)`. A
+//! packet of C is struck with `p²` (two coins with `p`), one of L with `coupling · p`; a strike
+//! marks what can be marked and drops the rest. L is marked, too, when its packet waited longer
+//! than `step`. Nothing is struck while fewer than two full frames wait. When `coupling · p` is
+//! above 1 the queue is overloaded: what C strikes is dropped, L is always marked and dropped with
+//! `p²`. L goes first as long as its credit lasts: while both wait, a byte of L costs `protection`,
+//! a byte of C gives back `100 - protection`. Verdicts fall when packets leave (or, with
+//! `drop_early`, when they come).
 //!
-//! Why it is fair: a sender that halves per round trip sends about `1.22 / √pC`, one that reacts to each mark `2 / pL`; with
-//! `pC = p²` and `pL = 2 p` that is nearly the same.
+//! Why it is fair: a sender that halves per round trip sends about `1.22 / √pC`, one that reacts to
+//! each mark `2 / pL`; with `pC = p²` and `pL = 2 p` that is nearly the same.
 //!
-//! Sources: RFC 9332 (appendix A for the scheme, section 2.5 for the coupling); Linux 6.17 `sch_dualpi2`, whose defaults, step, credit and order
-//! these are. Linux has it since 6.17, so there is no recording of 6.12 to hold it to: tests hold the formulas.
-//! Deviations: the phase of the timer is drawn from the seed, since the queue was there before the scenario.
+//! Sources: RFC 9332 (appendix A for the scheme, section 2.5 for the coupling); Linux 6.17
+//! `sch_dualpi2`, whose defaults, step, credit and order these are. Linux has it since 6.17, so
+//! there is no recording of 6.12 to hold it to: tests hold the formulas. Deviations: the phase of
+//! the timer is drawn from the seed, since the queue was there before the scenario.
 
 use super::codel::mark;
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::{Ecn, Packet};
-use crate::param::{no_check, Kind, Param, Params};
+use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
 use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
@@ -146,7 +149,11 @@ impl Law {
         let step = self.alpha * s(delay, self.target) + self.beta * s(delay, self.before);
         self.before = delay;
         // Without drops there is nothing above marking every packet of L.
-        let most = if self.drop_overload { ONE } else { ONE / self.coupling };
+        let most = if self.drop_overload {
+            ONE
+        } else {
+            ONE / self.coupling
+        };
         let next = self.p as f64 + step * ONE as f64;
         self.p = (next.max(0.0) as u64).min(most);
     }
@@ -169,7 +176,11 @@ impl Law {
                     Strike::Mark
                 };
             }
-            return if falls(coupled) { Strike::Mark } else { Strike::None };
+            return if falls(coupled) {
+                Strike::Mark
+            } else {
+                Strike::None
+            };
         }
         match falls(p) && falls(p) {
             true if overload => Strike::Drop,
@@ -242,7 +253,9 @@ impl<P: Packet> DualPi2<P> {
         let tupdate = params.span("tupdate");
         let protection = params.count("protection") as i64;
         let mut it = DualPi2 {
-            limit: place.limit.unwrap_or(Limit::Packets(params.packets("limit"))),
+            limit: place
+                .limit
+                .unwrap_or(Limit::Packets(params.packets("limit"))),
             law: Law::new(params),
             tupdate,
             due: Time::ZERO + Span::ns(coin.below(tupdate.as_ns()).max(1)),
@@ -269,7 +282,14 @@ impl<P: Packet> DualPi2<P> {
         self.queues[LOW].backlog.bytes + self.queues[CLASSIC].backlog.bytes
     }
     /// Does the law let this packet of a queue pass? It is marked where that saves it.
-    fn passes(&mut self, now: Time, class: usize, packet: &mut P, waiting: Bytes, sink: &mut dyn Sink<P>) -> bool {
+    fn passes(
+        &mut self,
+        now: Time,
+        class: usize,
+        packet: &mut P,
+        waiting: Bytes,
+        sink: &mut dyn Sink<P>,
+    ) -> bool {
         if waiting.get() < SPARED {
             return true;
         }
@@ -329,7 +349,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for DualPi2<P> {
             let other = LOW + CLASSIC - class;
             if !self.queues[other].packets.is_empty() {
                 let cost = self.weights[class].saturating_mul(packet.size().get() as i64);
-                self.credit = self.credit.saturating_add(if class == LOW { cost } else { -cost });
+                self.credit = self
+                    .credit
+                    .saturating_add(if class == LOW { cost } else { -cost });
             }
             self.served = class;
             return Some(packet);
@@ -367,7 +389,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for DualPi2<P> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "dualpi2",
-        help: "two queues under one law: short delays for who reacts to each mark, its share for everyone else",
+        help: "two queues under one law: short delays for who reacts to each mark, its share for \
+            everyone else",
         source: "Linux 6.17 sch_dualpi2, RFC 9332",
         params: PARAMS,
         check: no_check,
@@ -384,7 +407,8 @@ mod tests {
         Law::new(&Params::defaults(PARAMS))
     }
 
-    /// RFC 9332's numbers: 10 ms above the target, not growing, adds 0.16 · 0.01 s; growing by 10 ms adds 3.2 · 0.01 s more.
+    /// RFC 9332's numbers: 10 ms above the target, not growing, adds 0.16 · 0.01 s; growing by 10
+    /// ms adds 3.2 · 0.01 s more.
     #[test]
     fn the_probability_moves_by_distance_and_growth() {
         let mut law = law();

@@ -1,13 +1,15 @@
-//! First in, first out; what does not fit is dropped: the packet that comes (`tail`) or the ones at the front (`head`).
+//! First in, first out; what does not fit is dropped: the packet that comes (`tail`) or the ones at
+//! the front (`head`).
 //!
-//! Law: a packet enters while `backlog + size <= limit` (bytes) or `packets < limit` (packets). With `drop = "head"` the oldest
-//! packets make room until it fits; one that would not fit into an empty queue is dropped itself.
-//! Source: Linux 6.12 `bfifo`, `pfifo`, `pfifo_head_drop`; without a buffer in the scenario, 1000 packets (a device's default
-//! `txqueuelen`). Deviation: Linux has head drop with a limit in packets only.
+//! Law: a packet enters while `backlog + size <= limit` (bytes) or `packets < limit` (packets).
+//! With `drop = "head"` the oldest packets make room until it fits; one that would not fit into an
+//! empty queue is dropped itself. Source: Linux 6.12 `bfifo`, `pfifo`, `pfifo_head_drop`; without a
+//! buffer in the scenario, 1000 packets (a device's default `txqueuelen`). Deviation: Linux has
+//! head drop with a limit in packets only.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::Packet;
-use crate::param::{no_check, Kind, Param, Params};
+use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;

@@ -1,13 +1,16 @@
-//! Fair queueing with pacing, Linux's `fq`: a queue for each flow, served in turn by bytes; no flow waits for another.
+//! Fair queueing with pacing, Linux's `fq`: a queue for each flow, served in turn by bytes; no flow
+//! waits for another.
 //!
-//! - Deficit round robin: a flow spends a credit; without any it gets a `quantum` and goes behind the others. New flows (with
-//!   `initial_quantum`) come before old ones. A flow that had nothing for `refill_delay` has at least a quantum again.
-//! - Three bands by priority, weighted by bytes in each round: a band without credit waits for the next round.
-//! - Pacing: a flow that has spent its credit sends its next packet `max(size, quantum) / maxrate` later, less what it came
-//!   too late, up to half of that. Up to `low_rate_threshold` that is so after each packet, by its own size. A packet that names its
-//!   departure time waits for it.
-//! - No law of delay: a packet is dropped where its flow has `flow_limit` packets or its band `limit`. One that left later than
-//!   `ce_threshold` after it might have is marked.
+//! - Deficit round robin: a flow spends a credit; without any it gets a `quantum` and goes behind
+//!   the others. New flows (with `initial_quantum`) come before old ones. A flow that had nothing
+//!   for `refill_delay` has at least a quantum again.
+//! - Three bands by priority, weighted by bytes in each round: a band without credit waits for the
+//!   next round.
+//! - Pacing: a flow that has spent its credit sends its next packet `max(size, quantum) / maxrate`
+//!   later, less what it came too late, up to half of that. Up to `low_rate_threshold` that is so
+//!   after each packet, by its own size. A packet that names its departure time waits for it.
+//! - No law of delay: a packet is dropped where its flow has `flow_limit` packets or its band
+//!   `limit`. One that left later than `ce_threshold` after it might have is marked.
 //!
 //! ```text
 //!                      ┌─ fast path: nothing else is due, at most 8 packets ──────────────┐
@@ -16,17 +19,19 @@
 //!                                              └──────────── yes ─────────────────────────┘
 //! ```
 //!
-//! Sources: tc-fq(8), Linux 6.12 `sch_fq`, measured packet by packet. On a router packets belong to no socket and carry no departure
-//! time: a flow is a hash of the 5-tuple under `orphan_mask`, so that two may share a queue, and a band follows from the code point
-//! as Linux's forwarding maps it. Linux's negative credit is no less than any: refilling leaves it as it is.
+//! Sources: tc-fq(8), Linux 6.12 `sch_fq`, measured packet by packet. On a router packets belong to
+//! no socket and carry no departure time: a flow is a hash of the 5-tuple under `orphan_mask`, so
+//! that two may share a queue, and a band follows from the code point as Linux's forwarding maps
+//! it. Linux's negative credit is no less than any: refilling leaves it as it is.
 //!
-//! Deviations: Linux forgets a flow that was idle for three seconds when it finds it in the way of another in one of its
-//! `buckets`; here none is forgotten. The map from priorities to bands is Linux's default.
+//! Deviations: Linux forgets a flow that was idle for three seconds when it finds it in the way of
+//! another in one of its `buckets`; here none is forgotten. The map from priorities to bands is
+//! Linux's default.
 
 use super::pool::{List, Pool};
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::{Ecn, Packet};
-use crate::param::{no_check, Kind, Param, Params};
+use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -112,16 +117,25 @@ pub const PARAMS: &[Param] = &[
         Kind::Count(1023, 0, (1 << 20) - 1),
         "the bits of a packet's hash that tell one flow from another",
     ),
-    weight("weight_high", 589_824, "bytes of the high band in each round"),
-    weight("weight_middle", 196_608, "bytes of the middle band in each round"),
+    weight(
+        "weight_high",
+        589_824,
+        "bytes of the high band in each round",
+    ),
+    weight(
+        "weight_middle",
+        196_608,
+        "bytes of the middle band in each round",
+    ),
     weight("weight_low", 65_536, "bytes of the low band in each round"),
 ];
 
 /// The fast path may hold so many packets beside others.
 const FAST: usize = 8;
 
-/// The band of a code point: Linux takes two of its bits for the type of service they once were (`rt_tos2priority`), and `fq` maps
-/// interactive (6) to band 0, best effort (0) and interactive bulk (4) to 1, bulk (2) to 2.
+/// The band of a code point: Linux takes two of its bits for the type of service they once were
+/// (`rt_tos2priority`), and `fq` maps interactive (6) to band 0, best effort (0) and interactive
+/// bulk (4) to 1, bulk (2) to 2.
 fn band_of(dscp: u8) -> usize {
     match (dscp >> 1) & 3 {
         1 => 2,
@@ -151,7 +165,10 @@ struct Line {
 }
 
 impl Line {
-    const EMPTY: Line = Line { head: NONE, tail: NONE };
+    const EMPTY: Line = Line {
+        head: NONE,
+        tail: NONE,
+    };
 }
 
 /// Where a flow is.
@@ -242,7 +259,9 @@ impl<P: Packet> Fq<P> {
             waiting: Backlog::default(),
         };
         Fq {
-            limit: place.limit.unwrap_or(Limit::Packets(params.packets("limit"))),
+            limit: place
+                .limit
+                .unwrap_or(Limit::Packets(params.packets("limit"))),
             flow_limit: params.packets("flow_limit"),
             quantum: params.bytes("quantum"),
             initial_quantum: params.bytes("initial_quantum"),
@@ -262,7 +281,11 @@ impl<P: Packet> Fq<P> {
             flow_of: alloc::vec![NONE; mask as usize + 1],
             fast: List::default(),
             fast_len: 0,
-            bands: [band("weight_high"), band("weight_middle"), band("weight_low")],
+            bands: [
+                band("weight_high"),
+                band("weight_middle"),
+                band("weight_low"),
+            ],
             band: 0,
             delayed: BinaryHeap::new(),
             delays: 0,
@@ -281,12 +304,16 @@ impl<P: Packet> Fq<P> {
     /// Is nothing else due, so that the packet need not enter a flow?
     fn fast_path(&self, now: Time, due: Time) -> bool {
         let idle = self.backlog.packets == 0
-            || (self.active == self.delayed.len() && self.fast_len < FAST && self.next_delayed() > now);
+            || (self.active == self.delayed.len()
+                && self.fast_len < FAST
+                && self.next_delayed() > now);
         due <= now && idle && self.maxrate.is_none()
     }
 
     fn next_delayed(&self) -> Time {
-        self.delayed.peek().map_or(Time::MAX, |Reverse((at, ..))| *at)
+        self.delayed
+            .peek()
+            .map_or(Time::MAX, |Reverse((at, ..))| *at)
     }
 
     fn flow_for(&mut self, hash: u32, now: Time) -> u32 {
@@ -461,7 +488,8 @@ impl<P: Packet> Fq<P> {
             return sink.dropped(now, packet, Why::Overflow);
         }
         if let Where::Detached(since) = self.flows[at as usize].at {
-            // Its band is still that of its last packet here, and is the new one's only when it is listed again.
+            // Its band is still that of its last packet here, and is the new one's only when it is
+            // listed again.
             self.enlist(at, true);
             let rested = self.tick(now) > since + self.refill_ticks;
             let flow = &mut self.flows[at as usize];
@@ -496,7 +524,12 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fq<P> {
     }
 
     fn enqueue_for(&mut self, now: Time, packet: P, departs: Time, sink: &mut dyn Sink<P>) {
-        self.enter(now, packet, Some(departs).filter(|at| *at > Time::ZERO), sink);
+        self.enter(
+            now,
+            packet,
+            Some(departs).filter(|at| *at > Time::ZERO),
+            sink,
+        );
     }
 
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
@@ -574,7 +607,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fq<P> {
         ["high", "middle", "low"].map(String::from).to_vec()
     }
     fn backlog_of(&self, class: usize) -> Backlog {
-        self.bands.get(class).map_or_else(Backlog::default, |band| band.waiting)
+        self.bands
+            .get(class)
+            .map_or_else(Backlog::default, |band| band.waiting)
     }
     fn class_served(&self) -> usize {
         self.served

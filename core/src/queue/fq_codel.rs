@@ -1,24 +1,28 @@
-//! FQ-CoDel: a queue for each flow, served in turn, each under CoDel's law; flows that have just begun go first.
+//! FQ-CoDel: a queue for each flow, served in turn, each under CoDel's law; flows that have just
+//! begun go first.
 //!
-//! Law: flows hash to `flows` queues. A queue that gets its first packet joins the new ones with a deficit of
-//! `quantum`. Served is the first new queue, else the first old one: with a deficit of 0 or less it gets a `quantum`
-//! and goes behind the old ones; otherwise CoDel ([`codel`](super::codel)) picks its packet, whose size is taken off. A
-//! queue found empty goes behind the old ones if it was new and there are any, so that nobody stays new by sending now
-//! and then; otherwise it leaves. When `limit` or `memory_limit` is exceeded, the queue of most bytes loses half of
-//! them at its head, `drop_batch` packets at most, and its CoDel counts each as a drop.
+//! Law: flows hash to `flows` queues. A queue that gets its first packet joins the new ones with a
+//! deficit of `quantum`. Served is the first new queue, else the first old one: with a deficit of 0
+//! or less it gets a `quantum` and goes behind the old ones; otherwise CoDel
+//! ([`codel`](super::codel)) picks its packet, whose size is taken off. A queue found empty goes
+//! behind the old ones if it was new and there are any, so that nobody stays new by sending now and
+//! then; otherwise it leaves. When `limit` or `memory_limit` is exceeded, the queue of most bytes
+//! loses half of them at its head, `drop_batch` packets at most, and its CoDel counts each as a
+//! drop.
 //!
 //! Sources: RFC 8290; Linux 6.12 `fq_codel`, packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! As in Linux, and not in the RFC: what may always stand behind a head ([`MTU`](super::codel::MTU)) is compared with
-//! the backlog of all queues, so CoDel may drop the only packet of a thin flow; the count grows by a batch at once,
-//! after which the root of [`newton_step`](super::codel::newton_step) may be none.
+//! As in Linux, and not in the RFC: what may always stand behind a head
+//! ([`MTU`](super::codel::MTU)) is compared with the backlog of all queues, so CoDel may drop the
+//! only packet of a thin flow; the count grows by a batch at once, after which the root of
+//! [`newton_step`](super::codel::newton_step) may be none.
 
-use super::codel::{Head, Law, Vars, CE_THRESHOLD, INTERVAL, MTU, TARGET};
+use super::codel::{CE_THRESHOLD, Head, INTERVAL, Law, MTU, TARGET, Vars};
 use super::pool::{List, Pool};
 use super::turns::{Node, Turns};
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::Packet;
-use crate::param::{no_check, Kind, Param, Params};
+use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Time};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -61,7 +65,8 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "ce_threshold_mask",
         kind: Kind::Count(0, 0, 255),
-        help: "bits of the DS field that ce_threshold_selector is compared with (the lowest two are ECN's); 0: none",
+        help: "bits of the DS field that ce_threshold_selector is compared with (the lowest two \
+            are ECN's); 0: none",
         source: "Linux 6.12 fq_codel",
     },
     Param {
@@ -104,7 +109,8 @@ struct Store<P> {
     packets: Pool<P>,
     backlog: Backlog,
     memory: u64,
-    /// Bytes by queue, apart from the queues because the search for the fullest reads nothing else.
+    /// Bytes by queue, apart from the queues because the search for the fullest reads nothing
+    /// else.
     bytes: Vec<u64>,
 }
 
@@ -149,7 +155,8 @@ impl<P: Packet> FqCodel<P> {
     /// Empty queues; `limit` of all of them together, `seed` of the hash.
     pub fn new(params: &Params, limit: Limit, seed: u64) -> FqCodel<P> {
         let flows = params.count("flows").clamp(1, 65_536) as usize;
-        let [selector, mask] = ["ce_threshold_selector", "ce_threshold_mask"].map(|name| params.count(name) as u8);
+        let [selector, mask] =
+            ["ce_threshold_selector", "ce_threshold_mask"].map(|name| params.count(name) as u8);
         FqCodel {
             limit,
             memory_limit: params.bytes("memory_limit").get(),
@@ -209,7 +216,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
         if self.limit.exceeded(self.store.backlog) || self.store.memory > self.memory_limit {
             self.make_room(now, sink);
         }
-        // Of a limit in packets, as Linux's is, one batch is always enough; of one in bytes it may not be.
+        // Of a limit in packets, as Linux's is, one batch is always enough; of one in bytes it may
+        // not be.
         while self.limit.exceeded(self.store.backlog) {
             self.make_room(now, sink);
         }
@@ -257,7 +265,9 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         check: no_check,
         feedback: false,
         make: |params: &Params, place: &Place| {
-            let limit = place.limit.unwrap_or(Limit::Packets(params.packets("limit")));
+            let limit = place
+                .limit
+                .unwrap_or(Limit::Packets(params.packets("limit")));
             Box::new(FqCodel::<P>::new(params, limit, place.seed))
         },
     }

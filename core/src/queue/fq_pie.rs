@@ -1,22 +1,28 @@
-//! FQ-PIE: a queue for each flow, served in turn, each under PIE's law; flows that have just begun go first.
+//! FQ-PIE: a queue for each flow, served in turn, each under PIE's law; flows that have just begun
+//! go first.
 //!
-//! Law: flows hash to `flows` queues, which are served as [`turns`](super::turns) say. Each has PIE's law
-//! ([`pie`](super::pie)) of its own: its delay, its backlog, its probability, its burst. One timer updates them all. A
-//! packet that comes while `limit` packets wait in all queues is dropped, whosever they are.
+//! Law: flows hash to `flows` queues, which are served as [`turns`](super::turns) say. Each has
+//! PIE's law ([`pie`](super::pie)) of its own: its delay, its backlog, its probability, its burst.
+//! One timer updates them all. A packet that comes while `limit` packets wait in all queues is
+//! dropped, whosever they are.
 //!
-//! Sources: Linux 6.12 `sch_fq_pie`, packet by packet (`core/tests/queue_pie.rs`); tc-fq_pie(8); there is no RFC.
+//! Sources: Linux 6.12 `sch_fq_pie`, packet by packet (`core/tests/queue_pie.rs`); tc-fq_pie(8);
+//! there is no RFC.
 //!
-//! As in Linux: `memory_limit` is known but drops nothing (tc counts it as `overmemory`). Updates of more than 2048
-//! queues take a tick more for each further 2048; recordings with 2049 and 4096 queues show that period, and that all of
-//! them are updated at one instant of it, so that is what is done. With 6144 neither fits what Linux did, and we do not
-//! know what would. Queues whose law rests are passed over, which changes nothing but the cost.
+//! As in Linux: `memory_limit` is known but drops nothing (tc counts it as `overmemory`). Updates
+//! of more than 2048 queues take a tick more for each further 2048; recordings with 2049 and 4096
+//! queues show that period, and that all of them are updated at one instant of it, so that is what
+//! is done. With 6144 neither fits what Linux did, and we do not know what would. Queues whose law
+//! rests are passed over, which changes nothing but the cost.
 
-use super::pie::{Coin, Law, Settings, Timer, ALPHA, BETA, BYTEMODE, DQ_RATE_ESTIMATOR, ECN, TARGET, TUPDATE};
+use super::pie::{
+    ALPHA, BETA, BYTEMODE, Coin, DQ_RATE_ESTIMATOR, ECN, Law, Settings, TARGET, TUPDATE, Timer,
+};
 use super::pool::{List, Pool};
 use super::turns::Turns;
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::Packet;
-use crate::param::{no_check, Kind, Param, Params};
+use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
 use crate::units::{Bytes, Time};
 use alloc::boxed::Box;
@@ -105,11 +111,14 @@ fn timer(params: &Params, place: &Place) -> Timer {
 }
 
 impl<P, C: Coin> FqPie<P, C> {
-    /// Empty queues whose first update is at `first`, and whose chance is `coin`: to follow a queue where both are known.
+    /// Empty queues whose first update is at `first`, and whose chance is `coin`: to follow a queue
+    /// where both are known.
     pub fn following(params: &Params, place: &Place, first: Time, coin: C) -> FqPie<P, C> {
         let flows = params.count("flows").clamp(1, 65_536) as usize;
         FqPie {
-            limit: place.limit.unwrap_or(Limit::Packets(params.packets("limit"))),
+            limit: place
+                .limit
+                .unwrap_or(Limit::Packets(params.packets("limit"))),
             with: Settings::new(params, (params.number("ecn_prob") * 1e6) as u64),
             seed: place.seed,
             timer: timer(params, place).starting(first),
@@ -131,10 +140,14 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for FqPie<P, C> {
         let flow = &mut self.flows[index];
         let why = if !self.limit.admits(self.backlog, size) {
             Why::Overflow
-        } else if flow
-            .law
-            .admits(&self.with, now, flow.backlog, &mut packet, &mut self.coin, sink)
-        {
+        } else if flow.law.admits(
+            &self.with,
+            now,
+            flow.backlog,
+            &mut packet,
+            &mut self.coin,
+            sink,
+        ) {
             self.packets.push(&mut flow.list, packet);
             flow.backlog += size;
             self.backlog.add(size);
@@ -165,7 +178,8 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for FqPie<P, C> {
             self.turns.sent(index, size);
             self.backlog.remove(size);
             flow.backlog = flow.backlog - size;
-            flow.law.left(&self.with, now, packet.enqueued_at(), size, flow.backlog);
+            flow.law
+                .left(&self.with, now, packet.enqueued_at(), size, flow.backlog);
             return Some(packet);
         }
         None

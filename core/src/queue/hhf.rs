@@ -1,17 +1,22 @@
-//! HHF, the heavy-hitter filter: flows that send much in a short time wait behind those that do not.
+//! HHF, the heavy-hitter filter: flows that send much in a short time wait behind those that do
+//! not.
 //!
-//! Law: four arrays of 1024 counters, cleared every `reset_timeout`. A packet's flow has one counter in each; the least of the four,
-//! with the packet, bounds what the flow has sent. Up to `admit_bytes` the four are raised to that sum; above, the flow is
-//! heavy, counted no more, and remembered until it was idle for `evict_timeout`. Heavy packets and the others wait in two
-//! queues under deficit round robin, `quantum` and `non_hh_weight` quanta in a turn, the others first when they begin anew.
-//! When `limit` is exceeded, the head of the heavy queue is dropped, or of the other if there is none.
+//! Law: four arrays of 1024 counters, cleared every `reset_timeout`. A packet's flow has one
+//! counter in each; the least of the four, with the packet, bounds what the flow has sent. Up to
+//! `admit_bytes` the four are raised to that sum; above, the flow is heavy, counted no more, and
+//! remembered until it was idle for `evict_timeout`. Heavy packets and the others wait in two
+//! queues under deficit round robin, `quantum` and `non_hh_weight` quanta in a turn, the others
+//! first when they begin anew. When `limit` is exceeded, the head of the heavy queue is dropped, or
+//! of the other if there is none.
 //!
-//! Sources: Estan, Varghese, "New directions in traffic measurement and accounting", 2002 (multistage filter, conservative
-//! update, shielding); `tc qdisc add … hhf help`; Linux 6.12 `hhf`, packet by packet (`core/tests/queue_replay.rs`).
+//! Sources: Estan, Varghese, "New directions in traffic measurement and accounting", 2002
+//! (multistage filter, conservative update, shielding); `tc qdisc add … hhf help`; Linux 6.12
+//! `hhf`, packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! As in Linux: time is in ticks and both timeouts must be exceeded; the packet that makes a flow heavy is itself heavy and not
-//! counted. Flows are remembered in 1024 lists: one that is idle makes room only for flows of its list, when they come by, and
-//! with `hh_limit` of them no more are. Ours: the counters' places are parts of a product of the flow's hash.
+//! As in Linux: time is in ticks and both timeouts must be exceeded; the packet that makes a flow
+//! heavy is itself heavy and not counted. Flows are remembered in 1024 lists: one that is idle
+//! makes room only for flows of its list, when they come by, and with `hh_limit` of them no more
+//! are. Ours: the counters' places are parts of a product of the flow's hash.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::Packet;
@@ -51,7 +56,11 @@ pub const PARAMS: &[Param] = &[
     },
     Param {
         name: "admit_bytes",
-        kind: Kind::Bytes(Bytes::new(128 << 10), Bytes::new(1), Bytes::new(u32::MAX as u64)),
+        kind: Kind::Bytes(
+            Bytes::new(128 << 10),
+            Bytes::new(1),
+            Bytes::new(u32::MAX as u64),
+        ),
         help: "bytes that a flow may send in that time without being heavy",
         source: "Linux 6.12 hhf",
     },
@@ -73,13 +82,18 @@ pub const PARAMS: &[Param] = &[
 const MOST_IN_A_TURN: u64 = i32::MAX as u64;
 
 fn check(params: &Params) -> Result<(), Refusal> {
-    let (quantum, weight) = (params.bytes("quantum").get().max(1), params.count("non_hh_weight"));
+    let (quantum, weight) = (
+        params.bytes("quantum").get().max(1),
+        params.count("non_hh_weight"),
+    );
     if quantum.saturating_mul(weight) <= MOST_IN_A_TURN {
         return Ok(());
     }
     Err(Refusal {
         param: "non_hh_weight",
-        problem: alloc::format!("is too much for a quantum of {quantum}B: a turn may have 2147483647 bytes"),
+        problem: alloc::format!(
+            "is too much for a quantum of {quantum}B: a turn may have 2147483647 bytes"
+        ),
         fix: alloc::format!("{}", (MOST_IN_A_TURN / quantum).max(1)),
     })
 }
@@ -116,7 +130,8 @@ impl Filter {
             self.resets = self.resets.wrapping_add(1);
         }
     }
-    /// Does the flow of `hash` stay below the threshold with `size` bytes more? They are counted if so.
+    /// Does the flow of `hash` stay below the threshold with `size` bytes more? They are counted if
+    /// so.
     #[inline]
     fn passes(&mut self, hash: u32, size: Bytes) -> bool {
         // Fibonacci hashing: the upper bits of the product depend on all of the hash.
@@ -167,7 +182,8 @@ impl Flows {
     fn is_idle(&self, flow: &Flow, tick: u64) -> bool {
         tick.saturating_sub(flow.seen) > self.timeout
     }
-    /// Is the flow of `hash` one of them? Idle ones on the way are forgotten, but not the last of the list.
+    /// Is the flow of `hash` one of them? Idle ones on the way are forgotten, but not the last of
+    /// the list.
     #[inline]
     fn know(&mut self, hash: u32, tick: u64) -> bool {
         let list = Flows::list(hash);
@@ -207,7 +223,10 @@ impl Flows {
         let (mut last, mut at) = (NONE, self.heads[list]);
         while let Some(flow) = self.flows.get(at as usize) {
             if self.is_idle(flow, tick) {
-                self.flows[at as usize] = Flow { next: flow.next, ..new };
+                self.flows[at as usize] = Flow {
+                    next: flow.next,
+                    ..new
+                };
                 return true;
             }
             (last, at) = (at, flow.next);
@@ -294,7 +313,9 @@ impl<P: Packet> Hhf<P> {
         let in_ticks = |name| ticks.from_us(params.span(name).as_ns().div_ceil(1000));
         let quantum = params.bytes("quantum").get();
         Hhf {
-            limit: place.limit.unwrap_or(Limit::Packets(params.packets("limit"))),
+            limit: place
+                .limit
+                .unwrap_or(Limit::Packets(params.packets("limit"))),
             seed: place.seed,
             ticks,
             filter: Filter {
@@ -329,11 +350,7 @@ impl<P: Packet> Hhf<P> {
         self.filter.reset_if_due(tick);
         let heavy = self.flows.know(hash, tick)
             || (!self.filter.passes(hash, packet.size()) && self.flows.remember(hash, tick));
-        if heavy {
-            HEAVY
-        } else {
-            LIGHT
-        }
+        if heavy { HEAVY } else { LIGHT }
     }
 }
 
@@ -427,7 +444,8 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
 mod tests {
     use super::*;
 
-    /// Others have filled three of a flow's four counters: what the fourth says is what the flow can have sent at most.
+    /// Others have filled three of a flow's four counters: what the fourth says is what the flow
+    /// can have sent at most.
     #[test]
     fn the_least_counter_counts_and_only_what_is_below_is_raised() {
         let counters = [0, 900, 900, 900].map(|bytes| alloc::vec![(0, bytes); COUNTERS]);
@@ -439,10 +457,18 @@ mod tests {
             admit: 1000,
         };
         assert!(filter.passes(77, Bytes::new(500)));
-        let counted = |stage: usize, bytes: u32| filter.counters[stage].iter().filter(|of| of.1 == bytes).count();
+        let counted = |stage: usize, bytes: u32| {
+            filter.counters[stage]
+                .iter()
+                .filter(|of| of.1 == bytes)
+                .count()
+        };
         assert_eq!((counted(0, 500), counted(0, 0)), (1, COUNTERS - 1));
         assert!((1..STAGES).all(|stage| counted(stage, 900) == COUNTERS));
-        assert!(!filter.passes(77, Bytes::new(501)), "1001 bytes are more than 1000");
+        assert!(
+            !filter.passes(77, Bytes::new(501)),
+            "1001 bytes are more than 1000"
+        );
         assert!(filter.passes(77, Bytes::new(500)));
     }
 }

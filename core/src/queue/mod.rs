@@ -1,5 +1,5 @@
-//! Queue disciplines, one file each. A discipline decides which packet leaves next, which is dropped and which is marked;
-//! the link that serves it decides when.
+//! Queue disciplines, one file each. A discipline decides which packet leaves next, which is
+//! dropped and which is marked; the link that serves it decides when.
 
 pub mod cake;
 pub mod choke;
@@ -42,7 +42,8 @@ pub enum Why {
     Policer,
 }
 
-/// Where dropped and marked packets go. Fair queues drop other flows' packets, hence a sink and not a result.
+/// Where dropped and marked packets go. Fair queues drop other flows' packets, hence a sink and not
+/// a result.
 pub trait Sink<P> {
     /// `packet` is gone.
     fn dropped(&mut self, now: Time, packet: P, why: Why);
@@ -77,23 +78,26 @@ pub struct ClassCounts {
 /// Makes a discipline that is in another one; `None` where there is none of that name.
 pub type Maker<'a, P> = dyn FnMut(&Choice, &Place) -> Option<Box<dyn QueueDiscipline<P>>> + 'a;
 
-/// A queue discipline: a fold of arrivals and departures. The caller stamps `enqueued_at` before `enqueue`.
+/// A queue discipline: a fold of arrivals and departures. The caller stamps `enqueued_at` before
+/// `enqueue`.
 pub trait QueueDiscipline<P>: Send {
     /// A packet arrives: kept, or handed to `sink`.
     fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>);
-    /// The same of a packet whose sender, on this host, wants it to leave at `departs` and not before. Who does not pace takes
-    /// no notice.
+    /// The same of a packet whose sender, on this host, wants it to leave at `departs` and not
+    /// before. Who does not pace takes no notice.
     fn enqueue_for(&mut self, now: Time, packet: P, _departs: Time, sink: &mut dyn Sink<P>) {
         self.enqueue(now, packet, sink);
     }
-    /// What a sender on this host is told of a packet that was dropped for this reason while its own came: was its own not
-    /// taken (`NET_XMIT_DROP`), or is there only congestion (`NET_XMIT_CN`)?
+    /// What a sender on this host is told of a packet that was dropped for this reason while its
+    /// own came: was its own not taken (`NET_XMIT_DROP`), or is there only congestion
+    /// (`NET_XMIT_CN`)?
     fn refuses(&self, _why: Why) -> bool {
         true
     }
     /// The link is free: the next packet, if any.
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P>;
-    /// The size of the packet that `dequeue` would answer, where that is known before it decides (a plain queue).
+    /// The size of the packet that `dequeue` would answer, where that is known before it decides (a
+    /// plain queue).
     fn peek(&self) -> Option<Bytes> {
         None
     }
@@ -109,8 +113,8 @@ pub trait QueueDiscipline<P>: Send {
     fn on_wakeup(&mut self, _now: Time, _sink: &mut dyn Sink<P>) {}
     /// What waits.
     fn backlog(&self) -> Backlog;
-    /// The names of the classes or bands that it tells apart, in its own order; none for a discipline that is one queue, or
-    /// one per flow. Asked once.
+    /// The names of the classes or bands that it tells apart, in its own order; none for a
+    /// discipline that is one queue, or one per flow. Asked once.
     fn classes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -196,7 +200,8 @@ pub struct QueueKind<P> {
     pub check: fn(&Params) -> Result<(), Refusal>,
     /// Does it write into the congestion headers of packets?
     pub feedback: bool,
-    /// Makes one; [`Registry::make_queue`](crate::registry::Registry::make_queue) also has those made that are in it.
+    /// Makes one; [`Registry::make_queue`](crate::registry::Registry::make_queue) also has those
+    /// made that are in it.
     pub make: fn(&Params, &Place) -> Box<dyn QueueDiscipline<P>>,
 }
 

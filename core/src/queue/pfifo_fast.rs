@@ -1,8 +1,8 @@
-//! `pfifo_fast`, what a Linux interface has when nobody asked for anything else: three bands, the first that has a packet
-//! is served.
+//! `pfifo_fast`, what a Linux interface has when nobody asked for anything else: three bands, the
+//! first that has a packet is served.
 //!
-//! Law: the type of service chooses the band, each band is a ring of `limit` packets that drops at its tail, and a lower
-//! band waits as long as a higher one has anything.
+//! Law: the type of service chooses the band, each band is a ring of `limit` packets that drops at
+//! its tail, and a lower band waits as long as a higher one has anything.
 //!
 //! ```text
 //!   bits of the TOS byte   DSCP & 7   priority              band
@@ -12,17 +12,18 @@
 //!   1 1 . (both)           6, 7       4 interactive bulk    1
 //! ```
 //!
-//! Only these two bits of the DSCP count, which are older than it: EF (46) is in band 1 as CS1 (8) is, AF11 (10) and AF41
-//! (34) in band 2.
+//! Only these two bits of the DSCP count, which are older than it: EF (46) is in band 1 as CS1 (8)
+//! is, AF11 (10) and AF41 (34) in band 2.
 //!
-//! Sources: Linux 6.12 `pfifo_fast` (without a lock since 4.16, since when each band has a limit of its own), its map of
-//! TOS to priority and of priority to band (tc-prio(8)); packet by packet in `core/tests/queue_replay.rs`. As in Linux, a
-//! ring gives its places back sixteen at a time and when it comes to its end, so up to 15 fewer than `limit` may wait.
-//! Deviation: a buffer in bytes, which Linux does not have, limits each band to so many, and gives back at once.
+//! Sources: Linux 6.12 `pfifo_fast` (without a lock since 4.16, since when each band has a limit of
+//! its own), its map of TOS to priority and of priority to band (tc-prio(8)); packet by packet in
+//! `core/tests/queue_replay.rs`. As in Linux, a ring gives its places back sixteen at a time and
+//! when it comes to its end, so up to 15 fewer than `limit` may wait. Deviation: a buffer in bytes,
+//! which Linux does not have, limits each band to so many, and gives back at once.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::Packet;
-use crate::param::{no_check, Kind, Param, Params};
+use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -121,7 +122,10 @@ impl<P: Packet + Send> QueueDiscipline<P> for PfifoFast<P> {
         }
     }
     fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
-        let first = self.bands.iter().position(|band| !band.packets.is_empty())?;
+        let first = self
+            .bands
+            .iter()
+            .position(|band| !band.packets.is_empty())?;
         self.served = first;
         self.bands[first].take(self.limit)
     }
@@ -143,7 +147,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for PfifoFast<P> {
         ["band 0", "band 1", "band 2"].map(String::from).into()
     }
     fn backlog_of(&self, class: usize) -> Backlog {
-        self.bands.get(class).map_or(Backlog::default(), |band| band.backlog)
+        self.bands
+            .get(class)
+            .map_or(Backlog::default(), |band| band.backlog)
     }
     fn class_served(&self) -> usize {
         self.served
@@ -160,7 +166,9 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         check: no_check,
         feedback: false,
         make: |params: &Params, place: &Place| {
-            let limit = place.limit.unwrap_or(Limit::Packets(params.packets("limit")));
+            let limit = place
+                .limit
+                .unwrap_or(Limit::Packets(params.packets("limit")));
             Box::new(PfifoFast::<P>::new(limit))
         },
     }

@@ -1,30 +1,37 @@
-//! PIE (proportional integral controller, enhanced): drops at random on entry, with a probability that follows the delay.
+//! PIE (proportional integral controller, enhanced): drops at random on entry, with a probability
+//! that follows the delay.
 //!
-//! Law, every `tupdate`: `p += alpha (delay - target) + beta (delay - delay before)`, in smaller steps while p is small: half
-//! below 10 %, then a quarter for each power of ten down to 10^-6. From 10 % on a step adds at most 2 %; while the delay is
-//! above 250 ms, 2 % more. p loses 1/64 when the delay was 0 twice. A packet that enters meets p when 150 ms of service have
-//! passed since the last calm (p 0, delay below target / 2 twice), p >= 20 % or `delay >= target / 2`, and two full frames
-//! wait. Derandomised: p is summed over the packets; no drop before the sum is 0.85, one at 8.5; a drop clears it.
-//! With `ecn` and p <= 10 %, what can be marked is marked instead. The delay is that of the packet that left last (0 when
-//! it left nothing behind), or with `dq_rate_estimator` the backlog over a measured departure rate.
+//! Law, every `tupdate`: `p += alpha (delay - target) + beta (delay - delay before)`, in smaller
+//! steps while p is small: half below 10 %, then a quarter for each power of ten down to 10^-6.
+//! From 10 % on a step adds at most 2 %; while the delay is above 250 ms, 2 % more. p loses 1/64
+//! when the delay was 0 twice. A packet that enters meets p when 150 ms of service have
+//! passed since the last calm (p 0, delay below target / 2 twice), p >= 20 % or `delay >= target /
+//! 2`, and two full frames wait. Derandomised: p is summed over the packets; no drop before the sum
+//! is 0.85, one at 8.5; a drop clears it. With `ecn` and p <= 10 %, what can be marked is marked
+//! instead. The delay is that of the packet that left last (0 when it left nothing behind), or with
+//! `dq_rate_estimator` the backlog over a measured departure rate.
 //!
-//! Sources: RFC 8033; Linux 6.12 `sch_pie`, by its own state after each update in recorded runs (`core/tests/queue_pie.rs`).
-//! Where Linux is not the RFC, this is Linux: the delay that spares a packet is the present one, not the one before; p decays
-//! by 1/64 instead of 1/50; the delay is by default not estimated from a rate; a mark that the sum of 8.5 forces leaves it.
+//! Sources: RFC 8033; Linux 6.12 `sch_pie`, by its own state after each update in recorded runs
+//! (`core/tests/queue_pie.rs`). Where Linux is not the RFC, this is Linux: the delay that spares a
+//! packet is the present one, not the one before; p decays by 1/64 instead of 1/50; the delay is by
+//! default not estimated from a rate; a mark that the sum of 8.5 forces leaves it.
 //!
 //! Three things of Linux that its documents do not say:
-//! - the timer wheel adds a tick: a `tupdate` of 15 ms is 16 ms at 1000 Hz and 20 ms at 250 Hz, and p moves that much slower;
-//! - p does not end at 1: it is a word of 64 bits of which 2^56 are 1, so an overload that drops cannot cure takes it to 2 and 3,
-//!   and it has to come down from there afterwards;
-//! - the first update comes half a second after the queue was made. Until then nothing is dropped but by the limit, and a
-//!   slow start that begins with the queue, without HyStart and over a short path, gets twice as far.
+//! - the timer wheel adds a tick: a `tupdate` of 15 ms is 16 ms at 1000 Hz and 20 ms at 250 Hz, and
+//!   p moves that much slower;
+//! - p does not end at 1: it is a word of 64 bits of which 2^56 are 1, so an overload that drops
+//!   cannot cure takes it to 2 and 3, and it has to come down from there afterwards;
+//! - the first update comes half a second after the queue was made. Until then nothing is dropped
+//!   but by the limit, and a slow start that begins with the queue, without HyStart and over a
+//!   short path, gets twice as far.
 //!
-//! Deviations: where Linux's 64 bits would wrap around in a step (delays of minutes), this saturates. The queue is made with the
-//! scenario; how long before its first packet, within a `tupdate`, is drawn from the seed.
+//! Deviations: where Linux's 64 bits would wrap around in a step (delays of minutes), this
+//! saturates. The queue is made with the scenario; how long before its first packet, within a
+//! `tupdate`, is drawn from the seed.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::{Ecn, Packet};
-use crate::param::{no_check, Kind, Param, Params};
+use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
 use crate::transport::Jiffies;
 use crate::units::{Bytes, Rate, Span, Time};
@@ -138,7 +145,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// As a scenario's parameters say. `millionths`: up to which probability, in millionths, a packet is marked.
+    /// As a scenario's parameters say. `millionths`: up to which probability, in millionths, a
+    /// packet is marked.
     pub fn new(params: &Params, millionths: u64) -> Settings {
         let weight = |name| ((ONE / UNITS_PER_S) * params.count(name).min(32)) >> 4;
         Settings {
@@ -154,7 +162,8 @@ impl Settings {
     }
 }
 
-/// The state of the law for one queue: `admits` when a packet comes, `left` when one goes, `update` on the timer.
+/// The state of the law for one queue: `admits` when a packet comes, `left` when one goes, `update`
+/// on the timer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Law {
     probability: u64,
@@ -188,7 +197,8 @@ impl Default for Law {
 }
 
 impl Law {
-    /// May this packet join a queue with `backlog`? It is marked, and `sink` told, where that saves it.
+    /// May this packet join a queue with `backlog`? It is marked, and `sink` told, where that saves
+    /// it.
     pub fn admits<P: Packet, C: Coin>(
         &mut self,
         with: &Settings,
@@ -201,7 +211,9 @@ impl Law {
         if !self.strikes(with, backlog.get(), packet.size().get(), coin) {
             return true;
         }
-        let marks = with.marks_up_to.is_some_and(|most| self.probability <= most);
+        let marks = with
+            .marks_up_to
+            .is_some_and(|most| self.probability <= most);
         if marks && packet.ecn() != Ecn::NotEct {
             packet.set_ce();
             sink.marked(now, packet, Why::Law);
@@ -211,7 +223,10 @@ impl Law {
     }
 
     fn strikes(&mut self, with: &Settings, backlog: u64, size: u64, coin: &mut impl Coin) -> bool {
-        if self.burst > 0 || (self.delay < with.target / 2 && self.probability < ONE / 5) || backlog < 2 * FRAME {
+        if self.burst > 0
+            || (self.delay < with.target / 2 && self.probability < ONE / 5)
+            || backlog < 2 * FRAME
+        {
             return false;
         }
         let mine = if with.bytemode && size <= FRAME {
@@ -219,7 +234,11 @@ impl Law {
         } else {
             self.probability
         };
-        self.sum = if mine == 0 { 0 } else { self.sum.saturating_add(mine) };
+        self.sum = if mine == 0 {
+            0
+        } else {
+            self.sum.saturating_add(mine)
+        };
         if self.sum < (ONE / 100) * 85 {
             return false;
         }
@@ -249,7 +268,9 @@ impl Law {
             } else {
                 now.saturating_sub(clock(entered))
             };
-            self.since.replace(now).map_or(0, |since| now.saturating_sub(since))
+            self.since
+                .replace(now)
+                .map_or(0, |since| now.saturating_sub(since))
         };
         self.burst = self.burst.saturating_sub(passed);
     }
@@ -284,7 +305,9 @@ impl Law {
     /// The timer has come while `backlog` waits.
     pub fn update(&mut self, with: &Settings, backlog: Bytes) {
         let (delay, before) = if with.by_rate {
-            let delay = (backlog.get() << RATE_SCALE).checked_div(self.rate).unwrap_or(0);
+            let delay = (backlog.get() << RATE_SCALE)
+                .checked_div(self.rate)
+                .unwrap_or(0);
             (delay, self.delay)
         } else {
             (self.delay, self.delay_before)
@@ -302,7 +325,8 @@ impl Law {
                 power *= 10;
             }
         }
-        let part = |weight: u64, a: u64, b: u64| i128::from(weight) * (i128::from(a) - i128::from(b));
+        let part =
+            |weight: u64, a: u64, b: u64| i128::from(weight) * (i128::from(a) - i128::from(b));
         let mut step = part(alpha, delay, with.target) + part(beta, delay, before);
         if step > i128::from(ONE / 50) && self.probability >= ONE / 10 {
             step = i128::from((ONE / 100) * 2);
@@ -377,10 +401,12 @@ impl Timer {
             ..self
         }
     }
-    /// When the timer of a queue comes first that was made as the scenario began, or up to a period before.
+    /// When the timer of a queue comes first that was made as the scenario began, or up to a period
+    /// before.
     pub(super) fn of_new(&self, rng: &mut Rng) -> Time {
         let age = rng.below(self.every.saturating_add(1));
-        self.ticks.fires(0, self.ticks.from_us(FIRST_US).saturating_sub(age))
+        self.ticks
+            .fires(0, self.ticks.from_us(FIRST_US).saturating_sub(age))
     }
     /// It comes first at `due`.
     pub(super) fn starting(self, due: Time) -> Timer {
@@ -417,10 +443,13 @@ impl<P> Pie<P> {
 }
 
 impl<P, C: Coin> Pie<P, C> {
-    /// An empty queue whose first update is at `first`, and whose chance is `coin`: to follow a queue where both are known.
+    /// An empty queue whose first update is at `first`, and whose chance is `coin`: to follow a
+    /// queue where both are known.
     pub fn following(params: &Params, place: &Place, first: Time, coin: C) -> Pie<P, C> {
         Pie {
-            limit: place.limit.unwrap_or(Limit::Packets(params.packets("limit"))),
+            limit: place
+                .limit
+                .unwrap_or(Limit::Packets(params.packets("limit"))),
             with: Settings::new(params, 100_000),
             law: Law::default(),
             timer: Timer::new(params, place.hz).starting(first),
@@ -440,10 +469,14 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Pie<P, C> {
         let size = packet.size();
         let why = if !self.limit.admits(self.backlog, size) {
             Why::Overflow
-        } else if self
-            .law
-            .admits(&self.with, now, self.backlog.bytes, &mut packet, &mut self.coin, sink)
-        {
+        } else if self.law.admits(
+            &self.with,
+            now,
+            self.backlog.bytes,
+            &mut packet,
+            &mut self.coin,
+            sink,
+        ) {
             self.backlog.add(size);
             self.packets.push_back(packet);
             return;
@@ -457,8 +490,13 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Pie<P, C> {
         let packet = self.packets.pop_front()?;
         let size = packet.size();
         self.backlog.remove(size);
-        self.law
-            .left(&self.with, now, packet.enqueued_at(), size, self.backlog.bytes);
+        self.law.left(
+            &self.with,
+            now,
+            packet.enqueued_at(),
+            size,
+            self.backlog.bytes,
+        );
         Some(packet)
     }
     fn next_wakeup(&self) -> Option<Time> {
@@ -544,7 +582,8 @@ mod tests {
         assert!(told(0, half, ONE / 5 - 1), "half the target");
     }
 
-    /// At p = 1/2: no toss for the first packet (sum 0.5), no escape for the 17th (8.5), which alone leaves the sum as it is.
+    /// At p = 1/2: no toss for the first packet (sum 0.5), no escape for the 17th (8.5), which
+    /// alone leaves the sum as it is.
     #[test]
     fn the_sum_delays_a_strike_and_then_forces_one() {
         let mut law = busy(ONE / 2);
@@ -552,19 +591,26 @@ mod tests {
         assert!(strikes(&mut law, true), "1.0, and the coin fell");
         assert_eq!(law.sum, 0);
         assert!((0..16).all(|_| !strikes(&mut law, false)), "up to 8.0");
-        assert!(strikes(&mut law, false) && strikes(&mut law, false), "8.5 and 9.0");
+        assert!(
+            strikes(&mut law, false) && strikes(&mut law, false),
+            "8.5 and 9.0"
+        );
         law.dropped();
         assert!(!strikes(&mut law, true), "0.5 again");
     }
 
     #[test]
     fn the_sum_is_cleared_while_nothing_is_probable() {
-        let mut law = Law { sum: ONE, ..busy(0) };
+        let mut law = Law {
+            sum: ONE,
+            ..busy(0)
+        };
         assert!(!strikes(&mut law, true));
         assert_eq!(law.sum, 0);
     }
 
-    /// 200 ms that were not there before: 0.5 (0.125 · 0.185 + 1.25 · 0.2) at p below 10 %, twice that and so cut to 2 % above.
+    /// 200 ms that were not there before: 0.5 (0.125 · 0.185 + 1.25 · 0.2) at p below 10 %, twice
+    /// that and so cut to 2 % above.
     #[test]
     fn a_step_is_cut_to_two_percent_only_from_ten_percent_on() {
         let step = |probability: u64| {
@@ -598,7 +644,8 @@ mod tests {
         assert_eq!(burst(half - 1, half - 1, ONE / 2), 0, "p");
     }
 
-    /// The first update of a queue that has emptied takes the probability, the second gives the burst back: only then does it rest.
+    /// The first update of a queue that has emptied takes the probability, the second gives the
+    /// burst back: only then does it rest.
     #[test]
     fn it_does_not_rest_before_it_has_its_burst_again() {
         let mut law = Law {
@@ -616,7 +663,8 @@ mod tests {
         assert!(law == rested);
     }
 
-    /// 11 full frames are the first 16 KiB and more. The clock of the next begins with the last of them: 100 µs, then 110 µs.
+    /// 11 full frames are the first 16 KiB and more. The clock of the next begins with the last of
+    /// them: 100 µs, then 110 µs.
     #[test]
     fn the_next_measurement_of_the_rate_begins_where_one_ends() {
         let mut params = Params::defaults(PARAMS);

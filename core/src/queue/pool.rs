@@ -1,9 +1,9 @@
-//! The packets of many queues in one store: what a fair queue needs to hold a thousand of them without a thousand
-//! buffers.
+//! The packets of many queues in one store: what a fair queue needs to hold a thousand of them
+//! without a thousand buffers.
 //!
-//! A [`Pool`] has the packets, a [`List`] is one queue in it: head, tail, and links between the packets, both ways.
-//! Both ends cost one access, places are used again, and the store never holds more places than there were packets at
-//! once.
+//! A [`Pool`] has the packets, a [`List`] is one queue in it: head, tail, and links between the
+//! packets, both ways. Both ends cost one access, places are used again, and the store never holds
+//! more places than there were packets at once.
 
 use alloc::vec::Vec;
 
@@ -28,7 +28,8 @@ pub struct Pool<P> {
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct At(u32);
 
-/// A queue of packets in a [`Pool`]; it is only good together with the pool that its packets were pushed to.
+/// A queue of packets in a [`Pool`]; it is only good together with the pool that its packets were
+/// pushed to.
 #[derive(Copy, Clone, Debug)]
 pub struct List {
     head: u32,
@@ -38,7 +39,10 @@ pub struct List {
 
 impl Default for List {
     fn default() -> List {
-        List { head: NONE, tail: NONE }
+        List {
+            head: NONE,
+            tail: NONE,
+        }
     }
 }
 
@@ -80,7 +84,8 @@ impl<P> Head<'_, P> {
     #[inline]
     pub fn take(self, list: &mut List) -> Option<P> {
         let at = list.head;
-        // The new head's `before` stays as it is, and so does an empty list's tail: nobody asks for them.
+        // The new head's `before` stays as it is, and so does an empty list's tail: nobody asks for
+        // them.
         list.head = self.place.next;
         self.place.next = *self.free;
         *self.free = at;
@@ -96,7 +101,8 @@ impl<P> Pool<P> {
             self.grow();
         }
         let (at, before) = (self.free, list.tail);
-        // Without a branch: whether a list is empty nobody could foresee. The first of one is linked to itself, for a moment.
+        // Without a branch: whether a list is empty nobody could foresee. The first of one is
+        // linked to itself, for a moment.
         let empty = list.is_empty();
         let last = if empty { at } else { before };
         list.head = if empty { at } else { list.head };
@@ -176,7 +182,10 @@ impl<P> Pool<P> {
         if at.0 == list.head {
             return self.pop(list);
         }
-        let (next, before) = self.places.get(at.0 as usize).map(|place| (place.next, place.before))?;
+        let (next, before) = self
+            .places
+            .get(at.0 as usize)
+            .map(|place| (place.next, place.before))?;
         match self.places.get_mut(next as usize) {
             Some(place) => place.before = before,
             None => list.tail = before,
@@ -233,7 +242,10 @@ mod tests {
         for n in 0..4 {
             pool.push(&mut list, n);
         }
-        assert_eq!((pool.pop_back(&mut list), pool.pop(&mut list)), (Some(3), Some(0)));
+        assert_eq!(
+            (pool.pop_back(&mut list), pool.pop(&mut list)),
+            (Some(3), Some(0))
+        );
         pool.push(&mut list, 4);
         let back: Vec<i32> = core::iter::from_fn(|| pool.pop_back(&mut list)).collect();
         assert_eq!(back, [4, 2, 1]);

@@ -1,8 +1,8 @@
 //! How Linux's schedulers keep a rate: tokens are nanoseconds of it.
 //!
-//! Law: `L` bytes cost `L · factor >> shift` nanoseconds, rounded down; a rate is whole bytes per second. Sources: Linux 6.12
-//! `psched_ratecfg`; iproute2 6.1, which hands a burst over as whole microseconds in ticks of 64 ns (measured: "burst 3010" at 700 Mbit/s
-//! lets 2973 bytes pass).
+//! Law: `L` bytes cost `L · factor >> shift` nanoseconds, rounded down; a rate is whole bytes per
+//! second. Sources: Linux 6.12 `psched_ratecfg`; iproute2 6.1, which hands a burst over as whole
+//! microseconds in ticks of 64 ns (measured: "burst 3010" at 700 Mbit/s lets 2973 bytes pass).
 
 use crate::units::{Bytes, Rate};
 

@@ -1,21 +1,26 @@
-//! SFB, Stochastic Fair BLUE: each flow's packets are marked with a probability that its own share of the queue has taught.
+//! SFB, Stochastic Fair BLUE: each flow's packets are marked with a probability that its own share
+//! of the queue has taught.
 //!
-//! Law: a flow has a bin in each of 8 levels of 16. A bin counts the packets that wait in it, and has a probability: a packet that comes to
-//! an empty bin takes `decrement` off it, one that finds `target` packets or more adds `increment`. The least count and the least
-//! probability p of its eight bins judge it: at `max` packets it is dropped; with p = 1 its flow is held to `penalty_rate`; otherwise it
-//! is refused with p, which is to be marked if it can be, but of p above a half twice the excess is dropped anyway.
-//! Every `rehash` the flows get other bins, of a second set, in which for `db` before the flows with p = 1 have been counted too.
+//! Law: a flow has a bin in each of 8 levels of 16. A bin counts the packets that wait in it, and
+//! has a probability: a packet that comes to an empty bin takes `decrement` off it, one that finds
+//! `target` packets or more adds `increment`. The least count and the least probability p of its
+//! eight bins judge it: at `max` packets it is dropped; with p = 1 its flow is held to
+//! `penalty_rate`; otherwise it is refused with p, which is to be marked if it can be, but of p
+//! above a half twice the excess is dropped anyway. Every `rehash` the flows get other bins, of a
+//! second set, in which for `db` before the flows with p = 1 have been counted too.
 //!
-//! Sources: Feng, Kandlur, Saha, Shin, "BLUE: a new class of active queue management algorithms", 1999, and "Stochastic Fair Blue",
-//! 2001; tc-sfb(8); Linux 6.12 `sfb`, whose probability was followed packet by packet (`core/tests/queue_sfb.rs`).
+//! Sources: Feng, Kandlur, Saha, Shin, "BLUE: a new class of active queue management algorithms",
+//! 1999, and "Stochastic Fair Blue", 2001; tc-sfb(8); Linux 6.12 `sfb`, whose probability was
+//! followed packet by packet (`core/tests/queue_sfb.rs`).
 //!
-//! As in Linux: probabilities are in units of 1/65535; p is updated by packets that are then dropped, but not by those beyond `limit`; a
-//! question for penalty tokens in vain starts their time again, so a flow that keeps asking gets none; a set put aside keeps its
-//! probabilities and is used again; the packet at which the sets change takes its hash from the old one to the new.
+//! As in Linux: probabilities are in units of 1/65535; p is updated by packets that are then
+//! dropped, but not by those beyond `limit`; a question for penalty tokens in vain starts their
+//! time again, so a flow that keeps asking gets none; a set put aside keeps its probabilities and
+//! is used again; the packet at which the sets change takes its hash from the old one to the new.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::{Ecn, Packet};
-use crate::param::{no_check, Kind, Param, Params};
+use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
 use crate::transport::Jiffies;
 use crate::units::{Bytes, Span, Time};
@@ -244,7 +249,9 @@ impl<P: Packet, C: Coin> Sfb<P, C> {
         let mut rng = Rng::named(place.seed, "sfb/hashes");
         let burst = params.packets("penalty_burst");
         Sfb {
-            limit: place.limit.unwrap_or(Limit::Packets(params.packets("limit"))),
+            limit: place
+                .limit
+                .unwrap_or(Limit::Packets(params.packets("limit"))),
             max: max.min(MOST) as u32,
             blue: Blue {
                 target: target.min(MOST) as u32,
@@ -310,7 +317,10 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
         let (used, other) = (self.used, self.used ^ 1);
         let mut counted: Counted = [None; 2];
         counted[used] = Some(hash);
-        let Bin { packets, probability } = self.sets[used].learn(hash, &self.blue);
+        let Bin {
+            packets,
+            probability,
+        } = self.sets[used].learn(hash, &self.blue);
         if packets >= self.max {
             return sink.dropped(now, packet, Why::Overflow);
         }
@@ -362,7 +372,8 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "sfb",
-        help: "each flow's packets are marked with a probability that its own share of the queue has taught",
+        help: "each flow's packets are marked with a probability that its own share of the queue \
+            has taught",
         source: "Feng, Kandlur, Saha, Shin 1999 and 2001; Linux 6.12 sfb",
         params: PARAMS,
         check: no_check,

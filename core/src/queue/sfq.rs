@@ -1,23 +1,26 @@
 //! SFQ, stochastic fairness queueing: a short queue for each flow, served in turn.
 //!
-//! Law: flows hash to `divisor` buckets; one that has packets holds one of `flows` queues of at most `depth` packets. The queue
-//! whose turn it is sends while it has allowance, which each packet's size is taken from; without any it gets a `quantum` and is
-//! passed over. A queue that fills joins behind all others with a `quantum`. Above `limit` the longest queue loses its newest packet
-//! (`headdrop`: the oldest), of equals the one that became so long last; so does a queue that is `depth` long. Each `perturb` the hash changes and
-//! everything is sorted again. With `redflowlimit` each queue is under RED ([`law`](super::red::law)), which it forgets when it is empty; with
-//! `headdrop` RED too marks or drops the oldest.
+//! Law: flows hash to `divisor` buckets; one that has packets holds one of `flows` queues of at
+//! most `depth` packets. The queue whose turn it is sends while it has allowance, which each
+//! packet's size is taken from; without any it gets a `quantum` and is passed over. A queue that
+//! fills joins behind all others with a `quantum`. Above `limit` the longest queue loses its newest
+//! packet (`headdrop`: the oldest), of equals the one that became so long last; so does a queue
+//! that is `depth` long. Each `perturb` the hash changes and everything is sorted again. With
+//! `redflowlimit` each queue is under RED ([`law`](super::red::law)), which it forgets when it is
+//! empty; with `headdrop` RED too marks or drops the oldest.
 //!
-//! Sources: McKenney, "Stochastic fairness queueing", 1990; Linux 6.12 `sfq`, packet by packet (`core/tests/queue_red.rs`);
-//! iproute2 6.1.
+//! Sources: McKenney, "Stochastic fairness queueing", 1990; Linux 6.12 `sfq`, packet by packet
+//! (`core/tests/queue_red.rs`); iproute2 6.1.
 //!
-//! As in Linux: `redflowlimit` itself limits nothing, tc only derives RED's thresholds from it; when all queues are one packet
-//! long, the one whose turn is next loses it; sorting again forgets the turns, and drops what overfills a queue. Allowances are
-//! whole bytes, as measured in 6.12.117; older releases round to 8.
+//! As in Linux: `redflowlimit` itself limits nothing, tc only derives RED's thresholds from it;
+//! when all queues are one packet long, the one whose turn is next loses it; sorting again forgets
+//! the turns, and drops what overfills a queue. Allowances are whole bytes, as measured in
+//! 6.12.117; older releases round to 8.
 
 use super::pool::{List, Pool};
 use super::red::law::{Law, Vars, Verdict};
 use super::red::words::{self, Words};
-use super::red::{mark, Refused};
+use super::red::{Refused, mark};
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, Refusal};
@@ -123,7 +126,9 @@ fn check(params: &Params) -> Result<(), Refusal> {
     if let Some(words) = words(params) {
         return words.check(false);
     }
-    let red = ["min", "max"].iter().any(|name| params.bytes(name).get() > 0);
+    let red = ["min", "max"]
+        .iter()
+        .any(|name| params.bytes(name).get() > 0);
     if red || params.count("burst") > 0 || params.bool("ecn") || params.bool("harddrop") {
         return Err(Refusal {
             param: "redflowlimit",
@@ -192,7 +197,10 @@ impl<P: Packet + Send> Sfq<P> {
         let depth = params.packets("depth").clamp(1, DEPTH);
         let divisor = params.count("divisor").clamp(1, 65_536).next_power_of_two();
         let mut flows = params.count("flows").clamp(1, FLOWS).min(divisor);
-        let limit = match place.limit.unwrap_or(Limit::Packets(params.packets("limit"))) {
+        let limit = match place
+            .limit
+            .unwrap_or(Limit::Packets(params.packets("limit")))
+        {
             Limit::Packets(n) => {
                 let n = n.max(1).min(depth * flows);
                 flows = flows.min(n);
@@ -251,7 +259,8 @@ impl<P: Packet + Send> Sfq<P> {
     }
     fn unlink(&mut self, at: u32) {
         let slot = &self.slots[at as usize];
-        let (before, after, length) = (slot.longer_before, slot.longer_after, slot.packets as usize);
+        let (before, after, length) =
+            (slot.longer_before, slot.longer_after, slot.packets as usize);
         match self.slots.get_mut(before as usize) {
             Some(before) => before.longer_after = after,
             None => self.by_length[length] = after,
@@ -291,7 +300,8 @@ impl<P: Packet + Send> Sfq<P> {
         self.link(at);
         Some(packet)
     }
-    /// A packet joins a queue whose oldest leaves: as long as it was, it keeps its place among its equals.
+    /// A packet joins a queue whose oldest leaves: as long as it was, it keeps its place among its
+    /// equals.
     fn exchange(&mut self, at: u32, packet: P) -> Option<P> {
         let slot = &mut self.slots[at as usize];
         let oldest = self.packets.pop(&mut slot.list)?;

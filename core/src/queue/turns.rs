@@ -1,9 +1,11 @@
-//! Whose turn it is among many queues: deficit round robin in which queues that have just begun go before the others.
+//! Whose turn it is among many queues: deficit round robin in which queues that have just begun go
+//! before the others.
 //!
-//! A queue that gets its first packet joins the new ones with a deficit of one `quantum`. Served is the first new queue,
-//! else the first old one; one whose deficit is used up gets a `quantum` and goes behind the old ones. A queue found
-//! empty goes behind the old ones if it was new and there are any, so that nobody stays new by sending now and then;
-//! otherwise it leaves. Sources: RFC 8290, section 4; Linux 6.12 `fq_codel`, `fq_pie`.
+//! A queue that gets its first packet joins the new ones with a deficit of one `quantum`. Served is
+//! the first new queue, else the first old one; one whose deficit is used up gets a `quantum` and
+//! goes behind the old ones. A queue found empty goes behind the old ones if it was new and there
+//! are any, so that nobody stays new by sending now and then; otherwise it leaves. Sources: RFC
+//! 8290, section 4; Linux 6.12 `fq_codel`, `fq_pie`.
 
 use crate::units::Bytes;
 use alloc::vec::Vec;
@@ -11,8 +13,8 @@ use alloc::vec::Vec;
 /// No queue.
 const NONE: u32 = u32::MAX;
 
-/// A queue's place in the order. Who keeps it with the rest of what is known of the queue saves an access for each
-/// visit.
+/// A queue's place in the order. Who keeps it with the rest of what is known of the queue saves an
+/// access for each visit.
 #[derive(Copy, Clone, Debug)]
 pub struct Node {
     /// The queue behind it in its ring.
@@ -52,7 +54,10 @@ struct Ring {
 }
 
 impl Ring {
-    const EMPTY: Ring = Ring { head: NONE, tail: NONE };
+    const EMPTY: Ring = Ring {
+        head: NONE,
+        tail: NONE,
+    };
     #[inline]
     fn push<Q: AsMut<Node>>(&mut self, queues: &mut [Q], index: u32) {
         queues[index as usize].as_mut().next = NONE;
@@ -73,8 +78,8 @@ impl Ring {
     }
 }
 
-/// The order of service among queues that are kept elsewhere, in one slice; several orders may share it when each queue is
-/// in one of them.
+/// The order of service among queues that are kept elsewhere, in one slice; several orders may
+/// share it when each queue is in one of them.
 #[derive(Copy, Clone)]
 pub struct Order {
     new: Ring,
@@ -103,7 +108,11 @@ impl Order {
     }
     /// The queue to be served now. Say [`sent`](Node::sent) of it or [`empty`](Order::empty) next.
     #[inline]
-    pub fn turn<Q: AsRef<Node> + AsMut<Node>>(&mut self, queues: &mut [Q], quantum: i64) -> Option<usize> {
+    pub fn turn<Q: AsRef<Node> + AsMut<Node>>(
+        &mut self,
+        queues: &mut [Q],
+        quantum: i64,
+    ) -> Option<usize> {
         loop {
             let ring = if self.new.head == NONE {
                 &mut self.old

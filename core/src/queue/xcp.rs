@@ -1,29 +1,36 @@
 //! XCP's router: it tells every sender by how much to change its window, and keeps a plain queue.
 //!
-//! Law, once per control interval `d` (the mean round-trip time of what passes, in which each flow weighs `rtt · s/cwnd`):
-//! - efficiency: all together should change by `φ = α d S − β Q` bytes; `S` is the capacity less what came in, bytes/s, `Q` the
-//!   least queue of late;
-//! - fairness: `φ > 0` is shared out equally (additive increase: `p = ξp rtt² s/cwnd` per packet), `φ < 0` in proportion
-//!   (multiplicative decrease: `n = ξn rtt s`); and `h = max(0, γ y − |φ|)` of the traffic `y` is moved both ways at once;
-//! - `ξp = (h + max(φ, 0)) / (d Σ rtt s/cwnd)`, `ξn = (h + max(−φ, 0)) / (d Σ s)`, sums of the interval before.
+//! Law, once per control interval `d` (the mean round-trip time of what passes, in which each flow
+//! weighs `rtt · s/cwnd`):
+//! - efficiency: all together should change by `φ = α d S − β Q` bytes; `S` is the capacity less
+//!   what came in, bytes/s, `Q` the least queue of late;
+//! - fairness: `φ > 0` is shared out equally (additive increase: `p = ξp rtt² s/cwnd` per packet),
+//!   `φ < 0` in proportion (multiplicative decrease: `n = ξn rtt s`); and `h = max(0, γ y − |φ|)`
+//!   of the traffic `y` is moved both ways at once;
+//! - `ξp = (h + max(φ, 0)) / (d Σ rtt s/cwnd)`, `ξn = (h + max(−φ, 0)) / (d Σ s)`, sums of the
+//!   interval before.
 //!
-//! A packet that leaves may ask for at most `p − n`; what is allotted is not allotted twice (residues).
+//! A packet that leaves may ask for at most `p − n`; what is allotted is not allotted twice
+//! (residues).
 //!
-//! Sources: Katabi, Handley, Rohrs: Congestion Control for High Bandwidth-Delay Product Networks (SIGCOMM 2002), section 3.5 and
-//! appendix A; draft-falk-xcp-spec-03 for the time over which the least queue is taken, half of what `d` exceeds the queue's own
-//! delay by, at least 2 ms. It is stable for `0 < α < π/(4√2)` and `β = α²√2`, whatever the delay and the rate. Details:
-//! - the first interval begins with the first header and is its round-trip time; nothing is given before it is over, nor to a
-//!   sender that knows no round-trip time yet;
+//! Sources: Katabi, Handley, Rohrs: Congestion Control for High Bandwidth-Delay Product Networks
+//! (SIGCOMM 2002), section 3.5 and appendix A; draft-falk-xcp-spec-03 for the time over which the
+//! least queue is taken, half of what `d` exceeds the queue's own delay by, at least 2 ms. It is
+//! stable for `0 < α < π/(4√2)` and `β = α²√2`, whatever the delay and the rate. Details:
+//! - the first interval begins with the first header and is its round-trip time; nothing is given
+//!   before it is over, nor to a sender that knows no round-trip time yet;
 //! - packets without a header count as traffic, and feedback is shared among those with one;
-//! - an interval ends with the first packet after it, not by a timer: nothing is counted between the two;
+//! - an interval ends with the first packet after it, not by a timer: nothing is counted between
+//!   the two;
 //! - an interval has at least a millisecond, so that the work stays bounded.
 //!
-//! The capacity is the link's rate: where that varies, or the medium is shared, the router does not know what it has to give.
+//! The capacity is the link's rate: where that varies, or the medium is shared, the router does not
+//! know what it has to give.
 
 use super::fifo::Fifo;
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Congestion, Feedback, Packet};
-use crate::param::{no_check, Kind, Param, Params};
+use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
 
@@ -38,7 +45,8 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "beta",
         kind: Kind::Number(0.226, 0.0, 10.0),
-        help: "how much of the standing queue is taken back per control interval; alpha² √2 is stable",
+        help: "how much of the standing queue is taken back per control interval; alpha² √2 is \
+            stable",
         source: "Katabi, Handley, Rohrs 2002, section 4.1",
     },
     Param {
@@ -217,7 +225,8 @@ pub struct Xcp<P> {
 impl<P: Packet + Send> QueueDiscipline<P> for Xcp<P> {
     fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>) {
         let waiting = self.queue.backlog().bytes;
-        self.law.arrived(now, packet.size(), packet.congestion(), waiting);
+        self.law
+            .arrived(now, packet.size(), packet.congestion(), waiting);
         self.queue.enqueue(now, packet, sink);
     }
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
@@ -282,9 +291,14 @@ mod tests {
     }
     /// Of a flow with a window of so many packets that asks for all there is.
     fn header(packets: u64, rtt_ms: u64) -> Congestion {
-        Congestion::new(Bytes::new(packets * 1000), Span::ms(rtt_ms), Feedback::bytes(8e6))
+        Congestion::new(
+            Bytes::new(packets * 1000),
+            Span::ms(rtt_ms),
+            Feedback::bytes(8e6),
+        )
     }
-    /// Flows of (packets, rtt) send one window each in an interval, and it ends; `waiting` is the least queue.
+    /// Flows of (packets, rtt) send one window each in an interval, and it ends; `waiting` is the
+    /// least queue.
     fn interval(law: &mut Law, flows: &[(u64, u64)], waiting: u64) {
         let waiting = Bytes::new(waiting);
         let begin = law.interval.map_or(at(0), |(since, _)| since);
@@ -311,7 +325,8 @@ mod tests {
         // Ten packets carry it: 3.6 kB each.
         for _ in 0..10 {
             near(
-                law.leaves(at(100), SIZE, &header(10, 100), Bytes::ZERO).as_bytes(),
+                law.leaves(at(100), SIZE, &header(10, 100), Bytes::ZERO)
+                    .as_bytes(),
                 3_600.0,
             );
         }
@@ -327,7 +342,9 @@ mod tests {
         interval(&mut law, &[(100, 100)], 50_000);
         near(law.shares.left.0, 0.0);
         near(law.shares.left.1 * 0.1, 11_300.0);
-        let cut = law.leaves(at(100), SIZE, &header(100, 100), Bytes::ZERO).as_bytes();
+        let cut = law
+            .leaves(at(100), SIZE, &header(100, 100), Bytes::ZERO)
+            .as_bytes();
         assert!((cut + 113.0).abs() < 0.01, "{cut}");
     }
 
@@ -354,7 +371,10 @@ mod tests {
         interval(&mut law, &[(90, 100), (10, 100)], 0);
         let mut all = |packets: u64| -> f64 {
             (0..packets)
-                .map(|_| law.leaves(at(100), SIZE, &header(packets, 100), Bytes::ZERO).as_bytes())
+                .map(|_| {
+                    law.leaves(at(100), SIZE, &header(packets, 100), Bytes::ZERO)
+                        .as_bytes()
+                })
                 .sum()
         };
         let (large, small) = (all(90), all(10));
@@ -372,7 +392,8 @@ mod tests {
                 .leaves(at(100), SIZE, &header(50, rtt), Bytes::ZERO)
                 .as_bytes()
         };
-        // Per packet ∝ rtt²: a window passes once per rtt, so its rate, cwnd/rtt, moves by the same in the same time.
+        // Per packet ∝ rtt²: a window passes once per rtt, so its rate, cwnd/rtt, moves by the same
+        // in the same time.
         near(gain(&mut law, 200) / gain(&mut law, 100), 4.0);
     }
 
@@ -385,11 +406,17 @@ mod tests {
         // φ = 0.4 · (50 − 100) kB.
         let mut all = |packets: u64| -> f64 {
             (0..packets)
-                .map(|_| law.leaves(at(100), SIZE, &header(packets, 100), Bytes::ZERO).as_bytes())
+                .map(|_| {
+                    law.leaves(at(100), SIZE, &header(packets, 100), Bytes::ZERO)
+                        .as_bytes()
+                })
                 .sum()
         };
         let (large, small) = (all(90), all(10));
-        assert!((large / 90_000.0 - small / 10_000.0).abs() < 1e-3, "{large} {small}");
+        assert!(
+            (large / 90_000.0 - small / 10_000.0).abs() < 1e-3,
+            "{large} {small}"
+        );
         assert!((large + small + 20_000.0).abs() < 1.0);
     }
 
@@ -402,7 +429,10 @@ mod tests {
         near(law.shares.left.1 * 0.1, 10_000.0);
         let mut all = |packets: u64| -> f64 {
             (0..packets)
-                .map(|_| law.leaves(at(100), SIZE, &header(packets, 100), Bytes::ZERO).as_bytes())
+                .map(|_| {
+                    law.leaves(at(100), SIZE, &header(packets, 100), Bytes::ZERO)
+                        .as_bytes()
+                })
                 .sum()
         };
         let (large, small) = (all(90), all(10));
@@ -439,7 +469,9 @@ mod tests {
         interval(&mut law, &[(10, 100)], 0);
         let mut given = 0.0;
         for _ in 0..50 {
-            given += law.leaves(at(100), SIZE, &header(10, 100), Bytes::ZERO).as_bytes();
+            given += law
+                .leaves(at(100), SIZE, &header(10, 100), Bytes::ZERO)
+                .as_bytes();
         }
         assert!((given - 36_000.0).abs() <= 3_600.0, "{given}");
     }
@@ -451,7 +483,10 @@ mod tests {
         let mut header = header(10, 100);
         for asked in [100.0, -100.0] {
             header.feedback = Feedback::bytes(asked);
-            near(law.leaves(at(100), SIZE, &header, Bytes::ZERO).as_bytes(), asked);
+            near(
+                law.leaves(at(100), SIZE, &header, Bytes::ZERO).as_bytes(),
+                asked,
+            );
         }
         // What they left is there for others.
         near(law.shares.left.0 * 0.1, 36_000.0 - 100.0);

@@ -1,13 +1,15 @@
-//! What `narrows tune` may change on a Linux host: its queue disciplines and its settings. Both the plan (Python) and the
-//! privileged helper that carries it out read these tables.
+//! What `narrows tune` may change on a Linux host: its queue disciplines and its settings. Both the
+//! plan (Python) and the privileged helper that carries it out read these tables.
 //!
-//! A discipline that a host has by default, by networkd or by an earlier plan is *plain*: replacing it loses nobody's work.
-//! One with a handle of its own that is not plain was configured by somebody (`tc` gives each new discipline a handle; handle
-//! `0:` is the kernel's own). `ingress` and `clsact` hang on `ffff:fff1`, beside the way out, so that replacing the root
-//! leaves them as they are.
+//! A discipline that a host has by default, by networkd or by an earlier plan is *plain*: replacing
+//! it loses nobody's work. One with a handle of its own that is not plain was configured by
+//! somebody (`tc` gives each new discipline a handle; handle `0:` is the kernel's own). `ingress`
+//! and `clsact` hang on `ffff:fff1`, beside the way out, so that replacing the root leaves them as
+//! they are.
 //!
-//! Sources: Linux 6.12 `net/sched` (`sch_generic.c`, `sch_fifo.c` and `sch_mq.c` are always built in), tc(8),
-//! systemd.network(5), Documentation/networking/ip-sysctl.rst and admin-guide/sysctl/net.rst.
+//! Sources: Linux 6.12 `net/sched` (`sch_generic.c`, `sch_fifo.c` and `sch_mq.c` are always built
+//! in), tc(8), systemd.network(5), Documentation/networking/ip-sysctl.rst and
+//! admin-guide/sysctl/net.rst.
 
 use alloc::format;
 use alloc::string::String;
@@ -63,13 +65,19 @@ impl Qdisc {
         }
     }
     const fn planned(self) -> Qdisc {
-        Qdisc { planned: true, ..self }
+        Qdisc {
+            planned: true,
+            ..self
+        }
     }
     const fn fifo(self) -> Qdisc {
         Qdisc { fifo: true, ..self }
     }
     const fn built_in(self) -> Qdisc {
-        Qdisc { built_in: true, ..self }
+        Qdisc {
+            built_in: true,
+            ..self
+        }
     }
     const fn own_classes(self) -> Qdisc {
         Qdisc {
@@ -77,7 +85,8 @@ impl Qdisc {
             ..self
         }
     }
-    /// The row of `name`; a discipline without a row is [`Role::Configured`] and has no other property.
+    /// The row of `name`; a discipline without a row is [`Role::Configured`] and has no other
+    /// property.
     pub fn named(name: &str) -> Option<&'static Qdisc> {
         QDISCS.iter().find(|qdisc| qdisc.name == name)
     }
@@ -92,10 +101,16 @@ pub const QDISCS: &[Qdisc] = &[
     Qdisc::new("fq", Role::Plain).planned().own_classes(),
     Qdisc::new("fq_codel", Role::Plain).planned().own_classes(),
     Qdisc::new("cake", Role::Configured).planned().own_classes(),
-    Qdisc::new("pfifo_fast", Role::Plain).planned().fifo().built_in(),
+    Qdisc::new("pfifo_fast", Role::Plain)
+        .planned()
+        .fifo()
+        .built_in(),
     Qdisc::new("pfifo", Role::Plain).planned().fifo().built_in(),
     Qdisc::new("bfifo", Role::Plain).planned().fifo().built_in(),
-    Qdisc::new("mq", Role::Plain).planned().built_in().own_classes(),
+    Qdisc::new("mq", Role::Plain)
+        .planned()
+        .built_in()
+        .own_classes(),
     Qdisc::new("sfq", Role::Plain).planned().own_classes(),
     Qdisc::new("noqueue", Role::Plain).built_in(),
     Qdisc::new("codel", Role::Plain).own_classes(),
@@ -139,7 +154,8 @@ impl Form {
     }
     /// Has `value` this form?
     pub fn fits(self, value: &str) -> bool {
-        let count = |text: &str| (1..=10).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+        let count =
+            |text: &str| (1..=10).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
         let word = |text: &str| {
             !text.is_empty()
                 && text
@@ -147,7 +163,9 @@ impl Form {
                     .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
         };
         match self {
-            Form::Digit(least, most) => value.len() == 1 && (b'0' + least..=b'0' + most).contains(&value.as_bytes()[0]),
+            Form::Digit(least, most) => {
+                value.len() == 1 && (b'0' + least..=b'0' + most).contains(&value.as_bytes()[0])
+            }
             Form::Count => count(value),
             Form::Three => value.split(' ').count() == 3 && value.split(' ').all(count),
             Form::Name => value.len() <= 32 && word(value) && !value.starts_with('_'),
@@ -222,10 +240,18 @@ mod tests {
     #[test]
     fn each_name_has_one_row() {
         for (i, qdisc) in QDISCS.iter().enumerate() {
-            assert!(QDISCS[..i].iter().all(|q| q.name != qdisc.name), "{}", qdisc.name);
+            assert!(
+                QDISCS[..i].iter().all(|q| q.name != qdisc.name),
+                "{}",
+                qdisc.name
+            );
         }
         for (i, sysctl) in SYSCTLS.iter().enumerate() {
-            assert!(SYSCTLS[..i].iter().all(|s| s.name != sysctl.name), "{}", sysctl.name);
+            assert!(
+                SYSCTLS[..i].iter().all(|s| s.name != sysctl.name),
+                "{}",
+                sysctl.name
+            );
         }
         assert_eq!(Qdisc::role_of("htb"), Role::Configured);
     }
@@ -233,15 +259,31 @@ mod tests {
     #[test]
     fn a_value_has_the_form_of_its_setting() {
         for (form, right, wrong) in [
-            (Form::Digit(0, 2), &["0", "2"][..], &["3", "", "00", "a"][..]),
-            (Form::Count, &["0", "4294967296"], &["", "-1", "12345678901", "1 2"]),
+            (
+                Form::Digit(0, 2),
+                &["0", "2"][..],
+                &["3", "", "00", "a"][..],
+            ),
+            (
+                Form::Count,
+                &["0", "4294967296"],
+                &["", "-1", "12345678901", "1 2"],
+            ),
             (
                 Form::Three,
                 &["4096 131072 6291456"],
                 &["1 2", "1 2 3 4", "1  3", "a b c"],
             ),
-            (Form::Name, &["bbr", "fq_codel"], &["", "BBR", "_bbr", "reno cubic"]),
-            (Form::Words, &["reno cubic", "bbr"], &["", "reno  cubic", "reno;"]),
+            (
+                Form::Name,
+                &["bbr", "fq_codel"],
+                &["", "BBR", "_bbr", "reno cubic"],
+            ),
+            (
+                Form::Words,
+                &["reno cubic", "bbr"],
+                &["", "reno  cubic", "reno;"],
+            ),
         ] {
             assert!(right.iter().all(|value| form.fits(value)), "{form:?}");
             assert!(wrong.iter().all(|value| !form.fits(value)), "{form:?}");

@@ -41,7 +41,11 @@ pub struct TestKind {
 }
 
 const fn kind(name: &'static str, test: Test, streams: usize) -> TestKind {
-    TestKind { name, test, streams }
+    TestKind {
+        name,
+        test,
+        streams,
+    }
 }
 
 /// Every test.
@@ -60,7 +64,8 @@ pub const TESTS: &[TestKind] = &[
     kind("ping", Test::Ping, 1),
 ];
 
-/// Tests that are several measurements, one after the other: name and parts. The first is the default.
+/// Tests that are several measurements, one after the other: name and parts. The first is the
+/// default.
 pub const SEQUENCES: &[(&str, &[Test])] = &[("both", &[Test::TcpNdown, Test::TcpNup])];
 
 /// Flows in each direction at most.
@@ -69,11 +74,17 @@ pub const MOST_STREAMS: usize = 128;
 impl Test {
     /// The test called `name`.
     pub fn named(name: &str) -> Option<Test> {
-        TESTS.iter().find(|kind| kind.name == name).map(|kind| kind.test)
+        TESTS
+            .iter()
+            .find(|kind| kind.name == name)
+            .map(|kind| kind.test)
     }
     /// Its row.
     fn kind(self) -> &'static TestKind {
-        TESTS.iter().find(|kind| kind.test == self).unwrap_or(&TESTS[0])
+        TESTS
+            .iter()
+            .find(|kind| kind.test == self)
+            .unwrap_or(&TESTS[0])
     }
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -97,9 +108,17 @@ mod tests {
     fn every_test_has_one_row() {
         for (i, kind) in TESTS.iter().enumerate() {
             assert_eq!(Test::named(kind.name), Some(kind.test));
-            assert!(TESTS[..i].iter().all(|other| other.test != kind.test), "{}", kind.name);
+            assert!(
+                TESTS[..i].iter().all(|other| other.test != kind.test),
+                "{}",
+                kind.name
+            );
             assert!((1..=MOST_STREAMS).contains(&kind.streams));
         }
-        assert!(SEQUENCES.iter().all(|(name, _)| Test::named(name).is_none()));
+        assert!(
+            SEQUENCES
+                .iter()
+                .all(|(name, _)| Test::named(name).is_none())
+        );
     }
 }

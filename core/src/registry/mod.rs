@@ -1,8 +1,11 @@
-//! Congestion controls and queue disciplines by name. Adding one, in this crate or in yours, is a registration.
+//! Congestion controls and queue disciplines by name. Adding one, in this crate or in yours, is a
+//! registration.
 //!
-//! The dated rules of every module stand here too ([`RULES`]), since this is the first layer that sees all of them.
+//! The dated rules of every module stand here too ([`RULES`]), since this is the first layer that
+//! sees all of them.
 //!
-//! The registry is the only home of what others must know about such names: Python and `narrows-host` read it here.
+//! The registry is the only home of what others must know about such names: Python and
+//! `narrows-host` read it here.
 //!
 //! | module | holds |
 //! |---|---|
@@ -12,7 +15,7 @@
 pub mod linux;
 pub mod measurement;
 
-use crate::cc::{self, bbr, hystart, CcKind};
+use crate::cc::{self, CcKind, bbr, hystart};
 use crate::kernel::Rule;
 use crate::packet::Packet;
 use crate::param::Choice;
@@ -71,8 +74,13 @@ impl<P: Packet + Send + 'static> Registry<P> {
     pub fn queue(&self, name: &str) -> Option<&QueueKind<P>> {
         self.queues.iter().find(|k| k.name == name)
     }
-    /// A discipline as a scenario chooses it, with all that are in it; `None` where there is none of that name.
-    pub fn make_queue(&self, choice: &Choice, place: &Place) -> Option<Box<dyn QueueDiscipline<P>>> {
+    /// A discipline as a scenario chooses it, with all that are in it; `None` where there is none
+    /// of that name.
+    pub fn make_queue(
+        &self,
+        choice: &Choice,
+        place: &Place,
+    ) -> Option<Box<dyn QueueDiscipline<P>>> {
         let mut made = (self.queue(&choice.kind)?.make)(&choice.params, place);
         let mut whole = true;
         made.furnish(&mut |choice, place| {
@@ -93,7 +101,11 @@ mod tests {
     #[test]
     fn every_rule_came_between_the_releases_that_can_be_named_and_is_told_whole() {
         for rule in RULES.iter().flat_map(|(_, rules)| *rules) {
-            assert!(rule.since > LINUX_4_15 && rule.since <= LINUX_6_12, "{}", rule.name);
+            assert!(
+                rule.since > LINUX_4_15 && rule.since <= LINUX_6_12,
+                "{}",
+                rule.name
+            );
             let source = format!("Linux {}.{}", rule.since.0, rule.since.1);
             let (told, rest) = rule.source.split_at(source.len());
             assert!(

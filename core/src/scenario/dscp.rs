@@ -35,8 +35,13 @@ const NAMES: &[(&str, u8)] = &[
 
 /// A code point by its name, in letters of either case, or its number.
 pub fn code_point(text: &str) -> Option<u8> {
-    let found = NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
-    found.map_or_else(|| text.parse().ok().filter(|n| *n < 64), |(_, value)| Some(*value))
+    let found = NAMES
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(text));
+    found.map_or_else(
+        || text.parse().ok().filter(|n| *n < 64),
+        |(_, value)| Some(*value),
+    )
 }
 
 /// A code point as a scenario has it.
@@ -47,7 +52,11 @@ pub(super) fn read(out: &mut Collector<'_>, f: &Field<'_>) -> Option<u8> {
     let found = NAMES.iter().find(|(known, _)| known == name);
     if found.is_none() {
         if let Ok(number @ 0..=63) = name.trim().parse::<u8>() {
-            out.refuse(f, "is a number in quotes", Fix::Value(alloc::format!("{number}")));
+            out.refuse(
+                f,
+                "is a number in quotes",
+                Fix::Value(alloc::format!("{number}")),
+            );
             return None;
         }
         let upper = NAMES
@@ -56,7 +65,12 @@ pub(super) fn read(out: &mut Collector<'_>, f: &Field<'_>) -> Option<u8> {
             .map(|(known, _)| *known);
         // Of the same class, where that is right.
         let class = |known: &str| name.get(..3).is_some_and(|class| known.starts_with(class));
-        let near = upper.or_else(|| NAMES.iter().map(|(known, _)| *known).find(|known| class(known)));
+        let near = upper.or_else(|| {
+            NAMES
+                .iter()
+                .map(|(known, _)| *known)
+                .find(|known| class(known))
+        });
         let problem = "is no code point: BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63";
         out.refuse(f, problem, Fix::Value(quote(near.unwrap_or("EF"))));
     }

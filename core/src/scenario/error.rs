@@ -1,4 +1,5 @@
-//! Errors of a scenario: each says where, what, and what to write instead. All of them are told at once.
+//! Errors of a scenario: each says where, what, and what to write instead. All of them are told at
+//! once.
 
 use super::nested::Named;
 use super::value::{Node, Table, Value};
@@ -50,7 +51,11 @@ impl fmt::Display for Error {
         f.write_str(&self.problem)?;
         if let Some(fix) = &self.fix {
             for (i, line) in fix.lines().enumerate() {
-                write!(f, "\n    {}{line}", if i == 0 { "write: " } else { "       " })?;
+                write!(
+                    f,
+                    "\n    {}{line}",
+                    if i == 0 { "write: " } else { "       " }
+                )?;
             }
         }
         Ok(())
@@ -71,7 +76,12 @@ impl Errors {
     }
 
     /// TOML that is not TOML.
-    pub(super) fn syntax(file: &str, source: &str, message: &str, at: Option<Range<usize>>) -> Errors {
+    pub(super) fn syntax(
+        file: &str,
+        source: &str,
+        message: &str,
+        at: Option<Range<usize>>,
+    ) -> Errors {
         let start = at.map_or(source.len(), |at| at.start);
         let (line, column) = position(source, start);
         let written = source.lines().nth(line - 1).unwrap_or("");
@@ -113,7 +123,8 @@ fn quoted(line: &str) -> Option<String> {
     let (key, value) = line.split_once('=')?;
     let value = value.split('#').next()?.trim();
     let bare = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '%' | '/' | '…');
-    let plain = !value.is_empty() && value.chars().all(bare) && value.chars().any(|c| !c.is_ascii_digit());
+    let plain =
+        !value.is_empty() && value.chars().all(bare) && value.chars().any(|c| !c.is_ascii_digit());
     plain.then(|| format!("{} = \"{value}\"", key.trim()))
 }
 
@@ -181,7 +192,12 @@ fn write_value(out: &mut String, value: &Value, depth: usize) {
         Value::Table(Table { entries }) => {
             out.push('{');
             for (i, e) in entries.iter().take(8).enumerate() {
-                let _ = write!(out, "{} {} = ", if i > 0 { "," } else { "" }, super::write::key(&e.key));
+                let _ = write!(
+                    out,
+                    "{} {} = ",
+                    if i > 0 { "," } else { "" },
+                    super::write::key(&e.key)
+                );
                 write_value(out, &e.node.value, depth + 1);
             }
             out.push_str(" }");
@@ -245,10 +261,13 @@ impl<'a> Collector<'a> {
                 self.replaced(node.at.as_ref(), &v)
                     .unwrap_or_else(|| format!("{key} = {v}")),
             ),
-            Fix::Key(k) => Some(self.replaced(key_at, k).unwrap_or_else(|| match &node.value {
-                Value::Table(_) => format!("[{k}]"),
-                v => format!("{k} = {}", show(v)),
-            })),
+            Fix::Key(k) => Some(
+                self.replaced(key_at, k)
+                    .unwrap_or_else(|| match &node.value {
+                        Value::Table(_) => format!("[{k}]"),
+                        v => format!("{k} = {}", show(v)),
+                    }),
+            ),
             Fix::Line(line) => Some(line),
             Fix::None => None,
         };
@@ -256,7 +275,13 @@ impl<'a> Collector<'a> {
     }
 
     /// Something that is not there; `near` is where it should be.
-    pub fn missing(&mut self, path: String, near: Option<&Range<usize>>, problem: impl Into<String>, line: String) {
+    pub fn missing(
+        &mut self,
+        path: String,
+        near: Option<&Range<usize>>,
+        problem: impl Into<String>,
+        line: String,
+    ) {
         self.push(near, path, None, problem.into(), Some(line));
     }
 
@@ -291,15 +316,21 @@ impl<'a> Collector<'a> {
         self.errors.push((start, error));
     }
 
-    /// The line of the source with `at` replaced; `None` without source, or where that is more than one line.
+    /// The line of the source with `at` replaced; `None` without source, or where that is more than
+    /// one line.
     fn replaced(&self, at: Option<&Range<usize>>, by: &str) -> Option<String> {
         let (source, at) = (self.source?, at?);
         if source.get(at.clone())?.contains('\n') {
             return None;
         }
         let start = source[..at.start].rfind('\n').map_or(0, |i| i + 1);
-        let end = source[at.end..].find('\n').map_or(source.len(), |i| at.end + i);
-        let (before, mut after) = (source[start..at.start].trim_start(), source[at.end..end].trim_end());
+        let end = source[at.end..]
+            .find('\n')
+            .map_or(source.len(), |i| at.end + i);
+        let (before, mut after) = (
+            source[start..at.start].trim_start(),
+            source[at.end..end].trim_end(),
+        );
         if after.trim_start().starts_with('#') {
             after = "";
         }

@@ -2,15 +2,15 @@
 
 use super::error::{Collector, Fix};
 use super::keys::{self, LATER_QUEUES};
-use super::parse::{missing, optional, section, sections, Known, DAY, FRAME, HOUR};
-use super::read::{offers, within, Field, Section};
+use super::parse::{DAY, FRAME, HOUR, Known, missing, optional, section, sections};
+use super::read::{Field, Section, offers, within};
 use super::value::{Node, Value};
 use super::varying;
-use super::write::{choice_node, put, put_all, quote, Entries};
+use super::write::{Entries, choice_node, put, put_all, quote};
 use super::{Buffer, Choice, HopSpec, Link, PathSpec};
-use crate::net::{chance, jitter, link, loss, policer, reorder, ElementKind};
+use crate::net::{ElementKind, chance, jitter, link, loss, policer, reorder};
 use crate::param::Params;
-use crate::units::{format_bytes, format_rate, format_span, Bytes, Rate, Span};
+use crate::units::{Bytes, Rate, Span, format_bytes, format_rate, format_span};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -22,7 +22,12 @@ const MOST_HOPS: usize = 16;
 /// `[path]`.
 pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) -> Option<PathSpec> {
     let Some(s) = section(out, top, "path").ok()? else {
-        return missing(out, top, "path", "[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"");
+        return missing(
+            out,
+            top,
+            "path",
+            "[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"",
+        );
     };
     let hops = match s.field("hop") {
         None => hop(out, &s, known, true).map(|hop| alloc::vec![hop]),
@@ -32,9 +37,16 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
                 .filter(|name| s.table.get(name).is_some())
                 .collect();
             // What is no list names no hops: the path's own keys may be right.
-            for name in twice.iter().filter(|_| matches!(f.entry.node.value, Value::Array(_))) {
+            for name in twice
+                .iter()
+                .filter(|_| matches!(f.entry.node.value, Value::Array(_)))
+            {
                 if let Some(f) = s.field(name) {
-                    out.refuse(&f, "belongs into a [[path.hop]] where the path has several", Fix::None);
+                    out.refuse(
+                        &f,
+                        "belongs into a [[path.hop]] where the path has several",
+                        Fix::None,
+                    );
                 }
             }
             let list = sections(out, &s, "path.hop")?;
@@ -42,7 +54,8 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
                 out.refuse(&f, format!("has more than {MOST_HOPS} hops"), Fix::None);
                 return None;
             }
-            let hops: Vec<Option<HopSpec>> = list.iter().map(|s| hop(out, s, known, true)).collect();
+            let hops: Vec<Option<HopSpec>> =
+                list.iter().map(|s| hop(out, s, known, true)).collect();
             hops.into_iter()
                 .collect::<Option<Vec<HopSpec>>>()
                 .filter(|_| twice.is_empty())
@@ -60,7 +73,8 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
     let offload = optional(s.field("offload"), false, |f| {
         let offload = out.switch(&f)?;
         if offload && tbf {
-            let problem = "does not go with its link, which cuts super-packets; htb and serial pass them whole";
+            let problem = "does not go with its link, which cuts super-packets; htb and serial \
+                pass them whole";
             out.refuse(&f, problem, Fix::Value("false".into()));
             return None;
         }
@@ -98,7 +112,10 @@ fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -
         Some(f) => out.quantity(&f, "ms", Span::us(1), HOUR),
         None => missing(out, s, "rtt", "rtt = \"40ms\""),
     };
-    let plain = out.plain_of(s, keys::of(if distant { "path.hop" } else { "path.reverse" }));
+    let plain = out.plain_of(
+        s,
+        keys::of(if distant { "path.hop" } else { "path.reverse" }),
+    );
     let whole = rtt.unwrap_or(HOUR);
     let delay_forward = optional(
         s.field("delay_forward").filter(|_| distant),
@@ -140,7 +157,8 @@ fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -
             return None;
         }
     }
-    let loss = element(out, s, "loss", loss::KINDS).map(|loss| loss.filter(|loss| !loss::is_none(loss)));
+    let loss =
+        element(out, s, "loss", loss::KINDS).map(|loss| loss.filter(|loss| !loss::is_none(loss)));
     let corrupt = element(out, s, "corrupt", chance::CORRUPT);
     let duplicate = element(out, s, "duplicate", chance::DUPLICATE);
     let policer = element(out, s, "policer", policer::KINDS);
@@ -171,7 +189,9 @@ fn element(
     name: &str,
     kinds: &'static [ElementKind],
 ) -> Option<Option<Choice>> {
-    optional(s.field(name), None, |f| out.element(&f, name, &offers(kinds)).map(Some))
+    optional(s.field(name), None, |f| {
+        out.element(&f, name, &offers(kinds)).map(Some)
+    })
 }
 
 /// `"0.5bdp"`, `"170p"`, `"250kB"`.
@@ -185,7 +205,9 @@ pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
                 i128::MIN..=0 => "1bdp".into(),
                 1..=10 => format!("{n}bdp"),
                 11..=10_000 => format!("{n}p"),
-                n => format_bytes(Bytes::new(u64::try_from(*n).unwrap_or(u64::MAX).min(MOST_BUFFER.get()))),
+                n => format_bytes(Bytes::new(
+                    u64::try_from(*n).unwrap_or(u64::MAX).min(MOST_BUFFER.get()),
+                )),
             };
             out.refuse(f, FORM, Fix::Value(quote(&fix)));
             return None;
@@ -243,10 +265,16 @@ pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
             match n {
                 Some(n @ 1..=10_000_000) if unit == "p" => return Some(Buffer::Packets(n)),
                 Some(n @ 1..=10_000_000) => {
-                    out.refuse(f, "has a unit that is written p", Fix::Value(quote(&format!("{n}p"))));
+                    out.refuse(
+                        f,
+                        "has a unit that is written p",
+                        Fix::Value(quote(&format!("{n}p"))),
+                    );
                 }
                 _ => {
-                    let near = number.parse::<f64>().map_or(1000.0, |x| libm::round(x).clamp(1.0, 1e7));
+                    let near = number
+                        .parse::<f64>()
+                        .map_or(1000.0, |x| libm::round(x).clamp(1.0, 1e7));
                     out.refuse(
                         f,
                         "must be whole packets from 1p to 10000000p",
@@ -289,7 +317,8 @@ pub(super) fn link(out: &mut Collector<'_>, f: &Field<'_>, rate: Option<Rate>) -
         burst => burst,
     };
     let (bc, be) = (params.bytes("bc"), params.bytes("be"));
-    let peak = Some((params.rate("peakrate"), params.bytes("mtu"))).filter(|(rate, _)| *rate > Rate::default());
+    let peak = Some((params.rate("peakrate"), params.bytes("mtu")))
+        .filter(|(rate, _)| *rate > Rate::default());
     Some(match kind.as_str() {
         "tbf" => Link::Tbf { burst, peak },
         "htb" => Link::Htb { burst },
@@ -317,7 +346,11 @@ pub(super) fn entries(hop: &HopSpec, distant: bool) -> Entries {
     }
     if distant {
         put(&mut e, "rtt", Node::string(format_span(hop.rtt)));
-        put(&mut e, "delay_forward", Node::string(format_span(hop.delay_forward)));
+        put(
+            &mut e,
+            "delay_forward",
+            Node::string(format_span(hop.delay_forward)),
+        );
     }
     if let Some(buffer) = hop.buffer {
         put(&mut e, "buffer", Node::string(buffer_text(buffer)));
@@ -377,7 +410,10 @@ pub(super) fn path_node(path: &PathSpec) -> Node {
     let mut e = match path.hops.as_slice() {
         [hop] => entries(hop, true),
         hops => {
-            let hops = hops.iter().map(|hop| Node::table(entries(hop, true))).collect();
+            let hops = hops
+                .iter()
+                .map(|hop| Node::table(entries(hop, true)))
+                .collect();
             alloc::vec![("hop".into(), Node::array(hops))]
         }
     };
@@ -395,6 +431,10 @@ pub(super) fn path_node(path: &PathSpec) -> Node {
 /// A kind with quantities.
 fn kind(kind: &str, parts: Vec<(&str, String)>) -> Node {
     let mut e = alloc::vec![("kind".into(), Node::string(kind))];
-    e.extend(parts.into_iter().map(|(name, text)| (name.into(), Node::string(text))));
+    e.extend(
+        parts
+            .into_iter()
+            .map(|(name, text)| (name.into(), Node::string(text))),
+    );
     Node::table(e)
 }

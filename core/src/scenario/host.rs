@@ -1,18 +1,18 @@
 //! The section `[host]`: what both ends of every flow are, read and written back.
 
-use super::error::{printable, show, Collector, Fix};
+use super::error::{Collector, Fix, printable, show};
 use super::keys::{self, LATER_QUEUES};
-use super::parse::{optional, Known};
-use super::read::{listed, within, Field, Section};
+use super::parse::{Known, optional};
+use super::read::{Field, Section, listed, within};
 use super::schema::Plain;
 use super::value::{Node, Value};
-use super::write::{choice_node, put, put_all, quote, Entries};
-use super::{hop, Buffer, Choice, Link};
-use crate::kernel::{Kernel, KERNELS};
+use super::write::{Entries, choice_node, put, put_all, quote};
+use super::{Buffer, Choice, Link, hop};
+use crate::kernel::{KERNELS, Kernel};
 use crate::param::Params;
 use crate::queue::pfifo_fast;
 use crate::tcp::{Clock, Config, Device, EcnMode, EcnUse, Gso, Pacing, SmallQueues};
-use crate::units::{format_bytes, format_rate, format_span, Bytes, Rate, Span, UnitError};
+use crate::units::{Bytes, Rate, Span, UnitError, format_bytes, format_rate, format_span};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -71,7 +71,8 @@ pub struct Nic {
     pub tsq: SmallQueues,
     /// The discipline above the ring.
     pub qdisc: Choice,
-    /// What that may hold; its own default where there is none. `bdp` is the nic's rate times the path's rtt.
+    /// What that may hold; its own default where there is none. `bdp` is the nic's rate times the
+    /// path's rtt.
     pub buffer: Option<Buffer>,
     /// What keeps the rate: its wire, or a class of htb before a device that takes no time.
     pub link: Link,
@@ -194,7 +195,11 @@ impl HostSpec {
     }
 
     /// Reads the section.
-    pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>, known: &Known) -> Option<HostSpec> {
+    pub(super) fn read(
+        out: &mut Collector<'_>,
+        s: &Section<'_>,
+        known: &Known,
+    ) -> Option<HostSpec> {
         let d = HostSpec::default();
         let like = optional(s.field("like"), d.like, |f| like(out, &f));
         let plain = out.plain(s);
@@ -238,7 +243,11 @@ impl HostSpec {
         put(&mut e, "autosize", Node::bool(self.autosize));
         put(&mut e, "pacing_shift", Node::integer(self.pacing_shift));
         put(&mut e, "ecn", Node::string(self.ecn.word()));
-        put(&mut e, "slow_start_after_idle", Node::bool(self.slow_start_after_idle));
+        put(
+            &mut e,
+            "slow_start_after_idle",
+            Node::bool(self.slow_start_after_idle),
+        );
         if let Some(nic) = &self.nic {
             put(&mut e, "nic", Node::string(format_rate(nic.rate)));
             put(&mut e, "ring", Node::integer(nic.ring));
@@ -268,8 +277,16 @@ impl HostSpec {
             "wmem",
             Node::string(range_text(self.wmem_default, self.wmem_max)),
         );
-        put(&mut e, "notsent_lowat", Node::string(format_bytes(self.notsent_lowat)));
-        put(&mut e, "read_latency", Node::string(format_span(self.read_latency)));
+        put(
+            &mut e,
+            "notsent_lowat",
+            Node::string(format_bytes(self.notsent_lowat)),
+        );
+        put(
+            &mut e,
+            "read_latency",
+            Node::string(format_span(self.read_latency)),
+        );
         put_all(&mut e, &self.keys);
         Node::table(e)
     }
@@ -286,7 +303,11 @@ fn nic(out: &mut Collector<'_>, s: &Section<'_>, known: &Known) -> Option<Option
             .into_iter()
             .find_map(|name| s.field(name));
         let Some(f) = lone else { return Some(None) };
-        let line = format!("nic = \"1Gbit\"\n{} = {}", f.name(), show(&f.entry.node.value));
+        let line = format!(
+            "nic = \"1Gbit\"\n{} = {}",
+            f.name(),
+            show(&f.entry.node.value)
+        );
         out.refuse(
             &f,
             "matters only where the sender's interface has a rate",
@@ -332,9 +353,13 @@ fn nic(out: &mut Collector<'_>, s: &Section<'_>, known: &Known) -> Option<Option
 fn small_queues(out: &mut Collector<'_>, f: &Field<'_>) -> Option<SmallQueues> {
     match f.entry.node.value {
         Value::String(_) => out.quantity(f, "KiB", LEAST, MOST).map(SmallQueues::Bytes),
-        _ => out
-            .switch(f)
-            .map(|on| if on { SmallQueues::ByRate } else { SmallQueues::Off }),
+        _ => out.switch(f).map(|on| {
+            if on {
+                SmallQueues::ByRate
+            } else {
+                SmallQueues::Off
+            }
+        }),
     }
 }
 
@@ -350,7 +375,11 @@ fn like(out: &mut Collector<'_>, f: &Field<'_>) -> Option<String> {
         None => "is not a known host; known",
     };
     let near = keys::nearest(like, names.iter().copied()).unwrap_or(names[0]);
-    out.refuse(f, format!("{problem}: {}", listed(&names)), Fix::Value(quote(near)));
+    out.refuse(
+        f,
+        format!("{problem}: {}", listed(&names)),
+        Fix::Value(quote(near)),
+    );
     None
 }
 
@@ -431,7 +460,11 @@ fn buffer(
         Value::String(text) => text.as_str(),
         _ => {
             let fix = quote(&range_text(start, end));
-            out.refuse(&f, "is not a range of bytes: at the start…at most", Fix::Value(fix));
+            out.refuse(
+                &f,
+                "is not a range of bytes: at the start…at most",
+                Fix::Value(fix),
+            );
             return None;
         }
     };
@@ -441,23 +474,41 @@ fn buffer(
         .or_else(|| text.split_once(".."));
     let Some((low, high)) = parts else {
         let (problem, high) = match within(text, "B", LEAST, MOST) {
-            Ok(n) => ("is not a range of bytes: at the start…at most".into(), format_bytes(n)),
+            Ok(n) => (
+                "is not a range of bytes: at the start…at most".into(),
+                format_bytes(n),
+            ),
             Err(e) => (format!("is not a range of bytes, and {}", e.problem), e.fix),
         };
         let low = within(&high, "B", LEAST, MOST).map_or(LEAST, |h| h.min(start));
-        out.refuse(&f, problem, Fix::Value(quote(&format!("{}…{high}", format_bytes(low)))));
+        out.refuse(
+            &f,
+            problem,
+            Fix::Value(quote(&format!("{}…{high}", format_bytes(low)))),
+        );
         return None;
     };
-    match (within(low, "B", LEAST, MOST), within(high, "B", LEAST, MOST)) {
+    match (
+        within(low, "B", LEAST, MOST),
+        within(high, "B", LEAST, MOST),
+    ) {
         (Ok(low), Ok(high)) if low <= high => Some((low, high)),
         (Ok(low), Ok(high)) => {
-            out.refuse(&f, "starts above its most", Fix::Value(quote(&range_text(high, low))));
+            out.refuse(
+                &f,
+                "starts above its most",
+                Fix::Value(quote(&range_text(high, low))),
+            );
             None
         }
         (low_read, high_read) => {
             let problems: Vec<String> = [(low, &low_read), (high, &high_read)]
                 .iter()
-                .filter_map(|(text, read)| read.as_ref().err().map(|e| format!("({}) {}", text.trim(), e.problem)))
+                .filter_map(|(text, read)| {
+                    read.as_ref()
+                        .err()
+                        .map(|e| format!("({}) {}", text.trim(), e.problem))
+                })
                 .map(|p| printable(&p, 120))
                 .collect();
             let text = |read: Result<Bytes, UnitError>| read.map_or_else(|e| e.fix, format_bytes);

@@ -1,4 +1,5 @@
-//! The keys of a scenario: one table for the parser's suggestions, for `narrows list` and for the docs.
+//! The keys of a scenario: one table for the parser's suggestions, for `narrows list` and for the
+//! docs.
 
 use super::schema::{key, plain};
 use crate::param::Kind;
@@ -19,7 +20,14 @@ pub const KEYS: &[Key] = &[
         "up to 200 characters",
         "what a person calls it",
     ),
-    key("", "duration", "time", "required", "1ms to 24h", "how long it runs"),
+    key(
+        "",
+        "duration",
+        "time",
+        "required",
+        "1ms to 24h",
+        "how long it runs",
+    ),
     key(
         "",
         "warmup",
@@ -28,7 +36,14 @@ pub const KEYS: &[Key] = &[
         "0s to duration",
         "left out of the summary",
     ),
-    key("", "seed", "count", "1", "0 to 2^64 - 1", "of every random choice"),
+    key(
+        "",
+        "seed",
+        "count",
+        "1",
+        "0 to 2^64 - 1",
+        "of every random choice",
+    ),
     key(
         "",
         "start_jitter",
@@ -37,8 +52,23 @@ pub const KEYS: &[Key] = &[
         "0s to the duration, 1h at most",
         "the most that a flow's start is moved at random",
     ),
-    key("", "path", "section", "required without wifi", "", "what lies between the hosts"),
-    key("", "wifi", "section", "none", "", "an access point and its stations, in the place of path"),
+    key(
+        "",
+        "path",
+        "section",
+        "required without wifi",
+        "",
+        "what lies between the hosts",
+    ),
+    key(
+        "",
+        "wifi",
+        "section",
+        "none",
+        "",
+        "an access point and its stations, in the place of \
+        path",
+    ),
     key("", "host", "section", "Linux 6.12", "", "both ends"),
     key(
         "",
@@ -64,7 +94,15 @@ pub const KEYS: &[Key] = &[
         "1bit to 10Tbit",
         "of the bottleneck",
     ),
-    key("path", "rtt", "time", "required", "1us to 1h", "two-way propagation").of_a_distance(),
+    key(
+        "path",
+        "rtt",
+        "time",
+        "required",
+        "1us to 1h",
+        "two-way propagation",
+    )
+    .of_a_distance(),
     key(
         "path",
         "delay_forward",
@@ -72,7 +110,8 @@ pub const KEYS: &[Key] = &[
         "half of rtt",
         "0s to rtt",
         "the part of rtt towards the receiver",
-    ).of_a_distance(),
+    )
+    .of_a_distance(),
     key(
         "path",
         "buffer",
@@ -103,20 +142,25 @@ pub const KEYS: &[Key] = &[
         "switch",
         "false",
         "true, false; with serial and htb only",
-        "super-packets cross the path whole, as between machines with TSO and GRO: queue, loss and receiver see one packet",
-    ).of_the_whole_path(),
+        "super-packets cross the path whole, as between machines with TSO and GRO: queue, loss \
+         and receiver see one packet",
+    )
+    .of_the_whole_path(),
     plain(
         "path",
         "nat",
         Kind::Bool(false),
-        "the hosts at the far end share one address on the path, as behind a home's router: a queue tells them apart only if it looks behind it",
-    ).of_the_whole_path(),
+        "the hosts at the far end share one address on the path, as behind a home's router: a \
+         queue tells them apart only if it looks behind it",
+    )
+    .of_the_whole_path(),
     key(
         "path",
         "loss",
         "probability or { kind, parameters }",
         "none",
-        "0 to 1, or 0% to 100%, or a kind of `narrows list loss`; per superpacket (the default) or packet",
+        "0 to 1, or 0% to 100%, or a kind of `narrows list loss`; per superpacket (the default) \
+         or packet",
         "before the queue: of each super-packet (a burst shares its fate) or of each packet",
     ),
     key(
@@ -143,11 +187,46 @@ pub const KEYS: &[Key] = &[
         "CSV of time and rate, or mahimahi's packet-delivery trace",
         "a rate that follows a file, in the place of rate; found relative to the scenario",
     ),
-    key("path.steps", "at", "time", "required", "0s to 24h", "from when on"),
-    key("path.steps", "rate", "rate", "required", "0bit to 10Tbit", "the rate then"),
-    key("path.outages", "at", "time", "required", "0s to 24h", "from when on"),
-    key("path.outages", "lasts", "time", "required", "0s to 24h", "for how long"),
-    key("path.trace", "file", "text", "required", "", "its name, relative to the scenario"),
+    key(
+        "path.steps",
+        "at",
+        "time",
+        "required",
+        "0s to 24h",
+        "from when on",
+    ),
+    key(
+        "path.steps",
+        "rate",
+        "rate",
+        "required",
+        "0bit to 10Tbit",
+        "the rate then",
+    ),
+    key(
+        "path.outages",
+        "at",
+        "time",
+        "required",
+        "0s to 24h",
+        "from when on",
+    ),
+    key(
+        "path.outages",
+        "lasts",
+        "time",
+        "required",
+        "0s to 24h",
+        "for how long",
+    ),
+    key(
+        "path.trace",
+        "file",
+        "text",
+        "required",
+        "",
+        "its name, relative to the scenario",
+    ),
     key(
         "path.trace",
         "repeat",
@@ -203,7 +282,8 @@ pub const KEYS: &[Key] = &[
         "nothing but distance",
         "the path's keys but rtt and delay_forward",
         "the hop that ACKs, answers and flows that go up meet",
-    ).of_the_whole_path(),
+    )
+    .of_the_whole_path(),
     key(
         "path",
         "hop",
@@ -211,7 +291,8 @@ pub const KEYS: &[Key] = &[
         "one hop, of the path's own keys",
         "up to 16, each with the path's keys",
         "several hops, in the order of the data, each with the propagation behind it",
-    ).of_the_whole_path(),
+    )
+    .of_the_whole_path(),
     key(
         "host",
         "like",
@@ -236,7 +317,8 @@ pub const KEYS: &[Key] = &[
         "host",
         "clock",
         Kind::Word(&["us", "ms", "jiffies"]),
-        "what round trips are measured with: microseconds, whole milliseconds, or whole ticks (hz) as Linux did before 3.15",
+        "what round trips are measured with: microseconds, whole milliseconds, or whole ticks \
+         (hz) as Linux did before 3.15",
     ),
     plain(
         "host",
@@ -256,14 +338,16 @@ pub const KEYS: &[Key] = &[
         "host",
         "autosize",
         Kind::Bool(true),
-        "bursts carry about a millisecond of the flow's rate; without, all that gso and window let them, as before Linux 3.12",
+        "bursts carry about a millisecond of the flow's rate; without, all that gso and window \
+         let them, as before Linux 3.12",
     ),
     // With more a burst of any rate is two segments, with less a whole second.
     plain(
         "host",
         "pacing_shift",
         Kind::Count(10, 1, 20),
-        "bursts and small queues hold 2 to the minus this of a second of the rate: 10 is about a millisecond, Wi-Fi drivers ask for 8 or 7",
+        "bursts and small queues hold 2 to the minus this of a second of the rate: 10 is about a \
+         millisecond, Wi-Fi drivers ask for 8 or 7",
     ),
     key(
         "host",
@@ -287,7 +371,8 @@ pub const KEYS: &[Key] = &[
         Kind::Bytes(Bytes::new(128 << 10), Bytes::new(1), Bytes::new(1 << 32)),
         "the application writes while less than this waits unsent",
     ),
-    // What an idle Linux needs to run who was woken: some microseconds (`validation/evidence/reading.md`); beyond the most,
+    // What an idle Linux needs to run who was woken: some microseconds
+    // (`validation/evidence/reading.md`); beyond the most,
     // that an ACK waits for the application would be seen.
     plain(
         "host",
@@ -331,7 +416,8 @@ pub const KEYS: &[Key] = &[
         "switch or bytes",
         "true",
         "true, false, 4KiB to 2GiB",
-        "TCP small queues: about a millisecond of each flow waits in its own host, the rest in TCP; bytes for a fixed amount, as before Linux 3.12 (128KiB); needs nic",
+        "TCP small queues: about a millisecond of each flow waits in its own host, the rest in \
+         TCP; bytes for a fixed amount, as before Linux 3.12 (128KiB); needs nic",
     ),
     key(
         "host",
@@ -347,7 +433,8 @@ pub const KEYS: &[Key] = &[
         "bytes, packets or bdp",
         "its own",
         "1514B to 1TB, 1p to 10000000p, 0bdp to 10000bdp",
-        "what the discipline of its interface may hold, super-packets counting as one (txqueuelen of pfifo_fast); needs nic",
+        "what the discipline of its interface may hold, super-packets counting as one (txqueuelen \
+         of pfifo_fast); needs nic",
     ),
     key(
         "host",
@@ -355,7 +442,8 @@ pub const KEYS: &[Key] = &[
         "name or { kind, parameters }",
         "serial",
         "serial, htb",
-        "how its interface keeps the rate: a wire, or a class of htb before a device that takes no time; needs nic",
+        "how its interface keeps the rate: a wire, or a class of htb before a device that takes \
+         no time; needs nic",
     ),
     key(
         "host",
@@ -363,7 +451,8 @@ pub const KEYS: &[Key] = &[
         "word",
         "passive",
         "passive, on, off",
-        "explicit congestion notification: for flows that ask, for all that do not say otherwise, for none",
+        "explicit congestion notification: for flows that ask, for all that do not say otherwise, \
+         for none",
     ),
     key(
         "flow",
@@ -387,7 +476,14 @@ pub const KEYS: &[Key] = &[
         Kind::Span(Span::ZERO, Span::ZERO, Span::s(3600)),
         "added to the path's rtt: its receiver lies so much farther away",
     ),
-    key("flow", "start", "time", "0s", "0s to duration", "when it connects"),
+    key(
+        "flow",
+        "start",
+        "time",
+        "0s",
+        "0s to duration",
+        "when it connects",
+    ),
     key(
         "flow",
         "stop",
@@ -426,7 +522,8 @@ pub const KEYS: &[Key] = &[
         "switch",
         "both ends as its cc needs; else true where the host's is on",
         "true, false",
-        "its ends negotiate explicit congestion notification; true: with an ordinary far end, which knows RFC 3168's alone",
+        "its ends negotiate explicit congestion notification; true: with an ordinary far end, \
+         which knows RFC 3168's alone",
     ),
     key(
         "flow",
@@ -484,17 +581,48 @@ pub const KEYS: &[Key] = &[
         "a station, or those of a count",
         "who answers; of several stations each does",
     ),
-    key("wifi", "standard", "word", "n", "n, ac", "802.11n or 802.11ac"),
-    key("wifi", "width", "word", "20MHz", "20MHz, 40MHz, 80MHz", "of the channel; 80MHz is 802.11ac's"),
-    key("wifi", "band", "word", "5GHz", "5GHz, 2.4GHz", "where in the spectrum: it decides slots and spaces; 802.11ac has 5GHz"),
-    key("wifi", "guard", "word", "short", "short, long", "between symbols: they last 3.6 or 4 us"),
+    key(
+        "wifi",
+        "standard",
+        "word",
+        "n",
+        "n, ac",
+        "802.11n or 802.11ac",
+    ),
+    key(
+        "wifi",
+        "width",
+        "word",
+        "20MHz",
+        "20MHz, 40MHz, 80MHz",
+        "of the channel; 80MHz is \
+        802.11ac's",
+    ),
+    key(
+        "wifi",
+        "band",
+        "word",
+        "5GHz",
+        "5GHz, 2.4GHz",
+        "where in the spectrum: it decides slots \
+        and spaces; 802.11ac has 5GHz",
+    ),
+    key(
+        "wifi",
+        "guard",
+        "word",
+        "short",
+        "short, long",
+        "between symbols: they last 3.6 or 4 us",
+    ),
     key(
         "wifi",
         "stack",
         "word",
         "airtime",
         "before, fq_mac, airtime",
-        "what queues for the air, at the access point and at stations: a qdisc above a deep driver, FQ-CoDel inside mac80211, the same with airtime fairness and AQL",
+        "what queues for the air, at the access point and at stations: a qdisc above a deep \
+         driver, FQ-CoDel inside mac80211, the same with airtime fairness and AQL",
     ),
     key(
         "wifi",
@@ -512,9 +640,30 @@ pub const KEYS: &[Key] = &[
         "1 to 1000000",
         "of the stack before: frames of each category that the driver takes",
     ),
-    key("wifi", "aggregate", "section", "the standard's", "", "what one transmission may be"),
-    key("wifi", "station", "list of sections", "at least one", "up to 250", "who is on the medium"),
-    key("wifi.aggregate", "frames", "count", "64", "1 to 64", "frames of one transmission"),
+    key(
+        "wifi",
+        "aggregate",
+        "section",
+        "the standard's",
+        "",
+        "what one transmission may be",
+    ),
+    key(
+        "wifi",
+        "station",
+        "list of sections",
+        "at least one",
+        "up to 250",
+        "who is on the medium",
+    ),
+    key(
+        "wifi.aggregate",
+        "frames",
+        "count",
+        "64",
+        "1 to 64",
+        "frames of one transmission",
+    ),
     key(
         "wifi.aggregate",
         "bytes",
@@ -531,8 +680,23 @@ pub const KEYS: &[Key] = &[
         "100us to 5484us",
         "how long its symbols may last; ath9k's limit",
     ),
-    key("wifi.station", "name", "text", "required", "up to 64 letters, digits, _ - .", "its name; with a count, followed by 0, 1, 2 …"),
-    key("wifi.station", "count", "count", "1", "1 to 250, in all together", "how many of it"),
+    key(
+        "wifi.station",
+        "name",
+        "text",
+        "required",
+        "up to 64 letters, digits, _ - .",
+        "its name; \
+        with a count, followed by 0, 1, 2 …",
+    ),
+    key(
+        "wifi.station",
+        "count",
+        "count",
+        "1",
+        "1 to 250, in all together",
+        "how many of it",
+    ),
     key(
         "wifi.station",
         "mcs",
@@ -541,7 +705,14 @@ pub const KEYS: &[Key] = &[
         "0 to 31 of 802.11n, 0 to 9 of 802.11ac",
         "modulation and coding, to it and from it; of 802.11n also its streams: 8 to 15 are two",
     ),
-    key("wifi.station", "streams", "count", "1", "1 to 8", "of 802.11ac: streams in space"),
+    key(
+        "wifi.station",
+        "streams",
+        "count",
+        "1",
+        "1 to 8",
+        "of 802.11ac: streams in space",
+    ),
     key(
         "wifi.station",
         "rate",
@@ -558,7 +729,15 @@ pub const KEYS: &[Key] = &[
         "fixed, minstrel",
         "who chooses the rate: nobody, or a control that learns, up to mcs",
     ),
-    key("wifi.station", "snr", "text", "40dB", "0dB to 60dB", "of minstrel: the signal over the noise"),
+    key(
+        "wifi.station",
+        "snr",
+        "text",
+        "40dB",
+        "0dB to 60dB",
+        "of minstrel: the signal over the \
+        noise",
+    ),
     plain(
         "wifi.station",
         "error",
@@ -595,7 +774,8 @@ pub const KEYS: &[Key] = &[
     ),
 ];
 
-/// Names that the format knows and this version does not: refused as such, unless a registry has them.
+/// Names that the format knows and this version does not: refused as such, unless a registry has
+/// them.
 pub(super) const LATER_QUEUES: &[&str] = &["pfifo", "bfifo"];
 
 /// The keys of one section. A hop has the path's, in whatever section it stands.
@@ -621,7 +801,9 @@ pub(super) fn last(section: &'static str) -> &'static str {
 /// How a section is opened.
 pub(super) fn header(section: &str) -> String {
     match section {
-        "flow" | "probe" | "path.hop" | "wifi.station" | "path.steps" | "path.outages" => format!("[[{section}]]"),
+        "flow" | "probe" | "path.hop" | "wifi.station" | "path.steps" | "path.outages" => {
+            format!("[[{section}]]")
+        }
         _ => format!("[{section}]"),
     }
 }
@@ -663,7 +845,8 @@ fn distance(a: &str, b: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// A plain key that nobody takes out stays in the `keys` of its section; what has none would lose it.
+    /// A plain key that nobody takes out stays in the `keys` of its section; what has none would
+    /// lose it.
     #[test]
     fn plain_keys_stand_in_sections_that_keep_them() {
         const KEEP: [&str; 7] = ["", "path", "host", "flow", "probe", "wifi", "wifi.station"];

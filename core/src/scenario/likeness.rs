@@ -1,14 +1,17 @@
 //! What of a scenario decides whether a case that was run elsewhere says anything about it.
 //!
-//! Kinds must be the same, or the case is about something else; numbers may differ, and how much they do is a distance (whoever
-//! compares measures it). Only a plain path has a likeness to plain ones: whatever else is on it is told in [`Likeness::besides`].
+//! Kinds must be the same, or the case is about something else; numbers may differ, and how much
+//! they do is a distance (whoever compares measures it). Only a plain path has a likeness to plain
+//! ones: whatever else is on it is told in [`Likeness::besides`].
 //!
-//! - The rate is the one that passes in the long run, behind a policer the policer's; the room is then its burst, for behind
-//!   it hardly anything waits. How much faster its link is tells the headroom.
-//! - A token bucket that lets no more than two full frames or a millisecond of its rate go at once is a plain link; one that lets
-//!   more is a shaper. (Stored cases have 0.25 ms, at least two frames.)
-//! - Not looked at: how many flows there are, when they start and end and how much they send; the hosts, but for a
-//!   sender whose own interface has a rate: there it is what decides.
+//! - The rate is the one that passes in the long run, behind a policer the policer's; the room is
+//!   then its burst, for behind it hardly anything waits. How much faster its link is tells the
+//!   headroom.
+//! - A token bucket that lets no more than two full frames or a millisecond of its rate go at once
+//!   is a plain link; one that lets more is a shaper. (Stored cases have 0.25 ms, at least two
+//!   frames.)
+//! - Not looked at: how many flows there are, when they start and end and how much they send; the
+//!   hosts, but for a sender whose own interface has a rate: there it is what decides.
 
 use super::{Choice, HopSpec, Link, PathSpec, Scenario};
 use crate::net::{loss, policer};
@@ -41,9 +44,11 @@ pub struct Likeness {
     pub rate: Rate,
     /// The RTTs over it without a queue, each once; the path's own without flows.
     pub rtts: Vec<Span>,
-    /// The buffer, or a policer's burst, in bandwidth-delay products; `None` where it is left to the discipline.
+    /// The buffer, or a policer's burst, in bandwidth-delay products; `None` where it is left to
+    /// the discipline.
     pub room_bdp: Option<f64>,
-    /// How many times faster the bottleneck's link is than what passes: 1 without a policer, 10 at most.
+    /// How many times faster the bottleneck's link is than what passes: 1 without a policer, 10 at
+    /// most.
     pub headroom: f64,
     /// The share that random loss takes, from 0 to 1.
     pub loss: f64,
@@ -63,7 +68,9 @@ impl Likeness {
         if wider {
             besides.push("a policer that is not the narrowest".into());
         }
-        let table = registry.queue(&hop.queue.kind).map_or(&[][..], |kind| kind.params);
+        let table = registry
+            .queue(&hop.queue.kind)
+            .map_or(&[][..], |kind| kind.params);
         let mut rtts: Vec<Span> = scenario.flows.iter().map(|f| path.rtt() + f.rtt).collect();
         if rtts.is_empty() {
             rtts.push(path.rtt());
@@ -74,12 +81,17 @@ impl Likeness {
             queue: told(&hop.queue, table, &[]),
             policer: hop.policer.as_ref().map(|choice| {
                 let kind = policer::KINDS.iter().find(|kind| kind.name == choice.kind);
-                told(choice, kind.map_or(&[][..], |kind| kind.params), &["rate", "burst"])
+                told(
+                    choice,
+                    kind.map_or(&[][..], |kind| kind.params),
+                    &["rate", "burst"],
+                )
             }),
             besides,
             rate: hop.target(),
             rtts,
-            room_bdp: room(path, hop, !wider).map(|bytes| bytes as f64 / path.bdp().get().max(1) as f64),
+            room_bdp: room(path, hop, !wider)
+                .map(|bytes| bytes as f64 / path.bdp().get().max(1) as f64),
             headroom: (hop.rate.as_mbit() / hop.target().as_mbit()).clamp(1.0, HEADROOM),
             loss,
         }
@@ -88,7 +100,9 @@ impl Likeness {
 
 /// What a policer lets pass in the long run.
 fn policed(hop: &HopSpec) -> Option<Rate> {
-    hop.policer.as_ref().and_then(|c| policer::passes(&c.kind, &c.params))
+    hop.policer
+        .as_ref()
+        .and_then(|c| policer::passes(&c.kind, &c.params))
 }
 
 /// Bytes that find room before something is dropped.
@@ -152,7 +166,9 @@ fn random_loss(hop: &HopSpec) -> (f64, Option<String>) {
 fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<P>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for flow in &scenario.flows {
-        let table = registry.cc(&flow.cc.kind).map_or(&[][..], |kind| kind.params);
+        let table = registry
+            .cc(&flow.cc.kind)
+            .map_or(&[][..], |kind| kind.params);
         let cc = told(&flow.cc, table, &[]);
         found.extend(Some(cc).filter(|cc| *cc != flow.cc.kind));
         found.extend((flow.direction == super::Direction::Up).then(|| "flows that go up".into()));
@@ -181,7 +197,8 @@ fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<
     found
 }
 
-/// `kind name=value …` with the parameters that are not their table's default, but for those `left` out.
+/// `kind name=value …` with the parameters that are not their table's default, but for those `left`
+/// out.
 fn told(choice: &Choice, table: &[Param], left: &[&str]) -> String {
     let defaults = Params::defaults(table);
     let mut text = choice.kind.to_string();

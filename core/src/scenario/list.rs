@@ -1,16 +1,16 @@
-//! What a scenario may say, as data: congestion controls and queues with their parameters, the scenario's own keys, and the
-//! rules that releases of Linux brought.
+//! What a scenario may say, as data: congestion controls and queues with their parameters, the
+//! scenario's own keys, and the rules that releases of Linux brought.
 //! From here come `narrows list --verbose` and the reference pages.
 
-use super::keys::{Key, KEYS};
+use super::keys::{KEYS, Key};
 use super::value::{Node, Tree};
 use super::write::param_node;
 use crate::cc::CcKind;
 use crate::kernel::Rule;
-use crate::net::{chance, jitter, link, loss, policer, reorder, ElementKind};
+use crate::net::{ElementKind, chance, jitter, link, loss, policer, reorder};
 use crate::packet::Packet;
 use crate::param::{Kind, Param};
-use crate::registry::{linux, measurement, Registry, RULES};
+use crate::registry::{RULES, Registry, linux, measurement};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -45,11 +45,13 @@ const LISTS: &[&str] = &[
     "measurement",
 ];
 
-/// `{"cc": […], "queue": […], "link": […], "policer": […], "loss": […], …, "scenario": […], "rules": […]}`. A kind has `name`, `help`, `source` and `params`; a parameter `name`,
-/// `kind`, `default`, `min` and `max` (as a scenario writes them, with their unit) or `words` (of a file: those that come with narrows), `help` and `source`, a list the `params` of its tables; a key
-/// of the scenario `section`, `name`, `takes`, `default`, `range`, `help` and `supported`; a rule `of` (what follows it),
-/// `name`, `since`, `help` and `source`; a qdisc and a sysctl the columns of [`linux`]; `measurement` the tests with their
-/// default.
+/// `{"cc": […], "queue": […], "link": […], "policer": […], "loss": […], …, "scenario": […],
+/// "rules": […]}`. A kind has `name`, `help`, `source` and `params`; a parameter `name`,
+/// `kind`, `default`, `min` and `max` (as a scenario writes them, with their unit) or `words` (of a
+/// file: those that come with narrows), `help` and `source`, a list the `params` of its tables; a
+/// key of the scenario `section`, `name`, `takes`, `default`, `range`, `help` and `supported`; a
+/// rule `of` (what follows it), `name`, `since`, `help` and `source`; a qdisc and a sysctl the
+/// columns of [`linux`]; `measurement` the tests with their default.
 pub fn describe<P: Packet + Send + 'static>(registry: &Registry<P>) -> Tree {
     let lists = LISTS
         .iter()
@@ -58,7 +60,10 @@ pub fn describe<P: Packet + Send + 'static>(registry: &Registry<P>) -> Tree {
 }
 
 /// [`describe`] as JSON; of these lists only, where any are named.
-pub fn describe_json<P: Packet + Send + 'static>(registry: &Registry<P>, only: &[String]) -> String {
+pub fn describe_json<P: Packet + Send + 'static>(
+    registry: &Registry<P>,
+    only: &[String],
+) -> String {
     if only.is_empty() {
         return describe(registry).to_json();
     }
@@ -74,15 +79,21 @@ fn list<P: Packet + Send + 'static>(registry: &Registry<P>, name: &str) -> Optio
         "cc" => registry.ccs().iter().map(congestion_control).collect(),
         "queue" => {
             let kinds = registry.queues().iter();
-            kinds.map(|k| kind(k.name, k.help, k.source, k.params)).collect()
+            kinds
+                .map(|k| kind(k.name, k.help, k.source, k.params))
+                .collect()
         }
         "workload" => {
             let kinds = crate::workload::KINDS.iter();
-            kinds.map(|k| kind(k.name, k.help, k.source, k.params)).collect()
+            kinds
+                .map(|k| kind(k.name, k.help, k.source, k.params))
+                .collect()
         }
         "scenario" => KEYS.iter().map(key).collect(),
         "rules" => {
-            let rules = RULES.iter().flat_map(|(of, rules)| rules.iter().map(move |r| (*of, r)));
+            let rules = RULES
+                .iter()
+                .flat_map(|(of, rules)| rules.iter().map(move |r| (*of, r)));
             rules.map(|(of, r)| rule(of, r)).collect()
         }
         "qdisc" => linux::QDISCS.iter().map(qdisc).collect(),
@@ -90,7 +101,10 @@ fn list<P: Packet + Send + 'static>(registry: &Registry<P>, name: &str) -> Optio
         "measurement" => return Some(measurement_tests()),
         _ => {
             let (_, kinds) = ELEMENTS.iter().find(|(element, _)| *element == name)?;
-            kinds.iter().map(|k| kind(k.name, k.help, k.source, k.params)).collect()
+            kinds
+                .iter()
+                .map(|k| kind(k.name, k.help, k.source, k.params))
+                .collect()
         }
     };
     Some(Node::array(rows))
@@ -125,7 +139,10 @@ fn rule(of: &str, rule: &Rule) -> Node {
     table(&[
         ("of", Node::string(of)),
         ("name", Node::string(rule.name)),
-        ("since", Node::string(format!("{}.{}", rule.since.0, rule.since.1))),
+        (
+            "since",
+            Node::string(format!("{}.{}", rule.since.0, rule.since.1)),
+        ),
         ("help", Node::string(rule.help)),
         ("source", Node::string(rule.source)),
     ])
@@ -159,19 +176,27 @@ fn measurement_tests() -> Node {
     });
     let sequences = measurement::SEQUENCES.iter().map(|(name, parts)| {
         let parts = parts.iter().map(|test| Node::string(test.name()));
-        table(&[("name", Node::string(*name)), ("parts", Node::array(parts.collect()))])
+        table(&[
+            ("name", Node::string(*name)),
+            ("parts", Node::array(parts.collect())),
+        ])
     });
     let default = measurement::SEQUENCES.first().map_or("", |(name, _)| name);
     table(&[
         ("default", Node::string(default)),
         ("sequences", Node::array(sequences.collect())),
         ("tests", Node::array(tests.collect())),
-        ("most_streams", Node::integer(measurement::MOST_STREAMS as u64)),
+        (
+            "most_streams",
+            Node::integer(measurement::MOST_STREAMS as u64),
+        ),
     ])
 }
 
 fn congestion_control(k: &CcKind) -> Node {
-    let words = |words: &mut dyn Iterator<Item = &'static str>| Node::array(words.map(Node::string).collect());
+    let words = |words: &mut dyn Iterator<Item = &'static str>| {
+        Node::array(words.map(Node::string).collect())
+    };
     let default_in = k.default_in.iter().map(|d| {
         Node::table(alloc::vec![
             ("system".into(), Node::string(d.system)),
@@ -185,10 +210,16 @@ fn congestion_control(k: &CcKind) -> Node {
         ("source".into(), Node::string(k.source)),
         ("family".into(), Node::string(k.family.name())),
         ("year".into(), Node::integer(k.year)),
-        ("needs".into(), words(&mut k.needs.iter().map(|need| need.help()))),
+        (
+            "needs".into(),
+            words(&mut k.needs.iter().map(|need| need.help()))
+        ),
         ("paced".into(), Node::bool(k.paced())),
         ("default_in".into(), Node::array(default_in.collect())),
-        ("params".into(), Node::array(k.params.iter().map(param).collect())),
+        (
+            "params".into(),
+            Node::array(k.params.iter().map(param).collect())
+        ),
     ])
 }
 
@@ -197,7 +228,10 @@ fn kind(name: &str, help: &str, source: &str, params: &[Param]) -> Node {
         ("name".into(), Node::string(name)),
         ("help".into(), Node::string(help)),
         ("source".into(), Node::string(source)),
-        ("params".into(), Node::array(params.iter().map(param).collect())),
+        (
+            "params".into(),
+            Node::array(params.iter().map(param).collect())
+        ),
     ])
 }
 
@@ -224,7 +258,10 @@ fn param(p: &Param) -> Node {
         let required = rows.required.iter().map(|name| Node::string(*name));
         entries.push(("one".into(), Node::string(rows.one)));
         entries.push(("required".into(), Node::array(required.collect())));
-        entries.push(("params".into(), Node::array(rows.params.iter().map(param).collect())));
+        entries.push((
+            "params".into(),
+            Node::array(rows.params.iter().map(param).collect()),
+        ));
     }
     entries.push(("help".into(), Node::string(p.help)));
     entries.push(("source".into(), Node::string(p.source)));

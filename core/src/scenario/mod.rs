@@ -52,7 +52,7 @@ pub use error::{Error, Errors};
 pub use host::{HostSpec, Nic};
 pub use likeness::Likeness;
 pub use value::Tree;
-pub use varying::{no_files, Files};
+pub use varying::{Files, no_files};
 
 pub use crate::net::spec::{Buffer, HopSpec, Link, PathSpec, TraceFile, Varying};
 pub use crate::net::wifi::{Speed, StationSpec, WifiSpec};
@@ -76,7 +76,8 @@ pub struct Scenario {
     pub warmup: Span,
     /// Of every random choice.
     pub seed: u64,
-    /// The most that a flow's start is moved at random (one RTT unless given, that of the farthest flow).
+    /// The most that a flow's start is moved at random (one RTT unless given, that of the farthest
+    /// flow).
     pub start_jitter: Span,
     /// What lies between the hosts; of a `wifi` what [`WifiSpec::as_path`] says of it.
     pub path: PathSpec,
@@ -111,7 +112,8 @@ pub struct FlowSpec {
     pub direction: Direction,
     /// Differentiated-services code point of its packets, ACKs included.
     pub dscp: u8,
-    /// Do its ends negotiate explicit congestion notification, and in the way that its law needs? Where not, such a law is Reno.
+    /// Do its ends negotiate explicit congestion notification, and in the way that its law needs?
+    /// Where not, such a law is Reno.
     pub ecn: EcnEnds,
     /// A transfer of so many bytes; unbounded otherwise.
     pub size: Option<Bytes>,
@@ -119,7 +121,8 @@ pub struct FlowSpec {
     pub host: u8,
     /// The station whose flow it is, where there is a medium.
     pub station: Option<u8>,
-    /// What its application does, one of [`workload::KINDS`](crate::workload::KINDS); without one it sends all it can.
+    /// What its application does, one of [`workload::KINDS`](crate::workload::KINDS); without one
+    /// it sends all it can.
     pub workload: Option<Choice>,
     /// Keys without a place of their own, under their names.
     pub keys: Params,
@@ -128,7 +131,9 @@ pub struct FlowSpec {
 impl FlowSpec {
     /// Is it TCP, so that its congestion control means something?
     pub fn has_cc(&self) -> bool {
-        let udp = |choice: &Choice| workload::find(&choice.kind).is_some_and(|kind| kind.is_udp(&choice.params));
+        let udp = |choice: &Choice| {
+            workload::find(&choice.kind).is_some_and(|kind| kind.is_udp(&choice.params))
+        };
         !self.workload.as_ref().is_some_and(udp)
     }
 }

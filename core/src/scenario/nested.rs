@@ -1,20 +1,23 @@
-//! What a model's parameters may hold beside single values: lists of tables, other models, and which packets are meant.
+//! What a model's parameters may hold beside single values: lists of tables, other models, and
+//! which packets are meant.
 //!
 //! ```text
-//! queue = { kind = "htb", classes = [ { id = "1:10", rate = "5Mbit", queue = "fq_codel", match = { flow = "web", dscp = ["EF", 8] } } ] }
+//! queue = { kind = "htb", classes = [ { id = "1:10", rate = "5Mbit", queue = "fq_codel", match = {
+//! flow = "web", dscp = ["EF", 8] } } ] }
 //! ```
 //!
-//! A flow is named by its id; the name without the number that ends it means all flows that are called so (`cubic` is `cubic0`,
-//! `cubic1` …). Probes are `ping0`, `ping1` … in the order of the file. Names become numbers once all flows are known.
+//! A flow is named by its id; the name without the number that ends it means all flows that are
+//! called so (`cubic` is `cubic0`, `cubic1` …). Probes are `ping0`, `ping1` … in the order of the
+//! file. Names become numbers once all flows are known.
 
 use super::dscp;
 use super::error::{Collector, Fix};
 use super::keys;
-use super::read::{listed, Field, Offer};
+use super::read::{Field, Offer, listed};
 use super::value::{Entry, Node, Table, Value};
-use super::write::{choice_node, inline, param_node, quote, Entries};
+use super::write::{Entries, choice_node, inline, param_node, quote};
 use super::{Choice, FlowSpec, PathSpec, ProbeSpec};
-use crate::param::{self, no_check, Match, Params, Rows};
+use crate::param::{self, Match, Params, Rows, no_check};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -59,9 +62,12 @@ pub(super) fn handle(node: &Node) -> Result<param::Value, (String, Fix)> {
         }
         _ => None,
     };
-    let read = text
-        .split_once(':')
-        .and_then(|(major, minor)| Some((part(major, 0xfffe).filter(|n| *n > 0)?, part(minor, 0xffff)?)));
+    let read = text.split_once(':').and_then(|(major, minor)| {
+        Some((
+            part(major, 0xfffe).filter(|n| *n > 0)?,
+            part(minor, 0xffff)?,
+        ))
+    });
     if let (Some((major, minor)), Value::String(_)) = (read, &node.value) {
         let minor = if minor == 0 {
             String::new()
@@ -80,7 +86,12 @@ pub(super) fn handle(node: &Node) -> Result<param::Value, (String, Fix)> {
 
 impl Collector<'_> {
     /// A list of tables.
-    pub fn rows(&mut self, f: &Field<'_>, rows: &'static Rows, known: &[Offer]) -> Option<param::Value> {
+    pub fn rows(
+        &mut self,
+        f: &Field<'_>,
+        rows: &'static Rows,
+        known: &[Offer],
+    ) -> Option<param::Value> {
         let Value::Array(items) = &f.entry.node.value else {
             let fix = match &f.entry.node.value {
                 table @ Value::Table(_) => Fix::Value(format!("[{}]", inline(table))),
@@ -90,7 +101,11 @@ impl Collector<'_> {
             return None;
         };
         if items.len() > rows.most {
-            self.refuse(f, format!("has more than {} {}", rows.most, rows.what), Fix::None);
+            self.refuse(
+                f,
+                format!("has more than {} {}", rows.most, rows.what),
+                Fix::None,
+            );
             return None;
         }
         if f.path.matches('[').count() > DEEPEST {
@@ -159,7 +174,11 @@ impl Collector<'_> {
                                 path: path.clone(),
                                 entry,
                             };
-                            self.refuse(&field, "is not the id of a flow, or a list of them", Fix::None);
+                            self.refuse(
+                                &field,
+                                "is not the id of a flow, or a list of them",
+                                Fix::None,
+                            );
                             good = false;
                             continue;
                         };
@@ -205,21 +224,36 @@ impl Collector<'_> {
     /// Gives the flows that models name their numbers, and refuses names that nobody has.
     pub fn number_flows(&mut self, path: &mut PathSpec, flows: &[FlowSpec], probes: &[ProbeSpec]) {
         let probes = (0..probes.len()).map(|i| format!("ping{i}"));
-        let names: Vec<String> = flows.iter().map(|flow| flow.id.clone()).chain(probes).collect();
+        let names: Vec<String> = flows
+            .iter()
+            .map(|flow| flow.id.clone())
+            .chain(probes)
+            .collect();
         for named in core::mem::take(&mut self.named) {
             let meant = numbers(&names, &named.name);
-            let works = |number: &u32| flows.get(*number as usize).is_some_and(|flow| flow.workload.is_some());
+            let works = |number: &u32| {
+                flows
+                    .get(*number as usize)
+                    .is_some_and(|flow| flow.workload.is_some())
+            };
             if meant.iter().any(works) {
-                let problem =
-                    "has a workload, whose connections are flows of their own: give it a dscp, and match that";
+                let problem = "has a workload, whose connections are flows of their own: give it \
+                    a dscp, and match that";
                 let path = named.path;
                 self.value(path, named.key_at.as_ref(), &named.node, problem, Fix::None);
             } else if meant.is_empty() {
-                let near =
-                    keys::nearest(&named.name, names.iter().map(String::as_str)).or(names.first().map(String::as_str));
+                let near = keys::nearest(&named.name, names.iter().map(String::as_str))
+                    .or(names.first().map(String::as_str));
                 let first: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
-                let more = if names.len() > first.len() { " …" } else { "" };
-                let problem = format!("names a flow that there is not; known: {}{more}", listed(&first));
+                let more = if names.len() > first.len() {
+                    " …"
+                } else {
+                    ""
+                };
+                let problem = format!(
+                    "names a flow that there is not; known: {}{more}",
+                    listed(&first)
+                );
                 let fix = near.map_or(Fix::None, |near| Fix::Value(quote(near)));
                 self.value(named.path, named.key_at.as_ref(), &named.node, problem, fix);
             }
@@ -234,7 +268,11 @@ impl Collector<'_> {
 fn numbers(names: &[String], name: &str) -> Vec<u32> {
     let numbered = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
     let all = |is: &dyn Fn(&String) -> bool| -> Vec<u32> {
-        (0..).zip(names).filter(|(_, n)| is(n)).map(|(i, _)| i).collect()
+        (0..)
+            .zip(names)
+            .filter(|(_, n)| is(n))
+            .map(|(i, _)| i)
+            .collect()
     };
     match all(&|n| n == name) {
         found if found.is_empty() => all(&|n| n.strip_prefix(name).is_some_and(numbered)),
@@ -246,7 +284,11 @@ fn number(params: &mut Params, names: &[String]) {
     for value in params.values_mut() {
         match value {
             param::Value::Match(which) => {
-                which.flows = which.names.iter().flat_map(|name| numbers(names, name)).collect();
+                which.flows = which
+                    .names
+                    .iter()
+                    .flat_map(|name| numbers(names, name))
+                    .collect();
             }
             param::Value::Rows(rows) => rows.iter_mut().for_each(|row| number(row, names)),
             param::Value::Choice(choice) => number(&mut choice.params, names),
@@ -270,7 +312,10 @@ pub(super) fn node(value: &param::Value) -> Node {
                 let names = which.names.iter().map(|name| Node::string(name.clone()));
                 entries.push(("flow".into(), few(names.collect())));
             }
-            let points: Vec<Node> = (0..64).filter(|i| which.dscp >> i & 1 > 0).map(dscp::node).collect();
+            let points: Vec<Node> = (0..64)
+                .filter(|i| which.dscp >> i & 1 > 0)
+                .map(dscp::node)
+                .collect();
             if !points.is_empty() {
                 entries.push(("dscp".into(), few(points)));
             }

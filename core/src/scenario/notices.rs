@@ -1,4 +1,5 @@
-//! What a scenario says that its writer may not mean: not a mistake, so it runs, and the run tells it.
+//! What a scenario says that its writer may not mean: not a mistake, so it runs, and the run tells
+//! it.
 
 use super::Scenario;
 use crate::cc::Need;
@@ -8,7 +9,7 @@ use crate::param::Choice;
 use crate::queue::htb;
 use crate::registry::Registry;
 use crate::tcp::EcnEnds;
-use crate::units::{format_span, Span};
+use crate::units::{Span, format_span};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -16,7 +17,8 @@ use alloc::vec::Vec;
 
 /// So many steps and outages that begin too late are told.
 const MOST_LATE: usize = 5;
-/// Of so many packets of which one was under way before, the payload may take more than the time of all: headers are 4 %.
+/// Of so many packets of which one was under way before, the payload may take more than the time of
+/// all: headers are 4 %.
 const LEAST_PACKETS: f64 = 22.0;
 /// The same of transmissions over the air, of which at least a tenth is overhead.
 const LEAST_TRANSMISSIONS: f64 = 10.0;
@@ -39,9 +41,14 @@ impl Scenario {
             } else {
                 return None;
             };
-            let (flows, run) = if n == 1 { ("flow", "runs") } else { ("flows", "run") };
+            let (flows, run) = if n == 1 {
+                ("flow", "runs")
+            } else {
+                ("flows", "run")
+            };
             Some(format!(
-                "{n} {cc} {flows} with ecn = true {run} as Reno, {why}; leave ecn out, and both ends do what {cc} needs."
+                "{n} {cc} {flows} with ecn = true {run} as Reno, {why}; leave ecn out, and both \
+                 ends do what {cc} needs."
             ))
         });
         let told = told.chain(self.queues().flat_map(told_of_a_queue));
@@ -57,11 +64,18 @@ impl Scenario {
         let (fits, least, what) = match &self.wifi {
             Some(wifi) => {
                 let fits = left.as_s() / wifi.limits.duration.as_s();
-                (fits, LEAST_TRANSMISSIONS, "transmissions of the greatest duration")
+                (
+                    fits,
+                    LEAST_TRANSMISSIONS,
+                    "transmissions of the greatest duration",
+                )
             }
             None => {
                 let (frame, what) = if self.path.offload {
-                    (SUPER_MBIT, "super-packets of 64 KiB at the rate of the path")
+                    (
+                        SUPER_MBIT,
+                        "super-packets of 64 KiB at the rate of the path",
+                    )
                 } else {
                     (FRAME_MBIT, "full packets at the rate of the path")
                 };
@@ -72,15 +86,21 @@ impl Scenario {
         (!self.flows.is_empty() && fits < least).then(|| {
             let left = format_span(left);
             format!(
-                "The summary interval of {left} is the time of {fits:.1} {what}. Data in transmission at its start \
-                 counts in full, so goodput may exceed the rate of the path; let the run last longer, or shorten the warm-up."
+                "The summary interval of {left} is the time of {fits:.1} {what}. Data in \
+                 transmission at its start \
+                 counts in full, so goodput may exceed the rate of the path; let the run last \
+                 longer, or shorten the warm-up."
             )
         })
     }
 
     /// A summary interval in which delays that vary may bring more than the path lets pass.
     fn too_uneven(&self) -> Option<String> {
-        let rtts = || self.flows.iter().map(|flow| self.path.forward_part(flow.rtt));
+        let rtts = || {
+            self.flows
+                .iter()
+                .map(|flow| self.path.forward_part(flow.rtt))
+        };
         let apart = rtts().max()? - rtts().min()?;
         let varies = self
             .path
@@ -88,7 +108,11 @@ impl Scenario {
             .iter()
             .filter_map(|hop| hop.jitter.as_ref())
             .map(|jitter| {
-                let spreads = if jitter.kind == "uniform" { 2 } else { MOST_SPREADS };
+                let spreads = if jitter.kind == "uniform" {
+                    2
+                } else {
+                    MOST_SPREADS
+                };
                 Span::ns(jitter.params.span("spread").as_ns() * spreads)
             });
         let varies = varies.fold(apart, |all, one| all + one);
@@ -96,8 +120,10 @@ impl Scenario {
         (left.as_s() < LEAST_PACKETS * varies.as_s()).then(|| {
             let (left, varies) = (format_span(left), format_span(varies));
             format!(
-                "The delay between bottleneck and receivers varies by up to {varies}, which is much of the summary \
-                 interval of {left}: more may arrive in it than the path lets pass. Let the run last longer."
+                "The delay between bottleneck and receivers varies by up to {varies}, which is \
+                 much of the summary \
+                 interval of {left}: more may arrive in it than the path lets pass. Let the run \
+                 last longer."
             )
         })
     }
@@ -105,16 +131,19 @@ impl Scenario {
     /// Steps and outages that begin when the run is over.
     fn too_late(&self) -> Vec<String> {
         let hops = self.path.hops.iter().chain(&self.path.reverse);
-        let told = hops.filter_map(|hop| hop.varying.as_ref()).flat_map(|varying| {
-            let outages = varying.outages.iter().map(|(at, _)| ("outage", *at));
-            let steps = varying.steps.iter().map(|(at, _)| ("step", *at));
-            outages.chain(steps)
-        });
+        let told = hops
+            .filter_map(|hop| hop.varying.as_ref())
+            .flat_map(|varying| {
+                let outages = varying.outages.iter().map(|(at, _)| ("outage", *at));
+                let steps = varying.steps.iter().map(|(at, _)| ("step", *at));
+                outages.chain(steps)
+            });
         let late = told.filter(|(_, at)| *at >= self.duration);
         late.map(|(what, at)| {
             let (at, end) = (format_span(at), format_span(self.duration));
             format!(
-                "The {what} at {at} begins when the run is over, at {end}, and changes nothing; let it begin earlier."
+                "The {what} at {at} begins when the run is over, at {end}, and changes nothing; \
+                 let it begin earlier."
             )
         })
         .take(MOST_LATE)

@@ -1,19 +1,19 @@
 //! From a tree to a scenario: sections, defaults, and what must hold between keys.
 
 use super::dscp;
-use super::error::{show, Collector, Errors, Fix, MOST};
+use super::error::{Collector, Errors, Fix, MOST, show};
 use super::hop::path;
 use super::keys;
 use super::read::{Field, Offer, Section};
 use super::value::{Tree, Value};
-use super::varying::{no_files, Files};
+use super::varying::{Files, no_files};
 use super::wifi::{self, Written};
 use super::work;
 use super::write::quote;
 use super::{Direction, FlowSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario};
 use crate::cc::Need;
 use crate::packet::Packet;
-use crate::param::{no_check, Param, Params, Refusal};
+use crate::param::{Param, Params, Refusal, no_check};
 use crate::registry::Registry;
 use crate::tcp::{Clock, EcnEnds, EcnMode, Pacing};
 use crate::units::{Bytes, Span};
@@ -41,8 +41,9 @@ impl Scenario {
         Scenario::from_tree(&tree, file_name, Some(text), registry, &no_files)
     }
 
-    /// Reads a tree, from TOML or from another language's values. Errors name lines of `source_text` where the tree has
-    /// positions in it, else the key's path. Files that it names are read by `files`.
+    /// Reads a tree, from TOML or from another language's values. Errors name lines of
+    /// `source_text` where the tree has positions in it, else the key's path. Files that it
+    /// names are read by `files`.
     pub fn from_tree<P: Packet + Send + 'static>(
         tree: &Tree,
         file_name: &str,
@@ -87,12 +88,19 @@ pub(super) struct Known {
 
 impl Known {
     /// The first flow's congestion control that has this need, of those that `count`.
-    fn who<'f>(&self, flows: &'f [FlowSpec], need: Need, counts: impl Fn(&FlowSpec) -> bool) -> Option<&'f str> {
+    fn who<'f>(
+        &self,
+        flows: &'f [FlowSpec],
+        need: Need,
+        counts: impl Fn(&FlowSpec) -> bool,
+    ) -> Option<&'f str> {
         let kinds = flows
             .iter()
             .filter(|flow| counts(flow))
             .map(|flow| flow.cc.kind.as_str());
-        kinds.into_iter().find(|kind| self.needs_of(kind).contains(&need))
+        kinds
+            .into_iter()
+            .find(|kind| self.needs_of(kind).contains(&need))
     }
     /// What a congestion control needs.
     fn needs_of(&self, cc: &str) -> &'static [Need] {
@@ -101,8 +109,16 @@ impl Known {
     }
 }
 
-fn offer(name: &'static str, params: &'static [Param], check: fn(&Params) -> Result<(), Refusal>) -> Offer {
-    Offer { name, params, check }
+fn offer(
+    name: &'static str,
+    params: &'static [Param],
+    check: fn(&Params) -> Result<(), Refusal>,
+) -> Offer {
+    Offer {
+        name,
+        params,
+        check,
+    }
 }
 
 /// Reads every section whatever the others hold, so that all errors are told at once.
@@ -115,7 +131,9 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
     };
     out.known_keys(&top);
 
-    let title = optional(top.field("title"), String::new(), |f| out.text(&f, 200).map(Into::into));
+    let title = optional(top.field("title"), String::new(), |f| {
+        out.text(&f, 200).map(Into::into)
+    });
     let duration = match top.field("duration") {
         Some(f) => out.quantity(&f, "s", Span::ms(1), DAY),
         None => missing(out, &top, "duration", "duration = \"60s\""),
@@ -126,7 +144,11 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         let warmup = out.quantity(&f, "s", Span::ZERO, DAY)?;
         if warmup > before_end {
             let fix = crate::units::format_span(Span::ns(end.as_ns() / 5));
-            out.refuse(&f, "leaves nothing of the duration", Fix::Value(quote(&fix)));
+            out.refuse(
+                &f,
+                "leaves nothing of the duration",
+                Fix::Value(quote(&fix)),
+            );
             return None;
         }
         Some(warmup)
@@ -146,7 +168,8 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
     };
     let ecn = host.as_ref().map_or(EcnMode::default(), |host| host.ecn);
     // A path that is wrong may have a reverse hop.
-    let reverse = path.as_ref().is_none_or(|p| p.reverse.is_some()) || matches!(wifi, Some(Some(_)));
+    let reverse =
+        path.as_ref().is_none_or(|p| p.reverse.is_some()) || matches!(wifi, Some(Some(_)));
     // Of a medium that is wrong the stations are not known.
     let wifi = wifi?;
     let ends = Ends {
@@ -212,7 +235,12 @@ pub(super) fn optional<'t, T>(
 }
 
 /// Notes that a required key is absent, unless it is there misspelt, which has been told.
-pub(super) fn missing<T>(out: &mut Collector<'_>, s: &Section<'_>, name: &str, line: &str) -> Option<T> {
+pub(super) fn missing<T>(
+    out: &mut Collector<'_>,
+    s: &Section<'_>,
+    name: &str,
+    line: &str,
+) -> Option<T> {
     if misspelt(s, name) {
         return None;
     }
@@ -330,7 +358,12 @@ struct Ends<'a> {
     wifi: Option<&'a Written>,
 }
 
-fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, ends: &Ends<'_>) -> Option<Vec<FlowSpec>> {
+fn flows(
+    out: &mut Collector<'_>,
+    top: &Section<'_>,
+    known: &Known,
+    ends: &Ends<'_>,
+) -> Option<Vec<FlowSpec>> {
     let list = sections(out, top, "flow")?;
     let mut flows = Vec::new();
     let mut ids = BTreeSet::new();
@@ -340,7 +373,9 @@ fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, ends: &Ends<
     for s in &list {
         let room = MOST_FLOWS - flows.len() as u64;
         let stations = wifi::stations(out, s, ends.wifi);
-        let (Some((template, count, named)), Some(stations)) = (flow(out, s, known, ends), stations) else {
+        let (Some((template, count, named)), Some(stations)) =
+            (flow(out, s, known, ends), stations)
+        else {
             good = false;
             continue;
         };
@@ -348,7 +383,10 @@ fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, ends: &Ends<
         let count = each * stations.len() as u64;
         if count > room {
             let f = s.field("count");
-            let near = f.as_ref().and_then(|f| f.entry.key_at.as_ref()).or(s.at.as_ref());
+            let near = f
+                .as_ref()
+                .and_then(|f| f.entry.key_at.as_ref())
+                .or(s.at.as_ref());
             let problem = format!("is too much: {MOST_FLOWS} flows at most, all together");
             out.missing(s.path_of("count"), near, problem, format!("count = {room}"));
             return None;
@@ -364,12 +402,16 @@ fn flows(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, ends: &Ends<
                     format!("{kind}{}", *n - 1)
                 }
             };
-            // A name that nobody wrote gives way: `bbr30` is the first of bbr3 and the thirty-first of bbr.
+            // A name that nobody wrote gives way: `bbr30` is the first of bbr3 and the thirty-first
+            // of bbr.
             while named.is_none() && (ids.contains(&id) || written.contains(&id)) {
                 id.push_str("-2");
             }
             if !ids.insert(id.clone()) {
-                let near = s.field("id").and_then(|f| f.entry.key_at.clone()).or(s.at.clone());
+                let near = s
+                    .field("id")
+                    .and_then(|f| f.entry.key_at.clone())
+                    .or(s.at.clone());
                 let mut other = id.clone();
                 while ids.contains(&other) {
                     other.push_str("-2");
@@ -414,16 +456,34 @@ fn written_ids(list: &[Section<'_>]) -> BTreeSet<String> {
 }
 
 /// Refuses a host that has not what its flows need.
-fn needs(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, flows: &[FlowSpec], host: &HostSpec) {
+fn needs(
+    out: &mut Collector<'_>,
+    top: &Section<'_>,
+    known: &Known,
+    flows: &[FlowSpec],
+    host: &HostSpec,
+) {
     let Some(s) = top.field("host").and_then(|f| inside(&f, "host")) else {
         return;
     };
     let lacks = [
-        ("pacing", Need::Pacing, host.pacing == Pacing::Off, Pacing::Auto.word()),
-        ("clock", Need::FineRtt, host.clock != Clock::Us, Clock::Us.word()),
+        (
+            "pacing",
+            Need::Pacing,
+            host.pacing == Pacing::Off,
+            Pacing::Auto.word(),
+        ),
+        (
+            "clock",
+            Need::FineRtt,
+            host.clock != Clock::Us,
+            Clock::Us.word(),
+        ),
     ];
     for (key, need, lacking, right) in lacks {
-        if let (true, Some(who), Some(f)) = (lacking, known.who(flows, need, |_| true), s.field(key)) {
+        if let (true, Some(who), Some(f)) =
+            (lacking, known.who(flows, need, |_| true), s.field(key))
+        {
             let problem = format!("is not enough for {who}, which needs {}", need.help());
             out.refuse(&f, problem, Fix::Value(quote(right)));
         }
@@ -431,14 +491,22 @@ fn needs(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, flows: &[Flo
 }
 
 /// Refuses a path whose narrowest hop does not tell what a flow lives by.
-fn feedback(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, flows: &[FlowSpec], path: &PathSpec) {
+fn feedback(
+    out: &mut Collector<'_>,
+    top: &Section<'_>,
+    known: &Known,
+    flows: &[FlowSpec],
+    path: &PathSpec,
+) {
     let whole = top.field("path").and_then(|f| inside(&f, "path"));
     let down = whole.as_ref().and_then(|s| match s.field("hop") {
         None => inside(&top.field("path")?, "path"),
         Some(f) => match &f.entry.node.value {
             Value::Array(hops) => {
                 let (i, hop) = (path.narrowest(), hops.get(path.narrowest())?);
-                let Value::Table(table) = &hop.value else { return None };
+                let Value::Table(table) = &hop.value else {
+                    return None;
+                };
                 Some(Section {
                     name: "path.hop",
                     path: format!("{}[{i}]", f.path),
@@ -457,7 +525,9 @@ fn feedback(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, flows: &[
         (Direction::Up, path.reverse.as_ref(), up),
     ];
     for (direction, hop, s) in hops {
-        let (Some(hop), Some(s)) = (hop, s) else { continue };
+        let (Some(hop), Some(s)) = (hop, s) else {
+            continue;
+        };
         let Some(who) = known.who(flows, Need::Feedback, |flow| flow.direction == direction) else {
             continue;
         };
@@ -467,7 +537,11 @@ fn feedback(out: &mut Collector<'_>, top: &Section<'_>, known: &Known, flows: &[
         let example = known.feedback.first().copied().unwrap_or("");
         let need = format!("for {who}, which needs {}", Need::Feedback.help());
         match s.field("queue") {
-            Some(f) => out.refuse(&f, format!("is not enough {need}"), Fix::Value(quote(example))),
+            Some(f) => out.refuse(
+                &f,
+                format!("is not enough {need}"),
+                Fix::Value(quote(example)),
+            ),
             None => {
                 let (path, line) = (s.path_of("queue"), format!("queue = {}", quote(example)));
                 out.missing(path, s.at.as_ref(), format!("is missing {need}"), line);
@@ -491,7 +565,10 @@ fn inside<'t>(f: &Field<'t>, name: &'static str) -> Option<Section<'t>> {
 
 /// An example of a congestion control.
 fn cc_line(known: &Known) -> String {
-    format!("cc = {}", quote(known.ccs.first().map_or("", |offer| offer.name)))
+    format!(
+        "cc = {}",
+        quote(known.ccs.first().map_or("", |offer| offer.name))
+    )
 }
 
 /// One `[[flow]]`: the flow, how many of it, and the id it was given.
@@ -521,7 +598,11 @@ fn flow(
     let start = optional(s.field("start"), Span::ZERO, |f| {
         let start = out.quantity(&f, "s", Span::ZERO, DAY)?;
         if start >= end {
-            out.refuse(&f, "is not before the end of the scenario", Fix::Value("\"0s\"".into()));
+            out.refuse(
+                &f,
+                "is not before the end of the scenario",
+                Fix::Value("\"0s\"".into()),
+            );
             return None;
         }
         Some(start)
@@ -549,7 +630,11 @@ fn flow(
                 let line = format!("stop = \"{stop}\"\nrestart = {}", show(&f.entry.node.value));
                 out.refuse(&f, "needs a stop before it", Fix::Line(line));
             }
-            _ => out.refuse(&f, "is not after the flow's stop", Fix::Value(quote(&later))),
+            _ => out.refuse(
+                &f,
+                "is not after the flow's stop",
+                Fix::Value(quote(&later)),
+            ),
         }
         None
     });
@@ -600,8 +685,16 @@ fn flow(
         let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         if id.is_empty() || !id.chars().all(fine) {
             let cleaned: String = id.chars().map(|c| if fine(c) { c } else { '_' }).collect();
-            let fix = if cleaned.is_empty() { "a".into() } else { cleaned };
-            out.refuse(&f, "is not an id: letters, digits, _ - .", Fix::Value(quote(&fix)));
+            let fix = if cleaned.is_empty() {
+                "a".into()
+            } else {
+                cleaned
+            };
+            out.refuse(
+                &f,
+                "is not an id: letters, digits, _ - .",
+                Fix::Value(quote(&fix)),
+            );
             return None;
         }
         Some(Some(id.to_string()))
@@ -641,7 +734,11 @@ fn far_host(out: &mut Collector<'_>, s: &Section<'_>, wifi: bool) -> Option<u8> 
     })
 }
 
-fn probes(out: &mut Collector<'_>, top: &Section<'_>, wifi: Option<&Written>) -> Option<Vec<ProbeSpec>> {
+fn probes(
+    out: &mut Collector<'_>,
+    top: &Section<'_>,
+    wifi: Option<&Written>,
+) -> Option<Vec<ProbeSpec>> {
     let list = sections(out, top, "probe")?;
     let read: Vec<Option<Vec<ProbeSpec>>> = list
         .iter()
@@ -651,7 +748,11 @@ fn probes(out: &mut Collector<'_>, top: &Section<'_>, wifi: Option<&Written>) ->
                     if kind == "ping" {
                         return Some(ProbeKind::Ping);
                     }
-                    out.refuse(&f, "is not a known probe; known: ping", Fix::Value("\"ping\"".into()));
+                    out.refuse(
+                        &f,
+                        "is not a known probe; known: ping",
+                        Fix::Value("\"ping\"".into()),
+                    );
                     None
                 }),
                 None => missing(out, s, "kind", "kind = \"ping\""),

@@ -1,10 +1,10 @@
 //! Reading one value: its type, its unit, its range; and what to write instead.
 
-use super::error::{show, Collector, Fix};
+use super::Choice;
+use super::error::{Collector, Fix, show};
 use super::keys;
 use super::value::{Entry, Node, Table, Value};
 use super::write::{float, quote};
-use super::Choice;
 use crate::net::ElementKind;
 use crate::param::{self, Kind, Param, Params, Refusal, Text, TextKind};
 use crate::units::{self, Bytes, Rate, Span, UnitError};
@@ -117,8 +117,14 @@ impl Quantity for Rate {
     }
 }
 
-/// Reads `text` as a quantity between `least` and `most`: the quantity, or what is wrong and the corrected text.
-pub(super) fn within<Q: Quantity>(text: &str, bare: &str, least: Q, most: Q) -> Result<Q, UnitError> {
+/// Reads `text` as a quantity between `least` and `most`: the quantity, or what is wrong and the
+/// corrected text.
+pub(super) fn within<Q: Quantity>(
+    text: &str,
+    bare: &str,
+    least: Q,
+    most: Q,
+) -> Result<Q, UnitError> {
     match Q::read(text, bare) {
         Ok(q) if q < least => Err(UnitError {
             problem: format!("must be at least {}", least.text()),
@@ -162,7 +168,8 @@ fn quantity<Q: Quantity>(node: &Node, bare: &str, least: Q, most: Q) -> Result<Q
 /// The quantities in `node`, a list; or what is wrong and the corrected TOML.
 fn list<Q: Quantity>(node: &Node, bare: &str, least: Q, most: Q) -> Result<Vec<Q>, (String, Fix)> {
     let Value::Array(items) = &node.value else {
-        let one = quantity(node, bare, least, most).map_or_else(|(_, fix)| fix, |q| Fix::Value(quote(&q.text())));
+        let one = quantity(node, bare, least, most)
+            .map_or_else(|(_, fix)| fix, |q| Fix::Value(quote(&q.text())));
         let fix = match one {
             Fix::Value(text) => Fix::Value(format!("[{text}]")),
             other => other,
@@ -170,12 +177,18 @@ fn list<Q: Quantity>(node: &Node, bare: &str, least: Q, most: Q) -> Result<Vec<Q
         return Err(("is not a list".into(), fix));
     };
     if items.len() > param::MOST_ENTRIES {
-        return Err((format!("has more than {} entries", param::MOST_ENTRIES), Fix::None));
+        return Err((
+            format!("has more than {} entries", param::MOST_ENTRIES),
+            Fix::None,
+        ));
     }
     let mut read = Vec::with_capacity(items.len());
     for (i, item) in items.iter().enumerate() {
         read.push(quantity(item, bare, least, most).map_err(|(problem, fix)| {
-            let mut entries: Vec<String> = items.iter().map(|n| super::write::inline(&n.value)).collect();
+            let mut entries: Vec<String> = items
+                .iter()
+                .map(|n| super::write::inline(&n.value))
+                .collect();
             let fix = match fix {
                 Fix::Value(text) => {
                     entries[i] = text;
@@ -183,7 +196,10 @@ fn list<Q: Quantity>(node: &Node, bare: &str, least: Q, most: Q) -> Result<Vec<Q
                 }
                 other => other,
             };
-            (format!("has an entry, number {}, that {problem}", i + 1), fix)
+            (
+                format!("has an entry, number {}, that {problem}", i + 1),
+                fix,
+            )
         })?);
     }
     Ok(read)
@@ -206,7 +222,9 @@ fn count(node: &Node, least: u64, most: u64) -> Result<u64, (String, Fix)> {
     });
     let fix = Fix::Value(clamped.to_string());
     match node.value {
-        Value::Integer(n) if n < i128::from(least) => Err((format!("must be at least {least}"), fix)),
+        Value::Integer(n) if n < i128::from(least) => {
+            Err((format!("must be at least {least}"), fix))
+        }
         Value::Integer(n) if n > i128::from(most) => Err((format!("must be at most {most}"), fix)),
         Value::Integer(n) => u64::try_from(n).map_err(|_| ("is not a count".into(), fix)),
         _ => Err(("is not a count (a bare whole number)".into(), fix)),
@@ -221,7 +239,11 @@ fn number(node: &Node, default: f64, least: f64, most: f64) -> Result<f64, (Stri
         Value::String(s) => (s.trim().parse().unwrap_or(f64::NAN), false),
         _ => (f64::NAN, false),
     };
-    let fix = Fix::Value(float(if x.is_nan() { default } else { x.clamp(least, most) }));
+    let fix = Fix::Value(float(if x.is_nan() {
+        default
+    } else {
+        x.clamp(least, most)
+    }));
     if !bare || x.is_nan() {
         Err(("is not a number (a bare one)".into(), fix))
     } else if x < least {
@@ -236,7 +258,10 @@ fn number(node: &Node, default: f64, least: f64, most: f64) -> Result<f64, (Stri
 /// The packets in `node` (`"20p"`), or what is wrong and the corrected TOML.
 fn packets(node: &Node, default: u64, least: u64, most: u64) -> Result<u64, (String, Fix)> {
     let written = match &node.value {
-        Value::String(s) => s.trim().strip_suffix('p').map(|n| (n.trim().parse::<f64>(), true)),
+        Value::String(s) => s
+            .trim()
+            .strip_suffix('p')
+            .map(|n| (n.trim().parse::<f64>(), true)),
         Value::Integer(n) => Some((Ok(*n as f64), false)),
         _ => None,
     };
@@ -256,7 +281,10 @@ fn packets(node: &Node, default: u64, least: u64, most: u64) -> Result<u64, (Str
     } else if !unit {
         Err(("needs a unit: p (packets)".into(), fix))
     } else if libm::trunc(n) != n || n < least as f64 || n > most as f64 {
-        Err((format!("must be whole packets from {least}p to {most}p"), fix))
+        Err((
+            format!("must be whole packets from {least}p to {most}p"),
+            fix,
+        ))
     } else {
         Ok(n as u64)
     }
@@ -293,7 +321,10 @@ fn probability(node: &Node) -> Result<f64, (String, Fix)> {
         (false, x) if x <= 100.0 => quote(&format!("{x}%")),
         _ => "\"100%\"".into(),
     };
-    Err(("is not a probability: 0 to 1, or 0% to 100%".into(), Fix::Value(fix)))
+    Err((
+        "is not a probability: 0 to 1, or 0% to 100%".into(),
+        Fix::Value(fix),
+    ))
 }
 
 /// What a table has in the place of a bare name or of the bare value of a first parameter.
@@ -317,14 +348,27 @@ pub(super) fn listed(names: &[&str]) -> String {
 impl Collector<'_> {
     /// Keeps what was read, or notes what was wrong.
     fn keep<T>(&mut self, f: &Field<'_>, read: Result<T, (String, Fix)>) -> Option<T> {
-        read.map_err(|(problem, fix)| self.refuse(f, problem, fix)).ok()
+        read.map_err(|(problem, fix)| self.refuse(f, problem, fix))
+            .ok()
     }
     /// Notes what is wrong with a field.
     pub fn refuse(&mut self, f: &Field<'_>, problem: impl Into<String>, fix: Fix) {
-        self.value(f.path.clone(), f.entry.key_at.as_ref(), &f.entry.node, problem, fix);
+        self.value(
+            f.path.clone(),
+            f.entry.key_at.as_ref(),
+            &f.entry.node,
+            problem,
+            fix,
+        );
     }
     /// A quantity.
-    pub fn quantity<Q: Quantity>(&mut self, f: &Field<'_>, bare: &str, least: Q, most: Q) -> Option<Q> {
+    pub fn quantity<Q: Quantity>(
+        &mut self,
+        f: &Field<'_>,
+        bare: &str,
+        least: Q,
+        most: Q,
+    ) -> Option<Q> {
         self.keep(f, quantity(f.node(), bare, least, most))
     }
     /// A count.
@@ -340,7 +384,12 @@ impl Collector<'_> {
         self.keep(f, read)
     }
     /// One of `words`; `example` is proposed where none is near.
-    pub fn word(&mut self, f: &Field<'_>, words: &[&'static str], example: &'static str) -> Option<&'static str> {
+    pub fn word(
+        &mut self,
+        f: &Field<'_>,
+        words: &[&'static str],
+        example: &'static str,
+    ) -> Option<&'static str> {
         let written = match &f.node().value {
             Value::String(s) => s.as_str(),
             _ => "",
@@ -348,7 +397,11 @@ impl Collector<'_> {
         let found = words.iter().copied().find(|word| *word == written);
         if found.is_none() {
             let near = keys::nearest(written, words.iter().copied()).unwrap_or(example);
-            self.refuse(f, format!("is none of: {}", listed(words)), Fix::Value(quote(near)));
+            self.refuse(
+                f,
+                format!("is none of: {}", listed(words)),
+                Fix::Value(quote(near)),
+            );
         }
         found
     }
@@ -358,7 +411,11 @@ impl Collector<'_> {
             Value::String(s) if s.chars().count() <= most => Some(s),
             Value::String(s) => {
                 let cut: String = s.chars().take(most).collect();
-                self.refuse(f, format!("is longer than {most} characters"), Fix::Value(quote(&cut)));
+                self.refuse(
+                    f,
+                    format!("is longer than {most} characters"),
+                    Fix::Value(quote(&cut)),
+                );
                 None
             }
             other => {
@@ -370,7 +427,10 @@ impl Collector<'_> {
 
     /// Refuses the keys of a section that nobody will read.
     pub fn known_keys(&mut self, s: &Section<'_>) {
-        let names: Vec<&'static str> = keys::of(s.name).filter(|k| k.built).map(|k| k.name).collect();
+        let names: Vec<&'static str> = keys::of(s.name)
+            .filter(|k| k.built)
+            .map(|k| k.name)
+            .collect();
         // What stands there already was not meant again.
         let absent: Vec<&'static str> = names
             .iter()
@@ -385,7 +445,10 @@ impl Collector<'_> {
             match keys::of(s.name).find(|k| k.name == entry.key) {
                 Some(k) if k.built => {}
                 Some(k) => {
-                    let problem = format!("({}) is not supported yet by this version; take it out", k.help);
+                    let problem = format!(
+                        "({}) is not supported yet by this version; take it out",
+                        k.help
+                    );
                     self.refuse(&f, problem, Fix::None);
                 }
                 None if self.is_full() => self.refuse(&f, "", Fix::None),
@@ -395,9 +458,10 @@ impl Collector<'_> {
                     } else {
                         keys::header(s.name)
                     };
-                    if s.name == "path.reverse" && keys::of("path.hop").any(|k| k.name == entry.key) {
-                        let problem =
-                            "is for [path] to say: the way back is as long as the way there leaves of its rtt";
+                    if s.name == "path.reverse" && keys::of("path.hop").any(|k| k.name == entry.key)
+                    {
+                        let problem = "is for [path] to say: the way back is as long as the way \
+                            there leaves of its rtt";
                         self.refuse(&f, problem, Fix::None);
                         continue;
                     }
@@ -411,9 +475,16 @@ impl Collector<'_> {
                         let line = format!("{} = {}", entry.key, show(&entry.node.value));
                         let (home, fix) = match home.section {
                             "" => ("the top level, before any section".into(), line),
-                            section => (keys::header(section), format!("{}\n{line}", keys::header(section))),
+                            section => (
+                                keys::header(section),
+                                format!("{}\n{line}", keys::header(section)),
+                            ),
                         };
-                        self.refuse(&f, format!("is not a key of {place}, but of {home}"), Fix::Line(fix));
+                        self.refuse(
+                            &f,
+                            format!("is not a key of {place}, but of {home}"),
+                            Fix::Line(fix),
+                        );
                         continue;
                     }
                     let near = keys::nearest(&entry.key, absent.iter().copied());
@@ -424,8 +495,8 @@ impl Collector<'_> {
         }
     }
 
-    /// One model of an element: a table, of the first kind where it names none; a name; or the bare value of that kind's first
-    /// parameter.
+    /// One model of an element: a table, of the first kind where it names none; a name; or the bare
+    /// value of that kind's first parameter.
     pub fn element(&mut self, f: &Field<'_>, what: &str, known: &[Offer]) -> Option<Choice> {
         let first = known.first()?;
         // Where there are several, a word that is no value of theirs was meant as one of them.
@@ -443,13 +514,16 @@ impl Collector<'_> {
             return None;
         }
         let node = match &f.entry.node.value {
-            Value::Table(table) if table.get("kind").is_some() => return self.choice(f, what, known, &[]),
+            Value::Table(table) if table.get("kind").is_some() => {
+                return self.choice(f, what, known, &[]);
+            }
             Value::String(name) if named(name) => return self.choice(f, what, known, &[]),
             Value::Table(_) => None,
             _ => Some(f.node()),
         };
         if let Some(node) = node {
-            let (Some(param), mut params) = (first.params.first(), Params::defaults(first.params)) else {
+            let (Some(param), mut params) = (first.params.first(), Params::defaults(first.params))
+            else {
                 return None;
             };
             let field = Field {
@@ -488,7 +562,8 @@ impl Collector<'_> {
         true
     }
 
-    /// A registered name, bare or as `{ kind = …, parameters }`. `known` gives the names and their tables.
+    /// A registered name, bare or as `{ kind = …, parameters }`. `known` gives the names and their
+    /// tables.
     pub fn choice(
         &mut self,
         f: &Field<'_>,
@@ -542,7 +617,11 @@ impl Collector<'_> {
                     .or(names.first().copied())
                     .unwrap_or("");
                 let (field, fix) = with(near);
-                self.refuse(&field, format!("is not a known {what}; known: {}", listed(&names)), fix);
+                self.refuse(
+                    &field,
+                    format!("is not a known {what}; known: {}", listed(&names)),
+                    fix,
+                );
             }
             return None;
         };
@@ -578,7 +657,8 @@ impl Collector<'_> {
                     Some(p) => self.param(&field, p, known).map(|v| (p.name, v)),
                     None => {
                         let names: Vec<&'static str> = table.iter().map(|p| p.name).collect();
-                        let fix = keys::nearest(&entry.key, names.iter().copied()).map_or(Fix::None, Fix::Key);
+                        let fix = keys::nearest(&entry.key, names.iter().copied())
+                            .map_or(Fix::None, Fix::Key);
                         self.refuse(
                             &field,
                             format!("is not a parameter of {name}; it has: {}", listed(&names)),
@@ -608,9 +688,14 @@ impl Collector<'_> {
         })
     }
 
-    /// Tells what a check of parameters found: at the parameter where it was written, else at the whole choice.
+    /// Tells what a check of parameters found: at the parameter where it was written, else at the
+    /// whole choice.
     pub fn refuse_param(&mut self, f: &Field<'_>, offer: &Offer, refusal: Refusal) {
-        let Refusal { param, problem, fix } = refusal;
+        let Refusal {
+            param,
+            problem,
+            fix,
+        } = refusal;
         let written = match &f.entry.node.value {
             Value::Table(table) => Some(table),
             _ => None,
@@ -663,7 +748,11 @@ impl Collector<'_> {
                 }
             },
             _ => {
-                self.refuse(f, format!("is not a {what}: a name, or {{ kind = … }}"), Fix::None);
+                self.refuse(
+                    f,
+                    format!("is not a {what}: a name, or {{ kind = … }}"),
+                    Fix::None,
+                );
                 None
             }
         }
@@ -678,36 +767,54 @@ impl Collector<'_> {
                 ref other => Err(not_a_switch(other, *default)),
             },
             Kind::Count(_, least, most) => count(node, *least, *most).map(param::Value::Count),
-            Kind::Number(default, least, most) => number(node, *default, *least, *most).map(param::Value::Number),
+            Kind::Number(default, least, most) => {
+                number(node, *default, *least, *most).map(param::Value::Number)
+            }
             Kind::Span(default, least, most) => {
-                quantity(node, &unit_of(&default.text(), "ms"), *least, *most).map(param::Value::Span)
+                quantity(node, &unit_of(&default.text(), "ms"), *least, *most)
+                    .map(param::Value::Span)
             }
             Kind::Bytes(default, least, most) => {
-                quantity(node, &unit_of(&default.text(), "B"), *least, *most).map(param::Value::Bytes)
+                quantity(node, &unit_of(&default.text(), "B"), *least, *most)
+                    .map(param::Value::Bytes)
             }
             Kind::Rate(default, least, most) => {
-                quantity(node, &unit_of(&default.text(), "Mbit"), *least, *most).map(param::Value::Rate)
+                quantity(node, &unit_of(&default.text(), "Mbit"), *least, *most)
+                    .map(param::Value::Rate)
             }
-            Kind::Packets(default, least, most) => packets(node, *default, *least, *most).map(param::Value::Packets),
+            Kind::Packets(default, least, most) => {
+                packets(node, *default, *least, *most).map(param::Value::Packets)
+            }
             Kind::Probability(_) => probability(node).map(param::Value::Number),
             Kind::Word(words) => match &node.value {
-                Value::String(s) if words.contains(&s.as_str()) => Ok(param::Value::Word(s.clone())),
+                Value::String(s) if words.contains(&s.as_str()) => {
+                    Ok(param::Value::Word(s.clone()))
+                }
                 // What can be off can also be switched: `hystart = false`.
                 Value::Bool(on) if words.contains(&"off") => {
                     let word = if *on { words[0] } else { "off" };
                     Ok(param::Value::Word(word.into()))
                 }
                 other => {
-                    let written = if let Value::String(s) = other { s.as_str() } else { "" };
+                    let written = if let Value::String(s) = other {
+                        s.as_str()
+                    } else {
+                        ""
+                    };
                     let near = keys::nearest(written, words.iter().copied())
                         .or(words.first().copied())
                         .unwrap_or("");
-                    Err((format!("is none of: {}", listed(words)), Fix::Value(quote(near))))
+                    Err((
+                        format!("is none of: {}", listed(words)),
+                        Fix::Value(quote(near)),
+                    ))
                 }
             },
             Kind::Text(kind) => self.file(node, kind).map(param::Value::Text),
             Kind::Sizes(_, least, most) => list(node, "B", *least, *most).map(param::Value::Sizes),
-            Kind::Rates(_, least, most) => list(node, "Mbit", *least, *most).map(param::Value::Rates),
+            Kind::Rates(_, least, most) => {
+                list(node, "Mbit", *least, *most).map(param::Value::Rates)
+            }
             Kind::Handle(_) => super::nested::handle(node),
             Kind::Rows(rows) => return self.rows(f, rows, known),
             Kind::Choice(_) => return self.inner(f, known),
@@ -716,10 +823,12 @@ impl Collector<'_> {
         self.keep(f, read)
     }
 
-    /// The text that comes with narrows, that lies in a file, or that stands there itself: what has several lines.
+    /// The text that comes with narrows, that lies in a file, or that stands there itself: what has
+    /// several lines.
     fn file(&self, node: &Node, kind: &TextKind) -> Result<Text, (String, Fix)> {
         let names: Vec<&'static str> = kind.names().collect();
-        let example = |near: Option<&str>| Fix::Value(quote(near.or(names.first().copied()).unwrap_or("")));
+        let example =
+            |near: Option<&str>| Fix::Value(quote(near.or(names.first().copied()).unwrap_or("")));
         let Value::String(written) = &node.value else {
             return Err(("is not the name of a file".into(), example(None)));
         };
@@ -732,7 +841,10 @@ impl Collector<'_> {
         } else {
             (self.files)(written).map_err(|problem| {
                 let problem = format!("{problem}; come with narrows: {}", listed(&names));
-                (problem, example(keys::nearest(written, names.iter().copied())))
+                (
+                    problem,
+                    example(keys::nearest(written, names.iter().copied())),
+                )
             })?
         };
         (kind.check)(&text).map_err(|e| {
@@ -740,7 +852,10 @@ impl Collector<'_> {
                 0 => String::new(),
                 n => format!(" in line {n}"),
             };
-            (format!("has a mistake{place}: {}; {}", e.problem, e.fix), Fix::None)
+            (
+                format!("has a mistake{place}: {}; {}", e.problem, e.fix),
+                Fix::None,
+            )
         })?;
         Ok(Text {
             name: (!itself).then(|| written.clone()),
@@ -749,7 +864,8 @@ impl Collector<'_> {
     }
 }
 
-/// What is wrong with a value that is no switch: it is one in other words, or the `usual` one is proposed.
+/// What is wrong with a value that is no switch: it is one in other words, or the `usual` one is
+/// proposed.
 fn not_a_switch(value: &Value, usual: bool) -> (String, Fix) {
     let meant = match value {
         Value::Integer(n) => Some(*n != 0),

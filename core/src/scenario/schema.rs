@@ -1,4 +1,5 @@
-//! One key of a scenario, declared once: its row says what it takes, and a plain one is read and written by its row alone.
+//! One key of a scenario, declared once: its row says what it takes, and a plain one is read and
+//! written by its row alone.
 //!
 //! The table of all rows is [`keys`](super::keys).
 
@@ -41,7 +42,8 @@ pub struct Key {
     pub help: &'static str,
     /// Does this version understand it? What it does not yet is refused, never ignored.
     pub built: bool,
-    /// Sections that have the keys of this one without this key: `path.hop` and `path.reverse` have those of `path`.
+    /// Sections that have the keys of this one without this key: `path.hop` and `path.reverse`
+    /// have those of `path`.
     pub without: &'static [&'static str],
 }
 
@@ -53,13 +55,22 @@ pub(super) const fn key(
     range: &'static str,
     help: &'static str,
 ) -> Key {
-    let form = Form::Told { takes, default, range };
+    let form = Form::Told {
+        takes,
+        default,
+        range,
+    };
     row(section, name, form, help)
 }
 
-/// A key that is declared here and nowhere else: it is read, written, suggested and listed by its row, and whoever uses it
-/// asks the section's `keys` for it.
-pub(super) const fn plain(section: &'static str, name: &'static str, kind: Kind, help: &'static str) -> Key {
+/// A key that is declared here and nowhere else: it is read, written, suggested and listed by its
+/// row, and whoever uses it asks the section's `keys` for it.
+pub(super) const fn plain(
+    section: &'static str,
+    name: &'static str,
+    kind: Kind,
+    help: &'static str,
+) -> Key {
     row(section, name, Form::Plain(kind), help)
 }
 
@@ -118,7 +129,9 @@ impl Key {
     }
     /// Its row as that of a parameter, where it is plain.
     pub(super) fn param(&self) -> Option<Param> {
-        let Form::Plain(kind) = &self.form else { return None };
+        let Form::Plain(kind) = &self.form else {
+            return None;
+        };
         Some(Param {
             name: self.name,
             kind: kind.clone(),
@@ -147,8 +160,8 @@ fn written(value: &Value) -> String {
     }
 }
 
-/// The plain keys of a section. What the section's own code takes out has a place of its own in the scenario; the rest stays
-/// together, under the names of the keys.
+/// The plain keys of a section. What the section's own code takes out has a place of its own in the
+/// scenario; the rest stays together, under the names of the keys.
 pub(super) struct Plain(Params);
 
 impl Plain {
@@ -193,7 +206,12 @@ impl Plain {
         }
     }
     /// What a word stands for; the first of `all` where it is none of them.
-    pub fn word<T: Copy, const N: usize>(&mut self, name: &str, all: [T; N], word: fn(T) -> &'static str) -> T {
+    pub fn word<T: Copy, const N: usize>(
+        &mut self,
+        name: &str,
+        all: [T; N],
+        word: fn(T) -> &'static str,
+    ) -> T {
         let written = self.0.take(name);
         let meant = |one: &T| matches!(&written, Some(Value::Word(text)) if text == word(*one));
         all.into_iter().find(meant).unwrap_or(all[0])
@@ -210,7 +228,11 @@ impl Collector<'_> {
         self.plain_of(s, keys::of(s.name))
     }
     /// The plain ones of these keys.
-    pub fn plain_of(&mut self, s: &Section<'_>, rows: impl Iterator<Item = &'static Key>) -> Option<Plain> {
+    pub fn plain_of(
+        &mut self,
+        s: &Section<'_>,
+        rows: impl Iterator<Item = &'static Key>,
+    ) -> Option<Plain> {
         let mut read = Params::default();
         let mut good = true;
         for p in rows.filter_map(Key::param) {
@@ -218,7 +240,9 @@ impl Collector<'_> {
                 None => Some(p.default()),
                 Some(f) => match &p.kind {
                     Kind::Bool(_) => self.switch(&f).map(Value::Bool),
-                    Kind::Bytes(_, least, most) => self.quantity(&f, "B", *least, *most).map(Value::Bytes),
+                    Kind::Bytes(_, least, most) => {
+                        self.quantity(&f, "B", *least, *most).map(Value::Bytes)
+                    }
                     Kind::Word(words) => {
                         let word = self.word(&f, words, words.first().copied().unwrap_or(""));
                         word.map(|word| Value::Word(word.into()))

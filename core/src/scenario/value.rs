@@ -1,8 +1,8 @@
-//! The value tree between a language and the scenario parser: TOML and Python build the same one, so that there is one
-//! parser, one set of defaults and one set of errors.
+//! The value tree between a language and the scenario parser: TOML and Python build the same one,
+//! so that there is one parser, one set of defaults and one set of errors.
 //!
-//! A tree from TOML knows where each key and value stands (byte ranges); one from Python does not, and its errors name
-//! the key path instead.
+//! A tree from TOML knows where each key and value stands (byte ranges); one from Python does not,
+//! and its errors name the key path instead.
 
 use super::error::Errors;
 use alloc::string::{String, ToString};
@@ -60,8 +60,8 @@ pub enum Value {
     Array(Vec<Node>),
     /// A table.
     Table(Table),
-    /// What no scenario uses (dates, numbers beyond `i128`), as it was written: kept so that the parser can refuse it by
-    /// name.
+    /// What no scenario uses (dates, numbers beyond `i128`), as it was written: kept so that the
+    /// parser can refuse it by name.
     Other(String),
 }
 
@@ -156,7 +156,8 @@ fn from_toml_table(table: &DeTable<'_>) -> Table {
             },
         })
         .collect();
-    // The crate's map is sorted by key; the file's order numbers the flows and is what a person expects back.
+    // The crate's map is sorted by key; the file's order numbers the flows and is what a person
+    // expects back.
     entries.sort_by_key(|e| e.key_at.as_ref().map_or(0, |at| at.start));
     Table { entries }
 }

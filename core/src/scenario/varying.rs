@@ -1,13 +1,13 @@
 //! A hop whose rate varies: steps, outages, a trace from a file.
 
 use super::error::{Collector, Fix};
-use super::parse::{missing, sections, DAY};
+use super::parse::{DAY, missing, sections};
 use super::read::{Field, Section};
 use super::value::{Node, Value};
 use super::write::quote;
 use super::{TraceFile, Varying};
 use crate::net::trace::Trace;
-use crate::units::{format_rate, format_span, Rate, Span};
+use crate::units::{Rate, Span, format_rate, format_span};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -16,8 +16,8 @@ use alloc::vec::Vec;
 /// Steps and outages of one hop.
 const MOST_STEPS: usize = 100_000;
 
-/// What a scenario's files are read by: the text of a file, or what is wrong with it in a person's words. Names are as the scenario
-/// has them; where they are relative to is the driver's to know.
+/// What a scenario's files are read by: the text of a file, or what is wrong with it in a person's
+/// words. Names are as the scenario has them; where they are relative to is the driver's to know.
 pub type Files<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
 
 /// For drivers that have no files.
@@ -31,7 +31,10 @@ pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<Bo
         Some((time(out, step, "at", "10s")?, rate(out, step)?))
     });
     let outages = list(out, s, "path.outages", |out, outage| {
-        Some((time(out, outage, "at", "10s")?, time(out, outage, "lasts", "2s")?))
+        Some((
+            time(out, outage, "at", "10s")?,
+            time(out, outage, "lasts", "2s")?,
+        ))
     });
     let trace = match s.field("trace") {
         Some(f) => trace(out, &f).map(Some),
@@ -39,17 +42,28 @@ pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<Bo
     };
     let (steps, outages, trace) = (steps?, outages?, trace?);
     if let (Some(_), Some(f)) = (&trace, s.field("steps")) {
-        out.refuse(&f, "does not go with a trace, which says every rate", Fix::None);
+        out.refuse(
+            &f,
+            "does not go with a trace, which says every rate",
+            Fix::None,
+        );
         return None;
     }
-    let opportunities = matches!(&trace, Some(file) if matches!(file.trace, Trace::Opportunities(_)));
+    let opportunities =
+        matches!(&trace, Some(file) if matches!(file.trace, Trace::Opportunities(_)));
     if let (true, Some(f)) = (opportunities, s.field("outages")) {
         let problem = "does not go with a packet-delivery trace: leave its lines out instead";
         out.refuse(&f, problem, Fix::None);
         return None;
     }
     let none = steps.is_empty() && outages.is_empty() && trace.is_none();
-    Some((!none).then(|| Box::new(Varying { steps, outages, trace })))
+    Some((!none).then(|| {
+        Box::new(Varying {
+            steps,
+            outages,
+            trace,
+        })
+    }))
 }
 
 /// A list of small sections.
@@ -62,7 +76,12 @@ fn list<'t, T>(
     let list = sections(out, s, name)?;
     if list.len() > MOST_STEPS {
         let problem = format!("has more than {MOST_STEPS} entries; a trace may have more");
-        out.missing(s.path.clone(), s.at.as_ref(), problem, "trace = \"rates.csv\"".into());
+        out.missing(
+            s.path.clone(),
+            s.at.as_ref(),
+            problem,
+            "trace = \"rates.csv\"".into(),
+        );
         return None;
     }
     // All of them are read, so that all mistakes are told.
@@ -102,7 +121,11 @@ fn trace(out: &mut Collector<'_>, f: &Field<'_>) -> Option<TraceFile> {
             match s.field("file") {
                 Some(f) => (f, repeats),
                 None => {
-                    out.refuse(f, "has no file", Fix::Value("{ file = \"rates.csv\" }".into()));
+                    out.refuse(
+                        f,
+                        "has no file",
+                        Fix::Value("{ file = \"rates.csv\" }".into()),
+                    );
                     return None;
                 }
             }
@@ -124,7 +147,11 @@ fn trace(out: &mut Collector<'_>, f: &Field<'_>) -> Option<TraceFile> {
         }
     };
     match Trace::read(&text, repeats) {
-        Ok(trace) => Some(TraceFile { name, repeats, trace }),
+        Ok(trace) => Some(TraceFile {
+            name,
+            repeats,
+            trace,
+        }),
         Err(e) => {
             let place = match e.line {
                 0 => String::new(),
@@ -140,7 +167,9 @@ fn trace(out: &mut Collector<'_>, f: &Field<'_>) -> Option<TraceFile> {
 /// What is written of it, by key.
 pub(super) fn nodes(varying: &Varying) -> Vec<(&'static str, Node)> {
     let span = |span: &Span| Node::string(format_span(*span));
-    let pair = |a: (&str, Node), b: (&str, Node)| Node::table(alloc::vec![(a.0.into(), a.1), (b.0.into(), b.1)]);
+    let pair = |a: (&str, Node), b: (&str, Node)| {
+        Node::table(alloc::vec![(a.0.into(), a.1), (b.0.into(), b.1)])
+    };
     let mut nodes = Vec::new();
     if let Some(file) = &varying.trace {
         let name = ("file", Node::string(file.name.clone()));
@@ -151,7 +180,9 @@ pub(super) fn nodes(varying: &Varying) -> Vec<(&'static str, Node)> {
             nodes.push((name, Node::array(entries)));
         }
     };
-    let step = |(at, rate): &(Span, Rate)| pair(("at", span(at)), ("rate", Node::string(format_rate(*rate))));
+    let step = |(at, rate): &(Span, Rate)| {
+        pair(("at", span(at)), ("rate", Node::string(format_rate(*rate))))
+    };
     list("steps", varying.steps.iter().map(step).collect());
     let outage = |(at, lasts): &(Span, Span)| pair(("at", span(at)), ("lasts", span(lasts)));
     list("outages", varying.outages.iter().map(outage).collect());
@@ -161,5 +192,9 @@ pub(super) fn nodes(varying: &Varying) -> Vec<(&'static str, Node)> {
 /// A rate beside a trace says the same twice.
 pub(super) fn refuse_rate(out: &mut Collector<'_>, f: &Field<'_>, trace: &TraceFile) {
     let line = format!("trace = {}", quote(&trace.name));
-    out.refuse(f, "does not go with a trace, which says every rate", Fix::Line(line));
+    out.refuse(
+        f,
+        "does not go with a trace, which says every rate",
+        Fix::Line(line),
+    );
 }

@@ -1,22 +1,27 @@
-//! The section `[wifi]`, which takes the place of `[path]`: an access point and its stations, read and written back.
+//! The section `[wifi]`, which takes the place of `[path]`: an access point and its stations, read
+//! and written back.
 
 use super::error::{Collector, Fix};
-use super::parse::{missing, optional, section, sections, Known};
+use super::parse::{Known, missing, optional, section, sections};
 use super::read::{Field, Section};
 use super::value::Node;
-use super::write::{choice_node, put, put_all, quote, Entries};
+use super::write::{Entries, choice_node, put, put_all, quote};
 use super::{Choice, Speed, StationSpec, WifiSpec};
 use crate::net::wifi::ampdu::{Limits, WINDOW};
 use crate::net::wifi::phy::{Band, Phy, Standard, Width};
-use crate::net::wifi::{Stack, DRIVER_FRAMES, MOST_STATIONS, STACKS};
+use crate::net::wifi::{DRIVER_FRAMES, MOST_STATIONS, STACKS, Stack};
 use crate::param::Params;
-use crate::units::{format_bytes, format_rate, format_span, Bytes, Rate, Span};
+use crate::units::{Bytes, Rate, Span, format_bytes, format_rate, format_span};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-const WIDTHS: [(&str, Width); 3] = [("20MHz", Width::W20), ("40MHz", Width::W40), ("80MHz", Width::W80)];
+const WIDTHS: [(&str, Width); 3] = [
+    ("20MHz", Width::W20),
+    ("40MHz", Width::W40),
+    ("80MHz", Width::W80),
+];
 const STANDARDS: [(&str, Standard); 2] = [("n", Standard::N), ("ac", Standard::Ac)];
 const BANDS: [(&str, Band); 2] = [("5GHz", Band::Ghz5), ("2.4GHz", Band::Ghz2)];
 const CONTROLS: [(&str, bool); 2] = [("fixed", false), ("minstrel", true)];
@@ -38,8 +43,16 @@ pub(super) struct Written {
 impl Written {
     /// The stations that a name means: one, or all that were written with a count.
     fn named(&self, name: &str) -> Vec<Option<u8>> {
-        let one = self.spec.stations.iter().position(|station| station.name == name);
-        let group = self.names.iter().enumerate().filter(|(_, written)| *written == name);
+        let one = self
+            .spec
+            .stations
+            .iter()
+            .position(|station| station.name == name);
+        let group = self
+            .names
+            .iter()
+            .enumerate()
+            .filter(|(_, written)| *written == name);
         match one {
             Some(one) => alloc::vec![Some(one as u8)],
             None => group.map(|(i, _)| Some(i as u8)).collect(),
@@ -47,8 +60,13 @@ impl Written {
     }
 }
 
-/// The stations of a flow or a probe: one entry for each, which is `None` where there are no stations.
-pub(super) fn stations(out: &mut Collector<'_>, s: &Section<'_>, wifi: Option<&Written>) -> Option<Vec<Option<u8>>> {
+/// The stations of a flow or a probe: one entry for each, which is `None` where there are no
+/// stations.
+pub(super) fn stations(
+    out: &mut Collector<'_>,
+    s: &Section<'_>,
+    wifi: Option<&Written>,
+) -> Option<Vec<Option<u8>>> {
     match (s.field("station"), wifi) {
         (None, None) => Some(alloc::vec![None]),
         (Some(f), None) => {
@@ -66,7 +84,11 @@ pub(super) fn stations(out: &mut Collector<'_>, s: &Section<'_>, wifi: Option<&W
                 let mut names: Vec<&str> = wifi.names.iter().map(String::as_str).collect();
                 names.dedup();
                 let fix = Fix::Value(quote(names[0]));
-                out.refuse(&f, format!("is no station; there are {}", names.join(", ")), fix);
+                out.refuse(
+                    &f,
+                    format!("is no station; there are {}", names.join(", ")),
+                    fix,
+                );
                 return None;
             }
             Some(found)
@@ -75,12 +97,20 @@ pub(super) fn stations(out: &mut Collector<'_>, s: &Section<'_>, wifi: Option<&W
 }
 
 /// `[wifi]`, where there is one.
-pub(super) fn read(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) -> Option<Option<Written>> {
+pub(super) fn read(
+    out: &mut Collector<'_>,
+    top: &Section<'_>,
+    known: &Known,
+) -> Option<Option<Written>> {
     let Some(s) = section(out, top, "wifi").ok()? else {
         return Some(None);
     };
     if let Some(f) = top.field("path") {
-        out.refuse(&f, "does not go with [wifi], which takes its place", Fix::None);
+        out.refuse(
+            &f,
+            "does not go with [wifi], which takes its place",
+            Fix::None,
+        );
         return None;
     }
     let standard = one_of(out, &s, "standard", &STANDARDS);
@@ -100,12 +130,16 @@ pub(super) fn read(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
             .find(|offer| offer.name == "pfifo_fast")
             .map_or_else(Params::default, |offer| Params::defaults(offer.params)),
     };
-    let qdisc = optional(s.field("qdisc").filter(|f| old(out, f, before)), plain(), |f| {
-        out.choice(&f, "queue", &known.queues, &[])
-    });
-    let driver = optional(s.field("driver").filter(|f| old(out, f, before)), DRIVER_FRAMES, |f| {
-        out.count(&f, 1, 1_000_000)
-    });
+    let qdisc = optional(
+        s.field("qdisc").filter(|f| old(out, f, before)),
+        plain(),
+        |f| out.choice(&f, "queue", &known.queues, &[]),
+    );
+    let driver = optional(
+        s.field("driver").filter(|f| old(out, f, before)),
+        DRIVER_FRAMES,
+        |f| out.count(&f, 1, 1_000_000),
+    );
     if !before && (s.field("qdisc").is_some() || s.field("driver").is_some()) {
         return None;
     }
@@ -155,7 +189,8 @@ pub(super) fn read(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
             Some((station, count)) => {
                 let room = (MOST_STATIONS - wifi.stations.len()) as u64;
                 if count > room {
-                    let problem = format!("is too much: {MOST_STATIONS} stations at most, all together");
+                    let problem =
+                        format!("is too much: {MOST_STATIONS} stations at most, all together");
                     out.missing(
                         s.path_of("count"),
                         s.at.as_ref(),
@@ -171,7 +206,8 @@ pub(super) fn read(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
                         format!("{}{i}", station.name)
                     };
                     if !names.insert(name.clone()) {
-                        let problem = format!("is \"{name}\", which another station is called already");
+                        let problem =
+                            format!("is \"{name}\", which another station is called already");
                         let line = format!("name = {}", quote(&format!("{name}-2")));
                         out.missing(s.path_of("name"), s.at.as_ref(), problem, line);
                         return None;
@@ -200,11 +236,19 @@ fn old(out: &mut Collector<'_>, f: &Field<'_>, before: bool) -> bool {
 }
 
 /// A word that stands for something; the first one where it is absent.
-fn one_of<T: Copy>(out: &mut Collector<'_>, s: &Section<'_>, name: &str, names: &[(&'static str, T)]) -> Option<T> {
+fn one_of<T: Copy>(
+    out: &mut Collector<'_>,
+    s: &Section<'_>,
+    name: &str,
+    names: &[(&'static str, T)],
+) -> Option<T> {
     let words: Vec<&'static str> = names.iter().map(|(word, _)| *word).collect();
     optional(s.field(name), names[0].1, |f| {
         let word = out.word(&f, &words, names[0].0)?;
-        names.iter().find(|(known, _)| *known == word).map(|(_, value)| *value)
+        names
+            .iter()
+            .find(|(known, _)| *known == word)
+            .map(|(_, value)| *value)
     })
 }
 
@@ -229,22 +273,39 @@ fn limits(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Limits> {
 }
 
 /// One `[[wifi.station]]`, and how many of it.
-fn station(out: &mut Collector<'_>, s: &Section<'_>, wifi: &WifiSpec) -> Option<(StationSpec, u64)> {
+fn station(
+    out: &mut Collector<'_>,
+    s: &Section<'_>,
+    wifi: &WifiSpec,
+) -> Option<(StationSpec, u64)> {
     let name = match s.field("name") {
         None => missing(out, s, "name", "name = \"near\""),
         Some(f) => {
             let name = out.text(&f, 64)?;
             let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
             if name.is_empty() || !name.chars().all(fine) {
-                let cleaned: String = name.chars().map(|c| if fine(c) { c } else { '_' }).collect();
-                let fix = if cleaned.is_empty() { "near".into() } else { cleaned };
-                out.refuse(&f, "is not a name: letters, digits, _ - .", Fix::Value(quote(&fix)));
+                let cleaned: String = name
+                    .chars()
+                    .map(|c| if fine(c) { c } else { '_' })
+                    .collect();
+                let fix = if cleaned.is_empty() {
+                    "near".into()
+                } else {
+                    cleaned
+                };
+                out.refuse(
+                    &f,
+                    "is not a name: letters, digits, _ - .",
+                    Fix::Value(quote(&fix)),
+                );
                 return None;
             }
             Some(name.to_string())
         }
     };
-    let count = optional(s.field("count"), 1, |f| out.count(&f, 1, MOST_STATIONS as u64));
+    let count = optional(s.field("count"), 1, |f| {
+        out.count(&f, 1, MOST_STATIONS as u64)
+    });
     let speed = speed(out, s, wifi);
     let snr = snr(out, s);
     let plain = out.plain(s);
@@ -308,10 +369,15 @@ fn speed(out: &mut Collector<'_>, s: &Section<'_>, wifi: &WifiSpec) -> Option<Sp
         }
         let rate = out.quantity(&f, "Mbit", Rate::mbit(1), Rate::mbit(54))?;
         if Phy::legacy(rate, wifi.band).is_none() {
-            let near = Phy::legacy_rates(wifi.band).min_by_key(|known| known.as_bit().abs_diff(rate.as_bit()));
+            let near = Phy::legacy_rates(wifi.band)
+                .min_by_key(|known| known.as_bit().abs_diff(rate.as_bit()));
             let known: Vec<String> = Phy::legacy_rates(wifi.band).map(format_rate).collect();
             let fix = near.map_or(Fix::None, |near| Fix::Value(quote(&format_rate(near))));
-            out.refuse(&f, format!("is no rate of the band: {}", known.join(", ")), fix);
+            out.refuse(
+                &f,
+                format!("is no rate of the band: {}", known.join(", ")),
+                fix,
+            );
             return None;
         }
         return Some(Speed::Legacy(rate));
@@ -323,13 +389,21 @@ fn speed(out: &mut Collector<'_>, s: &Section<'_>, wifi: &WifiSpec) -> Option<Sp
     let index = out.count(&f, 0, most)? as u8;
     let streams = match (wifi.standard, s.field("streams")) {
         (Standard::N, Some(f)) => {
-            out.refuse(&f, "is said by the MCS of 802.11n: 8 to 15 are two streams", Fix::None);
+            out.refuse(
+                &f,
+                "is said by the MCS of 802.11n: 8 to 15 are two streams",
+                Fix::None,
+            );
             return None;
         }
         (Standard::N, None) => index / 8 + 1,
         (Standard::Ac, f) => optional(f, 1, |f| out.count(&f, 1, 8))? as u8,
     };
-    let mcs = if wifi.standard == Standard::N { index % 8 } else { index };
+    let mcs = if wifi.standard == Standard::N {
+        index % 8
+    } else {
+        index
+    };
     let speed = Speed::Mcs(mcs, streams);
     if wifi.phy(speed).is_none() {
         let problem = format!("is no MCS of 802.11ac with this width and {streams} streams");
@@ -354,8 +428,14 @@ pub(super) fn node(wifi: &WifiSpec) -> Node {
     }
     let limits = alloc::vec![
         ("frames".into(), Node::integer(wifi.limits.frames)),
-        ("bytes".into(), Node::string(format_bytes(wifi.limits.bytes))),
-        ("duration".into(), Node::string(format_span(wifi.limits.duration))),
+        (
+            "bytes".into(),
+            Node::string(format_bytes(wifi.limits.bytes))
+        ),
+        (
+            "duration".into(),
+            Node::string(format_span(wifi.limits.duration))
+        ),
     ];
     put(&mut e, "aggregate", Node::table(limits));
     let stations = wifi.stations.iter().map(|station| {

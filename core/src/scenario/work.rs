@@ -1,14 +1,18 @@
 //! What a flow's application does, and what of a flow's other keys goes with it.
 
+use super::Choice;
 use super::error::{Collector, Fix};
 use super::parse::Known;
 use super::read::{Offer, Section};
-use super::Choice;
 use crate::param::Params;
-use crate::workload::{find, WorkloadKind, KINDS};
+use crate::workload::{KINDS, WorkloadKind, find};
 
 /// The workload of a flow, if it has one. `None` where it is wrong.
-pub(super) fn workload(out: &mut Collector<'_>, s: &Section<'_>, reverse: bool) -> Option<Option<Choice>> {
+pub(super) fn workload(
+    out: &mut Collector<'_>,
+    s: &Section<'_>,
+    reverse: bool,
+) -> Option<Option<Choice>> {
     let Some(f) = s.field("workload") else {
         return Some(None);
     };
@@ -60,7 +64,9 @@ pub(super) fn workload(out: &mut Collector<'_>, s: &Section<'_>, reverse: bool) 
 pub(super) fn usual(known: &Known, workload: &Choice) -> Option<Choice> {
     let wanted = find(&workload.kind).map_or("", |kind| kind.cc);
     let named = |name: &str| known.ccs.iter().find(|offer| offer.name == name);
-    let offer = named(wanted).or_else(|| named("cubic")).or(known.ccs.first())?;
+    let offer = named(wanted)
+        .or_else(|| named("cubic"))
+        .or(known.ccs.first())?;
     Some(Choice {
         kind: offer.name.into(),
         params: Params::defaults(offer.params),

@@ -1,5 +1,5 @@
-//! The way back: a scenario as a tree, as TOML and as JSON, canonical and with every default explicit, so that a run can
-//! carry what it was run from and be run again.
+//! The way back: a scenario as a tree, as TOML and as JSON, canonical and with every default
+//! explicit, so that a run can carry what it was run from and be run again.
 
 use super::dscp;
 use super::hop::path_node;
@@ -27,14 +27,23 @@ pub(super) fn put_all(entries: &mut Entries, keys: &Params) {
 }
 
 impl Scenario {
-    /// As the tree from which the parser makes the same scenario. Flows are written one by one, with their ids.
+    /// As the tree from which the parser makes the same scenario. Flows are written one by one,
+    /// with their ids.
     pub fn to_tree(&self) -> Tree {
         let mut top = Entries::new();
         put(&mut top, "title", Node::string(self.title.clone()));
-        put(&mut top, "duration", Node::string(format_span(self.duration)));
+        put(
+            &mut top,
+            "duration",
+            Node::string(format_span(self.duration)),
+        );
         put(&mut top, "warmup", Node::string(format_span(self.warmup)));
         put(&mut top, "seed", Node::integer(self.seed));
-        put(&mut top, "start_jitter", Node::string(format_span(self.start_jitter)));
+        put(
+            &mut top,
+            "start_jitter",
+            Node::string(format_span(self.start_jitter)),
+        );
         put_all(&mut top, &self.keys);
         match &self.wifi {
             Some(wifi) => put(&mut top, "wifi", wifi::node(wifi)),
@@ -155,21 +164,44 @@ pub(super) fn param_node(value: &param::Value) -> Node {
         param::Value::Rate(r) => Node::string(format_rate(*r)),
         param::Value::Packets(n) => Node::string(format!("{n}p")),
         param::Value::Word(w) => Node::string(w.clone()),
-        param::Value::Sizes(list) => Node::array(list.iter().map(|b| Node::string(format_bytes(*b))).collect()),
-        param::Value::Rates(list) => Node::array(list.iter().map(|r| Node::string(format_rate(*r))).collect()),
-        param::Value::Text(text) => Node::string(text.name.clone().unwrap_or_else(|| String::from(&*text.text))),
-        param::Value::Rows(_) | param::Value::Choice(_) | param::Value::Match(_) => nested::node(value),
+        param::Value::Sizes(list) => Node::array(
+            list.iter()
+                .map(|b| Node::string(format_bytes(*b)))
+                .collect(),
+        ),
+        param::Value::Rates(list) => {
+            Node::array(list.iter().map(|r| Node::string(format_rate(*r))).collect())
+        }
+        param::Value::Text(text) => Node::string(
+            text.name
+                .clone()
+                .unwrap_or_else(|| String::from(&*text.text)),
+        ),
+        param::Value::Rows(_) | param::Value::Choice(_) | param::Value::Match(_) => {
+            nested::node(value)
+        }
     }
 }
 
 impl Tree {
-    /// As TOML: values first, then `[sections]` and `[[lists of sections]]`; what is deeper is written inline.
+    /// As TOML: values first, then `[sections]` and `[[lists of sections]]`; what is deeper is
+    /// written inline.
     pub fn to_toml(&self) -> String {
         let mut out = String::new();
-        for e in self.root.entries.iter().filter(|e| !is_section(&e.node.value)) {
+        for e in self
+            .root
+            .entries
+            .iter()
+            .filter(|e| !is_section(&e.node.value))
+        {
             line(&mut out, &e.key, &e.node.value);
         }
-        for e in self.root.entries.iter().filter(|e| is_section(&e.node.value)) {
+        for e in self
+            .root
+            .entries
+            .iter()
+            .filter(|e| is_section(&e.node.value))
+        {
             match &e.node.value {
                 Value::Table(table) => section(&mut out, &format!("[{}]", key(&e.key)), table),
                 Value::Array(items) => {
@@ -189,7 +221,9 @@ impl Tree {
 fn is_section(value: &Value) -> bool {
     match value {
         Value::Table(_) => true,
-        Value::Array(items) => !items.is_empty() && items.iter().all(|i| matches!(i.value, Value::Table(_))),
+        Value::Array(items) => {
+            !items.is_empty() && items.iter().all(|i| matches!(i.value, Value::Table(_)))
+        }
         _ => false,
     }
 }
@@ -242,11 +276,7 @@ pub(super) fn key(name: &str) -> String {
         && name
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    if bare {
-        name.into()
-    } else {
-        quote(name)
-    }
+    if bare { name.into() } else { quote(name) }
 }
 
 /// A float that reads back as the same float (and as a float).

@@ -1,8 +1,9 @@
 //! What was in flight, lost and marked when each packet left, for laws that ask
 //! ([`CongestionControl::needs_flight_record`](crate::cc::CongestionControl::needs_flight_record)).
 //!
-//! A ring by the scoreboard's numbers beside it; a connection whose law does not ask has none. A number may be asked about
-//! from when its packet left until something leaves after it was acknowledged.
+//! A ring by the scoreboard's numbers beside it; a connection whose law does not ask has none. A
+//! number may be asked about from when its packet left until something leaves after it was
+//! acknowledged.
 
 use alloc::vec::Vec;
 
@@ -43,21 +44,26 @@ impl Flights {
         let mask = self.ring.len() - 1;
         self.ring[number as usize & mask] = flight;
     }
-    /// Something was sent, or the window did not let it: is that the `limit`? `una` and `nxt` are the scoreboard's.
+    /// Something was sent, or the window did not let it: is that the `limit`? `una` and `nxt` are
+    /// the scoreboard's.
     pub fn used(&mut self, limit: bool, una: u64, nxt: u64) {
         if limit || una >= self.limited_to {
             (self.limited, self.limited_to) = (limit, nxt);
         }
     }
-    /// Was the window used up at any time in the last round trip? So the draft of BBR defines it (C.is_cwnd_limited). Linux
-    /// before 6.1 forgets it too soon; by the published maps of version 2, that did not.
+    /// Was the window used up at any time in the last round trip? So the draft of BBR defines it
+    /// (C.is_cwnd_limited). Linux before 6.1 forgets it too soon; by the published maps of
+    /// version 2, that did not.
     pub fn window_limits(&self) -> bool {
         self.limited
     }
     /// What was so when packet `number` left.
     pub fn of(&self, number: u64) -> Flight {
         let mask = self.ring.len().wrapping_sub(1);
-        self.ring.get(number as usize & mask).copied().unwrap_or_default()
+        self.ring
+            .get(number as usize & mask)
+            .copied()
+            .unwrap_or_default()
     }
 }
 

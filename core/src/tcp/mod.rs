@@ -24,7 +24,7 @@ pub mod scoreboard;
 pub mod sender;
 pub mod wire;
 
-pub use crate::transport::{EcnUse, Gso, State, MSS};
+pub use crate::transport::{EcnUse, Gso, MSS, State};
 pub use options::{Clock, Device, EcnEnds, EcnMode, Pacing, SmallQueues};
 pub use receiver::Receiver;
 pub use sender::Sender;
@@ -45,14 +45,16 @@ pub struct Config {
     pub hz: u32,
     /// Whose rules it follows.
     pub kernel: Kernel,
-    /// An interface of its own rate, which tells when packets have left it ([`Sender::on_departed`]).
+    /// An interface of its own rate, which tells when packets have left it
+    /// ([`Sender::on_departed`]).
     pub device: Option<Device>,
     /// After a silence of more than a timeout the window comes down, by half for each timeout
     /// (`tcp_slow_start_after_idle`).
     pub slow_start_after_idle: bool,
     /// Are bursts sized by the rate (`tcp_tso_autosize`), or as large as they may be?
     pub autosize: bool,
-    /// Bursts and small queues hold 2 to the minus this of a second of the pacing rate (`sk_pacing_shift`).
+    /// Bursts and small queues hold 2 to the minus this of a second of the pacing rate
+    /// (`sk_pacing_shift`).
     pub pacing_shift: u32,
     /// Who is paced.
     pub pacing: Pacing,
@@ -105,7 +107,11 @@ impl Config {
     /// For the sender of a connection whose congestion control requires `signals`.
     pub fn under(&self, signals: Signals, ecn: EcnEnds) -> Config {
         Config {
-            ecn: if ecn == EcnEnds::Off { EcnUse::Off } else { signals.ecn },
+            ecn: if ecn == EcnEnds::Off {
+                EcnUse::Off
+            } else {
+                signals.ecn
+            },
             sack: signals.sack,
             ..self.clone()
         }
@@ -147,8 +153,8 @@ pub struct Info {
     pub min_rtt: Span,
     /// The rate at which bursts are sized (and packets paced, where they are).
     pub pacing: Rate,
-    /// The rate at which packets were delivered, of the newest sample that the application did not limit, or of a faster
-    /// one; `None` before the first.
+    /// The rate at which packets were delivered, of the newest sample that the application did not
+    /// limit, or of a faster one; `None` before the first.
     pub delivery_rate: Option<Rate>,
     /// Did the application limit that one?
     pub delivery_rate_app_limited: bool,

@@ -69,7 +69,8 @@ pub enum EcnEnds {
     /// Neither uses it.
     #[default]
     Off,
-    /// The sender asks, as its law needs. The far end is an ordinary host: it agrees to what RFC 3168 has, and no more.
+    /// The sender asks, as its law needs. The far end is an ordinary host: it agrees to what RFC
+    /// 3168 has, and no more.
     Asked,
     /// Both do what the sender's law needs.
     Both,

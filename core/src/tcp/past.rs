@@ -1,17 +1,19 @@
 //! Protection against wrapped sequence numbers (PAWS), which on paths that reorder costs packets.
 //!
-//! Law: what carries a timestamp more than one tick of its clock (1 ms) older than the newest that came with what was due is
-//! refused, however good it is. Data is answered with an ACK, and with what was seen before (DSACK) if it was; the ACK itself
-//! tells nothing new. Of ACKs those pass that are plain duplicates: the same ACK number, no wider a window, and younger than a
-//! timeout.
+//! Law: what carries a timestamp more than one tick of its clock (1 ms) older than the newest that
+//! came with what was due is refused, however good it is. Data is answered with an ACK, and with
+//! what was seen before (DSACK) if it was; the ACK itself tells nothing new. Of ACKs those pass
+//! that are plain duplicates: the same ACK number, no wider a window, and younger than a timeout.
 //!
-//! So a repair that fills the first hole makes its receiver refuse what was sent before it and comes after it, and a sender
-//! takes no news from an ACK that another has overtaken by two milliseconds.
+//! So a repair that fills the first hole makes its receiver refuse what was sent before it and
+//! comes after it, and a sender takes no news from an ACK that another has overtaken by two
+//! milliseconds.
 //!
-//! Source: RFC 7323 section 5; Linux 6.12 `tcp_validate_incoming`, `tcp_disordered_ack`. Over 18.7 Mbit/s, 31.8 ms and
-//! ±2 ms of jitter Linux's receiver refuses 12 of 8700 segments of a CUBIC flow in 6 s, all beyond a hole, and the flow
-//! reduces its window for them; over ±2 ms on the way back a BBR and a CUBIC flow refuse 1186 ACKs in 10 s.
-//! Left out: the ACK, one in half a second at most, with which a sender answers an ACK that it refuses.
+//! Source: RFC 7323 section 5; Linux 6.12 `tcp_validate_incoming`, `tcp_disordered_ack`. Over 18.7
+//! Mbit/s, 31.8 ms and ±2 ms of jitter Linux's receiver refuses 12 of 8700 segments of a CUBIC flow
+//! in 6 s, all beyond a hole, and the flow reduces its window for them; over ±2 ms on the way back
+//! a BBR and a CUBIC flow refuse 1186 ACKs in 10 s. Left out: the ACK, one in half a second at
+//! most, with which a sender answers an ACK that it refuses.
 
 /// By how much a timestamp may be older, ms (`TCP_PAWS_WINDOW`).
 const TOLERATED: u32 = 1;
@@ -30,7 +32,7 @@ pub(super) fn is_recent_duplicate(newest: u32, stamp: u32, timeout_us: u64) -> b
 mod tests {
     use crate::cc::reno::Reno;
     use crate::tcp::wire::{AckSegment, Range, Segment};
-    use crate::tcp::{Config, Receiver, Sender, MSS};
+    use crate::tcp::{Config, MSS, Receiver, Sender};
     use crate::units::{Span, Time};
     use alloc::boxed::Box;
     use alloc::vec::Vec;
@@ -57,7 +59,8 @@ mod tests {
         acks
     }
 
-    /// As on Linux 6.12: segment 1 was lost and is sent again in millisecond 24; then come 6, sent in 20, and 7, sent in 23.
+    /// As on Linux 6.12: segment 1 was lost and is sent again in millisecond 24; then come 6, sent
+    /// in 20, and 7, sent in 23.
     #[test]
     fn a_repair_that_overtakes_makes_the_receiver_refuse_what_comes_after() {
         let mut receiver = Receiver::new(&Config::default());
@@ -87,8 +90,8 @@ mod tests {
         );
     }
 
-    /// The ACK of two segments of which a third is selected, two milliseconds older than one that came before, says nothing; one
-    /// of a millisecond does.
+    /// The ACK of two segments of which a third is selected, two milliseconds older than one that
+    /// came before, says nothing; one of a millisecond does.
     #[test]
     fn an_ack_that_was_overtaken_by_two_milliseconds_says_nothing() {
         let selected = |age: u32| {

@@ -1,10 +1,11 @@
 //! Proportional rate reduction: how the window comes down to its threshold during recovery.
 //!
 //! Law (RFC 6937 as Linux 6.12 runs it, in packets): per ACK that delivers anything,
-//! `sndcnt = ceil(prr_delivered · ssthresh / prior_cwnd) − prr_out` while more than `ssthresh` is in flight; then
-//! `sndcnt = min(max(prr_delivered − prr_out, delivered) + 1 if the ACK is safe, ssthresh − in_flight)`; at least one packet
-//! for the very first; `cwnd = in_flight + sndcnt`. Linux divides by the window at entry, not by RFC 9937's RecoverFS.
-//! Before 5.19 ([`CATCHES_UP`]) an ACK that is not safe lets `min(delivered, ssthresh − in_flight)` leave; before 5.11
+//! `sndcnt = ceil(prr_delivered · ssthresh / prior_cwnd) − prr_out` while more than `ssthresh` is
+//! in flight; then `sndcnt = min(max(prr_delivered − prr_out, delivered) + 1 if the ACK is safe,
+//! ssthresh − in_flight)`; at least one packet for the very first; `cwnd = in_flight + sndcnt`.
+//! Linux divides by the window at entry, not by RFC 9937's RecoverFS. Before 5.19 ([`CATCHES_UP`])
+//! an ACK that is not safe lets `min(delivered, ssthresh − in_flight)` leave; before 5.11
 //! ([`SAFE_ACK`]) an ACK was safe that acknowledged a retransmission and showed none to be lost.
 
 use crate::kernel::{Kernel, Rule};
@@ -16,15 +17,16 @@ pub const RULES: &[Rule] = &[SAFE_ACK, CATCHES_UP];
 pub const SAFE_ACK: Rule = Rule {
     name: "safe ACKs",
     since: Kernel(5, 11),
-    help: "an ACK lets the window grow to its threshold if it advances and shows no loss; before, if it acknowledged a retransmission and showed none lost",
+    help: "an ACK lets the window grow to its threshold if it advances and shows no loss; before, \
+        if it acknowledged a retransmission and showed none lost",
     source: "Linux 5.11 tcp_cwnd_reduction; RFC 9937 (SafeACK)",
 };
 /// What was delivered and not yet made up for is sent with any ACK.
 pub const CATCHES_UP: Rule = Rule {
     name: "reduction catches up",
     since: Kernel(5, 19),
-    help:
-        "below the threshold, packets delivered and not yet made up for leave with any ACK; before, with safe ones only",
+    help: "below the threshold, packets delivered and not yet made up for leave with any ACK; \
+        before, with safe ones only",
     source: "Linux 5.19 tcp_cwnd_reduction (not in 5.17); RFC 9937 section 6.2",
 };
 
@@ -52,8 +54,15 @@ impl Prr {
     pub fn sent(&mut self, packets: u32) {
         self.out += packets;
     }
-    /// An ACK delivered packets; `safe`: it advanced `una` and showed no new loss. Answers the window, `None` to keep it.
-    pub fn on_ack(&mut self, delivered: u32, in_flight: u32, ssthresh: u32, safe: bool) -> Option<u32> {
+    /// An ACK delivered packets; `safe`: it advanced `una` and showed no new loss. Answers the
+    /// window, `None` to keep it.
+    pub fn on_ack(
+        &mut self,
+        delivered: u32,
+        in_flight: u32,
+        ssthresh: u32,
+        safe: bool,
+    ) -> Option<u32> {
         if delivered == 0 || self.prior_cwnd == 0 {
             return None;
         }
@@ -61,7 +70,8 @@ impl Prr {
         let out = i64::from(self.out);
         let room = i64::from(ssthresh) - i64::from(in_flight);
         let send = if room < 0 {
-            let due = (u64::from(ssthresh) * u64::from(self.delivered)).div_ceil(u64::from(self.prior_cwnd));
+            let due = (u64::from(ssthresh) * u64::from(self.delivered))
+                .div_ceil(u64::from(self.prior_cwnd));
             due as i64 - out
         } else if !safe && !self.kernel.follows(&CATCHES_UP) {
             i64::from(delivered).min(room)
@@ -80,8 +90,14 @@ impl Prr {
 mod tests {
     use super::*;
 
-    /// What is in flight as each of `n` ACKs arrives, from the one that begins recovery on, when each delivers a packet.
-    fn in_flight_at_acks(prr: &mut Prr, mut in_flight: u32, safe: bool, n: usize) -> alloc::vec::Vec<u32> {
+    /// What is in flight as each of `n` ACKs arrives, from the one that begins recovery on, when
+    /// each delivers a packet.
+    fn in_flight_at_acks(
+        prr: &mut Prr,
+        mut in_flight: u32,
+        safe: bool,
+        n: usize,
+    ) -> alloc::vec::Vec<u32> {
         let mut seen = alloc::vec::Vec::new();
         for _ in 0..n {
             seen.push(in_flight);
@@ -92,18 +108,22 @@ mod tests {
         seen
     }
 
-    /// A single loss at a window of 20 (RFC 6937 section 3.1): the retransmission at once, then a packet for every second
-    /// ACK. The RFC's own row has one 18 more: Linux divides by the window, not by what was in flight.
+    /// A single loss at a window of 20 (RFC 6937 section 3.1): the retransmission at once, then a
+    /// packet for every second ACK. The RFC's own row has one 18 more: Linux divides by the
+    /// window, not by what was in flight.
     #[test]
     fn one_packet_leaves_for_two_that_arrived() {
-        let expected = [18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10];
+        let expected = [
+            18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10,
+        ];
         assert_eq!(
             in_flight_at_acks(&mut Prr::begin(20, Kernel::default()), 18, false, 17),
             expected
         );
     }
 
-    /// Two packets are owed: an ACK that is not safe lets them leave since 5.19, and before but as many as it delivered.
+    /// Two packets are owed: an ACK that is not safe lets them leave since 5.19, and before but as
+    /// many as it delivered.
     #[test]
     fn what_is_owed_waited_for_a_safe_ack_before_5_19() {
         let window = |kernel, safe| {
@@ -122,8 +142,9 @@ mod tests {
         );
     }
 
-    /// Fifteen of twenty lost (RFC 6937 section 3.1, ACKs 17 to 19): a packet per ACK by the conservative bound, two by the
-    /// slow-start bound, which Linux takes for ACKs that are safe.
+    /// Fifteen of twenty lost (RFC 6937 section 3.1, ACKs 17 to 19): a packet per ACK by the
+    /// conservative bound, two by the slow-start bound, which Linux takes for ACKs that are
+    /// safe.
     #[test]
     fn after_a_burst_of_losses_only_safe_acks_open_the_window() {
         assert_eq!(

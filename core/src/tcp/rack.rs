@@ -1,14 +1,16 @@
 //! RACK: a segment is lost when one sent later has arrived and a reordering window has passed.
 //!
-//! Law (RFC 8985 as Linux 6.12 runs it): let `(t, end, rtt)` belong to the most recently *sent* segment known to have arrived.
-//! Every segment sent before `(t, end)` is lost once `now ≥ sent + rtt + reo_wnd`; until then a timer waits for the newest
-//! of them. `reo_wnd = 0` while no reordering was ever seen and either recovery has begun or three segments are SACKed;
-//! otherwise `min(steps · min_rtt/4, srtt)`. `steps` grows by one per round with a DSACK and returns to 1 after 16 clean
-//! recoveries. Before 4.18 ([`SUBSUMES_DUPACKS`]) `reo_wnd` is a millisecond at least, and a second law looks for losses: a
-//! segment is lost when three (or as many as the path was seen to reorder) sent after it are SACKed.
+//! Law (RFC 8985 as Linux 6.12 runs it): let `(t, end, rtt)` belong to the most recently *sent*
+//! segment known to have arrived. Every segment sent before `(t, end)` is lost once `now ≥ sent +
+//! rtt + reo_wnd`; until then a timer waits for the newest of them. `reo_wnd = 0` while no
+//! reordering was ever seen and either recovery has begun or three segments are SACKed;
+//! otherwise `min(steps · min_rtt/4, srtt)`. `steps` grows by one per round with a DSACK and
+//! returns to 1 after 16 clean recoveries. Before 4.18 ([`SUBSUMES_DUPACKS`]) `reo_wnd` is a
+//! millisecond at least, and a second law looks for losses: a segment is lost when three (or as
+//! many as the path was seen to reorder) sent after it are SACKed.
 
 use super::rtt::Rtt;
-use super::scoreboard::{Scoreboard, EVER_RETRANS, LOST, RETRANS};
+use super::scoreboard::{EVER_RETRANS, LOST, RETRANS, Scoreboard};
 use crate::kernel::{Kernel, Rule};
 
 /// Recoveries without DSACK after which the reordering window returns to one step.
@@ -24,8 +26,10 @@ pub const RULES: &[Rule] = &[SUBSUMES_DUPACKS];
 pub const SUBSUMES_DUPACKS: Rule = Rule {
     name: "RACK subsumes duplicate ACKs",
     since: Kernel(4, 18),
-    help: "three SACKed segments make RACK wait no longer; before, what had three SACKed above it was lost beside RACK, which waited 1 ms at least",
-    source: "Linux 4.18: tcp: support DUPACK threshold in RACK; tcp: disable RFC6675 loss detection",
+    help: "three SACKed segments make RACK wait no longer; before, what had three SACKed above it \
+        was lost beside RACK, which waited 1 ms at least",
+    source: "Linux 4.18: tcp: support DUPACK threshold in RACK; tcp: disable RFC6675 loss \
+        detection",
 };
 
 /// RACK's state.
@@ -71,7 +75,8 @@ impl Rack {
     /// A segment sent at `sent_us` that ends at `end` has arrived.
     pub fn delivered(&mut self, now_us: u64, sent_us: u64, end: u64, flags: u16, rtt: &Rtt) {
         let took = now_us.saturating_sub(sent_us);
-        // Faster than the path can be: the original arrived, not the retransmission that carries this time.
+        // Faster than the path can be: the original arrived, not the retransmission that carries
+        // this time.
         if flags & EVER_RETRANS != 0 && took < rtt.min_us().unwrap_or(u64::MAX) {
             return;
         }
@@ -83,12 +88,23 @@ impl Rack {
         }
     }
     /// How long to wait for a segment that may only be late, µs.
-    pub fn window_us(&self, board: &Scoreboard, rtt: &Rtt, in_recovery: bool, reordering: u32) -> u64 {
+    pub fn window_us(
+        &self,
+        board: &Scoreboard,
+        rtt: &Rtt,
+        in_recovery: bool,
+        reordering: u32,
+    ) -> u64 {
         if !self.kernel.follows(&SUBSUMES_DUPACKS) {
             let waits = self.reordering_seen || !in_recovery;
-            return rtt.min_us().filter(|_| waits).map_or(OLD_LEAST_US, |least| {
-                (least / 4 * u64::from(self.steps)).max(OLD_LEAST_US).min(rtt.srtt_us())
-            });
+            return rtt
+                .min_us()
+                .filter(|_| waits)
+                .map_or(OLD_LEAST_US, |least| {
+                    (least / 4 * u64::from(self.steps))
+                        .max(OLD_LEAST_US)
+                        .min(rtt.srtt_us())
+                });
         }
         if !self.reordering_seen && (in_recovery || board.sacked_out() >= reordering) {
             return 0;
@@ -114,7 +130,8 @@ impl Rack {
             }
             let remaining = self.remaining_us(now_us, seg.sent_us, window_us);
             if remaining > 0 {
-                // They wait in order of transmission: longest the newest of those sent before RACK's.
+                // They wait in order of transmission: longest the newest of those sent before
+                // RACK's.
                 let newest = board.last_sent_before(|seg| self.sent_before(seg.sent_us, seg.end()));
                 let sent_us = newest.map_or(seg.sent_us, |i| board.seg(i).sent_us);
                 let longest = self.remaining_us(now_us, sent_us, window_us);
@@ -127,7 +144,8 @@ impl Rack {
     fn sent_before(&self, sent_us: u64, end: u64) -> bool {
         (self.sent_us, self.end) > (sent_us, end)
     }
-    /// One ACK's say on the reordering window: `prior_delivered` is the snapshot of the newest segment it acknowledged.
+    /// One ACK's say on the reordering window: `prior_delivered` is the snapshot of the newest
+    /// segment it acknowledged.
     pub fn update_window(&mut self, prior_delivered: Option<u64>, delivered: u64) {
         let Some(prior) = prior_delivered else { return };
         if prior < self.last_delivered {
@@ -156,7 +174,8 @@ impl Rack {
 mod tests {
     use super::*;
 
-    /// A least round trip of 2 ms, smoothed likewise: a quarter is 0.5 ms, and before 4.18 a millisecond was the least.
+    /// A least round trip of 2 ms, smoothed likewise: a quarter is 0.5 ms, and before 4.18 a
+    /// millisecond was the least.
     #[test]
     fn before_4_18_a_millisecond_was_waited_at_least() {
         let mut rtt = Rtt::new(1000);
@@ -168,7 +187,9 @@ mod tests {
             rack.reordering_seen = reordering_seen;
             rack.window_us(&board, &rtt, in_recovery, 3)
         };
-        for (in_recovery, reordering_seen, new) in [(false, false, 500), (true, false, 0), (true, true, 500)] {
+        for (in_recovery, reordering_seen, new) in
+            [(false, false, 500), (true, false, 0), (true, true, 500)]
+        {
             assert_eq!(waits(Kernel(4, 17), in_recovery, reordering_seen), 1_000);
             assert_eq!(waits(Kernel(4, 18), in_recovery, reordering_seen), new);
         }

@@ -1,9 +1,11 @@
-//! Round-trip times: the smoothed estimate, the retransmission timeout, and the connection's minimum.
+//! Round-trip times: the smoothed estimate, the retransmission timeout, and the connection's
+//! minimum.
 //!
 //! Law (RFC 6298 as Linux 6.12 keeps it, times in µs, `srtt` scaled by 8, deviations by 4):
-//! `srtt += (m − srtt)/8`; the deviation moves by 1/4 of its error, but only by 1/32 when the sample lies far below
-//! `srtt`; its maximum over one round trip, at least `rto_min`, becomes `rttvar` at once when it grows and by a quarter of
-//! the gap when it shrinks. `RTO = srtt + rttvar`: the 200 ms floor is inside the variance, so `RTO ≥ srtt + 200 ms`.
+//! `srtt += (m − srtt)/8`; the deviation moves by 1/4 of its error, but only by 1/32 when the
+//! sample lies far below `srtt`; its maximum over one round trip, at least `rto_min`, becomes
+//! `rttvar` at once when it grows and by a quarter of the gap when it shrinks. `RTO = srtt +
+//! rttvar`: the 200 ms floor is inside the variance, so `RTO ≥ srtt + 200 ms`.
 
 use crate::transport::Jiffies;
 use crate::windowed::WindowedMin;

@@ -1,11 +1,13 @@
 //! What the sender knows of every segment in flight.
 //!
-//! One record per segment, in a ring by number. Three orders are kept, each so that an ACK costs O(1) amortised however
-//! many segments are in flight and however many holes there are:
+//! One record per segment, in a ring by number. Three orders are kept, each so that an ACK costs
+//! O(1) amortised however many segments are in flight and however many holes there are:
 //!
-//! - *by sequence*: the ring itself; `skip` jumps over runs that are SACKed already (union–find with path halving);
+//! - *by sequence*: the ring itself; `skip` jumps over runs that are SACKed already (union–find
+//!   with path halving);
 //! - *by time of the last transmission*: a linked list, oldest first, for RACK;
-//! - *lost and not yet retransmitted, by sequence*: a heap with lazy removal, for the next retransmission.
+//! - *lost and not yet retransmitted, by sequence*: a heap with lazy removal, for the next
+//!   retransmission.
 //!
 //! Counts are Linux's: `in_flight = packets_out − (sacked_out + lost_out) + retrans_out`.
 
@@ -56,7 +58,8 @@ pub struct Seg {
     pub flags: u16,
 }
 
-/// What a connection knows of delivery when a packet leaves: a delivery-rate sample runs from here to the packet's ACK.
+/// What a connection knows of delivery when a packet leaves: a delivery-rate sample runs from here
+/// to the packet's ACK.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Snapshot {
     /// Packets delivered so far.
@@ -198,8 +201,8 @@ impl Scoreboard {
             self.fack
         }
     }
-    /// Super-packets that hold what is in flight: those that were sent, cut where one part was SACKed or sent again and the
-    /// other was not, merged where neighbours were SACKed.
+    /// Super-packets that hold what is in flight: those that were sent, cut where one part was
+    /// SACKed or sent again and the other was not, merged where neighbours were SACKed.
     pub fn buffers(&self) -> u64 {
         self.buffers
     }
@@ -267,7 +270,8 @@ impl Scoreboard {
         self.buffers += u64::from(flags & GLUED == 0);
         self.link_newest(i);
     }
-    /// A segment leaves again. `counted`: it counts as a retransmission in flight (a tail loss probe does not).
+    /// A segment leaves again. `counted`: it counts as a retransmission in flight (a tail loss
+    /// probe does not).
     pub fn resend(&mut self, i: u64, sent_us: u64, known: &Snapshot, counted: bool) {
         self.unlink(i);
         let seg = self.at_mut(i);
@@ -302,7 +306,10 @@ impl Scoreboard {
     }
     fn unlink(&mut self, i: u64) {
         let Seg {
-            older, newer, flags, ..
+            older,
+            newer,
+            flags,
+            ..
         } = *self.at(i);
         if flags & LINKED != 0 {
             self.at_mut(i).flags &= !LINKED;
@@ -335,8 +342,9 @@ impl Scoreboard {
         let newer = self.at(i).newer;
         (newer != NIL).then_some(newer)
     }
-    /// The last one by time of transmission of which `is_before` holds. What it holds of must be the older end of the order,
-    /// and from call to call only more of it: then each segment is passed once.
+    /// The last one by time of transmission of which `is_before` holds. What it holds of must be
+    /// the older end of the order, and from call to call only more of it: then each segment is
+    /// passed once.
     pub fn last_sent_before(&mut self, is_before: impl Fn(&Seg) -> bool) -> Option<u64> {
         let after = |board: &Scoreboard| match board.before {
             NIL => board.oldest_sent(),
@@ -385,7 +393,8 @@ impl Scoreboard {
         Some(seg)
     }
 
-    /// The number that the segment with byte `seq` has where all are full. None is longer, so it is never too high.
+    /// The number that the segment with byte `seq` has where all are full. None is longer, so it is
+    /// never too high.
     fn guess(&self, seq: u64) -> u64 {
         self.head + seq.saturating_sub(self.una) / u64::from(MSS)
     }
@@ -440,7 +449,8 @@ impl Scoreboard {
         }
         i
     }
-    /// The next segment that ends at `end` or before, from number `from` on, that is not SACKed yet.
+    /// The next segment that ends at `end` or before, from number `from` on, that is not SACKed
+    /// yet.
     #[inline]
     pub fn next_unsacked(&mut self, from: u64, end: u64) -> Option<u64> {
         let i = self.unsacked_from(from);
@@ -532,9 +542,13 @@ impl Scoreboard {
     pub fn watch_losses(&mut self) {
         self.found_lost = Some(Vec::new());
     }
-    /// Numbers of the segments found lost since this was last asked, in the order in which they were.
+    /// Numbers of the segments found lost since this was last asked, in the order in which they
+    /// were.
     pub fn take_found_lost(&mut self) -> Vec<u64> {
-        self.found_lost.as_mut().map(core::mem::take).unwrap_or_default()
+        self.found_lost
+            .as_mut()
+            .map(core::mem::take)
+            .unwrap_or_default()
     }
     /// What has `above` SACKed segments above it counts as lost (RFC 6675), unless it did already.
     pub fn mark_lost_by_count(&mut self, above: u32) {
@@ -559,7 +573,8 @@ impl Scoreboard {
         self.mark_lost(i);
         self.unlink(i);
     }
-    /// As `mark_lost`, by a timeout: RACK would skip it until it is retransmitted, but sees it again after an undo.
+    /// As `mark_lost`, by a timeout: RACK would skip it until it is retransmitted, but sees it
+    /// again after an undo.
     pub fn mark_lost_by_timeout(&mut self, i: u64) {
         self.mark_lost(i);
         let seg = self.at_mut(i);
@@ -585,7 +600,9 @@ impl Scoreboard {
     }
     fn relink(&mut self) {
         let mut order: Vec<(u64, u64)> = (self.head..self.tail)
-            .filter(|&i| self.at(i).is(LINKED) || self.at(i).flags & (TIMED_OUT | SACKED) == TIMED_OUT)
+            .filter(|&i| {
+                self.at(i).is(LINKED) || self.at(i).flags & (TIMED_OUT | SACKED) == TIMED_OUT
+            })
             .map(|i| (self.at(i).sent_us, i))
             .collect();
         order.sort_unstable();
@@ -608,7 +625,10 @@ impl Scoreboard {
     /// The first segment by sequence that is lost and not retransmitted.
     pub fn next_to_retransmit(&mut self) -> Option<u64> {
         while let Some(&Reverse(i)) = self.lost.peek() {
-            if i >= self.head && i < self.tail && self.at(i).flags & (LOST | RETRANS | SACKED) == LOST {
+            if i >= self.head
+                && i < self.tail
+                && self.at(i).flags & (LOST | RETRANS | SACKED) == LOST
+            {
                 return Some(i);
             }
             self.lost.pop();
@@ -617,7 +637,9 @@ impl Scoreboard {
     }
     /// Is the neighbour that left in the same super-packet waiting for retransmission too?
     pub fn lost_with_next(&self, i: u64) -> bool {
-        self.at(i).is(GLUED) && i + 1 < self.tail && self.at(i + 1).flags & (LOST | RETRANS | SACKED) == LOST
+        self.at(i).is(GLUED)
+            && i + 1 < self.tail
+            && self.at(i + 1).flags & (LOST | RETRANS | SACKED) == LOST
     }
     /// Was the first segment, or any that counts as in flight, ever retransmitted?
     pub fn any_retransmitted(&self) -> bool {
@@ -645,19 +667,21 @@ mod tests {
     use super::*;
     use crate::tcp::rack::Rack;
     use crate::tcp::rtt::Rtt;
-    use crate::tcp::wire::{Range, MAX_SACKS};
+    use crate::tcp::wire::{MAX_SACKS, Range};
 
     const MSS: u64 = super::MSS as u64;
 
-    /// Of ten, 3, 5, 6 and 9 are SACKed: 0, 1, 2 and 4 have three above them, 7 and 8 have not. What was judged once is not
-    /// again, unless everything is.
+    /// Of ten, 3, 5, 6 and 9 are SACKed: 0, 1, 2 and 4 have three above them, 7 and 8 have not.
+    /// What was judged once is not again, unless everything is.
     #[test]
     fn what_has_enough_sacked_above_it_is_lost() {
         let mut board = Scoreboard::default();
         for i in 0..10 {
             board.push(MSS as u32, i, &Snapshot::default(), 0);
         }
-        let lost = |board: &Scoreboard| -> Vec<u64> { board.numbers().filter(|&i| board.seg(i).is(LOST)).collect() };
+        let lost = |board: &Scoreboard| -> Vec<u64> {
+            board.numbers().filter(|&i| board.seg(i).is(LOST)).collect()
+        };
         for i in [3, 5] {
             board.sack(i);
         }
@@ -675,9 +699,10 @@ mod tests {
         assert_eq!(lost(&board), [0, 1, 2, 4]);
     }
 
-    /// `n` segments leave, 1 µs apart, and of each two the first is lost. Every other one is SACKed by an ACK of its own,
-    /// with the blocks before it repeated; RACK finds the holes, each is sent again and acknowledged in the end. Answers
-    /// how many records were looked at. With a reordering `window` (µs) holes wait for a while first.
+    /// `n` segments leave, 1 µs apart, and of each two the first is lost. Every other one is SACKed
+    /// by an ACK of its own, with the blocks before it repeated; RACK finds the holes, each is
+    /// sent again and acknowledged in the end. Answers how many records were looked at. With a
+    /// reordering `window` (µs) holes wait for a while first.
     fn looks(n: u64, window: u64) -> u64 {
         let rtt_us = 2 * n;
         let (mut board, mut rack) = (Scoreboard::default(), Rack::default());
@@ -709,7 +734,8 @@ mod tests {
             }
         }
         assert_eq!(u64::from(board.retrans_out()), (n - window) / 2);
-        // The retransmissions arrive in order: each fills a hole, and the ACK goes over what was SACKed behind it.
+        // The retransmissions arrive in order: each fills a hole, and the ACK goes over what was
+        // SACKed behind it.
         for filled in (2..=n).step_by(2) {
             while board.pop_acked(filled * MSS).is_some() {}
         }
@@ -727,7 +753,8 @@ mod tests {
         }
     }
 
-    /// One block that grows over everything, as behind a single loss: what was SACKed before is jumped over.
+    /// One block that grows over everything, as behind a single loss: what was SACKed before is
+    /// jumped over.
     #[test]
     fn an_ack_costs_the_same_however_long_its_block_is() {
         let looks = |n: u64| {

@@ -1,7 +1,7 @@
 //! What travels between a sender and a receiver.
 //!
-//! Sequence numbers are byte offsets in the stream as `u64`: they never wrap. SYN and FIN take no sequence space here; they
-//! are flags.
+//! Sequence numbers are byte offsets in the stream as `u64`: they never wrap. SYN and FIN take no
+//! sequence space here; they are flags.
 
 use crate::packet::{Congestion, Ecn, Feedback};
 use crate::transport::{HEADERS, MSS};
@@ -23,7 +23,8 @@ pub struct Range {
     pub end: u64,
 }
 
-/// From the sender to the receiver: data, a SYN, or the ACK that ends the handshake (`len` 0, no flag).
+/// From the sender to the receiver: data, a SYN, or the ACK that ends the handshake (`len` 0, no
+/// flag).
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
     /// Offset of the first byte.
@@ -59,9 +60,12 @@ impl Segment {
             len => HEADERS * u64::from(len.div_ceil(MSS)) + u64::from(len),
         })
     }
-    /// Joins the segment behind this one to it: a super-packet on its way. False when it does not fit.
+    /// Joins the segment behind this one to it: a super-packet on its way. False when it does not
+    /// fit.
     pub fn join(&mut self, next: &Segment) -> bool {
-        let fits = next.joined && next.seq == self.seq + u64::from(self.len) && self.len + next.len <= MOST_PAYLOAD;
+        let fits = next.joined
+            && next.seq == self.seq + u64::from(self.len)
+            && self.len + next.len <= MOST_PAYLOAD;
         if fits {
             self.len += next.len;
             self.psh |= next.psh;
@@ -75,7 +79,8 @@ impl Segment {
 pub struct AckMarks(u8);
 
 impl AckMarks {
-    /// `ace`: marked packets that have arrived, and five more, modulo eight, where they are counted (RFC 9768).
+    /// `ace`: marked packets that have arrived, and five more, modulo eight, where they are counted
+    /// (RFC 9768).
     pub fn new(ace: u8, ecn: Ecn) -> AckMarks {
         let bits = match ecn {
             Ecn::NotEct => 0,

@@ -54,7 +54,8 @@ mod tests {
             [Gso::Off, Gso::Segments(17), Gso::Segments(100)].map(segments),
             [1, 17, 45]
         );
-        let bytes = [1514, 3 * 1448 + 321, 4 * 1448 + 320, 1 << 30].map(|n| Gso::Bytes(Bytes::new(n)));
+        let bytes =
+            [1514, 3 * 1448 + 321, 4 * 1448 + 320, 1 << 30].map(|n| Gso::Bytes(Bytes::new(n)));
         assert_eq!(bytes.map(segments), [1, 3, 3, 45]);
     }
 }

@@ -1,9 +1,10 @@
 //! Jiffies, the ticks of a kernel's coarse clock, and the timer wheel that advances with them.
 //!
-//! A Linux timer never fires early and may fire late: it waits for the next edge of its wheel level. Level 0 holds
-//! timers up to 62 ticks ahead and has edges every tick; each further level reaches 8 times as far with edges 8 times as
-//! coarse. So a 240 ms retransmission timeout at 1000 Hz fires on a multiple of 8 ms, a 1 s one on a multiple of 64 ms.
-//! Source: Linux 6.12 `kernel/time/timer.c` (the non-cascading wheel of 4.8 and later).
+//! A Linux timer never fires early and may fire late: it waits for the next edge of its wheel
+//! level. Level 0 holds timers up to 62 ticks ahead and has edges every tick; each further level
+//! reaches 8 times as far with edges 8 times as coarse. So a 240 ms retransmission timeout at 1000
+//! Hz fires on a multiple of 8 ms, a 1 s one on a multiple of 64 ms. Source: Linux 6.12
+//! `kernel/time/timer.c` (the non-cascading wheel of 4.8 and later).
 
 use crate::units::Time;
 
@@ -69,13 +70,20 @@ mod tests {
         assert_eq!(t.fires(0, 10_000), ms(10_240));
     }
 
-    /// A flow over 50 Mbit/s, 40 ms whose packets all vanish, as Linux 6.12 in virtual time saw it, in ticks of its own clock:
-    /// the tail loss probe after the last ACK, then four timeouts of 266 ms and its doubles.
+    /// A flow over 50 Mbit/s, 40 ms whose packets all vanish, as Linux 6.12 in virtual time saw it,
+    /// in ticks of its own clock: the tail loss probe after the last ACK, then four timeouts of
+    /// 266 ms and its doubles.
     #[test]
     fn a_dying_flow_of_linux_fired_when_these_do() {
         let t = Jiffies::new(1000);
         let mut now = 1621;
-        for (timeout, fired) in [(133, 1760), (266, 2032), (532, 2624), (1064, 3712), (2128, 5888)] {
+        for (timeout, fired) in [
+            (133, 1760),
+            (266, 2032),
+            (532, 2624),
+            (1064, 3712),
+            (2128, 5888),
+        ] {
             let at = t.fires(now, now + timeout);
             assert_eq!(at, t.time(fired));
             now = fired;

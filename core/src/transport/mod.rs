@@ -1,6 +1,7 @@
 //! Types that congestion controls, queue disciplines and TCP share.
 //!
-//! This module lies below all three, so that a congestion control does not depend on the sender that drives it.
+//! This module lies below all three, so that a congestion control does not depend on the sender
+//! that drives it.
 //!
 //! | file | holds |
 //! |---|---|
@@ -19,7 +20,8 @@ pub use signals::{EcnUse, Signals};
 /// Payload of a full segment: 1500 of MTU less IP, TCP and the timestamp option.
 pub const MSS: u32 = 1448;
 
-/// Ethernet, IP and TCP headers with the timestamp option: what a segment weighs beside its payload.
+/// Ethernet, IP and TCP headers with the timestamp option: what a segment weighs beside its
+/// payload.
 pub const HEADERS: u64 = 66;
 
 /// Linux's states of recovery.

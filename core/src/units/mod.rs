@@ -1,9 +1,13 @@
 //! Units as types: a gain compared with bytes does not compile.
 //!
-//! Time is counted in nanoseconds, rates in bits per second, both in `u64`. Arithmetic saturates: a law never panics.
+//! Time is counted in nanoseconds, rates in bits per second, both in `u64`. Arithmetic saturates: a
+//! law never panics.
 
 mod text;
-pub use text::{format_bytes, format_rate, format_span, parse_bytes, parse_rate, parse_seconds, parse_span, UnitError};
+pub use text::{
+    UnitError, format_bytes, format_rate, format_span, parse_bytes, parse_rate, parse_seconds,
+    parse_span,
+};
 pub(crate) use text::{parse_bytes_near, parse_rate_near, parse_span_near};
 
 use core::ops::{Add, AddAssign, Mul, Sub};

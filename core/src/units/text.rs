@@ -1,8 +1,10 @@
-//! Quantities as people write them: `40ms`, `50Mbit`, `250kB` (k = 1000, Ki = 1024). A bare number is refused.
+//! Quantities as people write them: `40ms`, `50Mbit`, `250kB` (k = 1000, Ki = 1024). A bare number
+//! is refused.
 //!
-//! Reading is exact: decimal digits are scaled as integers and rounded once, half up, to the whole nanosecond, byte or
-//! bit. A text that is nearly right (`40msec`, `10mbps`, `5MB/s`) is refused with the text it should have been, because a
-//! guessed unit is how experiments go wrong by a factor of eight.
+//! Reading is exact: decimal digits are scaled as integers and rounded once, half up, to the whole
+//! nanosecond, byte or bit. A text that is nearly right (`40msec`, `10mbps`, `5MB/s`) is refused
+//! with the text it should have been, because a guessed unit is how experiments go wrong by a
+//! factor of eight.
 
 use super::{Bytes, Rate, Span};
 use alloc::format;
@@ -18,7 +20,8 @@ pub struct UnitError {
     pub fix: String,
 }
 
-/// One dimension: its units in order of preference, the words people write instead, and what to show by way of example.
+/// One dimension: its units in order of preference, the words people write instead, and what to
+/// show by way of example.
 struct Dimension {
     what: &'static str,
     units: &'static [(&'static str, u64)],
@@ -175,7 +178,8 @@ pub(crate) fn parse_rate_near(text: &str, bare: &str) -> Result<Rate, UnitError>
     RATE.parse(text, bare).map(Rate::bit)
 }
 
-/// The shortest text that parses back to the same span, with a number of at least 1 (`500ms`, not `0.5s`).
+/// The shortest text that parses back to the same span, with a number of at least 1 (`500ms`, not
+/// `0.5s`).
 pub fn format_span(span: Span) -> String {
     SPAN.format(span.as_ns())
 }
@@ -230,14 +234,19 @@ impl Dimension {
             .map(|(_, scale)| *scale)
     }
 
-    fn refuse<T>(&self, problem: impl Into<String>, fix: impl Into<String>) -> Result<T, UnitError> {
+    fn refuse<T>(
+        &self,
+        problem: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Result<T, UnitError> {
         Err(UnitError {
             problem: problem.into(),
             fix: fix.into(),
         })
     }
 
-    /// The text that `number` with `unit` should have been: itself where that parses, the example otherwise.
+    /// The text that `number` with `unit` should have been: itself where that parses, the example
+    /// otherwise.
     fn proposal(&self, number: &Decimal, unit: &str) -> String {
         match self.scale(unit).and_then(|scale| number.times(scale)) {
             Some(value) if value > 0 || number.digits == 0 => match number.to_text() {
@@ -282,9 +291,15 @@ impl Dimension {
     fn wrong_unit(&self, number: &Decimal, unit: &str, bare: &str) -> UnitError {
         if unit.is_empty() {
             let bare = match self.what {
-                // A rate of six digits and more was surely counted in bits, a time below 1 in seconds.
+                // A rate of six digits and more was surely counted in bits, a time below 1 in
+                // seconds.
                 what if what == RATE.what && number.times(1).is_some_and(|n| n >= 100_000) => "bit",
-                what if what == SPAN.what && number.digits != 0 && number.times(1000).is_some_and(|n| n < 1000) => "s",
+                what if what == SPAN.what
+                    && number.digits != 0
+                    && number.times(1000).is_some_and(|n| n < 1000) =>
+                {
+                    "s"
+                }
                 _ => bare,
             };
             return UnitError {
@@ -324,20 +339,28 @@ impl Dimension {
         }
     }
 
-    /// `MB/s` where bits are due, `kbit` where bytes are: the unit meant, and what to multiply and divide by.
+    /// `MB/s` where bits are due, `kbit` where bytes are: the unit meant, and what to multiply and
+    /// divide by.
     fn bits_for_bytes(&self, unit: &str) -> Option<(&'static str, u64, u64)> {
         if self.what == RATE.what {
-            let stem = unit.strip_suffix("/s").or_else(|| unit.strip_suffix("ps"))?;
+            let stem = unit
+                .strip_suffix("/s")
+                .or_else(|| unit.strip_suffix("ps"))?;
             let prefix = ["Bytes", "bytes", "Byte", "byte", "B"]
                 .iter()
                 .find_map(|b| stem.strip_suffix(b))?;
-            let bits = self
-                .near(&format!("{prefix}bit"))
-                .or_else(|| self.units.iter().map(|u| u.0).find(|u| *u == format!("{prefix}bit")))?;
+            let bits = self.near(&format!("{prefix}bit")).or_else(|| {
+                self.units
+                    .iter()
+                    .map(|u| u.0)
+                    .find(|u| *u == format!("{prefix}bit"))
+            })?;
             return Some((bits, 8, 1));
         }
         if self.what == BYTES.what {
-            let prefix = unit.strip_suffix("bits").or_else(|| unit.strip_suffix("bit"))?;
+            let prefix = unit
+                .strip_suffix("bits")
+                .or_else(|| unit.strip_suffix("bit"))?;
             let bytes = self.near(&format!("{prefix}b"))?;
             return Some((bytes, 1, 8));
         }
@@ -356,7 +379,11 @@ impl Dimension {
             stem = stem.strip_suffix("ps").unwrap_or(stem);
         }
         let lookup = |word: &str| {
-            let exact = self.units.iter().map(|u| u.0).find(|u| u.to_lowercase() == word);
+            let exact = self
+                .units
+                .iter()
+                .map(|u| u.0)
+                .find(|u| u.to_lowercase() == word);
             exact.or_else(|| {
                 self.aliases
                     .iter()
@@ -377,8 +404,9 @@ impl Dimension {
                 continue;
             };
             let shorter = best.is_empty() || number.len() + unit.len() < best.len();
-            let integer_at_last =
-                number.len() + unit.len() == best.len() && best.contains('.') && !number.contains('.');
+            let integer_at_last = number.len() + unit.len() == best.len()
+                && best.contains('.')
+                && !number.contains('.');
             if shorter || integer_at_last {
                 best = format!("{number}{unit}");
             }
@@ -407,7 +435,8 @@ fn exact_quotient(value: u64, scale: u64) -> Option<String> {
     None
 }
 
-/// Where the number ends and the unit begins; commas and underscores are told from units here and refused later. An `e` belongs to the number only when digits follow.
+/// Where the number ends and the unit begins; commas and underscores are told from units here and
+/// refused later. An `e` belongs to the number only when digits follow.
 fn split(text: &str) -> (&str, &str) {
     let bytes = text.as_bytes();
     let digits = |mut i: usize| {
@@ -450,7 +479,10 @@ impl Decimal {
             None => (text, 0),
         };
         let exponent = exponent.clamp(-10_000, 10_000);
-        let mut number = Decimal { digits: 0, exponent };
+        let mut number = Decimal {
+            digits: 0,
+            exponent,
+        };
         let (mut seen_digit, mut seen_point) = (false, false);
         for c in mantissa.bytes() {
             match c {
@@ -479,8 +511,13 @@ impl Decimal {
             let power = 10_u128.checked_pow(u32::try_from(self.exponent).ok()?)?;
             value = value.checked_mul(power)?;
         } else {
-            value = match u32::try_from(-self.exponent).ok().and_then(|e| 10_u128.checked_pow(e)) {
-                Some(power) => (value / power).checked_add(u128::from(value % power >= power / 2))?,
+            value = match u32::try_from(-self.exponent)
+                .ok()
+                .and_then(|e| 10_u128.checked_pow(e))
+            {
+                Some(power) => {
+                    (value / power).checked_add(u128::from(value % power >= power / 2))?
+                }
                 None => 0,
             };
         }

@@ -2,9 +2,10 @@
 //!
 //! - Exponential: `−mean · ln(1 − u)`.
 //! - Bounded Pareto on `[L, H]` with shape `α`: `F(x) = (1 − (L/x)^α) / (1 − (L/H)^α)`. Its mean is
-//!   `α/(α−1) · L^α/(1 − (L/H)^α) · (L^(1−α) − H^(1−α))`, for α = 1 `ln(H/L) · L·H/(H − L)`; `L` is found so that the mean is the one asked
-//!   for. Sizes of files and of transfers have such tails, with α from 1.05 to 1.4 (Crovella and Bestavros, "Self-similarity in
-//!   World Wide Web traffic", 1997: 1.06 to 1.16 for what is transferred).
+//!   `α/(α−1) · L^α/(1 − (L/H)^α) · (L^(1−α) − H^(1−α))`, for α = 1 `ln(H/L) · L·H/(H − L)`; `L` is
+//!   found so that the mean is the one asked for. Sizes of files and of transfers have such tails,
+//!   with α from 1.05 to 1.4 (Crovella and Bestavros, "Self-similarity in World Wide Web traffic",
+//!   1997: 1.06 to 1.16 for what is transferred).
 
 use crate::rng::Rng;
 use crate::units::{Bytes, Span};
@@ -35,7 +36,8 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// A bounded Pareto distribution of this mean; where `most` leaves no room for one, all are alike.
+    /// A bounded Pareto distribution of this mean; where `most` leaves no room for one, all are
+    /// alike.
     pub fn pareto(mean: f64, most: f64, shape: f64) -> Sizes {
         if most <= mean {
             return Sizes::Fixed(mean);
@@ -105,7 +107,12 @@ mod tests {
 
     #[test]
     fn a_bounded_pareto_distribution_has_the_mean_asked_for() {
-        for (mean, most, shape) in [(1e5, 1e7, 1.2), (1e5, 1e9, 1.0), (3e4, 1e6, 2.5), (500.0, 501.0, 1.2)] {
+        for (mean, most, shape) in [
+            (1e5, 1e7, 1.2),
+            (1e5, 1e9, 1.0),
+            (3e4, 1e6, 2.5),
+            (500.0, 501.0, 1.2),
+        ] {
             let Sizes::Pareto { least, .. } = Sizes::pareto(mean, most, shape) else {
                 panic!("alike");
             };
@@ -117,7 +124,10 @@ mod tests {
         let sizes = Sizes::pareto(1e4, 1e6, 1.5);
         let mut rng = Rng::named(1, "sizes");
         let n = 200_000;
-        let mean = (0..n).map(|_| sizes.draw(&mut rng).get() as f64).sum::<f64>() / f64::from(n);
+        let mean = (0..n)
+            .map(|_| sizes.draw(&mut rng).get() as f64)
+            .sum::<f64>()
+            / f64::from(n);
         assert!((mean / 1e4 - 1.0).abs() < 0.03, "{mean}");
     }
 

@@ -1,15 +1,17 @@
 //! The E-model: how good a call is, from its delay and its losses.
 //!
-//! Law (ITU-T G.107, 06/2015, all parameters that do not come from the network at their defaults, Table 3):
-//! `R = Ro − Is − Id(Ta) − Ie,eff`, `Ie,eff = Ie + (95 − Ie) · Ppl / (Ppl / BurstR + Bpl)`, `Ppl` in per cent. `Id` is talker's echo, listener's echo
-//! and too long a delay. `MOS = 1 + 0.035 R + R (R − 60)(100 − R) · 7·10⁻⁶` between R = 0 (1) and R = 100 (4.5) (Annex B).
+//! Law (ITU-T G.107, 06/2015, all parameters that do not come from the network at their defaults,
+//! Table 3): `R = Ro − Is − Id(Ta) − Ie,eff`, `Ie,eff = Ie + (95 − Ie) · Ppl / (Ppl / BurstR +
+//! Bpl)`, `Ppl` in per cent. `Id` is talker's echo, listener's echo and too long a delay. `MOS = 1
+//! + 0.035 R + R (R − 60)(100 − R) · 7·10⁻⁶` between R = 0 (1) and R = 100 (4.5) (Annex B).
 //!
 //! | codec (ITU-T G.113 Appendix I) | Ie | Bpl |
 //! |---|---|---|
 //! | G.711, with packet-loss concealment (its Appendix I) | 0 | 25.1 |
 //! | G.711 without | 0 | 4.3 |
 //!
-//! A call without loss or delay has R = 93.2. Every delay is `Ta`; so are half the round trip `T = Ta` and `Tr = 2 Ta`.
+//! A call without loss or delay has R = 93.2. Every delay is `Ta`; so are half the round trip `T =
+//! Ta` and `Tr = 2 Ta`.
 
 use libm::{exp, log10, pow, sqrt};
 
@@ -72,7 +74,10 @@ fn simultaneous(delay_ms: f64) -> f64 {
         + 29.0;
     let q = 37.0 - 15.0 * log10(QDU);
     let g = 1.07 + 0.258 * q + 0.0602 * q * q;
-    let (y, z) = ((basic() - 100.0) / 15.0 + 46.0 / 8.4 - g / 9.0, 46.0 / 30.0 - g / 40.0);
+    let (y, z) = (
+        (basic() - 100.0) / 15.0 + 46.0 / 8.4 - g / 9.0,
+        46.0 / 30.0 - g / 40.0,
+    );
     let quantised = 15.0 * log10(1.0 + pow(10.0, y) + pow(10.0, z));
     loud + side + quantised
 }
@@ -94,13 +99,14 @@ fn late(delay_ms: f64) -> f64 {
         0.0
     } else {
         let x = log10(t / 100.0) / log10(2.0);
-        25.0 * (pow(1.0 + pow(x, 6.0), 1.0 / 6.0) - 3.0 * pow(1.0 + pow(x / 3.0, 6.0), 1.0 / 6.0) + 2.0)
+        25.0 * (pow(1.0 + pow(x, 6.0), 1.0 / 6.0) - 3.0 * pow(1.0 + pow(x / 3.0, 6.0), 1.0 / 6.0)
+            + 2.0)
     };
     talker + listener + long
 }
 
-/// The rating of a call: mouth to ear in `delay_ms`, `loss` of its packets gone (0…1), in bursts `burst` times as long as chance
-/// would have them. At least 0.
+/// The rating of a call: mouth to ear in `delay_ms`, `loss` of its packets gone (0…1), in bursts
+/// `burst` times as long as chance would have them. At least 0.
 pub fn rating(codec: Codec, delay_ms: f64, loss: f64, burst: f64) -> f64 {
     let percent = 100.0 * loss;
     let lost = codec.ie + (95.0 - codec.ie) * percent / (percent / burst.max(1.0) + codec.bpl);
@@ -129,7 +135,8 @@ mod tests {
         assert!((mos(93.2) - 4.41).abs() < 0.005);
     }
 
-    /// Cole and Rosenbluth, "Voice over IP performance monitoring" (2001), fitted the model so for delays below 400 ms.
+    /// Cole and Rosenbluth, "Voice over IP performance monitoring" (2001), fitted the model so for
+    /// delays below 400 ms.
     #[test]
     fn delay_costs_what_the_usual_fit_of_the_model_says() {
         for delay in [10.0, 25.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0] {
@@ -142,7 +149,8 @@ mod tests {
 
     #[test]
     fn loss_costs_what_the_codec_s_robustness_says() {
-        let lost = |codec, loss, burst| rating(codec, 0.0, 0.0, 1.0) - rating(codec, 0.0, loss, burst);
+        let lost =
+            |codec, loss, burst| rating(codec, 0.0, 0.0, 1.0) - rating(codec, 0.0, loss, burst);
         assert!((lost(G711, 0.01, 1.0) - 95.0 / 5.3).abs() < 1e-9);
         assert!((lost(G711_PLC, 0.01, 1.0) - 95.0 / 26.1).abs() < 1e-9);
         assert!((lost(G711_PLC, 0.05, 2.0) - 95.0 * 5.0 / 27.6).abs() < 1e-9);
@@ -152,7 +160,13 @@ mod tests {
     /// G.107 Annex B, Table B.1.
     #[test]
     fn scores_are_the_table_s() {
-        for (r, score) in [(90.0, 4.34), (80.0, 4.03), (70.0, 3.60), (60.0, 3.10), (50.0, 2.58)] {
+        for (r, score) in [
+            (90.0, 4.34),
+            (80.0, 4.03),
+            (70.0, 3.60),
+            (60.0, 3.10),
+            (50.0, 2.58),
+        ] {
             assert!((mos(r) - score).abs() < 0.01, "{r}: {}", mos(r));
         }
         assert_eq!((mos(-1.0), mos(120.0)), (1.0, 4.5));

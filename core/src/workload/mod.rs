@@ -1,9 +1,10 @@
 //! Workloads: what the applications at both ends of a flow do with the path.
 //!
-//! A workload is a fold: told the time and what happened, it answers what is to be done. It plays both ends, the *server*
-//! that a flow's data comes from and the *client* that it goes to, but each learns only what has reached it. The engine owns
-//! the connections: it opens them with the flow's congestion control, and their handshakes, requests and answers are packets
-//! that meet the path's queues like any others, there and back.
+//! A workload is a fold: told the time and what happened, it answers what is to be done. It plays
+//! both ends, the *server* that a flow's data comes from and the *client* that it goes to, but each
+//! learns only what has reached it. The engine owns the connections: it opens them with the flow's
+//! congestion control, and their handshakes, requests and answers are packets that meet the path's
+//! queues like any others, there and back.
 //!
 //! ```text
 //!    event  ──▶ ┌──────────┐ ──▶  action
@@ -31,8 +32,8 @@
 //!
 //! What is counted from the warm-up on and what over the whole run, each kind's header says.
 //!
-//! Deviations from what real applications on Linux do: a request and its answer are acknowledged by packets of their own (no
-//! ACK rides on data), and connections end without a FIN.
+//! Deviations from what real applications on Linux do: a request and its answer are acknowledged by
+//! packets of their own (no ACK rides on data), and connections end without a FIN.
 
 pub mod draw;
 pub mod emodel;
@@ -61,7 +62,8 @@ pub enum Side {
     Client,
 }
 
-/// What a workload calls one of its connections. Small numbers, used again once it is closed: engines keep a table.
+/// What a workload calls one of its connections. Small numbers, used again once it is closed:
+/// engines keep a table.
 pub type Conn = u32;
 
 /// What a workload is told.
@@ -141,13 +143,15 @@ pub const DATAGRAM_HEADERS: u16 = 42;
 
 /// Both applications of a flow, as one fold.
 pub trait Workload: Send {
-    /// Something has happened at `now`; what is to be done is appended to `todo`, and done in that order.
+    /// Something has happened at `now`; what is to be done is appended to `todo`, and done in that
+    /// order.
     fn on_event(&mut self, now: Time, event: Event, todo: &mut Vec<Action>);
     /// When it wants to be woken.
     fn next_wakeup(&self) -> Option<Time> {
         None
     }
-    /// What it came to, once the flow is over. Datagrams that were under way at the end have been told by then.
+    /// What it came to, once the flow is over. Datagrams that were under way at the end have been
+    /// told by then.
     fn figures(&self, end: Time) -> WorkloadFigures;
 }
 

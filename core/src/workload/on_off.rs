@@ -1,15 +1,18 @@
-//! `on_off`: speaks at a rate for an exponential time and is silent for another, over UDP or on one TCP connection.
+//! `on_off`: speaks at a rate for an exponential time and is silent for another, over UDP or on one
+//! TCP connection.
 //!
-//! Law: on-times and off-times are exponential with means `on` and `off`, so it is on for `on / (on + off)` of the time and that is
-//! the share of `rate` that it sends in the long run. While it is on, a datagram (or a write of as many bytes) is due whenever
-//! the time spent on has come to `n · 8 · packet / rate`. Sums of many such sources are what a path's cross traffic looks like; with
+//! Law: on-times and off-times are exponential with means `on` and `off`, so it is on for `on / (on
+//! + off)` of the time and that is the share of `rate` that it sends in the long run. While it is
+//! on, a datagram (or a write of as many bytes) is due whenever the time spent on has come to `n ·
+//! 8 · packet / rate`. Sums of many such sources are what a path's cross traffic looks like; with
 //! heavy-tailed times they would be self-similar (Willinger et al., 1997), which these are not.
 //!
-//! Figures are of payload, after the warm-up. Over TCP: what was written and what the client has read.
+//! Figures are of payload, after the warm-up. Over TCP: what was written and what the client has
+//! read.
 
 use super::stream::Stream;
-use super::udp::{check, due, PACKET, RATE};
-use super::{draw, Action, Event, Setting, Side, Traffic, Workload, WorkloadKind};
+use super::udp::{PACKET, RATE, check, due};
+use super::{Action, Event, Setting, Side, Traffic, Workload, WorkloadKind, draw};
 use crate::figures::{Figure, WorkloadFigures};
 use crate::param::{Kind, Param};
 use crate::rng::Rng;
@@ -131,7 +134,11 @@ impl OnOff {
                 break;
             }
         }
-        let next = if self.on { self.due().min(self.turn) } else { self.turn };
+        let next = if self.on {
+            self.due().min(self.turn)
+        } else {
+            self.turn
+        };
         self.next = Some(next).filter(|at| *at < self.setting.end);
     }
     fn speak(&mut self, now: Time, todo: &mut Vec<Action>) {
@@ -172,12 +179,19 @@ impl Workload for OnOff {
             }
             Event::Woke => self.go_on(now, todo),
             Event::Datagram {
-                number, sent, bytes, ..
+                number,
+                sent,
+                bytes,
+                ..
             } => {
                 self.stream.received(now, number, sent, bytes);
             }
             Event::Arrived { bytes, .. } => {
-                let before = if now < self.setting.from { bytes } else { self.read.1 };
+                let before = if now < self.setting.from {
+                    bytes
+                } else {
+                    self.read.1
+                };
                 self.read = (bytes, before);
             }
             _ => {}

@@ -1,19 +1,21 @@
 //! `poisson`: transfers arrive at random, each a TCP connection of its own from the server.
 //!
-//! Law: gaps between arrivals are exponential with mean `8 · mean size / load`, so `load` is the payload asked for per second in the
-//! long run. Sizes are bounded Pareto, exponential or all alike ([`super::draw`]). Arrivals do not wait for each other: with a load above
-//! what passes, ever more are under way; beyond what an engine opens at once they are refused, and counted.
+//! Law: gaps between arrivals are exponential with mean `8 · mean size / load`, so `load` is the
+//! payload asked for per second in the long run. Sizes are bounded Pareto, exponential or all alike
+//! ([`super::draw`]). Arrivals do not wait for each other: with a load above what passes, ever more
+//! are under way; beyond what an engine opens at once they are refused, and counted.
 //!
-//! Completion time of a transfer: from its SYN until its last byte is read at the client. On an empty path that is the
-//! handshake's round trip, one more for each round of slow start, and half of one. Counted: transfers that arrive after the
-//! warm-up; a transfer that is not complete at the end has no completion time.
+//! Completion time of a transfer: from its SYN until its last byte is read at the client. On an
+//! empty path that is the handshake's round trip, one more for each round of slow start, and half
+//! of one. Counted: transfers that arrive after the warm-up; a transfer that is not complete at the
+//! end has no completion time.
 
-use super::draw::{exponential, Sizes};
-use super::{tcp, Action, Event, Names, Setting, Side, Workload, WorkloadKind};
+use super::draw::{Sizes, exponential};
+use super::{Action, Event, Names, Setting, Side, Workload, WorkloadKind, tcp};
 use crate::figures::{Figure, Histogram, WorkloadFigures};
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::rng::Rng;
-use crate::units::{format_bytes, Bytes, Rate, Span, Time};
+use crate::units::{Bytes, Rate, Span, Time, format_bytes};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -22,7 +24,8 @@ use alloc::vec::Vec;
 pub const KIND: WorkloadKind = WorkloadKind {
     name: "poisson",
     help: "transfers that arrive at random, of heavy-tailed sizes, each a connection of its own",
-    source: "M/G arrivals as in evaluations of queue disciplines; sizes after Crovella and Bestavros 1997",
+    source: "M/G arrivals as in evaluations of queue disciplines; sizes after Crovella and \
+        Bestavros 1997",
     params: &[
         Param {
             name: "load",
@@ -32,7 +35,11 @@ pub const KIND: WorkloadKind = WorkloadKind {
         },
         Param {
             name: "mean",
-            kind: Kind::Bytes(Bytes::new(100_000), Bytes::new(1), Bytes::new(1_000_000_000)),
+            kind: Kind::Bytes(
+                Bytes::new(100_000),
+                Bytes::new(1),
+                Bytes::new(1_000_000_000),
+            ),
             help: "the mean size",
             source: "",
         },
@@ -50,7 +57,11 @@ pub const KIND: WorkloadKind = WorkloadKind {
         },
         Param {
             name: "most",
-            kind: Kind::Bytes(Bytes::new(10_000_000), Bytes::new(1), Bytes::new(100_000_000_000)),
+            kind: Kind::Bytes(
+                Bytes::new(10_000_000),
+                Bytes::new(1),
+                Bytes::new(100_000_000_000),
+            ),
             help: "of pareto: the largest",
             source: "a tail that ends: of an endless one no mean is seen",
         },
@@ -86,7 +97,11 @@ fn check(params: &Params) -> Result<(), Refusal> {
 }
 
 /// Classes of sizes: up to so many bytes, and those above.
-const CLASSES: [(u64, &str); 3] = [(10_000, "to_10kB"), (100_000, "to_100kB"), (1_000_000, "to_1MB")];
+const CLASSES: [(u64, &str); 3] = [
+    (10_000, "to_10kB"),
+    (100_000, "to_100kB"),
+    (1_000_000, "to_1MB"),
+];
 const ABOVE: &str = "above_1MB";
 
 #[derive(Copy, Clone, Debug)]

@@ -1,16 +1,18 @@
-//! `rpc`: requests and answers on persistent connections, each connection's next request a while after its last answer.
+//! `rpc`: requests and answers on persistent connections, each connection's next request a while
+//! after its last answer.
 //!
-//! Law: every connection is opened by the client; on it, request, `service` at the server, answer, `think` at the client, and so
-//! on. A response takes from the writing of the request until the last byte of the answer is read: on an empty path the round
-//! trip, `service` and what the bytes take on the wire, and a round trip more for each round of slow start that a long answer needs.
+//! Law: every connection is opened by the client; on it, request, `service` at the server, answer,
+//! `think` at the client, and so on. A response takes from the writing of the request until the
+//! last byte of the answer is read: on an empty path the round trip, `service` and what the bytes
+//! take on the wire, and a round trip more for each round of slow start that a long answer needs.
 //! Counted: requests asked after the warm-up.
 //!
-//! A closed loop: a client that waits does not ask. A slow path therefore lowers the number of requests as well as it raises
-//! their time.
+//! A closed loop: a client that waits does not ask. A slow path therefore lowers the number of
+//! requests as well as it raises their time.
 
-use super::{tcp, Action, Conn, Event, Setting, Side, Workload, WorkloadKind};
+use super::{Action, Conn, Event, Setting, Side, Workload, WorkloadKind, tcp};
 use crate::figures::{Figure, Histogram, WorkloadFigures};
-use crate::param::{no_check, Kind, Param};
+use crate::param::{Kind, Param, no_check};
 use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -167,7 +169,10 @@ impl Workload for Rpc {
         let figures = alloc::vec![
             ("asked", Figure::Count(self.asked)),
             ("answered", Figure::Count(self.answered)),
-            ("answers_per_s", Figure::Number(self.answered as f64 / seconds)),
+            (
+                "answers_per_s",
+                Figure::Number(self.answered as f64 / seconds)
+            ),
             ("response_ms", Figure::Quantiles(self.times.quantiles())),
         ];
         WorkloadFigures::new(KIND.name, figures).with_delays(&self.times)

@@ -1,7 +1,8 @@
 //! What became of a stream of numbered datagrams: how many arrived, how late, how unevenly.
 //!
-//! Jitter is RFC 3550's: `J ← J + (|D| − J) / 16`, `D` the difference of the delays of two packets that arrive one after the other; its mean over
-//! all arrivals is shown. Of a packet that is there twice the first counts.
+//! Jitter is RFC 3550's: `J ← J + (|D| − J) / 16`, `D` the difference of the delays of two packets
+//! that arrive one after the other; its mean over all arrivals is shown. Of a packet that is there
+//! twice the first counts.
 
 use crate::figures::{Figure, Histogram};
 use crate::units::{Span, Time};
@@ -102,7 +103,10 @@ impl Stream {
             ("sent_packets", Figure::Count(self.sent)),
             ("received_packets", Figure::Count(self.received)),
             ("loss", Figure::Number(self.loss())),
-            ("received_mbit", Figure::Number(self.bytes as f64 * 8.0 / seconds / 1e6)),
+            (
+                "received_mbit",
+                Figure::Number(self.bytes as f64 * 8.0 / seconds / 1e6)
+            ),
             ("delay_ms", Figure::Quantiles(self.delay.quantiles())),
             (
                 "jitter_ms",
@@ -123,9 +127,18 @@ mod tests {
         (0..=5000).for_each(|n| stream.sent(Time::ZERO, n));
         let new: Vec<bool> = numbers
             .iter()
-            .map(|n| stream.received(Time::ZERO + Span::ms(3), *n, Time::ZERO, 10).is_some())
+            .map(|n| {
+                stream
+                    .received(Time::ZERO + Span::ms(3), *n, Time::ZERO, 10)
+                    .is_some()
+            })
             .collect();
-        let expected = [true, true, true, false, false, true, true, false, false, true, false];
-        assert_eq!((&new[..], stream.received, stream.sent), (&expected[..], 6, 5001));
+        let expected = [
+            true, true, true, false, false, true, true, false, false, true, false,
+        ];
+        assert_eq!(
+            (&new[..], stream.received, stream.sent),
+            (&expected[..], 6, 5001)
+        );
     }
 }

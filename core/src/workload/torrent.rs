@@ -1,8 +1,9 @@
 //! `torrent`: many peers at once, both ways, each sending all it can.
 //!
-//! Law: `down` connections from the server, `up` connections from the client, opened one after the other over `ramp`, as a client joins a
-//! swarm; each is written to without end. Under LEDBAT they shall yield to everybody else, under CUBIC each takes a share.
-//! Counted: payload that arrives after the warm-up.
+//! Law: `down` connections from the server, `up` connections from the client, opened one after the
+//! other over `ramp`, as a client joins a swarm; each is written to without end. Under LEDBAT they
+//! shall yield to everybody else, under CUBIC each takes a share. Counted: payload that arrives
+//! after the warm-up.
 
 use super::{Action, Conn, Event, Setting, Side, Traffic, Workload, WorkloadKind};
 use crate::figures::{Figure, WorkloadFigures};
@@ -86,7 +87,8 @@ struct Torrent {
 impl Torrent {
     /// When the next peer opens.
     fn next(&self) -> Time {
-        let ns = u128::from(self.ramp.as_ns()) * u128::from(self.opened) / u128::from(self.peers.max(1));
+        let ns =
+            u128::from(self.ramp.as_ns()) * u128::from(self.opened) / u128::from(self.peers.max(1));
         self.started + Span::ns(ns as u64)
     }
 }

@@ -1,16 +1,19 @@
-//! `udp`: datagrams of one size, evenly paced at a rate, as `iperf3 -u -b` sends them. `bursty`: silent for a time, then what its
-//! rate has come to at once, as an application does that sleeps between its writes.
+//! `udp`: datagrams of one size, evenly paced at a rate, as `iperf3 -u -b` sends them. `bursty`:
+//! silent for a time, then what its rate has come to at once, as an application does that sleeps
+//! between its writes.
 //!
-//! Law: datagram n of `udp` leaves `n · 8 · packet / rate` after the start, to the nanosecond below: nothing drifts. `bursty` wakes
-//! each `sleep` and sends what brings it up to `rate`, whole datagrams, the rest with the next burst.
+//! Law: datagram n of `udp` leaves `n · 8 · packet / rate` after the start, to the nanosecond
+//! below: nothing drifts. `bursty` wakes each `sleep` and sends what brings it up to `rate`, whole
+//! datagrams, the rest with the next burst.
 //!
-//! Rate and figures are of UDP payload (42 bytes of headers go with each datagram), of what was sent after the warm-up.
+//! Rate and figures are of UDP payload (42 bytes of headers go with each datagram), of what was
+//! sent after the warm-up.
 
 use super::stream::Stream;
-use super::{datagrams, Action, Event, Setting, Side, Workload, WorkloadKind, MOST_DATAGRAM};
+use super::{Action, Event, MOST_DATAGRAM, Setting, Side, Workload, WorkloadKind, datagrams};
 use crate::figures::WorkloadFigures;
 use crate::param::{Kind, Param, Params, Refusal};
-use crate::units::{format_bytes, format_span, Bytes, Rate, Span, Time};
+use crate::units::{Bytes, Rate, Span, Time, format_bytes, format_span};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
@@ -25,7 +28,11 @@ pub(super) const RATE: Param = Param {
 /// The size of a datagram.
 pub(super) const PACKET: Param = Param {
     name: "packet",
-    kind: Kind::Bytes(Bytes::new(1448), Bytes::new(1), Bytes::new(MOST_DATAGRAM as u64)),
+    kind: Kind::Bytes(
+        Bytes::new(1448),
+        Bytes::new(1),
+        Bytes::new(MOST_DATAGRAM as u64),
+    ),
     help: "UDP payload of a datagram",
     source: "iperf3(1), -l: as much as a segment of TCP",
 };
@@ -51,14 +58,20 @@ pub(super) fn check(params: &Params) -> Result<(), Refusal> {
 
 fn check_bursts(params: &Params) -> Result<(), Refusal> {
     check(params)?;
-    let (rate, packet, sleep) = (params.rate("rate"), params.bytes("packet"), params.span("sleep"));
+    let (rate, packet, sleep) = (
+        params.rate("rate"),
+        params.bytes("packet"),
+        params.span("sleep"),
+    );
     let most = due(MOST_AT_ONCE, packet.get() as u16, rate);
     if sleep <= most {
         return Ok(());
     }
     Err(Refusal {
         param: "sleep",
-        problem: format!("is too long for this rate: more than {MOST_AT_ONCE} datagrams in a burst"),
+        problem: format!(
+            "is too long for this rate: more than {MOST_AT_ONCE} datagrams in a burst"
+        ),
         fix: format!("\"{}\"", format_span(Span::us(most.as_us()))),
     })
 }
@@ -74,7 +87,13 @@ pub const KIND: WorkloadKind = WorkloadKind {
     traffic: datagrams,
     make: |params, setting| {
         let packet = params.bytes("packet");
-        Box::new(Datagrams::new(KIND.name, params, setting, Pace::Even, packet))
+        Box::new(Datagrams::new(
+            KIND.name,
+            params,
+            setting,
+            Pace::Even,
+            packet,
+        ))
     },
 };
 
@@ -130,12 +149,19 @@ struct Datagrams {
 
 /// When `number` datagrams of `packet` bytes are due at `rate`, after the start.
 pub(super) fn due(number: u64, packet: u16, rate: Rate) -> Span {
-    let ns = u128::from(number) * u128::from(packet) * 8_000_000_000 / u128::from(rate.as_bit().max(1));
+    let ns =
+        u128::from(number) * u128::from(packet) * 8_000_000_000 / u128::from(rate.as_bit().max(1));
     Span::ns(u64::try_from(ns).unwrap_or(u64::MAX / 2))
 }
 
 impl Datagrams {
-    fn new(kind: &'static str, params: &Params, setting: Setting, pace: Pace, packet: Bytes) -> Datagrams {
+    fn new(
+        kind: &'static str,
+        params: &Params,
+        setting: Setting,
+        pace: Pace,
+        packet: Bytes,
+    ) -> Datagrams {
         Datagrams {
             kind,
             pace,
@@ -169,7 +195,8 @@ impl Datagrams {
                     self.send(now, todo);
                 }
                 self.bursts += 1;
-                self.next = Some(self.started + Span::ns(sleep.as_ns().saturating_mul(self.bursts)));
+                self.next =
+                    Some(self.started + Span::ns(sleep.as_ns().saturating_mul(self.bursts)));
             }
         }
         self.next = self.next.filter(|at| *at < self.end);
@@ -185,7 +212,10 @@ impl Workload for Datagrams {
             }
             Event::Woke => self.speak(now, todo),
             Event::Datagram {
-                number, sent, bytes, ..
+                number,
+                sent,
+                bytes,
+                ..
             } => {
                 self.stream.received(now, number, sent, bytes);
             }

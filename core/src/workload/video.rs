@@ -1,25 +1,28 @@
 //! `video`: a film in segments, at a bit rate that is chosen anew for each.
 //!
-//! Law. The client asks for a segment over one connection, hears it whole, and asks for the next at once, unless the buffer
-//! has no room for one: then as soon as it has. Playing begins when `start` is in the buffer, and again after a stall; a stall
-//! begins when the buffer runs dry before the end of the film. A segment weighs its rung's rate times its length.
+//! Law. The client asks for a segment over one connection, hears it whole, and asks for the next at
+//! once, unless the buffer has no room for one: then as soon as it has. Playing begins when `start`
+//! is in the buffer, and again after a stall; a stall begins when the buffer runs dry before the
+//! end of the film. A segment weighs its rung's rate times its length.
 //!
 //! The rung, by `abr`; the first segment has the lowest:
-//! - `rate`: the highest that is at most `safety` times the harmonic mean of the last five segments' throughput (from asking until
-//!   the last byte). Jiang, Sekar, Zhang, "FESTIVE", CoNEXT 2012, estimates so.
-//! - `buffer`: by how full the buffer is. Up to 3/8 of it the lowest rung, from 9/10 on the highest, a straight line between; the rung
-//!   stays until the line has reached the next one. Huang et al., "A buffer-based approach to rate adaptation", SIGCOMM 2014, BBA-0: 90 s
-//!   and 216 s of 240 s.
+//! - `rate`: the highest that is at most `safety` times the harmonic mean of the last five
+//!   segments' throughput (from asking until the last byte). Jiang, Sekar, Zhang, "FESTIVE", CoNEXT
+//!   2012, estimates so.
+//! - `buffer`: by how full the buffer is. Up to 3/8 of it the lowest rung, from 9/10 on the
+//!   highest, a straight line between; the rung stays until the line has reached the next one.
+//!   Huang et al., "A buffer-based approach to rate adaptation", SIGCOMM 2014, BBA-0: 90 s and 216
+//!   s of 240 s.
 //!
-//! Figures, over the whole run. Where the path's rate lies below the lowest rung, each segment takes longer than it plays, and the
-//! difference is a stall.
+//! Figures, over the whole run. Where the path's rate lies below the lowest rung, each segment
+//! takes longer than it plays, and the difference is a stall.
 //!
 //! Deviations: segments have a constant rate; connection set-up is TCP's alone.
 
-use super::{tcp, Action, Event, Setting, Side, Workload, WorkloadKind};
+use super::{Action, Event, Setting, Side, Workload, WorkloadKind, tcp};
 use crate::figures::{Figure, WorkloadFigures};
 use crate::param::{Kind, Param, Params, Refusal};
-use crate::units::{format_span, Bytes, Rate, Span, Time};
+use crate::units::{Bytes, Rate, Span, Time, format_span};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -132,11 +135,19 @@ fn check(params: &Params) -> Result<(), Refusal> {
             format!("[{}]", rungs.join(", ")),
         );
     }
-    let (segment, buffer, start) = (params.span("segment"), params.span("buffer"), params.span("start"));
+    let (segment, buffer, start) = (
+        params.span("segment"),
+        params.span("buffer"),
+        params.span("start"),
+    );
     // Whole segments come: with less room than for what is missing to `start` it would never play.
     if buffer < start + segment {
         let fix = format!("\"{}\"", format_span(start + segment));
-        return refuse("buffer", "has no room for a segment beside what it starts with", fix);
+        return refuse(
+            "buffer",
+            "has no room for a segment beside what it starts with",
+            fix,
+        );
     }
     Ok(())
 }
@@ -190,7 +201,10 @@ impl Video {
         Video {
             ladder: params.rates("ladder").to_vec(),
             segment,
-            segments: params.span("length").as_ns().div_ceil(segment.as_ns().max(1)),
+            segments: params
+                .span("length")
+                .as_ns()
+                .div_ceil(segment.as_ns().max(1)),
             room: params.span("buffer"),
             start: params.span("start"),
             by_buffer: params.word("abr") == "buffer",
@@ -259,7 +273,9 @@ impl Video {
         if self.under_way || self.asked == self.segments {
             return;
         }
-        let over = (self.ahead + self.segment).as_ns().saturating_sub(self.room.as_ns());
+        let over = (self.ahead + self.segment)
+            .as_ns()
+            .saturating_sub(self.room.as_ns());
         if over > 0 && self.playing {
             self.next = Some(now + Span::ns(over));
             return;
@@ -387,7 +403,10 @@ impl Workload for Video {
             ),
             ("stalls", Figure::Count(self.stalls + u64::from(dries))),
             ("stalled_s", Figure::Number((self.stalled + waits).as_s())),
-            ("mean_bitrate_mbit", Figure::Number(self.rates / self.whole as f64)),
+            (
+                "mean_bitrate_mbit",
+                Figure::Number(self.rates / self.whole as f64)
+            ),
             ("switches", Figure::Count(self.switches)),
             ("played_s", Figure::Number((self.played + heard).as_s())),
         ];

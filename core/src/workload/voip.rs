@@ -1,20 +1,24 @@
 //! `voip`: a call, one way or both, and how good it is.
 //!
-//! Law: a datagram each `interval`, with 8 bytes of G.711 a millisecond and 12 of RTP, whatever the path does. The receiver plays each
-//! second of speech with a delay that is set as its first datagram arrives: the greatest delay of the ten seconds before, and `playout`
-//! more. What comes later than that is lost, too. From the mean of that delay (and `interval`, for a datagram leaves when it is
-//! full), the share that was not played and how it is bunched, [`super::emodel`] makes R and MOS.
+//! Law: a datagram each `interval`, with 8 bytes of G.711 a millisecond and 12 of RTP, whatever the
+//! path does. The receiver plays each second of speech with a delay that is set as its first
+//! datagram arrives: the greatest delay of the ten seconds before, and `playout` more. What comes
+//! later than that is lost, too. From the mean of that delay (and `interval`, for a datagram leaves
+//! when it is full), the share that was not played and how it is bunched, [`super::emodel`] makes R
+//! and MOS.
 //!
-//! Figures, of each way, of datagrams sent after the warm-up; R and MOS of the call are those of the worse way.
+//! Figures, of each way, of datagrams sent after the warm-up; R and MOS of the call are those of
+//! the worse way.
 //!
-//! Deviations: speech is never silent, so seconds stand for talk spurts. Receivers differ in how they set their delay; this one is
-//! slow to give up what it once needed, and has no loss as long as delay does not grow.
+//! Deviations: speech is never silent, so seconds stand for talk spurts. Receivers differ in how
+//! they set their delay; this one is slow to give up what it once needed, and has no loss as long
+//! as delay does not grow.
 
 use super::emodel::{self, Codec};
 use super::stream::Stream;
 use super::{Action, Event, Setting, Side, Traffic, Workload, WorkloadKind};
 use crate::figures::{Figure, Named, WorkloadFigures};
-use crate::param::{no_check, Kind, Param};
+use crate::param::{Kind, Param, no_check};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -214,7 +218,10 @@ impl Way {
             ("late_share", Figure::Number(late)),
             ("mouth_to_ear_ms", Figure::Number(delay_ms)),
             ("r", Figure::Number(r)),
-            ("mos", Figure::Number(if r.is_nan() { r } else { emodel::mos(r) })),
+            (
+                "mos",
+                Figure::Number(if r.is_nan() { r } else { emodel::mos(r) }),
+            ),
         ]);
         figures
     }
@@ -236,7 +243,11 @@ impl Voip {
         let (number, bytes) = (self.number, self.bytes);
         for (from, way) in [Side::Server, Side::Client].into_iter().zip(&mut self.ways) {
             way.sent(now, number, self.setting.from);
-            todo.push(Action::Send { from, number, bytes });
+            todo.push(Action::Send {
+                from,
+                number,
+                bytes,
+            });
         }
         self.number += 1;
         let next = self.started + Span::ns(self.interval.as_ns().saturating_mul(self.number));
@@ -281,8 +292,11 @@ impl Workload for Voip {
         let figures = alloc::vec![("r", worst("r")), ("mos", worst("mos"))];
         let names = ["to_client", "to_server"].map(String::from);
         let rows = names.into_iter().zip(ways).collect();
-        WorkloadFigures::new(KIND.name, [figures, alloc::vec![("ways", Figure::Rows(rows))]].concat())
-            .with_delays(self.ways[0].stream.delays())
+        WorkloadFigures::new(
+            KIND.name,
+            [figures, alloc::vec![("ways", Figure::Rows(rows))]].concat(),
+        )
+        .with_delays(self.ways[0].stream.delays())
     }
 }
 

@@ -1,12 +1,14 @@
 //! `web`: pages of objects, fetched one after the other or as a browser does.
 //!
-//! Law. A page is `objects` that come to `total` bytes, or the list `sizes`; object i lies on host i mod `hosts`. Before the first
-//! connection to a host its name is looked up (`dns`): a datagram there and one back, asked again after 5 s. A connection is
-//! TCP's handshake, then `tls` round trips, then a request for each object it fetches.
+//! Law. A page is `objects` that come to `total` bytes, or the list `sizes`; object i lies on host
+//! i mod `hosts`. Before the first connection to a host its name is looked up (`dns`): a datagram
+//! there and one back, asked again after 5 s. A connection is TCP's handshake, then `tls` round
+//! trips, then a request for each object it fetches.
 //!
-//! - `sequential`, as wget: one object after the other, each on a connection of its own unless `keepalive`.
-//! - `parallel`, as a browser: the first object alone, for it names the others; then all of them, on up to `connections` to each
-//!   host, which are kept until the page is there.
+//! - `sequential`, as wget: one object after the other, each on a connection of its own unless
+//!   `keepalive`.
+//! - `parallel`, as a browser: the first object alone, for it names the others; then all of them,
+//!   on up to `connections` to each host, which are kept until the page is there.
 //!
 //! | step | client sends | server answers | source |
 //! |---|---|---|---|
@@ -14,18 +16,19 @@
 //! | TLS 1.3, `tls = 1` | 517, then 74 with the first request | 4 096 | RFC 8446: a padded hello; a chain of two or three certificates; Finished |
 //! | TLS 1.2, `tls = 2` | 517, then 126 | 4 096, then 51 | RFC 5246 |
 //!
-//! Figures, over the whole run: of each page the time from its start until its last object is whole. Its time is divided by what
-//! each connection was doing: setting up (look-up, TCP, TLS), waiting (from the request to the first byte of the answer),
-//! receiving. `setup_share` is the first over the sum; `before_data_share` the first two, which is what wget's wall clock shows
+//! Figures, over the whole run: of each page the time from its start until its last object is
+//! whole. Its time is divided by what each connection was doing: setting up (look-up, TCP, TLS),
+//! waiting (from the request to the first byte of the answer), receiving. `setup_share` is the
+//! first over the sum; `before_data_share` the first two, which is what wget's wall clock shows
 //! beyond its download time. With parallel connections the parts are sums over connections.
 //!
-//! Deviations: names that were looked up are forgotten with the page, and so are connections; nothing takes time to be
-//! computed or rendered.
+//! Deviations: names that were looked up are forgotten with the page, and so are connections;
+//! nothing takes time to be computed or rendered.
 
 use super::draw::Sizes;
-use super::{tcp, Action, Conn, Event, Names, Setting, Side, Workload, WorkloadKind};
+use super::{Action, Conn, Event, Names, Setting, Side, Workload, WorkloadKind, tcp};
 use crate::figures::{Figure, Quantiles, WorkloadFigures};
-use crate::param::{no_check, Kind, Param, Params};
+use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
 use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
@@ -47,7 +50,8 @@ const OPEN_AGAIN: Span = Span::s(1);
 /// Pages.
 pub const KIND: WorkloadKind = WorkloadKind {
     name: "web",
-    help: "pages of objects: look-ups, handshakes, requests; one by one as wget, or in parallel as a browser",
+    help: "pages of objects: look-ups, handshakes, requests; one by one as wget, or in parallel \
+        as a browser",
     source: "RFC 1035, 5246, 8446, 9112; medians of pages from the HTTP Archive",
     params: &[
         Param {
@@ -58,15 +62,19 @@ pub const KIND: WorkloadKind = WorkloadKind {
         },
         Param {
             name: "total",
-            kind: Kind::Bytes(Bytes::new(2_600_000), Bytes::new(1), Bytes::new(100_000_000_000)),
+            kind: Kind::Bytes(
+                Bytes::new(2_600_000),
+                Bytes::new(1),
+                Bytes::new(100_000_000_000),
+            ),
             help: "what they come to",
             source: "HTTP Archive, Web Almanac 2024: the median page on a desktop",
         },
         Param {
             name: "spread",
             kind: Kind::Word(&["pareto", "even"]),
-            help:
-                "how the total is divided: heavy-tailed (bounded Pareto, shape 1.2, over a factor of 1000), or evenly",
+            help: "how the total is divided: heavy-tailed (bounded Pareto, shape 1.2, over a \
+                factor of 1000), or evenly",
             source: "Crovella and Bestavros 1997",
         },
         Param {
@@ -102,7 +110,8 @@ pub const KIND: WorkloadKind = WorkloadKind {
         Param {
             name: "keepalive",
             kind: Kind::Bool(false),
-            help: "sequential: what a host has is fetched on one connection; parallel fetches always keep theirs",
+            help: "sequential: what a host has is fetched on one connection; parallel fetches \
+                always keep theirs",
             source: "RFC 9112 section 9.3",
         },
         Param {
@@ -268,10 +277,16 @@ impl Web {
             self.sizes.clone()
         };
         let n = self.hosts.len();
-        self.hosts.iter_mut().for_each(|host| *host = Host::default());
+        self.hosts
+            .iter_mut()
+            .for_each(|host| *host = Host::default());
         self.asking = 0;
         self.unfinished = sizes.len();
-        self.later = sizes.iter().enumerate().map(|(i, size)| (i % n, size.get())).collect();
+        self.later = sizes
+            .iter()
+            .enumerate()
+            .map(|(i, size)| (i % n, size.get()))
+            .collect();
         self.ask_for(now, 1, todo);
     }
     /// The next `n` objects are wanted, and what can be done for them is.
@@ -281,7 +296,9 @@ impl Web {
         for (host, size) in self.later.drain(..n) {
             self.hosts[host].waiting.push_back(size);
         }
-        hosts.into_iter().for_each(|host| self.serve(now, host, todo));
+        hosts
+            .into_iter()
+            .for_each(|host| self.serve(now, host, todo));
     }
     /// Everything that can be done now for what is wanted of a host.
     fn serve(&mut self, now: Time, host: usize, todo: &mut Vec<Action>) {
@@ -292,7 +309,9 @@ impl Web {
             return self.look_up(now, host, todo);
         }
         while !self.hosts[host].waiting.is_empty() {
-            let Some(conn) = self.hosts[host].idle.pop() else { break };
+            let Some(conn) = self.hosts[host].idle.pop() else {
+                break;
+            };
             self.fetch(now, conn, todo);
         }
         let of = &self.hosts[host];
@@ -316,7 +335,11 @@ impl Web {
     }
     fn looked_up(&mut self, now: Time, number: u64, todo: &mut Vec<Action>) {
         let place = number as u32 as usize;
-        let Some(host) = self.hosts.get_mut(place).filter(|_| number >> 32 == self.page) else {
+        let Some(host) = self
+            .hosts
+            .get_mut(place)
+            .filter(|_| number >> 32 == self.page)
+        else {
             return;
         };
         if let Some((first, _)) = host.lookup.take() {
@@ -403,7 +426,11 @@ impl Web {
             return;
         };
         link.doing = Doing::Fetching(now, None);
-        let finished = if tls_13 && link.fetched == 0 { FINISHED_13 } else { 0 };
+        let finished = if tls_13 && link.fetched == 0 {
+            FINISHED_13
+        } else {
+            0
+        };
         link.fetched += 1;
         self.exchange(conn, self.request + finished, size, todo);
     }
@@ -440,7 +467,8 @@ impl Web {
             }
         }
         self.page += 1;
-        self.next_page = Some(now + self.think).filter(|at| self.page < self.pages && *at < self.end);
+        self.next_page =
+            Some(now + self.think).filter(|at| self.page < self.pages && *at < self.end);
     }
     fn arrived(&mut self, now: Time, conn: Conn, at: Side, bytes: u64, todo: &mut Vec<Action>) {
         let Some(link) = self.links.get_mut(conn as usize).and_then(Option::as_mut) else {
@@ -507,7 +535,11 @@ impl Workload for Web {
     fn next_wakeup(&self) -> Option<Time> {
         let asked = match self.asking {
             0 => None,
-            _ => self.hosts.iter().filter_map(|host| Some(host.lookup?.1)).min(),
+            _ => self
+                .hosts
+                .iter()
+                .filter_map(|host| Some(host.lookup?.1))
+                .min(),
         };
         Time::earlier(Time::earlier(asked, self.next_page), self.again)
     }
@@ -518,7 +550,10 @@ impl Workload for Web {
             ("pages", Figure::Count(self.loads.len() as u64)),
             ("objects", Figure::Count(self.objects)),
             ("connections", Figure::Count(self.connections)),
-            ("page_load_s", Figure::Quantiles(Quantiles::of(&mut self.loads.clone()))),
+            (
+                "page_load_s",
+                Figure::Quantiles(Quantiles::of(&mut self.loads.clone()))
+            ),
             ("setup_share", share(self.setup)),
             ("before_data_share", share(self.setup + self.waited)),
             ("setup_s", Figure::Number(self.setup.as_s())),

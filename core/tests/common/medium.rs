@@ -3,8 +3,8 @@
 use narrows_core::net::wifi::ampdu::Limits;
 use narrows_core::net::wifi::phy::{Band, Phy};
 use narrows_core::net::wifi::{Peer, Setup, Stack, Usage, Wifi};
-use narrows_core::net::{Network, NetworkObserver, Port, NEAR};
-use narrows_core::packet::{flow_hash, Ecn, Packet};
+use narrows_core::net::{NEAR, Network, NetworkObserver, Port};
+use narrows_core::packet::{Ecn, Packet, flow_hash};
 use narrows_core::queue::fifo::Fifo;
 use narrows_core::queue::{Limit, Why};
 use narrows_core::units::{Bytes, Span, Time};
@@ -35,11 +35,7 @@ impl Packet for Frame {
         flow_hash(self.flow, seed)
     }
     fn ecn(&self) -> Ecn {
-        if self.ecn {
-            Ecn::Ect0
-        } else {
-            Ecn::NotEct
-        }
+        if self.ecn { Ecn::Ect0 } else { Ecn::NotEct }
     }
     fn set_ce(&mut self) {}
     fn dscp(&self) -> u8 {
@@ -80,7 +76,13 @@ pub fn peers(n: usize, phy: Phy) -> Vec<Peer> {
 }
 
 /// A medium with plain queues of 1000 packets above drivers of so many frames under the old stack.
-pub fn medium(stack: Stack, driver: u64, limits: Limits, peers: Vec<Peer>, seed: u64) -> Wifi<Frame> {
+pub fn medium(
+    stack: Stack,
+    driver: u64,
+    limits: Limits,
+    peers: Vec<Peer>,
+    seed: u64,
+) -> Wifi<Frame> {
     let setup = Setup {
         band: Band::Ghz5,
         stack,
@@ -101,9 +103,14 @@ pub enum Sends {
     Up,
 }
 
-/// Payload delivered by station in bit/s of UDP (1472 bytes each), and what each had of the medium, when `direction` always has
-/// 300 packets of every station waiting.
-pub fn saturated(mut wifi: Wifi<Frame>, stations: usize, direction: Sends, duration: Span) -> (Vec<f64>, Vec<Usage>) {
+/// Payload delivered by station in bit/s of UDP (1472 bytes each), and what each had of the medium,
+/// when `direction` always has 300 packets of every station waiting.
+pub fn saturated(
+    mut wifi: Wifi<Frame>,
+    stations: usize,
+    direction: Sends,
+    duration: Span,
+) -> (Vec<f64>, Vec<Usage>) {
     let mut waiting = vec![0u64; stations];
     let mut got = vec![0u64; stations];
     let mut number = 0;

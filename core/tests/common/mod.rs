@@ -52,7 +52,10 @@ pub const SHELF: &[Param] = &[
         "quantum",
         Kind::Bytes(Bytes::new(300), Bytes::new(64), Bytes::new(65536)),
     ),
-    param("drain", Kind::Rate(Rate::mbit(1), Rate::bit(1), Rate::mbit(1000))),
+    param(
+        "drain",
+        Kind::Rate(Rate::mbit(1), Rate::bit(1), Rate::mbit(1000)),
+    ),
     param("mode", Kind::Word(&["soft", "hard"])),
 ];
 

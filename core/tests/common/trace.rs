@@ -1,9 +1,10 @@
 //! Recordings of queue disciplines in Linux, and how they are played to ours.
 //!
-//! A file in `data/queue/` has what one discipline did to each packet of a made arrival pattern: the header says which,
-//! with which parameters (`queue = …`, as a scenario writes it), below which link. Played again, each packet is put in
-//! when it arrived there, and one is asked for whenever one departed there: both in the recorded order, at the recorded
-//! time. What the discipline does then is compared with what Linux did, packet by packet.
+//! A file in `data/queue/` has what one discipline did to each packet of a made arrival pattern:
+//! the header says which, with which parameters (`queue = …`, as a scenario writes it), below which
+//! link. Played again, each packet is put in when it arrived there, and one is asked for whenever
+//! one departed there: both in the recorded order, at the recorded time. What the discipline does
+//! then is compared with what Linux did, packet by packet.
 #![allow(dead_code)]
 
 use narrows_core::packet::{Ack, Ecn, Packet};
@@ -17,7 +18,8 @@ use narrows_core::units::{Bytes, Span, Time};
 pub struct Frame {
     /// By arrival, from 0.
     pub number: u32,
-    /// Below 1024 its flow, above these ten bits six of the host it comes from, and then how the one differs that it goes to.
+    /// Below 1024 its flow, above these ten bits six of the host it comes from, and then how the
+    /// one differs that it goes to.
     pub flow: u32,
     /// Bytes of the whole frame.
     pub size: u16,
@@ -41,8 +43,8 @@ impl Packet for Frame {
     fn set_enqueued_at(&mut self, now: Time) {
         self.enqueued_at = now;
     }
-    /// Where a discipline has 1024 buckets (or a power of two below), flow `n` is in bucket `n`: a filter did that in
-    /// Linux. `fq` looks at the lowest bits instead.
+    /// Where a discipline has 1024 buckets (or a power of two below), flow `n` is in bucket `n`: a
+    /// filter did that in Linux. `fq` looks at the lowest bits instead.
     fn flow_hash(&self, _seed: u64) -> u32 {
         self.flow << 22 | self.flow
     }
@@ -115,7 +117,8 @@ pub enum Event {
     Departure(Time),
 }
 
-/// The words of an ACK of this connection: `a<number>:<flags> t<timestamp>/<echo>` and SACK blocks `<from>-<to>`.
+/// The words of an ACK of this connection: `a<number>:<flags> t<timestamp>/<echo>` and SACK blocks
+/// `<from>-<to>`.
 fn acknowledgement(connection: u64, words: &[&str]) -> Option<Ack> {
     let (next, flags) = words.first()?.strip_prefix('a')?.split_once(':')?;
     let mut ack = Ack {
@@ -174,7 +177,9 @@ impl Recording {
                     } else {
                         Verdict::Unknown
                     };
-                    words[1..].iter().for_each(|n| verdicts[num(n) as usize] = verdict);
+                    words[1..]
+                        .iter()
+                        .for_each(|n| verdicts[num(n) as usize] = verdict);
                 }
                 (Some(sign @ (b'+' | b'-')), _) => {
                     now_ns += num(&words[0][1..]) * step_ns;
@@ -194,7 +199,9 @@ impl Recording {
                             dscp: words.get(4).map_or(0, |word| num(word) as u8),
                             ecn,
                             enqueued_at: now,
-                            ack: words.get(5..).and_then(|ack| acknowledgement(num(words[1]), ack)),
+                            ack: words
+                                .get(5..)
+                                .and_then(|ack| acknowledgement(num(words[1]), ack)),
                         };
                         verdicts.push(Verdict::Drop);
                         events.push(Event::Arrival(now, frame));
@@ -202,8 +209,11 @@ impl Recording {
                         // No number: the discipline was asked, and had nothing.
                         if let Some(number) = words.get(1) {
                             let marked = words.get(2) == Some(&"c");
-                            verdicts[num(number) as usize] =
-                                if marked { Verdict::Mark(now) } else { Verdict::Pass(now) };
+                            verdicts[num(number) as usize] = if marked {
+                                Verdict::Mark(now)
+                            } else {
+                                Verdict::Pass(now)
+                            };
                         }
                         events.push(Event::Departure(now));
                     }
@@ -211,9 +221,11 @@ impl Recording {
                 _ => bad(),
             }
         }
-        let text = format!("duration = \"1s\"\n[path]\n{rate}\nrtt = \"1ms\"\n{queue}\n[[flow]]\ncc = \"cubic\"\n");
-        let scenario =
-            Scenario::from_toml(&text, name, &Registry::<Frame>::standard()).unwrap_or_else(|e| panic!("{e}"));
+        let text = format!(
+            "duration = \"1s\"\n[path]\n{rate}\nrtt = \"1ms\"\n{queue}\n[[flow]]\ncc = \"cubic\"\n"
+        );
+        let scenario = Scenario::from_toml(&text, name, &Registry::<Frame>::standard())
+            .unwrap_or_else(|e| panic!("{e}"));
         Recording {
             name: name.into(),
             scenario,
@@ -235,7 +247,9 @@ impl Recording {
             // `fq_codel-limit100.txt` is one of `fq_codel`.
             let kind = name.strip_suffix(".txt")?.split('-').next()?;
             let text = || std::fs::read_to_string(file).unwrap();
-            kinds.contains(&kind).then(|| Recording::parse(name, &text()))
+            kinds
+                .contains(&kind)
+                .then(|| Recording::parse(name, &text()))
         });
         recordings.collect()
     }
@@ -277,7 +291,13 @@ impl Recording {
                 Event::Departure(now) => {
                     if let Some(frame) = queue.dequeue(now, &mut played) {
                         let verdict = &mut played.verdicts[frame.number as usize];
-                        assert_eq!(*verdict, Verdict::Waits, "{}: packet {} again", self.name, frame.number);
+                        assert_eq!(
+                            *verdict,
+                            Verdict::Waits,
+                            "{}: packet {} again",
+                            self.name,
+                            frame.number
+                        );
                         *verdict = if frame.ecn == came[frame.number as usize] {
                             Verdict::Pass(now)
                         } else {
@@ -333,7 +353,12 @@ struct Played {
 impl Sink<Frame> for Played {
     fn dropped(&mut self, _now: Time, frame: Frame, _why: Why) {
         let verdict = &mut self.verdicts[frame.number as usize];
-        assert_eq!(*verdict, Verdict::Waits, "packet {} dropped again", frame.number);
+        assert_eq!(
+            *verdict,
+            Verdict::Waits,
+            "packet {} dropped again",
+            frame.number
+        );
         *verdict = Verdict::Drop;
     }
 }

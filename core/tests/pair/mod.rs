@@ -4,7 +4,7 @@
 use narrows_core::cc::{self, CongestionControl};
 use narrows_core::net::loss;
 use narrows_core::net::path::Path;
-use narrows_core::net::{Network, NetworkObserver, Port, FAR, NEAR};
+use narrows_core::net::{FAR, NEAR, Network, NetworkObserver, Port};
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::Params;
 use narrows_core::param::Value;
@@ -104,7 +104,15 @@ pub fn config() -> Config {
 
 impl Pair {
     /// A flow over `rate`, `rtt` (all of it on the way back), a drop-tail buffer and random loss.
-    pub fn new(cc: &str, rate: Rate, rtt: Span, buffer: u64, loss: f64, size: Option<u64>, seed: u64) -> Pair {
+    pub fn new(
+        cc: &str,
+        rate: Rate,
+        rtt: Span,
+        buffer: u64,
+        loss: f64,
+        size: Option<u64>,
+        seed: u64,
+    ) -> Pair {
         let burst = Bytes::new((rate.as_bit() / 8 / 4000).max(3080));
         let set = [("probability", Value::Number(loss))];
         let hop = HopSpec {
@@ -164,7 +172,8 @@ impl Pair {
     pub fn drops(&self) -> u64 {
         self.out.drops
     }
-    /// Goes to the next event; answers false when nothing will ever happen again or `until` is reached.
+    /// Goes to the next event; answers false when nothing will ever happen again or `until` is
+    /// reached.
     pub fn step(&mut self, until: Time) -> bool {
         let times = [
             self.path.next_wakeup(),

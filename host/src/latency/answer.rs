@@ -1,12 +1,14 @@
-//! The far end of a latency test: one thread, one socket, one protocol; each answer as long as its question.
+//! The far end of a latency test: one thread, one socket, one protocol; each answer as long as its
+//! question.
 //!
-//! It sleeps in the call that receives, has every buffer before it begins, and answers one datagram at a time: whoever answers many at
-//! once makes the first wait for the last. When an answer left its kernel is known only after it has left, so the next
-//! answer to the same client tells it.
+//! It sleeps in the call that receives, has every buffer before it begins, and answers one datagram
+//! at a time: whoever answers many at once makes the first wait for the last. When an answer left
+//! its kernel is known only after it has left, so the next answer to the same client tells it.
 //!
-//! Nobody can use it against somebody else. Every answer is charged to a session or to its source address
-//! ([`crate::serve::budget`]), which gets at most as many bytes as came from it; ports at which this host answers get none. Two that
-//! answer do not answer each other for ever, whatever their ports and hosts, for no answer is a question:
+//! Nobody can use it against somebody else. Every answer is charged to a session or to its source
+//! address ([`crate::serve::budget`]), which gets at most as many bytes as came from it; ports at
+//! which this host answers get none. Two that answer do not answer each other for ever, whatever
+//! their ports and hosts, for no answer is a question:
 //!
 //! | service | no question |
 //! |---|---|
@@ -15,10 +17,10 @@
 //! | STAMP | anything but zeros where the sender of RFC 8762, section 4.2.1, has zeros: there a reflector tells what it received |
 //! | echo | an echo's answer has nothing that shows it: ports, a rate and a memory end the loop ([`super::repeats`]) |
 //!
-//! What it remembers of clients is bounded, for each source and for all of them together. Who opens many sessions makes room for them
-//! by sessions of his own network ([`crate::serve::pending`]).
+//! What it remembers of clients is bounded, for each source and for all of them together. Who opens
+//! many sessions makes room for them by sessions of his own network ([`crate::serve::pending`]).
 
-use super::exchange::{Stall, LARGEST};
+use super::exchange::{LARGEST, Stall};
 use super::irtt;
 use super::policy::Policy;
 use super::repeats::Echoed;
@@ -28,13 +30,13 @@ use crate::serve::budget::{Accounts, Allowance, Permit, Source};
 use crate::serve::limits::{REMEMBERED, REMEMBERED_OF_SOURCE};
 use crate::serve::metered::AnswerSocket;
 use crate::serve::pending::Pending;
-use crate::wire::{Cookie, Timed, TIMED};
-use crate::{digest, sys, HostError};
+use crate::wire::{Cookie, TIMED, Timed};
+use crate::{HostError, digest, sys};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Answers whose leaving is awaited.
 const LEAVING: usize = 64;
@@ -103,7 +105,8 @@ struct Client {
     id: u64,
     seen: u64,
     count: u32,
-    /// Answers that have left and were not told yet: several leave at once after they were held back together.
+    /// Answers that have left and were not told yet: several leave at once after they were held
+    /// back together.
     followed: VecDeque<(u32, u64)>,
     irtt: Option<irtt::Session>,
 }
@@ -111,8 +114,8 @@ struct Client {
 /// By what a client is known: its address, and the session or token that it tells.
 type Key = (SocketAddr, u64);
 
-/// Clients that are remembered. Where a source has too many, the one of them that was silent for the longest makes room; where all have, one
-/// of the prefix that has the most.
+/// Clients that are remembered. Where a source has too many, the one of them that was silent for
+/// the longest makes room; where all have, one of the prefix that has the most.
 #[derive(Default)]
 struct Clients {
     of: HashMap<Key, Client>,
@@ -154,8 +157,14 @@ impl Clients {
         } else {
             None
         };
-        let those = self.of.iter().filter(|(key, _)| Some(source(key)) == crowded);
-        if let Some(key) = those.min_by_key(|(_, client)| client.seen).map(|(key, _)| *key) {
+        let those = self
+            .of
+            .iter()
+            .filter(|(key, _)| Some(source(key)) == crowded);
+        if let Some(key) = those
+            .min_by_key(|(_, client)| client.seen)
+            .map(|(key, _)| *key)
+        {
             self.forget(&key);
         }
     }
@@ -239,9 +248,12 @@ impl Responder {
         let spins = self.policy.spins();
         let mut bytes = vec![0; LARGEST + 1];
         let mut idle = None;
-        // The last long sleep: what came while the kernel held this thread asleep did not find it busy.
+        // The last long sleep: what came while the kernel held this thread asleep did not find it
+        // busy.
         let mut slept = (0, 0);
-        let mut stall_due = self.stall.map_or(u64::MAX, |stall| sys::monotonic() + stall.every);
+        let mut stall_due = self
+            .stall
+            .map_or(u64::MAX, |stall| sys::monotonic() + stall.every);
         while !stop.load(Relaxed) {
             let waiting = *idle.get_or_insert_with(sys::monotonic);
             let got = match self.socket.receive(&mut bytes, !spins) {
@@ -293,14 +305,18 @@ impl Responder {
         match self.answers {
             Answers::Echo => {
                 let echoed = self.echoed.as_mut();
-                let Some(permit) = echoed.and_then(|echoed| echoed.permit(&self.payer, from, datagram, read)) else {
+                let Some(permit) =
+                    echoed.and_then(|echoed| echoed.permit(&self.payer, from, datagram, read))
+                else {
                     return false;
                 };
                 self.send(datagram, from, got.class, None, permit)
             }
             Answers::Timed(cookie) => {
                 let told = Timed::from_bytes(datagram).filter(|told| !told.answer);
-                let Some(told) = told.filter(|told| cookie.is_none_or(|cookie| cookie == told.cookie)) else {
+                let Some(told) =
+                    told.filter(|told| cookie.is_none_or(|cookie| cookie == told.cookie))
+                else {
                     return false;
                 };
                 let Some(permit) = self.permit(from, datagram, true, read) else {
@@ -371,13 +387,15 @@ impl Responder {
             return false;
         }
         if flags & irtt::OPEN != 0 {
-            let asked = irtt::asked(datagram).and_then(|params| irtt::Session::new(params, IRTT.0, IRTT.1));
+            let asked =
+                irtt::asked(datagram).and_then(|params| irtt::Session::new(params, IRTT.0, IRTT.1));
             let Some(session) = asked else { return false };
             let Ok(token) = digest::random::<8>().map(u64::from_le_bytes) else {
                 return false;
             };
             let welcome = session.welcome(token);
-            // It is longer than the open: the first open of a source only pays for the answer to the second.
+            // It is longer than the open: the first open of a source only pays for the answer to
+            // the second.
             let sizes = (datagram.len(), welcome.len());
             let Some(permit) = self.payer.permit(from, sizes, true, read) else {
                 return false;
@@ -399,7 +417,9 @@ impl Responder {
         client.seen = read;
         let answered = sys::monotonic();
         let times = ((date(read), read), (date(answered), answered));
-        let Some(session) = &mut client.irtt else { return false };
+        let Some(session) = &mut client.irtt else {
+            return false;
+        };
         if !session.answer(datagram, times.0, times.1) {
             return false;
         }
@@ -410,7 +430,13 @@ impl Responder {
     }
 
     /// To answer a datagram with as many bytes.
-    fn permit(&self, from: SocketAddr, datagram: &[u8], recognised: bool, now: u64) -> Option<Permit> {
+    fn permit(
+        &self,
+        from: SocketAddr,
+        datagram: &[u8],
+        recognised: bool,
+        now: u64,
+    ) -> Option<Permit> {
         self.payer
             .permit(from, (datagram.len(), datagram.len()), recognised, now)
     }
@@ -425,7 +451,8 @@ impl Responder {
         permit: Permit,
     ) -> bool {
         let to = self.peer.is_none().then_some(from);
-        // An answer keeps its question's code point; what the network said of congestion is not sent back.
+        // An answer keeps its question's code point; what the network said of congestion is not
+        // sent back.
         let Ok(Some(id)) = self.socket.send(datagram, to, class & !3, permit) else {
             return false;
         };
@@ -437,7 +464,10 @@ impl Responder {
     }
 
     fn departures(&mut self, id: Option<u32>) {
-        while let Some(Left { id: left, stamp, .. }) = self.socket.departure() {
+        while let Some(Left {
+            id: left, stamp, ..
+        }) = self.socket.departure()
+        {
             if stamp == 0 {
                 continue;
             }
@@ -446,7 +476,11 @@ impl Responder {
                 if awaited == left {
                     let even = self.even.of(stamp);
                     if let Some(client) = self.clients.get_mut(&key) {
-                        let at = if self.answers == Answers::Stamp { stamp } else { even };
+                        let at = if self.answers == Answers::Stamp {
+                            stamp
+                        } else {
+                            even
+                        };
                         if client.followed.len() == LEAVING {
                             client.followed.pop_front();
                         }
@@ -469,7 +503,8 @@ mod tests {
         SocketAddr::new(IpAddr::from(std::net::Ipv4Addr::from(address)), port)
     }
 
-    /// A client that sends a datagram a second stays known, whatever this stranger opens in between, each by the number of his attempt.
+    /// A client that sends a datagram a second stays known, whatever this stranger opens in
+    /// between, each by the number of his attempt.
     fn stays_known(stranger: impl Fn(u64) -> Key) -> Clients {
         let (mut clients, one) = (Clients::default(), (at(0xc633_6401, 4000), 7));
         clients.known(one, 0).count = 5;

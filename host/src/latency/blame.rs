@@ -1,4 +1,5 @@
-//! Whose delay it is: a round trip cut into what the two applications, their two kernels and the wire took.
+//! Whose delay it is: a round trip cut into what the two applications, their two kernels and the
+//! wire took.
 //!
 //! ```text
 //! client  due ─ sent ─ departed ··································· arrived ─ read
@@ -15,12 +16,14 @@
 //! | wire | the one kernel's stamp on the way out | the other's on the way in, both ways together |
 //! | server kernel, server application | likewise | likewise |
 //!
-//! **Asleep or busy** is what tells kernel from application: whoever sleeps in a call that waits and is woken late was kept by its kernel (another
-//! program had the processor, the processor slept); whoever was at something else when the packet came kept it waiting itself.
+//! **Asleep or busy** is what tells kernel from application: whoever sleeps in a call that waits
+//! and is woken late was kept by its kernel (another program had the processor, the processor
+//! slept); whoever was at something else when the packet came kept it waiting itself.
 //!
-//! The two clocks are never compared: the wire is what the near end saw between its stamps, less what the far end saw between
-//! its own. What a protocol does not tell stays together: `server` is a far end that does not say what its kernel took of it, `beyond`
-//! is everything that is not told apart beyond the near end's last known stamp.
+//! The two clocks are never compared: the wire is what the near end saw between its stamps, less
+//! what the far end saw between its own. What a protocol does not tell stays together: `server` is
+//! a far end that does not say what its kernel took of it, `beyond` is everything that is not told
+//! apart beyond the near end's last known stamp.
 
 /// One of the parts.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -109,7 +112,8 @@ pub fn split(near: &Near, far: &Far) -> (Parts, bool) {
     };
     // Between due and asked: busy until it rested, then kept asleep.
     let busy = near.rested.clamp(near.due, near.sent.max(near.due)) - near.due;
-    let woken_late = near.sent.saturating_sub(near.due) - busy.min(near.sent.saturating_sub(near.due));
+    let woken_late =
+        near.sent.saturating_sub(near.due) - busy.min(near.sent.saturating_sub(near.due));
     let (mut application, mut kernel) = (busy, woken_late);
     let stamped = known(near.departed).zip(known(near.arrived));
     if let Some((departed, arrived)) = stamped {
@@ -122,7 +126,8 @@ pub fn split(near: &Near, far: &Far) -> (Parts, bool) {
         Some((departed, arrived)) => {
             let outside = from(arrived, departed);
             match known(near.hardware) {
-                // The devices' own stamps: what lies between them and the software's is the kernel's, too.
+                // The devices' own stamps: what lies between them and the software's is the
+                // kernel's, too.
                 Some(hardware) if hardware <= outside => {
                     kernel += outside - hardware;
                     hardware
@@ -145,11 +150,15 @@ pub fn split(near: &Near, far: &Far) -> (Parts, bool) {
     match (known(far.received), known(far.read)) {
         (Some(received), Some(read)) => {
             let ready = far.ready.clamp(received, read.max(received));
-            let leaving = known(far.departed).map_or(0, |departed| departed.saturating_sub(far.answered));
+            let leaving =
+                known(far.departed).map_or(0, |departed| departed.saturating_sub(far.answered));
             parts[Part::ServerKernel as usize] = Some(read.saturating_sub(ready) + leaving);
-            parts[Part::ServerApplication as usize] = Some((ready - received) + from(far.answered, read));
+            parts[Part::ServerApplication as usize] =
+                Some((ready - received) + from(far.answered, read));
         }
-        (None, Some(read)) => parts[Part::ServerApplication as usize] = Some(from(far.answered, read)),
+        (None, Some(read)) => {
+            parts[Part::ServerApplication as usize] = Some(from(far.answered, read))
+        }
         _ => parts[Part::Server as usize] = Some(within),
     }
     let whole = stamped.is_some() && far.received != 0;
@@ -160,7 +169,9 @@ pub fn split(near: &Near, far: &Far) -> (Parts, bool) {
 /// Who is to blame: the part that took most beyond what it usually takes, ns.
 pub fn blame(parts: &Parts, usual: &[u64; PARTS]) -> Option<Part> {
     let beyond = |i: usize| parts[i].map(|took| (took.saturating_sub(usual[i]), i));
-    let worst = (0..PARTS).filter_map(beyond).max_by_key(|(more, i)| (*more, PARTS - i));
+    let worst = (0..PARTS)
+        .filter_map(beyond)
+        .max_by_key(|(more, i)| (*more, PARTS - i));
     worst.map(|(_, i)| NAMES[i].1)
 }
 
@@ -217,7 +228,15 @@ mod tests {
         assert!(right);
         assert_eq!(
             parts,
-            [Some(0), Some(3000), Some(21_000), Some(2000), Some(1000), None, None]
+            [
+                Some(0),
+                Some(3000),
+                Some(21_000),
+                Some(2000),
+                Some(1000),
+                None,
+                None
+            ]
         );
     }
 
@@ -261,7 +280,13 @@ mod tests {
         assert_eq!(blamed(&later(&near, 6), &far), "client_kernel");
         // The same at the far end: all that the near end sees is an answer that comes late.
         let near = later(&near, 4);
-        let mut stamps = [far.received, far.ready, far.read, far.answered, far.departed];
+        let mut stamps = [
+            far.received,
+            far.ready,
+            far.read,
+            far.answered,
+            far.departed,
+        ];
         for (from, who) in [
             (4, "server_kernel"),
             (3, "server_application"),
@@ -319,7 +344,10 @@ mod tests {
             ..far
         });
         assert_eq!(
-            (irtt[Part::ServerApplication as usize], irtt[Part::Beyond as usize]),
+            (
+                irtt[Part::ServerApplication as usize],
+                irtt[Part::Beyond as usize]
+            ),
             (Some(1000), Some(23_000))
         );
         let unstamped = Near {
@@ -329,7 +357,10 @@ mod tests {
         };
         let (parts, _) = split(&unstamped, &Far::default());
         assert_eq!(
-            (parts[Part::ClientKernel as usize], parts[Part::Beyond as usize]),
+            (
+                parts[Part::ClientKernel as usize],
+                parts[Part::Beyond as usize]
+            ),
             (None, Some(26_000))
         );
     }

@@ -1,16 +1,20 @@
-//! Question and answer, again and again: the engine of a latency test. It sees the world through a [`Line`], which tells the time
-//! and carries datagrams; a real one is a socket, that of the tests plays in virtual time, that of the benchmark answers at once.
+//! Question and answer, again and again: the engine of a latency test. It sees the world through a
+//! [`Line`], which tells the time and carries datagrams; a real one is a socket, that of the tests
+//! plays in virtual time, that of the benchmark answers at once.
 //!
-//! **Paced by absolute times.** The n-th question is due n intervals after the first, whatever happened before; what makes one late
-//! makes no other late. The application wakes a little early ([`Plan::lead`]) and watches the clock for the rest; how late each
-//! left is a figure of its own. In ping-pong the next is due when the last was answered (and no sooner than an interval after it).
+//! **Paced by absolute times.** The n-th question is due n intervals after the first, whatever
+//! happened before; what makes one late makes no other late. The application wakes a little early
+//! ([`Plan::lead`]) and watches the clock for the rest; how late each left is a figure of its own.
+//! In ping-pong the next is due when the last was answered (and no sooner than an interval after
+//! it).
 //!
-//! **Flat.** What waits for its answer lies in a ring of [`RING`] places, spans in histograms, and of slow answers the slowest
-//! [`MOST_SLOW`]: tens of millions of exchanges take no more memory than thousands.
+//! **Flat.** What waits for its answer lies in a ring of [`RING`] places, spans in histograms, and
+//! of slow answers the slowest [`MOST_SLOW`]: tens of millions of exchanges take no more memory
+//! than thousands.
 
-use super::blame::{blame, split, Far, Near, Part, PARTS};
-pub use super::outcome::{Episode, Outcome, Slow, MOST_EPISODES, MOST_SLOW};
-use super::speak::{Answer, Heard, Mark, Speak, FILL};
+use super::blame::{Far, Near, PARTS, Part, blame, split};
+pub use super::outcome::{Episode, MOST_EPISODES, MOST_SLOW, Outcome, Slow};
+use super::speak::{Answer, FILL, Heard, Mark, Speak};
 use super::timed_socket::{Got, Left};
 use crate::HostError;
 use std::io;
@@ -25,8 +29,8 @@ const SLOW: u64 = 1_000_000;
 const LONG: u64 = 200_000;
 /// A question that is late by more is not asked any more, ns: the sender stood still.
 const STALE: u64 = 1_000_000_000;
-/// Duration unless another is asked for, ns: at the default interval a tenth more questions than p99.9 needs answers, so
-/// that some may be lost.
+/// Duration unless another is asked for, ns: at the default interval a tenth more questions than
+/// p99.9 needs answers, so that some may be lost.
 pub const LASTS: u64 = 11_000_000_000;
 /// The largest datagram.
 pub const LARGEST: usize = 65_507;
@@ -37,10 +41,11 @@ pub trait Line {
     fn now(&mut self) -> u64;
     /// The clock of dates minus the even one.
     fn ahead(&self) -> u64;
-    /// Sends; answers the datagram's number for [`Line::departure`], or `None` when there was no room.
+    /// Sends; answers the datagram's number for [`Line::departure`], or `None` when there was no
+    /// room.
     fn send(&mut self, bytes: &[u8]) -> io::Result<Option<u32>>;
-    /// The next datagram, waiting for it until `until`, or for a shorter time; not `exact`: some tens of milliseconds longer will
-    /// do. Its stamp is of the even clock.
+    /// The next datagram, waiting for it until `until`, or for a shorter time; not `exact`: some
+    /// tens of milliseconds longer will do. Its stamp is of the even clock.
     fn wait(&mut self, to: &mut [u8], until: u64, exact: bool) -> io::Result<Option<Got>>;
     /// Sleeps until `until`, or for a shorter time, without looking at datagrams.
     fn rest(&mut self, until: u64);
@@ -83,7 +88,8 @@ pub struct Plan {
     pub pace: Pace,
     /// How long an answer is awaited, in ping-pong and at the end, ns.
     pub patience: u64,
-    /// An answer is slow from here on, ns after its question was due; without, some time above the median.
+    /// An answer is slow from here on, ns after its question was due; without, some time above the
+    /// median.
     pub slow: Option<u64>,
     /// So much before a question is due the application wakes, ns.
     pub lead: u64,
@@ -166,8 +172,9 @@ struct Engine<'a> {
     usual: [u64; PARTS],
 }
 
-/// Runs it to its end; `pulse` is told how far it is, and says whether it goes on. Where it does not, nothing more is asked, and answers
-/// are awaited as at the end; where it does not once more, they are not. What was seen until then is the outcome.
+/// Runs it to its end; `pulse` is told how far it is, and says whether it goes on. Where it does
+/// not, nothing more is asked, and answers are awaited as at the end; where it does not once more,
+/// they are not. What was seen until then is the outcome.
 pub fn run(
     plan: &Plan,
     line: &mut dyn Line,
@@ -234,7 +241,9 @@ impl Engine<'_> {
                 self.stall(now);
                 continue;
             }
-            let asking = !self.seen.interrupted && self.next < self.plan.count && self.due.unwrap_or(now) < end;
+            let asking = !self.seen.interrupted
+                && self.next < self.plan.count
+                && self.due.unwrap_or(now) < end;
             if !asking {
                 self.due = None;
                 if self.open == 0 || now > last_due + self.plan.patience {
@@ -304,7 +313,9 @@ impl Engine<'_> {
     /// What may still be answered counts neither as lost nor as asked.
     fn forget(&mut self, now: u64) {
         let young = |place: &&Place| {
-            place.state == State::Asked && !place.corrupted && now <= place.near.due + self.plan.patience
+            place.state == State::Asked
+                && !place.corrupted
+                && now <= place.near.due + self.plan.patience
         };
         let counted = |place: &&Place| self.counts(place.number);
         self.seen.sent -= self.ring.iter().filter(young).filter(counted).count() as u64;
@@ -316,7 +327,11 @@ impl Engine<'_> {
             *usual = part.below(2).unwrap_or(0);
         }
         if self.plan.slow.is_none() {
-            self.limit = self.seen.response.below(2).map_or(u64::MAX, |half| half + SLOW);
+            self.limit = self
+                .seen
+                .response
+                .below(2)
+                .map_or(u64::MAX, |half| half + SLOW);
         }
     }
 
@@ -327,8 +342,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Since when the application was free for what happened at `at`, if it has done nothing but wait since `idle`: whoever was held
-    /// asleep by its kernel and then has much to catch up with is not busy by its own fault.
+    /// Since when the application was free for what happened at `at`, if it has done nothing but
+    /// wait since `idle`: whoever was held asleep by its kernel and then has much to catch up
+    /// with is not busy by its own fault.
     fn free_for(&self, at: u64, idle: u64) -> u64 {
         if self.slept.0 <= at && at <= self.slept.1 {
             return at.min(idle);
@@ -346,7 +362,13 @@ impl Engine<'_> {
         self.stall_due = now + stall.every.max(stall.lasts);
     }
 
-    fn ask(&mut self, question: &mut [u8], due: u64, idle: u64, sent: u64) -> Result<(), HostError> {
+    fn ask(
+        &mut self,
+        question: &mut [u8],
+        due: u64,
+        idle: u64,
+        sent: u64,
+    ) -> Result<(), HostError> {
         self.due = match self.plan.pace {
             Pace::Even => Some(due + self.plan.interval),
             Pace::PingPong => None,
@@ -360,7 +382,9 @@ impl Engine<'_> {
         let number = self.next;
         let mark = self.speak.ask(number, sent, self.line.ahead(), question);
         let mut sent_off = self.line.send(question);
-        if matches!(&sent_off, Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED)) && self.seen.answered > 0 {
+        if matches!(&sent_off, Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED))
+            && self.seen.answered > 0
+        {
             // What an earlier question met there; the host has said it now, and this one may leave.
             self.seen.refused += 1;
             sent_off = self.line.send(question);
@@ -424,7 +448,8 @@ impl Engine<'_> {
             let guess = left.id.wrapping_add(self.ring_shift(left.id)) as usize % RING;
             let place = &mut self.ring[guess];
             if place.id == Some(left.id) {
-                // The first time counts: a far end on this host that sends the very packet back has it stamped again.
+                // The first time counts: a far end on this host that sends the very packet back has
+                // it stamped again.
                 if left.stamp != 0 && place.near.departed == 0 {
                     place.near.departed = left.stamp;
                 }
@@ -438,7 +463,8 @@ impl Engine<'_> {
         }
     }
 
-    /// How much the numbers of questions are ahead of those of datagrams, as far as the last question tells.
+    /// How much the numbers of questions are ahead of those of datagrams, as far as the last
+    /// question tells.
     fn ring_shift(&self, id: u32) -> u32 {
         let last = self.next.wrapping_sub(1);
         let place = &self.ring[last as usize % RING];
@@ -489,7 +515,8 @@ impl Engine<'_> {
             // The wrong answer was not the only one.
             self.seen.corrupted -= u64::from(corrupted);
             self.seen.last = read - self.began;
-            self.seen.reordered += u64::from(self.highest.is_some_and(|highest| answer.number < highest));
+            self.seen.reordered +=
+                u64::from(self.highest.is_some_and(|highest| answer.number < highest));
             self.seen.rtt.record(read.saturating_sub(sent));
             self.seen.response.record(read.saturating_sub(due));
             self.seen.far_count = answer.count;
@@ -500,7 +527,8 @@ impl Engine<'_> {
         if !stamped {
             self.departures(None);
         }
-        if self.plan.pace == Pace::PingPong && self.due.is_none() && answer.number + 1 == self.next {
+        if self.plan.pace == Pace::PingPong && self.due.is_none() && answer.number + 1 == self.next
+        {
             self.due = Some(read.max(sent.saturating_add(self.plan.interval)));
         }
         if !self.speak.follows_up() {
@@ -553,7 +581,8 @@ impl Engine<'_> {
         }
         let (mut parts, mut right) = split(&place.near, &place.far);
         if !right && place.far.departed != 0 {
-            // A far end that stamps after the answer has arrived already: not known is better than wrong.
+            // A far end that stamps after the answer has arrived already: not known is better than
+            // wrong.
             (parts, right) = split(
                 &place.near,
                 &Far {

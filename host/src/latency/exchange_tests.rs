@@ -46,7 +46,10 @@ fn questions_leave_at_absolute_times() {
         .enumerate()
         .map(|(n, at)| at + 1000 - sent[0] - n as u64 * 1_000_000)
         .collect();
-    assert!(late.iter().all(|late| (900..1100).contains(late)), "{late:?}");
+    assert!(
+        late.iter().all(|late| (900..1100).contains(late)),
+        "{late:?}"
+    );
     assert_eq!((seen.sent, seen.answered, seen.lost()), (100, 100, 0));
     assert!(seen.late.extremes().unwrap().1 < 100);
     // They came after nine others each.
@@ -65,10 +68,14 @@ fn pingpong_asks_when_it_was_answered() {
         after: Some(if n == 20 { 5_000_000 } else { 20_000 }),
         ..usual()
     });
-    assert_eq!((seen.answered, seen.rtt.extremes().unwrap().1 / 1000), (50, 5000));
-    assert!(sent
-        .windows(2)
-        .all(|two| two[1] - two[0] < 5_001_000 && two[1] - two[0] >= 20_000));
+    assert_eq!(
+        (seen.answered, seen.rtt.extremes().unwrap().1 / 1000),
+        (50, 5000)
+    );
+    assert!(
+        sent.windows(2)
+            .all(|two| two[1] - two[0] < 5_001_000 && two[1] - two[0] >= 20_000)
+    );
     // A lost one is given up after its time, once.
     let (seen, sent) = played(&slow, |n| if n == 20 { Fate::default() } else { usual() });
     assert_eq!((seen.answered, seen.lost()), (49, 1));
@@ -93,14 +100,20 @@ fn what_comes_twice_or_wrong_or_never_is_counted() {
         },
         _ => usual(),
     };
-    let sized = Plan { size: 64, ..plan(200) };
+    let sized = Plan {
+        size: 64,
+        ..plan(200)
+    };
     let (seen, _) = played(&sized, fate);
     // A question is answered, corrupted or lost, and only one of these.
     assert_eq!(
         (seen.sent, seen.answered, seen.corrupted, seen.lost()),
         (200, 180, 10, 10)
     );
-    assert_eq!((seen.duplicates, seen.mismatches, seen.reordered), (10, 10, 10));
+    assert_eq!(
+        (seen.duplicates, seen.mismatches, seen.reordered),
+        (10, 10, 10)
+    );
 }
 
 #[test]
@@ -124,7 +137,13 @@ fn a_right_answer_after_a_wrong_one_is_an_answer() {
 
 #[test]
 fn the_default_carries_the_percentiles_of_the_headline_though_some_are_lost() {
-    let lossy = |n| if n % 20 == 0 { Fate::default() } else { usual() };
+    let lossy = |n| {
+        if n % 20 == 0 {
+            Fate::default()
+        } else {
+            usual()
+        }
+    };
     let (seen, _) = played(&Plan::default(), lossy);
     assert_eq!(seen.sent, 11_000);
     assert!(seen.response.percentile(1000).is_some() && seen.rtt.percentile(1000).is_some());
@@ -169,7 +188,11 @@ fn episodes_are_joined_in_any_order_and_bounded() {
     for (at, took) in [(500, 10), (100, 50), (480, 15), (140, 400), (900, 1)] {
         seen.happened(Episode::of(slow(at, took)));
     }
-    let spans: Vec<_> = seen.episodes.values().map(|e| (e.from, e.until, e.answers)).collect();
+    let spans: Vec<_> = seen
+        .episodes
+        .values()
+        .map(|e| (e.from, e.until, e.answers))
+        .collect();
     assert_eq!(spans, [(100, 540, 4), (900, 901, 1)]);
     for at in 1..=MOST_EPISODES as u64 {
         seen.happened(Episode::of(slow(at * 10_000, 5)));
@@ -229,7 +252,10 @@ fn the_first_stamp_of_a_departure_counts() {
     };
     let once = wire(&mut NullLine::default());
     assert!(once.is_some());
-    assert_eq!(wire(&mut TwiceStamped(NullLine::default(), None, None)), once);
+    assert_eq!(
+        wire(&mut TwiceStamped(NullLine::default(), None, None)),
+        once
+    );
 }
 
 #[test]
@@ -260,7 +286,10 @@ fn a_client_that_stands_still_is_blamed_itself_and_one_woken_late_is_not() {
         },
         woken,
     );
-    assert_eq!((seen.slow, seen.blamed[Part::ClientKernel as usize]), (20, 20));
+    assert_eq!(
+        (seen.slow, seen.blamed[Part::ClientKernel as usize]),
+        (20, 20)
+    );
 }
 
 #[test]
@@ -271,7 +300,10 @@ fn parts_add_up_and_memory_does_not() {
         interval: 0,
         ..plan(200_000)
     };
-    let seen = run(&plan, &mut line, &mut Own { cookie: [1; 16] }, &mut |_| true).unwrap();
+    let seen = run(&plan, &mut line, &mut Own { cookie: [1; 16] }, &mut |_| {
+        true
+    })
+    .unwrap();
     assert_eq!(
         (seen.sent, seen.answered, seen.mismatches, seen.contradicted),
         (200_000, 200_000, 0, 0)
@@ -289,12 +321,21 @@ fn who_stops_it_keeps_what_was_seen() {
         ..usual()
     };
     let mut looks = 0;
-    let seen = run(&plan(10_000), &mut PlayedLine::new(far), &mut Echo, &mut |_| {
-        looks += 1;
-        looks != 10
-    })
+    let seen = run(
+        &plan(10_000),
+        &mut PlayedLine::new(far),
+        &mut Echo,
+        &mut |_| {
+            looks += 1;
+            looks != 10
+        },
+    )
     .unwrap();
-    assert!(seen.interrupted && (800..1000).contains(&seen.sent), "{}", seen.sent);
+    assert!(
+        seen.interrupted && (800..1000).contains(&seen.sent),
+        "{}",
+        seen.sent
+    );
     assert_eq!((seen.answered, seen.rtt.count()), (seen.sent, seen.sent));
     // Twice: what was not answered by then is not lost, and what was lost before stays so.
     let never = |n| {
@@ -312,10 +353,15 @@ fn who_stops_it_keeps_what_was_seen() {
         ..plan(10_000)
     };
     let mut looks = 0;
-    let seen = run(&patient, &mut PlayedLine::new(never), &mut Echo, &mut |_| {
-        looks += 1;
-        looks < 15
-    })
+    let seen = run(
+        &patient,
+        &mut PlayedLine::new(never),
+        &mut Echo,
+        &mut |_| {
+            looks += 1;
+            looks < 15
+        },
+    )
     .unwrap();
     assert!(seen.interrupted && seen.answered > 100);
     assert_eq!(seen.lost(), 1);

@@ -1,13 +1,16 @@
-//! Spans counted in HdrHistogram's places, so that tens of millions of them take no more memory than thousands.
+//! Spans counted in HdrHistogram's places, so that tens of millions of them take no more memory
+//! than thousands.
 //!
-//! Source: the HdrHistogram project's description of its counts. Three significant digits: each bucket is twice as wide as the last
-//! and has 2048 places (of all but the first the upper half is used), so a span stands for all that agree with it in their
-//! leading 11 bits: 0.1 %. Mean and extremes are exact. Unit: one nanosecond. What takes an hour or more counts as an hour.
+//! Source: the HdrHistogram project's description of its counts. Three significant digits: each
+//! bucket is twice as wide as the last and has 2048 places (of all but the first the upper half is
+//! used), so a span stands for all that agree with it in their leading 11 bits: 0.1 %. Mean and
+//! extremes are exact. Unit: one nanosecond. What takes an hour or more counts as an hour.
 //!
-//! **What a sample can carry.** A percentile is told only if at least [`BEYOND`] answers lie beyond it: p99 from 1000 answers on,
-//! p99.999 from a million on. With fewer it would be the luck of single answers, and the maximum says that as well.
+//! **What a sample can carry.** A percentile is told only if at least [`BEYOND`] answers lie beyond
+//! it: p99 from 1000 answers on, p99.999 from a million on. With fewer it would be the luck of
+//! single answers, and the maximum says that as well.
 
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 
 /// Half of the places of a bucket.
 const HALF: u64 = 1024;
@@ -56,7 +59,11 @@ impl Histogram {
             self.counts.resize(at + 1, 0);
         }
         self.counts[at] += 1;
-        self.least = if self.count == 0 { ns } else { self.least.min(ns) };
+        self.least = if self.count == 0 {
+            ns
+        } else {
+            self.least.min(ns)
+        };
         self.most = self.most.max(ns);
         self.count += 1;
         self.sum += u128::from(ns);
@@ -88,7 +95,9 @@ impl Histogram {
     }
     /// The same, if at least [`BEYOND`] lie beyond.
     pub fn percentile(&self, beyond: u64) -> Option<u64> {
-        (self.count / beyond >= BEYOND).then(|| self.below(beyond)).flatten()
+        (self.count / beyond >= BEYOND)
+            .then(|| self.below(beyond))
+            .flatten()
     }
     /// All of another's, too.
     pub fn merge(&mut self, other: &Histogram) {
@@ -112,7 +121,11 @@ impl Histogram {
     }
     /// Every place that holds something: its least span, ns, and how many.
     pub fn places(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let places = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let places = self
+            .counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0);
         places.map(|(at, count)| (span(at).0, *count))
     }
     /// Its figures, µs; what the sample cannot carry is null.
@@ -132,7 +145,10 @@ impl Histogram {
     /// Figures, and all places, for pictures and for HdrHistogram's log.
     pub fn to_json(&self) -> Value {
         let mut told = self.figures();
-        told["histogram_ns"] = self.places().map(|(from, count)| json!([from, count])).collect();
+        told["histogram_ns"] = self
+            .places()
+            .map(|(from, count)| json!([from, count]))
+            .collect();
         told
     }
 }
@@ -176,8 +192,10 @@ mod tests {
         }
 
         #[test]
-        fn two_halves_are_the_whole(a in proptest::collection::vec(0_u64..1_000_000, 0..50), b in proptest::collection::vec(0_u64..1_000_000, 0..50)) {
-            let (mut left, mut right, mut whole) = (Histogram::default(), Histogram::default(), Histogram::default());
+        fn two_halves_are_the_whole(a in proptest::collection::vec(0_u64..1_000_000, 0..50),
+            b in proptest::collection::vec(0_u64..1_000_000, 0..50)) {
+            let (mut left, mut right, mut whole) = (Histogram::default(), Histogram::default(),
+                Histogram::default());
             a.iter().for_each(|ns| left.record(*ns));
             b.iter().for_each(|ns| right.record(*ns));
             a.iter().chain(&b).for_each(|ns| whole.record(*ns));

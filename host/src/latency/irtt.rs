@@ -7,11 +7,13 @@
 //!        sent wall, mono] | padding
 //! ```
 //!
-//! Which of those fields there are is agreed on by the open; a client sends them as zeros, so that both ways have one length. What
-//! irtt stamps is when its application had a question and answered: what its kernel took cannot be told from the wire.
+//! Which of those fields there are is agreed on by the open; a client sends them as zeros, so that
+//! both ways have one length. What irtt stamps is when its application had a question and answered:
+//! what its kernel took cannot be told from the wire.
 //!
-//! The answer to an open has the token and is 8 bytes longer than the question, which is how the protocol is: the server here
-//! gives few of them a second. Whoever shows the token has proved that he hears at his address; everything else is as long as its question.
+//! The answer to an open has the token and is 8 bytes longer than the question, which is how the
+//! protocol is: the server here gives few of them a second. Whoever shows the token has proved that
+//! he hears at his address; everything else is as long as its question.
 
 use super::blame::Far;
 use super::speak::{Answer, Heard, Mark, Speak};
@@ -295,7 +297,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// What a client asked for becomes a session, if it can: shortest interval in ns, longest duration in ns.
+    /// What a client asked for becomes a session, if it can: shortest interval in ns, longest
+    /// duration in ns.
     pub fn new(mut params: Params, least_interval: i64, longest: i64) -> Option<Session> {
         if params.version != VERSION {
             return None;
@@ -337,7 +340,10 @@ impl Session {
         let layout = &self.layout;
         put(layout.count, &self.count.to_le_bytes());
         put(layout.window, &self.window.to_le_bytes());
-        let middle = (received.0 / 2 + answered.0 / 2, received.1 / 2 + answered.1 / 2);
+        let middle = (
+            received.0 / 2 + answered.0 / 2,
+            received.1 / 2 + answered.1 / 2,
+        );
         for (at, times) in [
             (layout.received, received),
             (layout.middle, middle),
@@ -392,7 +398,8 @@ mod tests {
 
     #[test]
     fn a_client_understands_a_server() {
-        let mut session = Session::new(Client::wanted(1_000_000, 1000, 0, 0), 5000, 1 << 40).unwrap();
+        let mut session =
+            Session::new(Client::wanted(1_000_000, 1000, 0, 0), 5000, 1 << 40).unwrap();
         assert_eq!(session.params.interval, 5000);
         let welcome = session.welcome(9);
         let (token, params) = opened(&welcome).unwrap().unwrap();
@@ -406,7 +413,10 @@ mod tests {
             let Heard::Answer(answer) = client.hear(&bytes, 70) else {
                 panic!("no answer")
             };
-            assert_eq!((answer.number, answer.far.read, answer.far.answered), (number, 5, 7));
+            assert_eq!(
+                (answer.number, answer.far.read, answer.far.answered),
+                (number, 5, 7)
+            );
             windows.push(session.window);
         }
         // One that comes late is not the end of what was known.

@@ -1,18 +1,19 @@
-//! Holds the session with the far end open while questions are asked, and opens a new one when the far end has gone and comes back.
+//! Holds the session with the far end open while questions are asked, and opens a new one when the
+//! far end has gone and comes back.
 //!
-//! A thread of its own waits on the control connection, so that no question waits for it. When the connection ends (the far
-//! end was restarted, or has ended the session) it connects again, each [`RETRY`], and hands the new session's cookie to
-//! [`Sessions`](super::speak::Sessions), which asks with it from then on. A far end that went without a word is noticed by
-//! TCP's keepalives.
+//! A thread of its own waits on the control connection, so that no question waits for it. When the
+//! connection ends (the far end was restarted, or has ended the session) it connects again, each
+//! [`RETRY`], and hands the new session's cookie to [`Sessions`](super::speak::Sessions), which
+//! asks with it from then on. A far end that went without a word is noticed by TCP's keepalives.
 
 use crate::measure::link::{self, Link, Peer};
 use crate::wire::Cookie;
-use crate::{socket, sys, HostError};
-use serde_json::{json, Value};
+use crate::{HostError, socket, sys};
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +21,8 @@ use std::time::Duration;
 const RETRY: Duration = Duration::from_millis(250);
 /// The longest wait for the connection, ns: so often the thread looks whether it is still wanted.
 const LONGEST: u64 = 1_000_000_000;
-/// Keepalives: the first after so many seconds of silence, then each second, and so many are missed at most.
+/// Keepalives: the first after so many seconds of silence, then each second, and so many are missed
+/// at most.
 const KEEPALIVE: (u32, u32, u32) = (2, 1, 3);
 
 struct Shared {
@@ -47,8 +49,14 @@ pub fn ask_from(link: &mut Link, port: u16) -> Result<Value, HostError> {
 }
 
 impl Keeper {
-    /// Of the session of `link`, for questions from `port`; the cookies of the sessions that follow come out of what is returned.
-    pub fn new(link: Link, to: SocketAddr, token: Option<String>, port: u16) -> (Keeper, Receiver<Cookie>) {
+    /// Of the session of `link`, for questions from `port`; the cookies of the sessions that follow
+    /// come out of what is returned.
+    pub fn new(
+        link: Link,
+        to: SocketAddr,
+        token: Option<String>,
+        port: u16,
+    ) -> (Keeper, Receiver<Cookie>) {
         let shared = Arc::new(Shared {
             link: Mutex::new(link),
             over: AtomicBool::new(false),

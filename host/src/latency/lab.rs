@@ -5,23 +5,25 @@
 //!   round 2:   no load   A  B  C      load   A  B  C      …
 //! ```
 //!
-//! **In turns.** What a machine does besides changes over minutes; measured one after the other, the last policy would be
-//! blamed for it. So each policy has a slice of every round, and what is compared has seen the same minutes.
+//! **In turns.** What a machine does besides changes over minutes; measured one after the other,
+//! the last policy would be blamed for it. So each policy has a slice of every round, and what is
+//! compared has seen the same minutes.
 //!
 //! **One measure.** What counts as slow is the same span for all of them, [`SLOW`] without another.
 //!
-//! **Load** is [`HOGS`] processes for each processor, of the ordinary class, that compute and nothing else: programs of our
-//! own, known by their number, that end with the slice, with this process, and by themselves after [`LONGEST`].
+//! **Load** is [`HOGS`] processes for each processor, of the ordinary class, that compute and
+//! nothing else: programs of our own, known by their number, that end with the slice, with this
+//! process, and by themselves after [`LONGEST`].
 //!
-//! **What it costs** is processor time: of this process during the slice (what keeps processors awake is part of it), and what
-//! the load lost of its own. A far end's own is not in it.
+//! **What it costs** is processor time: of this process during the slice (what keeps processors
+//! awake is part of it), and what the load lost of its own. A far end's own is not in it.
 
 use super::exchange::{Outcome, Pulse};
 use super::options::Options;
 use super::policy::Policy;
 use super::{document, slice};
-use crate::{sys, HostError};
-use serde_json::{json, Value};
+use crate::{HostError, sys};
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
@@ -128,7 +130,11 @@ struct Setup<'a> {
 }
 
 /// What is told of a run: kind, what is common, and a document for each set-up.
-pub fn run(options: &Options, to: SocketAddr, progress: &mut dyn FnMut(Pulse) -> bool) -> Result<Value, HostError> {
+pub fn run(
+    options: &Options,
+    to: SocketAddr,
+    progress: &mut dyn FnMut(Pulse) -> bool,
+) -> Result<Value, HostError> {
     let mut options = options.clone();
     options.plan.slow = options.plan.slow.or(Some(SLOW));
     let policies = options.policies.clone();
@@ -149,7 +155,10 @@ pub fn run(options: &Options, to: SocketAddr, progress: &mut dyn FnMut(Pulse) ->
             });
         }
     }
-    let permitted = setups.iter().filter(|setup| setup.refused.is_none()).count();
+    let permitted = setups
+        .iter()
+        .filter(|setup| setup.refused.is_none())
+        .count();
     if permitted == 0 {
         let why = setups
             .iter()
@@ -174,7 +183,10 @@ pub fn run(options: &Options, to: SocketAddr, progress: &mut dyn FnMut(Pulse) ->
     'rounds: for _ in 0..rounds {
         for load in options.loads.clone() {
             let hogs = Hogs::start(load)?;
-            for setup in setups.iter_mut().filter(|s| s.load == load && s.refused.is_none()) {
+            for setup in setups
+                .iter_mut()
+                .filter(|s| s.load == load && s.refused.is_none())
+            {
                 options.policy = setup.policy.clone();
                 let before = (sys::process_cpu(), hogs.had(), sys::monotonic());
                 let told = slice(&options, to, &mut |pulse| {
@@ -218,7 +230,8 @@ pub fn run(options: &Options, to: SocketAddr, progress: &mut dyn FnMut(Pulse) ->
     }
     let told = setups.iter().map(|setup| {
         let s = |ns: u64| ns as f64 / 1e9;
-        let mut one = json!({ "policy": setup.policy.text(), "load": setup.load.name(), "refused": setup.refused });
+        let mut one = json!({ "policy": setup.policy.text(), "load": setup.load.name(),
+            "refused": setup.refused });
         if setup.refused.is_none() {
             options.policy = setup.policy.clone();
             one["latency"] = document(&options, to, &setup.seen, &setup.far);

@@ -3,7 +3,7 @@
 use super::exchange::Line;
 use super::policy::Policy;
 use super::timed_socket::{Even, Got, Left, TimedSocket};
-use crate::{sys, HostError};
+use crate::{HostError, sys};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,14 +21,21 @@ pub struct RealLine {
 }
 
 impl RealLine {
-    /// To `to`, with that traffic class, under a policy that this thread has entered. `stamps`: the kernel stamps what leaves and comes.
-    pub fn new(to: SocketAddr, class: u8, stamps: bool, policy: &Policy) -> Result<RealLine, HostError> {
+    /// To `to`, with that traffic class, under a policy that this thread has entered. `stamps`: the
+    /// kernel stamps what leaves and comes.
+    pub fn new(
+        to: SocketAddr,
+        class: u8,
+        stamps: bool,
+        policy: &Policy,
+    ) -> Result<RealLine, HostError> {
         let any: SocketAddr = if to.is_ipv6() {
             (Ipv6Addr::UNSPECIFIED, 0).into()
         } else {
             (Ipv4Addr::UNSPECIFIED, 0).into()
         };
-        // An echo of ours answers rarely where the client's port is not above its own: it could be another echo.
+        // An echo of ours answers rarely where the client's port is not above its own: it could be
+        // another echo.
         let mut lower = Vec::new();
         let socket = loop {
             let socket = TimedSocket::new(any, Some(to), stamps, false)
@@ -118,7 +125,10 @@ mod tests {
         for (port, above) in [(7777, true), (45_000, true), (65_535, false)] {
             let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
             let line = RealLine::new(to, 0, false, &Policy::default()).expect("a socket");
-            assert_eq!(line.socket.local().expect("its address").port() > port, above);
+            assert_eq!(
+                line.socket.local().expect("its address").port() > port,
+                above
+            );
         }
     }
 }

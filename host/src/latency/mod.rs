@@ -38,12 +38,12 @@ pub mod timed_socket;
 use crate::measure::address::resolve;
 use crate::measure::link::{self, Peer};
 use crate::terminal::field;
-use crate::{digest, machine, sys, HostError};
+use crate::{HostError, digest, machine, sys};
 use exchange::{Outcome, Pulse};
 use keeper::Keeper;
 use line::RealLine;
 use options::{Options, Speaks};
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use speak::{Echo, Own, Sessions, Speak};
 use std::net::SocketAddr;
 
@@ -51,7 +51,8 @@ use std::net::SocketAddr;
 pub fn date(ns: u64) -> String {
     let (s, us) = (ns / 1_000_000_000, ns % 1_000_000_000 / 1000);
     let (days, of_day) = ((s / 86_400) as i64, s % 86_400);
-    // Days since the first of March of the year 0, in eras of 400 years (Howard Hinnant, chrono-compatible date algorithms).
+    // Days since the first of March of the year 0, in eras of 400 years (Howard Hinnant,
+    // chrono-compatible date algorithms).
     let z = days + 719_468;
     let (era, of_era) = (z.div_euclid(146_097), z.rem_euclid(146_097));
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -75,7 +76,11 @@ struct FarEnd {
 }
 
 /// Of an irtt server: the token and what was agreed on.
-fn open_irtt(line: &mut RealLine, options: &Options, to: SocketAddr) -> Result<(u64, irtt::Params), HostError> {
+fn open_irtt(
+    line: &mut RealLine,
+    options: &Options,
+    to: SocketAddr,
+) -> Result<(u64, irtt::Params), HostError> {
     let plan = &options.plan;
     let lasts = plan
         .lasts
@@ -109,7 +114,8 @@ fn open_irtt(line: &mut RealLine, options: &Options, to: SocketAddr) -> Result<(
         }
     }
     Err(HostError::Missing(format!(
-        "{to} does not answer: is `irtt server` or `narrows serve --irtt {}` running there, and let through by firewalls?",
+        "{to} does not answer: is `irtt server` or `narrows serve --irtt {}` running there, and \
+         let through by firewalls?",
         to.port()
     )))
 }
@@ -125,7 +131,8 @@ fn within_limits(options: &Options, to: SocketAddr, allowed_s: &Value) -> Result
     let lasts_s = lasts as f64 / 1e9;
     match allowed_s.as_f64() {
         Some(allowed) if lasts < u64::MAX && lasts_s > allowed => Err(HostError::Missing(format!(
-            "{to} ends a visit after {allowed} s, and this would take {lasts_s:.0} s: write --duration {allowed}s, or \
+            "{to} ends a visit after {allowed} s, and this would take {lasts_s:.0} s: write \
+             --duration {allowed}s, or \
              start it with --duration {:.0}s",
             lasts_s + 60.0
         ))),
@@ -152,13 +159,14 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
             let asked = options.plan.interval.max(1000) as i64;
             if params.interval > asked && options.plan.pace == exchange::Pace::Even {
                 return Err(HostError::Missing(format!(
-                    "{to}: the irtt server answers each {} ms at most; write --interval {}us, or start it with -i",
+                    "{to}: the irtt server answers each {} ms at most; write --interval {}us, or \
+                     start it with -i",
                     params.interval as f64 / 1e6,
                     params.interval / 1000
                 )));
             }
-            let told =
-                json!({ "interval_us": params.interval as f64 / 1000.0, "duration_s": params.duration as f64 / 1e9 });
+            let told = json!({ "interval_us": params.interval as f64 / 1000.0,
+                "duration_s": params.duration as f64 / 1e9 });
             (
                 Box::new(irtt::Client::new(token, &params)) as Box<dyn Speak>,
                 None,
@@ -170,7 +178,7 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
             Peer::Iperf3(..) => {
                 return Err(HostError::Missing(format!(
                     "{to} is an iperf3 server, which answers no datagrams"
-                )))
+                )));
             }
             Peer::Narrows(mut link) => {
                 within_limits(options, to, &link.welcome["limits"]["duration_s"])?;
@@ -181,12 +189,23 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
                 let answer = keeper::ask_from(&mut link, own.port())?;
                 let told = json!({
                     "version": link.version, "kernel": link.welcome["kernel"].as_str().map(field),
-                    "thread": answer["thread"].as_bool(), "policy": answer["policy"].as_str().map(field),
+                    "thread": answer["thread"].as_bool(),
+                    "policy": answer["policy"].as_str().map(field),
                 });
-                let session = Own { cookie: link.cookie };
+                let session = Own {
+                    cookie: link.cookie,
+                };
                 let (keeper, renewed) = Keeper::new(link, to, options.token.clone(), own.port());
-                let sessions = Sessions { own: session, renewed };
-                (Box::new(sessions) as Box<dyn Speak>, Some(keeper), None, told)
+                let sessions = Sessions {
+                    own: session,
+                    renewed,
+                };
+                (
+                    Box::new(sessions) as Box<dyn Speak>,
+                    Some(keeper),
+                    None,
+                    told,
+                )
             }
         },
     };
@@ -212,18 +231,27 @@ pub struct Slice {
 }
 
 /// Asks and counts, as often as it is told to; each call is one slice of a test.
-pub fn slice(options: &Options, to: SocketAddr, progress: &mut dyn FnMut(Pulse) -> bool) -> Result<Slice, HostError> {
+pub fn slice(
+    options: &Options,
+    to: SocketAddr,
+    progress: &mut dyn FnMut(Pulse) -> bool,
+) -> Result<Slice, HostError> {
     let guard = options.policy.enter()?;
     sys::prefer_exact_timers();
     let mut far = reach(options, to)?;
-    let mut seen = exchange::run(&options.plan, &mut far.line, far.speak.as_mut(), &mut |at| {
-        let stopped = sys::stopped();
-        if stopped {
-            // Seen; once more, and answers are not waited for either.
-            sys::take_stop();
-        }
-        !stopped && progress(at)
-    })?;
+    let mut seen = exchange::run(
+        &options.plan,
+        &mut far.line,
+        far.speak.as_mut(),
+        &mut |at| {
+            let stopped = sys::stopped();
+            if stopped {
+                // Seen; once more, and answers are not waited for either.
+                sys::take_stop();
+            }
+            !stopped && progress(at)
+        },
+    )?;
     if let Some(token) = far.token {
         let _ = far.line.socket.send(&irtt::close(token), None, None);
     }
@@ -246,9 +274,17 @@ pub fn slice(options: &Options, to: SocketAddr, progress: &mut dyn FnMut(Pulse) 
 
 fn silent(options: &Options, to: SocketAddr, seen: &Outcome) -> HostError {
     let who = match options.speaks {
-        Speaks::Narrows => "`narrows serve` there answers over TCP; is UDP let through by firewalls?".to_string(),
-        Speaks::Board => format!("does anything answer timed questions at UDP port {} there?", to.port()),
-        Speaks::Echo => format!("does anything echo there, e.g. `narrows serve --echo {}`?", to.port()),
+        Speaks::Narrows => {
+            "`narrows serve` there answers over TCP; is UDP let through by firewalls?".to_string()
+        }
+        Speaks::Board => format!(
+            "does anything answer timed questions at UDP port {} there?",
+            to.port()
+        ),
+        Speaks::Echo => format!(
+            "does anything echo there, e.g. `narrows serve --echo {}`?",
+            to.port()
+        ),
         Speaks::Stamp => format!(
             "is a STAMP reflector there, e.g. `narrows serve --stamp {}`?",
             to.port()
@@ -288,7 +324,8 @@ fn document(options: &Options, to: SocketAddr, seen: &Outcome, far: &Value) -> V
     told["kind"] = json!("latency");
     told["host"] = json!(options.host);
     told["peer"] = json!({
-        "address": to.ip().to_string(), "port": to.port(), "speaks": options.speaks.name(), "told": far,
+        "address": to.ip().to_string(), "port": to.port(), "speaks": options.speaks.name(),
+        "told": far,
     });
     told["policy"] = json!(options.policy.text());
     told["stamps"] = json!(options.stamps);

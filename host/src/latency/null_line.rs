@@ -1,13 +1,14 @@
-//! Lines without a network: one that plays in virtual time, for tests; one that answers at once, for the price of the engine itself.
+//! Lines without a network: one that plays in virtual time, for tests; one that answers at once,
+//! for the price of the engine itself.
 
 use super::exchange::Line;
 use super::timed_socket::{Got, Left};
-use crate::wire::{Timed, TIMED};
+use crate::wire::{TIMED, Timed};
 use std::collections::VecDeque;
 use std::io;
 
-/// Answers every timed question at once, on a clock that goes a step with each look at it: what a run over it takes is the
-/// engine's own work, without a system call.
+/// Answers every timed question at once, on a clock that goes a step with each look at it: what a
+/// run over it takes is the engine's own work, without a system call.
 #[derive(Debug, Default)]
 pub struct NullLine {
     now: u64,
@@ -139,7 +140,8 @@ impl<F: FnMut(u32) -> Fate> Line for PlayedLine<F> {
         }
         if let Some(after) = fate.after {
             let at = self.now + after;
-            self.coming.push_back((at, at + fate.woken_late, bytes.clone()));
+            self.coming
+                .push_back((at, at + fate.woken_late, bytes.clone()));
             if let Some(again) = fate.again {
                 self.coming.push_back((at + again, at + again, bytes));
             }
@@ -158,7 +160,11 @@ impl<F: FnMut(u32) -> Fate> Line for PlayedLine<F> {
         let Some((at, woken, mut bytes)) = self.coming.pop_front() else {
             return Ok(None);
         };
-        if self.damage_on_arrival.as_mut().is_some_and(|damaged| damaged()) {
+        if self
+            .damage_on_arrival
+            .as_mut()
+            .is_some_and(|damaged| damaged())
+        {
             if let Some(last) = bytes.last_mut() {
                 *last ^= 1;
             }

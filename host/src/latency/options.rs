@@ -1,35 +1,42 @@
 //! The options of `narrows-host latency`.
 
-use super::exchange::{Pace, Plan, Stall, LARGEST};
+use super::exchange::{LARGEST, Pace, Plan, Stall};
 use super::lab::Load;
 use super::policy::Policy;
 use super::{irtt, stamp};
 use crate::wire;
-use narrows_core::units::{format_span, parse_bytes, parse_seconds, parse_span, Span};
+use narrows_core::units::{Span, format_span, parse_bytes, parse_seconds, parse_span};
 
 /// How it is called.
 pub const USAGE: &str = "\
 narrows-host latency HOST [options]   how long an answer takes, and whose delay it is
 
-  --speaks WHO          narrows (`narrows serve`), board (its datagrams without a session), echo, stamp or irtt; narrows
+  --speaks WHO          narrows (`narrows serve`), board (its datagrams without a session), echo, \
+  stamp or irtt; narrows
   --port N              5201; of echo 7, stamp 862, irtt 2112
-  --pace HOW            even: each interval, whatever was answered; pingpong: when the last was answered; even
+  --pace HOW            even: each interval, whatever was answered; pingpong: when the last was \
+  answered; even
   --interval SPAN       1ms; of pingpong at least, 0s
   --count N             questions; as many as fit into the duration
-  --duration SPAN       of the questions that count: 11s, a tenth more of them than p99.9 needs; with --count without a limit
+  --duration SPAN       of the questions that count: 11s, a tenth more of them than p99.9 needs; \
+  with --count without a limit
   --size BYTES          of a question and its answer; 64B, or what the protocol needs
   --slow SPAN           an answer is slow from here on; the median and 1ms
   --timeout SPAN        an answer is lost after it, in pingpong and at the end; 1s
-  --lead SPAN           the application wakes so much before a question is due and watches the clock; 60us
-  --policy P[,P...]     how this host serves the application, see docs/reference/latency-policies.md; default
+  --lead SPAN           the application wakes so much before a question is due and watches the \
+  clock; 60us
+  --policy P[,P...]     how this host serves the application, see \
+  docs/reference/latency-policies.md; default
                         several are tried in turns: default,nice,rr,fifo+lock,spin,awake
-  --load L[,L...]       what else its processors do meanwhile: none, or cpu, which keeps all of them busy; none
+  --load L[,L...]       what else its processors do meanwhile: none, or cpu, which keeps all of \
+  them busy; none
   --rounds N            turns, where there are several; 4
   --dscp N|NAME         code point; 0
   --no-stamps           without the kernel's stamps: nobody is blamed
   --stall SPAN@SPAN     stand still for so long so often, to see who is blamed: 4ms@100ms
   --token T             the far end's; or in $NARROWS_TOKEN
-  --stream              for programs: lines of progress, then the outcome (see docs/reference/latency.md)
+  --stream              for programs: lines of progress, then the outcome (see \
+  docs/reference/latency.md)
   --tied                end with the process that started this one
 ";
 
@@ -109,7 +116,10 @@ impl Options {
 }
 
 /// Words between commas, each as `one` has it, none twice.
-fn several<T: PartialEq>(value: &str, one: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+fn several<T: PartialEq>(
+    value: &str,
+    one: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
     let mut all = Vec::new();
     for word in value.split(',') {
         let next = one(word.trim())?;
@@ -131,12 +141,17 @@ pub fn stall(text: &str) -> Result<Stall, String> {
             lasts: lasts.as_ns(),
             every: every.as_ns(),
         }),
-        _ => Err(format!("--stall {text}: how long and how often, e.g. 4ms@100ms")),
+        _ => Err(format!(
+            "--stall {text}: how long and how often, e.g. 4ms@100ms"
+        )),
     }
 }
 
 /// Of a command line. `known` answers variables of the environment.
-pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Option<String>) -> Result<Options, String> {
+pub fn read(
+    mut args: impl Iterator<Item = String>,
+    known: impl Fn(&str) -> Option<String>,
+) -> Result<Options, String> {
     let mut asked = Options {
         host: String::new(),
         port: 0,
@@ -162,8 +177,14 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
             _ if !arg.starts_with("--") => return Err(format!("one host at a time\n\n{USAGE}")),
             "--count" => {
                 let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
-                let n = value.parse().ok().filter(|n| (1..=1_000_000_000).contains(n));
-                count = Some(n.ok_or_else(|| format!("--count {value}: a number from 1 to 1000000000"))?);
+                let n = value
+                    .parse()
+                    .ok()
+                    .filter(|n| (1..=1_000_000_000).contains(n));
+                count =
+                    Some(n.ok_or_else(|| {
+                        format!("--count {value}: a number from 1 to 1000000000")
+                    })?);
             }
             "--duration" | "--interval" => {
                 let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
@@ -191,7 +212,10 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
     let plan = &mut asked.plan;
     plan.interval = match (interval, plan.pace) {
         (Some(interval), Pace::Even) if interval < 1000 => {
-            return Err("--interval: 1us at least; what is to be as fast as it goes is --pace pingpong".into())
+            return Err(
+                "--interval: 1us at least; what is to be as fast as it goes is --pace pingpong"
+                    .into(),
+            );
         }
         (Some(interval), _) => interval,
         (None, Pace::Even) => plan.interval,
@@ -259,8 +283,11 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             }
         }
         "--size" => {
-            let size = parse_bytes(value).map_err(|e| wrong(&format!("{}; write {option} {}", e.problem, e.fix)))?;
-            let size = usize::try_from(size.get()).ok().filter(|size| *size <= LARGEST);
+            let size = parse_bytes(value)
+                .map_err(|e| wrong(&format!("{}; write {option} {}", e.problem, e.fix)))?;
+            let size = usize::try_from(size.get())
+                .ok()
+                .filter(|size| *size <= LARGEST);
             asked.plan.size = size.ok_or_else(|| wrong("65507B at most"))?;
         }
         "--slow" => asked.plan.slow = Some(span(option, value)?),
@@ -277,7 +304,8 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         }
         "--dscp" => {
             let dscp = narrows_core::scenario::code_point(value);
-            asked.dscp = dscp.ok_or_else(|| wrong("a name (EF, CS1, AF41) or a number up to 63"))?;
+            asked.dscp =
+                dscp.ok_or_else(|| wrong("a name (EF, CS1, AF41) or a number up to 63"))?;
         }
         "--stall" => asked.plan.stall = Some(stall(value)?),
         "--token" => asked.token = Some(value.to_string()),
@@ -296,9 +324,17 @@ mod tests {
 
     #[test]
     fn a_line_is_read_and_a_mistake_names_its_fix() {
-        let options = asked("h --speaks stamp --count 100 --interval 100us --stall 4ms@1s --dscp ef").unwrap();
-        assert_eq!((options.port, options.plan.count, options.dscp), (862, 120, 46));
-        assert_eq!((options.plan.interval, options.plan.lead), (100_000, 60_000));
+        let options =
+            asked("h --speaks stamp --count 100 --interval 100us --stall 4ms@1s --dscp ef")
+                .unwrap();
+        assert_eq!(
+            (options.port, options.plan.count, options.dscp),
+            (862, 120, 46)
+        );
+        assert_eq!(
+            (options.plan.interval, options.plan.lead),
+            (100_000, 60_000)
+        );
         assert_eq!(
             options.plan.stall,
             Some(Stall {
@@ -308,23 +344,43 @@ mod tests {
         );
         assert_eq!(asked("h --pace pingpong").unwrap().plan.interval, 0);
         let options = asked("h --policy default,fifo+lock --load none,cpu --rounds 2").unwrap();
-        assert!(options.is_lab() && options.policies.len() == 2 && options.loads == [Load::None, Load::Cpu]);
+        assert!(
+            options.is_lab()
+                && options.policies.len() == 2
+                && options.loads == [Load::None, Load::Cpu]
+        );
         assert_eq!((options.rounds, options.plan.lasts), (2, LAB_LASTS));
-        assert!(!asked("h --policy spin").unwrap().is_lab() && asked("h --load cpu").unwrap().is_lab());
+        assert!(
+            !asked("h --policy spin").unwrap().is_lab() && asked("h --load cpu").unwrap().is_lab()
+        );
         assert!(asked("h --policy rr,rr").unwrap_err().contains("twice"));
         assert!(asked("h --policy fifo+spin").unwrap_err().contains("awake"));
         assert!(asked("h --load disk").unwrap_err().contains("none cpu"));
-        assert!(asked("h --interval 10").unwrap_err().contains("write --interval"));
+        assert!(
+            asked("h --interval 10")
+                .unwrap_err()
+                .contains("write --interval")
+        );
         let short = asked("h --duration 10us").unwrap_err();
         assert!(short.contains("write --duration 1s"), "{short}");
-        assert!(asked("h --duration 0s --pace pingpong").is_err() && asked("h --duration 10ms").is_ok());
-        assert!(asked("h --policy spin+rr")
-            .unwrap_err()
-            .starts_with("--policy spin+rr: a real-time"));
+        assert!(
+            asked("h --duration 0s --pace pingpong").is_err() && asked("h --duration 10ms").is_ok()
+        );
+        assert!(
+            asked("h --policy spin+rr")
+                .unwrap_err()
+                .starts_with("--policy spin+rr: a real-time")
+        );
         assert!(asked("h --interval 10ns").unwrap_err().contains("pingpong"));
-        assert!(asked("h --speaks tcp")
-            .unwrap_err()
-            .contains("narrows board echo stamp irtt"));
-        assert!(asked("h --size 70000B").is_err() && asked("h --stall 4ms").is_err() && asked("").is_err());
+        assert!(
+            asked("h --speaks tcp")
+                .unwrap_err()
+                .contains("narrows board echo stamp irtt")
+        );
+        assert!(
+            asked("h --size 70000B").is_err()
+                && asked("h --stall 4ms").is_err()
+                && asked("").is_err()
+        );
     }
 }

@@ -1,9 +1,11 @@
-//! What came of an exchange: counts, histograms, the slowest answers, and the episodes that they make.
+//! What came of an exchange: counts, histograms, the slowest answers, and the episodes that they
+//! make.
 //!
-//! An **episode** is slow answers that were awaited at the same time: each from when its question was due until its answer came,
-//! and whatever overlaps is one. A stall of 100 ms with a question each millisecond makes a hundred slow answers and one episode.
+//! An **episode** is slow answers that were awaited at the same time: each from when its question
+//! was due until its answer came, and whatever overlaps is one. A stall of 100 ms with a question
+//! each millisecond makes a hundred slow answers and one episode.
 
-use super::blame::{Parts, PARTS};
+use super::blame::{PARTS, Parts};
 use super::histogram::Histogram;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -32,7 +34,8 @@ pub struct Slow {
     pub blamed: usize,
 }
 
-/// Slow answers that were awaited at the same time: what delayed one of them delayed the others, too.
+/// Slow answers that were awaited at the same time: what delayed one of them delayed the others,
+/// too.
 #[derive(Copy, Clone, Debug)]
 pub struct Episode {
     /// When the first of their questions was due, ns of the clock of dates.
@@ -107,7 +110,8 @@ pub struct Outcome {
     pub socket_drops: u64,
     /// How many questions the far end got, if it counts.
     pub far_count: Option<u32>,
-    /// The traffic classes with which questions arrived there and answers here, the last ones seen.
+    /// The traffic classes with which questions arrived there and answers here, the last ones
+    /// seen.
     pub classes: (Option<u8>, u8),
     /// Hops that answers still had.
     pub ttl: u8,
@@ -215,7 +219,10 @@ impl Outcome {
         }
         self.episodes.insert(episode.from, episode);
         if self.episodes.len() > MOST_EPISODES {
-            let least = self.episodes.values().min_by_key(|episode| episode.worst.took);
+            let least = self
+                .episodes
+                .values()
+                .min_by_key(|episode| episode.worst.took);
             if let Some(from) = least.map(|episode| episode.from) {
                 self.episodes.remove(&from);
                 self.forgotten += 1;

@@ -12,17 +12,19 @@
 //! | `spin` | never sleeping: asking again and again | | a whole processor |
 //! | `awake` | processors that do not halt | /dev/cpu_dma_latency, or nothing | power; of a guest, its host's time |
 //!
-//! **Awake.** A processor that halts needs time to come back. Where a cpuidle driver chooses how deep it sleeps, a zero held in /dev/cpu_dma_latency
-//! forbids it (Documentation/power/pm_qos_interface.rst). In most guests nothing chooses, they just halt; there one
-//! thread for each processor turns in the idle class, which gives way to everything.
+//! **Awake.** A processor that halts needs time to come back. Where a cpuidle driver chooses how
+//! deep it sleeps, a zero held in /dev/cpu_dma_latency forbids it
+//! (Documentation/power/pm_qos_interface.rst). In most guests nothing chooses, they just halt;
+//! there one thread for each processor turns in the idle class, which gives way to everything.
 //!
-//! **Nobody is starved.** A real-time class never goes with `spin`, and each real-time thread is watched
-//! ([`crate::schedule`]): one that does not sleep for 200 ms becomes an ordinary one, and [`Guard::called_off`] tells it.
+//! **Nobody is starved.** A real-time class never goes with `spin`, and each real-time thread is
+//! watched ([`crate::schedule`]): one that does not sleep for 200 ms becomes an ordinary one, and
+//! [`Guard::called_off`] tells it.
 //!
 //! What is not permitted is refused in words, before anything is measured, and never left out.
 
 use crate::schedule::{self, Class};
-use crate::{socket, HostError};
+use crate::{HostError, socket};
 use narrows_core::units::parse_span;
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -92,7 +94,9 @@ pub enum Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::NotPermitted { part, cure } => write!(f, "policy {part}: this user may not; {cure}"),
+            Refused::NotPermitted { part, cure } => {
+                write!(f, "policy {part}: this user may not; {cure}")
+            }
             Refused::NotHere { part, why } => write!(f, "policy {part}: {why}"),
         }
     }
@@ -123,7 +127,13 @@ where
     T: std::str::FromStr + PartialOrd + fmt::Display,
 {
     let found = text.parse().ok().filter(|n| range.contains(n));
-    found.ok_or_else(|| format!("{part}: a whole number from {} to {}", range.start(), range.end()))
+    found.ok_or_else(|| {
+        format!(
+            "{part}: a whole number from {} to {}",
+            range.start(),
+            range.end()
+        )
+    })
 }
 
 impl Policy {
@@ -145,16 +155,21 @@ impl Policy {
             let urgency = || value.map_or(Ok(URGENT), |n| number(part, n, 1..=URGENT));
             match (name, value) {
                 ("default", None) => {}
-                ("nice", _) => policy.nice = Some(value.map_or(Ok(-20), |n| number(part, n, -20..=19))?),
+                ("nice", _) => {
+                    policy.nice = Some(value.map_or(Ok(-20), |n| number(part, n, -20..=19))?)
+                }
                 ("rr", _) => policy.class = Class::RoundRobin(urgency()?),
                 ("fifo", _) => policy.class = Class::Fifo(urgency()?),
                 ("lock", None) => policy.lock = true,
                 ("spin", None) => policy.spin = true,
                 ("awake", None) => policy.awake = true,
-                ("pin", Some(cpu)) => policy.pin = Some(number(part, cpu, 0..=libc::CPU_SETSIZE as usize - 1)?),
+                ("pin", Some(cpu)) => {
+                    policy.pin = Some(number(part, cpu, 0..=libc::CPU_SETSIZE as usize - 1)?)
+                }
                 ("pin", None) => return Err("pin: on which processor? e.g. pin=1".into()),
                 ("busy", Some(span)) => {
-                    let span = parse_span(span).map_err(|e| format!("{part}: {}; write busy={}", e.problem, e.fix))?;
+                    let span = parse_span(span)
+                        .map_err(|e| format!("{part}: {}; write busy={}", e.problem, e.fix))?;
                     let us = span.as_ns() / 1000;
                     if !(1..=BUSY).contains(&us) {
                         return Err(format!(
@@ -164,7 +179,11 @@ impl Policy {
                     policy.busy = Some(us as u32);
                 }
                 ("busy", None) => policy.busy = Some(50),
-                _ => return Err(format!("{part} is no part of a policy; parts are {PARTS}, joined by +")),
+                _ => {
+                    return Err(format!(
+                        "{part} is no part of a policy; parts are {PARTS}, joined by +"
+                    ));
+                }
             }
         }
         let has = |name| seen.contains(&name);
@@ -178,7 +197,8 @@ impl Policy {
         }
         if policy.class.is_real_time() && policy.spin {
             return Err(format!(
-                "{text}: a real-time thread that never sleeps keeps everything else off its processor; \
+                "{text}: a real-time thread that never sleeps keeps everything else off its \
+                 processor; \
                  write busy=50us or awake instead of spin, or spin without the class"
             ));
         }
@@ -188,7 +208,8 @@ impl Policy {
     pub fn text(&self) -> &str {
         &self.text
     }
-    /// Opens what its threads need and what this process may not open later, because it is about to give up its rights.
+    /// Opens what its threads need and what this process may not open later, because it is about to
+    /// give up its rights.
     pub fn prepare(&self) {
         if let Some(latency) = self.awake.then(Latency::of_host).flatten() {
             let _ = LATENCY.set(latency);
@@ -209,8 +230,8 @@ impl Policy {
     /// What a socket is to be told.
     pub fn apply(&self, socket: &OwnedFd) -> Result<(), HostError> {
         let Some(us) = self.busy else { return Ok(()) };
-        let cure =
-            "busy polling beyond net.core.busy_read needs root before Linux 5.7; of `narrows serve` with --net-admin";
+        let cure = "busy polling beyond net.core.busy_read needs root before Linux 5.7; of \
+            `narrows serve` with --net-admin";
         let us = us as libc::c_int;
         let told = socket::set(socket, libc::SOL_SOCKET, SO_BUSY_POLL, &us);
         Ok(told.map_err(refused("busy", cure))?)
@@ -251,7 +272,9 @@ impl Policy {
             guard.locked = Some(Locked::new().map_err(refused("lock", cure))?);
         }
         if self.awake {
-            guard.awake = Some(Awake::new().map_err(refused("awake", "keeping processors awake needs root"))?);
+            guard.awake = Some(
+                Awake::new().map_err(refused("awake", "keeping processors awake needs root"))?,
+            );
         }
         if let Some(nice) = self.nice {
             let before = schedule::nice();
@@ -272,7 +295,8 @@ impl Policy {
     }
 }
 
-/// What a thread holds while it works under a policy; dropping it gives everything back, the class first.
+/// What a thread holds while it works under a policy; dropping it gives everything back, the class
+/// first.
 #[derive(Debug, Default)]
 pub struct Guard {
     class: Option<schedule::Before>,
@@ -339,7 +363,8 @@ impl Drop for Locked {
     }
 }
 
-/// How long processors may take to wake up, as /dev/cpu_dma_latency asks for it: nothing while somebody holds it.
+/// How long processors may take to wake up, as /dev/cpu_dma_latency asks for it: nothing while
+/// somebody holds it.
 #[derive(Debug)]
 struct Latency {
     file: File,
@@ -363,12 +388,17 @@ impl Latency {
         Some(Arc::new(Latency { file, holders }))
     }
     fn of_host() -> Option<Arc<Latency>> {
-        let driver = std::fs::read_to_string("/sys/devices/system/cpu/cpuidle/current_driver").unwrap_or_default();
+        let driver = std::fs::read_to_string("/sys/devices/system/cpu/cpuidle/current_driver")
+            .unwrap_or_default();
         Latency::open("/dev/cpu_dma_latency", &driver)
     }
     fn change(&self, more: bool) -> io::Result<()> {
         let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
-        let after = if more { *holders + 1 } else { holders.saturating_sub(1) };
+        let after = if more {
+            *holders + 1
+        } else {
+            holders.saturating_sub(1)
+        };
         if (*holders == 0) != (after == 0) {
             let asked = if more { 0 } else { Latency::ANY };
             (&self.file).write_all(&asked.to_ne_bytes())?;
@@ -440,7 +470,9 @@ impl Turning {
                 }
             };
             // A small stack: where memory is locked, all of it is.
-            let builder = std::thread::Builder::new().name("awake".into()).stack_size(64 << 10);
+            let builder = std::thread::Builder::new()
+                .name("awake".into())
+                .stack_size(64 << 10);
             all.threads.push(builder.spawn(turn)?);
         }
         Ok(all)
@@ -500,8 +532,20 @@ mod tests {
     #[test]
     fn what_is_entered_is_left_again() {
         let _alone = ALONE.lock().unwrap();
-        let before = (schedule::class(), schedule::nice(), schedule::processors().unwrap());
-        for text in ["rr", "fifo=7+lock", "nice", "nice=5", "pin=0", "awake", "busy=50us"] {
+        let before = (
+            schedule::class(),
+            schedule::nice(),
+            schedule::processors().unwrap(),
+        );
+        for text in [
+            "rr",
+            "fifo=7+lock",
+            "nice",
+            "nice=5",
+            "pin=0",
+            "awake",
+            "busy=50us",
+        ] {
             let policy = Policy::parse(text).unwrap();
             match policy.try_enter() {
                 Ok(guard) => {
@@ -521,7 +565,11 @@ mod tests {
                 Err(other) => panic!("{text}: {other}"),
             }
             assert_eq!(
-                (schedule::class(), schedule::nice(), schedule::processors().unwrap()),
+                (
+                    schedule::class(),
+                    schedule::nice(),
+                    schedule::processors().unwrap()
+                ),
                 before,
                 "{text}"
             );
@@ -542,9 +590,13 @@ mod tests {
                 .map(|four| i32::from_ne_bytes(four.try_into().unwrap()))
                 .collect()
         };
-        // Nobody holds it yet; of several holders the first one asks and the last one takes it back.
+        // Nobody holds it yet; of several holders the first one asks and the last one takes it
+        // back.
         assert!(asked().is_empty());
-        let (one, other) = (Held::new(latency.clone()).unwrap(), Held::new(latency.clone()).unwrap());
+        let (one, other) = (
+            Held::new(latency.clone()).unwrap(),
+            Held::new(latency.clone()).unwrap(),
+        );
         assert_eq!(asked(), [0]);
         drop(one);
         assert_eq!(asked(), [0]);
@@ -563,7 +615,11 @@ mod tests {
     fn what_is_not_there_is_said() {
         let refused = Policy::parse("pin=1000").unwrap().permitted().unwrap_err();
         assert!(matches!(refused, Refused::NotHere { .. }), "{refused}");
-        assert!(HostError::from(refused).to_string().contains("policy pin=1000"));
+        assert!(
+            HostError::from(refused)
+                .to_string()
+                .contains("policy pin=1000")
+        );
         assert_eq!(Policy::default().permitted(), Ok(()));
     }
 
@@ -579,11 +635,17 @@ mod tests {
             let watched = std::thread::spawn(move || {
                 let guard = policy.try_enter().unwrap();
                 let began = sys::thread_cpu();
-                // A mistake, as it might be made: for two seconds of processor time, or until the watchdog comes.
-                while schedule::class().is_real_time() && sys::thread_cpu() - began < 2_000_000_000 {
+                // A mistake, as it might be made: for two seconds of processor time, or until the
+                // watchdog comes.
+                while schedule::class().is_real_time() && sys::thread_cpu() - began < 2_000_000_000
+                {
                     std::hint::spin_loop();
                 }
-                (schedule::class(), sys::thread_cpu() - began, guard.called_off())
+                (
+                    schedule::class(),
+                    sys::thread_cpu() - began,
+                    guard.called_off(),
+                )
             });
             let (class, ran, called_off) = watched.join().unwrap();
             assert_eq!((class, called_off), (Class::Ordinary, true), "{text}");

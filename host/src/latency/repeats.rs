@@ -2,19 +2,24 @@
 //!
 //! An echo sends what it received, so an answer looks like a question. Three rules break the loop:
 //!
-//! 1. **Ports.** The questions of `narrows latency` are answered at the rate of `--packets` only if their source port is above the
-//!    echo's own port. Of two echoes that follow this rule at most one sees the other at a higher port.
-//! 2. **Rate.** Everything else is answered at most [`UNRECOGNISED`] times a second for each source.
-//! 3. **Memory.** Bytes that were answered are not answered again to the same address within a second. What rule 2 limits is remembered
-//!    without exception: each source has more places than it can get answers in that time, and no other source takes them.
-//!    What rule 1 lets through is remembered as far as the places of the source last; those that are taken stay taken for a second, so
-//!    that datagrams that go round with an echo of another kind die out one after the other.
+//! 1. **Ports.** The questions of `narrows latency` are answered at the rate of `--packets` only if
+//!    their source port is above the echo's own port. Of two echoes that follow this rule at most
+//!    one sees the other at a higher port.
+//! 2. **Rate.** Everything else is answered at most [`UNRECOGNISED`] times a second for each
+//!    source.
+//! 3. **Memory.** Bytes that were answered are not answered again to the same address within a
+//!    second. What rule 2 limits is remembered without exception: each source has more places than
+//!    it can get answers in that time, and no other source takes them. What rule 1 lets through is
+//!    remembered as far as the places of the source last; those that are taken stay taken for a
+//!    second, so that datagrams that go round with an echo of another kind die out one after the
+//!    other.
 //!
-//! The tables have a fixed size and a random key. A source is the place of its token bucket ([`Accounts::bucket`]).
+//! The tables have a fixed size and a random key. A source is the place of its token bucket
+//! ([`Accounts::bucket`]).
 
 use super::answer::Payer;
 use super::speak::Echo;
-use crate::serve::budget::{Permit, BUCKETS};
+use crate::serve::budget::{BUCKETS, Permit};
 use crate::serve::limits::UNRECOGNISED;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -26,7 +31,8 @@ const LASTS: u64 = 1000;
 const TIME: u32 = 20;
 /// Bytes that are compared, from the beginning and from the end.
 const COMPARED: (usize, usize) = (256, 64);
-/// Places of a source for what is limited: more than the answers of a second and of the burst before it.
+/// Places of a source for what is limited: more than the answers of a second and of the burst
+/// before it.
 const LIMITED: usize = 128;
 /// Places of a source for questions of `narrows latency` from higher ports.
 const KNOWN: usize = 32;
@@ -61,7 +67,8 @@ impl Repeats {
         let from = source * self.places % self.seen.len();
         from..from + self.places
     }
-    /// What is remembered of these bytes; `None`: they were answered to that address within the last second.
+    /// What is remembered of these bytes; `None`: they were answered to that address within the
+    /// last second.
     fn mark(&self, source: usize, from: SocketAddr, bytes: &[u8], now: u64) -> Option<u64> {
         let mut hasher = self.key.build_hasher();
         from.hash(&mut hasher);
@@ -75,7 +82,10 @@ impl Repeats {
     /// They have been answered; forgotten where the source has no place left for a second.
     fn remember(&mut self, source: usize, mark: u64, now: u64) {
         let places = self.of(source);
-        if let Some(free) = self.seen[places].iter_mut().find(|entry| !is_young(**entry, now)) {
+        if let Some(free) = self.seen[places]
+            .iter_mut()
+            .find(|entry| !is_young(**entry, now))
+        {
             *free = mark;
         }
     }
@@ -99,10 +109,20 @@ impl Echoed {
         }
     }
     /// A permit to send these bytes back.
-    pub fn permit(&mut self, payer: &Payer, from: SocketAddr, bytes: &[u8], now: u64) -> Option<Permit> {
+    pub fn permit(
+        &mut self,
+        payer: &Payer,
+        from: SocketAddr,
+        bytes: &[u8],
+        now: u64,
+    ) -> Option<Permit> {
         let source = payer.bucket(from.ip());
         let known = Echo::recognises(bytes) && from.port() > self.port;
-        let repeats = if known { &mut self.known } else { &mut self.limited };
+        let repeats = if known {
+            &mut self.known
+        } else {
+            &mut self.limited
+        };
         let mark = repeats.mark(source, from, bytes, now)?;
         let permit = payer.permit(from, (bytes.len(), bytes.len()), known, now)?;
         repeats.remember(source, mark, now);
@@ -142,10 +162,15 @@ mod tests {
         repeats.remember(3, mark, 5 * MS);
         assert_eq!(repeats.mark(3, one, b"hello", 1005 * MS), None);
         assert!(repeats.mark(3, one, b"hello", 1006 * MS).is_some());
-        assert!(repeats.mark(3, other, b"hello", 6 * MS).is_some() && repeats.mark(3, one, b"hallo", 6 * MS).is_some());
+        assert!(
+            repeats.mark(3, other, b"hello", 6 * MS).is_some()
+                && repeats.mark(3, one, b"hallo", 6 * MS).is_some()
+        );
         // It has a place of its own, whatever others fill.
         for n in 0..1000_u32 {
-            let mark = repeats.mark(2, one, &n.to_be_bytes(), 7 * MS).expect("it is new");
+            let mark = repeats
+                .mark(2, one, &n.to_be_bytes(), 7 * MS)
+                .expect("it is new");
             repeats.remember(2, mark, 7 * MS);
         }
         assert_eq!(repeats.mark(3, one, b"hello", 8 * MS), None);
@@ -168,8 +193,9 @@ mod tests {
         assert!(round.len() < 1000 - 15 * KNOWN, "{} are left", round.len());
     }
 
-    /// An attacker sends 300 datagrams a millisecond to one echo in the name of another, of which each answers what it receives
-    /// 1 ms later, for two seconds, and the tables are as full as they get. What the two answer in that time, and afterwards.
+    /// An attacker sends 300 datagrams a millisecond to one echo in the name of another, of which
+    /// each answers what it receives 1 ms later, for two seconds, and the tables are as full as
+    /// they get. What the two answer in that time, and afterwards.
     fn storm(ports: (u16, u16), payload: impl Fn(u64) -> Vec<u8>) -> (u64, u64) {
         let addresses = [at([192, 0, 2, 1], ports.0), at([198, 51, 100, 1], ports.1)];
         let payers = addresses.map(|_| Payer::Source(Accounts::new(Limits::default())));
@@ -201,7 +227,8 @@ mod tests {
     #[test]
     fn two_echoes_whose_tables_are_full_stop_answering_each_other() {
         for ports in [(7777, 7778), (7778, 7777), (7777, 7777)] {
-            // Questions: at most one of the two echoes answers those that are sent to it, the other one 100 a second.
+            // Questions: at most one of the two echoes answers those that are sent to it, the other
+            // one 100 a second.
             let (during, after) = storm(ports, |n| question(n).to_vec());
             assert!(during <= 300_000 + 4 * 2 * 111, "{ports:?}: {during}");
             assert!(after <= 2 * 300 + 2 * 111, "{ports:?}: {after}");

@@ -1,4 +1,5 @@
-//! What the two ends say to each other, one protocol behind one trait: a question onto a datagram, an answer off one.
+//! What the two ends say to each other, one protocol behind one trait: a question onto a datagram,
+//! an answer off one.
 //!
 //! | protocol | the far end tells | answers by |
 //! |---|---|---|
@@ -8,7 +9,7 @@
 //! | irtt ([`super::irtt`]) | when its application had the question and answered | `irtt server` |
 
 use super::blame::Far;
-use crate::wire::{Cookie, Timed, TIMED};
+use crate::wire::{Cookie, TIMED, Timed};
 use std::sync::mpsc::Receiver;
 
 /// What a question is known by besides its number: an answer has to bring it back.
@@ -50,7 +51,8 @@ pub trait Speak {
     fn follows_up(&self) -> bool {
         false
     }
-    /// A question onto a datagram that still holds the last one; `sent`: now on the even clock, `ahead`: the clock of dates minus it.
+    /// A question onto a datagram that still holds the last one; `sent`: now on the even clock,
+    /// `ahead`: the clock of dates minus it.
     fn ask(&mut self, number: u32, sent: u64, ahead: u64, to: &mut [u8]) -> Mark;
     /// What a datagram is; `asked`: how long questions are.
     fn hear(&mut self, bytes: &[u8], asked: usize) -> Heard;
@@ -97,7 +99,9 @@ impl Speak for Own {
         sent
     }
     fn hear(&mut self, bytes: &[u8], asked: usize) -> Heard {
-        let Some(told) = Timed::from_bytes(bytes).filter(|told| told.answer && told.cookie == self.cookie) else {
+        let Some(told) =
+            Timed::from_bytes(bytes).filter(|told| told.answer && told.cookie == self.cookie)
+        else {
             return Heard::Foreign;
         };
         if bytes.len() != asked || !filled(&bytes[TIMED..]) {
@@ -120,7 +124,8 @@ impl Speak for Own {
     }
 }
 
-/// narrows' own, in sessions that follow one another: whoever keeps them opens a new one when the far end has restarted.
+/// narrows' own, in sessions that follow one another: whoever keeps them opens a new one when the
+/// far end has restarted.
 #[derive(Debug)]
 pub struct Sessions {
     /// The session of now.
@@ -154,7 +159,8 @@ pub struct Echo;
 const ECHO: usize = 16;
 
 impl Echo {
-    /// Whether a datagram may be a question of ours: a number of 32 bits in 64, a time, and filling.
+    /// Whether a datagram may be a question of ours: a number of 32 bits in 64, a time, and
+    /// filling.
     pub fn recognises(bytes: &[u8]) -> bool {
         bytes.len() >= ECHO && bytes[..4] == [0; 4] && filled(&bytes[ECHO..])
     }
@@ -197,9 +203,14 @@ mod tests {
     fn an_echo_is_the_question_and_nothing_else() {
         let mut bytes = [FILL; 40];
         let mark = Echo.ask(7, 99, 0, &mut bytes);
-        assert!(matches!(Echo.hear(&bytes, 40), Heard::Answer(Answer { number: 7, mark: m, .. }) if m == mark));
+        assert!(
+            matches!(Echo.hear(&bytes, 40), Heard::Answer(Answer { number: 7, mark: m,
+            .. }) if m == mark)
+        );
         assert!(matches!(Echo.hear(&bytes[..39], 40), Heard::Wrong(Some(7))));
-        assert!(Echo::recognises(&bytes) && !Echo::recognises(b"hello") && !Echo::recognises(&[7; 40]));
+        assert!(
+            Echo::recognises(&bytes) && !Echo::recognises(b"hello") && !Echo::recognises(&[7; 40])
+        );
         bytes[39] ^= 1;
         assert!(matches!(Echo.hear(&bytes, 40), Heard::Wrong(Some(7))));
         assert!(matches!(Echo.hear(b"hello", 40), Heard::Foreign));
@@ -221,7 +232,10 @@ mod tests {
         let Heard::Answer(answer) = own.hear(&bytes, TIMED + 1) else {
             panic!("no answer")
         };
-        assert_eq!((answer.number, answer.mark, answer.followed), (3, mark, Some((2, 8))));
+        assert_eq!(
+            (answer.number, answer.mark, answer.followed),
+            (3, mark, Some((2, 8)))
+        );
         assert!(matches!(
             Own { cookie: [5; 16] }.hear(&bytes, TIMED + 1),
             Heard::Foreign

@@ -1,5 +1,6 @@
-//! STAMP, the Simple Two-Way Active Measurement Protocol, in its open mode: RFC 8762, with the session identifier and the extensions
-//! of RFC 8972 for class of service and follow-up telemetry. All numbers are big-endian.
+//! STAMP, the Simple Two-Way Active Measurement Protocol, in its open mode: RFC 8762, with the
+//! session identifier and the extensions of RFC 8972 for class of service and follow-up telemetry.
+//! All numbers are big-endian.
 //!
 //! ```text
 //! sender      number u32 | time u64 | error u16 | session u16 | zero 28                                        44 bytes, then TLVs
@@ -11,12 +12,14 @@
 //!   7 follow-up: number of the last reflected packet u32 | when it left u64 | how that was stamped u8 | zero 3
 //! ```
 //!
-//! A reflector here is stateful: it counts what it reflects of each session, so that losses there and losses back are told apart. It
-//! answers with as many bytes as it was asked with, never with more, and leaves unanswered what is shorter than 44. Times are NTP's: seconds since
-//! 1900 and 2⁻³² s. The error estimate says that the clock is not known to be synchronised, and one microsecond.
+//! A reflector here is stateful: it counts what it reflects of each session, so that losses there
+//! and losses back are told apart. It answers with as many bytes as it was asked with, never with
+//! more, and leaves unanswered what is shorter than 44. Times are NTP's: seconds since
+//! 1900 and 2⁻³² s. The error estimate says that the clock is not known to be synchronised, and one
+//! microsecond.
 
 use super::blame::Far;
-use super::speak::{Answer, Heard, Mark, Speak, FILL};
+use super::speak::{Answer, FILL, Heard, Mark, Speak};
 
 /// Where reflectors listen.
 pub const PORT: u16 = 862;
@@ -54,7 +57,11 @@ pub fn from_ntp(time: u64) -> u64 {
         return 0;
     }
     let s = time >> 32;
-    let s = if s >= ERA { s - ERA } else { s + (1 << 32) - ERA };
+    let s = if s >= ERA {
+        s - ERA
+    } else {
+        s + (1 << 32) - ERA
+    };
     s * 1_000_000_000 + (((time & 0xffff_ffff) * 1_000_000_000 + (1 << 31)) >> 32)
 }
 
@@ -74,8 +81,8 @@ fn time(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) << 32 | u64::from(word(bytes, at + 4))
 }
 
-/// The TLVs behind the first 44 bytes: where each begins, its type and the length of its value. It ends at the first that does
-/// not fit, which is told as malformed.
+/// The TLVs behind the first 44 bytes: where each begins, its type and the length of its value. It
+/// ends at the first that does not fit, which is told as malformed.
 fn tlvs(bytes: &[u8]) -> impl Iterator<Item = (usize, u8, Option<usize>)> + '_ {
     let mut at = BASE;
     std::iter::from_fn(move || {
@@ -188,7 +195,9 @@ impl Speak for Sender {
                         answer.followed = Some((question, from_ntp(time(bytes, value + 4))));
                     }
                 }
-                (PADDING, Some(len)) if !bytes[value..value + len].iter().all(|byte| *byte == FILL) => {
+                (PADDING, Some(len))
+                    if !bytes[value..value + len].iter().all(|byte| *byte == FILL) =>
+                {
                     return Heard::Wrong(Some(number));
                 }
                 _ => {}
@@ -216,15 +225,17 @@ pub struct Reflected {
     pub followed: Option<(u32, u64)>,
 }
 
-/// Whether it is a sender's packet. Those end with 28 zeros (RFC 8762, section 4.2.1), where a reflector's have what it received:
-/// by them two reflectors would reflect each other's packets for ever. The section has them ignored, which is the deviation.
+/// Whether it is a sender's packet. Those end with 28 zeros (RFC 8762, section 4.2.1), where a
+/// reflector's have what it received: by them two reflectors would reflect each other's packets for
+/// ever. The section has them ignored, which is the deviation.
 pub fn is_question(bytes: &[u8]) -> bool {
     bytes
         .get(16..BASE)
         .is_some_and(|zeros| zeros.iter().all(|byte| *byte == 0))
 }
 
-/// A question becomes its answer, in place; the traffic class with which it is to be sent, or `None`: it is no question.
+/// A question becomes its answer, in place; the traffic class with which it is to be sent, or
+/// `None`: it is no question.
 pub fn reflect(bytes: &mut [u8], told: &Reflected) -> Option<u8> {
     if bytes.len() < BASE {
         return None;
@@ -258,7 +269,11 @@ pub fn reflect(bytes: &mut [u8], told: &Reflected) -> Option<u8> {
                 put(
                     bytes,
                     value + 4,
-                    if left == 0 { [0; 8] } else { to_ntp(left).to_be_bytes() },
+                    if left == 0 {
+                        [0; 8]
+                    } else {
+                        to_ntp(left).to_be_bytes()
+                    },
                 );
                 put(bytes, value + 12, [if left == 0 { 0 } else { SOFTWARE }]);
             }
@@ -289,7 +304,8 @@ mod tests {
             class: 0x21,
             followed: Some((3, 1_700_000_000_000_000_900)),
         };
-        // The reflector's third was the answer to the fourth question: one was lost on the way there.
+        // The reflector's third was the answer to the fourth question: one was lost on the way
+        // there.
         let mut earlier = [FILL; 200];
         sender.ask(4, 0, told.received, &mut earlier);
         reflect(&mut earlier, &Reflected { count: 3, ..told });
@@ -302,7 +318,10 @@ mod tests {
         let Heard::Answer(answer) = sender.hear(&bytes, 200) else {
             panic!("no answer")
         };
-        assert_eq!((answer.number, answer.mark, answer.count), (5, mark, Some(5)));
+        assert_eq!(
+            (answer.number, answer.mark, answer.count),
+            (5, mark, Some(5))
+        );
         assert_eq!(
             (answer.far.received, answer.far.answered),
             (told.received, told.answered)
@@ -353,7 +372,9 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_reflected_as_long_as_they_are(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_are_reflected_as_long_as_they_are(
+            bytes in proptest::collection::vec(any::<u8>(), 0..300)
+        ) {
             let mut answer = bytes.clone();
             let answered = reflect(&mut answer, &Reflected::default());
             prop_assert_eq!(answered.is_some(), bytes.len() >= BASE);

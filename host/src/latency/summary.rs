@@ -1,11 +1,12 @@
 //! An outcome as JSON, and the sentence that says whether it is to be trusted.
 //!
-//! Times are µs unless a name says otherwise; what was not measured, or what the sample cannot carry, is null.
+//! Times are µs unless a name says otherwise; what was not measured, or what the sample cannot
+//! carry, is null.
 
-use super::blame::{Parts, NAMES};
+use super::blame::{NAMES, Parts};
 use super::exchange::{Episode, Outcome, Pace, Plan, Slow};
 use super::histogram::Histogram;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 
 fn us(ns: u64) -> f64 {
     ns as f64 / 1000.0
@@ -49,7 +50,13 @@ fn episode_of(episode: &Episode, began: u64) -> Value {
 
 /// An outcome, under the plan that it came of.
 pub fn to_json(plan: &Plan, seen: &Outcome) -> Value {
-    let known = |all: &Histogram| if all.count() > 0 { all.to_json() } else { Value::Null };
+    let known = |all: &Histogram| {
+        if all.count() > 0 {
+            all.to_json()
+        } else {
+            Value::Null
+        }
+    };
     let mut kept: Vec<Slow> = seen.slowest.iter().map(|slow| slow.0).collect();
     kept.sort_by_key(|slow| slow.at);
     let blamed: serde_json::Map<_, _> = NAMES
@@ -99,7 +106,8 @@ pub fn to_json(plan: &Plan, seen: &Outcome) -> Value {
             "blamed": blamed,
             "episodes": {
                 "count": seen.episodes.len() as u64 + seen.forgotten,
-                "kept": seen.episodes.values().map(|episode| episode_of(episode, seen.began)).collect::<Vec<_>>(),
+                "kept": seen.episodes.values().map(|episode| episode_of(episode,
+                seen.began)).collect::<Vec<_>>(),
             },
             "kept": kept.iter().map(|slow| slow_of(slow, seen.began)).collect::<Vec<_>>(),
         },

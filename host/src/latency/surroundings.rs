@@ -1,13 +1,14 @@
-//! What around a latency test decides its outcome and is not in its options: the link, the device, the processors, the kernel.
+//! What around a latency test decides its outcome and is not in its options: the link, the device,
+//! the processors, the kernel.
 //!
-//! All of it is read and nothing is changed. What stands out is said in words, with what would change it and, where it
-//! follows from the numbers, what it costs; what could not be read is null.
+//! All of it is read and nothing is changed. What stands out is said in words, with what would
+//! change it and, where it follows from the numbers, what it costs; what could not be read is null.
 //!
-//! Sources: Documentation/ABI/testing/sysfs-class-net, sysfs-devices-system-cpu, Documentation/admin-guide/pm/cpuidle.rst,
-//! linux/ethtool.h; all of Linux 6.12.
+//! Sources: Documentation/ABI/testing/sysfs-class-net, sysfs-devices-system-cpu,
+//! Documentation/admin-guide/pm/cpuidle.rst, linux/ethtool.h; all of Linux 6.12.
 
 use crate::{machine, sys};
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -41,8 +42,13 @@ impl Root {
     }
     /// Names in a directory, in order.
     fn names(&self, path: &str) -> Vec<String> {
-        let found = fs::read_dir(self.0.join(path)).into_iter().flatten().flatten();
-        let mut names: Vec<String> = found.filter_map(|f| f.file_name().into_string().ok()).collect();
+        let found = fs::read_dir(self.0.join(path))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut names: Vec<String> = found
+            .filter_map(|f| f.file_name().into_string().ok())
+            .collect();
         names.sort_by_key(|name| (name.len(), name.clone()));
         names
     }
@@ -69,7 +75,8 @@ fn device(root: &Root, name: &str, ask: &dyn Fn(u32, usize) -> Option<Vec<u32>>)
     json!({
         "name": name,
         "driver": root.link(&of("device/driver")),
-        "speed_mbit": root.number(&of("speed")).filter(|speed| *speed > 0 && *speed < u64::from(u32::MAX)),
+        "speed_mbit": root.number(&of("speed"))
+            .filter(|speed| *speed > 0 && *speed < u64::from(u32::MAX)),
         "duplex": root.text(&of("duplex")).filter(|text| text != "unknown"),
         "mtu": root.number(&of("mtu")),
         "coalescing": coalescing,
@@ -108,7 +115,10 @@ fn of_processors(root: &Root, file: &str) -> Vec<String> {
     let cpus = root.names("sys/devices/system/cpu");
     let mut values: Vec<String> = cpus
         .iter()
-        .filter(|name| name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok()))
+        .filter(|name| {
+            name.strip_prefix("cpu")
+                .is_some_and(|n| n.parse::<u32>().is_ok())
+        })
         .filter_map(|cpu| root.text(&format!("sys/devices/system/cpu/{cpu}/{file}")))
         .collect();
     values.sort();
@@ -118,9 +128,9 @@ fn of_processors(root: &Root, file: &str) -> Vec<String> {
 
 fn guest(root: &Root) -> Value {
     let info = root.text("proc/cpuinfo").unwrap_or_default();
-    let flagged = info
-        .lines()
-        .any(|line| line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor"));
+    let flagged = info.lines().any(|line| {
+        line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor")
+    });
     let of = |file: &str| root.text(&format!("sys/class/dmi/id/{file}"));
     let hypervisor = root.text("sys/hypervisor/type");
     json!({
@@ -144,21 +154,24 @@ fn look(root: &Root, name: &str, ask: &dyn Fn(u32, usize) -> Option<Vec<u32>>) -
             "governors": of_processors(root, "cpufreq/scaling_governor"),
             "idle_driver": cpu("cpuidle/current_driver").filter(|text| text != "none"),
             "idle_states": idle_states(root),
-            "load": root.text("proc/loadavg").and_then(|text| text.split(' ').next()?.parse::<f64>().ok()),
+            "load": root.text("proc/loadavg")
+                .and_then(|text| text.split(' ').next()?.parse::<f64>().ok()),
         },
         "guest": guest(root),
         "kernel": {
             "release": root.text("proc/sys/kernel/osrelease").unwrap_or_else(machine::release),
             "real_time": root.text("sys/kernel/realtime").is_some_and(|text| text == "1"),
             "clock": root.text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
-            "rt_runtime_us": sysctl("kernel/sched_rt_runtime_us").and_then(|text| text.parse::<i64>().ok()),
+            "rt_runtime_us": sysctl("kernel/sched_rt_runtime_us")
+                .and_then(|text| text.parse::<i64>().ok()),
             "busy_read_us": sysctl("net/core/busy_read").and_then(|text| text.parse::<u64>().ok()),
         },
     })
 }
 
 fn finding(what: &str, says: String, cure: &str) -> Value {
-    json!({ "what": what, "says": says, "cure": if cure.is_empty() { Value::Null } else { json!(cure) } })
+    json!({ "what": what, "says": says,
+    "cure": if cure.is_empty() { Value::Null } else { json!(cure) } })
 }
 
 /// What of it stands out, for questions and answers of so many bytes.
@@ -166,11 +179,15 @@ pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
     let mut out = Vec::new();
     let device = &seen["device"];
     let name = device["name"].as_str().unwrap_or("the device");
-    if let Some(speed) = device["speed_mbit"].as_u64().filter(|speed| *speed < SLOW_LINK) {
+    if let Some(speed) = device["speed_mbit"]
+        .as_u64()
+        .filter(|speed| *speed < SLOW_LINK)
+    {
         let on_wire = |payload: u64| ((payload + AROUND).max(84) * 8) as f64 / speed as f64;
         let (both, full) = (2.0 * on_wire(size as u64), on_wire(1472));
         let says = format!(
-            "The link of {name} runs at {speed} Mbit/s: a question and its answer take {both:.1} µs of the wire, and behind a full frame of \
+            "The link of {name} runs at {speed} Mbit/s: a question and its answer take {both:.1} \
+             µs of the wire, and behind a full frame of \
              other traffic each waits {full:.0} µs more."
         );
         out.push(finding(
@@ -180,8 +197,13 @@ pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
         ));
     }
     if device["duplex"] == "half" {
-        let says = format!("{name} is in half duplex: questions wait for answers, and collide with them.");
-        out.push(finding("duplex", says, "let both ends negotiate, or set both to full"));
+        let says =
+            format!("{name} is in half duplex: questions wait for answers, and collide with them.");
+        out.push(finding(
+            "duplex",
+            says,
+            "let both ends negotiate, or set both to full",
+        ));
     }
     let coalescing = &device["coalescing"];
     let waits = coalescing["rx_us"].as_u64().unwrap_or(0);
@@ -191,7 +213,9 @@ pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
         } else {
             ""
         };
-        let says = format!("{name} may wait {waits} µs for more packets before it says that one came{adapts}.");
+        let says = format!(
+            "{name} may wait {waits} µs for more packets before it says that one came{adapts}."
+        );
         let cure = format!("ethtool -C {name} adaptive-rx off rx-usecs 0");
         out.push(finding("coalescing", says, &cure));
     }
@@ -210,19 +234,32 @@ pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
     }
     if device["eee_active"] == true {
         let says = format!(
-            "{name} lets the link sleep between packets (Energy-Efficient Ethernet), which has to wake for each."
+            "{name} lets the link sleep between packets (Energy-Efficient Ethernet), which has to \
+             wake for each."
         );
-        out.push(finding("eee", says, &format!("ethtool --set-eee {name} eee off")));
+        out.push(finding(
+            "eee",
+            says,
+            &format!("ethtool --set-eee {name} eee off"),
+        ));
     }
-    let spread = |irq: &&Value| irq["may"].as_str().is_some_and(|list| list.contains(['-', ',']));
-    let interrupts = device["interrupts"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let spread = |irq: &&Value| {
+        irq["may"]
+            .as_str()
+            .is_some_and(|list| list.contains(['-', ',']))
+    };
+    let interrupts = device["interrupts"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let moving = interrupts.iter().filter(spread).count();
     if moving > 0 {
         let says = format!(
             "{moving} of {} interrupts of {name} may come to more than one processor.",
             interrupts.len()
         );
-        let cure = "/proc/irq/N/smp_affinity_list, and policy pin=N beside it; irqbalance moves them again";
+        let cure = "/proc/irq/N/smp_affinity_list, and policy pin=N beside it; irqbalance moves \
+            them again";
         out.push(finding("interrupts", says, cure));
     }
     let processors = &seen["processors"];
@@ -240,17 +277,31 @@ pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
             "Processors choose their clock by the governor {}: one that was idle begins slowly.",
             slow.join(", ")
         );
-        out.push(finding("governor", says, "cpupower frequency-set -g performance"));
+        out.push(finding(
+            "governor",
+            says,
+            "cpupower frequency-set -g performance",
+        ));
     }
     let states = processors["idle_states"]
         .as_array()
         .map(Vec::as_slice)
         .unwrap_or_default();
-    let deep =
-        |state: &&Value| state["disabled"] != true && state["latency_us"].as_u64().is_some_and(|us| us >= DEEP_US);
-    if let Some(deepest) = states.iter().filter(deep).max_by_key(|s| s["latency_us"].as_u64()) {
-        let (us, called) = (&deepest["latency_us"], deepest["name"].as_str().unwrap_or("a state"));
-        let says = format!("An idle processor may sleep so deep ({called}) that it needs {us} µs to wake.");
+    let deep = |state: &&Value| {
+        state["disabled"] != true && state["latency_us"].as_u64().is_some_and(|us| us >= DEEP_US)
+    };
+    if let Some(deepest) = states
+        .iter()
+        .filter(deep)
+        .max_by_key(|s| s["latency_us"].as_u64())
+    {
+        let (us, called) = (
+            &deepest["latency_us"],
+            deepest["name"].as_str().unwrap_or("a state"),
+        );
+        let says = format!(
+            "An idle processor may sleep so deep ({called}) that it needs {us} µs to wake."
+        );
         out.push(finding(
             "idle_states",
             says,
@@ -262,7 +313,8 @@ pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
             .as_str()
             .map_or(String::new(), |vendor| format!(" ({vendor})"));
         let says = format!(
-            "This is a virtual machine{whose}: its host may keep it waiting whatever is asked for here, and each sleep and wake-up is a detour \
+            "This is a virtual machine{whose}: its host may keep it waiting whatever is asked for \
+             here, and each sleep and wake-up is a detour \
              through that host."
         );
         out.push(finding(
@@ -273,14 +325,19 @@ pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
     }
     let clock = seen["kernel"]["clock"].as_str().unwrap_or("tsc");
     if matches!(clock, "hpet" | "acpi_pm" | "jiffies" | "refined-jiffies") {
-        let says = format!("The clock is {clock}: reading it takes about as long as what is to be measured.");
+        let says = format!(
+            "The clock is {clock}: reading it takes about as long as what is to be measured."
+        );
         out.push(finding(
             "clock",
             says,
             "the kernel's log says why it does not trust the TSC",
         ));
     }
-    if let (Some(load), Some(cpus)) = (processors["load"].as_f64(), cpus(processors["online"].as_str())) {
+    if let (Some(load), Some(cpus)) = (
+        processors["load"].as_f64(),
+        cpus(processors["online"].as_str()),
+    ) {
         if load > cpus {
             let says = format!("The machine is busy: {load:.1} want its {cpus} processors.");
             out.push(finding(
@@ -327,7 +384,8 @@ mod tests {
     fn tree() -> Root {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let root = std::env::temp_dir().join(format!("narrows-surroundings-{}-{n}", std::process::id()));
+        let root =
+            std::env::temp_dir().join(format!("narrows-surroundings-{}-{n}", std::process::id()));
         for (path, text) in [
             ("sys/class/net/eth0/speed", "100\n"),
             ("sys/class/net/eth0/duplex", "full\n"),
@@ -337,15 +395,30 @@ mod tests {
             ("proc/irq/42/smp_affinity_list", "0-3\n"),
             ("proc/irq/42/effective_affinity_list", "2\n"),
             ("sys/devices/system/cpu/online", "0-3\n"),
-            ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
-            ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n"),
-            ("sys/devices/system/cpu/cpuidle/current_driver", "intel_idle\n"),
+            (
+                "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+                "powersave\n",
+            ),
+            (
+                "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor",
+                "powersave\n",
+            ),
+            (
+                "sys/devices/system/cpu/cpuidle/current_driver",
+                "intel_idle\n",
+            ),
             ("sys/devices/system/cpu/cpu0/cpuidle/state0/name", "POLL\n"),
             ("sys/devices/system/cpu/cpu0/cpuidle/state0/latency", "0\n"),
             ("sys/devices/system/cpu/cpu0/cpuidle/state1/name", "C6\n"),
-            ("sys/devices/system/cpu/cpu0/cpuidle/state1/latency", "133\n"),
+            (
+                "sys/devices/system/cpu/cpu0/cpuidle/state1/latency",
+                "133\n",
+            ),
             ("sys/devices/system/cpu/cpu0/cpuidle/state1/disable", "0\n"),
-            ("proc/cpuinfo", "processor : 0\nflags : fpu hypervisor sse\n"),
+            (
+                "proc/cpuinfo",
+                "processor : 0\nflags : fpu hypervisor sse\n",
+            ),
             ("proc/loadavg", "5.50 1.00 1.00 1/99 1234\n"),
             (
                 "sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -382,8 +455,14 @@ mod tests {
         assert_eq!(what.join(" "), expected);
         // (64 + 66) * 8 bits at 100 Mbit/s, twice; (1472 + 66) * 8 once.
         let says = told[0]["says"].as_str().expect("words");
-        assert!(says.contains("20.8 µs") && says.contains("123 µs"), "{says}");
-        assert_eq!(told[1]["cure"], "ethtool -C eth0 adaptive-rx off rx-usecs 0");
+        assert!(
+            says.contains("20.8 µs") && says.contains("123 µs"),
+            "{says}"
+        );
+        assert_eq!(
+            told[1]["cure"],
+            "ethtool -C eth0 adaptive-rx off rx-usecs 0"
+        );
         assert!(told[5]["says"].as_str().expect("words").contains("C6"));
         fs::remove_dir_all(root.0).expect("removed");
     }

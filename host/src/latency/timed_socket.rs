@@ -1,12 +1,15 @@
-//! A datagram socket whose kernel says when each datagram came and when each left (`SO_TIMESTAMPING`): thin, and unsafe code.
+//! A datagram socket whose kernel says when each datagram came and when each left
+//! (`SO_TIMESTAMPING`): thin, and unsafe code.
 //!
-//! A stamp on the way in is taken when the kernel gets the packet from the device; on the way out, when it hands it to the device,
-//! behind every queue of its own. The latter comes back over the socket's queue of errors with the number of the datagram, which
-//! is how many were sent before it. Kernel stamps are of the clock of dates and are converted to the even one here ([`Even`]).
-//! Hardware stamps are asked for too, and come where the interface has been told to take them (`hwstamp_ctl -i eth0 -t 1 -r 1`).
+//! A stamp on the way in is taken when the kernel gets the packet from the device; on the way out,
+//! when it hands it to the device, behind every queue of its own. The latter comes back over the
+//! socket's queue of errors with the number of the datagram, which is how many were sent before it.
+//! Kernel stamps are of the clock of dates and are converted to the even one here ([`Even`]).
+//! Hardware stamps are asked for too, and come where the interface has been told to take them
+//! (`hwstamp_ctl -i eth0 -t 1 -r 1`).
 #![allow(unsafe_code)]
 
-use crate::socket::{from_kernel, plain, set, to_kernel, STORAGE};
+use crate::socket::{STORAGE, from_kernel, plain, set, to_kernel};
 use crate::sys;
 use std::ffi::c_int;
 use std::io;
@@ -115,14 +118,24 @@ fn unless_empty(n: isize) -> io::Result<Option<usize>> {
 
 fn stamps_in(part: *const libc::cmsghdr) -> (u64, u64) {
     // SAFETY: the caller has seen that this is a control message with three times in it.
-    let three = unsafe { libc::CMSG_DATA(part).cast::<[libc::timespec; 3]>().read_unaligned() };
+    let three = unsafe {
+        libc::CMSG_DATA(part)
+            .cast::<[libc::timespec; 3]>()
+            .read_unaligned()
+    };
     let ns = |time: &libc::timespec| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
     (ns(&three[0]), ns(&three[2]))
 }
 
 impl TimedSocket {
-    /// At `at`; with a `peer`, of that one alone. `shared`: others of this user may have the same address.
-    pub fn new(at: SocketAddr, peer: Option<SocketAddr>, stamps: bool, shared: bool) -> io::Result<TimedSocket> {
+    /// At `at`; with a `peer`, of that one alone. `shared`: others of this user may have the same
+    /// address.
+    pub fn new(
+        at: SocketAddr,
+        peer: Option<SocketAddr>,
+        stamps: bool,
+        shared: bool,
+    ) -> io::Result<TimedSocket> {
         /// Bytes; the kernel cuts it to `net.core.rmem_max`.
         const BUFFER: c_int = 1 << 20;
         let fd = crate::socket::waiting_datagrams(at, shared)?;
@@ -148,7 +161,13 @@ impl TimedSocket {
         if let Some(peer) = peer {
             let (address, size) = to_kernel(all.mapped(peer));
             // SAFETY: the address is valid for its size.
-            let done = unsafe { libc::connect(all.fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), size) };
+            let done = unsafe {
+                libc::connect(
+                    all.fd.as_raw_fd(),
+                    std::ptr::from_ref(&address).cast(),
+                    size,
+                )
+            };
             if done < 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -174,7 +193,9 @@ impl TimedSocket {
     }
     fn mapped(&self, of: SocketAddr) -> SocketAddr {
         match of {
-            SocketAddr::V4(v4) if self.v6 => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
+            SocketAddr::V4(v4) if self.v6 => {
+                SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port())
+            }
             other => other,
         }
     }
@@ -190,8 +211,14 @@ impl TimedSocket {
     pub fn local(&self) -> io::Result<SocketAddr> {
         crate::socket::local(&self.fd).map(plain)
     }
-    /// Sends one datagram, to its peer or to `to`; answers its number, or `None` when there is no room now.
-    pub fn send(&mut self, bytes: &[u8], to: Option<SocketAddr>, class: Option<u8>) -> io::Result<Option<u32>> {
+    /// Sends one datagram, to its peer or to `to`; answers its number, or `None` when there is no
+    /// room now.
+    pub fn send(
+        &mut self,
+        bytes: &[u8],
+        to: Option<SocketAddr>,
+        class: Option<u8>,
+    ) -> io::Result<Option<u32>> {
         let mut part = libc::iovec {
             iov_base: bytes.as_ptr().cast_mut().cast(),
             iov_len: bytes.len(),
@@ -223,12 +250,21 @@ impl TimedSocket {
                     part.cmsg_level = level;
                     part.cmsg_type = kind;
                     part.cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as _;
-                    libc::CMSG_DATA(part).cast::<c_int>().write_unaligned(class.into());
+                    libc::CMSG_DATA(part)
+                        .cast::<c_int>()
+                        .write_unaligned(class.into());
                 }
             }
         }
-        // SAFETY: everything that the header points to lives until the end of this function, and the kernel only reads it.
-        let sent = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
+        // SAFETY: everything that the header points to lives until the end of this function, and
+        // the kernel only reads it.
+        let sent = unsafe {
+            libc::sendmsg(
+                self.fd.as_raw_fd(),
+                &message,
+                libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+            )
+        };
         match unless_empty(sent) {
             Ok(None) => Ok(None),
             Ok(Some(_)) => {
@@ -251,7 +287,8 @@ impl TimedSocket {
         };
         let mut control = [0_u64; 32];
         // SAFETY: all zeros is a valid address and a valid header.
-        let (mut from, mut message): (libc::sockaddr_storage, libc::msghdr) = unsafe { (zeroed(), zeroed()) };
+        let (mut from, mut message): (libc::sockaddr_storage, libc::msghdr) =
+            unsafe { (zeroed(), zeroed()) };
         message.msg_name = std::ptr::from_mut(&mut from).cast();
         message.msg_namelen = STORAGE;
         message.msg_iov = &mut part;
@@ -259,8 +296,11 @@ impl TimedSocket {
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control) as _;
         // SAFETY: everything that the header points to lives until the end of this function.
-        let n = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut message, flags | libc::MSG_TRUNC) };
-        let Some(len) = unless_empty(n)? else { return Ok(None) };
+        let n =
+            unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut message, flags | libc::MSG_TRUNC) };
+        let Some(len) = unless_empty(n)? else {
+            return Ok(None);
+        };
         let mut got = Got {
             len,
             from: (message.msg_namelen > 0).then(|| plain(from_kernel(&from))),
@@ -276,11 +316,14 @@ impl TimedSocket {
             while let Some(head) = next.as_ref() {
                 let number = || libc::CMSG_DATA(next).cast::<c_int>().read_unaligned();
                 match (head.cmsg_level, head.cmsg_type) {
-                    (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => (got.stamp, got.hardware) = stamps_in(next),
+                    (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => {
+                        (got.stamp, got.hardware) = stamps_in(next)
+                    }
                     (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => got.lost = number() as u32,
                     (libc::IPPROTO_IP, libc::IP_TOS) => got.class = libc::CMSG_DATA(next).read(),
                     (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => got.class = number() as u8,
-                    (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                    (libc::IPPROTO_IP, libc::IP_TTL)
+                    | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
                         got.ttl = number() as u8;
                     }
                     _ => {}
@@ -298,7 +341,8 @@ impl TimedSocket {
     pub fn wait_for(&self, to: &mut [u8]) -> io::Result<Option<Got>> {
         self.take(to, 0)
     }
-    /// Waits for a datagram until the even clock shows `until`; true: a stamp of one that left has come instead.
+    /// Waits for a datagram until the even clock shows `until`; true: a stamp of one that left has
+    /// come instead.
     pub fn wait_until(&self, until: u64, now: u64) -> io::Result<bool> {
         let mut one = libc::pollfd {
             fd: self.fd.as_raw_fd(),
@@ -314,7 +358,8 @@ impl TimedSocket {
         unsafe { libc::ppoll(&mut one, 1, &wait, std::ptr::null()) };
         Ok(one.revents & libc::POLLERR != 0)
     }
-    /// When a datagram left, if that is known by now: one for each, in order; with hardware stamps two.
+    /// When a datagram left, if that is known by now: one for each, in order; with hardware stamps
+    /// two.
     pub fn departure(&self) -> Option<Left> {
         if !self.stamps {
             return None;
@@ -342,8 +387,11 @@ impl TimedSocket {
             while let Some(head) = next.as_ref() {
                 match (head.cmsg_level, head.cmsg_type) {
                     (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => stamps = stamps_in(next),
-                    (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
-                        let told = libc::CMSG_DATA(next).cast::<libc::sock_extended_err>().read_unaligned();
+                    (libc::IPPROTO_IP, libc::IP_RECVERR)
+                    | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
+                        let told = libc::CMSG_DATA(next)
+                            .cast::<libc::sock_extended_err>()
+                            .read_unaligned();
                         if told.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING {
                             id = Some(told.ee_data);
                         }
@@ -372,19 +420,27 @@ mod tests {
         let mut here = TimedSocket::new(any, Some(there.local().unwrap()), true, false).unwrap();
         let even = Even::new();
         let mut bytes = [0; 100];
-        // The kernel begins to stamp a moment after it is asked to: until then a datagram that comes has no stamp.
+        // The kernel begins to stamp a moment after it is asked to: until then a datagram that
+        // comes has no stamp.
         let late = TimedSocket::new(any, Some(there.local().unwrap()), false, false);
         let mut late = late.unwrap();
         for _ in 0..5000 {
             std::thread::sleep(std::time::Duration::from_millis(1));
             late.send(&[0; 64], None, None).unwrap();
-            if there.wait_for(&mut bytes).unwrap().is_some_and(|got| got.stamp > 0) {
+            if there
+                .wait_for(&mut bytes)
+                .unwrap()
+                .is_some_and(|got| got.stamp > 0)
+            {
                 break;
             }
         }
         for number in 0..3_u8 {
             let before = sys::monotonic();
-            assert_eq!(here.send(&[number; 64], None, Some(0xb8)).unwrap(), Some(number.into()));
+            assert_eq!(
+                here.send(&[number; 64], None, Some(0xb8)).unwrap(),
+                Some(number.into())
+            );
             let got = there.wait_for(&mut bytes).unwrap().unwrap();
             let after = sys::monotonic();
             assert_eq!((got.len, got.class, bytes[0]), (64, 0xb8, number));

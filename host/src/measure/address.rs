@@ -53,7 +53,10 @@ mod tests {
     #[test]
     fn a_host_with_its_port_or_a_url_is_told_as_it_is_written() {
         let told = |host: &str| meant(host).unwrap();
-        assert_eq!(told("h.example:5201"), "a port is named apart: h.example --port 5201");
+        assert_eq!(
+            told("h.example:5201"),
+            "a port is named apart: h.example --port 5201"
+        );
         assert_eq!(
             told("[2001:db8::1]:80"),
             "a port is named apart: [2001:db8::1] --port 80"

@@ -1,14 +1,16 @@
-//! The only way in which the near end reads from a TCP connection: until a deadline, which is that of a whole message or object.
+//! The only way in which the near end reads from a TCP connection: until a deadline, which is that
+//! of a whole message or object.
 //!
-//! A limit for each read would start again with every byte, so that a far end that sends a byte now and then could keep the
-//! near end waiting for ever. A wait is cut into slices of [`SLICE`]: after each, a request to stop is obeyed.
+//! A limit for each read would start again with every byte, so that a far end that sends a byte now
+//! and then could keep the near end waiting for ever. A wait is cut into slices of [`SLICE`]: after
+//! each, a request to stop is obeyed.
 
 use crate::socket;
 use crate::sys;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The longest wait without a look at requests to stop, ns.
 const SLICE: u64 = 50_000_000;
@@ -66,7 +68,11 @@ impl Deadline {
         }
     }
     fn stopped(&self) -> bool {
-        sys::stopped() || self.unwanted.as_ref().is_some_and(|unwanted| unwanted.load(Relaxed))
+        sys::stopped()
+            || self
+                .unwanted
+                .as_ref()
+                .is_some_and(|unwanted| unwanted.load(Relaxed))
     }
     /// Waits until a socket that connects is connected.
     pub fn connected(&self, fd: &OwnedFd) -> Result<(), ReadError> {
@@ -127,11 +133,17 @@ mod tests {
         assert_eq!(deadline.read(&near, &mut byte).unwrap(), 1);
         sys::AHEAD.set(2_000_000_000);
         // One byte is there already.
-        assert!(matches!(deadline.read(&near, &mut byte), Err(ReadError::TimedOut)));
+        assert!(matches!(
+            deadline.read(&near, &mut byte),
+            Err(ReadError::TimedOut)
+        ));
         // Without any time, what is there is read, and then nothing more.
         let mut none = Deadline::within(0);
         assert_eq!(none.read(&near, &mut byte).unwrap(), 1);
-        assert!(matches!(none.read(&near, &mut byte), Err(ReadError::TimedOut)));
+        assert!(matches!(
+            none.read(&near, &mut byte),
+            Err(ReadError::TimedOut)
+        ));
         assert!(matches!(
             Deadline::within(0).read(&near, &mut byte),
             Err(ReadError::TimedOut)
@@ -148,6 +160,9 @@ mod tests {
         far.write_all(b"ab").unwrap();
         assert_eq!(deadline.read(&near, &mut byte).unwrap(), 1);
         unwanted.store(true, Relaxed);
-        assert!(matches!(deadline.read(&near, &mut byte), Err(ReadError::Stopped)));
+        assert!(matches!(
+            deadline.read(&near, &mut byte),
+            Err(ReadError::Stopped)
+        ));
     }
 }

@@ -1,4 +1,5 @@
-//! What HTTP/1.1 (RFC 9112) says in bytes: where an object is, what an answer begins with, where its body ends.
+//! What HTTP/1.1 (RFC 9112) says in bytes: where an object is, what an answer begins with, where
+//! its body ends.
 
 use std::fmt;
 
@@ -40,11 +41,7 @@ impl Url {
         })
     }
     fn usual(tls: bool) -> u16 {
-        if tls {
-            443
-        } else {
-            80
-        }
+        if tls { 443 } else { 80 }
     }
     /// The name that its server must prove, with TLS.
     pub fn proves(&self) -> Option<&str> {
@@ -52,13 +49,19 @@ impl Url {
     }
     fn server(&self) -> String {
         let port = format!(":{}", self.port);
-        let port = if self.port == Url::usual(self.tls) { "" } else { &port };
+        let port = if self.port == Url::usual(self.tls) {
+            ""
+        } else {
+            &port
+        };
         format!("{}{port}", self.host)
     }
     /// What asks for an object of its server.
     pub fn request(&self, path: &str) -> String {
         let server = self.server();
-        format!("GET {path} HTTP/1.1\r\nHost: {server}\r\nUser-Agent: narrows\r\nAccept: */*\r\n\r\n")
+        format!(
+            "GET {path} HTTP/1.1\r\nHost: {server}\r\nUser-Agent: narrows\r\nAccept: */*\r\n\r\n"
+        )
     }
 }
 
@@ -123,7 +126,15 @@ pub fn head(bytes: &[u8]) -> Result<Option<Head>, &'static str> {
             "content-length" => seen.length = value.parse().ok(),
             "connection" => seen.closes |= value.to_ascii_lowercase().contains("close"),
             "transfer-encoding" => seen.chunked |= value.to_ascii_lowercase().contains("chunked"),
-            "location" => seen.moved = Some(value.chars().filter(char::is_ascii_graphic).take(SHOWN).collect()),
+            "location" => {
+                seen.moved = Some(
+                    value
+                        .chars()
+                        .filter(char::is_ascii_graphic)
+                        .take(SHOWN)
+                        .collect(),
+                )
+            }
             _ => {}
         }
     }
@@ -204,7 +215,8 @@ impl Body {
                             }
                         }
                         (_, Some(digit)) if !*ended => {
-                            *size = size.checked_mul(16).ok_or("a chunk without end")? + u64::from(digit);
+                            *size = size.checked_mul(16).ok_or("a chunk without end")?
+                                + u64::from(digit);
                             if *size > u64::MAX / 32 {
                                 return Err("a chunk without end");
                             }
@@ -253,7 +265,10 @@ mod tests {
             (safe.port, safe.proves(), safe.to_string().as_str()),
             (443, Some("x"), "https://x/y")
         );
-        assert!(safe.request("/y").contains("Host: x\r\n") && url.request("/").contains("Host: example.org:8080\r\n"));
+        assert!(
+            safe.request("/y").contains("Host: x\r\n")
+                && url.request("/").contains("Host: example.org:8080\r\n")
+        );
         let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nConnection: close\r\n\r\nabc";
         let seen = head(bytes).unwrap().unwrap();
         assert_eq!(
@@ -290,10 +305,16 @@ mod tests {
         assert_eq!(body.bytes, 20);
         assert!(chunked().take(b"zz\r\n").is_err() && chunked().take(b"\r\n").is_err());
         assert!(chunked().take(b"fffffffffffffffff\r\n").is_err());
-        assert!(chunked().take(&[b"1;".to_vec(), vec![b'x'; HEAD]].concat()).is_err());
-        assert!(chunked()
-            .take(&[b"0\r\n".to_vec(), vec![b'x'; HEAD + 1]].concat())
-            .is_err());
+        assert!(
+            chunked()
+                .take(&[b"1;".to_vec(), vec![b'x'; HEAD]].concat())
+                .is_err()
+        );
+        assert!(
+            chunked()
+                .take(&[b"0\r\n".to_vec(), vec![b'x'; HEAD + 1]].concat())
+                .is_err()
+        );
     }
 
     proptest! {
@@ -312,7 +333,8 @@ mod tests {
         ) {
             let mut text = Vec::new();
             for size in &sizes {
-                text.extend(format!("{size:X}\r\n").bytes().chain(std::iter::repeat_n(b'z', *size)).chain(*b"\r\n"));
+                text.extend(format!("{size:X}\r\n").bytes().chain(std::iter::repeat_n(b'z',
+                *size)).chain(*b"\r\n"));
             }
             text.extend(b"0\r\n\r\n");
             let (mut body, mut rest, mut over) = (chunked(), &text[..], false);

@@ -1,22 +1,24 @@
-//! Load between this end and an iperf3 server, which every distribution has: TCP, each way or both, any number of streams.
+//! Load between this end and an iperf3 server, which every distribution has: TCP, each way or both,
+//! any number of streams.
 //!
-//! It knows nothing of pings, and a stray connection to its port can break a test of it: round trips are therefore handshakes with a
-//! port where nothing listens, whose refusal is the answer. Of flows to here only the bytes are known while they run, and how many
-//! segments were sent again at the end; a server that is busy says so at once.
+//! It knows nothing of pings, and a stray connection to its port can break a test of it: round
+//! trips are therefore handshakes with a port where nothing listens, whose refusal is the answer.
+//! Of flows to here only the bytes are known while they run, and how many segments were sent again
+//! at the end; a server that is busy says so at once.
 
+use super::Run;
 use super::deadline::{Deadline, ReadError};
-use super::link::{connected, send_all, FAR_END, PATIENCE};
+use super::link::{FAR_END, PATIENCE, connected, send_all};
 use super::options::{Options, Test};
 use super::plan::{self, Direction};
 use super::seen::{FlowSeen, StoppedBy};
-use super::Run;
-use crate::bulk::{Stream, Way, UNSENT};
+use crate::bulk::{Stream, UNSENT, Way};
 use crate::digest::random;
-use crate::iperf3::{self, state, stream_id, Cookie, RESULTS};
+use crate::iperf3::{self, Cookie, RESULTS, state, stream_id};
 use crate::socket::{self, Wanted};
 use crate::terminal::field;
-use crate::{sys, HostError};
-use serde_json::{json, Value};
+use crate::{HostError, sys};
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -38,12 +40,15 @@ fn broken(text: impl Into<String>) -> HostError {
 /// Can such a server do it?
 pub fn able(options: &Options) -> Result<(), HostError> {
     match options.test {
-        Test::Rrul | Test::UdpFlood | Test::Voip | Test::Page | Test::PageSequential => Err(HostError::Missing(format!(
-            "{} needs `narrows serve` at the other end, and {} is an iperf3 server; it can do tcp_up, tcp_down, tcp_nup, tcp_ndown, \
+        Test::Rrul | Test::UdpFlood | Test::Voip | Test::Page | Test::PageSequential => {
+            Err(HostError::Missing(format!(
+                "{} needs `narrows serve` at the other end, and {} is an iperf3 server; it can do \
+                 tcp_up, tcp_down, tcp_nup, tcp_ndown, \
              bidir, rrul_be and ping",
-            options.test.name(),
-            options.host
-        ))),
+                options.test.name(),
+                options.host
+            )))
+        }
         _ => Ok(()),
     }
 }
@@ -80,7 +85,9 @@ impl Control {
                 cookie,
             };
             match control.byte() {
-                Ok(state::ACCESS_DENIED) | Err(HostError::Broken(_)) if sys::monotonic() < until => {
+                Ok(state::ACCESS_DENIED) | Err(HostError::Broken(_))
+                    if sys::monotonic() < until =>
+                {
                     sys::sleep_until(sys::monotonic() + 100_000_000);
                 }
                 Ok(first) => {
@@ -99,8 +106,12 @@ impl Control {
                 Ok(0) => return Err(broken("the iperf3 server has hung up")),
                 Ok(n) => self.input.extend(&bytes[..n]),
                 Err(ReadError::Stopped) => return Err(HostError::Stopped),
-                Err(ReadError::TimedOut) => return Err(broken("the iperf3 server does not answer")),
-                Err(ReadError::Failed(error)) => return Err(broken(format!("the iperf3 server has gone: {error}"))),
+                Err(ReadError::TimedOut) => {
+                    return Err(broken("the iperf3 server does not answer"));
+                }
+                Err(ReadError::Failed(error)) => {
+                    return Err(broken(format!("the iperf3 server has gone: {error}")));
+                }
             }
         }
         Ok(())
@@ -117,12 +128,19 @@ impl Control {
             )),
             state::SERVER_ERROR => {
                 self.need(8, &mut Deadline::within(PATIENCE))?;
-                let code = u32::from_be_bytes([self.input[0], self.input[1], self.input[2], self.input[3]]);
+                let code = u32::from_be_bytes([
+                    self.input[0],
+                    self.input[1],
+                    self.input[2],
+                    self.input[3],
+                ]);
                 Err(HostError::Missing(format!(
                     "the iperf3 server refuses (its error {code})"
                 )))
             }
-            state => Err(broken(format!("the iperf3 server says {state}, not {wanted}"))),
+            state => Err(broken(format!(
+                "the iperf3 server says {state}, not {wanted}"
+            ))),
         }
     }
     fn say(&self, value: &Value) -> Result<(), HostError> {
@@ -132,7 +150,9 @@ impl Control {
         let mut deadline = Deadline::within(PATIENCE);
         loop {
             let seen = crate::wire::frame(&self.input, RESULTS);
-            if let Some((value, n)) = seen.map_err(|_| broken("the iperf3 server's results are not understood"))? {
+            if let Some((value, n)) =
+                seen.map_err(|_| broken("the iperf3 server's results are not understood"))?
+            {
                 self.input.drain(..n);
                 return Ok(value);
             }
@@ -168,7 +188,8 @@ pub fn loaded(
     let (up, down) = (has(Direction::Up), has(Direction::Down));
     control.expect(state::PARAM_EXCHANGE)?;
     let mut params = json!({
-        "tcp": true, "omit": 0, "time": options.duration.as_s().ceil() as u64, "num": 0, "blockcount": 0,
+        "tcp": true, "omit": 0, "time": options.duration.as_s().ceil() as u64, "num": 0,
+        "blockcount": 0,
         "parallel": options.streams, "len": 131_072, "pacing_timer": 1000, "client_version": "3.12",
     });
     if up && down {
@@ -196,7 +217,10 @@ pub fn loaded(
         let wanted = Wanted {
             cc: cc.filter(|_| sends).map(String::from),
             dscp: spec.dscp,
-            pacing: options.pacing.filter(|_| sends).map(|rate| rate.as_bit() / 8),
+            pacing: options
+                .pacing
+                .filter(|_| sends)
+                .map(|rate| rate.as_bit() / 8),
         };
         let fd = socket::connect(to, &wanted).map_err(HostError::failed("the socket of a flow"))?;
         connected(&fd, to, sys::monotonic() + PATIENCE, FAR_END)?;
@@ -223,7 +247,9 @@ pub fn loaded(
         places.push(run.carriers.start(stream).map_err(&failed)?);
     }
     let mut why = run.watch(from, |now| {
-        flows.iter_mut().for_each(|(stream, seen)| seen.note(stream, now));
+        flows
+            .iter_mut()
+            .for_each(|(stream, seen)| seen.note(stream, now));
         control.ended()
     })?;
     let until = sys::monotonic();
@@ -240,8 +266,9 @@ pub fn loaded(
             Ok(()) => {}
             Err(HostError::Stopped) => why = StoppedBy::User,
             Err(error) => {
-                run.notes
-                    .push(format!("the iperf3 server did not report at the end: {error}"));
+                run.notes.push(format!(
+                    "the iperf3 server did not report at the end: {error}"
+                ));
                 if why == StoppedBy::Duration {
                     why = StoppedBy::Lost;
                 }
@@ -251,7 +278,12 @@ pub fn loaded(
     for place in &places {
         run.carriers.stop(*place);
     }
-    Ok((from, until, flows.into_iter().map(|(_, seen)| seen).collect(), why))
+    Ok((
+        from,
+        until,
+        flows.into_iter().map(|(_, seen)| seen).collect(),
+        why,
+    ))
 }
 
 /// The end, results and all.
@@ -264,9 +296,14 @@ fn finish(
     send_all(&control.socket, &[state::TEST_END])?;
     control.expect(state::EXCHANGE_RESULTS)?;
     let ours = flows.iter().enumerate().map(|(place, (stream, seen))| {
-        let resent = seen.rows.last().filter(|_| seen.sender).map_or(json!(-1), |row| json!(row.retransmits));
+        let resent = seen
+            .rows
+            .last()
+            .filter(|_| seen.sender)
+            .map_or(json!(-1), |row| json!(row.retransmits));
         json!({
-            "id": stream_id(place), "bytes": stream.moved(), "retransmits": resent, "jitter": 0, "errors": 0, "packets": 0,
+            "id": stream_id(place), "bytes": stream.moved(), "retransmits": resent, "jitter": 0,
+            "errors": 0, "packets": 0,
             "omitted_errors": 0, "omitted_packets": 0, "start_time": 0, "end_time": seconds,
         })
     });
@@ -280,8 +317,12 @@ fn finish(
     for (place, (_, seen)) in flows.iter_mut().enumerate() {
         let list = theirs["streams"].as_array().into_iter().flatten();
         let id = stream_id(place) as f64;
-        let Some(told) = list.into_iter().find(|told| told["id"].as_f64() == Some(id)) else {
-            run.notes.push(format!("the iperf3 server says nothing of {}", seen.id));
+        let Some(told) = list
+            .into_iter()
+            .find(|told| told["id"].as_f64() == Some(id))
+        else {
+            run.notes
+                .push(format!("the iperf3 server says nothing of {}", seen.id));
             continue;
         };
         let count = |key: &str| {

@@ -1,15 +1,16 @@
-//! The control connection to a far end that speaks narrows' protocol, seen from the near end. It waits, but never for longer than told.
+//! The control connection to a far end that speaks narrows' protocol, seen from the near end. It
+//! waits, but never for longer than told.
 
 use super::deadline::{Deadline, ReadError};
+use crate::HostError;
 use crate::digest::{from_hex, hex, random};
-use crate::handshake::{canonical, Role, Transcript};
+use crate::handshake::{Role, Transcript, canonical};
 use crate::iperf3::state;
 use crate::socket::{self, Wanted};
 use crate::sys;
 use crate::terminal::field;
-use crate::wire::{self, Cookie, Hello, ANSWER, HELLO, VERSION};
-use crate::HostError;
-use serde_json::{json, Value};
+use crate::wire::{self, ANSWER, Cookie, HELLO, Hello, VERSION};
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
@@ -59,13 +60,17 @@ pub const FAR_END: &str = "`narrows serve` or `iperf3 -s`";
 
 /// Waits until a socket is connected to `whom`.
 pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64, whom: &str) -> Result<(), HostError> {
-    Deadline::at(until).connected(fd).map_err(|error| match error {
-        ReadError::Stopped => HostError::Stopped,
-        ReadError::TimedOut => HostError::Missing(format!(
-            "{to} does not answer; is {whom} running there, and let through by firewalls?"
-        )),
-        ReadError::Failed(error) => HostError::Missing(format!("{to}: {error}; is {whom} running there?")),
-    })
+    Deadline::at(until)
+        .connected(fd)
+        .map_err(|error| match error {
+            ReadError::Stopped => HostError::Stopped,
+            ReadError::TimedOut => HostError::Missing(format!(
+                "{to} does not answer; is {whom} running there, and let through by firewalls?"
+            )),
+            ReadError::Failed(error) => {
+                HostError::Missing(format!("{to}: {error}; is {whom} running there?"))
+            }
+        })
 }
 
 /// Sends all of it, patiently.
@@ -75,7 +80,9 @@ pub fn send_all(fd: &OwnedFd, mut bytes: &[u8]) -> Result<(), HostError> {
         match sys::send_some(fd, bytes).map_err(|e| broken(format!("the far end has gone: {e}")))? {
             Some(n) => bytes = &bytes[n..],
             None if sys::stopped() => return Err(HostError::Stopped),
-            None if sys::monotonic() > until => return Err(broken("the far end takes nothing any more")),
+            None if sys::monotonic() > until => {
+                return Err(broken("the far end takes nothing any more"));
+            }
             None => sys::sleep_until(sys::monotonic() + 1_000_000),
         }
     }
@@ -95,7 +102,8 @@ fn first_byte(socket: &OwnedFd, to: SocketAddr) -> Result<Option<u8>, HostError>
     }
 }
 
-/// Which version of the protocol a far end speaks that hung up on ours, and of which narrows it is. It is told nothing of a token.
+/// Which version of the protocol a far end speaks that hung up on ours, and of which narrows it is.
+/// It is told nothing of a token.
 fn version_of(to: SocketAddr) -> Option<(u64, String)> {
     let socket = socket::connect(to, &Wanted::default()).ok()?;
     connected(&socket, to, sys::monotonic() + PATIENCE, FAR_END).ok()?;
@@ -110,7 +118,10 @@ fn version_of(to: SocketAddr) -> Option<(u64, String)> {
         welcome: Value::Null,
     };
     let greeting = link.hear(HELLO_PATIENCE).ok()??;
-    let narrows = greeting["narrows"].as_str()?.chars().filter(char::is_ascii_graphic);
+    let narrows = greeting["narrows"]
+        .as_str()?
+        .chars()
+        .filter(char::is_ascii_graphic);
     Some((greeting["protocol"].as_u64()?, narrows.take(20).collect()))
 }
 
@@ -126,7 +137,8 @@ pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
     let Some(first) = first_byte(&socket, to)? else {
         return Err(match version_of(to) {
             Some((version, narrows)) => HostError::Missing(format!(
-                "{to} is older: it runs narrows {narrows}, which speaks version {version} of the protocol, and this narrows \
+                "{to} is older: it runs narrows {narrows}, which speaks version {version} of the \
+                 protocol, and this narrows \
                  speaks version {VERSION}; update narrows there"
             )),
             None => HostError::Missing(format!(
@@ -166,15 +178,16 @@ pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
         (Some(true), None) => {
             return Err(HostError::Missing(format!(
                 "{to} requires a token: write --token, or set $NARROWS_TOKEN"
-            )))
+            )));
         }
         (Some(true), Some(token)) => Some(token),
         (_, None) => None,
         (_, Some(_)) => {
             return Err(HostError::Missing(format!(
-            "{to} requires no token, so it cannot prove that it is the far end that you mean: leave out --token and \
+                "{to} requires no token, so it cannot prove that it is the far end that you mean: \
+                 leave out --token and \
                  $NARROWS_TOKEN, or start that far end with the token"
-        )))
+            )));
         }
     };
     let proof = token.map(|token| hex(&transcript.proof(token, Role::Client)));
@@ -184,7 +197,8 @@ pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
         let proof = link.welcome["proof"].as_str().and_then(from_hex::<32>);
         if !proof.is_some_and(|proof| transcript.proves(token, Role::Server, &proof)) {
             return Err(HostError::Missing(format!(
-                "{to} does not know the token: it is not the far end that you mean, or somebody between the two changes what is said"
+                "{to} does not know the token: it is not the far end that you mean, or somebody \
+                 between the two changes what is said"
             )));
         }
     }
@@ -193,17 +207,19 @@ pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
     Ok(Peer::Narrows(link))
 }
 
-/// What answers with this first byte, if it cannot be an iperf3 server: such a one begins with the exchange of parameters, a
-/// refusal, or an error.
+/// What answers with this first byte, if it cannot be an iperf3 server: such a one begins with the
+/// exchange of parameters, a refusal, or an error.
 fn stranger(first: u8) -> Option<String> {
     match first {
         state::PARAM_EXCHANGE | state::ACCESS_DENIED | state::SERVER_ERROR => None,
         b'H' => Some(
-            "a web server answers there, and neither `narrows serve` nor `iperf3 -s`; measure it by its URL: http://HOST:PORT/PATH"
+            "a web server answers there, and neither `narrows serve` nor `iperf3 -s`; measure it \
+             by its URL: http://HOST:PORT/PATH"
                 .into(),
         ),
         _ => Some(format!(
-            "what answers there is neither {FAR_END}: its first byte is {first}; name the port of one of them with --port"
+            "what answers there is neither {FAR_END}: its first byte is {first}; name the port of \
+             one of them with --port"
         )),
     }
 }
@@ -217,7 +233,8 @@ impl Link {
     pub fn socket(&self) -> &OwnedFd {
         &self.socket
     }
-    /// The next frame; waits up to `wait` ns for the whole of it. A far end that never pauses cannot hold up a request to stop.
+    /// The next frame; waits up to `wait` ns for the whole of it. A far end that never pauses
+    /// cannot hold up a request to stop.
     pub fn hear(&mut self, wait: u64) -> Result<Option<Value>, HostError> {
         let mut deadline = Deadline::within(wait);
         loop {
@@ -225,7 +242,8 @@ impl Link {
                 return Err(HostError::Stopped);
             }
             let seen = wire::frame(&self.input, ANSWER);
-            let seen = seen.map_err(|e| broken(format!("the far end says what nobody understands ({e:?})")))?;
+            let seen = seen
+                .map_err(|e| broken(format!("the far end says what nobody understands ({e:?})")))?;
             if let Some((value, n)) = seen {
                 self.input.drain(..n);
                 return Ok(Some(value));
@@ -236,7 +254,9 @@ impl Link {
                 Ok(n) => self.input.extend(&bytes[..n]),
                 Err(ReadError::TimedOut) => return Ok(None),
                 Err(ReadError::Stopped) => return Err(HostError::Stopped),
-                Err(ReadError::Failed(e)) => return Err(broken(format!("the far end has gone: {e}"))),
+                Err(ReadError::Failed(e)) => {
+                    return Err(broken(format!("the far end has gone: {e}")));
+                }
             }
         }
     }
@@ -244,18 +264,24 @@ impl Link {
     pub fn expect(&mut self, kinds: &[&str]) -> Result<Value, HostError> {
         self.expect_until(kinds, sys::monotonic() + PATIENCE)
     }
-    /// As `expect`, until a time, whatever the far end sends until then: several calls may have one deadline.
+    /// As `expect`, until a time, whatever the far end sends until then: several calls may have one
+    /// deadline.
     pub fn expect_until(&mut self, kinds: &[&str], until: u64) -> Result<Value, HostError> {
         loop {
             let left = until.saturating_sub(sys::monotonic());
             let heard = if left == 0 { None } else { self.hear(left)? };
             let Some(value) = heard else {
-                return Err(broken(format!("the far end does not answer ({})", kinds.join(", "))));
+                return Err(broken(format!(
+                    "the far end does not answer ({})",
+                    kinds.join(", ")
+                )));
             };
             match value["is"].as_str() {
                 Some(is) if kinds.contains(&is) => return Ok(value),
                 Some("refused" | "over") => {
-                    let why = value["why"].as_str().map_or("it does not say why".into(), field);
+                    let why = value["why"]
+                        .as_str()
+                        .map_or("it does not say why".into(), field);
                     return Err(HostError::Missing(format!("{}: {why}", self.to)));
                 }
                 _ => {}
@@ -316,10 +342,18 @@ mod tests {
 
     #[test]
     fn a_stranger_is_known_by_its_first_byte() {
-        for iperf3 in [state::PARAM_EXCHANGE, state::ACCESS_DENIED, state::SERVER_ERROR] {
+        for iperf3 in [
+            state::PARAM_EXCHANGE,
+            state::ACCESS_DENIED,
+            state::SERVER_ERROR,
+        ] {
             assert_eq!(stranger(iperf3), None);
         }
-        assert!(stranger(b'H').unwrap().starts_with("a web server answers there"));
+        assert!(
+            stranger(b'H')
+                .unwrap()
+                .starts_with("a web server answers there")
+        );
         assert!(stranger(b'S').unwrap().contains("its first byte is 83"));
     }
 }

@@ -1,5 +1,6 @@
-//! `narrows-host measure`: the near end of a measurement. It finds out who answers, pings evenly all the time, and in between loads the
-//! path as the test says; it sums nothing up that is not in its samples.
+//! `narrows-host measure`: the near end of a measurement. It finds out who answers, pings evenly
+//! all the time, and in between loads the path as the test says; it sums nothing up that is not in
+//! its samples.
 //!
 //! | module | holds |
 //! |---|---|
@@ -12,7 +13,8 @@
 //! | [`ping`] | round trips while all this happens |
 //! | [`seen`], [`report`] | what was seen; as JSON |
 //!
-//! Two threads beside those for load ([`crate::bulk`]): one pings and does nothing else, one (this) asks, watches and waits.
+//! Two threads beside those for load ([`crate::bulk`]): one pings and does nothing else, one (this)
+//! asks, watches and waits.
 
 pub mod address;
 pub mod deadline;
@@ -31,7 +33,7 @@ pub mod web;
 
 use crate::bulk::{Budget, Carriers};
 use crate::terminal::{field, fields};
-use crate::{remembered, sys, HostError};
+use crate::{HostError, remembered, sys};
 use address::resolve;
 use http::Url;
 use iperf::Control;
@@ -40,11 +42,11 @@ use options::{Options, Speaks, Test};
 use ping::Pings;
 use plan::{Direction, Phase};
 use seen::{FlowSeen, PhaseSeen, Seen, StoppedBy};
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use web::{Gate, PageSpec};
 
 /// From one sample of a flow to the next, ns: with few flows, and with many.
@@ -98,11 +100,7 @@ impl Run<'_> {
         Ok(StoppedBy::User)
     }
     fn sample_interval(&self, flows: usize) -> u64 {
-        if flows <= FEW {
-            SAMPLES.0
-        } else {
-            SAMPLES.1
-        }
+        if flows <= FEW { SAMPLES.0 } else { SAMPLES.1 }
     }
     /// The next flow's name.
     fn name(&mut self, direction: Direction) -> String {
@@ -110,8 +108,13 @@ impl Run<'_> {
         *place += 1;
         format!("{}{place}", direction.name())
     }
-    /// A loaded phase from `from` on: `sample` is called as often as flows are sampled, and says whether the other end has had enough.
-    fn watch(&mut self, from: u64, mut sample: impl FnMut(u64) -> bool) -> Result<StoppedBy, HostError> {
+    /// A loaded phase from `from` on: `sample` is called as often as flows are sampled, and says
+    /// whether the other end has had enough.
+    fn watch(
+        &mut self,
+        from: u64,
+        mut sample: impl FnMut(u64) -> bool,
+    ) -> Result<StoppedBy, HostError> {
         let interval = self.sample_interval(plan::flows(self.options).len());
         let until = from + self.options.duration.as_ns();
         let mut next = from + interval;
@@ -213,7 +216,11 @@ pub fn run(
     } else {
         to = resolve(&options.host, options.port)?;
         let peer = link::meet(to, options.token.as_deref())?;
-        let other = |who: &str| Err(HostError::Missing(format!("{to} {who}: leave --speaks out")));
+        let other = |who: &str| {
+            Err(HostError::Missing(format!(
+                "{to} {who}: leave --speaks out"
+            )))
+        };
         match (&peer, options.speaks) {
             (Peer::Narrows(_), Speaks::Iperf3) => return other("speaks narrows' protocol"),
             (Peer::Iperf3(..), Speaks::Narrows) => return other("is an iperf3 server"),
@@ -247,7 +254,8 @@ struct Measured {
     cpu: u64,
 }
 
-/// All phases, with pings all the time, and perhaps pages in some of them; each loaded one is `load`'s.
+/// All phases, with pings all the time, and perhaps pages in some of them; each loaded one is
+/// `load`'s.
 fn measured(
     run: &mut Run,
     phases: &[Phase],
@@ -280,7 +288,9 @@ fn measured(
         (loads, pings.join(), others.join())
     });
     loads?;
-    seen.pings = pings.map_err(|_| failed())?.map_err(HostError::failed("pinging"))?;
+    seen.pings = pings
+        .map_err(|_| failed())?
+        .map_err(HostError::failed("pinging"))?;
     seen.beside = others.map_err(|_| failed())?;
     seen.cpu = sys::process_cpu().saturating_sub(cpu);
     let of = |p: &Pings| (p.sent.len() + p.received()) as u64 * p.size as u64;
@@ -310,7 +320,8 @@ fn all_phases(
                     break;
                 }
                 Err(error) if before => {
-                    run.notes.push(format!("the next load did not begin: {error}"));
+                    run.notes
+                        .push(format!("the next load did not begin: {error}"));
                     seen.stopped_by = StoppedBy::Lost;
                     break;
                 }
@@ -330,7 +341,11 @@ fn all_phases(
             gate.close();
             // A page that is under way is not to meet the load.
             let patience = sys::monotonic() + web::PATIENCE;
-            while pages && seen.stopped_by == StoppedBy::Duration && gate.busy() && sys::monotonic() < patience {
+            while pages
+                && seen.stopped_by == StoppedBy::Duration
+                && gate.busy()
+                && sys::monotonic() < patience
+            {
                 seen.stopped_by = run.rest(10_000_000)?;
             }
             to = sys::monotonic();
@@ -352,7 +367,12 @@ fn nothing(_gate: &Gate) -> Vec<web::PageSeen> {
     Vec::new()
 }
 
-fn with_narrows(mut link: Link, run: &mut Run, to: SocketAddr, phases: &[Phase]) -> Result<Seen, HostError> {
+fn with_narrows(
+    mut link: Link,
+    run: &mut Run,
+    to: SocketAddr,
+    phases: &[Phase],
+) -> Result<Seen, HostError> {
     let options = run.options;
     let (flows, probes) = (plan::flows(options), plan::probes(options));
     let first = link.offset()?;
@@ -401,10 +421,14 @@ fn with_narrows(mut link: Link, run: &mut Run, to: SocketAddr, phases: &[Phase])
         far,
         udp_load,
         voip,
-        page: page.map_or(Value::Null, |page| web::told(&page, &seen.beside, &seen.phases)),
+        page: page.map_or(Value::Null, |page| {
+            web::told(&page, &seen.beside, &seen.phases)
+        }),
         peer: json!({
-            "address": to.ip().to_string(), "port": to.port(), "speaks": "narrows", "version": link.version,
-            "kernel": link.welcome["kernel"].as_str().map(field), "ccs": fields(&link.welcome["ccs"]), "limits": fields(&link.welcome["limits"]),
+            "address": to.ip().to_string(), "port": to.port(), "speaks": "narrows",
+            "version": link.version,
+            "kernel": link.welcome["kernel"].as_str().map(field),
+            "ccs": fields(&link.welcome["ccs"]), "limits": fields(&link.welcome["limits"]),
         }),
         ..run.seen(seen)
     })
@@ -419,11 +443,17 @@ fn farewell(link: &mut Link) -> Result<(Offset, Value), HostError> {
     Ok((last, far))
 }
 
-fn with_iperf(control: Control, run: &mut Run, to: SocketAddr, phases: &[Phase]) -> Result<Seen, HostError> {
+fn with_iperf(
+    control: Control,
+    run: &mut Run,
+    to: SocketAddr,
+    phases: &[Phase],
+) -> Result<Seen, HostError> {
     let probe = plan::probes(run.options)[0];
     let closed = SocketAddr::new(to.ip(), iperf::CLOSED);
     let mut control = Some(control);
-    let pinging = |stop: &AtomicBool| ping::by_handshakes(closed, &probe, stop).map(|pings| vec![pings]);
+    let pinging =
+        |stop: &AtomicBool| ping::by_handshakes(closed, &probe, stop).map(|pings| vec![pings]);
     let seen = measured(run, phases, &pinging, &nothing, &mut |run, phase| {
         let control = control.take().map_or_else(|| Control::again(to), Ok)?;
         iperf::loaded(control, run, to, phase.cc.as_deref())
@@ -437,7 +467,8 @@ fn with_iperf(control: Control, run: &mut Run, to: SocketAddr, phases: &[Phase])
             .push("no ping was answered: a firewall may keep them from being refused".into());
     }
     Ok(Seen {
-        peer: json!({ "address": to.ip().to_string(), "port": to.port(), "speaks": "iperf3", "version": null }),
+        peer: json!({ "address": to.ip().to_string(), "port": to.port(), "speaks": "iperf3",
+        "version": null }),
         ..run.seen(seen)
     })
 }
@@ -450,7 +481,8 @@ fn with_web(url: &Url, run: &mut Run, to: SocketAddr, phases: &[Phase]) -> Resul
         Test::TcpDown | Test::TcpNdown | Test::Page | Test::PageSequential | Test::Ping
     ) {
         return Err(HostError::Missing(format!(
-            "{} needs `narrows serve` at the other end; a web server can do tcp_down, tcp_ndown, page, page_sequential and ping",
+            "{} needs `narrows serve` at the other end; a web server can do tcp_down, tcp_ndown, \
+             page, page_sequential and ping",
             options.test.name()
         )));
     }
@@ -460,15 +492,21 @@ fn with_web(url: &Url, run: &mut Run, to: SocketAddr, phases: &[Phase]) -> Resul
         .test
         .pages()
         .then(|| PageSpec::of(url, options.test == Test::PageSequential));
-    let pinging = |stop: &AtomicBool| ping::by_handshakes(to, &probe, stop).map(|pings| vec![pings]);
+    let pinging =
+        |stop: &AtomicBool| ping::by_handshakes(to, &probe, stop).map(|pings| vec![pings]);
     let beside = |gate: &Gate| {
         page.as_ref()
             .map_or_else(Vec::new, |page| web::pages(page, to, &budget, gate))
     };
-    let seen = measured(run, phases, &pinging, &beside, &mut |run, _| web::loaded(url, run, to))?;
+    let seen = measured(run, phases, &pinging, &beside, &mut |run, _| {
+        web::loaded(url, run, to)
+    })?;
     Ok(Seen {
-        page: page.map_or(Value::Null, |page| web::told(&page, &seen.beside, &seen.phases)),
-        peer: json!({ "address": to.ip().to_string(), "port": to.port(), "speaks": "http", "version": null }),
+        page: page.map_or(Value::Null, |page| {
+            web::told(&page, &seen.beside, &seen.phases)
+        }),
+        peer: json!({ "address": to.ip().to_string(), "port": to.port(), "speaks": "http",
+        "version": null }),
         ..run.seen(seen)
     })
 }

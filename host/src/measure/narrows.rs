@@ -1,21 +1,22 @@
-//! Load between this end and `narrows serve`: streams opened, started, watched, stopped, by requests over the control connection.
+//! Load between this end and `narrows serve`: streams opened, started, watched, stopped, by
+//! requests over the control connection.
 //!
-//! Whoever sends tells how: for a flow to here that is the far end, whose rows come while it runs, on its clock. They are put on ours
-//! by the difference that [`Link::offset`] found.
+//! Whoever sends tells how: for a flow to here that is the far end, whose rows come while it runs,
+//! on its clock. They are put on ours by the difference that [`Link::offset`] found.
 
-use super::link::{connected, send_all, Link, Offset, FAR_END, PATIENCE};
+use super::Run;
+use super::link::{FAR_END, Link, Offset, PATIENCE, connected, send_all};
 use super::options::Options;
 use super::plan::{Direction, FlowSpec};
 use super::seen::{FlowSeen, StoppedBy};
-use super::Run;
-use crate::bulk::{Place, Stream, Way, UNSENT};
+use crate::HostError;
+use crate::bulk::{Place, Stream, UNSENT, Way};
 use crate::row::Row;
-use crate::socket::{self, Outgoing, Wanted, BATCH};
+use crate::socket::{self, BATCH, Outgoing, Wanted};
 use crate::sys;
 use crate::terminal::field;
-use crate::wire::{Hello, Kind, Ping, PING};
-use crate::HostError;
-use serde_json::{json, Value};
+use crate::wire::{Hello, Kind, PING, Ping};
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use std::sync::Arc;
 /// Bytes of a datagram of load, with which an IPv4 packet has 1500.
 const DATAGRAM: usize = 1472;
 
-/// Rows that a far end may send beyond one for each interval: at the beginning, at the end, and late ones.
+/// Rows that a far end may send beyond one for each interval: at the beginning, at the end, and
+/// late ones.
 const ROWS_BESIDE: u64 = 100;
 /// The most that a segment can hold, bytes.
 const MOST_MSS: u64 = 0xffff;
@@ -42,7 +44,10 @@ fn wanted(options: &Options, spec: &FlowSpec, cc: Option<&str>) -> Wanted {
     Wanted {
         cc: cc.filter(|_| sends).map(String::from),
         dscp: spec.dscp,
-        pacing: options.pacing.filter(|_| sends).map(|rate| rate.as_bit() / 8),
+        pacing: options
+            .pacing
+            .filter(|_| sends)
+            .map(|rate| rate.as_bit() / 8),
     }
 }
 
@@ -68,7 +73,8 @@ pub fn loaded(
     let number = |i: usize| first.wrapping_add(i as u16);
     for (i, spec) in specs.iter().enumerate() {
         link.say(&json!({
-            "do": "open", "stream": number(i), "direction": spec.direction.name(), "cc": cc, "dscp": spec.dscp,
+            "do": "open", "stream": number(i), "direction": spec.direction.name(), "cc": cc,
+            "dscp": spec.dscp,
             "pacing_bytes": run.options.pacing.map(|rate| rate.as_bit() / 8),
         }))?;
         link.expect(&["open"])?;
@@ -93,7 +99,10 @@ pub fn loaded(
             } else {
                 joined["cc"].as_str().map(field)
             },
-            arrived: joined["class"].as_u64().filter(|_| up).map(|class| (class >> 2) as u8),
+            arrived: joined["class"]
+                .as_u64()
+                .filter(|_| up)
+                .map(|class| (class >> 2) as u8),
             ..FlowSeen::new(run.name(spec.direction), spec)
         };
         let way = if up { Way::Out } else { Way::In };
@@ -138,7 +147,9 @@ pub fn loaded(
         }
         if now >= sample {
             sample = (sample + interval).max(now);
-            flows.values_mut().for_each(|flow| flow.seen.note(&flow.stream, now));
+            flows
+                .values_mut()
+                .for_each(|flow| flow.seen.note(&flow.stream, now));
             if !run.pulse(now)? {
                 why = StoppedBy::User;
                 break;
@@ -173,7 +184,8 @@ pub fn loaded(
     let to = sys::monotonic();
     for flow in flows.values_mut() {
         if flow.stream.broken() {
-            run.notes.push(format!("{} broke before its end", flow.seen.id));
+            run.notes
+                .push(format!("{} broke before its end", flow.seen.id));
         }
         flow.seen.note(&flow.stream, to);
         if flow.stream.way() == Way::Out {
@@ -196,7 +208,9 @@ pub fn loaded(
     }
     let mut seen = Vec::new();
     for number in numbers {
-        let Some(flow) = flows.remove(&number) else { continue };
+        let Some(flow) = flows.remove(&number) else {
+            continue;
+        };
         run.carriers.stop(flow.place);
         let _ = sys::set_reset(flow.stream.socket());
         seen.push(flow.seen);
@@ -205,7 +219,12 @@ pub fn loaded(
 }
 
 /// The far end stops what it sends, and says what it saw.
-fn ended(link: &mut Link, numbers: &[u16], flows: &mut HashMap<u16, Flow>, offset: Offset) -> Result<(), HostError> {
+fn ended(
+    link: &mut Link,
+    numbers: &[u16],
+    flows: &mut HashMap<u16, Flow>,
+    offset: Offset,
+) -> Result<(), HostError> {
     link.say(&json!({ "do": "stop", "streams": numbers }))?;
     let until = sys::monotonic() + PATIENCE;
     let mut open = numbers.len();
@@ -239,10 +258,14 @@ fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) -> Result<
     match told["is"].as_str() {
         Some("samples") if sends => {
             let rows = told["rows"].as_array().into_iter().flatten();
-            flow.seen.rows.extend(rows.filter_map(Row::from_json).map(ours));
+            flow.seen
+                .rows
+                .extend(rows.filter_map(Row::from_json).map(ours));
         }
         Some("stopped") if sends => {
-            flow.seen.rows.extend(Row::from_json(&told["row"]).map(ours));
+            flow.seen
+                .rows
+                .extend(Row::from_json(&told["row"]).map(ours));
             flow.seen.mss = told["mss"].as_u64().filter(|mss| *mss <= MOST_MSS);
             flow.seen.ecn = told["ecn"].as_bool();
         }
@@ -252,8 +275,13 @@ fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) -> Result<
     Ok(())
 }
 
-/// A loaded phase of datagrams, at the rate of `--pacing`: what was sent, and what the far end counted.
-pub fn flooded(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(u64, u64, Value, StoppedBy), HostError> {
+/// A loaded phase of datagrams, at the rate of `--pacing`: what was sent, and what the far end
+/// counted.
+pub fn flooded(
+    link: &mut Link,
+    run: &mut Run,
+    to: SocketAddr,
+) -> Result<(u64, u64, Value, StoppedBy), HostError> {
     let failed = HostError::failed("the socket of load");
     let any: SocketAddr = if to.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" }
         .parse()
@@ -261,7 +289,11 @@ pub fn flooded(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(u64, u
     let fd = socket::datagrams(any).map_err(&failed)?;
     socket::connect_datagrams(&fd, to).map_err(&failed)?;
     socket::set_class(&fd, run.options.dscp << 2);
-    let rate = run.options.pacing.map_or(FLOOD, |rate| rate.as_bit()).max(1);
+    let rate = run
+        .options
+        .pacing
+        .map_or(FLOOD, |rate| rate.as_bit())
+        .max(1);
     let interval = (DATAGRAM as u64 * 8).saturating_mul(1_000_000_000) / rate;
     link.say(&json!({ "do": "report" }))?;
     link.expect(&["report"])?;
@@ -355,10 +387,16 @@ pub fn flooded(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(u64, u
         / 1e9;
     let told = json!({
         "direction": "up", "packet_bytes": DATAGRAM, "asked_mbit": rate as f64 / 1e6,
-        "sent": number, "unsent": unsent, "received": if known { json!(packets) } else { Value::Null }, "reordered": load["reordered"].as_u64(),
+        "sent": number, "unsent": unsent,
+        "received": if known { json!(packets) } else { Value::Null },
+        "reordered": load["reordered"].as_u64(),
         "sent_mbit": f64::from(number) * DATAGRAM as f64 * 8.0 / 1e6 / span,
-        "received_mbit": if took > 0.0 { json!(bytes as f64 * 8.0 / 1e6 / took) } else { Value::Null },
-        "loss": if number > 0 && known { json!(1.0 - packets.min(number.into()) as f64 / f64::from(number)) } else { Value::Null },
+        "received_mbit": if took > 0.0 {
+            json!(bytes as f64 * 8.0 / 1e6 / took)
+        } else { Value::Null },
+        "loss": if number > 0 && known {
+            json!(1.0 - packets.min(number.into()) as f64 / f64::from(number))
+        } else { Value::Null },
     });
     Ok((from, to, told, why))
 }

@@ -4,7 +4,9 @@ use crate::wire::PORT;
 pub use narrows_core::registry::measurement::Test;
 use narrows_core::registry::measurement::{MOST_STREAMS, TESTS};
 use narrows_core::scenario::code_point;
-use narrows_core::units::{format_bytes, parse_bytes, parse_rate, parse_seconds, parse_span, Bytes, Rate, Span};
+use narrows_core::units::{
+    Bytes, Rate, Span, format_bytes, parse_bytes, parse_rate, parse_seconds, parse_span,
+};
 
 /// How it is called.
 pub fn usage() -> String {
@@ -16,7 +18,8 @@ pub fn usage() -> String {
         .collect();
     format!(
         "\
-narrows-host measure HOST [options]   measure the path to HOST: a name, an address, or an http:// or https:// URL
+narrows-host measure HOST [options]   measure the path to HOST: a name, an address, or an http:// \
+or https:// URL
 
   --test NAME           {}
                         {}
@@ -35,7 +38,8 @@ narrows-host measure HOST [options]   measure the path to HOST: a name, an addre
   --insecure            do not check the certificate of an https:// server
   --token T             the far end's; or in $NARROWS_TOKEN
   --speaks WHO          auto, narrows, iperf3 or http
-  --stream              for programs: lines of progress, then the measurement (see docs/reference/measurement.md)
+  --stream              for programs: lines of progress, then the measurement (see \
+  docs/reference/measurement.md)
   --tied                end with the process that started this one
 ",
         first.join(" "),
@@ -113,7 +117,10 @@ const MOST_PINGS: u64 = 3_600_000;
 const LEAST_INTERVAL: Span = Span::ms(1);
 
 /// Of a command line. `known` answers variables of the environment.
-pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Option<String>) -> Result<Options, String> {
+pub fn read(
+    mut args: impl Iterator<Item = String>,
+    known: impl Fn(&str) -> Option<String>,
+) -> Result<Options, String> {
     let mut asked = Options {
         host: String::new(),
         port: PORT,
@@ -143,7 +150,9 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
             "--stream" => asked.stream = true,
             "--tied" => asked.tied = true,
             _ if !arg.starts_with("--") && asked.host.is_empty() => asked.host = arg,
-            _ if !arg.starts_with("--") => return Err(format!("one host at a time\n\n{}", usage())),
+            _ if !arg.starts_with("--") => {
+                return Err(format!("one host at a time\n\n{}", usage()));
+            }
             _ => {
                 let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
                 match arg.as_str() {
@@ -157,7 +166,8 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
         return Err(format!("which host?\n\n{}", usage()));
     }
     // The default of `narrows measure` is several tests, so that there is none here.
-    asked.test = chosen.ok_or_else(|| format!("--test: which test? For instance --test {}", TESTS[0].name))?;
+    asked.test = chosen
+        .ok_or_else(|| format!("--test: which test? For instance --test {}", TESTS[0].name))?;
     if asked.streams == 0 {
         asked.streams = asked.test.streams();
     }
@@ -168,7 +178,10 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
         asked.speaks = Speaks::Http;
     }
     if !url && asked.host.contains("://") {
-        return Err(format!("{}: a URL begins with http:// or https://", asked.host));
+        return Err(format!(
+            "{}: a URL begins with http:// or https://",
+            asked.host
+        ));
     }
     let times = asked.repeats.max(1) as u64 * asked.cc.len().max(1) as u64;
     let all = asked
@@ -178,13 +191,15 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
         .saturating_add(asked.idle.as_ns());
     if all / asked.ping_interval.as_ns() > MOST_PINGS {
         return Err(format!(
-            "more than {MOST_PINGS} pings: a longer --ping-interval, or less of --duration and --repeats"
+            "more than {MOST_PINGS} pings: a longer --ping-interval, or less of --duration and \
+             --repeats"
         ));
     }
     let (pings, most) = (super::plan::pings(&asked), asked.share());
     if pings >= most {
         return Err(format!(
-            "--max-data {}: the pings alone move {pings} bytes; more of it, a longer --ping-interval or a shorter --duration",
+            "--max-data {}: the pings alone move {pings} bytes; more of it, a longer \
+             --ping-interval or a shorter --duration",
             format_bytes(asked.max_data)
         ));
     }
@@ -199,19 +214,33 @@ impl Options {
 }
 
 fn test(value: &str) -> Result<Test, String> {
-    let names = || TESTS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(" ");
+    let names = || {
+        TESTS
+            .iter()
+            .map(|kind| kind.name)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     Test::named(value).ok_or_else(|| format!("--test {value}: one of {}", names()))
 }
 
 fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
     let wrong = |what: &str| format!("{option} {value}: {what}");
-    let unit = |e: narrows_core::units::UnitError| format!("{option} {value}: {}; write {option} {}", e.problem, e.fix);
+    let unit = |e: narrows_core::units::UnitError| {
+        format!("{option} {value}: {}; write {option} {}", e.problem, e.fix)
+    };
     let names = |list: Vec<&str>| wrong(&format!("one of {}", list.join(" ")));
     match option {
-        "--port" => asked.port = value.parse().map_err(|_| wrong("a port is a number up to 65535"))?,
+        "--port" => {
+            asked.port = value
+                .parse()
+                .map_err(|_| wrong("a port is a number up to 65535"))?
+        }
         "--speaks" => {
             let found = SPEAKS.iter().find(|(name, _)| *name == value);
-            asked.speaks = found.ok_or_else(|| names(SPEAKS.map(|(name, _)| name).to_vec()))?.1;
+            asked.speaks = found
+                .ok_or_else(|| names(SPEAKS.map(|(name, _)| name).to_vec()))?
+                .1;
         }
         "--duration" => {
             asked.duration = parse_seconds(value).map_err(unit)?;
@@ -221,8 +250,12 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         }
         "--idle" => asked.idle = parse_seconds(value).map_err(unit)?,
         "--streams" => {
-            let n = value.parse().ok().filter(|n| (1..=MOST_STREAMS).contains(n));
-            asked.streams = n.ok_or_else(|| wrong(&format!("a number from 1 to {MOST_STREAMS}")))?;
+            let n = value
+                .parse()
+                .ok()
+                .filter(|n| (1..=MOST_STREAMS).contains(n));
+            asked.streams =
+                n.ok_or_else(|| wrong(&format!("a number from 1 to {MOST_STREAMS}")))?;
         }
         "--repeats" => {
             let n = value.parse().ok().filter(|n| (1..=1000).contains(n));
@@ -230,15 +263,20 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         }
         "--cc" => {
             let name = |name: &str| {
-                (1..16).contains(&name.len()) && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
+                (1..16).contains(&name.len())
+                    && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
             };
-            asked.cc = value.split(',').map(|name| name.trim().to_string()).collect();
+            asked.cc = value
+                .split(',')
+                .map(|name| name.trim().to_string())
+                .collect();
             if !asked.cc.iter().all(|cc| name(cc)) {
                 return Err(wrong("names with commas between: bbr,cubic"));
             }
         }
         "--dscp" => {
-            asked.dscp = code_point(value).ok_or_else(|| wrong("a name (EF, CS1, AF41) or a number up to 63"))?;
+            asked.dscp = code_point(value)
+                .ok_or_else(|| wrong("a name (EF, CS1, AF41) or a number up to 63"))?;
         }
         "--pacing" => asked.pacing = Some(parse_rate(value).map_err(unit)?),
         "--max-data" => asked.max_data = parse_bytes(value).map_err(unit)?,
@@ -270,35 +308,56 @@ mod tests {
     fn without_a_test_it_is_told_which_there_are() {
         assert!(asked("h").unwrap_err().starts_with("--test: which test?"));
         let usage = usage();
-        assert!(TESTS.iter().all(|kind| usage.contains(kind.name)), "{usage}");
+        assert!(
+            TESTS.iter().all(|kind| usage.contains(kind.name)),
+            "{usage}"
+        );
     }
 
     #[test]
     fn a_line_is_read_and_a_mistake_names_its_fix() {
-        let options = asked("h --test tcp_ndown --cc bbr,cubic --dscp ef --max-data 10MB --pacing 5Mbit").unwrap();
-        assert_eq!((options.streams, options.dscp, options.cc.len()), (12, 46, 2));
-        assert!(asked("h --test tcp").unwrap_err().contains("tcp_up tcp_down"));
+        let options =
+            asked("h --test tcp_ndown --cc bbr,cubic --dscp ef --max-data 10MB --pacing 5Mbit")
+                .unwrap();
+        assert_eq!(
+            (options.streams, options.dscp, options.cc.len()),
+            (12, 46, 2)
+        );
+        assert!(
+            asked("h --test tcp")
+                .unwrap_err()
+                .contains("tcp_up tcp_down")
+        );
         for (option, bare) in [("--duration", "10"), ("--idle", "2")] {
             let fix = format!("write {option} {bare}s");
-            assert!(asked(&format!("h --test ping {option} {bare}"))
-                .unwrap_err()
-                .ends_with(&fix));
+            assert!(
+                asked(&format!("h --test ping {option} {bare}"))
+                    .unwrap_err()
+                    .ends_with(&fix)
+            );
         }
         assert!(asked("h --ping-interval 10").unwrap_err().ends_with("10ms"));
-        assert!(asked("h --test ping --max-data 1kB")
-            .unwrap_err()
-            .contains("the pings alone move"));
+        assert!(
+            asked("h --test ping --max-data 1kB")
+                .unwrap_err()
+                .contains("the pings alone move")
+        );
         assert!(
             asked("").is_err()
                 && asked("a b").is_err()
                 && asked("h --cc ../x").is_err()
                 && asked("h --dscp 64").is_err()
         );
-        assert!(asked("htps://h/x --test ping")
-            .unwrap_err()
-            .contains("begins with http://"));
+        assert!(
+            asked("htps://h/x --test ping")
+                .unwrap_err()
+                .contains("begins with http://")
+        );
         for url in ["http://h/x", "https://h/x"] {
-            assert_eq!(asked(&format!("{url} --test ping")).unwrap().speaks, Speaks::Http);
+            assert_eq!(
+                asked(&format!("{url} --test ping")).unwrap().speaks,
+                Speaks::Http
+            );
         }
     }
 }

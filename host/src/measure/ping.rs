@@ -1,14 +1,17 @@
-//! Pings of a measurement: evenly, over UDP with the session's cookie, or as TCP handshakes where the other end has no such thing.
+//! Pings of a measurement: evenly, over UDP with the session's cookie, or as TCP handshakes where
+//! the other end has no such thing.
 //!
-//! A thread of its own sends each when it is due, and not when the last was answered: a lost one delays nothing, and a queue is seen
-//! as it is. An answer's time is the kernel's stamp. From a round trip the time that the far end held the ping is taken off, which
-//! it tells. How late each left is the thread's own error, and is told, too; so is how long the kernel took to send it, by which a
-//! round trip is too long, at either end. A handshake's round trip is what the kernel measured
-//! (TCP_INFO of the new connection), or, from a port where nothing listens, the time to its refusal.
+//! A thread of its own sends each when it is due, and not when the last was answered: a lost one
+//! delays nothing, and a queue is seen as it is. An answer's time is the kernel's stamp. From a
+//! round trip the time that the far end held the ping is taken off, which it tells. How late each
+//! left is the thread's own error, and is told, too; so is how long the kernel took to send it, by
+//! which a round trip is too long, at either end. A handshake's round trip is what the kernel
+//! measured (TCP_INFO of the new connection), or, from a port where nothing listens, the time to
+//! its refusal.
 
-use crate::socket::{self, Datagram, Outgoing, Wanted, BATCH};
+use crate::socket::{self, BATCH, Datagram, Outgoing, Wanted};
 use crate::sys::{self, Epoll};
-use crate::wire::{Cookie, Kind, Ping, PING};
+use crate::wire::{Cookie, Kind, PING, Ping};
 use narrows_core::units::Span;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -20,7 +23,8 @@ const GRACE: u64 = 1_000_000_000;
 const LONGEST: u64 = 20_000_000;
 /// Handshakes at once that are not answered.
 const OPEN: usize = 64;
-/// One that is not answered by then is lost, ns; the kernel sends its own SYN again after one second.
+/// One that is not answered by then is lost, ns; the kernel sends its own SYN again after one
+/// second.
 const PATIENCE: u64 = 990_000_000;
 
 /// One probe.
@@ -149,7 +153,10 @@ pub fn by_datagrams(
                 // One that the device has no room for is lost like any other.
                 let _ = socket::send(socket, &[datagram], false);
                 pings.leaving.push(sys::monotonic() - at);
-                pings.sent.push(Sent { at, ..Sent::default() });
+                pings.sent.push(Sent {
+                    at,
+                    ..Sent::default()
+                });
                 due[i] += probe.interval.as_ns();
             }
             got.clear();
@@ -192,7 +199,8 @@ fn take(pings: &mut Pings, datagram: &Datagram, cookie: &Cookie, back: u64) {
     }
     let held = answer.answered.saturating_sub(answer.received);
     sent.rtt = Some(back.saturating_sub(sent.at).saturating_sub(held));
-    (sent.received, sent.answered, sent.back, sent.count) = (answer.received, answer.answered, back, answer.count);
+    (sent.received, sent.answered, sent.back, sent.count) =
+        (answer.received, answer.answered, back, answer.count);
     pings.arrived = Some((answer.class >> 2, datagram.class >> 2));
 }
 

@@ -1,7 +1,9 @@
-//! What a test consists of: which flows of which class, which pings, which phases. It moves nothing.
+//! What a test consists of: which flows of which class, which pings, which phases. It moves
+//! nothing.
 //!
-//! The names are those of flent (`rrul`, `tcp_ndown`, ...), which this field knows: `rrul` is four flows each way in four classes of
-//! service, with pings of the same classes beside them; `rrul_be` the same without classes.
+//! The names are those of flent (`rrul`, `tcp_ndown`, ...), which this field knows: `rrul` is four
+//! flows each way in four classes of service, with pings of the same classes beside them; `rrul_be`
+//! the same without classes.
 
 use super::options::{Options, Test};
 use super::ping::Probe;
@@ -17,7 +19,8 @@ pub const CALL: Probe = Probe {
 };
 /// Between two loaded phases queues drain, and so long it is watched.
 const RECOVERY: Span = Span::s(2);
-/// Between two phases flows are set up and put away: so long it takes, as far as bytes of pings are planned.
+/// Between two phases flows are set up and put away: so long it takes, as far as bytes of pings are
+/// planned.
 const BETWEEN: Span = Span::ms(500);
 /// A paced flow may be so many bytes ahead of its rate: what its socket holds at least.
 const PACED_AHEAD: u64 = 1 << 20;
@@ -69,7 +72,12 @@ pub fn flows(options: &Options) -> Vec<FlowSpec> {
     let ways: &[Direction] = match options.test {
         Test::TcpUp | Test::TcpNup => &[Up],
         Test::TcpDown | Test::TcpNdown => &[Down],
-        Test::Rrul | Test::RrulBe | Test::Bidir | Test::Voip | Test::Page | Test::PageSequential => &[Up, Down],
+        Test::Rrul
+        | Test::RrulBe
+        | Test::Bidir
+        | Test::Voip
+        | Test::Page
+        | Test::PageSequential => &[Up, Down],
         Test::UdpFlood | Test::Ping => &[],
     };
     let class = |i: usize| match options.test {
@@ -100,8 +108,8 @@ pub fn probes(options: &Options) -> Vec<Probe> {
     }
 }
 
-/// The phases: idle, and then each congestion control in turn, as often as asked: A B A B, so that what changes slowly on the path
-/// meets all alike.
+/// The phases: idle, and then each congestion control in turn, as often as asked: A B A B, so that
+/// what changes slowly on the path meets all alike.
 pub fn phases(options: &Options) -> Vec<Phase> {
     let phase = |name, lasts, cc: Option<&String>| Phase {
         name,
@@ -132,7 +140,8 @@ pub fn phases(options: &Options) -> Vec<Phase> {
     all
 }
 
-/// Bytes that may move at most, as far as it is known before: what the pacing allows, or all that is allowed.
+/// Bytes that may move at most, as far as it is known before: what the pacing allows, or all that
+/// is allowed.
 pub fn may_move(options: &Options) -> u64 {
     let most = options.share();
     let phases = (options.repeats * options.cc.len().max(1)) as u64;
@@ -145,7 +154,8 @@ pub fn may_move(options: &Options) -> u64 {
     };
     match options.pacing {
         Some(rate) => {
-            // A paced sender begins with a window at once, and what it is ahead of its rate is a window, too.
+            // A paced sender begins with a window at once, and what it is ahead of its rate is a
+            // window, too.
             let each = (rate * options.duration).get().saturating_add(PACED_AHEAD);
             most.min((each.saturating_mul(flows * phases)).saturating_add(pings(options)))
         }
@@ -156,7 +166,10 @@ pub fn may_move(options: &Options) -> u64 {
 /// Bytes of all pings, both ways, with those that leave while flows are set up and put away.
 pub fn pings(options: &Options) -> u64 {
     let phases = phases(options);
-    let all: u64 = phases.iter().map(|phase| phase.lasts.as_ns() + BETWEEN.as_ns()).sum();
+    let all: u64 = phases
+        .iter()
+        .map(|phase| phase.lasts.as_ns() + BETWEEN.as_ns())
+        .sum();
     let each = |probe: &Probe| (all / probe.interval.as_ns() + 1) * 2 * probe.size as u64;
     probes(options).iter().map(each).sum()
 }
@@ -172,7 +185,9 @@ mod tests {
 
     #[test]
     fn congestion_controls_take_turns() {
-        let phases = phases(&asked("h --test bidir --cc bbr,cubic --repeats 2 --idle 1s"));
+        let phases = phases(&asked(
+            "h --test bidir --cc bbr,cubic --repeats 2 --idle 1s",
+        ));
         let names: Vec<_> = phases.iter().map(|p| (p.name, p.cc.as_deref())).collect();
         let loaded: Vec<_> = names
             .iter()
@@ -198,8 +213,13 @@ mod tests {
 
     #[test]
     fn what_may_move_is_bounded_by_pacing_or_by_the_limit() {
-        assert_eq!(may_move(&asked("h --test tcp_up --max-data 5MB")), 5_000_000);
-        let paced = may_move(&asked("h --test tcp_up --pacing 8Mbit --duration 1s --idle 0s"));
+        assert_eq!(
+            may_move(&asked("h --test tcp_up --max-data 5MB")),
+            5_000_000
+        );
+        let paced = may_move(&asked(
+            "h --test tcp_up --pacing 8Mbit --duration 1s --idle 0s",
+        ));
         assert!((1_000_000..2_100_000).contains(&paced), "{paced}");
         let of = |line: &str| may_move(&asked(line));
         // Whatever moves, it is no more than what was allowed.
@@ -209,7 +229,10 @@ mod tests {
 
     #[test]
     fn pages_have_an_idle_time_before_them_without_any() {
-        let names: Vec<_> = phases(&asked("h --test page")).iter().map(|p| p.name).collect();
+        let names: Vec<_> = phases(&asked("h --test page"))
+            .iter()
+            .map(|p| p.name)
+            .collect();
         assert_eq!(names, ["idle", "pages", "loaded", "recovery"]);
     }
 }

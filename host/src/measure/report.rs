@@ -1,8 +1,10 @@
-//! A measurement as JSON, version 1: docs/reference/measurement.md has every key. Unmeasured is null.
+//! A measurement as JSON, version 1: docs/reference/measurement.md has every key. Unmeasured is
+//! null.
 //!
-//! Seconds count from the measurement's beginning. A round trip belongs to the phase in which its ping left. Percentiles are by rank,
-//! as everywhere in narrows (`narrows_core::figures`). A flow's figures are differences of its first and last row, so that what both ends
-//! said before the load (a hello, a handshake) is not in them.
+//! Seconds count from the measurement's beginning. A round trip belongs to the phase in which its
+//! ping left. Percentiles are by rank, as everywhere in narrows (`narrows_core::figures`). A flow's
+//! figures are differences of its first and last row, so that what both ends said before the load
+//! (a hello, a handshake) is not in them.
 
 use super::options::{Options, SPEAKS};
 use super::ping::Pings;
@@ -10,13 +12,15 @@ use super::seen::{FlowSeen, Seen, StoppedBy};
 use crate::row::COLUMNS;
 use crate::{digest, machine};
 use narrows_core::figures::rank;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The time of day, UTC, as RFC 3339 has it.
 pub fn now() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     rfc3339(since.as_secs(), since.subsec_millis())
 }
 
@@ -29,7 +33,20 @@ fn rfc3339(seconds: u64, millis: u32) -> String {
         year += 1;
     }
     let mut month = 1;
-    for length in [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+    for length in [
+        31,
+        28 + u64::from(leap(year)),
+        31,
+        30,
+        31,
+        30,
+        31,
+        31,
+        30,
+        31,
+        30,
+        31,
+    ] {
         if days < length {
             break;
         }
@@ -69,7 +86,8 @@ pub(super) fn distribution(mut values: Vec<f64>) -> Value {
         shown(values.iter().sum::<f64>() / values.len() as f64)
     };
     json!({
-        "n": values.len(), "min": values.first().map(|x| shown(*x)), "mean": mean, "p50": at(&values, 0.5),
+        "n": values.len(), "min": values.first().map(|x| shown(*x)), "mean": mean,
+        "p50": at(&values, 0.5),
         "p95": at(&values, 0.95), "p99": at(&values, 0.99), "max": values.last().map(|x| shown(*x)),
     })
 }
@@ -147,15 +165,20 @@ fn flow(flow: &FlowSeen, axis: &Axis, asked_ecn: bool, back: &dyn Fn(u8) -> Opti
         ])
     });
     json!({
-        "id": flow.id, "direction": flow.direction.name(), "protocol": if flow.udp { "udp" } else { "tcp" },
+        "id": flow.id, "direction": flow.direction.name(),
+        "protocol": if flow.udp { "udp" } else { "tcp" },
         "cc": flow.cc, "dscp": flow.dscp,
         "ecn": {
             "asked": asked_ecn, "negotiated": flow.ecn,
-            "ce_rate": if flow.ecn == Some(true) && delivered > 0 { shown(marked as f64 / delivered as f64) } else { Value::Null },
+            "ce_rate": if flow.ecn == Some(true) && delivered > 0 {
+                shown(marked as f64 / delivered as f64)
+            } else { Value::Null },
             "dscp_survives": arrived.map(|arrived| arrived == flow.dscp),
         },
         "from_s": micro(axis.s(first.at)), "to_s": micro(axis.s(last.at)), "bytes": bytes,
-        "goodput_mbit": if span > 0.0 { shown(bytes as f64 * 8.0 / 1e6 / span) } else { Value::Null },
+        "goodput_mbit": if span > 0.0 {
+            shown(bytes as f64 * 8.0 / 1e6 / span)
+        } else { Value::Null },
         "received_bytes": flow.received,
         "retransmits": if flow.sender {
             json!(last.retransmits.saturating_sub(first.retransmits))
@@ -168,24 +191,32 @@ fn flow(flow: &FlowSeen, axis: &Axis, asked_ecn: bool, back: &dyn Fn(u8) -> Opti
             Value::Null
         }),
         "mss_bytes": flow.mss, "rtt_ms": rtt,
-        "busy_pct": share(first.busy, last.busy), "rwnd_limited_pct": share(first.rwnd_limited, last.rwnd_limited),
+        "busy_pct": share(first.busy, last.busy), "rwnd_limited_pct": share(first.rwnd_limited,
+        last.rwnd_limited),
         "sndbuf_limited_pct": share(first.sndbuf_limited, last.sndbuf_limited),
         "columns": COLUMNS, "samples": rows.collect::<Vec<Value>>(),
     })
 }
 
-/// One way, ns, of each answered ping: there and back. Without a common clock both are off by the same unknown, once more and once less.
+/// One way, ns, of each answered ping: there and back. Without a common clock both are off by the
+/// same unknown, once more and once less.
 pub(super) fn one_ways(pings: &Pings) -> Vec<Option<(i128, i128)>> {
     let one = |ping: &super::ping::Sent| {
         let i = i128::from;
-        (ping.rtt.is_some() && pings.udp).then(|| (i(ping.received) - i(ping.at), i(ping.back) - i(ping.answered)))
+        (ping.rtt.is_some() && pings.udp).then(|| {
+            (
+                i(ping.received) - i(ping.at),
+                i(ping.back) - i(ping.answered),
+            )
+        })
     };
     pings.sent.iter().map(one).collect()
 }
 
 fn probe(place: usize, pings: &Pings, axis: &Axis, common: bool) -> Value {
     let ways = one_ways(pings);
-    let least = |way: &dyn Fn(&(i128, i128)) -> i128| ways.iter().flatten().map(way).min().unwrap_or(0);
+    let least =
+        |way: &dyn Fn(&(i128, i128)) -> i128| ways.iter().flatten().map(way).min().unwrap_or(0);
     let (forward, back) = (least(&|way| way.0), least(&|way| way.1));
     let rows = pings.sent.iter().zip(&ways).map(|(ping, way)| {
         let cell = |ns: Option<i128>| ns.map_or(Value::Null, |ns| micro(ns as f64 / 1e6));
@@ -208,10 +239,13 @@ fn probe(place: usize, pings: &Pings, axis: &Axis, common: bool) -> Value {
         .max()
         .filter(|_| pings.udp);
     json!({
-        "id": format!("ping{}", place + 1), "protocol": if pings.udp { "udp" } else { "tcp" }, "dscp": pings.dscp,
-        "interval_ms": ms(pings.interval), "payload_bytes": if pings.udp { json!(pings.size) } else { Value::Null },
+        "id": format!("ping{}", place + 1), "protocol": if pings.udp { "udp" } else { "tcp" },
+        "dscp": pings.dscp,
+        "interval_ms": ms(pings.interval),
+        "payload_bytes": if pings.udp { json!(pings.size) } else { Value::Null },
         "sent": pings.sent.len(), "received": received, "arrived": arrived,
-        "dscp_arrived": pings.arrived.map(|(there, _)| there), "dscp_back": pings.arrived.map(|(_, back)| back),
+        "dscp_arrived": pings.arrived.map(|(there, _)| there), "dscp_back": pings.arrived.map(|(_,
+        back)| back),
         "columns": ["t_s", "rtt_ms", "forward_ms", "back_ms", "forward_queue_ms", "back_queue_ms"],
         "samples": rows.collect::<Vec<Value>>(),
     })
@@ -246,39 +280,58 @@ fn own_error(seen: &Seen) -> Value {
     let to = seen.phases.last().map_or(0, |phase| phase.to);
     let span = to.saturating_sub(from).max(1) as f64;
     let clock = match (&seen.offsets, seen.common) {
-        (_, true) => json!({ "kind": "common", "offset_ms": 0.0, "error_ms": 0.0, "drift_ms": 0.0 }),
+        (_, true) => {
+            json!({ "kind": "common", "offset_ms": 0.0, "error_ms": 0.0, "drift_ms": 0.0 })
+        }
         (Some((first, last)), false) => json!({
-            "kind": "estimated", "offset_ms": micro(first.ns as f64 / 1e6), "error_ms": micro(ms(first.error.max(last.error))),
+            "kind": "estimated", "offset_ms": micro(first.ns as f64 / 1e6),
+            "error_ms": micro(ms(first.error.max(last.error))),
             "drift_ms": micro((last.ns - first.ns) as f64 / 1e6),
         }),
-        (None, false) => json!({ "kind": "none", "offset_ms": null, "error_ms": null, "drift_ms": null }),
+        (None, false) => {
+            json!({ "kind": "none", "offset_ms": null, "error_ms": null, "drift_ms": null })
+        }
     };
     let far_cpu = seen.far["cpu_ns"]
         .as_f64()
         .map_or(Value::Null, |ns| shown(ns / span * 100.0));
     json!({
-        "lateness_ms": { "p50": at(&late, 0.5), "p99": at(&late, 0.99), "max": late.last().map(|x| shown(*x)) },
+        "lateness_ms": { "p50": at(&late, 0.5), "p99": at(&late, 0.99),
+        "max": late.last().map(|x| shown(*x)) },
         "leaving_ms": at(&leaving, 0.5),
         "socket_drops": seen.pings.iter().map(|pings| pings.drops).sum::<u64>(),
         "cpu_pct": shown(seen.cpu as f64 / span * 100.0), "clock": clock,
         "far": {
-            "cpu_pct": far_cpu, "answering_ms": seen.far["answering_ns"].as_u64().map(|ns| shown(ms(ns))), "socket_drops": seen.far["socket_drops"].as_u64(), "missed_samples": seen.far["missed_samples"].as_u64(),
+            "cpu_pct": far_cpu,
+            "answering_ms": seen.far["answering_ns"].as_u64().map(|ns| shown(ms(ns))),
+            "socket_drops": seen.far["socket_drops"].as_u64(),
+            "missed_samples": seen.far["missed_samples"].as_u64(),
         },
         "notes": seen.notes,
     })
 }
 
 /// All of it.
-pub fn to_json(options: &Options, to: SocketAddr, started: &str, planned: u64, seen: &Seen) -> Value {
+pub fn to_json(
+    options: &Options,
+    to: SocketAddr,
+    started: &str,
+    planned: u64,
+    seen: &Seen,
+) -> Value {
     let axis = Axis { begin: seen.begin };
     let phases = seen.phases.iter().map(|phase| {
-        json!({ "name": phase.name, "from_s": micro(axis.s(phase.from)), "to_s": micro(axis.s(phase.to)), "cc": phase.cc })
+        json!({ "name": phase.name, "from_s": micro(axis.s(phase.from)),
+        "to_s": micro(axis.s(phase.to)), "cc": phase.cc })
     });
     let back = |dscp: u8| {
         let pings = seen.pings.iter().find(|pings| pings.dscp == dscp);
         pings.and_then(|pings| pings.arrived).map(|(_, back)| back)
     };
-    let flows = seen.flows.iter().map(|each| flow(each, &axis, options.ecn, &back));
+    let flows = seen
+        .flows
+        .iter()
+        .map(|each| flow(each, &axis, options.ecn, &back));
     let pings = seen
         .pings
         .iter()
@@ -292,13 +345,19 @@ pub fn to_json(options: &Options, to: SocketAddr, started: &str, planned: u64, s
     json!({
         "measurement": 1, "narrows": env!("CARGO_PKG_VERSION"), "id": id, "started": started,
         "asked": {
-            "host": options.host, "port": options.port, "test": options.test.name(), "duration_s": options.duration.as_s(),
-            "idle_s": options.idle.as_s(), "streams": options.streams, "cc": options.cc, "repeats": options.repeats,
-            "dscp": options.dscp, "ecn": options.ecn, "pacing_mbit": options.pacing.map(|rate| rate.as_mbit()),
-            "max_data_bytes": options.max_data.get(), "ping_interval_ms": options.ping_interval.as_ms(), "speaks": speaks,
+            "host": options.host, "port": options.port, "test": options.test.name(),
+            "duration_s": options.duration.as_s(),
+            "idle_s": options.idle.as_s(), "streams": options.streams, "cc": options.cc,
+            "repeats": options.repeats,
+            "dscp": options.dscp, "ecn": options.ecn,
+            "pacing_mbit": options.pacing.map(|rate| rate.as_mbit()),
+            "max_data_bytes": options.max_data.get(),
+            "ping_interval_ms": options.ping_interval.as_ms(), "speaks": speaks,
         },
-        "peer": if seen.peer.is_null() { json!({ "address": to.ip().to_string(), "port": to.port() }) } else { seen.peer.clone() },
-        "phases": phases.collect::<Vec<Value>>(), "flows": flows.collect::<Vec<Value>>(), "pings": pings.collect::<Vec<Value>>(),
+        "peer": if seen.peer.is_null() { json!({ "address": to.ip().to_string(),
+        "port": to.port() }) } else { seen.peer.clone() },
+        "phases": phases.collect::<Vec<Value>>(), "flows": flows.collect::<Vec<Value>>(),
+        "pings": pings.collect::<Vec<Value>>(),
         "latency_ms": { "idle": latency(seen, "idle"), "loaded": latency(seen, "loaded") },
         "voip": seen.voip, "page": seen.page, "udp_load": seen.udp_load,
         "own_error": own_error(seen),

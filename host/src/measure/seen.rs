@@ -27,7 +27,8 @@ pub struct FlowSeen {
     pub ecn: Option<bool>,
     /// Bytes of a segment.
     pub mss: Option<u64>,
-    /// What the sender noted, the first at its beginning; of the receiver where the sender tells nothing.
+    /// What the sender noted, the first at its beginning; of the receiver where the sender tells
+    /// nothing.
     pub rows: Vec<Row>,
     /// Are the rows a sender's?
     pub sender: bool,
@@ -82,8 +83,14 @@ impl FlowSeen {
     }
     /// Nothing has come for long.
     pub fn stalled(&self) -> bool {
-        let Some(last) = self.rows.last() else { return false };
-        let same = self.rows.iter().rev().take_while(|row| row.bytes == last.bytes);
+        let Some(last) = self.rows.last() else {
+            return false;
+        };
+        let same = self
+            .rows
+            .iter()
+            .rev()
+            .take_while(|row| row.bytes == last.bytes);
         same.last().is_some_and(|row| last.at - row.at > STALLED)
     }
     /// What this end's socket says of its connection at its end.

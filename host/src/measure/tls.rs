@@ -1,22 +1,29 @@
-//! TLS for `https://` URLs, by rustls: the handshake, the request, and the head of the answer. What comes after that as load is
-//! thrown away as it is, records and all (0.13 % more than what is in them), so that measuring costs no deciphering.
+//! TLS for `https://` URLs, by rustls: the handshake, the request, and the head of the answer. What
+//! comes after that as load is
+//! thrown away as it is, records and all (0.13 % more than what is in them), so that measuring
+//! costs no deciphering.
 //!
-//! Whom to trust is the system's list of roots, or the one of `SSL_CERT_FILE`, as for OpenSSL and curl.
+//! Whom to trust is the system's list of roots, or the one of `SSL_CERT_FILE`, as for OpenSSL and
+//! curl.
 
 use super::deadline::Deadline;
 use crate::terminal::field;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{verify_tls12_signature, verify_tls13_signature, CryptoProvider};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme, StreamOwned};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    StreamOwned,
+};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Where distributions keep the roots: Debian, Alpine and Arch; Fedora; SUSE; the BSDs' place, kept by some.
+/// Where distributions keep the roots: Debian, Alpine and Arch; Fedora; SUSE; the BSDs' place, kept
+/// by some.
 const ROOTS: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -26,7 +33,8 @@ const ROOTS: [&str; 4] = [
 /// A request is short: a server that does not take it within this has failed.
 const WRITES_WITHIN: Duration = Duration::from_secs(10);
 
-/// What a record may hold, and what is around it, bytes: so much may have come and not yet be deciphered.
+/// What a record may hold, and what is around it, bytes: so much may have come and not yet be
+/// deciphered.
 pub const RECORD: u64 = (16 << 10) + 256;
 
 static INSECURE: AtomicBool = AtomicBool::new(false);
@@ -84,7 +92,8 @@ impl ServerCertVerifier for AnyCertificate {
 
 static CONFIG: Mutex<Option<Arc<ClientConfig>>> = Mutex::new(None);
 
-/// What every connection of this process uses, so that a second one to a server resumes the first's session, as a browser's does.
+/// What every connection of this process uses, so that a second one to a server resumes the first's
+/// session, as a browser's does.
 fn config() -> Result<Arc<ClientConfig>, String> {
     let mut known = CONFIG.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(config) = &*known {
@@ -100,7 +109,10 @@ fn config() -> Result<Arc<ClientConfig>, String> {
         return Ok(Arc::clone(known.insert(Arc::new(config))));
     }
     let named = std::env::var_os("SSL_CERT_FILE");
-    let mut places = named.iter().map(std::path::PathBuf::from).collect::<Vec<_>>();
+    let mut places = named
+        .iter()
+        .map(std::path::PathBuf::from)
+        .collect::<Vec<_>>();
     if places.is_empty() {
         places.extend(ROOTS.iter().map(std::path::PathBuf::from));
     }
@@ -115,9 +127,13 @@ fn config() -> Result<Arc<ClientConfig>, String> {
         }
     }
     if roots.is_empty() {
-        let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
+        let places: Vec<_> = places
+            .iter()
+            .map(|place| place.display().to_string())
+            .collect();
         return Err(format!(
-            "no roots to trust in {}; install ca-certificates, or name a file of them in SSL_CERT_FILE",
+            "no roots to trust in {}; install ca-certificates, or name a file of them in \
+             SSL_CERT_FILE",
             places.join(", ")
         ));
     }
@@ -128,7 +144,8 @@ fn config() -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::clone(known.insert(Arc::new(config))))
 }
 
-/// A socket that is read until a deadline. It lies beneath TLS, because a record may come as slowly as an answer.
+/// A socket that is read until a deadline. It lies beneath TLS, because a record may come as slowly
+/// as an answer.
 pub struct Socket {
     stream: TcpStream,
     deadline: Deadline,
@@ -158,9 +175,14 @@ pub enum Connection {
 }
 
 impl Connection {
-    /// Over a connected, blocking socket; with TLS where there is a name to prove, after its handshake. What is read until the
-    /// next [`Connection::until`] has this deadline, the handshake included.
-    pub fn new(stream: TcpStream, name: Option<&str>, deadline: Deadline) -> io::Result<Connection> {
+    /// Over a connected, blocking socket; with TLS where there is a name to prove, after its
+    /// handshake. What is read until the next [`Connection::until`] has this deadline, the
+    /// handshake included.
+    pub fn new(
+        stream: TcpStream,
+        name: Option<&str>,
+        deadline: Deadline,
+    ) -> io::Result<Connection> {
         stream.set_write_timeout(Some(WRITES_WITHIN))?;
         let socket = Socket { stream, deadline };
         let Some(name) = name else {
@@ -168,7 +190,8 @@ impl Connection {
         };
         let bare = name.trim_start_matches('[').trim_end_matches(']');
         let proves = ServerName::try_from(bare.to_string()).map_err(io::Error::other)?;
-        let client = ClientConnection::new(config().map_err(io::Error::other)?, proves).map_err(io::Error::other)?;
+        let client = ClientConnection::new(config().map_err(io::Error::other)?, proves)
+            .map_err(io::Error::other)?;
         let mut tls = StreamOwned::new(client, socket);
         while tls.conn.is_handshaking() {
             if let Err(error) = tls.conn.complete_io(&mut tls.sock) {
@@ -198,7 +221,10 @@ impl Connection {
 
 /// What TLS says, and what may be done about it.
 fn explained(error: io::Error) -> io::Error {
-    let told = match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+    let told = match error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>())
+    {
         Some(rustls::Error::InvalidCertificate(why)) => {
             // A certificate that is its own root is shown as an authority's.
             let own = format!("{why:?}").contains("CaUsedAsEndEntity");
@@ -208,7 +234,8 @@ fn explained(error: io::Error) -> io::Error {
                 why.to_string()
             };
             format!(
-                "its certificate is not to be trusted: {}; name a file of your own roots in SSL_CERT_FILE, or do not check it: --insecure",
+                "its certificate is not to be trusted: {}; name a file of your own roots in \
+                 SSL_CERT_FILE, or do not check it: --insecure",
                 field(&why)
             )
         }

@@ -1,13 +1,15 @@
-//! How a call of G.711 sounded, by ITU-T G.107's E-model (`narrows_core::workload::emodel`), from the pings that went as its packets do.
+//! How a call of G.711 sounded, by ITU-T G.107's E-model (`narrows_core::workload::emodel`), from
+//! the pings that went as its packets do.
 //!
-//! From mouth to ear a word takes the packet's 20 ms, a playout buffer of [`BUFFER`] and the path: half of the least round trip. What queued
-//! on top of it that way for longer than the buffer allows came too late and is lost, as is, both ways, what was not answered at all.
+//! From mouth to ear a word takes the packet's 20 ms, a playout buffer of [`BUFFER`] and the path:
+//! half of the least round trip. What queued on top of it that way for longer than the buffer
+//! allows came too late and is lost, as is, both ways, what was not answered at all.
 
 use super::ping::Pings;
 use super::report;
 use super::seen::PhaseSeen;
-use narrows_core::workload::emodel::{mos, rating, G711_PLC};
-use serde_json::{json, Value};
+use narrows_core::workload::emodel::{G711_PLC, mos, rating};
+use serde_json::{Value, json};
 
 /// Speech in one packet, ms.
 const PACKET: f64 = 20.0;
@@ -17,7 +19,9 @@ const BUFFER: f64 = 60.0;
 /// A call, by phase and way.
 pub fn told(pings: &Pings, phases: &[PhaseSeen]) -> Value {
     let least = pings.sent.iter().filter_map(|ping| ping.rtt).min();
-    let Some(least) = least else { return Value::Null };
+    let Some(least) = least else {
+        return Value::Null;
+    };
     let half = least as f64 / 2e6;
     let ways = report::one_ways(pings);
     let base = |way: fn(&(i128, i128)) -> i128| ways.iter().flatten().map(way).min().unwrap_or(0);
@@ -48,7 +52,8 @@ pub fn told(pings: &Pings, phases: &[PhaseSeen]) -> Value {
             let r = rating(G711_PLC, PACKET + BUFFER + half, loss, 1.0);
             let mos = mos(r);
             json!({
-                "mos": (mos * 100.0).round() / 100.0, "r": (r * 10.0).round() / 10.0, "loss": (loss * 1e5).round() / 1e5,
+                "mos": (mos * 100.0).round() / 100.0, "r": (r * 10.0).round() / 10.0,
+                "loss": (loss * 1e5).round() / 1e5,
                 "queue_ms": report::distribution(queued),
             })
         };

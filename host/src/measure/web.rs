@@ -1,19 +1,22 @@
-//! HTTP/1.1 (RFC 9112) as far as a measurement needs it: `GET`, one object after the other over a kept connection, with TLS or without.
+//! HTTP/1.1 (RFC 9112) as far as a measurement needs it: `GET`, one object after the other over a
+//! kept connection, with TLS or without.
 //!
-//! *Downloads* are load: an object asked for again and again on the same connection, ahead of its end, so that the path and not the
-//! server's waiting for requests is what is measured; where a server hangs up, over a new one. *Pages* are what a person waits for: a document, then what it
-//! names, over [`PARALLEL`] connections as browsers do, again and again while the load comes and goes.
+//! *Downloads* are load: an object asked for again and again on the same connection, ahead of its
+//! end, so that the path and not the server's waiting for requests is what is measured; where a
+//! server hangs up, over a new one. *Pages* are what a person waits for: a document, then what it
+//! names, over [`PARALLEL`] connections as browsers do, again and again while the load comes and
+//! goes.
 
 use super::deadline::Deadline;
-use super::http::{head, Body, Url};
+use super::http::{Body, Url, head};
 use super::link::{self, connected};
 use super::seen::{FlowSeen, PhaseSeen, StoppedBy};
 use super::tls::{Connection, RECORD};
-use super::{plan, report, Run};
+use super::{Run, plan, report};
 use crate::bulk::{Budget, Place, Stream, Way};
 use crate::socket::{self, Wanted};
-use crate::{sys, HostError};
-use serde_json::{json, Value};
+use crate::{HostError, sys};
+use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
@@ -23,12 +26,13 @@ use std::time::Duration;
 
 /// Connections of a browser to one server.
 const PARALLEL: usize = 6;
-/// Bytes of a page's document, and of what it names: 31 objects of 1.8 MB, near the median page of the HTTP Archive in bytes.
+/// Bytes of a page's document, and of what it names: 31 objects of 1.8 MB, near the median page of
+/// the HTTP Archive in bytes.
 const DOCUMENT: u64 = 30_000;
 const OBJECTS: [u64; 30] = [
-    5_000, 10_000, 20_000, 40_000, 80_000, 200_000, 5_000, 10_000, 20_000, 40_000, 80_000, 200_000, 5_000, 10_000,
-    20_000, 40_000, 80_000, 200_000, 5_000, 10_000, 20_000, 40_000, 80_000, 200_000, 5_000, 10_000, 20_000, 40_000,
-    80_000, 200_000,
+    5_000, 10_000, 20_000, 40_000, 80_000, 200_000, 5_000, 10_000, 20_000, 40_000, 80_000, 200_000,
+    5_000, 10_000, 20_000, 40_000, 80_000, 200_000, 5_000, 10_000, 20_000, 40_000, 80_000, 200_000,
+    5_000, 10_000, 20_000, 40_000, 80_000, 200_000,
 ];
 /// What a sequential page's document names, over and over: with it 62 objects of 1.8 MB.
 const IN_TURN: [u64; 6] = [5_000, 8_000, 12_000, 20_000, 40_000, 90_000];
@@ -94,7 +98,8 @@ fn download(url: &Url, to: SocketAddr, dscp: u8) -> Result<Download, HostError> 
         }
     };
     socket.set_nonblocking(false).map_err(failed)?;
-    let mut connection = Connection::new(socket, url.proves(), Deadline::at(until)).map_err(failed)?;
+    let mut connection =
+        Connection::new(socket, url.proves(), Deadline::at(until)).map_err(failed)?;
     connection
         .write_all(url.request(&url.path).as_bytes())
         .map_err(failed)?;
@@ -115,7 +120,9 @@ fn download(url: &Url, to: SocketAddr, dscp: u8) -> Result<Download, HostError> 
         let socket = connection.socket();
         socket.set_nonblocking(true).map_err(failed)?;
         let socket = socket.try_clone().map_err(failed)?.into();
-        let whole = head.length.map(|length| length.saturating_add(head.took as u64));
+        let whole = head
+            .length
+            .map(|length| length.saturating_add(head.took as u64));
         let mut download = Download {
             connection,
             socket,
@@ -135,12 +142,19 @@ fn downloads(url: &Url, to: SocketAddr, dscps: &[u8]) -> Result<Vec<Download>, H
             .map(|dscp| scope.spawn(move || download(url, to, *dscp)))
             .collect();
         let broken = |_| HostError::Broken("a download ended in a panic".into());
-        asked.into_iter().map(|thread| thread.join().map_err(broken)?).collect()
+        asked
+            .into_iter()
+            .map(|thread| thread.join().map_err(broken)?)
+            .collect()
     })
 }
 
 /// One loaded phase of downloads.
-pub fn loaded(url: &Url, run: &mut Run, to: SocketAddr) -> Result<(u64, u64, Vec<FlowSeen>, StoppedBy), HostError> {
+pub fn loaded(
+    url: &Url,
+    run: &mut Run,
+    to: SocketAddr,
+) -> Result<(u64, u64, Vec<FlowSeen>, StoppedBy), HostError> {
     struct Flow {
         stream: Arc<Stream>,
         download: Download,
@@ -182,7 +196,9 @@ pub fn loaded(url: &Url, run: &mut Run, to: SocketAddr) -> Result<(u64, u64, Vec
         });
     }
     let from = sys::monotonic();
-    flows.iter_mut().for_each(|flow| flow.seen.note(&flow.stream, from));
+    flows
+        .iter_mut()
+        .for_each(|flow| flow.seen.note(&flow.stream, from));
     let (carriers, budget) = (Arc::clone(&run.carriers), Arc::clone(&run.budget));
     let (mut failed, mut again) = (None, 0);
     let mut why = run.watch(from, |now| {
@@ -192,7 +208,8 @@ pub fn loaded(url: &Url, run: &mut Run, to: SocketAddr) -> Result<(u64, u64, Vec
             flow.seen.count(now, flow.before + moved);
             let step = moved - std::mem::replace(&mut flow.moved, moved);
             flow.download.ask(url, moved, AHEAD.max(4 * step));
-            // Nothing is to come any more: the server hangs up, keeps no connection, or says nothing.
+            // Nothing is to come any more: the server hangs up, keeps no connection, or says
+            // nothing.
             let whole = flow.download.left.is_some_and(|left| moved >= left);
             if (whole || flow.stream.over() || flow.seen.stalled()) && !budget.spent() {
                 carriers.stop(flow.place);
@@ -227,7 +244,8 @@ pub fn loaded(url: &Url, run: &mut Run, to: SocketAddr) -> Result<(u64, u64, Vec
     }
     if again > flows.len() {
         run.notes.push(format!(
-            "the server hung up after the object {again} times, and each time a new connection began slowly: a larger object tells more of the path"
+            "the server hung up after the object {again} times, and each time a new connection \
+             began slowly: a larger object tells more of the path"
         ));
     }
     let until = sys::monotonic();
@@ -358,7 +376,12 @@ impl PageSpec {
         PageSpec {
             document: path(&DOCUMENT),
             objects: if in_turn {
-                IN_TURN.iter().cycle().take(OBJECTS_IN_TURN).map(path).collect()
+                IN_TURN
+                    .iter()
+                    .cycle()
+                    .take(OBJECTS_IN_TURN)
+                    .map(path)
+                    .collect()
             } else {
                 OBJECTS.iter().map(path).collect()
             },
@@ -446,10 +469,12 @@ fn load(page: &PageSpec, to: SocketAddr, budget: &Budget, gate: &Gate) -> std::i
                 break Ok(all);
             };
             let fetched = match stream.take().map_or_else(|| open(&page.url, to, gate), Ok) {
-                Ok(mut open) => fetch(&mut open, &page.url, path, budget, gate).map(|(fetched, kept)| {
-                    stream = kept.then_some(open);
-                    fetched
-                }),
+                Ok(mut open) => {
+                    fetch(&mut open, &page.url, path, budget, gate).map(|(fetched, kept)| {
+                        stream = kept.then_some(open);
+                        fetched
+                    })
+                }
                 Err(error) => Err(error),
             };
             match fetched {
@@ -508,7 +533,9 @@ pub fn told(page: &PageSpec, seen: &[PageSeen], phases: &[PhaseSeen]) -> Value {
                 .any(|phase| phase.name == name && phase.from <= at && at < phase.to)
         };
         let pages: Vec<_> = seen.iter().filter(|page| within(page.at)).collect();
-        let times = pages.iter().filter_map(|page| page.took.map(|ns| ns as f64 / 1e9));
+        let times = pages
+            .iter()
+            .filter_map(|page| page.took.map(|ns| ns as f64 / 1e9));
         let mut told = report::distribution(times.collect());
         told["failed"] = json!(pages.iter().filter(|page| page.took.is_none()).count());
         let came = || pages.iter().filter(|page| page.took.is_some());

@@ -1,13 +1,13 @@
-//! A thread that answers the timed questions of one client, on a socket of its own at the far end's usual address: the kernel gives it
-//! what that client sends, and nothing else stands in its way.
+//! A thread that answers the timed questions of one client, on a socket of its own at the far end's
+//! usual address: the kernel gives it what that client sends, and nothing else stands in its way.
 
 use super::budget::Allowance;
 use super::shared::Shared;
-use crate::latency::answer::{Answered, Answers, Payer, Responder};
 use crate::HostError;
+use crate::latency::answer::{Answered, Answers, Payer, Responder};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The thread; it ends by itself, a moment after this is dropped: nobody waits for it.
 pub struct Answering {
@@ -18,12 +18,16 @@ pub struct Answering {
 }
 
 impl Answering {
-    /// Whether a client may be answered at that port: without one its thread would get what all others send.
+    /// Whether a client may be answered at that port: without one its thread would get what all
+    /// others send.
     pub fn allowed(shared: &Shared, peer: SocketAddr) -> Result<(), HostError> {
         let port = peer.port();
-        let refused = || format!("port {port}: choose one above 1023 at which this host does not answer");
+        let refused =
+            || format!("port {port}: choose one above 1023 at which this host does not answer");
         let answerable = shared.accounts.answerable(port);
-        answerable.then_some(()).ok_or_else(|| HostError::Missing(refused()))
+        answerable
+            .then_some(())
+            .ok_or_else(|| HostError::Missing(refused()))
     }
     /// For the client at `peer`, charged to its session.
     pub fn start(
@@ -36,9 +40,19 @@ impl Answering {
         let failed = HostError::failed("a socket for timed questions");
         let (policy, stall) = shared.answering.clone();
         let payer = Payer::Session(Arc::clone(allowance));
-        let responder = Responder::new(shared.exchange.at(), Some(peer), answers, policy, stall, payer);
+        let responder = Responder::new(
+            shared.exchange.at(),
+            Some(peer),
+            answers,
+            policy,
+            stall,
+            payer,
+        );
         let responder = responder.map_err(failed)?;
-        let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(Answered::default()));
+        let (stop, done) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(Answered::default()),
+        );
         let (its_stop, its_done) = (Arc::clone(&stop), Arc::clone(&done));
         std::thread::Builder::new()
             .name("answering".into())

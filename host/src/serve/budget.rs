@@ -1,24 +1,31 @@
 //! Limits of the far end: what one session, one source address and all of them together may use.
 //!
-//! Everything that this host sends for somebody is charged here, and nothing can be sent without: the sockets of [`super::metered`]
-//! take a [`Permit`] or an [`Allowance`], which only this module issues.
+//! Everything that this host sends for somebody is charged here, and nothing can be sent without:
+//! the sockets of [`super::metered`] take a [`Permit`] or an [`Allowance`], which only this module
+//! issues.
 //!
-//! - A *session* ([`Allowance`]) has passed the TCP handshake and, where one is required, the token. It is charged seats, bytes,
-//!   rate, packets and memory, and it sends nothing once its client has shown no sign of life for [`SILENCE`].
-//! - A *source* ([`Source`]) is an IPv4 address or the /64 of an IPv6 address. Its sessions, pending connections, new connections
-//!   per second, memory and wrong tokens are counted together. Sessions are counted by wider prefixes, too ([`super::shares`]).
-//! - An *unvalidated source* of a datagram may be forged. It gets at most as many bytes as came from it (RFC 9000, section 8, allows
-//!   three times as many), and a limited number of answers per second. A port that answers by itself gets none.
+//! - A *session* ([`Allowance`]) has passed the TCP handshake and, where one is required, the
+//!   token. It is charged seats, bytes, rate, packets and memory, and it sends nothing once its
+//!   client has shown no sign of life for [`SILENCE`].
+//! - A *source* ([`Source`]) is an IPv4 address or the /64 of an IPv6 address. Its sessions,
+//!   pending connections, new connections per second, memory and wrong tokens are counted together.
+//!   Sessions are counted by wider prefixes, too ([`super::shares`]).
+//! - An *unvalidated source* of a datagram may be forged. It gets at most as many bytes as came
+//!   from it (RFC 9000, section 8, allows three times as many), and a limited number of answers per
+//!   second. A port that answers by itself gets none.
 //!
-//! Rates are token buckets in the form of the generic cell rate algorithm (ITU-T I.371): a bucket is the time up to which it is
-//! used. Buckets of unvalidated sources lie in a table of fixed size under a random key, so that forged addresses allocate nothing.
+//! Rates are token buckets in the form of the generic cell rate algorithm (ITU-T I.371): a bucket
+//! is the time up to which it is used. Buckets of unvalidated sources lie in a table of fixed size
+//! under a random key, so that forged addresses allocate nothing.
 
-use super::limits::{Limits, BACKOFF, BURST, CREDIT, FREE_GUESSES, GONE, OBJECTS, PRIVILEGED, SILENCE, UNRECOGNISED};
+use super::limits::{
+    BACKOFF, BURST, CREDIT, FREE_GUESSES, GONE, Limits, OBJECTS, PRIVILEGED, SILENCE, UNRECOGNISED,
+};
 use super::pending::Pending;
 use super::shares::{Descriptors, Shares};
 use crate::bulk::{self, May};
-use std::collections::hash_map::RandomState;
 use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -91,9 +98,15 @@ impl Refused {
     pub fn text(self) -> String {
         match self {
             Refused::Full => "as many clients as allowed: try again later".into(),
-            Refused::Address => "as many clients of your address as allowed: try again later".into(),
-            Refused::Network => "as many clients of your network as allowed: try again later".into(),
-            Refused::Backoff(s) => format!("too many wrong tokens came from your address: try again in {s} s"),
+            Refused::Address => {
+                "as many clients of your address as allowed: try again later".into()
+            }
+            Refused::Network => {
+                "as many clients of your network as allowed: try again later".into()
+            }
+            Refused::Backoff(s) => {
+                format!("too many wrong tokens came from your address: try again in {s} s")
+            }
         }
     }
 }
@@ -142,8 +155,9 @@ impl Table {
     fn sweep(&mut self, now: u64, age: u64) {
         let seats = &self.seats;
         let open = |source: &Source, account: &Account| account.memory > 0 || seats.of(*source) > 0;
-        self.of
-            .retain(|source, account| open(source, account) || account.waits(now) || account.seen + age > now);
+        self.of.retain(|source, account| {
+            open(source, account) || account.waits(now) || account.seen + age > now
+        });
         let waiting = self
             .of
             .iter()
@@ -214,7 +228,8 @@ impl Accounts {
     pub fn descriptors(&self) -> &Arc<Descriptors> {
         &self.descriptors
     }
-    /// At these UDP ports something here answers: nothing is sent to such a port, lest two of them answer each other.
+    /// At these UDP ports something here answers: nothing is sent to such a port, lest two of them
+    /// answer each other.
     pub fn answers_at(&self, ports: Vec<u16>) {
         let _ = self.ports.set(ports);
     }
@@ -226,9 +241,17 @@ impl Accounts {
     pub fn bucket(&self, ip: IpAddr) -> usize {
         self.key.hash_one(Source::from(ip)) as usize % BUCKETS
     }
-    /// A permit to answer an unvalidated source that sent `asked` bytes with `answer` bytes. `recognised`: the datagram is a question
-    /// of a known protocol, which no answer of this host is.
-    pub fn reply(&self, to: SocketAddr, asked: usize, answer: usize, recognised: bool, now: u64) -> Option<Permit> {
+    /// A permit to answer an unvalidated source that sent `asked` bytes with `answer` bytes.
+    /// `recognised`: the datagram is a question of a known protocol, which no answer of this
+    /// host is.
+    pub fn reply(
+        &self,
+        to: SocketAddr,
+        asked: usize,
+        answer: usize,
+        recognised: bool,
+        now: u64,
+    ) -> Option<Permit> {
         if !self.answerable(to.port()) {
             return None;
         }
@@ -238,7 +261,10 @@ impl Accounts {
         let (rate, used) = if recognised {
             (self.limits.packets, &mut bucket.answers)
         } else {
-            (UNRECOGNISED.min(self.limits.packets), &mut bucket.unrecognised)
+            (
+                UNRECOGNISED.min(self.limits.packets),
+                &mut bucket.unrecognised,
+            )
         };
         if !take(used, now, SECOND / rate.max(1), BURST) {
             return None;
@@ -251,7 +277,8 @@ impl Accounts {
         bucket.credit = (credit - answer as u32).min(CREDIT);
         Some(Permit { bytes: answer })
     }
-    /// A connection has been accepted: its number, or `None` where its source makes more of them than one may.
+    /// A connection has been accepted: its number, or `None` where its source makes more of them
+    /// than one may.
     pub(super) fn connected(&self, source: Source, now: u64) -> Option<u64> {
         let mut table = lock(&self.table);
         let (rate, burst) = self.limits.new_connections;
@@ -272,12 +299,17 @@ impl Accounts {
     pub(super) fn unsettled(&self, source: Source, id: u64) {
         lock(&self.table).pending.insert(source, id);
     }
-    /// The pending connection that has to be closed, where this source or all together have too many.
+    /// The pending connection that has to be closed, where this source or all together have too
+    /// many.
     pub fn crowded(&self, source: Source) -> Option<u64> {
         let pending = &lock(&self.table).pending;
         let own = pending.of(source);
         let own = own.filter(|(n, _)| *n > self.limits.pending_per_address());
-        let all = || pending.first().filter(|_| pending.len() > self.limits.pending());
+        let all = || {
+            pending
+                .first()
+                .filter(|_| pending.len() > self.limits.pending())
+        };
         own.map(|(_, oldest)| oldest).or_else(all)
     }
     /// The pending connection that is closed where one has to be.
@@ -303,7 +335,11 @@ impl Accounts {
         }
         account.wrong = account.wrong.saturating_add(1);
         if let Some(n) = account.wrong.checked_sub(FREE_GUESSES) {
-            let wait = BACKOFF.0.checked_shl(n.min(20)).unwrap_or(BACKOFF.1).min(BACKOFF.1);
+            let wait = BACKOFF
+                .0
+                .checked_shl(n.min(20))
+                .unwrap_or(BACKOFF.1)
+                .min(BACKOFF.1);
             account.refused_until = now + wait;
         }
     }
@@ -333,7 +369,10 @@ impl Accounts {
             table.clients += 1;
             table.seats.add(source);
         }
-        let load = bulk::Budget::watched(self.limits.rate.map(|rate| rate.as_bit() / 8), self.limits.bytes.get());
+        let load = bulk::Budget::watched(
+            self.limits.rate.map(|rate| rate.as_bit() / 8),
+            self.limits.bytes.get(),
+        );
         let allowance = Allowance {
             accounts: Arc::clone(self),
             source,
@@ -436,19 +475,25 @@ impl Allowance {
     pub fn spent(&self) -> bool {
         self.over.load(Relaxed) || self.load.spent()
     }
-    /// A permit to answer a datagram of the session with as many bytes; the datagram is a sign of life.
+    /// A permit to answer a datagram of the session with as many bytes; the datagram is a sign of
+    /// life.
     pub fn answer(&self, bytes: usize, now: u64) -> Option<Permit> {
         if self.spent() {
             return None;
         }
         let limits = self.accounts.limits();
         let mut rates = lock(&self.rates);
-        // The load of a session uses its rate up to the last byte; answers beside it are refused only where they alone exceed it.
+        // The load of a session uses its rate up to the last byte; answers beside it are refused
+        // only where they alone exceed it.
         let cost = limits
             .rate
             .map_or(0, |rate| bytes as u64 * 8 * SECOND / rate.as_bit().max(1));
-        if !take(&mut rates.packets, now, SECOND / limits.packets.max(1), BURST)
-            || !take(&mut rates.answers, now, cost, BURST)
+        if !take(
+            &mut rates.packets,
+            now,
+            SECOND / limits.packets.max(1),
+            BURST,
+        ) || !take(&mut rates.answers, now, cost, BURST)
         {
             return None;
         }
@@ -483,7 +528,12 @@ impl Allowance {
             n += 1;
         }
         if n == 0 {
-            return Datagrams::Wait(rates.datagrams.saturating_sub(cost.max(5_000_000)).max(now + 1));
+            return Datagrams::Wait(
+                rates
+                    .datagrams
+                    .saturating_sub(cost.max(5_000_000))
+                    .max(now + 1),
+            );
         }
         Datagrams::Send(n)
     }
@@ -495,8 +545,9 @@ impl Allowance {
     pub(super) fn remove_object(&self) {
         self.objects.fetch_sub(1, Relaxed);
     }
-    /// Charges memory of one of its sockets instead of what was charged for it before. Where the session's address or all sessions
-    /// together hold more than allowed, its senders wait until they do not.
+    /// Charges memory of one of its sockets instead of what was charged for it before. Where the
+    /// session's address or all sessions together hold more than allowed, its senders wait
+    /// until they do not.
     pub fn hold(&self, charged: &mut u64, bytes: u64) {
         let before = std::mem::replace(charged, bytes);
         self.memory.fetch_add(bytes, Relaxed);
@@ -547,11 +598,17 @@ mod tests {
         accounts.answers_at(vec![8620]);
         let (to, now) = (at("192.0.2.1:4000"), SECOND);
         assert_eq!(accounts.reply(to, 22, 30, true, now), None);
-        assert_eq!(accounts.reply(to, 22, 30, true, now), Some(Permit { bytes: 30 }));
+        assert_eq!(
+            accounts.reply(to, 22, 30, true, now),
+            Some(Permit { bytes: 30 })
+        );
         assert_eq!(accounts.reply(to, 10, 30, true, now), None);
         // Ports that answer by themselves.
         for port in [53, 862, 8620] {
-            assert_eq!(accounts.reply(SocketAddr::new(to.ip(), port), 64, 64, true, now), None);
+            assert_eq!(
+                accounts.reply(SocketAddr::new(to.ip(), port), 64, 64, true, now),
+                None
+            );
         }
         // 100 ms ahead at most, and then as many as the rate has.
         let other = at("[2001:db8::1]:4000");
@@ -581,9 +638,16 @@ mod tests {
             assert_eq!(accounts.crowded(crowd), None);
         }
         assert!(accounts.connected(crowd, 5).is_some() && accounts.connected(one, 5).is_some());
-        assert_eq!((accounts.crowded(crowd), accounts.crowded(one)), (oldest, None));
+        assert_eq!(
+            (accounts.crowded(crowd), accounts.crowded(one)),
+            (oldest, None)
+        );
         // 1024 at once, then 256 in a second.
-        let count = |now| (0..5000).filter(|_| accounts.connected(crowd, now).is_some()).count();
+        let count = |now| {
+            (0..5000)
+                .filter(|_| accounts.connected(crowd, now).is_some())
+                .count()
+        };
         let more = count(5) + PENDING_OF_ADDRESS + 1;
         assert!((1024..=1026).contains(&more), "{more}");
         let more = count(5 + SECOND);
@@ -591,8 +655,13 @@ mod tests {
         assert!(accounts.connected(one, 5).is_some());
     }
 
-    /// Connections from these addresses, each of which stays pending until another makes room by closing it; those that are left.
-    fn crowd(accounts: &Accounts, addresses: impl Iterator<Item = IpAddr>, open: &mut HashMap<u64, Source>) {
+    /// Connections from these addresses, each of which stays pending until another makes room by
+    /// closing it; those that are left.
+    fn crowd(
+        accounts: &Accounts,
+        addresses: impl Iterator<Item = IpAddr>,
+        open: &mut HashMap<u64, Source>,
+    ) {
         for ip in addresses {
             let source = Source::from(ip);
             let id = accounts.connected(source, SECOND).expect("a connection");
@@ -612,7 +681,11 @@ mod tests {
             // The client is there first: it is older than all the others.
             let id = accounts.connected(client, SECOND).expect("a connection");
             let mut open = HashMap::from([(id, client)]);
-            let network = |n: u128| IpAddr::from(std::net::Ipv6Addr::from(0x2001_0db8_0001 << 80 | n << 64 | 1));
+            let network = |n: u128| {
+                IpAddr::from(std::net::Ipv6Addr::from(
+                    0x2001_0db8_0001 << 80 | n << 64 | 1,
+                ))
+            };
             crowd(&accounts, (0..1 << 16).map(network), &mut open);
             assert_eq!(open.get(&id), Some(&client));
             assert_eq!(open.len(), accounts.limits.pending());
@@ -666,7 +739,10 @@ mod tests {
         let mut same = (0..200).map(|_| v4(0xc000_0201));
         assert_eq!(admitted(nat, &mut same), (60, Some(Refused::Address)));
         // A seat that is given back is free for others of the same network.
-        let accounts = Accounts::new(Limits { clients: 1, ..limits });
+        let accounts = Accounts::new(Limits {
+            clients: 1,
+            ..limits
+        });
         for n in 0..3 {
             let seat = accounts.admit(v4(0xc000_0200 + n), SECOND).expect("a seat");
             assert_eq!(accounts.room(v4(0xc000_0210), SECOND), Err(Refused::Full));
@@ -706,7 +782,9 @@ mod tests {
         // Of 16 bytes 1000 a second, of 1250 bytes 100 a second; and at most 5 ms of it at once.
         for (len, expected) in [(16, 1000..=1006), (1250, 100..=101)] {
             let accounts = Accounts::new(limits);
-            let one = accounts.admit(at("192.0.2.1:1").ip(), SECOND).expect("a seat");
+            let one = accounts
+                .admit(at("192.0.2.1:1").ip(), SECOND)
+                .expect("a seat");
             let (mut now, mut sent) = (SECOND, 0);
             while now < 2 * SECOND {
                 match one.datagrams(32, len, now) {
@@ -753,7 +831,10 @@ mod tests {
         for _ in 0..6 {
             accounts.guessed(guesser, false, SECOND);
         }
-        assert_eq!(accounts.may_guess(guesser, SECOND), Err(Refused::Backoff(8)));
+        assert_eq!(
+            accounts.may_guess(guesser, SECOND),
+            Err(Refused::Backoff(8))
+        );
         for n in 0..6 * ACCOUNTS as u32 {
             let ip = IpAddr::from((0x0a00_0000 + n).to_be_bytes());
             // 20,000 a second; some try a token, too, and have to wait for less.
@@ -765,10 +846,16 @@ mod tests {
                 accounts.guessed(ip, false, now);
             }
         }
-        assert_eq!(accounts.may_guess(guesser, 6 * SECOND), Err(Refused::Backoff(3)));
+        assert_eq!(
+            accounts.may_guess(guesser, 6 * SECOND),
+            Err(Refused::Backoff(3))
+        );
         // Its next wrong token costs twice as much as the one before, although it has waited.
         accounts.guessed(guesser, false, 10 * SECOND);
-        assert_eq!(accounts.may_guess(guesser, 10 * SECOND), Err(Refused::Backoff(16)));
+        assert_eq!(
+            accounts.may_guess(guesser, 10 * SECOND),
+            Err(Refused::Backoff(16))
+        );
         let known = lock(&accounts.table).of.len();
         assert!(known <= 3 * ACCOUNTS, "{known}");
     }

@@ -1,5 +1,5 @@
-//! What a far end gives up once its sockets are open: being root, files, programs, and the calls of the kernel that a
-//! server never needs.
+//! What a far end gives up once its sockets are open: being root, files, programs, and the calls of
+//! the kernel that a server never needs.
 //!
 //! | what | how | without it |
 //! |---|---|---|
@@ -7,27 +7,30 @@
 //! | files | Landlock: `/proc` and `/sys` may be read, nothing may be written or executed; no TCP port may be opened | kernels before 5.13; [`Files`] says what an older one leaves |
 //! | calls | seccomp: those of [`REFUSED`] fail with EPERM, as do new namespaces, sockets but UDP and netlink, data that opens a TCP connection, schedules of other processes and calls of the x32 ABI; `clone3` with ENOSYS | processors that `seccompiler` does not know |
 //!
-//! A peer that takes over the process can then answer wrongly and send packets, but it can neither read the host's files nor
-//! start a program. With `--net-admin` it could also change the network.
+//! A peer that takes over the process can then answer wrongly and send packets, but it can neither
+//! read the host's files nor start a program. With `--net-admin` it could also change the network.
 //!
-//! `clone3` takes its flags from memory, which a filter cannot read: the C library falls back to `clone`, whose flags can be compared.
-//! The server itself needs none of the calls; with `--xdp` it reads the counters of its program, for which `bpf` stays.
+//! `clone3` takes its flags from memory, which a filter cannot read: the C library falls back to
+//! `clone`, whose flags can be compared. The server itself needs none of the calls; with `--xdp` it
+//! reads the counters of its program, for which `bpf` stays.
 //!
-//! Landlock's rule for TCP ports covers connect(2) of TCP sockets, but neither TCP Fast Open, which connects by a call that sends, nor
-//! Multipath TCP. Therefore no stream socket can be made any more (all listeners are open by then), and no call that sends may have
-//! `MSG_FASTOPEN`, which would work on an accepted connection that was disconnected.
+//! Landlock's rule for TCP ports covers connect(2) of TCP sockets, but neither TCP Fast Open, which
+//! connects by a call that sends, nor Multipath TCP. Therefore no stream socket can be made any
+//! more (all listeners are open by then), and no call that sends may have `MSG_FASTOPEN`, which
+//! would work on an accepted connection that was disconnected.
 //!
-//! Sources: capabilities(7), landlock(7), seccomp(2), clone(2), socket(2), tcp(7), sched(7), ioprio_set(2) (Linux man-pages 6.9).
+//! Sources: capabilities(7), landlock(7), seccomp(2), clone(2), socket(2), tcp(7), sched(7),
+//! ioprio_set(2) (Linux man-pages 6.9).
 
-use crate::{sys, HostError};
+use crate::{HostError, sys};
 use caps::{CapSet, Capability};
 use landlock::{
-    path_beneath_rules, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, RulesetStatus, ABI,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, RulesetStatus, path_beneath_rules,
 };
 use seccompiler::{
-    sock_filter, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -43,10 +46,14 @@ pub struct User {
 }
 
 impl Default for User {
-    /// A number that neither systemd (65520 to 65533 are unused, <https://systemd.io/UIDS-GIDS>) nor Debian (65000 to 65533 are
+    /// A number that neither systemd (65520 to 65533 are unused, <https://systemd.io/UIDS-GIDS>)
+    /// nor Debian (65000 to 65533 are
     /// reserved) gives to anybody, so that no other service has the same user.
     fn default() -> User {
-        User { uid: 65520, gid: 65520 }
+        User {
+            uid: 65520,
+            gid: 65520,
+        }
     }
 }
 
@@ -61,10 +68,14 @@ impl User {
         }
     }
     fn named(name: &str, passwd: &str) -> Result<User, String> {
-        let mut lines = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+        let mut lines = passwd
+            .lines()
+            .map(|line| line.split(':').collect::<Vec<_>>());
         let fields = lines.find(|fields| fields[0] == name && !name.is_empty());
-        let fields = fields
-            .ok_or("no user of /etc/passwd has that name; write a name that `getent passwd` shows, or a number")?;
+        let fields = fields.ok_or(
+            "no user of /etc/passwd has that name; write a name that `getent passwd` \
+                shows, or a number",
+        )?;
         let id = |at: usize| fields.get(at).and_then(|field| field.parse::<u32>().ok());
         match (id(2), id(3)) {
             (Some(0), _) => Err("that is root; write another user".into()),
@@ -77,7 +88,8 @@ impl User {
 /// For what a far end of root keeps a capability.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Keep {
-    /// Clients may choose any loaded congestion control, and make the kernel forget what it remembers of them (`CAP_NET_ADMIN`).
+    /// Clients may choose any loaded congestion control, and make the kernel forget what it
+    /// remembers of them (`CAP_NET_ADMIN`).
     pub net_admin: bool,
     /// Sockets of single clients at a port below 1024 (`CAP_NET_BIND_SERVICE`).
     pub low_port: bool,
@@ -99,7 +111,9 @@ impl Keep {
             (self.nice, Capability::CAP_SYS_NICE),
             (self.bpf, Capability::CAP_BPF),
         ];
-        each.into_iter().filter_map(|(kept, one)| kept.then_some(one)).collect()
+        each.into_iter()
+            .filter_map(|(kept, one)| kept.then_some(one))
+            .collect()
     }
 }
 
@@ -118,10 +132,12 @@ const LANDLOCK_ADDED: [(ABI, &str); 5] = [
 /// Directories that are read while serving: congestion controls, clocks, devices.
 const READ: [&str; 2] = ["/proc", "/sys"];
 
-/// Families of sockets that may still be opened: those of clients, and what the kernel remembers of them.
+/// Families of sockets that may still be opened: those of clients, and what the kernel remembers of
+/// them.
 pub const FAMILIES: [libc::c_int; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// Types of sockets that are refused, of every family but netlink: all but datagrams. The flags of a type are in its upper bits.
+/// Types of sockets that are refused, of every family but netlink: all but datagrams. The flags of
+/// a type are in its upper bits.
 const SOCKETS: [libc::c_int; 6] = [
     libc::SOCK_STREAM,
     libc::SOCK_RAW,
@@ -136,12 +152,19 @@ const SOCK_PACKET: libc::c_int = 10;
 const SOCKET_TYPE: u64 = 0xf;
 
 /// Calls that send, and which of their arguments is the flags.
-const SENDING: [(libc::c_long, u8); 3] = [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)];
+const SENDING: [(libc::c_long, u8); 3] = [
+    (libc::SYS_sendto, 3),
+    (libc::SYS_sendmsg, 2),
+    (libc::SYS_sendmmsg, 3),
+];
 
-/// Calls that schedule, and those of their arguments that say whom, with the value that they must have: the thread that calls.
-/// `CAP_SYS_NICE` would let them reach any process of the host.
+/// Calls that schedule, and those of their arguments that say whom, with the value that they must
+/// have: the thread that calls. `CAP_SYS_NICE` would let them reach any process of the host.
 const SCHEDULING: [(libc::c_long, &[(u8, libc::c_int)]); 6] = [
-    (libc::SYS_setpriority, &[(0, libc::PRIO_PROCESS as libc::c_int), (1, 0)]),
+    (
+        libc::SYS_setpriority,
+        &[(0, libc::PRIO_PROCESS as libc::c_int), (1, 0)],
+    ),
     (libc::SYS_ioprio_set, &[(0, IOPRIO_WHO_PROCESS), (1, 0)]),
     (libc::SYS_sched_setscheduler, &[(0, 0)]),
     (libc::SYS_sched_setparam, &[(0, 0)]),
@@ -151,7 +174,8 @@ const SCHEDULING: [(libc::c_long, &[(u8, libc::c_int)]); 6] = [
 /// `IOPRIO_WHO_PROCESS` of linux/ioprio.h.
 const IOPRIO_WHO_PROCESS: libc::c_int = 1;
 
-/// `__X32_SYSCALL_BIT` of asm/unistd.h: calls of the x32 ABI have it, and the architecture of all others.
+/// `__X32_SYSCALL_BIT` of asm/unistd.h: calls of the x32 ABI have it, and the architecture of all
+/// others.
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
 
@@ -169,8 +193,8 @@ const NAMESPACES: [libc::c_int; 8] = [
 /// `CLONE_NEWTIME` of linux/sched.h.
 const CLONE_NEWTIME: libc::c_int = 0x80;
 
-/// Calls that start programs, look into other processes, change what is mounted or which namespace this is, load code
-/// into the kernel, hold keys, set clocks, or open other ways to the same.
+/// Calls that start programs, look into other processes, change what is mounted or which namespace
+/// this is, load code into the kernel, hold keys, set clocks, or open other ways to the same.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -259,9 +283,12 @@ pub enum Files {
 impl Files {
     fn kept(self) -> Option<String> {
         let Files::Partly(version) = self else {
-            return (self == Files::Free).then(|| "access to files (Landlock is not available)".into());
+            return (self == Files::Free)
+                .then(|| "access to files (Landlock is not available)".into());
         };
-        let (has, lacks): (Vec<_>, Vec<_>) = LANDLOCK_ADDED.into_iter().partition(|(since, _)| *since <= version);
+        let (has, lacks): (Vec<_>, Vec<_>) = LANDLOCK_ADDED
+            .into_iter()
+            .partition(|(since, _)| *since <= version);
         let lacks: Vec<&str> = lacks.into_iter().map(|(_, what)| what).collect();
         Some(format!(
             "what version {} of Landlock, which this kernel has, does not confine: {}",
@@ -300,8 +327,9 @@ fn failed(doing: &'static str, error: impl std::fmt::Display) -> HostError {
     HostError::Failed(doing, io::Error::other(error.to_string()))
 }
 
-/// Gives up what serving does not need. Threads that exist already keep their files; start them afterwards. `user`: as whom to go
-/// on, where somebody asked for one; `shared`: sockets at whose addresses that user opens others.
+/// Gives up what serving does not need. Threads that exist already keep their files; start them
+/// afterwards. `user`: as whom to go on, where somebody asked for one; `shared`: sockets at whose
+/// addresses that user opens others.
 pub fn confine(user: Option<User>, keep: Keep, shared: &[&OwnedFd]) -> Result<Confined, HostError> {
     let root = leave_root(user, keep, shared)?;
     sys::no_new_privileges().map_err(HostError::failed("giving up new privileges"))?;
@@ -314,9 +342,13 @@ pub fn confine(user: Option<User>, keep: Keep, shared: &[&OwnedFd]) -> Result<Co
 }
 
 fn leave_root(user: Option<User>, keep: Keep, shared: &[&OwnedFd]) -> Result<bool, HostError> {
-    if keep.net_admin && !caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap_or(false) {
+    if keep.net_admin
+        && !caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap_or(false)
+    {
         return Err(HostError::Missing(
-            "--net-admin: this process does not have CAP_NET_ADMIN; start it as root, or leave the option out".into(),
+            "--net-admin: this process does not have CAP_NET_ADMIN; start it as root, or leave \
+             the option out"
+                .into(),
         ));
     }
     if sys::ids().0 != 0 {
@@ -336,12 +368,23 @@ fn leave_root(user: Option<User>, keep: Keep, shared: &[&OwnedFd]) -> Result<boo
     let left = match sys::become_user(to.uid, to.gid) {
         Ok(()) => true,
         // A user namespace may have no such user: root there is nobody outside of it.
-        Err(error) if user.is_none() && matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EPERM)) => false,
+        Err(error)
+            if user.is_none()
+                && matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EPERM)) =>
+        {
+            false
+        }
         Err(error) => return Err(HostError::Failed(doing, error)),
     };
     if left && had.contains(&Capability::CAP_CHOWN) {
-        // Only now, when it is known whose they have to be: the kernel lets sockets of one user share an address.
-        caps::set(None, CapSet::Effective, &HashSet::from([Capability::CAP_CHOWN])).map_err(wrong)?;
+        // Only now, when it is known whose they have to be: the kernel lets sockets of one user
+        // share an address.
+        caps::set(
+            None,
+            CapSet::Effective,
+            &HashSet::from([Capability::CAP_CHOWN]),
+        )
+        .map_err(wrong)?;
         for socket in shared {
             sys::give(socket, to.uid, to.gid).map_err(HostError::failed(doing))?;
         }
@@ -358,7 +401,9 @@ fn confine_files() -> Result<Files, landlock::RulesetError> {
         .handle_access(AccessFs::from_all(LANDLOCK))
         .and_then(|ruleset| ruleset.handle_access(AccessNet::from_all(LANDLOCK)))
         .and_then(Ruleset::create)
-        .and_then(|ruleset| ruleset.add_rules(path_beneath_rules(READ, AccessFs::from_read(LANDLOCK))))
+        .and_then(|ruleset| {
+            ruleset.add_rules(path_beneath_rules(READ, AccessFs::from_read(LANDLOCK)))
+        })
         .and_then(|ruleset| ruleset.restrict_self())?;
     Ok(match (restricted.ruleset, restricted.landlock) {
         (RulesetStatus::FullyEnforced, _) => Files::Confined,
@@ -371,7 +416,8 @@ fn confine_files() -> Result<Files, landlock::RulesetError> {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// What fails with EPERM. A call without rules fails always, one with rules where one of them holds.
+/// What fails with EPERM. A call without rules fails always, one with rules where one of them
+/// holds.
 fn refused(bpf: bool) -> Result<Rules, seccompiler::BackendError> {
     #[allow(clippy::unnecessary_cast)] // Numbers of calls have 32 bits on some processors.
     let mut rules: Rules = REFUSED
@@ -381,19 +427,35 @@ fn refused(bpf: bool) -> Result<Rules, seccompiler::BackendError> {
         .map(|call| (*call as i64, Vec::new()))
         .collect();
     let when = |argument, operator, value: libc::c_int| {
-        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, u64::from(value as u32))
+        SeccompCondition::new(
+            argument,
+            SeccompCmpArgLen::Dword,
+            operator,
+            u64::from(value as u32),
+        )
     };
-    let has = |argument, flag: libc::c_int| when(argument, SeccompCmpOp::MaskedEq(u64::from(flag as u32)), flag);
-    let namespaces = NAMESPACES.iter().map(|flag| SeccompRule::new(vec![has(0, *flag)?]));
+    let has = |argument, flag: libc::c_int| {
+        when(
+            argument,
+            SeccompCmpOp::MaskedEq(u64::from(flag as u32)),
+            flag,
+        )
+    };
+    let namespaces = NAMESPACES
+        .iter()
+        .map(|flag| SeccompRule::new(vec![has(0, *flag)?]));
     rules.insert(libc::SYS_clone, namespaces.collect::<Result<_, _>>()?);
-    let families = FAMILIES.iter().map(|family| when(0, SeccompCmpOp::Ne, *family));
+    let families = FAMILIES
+        .iter()
+        .map(|family| when(0, SeccompCmpOp::Ne, *family));
     let mut sockets = vec![SeccompRule::new(families.collect::<Result<_, _>>()?)?];
     let no_netlink = || when(0, SeccompCmpOp::Ne, libc::AF_NETLINK);
     for kind in SOCKETS {
         let kind = when(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), kind)?;
         sockets.push(SeccompRule::new(vec![no_netlink()?, kind])?);
     }
-    // UDP is the protocol of datagrams where none is named. The kernel may load a module for others.
+    // UDP is the protocol of datagrams where none is named. The kernel may load a module for
+    // others.
     let protocol = when(2, SeccompCmpOp::Ne, 0)?;
     sockets.push(SeccompRule::new(vec![no_netlink()?, protocol])?);
     rules.insert(libc::SYS_socket, sockets);
@@ -404,13 +466,16 @@ fn refused(bpf: bool) -> Result<Rules, seccompiler::BackendError> {
         rules.insert(call, others.collect::<Result<_, _>>()?);
     }
     for (call, flags) in SENDING {
-        rules.insert(call, vec![SeccompRule::new(vec![has(flags, libc::MSG_FASTOPEN)?])?]);
+        rules.insert(
+            call,
+            vec![SeccompRule::new(vec![has(flags, libc::MSG_FASTOPEN)?])?],
+        );
     }
     Ok(rules)
 }
 
-/// A program that refuses the calls of the x32 ABI, whose numbers no rule has. `seccompiler` compares numbers of calls only for
-/// equality.
+/// A program that refuses the calls of the x32 ABI, whose numbers no rule has. `seccompiler`
+/// compares numbers of calls only for equality.
 #[cfg(target_arch = "x86_64")]
 fn no_x32() -> BpfProgram {
     let step = |code: u32, jt, jf, k| sock_filter {
@@ -483,13 +548,21 @@ mod tests {
         }
         for call in REFUSED.iter().chain(REFUSED_HERE) {
             // With arguments that could do no harm if they were looked at.
-            assert_eq!(error_of(*call, &[usize::MAX]), Some(libc::EPERM), "call {call}");
+            assert_eq!(
+                error_of(*call, &[usize::MAX]),
+                Some(libc::EPERM),
+                "call {call}"
+            );
         }
         assert_eq!(error_of(libc::SYS_clone3, &[]), Some(libc::ENOSYS));
         for flag in NAMESPACES {
             // The kernel refuses a shared table of signal handlers without shared memory by EINVAL.
             let flags = (flag | libc::CLONE_SIGHAND) as usize;
-            assert_eq!(error_of(libc::SYS_clone, &[flags]), Some(libc::EPERM), "{flag:#x}");
+            assert_eq!(
+                error_of(libc::SYS_clone, &[flags]),
+                Some(libc::EPERM),
+                "{flag:#x}"
+            );
         }
         assert_eq!(
             error_of(libc::SYS_clone, &[libc::CLONE_SIGHAND as usize]),
@@ -508,7 +581,8 @@ mod tests {
                 "{family}"
             );
         }
-        // No TCP, Multipath TCP (262) or SCTP, no ping, and no datagrams of a protocol whose module would be loaded (L2TP, 115).
+        // No TCP, Multipath TCP (262) or SCTP, no ping, and no datagrams of a protocol whose module
+        // would be loaded (L2TP, 115).
         let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         for family in [libc::AF_INET, libc::AF_INET6] {
             for (kind, protocol) in SOCKETS.map(|kind| (kind, 0)).into_iter().chain([
@@ -534,7 +608,8 @@ mod tests {
             for (at, value) in whom {
                 own[usize::from(*at)] = *value as usize;
             }
-            // A niceness that everybody may have; of the others the kernel refuses zeros, or they change nothing.
+            // A niceness that everybody may have; of the others the kernel refuses zeros, or they
+            // change nothing.
             if call == libc::SYS_setpriority {
                 own[2] = 19;
             }
@@ -547,7 +622,11 @@ mod tests {
         }
         #[cfg(target_arch = "x86_64")]
         for call in [libc::SYS_getpid, 520, i64::from(X32) - 1] {
-            assert_eq!(error_of(call | i64::from(X32), &[]), Some(libc::EPERM), "{call}");
+            assert_eq!(
+                error_of(call | i64::from(X32), &[]),
+                Some(libc::EPERM),
+                "{call}"
+            );
         }
         // What serving needs: threads, sockets, time.
         let thread = std::thread::spawn(|| std::net::UdpSocket::bind("127.0.0.1:0").map(drop));
@@ -564,23 +643,43 @@ mod tests {
             calls: true,
         };
         assert_eq!(confined(Files::Confined).kept(), None);
-        let third = confined(Files::Partly(ABI::V3)).kept().expect("something is kept");
+        let third = confined(Files::Partly(ABI::V3))
+            .kept()
+            .expect("something is kept");
         assert!(
             third.contains("version 3 of Landlock") && third.contains("TCP ports (Linux 6.7)"),
             "{third}"
         );
-        assert!(third.contains("Linux 6.10") && !third.contains("truncating"), "{third}");
-        assert!(confined(Files::Free)
-            .kept()
-            .is_some_and(|text| text.contains("not available")));
-        assert_eq!(LANDLOCK_ADDED.last().map(|(version, _)| *version), Some(LANDLOCK));
+        assert!(
+            third.contains("Linux 6.10") && !third.contains("truncating"),
+            "{third}"
+        );
+        assert!(
+            confined(Files::Free)
+                .kept()
+                .is_some_and(|text| text.contains("not available"))
+        );
+        assert_eq!(
+            LANDLOCK_ADDED.last().map(|(version, _)| *version),
+            Some(LANDLOCK)
+        );
     }
 
     #[test]
     fn a_user_is_a_number_or_a_name() {
-        let passwd = "root:x:0:0::/root:/bin/sh\nserve:x:417:418::/:/bin/false\ntoor:x:0:7::/:\nhalf:x:1\n";
-        assert_eq!(User::parse("4242"), Ok(User { uid: 4242, gid: 4242 }));
-        assert_eq!(User::named("serve", passwd), Ok(User { uid: 417, gid: 418 }));
+        let passwd =
+            "root:x:0:0::/root:/bin/sh\nserve:x:417:418::/:/bin/false\ntoor:x:0:7::/:\nhalf:x:1\n";
+        assert_eq!(
+            User::parse("4242"),
+            Ok(User {
+                uid: 4242,
+                gid: 4242
+            })
+        );
+        assert_eq!(
+            User::named("serve", passwd),
+            Ok(User { uid: 417, gid: 418 })
+        );
         for (name, why) in [
             ("root", "root"),
             ("toor", "root"),

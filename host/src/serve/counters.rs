@@ -71,7 +71,11 @@ mod tests {
         let counters = Counters::default();
         Counters::more(&counters.pings_total);
         let text = counters.to_text();
-        assert!(text.contains("# TYPE narrows_serve_pings_total counter\nnarrows_serve_pings_total 1\n"));
+        assert!(
+            text.contains(
+                "# TYPE narrows_serve_pings_total counter\nnarrows_serve_pings_total 1\n"
+            )
+        );
         assert_eq!(text.lines().count() % 3, 0);
     }
 }

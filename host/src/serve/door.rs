@@ -1,4 +1,5 @@
-//! The door of a far end: one thread that accepts, tells protocols apart by their first bytes, and never waits for anybody.
+//! The door of a far end: one thread that accepts, tells protocols apart by their first bytes, and
+//! never waits for anybody.
 //!
 //! | first bytes | is |
 //! |---|---|
@@ -8,13 +9,16 @@
 //!
 //! Whatever else is dropped and counted, as is who is silent before it is known ([`UNKNOWN`]).
 //!
-//! A connection is *pending* until it belongs to a session: until the token was right, an iperf3 test has a seat, or a request names
-//! the cookie of a session. Pending connections are limited for each address and for all of them together. When one more comes, an
-//! older one is closed, of the prefix that has the most ([`super::pending`]), so that a crowd shuts nobody else out. An address that
-//! opens connections faster than it may gets a reset, which costs this thread two calls of the kernel.
+//! A connection is *pending* until it belongs to a session: until the token was right, an iperf3
+//! test has a seat, or a request names the cookie of a session. Pending connections are limited for
+//! each address and for all of them together. When one more comes, an older one is closed, of the
+//! prefix that has the most ([`super::pending`]), so that a crowd shuts nobody else out. An address
+//! that opens connections faster than it may gets a reset, which costs this thread two calls of the
+//! kernel.
 //!
-//! The process never runs out of descriptors by connections that it accepted: [`SPARE`] are left for everything else. Where the
-//! kernel has none left for anybody, a descriptor that is kept for that purpose takes the next connection in order to close it.
+//! The process never runs out of descriptors by connections that it accepted: [`SPARE`] are left
+//! for everything else. Where the kernel has none left for anybody, a descriptor that is kept for
+//! that purpose takes the next connection in order to close it.
 
 use super::counters::Counters;
 use super::iperf::Test;
@@ -87,11 +91,16 @@ impl Conn {
         };
         most.saturating_sub(self.input.len()).min(READ)
     }
-    /// Events to wait for. epoll reports what can be read until it is read, so it is not asked while there is no room for it: what is
-    /// more than may wait stays in the kernel, whose window closes.
+    /// Events to wait for. epoll reports what can be read until it is read, so it is not asked
+    /// while there is no room for it: what is more than may wait stays in the kernel, whose
+    /// window closes.
     fn awaited(&self) -> u32 {
         let reads = if self.room() > 0 { sys::READABLE } else { 0 };
-        let writes = if self.output.is_empty() { 0 } else { sys::WRITABLE };
+        let writes = if self.output.is_empty() {
+            0
+        } else {
+            sys::WRITABLE
+        };
         reads | writes
     }
 }
@@ -128,10 +137,16 @@ pub struct Door<'a> {
 
 impl<'a> Door<'a> {
     /// Behind these listeners, with so many descriptors for this process.
-    pub fn new(listeners: Vec<Listener>, shared: &'a Shared, descriptors: u64) -> io::Result<Door<'a>> {
+    pub fn new(
+        listeners: Vec<Listener>,
+        shared: &'a Shared,
+        descriptors: u64,
+    ) -> io::Result<Door<'a>> {
         let epoll = Epoll::new()?;
         // A second descriptor of what is open: no file can be opened any more (`confine`).
-        let reserve = listeners.first().and_then(|listener| listener.socket.try_clone().ok());
+        let reserve = listeners
+            .first()
+            .and_then(|listener| listener.socket.try_clone().ok());
         let door = Door {
             shared,
             epoll,
@@ -152,7 +167,10 @@ impl<'a> Door<'a> {
     }
     fn open(&self) -> io::Result<()> {
         for (i, listener) in self.listeners.iter().enumerate() {
-            match self.epoll.add(&listener.socket, sys::READABLE, LISTENERS | i as u64) {
+            match self
+                .epoll
+                .add(&listener.socket, sys::READABLE, LISTENERS | i as u64)
+            {
                 // It is watched already, of an attempt that failed at another one.
                 Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
                 other => other?,
@@ -189,8 +207,8 @@ impl<'a> Door<'a> {
         }
         self.tick();
     }
-    /// Waiting has failed: everything is watched by another epoll. Where the kernel has none to give, this thread rests before it
-    /// tries again; the server goes on in any case.
+    /// Waiting has failed: everything is watched by another epoll. Where the kernel has none to
+    /// give, this thread rests before it tries again; the server goes on in any case.
     fn watch_anew(&mut self, error: &io::Error) {
         self.complain("waiting for clients", error);
         let Ok(epoll) = Epoll::new() else {
@@ -199,8 +217,14 @@ impl<'a> Door<'a> {
         self.epoll = epoll;
         self.rest(0);
         for at in 0..self.conns.len() {
-            let Some(conn) = &self.conns[at] else { continue };
-            if self.epoll.add(conn.link.fd(), conn.watched, at as u64).is_err() {
+            let Some(conn) = &self.conns[at] else {
+                continue;
+            };
+            if self
+                .epoll
+                .add(conn.link.fd(), conn.watched, at as u64)
+                .is_err()
+            {
                 self.close(at);
             }
         }
@@ -217,7 +241,9 @@ impl<'a> Door<'a> {
         let now = sys::monotonic();
         if self.complained.is_none_or(|last| now >= last + COMPLAIN) {
             self.complained = Some(now);
-            crate::terminal::say(format!("narrows serve: {doing}: {error}; the server goes on"));
+            crate::terminal::say(format!(
+                "narrows serve: {doing}: {error}; the server goes on"
+            ));
         }
     }
     fn accept(&mut self, listener: usize) {
@@ -247,8 +273,8 @@ impl<'a> Door<'a> {
             }
         }
     }
-    /// The kernel has no descriptor or no memory for one more connection: the next one is closed, lest it waits in front of this thread
-    /// and wakes it for ever. False: the listeners rest.
+    /// The kernel has no descriptor or no memory for one more connection: the next one is closed,
+    /// lest it waits in front of this thread and wakes it for ever. False: the listeners rest.
     fn turn_away(&mut self, listener: usize) -> bool {
         self.reserve = None;
         let taken = socket::accept(&self.listeners[listener].socket);
@@ -328,7 +354,9 @@ impl<'a> Door<'a> {
             self.flush(at, now);
             // An object is written in parts: the next one as soon as the kernel has taken the last.
             let conn = self.conns.get(at).and_then(Option::as_ref);
-            let more = |conn: &Conn| conn.output.is_empty() && matches!(&conn.who, Who::Page(page) if page.more(now));
+            let more = |conn: &Conn| {
+                conn.output.is_empty() && matches!(&conn.who, Who::Page(page) if page.more(now))
+            };
             if !conn.is_some_and(more) {
                 return;
             }
@@ -386,10 +414,13 @@ impl<'a> Door<'a> {
         let Some(conn) = self.conns[at].as_mut() else {
             return Ok(());
         };
-        let Who::Page(page) = &mut conn.who else { return Ok(()) };
+        let Who::Page(page) = &mut conn.who else {
+            return Ok(());
+        };
         if asked.is_some() {
             let from = conn.link.from();
-            let allowed = allowance.filter(|allowance| allowance.ip() == from && conn.link.fetch(allowance));
+            let allowed =
+                allowance.filter(|allowance| allowance.ip() == from && conn.link.fetch(allowance));
             page.allow(allowed, &mut conn.output, self.shared);
         }
         page.tick(&mut conn.output, now, |wanted| conn.link.promise(wanted))?;
@@ -414,7 +445,11 @@ impl<'a> Door<'a> {
             if !get {
                 return Err(End::Garbage);
             }
-            let what = if conn.metrics { What::Metrics } else { What::Objects };
+            let what = if conn.metrics {
+                What::Metrics
+            } else {
+                What::Objects
+            };
             conn.who = Who::Page(Page::new(what, now));
             return self.listen(at, now);
         }
@@ -425,7 +460,9 @@ impl<'a> Door<'a> {
                 conn.who = Who::Client(Box::new(session));
                 return self.listen(at, now);
             }
-            Ok(Some(Hello::Data(stream, cookie))) => return self.hand_over(at, Key::Narrows(cookie), stream, now),
+            Ok(Some(Hello::Data(stream, cookie))) => {
+                return self.hand_over(at, Key::Narrows(cookie), stream, now);
+            }
             Ok(None) => {}
             Err(Bad::Foreign) if iperf3::may_be_cookie(&conn.input) => {
                 if let Some(cookie) = conn.input.first_chunk::<COOKIE>() {
@@ -519,11 +556,14 @@ impl<'a> Door<'a> {
                 Err(_) => return self.close(at),
             }
         }
-        let over = conn.closing.is_some_and(|until| conn.output.is_empty() || now >= until);
+        let over = conn
+            .closing
+            .is_some_and(|until| conn.output.is_empty() || now >= until);
         if over || conn.output.len() > MOST_OUT {
             return self.close(at);
         }
-        // Requests that had to wait until the answers before them have left: no event announces them.
+        // Requests that had to wait until the answers before them have left: no event announces
+        // them.
         let known = !matches!(conn.who, Who::Nobody) && conn.closing.is_none();
         if waited && conn.output.is_empty() && !conn.input.is_empty() && known {
             conn.due = now;
@@ -553,18 +593,24 @@ impl<'a> Door<'a> {
             }
         }
     }
-    /// What the sockets of each client hold, and when it was heard. A client that is sent to and reads nothing is ended here, so
-    /// that no protocol can forget it.
+    /// What the sockets of each client hold, and when it was heard. A client that is sent to and
+    /// reads nothing is ended here, so that no protocol can forget it.
     fn look(&mut self, now: u64) {
         self.shared.accounts.sweep(now);
         for at in 0..self.conns.len() {
-            let Some(conn) = self.conns[at].as_mut() else { continue };
+            let Some(conn) = self.conns[at].as_mut() else {
+                continue;
+            };
             conn.link.look(conn.output.len(), now);
             if let Who::Client(client) = &mut conn.who {
                 client.look(now);
-                // Its bytes may have been used up by others than itself, and its time runs in any case.
+                // Its bytes may have been used up by others than itself, and its time runs in any
+                // case.
                 conn.due = now;
-                if client.allowance().is_some_and(|allowance| allowance.stuck(now)) {
+                if client
+                    .allowance()
+                    .is_some_and(|allowance| allowance.stuck(now))
+                {
                     client.ended(&mut conn.output);
                     self.end(at, End::Timeout, now);
                     self.flush(at, now);

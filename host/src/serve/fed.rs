@@ -1,4 +1,5 @@
-//! A control session without a connection: its state machine is fed bytes and the time. For fuzzing and tests.
+//! A control session without a connection: its state machine is fed bytes and the time. For fuzzing
+//! and tests.
 
 use super::budget::Accounts;
 use super::counters::Counters;
@@ -18,7 +19,8 @@ const STEP: u64 = 50_000_000;
 /// Requests that act on this host: a thread with a socket, and what its kernel remembers of a peer.
 const ACTING: [&str; 2] = ["latency", "forget"];
 
-/// What the sessions of a far end share, without a listener: limits as they are by default, no token.
+/// What the sessions of a far end share, without a listener: limits as they are by default, no
+/// token.
 ///
 /// # Panics
 /// If this host has no socket or no thread to give.
@@ -34,7 +36,8 @@ pub fn limited(limits: Limits) -> Shared {
     let accounts = Accounts::new(limits);
     let counters = Arc::new(Counters::default());
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let exchange = Exchange::new(any, &accounts, Arc::clone(&counters)).expect("a socket on loopback");
+    let exchange =
+        Exchange::new(any, &accounts, Arc::clone(&counters)).expect("a socket on loopback");
     Shared {
         exchange: Arc::new(exchange),
         accounts,
@@ -48,7 +51,8 @@ pub fn limited(limits: Limits) -> Shared {
     }
 }
 
-/// Feeds the frames in `bytes` to a new session, one after the other, and lets time pass in between.
+/// Feeds the frames in `bytes` to a new session, one after the other, and lets time pass in
+/// between.
 pub fn feed(bytes: &[u8]) {
     static SHARED: OnceLock<Shared> = OnceLock::new();
     let shared = SHARED.get_or_init(shared);

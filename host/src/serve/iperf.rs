@@ -1,15 +1,19 @@
-//! A client that speaks iperf3: any 3.x as it comes from a distribution, over TCP or UDP, `-R`, `--bidir`, `-P`.
+//! A client that speaks iperf3: any 3.x as it comes from a distribution, over TCP or UDP, `-R`,
+//! `--bidir`, `-P`.
 //!
 //! ```text
-//! cookie -> 9, parameters -> 10, streams -> 1, 2 ... 4 from the client -> 13, its results, ours -> 14, 16 from the client
+//! cookie -> 9, parameters -> 10, streams -> 1, 2 ... 4 from the client -> 13, its results, ours ->
+//! 14, 16 from the client
 //! ```
 //!
-//! iperf3's own server has one client and says 255 to others; here each has a test of its own, known by its cookie. The streams of
-//! UDP have none: they are known by the address that they come from, one test of an address at a time while they are made.
-//! A token, where one is asked for, is what stands in `--extra-data`: an iperf3 client has nothing better, and it is not hidden.
+//! iperf3's own server has one client and says 255 to others; here each has a test of its own,
+//! known by its cookie. The streams of UDP have none: they are known by the address that they come
+//! from, one test of an address at a time while they are made. A token, where one is asked for, is
+//! what stands in `--extra-data`: an iperf3 client has nothing better, and it is not hidden.
 //!
-//! A test that was admitted ends with the limit of duration, whatever its client does: its load stops and its seat is free. A client whose
-//! test is as long as the limit may still fetch its results ([`FAREWELL`]).
+//! A test that was admitted ends with the limit of duration, whatever its client does: its load
+//! stops and its seat is free. A client whose test is as long as the limit may still fetch its
+//! results ([`FAREWELL`]).
 
 use super::budget::{Allowance, Refused};
 use super::counters::Counters;
@@ -18,17 +22,18 @@ use super::shared::{Carried, End, Key, Shared, Speaker};
 use super::udp::{Awaited, Counts, UdpStream};
 use crate::bulk::Way;
 use crate::digest::same;
-use crate::iperf3::{error, state, stream_id, Cookie, Params, MOST_STREAMS, PARAMS, RESULTS};
+use crate::iperf3::{Cookie, MOST_STREAMS, PARAMS, Params, RESULTS, error, state, stream_id};
 use crate::socket::{self, Wanted};
 use crate::sys;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use std::net::IpAddr;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// From one step to the next, ns, while no data flows.
 const STEP: u64 = 15_000_000_000;
-/// From one datagram stream of a test to the next, ns: meanwhile no other test of the same address can make its streams.
+/// From one datagram stream of a test to the next, ns: meanwhile no other test of the same address
+/// can make its streams.
 const STREAM: u64 = 3_000_000_000;
 /// A client may run over its own time by so much, ns.
 const GRACE: u64 = 30_000_000_000;
@@ -36,7 +41,8 @@ const GRACE: u64 = 30_000_000_000;
 const FAREWELL: u64 = 2_000_000_000;
 /// So often it is looked whether all streams of UDP have come, ns.
 const LOOK: u64 = 2_000_000;
-/// Bytes of a datagram at most, and of one without a wish: the Internet's least MTU for IPv6 holds it.
+/// Bytes of a datagram at most, and of one without a wish: the Internet's least MTU for IPv6 holds
+/// it.
 const DATAGRAM: (u64, u64) = (65_507, 1_200);
 /// Bytes of a socket's buffer that a peer may ask for.
 const MOST_WINDOW: u64 = 16 << 20;
@@ -90,7 +96,13 @@ fn end_of(now: u64, shared: &Shared) -> u64 {
 
 impl Test {
     /// One whose cookie has come.
-    pub fn new(from: IpAddr, cookie: Cookie, now: u64, out: &mut Vec<u8>, shared: &Shared) -> Result<Test, End> {
+    pub fn new(
+        from: IpAddr,
+        cookie: Cookie,
+        now: u64,
+        out: &mut Vec<u8>,
+        shared: &Shared,
+    ) -> Result<Test, End> {
         let allowance = match &shared.token {
             None => shared.admit(from, now).map(Some),
             Some(_) => shared.accounts.room(from, now).map(|()| None),
@@ -127,7 +139,13 @@ impl Test {
         out.extend(0_i32.to_be_bytes());
         end
     }
-    fn take_params(&mut self, value: &Value, out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<(), End> {
+    fn take_params(
+        &mut self,
+        value: &Value,
+        out: &mut Vec<u8>,
+        now: u64,
+        shared: &Shared,
+    ) -> Result<(), End> {
         let params = Params::from_json(value).ok_or(End::Garbage)?;
         if let Some(token) = &shared.token {
             let mut denied = |end| {
@@ -150,7 +168,9 @@ impl Test {
                     self.allowance = Some(allowance);
                     self.until = end_of(now, shared);
                 }
-                Err(Refused::Full | Refused::Address | Refused::Network) => return denied(End::Full),
+                Err(Refused::Full | Refused::Address | Refused::Network) => {
+                    return denied(End::Full);
+                }
                 Err(_) => return denied(End::Limit),
             }
         }
@@ -173,8 +193,18 @@ impl Test {
             } else {
                 self.params.len.max(16)
             };
-            let stream = |way| UdpStream::new(way, len as usize, self.params.bandwidth, self.params.wide, &allowance);
-            let streams = (0..self.count()).map(|place| stream(self.way(place))).collect();
+            let stream = |way| {
+                UdpStream::new(
+                    way,
+                    len as usize,
+                    self.params.bandwidth,
+                    self.params.wide,
+                    &allowance,
+                )
+            };
+            let streams = (0..self.count())
+                .map(|place| stream(self.way(place)))
+                .collect();
             self.udp = Some(Arc::new(Awaited {
                 ip: self.from,
                 streams,
@@ -192,7 +222,11 @@ impl Test {
     }
     /// Waits for the streams of UDP once no other test of the same address does.
     fn queue(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) {
-        if self.udp.as_ref().is_some_and(|udp| shared.exchange.await_streams(udp)) {
+        if self
+            .udp
+            .as_ref()
+            .is_some_and(|udp| shared.exchange.await_streams(udp))
+        {
             out.push(state::CREATE_STREAMS);
             self.go(Step::Streams, now);
         }
@@ -208,16 +242,14 @@ impl Test {
         } else {
             self.params.reverse
         };
-        if back {
-            Way::Out
-        } else {
-            Way::In
-        }
+        if back { Way::Out } else { Way::In }
     }
     fn begin(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) {
         out.extend([state::TEST_START, state::TEST_RUNNING]);
         self.go(Step::Running, now);
-        self.streams.iter_mut().for_each(|stream| stream.start(shared));
+        self.streams
+            .iter_mut()
+            .for_each(|stream| stream.start(shared));
         if let Some(udp) = &self.udp {
             shared.exchange.awaited(udp);
             udp.streams.iter().for_each(|stream| stream.start());
@@ -227,7 +259,9 @@ impl Test {
     /// The limit of duration is reached: nothing is sent or counted any more, and the seat is free.
     fn expire(&mut self, shared: &Shared) {
         self.expired = true;
-        self.streams.iter_mut().for_each(|stream| stream.stop(shared));
+        self.streams
+            .iter_mut()
+            .for_each(|stream| stream.stop(shared));
         if let Some(udp) = &self.udp {
             udp.streams.iter().for_each(|stream| stream.stop());
         }
@@ -238,7 +272,8 @@ impl Test {
     fn end(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) {
         for carried in &mut self.streams {
             carried.stop(shared);
-            // A client waits for whole blocks: without an end it would wait for the rest of one that was cut short.
+            // A client waits for whole blocks: without an end it would wait for the rest of one
+            // that was cut short.
             socket::end_sending(carried.stream.socket());
         }
         if let Some(udp) = &self.udp {
@@ -280,30 +315,43 @@ impl Test {
         let sends = self.params.reverse || self.params.bidirectional;
         let seconds = (self.ended.saturating_sub(self.since)) as f64 / 1e9;
         let seconds = (seconds - self.params.omit as f64).max(0.0);
-        let streams = self.seen().into_iter().enumerate().map(|(place, (way, seen, jitter))| {
-            let before = self.omitted.get(place).copied().unwrap_or_default();
-            let resent = match way {
-                Way::Out if !self.params.udp => json!(seen.resent - before.resent.min(seen.resent)),
-                _ => json!(-1),
-            };
-            // The client takes what is omitted off these itself, but off bytes it does not.
-            json!({
-                "id": stream_id(place), "bytes": seen.bytes.saturating_sub(before.bytes), "retransmits": resent, "jitter": jitter,
-                "errors": seen.errors, "packets": seen.packets,
-                "omitted_errors": before.errors, "omitted_packets": before.packets, "start_time": 0, "end_time": seconds,
-            })
-        });
+        let streams = self
+            .seen()
+            .into_iter()
+            .enumerate()
+            .map(|(place, (way, seen, jitter))| {
+                let before = self.omitted.get(place).copied().unwrap_or_default();
+                let resent = match way {
+                    Way::Out if !self.params.udp => {
+                        json!(seen.resent - before.resent.min(seen.resent))
+                    }
+                    _ => json!(-1),
+                };
+                // The client takes what is omitted off these itself, but off bytes it does not.
+                json!({
+                    "id": stream_id(place), "bytes": seen.bytes.saturating_sub(before.bytes),
+                    "retransmits": resent, "jitter": jitter,
+                    "errors": seen.errors, "packets": seen.packets,
+                    "omitted_errors": before.errors, "omitted_packets": before.packets,
+                    "start_time": 0, "end_time": seconds,
+                })
+            });
         let streams: Vec<Value> = streams.collect();
         let cpu = sys::process_cpu().saturating_sub(self.cpu) as f64 / 1e7 / seconds.max(1e-3);
         let mut results = json!({
             "cpu_util_total": cpu, "cpu_util_user": 0.0, "cpu_util_system": cpu,
-            "sender_has_retransmits": if sends && !self.params.udp { 1 } else { -1 }, "streams": streams,
+            "sender_has_retransmits": if sends && !self.params.udp { 1 } else { -1 },
+            "streams": streams,
         });
         if let Some(carried) = self.streams.first() {
             results["congestion_used"] = socket::cc_of(carried.stream.socket()).into();
         }
         if self.params.get_server_output {
-            let text = format!("narrows {}: {} streams\n", env!("CARGO_PKG_VERSION"), self.count());
+            let text = format!(
+                "narrows {}: {} streams\n",
+                env!("CARGO_PKG_VERSION"),
+                self.count()
+            );
             results["server_output_text"] = text.into();
         }
         results
@@ -311,13 +359,21 @@ impl Test {
 }
 
 impl Speaker for Test {
-    fn heard(&mut self, input: &[u8], out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<usize, End> {
+    fn heard(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        now: u64,
+        shared: &Shared,
+    ) -> Result<usize, End> {
         let mut took = 0;
         while let Some(first) = input.get(took) {
             let json = |most| crate::wire::frame(&input[took..], most).map_err(|_| End::Garbage);
             match self.step {
                 Step::Params => {
-                    let Some((value, n)) = json(PARAMS)? else { break };
+                    let Some((value, n)) = json(PARAMS)? else {
+                        break;
+                    };
                     took += n;
                     self.take_params(&value, out, now, shared)?;
                 }
@@ -337,7 +393,9 @@ impl Speaker for Test {
                             self.end(out, now, shared);
                             self.step = Step::Results;
                         }
-                        (Step::Farewell, state::IPERF_DONE) | (_, state::CLIENT_TERMINATE) => return Err(End::Done),
+                        (Step::Farewell, state::IPERF_DONE) | (_, state::CLIENT_TERMINATE) => {
+                            return Err(End::Done);
+                        }
                         _ => return Err(End::Garbage),
                     }
                 }
@@ -361,10 +419,14 @@ impl Speaker for Test {
     ) -> Result<(), End> {
         let count = self.count();
         let allowance = self.allowance.clone().filter(|_| {
-            self.step == Step::Streams && !self.params.udp && link.from() == self.from && self.streams.len() < count
+            self.step == Step::Streams
+                && !self.params.udp
+                && link.from() == self.from
+                && self.streams.len() < count
         });
         let Some(allowance) = allowance else {
-            // Whoever it is, it does not belong here; the byte is shorter than the cookie that it has sent.
+            // Whoever it is, it does not belong here; the byte is shorter than the cookie that it
+            // has sent.
             let _ = link.send(&[state::ACCESS_DENIED], now);
             return Ok(());
         };
@@ -399,7 +461,8 @@ impl Speaker for Test {
         }
         if way == Way::Out {
             // What waits unsent counts as sent: some 20 ms of a rate that was asked for.
-            let share = (self.params.bandwidth / 400).clamp(16 << 10, crate::bulk::UNSENT.into()) as u32;
+            let share =
+                (self.params.bandwidth / 400).clamp(16 << 10, crate::bulk::UNSENT.into()) as u32;
             let unsent = if self.params.bandwidth > 0 {
                 share
             } else {
@@ -407,7 +470,8 @@ impl Speaker for Test {
             };
             let _ = sys::set_notsent_lowat(socket, unsent);
         }
-        self.streams.push(Carried::new(link, way, &allowance, shared));
+        self.streams
+            .push(Carried::new(link, way, &allowance, shared));
         if self.streams.len() == count {
             self.begin(out, now, shared);
         }
@@ -446,9 +510,16 @@ impl Speaker for Test {
                 }
                 let most = match self.params.time {
                     0 => shared.accounts.limits().duration.as_ns(),
-                    time => time.saturating_mul(1_000_000_000).saturating_add(omit + GRACE),
+                    time => time
+                        .saturating_mul(1_000_000_000)
+                        .saturating_add(omit + GRACE),
                 };
-                if in_step > most || self.allowance.as_ref().is_some_and(|allowance| allowance.spent()) {
+                if in_step > most
+                    || self
+                        .allowance
+                        .as_ref()
+                        .is_some_and(|allowance| allowance.spent())
+                {
                     out.push(state::SERVER_TERMINATE);
                     return Err(End::Limit);
                 }
@@ -496,7 +567,9 @@ impl Speaker for Test {
         if let Some(allowance) = &self.allowance {
             shared.leave(allowance);
         }
-        self.streams.iter_mut().for_each(|stream| stream.stop(shared));
+        self.streams
+            .iter_mut()
+            .for_each(|stream| stream.stop(shared));
         if let Some(udp) = &self.udp {
             Counters::more(&shared.counters.streams_total);
             shared.exchange.forget(udp);
@@ -513,11 +586,13 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A test of `time` seconds that is running, of a far end that allows three; it begins at one second.
+    /// A test of `time` seconds that is running, of a far end that allows three; it begins at one
+    /// second.
     fn running(time: u64, shared: &Shared) -> Test {
         let (mut out, from) = (Vec::new(), "192.0.2.1".parse().expect("an address"));
         let mut test = Test::new(from, [b'a'; 37], SECOND, &mut out, shared).expect("a seat");
-        let params = json!({ "tcp": true, "omit": 0, "time": time, "parallel": 1, "len": 1200, "reverse": true });
+        let params = json!({ "tcp": true, "omit": 0, "time": time, "parallel": 1, "len": 1200,
+            "reverse": true });
         let heard = test.heard(&crate::wire::to_frame(&params), &mut out, SECOND, shared);
         assert!(heard.is_ok_and(|n| n > 0));
         assert_eq!(out, [state::PARAM_EXCHANGE, state::CREATE_STREAMS]);
@@ -535,15 +610,24 @@ mod tests {
             let (mut test, mut out) = (running(time, &shared), Vec::new());
             assert_eq!(test.tick(&mut out, 4 * SECOND, &shared), Ok(()));
             assert_eq!(shared.accounts.clients(), 1);
-            // From then on it sends nothing and has no seat, but a client that ends it now gets its results.
+            // From then on it sends nothing and has no seat, but a client that ends it now gets its
+            // results.
             assert_eq!(test.tick(&mut out, 4 * SECOND + 1, &shared), Ok(()));
-            assert!(shared.accounts.clients() == 0 && test.allowance().is_some_and(|of| of.spent()));
+            assert!(
+                shared.accounts.clients() == 0 && test.allowance().is_some_and(|of| of.spent())
+            );
             assert_eq!(test.tick(&mut out, 4 * SECOND + FAREWELL, &shared), Ok(()));
             assert!(out.is_empty());
             let heard = test.heard(&[state::TEST_END], &mut out, 4 * SECOND + 2, &shared);
-            assert_eq!((heard, out.as_slice()), (Ok(1), [state::EXCHANGE_RESULTS].as_slice()));
+            assert_eq!(
+                (heard, out.as_slice()),
+                (Ok(1), [state::EXCHANGE_RESULTS].as_slice())
+            );
             let late = test.tick(&mut out, 4 * SECOND + FAREWELL + 1, &shared);
-            assert_eq!((late, out.last()), (Err(End::Limit), Some(&state::SERVER_TERMINATE)));
+            assert_eq!(
+                (late, out.last()),
+                (Err(End::Limit), Some(&state::SERVER_TERMINATE))
+            );
             test.gone(&shared);
         }
     }
@@ -557,7 +641,10 @@ mod tests {
         let (mut out, from) = (Vec::new(), "192.0.2.1".parse().expect("an address"));
         let mut test = Test::new(from, [b'a'; 37], SECOND, &mut out, &shared).expect("a seat");
         assert_eq!(test.tick(&mut out, 4 * SECOND, &shared), Ok(()));
-        assert_eq!(test.tick(&mut out, 4 * SECOND + 1, &shared), Err(End::Limit));
+        assert_eq!(
+            test.tick(&mut out, 4 * SECOND + 1, &shared),
+            Err(End::Limit)
+        );
         assert_eq!(shared.accounts.clients(), 0);
     }
 }

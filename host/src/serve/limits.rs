@@ -1,8 +1,9 @@
-//! The limits of the far end, in one table: what `serve --help`, `--limits` and `docs/reference/far-end.md` show is made from it.
+//! The limits of the far end, in one table: what `serve --help`, `--limits` and
+//! `docs/reference/far-end.md` show is made from it.
 
 use super::shares::Most;
-use narrows_core::units::{parse_bytes, parse_rate, parse_seconds, Bytes, Rate, Span};
-use serde_json::{json, Value};
+use narrows_core::units::{Bytes, Rate, Span, parse_bytes, parse_rate, parse_seconds};
+use serde_json::{Value, json};
 
 /// Streams of one session at once, and datagram streams of one iperf3 test.
 pub const STREAMS: usize = 256;
@@ -18,20 +19,23 @@ pub const PENDING_BYTES: u64 = 4096;
 pub const UNKNOWN: u64 = 5_000_000_000;
 /// Nothing is sent for a session whose client has shown no sign of life for so long, ns.
 pub const SILENCE: u64 = 2_000_000_000;
-/// What this host sends to a client without a question for each part of it, and the file that asks its budget before it does.
-/// Each stops within [`SILENCE`] of the last sign of life, and none keeps a seat longer than [`GONE`] for a client that reads nothing
-/// (`sender_tests` tries every row).
+/// What this host sends to a client without a question for each part of it, and the file that asks
+/// its budget before it does. Each stops within [`SILENCE`] of the last sign of life, and none
+/// keeps a seat longer than [`GONE`] for a client that reads nothing (`sender_tests` tries every
+/// row).
 pub const SENDERS: [(&str, &str); 4] = [
     ("downloads", "bulk.rs"),
     ("iperf3 -R", "bulk.rs"),
     ("iperf3 -u -R", "budget.rs"),
     ("objects of pages", "page.rs"),
 ];
-/// A session whose client has shown no sign of life, or a load that has made no progress, for so long ends, ns.
+/// A session whose client has shown no sign of life, or a load that has made no progress, for so
+/// long ends, ns.
 pub const GONE: u64 = 15_000_000_000;
 /// A session without load ends after so long without a request, ns.
 pub const IDLE: u64 = 60_000_000_000;
-/// Datagrams per second that an unvalidated source gets back from `--echo` where they are not those of `narrows latency`.
+/// Datagrams per second that an unvalidated source gets back from `--echo` where they are not those
+/// of `narrows latency`.
 pub const UNRECOGNISED: u64 = 100;
 /// Clients that one of `--stamp`, `--irtt` and `--board` remembers.
 pub const REMEMBERED: usize = 1024;
@@ -114,13 +118,14 @@ impl Limits {
     pub fn per_address(&self) -> u64 {
         self.per_address.unwrap_or((self.clients / 4).max(1))
     }
-    /// Sessions of one /16 of IPv4 or /32 of IPv6, of one /24 or /48, and of one address. One address that may have more raises the
-    /// limits of the networks that it is in.
+    /// Sessions of one /16 of IPv4 or /32 of IPv6, of one /24 or /48, and of one address. One
+    /// address that may have more raises the limits of the networks that it is in.
     pub fn seats(&self) -> Most {
         let address = self.per_address();
         [self.clients * 3 / 4, self.clients / 2, address].map(|most| most.max(address))
     }
-    /// Connections of one address that do not belong to a session: as many as its sessions may need to begin together.
+    /// Connections of one address that do not belong to a session: as many as its sessions may need
+    /// to begin together.
     pub fn pending_per_address(&self) -> usize {
         PENDING_OF_ADDRESS.max(self.per_address() as usize)
     }
@@ -130,17 +135,28 @@ impl Limits {
     }
     /// Reads one of the options; `None` where it is no limit's.
     pub fn set(&mut self, option: &str, value: &str) -> Option<Result<(), String>> {
-        let unit = |e: narrows_core::units::UnitError| format!("{}; write {option} {}", e.problem, e.fix);
+        let unit =
+            |e: narrows_core::units::UnitError| format!("{}; write {option} {}", e.problem, e.fix);
         let number = |most: u64| {
             let n = value.parse().ok().filter(|n| (1..=most).contains(n));
             n.ok_or(format!("a number from 1 to {most}"))
         };
         let done = match option {
-            "--rate" => parse_rate(value).map(|rate| self.rate = Some(rate)).map_err(unit),
-            "--udp-rate" => parse_rate(value).map(|rate| self.udp_rate = rate).map_err(unit),
-            "--duration" => parse_seconds(value).map(|span| self.duration = span).map_err(unit),
-            "--bytes" => parse_bytes(value).map(|bytes| self.bytes = bytes).map_err(unit),
-            "--memory" => parse_bytes(value).map(|bytes| self.memory = bytes).map_err(unit),
+            "--rate" => parse_rate(value)
+                .map(|rate| self.rate = Some(rate))
+                .map_err(unit),
+            "--udp-rate" => parse_rate(value)
+                .map(|rate| self.udp_rate = rate)
+                .map_err(unit),
+            "--duration" => parse_seconds(value)
+                .map(|span| self.duration = span)
+                .map_err(unit),
+            "--bytes" => parse_bytes(value)
+                .map(|bytes| self.bytes = bytes)
+                .map_err(unit),
+            "--memory" => parse_bytes(value)
+                .map(|bytes| self.memory = bytes)
+                .map_err(unit),
             "--clients" => number(10_000).map(|n| self.clients = n),
             "--clients-per-address" => number(10_000).map(|n| self.per_address = Some(n)),
             "--udp-packets" => number(10_000_000).map(|n| self.udp_packets = n),
@@ -184,14 +200,27 @@ impl Limits {
                 &limits.udp_packets,
                 "datagrams per second that this host sends (iperf3 -u -R)",
             ),
-            row("--duration", "SPAN", "session", &"10min", "time that it may last"),
-            row("--bytes", "BYTES", "session", &"100GB", "bytes that it may move"),
+            row(
+                "--duration",
+                "SPAN",
+                "session",
+                &"10min",
+                "time that it may last",
+            ),
+            row(
+                "--bytes",
+                "BYTES",
+                "session",
+                &"100GB",
+                "bytes that it may move",
+            ),
             row(
                 "--clients",
                 "N",
                 "host",
                 &limits.clients,
-                "sessions at once; one /24 or IPv6 /48 has at most half of them, one /16 or /32 three quarters, or --clients-per-address if more",
+                "sessions at once; one /24 or IPv6 /48 has at most half of them, one /16 or /32 \
+                 three quarters, or --clients-per-address if more",
             ),
             row(
                 "--clients-per-address",
@@ -222,7 +251,13 @@ impl Limits {
                 "new TCP connections per second; four times as many at once",
             ),
             row("", "", "session", &STREAMS, "streams at once"),
-            row("", "", "session", &OBJECTS, "connections for objects of pages at once"),
+            row(
+                "",
+                "",
+                "session",
+                &OBJECTS,
+                "connections for objects of pages at once",
+            ),
             row(
                 "",
                 "",
@@ -249,7 +284,8 @@ impl Limits {
                 "",
                 "host",
                 &PENDING,
-                "TCP connections that do not belong to a session yet; --clients where that is more; of the prefix with the most the oldest is closed",
+                "TCP connections that do not belong to a session yet; --clients where that is \
+                 more; of the prefix with the most the oldest is closed",
             ),
             row(
                 "",
@@ -263,9 +299,16 @@ impl Limits {
                 "",
                 "address",
                 &"a quarter",
-                "TCP connections, load included, as a share of the descriptors that the process may have; one /24 or IPv6 /48 has at most half, one /16 or /32 three quarters",
+                "TCP connections, load included, as a share of the descriptors that the process \
+                 may have; one /24 or IPv6 /48 has at most half, one /16 or /32 three quarters",
             ),
-            row("", "", "connection", &seconds(UNKNOWN), "time to name its protocol"),
+            row(
+                "",
+                "",
+                "connection",
+                &seconds(UNKNOWN),
+                "time to name its protocol",
+            ),
             row(
                 "",
                 "",
@@ -278,21 +321,24 @@ impl Limits {
                 "",
                 "address",
                 &FREE_GUESSES,
-                "wrong tokens after which it has to wait, 1 s at first, then twice as long each, up to 60 s",
+                "wrong tokens after which it has to wait, 1 s at first, then twice as long each, \
+                 up to 60 s",
             ),
             row(
                 "",
                 "",
                 "source",
                 &UNRECOGNISED,
-                "datagrams per second echoed to other programs than `narrows latency`, or to ports up to the echo's own",
+                "datagrams per second echoed to other programs than `narrows latency`, or to \
+                 ports up to the echo's own",
             ),
             row(
                 "",
                 "",
                 "service",
                 &REMEMBERED,
-                "clients that --stamp, --irtt or --board remembers; of the prefix with the most the one silent for the longest is forgotten",
+                "clients that --stamp, --irtt or --board remembers; of the prefix with the most \
+                 the one silent for the longest is forgotten",
             ),
             row(
                 "",
@@ -325,7 +371,10 @@ impl Limits {
     }
     /// For tools.
     pub fn to_json() -> Value {
-        let row = |row: &Row| json!({ "option": row.option, "metavar": row.metavar, "of": row.of, "default": row.default, "text": row.text });
+        let row = |row: &Row| {
+            json!({ "option": row.option, "metavar": row.metavar, "of": row.of,
+            "default": row.default, "text": row.text })
+        };
         Limits::table().iter().map(row).collect()
     }
 }
@@ -342,13 +391,22 @@ mod tests {
             let words = row.default == "none" || row.default.contains(' ');
             let set = limits.set(row.option, if words { "7" } else { &row.default });
             assert!(set.is_some(), "{}", row.option);
-            assert!(words || set == Some(Ok(())), "{} {}: {set:?}", row.option, row.default);
+            assert!(
+                words || set == Some(Ok(())),
+                "{} {}: {set:?}",
+                row.option,
+                row.default
+            );
         }
         limits.rate = None;
         limits.per_address = None;
         assert_eq!(format!("{limits:?}"), format!("{:?}", Limits::default()));
         assert_eq!(limits.set("--port", "1"), None);
-        assert!(limits.set("--clients", "0").is_some_and(|done| done.is_err()));
+        assert!(
+            limits
+                .set("--clients", "0")
+                .is_some_and(|done| done.is_err())
+        );
     }
 
     #[test]
@@ -358,7 +416,12 @@ mod tests {
                 clients,
                 ..Limits::default()
             };
-            assert!(limits.seats().into_iter().all(|most| (1..clients).contains(&most)));
+            assert!(
+                limits
+                    .seats()
+                    .into_iter()
+                    .all(|most| (1..clients).contains(&most))
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
-//! The sockets by which the far end sends. Each charges what it sends to a budget, and none shows how to send without one: the only
-//! calls of this folder that send are in this file (a test compares).
+//! The sockets by which the far end sends. Each charges what it sends to a budget, and none shows
+//! how to send without one: the only calls of this folder that send are in this file (a test
+//! compares).
 //!
 //! | socket | for | charged to |
 //! |---|---|---|
@@ -7,14 +8,15 @@
 //! | [`DatagramSocket`] | pings, iperf3's datagrams | a [`Permit`] for each answer, an [`Allowance`] for the rest |
 //! | [`AnswerSocket`] | echo, STAMP, irtt, timed questions | a [`Permit`] for each answer |
 //!
-//! TCP load is sent by [`crate::bulk`], whose streams cannot be made without the budget of a session.
+//! TCP load is sent by [`crate::bulk`], whose streams cannot be made without the budget of a
+//! session.
 
 use super::budget::{Accounts, Allowance, Datagrams, Permit, Source};
 use super::limits::PENDING_BYTES;
 use super::shares::Descriptor;
 use crate::bulk::Promised;
 use crate::latency::timed_socket::{Got, Left, TimedSocket};
-use crate::socket::{self, Datagram, Outgoing, BATCH};
+use crate::socket::{self, BATCH, Datagram, Outgoing};
 use crate::sys;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -96,14 +98,20 @@ pub enum Accepted {
 
 impl Connection {
     /// The next connection of a listener.
-    pub fn accept(listener: &OwnedFd, accounts: &Arc<Accounts>, metrics: bool, now: u64) -> io::Result<Accepted> {
+    pub fn accept(
+        listener: &OwnedFd,
+        accounts: &Arc<Accounts>,
+        metrics: bool,
+        now: u64,
+    ) -> io::Result<Accepted> {
         let Some((socket, from)) = socket::accept(listener)? else {
             return Ok(Accepted::None);
         };
         let source = Source::from(from.ip());
         let number = || accounts.connected(source, now);
         let admitted = accounts.descriptors().take(source);
-        let Some((descriptor, id)) = admitted.and_then(|descriptor| Some((descriptor, number()?))) else {
+        let Some((descriptor, id)) = admitted.and_then(|descriptor| Some((descriptor, number()?)))
+        else {
             // A reset leaves nothing behind in this kernel.
             let _ = sys::set_reset(&socket);
             return Ok(Accepted::TooMany);
@@ -158,7 +166,8 @@ impl Connection {
             self.ticket.payer = Payer::Control(Arc::clone(allowance));
         }
     }
-    /// It fetches objects of a session from now on; false where that has as many such connections as it may.
+    /// It fetches objects of a session from now on; false where that has as many such connections
+    /// as it may.
     pub fn fetch(&mut self, allowance: &Arc<Allowance>) -> bool {
         if let Payer::Objects(now, _) = &self.ticket.payer {
             return Arc::ptr_eq(now, allowance) && !allowance.spent();
@@ -171,7 +180,8 @@ impl Connection {
         self.ticket.payer = Payer::Objects(Arc::clone(allowance), Promised::new(allowance.load()));
         true
     }
-    /// Up to `wanted` bytes of an object that its session has left, and that nobody else is going to send.
+    /// Up to `wanted` bytes of an object that its session has left, and that nobody else is going
+    /// to send.
     pub fn promise(&mut self, wanted: u64) -> u64 {
         match &mut self.ticket.payer {
             Payer::Objects(_, promised) => promised.more(wanted),
@@ -181,7 +191,9 @@ impl Connection {
     /// Its session has ended: it may send a farewell of so many bytes yet.
     pub fn dismiss(&mut self, farewell: usize) {
         if self.ticket.leave() {
-            self.ticket.accounts.unsettled(self.ticket.source, self.ticket.id);
+            self.ticket
+                .accounts
+                .unsettled(self.ticket.source, self.ticket.id);
             self.ticket.payer = Payer::Nobody(farewell as u64);
         }
     }
@@ -205,11 +217,15 @@ impl Connection {
         }
         Ok(sent)
     }
-    /// Charges the memory that its socket and `more` bytes of ours take, and notes when its peer was heard.
+    /// Charges the memory that its socket and `more` bytes of ours take, and notes when its peer
+    /// was heard.
     pub fn look(&mut self, more: usize, now: u64) {
         let ticket = &mut self.ticket;
         if let Payer::Control(allowance) | Payer::Objects(allowance, _) = &ticket.payer {
-            allowance.hold(&mut ticket.charged, socket::memory(&self.socket) + more as u64);
+            allowance.hold(
+                &mut ticket.charged,
+                socket::memory(&self.socket) + more as u64,
+            );
             allowance.alive(now.saturating_sub(socket::silence(&self.socket)));
         }
     }
@@ -265,7 +281,10 @@ impl DatagramSocket {
     /// At that address, which sockets of single clients may share.
     pub fn new(at: SocketAddr) -> io::Result<DatagramSocket> {
         let fd = socket::shared_datagrams(at)?;
-        Ok(DatagramSocket { fd, v6: at.is_ipv6() })
+        Ok(DatagramSocket {
+            fd,
+            v6: at.is_ipv6(),
+        })
     }
     /// For whom root becomes: sockets of single clients share its address, and only one user's may.
     pub fn fd(&self) -> &OwnedFd {
@@ -290,7 +309,8 @@ impl DatagramSocket {
         }
         answers.list.clear();
     }
-    /// Sends up to `wanted` datagrams of `len` bytes, as many as the allowance has now; `datagram` is told their places, from zero.
+    /// Sends up to `wanted` datagrams of `len` bytes, as many as the allowance has now; `datagram`
+    /// is told their places, from zero.
     pub fn flood(
         &self,
         allowance: &Allowance,
@@ -344,8 +364,15 @@ impl AnswerSocket {
             self.socket.receive(to)
         }
     }
-    /// Sends an answer; its number, or `None` where the permit does not cover it or there is no room.
-    pub fn send(&mut self, bytes: &[u8], to: Option<SocketAddr>, class: u8, permit: Permit) -> io::Result<Option<u32>> {
+    /// Sends an answer; its number, or `None` where the permit does not cover it or there is no
+    /// room.
+    pub fn send(
+        &mut self,
+        bytes: &[u8],
+        to: Option<SocketAddr>,
+        class: u8,
+        permit: Permit,
+    ) -> io::Result<Option<u32>> {
         if bytes.len() > permit.bytes() {
             return Ok(None);
         }
@@ -384,7 +411,11 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/serve");
         let there = std::fs::read_dir(folder).expect("the sources").count();
         // This file, the one of the kernel's own answers and one of tests are left out.
-        assert_eq!(there, files.len() - 1 + 3, "a file of {folder} is not compared");
+        assert_eq!(
+            there,
+            files.len() - 1 + 3,
+            "a file of {folder} is not compared"
+        );
         for (name, text) in files {
             let text = text.split("#[cfg(test)]").next().unwrap_or_default();
             for call in [
@@ -399,7 +430,10 @@ mod tests {
                 ".write_all(",
                 "Budget::new",
             ] {
-                assert!(!text.contains(call), "{name}: {call} sends without a budget");
+                assert!(
+                    !text.contains(call),
+                    "{name}: {call} sends without a budget"
+                );
             }
         }
     }

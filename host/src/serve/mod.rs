@@ -1,13 +1,15 @@
-//! `narrows-host serve`: the far end of measurements. Many clients at once on one port, TCP and UDP, of two protocols: narrows' own
-//! ([`crate::wire`]) and iperf3's ([`crate::iperf3`]).
+//! `narrows-host serve`: the far end of measurements. Many clients at once on one port, TCP and
+//! UDP, of two protocols: narrows' own ([`crate::wire`]) and iperf3's ([`crate::iperf3`]).
 //!
-//! Three kinds of threads: the [`door`] (every control connection), a few for load ([`crate::bulk`], which says why no runtime),
-//! one for datagrams ([`udp`]). When one of them fails, the server ends with an error. Nothing here needs a privilege but answers
-//! from inside the kernel ([`xdp`]) and what [`confine::Keep`] lists, all of it optional.
+//! Three kinds of threads: the [`door`] (every control connection), a few for load
+//! ([`crate::bulk`], which says why no runtime), one for datagrams ([`udp`]). When one of them
+//! fails, the server ends with an error. Nothing here needs a privilege but answers from inside the
+//! kernel ([`xdp`]) and what [`confine::Keep`] lists, all of it optional.
 //!
-//! What a peer sends makes nothing grow: each table has a limit ([`limits`]), each wait a timeout, each message a length, and every
-//! refusal a counter ([`counters`]). What leaves is charged to a session and a source address ([`budget`]): the sockets that
-//! send are those of [`metered`] and the streams of [`crate::bulk`], and neither can be used without a budget.
+//! What a peer sends makes nothing grow: each table has a limit ([`limits`]), each wait a timeout,
+//! each message a length, and every refusal a counter ([`counters`]). What leaves is charged to a
+//! session and a source address ([`budget`]): the sockets that send are those of [`metered`] and
+//! the streams of [`crate::bulk`], and neither can be used without a budget.
 //!
 //! `docs/reference/far-end.md` documents all of it.
 
@@ -31,7 +33,7 @@ pub mod xdp;
 
 use crate::bulk::Carriers;
 use crate::latency::answer::{Answered, Payer, Responder};
-use crate::{schedule, socket, sys, HostError};
+use crate::{HostError, schedule, socket, sys};
 use budget::Accounts;
 use confine::Keep;
 use counters::Counters;
@@ -42,8 +44,8 @@ use shared::Shared;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use udp::Exchange;
 
 fn listen(at: SocketAddr) -> Result<OwnedFd, HostError> {
@@ -92,14 +94,24 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
     }
     let only = options.bound.then_some(options.bind);
     let services = options.answers.iter().map(|(_, port)| *port);
-    let ports: Vec<u16> = [options.xdp_port, at.port()].into_iter().chain(services).collect();
+    let ports: Vec<u16> = [options.xdp_port, at.port()]
+        .into_iter()
+        .chain(services)
+        .collect();
     let attach = |device: &String| xdp::Echo::attach(device, &ports, only);
     let echo = options.xdp.as_ref().map(attach).transpose()?;
     let mut responders = Vec::new();
     for (answers, port) in &options.answers {
         let at = SocketAddr::new(at.ip(), *port);
         let payer = Payer::Source(Arc::clone(&accounts));
-        let responder = Responder::new(at, None, *answers, options.policy.clone(), options.stall, payer);
+        let responder = Responder::new(
+            at,
+            None,
+            *answers,
+            options.policy.clone(),
+            options.stall,
+            payer,
+        );
         responders.push(responder.map_err(|e| {
             HostError::Missing(format!(
                 "{at}: {e}; a port below 1024 needs root, and nobody else may have it"
@@ -135,14 +147,24 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
     ports.extend(locals.iter().map(SocketAddr::port));
     accounts.answers_at(ports);
     let stop = AtomicBool::new(false);
-    let mut door = Door::new(listeners, &shared, descriptors).map_err(HostError::failed("epoll"))?;
-    for notice in confined.kept().into_iter().chain(shares::notice(descriptors)) {
+    let mut door =
+        Door::new(listeners, &shared, descriptors).map_err(HostError::failed("epoll"))?;
+    for notice in confined
+        .kept()
+        .into_iter()
+        .chain(shares::notice(descriptors))
+    {
         crate::terminal::say(format!("narrows serve: {notice}"));
     }
     ready("serving", at);
     for (responder, at) in responders.iter().zip(locals) {
-        let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
-        if let Some(notice) = responder.is_echo().then(|| limits_clients(at.port(), &range)).flatten() {
+        let range =
+            std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+        if let Some(notice) = responder
+            .is_echo()
+            .then(|| limits_clients(at.port(), &range))
+            .flatten()
+        {
             crate::terminal::say(format!("narrows serve: {notice}"));
         }
         ready(responder.name(), at);
@@ -177,8 +199,8 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
     Ok(())
 }
 
-/// Whether an echo at that port would answer some clients rarely, because their ports are not above it; `range`: where the kernel
-/// takes theirs from, its first and its last port.
+/// Whether an echo at that port would answer some clients rarely, because their ports are not above
+/// it; `range`: where the kernel takes theirs from, its first and its last port.
 fn limits_clients(port: u16, range: &str) -> Option<String> {
     let first = range
         .split_whitespace()
@@ -186,15 +208,21 @@ fn limits_clients(port: u16, range: &str) -> Option<String> {
         .and_then(|first| first.parse::<u16>().ok())?;
     (port >= first).then(|| {
         format!(
-            "--echo {port}: clients have ports from {first}, and those up to {port} get {} answers per second; choose a port \
+            "--echo {port}: clients have ports from {first}, and those up to {port} get {} \
+             answers per second; choose a port \
              below {first}",
             limits::UNRECOGNISED
         )
     })
 }
 
-/// One of the server's threads. When it fails, the others are stopped: a server of which a part does not answer would go unnoticed.
-fn guarded(name: &str, stop: &AtomicBool, work: impl FnOnce() -> Result<(), HostError>) -> Result<(), HostError> {
+/// One of the server's threads. When it fails, the others are stopped: a server of which a part
+/// does not answer would go unnoticed.
+fn guarded(
+    name: &str,
+    stop: &AtomicBool,
+    work: impl FnOnce() -> Result<(), HostError>,
+) -> Result<(), HostError> {
     let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
     stop.store(true, Relaxed);
     done.unwrap_or_else(|_| {
@@ -223,7 +251,12 @@ mod tests {
     fn a_thread_that_fails_ends_the_server_with_an_error() {
         let stop = AtomicBool::new(false);
         let error = guarded("datagrams", &stop, || panic!("on purpose")).expect_err("it failed");
-        assert!(error.to_string().contains("the thread for datagrams failed"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("the thread for datagrams failed"),
+            "{error}"
+        );
         assert!(stop.load(Relaxed));
         let stop = AtomicBool::new(false);
         assert!(guarded("echo", &stop, || Ok(())).is_ok() && stop.load(Relaxed));

@@ -19,12 +19,15 @@ narrows-host serve [options]          the far end of `narrows measure`, and of p
 
   --port N            TCP and UDP; 5201
   --bind ADDRESS      of this machine; all of them
-  --token TOKEN       who does not know it is refused (iperf3: --extra-data TOKEN); or in $NARROWS_TOKEN
+  --token TOKEN       who does not know it is refused (iperf3: --extra-data TOKEN); or in \
+  $NARROWS_TOKEN
   --token-file FILE   the same, from the first line of a file
-  --public ADDRESS    another address at which clients reach this host, through a NAT in front of it, with :PORT where that
+  --public ADDRESS    another address at which clients reach this host, through a NAT in front of \
+  it, with :PORT where that
                       differs; needed with a token; may be repeated
   --metrics ADDR:PORT counters for Prometheus, at /metrics; none
-  --xdp DEVICE        answer datagrams to one more port inside the kernel, as they come over this device; needs root
+  --xdp DEVICE        answer datagrams to one more port inside the kernel, as they come over this \
+  device; needs root
   --xdp-port N        that port; 5207
   --echo PORT         send every datagram to this port back as it came; none
   --stamp PORT        reflect STAMP (RFC 8762), usually at 862; none
@@ -32,8 +35,10 @@ narrows-host serve [options]          the far end of `narrows measure`, and of p
   --board PORT        answer `narrows latency --speaks board`; none
   --policy P          how this host serves the threads that answer; default
   --stall SPAN@SPAN   they stand still for so long so often, to see who is blamed: 4ms@100ms
-  --user USER         user to become once the sockets are open, a name or a number; root only [default: 65520]
-  --net-admin         keep CAP_NET_ADMIN: clients may use every loaded congestion control, and make the kernel forget what it
+  --user USER         user to become once the sockets are open, a name or a number; root only \
+  [default: 65520]
+  --net-admin         keep CAP_NET_ADMIN: clients may use every loaded congestion control, and \
+  make the kernel forget what it
                       remembers of them; root only
   --systemd-unit      print a unit for systemd, and end
   --limits            print all limits as JSON, and end
@@ -55,7 +60,8 @@ pub struct Options {
     pub port: u16,
     /// Who does not know it is refused.
     pub token: Option<String>,
-    /// Addresses at which clients reach this host through a NAT, and their ports where they differ from ours.
+    /// Addresses at which clients reach this host through a NAT, and their ports where they differ
+    /// from ours.
     pub publics: Vec<(IpAddr, Option<u16>)>,
     /// Limits.
     pub limits: Limits,
@@ -110,7 +116,8 @@ impl Default for Options {
 impl Options {
     /// Where clients reach this host through a NAT, if it listens at `port`.
     pub fn public(&self, port: u16) -> Vec<SocketAddr> {
-        let whole = |(ip, other): &(IpAddr, Option<u16>)| SocketAddr::new(*ip, other.unwrap_or(port));
+        let whole =
+            |(ip, other): &(IpAddr, Option<u16>)| SocketAddr::new(*ip, other.unwrap_or(port));
         self.publics.iter().map(whole).map(canonical).collect()
     }
 }
@@ -132,7 +139,10 @@ fn token(text: &str) -> Result<Option<String>, String> {
 }
 
 /// Of a command line. `known` answers variables of the environment.
-pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Option<String>) -> Result<Options, String> {
+pub fn read(
+    mut args: impl Iterator<Item = String>,
+    known: impl Fn(&str) -> Option<String>,
+) -> Result<Options, String> {
     let mut asked = Options::default();
     if let Some(text) = known("NARROWS_TOKEN").filter(|text| !text.is_empty()) {
         asked.token = token(&text).map_err(|e| format!("NARROWS_TOKEN: {e}"))?;
@@ -143,8 +153,9 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
             "--limits" => asked.show_limits = true,
             "--tied" => asked.tied = true,
             "--net-admin" => asked.net_admin = true,
-            "--port" | "--bind" | "--token" | "--token-file" | "--public" | "--metrics" | "--xdp" | "--xdp-port"
-            | "--echo" | "--stamp" | "--irtt" | "--board" | "--policy" | "--stall" | "--user" => {
+            "--port" | "--bind" | "--token" | "--token-file" | "--public" | "--metrics"
+            | "--xdp" | "--xdp-port" | "--echo" | "--stamp" | "--irtt" | "--board" | "--policy"
+            | "--stall" | "--user" => {
                 let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
                 one(&mut asked, &arg, &value).map_err(|e| format!("{arg} {value}: {e}"))?;
             }
@@ -161,7 +172,11 @@ pub fn read(mut args: impl Iterator<Item = String>, known: impl Fn(&str) -> Opti
 
 fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
     match option {
-        "--port" => asked.port = value.parse().map_err(|_| "a port is a number up to 65535")?,
+        "--port" => {
+            asked.port = value
+                .parse()
+                .map_err(|_| "a port is a number up to 65535")?
+        }
         "--xdp" => asked.xdp = Some(value.into()),
         "--xdp-port" => {
             let port = value.parse().ok().filter(|port| *port > 0);
@@ -169,7 +184,9 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         }
         "--bind" => {
             let text = value.trim_start_matches('[').trim_end_matches(']');
-            asked.bind = text.parse().map_err(|_| "an address, e.g. 192.0.2.1 or ::1")?;
+            asked.bind = text
+                .parse()
+                .map_err(|_| "an address, e.g. 192.0.2.1 or ::1")?;
             asked.bound = true;
         }
         "--echo" | "--stamp" | "--irtt" | "--board" => {
@@ -179,11 +196,15 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
                 "--irtt" => Answers::Irtt,
                 _ => Answers::Timed(None),
             };
-            let port = value.parse().map_err(|_| "a port is a number up to 65535")?;
+            let port = value
+                .parse()
+                .map_err(|_| "a port is a number up to 65535")?;
             asked.answers.push((answers, port));
         }
         "--public" => {
-            let whole = value.parse().map(|at: SocketAddr| (at.ip(), Some(at.port())));
+            let whole = value
+                .parse()
+                .map(|at: SocketAddr| (at.ip(), Some(at.port())));
             let text = value.trim_start_matches('[').trim_end_matches(']');
             let public = whole.or_else(|_| text.parse().map(|ip| (ip, None)));
             asked
@@ -209,7 +230,8 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A unit for systemd, for a program at `program`: a user that exists only while it runs, and may nothing but talk.
+/// A unit for systemd, for a program at `program`: a user that exists only while it runs, and may
+/// nothing but talk.
 pub fn unit(program: &str) -> String {
     format!(
         "\
@@ -256,7 +278,8 @@ RemoveIPC=yes
 LockPersonality=yes
 MemoryDenyWriteExecute=yes
 SystemCallArchitectures=native
-SystemCallFilter=@system-service seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self
+SystemCallFilter=@system-service seccomp landlock_create_ruleset landlock_add_rule \
+landlock_restrict_self
 SystemCallFilter=~@privileged @resources
 SystemCallErrorNumber=EPERM
 
@@ -276,27 +299,40 @@ mod tests {
 
     #[test]
     fn a_line_is_read_and_a_mistake_names_its_fix() {
-        let options =
-            asked("--port 0 --bind [::1] --rate 10Mbit --duration 30s --clients 3 --bytes 5MB --token 12345678")
-                .unwrap();
-        assert_eq!((options.port, options.bound, options.limits.clients), (0, true, 3));
+        let options = asked(
+            "--port 0 --bind [::1] --rate 10Mbit --duration 30s --clients 3 --bytes 5MB \
+                --token 12345678",
+        )
+        .unwrap();
+        assert_eq!(
+            (options.port, options.bound, options.limits.clients),
+            (0, true, 3)
+        );
         assert_eq!(options.limits.bytes.get(), 5_000_000);
         assert!(
             asked("--rate 10").unwrap_err().contains("write --rate"),
             "{}",
             asked("--rate 10").unwrap_err()
         );
-        let options = asked("--public 192.0.2.1 --public [2001:db8::1]:7 --public 2001:db8::2").unwrap();
+        let options =
+            asked("--public 192.0.2.1 --public [2001:db8::1]:7 --public 2001:db8::2").unwrap();
         let public = options.public(5201).into_iter().map(|at| at.to_string());
         assert_eq!(
             public.collect::<Vec<_>>(),
             ["192.0.2.1:5201", "[2001:db8::1]:7", "[2001:db8::2]:5201"]
         );
         let options = asked("--xdp eth0 --xdp-port 7").unwrap();
-        assert_eq!((options.xdp.as_deref(), options.xdp_port), (Some("eth0"), 7));
+        assert_eq!(
+            (options.xdp.as_deref(), options.xdp_port),
+            (Some("eth0"), 7)
+        );
         assert!(asked("--xdp-port 0").is_err());
         assert!(asked("--token abc").unwrap_err().contains("8 or more"));
-        assert!(asked("--clients 0").is_err() && asked("--nonsense").is_err() && asked("--port").is_err());
+        assert!(
+            asked("--clients 0").is_err()
+                && asked("--nonsense").is_err()
+                && asked("--port").is_err()
+        );
     }
 
     #[test]

@@ -1,15 +1,17 @@
-//! Two answers to `GET`: what the far end has counted (only where `--metrics` listens), and so many bytes for who measures pages.
+//! Two answers to `GET`: what the far end has counted (only where `--metrics` listens), and so many
+//! bytes for who measures pages.
 //!
-//! `GET /COOKIE/BYTES HTTP/1.1` with the cookie of a session: one object of a page, up to [`MOST`] bytes, over a connection that is
-//! kept, as RFC 9112 has it. Without a cookie there is nothing to be had: nobody's download site.
+//! `GET /COOKIE/BYTES HTTP/1.1` with the cookie of a session: one object of a page, up to [`MOST`]
+//! bytes, over a connection that is kept, as RFC 9112 has it. Without a cookie there is nothing to
+//! be had: nobody's download site.
 
 use super::budget::Allowance;
 use super::limits::GONE;
 use super::shared::{End, Shared};
 use crate::bulk::May;
 use crate::digest::from_hex;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of a request's head.
 const HEAD: usize = 2048;
@@ -61,7 +63,11 @@ pub fn request(input: &[u8]) -> Result<Option<(&str, bool, usize)>, End> {
                 let line = line.to_ascii_lowercase();
                 line.starts_with("connection:") && line.contains("close")
             };
-            let kept = head.lines().next().is_some_and(|line| line.ends_with("1.1")) && !lines.any(closes);
+            let kept = head
+                .lines()
+                .next()
+                .is_some_and(|line| line.ends_with("1.1"))
+                && !lines.any(closes);
             Ok(Some((path, kept, end + 4)))
         }
         _ => Err(End::Garbage),
@@ -77,7 +83,9 @@ pub fn object(path: &str) -> Option<(crate::wire::Cookie, u64)> {
 
 fn head(out: &mut Vec<u8>, status: &str, kind: &str, length: u64, kept: bool) {
     let kept = if kept { "" } else { "Connection: close\r\n" };
-    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{kept}\r\n");
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{kept}\r\n"
+    );
     out.extend(head.as_bytes());
 }
 
@@ -104,7 +112,9 @@ impl Page {
     }
     /// The session pays for it, or there is none that does.
     pub fn allow(&mut self, allowance: Option<Arc<Allowance>>, out: &mut Vec<u8>, shared: &Shared) {
-        let Some((_, bytes)) = self.asked.take() else { return };
+        let Some((_, bytes)) = self.asked.take() else {
+            return;
+        };
         if allowance.is_some() {
             head(out, "200 OK", "application/octet-stream", bytes, !self.last);
             self.left = bytes;
@@ -116,7 +126,13 @@ impl Page {
         self.allowance = allowance;
     }
     /// Reads what it can of `input`; answers how many bytes that was.
-    pub fn heard(&mut self, input: &[u8], out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<usize, End> {
+    pub fn heard(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        now: u64,
+        shared: &Shared,
+    ) -> Result<usize, End> {
         if self.left > 0 || self.asked.is_some() || self.last {
             return Ok(0);
         }
@@ -128,7 +144,13 @@ impl Page {
         match self.what {
             What::Metrics if path == "/metrics" => {
                 let text = shared.counted();
-                head(out, "200 OK", "text/plain; version=0.0.4", text.len() as u64, false);
+                head(
+                    out,
+                    "200 OK",
+                    "text/plain; version=0.0.4",
+                    text.len() as u64,
+                    false,
+                );
                 out.extend(text.as_bytes());
                 self.last = true;
             }
@@ -144,10 +166,20 @@ impl Page {
     pub fn most(&self) -> usize {
         2 * HEAD
     }
-    /// Writes the next part of an object, where its session may send now; `promise`: so many bytes of those that are wanted are left to it.
-    pub fn tick(&mut self, out: &mut Vec<u8>, now: u64, promise: impl FnOnce(u64) -> u64) -> Result<(), End> {
+    /// Writes the next part of an object, where its session may send now; `promise`: so many bytes
+    /// of those that are wanted are left to it.
+    pub fn tick(
+        &mut self,
+        out: &mut Vec<u8>,
+        now: u64,
+        promise: impl FnOnce(u64) -> u64,
+    ) -> Result<(), End> {
         let before = self.left;
-        if let Some(allowance) = self.allowance.as_ref().filter(|_| before > 0 && out.len() < FILL) {
+        if let Some(allowance) = self
+            .allowance
+            .as_ref()
+            .filter(|_| before > 0 && out.len() < FILL)
+        {
             match allowance.load().may_send(now) {
                 May::Move => {
                     let most = (FILL - out.len()).min(allowance.load().chunk()) as u64;
@@ -197,7 +229,10 @@ mod tests {
         assert!(!request(close).unwrap().unwrap().1);
         assert_eq!(request(b"POST / HTTP/1.1\r\n\r\n"), Err(End::Garbage));
         assert_eq!(request(&[b'G'; HEAD + 1]), Err(End::Garbage));
-        assert_eq!(object(&format!("/{}/1000", "0a".repeat(16))), Some(([10; 16], 1000)));
+        assert_eq!(
+            object(&format!("/{}/1000", "0a".repeat(16))),
+            Some(([10; 16], 1000))
+        );
         assert_eq!(object(&format!("/{}/999999999", "0a".repeat(16))), None);
         assert_eq!(object("/../etc"), None);
     }
@@ -213,7 +248,10 @@ mod tests {
         assert_eq!((out.len(), page.left, page.more(6)), (9000, 1000, true));
         // Nothing is left for it: it looks again a little later.
         assert_eq!(page.tick(&mut out, 6, |_| 0), Ok(()));
-        assert_eq!((out.len(), page.more(6), page.due()), (9000, false, 6 + AGAIN));
+        assert_eq!(
+            (out.len(), page.more(6), page.due()),
+            (9000, false, 6 + AGAIN)
+        );
         assert_eq!(page.tick(&mut out, 6 + AGAIN, |wanted| wanted), Ok(()));
         assert_eq!((out.len(), page.left), (10_000, 0));
     }

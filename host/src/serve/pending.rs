@@ -1,8 +1,9 @@
 //! Pending connections by source prefix, to choose which of them is closed when there are too many.
 //!
-//! A pending connection does not belong to a session yet. The one to close is found from the widest prefix to the narrowest: the
-//! widest prefix with the most pending connections, within it the next narrower one with the most, down to one source, and of that
-//! source its oldest connection. Of two prefixes with equally many, the one that holds the older connection is chosen.
+//! A pending connection does not belong to a session yet. The one to close is found from the widest
+//! prefix to the narrowest: the widest prefix with the most pending connections, within it the next
+//! narrower one with the most, down to one source, and of that source its oldest connection. Of two
+//! prefixes with equally many, the one that holds the older connection is chosen.
 //!
 //! | level | IPv4 | IPv6 |
 //! |---|---|---|
@@ -10,14 +11,16 @@
 //! | 2 | /24 | /48 |
 //! | 3, a source | the address | /64 |
 //!
-//! Somebody who holds a whole prefix, such as the 65,536 networks of a /48, therefore closes his own connections. Each level keeps its
-//! prefixes in order, so that adding, removing and choosing take O(log n).
+//! Somebody who holds a whole prefix, such as the 65,536 networks of a /48, therefore closes his
+//! own connections. Each level keeps its prefixes in order, so that adding, removing and choosing
+//! take O(log n).
 
 use super::budget::Source;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
-/// Bits of a prefix at each level, of IPv4 within `::ffff:0:0/96`, and of IPv6. Level 0 is everybody.
+/// Bits of a prefix at each level, of IPv4 within `::ffff:0:0/96`, and of IPv6. Level 0 is
+/// everybody.
 const BITS: [(u32, u32); LEVELS] = [(0, 0), (112, 32), (120, 48), (128, 64)];
 pub(super) const LEVELS: usize = 4;
 
@@ -161,7 +164,10 @@ mod tests {
             pending.insert(*source, id as u64);
         }
         for id in (0..sources.len()).map(|n| n * 7 % sources.len()) {
-            let counted: usize = pending.levels[LEVELS - 1].values().map(|node| node.ids.len()).sum();
+            let counted: usize = pending.levels[LEVELS - 1]
+                .values()
+                .map(|node| node.ids.len())
+                .sum();
             assert_eq!(counted, pending.len());
             pending.remove(sources[id], id as u64);
             pending.remove(sources[id], id as u64);

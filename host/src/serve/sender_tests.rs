@@ -1,13 +1,13 @@
-//! Every sender of [`SENDERS`] over loopback: it stops without a sign of life, and a client that reads nothing keeps no seat. And
-//! a door whose epoll fails, and clients that do not read.
+//! Every sender of [`SENDERS`] over loopback: it stops without a sign of life, and a client that
+//! reads nothing keeps no seat. And a door whose epoll fails, and clients that do not read.
 
 use super::super::budget::Allowance;
 use super::super::fed;
-use super::super::limits::{Limits, GONE, IDLE, SENDERS};
+use super::super::limits::{GONE, IDLE, Limits, SENDERS};
 use super::*;
-use crate::wire::{frame, to_frame, ANSWER};
+use crate::wire::{ANSWER, frame, to_frame};
 use narrows_core::units::Rate;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -108,7 +108,8 @@ impl Client<'_, '_> {
         cookie[COOKIE - 1] = 0;
         self.say(&cookie);
         self.state(iperf3::state::PARAM_EXCHANGE);
-        let params = json!({ "tcp": !udp, "udp": udp, "omit": 0, "time": 500, "parallel": 1, "len": 1200, "reverse": true,
+        let params = json!({ "tcp": !udp, "udp": udp, "omit": 0, "time": 500, "parallel": 1,
+            "len": 1200, "reverse": true,
             "bandwidth": if udp { 10_000_000 } else { 0 } });
         self.say(&to_frame(&params));
         self.state(iperf3::state::CREATE_STREAMS);
@@ -121,7 +122,8 @@ impl Client<'_, '_> {
                 let cookie = crate::digest::from_hex(&self.session()).expect("a cookie");
                 self.ask(&json!({ "do": "open", "stream": 1, "direction": "down" }));
                 let mut load = self.connect();
-                load.write_all(&Hello::Data(1, cookie).to_bytes()).expect("room");
+                load.write_all(&Hello::Data(1, cookie).to_bytes())
+                    .expect("room");
                 assert_eq!(self.answer()["is"], "joined");
                 self.ask(&json!({ "do": "start", "streams": [1], "sample_ms": 1000 }));
                 Load::Stream(load)
@@ -153,19 +155,28 @@ impl Client<'_, '_> {
         }
     }
     fn allowance(&self) -> Option<Arc<Allowance>> {
-        let mut clients = self.door.conns.iter().flatten().filter_map(|conn| match &conn.who {
-            Who::Client(client) => client.allowance().cloned(),
-            _ => None,
-        });
+        let mut clients = self
+            .door
+            .conns
+            .iter()
+            .flatten()
+            .filter_map(|conn| match &conn.who {
+                Who::Client(client) => client.allowance().cloned(),
+                _ => None,
+            });
         clients.next_back()
     }
-    /// Lets the door act until it is later than `after` and nothing has been sent for [`QUIET`]; `reads`: of what is sent.
+    /// Lets the door act until it is later than `after` and nothing has been sent for [`QUIET`];
+    /// `reads`: of what is sent.
     fn until_quiet(&mut self, allowance: &Allowance, after: u64, mut reads: Option<&mut Load>) {
         let (begun, mut last, mut since) = (Instant::now(), 0, Instant::now());
         while last == 0 || since.elapsed() < QUIET || sys::monotonic() <= after {
             assert!(begun.elapsed() < PATIENCE, "it goes on: {last} bytes");
             self.door.step();
-            while reads.as_mut().is_some_and(|load| load.read().is_some_and(|n| n > 0)) {}
+            while reads
+                .as_mut()
+                .is_some_and(|load| load.read().is_some_and(|n| n > 0))
+            {}
             let now = allowance.load().moved();
             if now != last {
                 (last, since) = (now, Instant::now());
@@ -174,7 +185,8 @@ impl Client<'_, '_> {
     }
 }
 
-/// Runs `what` for a client of a new door. An object of 8 MB lasts for 3 s, longer than a client may be silent.
+/// Runs `what` for a client of a new door. An object of 8 MB lasts for 3 s, longer than a client
+/// may be silent.
 fn served(what: impl FnOnce(&mut Client)) {
     let limits = Limits {
         rate: Some(Rate::mbit(20)),
@@ -183,7 +195,10 @@ fn served(what: impl FnOnce(&mut Client)) {
     let (shared, stop) = (fed::limited(limits), AtomicBool::new(false));
     let socket = socket::listen("127.0.0.1:0".parse().expect("an address")).expect("a listener");
     let at = socket::local(&socket).expect("its address");
-    let listener = Listener { socket, metrics: false };
+    let listener = Listener {
+        socket,
+        metrics: false,
+    };
     let mut door = Door::new(vec![listener], &shared, 1 << 20).expect("a door");
     std::thread::scope(|scope| {
         scope.spawn(|| shared.exchange.run(&stop));
@@ -215,9 +230,16 @@ fn every_file_that_asks_a_budget_for_sending_is_in_the_table() {
         ("udp.rs", include_str!("udp.rs")),
     ];
     for (name, text) in files {
-        let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        let text = text
+            .split("#[cfg(test)]\nmod tests")
+            .next()
+            .unwrap_or_default();
         let asks = text.contains(".may_send(");
-        assert_eq!(asks, SENDERS.iter().any(|(_, file)| *file == name), "{name}");
+        assert_eq!(
+            asks,
+            SENDERS.iter().any(|(_, file)| *file == name),
+            "{name}"
+        );
     }
 }
 
@@ -249,7 +271,8 @@ fn every_sender_stops_without_a_sign_of_life() {
 #[test]
 fn a_client_that_reads_nothing_keeps_no_seat() {
     for (name, _) in SENDERS {
-        // Nobody acknowledges datagrams: that test ends when it has lasted as long as it was asked for.
+        // Nobody acknowledges datagrams: that test ends when it has lasted as long as it was asked
+        // for.
         if name == "iperf3 -u -R" {
             continue;
         }
@@ -266,8 +289,13 @@ fn a_client_that_reads_nothing_keeps_no_seat() {
                 lasted = sys::monotonic() - begun;
                 assert!(lasted < 2 * IDLE, "{name} keeps its seat");
             }
-            // A session whose only load is objects ends when it has had no load and no request for IDLE.
-            let most = if name == "objects of pages" { IDLE } else { GONE };
+            // A session whose only load is objects ends when it has had no load and no request for
+            // IDLE.
+            let most = if name == "objects of pages" {
+                IDLE
+            } else {
+                GONE
+            };
             assert!(
                 lasted < most + GONE,
                 "{name} kept its seat for {} s",
@@ -308,8 +336,18 @@ fn a_client_that_reads_no_answers_leaves_the_door_asleep() {
             let wrote = client.control.write(&many[sent % request.len()..]);
             sent += wrote.as_ref().ok().copied().unwrap_or(0);
             client.door.step();
-            let conn = client.door.conns.iter().flatten().next().expect("its connection");
-            let waiting = (conn.input.len(), conn.output.len(), allowance.load().moved());
+            let conn = client
+                .door
+                .conns
+                .iter()
+                .flatten()
+                .next()
+                .expect("its connection");
+            let waiting = (
+                conn.input.len(),
+                conn.output.len(),
+                allowance.load().moved(),
+            );
             let moves = wrote.is_ok() || std::mem::replace(&mut before, waiting) != waiting;
             quiet = if moves { 0 } else { quiet + 1 };
         }
@@ -344,7 +382,8 @@ fn requests_behind_an_object_wait_without_waking_the_door() {
         let requests = request(1_000_000) + &request(1).repeat(200);
         load.write_all(requests.as_bytes()).expect("room");
         let begun = Instant::now();
-        let full = |conn: &Conn| matches!(&conn.who, Who::Page(page) if conn.input.len() == page.most());
+        let full =
+            |conn: &Conn| matches!(&conn.who, Who::Page(page) if conn.input.len() == page.most());
         while !client.door.conns.iter().flatten().any(full) {
             assert!(begun.elapsed() < PATIENCE, "nothing comes");
             client.door.step();

@@ -1,10 +1,12 @@
-//! A client that speaks narrows' own protocol: greeted, then joined, then any number of streams opened, started, stopped.
+//! A client that speaks narrows' own protocol: greeted, then joined, then any number of streams
+//! opened, started, stopped.
 //!
 //! ```text
 //! client                                       server
-//! hello: version, nonce                        greeting: version, nonce, the client's address, is a token required
-//! {proof, to: the server's address}            welcome: proof, cookie, limits, this host   or  refused: why
-//!                                              (the proofs: [`crate::handshake`])
+//! hello: version, nonce                        greeting: version, nonce, the client's address, is
+//! a token required
+//! {proof, to: the server's address}            welcome: proof, cookie, limits, this host   or
+//! refused: why                                              (the proofs: [`crate::handshake`])
 //! {do: clock, at}                              {is: clock, at, here}
 //! {do: open, stream, direction, cc, …}         {is: open, stream}                       or  {is: refused, stream, why}
 //! a data connection with the cookie            {is: joined, stream, cc, …}
@@ -14,8 +16,9 @@
 //! {do: latency, port}                          {is: latency, thread}: who asks timed questions from there has a thread of his own
 //! ```
 //!
-//! The table of streams is bounded, as are the samples that wait to be fetched: one who does not read loses rows, and the
-//! report says how many. A session without load ends after [`IDLE`]; any after the limits' duration.
+//! The table of streams is bounded, as are the samples that wait to be fetched: one who does not
+//! read loses rows, and the report says how many. A session without load ends after [`IDLE`]; any
+//! after the limits' duration.
 
 use super::answering::Answering;
 use super::budget::{Allowance, Refused};
@@ -26,21 +29,22 @@ use super::shared::{Carried, End, Key, Shared, Speaker};
 use super::udp::Pinged;
 use crate::bulk::Way;
 use crate::digest::{from_hex, hex, random};
-use crate::handshake::{canonical, Nonce, Role, Transcript};
+use crate::handshake::{Nonce, Role, Transcript, canonical};
 use crate::latency::answer::Answers;
 use crate::row::Row;
 use crate::socket::{self, Wanted};
-use crate::wire::{self, Cookie, ANSWER, REQUEST, VERSION};
+use crate::wire::{self, ANSWER, Cookie, REQUEST, VERSION};
 use crate::{machine, sys};
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Requests that are answered before others get their turn.
 const TURN: usize = 32;
-/// From one thread for timed questions of a session to the next, ns: each takes the kernel some time to make.
+/// From one thread for timed questions of a session to the next, ns: each takes the kernel some
+/// time to make.
 const THREADS: u64 = 500_000_000;
 /// From the greeting to the proof, ns.
 const HANDSHAKE: u64 = 10_000_000_000;
@@ -94,7 +98,10 @@ fn number(request: &Value, key: &str) -> Option<u64> {
 fn streams(request: &Value) -> Vec<u16> {
     let list = request.get("streams").and_then(Value::as_array);
     let numbers = list.into_iter().flatten().filter_map(Value::as_u64);
-    numbers.filter_map(|n| u16::try_from(n).ok()).take(STREAMS).collect()
+    numbers
+        .filter_map(|n| u16::try_from(n).ok())
+        .take(STREAMS)
+        .collect()
 }
 
 /// A name that may be given to the kernel.
@@ -104,22 +111,37 @@ fn is_name(name: &str) -> bool {
 
 impl Session {
     /// One that has said hello.
-    pub fn new(link: &Connection, client: Nonce, now: u64, out: &mut Vec<u8>, shared: &Shared) -> Result<Session, End> {
+    pub fn new(
+        link: &Connection,
+        client: Nonce,
+        now: u64,
+        out: &mut Vec<u8>,
+        shared: &Shared,
+    ) -> Result<Session, End> {
         let transcript = Transcript {
             client,
             server: random().map_err(|_| End::Limit)?,
             from: canonical(link.peer()),
-            to: socket::local(link.fd()).map(canonical).map_err(|_| End::Limit)?,
+            to: socket::local(link.fd())
+                .map(canonical)
+                .map_err(|_| End::Limit)?,
         };
         Ok(Session::greeted(link.from(), transcript, now, out, shared))
     }
     /// One whose connection is known by its addresses alone.
-    pub fn greeted(from: IpAddr, transcript: Transcript, now: u64, out: &mut Vec<u8>, shared: &Shared) -> Session {
+    pub fn greeted(
+        from: IpAddr,
+        transcript: Transcript,
+        now: u64,
+        out: &mut Vec<u8>,
+        shared: &Shared,
+    ) -> Session {
         say(
             out,
             &json!({
                 "is": "greeting", "narrows": env!("CARGO_PKG_VERSION"), "protocol": VERSION,
-                "nonce": hex(&transcript.server), "token": shared.token.is_some(), "you": transcript.from.to_string(),
+                "nonce": hex(&transcript.server), "token": shared.token.is_some(),
+                "you": transcript.from.to_string(),
             }),
         );
         Session {
@@ -149,12 +171,22 @@ impl Session {
             ("your narrows", "this far end")
         };
         let why = format!(
-            "{newer} is newer: this far end (narrows {ours}) speaks version {VERSION} of the protocol, your narrows version \
+            "{newer} is newer: this far end (narrows {ours}) speaks version {VERSION} of the \
+             protocol, your narrows version \
              {version}; update {older}"
         );
-        say(out, &json!({ "is": "refused", "why": why, "protocol": VERSION }));
+        say(
+            out,
+            &json!({ "is": "refused", "why": why, "protocol": VERSION }),
+        );
     }
-    fn join(&mut self, request: &Value, out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<(), End> {
+    fn join(
+        &mut self,
+        request: &Value,
+        out: &mut Vec<u8>,
+        now: u64,
+        shared: &Shared,
+    ) -> Result<(), End> {
         let mut refuse = |why: &str, end: End| {
             say(out, &json!({ "is": "refused", "why": why }));
             Err(end)
@@ -164,7 +196,9 @@ impl Session {
                 return refuse(&wait.text(), End::Token);
             }
             let proof = text(request, "proof").and_then(from_hex::<32>);
-            let to = text(request, "to").and_then(|to| to.parse().ok()).map(canonical);
+            let to = text(request, "to")
+                .and_then(|to| to.parse().ok())
+                .map(canonical);
             let (Some(proof), Some(to)) = (proof, to) else {
                 return refuse("no token: it is required at the far end", End::Token);
             };
@@ -177,8 +211,10 @@ impl Session {
             }
             if to != here && !shared.public.contains(&to) {
                 let why = format!(
-                    "the client has connected to {to}, and this far end was reached at {here}: if that is a NAT of yours, start \
-                     the far end with --public {to}; else somebody between the two passes the connection on"
+                    "the client has connected to {to}, and this far end was reached at {here}: if \
+                     that is a NAT of yours, start \
+                     the far end with --public {to}; else somebody between the two passes the \
+                     connection on"
                 );
                 return refuse(&why, End::Token);
             }
@@ -186,7 +222,7 @@ impl Session {
         let allowance = match shared.admit(self.from, now) {
             Ok(allowance) => allowance,
             Err(full @ (Refused::Full | Refused::Address | Refused::Network)) => {
-                return refuse(&full.text(), End::Full)
+                return refuse(&full.text(), End::Full);
             }
             Err(other) => return refuse(&other.text(), End::Limit),
         };
@@ -205,7 +241,8 @@ impl Session {
         say(
             out,
             &json!({
-                "is": "welcome", "proof": proof, "cookie": hex(&cookie), "boot": machine::boot(), "kernel": machine::release(),
+                "is": "welcome", "proof": proof, "cookie": hex(&cookie), "boot": machine::boot(),
+                "kernel": machine::release(),
                 "ccs": { "available": ccs.available, "allowed": ccs.allowed },
                 "limits": {
                     "rate_bps": limits.rate.map(|rate| rate.as_bit()),
@@ -237,7 +274,10 @@ impl Session {
             None
         };
         if let Some(why) = why {
-            say(out, &json!({ "is": "refused", "stream": stream, "why": why }));
+            say(
+                out,
+                &json!({ "is": "refused", "stream": stream, "why": why }),
+            );
             return Ok(());
         }
         let wanted = Wanted {
@@ -250,7 +290,9 @@ impl Session {
         Ok(())
     }
     fn start(&mut self, request: &Value, out: &mut Vec<u8>, now: u64, shared: &Shared) {
-        let interval = number(request, "sample_ms").unwrap_or(100).clamp(SAMPLES.0, SAMPLES.1);
+        let interval = number(request, "sample_ms")
+            .unwrap_or(100)
+            .clamp(SAMPLES.0, SAMPLES.1);
         self.interval = interval * 1_000_000;
         for stream in streams(request) {
             if let Some(Flow::Here(carried, _)) = self.flows.get_mut(&stream) {
@@ -275,14 +317,19 @@ impl Session {
                     say(
                         out,
                         &json!({
-                            "is": "stopped", "stream": stream, "moved": told.moved(), "row": row.to_json(),
-                            "mss": info.snd_mss, "ecn": info.options() & sys::ECN != 0, "cc": socket::cc_of(told.socket()),
+                            "is": "stopped", "stream": stream, "moved": told.moved(),
+                            "row": row.to_json(),
+                            "mss": info.snd_mss, "ecn": info.options() & sys::ECN != 0,
+                            "cc": socket::cc_of(told.socket()),
                         }),
                     );
                     // What is still under way is of no use to anybody.
                     let _ = sys::set_reset(told.socket());
                 }
-                _ => say(out, &json!({ "is": "stopped", "stream": stream, "moved": 0 })),
+                _ => say(
+                    out,
+                    &json!({ "is": "stopped", "stream": stream, "moved": 0 }),
+                ),
             }
         }
         let runs = |flow: &Flow| matches!(flow, Flow::Here(carried, _) if carried.runs());
@@ -296,22 +343,34 @@ impl Session {
             .as_ref()
             .map(|pinged| pinged.take_load())
             .unwrap_or_default();
-        let moved = self.allowance.as_ref().map_or(0, |allowance| allowance.load().moved());
+        let moved = self
+            .allowance
+            .as_ref()
+            .map_or(0, |allowance| allowance.load().moved());
         let cpu = sys::process_cpu();
         say(
             out,
             &json!({
-                "is": "report", "cpu_ns": cpu.saturating_sub(self.cpu), "socket_drops": shared.exchange.lost(),
-                "missed_samples": self.missed, "moved": moved, "answering_ns": shared.exchange.answering(),
+                "is": "report", "cpu_ns": cpu.saturating_sub(self.cpu),
+                "socket_drops": shared.exchange.lost(),
+                "missed_samples": self.missed, "moved": moved,
+                "answering_ns": shared.exchange.answering(),
                 "load": {
-                    "packets": load.packets, "bytes": load.bytes, "reordered": load.reordered, "highest": load.highest,
+                    "packets": load.packets, "bytes": load.bytes, "reordered": load.reordered,
+                    "highest": load.highest,
                     "first": load.first, "last": load.last,
                 },
             }),
         );
         self.cpu = cpu;
     }
-    fn request(&mut self, request: &Value, out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<(), End> {
+    fn request(
+        &mut self,
+        request: &Value,
+        out: &mut Vec<u8>,
+        now: u64,
+        shared: &Shared,
+    ) -> Result<(), End> {
         self.heard = now;
         if self.cookie.is_none() {
             return self.join(request, out, now, shared);
@@ -319,7 +378,10 @@ impl Session {
         match text(request, "do") {
             Some("clock") => {
                 let at = request.get("at").and_then(Value::as_u64);
-                say(out, &json!({ "is": "clock", "at": at, "here": sys::monotonic() }));
+                say(
+                    out,
+                    &json!({ "is": "clock", "at": at, "here": sys::monotonic() }),
+                );
             }
             Some("open") => self.open(request, out)?,
             Some("start") => self.start(request, out, now, shared),
@@ -327,7 +389,9 @@ impl Session {
             Some("report") => self.report(out, shared),
             Some("latency") => {
                 let port = number(request, "port").and_then(|port| u16::try_from(port).ok());
-                let (Some(port), Some(cookie), Some(allowance)) = (port, self.cookie, &self.allowance) else {
+                let (Some(port), Some(cookie), Some(allowance)) =
+                    (port, self.cookie, &self.allowance)
+                else {
                     return Err(End::Garbage);
                 };
                 let peer = SocketAddr::new(self.from, port);
@@ -356,7 +420,8 @@ impl Session {
                 say(
                     out,
                     &json!({
-                        "is": "latency", "thread": why.is_none(), "why": why, "policy": shared.answering.0.text(),
+                        "is": "latency", "thread": why.is_none(), "why": why,
+                        "policy": shared.answering.0.text(),
                     }),
                 );
             }
@@ -369,12 +434,14 @@ impl Session {
         }
         Ok(())
     }
-    /// Notes a row of every stream that sends. What comes is its sender's to note: rows of it would only wait before the answers to
-    /// pings, on a path back that is empty otherwise.
+    /// Notes a row of every stream that sends. What comes is its sender's to note: rows of it would
+    /// only wait before the answers to pings, on a path back that is empty otherwise.
     fn note(&mut self, out: &[u8], now: u64) {
         let full = out.len() > WAITING;
         for flow in self.flows.values_mut() {
-            let Flow::Here(carried, rows) = flow else { continue };
+            let Flow::Here(carried, rows) = flow else {
+                continue;
+            };
             if !carried.runs() || carried.stream.way() == Way::In {
                 continue;
             }
@@ -402,13 +469,22 @@ impl Session {
             out.extend(frame);
         }
         if self.missed > 0 {
-            shared.counters.dropped_samples_total.fetch_max(self.missed, Relaxed);
+            shared
+                .counters
+                .dropped_samples_total
+                .fetch_max(self.missed, Relaxed);
         }
     }
 }
 
 impl Speaker for Session {
-    fn heard(&mut self, input: &[u8], out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<usize, End> {
+    fn heard(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        now: u64,
+        shared: &Shared,
+    ) -> Result<usize, End> {
         let mut took = 0;
         // Whoever does not read answers gets no more of them.
         for _ in 0..TURN {
@@ -437,7 +513,9 @@ impl Speaker for Session {
         now: u64,
         shared: &Shared,
     ) -> Result<(), End> {
-        let (Some(Flow::Open(way, wanted)), Some(allowance)) = (self.flows.get(&stream), &self.allowance) else {
+        let (Some(Flow::Open(way, wanted)), Some(allowance)) =
+            (self.flows.get(&stream), &self.allowance)
+        else {
             return Ok(());
         };
         if link.from() != self.from {
@@ -447,13 +525,24 @@ impl Speaker for Session {
         let way = *way;
         let socket = link.fd();
         let arrived = socket::arrived_class(socket);
-        let may = wanted.cc.as_deref().map_or(Ok(()), |cc| shared.may_choose(cc));
+        let may = wanted
+            .cc
+            .as_deref()
+            .map_or(Ok(()), |cc| shared.may_choose(cc));
         let applied = may.and_then(|()| {
-            let failed = |error| format!("{}: {error}", wanted.cc.as_deref().unwrap_or("options of a socket"));
+            let failed = |error| {
+                format!(
+                    "{}: {error}",
+                    wanted.cc.as_deref().unwrap_or("options of a socket")
+                )
+            };
             wanted.apply(socket).map_err(failed)
         });
         if let Err(why) = applied {
-            say(out, &json!({ "is": "refused", "stream": stream, "why": why }));
+            say(
+                out,
+                &json!({ "is": "refused", "stream": stream, "why": why }),
+            );
             self.flows.remove(&stream);
             return Ok(());
         }
@@ -463,7 +552,8 @@ impl Speaker for Session {
         }
         say(
             out,
-            &json!({ "is": "joined", "stream": stream, "cc": socket::cc_of(socket), "class": arrived }),
+            &json!({ "is": "joined", "stream": stream, "cc": socket::cc_of(socket),
+            "class": arrived }),
         );
         let mut carried = Carried::new(link, way, allowance, shared);
         if way == Way::In {
@@ -480,7 +570,10 @@ impl Speaker for Session {
                 Ok(())
             };
         }
-        let spent = self.allowance.as_ref().is_some_and(|allowance| allowance.spent());
+        let spent = self
+            .allowance
+            .as_ref()
+            .is_some_and(|allowance| allowance.spent());
         if now.saturating_sub(self.begun) > shared.accounts.limits().duration.as_ns() || spent {
             say(
                 out,
@@ -499,8 +592,13 @@ impl Speaker for Session {
         }
         let carried = |flow: &Flow| matches!(flow, Flow::Here(carried, _) if carried.runs());
         if self.flows.values().any(carried) {
-            // Load that moves is as good as a word; one of which nothing moves for so long has lost its client.
-            if self.allowance.as_ref().is_some_and(|allowance| allowance.stalled(now)) {
+            // Load that moves is as good as a word; one of which nothing moves for so long has lost
+            // its client.
+            if self
+                .allowance
+                .as_ref()
+                .is_some_and(|allowance| allowance.stalled(now))
+            {
                 return Err(End::Timeout);
             }
             self.heard = now;
@@ -511,7 +609,11 @@ impl Speaker for Session {
         Ok(())
     }
     fn due(&self) -> u64 {
-        let limit = if self.cookie.is_some() { IDLE } else { HANDSHAKE };
+        let limit = if self.cookie.is_some() {
+            IDLE
+        } else {
+            HANDSHAKE
+        };
         self.sample.min(self.heard + limit)
     }
     fn key(&self) -> Option<Key> {
@@ -529,7 +631,10 @@ impl Speaker for Session {
     }
     fn gone(&mut self, shared: &Shared) {
         if let Some(answering) = self.answering.take() {
-            shared.counters.pings_total.fetch_add(answering.answers(), Relaxed);
+            shared
+                .counters
+                .pings_total
+                .fetch_add(answering.answers(), Relaxed);
         }
         for flow in self.flows.values_mut() {
             if let Flow::Here(carried, _) = flow {
@@ -560,7 +665,9 @@ mod tests {
         let near = TcpStream::connect(socket::local(listener).unwrap()).unwrap();
         loop {
             let now = sys::monotonic();
-            if let Accepted::Connection(link) = Connection::accept(listener, &shared.accounts, false, now).unwrap() {
+            if let Accepted::Connection(link) =
+                Connection::accept(listener, &shared.accounts, false, now).unwrap()
+            {
                 return (near, link);
             }
         }
@@ -597,20 +704,29 @@ mod tests {
         .unwrap();
         // It fills what the two kernels have room for, and then nothing moves any more.
         let moved = |session: &Session| match session.flows.get(&1) {
-            Some(Flow::Here(carried, _)) => sys::tcp_info(carried.stream.socket()).unwrap().bytes_acked,
+            Some(Flow::Here(carried, _)) => {
+                sys::tcp_info(carried.stream.socket()).unwrap().bytes_acked
+            }
             _ => panic!("no stream"),
         };
         let mut last = (0, 0);
         while last.0 == 0 || last.1 < 20 {
             std::thread::sleep(std::time::Duration::from_millis(10));
             let now = moved(&session);
-            last = if now == last.0 { (now, last.1 + 1) } else { (now, 0) };
+            last = if now == last.0 {
+                (now, last.1 + 1)
+            } else {
+                (now, 0)
+            };
         }
         let now = sys::monotonic();
         session.look(now);
         // Its own samples are no sign of life.
         for at in 1..=10 {
-            assert_eq!(session.tick(&mut Vec::new(), now + at * GONE / 10, &shared), Ok(()));
+            assert_eq!(
+                session.tick(&mut Vec::new(), now + at * GONE / 10, &shared),
+                Ok(())
+            );
             session.look(now + at * GONE / 10);
         }
         assert_eq!(
@@ -627,10 +743,19 @@ mod tests {
         let allowance = shared.admit("192.0.2.1".parse().unwrap(), 1).unwrap();
         use super::super::budget::Datagrams;
         use super::super::limits::SILENCE;
-        assert_eq!(allowance.datagrams(1, 1200, 1 + SILENCE), Datagrams::Send(1));
-        assert!(matches!(allowance.datagrams(1, 1200, 2 + SILENCE), Datagrams::Wait(_)));
+        assert_eq!(
+            allowance.datagrams(1, 1200, 1 + SILENCE),
+            Datagrams::Send(1)
+        );
+        assert!(matches!(
+            allowance.datagrams(1, 1200, 2 + SILENCE),
+            Datagrams::Wait(_)
+        ));
         allowance.alive(SILENCE);
-        assert_eq!(allowance.datagrams(1, 1200, 2 + SILENCE), Datagrams::Send(1));
+        assert_eq!(
+            allowance.datagrams(1, 1200, 2 + SILENCE),
+            Datagrams::Send(1)
+        );
         // A gigabit per second without --udp-rate, and no more than 5 ms of it at once.
         let now = 3 + SILENCE;
         let burst: usize = std::iter::repeat_with(|| match allowance.datagrams(32, 1200, now) {
@@ -641,7 +766,10 @@ mod tests {
         .sum();
         assert!((500..=530).contains(&burst), "{burst}");
         allowance.end();
-        assert_eq!(allowance.datagrams(1, 1200, now + 1_000_000_000), Datagrams::Stop);
+        assert_eq!(
+            allowance.datagrams(1, 1200, now + 1_000_000_000),
+            Datagrams::Stop
+        );
         assert_eq!(allowance.answer(64, now), None);
     }
 }

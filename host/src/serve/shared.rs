@@ -1,4 +1,5 @@
-//! What every client of a far end shares: the limits, the threads that carry load, the datagram socket, the counters.
+//! What every client of a far end shares: the limits, the threads that carry load, the datagram
+//! socket, the counters.
 
 use super::budget::{Accounts, Allowance, Refused};
 use super::counters::Counters;
@@ -6,13 +7,13 @@ use super::metered::Connection;
 use super::shares::Descriptor;
 use super::udp::Exchange;
 use super::xdp::{Count, Echo};
-use crate::bulk::{Carriers, Place, Stream, Way, UNSENT};
+use crate::bulk::{Carriers, Place, Stream, UNSENT, Way};
 use crate::latency::exchange::Stall;
 use crate::latency::policy::Policy;
 use crate::{machine, socket, sys};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Why a client's visit ends.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -45,7 +46,8 @@ pub struct Shared {
     pub carriers: Carriers,
     /// Datagrams.
     pub exchange: Arc<Exchange>,
-    /// How threads that answer single clients are served, and whether they stand still now and then.
+    /// How threads that answer single clients are served, and whether they stand still now and
+    /// then.
     pub answering: (Policy, Option<Stall>),
     /// Clients may choose any loaded congestion control, not only those that everybody may.
     pub net_admin: bool,
@@ -57,16 +59,21 @@ impl Shared {
     /// A seat for one more client of that address, if there is one.
     pub fn admit(&self, ip: IpAddr, now: u64) -> Result<Arc<Allowance>, Refused> {
         let allowance = self.accounts.admit(ip, now)?;
-        self.counters.clients.store(self.accounts.clients(), Relaxed);
+        self.counters
+            .clients
+            .store(self.accounts.clients(), Relaxed);
         Ok(allowance)
     }
     /// A client has gone.
     pub fn leave(&self, allowance: &Allowance) {
         allowance.end();
-        self.counters.clients.store(self.accounts.clients(), Relaxed);
+        self.counters
+            .clients
+            .store(self.accounts.clients(), Relaxed);
     }
-    /// Whether clients may choose that congestion control; why not, where they may not. The kernel is never asked for another one:
-    /// for a process with `CAP_NET_ADMIN` it would load the module `tcp_<name>`.
+    /// Whether clients may choose that congestion control; why not, where they may not. The kernel
+    /// is never asked for another one: for a process with `CAP_NET_ADMIN` it would load the
+    /// module `tcp_<name>`.
     pub fn may_choose(&self, cc: &str) -> Result<(), String> {
         let ccs = machine::ccs();
         let (list, file) = if self.net_admin {
@@ -78,7 +85,8 @@ impl Shared {
             return Ok(());
         }
         Err(format!(
-            "{cc}: the far end's net.ipv4.tcp_{file}_congestion_control does not have it; it has {}",
+            "{cc}: the far end's net.ipv4.tcp_{file}_congestion_control does not have it; it has \
+             {}",
             list.join(", ")
         ))
     }
@@ -144,11 +152,13 @@ impl Carried {
             return;
         }
         let socket = self.stream.socket();
-        self.allowance.hold(&mut self.charged, socket::memory(socket));
+        self.allowance
+            .hold(&mut self.charged, socket::memory(socket));
         let moved = match self.stream.way() {
             Way::In => self.stream.moved(),
             Way::Out => {
-                self.allowance.alive(now.saturating_sub(socket::silence(socket)));
+                self.allowance
+                    .alive(now.saturating_sub(socket::silence(socket)));
                 sys::tcp_info(socket).map_or(0, |info| info.bytes_acked)
             }
         };
@@ -158,7 +168,9 @@ impl Carried {
     }
     /// No more.
     pub fn stop(&mut self, shared: &Shared) {
-        let Some(place) = self.place.take() else { return };
+        let Some(place) = self.place.take() else {
+            return;
+        };
         shared.carriers.stop(place);
         if self.stream.way() == Way::Out {
             self.allowance.sends(false);
@@ -189,7 +201,13 @@ pub enum Key {
 /// A client: bytes of its control connection in, bytes out. It is told the time, and never waits.
 pub trait Speaker {
     /// Reads what it can of `input`; answers how many bytes that was.
-    fn heard(&mut self, input: &[u8], out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<usize, End>;
+    fn heard(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        now: u64,
+        shared: &Shared,
+    ) -> Result<usize, End>;
     /// So many bytes may wait to be understood.
     fn most(&self) -> usize;
     /// A connection of load has come.

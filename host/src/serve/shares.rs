@@ -1,4 +1,5 @@
-//! Shares of what all sources have together, by source prefix: nobody who holds one network has all of it.
+//! Shares of what all sources have together, by source prefix: nobody who holds one network has all
+//! of it.
 //!
 //! | level | IPv4 | IPv6 |
 //! |---|---|---|
@@ -6,12 +7,12 @@
 //! | 2 | /24 | /48 |
 //! | 3, a source | the address | /64 |
 //!
-//! These are the levels of [`super::pending`]. A share is a number of items, such as seats of sessions or descriptors of connections, that
-//! one prefix of that level may have at most.
+//! These are the levels of [`super::pending`]. A share is a number of items, such as seats of
+//! sessions or descriptors of connections, that one prefix of that level may have at most.
 
 use super::budget::Source;
 use super::limits::{OBJECTS, STREAMS};
-use super::pending::{prefix, LEVELS};
+use super::pending::{LEVELS, prefix};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -32,12 +33,20 @@ impl Shares {
     /// How many a source has.
     pub fn of(&self, source: Source) -> u64 {
         let level = LEVELS - 2;
-        self.levels[level].get(&prefix(source, level + 1)).copied().unwrap_or(0)
+        self.levels[level]
+            .get(&prefix(source, level + 1))
+            .copied()
+            .unwrap_or(0)
     }
     /// Whether each prefix of the source may have one more.
     pub fn has_room(&self, source: Source, most: Most) -> bool {
         let levels = self.levels.iter().zip(most).enumerate();
-        let mut has = levels.map(|(i, (level, most))| (level.get(&prefix(source, i + 1)).copied().unwrap_or(0), most));
+        let mut has = levels.map(|(i, (level, most))| {
+            (
+                level.get(&prefix(source, i + 1)).copied().unwrap_or(0),
+                most,
+            )
+        });
         has.all(|(has, most)| has < most)
     }
     /// One more of that source.
@@ -59,7 +68,8 @@ impl Shares {
     }
 }
 
-/// Descriptors of connections, load included: of all that this process may have, each prefix has its share.
+/// Descriptors of connections, load included: of all that this process may have, each prefix has
+/// its share.
 #[derive(Debug, Default)]
 pub struct Descriptors {
     of: Mutex<Shares>,
@@ -108,7 +118,8 @@ pub fn notice(all: u64) -> Option<String> {
     let (share, one) = (all / 4, STREAMS as u64 + OBJECTS + 1);
     (share < one).then(|| {
         format!(
-            "this process may have {all} descriptors, so one address may have {share} connections, fewer than one session may \
+            "this process may have {all} descriptors, so one address may have {share} \
+             connections, fewer than one session may \
              open ({one}); raise the limit, for example by `ulimit -Hn 20000`"
         )
     })
@@ -132,7 +143,14 @@ mod tests {
             std::iter::from_fn(|| descriptors.take(source)).collect::<Vec<_>>()
         };
         let mut one = take("192.0.2.1");
-        let others = ["192.0.2.2", "192.0.2.3", "192.0.3.1", "192.0.4.1", "198.51.100.1"].map(take);
+        let others = [
+            "192.0.2.2",
+            "192.0.2.3",
+            "192.0.3.1",
+            "192.0.4.1",
+            "198.51.100.1",
+        ]
+        .map(take);
         assert_eq!(one.len(), 256);
         assert_eq!(others.each_ref().map(Vec::len), [256, 0, 256, 0, 256]);
         // What is closed is free again.
@@ -170,7 +188,8 @@ mod tests {
                 }
                 n
             });
-            // Two of one source, one more of its /24 or /48, one more of its /16 or /32, and another network has its own.
+            // Two of one source, one more of its /24 or /48, one more of its /16 or /32, and
+            // another network has its own.
             assert_eq!(taken, [2, 1, 1, 2]);
             assert_eq!(shares.of(source(addresses[0])), 2);
             for (address, n) in addresses.iter().zip(taken) {

@@ -1,21 +1,23 @@
-//! The datagram socket of a far end, on a thread of its own, so that a ping is not answered behind megabytes of load.
+//! The datagram socket of a far end, on a thread of its own, so that a ping is not answered behind
+//! megabytes of load.
 //!
-//! One socket for everybody: a datagram belongs to whoever's cookie it carries (ours) or to the address that it comes from (iperf3,
-//! whose stream begins with four bytes). Either is known only after a TCP connection from that address asked for it, and an answer is as
-//! long as its question: nobody is used to send to somebody else. Everything else is counted and forgotten; the tables grow with
-//! clients, which are limited, and never with datagrams.
+//! One socket for everybody: a datagram belongs to whoever's cookie it carries (ours) or to the
+//! address that it comes from (iperf3, whose stream begins with four bytes). Either is known only
+//! after a TCP connection from that address asked for it, and an answer is as long as its question:
+//! nobody is used to send to somebody else. Everything else is counted and forgotten; the tables
+//! grow with clients, which are limited, and never with datagrams.
 //!
-//! How iperf3 counts: a gap in the numbers adds to the losses, a late one takes one back; jitter is RFC 1889's, by a clock that
-//! need not be ours.
+//! How iperf3 counts: a gap in the numbers adds to the losses, a late one takes one back; jitter is
+//! RFC 1889's, by a clock that need not be ours.
 
 use super::budget::{Accounts, Allowance};
 use super::counters::Counters;
 use super::metered::{Answers, DatagramSocket, Flooded};
 use crate::bulk::Way;
 use crate::iperf3::datagram;
-use crate::socket::{self, Datagram, Outgoing, BATCH};
+use crate::socket::{self, BATCH, Datagram, Outgoing};
 use crate::sys;
-use crate::wire::{Cookie, Kind, Ping, Timed, TIMED};
+use crate::wire::{Cookie, Kind, Ping, TIMED, Timed};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -133,8 +135,15 @@ pub struct UdpStream {
 }
 
 impl UdpStream {
-    /// Datagrams of `len` bytes; `rate` in bit/s, zero is as fast as it goes; `wide` numbers have 64 bits.
-    pub fn new(way: Way, len: usize, rate: u64, wide: bool, allowance: &Arc<Allowance>) -> Arc<UdpStream> {
+    /// Datagrams of `len` bytes; `rate` in bit/s, zero is as fast as it goes; `wide` numbers have
+    /// 64 bits.
+    pub fn new(
+        way: Way,
+        len: usize,
+        rate: u64,
+        wide: bool,
+        allowance: &Arc<Allowance>,
+    ) -> Arc<UdpStream> {
         let bits = len as u64 * 8 * 1_000_000_000;
         Arc::new(UdpStream {
             way,
@@ -203,7 +212,11 @@ pub struct Exchange {
 
 impl Exchange {
     /// At that address.
-    pub fn new(at: SocketAddr, accounts: &Arc<Accounts>, counters: Arc<Counters>) -> std::io::Result<Exchange> {
+    pub fn new(
+        at: SocketAddr,
+        accounts: &Arc<Accounts>,
+        counters: Arc<Counters>,
+    ) -> std::io::Result<Exchange> {
         let socket = DatagramSocket::new(at)?;
         Ok(Exchange {
             at: socket.local()?,
@@ -234,7 +247,8 @@ impl Exchange {
     pub fn leave(&self, cookie: &Cookie) {
         self.lock().sessions.remove(cookie);
     }
-    /// Waits for the streams of a test; false while another of the same address still waits, for theirs could not be told apart.
+    /// Waits for the streams of a test; false while another of the same address still waits, for
+    /// theirs could not be told apart.
     pub fn await_streams(&self, awaited: &Arc<Awaited>) -> bool {
         let mut tables = self.lock();
         if tables.awaited.iter().any(|other| other.ip == awaited.ip) {
@@ -245,7 +259,9 @@ impl Exchange {
     }
     /// They have come, or are not waited for any longer.
     pub fn awaited(&self, awaited: &Arc<Awaited>) {
-        self.lock().awaited.retain(|other| !Arc::ptr_eq(other, awaited));
+        self.lock()
+            .awaited
+            .retain(|other| !Arc::ptr_eq(other, awaited));
     }
     /// Its test is over.
     pub fn forget(&self, awaited: &Arc<Awaited>) {
@@ -261,12 +277,13 @@ impl Exchange {
     pub fn lost(&self) -> u64 {
         self.lost.load(Relaxed)
     }
-    /// How long answers take the kernel from the time that they bear until they are on their way, ns: the median, nearly.
+    /// How long answers take the kernel from the time that they bear until they are on their way,
+    /// ns: the median, nearly.
     pub fn answering(&self) -> u64 {
         self.answering.load(Relaxed)
     }
-    /// One more: a step towards it, of a sixteenth. Where as many steps go up as down is the median (frugal streaming,
-    /// Ma, Muthukrishnan, Sandler 2013).
+    /// One more: a step towards it, of a sixteenth. Where as many steps go up as down is the median
+    /// (frugal streaming, Ma, Muthukrishnan, Sandler 2013).
     fn took(&self, ns: u64) {
         let known = self.answering.load(Relaxed);
         let step = known / 16 + 1;
@@ -298,9 +315,13 @@ impl Exchange {
                     let at = sys::monotonic().saturating_sub(ago);
                     tables.came(datagram, at, &self.accounts, &self.counters, &mut answers);
                 }
-                let runs = |stream: &&Arc<UdpStream>| stream.way == Way::Out && stream.running.load(Relaxed);
+                let runs = |stream: &&Arc<UdpStream>| {
+                    stream.way == Way::Out && stream.running.load(Relaxed)
+                };
                 let streams = tables.streams.iter().filter(|(_, stream)| runs(stream));
-                streams.map(|(to, stream)| (*to, Arc::clone(stream))).collect()
+                streams
+                    .map(|(to, stream)| (*to, Arc::clone(stream)))
+                    .collect()
             };
             if !answers.is_empty() {
                 let from = sys::monotonic();
@@ -363,8 +384,16 @@ impl Exchange {
 }
 
 impl Tables {
-    /// A datagram that came at `at`, ns of the even clock, gets as many bytes back as it has, or nothing.
-    fn came(&mut self, datagram: &Datagram, at: u64, accounts: &Accounts, counters: &Counters, answers: &mut Answers) {
+    /// A datagram that came at `at`, ns of the even clock, gets as many bytes back as it has, or
+    /// nothing.
+    fn came(
+        &mut self,
+        datagram: &Datagram,
+        at: u64,
+        accounts: &Accounts,
+        counters: &Counters,
+        answers: &mut Answers,
+    ) {
         if !self.read(datagram, at, accounts, counters, answers) {
             Counters::more(&counters.dropped_datagrams_total);
         }
@@ -383,7 +412,8 @@ impl Tables {
         }
         let (bytes, len) = (datagram.bytes(), datagram.len);
         let ip = datagram.from.ip();
-        let mine = |session: &&Arc<Pinged>| session.allowance.ip() == ip && !session.allowance.spent();
+        let mine =
+            |session: &&Arc<Pinged>| session.allowance.ip() == ip && !session.allowance.spent();
         if let Some(ping) = Ping::from_bytes(bytes) {
             let Some(session) = self.sessions.get(&ping.cookie).filter(mine) else {
                 return false;
@@ -415,13 +445,17 @@ impl Tables {
             return true;
         }
         if let Some(timed) = Timed::from_bytes(bytes).filter(|timed| !timed.answer) {
-            // One that did not reach the thread that was made for its client: somebody on the path has changed its address.
+            // One that did not reach the thread that was made for its client: somebody on the path
+            // has changed its address.
             let session = self.sessions.get(&timed.cookie).filter(mine);
             let Some(permit) = session.and_then(|session| session.allowance.answer(len, at)) else {
                 return false;
             };
             Counters::more(&counters.pings_total);
-            answers.push(answered(datagram, &timed_answer(&timed, datagram, at)), permit);
+            answers.push(
+                answered(datagram, &timed_answer(&timed, datagram, at)),
+                permit,
+            );
             return true;
         }
         if let Some(answer) = datagram::greeting(bytes, len) {
@@ -458,7 +492,11 @@ impl Tables {
             return false;
         };
         self.streams.insert(from, Arc::clone(stream));
-        awaited.from.lock().unwrap_or_else(PoisonError::into_inner).push(from);
+        awaited
+            .from
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(from);
         awaited.come.store(come + 1, Relaxed);
         awaited.last.store(at, Relaxed);
         true

@@ -1,5 +1,6 @@
-//! Answers from inside the kernel: an XDP program on a device that sends datagrams back before the network stack has seen them. No
-//! process has to be woken, so what is left of an answer's time is the wire, the driver and some tens of instructions.
+//! Answers from inside the kernel: an XDP program on a device that sends datagrams back before the
+//! network stack has seen them. No process has to be woken, so what is left of an answer's time is
+//! the wire, the driver and some tens of instructions.
 //!
 //! ```text
 //!   frame in ──▶ IPv4 or IPv6, UDP, whole, to an address of this device and to our port? ──no──▶ the stack, as ever
@@ -8,25 +9,28 @@
 //!                swap ports, addresses, MACs; time to live less one ──▶ frame out
 //! ```
 //!
-//! Checksums: exchanging two words leaves a sum as it is, so UDP's stays valid, and so does the unfinished one of a packet that
-//! never met a wire. The time to live changes IPv4's header, which is put right by the difference (RFC 1624, equation 3). Times
-//! are made good inside the payload, by two bytes that were zero, as RFC 7820 does it for OWAMP: UDP's checksum is never touched.
+//! Checksums: exchanging two words leaves a sum as it is, so UDP's stays valid, and so does the
+//! unfinished one of a packet that never met a wire. The time to live changes IPv4's header, which
+//! is put right by the difference (RFC 1624, equation 3). Times are made good inside the payload,
+//! by two bytes that were zero, as RFC 7820 does it for OWAMP: UDP's checksum is never touched.
 //!
-//! **No loops.** No answer is answered by another far end: those of ours are marked as answers (`a`, `s`), and any other datagram is
-//! sent back only to a port above the program's own, which of two programs that answer each other at most one has
-//! ([`crate::latency::repeats`] has the same rule). Against echoes of others the time to live of an answer is that of the question
+//! **No loops.** No answer is answered by another far end: those of ours are marked as answers
+//! (`a`, `s`), and any other datagram is sent back only to a port above the program's own, which of
+//! two programs that answer each other at most one has ([`crate::latency::repeats`] has the same
+//! rule). Against echoes of others the time to live of an answer is that of the question
 //! less one, as if the packet had been forwarded: no packet lives longer than 255 answers.
 //!
-//! Whom it does not answer: a port below 1024 or one at which this host answers, packets whose time to live ends here, groups, fragments, packets with
-//! options, frames with a VLAN tag, other addresses than those that the device had when it began. Nobody is asked for a token: an
+//! Whom it does not answer: a port below 1024 or one at which this host answers, packets whose time
+//! to live ends here, groups, fragments, packets with options, frames with a VLAN tag, other
+//! addresses than those that the device had when it began. Nobody is asked for a token: an
 //! answer is as long as its question, but it goes to whoever the question names as its sender.
 //!
-//! The program is attached in generic mode, which every driver has and which needs nothing of the other end, and it goes with this
-//! process however that ends ([`bpf::attach`]).
+//! The program is attached in generic mode, which every driver has and which needs nothing of the
+//! other end, and it goes with this process however that ends ([`bpf::attach`]).
 
 use crate::bpf::{self, Alu, Assembler, Helper, If, Label, Reg, Size};
 use crate::bpf::{R0, R1, R2, R3, R4, R5, R6, R7, R9, STACK};
-use crate::{sys, HostError};
+use crate::{HostError, sys};
 use std::ffi::CString;
 use std::io;
 use std::net::IpAddr;
@@ -42,20 +46,23 @@ const HOPS: i32 = 2;
 /// Where things are in a frame: Ethernet.
 const TYPE: i16 = 12;
 const IP: i16 = 14;
-/// IPv4 without options: class of service, fragments, time to live and protocol, checksum, source, destination, end.
-const V4: (i16, i16, i16, i16, i16, i16, i16) = (IP + 1, IP + 6, IP + 8, IP + 10, IP + 12, IP + 16, IP + 20);
+/// IPv4 without options: class of service, fragments, time to live and protocol, checksum, source,
+/// destination, end.
+const V4: (i16, i16, i16, i16, i16, i16, i16) =
+    (IP + 1, IP + 6, IP + 8, IP + 10, IP + 12, IP + 16, IP + 20);
 /// IPv6: next header, hop limit, source, destination, end.
 const V6: (i16, i16, i16, i16, i16) = (IP + 6, IP + 7, IP + 8, IP + 24, IP + 40);
 /// UDP: its header's bytes.
 const UDP: i16 = 8;
 const PROTOCOL_UDP: u8 = 17;
 
-/// Of a question of ours ([`crate::wire`]), behind UDP's header: version, kind, class, probe; from here on what an answer fills in.
+/// Of a question of ours ([`crate::wire`]), behind UDP's header: version, kind, class, probe; from
+/// here on what an answer fills in.
 const KIND: i16 = UDP + 4;
 const TIMES: i16 = UDP + 36;
 
-/// A kind of question: its letter and its answer's, bytes behind [`TIMES`], how often an answer tells when the question came,
-/// and where there is a zero that may become anything.
+/// A kind of question: its letter and its answer's, bytes behind [`TIMES`], how often an answer
+/// tells when the question came, and where there is a zero that may become anything.
 struct Question {
     kinds: (u8, u8),
     bytes: i16,
@@ -63,7 +70,8 @@ struct Question {
     spare: i16,
 }
 
-/// When the question came, when it was answered, how many came (not counted here: zero): both kinds begin so.
+/// When the question came, when it was answered, how many came (not counted here: zero): both kinds
+/// begin so.
 const RECEIVED: i16 = 0;
 const ANSWERED: i16 = 8;
 /// A ping ends with four zeros.
@@ -73,8 +81,8 @@ const PING: Question = Question {
     came: &[RECEIVED],
     spare: 20,
 };
-/// A timed question goes on: ready, read (both when it came: the program waits for nobody), the last answer's departure and its
-/// number (not known), zeros.
+/// A timed question goes on: ready, read (both when it came: the program waits for nobody), the
+/// last answer's departure and its number (not known), zeros.
 const TIMED: Question = Question {
     kinds: (b't', b's'),
     bytes: 52,
@@ -82,8 +90,8 @@ const TIMED: Question = Question {
     spare: 48,
 };
 
-/// On the stack: a key of the map; the class; the kind's word and the times of the question, and of the answer. The two stamps of
-/// eight bytes lie where eight divides.
+/// On the stack: a key of the map; the class; the kind's word and the times of the question, and of
+/// the answer. The two stamps of eight bytes lie where eight divides.
 const KEY: i16 = -8;
 const CLASS: i16 = -16;
 const OLD: i16 = -72;
@@ -134,7 +142,8 @@ fn one_of(a: &mut Assembler, at: i16, addresses: &[Vec<u8>], pass: Label) {
     a.here(known);
 }
 
-/// Goes on where the datagram at R9 is a question of ours or comes from a port above our own `port`; an answer of ours goes to `pass`.
+/// Goes on where the datagram at R9 is a question of ours or comes from a port above our own
+/// `port`; an answer of ours goes to `pass`.
 fn no_answer(a: &mut Assembler, own: u16, pass: Label) {
     let (question, plain) = (a.label(), a.label());
     for kind in [PING, TIMED] {
@@ -152,7 +161,12 @@ fn no_answer(a: &mut Assembler, own: u16, pass: Label) {
             two([crate::wire::DATAGRAM_VERSION, kind.kinds.0]),
             question,
         );
-        a.jump_if(R2, If::Equal, two([crate::wire::DATAGRAM_VERSION, kind.kinds.1]), pass);
+        a.jump_if(
+            R2,
+            If::Equal,
+            two([crate::wire::DATAGRAM_VERSION, kind.kinds.1]),
+            pass,
+        );
         a.here(other);
     }
     a.here(plain);
@@ -165,7 +179,12 @@ fn no_answer(a: &mut Assembler, own: u16, pass: Label) {
 /// Goes on where the datagram at R9 is for us and from somebody who may be answered.
 fn between(a: &mut Assembler, own: &[u16], pass: Label) {
     a.load(Size::Two, R2, R9, 2);
-    a.jump_if(R2, If::Unequal, port(own.first().copied().unwrap_or_default()), pass);
+    a.jump_if(
+        R2,
+        If::Unequal,
+        port(own.first().copied().unwrap_or_default()),
+        pass,
+    );
     a.load(Size::Two, R2, R9, 0);
     for answers in own {
         a.jump_if(R2, If::Equal, port(*answers), pass);
@@ -188,7 +207,8 @@ fn count(a: &mut Assembler, map: &OwnedFd, what: Count) {
     a.here(none);
 }
 
-/// Fills in what an answer of ours has, behind R9, where the question is one of that kind; else goes to `other`.
+/// Fills in what an answer of ours has, behind R9, where the question is one of that kind; else
+/// goes to `other`.
 fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
     a.mov(R2, R9);
     a.alu(Alu::Add, R2, i32::from(TIMES + question.bytes));
@@ -204,15 +224,25 @@ fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
         other,
     );
     // What it has now: pairs of a place in the packet and one on the stack.
-    let places = [KIND].into_iter().chain((0..question.bytes / 4).map(|i| TIMES + 4 * i));
-    let words: Vec<(i16, i16)> = places.enumerate().map(|(i, at)| (at, 4 * i as i16)).collect();
+    let places = [KIND]
+        .into_iter()
+        .chain((0..question.bytes / 4).map(|i| TIMES + 4 * i));
+    let words: Vec<(i16, i16)> = places
+        .enumerate()
+        .map(|(i, at)| (at, 4 * i as i16))
+        .collect();
     for (at, i) in &words {
         a.load(Size::Four, R2, R9, *at);
         a.store(Size::Four, STACK, OLD + i, R2);
     }
     // What it will have.
     let new = NEW + 4;
-    a.store(Size::Byte, STACK, NEW, i32::from(crate::wire::DATAGRAM_VERSION));
+    a.store(
+        Size::Byte,
+        STACK,
+        NEW,
+        i32::from(crate::wire::DATAGRAM_VERSION),
+    );
     a.store(Size::Byte, STACK, NEW + 1, i32::from(question.kinds.1));
     a.load(Size::Byte, R2, STACK, CLASS);
     a.store(Size::Byte, STACK, NEW + 2, R2);
@@ -321,8 +351,9 @@ fn v6(a: &mut Assembler, own: &[u16], addresses: &[Vec<u8>], pass: Label) {
     swap(a, R6, Size::Four, source, destination, 4);
 }
 
-/// The program for the first of the ports `own`, at all of which this host answers: R6 the frame, R7 its end, R9 the header of UDP. A family without addresses has no part in it, for the kernel takes
-/// no instruction that is never reached.
+/// The program for the first of the ports `own`, at all of which this host answers: R6 the frame,
+/// R7 its end, R9 the header of UDP. A family without addresses has no part in it, for the kernel
+/// takes no instruction that is never reached.
 pub fn program(own: &[u16], addresses: &[IpAddr], map: &OwnedFd) -> Vec<[u8; 8]> {
     let mut assembler = Assembler::default();
     let a = &mut assembler;
@@ -345,7 +376,10 @@ pub fn program(own: &[u16], addresses: &[IpAddr], map: &OwnedFd) -> Vec<[u8; 8]>
         a.jump_if(R2, If::AnyBit, 1, pass);
     }
     type Family = fn(&mut Assembler, &[u16], &[Vec<u8>], Label);
-    for (family, addresses, kind) in [(v4 as Family, &of_v4, [0x08, 0x00]), (v6, &of_v6, [0x86, 0xdd])] {
+    for (family, addresses, kind) in [
+        (v4 as Family, &of_v4, [0x08, 0x00]),
+        (v6, &of_v6, [0x86, 0xdd]),
+    ] {
         if !addresses.is_empty() {
             let another = a.label();
             a.load(Size::Two, R2, R6, TYPE);
@@ -385,28 +419,32 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Datagrams that come over `device` to the first of `ports` and one of its addresses (or to `only`) are answered from now on;
-    /// at the other ports this host answers, too.
+    /// Datagrams that come over `device` to the first of `ports` and one of its addresses (or to
+    /// `only`) are answered from now on; at the other ports this host answers, too.
     pub fn attach(device: &str, ports: &[u16], only: Option<IpAddr>) -> Result<Echo, HostError> {
         let missing = |why: String| HostError::Missing(format!("--xdp {device}: {why}"));
         let name = CString::new(device).map_err(|_| missing("no device has such a name".into()))?;
-        let index =
-            sys::interface(&name).map_err(|_| missing("there is no such device; `ip link` lists them".into()))?;
+        let index = sys::interface(&name)
+            .map_err(|_| missing("there is no such device; `ip link` lists them".into()))?;
         let kind = sys::hardware(device).map_err(HostError::failed("the kind of a device"))?;
         // The C library tells nothing of devices without an address of their own, such as TUN.
         if !matches!(kind, Some(libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK)) {
             return Err(missing(
-                "its packets have no Ethernet header (a TUN, WireGuard or PPP device, or a tunnel), and the program answers \
+                "its packets have no Ethernet header (a TUN, WireGuard or PPP device, or a \
+                 tunnel), and the program answers \
                  Ethernet frames; leave --xdp out, and a thread answers there"
                     .into(),
             ));
         }
-        let mut addresses = sys::addresses(device).map_err(HostError::failed("addresses of a device"))?;
+        let mut addresses =
+            sys::addresses(device).map_err(HostError::failed("addresses of a device"))?;
         if let Some(only) = only.filter(|only| !only.is_unspecified()) {
             addresses.retain(|address| *address == only);
         }
         if addresses.is_empty() {
-            return Err(missing("it has no such address, so nobody would be answered".into()));
+            return Err(missing(
+                "it has no such address, so nobody would be answered".into(),
+            ));
         }
         if addresses.len() > ADDRESSES {
             let n = addresses.len();
@@ -414,7 +452,9 @@ impl Echo {
                 "it has {n} addresses and {ADDRESSES} are compared; choose one with --bind"
             )));
         }
-        let told = |error: io::Error| refusal(&error).map_or(HostError::Failed("an XDP program", error), missing);
+        let told = |error: io::Error| {
+            refusal(&error).map_or(HostError::Failed("an XDP program", error), missing)
+        };
         let map = bpf::array(2).map_err(told)?;
         let loaded = bpf::load(&program(ports, &addresses, &map), "narrows_echo").map_err(told)?;
         let link = bpf::attach(&loaded, index).map_err(told)?;
@@ -430,11 +470,15 @@ impl Echo {
 fn refusal(error: &io::Error) -> Option<String> {
     let text = match error.raw_os_error()? {
         libc::EPERM | libc::EACCES => {
-            "this user may load no programs into the kernel; that needs root (CAP_BPF and CAP_NET_ADMIN) in the first user namespace"
+            "this user may load no programs into the kernel; that needs root (CAP_BPF and \
+             CAP_NET_ADMIN) in the first user namespace"
         }
         libc::ENOSYS => "this kernel has no BPF (CONFIG_BPF_SYSCALL)",
         libc::EBUSY | libc::EEXIST => "another XDP program is there already; `ip link` shows it",
-        libc::EINVAL => "this kernel attaches no XDP program to it: that needs Linux 5.9 and a device with Ethernet frames",
+        libc::EINVAL => {
+            "this kernel attaches no XDP program to it: that needs Linux 5.9 and a device with \
+             Ethernet frames"
+        }
         libc::EOPNOTSUPP => "this device takes no XDP program",
         _ => return None,
     };
@@ -444,7 +488,7 @@ fn refusal(error: &io::Error) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Kind, Ping, Timed, TIMED as TIMED_BYTES};
+    use crate::wire::{Kind, Ping, TIMED as TIMED_BYTES, Timed};
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     const PORT: u16 = 7007;
@@ -462,13 +506,13 @@ mod tests {
     /// A loaded program, unless this user may not.
     fn loaded() -> Option<(OwnedFd, OwnedFd)> {
         let map = bpf::array(2).ok();
-        let both = map.and_then(
-            |map| match bpf::load(&program(&[PORT, OTHER], &[HERE.0, HERE.1], &map), "test") {
+        let both = map.and_then(|map| {
+            match bpf::load(&program(&[PORT, OTHER], &[HERE.0, HERE.1], &map), "test") {
                 Ok(program) => Some((program, map)),
                 Err(e) if e.raw_os_error() == Some(libc::EPERM) => None,
                 Err(e) => panic!("{e}"),
-            },
-        );
+            }
+        });
         if both.is_none() {
             println!("left out: this user may not load programs");
         }
@@ -492,7 +536,8 @@ mod tests {
         ((sum & 0xffff) + (sum >> 16)) as u16
     }
 
-    /// UDP's header and payload with the addresses that its checksum covers: 0xffff where that is right.
+    /// UDP's header and payload with the addresses that its checksum covers: 0xffff where that is
+    /// right.
     fn udp_sum(from: IpAddr, to: IpAddr, udp: &[u8]) -> u16 {
         let mut all = [bytes(from), bytes(to)].concat();
         all.extend([0, 17]);
@@ -576,7 +621,8 @@ mod tests {
     #[test]
     fn two_programs_at_different_ports_do_not_answer_each_other() {
         let Some((first, map)) = loaded() else { return };
-        let second = bpf::load(&program(&[PORT + 1], &[THERE.0, THERE.1], &map), "test").expect("it is right");
+        let second = bpf::load(&program(&[PORT + 1], &[THERE.0, THERE.1], &map), "test")
+            .expect("it is right");
         for (here, there) in [(HERE.0, THERE.0), (HERE.1, THERE.1)] {
             for payload in [&b"any bytes"[..], &question(), &timed(), &question()[..40]] {
                 let asked = datagram(there, here, (PORT + 1, PORT), payload);
@@ -594,7 +640,9 @@ mod tests {
 
     #[test]
     fn any_datagram_comes_back_with_right_checksums() {
-        let Some((program, map)) = loaded() else { return };
+        let Some((program, map)) = loaded() else {
+            return;
+        };
         for (here, there) in [(HERE.0, THERE.0), (HERE.1, THERE.1)] {
             for payload in [
                 &b""[..],
@@ -628,7 +676,9 @@ mod tests {
                     let told = Timed::from_bytes(&got[end + 8..]).expect("an answer");
                     assert_eq!(got[end + 8 + TIMED_BYTES..], payload[TIMED_BYTES..]);
                     let (received, answered) = (told.received, told.answered);
-                    assert!(now - received < 10_000_000_000 && received <= answered && answered <= now);
+                    assert!(
+                        now - received < 10_000_000_000 && received <= answered && answered <= now
+                    );
                     // How many came, and when an earlier one left, is not known.
                     let expected = Timed {
                         answer: true,
@@ -653,7 +703,10 @@ mod tests {
                 }
             }
         }
-        assert_eq!(bpf::entry(&map, Count::Answered as u32).expect("a count"), 12);
+        assert_eq!(
+            bpf::entry(&map, Count::Answered as u32).expect("a count"),
+            12
+        );
         assert_eq!(bpf::entry(&map, Count::Stamped as u32).expect("a count"), 4);
     }
 
@@ -668,8 +721,14 @@ mod tests {
             other
         };
         let others = [
-            ("another port", datagram(THERE.0, HERE.0, (40_000, PORT + 1), b"q")),
-            ("an echo that asks", datagram(THERE.0, HERE.0, (PORT, PORT), b"q")),
+            (
+                "another port",
+                datagram(THERE.0, HERE.0, (40_000, PORT + 1), b"q"),
+            ),
+            (
+                "an echo that asks",
+                datagram(THERE.0, HERE.0, (PORT, PORT), b"q"),
+            ),
             (
                 "another port that answers",
                 datagram(THERE.0, HERE.0, (OTHER, PORT), b"q"),
@@ -681,7 +740,12 @@ mod tests {
             ),
             (
                 "too short a question, lower",
-                datagram(THERE.0, HERE.0, (PORT - 1, PORT), &timed()[..TIMED_BYTES - 1]),
+                datagram(
+                    THERE.0,
+                    HERE.0,
+                    (PORT - 1, PORT),
+                    &timed()[..TIMED_BYTES - 1],
+                ),
             ),
             (
                 "an answer of ours",
@@ -691,9 +755,15 @@ mod tests {
                 "an answer of ours, IPv6",
                 datagram(THERE.1, HERE.1, (40_000, PORT), &answer(&timed())),
             ),
-            ("a service that asks", datagram(THERE.0, HERE.0, (53, PORT), b"q")),
+            (
+                "a service that asks",
+                datagram(THERE.0, HERE.0, (53, PORT), b"q"),
+            ),
             ("port zero", datagram(THERE.1, HERE.1, (0, PORT), b"q")),
-            ("another address", datagram(THERE.0, THERE.0, (40_000, PORT), b"q")),
+            (
+                "another address",
+                datagram(THERE.0, THERE.0, (40_000, PORT), b"q"),
+            ),
             (
                 "another address, IPv6",
                 datagram(THERE.1, THERE.1, (40_000, PORT), b"q"),
@@ -715,7 +785,8 @@ mod tests {
         }
         // A question that is too short for its kind is not made an answer.
         let short = &timed()[..TIMED_BYTES - 1];
-        let (_, got) = bpf::try_once(&program, &datagram(THERE.0, HERE.0, (40_000, PORT), short)).expect("a try");
+        let (_, got) = bpf::try_once(&program, &datagram(THERE.0, HERE.0, (40_000, PORT), short))
+            .expect("a try");
         assert_eq!(got[42..], *short);
     }
 
@@ -725,7 +796,8 @@ mod tests {
         for (here, there) in [(HERE.0, THERE.0), (HERE.1, THERE.1)] {
             let mut asked = datagram(there, here, (40_000, PORT), b"question");
             let mut answers = 0;
-            // What comes back is sent again as it came, which keeps the addresses of the two in their places.
+            // What comes back is sent again as it came, which keeps the addresses of the two in
+            // their places.
             while let (bpf::BACK, got) = bpf::try_once(&program, &asked).expect("a try") {
                 let (at, len) = if here.is_ipv4() { (14, 20) } else { (14, 40) };
                 asked[at..at + len].copy_from_slice(&got[at..at + len]);

@@ -1,4 +1,5 @@
-//! Will it be so after the next boot? Settings are read from several directories, and the last file wins (sysctl.d(5)).
+//! Will it be so after the next boot? Settings are read from several directories, and the last file
+//! wins (sysctl.d(5)).
 
 use super::plan::What;
 use super::sysctl;
@@ -33,7 +34,11 @@ fn settings(text: &str) -> Vec<(String, String)> {
 fn files(root: &Path) -> Vec<PathBuf> {
     let mut found: BTreeMap<String, PathBuf> = BTreeMap::new();
     for folder in FOLDERS {
-        for file in fs::read_dir(root.join(folder)).into_iter().flatten().flatten() {
+        for file in fs::read_dir(root.join(folder))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
             let name = file.file_name().to_string_lossy().into_owned();
             if name.ends_with(".conf") {
                 found.entry(name).or_insert(file.path());
@@ -50,7 +55,9 @@ pub fn overridden<'a>(changes: impl Iterator<Item = &'a What>, world: &World) ->
     let files = files(&world.root);
     let mut notes = Vec::new();
     for change in changes {
-        let What::File(path, Some(to)) = change else { continue };
+        let What::File(path, Some(to)) = change else {
+            continue;
+        };
         let ours = world.root.join(path.trim_start_matches('/'));
         let Some(at) = files.iter().position(|f| *f == ours) else {
             continue;
@@ -58,11 +65,18 @@ pub fn overridden<'a>(changes: impl Iterator<Item = &'a What>, world: &World) ->
         for (key, value) in settings(&to.text) {
             for file in &files[at + 1..] {
                 let text = fs::read_to_string(file).unwrap_or_default();
-                let said = settings(&text).into_iter().rfind(|(k, v)| *k == key && *v != value);
+                let said = settings(&text)
+                    .into_iter()
+                    .rfind(|(k, v)| *k == key && *v != value);
                 if let Some((_, other)) = said {
-                    let file = file.strip_prefix(&world.root).unwrap_or(file).display().to_string();
+                    let file = file
+                        .strip_prefix(&world.root)
+                        .unwrap_or(file)
+                        .display()
+                        .to_string();
                     notes.push(format!(
-                        "/{file} is read after {path} and says {key} = {other}: after a boot it will be that, not {value}. \
+                        "/{file} is read after {path} and says {key} = {other}: after a boot it \
+                         will be that, not {value}. \
                          Take the line out there"
                     ));
                 }
@@ -96,7 +110,11 @@ mod tests {
             "# a\n-net/core/default_qdisc=cake\n",
         )
         .unwrap();
-        fs::write(root.join("etc/sysctl.conf"), "net.ipv4.tcp_congestion_control = bbr\n").unwrap();
+        fs::write(
+            root.join("etc/sysctl.conf"),
+            "net.ipv4.tcp_congestion_control = bbr\n",
+        )
+        .unwrap();
         let world = World {
             root: root.clone(),
             ..World::default()

@@ -1,6 +1,7 @@
-//! Which congestion control do connections really use, and whose are they? From the kernel's own list (sock_diag(7)).
+//! Which congestion control do connections really use, and whose are they? From the kernel's own
+//! list (sock_diag(7)).
 
-use crate::netlink::{attribute, attributes, text, Message, Netlink};
+use crate::netlink::{Message, Netlink, attribute, attributes, text};
 use crate::socket;
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +33,12 @@ pub fn connections() -> io::Result<Vec<Connection>> {
     for family in [libc::AF_INET, libc::AF_INET6] {
         let head = [family as u8, libc::IPPROTO_TCP as u8, 1 << (CONG - 1), 0];
         let question = Message::new(BY_FAMILY, &[&head, &ESTABLISHED.to_ne_bytes(), &[0; 48]]);
-        found.extend(Netlink::diag()?.list(question)?.iter().filter_map(|body| read(body)));
+        found.extend(
+            Netlink::diag()?
+                .list(question)?
+                .iter()
+                .filter_map(|body| read(body)),
+        );
     }
     Ok(found)
 }
@@ -47,16 +53,27 @@ fn read(body: &[u8]) -> Option<Connection> {
     })
 }
 
-/// Who holds which socket: names with process numbers, by inode. Of processes that may not be looked into nothing is known.
+/// Who holds which socket: names with process numbers, by inode. Of processes that may not be
+/// looked into nothing is known.
 pub fn holders() -> BTreeMap<u32, Vec<String>> {
     let mut found: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+        let Some(pid) = process
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
+        else {
             continue;
         };
         let mut name = None;
-        for fd in fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten() {
-            let Ok(target) = fs::read_link(fd.path()) else { continue };
+        for fd in fs::read_dir(process.path().join("fd"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let Ok(target) = fs::read_link(fd.path()) else {
+                continue;
+            };
             let inode = target
                 .to_str()
                 .and_then(|t| t.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
@@ -80,7 +97,8 @@ pub fn holders() -> BTreeMap<u32, Vec<String>> {
     found
 }
 
-/// What a new connection uses: as the socket says, and as the kernel's list has it (`None`: it is not in it, or could not be made).
+/// What a new connection uses: as the socket says, and as the kernel's list has it (`None`: it is
+/// not in it, or could not be made).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fresh {
     /// By `getsockopt`.
@@ -97,10 +115,16 @@ pub fn fresh() -> io::Result<Fresh> {
     let far = accepted(&listener)?;
     let own = socket::local(&near)?.port();
     let ports = (own, there.port());
-    let listed = connections()?.into_iter().find(|c| c.ports == ports).map(|c| c.cc);
+    let listed = connections()?
+        .into_iter()
+        .find(|c| c.ports == ports)
+        .map(|c| c.cc);
     let name = socket::cc_of(&near);
     drop((near, far));
-    Ok(Fresh { socket: name, listed })
+    Ok(Fresh {
+        socket: name,
+        listed,
+    })
 }
 
 /// On a loopback that is up the handshake takes microseconds.

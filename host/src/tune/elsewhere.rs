@@ -1,10 +1,11 @@
-//! Journals of other network namespaces: what was applied there is undone there, and from here only named.
+//! Journals of other network namespaces: what was applied there is undone there, and from here only
+//! named.
 
 use super::journal::{Journal, Phase, Store};
 use super::netns::Namespace;
 use super::world::World;
 use crate::HostError;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use std::fs;
 
 /// A plan that was applied in another network namespace which still exists.
@@ -18,7 +19,10 @@ impl Elsewhere {
     /// The command that does `verb` there; `None`: no way into it can be seen.
     fn command(&self, verb: &str, world: &World) -> Option<String> {
         let (before, behind) = self.namespace.reached()?;
-        Some(format!("{before}narrows tune {verb}{behind}{}", world.options()))
+        Some(format!(
+            "{before}narrows tune {verb}{behind}{}",
+            world.options()
+        ))
     }
     fn line(&self, verb: &str, world: &World) -> Option<String> {
         let Journal { title, made, .. } = &self.journal;
@@ -40,7 +44,8 @@ impl Elsewhere {
     }
 }
 
-/// Those that there are, the host's own first. What cannot be read, or whose namespace is nowhere to be seen, is left out.
+/// Those that there are, the host's own first. What cannot be read, or whose namespace is nowhere
+/// to be seen, is left out.
 pub fn list(world: &World) -> Vec<Elsewhere> {
     let base = world.namespaces();
     let below = world.root.join(base.trim_start_matches('/'));
@@ -54,7 +59,10 @@ pub fn list(world: &World) -> Vec<Elsewhere> {
     names.sort();
     let places = names.into_iter().map(|name| format!("{base}/{name}"));
     let hosts = (!world.home).then(|| world.hosts());
-    let journals = hosts.into_iter().chain(places).filter(|place| *place != world.state);
+    let journals = hosts
+        .into_iter()
+        .chain(places)
+        .filter(|place| *place != world.state);
     let known = journals.filter_map(|place| {
         let journal = Store::peek(world, &place).ok().flatten()?;
         let namespace = journal.namespace.clone()?;
@@ -64,9 +72,13 @@ pub fn list(world: &World) -> Vec<Elsewhere> {
     known.collect()
 }
 
-/// Nothing was applied here; refused where something was applied elsewhere, with the commands that work.
+/// Nothing was applied here; refused where something was applied elsewhere, with the commands that
+/// work.
 pub fn refuse(world: &World, verb: &str) -> Result<(), HostError> {
-    let lines: Vec<String> = list(world).iter().filter_map(|one| one.line(verb, world)).collect();
+    let lines: Vec<String> = list(world)
+        .iter()
+        .filter_map(|one| one.line(verb, world))
+        .collect();
     if lines.is_empty() {
         return Ok(());
     }
@@ -77,9 +89,19 @@ pub fn refuse(world: &World, verb: &str) -> Result<(), HostError> {
     )))
 }
 
-/// The journal that lies here must be about this network namespace. `force`: if that one has ended, this is its successor.
-pub fn refuse_others(journal: &Journal, world: &World, verb: &str, force: bool) -> Result<(), HostError> {
-    let Some(namespace) = journal.namespace.clone().filter(|_| !journal.is_here(world)) else {
+/// The journal that lies here must be about this network namespace. `force`: if that one has ended,
+/// this is its successor.
+pub fn refuse_others(
+    journal: &Journal,
+    world: &World,
+    verb: &str,
+    force: bool,
+) -> Result<(), HostError> {
+    let Some(namespace) = journal
+        .namespace
+        .clone()
+        .filter(|_| !journal.is_here(world))
+    else {
         return Ok(());
     };
     let other = Elsewhere {
@@ -97,7 +119,8 @@ pub fn refuse_others(journal: &Journal, world: &World, verb: &str, force: bool) 
     }
     let (title, there) = (&journal.title, other.namespace.described());
     Err(HostError::Unlike(format!(
-        "{title:?} was applied in {there}, which cannot be found; this is {here}: nothing was changed\n    \
+        "{title:?} was applied in {there}, which cannot be found; this is {here}: nothing was \
+         changed\n    \
          where this is the same container, started anew: {} --force",
         world.command("revert")
     )))

@@ -11,8 +11,8 @@ use super::journal::{Deadline, Entry, Journal, Phase, Store, UNDONE};
 use super::plan::{Change, Plan, What};
 use super::world::World;
 use super::{boot as files, diag, elsewhere, ingress, qdisc, sysctl, watch};
-use crate::{sys, HostError};
-use serde_json::{json, Value};
+use crate::{HostError, sys};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// What to do about a value that somebody has changed since.
@@ -35,15 +35,30 @@ fn broken(e: std::io::Error) -> HostError {
 /// What is as people read it.
 fn shown(change: &Change, value: &Value) -> Value {
     match &change.what {
-        What::Module(_) => json!(if *value == json!(true) { "loaded" } else { "absent" }),
-        What::Sysctl(..) | What::Allowed(_) => json!(sysctl::plain(value.as_str().unwrap_or_default())),
+        What::Module(_) => json!(if *value == json!(true) {
+            "loaded"
+        } else {
+            "absent"
+        }),
+        What::Sysctl(..) | What::Allowed(_) => {
+            json!(sysctl::plain(value.as_str().unwrap_or_default()))
+        }
         What::Qdisc(..) => {
             let tree = qdisc::Tree::from_json(value).unwrap_or_default();
-            json!(tree.queues.iter().map(qdisc::Node::shown).collect::<Vec<_>>())
+            json!(
+                tree.queues
+                    .iter()
+                    .map(qdisc::Node::shown)
+                    .collect::<Vec<_>>()
+            )
         }
         What::Ingress(_) => ingress::Shaped::shown(value),
         What::Route(..) if value.is_null() => json!("no such route"),
-        What::Route(..) => json!(value["cc"].as_str().unwrap_or("no congestion control of its own")),
+        What::Route(..) => json!(
+            value["cc"]
+                .as_str()
+                .unwrap_or("no congestion control of its own")
+        ),
         What::File(..) => json!(if value["absent"] == json!(true) {
             "absent"
         } else {
@@ -61,7 +76,8 @@ fn said(change: &Change, value: &Value) -> String {
     }
 }
 
-/// Reads what is, and refuses what would be odd; nothing is changed. Answers the changes to be made and those that need none.
+/// Reads what is, and refuses what would be odd; nothing is changed. Answers the changes to be made
+/// and those that need none.
 fn look(plan: &Plan, world: &World) -> Result<(Vec<Entry>, Vec<Value>), HostError> {
     let (mut entries, mut already, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
     for change in plan.changes.iter().filter(|change| belongs(change, world)) {
@@ -91,7 +107,10 @@ fn look(plan: &Plan, world: &World) -> Result<(Vec<Entry>, Vec<Value>), HostErro
         });
         if let Some(beside) = beside {
             let before = beside.live(world).map_err(broken)?;
-            entries.push(Entry { change: beside, before });
+            entries.push(Entry {
+                change: beside,
+                before,
+            });
         }
     }
     if wrong.is_empty() {
@@ -113,15 +132,18 @@ fn left(plan: &Plan, world: &World) -> Vec<Value> {
         world.here.described()
     );
     let out = plan.changes.iter().filter(|change| !belongs(change, world));
-    out.map(|change| json!({ "id": change.id, "why": why })).collect()
+    out.map(|change| json!({ "id": change.id, "why": why }))
+        .collect()
 }
 
-/// What the kernel forbids outside of the initial network namespace, or what would change more than this one.
+/// What the kernel forbids outside of the initial network namespace, or what would change more than
+/// this one.
 fn not_from_here(change: &Change, world: &World) -> Option<String> {
     let here = world.here.described();
     match &change.what {
         What::Module(name) if !world.home => Some(format!(
-            "module {name}: it is loaded for the whole host, and this is {here}; outside of it: modprobe {name}"
+            "module {name}: it is loaded for the whole host, and this is {here}; outside of it: \
+             modprobe {name}"
         )),
         What::Sysctl(key, _, cc) if key == sysctl::CC && !world.here.initial => {
             let allowed = sysctl::read(sysctl::ALLOWED).ok()?;
@@ -129,7 +151,8 @@ fn not_from_here(change: &Change, world: &World) -> Option<String> {
             restricted.then(|| {
                 let all = format!("{} {cc}", sysctl::plain(&allowed));
                 format!(
-                    "{key}: {cc} is restricted, and only the initial network namespace may have a restricted default\n    \
+                    "{key}: {cc} is restricted, and only the initial network namespace may have a \
+                     restricted default\n    \
                      on the host: sysctl -w {}=\"{all}\"",
                     sysctl::ALLOWED
                 )
@@ -175,7 +198,8 @@ fn made_by_somebody(change: &Change, before: &Value, world: &World) -> Option<St
 
 /// Applies a plan. `within`: seconds in which somebody must confirm it.
 pub fn apply(plan: &Plan, world: &World, within: Option<f64>) -> Answer {
-    // Nothing is made on a host, not even a directory, before it is clear that something is to be changed.
+    // Nothing is made on a host, not even a directory, before it is clear that something is to be
+    // changed.
     let below = match Store::open(world, false)? {
         Some(store) => coverable(store.read()?, world)?,
         None => None,
@@ -184,7 +208,10 @@ pub fn apply(plan: &Plan, world: &World, within: Option<f64>) -> Answer {
     let left = left(plan, world);
     if entries.is_empty() {
         let steps = world.steps.get();
-        return Ok(json!({ "done": [], "already": already, "left": left, "nothing_to_do": true, "steps": steps }));
+        return Ok(
+            json!({ "done": [], "already": already, "left": left, "nothing_to_do": true,
+            "steps": steps }),
+        );
     }
     let mut journal = Journal::new(plan.title.clone(), plan.netns.clone(), world.here.clone());
     journal.entries = entries;
@@ -193,13 +220,14 @@ pub fn apply(plan: &Plan, world: &World, within: Option<f64>) -> Answer {
     journal.deadline = within.map(Deadline::within);
     if !journal.fits() {
         return Err(HostError::Unlike(format!(
-            "the plan, with what it is applied over, is too long to be remembered; nothing was changed: a plan with fewer words in it, \
+            "the plan, with what it is applied over, is too long to be remembered; nothing was \
+             changed: a plan with fewer words in it, \
              or {} first",
             world.command("revert")
         )));
     }
-    let store =
-        Store::open(world, true)?.ok_or_else(|| HostError::Broken("the journal's directory vanished".to_string()))?;
+    let store = Store::open(world, true)?
+        .ok_or_else(|| HostError::Broken("the journal's directory vanished".to_string()))?;
     if coverable(store.read()?, world)?.map(|j| j.id) != under {
         return Err(HostError::Unlike(
             "another narrows tune was at work; look again and apply again".to_string(),
@@ -221,9 +249,13 @@ fn coverable(below: Option<Journal>, world: &World) -> Result<Option<Journal>, H
     elsewhere::refuse_others(&j, world, "revert", false)?;
     let (confirm, revert) = (world.command("confirm"), world.command("revert"));
     let text = match j.phase {
-        Phase::Unconfirmed => format!("what was applied before still waits: {confirm}, or {revert}"),
+        Phase::Unconfirmed => {
+            format!("what was applied before still waits: {confirm}, or {revert}")
+        }
         Phase::Applied if j.may_be_covered() => return Ok(Some(j)),
-        Phase::Applied => format!("too many plans lie over one another; {revert}, then one plan for all"),
+        Phase::Applied => {
+            format!("too many plans lie over one another; {revert}, then one plan for all")
+        }
         _ => format!("an earlier change was cut short; {revert} puts everything back first"),
     };
     Err(HostError::Unlike(text))
@@ -276,10 +308,17 @@ fn make(journal: &Journal, boot: bool, world: &World) -> Result<Vec<Value>, Host
         change.make(world).map_err(broken)?;
         let after = change.live(world).map_err(broken)?;
         if !change.reached(&after) {
-            let text = format!("{}: was set, and is {} all the same", change.id, said(change, &after));
+            let text = format!(
+                "{}: was set, and is {} all the same",
+                change.id,
+                said(change, &after)
+            );
             return Err(HostError::Broken(text));
         }
-        done.push(json!({ "id": change.id, "before": shown(change, &entry.before), "after": shown(change, &after) }));
+        done.push(
+            json!({ "id": change.id, "before": shown(change, &entry.before),
+        "after": shown(change, &after) }),
+        );
     }
     Ok(done)
 }
@@ -297,14 +336,20 @@ fn prove(journal: &Journal) -> Answer {
     let Some(cc) = default_cc(journal) else {
         return Ok(Value::Null);
     };
-    let fresh = diag::fresh().map_err(|e| HostError::Broken(format!("a new connection, to prove it: {e}")))?;
+    let fresh = diag::fresh()
+        .map_err(|e| HostError::Broken(format!("a new connection, to prove it: {e}")))?;
     let listed = fresh.listed.as_deref();
     if fresh.socket != cc || listed.is_some_and(|listed| listed != cc) {
         let seen = listed.unwrap_or(&fresh.socket);
-        return Err(HostError::Broken(format!("a new connection uses {seen}, not {cc}")));
+        return Err(HostError::Broken(format!(
+            "a new connection uses {seen}, not {cc}"
+        )));
     }
     let module = format!("tcp_{cc}");
-    Ok(json!({ "cc": fresh.socket, "listed": listed, "module": module, "module_users": super::module::users(&module) }))
+    Ok(
+        json!({ "cc": fresh.socket, "listed": listed, "module": module,
+        "module_users": super::module::users(&module) }),
+    )
 }
 
 /// Connections that began before and keep what they have.
@@ -325,7 +370,11 @@ fn still(journal: &Journal) -> Value {
     };
     let row = |(cc, inodes): (String, Vec<u32>)| {
         let mut programs: BTreeMap<&String, u64> = BTreeMap::new();
-        for name in inodes.iter().filter_map(|inode| holders.get(inode)).flatten() {
+        for name in inodes
+            .iter()
+            .filter_map(|inode| holders.get(inode))
+            .flatten()
+        {
             *programs.entry(name).or_default() += 1;
         }
         let programs: Vec<Value> = programs
@@ -340,7 +389,8 @@ fn still(journal: &Journal) -> Value {
 /// Takes back one apply that went wrong; answers why it did.
 fn rolled_back(store: &Store, journal: &Journal, world: &World, why: HostError) -> HostError {
     let below = journal.below.as_deref();
-    let undone = undo(journal, world, Foreign::Overwrite).and_then(|notes| store.write(below).map(|()| notes));
+    let undone = undo(journal, world, Foreign::Overwrite)
+        .and_then(|notes| store.write(below).map(|()| notes));
     match (undone, why) {
         (Ok(_), HostError::Stopped) => HostError::Stopped,
         (Ok(_), why) => HostError::Broken(format!("{why}\n    everything was put back")),
@@ -378,21 +428,29 @@ fn foreign(entry: &Entry, journal: &Journal, world: &World) -> Result<Option<Val
     let vanished = matches!(change.what, What::Route(..)) && live.is_null();
     // A boot makes the disciplines anew, and the kernel chooses them.
     let booted = journal.is_of_another_boot() && change.is_of_the_kernel(&live);
-    let ours = halfway || vanished || booted || change.remains(&live) || known(change, &live, journal);
+    let ours =
+        halfway || vanished || booted || change.remains(&live) || known(change, &live, journal);
     Ok((!ours).then_some(live))
 }
 
-/// Did a plan make it so, or find it so: this one, or one below it that may have been undone already?
+/// Did a plan make it so, or find it so: this one, or one below it that may have been undone
+/// already?
 fn known(change: &Change, live: &Value, journal: &Journal) -> bool {
-    let same = |e: &Entry| e.change.id == change.id && (e.change.same(live, &e.before) || e.change.reached(live));
+    let same = |e: &Entry| {
+        e.change.id == change.id && (e.change.same(live, &e.before) || e.change.reached(live))
+    };
     let here = journal.entries.iter().any(same);
-    here || journal.below.as_deref().is_some_and(|below| known(change, live, below))
+    here || journal
+        .below
+        .as_deref()
+        .is_some_and(|below| known(change, live, below))
 }
 
 fn gone(change: &Change, error: &std::io::Error) -> bool {
     /// `ENODEV` has no kind of its own, and its number is lost where the interface is named.
     const NO_DEVICE: &str = "No such device";
-    let absent = error.kind() == std::io::ErrorKind::NotFound || error.to_string().contains(NO_DEVICE);
+    let absent =
+        error.kind() == std::io::ErrorKind::NotFound || error.to_string().contains(NO_DEVICE);
     absent && matches!(change.what, What::Qdisc(..))
 }
 
@@ -457,14 +515,18 @@ fn put_back(entry: &Entry, world: &World) -> Result<Option<String>, String> {
     let change = &entry.change;
     let live = match change.live(world) {
         Ok(live) => live,
-        Err(e) if gone(change, &e) => return Ok(Some(format!("{}: the interface has gone", change.id))),
+        Err(e) if gone(change, &e) => {
+            return Ok(Some(format!("{}: the interface has gone", change.id)));
+        }
         Err(e) => return Err(e.to_string()),
     };
     // Of a file, something half written may lie beside it.
     if live == entry.before && !matches!(change.what, What::File(..)) {
         return Ok(None);
     }
-    let note = change.restore(&entry.before, world).map_err(|e| e.to_string())?;
+    let note = change
+        .restore(&entry.before, world)
+        .map_err(|e| e.to_string())?;
     let after = change.live(world).map_err(|e| e.to_string())?;
     let vanished = matches!(change.what, What::Route(..)) && after.is_null();
     if note.is_some() || vanished || change.same(&after, &entry.before) {
@@ -480,8 +542,8 @@ fn put_back(entry: &Entry, world: &World) -> Result<Option<String>, String> {
 
 /// Puts everything back, plan by plan; `last`: only what the last plan did.
 ///
-/// It needs no room on a disk: where the journal cannot be written, what can be put back is put back all the same, and the
-/// journal stays as it is, so that it can be done again.
+/// It needs no room on a disk: where the journal cannot be written, what can be put back is put
+/// back all the same, and the journal stays as it is, so that it can be done again.
 pub fn revert(world: &World, mode: Foreign, last: bool) -> Answer {
     let store = Store::open(world, false)?;
     let journal = store.as_ref().map_or(Ok(None), Store::read)?;
@@ -520,7 +582,9 @@ pub fn revert(world: &World, mode: Foreign, last: bool) -> Answer {
         )));
     }
     if let Some(error) = unwritten {
-        let text = format!("{error}; the record still has changes that were put back: {revert} once more, later");
+        let text = format!(
+            "{error}; the record still has changes that were put back: {revert} once more, later"
+        );
         if covered {
             return Err(HostError::Broken(text));
         }
@@ -530,13 +594,17 @@ pub fn revert(world: &World, mode: Foreign, last: bool) -> Answer {
             Err(_) => notes.push(text),
         }
     }
-    let elsewhere: Vec<Value> = elsewhere::list(world).iter().map(|one| one.to_json(world)).collect();
+    let elsewhere: Vec<Value> = elsewhere::list(world)
+        .iter()
+        .map(|one| one.to_json(world))
+        .collect();
     let steps = world.steps.get();
     Ok(json!({ "reverted": reverted, "notes": notes, "elsewhere": elsewhere, "steps": steps }))
 }
 
-/// Undoes one journal, and leaves what lies below it. Answers what is to be said, and why the record could not be written, where it
-/// could not. `keep`: it is not written, because one above it was not.
+/// Undoes one journal, and leaves what lies below it. Answers what is to be said, and why the
+/// record could not be written, where it could not. `keep`: it is not written, because one above it
+/// was not.
 pub fn revert_top(
     store: &Store,
     journal: &mut Journal,
@@ -584,13 +652,18 @@ pub fn confirm(world: &World) -> Answer {
     if let Some(journal) = &journal {
         elsewhere::refuse_others(journal, world, "confirm", false)?;
     }
-    let (applied, waiting) = (journal.is_some(), journal.filter(|j| j.phase == Phase::Unconfirmed));
+    let (applied, waiting) = (
+        journal.is_some(),
+        journal.filter(|j| j.phase == Phase::Unconfirmed),
+    );
     let (Some(store), Some(mut journal)) = (store.as_ref(), waiting) else {
         if !applied {
             elsewhere::refuse(world, "confirm")?;
         }
         let undone = last_undone(store.as_ref(), world);
-        return Err(HostError::Unlike(format!("nothing waits to be confirmed{undone}")));
+        return Err(HostError::Unlike(format!(
+            "nothing waits to be confirmed{undone}"
+        )));
     };
     in_time(&journal, world)?;
     // What is written from here on must be undone whole, should this die.
@@ -607,7 +680,8 @@ pub fn confirm(world: &World) -> Answer {
     Ok(json!({ "done": done, "overridden": notes, "steps": world.steps.get() }))
 }
 
-/// Too late is too late: whoever was to undo it may be at it, and nobody may count on what is said after the time.
+/// Too late is too late: whoever was to undo it may be at it, and nobody may count on what is said
+/// after the time.
 fn in_time(journal: &Journal, world: &World) -> Result<(), HostError> {
     let Some(deadline) = &journal.deadline else {
         return Ok(());
@@ -616,11 +690,13 @@ fn in_time(journal: &Journal, world: &World) -> Result<(), HostError> {
     match deadline.remains() {
         Some(seconds) if seconds > 0.0 => Ok(()),
         Some(seconds) => Err(HostError::Unlike(format!(
-            "too late by {:.0} s: it had to be confirmed within {} s, so nothing was confirmed\n    write: {revert}, and apply it again",
+            "too late by {:.0} s: it had to be confirmed within {} s, so nothing was \
+             confirmed\n    write: {revert}, and apply it again",
             -seconds, deadline.within
         ))),
         None => Err(HostError::Unlike(format!(
-            "the host has booted since: it was not confirmed in time, and the kernel has forgotten it\n    write: {revert}, and apply it again"
+            "the host has booted since: it was not confirmed in time, and the kernel has \
+             forgotten it\n    write: {revert}, and apply it again"
         ))),
     }
 }
@@ -654,18 +730,24 @@ pub fn verify(world: &World) -> Answer {
             seen.push(change.id.clone());
             match change.live(world) {
                 Ok(live) if change.reached(&live) => right.push(json!(change.id)),
-                Ok(live) => {
-                    drifted.push(json!({ "id": change.id, "is": shown(change, &live), "fix": "narrows tune apply" }))
-                }
-                Err(e) => drifted.push(json!({ "id": change.id, "is": e.to_string(), "fix": "narrows tune apply" })),
+                Ok(live) => drifted.push(json!({ "id": change.id, "is": shown(change, &live),
+                    "fix": "narrows tune apply" })),
+                Err(e) => drifted.push(json!({ "id": change.id, "is": e.to_string(),
+                "fix": "narrows tune apply" })),
             }
         }
-        notes.extend(files::overridden(journal.entries.iter().map(|e| &e.change.what), world));
+        notes.extend(files::overridden(
+            journal.entries.iter().map(|e| &e.change.what),
+            world,
+        ));
         next = journal.below.as_deref();
     }
     let fresh = match default_cc(&top).map(|cc| (cc, diag::fresh())) {
         Some((cc, Ok(fresh))) if fresh.socket != cc => {
-            drifted.push(json!({ "id": "a new connection", "is": fresh.socket, "fix": "narrows tune apply" }));
+            drifted.push(
+                json!({ "id": "a new connection", "is": fresh.socket, "fix": "narrows \
+                tune apply" }),
+            );
             json!(fresh.socket)
         }
         Some((_, Ok(fresh))) => json!(fresh.socket),
@@ -682,7 +764,9 @@ pub fn verify(world: &World) -> Answer {
         "title": top.title,
         "made": top.made,
         "unconfirmed": unconfirmed,
-        "remaining_s": if unconfirmed { top.deadline.as_ref().and_then(Deadline::remains) } else { None },
+        "remaining_s": if unconfirmed {
+            top.deadline.as_ref().and_then(Deadline::remains)
+        } else { None },
         // Somebody must be there to undo it: a journal that waits for nobody is not waited for.
         "watched": watching.as_ref().map(watch::Watching::works),
         "watchers": watching.as_ref().map(watch::Watching::to_json),

@@ -2,7 +2,7 @@
 
 use super::place::{Dir, Found};
 use super::world::World;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use std::io;
 
 fn parts(path: &str) -> (&str, &str) {
@@ -34,7 +34,10 @@ pub fn is(live: &Value, text: &str, mode: u32) -> bool {
 
 /// Is it the same file?
 pub fn same(a: &Value, b: &Value) -> bool {
-    a["absent"] == b["absent"] && a["hex"] == b["hex"] && a["mode"] == b["mode"] && a["owner"] == b["owner"]
+    a["absent"] == b["absent"]
+        && a["hex"] == b["hex"]
+        && a["mode"] == b["mode"]
+        && a["owner"] == b["owner"]
 }
 
 /// Writes it.
@@ -51,7 +54,9 @@ fn put(path: &str, file: &Found, world: &World) -> io::Result<()> {
     let (folder, name) = parts(path);
     let dir = Dir::open(&world.root, folder, Some(0o755))?;
     world.step();
-    let dir = dir.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{folder}: is not there")))?;
+    let dir = dir.ok_or_else(|| {
+        io::Error::new(io::ErrorKind::NotFound, format!("{folder}: is not there"))
+    })?;
     dir.replace(name, file, &mut || world.step())
 }
 
@@ -77,9 +82,16 @@ pub fn restore(path: &str, before: &Value, world: &World) -> io::Result<()> {
                 format!("{path}: the journal does not say what it was"),
             )
         };
-        let owner = |i: usize| before["owner"][i].as_u64().and_then(|id| u32::try_from(id).ok());
+        let owner = |i: usize| {
+            before["owner"][i]
+                .as_u64()
+                .and_then(|id| u32::try_from(id).ok())
+        };
         let file = Found {
-            bytes: before["hex"].as_str().and_then(super::from_hex).ok_or_else(odd)?,
+            bytes: before["hex"]
+                .as_str()
+                .and_then(super::from_hex)
+                .ok_or_else(odd)?,
             mode: before["mode"]
                 .as_str()
                 .and_then(|m| u32::from_str_radix(m, 8).ok())
@@ -87,7 +99,8 @@ pub fn restore(path: &str, before: &Value, world: &World) -> io::Result<()> {
                 .ok_or_else(odd)?,
             owner: owner(0).zip(owner(1)).ok_or_else(odd)?,
         };
-        // A full disk has no room for a second file beside this one, but the blocks that this one has.
+        // A full disk has no room for a second file beside this one, but the blocks that this one
+        // has.
         let in_place = || {
             Dir::open(&world.root, folder, None)
                 .ok()
@@ -99,10 +112,12 @@ pub fn restore(path: &str, before: &Value, world: &World) -> io::Result<()> {
     }
     remove(path, world)?;
     world.step();
-    // Directories that were made for it, the innermost first, as far as nothing else has come into them.
+    // Directories that were made for it, the innermost first, as far as nothing else has come into
+    // them.
     for made in before["missing"].as_array().into_iter().flatten().rev() {
         let (outer, name) = parts(made.as_str().unwrap_or_default());
-        let ours = folder == made || folder.starts_with(&format!("{}/", made.as_str().unwrap_or_default()));
+        let ours = folder == made
+            || folder.starts_with(&format!("{}/", made.as_str().unwrap_or_default()));
         if let (true, Some(dir)) = (ours, Dir::open(&world.root, outer, None)?) {
             dir.remove_empty(name)?;
             world.step();

@@ -1,16 +1,17 @@
-//! What comes in is shaped: redirected to a device of the kind `ifb`, on whose way out a discipline may be.
+//! What comes in is shaped: redirected to a device of the kind `ifb`, on whose way out a discipline
+//! may be.
 //!
 //! ```text
 //!   eth0 ── ingress ── u32: everything ── mirred ──▶ ifb-eth0 ── tbf ── fq_codel ──▶ as if eth0 had had it
 //! ```
 //!
-//! Made from the right to the left, so that nothing is led to where nothing is, and undone the other way. Where somebody
-//! has an `ingress` or `clsact` of his own there, nothing is done at all.
+//! Made from the right to the left, so that nothing is led to where nothing is, and undone the
+//! other way. Where somebody has an `ingress` or `clsact` of his own there, nothing is done at all.
 
-use super::qdisc::{self, Step, Tree, INGRESS};
+use super::qdisc::{self, INGRESS, Step, Tree};
 use super::shape;
-use crate::netlink::{attribute, attributes, text, Link, Message, Netlink};
-use serde_json::{json, Value};
+use crate::netlink::{Link, Message, Netlink, attribute, attributes, text};
+use serde_json::{Value, json};
 use std::io;
 
 /// Behind a link's header: `struct ifinfomsg`; in it its number and its flags.
@@ -24,8 +25,9 @@ const CLASS: u16 = 1;
 const SELECTOR: u16 = 5;
 const ACTION: u16 = 7;
 const TERMINAL: u8 = 1;
-/// `TCA_ACT_KIND`, `TCA_ACT_OPTIONS`, `TCA_MIRRED_PARMS`; of the last (`struct tc_mirred`) the places of what becomes of the
-/// packet (`TC_ACT_STOLEN`), of what is done (`TCA_EGRESS_REDIR`), and of the device.
+/// `TCA_ACT_KIND`, `TCA_ACT_OPTIONS`, `TCA_MIRRED_PARMS`; of the last (`struct tc_mirred`) the
+/// places of what becomes of the packet (`TC_ACT_STOLEN`), of what is done (`TCA_EGRESS_REDIR`),
+/// and of the device.
 const KIND: u16 = 1;
 const OPTIONS: u16 = 2;
 const MIRRED: u16 = 2;
@@ -81,7 +83,8 @@ fn of(kind: u16, index: u32, handle: u32, parent: u32, info: u32) -> Message {
     Message::new(kind, &fixed)
 }
 
-/// What hangs on the way in: its kind, and for each of its filters the device to which everything is redirected.
+/// What hangs on the way in: its kind, and for each of its filters the device to which everything
+/// is redirected.
 fn incoming(netlink: &mut Netlink, index: u32) -> io::Result<Option<(String, Vec<u32>)>> {
     let queues = netlink.list(of(libc::RTM_GETQDISC, index, 0, 0, 0))?;
     let here = |body: &&Vec<u8>| number(body, 4) == index && number(body, 12) == INGRESS;
@@ -89,7 +92,9 @@ fn incoming(netlink: &mut Netlink, index: u32) -> io::Result<Option<(String, Vec
         return Ok(None);
     };
     let told = attributes(found.get(FILTER..).unwrap_or_default());
-    let kind = attribute(&told, libc::TCA_KIND).map(text).unwrap_or_default();
+    let kind = attribute(&told, libc::TCA_KIND)
+        .map(text)
+        .unwrap_or_default();
     let mut to = Vec::new();
     for body in netlink.list(of(libc::RTM_GETTFILTER, index, 0, HANDLE, 0))? {
         let told = attributes(body.get(FILTER..).unwrap_or_default());
@@ -108,7 +113,9 @@ fn incoming(netlink: &mut Netlink, index: u32) -> io::Result<Option<(String, Vec
 fn redirected(options: &[(u16, &[u8])]) -> Option<u32> {
     let selector = attribute(options, SELECTOR)?;
     let actions = attributes(attribute(options, ACTION)?);
-    let [(_, action)] = actions[..] else { return None };
+    let [(_, action)] = actions[..] else {
+        return None;
+    };
     let action = attributes(action);
     let mirred = attribute(&attributes(attribute(&action, OPTIONS)?), MIRRED)?;
     let everything = selector.get(16..20)? == [0; 4];
@@ -137,13 +144,20 @@ fn redirect(index: u32, to: u32) -> Message {
         .number(CLASS, 0x0001_0001)
         .attribute(SELECTOR, &selector)
         .attribute(ACTION, actions.body());
-    of(libc::RTM_NEWTFILTER, index, 0, HANDLE, priority | everything)
-        .attribute(libc::TCA_KIND, b"u32\0")
-        .attribute(libc::TCA_OPTIONS, filter.body())
+    of(
+        libc::RTM_NEWTFILTER,
+        index,
+        0,
+        HANDLE,
+        priority | everything,
+    )
+    .attribute(libc::TCA_KIND, b"u32\0")
+    .attribute(libc::TCA_OPTIONS, filter.body())
 }
 
 impl Shaped {
-    /// What is: `dev`: is the device there; `in`: what hangs on its way in; `ifb`: the other device and what is on its way out.
+    /// What is: `dev`: is the device there; `in`: what hangs on its way in; `ifb`: the other device
+    /// and what is on its way out.
     pub fn live(&self) -> io::Result<Value> {
         let mut netlink = Netlink::new()?;
         let dev = link(&mut netlink, &self.dev)?;
@@ -154,7 +168,8 @@ impl Shaped {
         };
         let to_ifb = |to: &u32| ifb.as_ref().is_some_and(|(index, ..)| index == to);
         let incoming = incoming.map(|(kind, to)| {
-            let mut told = json!({"kind": kind, "filters": to.len(), "ours": to.iter().all(to_ifb)});
+            let mut told =
+                json!({"kind": kind, "filters": to.len(), "ours": to.iter().all(to_ifb)});
             // The kernel prints no device where that of a redirection has gone.
             if ifb.is_none() && to == [GONE] {
                 told["lost"] = json!(true);
@@ -162,7 +177,9 @@ impl Shaped {
             told
         });
         let ifb = match &ifb {
-            Some((_, up, kind)) => json!({"kind": kind, "up": up, "tree": qdisc::read(&self.ifb)?.to_json()}),
+            Some((_, up, kind)) => {
+                json!({"kind": kind, "up": up, "tree": qdisc::read(&self.ifb)?.to_json()})
+            }
             None => Value::Null,
         };
         Ok(json!({ "dev": there, "in": incoming, "ifb": ifb }))
@@ -172,7 +189,9 @@ impl Shaped {
     }
     fn led(live: &Value) -> bool {
         let incoming = &live["in"];
-        incoming["kind"] == json!("ingress") && incoming["filters"] == json!(1) && incoming["ours"] == json!(true)
+        incoming["kind"] == json!("ingress")
+            && incoming["filters"] == json!(1)
+            && incoming["ours"] == json!(true)
     }
     /// Is it what is wanted?
     pub fn reached(&self, live: &Value) -> bool {
@@ -181,8 +200,9 @@ impl Shaped {
     }
     /// Is it what is left of our own: either end of the redirection without the other?
     pub fn remains(&self, live: &Value) -> bool {
-        let without_device =
-            live["ifb"].is_null() && live["in"]["kind"] == json!("ingress") && live["in"]["lost"] == json!(true);
+        let without_device = live["ifb"].is_null()
+            && live["in"]["kind"] == json!("ingress")
+            && live["in"]["lost"] == json!(true);
         let made = Self::tree(live).is_some_and(|tree| self.steps.iter().all(|s| s.is(&tree)));
         without_device || live["in"].is_null() && live["ifb"]["kind"] == json!("ifb") && made
     }
@@ -200,15 +220,22 @@ impl Shaped {
         if live["dev"] != json!(true) {
             return Err(format!("interface {dev}: there is none"));
         }
-        if live["ifb"].is_null() && live["in"].is_null() || live["ifb"]["kind"] == json!("ifb") && Self::led(live) {
+        if live["ifb"].is_null() && live["in"].is_null()
+            || live["ifb"]["kind"] == json!("ifb") && Self::led(live)
+        {
             return Ok(());
         }
         let what = if live["in"].is_null() {
             format!("a device {ifb}")
         } else {
-            format!("{} of {dev}", live["in"]["kind"].as_str().unwrap_or("something"))
+            format!(
+                "{} of {dev}",
+                live["in"]["kind"].as_str().unwrap_or("something")
+            )
         };
-        Err(format!("{what}: somebody made it on purpose; take it away yourself"))
+        Err(format!(
+            "{what}: somebody made it on purpose; take it away yourself"
+        ))
     }
     /// In a few words.
     pub fn shown(live: &Value) -> Value {
@@ -218,7 +245,9 @@ impl Shaped {
                 (Some("ingress"), _) if incoming["lost"] == json!(true) => {
                     "redirected to a device that has gone".to_string()
                 }
-                (Some(kind), Some(filters)) => format!("{kind} with {filters} filters of somebody else"),
+                (Some(kind), Some(filters)) => {
+                    format!("{kind} with {filters} filters of somebody else")
+                }
                 _ => "not shaped".to_string(),
             };
             return json!(what);
@@ -228,12 +257,18 @@ impl Shaped {
             format!("{}{}", q.kind, rate.unwrap_or_default())
         };
         let kinds: Vec<String> = tree.queues.iter().map(of).collect();
-        let led = if Self::led(live) { "shaped by" } else { "not led to" };
+        let led = if Self::led(live) {
+            "shaped by"
+        } else {
+            "not led to"
+        };
         json!(format!("{led} {}", kinds.join(" ")))
     }
     /// Makes it so.
     pub fn make(&self, done: &mut dyn FnMut()) -> io::Result<()> {
-        let at = |what: &'static str| move |e: io::Error| io::Error::new(e.kind(), format!("{what}: {e}"));
+        let at = |what: &'static str| {
+            move |e: io::Error| io::Error::new(e.kind(), format!("{what}: {e}"))
+        };
         let mut netlink = Netlink::new()?;
         let create = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         if link(&mut netlink, &self.ifb)?.is_none() {
@@ -242,7 +277,9 @@ impl Shaped {
             let made = Message::new(libc::RTM_NEWLINK, &[&[0; LINK]])
                 .attribute(libc::IFLA_IFNAME, &name)
                 .attribute(libc::IFLA_LINKINFO, kind.body());
-            netlink.tell(made, create).map_err(at("a device of the kind ifb"))?;
+            netlink
+                .tell(made, create)
+                .map_err(at("a device of the kind ifb"))?;
             done();
         }
         let missing = || io::Error::new(io::ErrorKind::NotFound, "the interface has gone");
@@ -255,7 +292,8 @@ impl Shaped {
         let (dev, ..) = link(&mut netlink, &self.dev)?.ok_or_else(missing)?;
         let found = incoming(&mut netlink, dev)?;
         if found.is_none() {
-            let made = of(libc::RTM_NEWQDISC, dev, HANDLE, INGRESS, 0).attribute(libc::TCA_KIND, b"ingress\0");
+            let made = of(libc::RTM_NEWQDISC, dev, HANDLE, INGRESS, 0)
+                .attribute(libc::TCA_KIND, b"ingress\0");
             netlink.tell(made, create).map_err(at("ingress"))?;
             done();
         }
@@ -317,8 +355,10 @@ mod tests {
         let others = json!({"kind": "clsact", "filters": 1, "ours": true});
         assert!(shaped.expected(&live(&others, &Value::Null)).is_err());
         assert!(shaped.expected(&live(&Value::Null, &ifb)).is_err());
-        assert!(shaped
-            .expected(&json!({"dev": false, "in": null, "ifb": null}))
-            .is_err());
+        assert!(
+            shaped
+                .expected(&json!({"dev": false, "in": null, "ifb": null}))
+                .is_err()
+        );
     }
 }

@@ -1,17 +1,19 @@
 //! The journal: what was, before anything is changed.
 //!
-//! It is written whole, synced and renamed into place *before* the first change; what has been reached is not noted, since it can be
-//! seen: a live value that is the old one needs nothing, one that is the new one is put back. So a process may die between
-//! any two steps, and [`revert`](super::engine::revert) finds its way.
+//! It is written whole, synced and renamed into place *before* the first change; what has been
+//! reached is not noted, since it can be seen: a live value that is the old one needs nothing, one
+//! that is the new one is put back. So a process may die between any two steps, and
+//! [`revert`](super::engine::revert) finds its way.
 //!
-//! A plan that is applied over another keeps the other's journal below its own, and both are undone in turn.
+//! A plan that is applied over another keeps the other's journal below its own, and both are undone
+//! in turn.
 
-use super::netns::{boot, Namespace};
+use super::netns::{Namespace, boot};
 use super::place::{Dir, Found, LONGEST};
-use super::plan::{grouped, namespace, Change};
-use super::world::{World, VOLATILE};
-use crate::{sys, HostError};
-use serde_json::{json, Value};
+use super::plan::{Change, grouped, namespace};
+use super::world::{VOLATILE, World};
+use crate::{HostError, sys};
+use serde_json::{Value, json};
 use std::fs::File;
 
 const VERSION: u64 = 1;
@@ -98,7 +100,8 @@ pub struct Journal {
     pub title: String,
     /// The name of the network namespace it is about, where one was named.
     pub netns: Option<String>,
-    /// That namespace itself; `None`: an earlier narrows wrote it, about the host that it is found on.
+    /// That namespace itself; `None`: an earlier narrows wrote it, about the host that it is found
+    /// on.
     pub namespace: Option<Namespace>,
     /// Until when it must be confirmed.
     pub deadline: Option<Deadline>,
@@ -143,18 +146,22 @@ impl Journal {
             "title": self.title,
             "netns": self.netns,
             "namespace": self.namespace.as_ref().map(Namespace::to_json),
-            "deadline": self.deadline.as_ref().map(|d| json!({ "uptime_s": d.at, "boot": d.boot, "within_s": d.within })),
+            "deadline": self.deadline.as_ref().map(|d| json!({ "uptime_s": d.at, "boot": d.boot,
+            "within_s": d.within })),
             "entries": self.entries.iter().map(entry).collect::<Vec<_>>(),
             "below": self.below.as_ref().map(|below| below.to_json()),
         })
     }
     /// Reads one; what is wrong with it, where it is none.
     pub fn parse(bytes: &[u8]) -> Result<Journal, String> {
-        let json: Value = serde_json::from_slice(bytes).map_err(|e| format!("it is no JSON: {e}"))?;
+        let json: Value =
+            serde_json::from_slice(bytes).map_err(|e| format!("it is no JSON: {e}"))?;
         Journal::read(&json, DEEPEST)
     }
     fn read(json: &Value, deep: usize) -> Result<Journal, String> {
-        let deep = deep.checked_sub(1).ok_or("too many plans over one another")?;
+        let deep = deep
+            .checked_sub(1)
+            .ok_or("too many plans over one another")?;
         if json["journal"].as_u64() != Some(VERSION) {
             return Err(format!("its format is not {VERSION}"));
         }
@@ -214,7 +221,9 @@ impl Journal {
     }
     /// Has the host booted since?
     pub fn is_of_another_boot(&self) -> bool {
-        self.namespace.as_ref().is_some_and(Namespace::ended_with_its_boot)
+        self.namespace
+            .as_ref()
+            .is_some_and(Namespace::ended_with_its_boot)
     }
     /// Could it be read again? One that could not would keep everything from being put back.
     pub fn fits(&self) -> bool {
@@ -239,7 +248,8 @@ pub struct Store<'a> {
 }
 
 impl<'a> Store<'a> {
-    /// Opens it and waits until nobody else works with it; `None` where nothing was ever applied. `make`: it is made.
+    /// Opens it and waits until nobody else works with it; `None` where nothing was ever applied.
+    /// `make`: it is made.
     pub fn open(world: &'a World, make: bool) -> Result<Option<Store<'a>>, HostError> {
         let failed = |e: std::io::Error| {
             let denied = e.kind() == std::io::ErrorKind::PermissionDenied && sys::ids().0 != 0;
@@ -273,12 +283,14 @@ impl<'a> Store<'a> {
         let dir = Dir::open(&world.root, state, None).map_err(HostError::failed("the journal"))?;
         dir.map_or(Ok(None), |dir| journal_of(&dir, world, state))
     }
-    /// The journal; `None` where there is none. One of a namespace that has ended, whose number another one got, is none.
+    /// The journal; `None` where there is none. One of a namespace that has ended, whose number
+    /// another one got, is none.
     pub fn read(&self) -> Result<Option<Journal>, HostError> {
         let journal = journal_of(&self.dir, self.world, &self.world.state)?;
         Ok(journal.filter(|journal| self.world.home || journal.is_here(self.world)))
     }
-    /// Remembers that it is being undone where there is no room to write it again: in memory that the system keeps.
+    /// Remembers that it is being undone where there is no room to write it again: in memory that
+    /// the system keeps.
     pub fn mark_reverting(&self, id: &str) {
         let dir = Dir::open(&self.world.root, VOLATILE, Some(0o755));
         let _ = dir.map(|dir| dir.map(|dir| dir.mark(&reverting(id))));
@@ -332,12 +344,17 @@ impl<'a> Store<'a> {
 /// The name of a mark that a journal is being undone.
 fn reverting(id: &str) -> String {
     let safe = |c: &char| c.is_ascii_alphanumeric();
-    format!("reverting-{}", id.chars().filter(safe).take(64).collect::<String>())
+    format!(
+        "reverting-{}",
+        id.chars().filter(safe).take(64).collect::<String>()
+    )
 }
 
 fn journal_of(dir: &Dir, world: &World, state: &str) -> Result<Option<Journal>, HostError> {
     let place = format!("{state}/{NAME}");
-    let file = dir.read(NAME).map_err(|e| HostError::Unlike(e.to_string()))?;
+    let file = dir
+        .read(NAME)
+        .map_err(|e| HostError::Unlike(e.to_string()))?;
     let Some(file) = file else { return Ok(None) };
     if file.mode & 0o077 != 0 {
         return Err(HostError::Unlike(format!(

@@ -1,7 +1,7 @@
 //! Changing a host, and taking it back: `narrows-host tune`.
 //!
-//! Python plans, asks and explains; here a plan is carried out. Between the two stands one JSON document
-//! (docs/reference/tune.md), which is checked here again from its first byte.
+//! Python plans, asks and explains; here a plan is carried out. Between the two stands one JSON
+//! document (docs/reference/tune.md), which is checked here again from its first byte.
 //!
 //! | module | holds |
 //! |---|---|
@@ -38,10 +38,10 @@ pub mod sysctl;
 pub mod watch;
 pub mod world;
 
-use crate::{sys, HostError};
+use crate::{HostError, sys};
 use options::{Command, Options};
 use plan::Plan;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use std::io::Read;
 use world::World;
 
@@ -63,7 +63,10 @@ fn plan(file: &str) -> Result<Plan, HostError> {
         /// A plan is some kilobytes.
         const LONGEST: u64 = 1 << 20;
         let mut bytes = Vec::new();
-        std::io::stdin().take(LONGEST).read_to_end(&mut bytes).map_err(wrong)?;
+        std::io::stdin()
+            .take(LONGEST)
+            .read_to_end(&mut bytes)
+            .map_err(wrong)?;
         bytes
     } else {
         place::read_trusted(std::path::Path::new(file)).map_err(wrong)?
@@ -85,7 +88,8 @@ fn enter(netns: Option<&str>) -> Result<bool, HostError> {
     })?;
     let own = || netns::Namespace::own().map_err(HostError::failed("the network namespace"));
     let before = own()?;
-    sys::enter_network(&ns).map_err(|e| HostError::Unlike(format!("network namespace {name}: {e}; it needs root")))?;
+    sys::enter_network(&ns)
+        .map_err(|e| HostError::Unlike(format!("network namespace {name}: {e}; it needs root")))?;
     Ok(own()? != before)
 }
 

@@ -1,4 +1,5 @@
-//! A module of the kernel: loaded by `modprobe`, which knows what it needs, and taken out by the kernel itself.
+//! A module of the kernel: loaded by `modprobe`, which knows what it needs, and taken out by the
+//! kernel itself.
 
 use super::place;
 use crate::machine;
@@ -19,14 +20,18 @@ const MODPROBE: [&str; 4] = [
 pub fn present(name: &str) -> bool {
     let builtin = |text: &str| {
         let file = format!("/{name}.ko");
-        text.lines().any(|line| line.replace('-', "_").ends_with(&file))
+        text.lines()
+            .any(|line| line.replace('-', "_").ends_with(&file))
     };
     Path::new(&format!("/sys/module/{name}")).exists()
         || name
             .strip_prefix("tcp_")
             .is_some_and(|cc| machine::ccs().available.iter().any(|have| have == cc))
-        || fs::read_to_string(format!("/lib/modules/{}/modules.builtin", machine::release()))
-            .is_ok_and(|text| builtin(&text))
+        || fs::read_to_string(format!(
+            "/lib/modules/{}/modules.builtin",
+            machine::release()
+        ))
+        .is_ok_and(|text| builtin(&text))
 }
 
 /// How many use it: connections, qdiscs, other modules; `None` where it cannot be a module.
@@ -39,7 +44,8 @@ pub fn users(name: &str) -> Option<u64> {
 pub fn load(name: &str) -> io::Result<()> {
     let lacking = |text: String| io::Error::new(io::ErrorKind::NotFound, text);
     let program = MODPROBE.iter().find(|p| Path::new(p).exists());
-    let program = program.ok_or_else(|| lacking(format!("module {name}: there is no modprobe here")))?;
+    let program =
+        program.ok_or_else(|| lacking(format!("module {name}: there is no modprobe here")))?;
     let done = Command::new(program)
         .args(["-q", "--", name])
         .env_clear()

@@ -1,20 +1,22 @@
 //! Which network namespace this is, and which files belong to it.
 //!
-//! Settings, queue disciplines and routes belong to a network namespace; files for the next boot belong to a host. Only two
-//! kinds of namespaces may write such files ([`owns_files`]):
+//! Settings, queue disciplines and routes belong to a network namespace; files for the next boot
+//! belong to a host. Only two kinds of namespaces may write such files ([`owns_files`]):
 //!
 //! | namespace | how it is recognised |
 //! |---|---|
 //! | the initial one | the kernel shows `net.core.netdev_max_backlog` in it, and in no other (`net/core/sysctl_net_core.c`) |
 //! | that of a whole container | process 1, as this `/proc` shows it, is in it, and a container manager has left its mark |
 //!
-//! Every other namespace (`ip netns`, `unshare -n`) shares `/etc` and `/var/lib` with a host whose network is another one.
+//! Every other namespace (`ip netns`, `unshare -n`) shares `/etc` and `/var/lib` with a host whose
+//! network is another one.
 //!
-//! A namespace is identified by device and inode of `/proc/self/ns/net`, by the boot, and by the kernel's cookie
-//! (`SO_NETNS_COOKIE`, Linux 5.14), because the kernel gives the inode of a namespace that has ended to a new one.
+//! A namespace is identified by device and inode of `/proc/self/ns/net`, by the boot, and by the
+//! kernel's cookie (`SO_NETNS_COOKIE`, Linux 5.14), because the kernel gives the inode of a
+//! namespace that has ended to a new one.
 
 use super::place;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -23,7 +25,11 @@ use std::path::Path;
 /// Where `ip netns` keeps names.
 const NAMES: &str = "/run/netns";
 /// Marks of container managers: of systemd-nspawn and LXC, of Docker, of Podman.
-const MARKS: [&str; 3] = ["/run/systemd/container", "/.dockerenv", "/run/.containerenv"];
+const MARKS: [&str; 3] = [
+    "/run/systemd/container",
+    "/.dockerenv",
+    "/run/.containerenv",
+];
 /// A setting that only the initial network namespace has.
 const INITIAL_ONLY: &str = "/proc/sys/net/core/netdev_max_backlog";
 
@@ -66,8 +72,11 @@ impl Namespace {
     }
     /// Are both the same namespace? The initial one is the same after a reboot, too.
     pub fn is(&self, other: &Namespace) -> bool {
-        let cookies = self.cookie.is_none() || other.cookie.is_none() || self.cookie == other.cookie;
-        let alike = self.boot == other.boot && (self.device, self.inode) == (other.device, other.inode) && cookies;
+        let cookies =
+            self.cookie.is_none() || other.cookie.is_none() || self.cookie == other.cookie;
+        let alike = self.boot == other.boot
+            && (self.device, self.inode) == (other.device, other.inode)
+            && cookies;
         self.initial && other.initial || alike
     }
     /// Did it exist in another boot?
@@ -86,7 +95,9 @@ impl Namespace {
         let mut names: Vec<String> = fs::read_dir(NAMES)
             .ok()?
             .flatten()
-            .filter(|entry| inode(entry.path()).is_ok_and(|found| found == (self.device, self.inode)))
+            .filter(|entry| {
+                inode(entry.path()).is_ok_and(|found| found == (self.device, self.inode))
+            })
             .filter_map(|entry| entry.file_name().into_string().ok())
             .filter(|name| super::plan::namespace(name))
             .collect();
@@ -100,9 +111,10 @@ impl Namespace {
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
             .collect();
         numbers.sort_unstable();
-        numbers
-            .into_iter()
-            .find(|pid| inode(format!("/proc/{pid}/ns/net")).is_ok_and(|found| found == (self.device, self.inode)))
+        numbers.into_iter().find(|pid| {
+            inode(format!("/proc/{pid}/ns/net"))
+                .is_ok_and(|found| found == (self.device, self.inode))
+        })
     }
     /// In a few words.
     pub fn described(&self) -> String {
@@ -111,11 +123,14 @@ impl Namespace {
         }
         let number = format!("net:[{}]", self.inode);
         match self.name() {
-            Some(name) if !self.ended_with_its_boot() => format!("the network namespace {name} ({number})"),
+            Some(name) if !self.ended_with_its_boot() => {
+                format!("the network namespace {name} ({number})")
+            }
             _ => format!("the network namespace {number}"),
         }
     }
-    /// What has to stand before and behind `narrows tune VERB` to run it there; `None`: it cannot be found.
+    /// What has to stand before and behind `narrows tune VERB` to run it there; `None`: it cannot
+    /// be found.
     pub fn reached(&self) -> Option<(String, String)> {
         if self.ended_with_its_boot() && !self.initial {
             return None;
@@ -129,7 +144,8 @@ impl Namespace {
     }
     /// As the journal has it.
     pub fn to_json(&self) -> Value {
-        json!({ "device": self.device, "inode": self.inode, "cookie": self.cookie, "initial": self.initial, "boot": self.boot })
+        json!({ "device": self.device, "inode": self.inode, "cookie": self.cookie,
+        "initial": self.initial, "boot": self.boot })
     }
     /// The way back; `None`: it is none.
     pub fn from_json(json: &Value) -> Option<Namespace> {
@@ -145,7 +161,8 @@ impl Namespace {
 
 /// May files for the next boot be written from this namespace?
 pub fn owns_files(here: &Namespace) -> bool {
-    let of_process_1 = || inode("/proc/1/ns/net").is_ok_and(|found| found == (here.device, here.inode));
+    let of_process_1 =
+        || inode("/proc/1/ns/net").is_ok_and(|found| found == (here.device, here.inode));
     here.initial || of_process_1() && MARKS.iter().any(|mark| Path::new(mark).exists())
 }
 
@@ -185,7 +202,10 @@ mod tests {
             cookie: None,
             ..one.clone()
         }));
-        let initial = Namespace { initial: true, ..one };
+        let initial = Namespace {
+            initial: true,
+            ..one
+        };
         let after_a_boot = Namespace {
             boot: "x".to_string(),
             inode: 1,

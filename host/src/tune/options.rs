@@ -8,17 +8,20 @@ use std::path::PathBuf;
 
 /// How it is called.
 pub const USAGE: &str = "\
-narrows-host tune apply [PLAN]        carry out a plan (narrows tune plan --json) from a file or stdin; print what was done as JSON
+narrows-host tune apply [PLAN]        carry out a plan (narrows tune plan --json) from a file or \
+stdin; print what was done as JSON
 narrows-host tune confirm             keep what was applied with --confirm-within
 narrows-host tune verify              is it still so? exit 0, or 1 where something drifted
 narrows-host tune revert              put everything back, byte for byte
 
-  --confirm-within SPAN   undo everything, and write nothing for the next boot, unless confirmed by then
+  --confirm-within SPAN   undo everything, and write nothing for the next boot, unless confirmed \
+  by then
   --replace               replace a queue discipline that somebody made, too
   --force                 of revert: put back what somebody has changed since, too
   --last                  of revert: only the plan that was applied last
   --netns NAME            in a network namespace of ip netns
-  --state DIR             where journals are; /var/lib/narrows/tune, of other network namespaces than the host's /run/narrows/tune
+  --state DIR             where journals are; /var/lib/narrows/tune, of other network namespaces \
+  than the host's /run/narrows/tune
   --root DIR              what stands before every path of a file
 ";
 
@@ -72,8 +75,12 @@ const WITHIN: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
 /// Reads them.
 pub fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
     let command = args.next().unwrap_or_default();
-    let command = COMMANDS.iter().find(|(name, _)| *name == command).map(|(_, c)| *c);
-    let command = command.ok_or_else(|| format!("tune apply, confirm, verify or revert\n\n{USAGE}"))?;
+    let command = COMMANDS
+        .iter()
+        .find(|(name, _)| *name == command)
+        .map(|(_, c)| *c);
+    let command =
+        command.ok_or_else(|| format!("tune apply, confirm, verify or revert\n\n{USAGE}"))?;
     let mut options = Options {
         command,
         plan: "-".to_string(),
@@ -89,10 +96,16 @@ pub fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         match arg.as_str() {
             "--confirm-within" if command == Command::Apply => {
                 let text = value()?;
-                let span = parse_seconds(&text)
-                    .map_err(|e| format!("--confirm-within {text:?} {}\n    write: {}", e.problem, e.fix))?;
+                let span = parse_seconds(&text).map_err(|e| {
+                    format!(
+                        "--confirm-within {text:?} {}\n    write: {}",
+                        e.problem, e.fix
+                    )
+                })?;
                 if !WITHIN.contains(&span.as_s()) {
-                    return Err(format!("--confirm-within {text}: from 1s to 24h; 120s is usual"));
+                    return Err(format!(
+                        "--confirm-within {text}: from 1s to 24h; 120s is usual"
+                    ));
                 }
                 options.within = Some(span.as_s());
             }
@@ -105,7 +118,9 @@ pub fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--id" => options.id = value()?,
             // For tests: as if the power failed after so many steps.
             "--stop-after" => options.world.stop_after = value()?.parse().ok(),
-            _ if arg.starts_with("--") => return Err(format!("no option is called {arg}\n\n{USAGE}")),
+            _ if arg.starts_with("--") => {
+                return Err(format!("no option is called {arg}\n\n{USAGE}"));
+            }
             _ if command == Command::Apply && options.plan == "-" => options.plan = arg,
             _ => return Err(format!("{arg}: is one word too many\n\n{USAGE}")),
         }
@@ -118,7 +133,9 @@ fn named(netns: String) -> Result<String, String> {
     if namespace(&netns) {
         return Ok(netns);
     }
-    Err(format!("--netns {netns:?}: a name as `ip netns list` prints it"))
+    Err(format!(
+        "--netns {netns:?}: a name as `ip netns list` prints it"
+    ))
 }
 
 fn absolute(dir: &str) -> Result<String, String> {

@@ -1,12 +1,13 @@
-//! Files as root must touch them: no link is followed on the way, nobody else may write what is trusted, and what is
-//! written is there whole or not at all, after a loss of power too.
+//! Files as root must touch them: no link is followed on the way, nobody else may write what is
+//! trusted, and what is written is there whole or not at all, after a loss of power too.
 //!
-//! A path is walked directory by directory with `openat` and `O_NOFOLLOW`, and everything after that happens in the directory
-//! that was opened, so that nobody can exchange a part of the path meanwhile. A file is replaced by a new one beside it, which
-//! is written, synced and then renamed over it, and the directory is synced. Thin, and unsafe code like [`crate::sys`].
+//! A path is walked directory by directory with `openat` and `O_NOFOLLOW`, and everything after
+//! that happens in the directory that was opened, so that nobody can exchange a part of the path
+//! meanwhile. A file is replaced by a new one beside it, which is written, synced and then renamed
+//! over it, and the directory is synced. Thin, and unsafe code like [`crate::sys`].
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, CString};
+use std::ffi::{CString, c_int};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -48,7 +49,8 @@ fn answer(result: c_int) -> io::Result<c_int> {
 }
 
 fn text(name: &str) -> io::Result<CString> {
-    CString::new(name).map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a name with a zero in it"))
+    CString::new(name)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a name with a zero in it"))
 }
 
 fn refused(text: String) -> io::Error {
@@ -58,9 +60,9 @@ fn refused(text: String) -> io::Error {
 /// Says which file; a link where none may be says so.
 fn at(place: &str) -> impl Fn(io::Error) -> io::Error + '_ {
     move |e| match e.raw_os_error() {
-        Some(libc::ELOOP | libc::ENOTDIR) => {
-            refused(format!("{place}: is a link or no directory; links are not followed"))
-        }
+        Some(libc::ELOOP | libc::ENOTDIR) => refused(format!(
+            "{place}: is a link or no directory; links are not followed"
+        )),
         _ => io::Error::new(e.kind(), format!("{place}: {e}")),
     }
 }
@@ -76,7 +78,9 @@ fn trusted(place: &str, meta: &std::fs::Metadata) -> io::Result<()> {
     }
     // In a sticky directory nobody can take away what is another's.
     if meta.mode() & OTHERS_WRITE != 0 && !(meta.is_dir() && meta.mode() & STICKY != 0) {
-        return Err(refused(format!("{place}: others may write to it; chmod go-w {place}")));
+        return Err(refused(format!(
+            "{place}: others may write to it; chmod go-w {place}"
+        )));
     }
     Ok(())
 }
@@ -98,10 +102,14 @@ pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
         .parent()
         .filter(|p| !p.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
-    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let name = path
+        .file_name()
+        .and_then(|n| n.to_str())
+        .unwrap_or_default();
     // The way there is the user's own choice, links and all; what lies at its end is not.
     let dir = OwnedFd::from(File::open(folder).map_err(at(&place))?);
-    let file = File::from(open_at(&dir, name, libc::O_RDONLY | libc::O_NONBLOCK, 0).map_err(at(&place))?);
+    let file =
+        File::from(open_at(&dir, name, libc::O_RDONLY | libc::O_NONBLOCK, 0).map_err(at(&place))?);
     let meta = file.metadata()?;
     if !meta.is_file() {
         return Err(refused(format!("{place}: is no file")));
@@ -113,8 +121,9 @@ pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 impl Dir {
-    /// The directory `path` (absolute) below `root`; `None` where there is none. `make`: it is made with that mode, and directories
-    /// on the way with 0755: the system's own, `/var/lib` say, must be open to all.
+    /// The directory `path` (absolute) below `root`; `None` where there is none. `make`: it is made
+    /// with that mode, and directories on the way with 0755: the system's own, `/var/lib` say,
+    /// must be open to all.
     pub fn open(root: &Path, path: &str, make: Option<u32>) -> io::Result<Option<Dir>> {
         let fd = OwnedFd::from(File::open(root).map_err(at(&root.display().to_string()))?);
         let mut dir = Dir {
@@ -124,20 +133,29 @@ impl Dir {
         let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
         while let Some(part) = parts.next() {
             let name = format!("{}/{part}", dir.name);
-            let make = make.map(|mode| if parts.peek().is_some() { ON_THE_WAY } else { mode });
+            let make = make.map(|mode| {
+                if parts.peek().is_some() {
+                    ON_THE_WAY
+                } else {
+                    mode
+                }
+            });
             let flags = libc::O_RDONLY | libc::O_DIRECTORY;
             let next = match (open_at(&dir.fd, part, flags, 0), make) {
                 (Err(e), None) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
                 (Err(e), Some(mode)) if e.kind() == io::ErrorKind::NotFound => {
                     let c = text(part)?;
                     // SAFETY: the name ends with a zero.
-                    answer(unsafe { libc::mkdirat(dir.fd.as_raw_fd(), c.as_ptr(), mode) }).map_err(at(&name))?;
+                    answer(unsafe { libc::mkdirat(dir.fd.as_raw_fd(), c.as_ptr(), mode) })
+                        .map_err(at(&name))?;
                     dir.sync()?;
                     let made = open_at(&dir.fd, part, flags, 0);
-                    // Whatever this process masks: networkd, say, is another user and must read what is in it.
+                    // Whatever this process masks: networkd, say, is another user and must read
+                    // what is in it.
                     if let Ok(made) = &made {
                         // SAFETY: takes numbers only.
-                        answer(unsafe { libc::fchmod(made.as_raw_fd(), mode) }).map_err(at(&name))?;
+                        answer(unsafe { libc::fchmod(made.as_raw_fd(), mode) })
+                            .map_err(at(&name))?;
                     }
                     made
                 }
@@ -145,7 +163,10 @@ impl Dir {
             };
             let next = File::from(next.map_err(at(&name))?);
             trusted(&name, &next.metadata()?)?;
-            dir = Dir { fd: next.into(), name };
+            dir = Dir {
+                fd: next.into(),
+                name,
+            };
         }
         Ok(Some(dir))
     }
@@ -172,7 +193,8 @@ impl Dir {
             _ => Ok(()),
         }
     }
-    /// One at a time: waits until nobody else works with this directory; until the guard is dropped.
+    /// One at a time: waits until nobody else works with this directory; until the guard is
+    /// dropped.
     pub fn lock(&self) -> io::Result<File> {
         let fd = open_at(&self.fd, ".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
         // SAFETY: takes numbers only.
@@ -197,7 +219,9 @@ impl Dir {
         }
         trusted(&place, &meta)?;
         let mut bytes = Vec::new();
-        file.take(LONGEST).read_to_end(&mut bytes).map_err(at(&place))?;
+        file.take(LONGEST)
+            .read_to_end(&mut bytes)
+            .map_err(at(&place))?;
         Ok(Some(Found {
             bytes,
             mode: meta.mode() & 0o7777,
@@ -216,7 +240,9 @@ impl Dir {
     /// Writes over a file that is there: for a disk that has no room for a second one beside it.
     pub fn overwrite(&self, name: &str, file: &Found) -> io::Result<()> {
         let place = self.place(name);
-        let old = File::from(open_at(&self.fd, name, libc::O_WRONLY | libc::O_NONBLOCK, 0).map_err(at(&place))?);
+        let old = File::from(
+            open_at(&self.fd, name, libc::O_WRONLY | libc::O_NONBLOCK, 0).map_err(at(&place))?,
+        );
         let meta = old.metadata()?;
         if !meta.is_file() {
             return Err(refused(format!("{place}: is no file")));
@@ -246,9 +272,11 @@ impl Dir {
             .map(drop)
             .map_err(at(&self.place(name)))
     }
-    /// A file that one process holds, or several that are forked from it, as long as one of them lives.
+    /// A file that one process holds, or several that are forked from it, as long as one of them
+    /// lives.
     pub fn hold(&self, name: &str) -> io::Result<File> {
-        let fd = open_at(&self.fd, name, libc::O_RDONLY | libc::O_CREAT, 0o600).map_err(at(&self.place(name)))?;
+        let fd = open_at(&self.fd, name, libc::O_RDONLY | libc::O_CREAT, 0o600)
+            .map_err(at(&self.place(name)))?;
         // SAFETY: takes numbers only.
         answer(unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_SH) })?;
         Ok(fd.into())
@@ -267,7 +295,8 @@ impl Dir {
     }
     fn replace_by(&self, name: &str, file: &Found, step: &mut dyn FnMut()) -> io::Result<()> {
         let place = self.place(name);
-        // Nobody reads it by that name: neither `sysctl --system` nor networkd nor udev take such an ending.
+        // Nobody reads it by that name: neither `sysctl --system` nor networkd nor udev take such
+        // an ending.
         let beside = format!(".{name}.narrows-new");
         self.remove(&beside)?;
         step();
@@ -278,7 +307,8 @@ impl Dir {
         // SAFETY: these take numbers only.
         unsafe {
             if file.owner != crate::sys::ids() {
-                answer(libc::fchown(new.as_raw_fd(), file.owner.0, file.owner.1)).map_err(at(&place))?;
+                answer(libc::fchown(new.as_raw_fd(), file.owner.0, file.owner.1))
+                    .map_err(at(&place))?;
             }
             answer(libc::fchmod(new.as_raw_fd(), file.mode)).map_err(at(&place))?;
         }
@@ -287,7 +317,8 @@ impl Dir {
         let (from, to) = (text(&beside)?, text(name)?);
         let fd = self.fd.as_raw_fd();
         // SAFETY: both names end with a zero.
-        answer(unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) }).map_err(at(&place))?;
+        answer(unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) })
+            .map_err(at(&place))?;
         step();
         self.sync()
     }
@@ -323,7 +354,8 @@ pub fn is_proc(file: &File) -> bool {
     // SAFETY: all zeros is a valid answer to be filled in, and it is valid for the call.
     unsafe {
         let mut about: libc::statfs = std::mem::zeroed();
-        libc::fstatfs(file.as_raw_fd(), &mut about) == 0 && about.f_type as i64 == libc::PROC_SUPER_MAGIC as i64
+        libc::fstatfs(file.as_raw_fd(), &mut about) == 0
+            && about.f_type as i64 == libc::PROC_SUPER_MAGIC as i64
     }
 }
 
@@ -332,7 +364,8 @@ pub fn open_file(dir: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     open_at(dir, name, libc::O_RDONLY, 0)
 }
 
-/// The kernel's number of the network namespace of this thread: never given twice in a boot. `None` before Linux 5.14.
+/// The kernel's number of the network namespace of this thread: never given twice in a boot. `None`
+/// before Linux 5.14.
 pub fn network_cookie() -> Option<u64> {
     let fd = OwnedFd::from(std::os::unix::net::UnixDatagram::unbound().ok()?);
     let mut cookie = 0_u64;
@@ -340,7 +373,13 @@ pub fn network_cookie() -> Option<u64> {
     // SAFETY: the answer has room for the eight bytes that the kernel writes.
     let result = unsafe {
         let to = std::ptr::from_mut(&mut cookie).cast();
-        libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, to, &mut length)
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NETNS_COOKIE,
+            to,
+            &mut length,
+        )
     };
     (result == 0).then_some(cookie)
 }
@@ -367,7 +406,10 @@ pub fn unload(module: &str) -> io::Result<()> {
 
 /// The clock that also runs while the machine sleeps, ns since it booted.
 pub fn since_boot() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `now` is valid for the call; the clock exists since Linux 2.6.39.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -380,9 +422,11 @@ pub fn die() -> ! {
     std::process::abort()
 }
 
-/// This process becomes nobody's child in a session of its own, deaf to the end of a terminal; the caller's own process ends here.
+/// This process becomes nobody's child in a session of its own, deaf to the end of a terminal; the
+/// caller's own process ends here.
 pub fn outlive() -> io::Result<()> {
-    // SAFETY: these take numbers only; this process has one thread, and the first of the two goes on to its end at once.
+    // SAFETY: these take numbers only; this process has one thread, and the first of the two goes
+    // on to its end at once.
     unsafe {
         answer(libc::setsid())?;
         if answer(libc::fork())? > 0 {
@@ -408,10 +452,11 @@ pub fn outlive() -> io::Result<()> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::{symlink, PermissionsExt};
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn tree(name: &str) -> std::path::PathBuf {
-        let root = std::env::temp_dir().join(format!("narrows-place-{name}-{}", std::process::id()));
+        let root =
+            std::env::temp_dir().join(format!("narrows-place-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         fs::create_dir_all(root.join("etc/sysctl.d")).unwrap();
         for dir in ["", "etc", "etc/sysctl.d"] {
@@ -437,7 +482,10 @@ mod tests {
         dir.replace("99-narrows.conf", &found(b"a = 1\n"), &mut || steps += 1)
             .unwrap();
         assert!(steps >= 4);
-        assert_eq!(dir.read("99-narrows.conf").unwrap(), Some(found(b"a = 1\n")));
+        assert_eq!(
+            dir.read("99-narrows.conf").unwrap(),
+            Some(found(b"a = 1\n"))
+        );
         dir.remove("99-narrows.conf").unwrap();
         assert_eq!(fs::read_dir(root.join("etc/sysctl.d")).unwrap().count(), 0);
         fs::remove_dir_all(root).unwrap();
@@ -447,18 +495,30 @@ mod tests {
     fn links_are_not_followed_neither_at_the_end_nor_on_the_way() {
         let root = tree("links");
         fs::write(root.join("secret"), "x").unwrap();
-        symlink(root.join("secret"), root.join("etc/sysctl.d/99-narrows.conf")).unwrap();
+        symlink(
+            root.join("secret"),
+            root.join("etc/sysctl.d/99-narrows.conf"),
+        )
+        .unwrap();
         symlink("/", root.join("etc/away")).unwrap();
         let dir = Dir::open(&root, "/etc/sysctl.d", None).unwrap().unwrap();
-        assert!(dir.read("99-narrows.conf").unwrap_err().to_string().contains("link"));
-        assert!(Dir::open(&root, "/etc/away", None)
-            .unwrap_err()
-            .to_string()
-            .contains("link"));
+        assert!(
+            dir.read("99-narrows.conf")
+                .unwrap_err()
+                .to_string()
+                .contains("link")
+        );
+        assert!(
+            Dir::open(&root, "/etc/away", None)
+                .unwrap_err()
+                .to_string()
+                .contains("link")
+        );
         assert!(Dir::open(&root, "/etc/away/etc", Some(0o755)).is_err());
         assert!(read_trusted(&root.join("etc/sysctl.d/99-narrows.conf")).is_err());
         // Replacing it replaces the link, not what it leads to.
-        dir.replace("99-narrows.conf", &found(b"y"), &mut || ()).unwrap();
+        dir.replace("99-narrows.conf", &found(b"y"), &mut || ())
+            .unwrap();
         assert_eq!(fs::read(root.join("secret")).unwrap(), b"x");
         fs::remove_dir_all(root).unwrap();
     }
@@ -469,7 +529,12 @@ mod tests {
         let file = root.join("plan.json");
         fs::write(&file, "{}").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o664)).unwrap();
-        assert!(read_trusted(&file).unwrap_err().to_string().contains("chmod go-w"));
+        assert!(
+            read_trusted(&file)
+                .unwrap_err()
+                .to_string()
+                .contains("chmod go-w")
+        );
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(read_trusted(&file).unwrap(), b"{}");
         fs::set_permissions(root.join("etc"), fs::Permissions::from_mode(0o777)).unwrap();

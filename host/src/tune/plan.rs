@@ -1,12 +1,14 @@
-//! A plan as it comes from outside: read strictly, whatever its origin, for it is carried out as root.
+//! A plan as it comes from outside: read strictly, whatever its origin, for it is carried out as
+//! root.
 //!
-//! docs/reference/tune.md has the format. What is not in it is refused by name. Nothing of it is ever a command: values go into
-//! system calls, and the only program that is started, `modprobe`, gets a name of letters, digits and `_` behind `--`.
+//! docs/reference/tune.md has the format. What is not in it is refused by name. Nothing of it is
+//! ever a command: values go into system calls, and the only program that is started, `modprobe`,
+//! gets a name of letters, digits and `_` behind `--`.
 
 use super::shape::Shape;
 use super::{file, ingress, module, qdisc, route, sysctl, world::World};
 use narrows_core::registry::linux::Sysctl;
-use serde_json::{json, Map, Value};
+use serde_json::{Map, Value, json};
 use std::io;
 
 /// The version of the format.
@@ -42,7 +44,8 @@ pub enum What {
     Sysctl(String, String, String),
     /// Who may be chosen by everybody, which setting a default changes by the way: the new default.
     Allowed(String),
-    /// Disciplines of a device, and what the plan found in each place: kind and whether the kernel chose it.
+    /// Disciplines of a device, and what the plan found in each place: kind and whether the kernel
+    /// chose it.
     Qdisc(String, Vec<qdisc::Step>, Vec<Option<(String, bool)>>),
     /// What comes in by a device is shaped.
     Ingress(ingress::Shaped),
@@ -78,7 +81,9 @@ pub struct Plan {
 
 /// A name of `first` and then `rest`.
 fn name(text: &str, most: usize, rest: &str) -> bool {
-    let first = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b.is_ascii_uppercase() && !rest.is_empty();
+    let first = |b: u8| {
+        b.is_ascii_lowercase() || b.is_ascii_digit() || b.is_ascii_uppercase() && !rest.is_empty()
+    };
     let more = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || rest.as_bytes().contains(&b);
     !text.is_empty() && text.len() <= most && first(text.as_bytes()[0]) && text.bytes().all(more)
 }
@@ -90,7 +95,10 @@ fn plain_name(text: &str, most: usize) -> bool {
 
 fn interface(text: &str) -> bool {
     let text_ = text.trim_start_matches('_');
-    text.len() < 16 && text != "." && text != ".." && (text_.is_empty() != text.is_empty() || name(text_, 15, ".@-"))
+    text.len() < 16
+        && text != "."
+        && text != ".."
+        && (text_.is_empty() != text.is_empty() || name(text_, 15, ".@-"))
 }
 
 /// Of a network namespace.
@@ -116,7 +124,9 @@ fn path(text: &str) -> bool {
             Some("") => *known != "/etc/systemd/network",
             // A drop-in of networkd lies in a folder of its own.
             Some(rest) => {
-                *known == "/etc/systemd/network" && rest.ends_with(".network.d") && rest.matches('/').count() == 1
+                *known == "/etc/systemd/network"
+                    && rest.ends_with(".network.d")
+                    && rest.matches('/').count() == 1
             }
             None => false,
         };
@@ -128,7 +138,9 @@ fn path(text: &str) -> bool {
 type Object = Map<String, Value>;
 
 fn object<'a>(value: &'a Value, what: &str) -> Result<&'a Object, String> {
-    value.as_object().ok_or_else(|| format!("{what}: must be an object"))
+    value
+        .as_object()
+        .ok_or_else(|| format!("{what}: must be an object"))
 }
 
 fn string<'a>(of: &'a Object, key: &str, what: &str) -> Result<&'a str, String> {
@@ -170,7 +182,10 @@ fn step(of: &Object, parent: u32, what: &str) -> Result<qdisc::Step, String> {
     known(of, &["kind", "handle", "options"], what)?;
     let kind = string(of, "kind", what)?;
     let none = Map::new();
-    let options = of.get("options").and_then(Value::as_object).unwrap_or(&none);
+    let options = of
+        .get("options")
+        .and_then(Value::as_object)
+        .unwrap_or(&none);
     let shape = Shape::parse(kind, options).map_err(|problem| format!("{what}: {problem}"))?;
     ensure(
         shape.is_some() || qdisc::planned().any(|name| name == kind),
@@ -193,12 +208,17 @@ fn step(of: &Object, parent: u32, what: &str) -> Result<qdisc::Step, String> {
 /// What a plan found: a kind, and whether the kernel chose it.
 fn found(of: &Object, what: &str) -> Result<(String, bool), String> {
     known(of, &["kind", "handle", "options"], what)?;
-    Ok((string(of, "kind", what)?.to_string(), handle(of, what)? == 0))
+    Ok((
+        string(of, "kind", what)?.to_string(),
+        handle(of, what)? == 0,
+    ))
 }
 
 fn device<'a>(of: &'a Object, key: &str, what: &str) -> Result<&'a str, String> {
     let name = string(of, key, what)?;
-    ensure(interface(name), what, || format!("{name:?} is no name of an interface"))?;
+    ensure(interface(name), what, || {
+        format!("{name:?} is no name of an interface")
+    })?;
     Ok(name)
 }
 
@@ -235,7 +255,11 @@ fn queue(one: &Object, what: &str) -> Result<What, String> {
     known(target, &["dev", "parent"], what)?;
     let device = device(target, "dev", what)?;
     let place = place(string(target, "parent", what)?, what)?;
-    let to = step(object(one.get("to").unwrap_or(&Value::Null), what)?, place, what)?;
+    let to = step(
+        object(one.get("to").unwrap_or(&Value::Null), what)?,
+        place,
+        what,
+    )?;
     let from = match one.get("from") {
         None | Some(Value::Null) => None,
         Some(from) => Some(found(object(from, what)?, what)?),
@@ -271,15 +295,21 @@ fn route_change(one: &Object, what: &str) -> Result<What, String> {
     let v6 = match string(target, "family", what)? {
         "inet" => false,
         "inet6" => true,
-        other => return Err(format!("{what}: family {other:?} is none; write \"inet\" or \"inet6\"")),
+        other => {
+            return Err(format!(
+                "{what}: family {other:?} is none; write \"inet\" or \"inet6\""
+            ));
+        }
     };
     let table = string(target, "table", what)?;
     ensure(table == "main", what, || {
         format!("table {table:?}: only routes of \"main\" are changed")
     })?;
     let prefix = string(target, "prefix", what)?;
-    let to = route::Prefix::parse(prefix, v6).ok_or_else(|| format!("{what}: {prefix:?} is no prefix"))?;
-    let cc = congctl(one.get("to"), what)?.ok_or_else(|| format!("{what}: a plan makes routes and takes none away"))?;
+    let to = route::Prefix::parse(prefix, v6)
+        .ok_or_else(|| format!("{what}: {prefix:?} is no prefix"))?;
+    let cc = congctl(one.get("to"), what)?
+        .ok_or_else(|| format!("{what}: a plan makes routes and takes none away"))?;
     let from = congctl(one.get("from"), what)?.flatten();
     Ok(What::Route(to, from, cc))
 }
@@ -295,7 +325,9 @@ fn file_change(one: &Object, what: &str) -> Result<What, String> {
     let to = match one.get("to") {
         Some(to @ Value::Object(of)) => {
             known(of, &["text", "mode"], what)?;
-            let mode = to["mode"].as_str().and_then(|m| u32::from_str_radix(m, 8).ok());
+            let mode = to["mode"]
+                .as_str()
+                .and_then(|m| u32::from_str_radix(m, 8).ok());
             let mode = mode.filter(|m| m & !0o755 == 0 && m & 0o400 != 0);
             let text = string(of, "text", what)?;
             ensure(text.len() < 1 << 16 && !text.contains('\0'), what, || {
@@ -303,8 +335,9 @@ fn file_change(one: &Object, what: &str) -> Result<What, String> {
             })?;
             Some(Text {
                 text: text.to_string(),
-                mode: mode
-                    .ok_or_else(|| format!("{what}: mode must be like \"0644\", and only the owner may write"))?,
+                mode: mode.ok_or_else(|| {
+                    format!("{what}: mode must be like \"0644\", and only the owner may write")
+                })?,
             })
         }
         Some(Value::Null) => None,
@@ -321,13 +354,19 @@ impl Change {
         let what = format!("change {} ({id:.80})", at + 1);
         known(
             of,
-            &["id", "kind", "phase", "target", "from", "to", "why", "persist"],
+            &[
+                "id", "kind", "phase", "target", "from", "to", "why", "persist",
+            ],
             &what,
         )?;
         let boot = match string(of, "phase", &what)? {
             "live" => false,
             "boot" => true,
-            other => return Err(format!("{what}: phase {other:?} is none; write \"live\" or \"boot\"")),
+            other => {
+                return Err(format!(
+                    "{what}: phase {other:?} is none; write \"live\" or \"boot\""
+                ));
+            }
         };
         let kind = string(of, "kind", &what)?;
         ensure((kind == "file") == boot, &what, || {
@@ -346,11 +385,15 @@ impl Change {
             }
             "sysctl" => {
                 let name = string(of, "target", &what)?;
-                let sysctl = Sysctl::named(name)
-                    .ok_or_else(|| format!("{what}: {name:?} is none of the settings that narrows changes"))?;
+                let sysctl = Sysctl::named(name).ok_or_else(|| {
+                    format!("{what}: {name:?} is none of the settings that narrows changes")
+                })?;
                 let (from, to) = (string(of, "from", &what)?, string(of, "to", &what)?);
                 ensure(to.len() < 256 && sysctl.form.fits(to), &what, || {
-                    format!("{to:?} is no value of {name}; write {}", sysctl.form.pattern())
+                    format!(
+                        "{to:?} is no value of {name}; write {}",
+                        sysctl.form.pattern()
+                    )
                 })?;
                 What::Sysctl(name.to_string(), from.to_string(), to.to_string())
             }
@@ -361,8 +404,9 @@ impl Change {
             "file" => file_change(of, &what)?,
             other if SCRIPTS_ONLY.contains(&other) => {
                 return Err(format!(
-                    "{what}: a {other} is changed by the plan's script only: narrows tune plan --script"
-                ))
+                    "{what}: a {other} is changed by the plan's script only: narrows tune plan \
+                     --script"
+                ));
             }
             other => return Err(format!("{what}: kind {other:?} is unknown")),
         };
@@ -382,7 +426,8 @@ impl Change {
             id: format!("allowed:{to}"),
             boot: false,
             what: What::Allowed(to.clone()),
-            json: json!({"id": format!("allowed:{to}"), "kind": "allowed", "phase": "live", "to": to}),
+            json: json!({"id": format!("allowed:{to}"), "kind": "allowed", "phase": "live",
+            "to": to}),
         })
     }
     /// What it is now, with all that is needed to make it so again.
@@ -429,18 +474,26 @@ impl Change {
             What::File(..) => file::same(a, b),
         }
     }
-    /// Is it what is left of our own where somebody took a part of it away? Nothing of anybody else's is lost with it.
+    /// Is it what is left of our own where somebody took a part of it away? Nothing of anybody
+    /// else's is lost with it.
     pub fn remains(&self, live: &Value) -> bool {
         matches!(&self.what, What::Ingress(shaped) if shaped.remains(live))
     }
     /// Are these disciplines that the kernel attached itself, all of them?
     pub fn is_of_the_kernel(&self, live: &Value) -> bool {
         let tree = qdisc::Tree::from_json(live).filter(|_| matches!(self.what, What::Qdisc(..)));
-        tree.is_some_and(|tree| tree.classes.is_empty() && tree.queues.iter().all(|q| q.handle == 0))
+        tree.is_some_and(|tree| {
+            tree.classes.is_empty() && tree.queues.iter().all(|q| q.handle == 0)
+        })
     }
     /// Is it as the plan found it? What it is instead, where not.
     pub fn expected(&self, live: &Value) -> Result<(), String> {
-        let odd = |is: &str, said: &str| Err(format!("{}: is {is} here, and the plan was made for {said}", self.id));
+        let odd = |is: &str, said: &str| {
+            Err(format!(
+                "{}: is {is} here, and the plan was made for {said}",
+                self.id
+            ))
+        };
         match &self.what {
             What::Sysctl(_, from, _) => {
                 let is = sysctl::plain(live.as_str().unwrap_or_default());
@@ -468,7 +521,10 @@ impl Change {
                 if is == from.as_deref() {
                     Ok(())
                 } else {
-                    odd(is.unwrap_or("without one"), from.as_deref().unwrap_or("none"))
+                    odd(
+                        is.unwrap_or("without one"),
+                        from.as_deref().unwrap_or("none"),
+                    )
                 }
             }
             _ => Ok(()),
@@ -480,7 +536,9 @@ impl Change {
             What::Module(name) => module::load(name)?,
             What::Sysctl(key, _, to) => sysctl::write(key, to)?,
             What::Allowed(_) => return Ok(()),
-            What::Qdisc(device, steps, _) => return qdisc::make(device, steps, &mut || world.step()),
+            What::Qdisc(device, steps, _) => {
+                return qdisc::make(device, steps, &mut || world.step());
+            }
             What::Ingress(shaped) => return shaped.make(&mut || world.step()),
             What::Route(to, _, cc) => route::set(to, cc.as_deref())?,
             What::File(path, Some(to)) => return file::write(path, &to.text, to.mode, world),
@@ -495,14 +553,17 @@ impl Change {
             What::Module(name) => {
                 if *before == json!(false) && module::present(name) && !module::unload(name)? {
                     let users = module::users(name).unwrap_or(0);
-                    let text = "it stays loaded until they end or the host boots, and does nothing by itself";
+                    let text = "it stays loaded until they end or the host boots, and does \
+                        nothing by itself";
                     return Ok(Some(format!(
                         "module {name} is in use by {users} (connections, say): {text}"
                     )));
                 }
             }
             What::Sysctl(key, ..) => sysctl::write(key, before.as_str().unwrap_or_default())?,
-            What::Allowed(_) => sysctl::write(sysctl::ALLOWED, before.as_str().unwrap_or_default())?,
+            What::Allowed(_) => {
+                sysctl::write(sysctl::ALLOWED, before.as_str().unwrap_or_default())?
+            }
             What::Qdisc(device, ..) => {
                 let tree = qdisc::Tree::from_json(before).unwrap_or_default();
                 qdisc::restore(device, &tree, &mut || world.step())?;
@@ -537,10 +598,12 @@ impl Change {
 impl Plan {
     /// Reads one.
     pub fn parse(bytes: &[u8]) -> Result<Plan, String> {
-        let json: Value = serde_json::from_slice(bytes).map_err(|e| format!("the plan is no JSON: {e}"))?;
+        let json: Value =
+            serde_json::from_slice(bytes).map_err(|e| format!("the plan is no JSON: {e}"))?;
         let of = object(&json, "the plan")?;
         let keys = [
-            "narrows", "plan", "title", "asked", "host", "netns", "able", "needs", "changes", "left", "effects",
+            "narrows", "plan", "title", "asked", "host", "netns", "able", "needs", "changes",
+            "left", "effects",
         ];
         known(of, &keys, "the plan")?;
         ensure(
@@ -556,14 +619,27 @@ impl Plan {
                     .unwrap_or("something")
                     .to_string()
             };
-            let needs: Vec<String> = json["needs"].as_array().into_iter().flatten().map(words).collect();
-            return Err(format!("the plan cannot be applied yet: {}", needs.join("; ")));
+            let needs: Vec<String> = json["needs"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(words)
+                .collect();
+            return Err(format!(
+                "the plan cannot be applied yet: {}",
+                needs.join("; ")
+            ));
         }
         let netns = of.get("netns").filter(|n| !n.is_null());
-        let netns = netns.map(|n| n.as_str().filter(|n| namespace(n)).ok_or("the plan: netns is no name"));
+        let netns = netns.map(|n| {
+            n.as_str()
+                .filter(|n| namespace(n))
+                .ok_or("the plan: netns is no name")
+        });
         let list = of.get("changes").and_then(Value::as_array);
         let list = list.filter(|list| list.len() <= MOST);
-        let list = list.ok_or_else(|| format!("the plan: changes must be a list of at most {MOST}"))?;
+        let list =
+            list.ok_or_else(|| format!("the plan: changes must be a list of at most {MOST}"))?;
         Ok(Plan {
             title: of
                 .get("title")
@@ -583,11 +659,15 @@ pub fn grouped(list: &[Value]) -> Result<Vec<Change>, String> {
     let mut changes: Vec<Change> = Vec::new();
     for (at, json) in list.iter().enumerate() {
         // In a journal they are one already.
-        let parts = json.as_array().map_or(std::slice::from_ref(json), Vec::as_slice);
+        let parts = json
+            .as_array()
+            .map_or(std::slice::from_ref(json), Vec::as_slice);
         for part in parts {
             let change = Change::parse(part, at)?;
-            let same =
-                |c: &&mut Change| matches!((&c.what, &change.what), (What::Qdisc(a, ..), What::Qdisc(b, ..)) if a == b);
+            let same = |c: &&mut Change| {
+                matches!((&c.what, &change.what), (What::Qdisc(a, ..),
+                What::Qdisc(b, ..)) if a == b)
+            };
             let Some(earlier) = changes.iter_mut().find(same) else {
                 if changes.iter().any(|c| c.id == change.id) {
                     return Err(format!("{}: stands there twice", change.id));
@@ -595,7 +675,9 @@ pub fn grouped(list: &[Value]) -> Result<Vec<Change>, String> {
                 changes.push(change);
                 continue;
             };
-            if let (What::Qdisc(_, steps, froms), What::Qdisc(_, more, found)) = (&mut earlier.what, change.what) {
+            if let (What::Qdisc(_, steps, froms), What::Qdisc(_, more, found)) =
+                (&mut earlier.what, change.what)
+            {
                 steps.extend(more);
                 froms.extend(found);
             }

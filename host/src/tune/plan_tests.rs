@@ -3,7 +3,8 @@ use proptest::prelude::*;
 
 fn change(kind: &str, target: Value, from: Value, to: Value) -> Value {
     let phase = if kind == "file" { "boot" } else { "live" };
-    json!({"id": format!("{kind}:x"), "kind": kind, "phase": phase, "target": target, "from": from, "to": to, "why": ""})
+    json!({"id": format!("{kind}:x"), "kind": kind, "phase": phase, "target": target,
+    "from": from, "to": to, "why": ""})
 }
 
 fn parsed(one: &Value) -> Result<Plan, String> {
@@ -23,17 +24,31 @@ fn a_plan_is_read() {
         json!("bbr"),
     );
     let plan = parsed(&one).unwrap();
-    let expected = What::Sysctl(sysctl::CC.to_string(), "cubic".to_string(), "bbr".to_string());
+    let expected = What::Sysctl(
+        sysctl::CC.to_string(),
+        "cubic".to_string(),
+        "bbr".to_string(),
+    );
     assert_eq!(plan.changes[0].what, expected);
-    assert!(parsed(&change("module", json!("tcp_bbr"), json!("absent"), json!("loaded"))).is_ok());
+    assert!(
+        parsed(&change(
+            "module",
+            json!("tcp_bbr"),
+            json!("absent"),
+            json!("loaded")
+        ))
+        .is_ok()
+    );
     let drop_in = json!({"text": "a = 1\n", "mode": "0644"});
-    assert!(parsed(&change(
-        "file",
-        json!("/etc/sysctl.d/99-narrows.conf"),
-        Value::Null,
-        drop_in
-    ))
-    .is_ok());
+    assert!(
+        parsed(&change(
+            "file",
+            json!("/etc/sysctl.d/99-narrows.conf"),
+            Value::Null,
+            drop_in
+        ))
+        .is_ok()
+    );
 }
 
 #[test]
@@ -53,7 +68,13 @@ fn what_could_be_meant_for_a_shell_is_refused() {
     }
     for module in ["-r", "tcp_bbr/../x", "TCP", "", "a b", "../../tmp/x.ko"] {
         assert!(
-            parsed(&change("module", json!(module), json!("absent"), json!("loaded"))).is_err(),
+            parsed(&change(
+                "module",
+                json!(module),
+                json!("absent"),
+                json!("loaded")
+            ))
+            .is_err(),
             "{module}"
         );
     }
@@ -65,7 +86,10 @@ fn files_are_our_own_or_refused() {
         ("/etc/sysctl.d/99-narrows.conf", true),
         ("/etc/modules-load.d/narrows.conf", true),
         ("/etc/udev/rules.d/99-narrows-eth0.rules", true),
-        ("/etc/systemd/network/10-eth0.network.d/99-narrows.conf", true),
+        (
+            "/etc/systemd/network/10-eth0.network.d/99-narrows.conf",
+            true,
+        ),
         ("/etc/sysctl.d/99-sysctl.conf", false),
         ("/etc/sysctl.d/../passwd", false),
         ("/etc/sudoers.d/narrows", false),
@@ -78,13 +102,15 @@ fn files_are_our_own_or_refused() {
         assert_eq!(path(name), right, "{name}");
     }
     let others = json!({"text": "", "mode": "0666"});
-    assert!(parsed(&change(
-        "file",
-        json!("/etc/sysctl.d/99-narrows.conf"),
-        Value::Null,
-        others
-    ))
-    .is_err());
+    assert!(
+        parsed(&change(
+            "file",
+            json!("/etc/sysctl.d/99-narrows.conf"),
+            Value::Null,
+            others
+        ))
+        .is_err()
+    );
 }
 
 #[test]
@@ -100,7 +126,8 @@ fn disciplines_of_one_device_are_one_change() {
         one["id"] = json!(format!("qdisc:eth0:{parent}"));
         one
     };
-    let plan = json!({"plan": 1, "changes": [queue("root", "mq"), queue("1:1", "fq"), queue("1:2", "fq")]});
+    let plan = json!({"plan": 1, "changes": [queue("root", "mq"), queue("1:1", "fq"), queue("1:2",
+        "fq")]});
     let plan = Plan::parse(plan.to_string().as_bytes()).unwrap();
     assert_eq!(plan.changes.len(), 1);
     let again = grouped(&[plan.changes[0].json.clone()]).unwrap();
@@ -111,10 +138,13 @@ fn disciplines_of_one_device_are_one_change() {
 
 #[test]
 fn a_plan_that_is_not_able_says_what_it_needs() {
-    let plan = json!({"plan": 1, "able": false, "needs": [{"why": "the kernel is older than 4.9"}], "changes": []});
-    assert!(Plan::parse(plan.to_string().as_bytes())
-        .unwrap_err()
-        .contains("older than 4.9"));
+    let plan = json!({"plan": 1, "able": false, "needs": [{"why": "the kernel is older than \
+        4.9"}], "changes": []});
+    assert!(
+        Plan::parse(plan.to_string().as_bytes())
+            .unwrap_err()
+            .contains("older than 4.9")
+    );
 }
 
 /// Any JSON of few levels, made of words that a plan has.
@@ -169,15 +199,19 @@ proptest! {
     }
 
     #[test]
-    fn so_is_json_of_any_shape(list in prop::collection::vec(any_json(), 0..5), tree in any_json()) {
+    fn so_is_json_of_any_shape(list in prop::collection::vec(any_json(), 0..5),
+        tree in any_json()) {
         let _ = Plan::parse(json!({"plan": 1, "changes": list}).to_string().as_bytes());
-        let journal = json!({"journal": 1, "id": "x", "phase": "applied", "made_s": 1, "entries": list, "below": tree});
+        let journal = json!({"journal": 1, "id": "x", "phase": "applied", "made_s": 1,
+            "entries": list, "below": tree});
         let _ = super::super::journal::Journal::parse(journal.to_string().as_bytes());
         let _ = qdisc::Tree::from_json(&tree);
     }
 
     #[test]
-    fn no_path_leads_out_of_our_folders(name in "/etc/[a-z./-]{0,30}(narrows)?[a-z.0-9/-]{0,12}(.conf)?") {
+    fn no_path_leads_out_of_our_folders(
+        name in "/etc/[a-z./-]{0,30}(narrows)?[a-z.0-9/-]{0,12}(.conf)?"
+    ) {
         if path(&name) {
             prop_assert!(!name.contains("..") && name.contains("narrows"));
             prop_assert!(FOLDERS.iter().any(|(folder, _)| name.starts_with(folder)));

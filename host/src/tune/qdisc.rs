@@ -1,16 +1,18 @@
 //! The queue disciplines of a device as one tree: read whole, changed in places, put back whole.
 //!
-//! The kernel prints a discipline with the options that make it (`TCA_OPTIONS`), so what is read can be sent back as it is.
-//! Handle `0:` is one that the kernel attached itself: it is put back by taking ours away, and what then comes follows from
-//! `net.core.default_qdisc`, which is why that is put back first. A handle of its own means that somebody made it.
+//! The kernel prints a discipline with the options that make it (`TCA_OPTIONS`), so what is read
+//! can be sent back as it is. Handle `0:` is one that the kernel attached itself: it is put back by
+//! taking ours away, and what then comes follows from `net.core.default_qdisc`, which is why that
+//! is put back first. A handle of its own means that somebody made it.
 //!
-//! HTB's classes go the same way. Filters do not (their listing is not what made them), so where there are any, nothing is replaced.
+//! HTB's classes go the same way. Filters do not (their listing is not what made them), so where
+//! there are any, nothing is replaced.
 
 use super::shape::{self, Shape};
-use crate::netlink::{attribute, attributes, text, Message, Netlink};
+use crate::netlink::{Message, Netlink, attribute, attributes, text};
 use crate::sys;
-use narrows_core::registry::linux::{Qdisc, Role, QDISCS};
-use serde_json::{json, Value};
+use narrows_core::registry::linux::{QDISCS, Qdisc, Role};
+use serde_json::{Value, json};
 use std::ffi::CString;
 use std::io;
 
@@ -23,7 +25,10 @@ const DUMP_MOST: usize = 4096;
 
 /// Disciplines that need no option; beside those that shape, all that a plan may ask for.
 pub fn planned() -> impl Iterator<Item = &'static str> {
-    QDISCS.iter().filter(|qdisc| qdisc.planned).map(|qdisc| qdisc.name)
+    QDISCS
+        .iter()
+        .filter(|qdisc| qdisc.planned)
+        .map(|qdisc| qdisc.name)
 }
 
 /// One discipline, or one class.
@@ -44,7 +49,11 @@ impl Node {
     pub fn shown(&self) -> String {
         let rate = shape::printed(&self.kind, &self.options).map(|rate| format!(" {rate}"));
         let (handle, parent) = (shown(self.handle), shown(self.parent));
-        format!("{} {handle} {parent}{}", self.kind, rate.unwrap_or_default())
+        format!(
+            "{} {handle} {parent}{}",
+            self.kind,
+            rate.unwrap_or_default()
+        )
     }
     /// The beginning of its line in `tc qdisc show`: `qdisc pfifo 20: parent 1:20`.
     fn as_tc(&self) -> String {
@@ -94,9 +103,11 @@ fn number(bytes: &[u8], at: usize) -> u32 {
         .map_or(0, |n| u32::from_ne_bytes(*n))
 }
 
-/// HTB prints its version in the upper half of a word and takes it in the lower one; and it prints a counter among its options.
+/// HTB prints its version in the upper half of a word and takes it in the lower one; and it prints
+/// a counter among its options.
 fn as_told(mut options: Vec<u8>) -> Vec<u8> {
-    /// `TCA_HTB_INIT` and in it the places of version and of packets that went past the classes (`struct tc_htb_glob`).
+    /// `TCA_HTB_INIT` and in it the places of version and of packets that went past the classes
+    /// (`struct tc_htb_glob`).
     const INIT: u16 = 2;
     const VERSION: usize = 0;
     const PAST: usize = 16;
@@ -108,7 +119,11 @@ fn as_told(mut options: Vec<u8>) -> Vec<u8> {
         return options;
     }
     let version = number(&options, at + VERSION);
-    let version = if version > 0xffff { version >> 16 } else { version };
+    let version = if version > 0xffff {
+        version >> 16
+    } else {
+        version
+    };
     options[at + VERSION..at + VERSION + 4].copy_from_slice(&version.to_ne_bytes());
     options[at + PAST..at + PAST + 4].fill(0);
     options
@@ -121,10 +136,18 @@ fn nodes(netlink: &mut Netlink, kind: u16, index: u32) -> io::Result<Vec<Node>> 
             continue;
         }
         let told = attributes(body.get(FIXED..).unwrap_or_default());
-        let name = attribute(&told, libc::TCA_KIND).map(text).unwrap_or_default();
-        let options = attribute(&told, libc::TCA_OPTIONS).unwrap_or_default().to_vec();
+        let name = attribute(&told, libc::TCA_KIND)
+            .map(text)
+            .unwrap_or_default();
+        let options = attribute(&told, libc::TCA_OPTIONS)
+            .unwrap_or_default()
+            .to_vec();
         found.push(Node {
-            options: if name == "htb" { as_told(options) } else { options },
+            options: if name == "htb" {
+                as_told(options)
+            } else {
+                options
+            },
             kind: name,
             handle: number(&body, 8),
             parent: number(&body, 12),
@@ -193,7 +216,9 @@ pub fn handle(shown: &str) -> Option<u32> {
     let (major, minor) = shown.split_once(':')?;
     let part = |text: &str| match text {
         "" => Some(0),
-        _ if text.len() <= 4 && text.bytes().all(|b| b.is_ascii_hexdigit()) => u32::from_str_radix(text, 16).ok(),
+        _ if text.len() <= 4 && text.bytes().all(|b| b.is_ascii_hexdigit()) => {
+            u32::from_str_radix(text, 16).ok()
+        }
         _ => None,
     };
     Some(part(major)? << 16 | part(minor)?)
@@ -203,20 +228,28 @@ impl Tree {
     /// As JSON, with all that is needed to make it again.
     pub fn to_json(&self) -> Value {
         let list = |nodes: &[Node]| -> Vec<Value> {
-            let one = |n: &Node| json!({"kind": n.kind, "handle": shown(n.handle), "parent": shown(n.parent), "hex": super::to_hex(&n.options)});
+            let one = |n: &Node| {
+                json!({"kind": n.kind, "handle": shown(n.handle),
+                "parent": shown(n.parent), "hex": super::to_hex(&n.options)})
+            };
             nodes.iter().map(one).collect()
         };
-        json!({ "queues": list(&self.queues), "classes": list(&self.classes), "filters": self.filters })
+        json!({ "queues": list(&self.queues), "classes": list(&self.classes),
+        "filters": self.filters })
     }
     /// The way back; `None`: that is none.
     pub fn from_json(value: &Value) -> Option<Tree> {
         let list = |value: &Value| -> Option<Vec<Node>> {
             let one = |n: &Value| {
                 Some(Node {
-                    kind: n["kind"].as_str().filter(|kind| kind.len() < 16)?.to_string(),
+                    kind: n["kind"]
+                        .as_str()
+                        .filter(|kind| kind.len() < 16)?
+                        .to_string(),
                     handle: handle(n["handle"].as_str()?)?,
                     parent: handle(n["parent"].as_str()?)?,
-                    options: super::from_hex(n["hex"].as_str()?).filter(|hex| hex.len() < DUMP_MOST)?,
+                    options: super::from_hex(n["hex"].as_str()?)
+                        .filter(|hex| hex.len() < DUMP_MOST)?,
                 })
             };
             value.as_array()?.iter().map(one).collect()
@@ -241,10 +274,17 @@ impl Tree {
     }
     /// Disciplines that somebody made on purpose and `steps` would replace.
     pub fn made(&self, steps: &[Step]) -> Vec<&Node> {
-        let whole = |s: &Step| s.parent == ROOT && self.at(ROOT).is_some_and(|root| root.kind != s.kind);
+        let whole =
+            |s: &Step| s.parent == ROOT && self.at(ROOT).is_some_and(|root| root.kind != s.kind);
         let all = steps.iter().any(whole);
-        let kept = |q: &Node| steps.iter().any(|s| s.parent == q.parent && s.kind == q.kind);
-        let meant = |q: &&Node| q.handle != 0 && (all || steps.iter().any(|s| s.parent == q.parent)) && !kept(q);
+        let kept = |q: &Node| {
+            steps
+                .iter()
+                .any(|s| s.parent == q.parent && s.kind == q.kind)
+        };
+        let meant = |q: &&Node| {
+            q.handle != 0 && (all || steps.iter().any(|s| s.parent == q.parent)) && !kept(q)
+        };
         self.queues
             .iter()
             .filter(meant)
@@ -257,9 +297,12 @@ impl Tree {
             a.kind == b.kind
                 && a.options == b.options
                 && (a.handle == b.handle || a.handle == 0 || b.handle == 0)
-                && (a.parent == b.parent || a.parent & 0xffff == b.parent & 0xffff && (a.handle == 0 || b.handle == 0))
+                && (a.parent == b.parent
+                    || a.parent & 0xffff == b.parent & 0xffff && (a.handle == 0 || b.handle == 0))
         };
-        let all = |a: &[Node], b: &[Node]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b));
+        let all = |a: &[Node], b: &[Node]| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b))
+        };
         all(&self.queues, &other.queues) && self.classes == other.classes
     }
 }
@@ -282,9 +325,12 @@ impl Step {
     pub fn is(&self, tree: &Tree) -> bool {
         let found = tree.at(self.parent).or_else(|| {
             // Leaves of an `mq` that the kernel made, after a reboot say, hang on no number.
-            tree.at(self.parent & 0xffff).filter(|_| self.parent != ROOT)
+            tree.at(self.parent & 0xffff)
+                .filter(|_| self.parent != ROOT)
         });
-        found.is_some_and(|q| q.kind == self.kind && self.shape.is_none_or(|shape| shape.is(&q.options)))
+        found.is_some_and(|q| {
+            q.kind == self.kind && self.shape.is_none_or(|shape| shape.is(&q.options))
+        })
     }
 }
 
@@ -293,7 +339,8 @@ fn named(kind: &str) -> Vec<u8> {
 }
 
 fn put(netlink: &mut Netlink, index: u32, kind: u16, node: &Node, flags: i32) -> io::Result<()> {
-    let mut made = message(kind, index, node.handle, node.parent).attribute(libc::TCA_KIND, &named(&node.kind));
+    let mut made = message(kind, index, node.handle, node.parent)
+        .attribute(libc::TCA_KIND, &named(&node.kind));
     if !node.options.is_empty() {
         made = made.attribute(libc::TCA_OPTIONS, &node.options);
     }
@@ -309,7 +356,12 @@ pub fn make(name: &str, steps: &[Step], done: &mut dyn FnMut()) -> io::Result<()
     let mut netlink = Netlink::new()?;
     for step in steps {
         let tree = read(name)?;
-        if step.is(&tree) && (step.handle == 0 || tree.at(step.parent).is_some_and(|q| q.handle == step.handle)) {
+        if step.is(&tree)
+            && (step.handle == 0
+                || tree
+                    .at(step.parent)
+                    .is_some_and(|q| q.handle == step.handle))
+        {
             continue;
         }
         let node = Node {
@@ -346,7 +398,14 @@ pub fn restore(name: &str, before: &Tree, done: &mut dyn FnMut()) -> io::Result<
         put(&mut netlink, index, libc::RTM_NEWQDISC, root, create).map_err(at)?;
         done();
         for class in &before.classes {
-            put(&mut netlink, index, libc::RTM_NEWTCLASS, class, libc::NLM_F_CREATE).map_err(at)?;
+            put(
+                &mut netlink,
+                index,
+                libc::RTM_NEWTCLASS,
+                class,
+                libc::NLM_F_CREATE,
+            )
+            .map_err(at)?;
             done();
         }
         for queue in own {
@@ -358,7 +417,11 @@ pub fn restore(name: &str, before: &Tree, done: &mut dyn FnMut()) -> io::Result<
     if read(name)?.same(before) {
         return Ok(());
     }
-    for queue in before.queues.iter().filter(|q| q.handle == 0 && q.kind != "noqueue") {
+    for queue in before
+        .queues
+        .iter()
+        .filter(|q| q.handle == 0 && q.kind != "noqueue")
+    {
         let live = read(name)?;
         let Some(mut root) = live.at(ROOT).cloned() else {
             continue;
@@ -414,7 +477,12 @@ mod tests {
 
     #[test]
     fn handles_are_written_as_tc_writes_them() {
-        for (text, number) in [("root", ROOT), ("1:", 0x10000), ("8001:a", 0x8001_000a), ("0:1", 1)] {
+        for (text, number) in [
+            ("root", ROOT),
+            ("1:", 0x10000),
+            ("8001:a", 0x8001_000a),
+            ("0:1", 1),
+        ] {
             assert_eq!(handle(text), Some(number));
             assert_eq!(shown(number), text);
         }

@@ -1,10 +1,12 @@
-//! The congestion control of one route (`RTAX_CC_ALGO`, Linux 4.0): connections to that destination use it, whatever the default is.
+//! The congestion control of one route (`RTAX_CC_ALGO`, Linux 4.0): connections to that destination
+//! use it, whatever the default is.
 //!
-//! A route is taken as the kernel prints it, and only its metrics are changed; so whatever else is on it stays. Where there was no
-//! route of its own for the prefix, one is made beside the one that leads there now, and undone by taking it away.
+//! A route is taken as the kernel prints it, and only its metrics are changed; so whatever else is
+//! on it stays. Where there was no route of its own for the prefix, one is made beside the one that
+//! leads there now, and undone by taking it away.
 
-use crate::netlink::{attribute, attributes, text, Message, Netlink};
-use serde_json::{json, Value};
+use crate::netlink::{Message, Netlink, attribute, attributes, text};
+use serde_json::{Value, json};
 use std::io;
 use std::net::IpAddr;
 
@@ -23,14 +25,23 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// `192.0.2.0/24`, `2001:db8::/32`, `192.0.2.1`, `default`; `v6` says of which family a default is.
+    /// `192.0.2.0/24`, `2001:db8::/32`, `192.0.2.1`, `default`; `v6` says of which family a default
+    /// is.
     pub fn parse(text: &str, v6: bool) -> Option<Prefix> {
         if text == "default" {
             let any: IpAddr = if v6 { [0; 16].into() } else { [0; 4].into() };
-            return Some(Prefix { address: any, bits: 0 });
+            return Some(Prefix {
+                address: any,
+                bits: 0,
+            });
         }
-        let (address, bits) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
-        let address: IpAddr = address.parse().ok().filter(|a: &IpAddr| a.is_ipv6() == v6)?;
+        let (address, bits) = text
+            .split_once('/')
+            .map_or((text, None), |(a, b)| (a, Some(b)));
+        let address: IpAddr = address
+            .parse()
+            .ok()
+            .filter(|a: &IpAddr| a.is_ipv6() == v6)?;
         let most = if v6 { 128 } else { 32 };
         let bits = bits.map_or(Some(most), |bits| bits.parse().ok().filter(|b| *b <= most))?;
         Some(Prefix { address, bits })
@@ -66,7 +77,11 @@ fn find(to: &Prefix) -> io::Result<Option<Vec<u8>>> {
             && table == u32::from(libc::RT_TABLE_MAIN)
             && body[7] == libc::RTN_UNICAST
     };
-    let mut found: Vec<Vec<u8>> = found.into_iter().filter(|b| b.len() >= FIXED).filter(ours).collect();
+    let mut found: Vec<Vec<u8>> = found
+        .into_iter()
+        .filter(|b| b.len() >= FIXED)
+        .filter(ours)
+        .collect();
     if found.len() > 1 {
         let text = format!(
             "{}/{}: there is more than one such route; narrows changes none of them",
@@ -89,13 +104,19 @@ fn again(body: &[u8], cc: Option<&str>, kind: u16) -> Message {
     const TOLD_ONLY: u16 = libc::RTA_CACHEINFO;
     let mut fixed = body[..FIXED].to_vec();
     // Flags are the kernel's own observations, but for `onlink`.
-    let flags = body[8..12].first_chunk().map_or(0, |f| u32::from_ne_bytes(*f)) & ONLINK;
+    let flags = body[8..12]
+        .first_chunk()
+        .map_or(0, |f| u32::from_ne_bytes(*f))
+        & ONLINK;
     fixed[8..].copy_from_slice(&flags.to_ne_bytes());
     let mut made = Message::new(kind, &[&fixed]);
     let mut metrics = Vec::new();
     for (kind, value) in attributes(&body[FIXED..]) {
         if kind == libc::RTA_METRICS {
-            metrics = attributes(value).into_iter().filter(|(k, _)| *k != CC_ALGO).collect();
+            metrics = attributes(value)
+                .into_iter()
+                .filter(|(k, _)| *k != CC_ALGO)
+                .collect();
         } else if kind != TOLD_ONLY {
             made = made.attribute(kind, value);
         }
@@ -131,8 +152,22 @@ pub fn live(to: &Prefix) -> io::Result<Value> {
 
 /// The route by which the kernel reaches a prefix now, as one to just that prefix.
 fn towards(to: &Prefix) -> io::Result<Vec<u8>> {
-    let fixed = [to.family(), to.octets().len() as u8 * 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    let question = Message::new(libc::RTM_GETROUTE, &[&fixed]).attribute(libc::RTA_DST, &to.octets());
+    let fixed = [
+        to.family(),
+        to.octets().len() as u8 * 8,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ];
+    let question =
+        Message::new(libc::RTM_GETROUTE, &[&fixed]).attribute(libc::RTA_DST, &to.octets());
     let found = Netlink::new()?.one(question)?;
     let told = attributes(found.get(FIXED..).unwrap_or_default());
     let gateway = attribute(&told, libc::RTA_GATEWAY);
@@ -175,7 +210,8 @@ fn expires(body: &[u8]) -> bool {
     /// In `struct rta_cacheinfo`.
     const EXPIRES: usize = 8;
     let told = attributes(body.get(FIXED..).unwrap_or_default());
-    let cache = attribute(&told, libc::RTA_CACHEINFO).and_then(|cache| cache.get(EXPIRES..EXPIRES + 4));
+    let cache =
+        attribute(&told, libc::RTA_CACHEINFO).and_then(|cache| cache.get(EXPIRES..EXPIRES + 4));
     cache.is_some_and(|expires| expires != [0; 4])
 }
 
@@ -183,7 +219,8 @@ fn expires(body: &[u8]) -> bool {
 pub fn set(to: &Prefix, cc: Option<&str>) -> io::Result<()> {
     let body = match find(to)? {
         Some(body) if expires(&body) => {
-            let text = "a router announces it and it ends by itself, which one that is made again would not; \
+            let text = "a router announces it and it ends by itself, which one that is made again \
+                would not; \
                         choose a longer prefix, or the default";
             return Err(at(to)(io::Error::new(io::ErrorKind::InvalidInput, text)));
         }
@@ -217,8 +254,14 @@ mod tests {
     #[test]
     fn prefixes_are_read_as_people_write_them() {
         let read = |text, v6| Prefix::parse(text, v6).map(|p| (p.address.to_string(), p.bits));
-        assert_eq!(read("192.0.2.0/24", false), Some(("192.0.2.0".to_string(), 24)));
-        assert_eq!(read("2001:db8::1", true), Some(("2001:db8::1".to_string(), 128)));
+        assert_eq!(
+            read("192.0.2.0/24", false),
+            Some(("192.0.2.0".to_string(), 24))
+        );
+        assert_eq!(
+            read("2001:db8::1", true),
+            Some(("2001:db8::1".to_string(), 128))
+        );
         assert_eq!(read("default", true), Some(("::".to_string(), 0)));
         for odd in ["192.0.2.0/33", "x", "192.0.2.0/24 dev lo", "::1", ""] {
             assert_eq!(read(odd, false), None, "{odd}");
@@ -241,7 +284,10 @@ mod tests {
         assert_eq!(back.body()[FIXED..], body[FIXED..]);
         assert_eq!(cc(again(&body, None, libc::RTM_NEWROUTE).body()), None);
         assert!(!expires(&body));
-        body.extend(nested(&[(libc::RTA_CACHEINFO, &[0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0])]));
+        body.extend(nested(&[(
+            libc::RTA_CACHEINFO,
+            &[0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0],
+        )]));
         assert!(expires(&body));
         assert!(!expires(again(&body, None, libc::RTM_NEWROUTE).body()));
     }

@@ -1,7 +1,7 @@
-//! Disciplines that shape: `tbf`, below which another one may hang, and `cake`, which queues by itself. What a plan says of
-//! them, and how the kernel takes and prints it.
+//! Disciplines that shape: `tbf`, below which another one may hang, and `cake`, which queues by
+//! itself. What a plan says of them, and how the kernel takes and prints it.
 
-use crate::netlink::{attribute, attributes, Message};
+use crate::netlink::{Message, attribute, attributes};
 use serde_json::{Map, Value};
 
 /// `TCA_TBF_PARMS`, `TCA_TBF_BURST`; of the first the place of the rate (`struct tc_tbf_qopt`).
@@ -16,7 +16,8 @@ const ETHERNET: u8 = 1;
 /// What a discipline is to shape to.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Shape {
-    /// A token bucket: bytes a second, bytes at once, bytes that wait where no other discipline hangs below.
+    /// A token bucket: bytes a second, bytes at once, bytes that wait where no other discipline
+    /// hangs below.
     Tbf(u32, u32, u32),
     /// Bytes a second.
     Cake(u32),
@@ -28,13 +29,16 @@ fn number(of: &Map<String, Value>, name: &str, unit: &str) -> Result<u64, String
     let digits = text
         .strip_suffix(unit)
         .filter(|d| d.len() <= 10 && d.bytes().all(|b| b.is_ascii_digit()));
-    let number = digits.and_then(|digits| digits.parse().ok()).filter(|n| *n > 0);
+    let number = digits
+        .and_then(|digits| digits.parse().ok())
+        .filter(|n| *n > 0);
     number.ok_or_else(|| format!("{name} {text:?} is none; write \"18000{unit}\""))
 }
 
 /// Kilobits a second as bytes a second; the kernel's tables hold 34 Gbit/s.
 fn rate(of: &Map<String, Value>, name: &str) -> Result<u32, String> {
-    u32::try_from(number(of, name, "kbit")? * 125).map_err(|_| format!("{name} is more than a shaper's 34 Gbit/s"))
+    u32::try_from(number(of, name, "kbit")? * 125)
+        .map_err(|_| format!("{name} is more than a shaper's 34 Gbit/s"))
 }
 
 fn size(of: &Map<String, Value>, name: &str) -> Result<u32, String> {
@@ -53,7 +57,9 @@ impl Shape {
             _ => (&[], None),
         };
         match of.keys().find(|key| !known.contains(&key.as_str())) {
-            Some(key) => Err(format!("the option {key:.20} of {kind:.20} is set by no plan")),
+            Some(key) => Err(format!(
+                "the option {key:.20} of {kind:.20} is set by no plan"
+            )),
             None => Ok(shape),
         }
     }
@@ -69,7 +75,9 @@ impl Shape {
                     .attribute(PARAMETERS, &parameters)
                     .number(BURST, burst)
             }
-            Shape::Cake(rate) => Message::new(0, &[]).attribute(BANDWIDTH, &u64::from(rate).to_ne_bytes()),
+            Shape::Cake(rate) => {
+                Message::new(0, &[]).attribute(BANDWIDTH, &u64::from(rate).to_ne_bytes())
+            }
         };
         made.body().to_vec()
     }
@@ -118,7 +126,10 @@ mod tests {
     #[test]
     fn options_are_those_of_a_shaper_with_their_units() {
         let tbf = json!({"rate": "18000kbit", "burst": "3028b", "limit": "112500b"});
-        assert_eq!(parse("tbf", &tbf), Ok(Some(Shape::Tbf(2_250_000, 3028, 112_500))));
+        assert_eq!(
+            parse("tbf", &tbf),
+            Ok(Some(Shape::Tbf(2_250_000, 3028, 112_500)))
+        );
         assert_eq!(
             parse("cake", &json!({"bandwidth": "8kbit"})),
             Ok(Some(Shape::Cake(1000)))
@@ -127,8 +138,14 @@ mod tests {
         assert_eq!(parse("fq", &json!({})), Ok(None));
         for (kind, odd) in [
             ("tbf", json!({})),
-            ("tbf", json!({"rate": "18Mbit", "burst": "3028b", "limit": "1b"})),
-            ("tbf", json!({"rate": "0kbit", "burst": "3028b", "limit": "1b"})),
+            (
+                "tbf",
+                json!({"rate": "18Mbit", "burst": "3028b", "limit": "1b"}),
+            ),
+            (
+                "tbf",
+                json!({"rate": "0kbit", "burst": "3028b", "limit": "1b"}),
+            ),
             (
                 "tbf",
                 json!({"rate": "9kbit", "burst": "3028b", "limit": "1b", "peakrate": "9kbit"}),

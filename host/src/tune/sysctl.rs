@@ -1,8 +1,9 @@
 //! A kernel setting below `/proc/sys/net`, and what setting it does beside it.
 //!
 //! Making a congestion control the default also lets everybody choose it: the kernel adds it to
-//! `tcp_allowed_congestion_control` (ip-sysctl: "the default is always allowed") and does not take it out again. So that list is
-//! in the journal, too. A namespace of its own cannot change it; there it is left alone.
+//! `tcp_allowed_congestion_control` (ip-sysctl: "the default is always allowed") and does not take
+//! it out again. So that list is in the journal, too. A namespace of its own cannot change it;
+//! there it is left alone.
 
 use super::place;
 use std::fs::{self, File, OpenOptions};
@@ -21,8 +22,12 @@ fn path(key: &str) -> String {
 fn at(key: &str) -> impl Fn(io::Error) -> io::Error + '_ {
     move |e| {
         let cure = match e.kind() {
-            io::ErrorKind::NotFound => "; this kernel, or this network namespace, has no such setting",
-            io::ErrorKind::PermissionDenied => "; it needs root, and some only outside of namespaces",
+            io::ErrorKind::NotFound => {
+                "; this kernel, or this network namespace, has no such setting"
+            }
+            io::ErrorKind::PermissionDenied => {
+                "; it needs root, and some only outside of namespaces"
+            }
             _ => "",
         };
         io::Error::new(e.kind(), format!("{key}: {e}{cure}"))
@@ -41,7 +46,9 @@ fn checked(key: &str, file: File) -> io::Result<File> {
 
 /// What it is, byte for byte.
 pub fn read(key: &str) -> io::Result<String> {
-    let mut file = File::open(path(key)).and_then(|f| checked(key, f)).map_err(at(key))?;
+    let mut file = File::open(path(key))
+        .and_then(|f| checked(key, f))
+        .map_err(at(key))?;
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(at(key))?;
     Ok(text)
@@ -79,7 +86,11 @@ mod tests {
 
     #[test]
     fn a_value_is_read_as_the_kernel_prints_it() {
-        assert!(read("net.ipv4.tcp_congestion_control").unwrap().ends_with('\n'));
+        assert!(
+            read("net.ipv4.tcp_congestion_control")
+                .unwrap()
+                .ends_with('\n')
+        );
         assert_eq!(plain("4096\t131072\t6291456\n"), "4096 131072 6291456");
         assert_eq!(words("reno bbr\n"), words("bbr reno"));
     }

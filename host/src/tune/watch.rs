@@ -1,19 +1,22 @@
-//! The dead-man switch: two processes of its own that undo everything unless somebody confirms in time.
+//! The dead-man switch: two processes of its own that undo everything unless somebody confirms in
+//! time.
 //!
-//! Each of them undoes it, whichever comes first, and each forks a new one where the other was killed: `kill -9` of one of
-//! them changes nothing. Where both are killed at once, or stopped (SIGSTOP), `verify` reports that nobody watches. An undo
-//! leaves a line in `undone.log` beside the journal, and one in the system's log.
+//! Each of them undoes it, whichever comes first, and each forks a new one where the other was
+//! killed: `kill -9` of one of them changes nothing. Where both are killed at once, or stopped
+//! (SIGSTOP), `verify` reports that nobody watches. An undo leaves a line in `undone.log` beside
+//! the journal, and one in the system's log.
 //!
-//! It is started, and has said that it is there, before anything is changed. It belongs to no terminal and to no parent, so the end of
-//! the session in which the change was made (by that change, perhaps) does not end it. Told to end (SIGTERM), it undoes at once.
+//! It is started, and has said that it is there, before anything is changed. It belongs to no
+//! terminal and to no parent, so the end of the session in which the change was made (by that
+//! change, perhaps) does not end it. Told to end (SIGTERM), it undoes at once.
 
-use super::engine::{revert_top, Foreign};
+use super::engine::{Foreign, revert_top};
 use super::journal::{Deadline, Journal, Phase, Store};
 use super::netns::Namespace;
 use super::place;
 use super::world::World;
-use crate::{sys, HostError};
-use serde_json::{json, Value};
+use crate::{HostError, sys};
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -28,7 +31,14 @@ pub fn start(world: &World, journal: &Journal) -> Result<(), HostError> {
     let failed = HostError::failed("the process that would undo the change");
     let program = std::env::current_exe().map_err(&failed)?;
     let mut command = Command::new(program);
-    command.args(["tune", "watch", "--id", &journal.id, "--state", &world.state]);
+    command.args([
+        "tune",
+        "watch",
+        "--id",
+        &journal.id,
+        "--state",
+        &world.state,
+    ]);
     command.arg("--root").arg(&world.root);
     let (ours, theirs) = (Stdio::piped(), Stdio::null());
     let mut child = command
@@ -51,7 +61,8 @@ pub fn start(world: &World, journal: &Journal) -> Result<(), HostError> {
     ))
 }
 
-/// Is it: two processes, each of which undoes everything at its time, and replaces the other one where that is killed.
+/// Is it: two processes, each of which undoes everything at its time, and replaces the other one
+/// where that is killed.
 pub fn run(world: &World, id: &str) -> Result<(), HostError> {
     place::outlive().map_err(HostError::failed("a session of its own"))?;
     sys::remember_end();
@@ -74,7 +85,8 @@ pub fn run(world: &World, id: &str) -> Result<(), HostError> {
     done
 }
 
-/// One more process like this one, each with an end of a connection to the other. Is this the new one?
+/// One more process like this one, each with an end of a connection to the other. Is this the new
+/// one?
 fn paired() -> std::io::Result<(UnixStream, bool)> {
     let (ours, theirs) = UnixStream::pair()?;
     for end in [&ours, &theirs] {
@@ -96,13 +108,18 @@ impl Watching {
     pub fn of(id: &str, held: bool) -> Watching {
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let mut processes: Vec<_> = pids.filter_map(|pid| Some((pid, state_of(pid, id)?))).collect();
+        let mut processes: Vec<_> = pids
+            .filter_map(|pid| Some((pid, state_of(pid, id)?)))
+            .collect();
         processes.sort_unstable();
         Watching { held, processes }
     }
-    /// Is one of them left that can undo it? In another process namespace they are not seen, and what they hold decides.
+    /// Is one of them left that can undo it? In another process namespace they are not seen, and
+    /// what they hold decides.
     pub fn works(&self) -> bool {
-        self.held && (self.processes.is_empty() || self.processes.iter().any(|(_, state)| *state == RUNNING))
+        self.held
+            && (self.processes.is_empty()
+                || self.processes.iter().any(|(_, state)| *state == RUNNING))
     }
     /// Their ids and states.
     pub fn to_json(&self) -> Value {
@@ -116,11 +133,16 @@ const RUNNING: &str = "running";
 /// Whether a process runs, or was stopped; `None`: it watches no such journal.
 fn state_of(pid: u32, id: &str) -> Option<&'static str> {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let has = |wanted: &str| words.split(|byte| *byte == 0).any(|word| word == wanted.as_bytes());
+    let has = |wanted: &str| {
+        words
+            .split(|byte| *byte == 0)
+            .any(|word| word == wanted.as_bytes())
+    };
     if !(has("watch") && has(id)) {
         return None;
     }
-    // Behind the name, in which anything may stand (proc_pid_stat(5)). A zombie has closed its files.
+    // Behind the name, in which anything may stand (proc_pid_stat(5)). A zombie has closed its
+    // files.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     match stat.rsplit_once(')')?.1.trim_start().chars().next()? {
         'T' | 't' => Some("stopped"),
@@ -139,13 +161,19 @@ fn watch(world: &World, id: &str, mut partner: UnixStream) -> Result<(), HostErr
             return undo(
                 world,
                 id,
-                "the process that watches was told to end, as at the end of a session or a shutdown",
+                "the process that watches was told to end, as at the end of a session or a \
+                 shutdown",
             );
         }
         if deadline.remains().is_none_or(|seconds| seconds <= 0.0) {
-            return undo(world, id, &format!("nobody confirmed it within {} s", deadline.within));
+            return undo(
+                world,
+                id,
+                &format!("nobody confirmed it within {} s", deadline.within),
+            );
         }
-        // The end of the connection is the end of the process; where no other can be made, it is tried again.
+        // The end of the connection is the end of the process; where no other can be made, it is
+        // tried again.
         if matches!(partner.read(&mut [0]), Ok(0)) {
             if let Ok((next, _)) = paired() {
                 partner = next;
@@ -155,10 +183,12 @@ fn watch(world: &World, id: &str, mut partner: UnixStream) -> Result<(), HostErr
     }
 }
 
-/// Until when; `None`: nobody waits any more. The journal is replaced in one step, so it can be read without its lock.
+/// Until when; `None`: nobody waits any more. The journal is replaced in one step, so it can be
+/// read without its lock.
 fn deadline(world: &World, id: &str) -> Result<Option<Deadline>, HostError> {
     let journal = Store::peek(world, &world.state)?;
-    let journal = journal.filter(|j| j.id == id && matches!(j.phase, Phase::Unconfirmed | Phase::Applying));
+    let journal =
+        journal.filter(|j| j.id == id && matches!(j.phase, Phase::Unconfirmed | Phase::Applying));
     Ok(journal.and_then(|j| j.deadline))
 }
 
@@ -194,16 +224,24 @@ fn undo(world: &World, id: &str, why: &str) -> Result<(), HostError> {
     let outcome = error.map_or("everything is as it was before".to_string(), |error| {
         format!("not everything: {error}")
     });
-    let _ = to_syslog(world, &format!("undid {:?}: {why}; {outcome}", journal.title));
+    let _ = to_syslog(
+        world,
+        &format!("undid {:?}: {why}; {outcome}", journal.title),
+    );
     done.map(drop)
 }
 
 /// One line for the system's log, as a warning of a daemon (RFC 3164).
 fn to_syslog(world: &World, text: &str) -> std::io::Result<()> {
     const DAEMON_WARNING: u8 = 3 << 3 | 4;
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     let socket = UnixDatagram::unbound()?;
     let message = format!("<{DAEMON_WARNING}>narrows[{}]: {line}", std::process::id());
     socket.set_nonblocking(true)?;
-    socket.send_to(message.as_bytes(), world.root.join("dev/log")).map(drop)
+    socket
+        .send_to(message.as_bytes(), world.root.join("dev/log"))
+        .map(drop)
 }

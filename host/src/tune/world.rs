@@ -1,6 +1,7 @@
-//! Where a change happens: the tree of files, the network namespace, the place of the journal, and how far to go.
+//! Where a change happens: the tree of files, the network namespace, the place of the journal, and
+//! how far to go.
 
-use super::netns::{owns_files, Namespace};
+use super::netns::{Namespace, owns_files};
 use super::place;
 use std::cell::Cell;
 use std::io;
@@ -51,7 +52,8 @@ impl Default for World {
 }
 
 impl World {
-    /// Finds out in which namespace this is and where its journal lies. `entered`: it is another one than the caller's.
+    /// Finds out in which namespace this is and where its journal lies. `entered`: it is another
+    /// one than the caller's.
     pub fn settle(&mut self, entered: bool) -> io::Result<()> {
         self.here = Namespace::own()?;
         // Whoever names a tree names the files that belong to the network in which he is.
@@ -76,15 +78,21 @@ impl World {
     /// Options that must be repeated to find the same journal.
     pub fn options(&self) -> String {
         let state = self.given.as_ref().map(|dir| format!(" --state {dir}"));
-        let root = (self.root != Path::new("/")).then(|| format!(" --root {}", self.root.display()));
+        let root =
+            (self.root != Path::new("/")).then(|| format!(" --root {}", self.root.display()));
         state.into_iter().chain(root).collect()
     }
     /// The command that does something here.
     pub fn command(&self, verb: &str) -> String {
         let netns = self.name.as_ref().map(|name| format!(" --netns {name}"));
-        format!("narrows tune {verb}{}{}", netns.unwrap_or_default(), self.options())
+        format!(
+            "narrows tune {verb}{}{}",
+            netns.unwrap_or_default(),
+            self.options()
+        )
     }
-    /// One more thing was done that lasts. Everything that lasts calls this, so that a test can have the process die after each.
+    /// One more thing was done that lasts. Everything that lasts calls this, so that a test can
+    /// have the process die after each.
     pub fn step(&self) {
         self.steps.set(self.steps.get() + 1);
         if self.stop_after == Some(self.steps.get()) {

@@ -1,5 +1,5 @@
-//! The extension module `narrows._core`: thin and low-level. `narrows` is what people use; it passes every value on
-//! unchecked, and what is wrong with one is found in the core.
+//! The extension module `narrows._core`: thin and low-level. `narrows` is what people use; it
+//! passes every value on unchecked, and what is wrong with one is found in the core.
 //!
 //! | file | carries |
 //! |---|---|
@@ -26,8 +26,9 @@ mod _core {
     use remy::remy_from_dna;
     #[pymodule_export]
     use run::{
-        beside_figure, check_toml, compare_figure, list_json, path_json, path_numbers, run_elsewhere, run_toml,
-        run_tree, scenario_files, scenario_to_toml, toml_tables, toml_to_tree, Run,
+        Run, beside_figure, check_toml, compare_figure, list_json, path_json, path_numbers,
+        run_elsewhere, run_toml, run_tree, scenario_files, scenario_to_toml, toml_tables,
+        toml_to_tree,
     };
     #[pymodule_export]
     use table::Table;

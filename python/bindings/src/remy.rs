@@ -8,6 +8,7 @@ pyo3::import_exception!(narrows.errors, NarrowsError);
 /// The text of the tree in a `.dna` file of Remy's, and how many rules it has.
 #[pyfunction]
 pub fn remy_from_dna(dna: &[u8], name: &str) -> PyResult<(String, usize)> {
-    let tree = from_dna(dna).map_err(|e| NarrowsError::new_err(format!("{name}: {}; {}", e.problem, e.fix)))?;
+    let tree = from_dna(dna)
+        .map_err(|e| NarrowsError::new_err(format!("{name}: {}; {}", e.problem, e.fix)))?;
     Ok((tree.to_text(), tree.rules()))
 }

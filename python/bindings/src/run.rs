@@ -1,17 +1,17 @@
-//! A run in, its result out. The interpreter is free while Rust works; now and then it is asked for Ctrl-C and told how far
-//! the run is.
+//! A run in, its result out. The interpreter is free while Rust works; now and then it is asked for
+//! Ctrl-C and told how far the run is.
 
 use crate::error::{self, EngineError};
 use crate::table::{self, QueueNames, Table};
 use crate::tree;
 use narrows_core::capture::{Capture, ENDS};
 use narrows_core::engine::path_figures;
-use narrows_core::figures::{beside, compare, figure_interval, Conditions, QueueFigures, Samples};
+use narrows_core::figures::{Conditions, QueueFigures, Samples, beside, compare, figure_interval};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::list::describe_json;
 use narrows_core::scenario::value::Tree;
 use narrows_core::scenario::{Likeness, Scenario};
-use narrows_core::units::{parse_span, Rate, Span};
+use narrows_core::units::{Rate, Span, parse_span};
 use narrows_sim::{Options, Packet, Progress};
 use pyo3::exceptions::{PyFileNotFoundError, PyKeyError, PyPermissionError};
 use pyo3::prelude::*;
@@ -76,7 +76,8 @@ impl Run {
 
 /// Runs the scenario of a TOML text.
 #[pyfunction]
-#[pyo3(signature = (text, file_name, *, seed=None, sample_interval=None, verdicts=0, record=None, progress=None))]
+#[pyo3(signature = (text, file_name, *, seed=None, sample_interval=None, verdicts=0, record=None,
+progress=None))]
 #[allow(clippy::too_many_arguments)] // keywords in Python
 pub fn run_toml(
     py: Python<'_>,
@@ -89,12 +90,22 @@ pub fn run_toml(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
     let (scenario, files) = parse(py, text, file_name, true)?;
-    run(py, scenario, files, seed, sample_interval, verdicts, record, progress)
+    run(
+        py,
+        scenario,
+        files,
+        seed,
+        sample_interval,
+        verdicts,
+        record,
+        progress,
+    )
 }
 
 /// Runs the scenario of nested tables.
 #[pyfunction]
-#[pyo3(signature = (tree, *, seed=None, sample_interval=None, verdicts=0, record=None, progress=None))]
+#[pyo3(signature = (tree, *, seed=None, sample_interval=None, verdicts=0, record=None,
+progress=None))]
 #[allow(clippy::too_many_arguments)] // keywords in Python
 pub fn run_tree(
     py: Python<'_>,
@@ -106,19 +117,34 @@ pub fn run_tree(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
     let (_, scenario, files) = parse_tree(tree, Texts::new())?;
-    run(py, scenario, files, seed, sample_interval, verdicts, record, progress)
+    run(
+        py,
+        scenario,
+        files,
+        seed,
+        sample_interval,
+        verdicts,
+        record,
+        progress,
+    )
 }
 
-/// What an engine in another process saw: its JSON, its samples as bytes, and why its capture is not whole.
+/// What an engine in another process saw: its JSON, its samples as bytes, and why its capture is
+/// not whole.
 #[pyfunction]
 #[pyo3(signature = (json, samples, record_error=None))]
 pub fn run_elsewhere(json: String, samples: &[u8], record_error: Option<String>) -> PyResult<Run> {
-    let wrong = |what: &str| EngineError::new_err(format!("the engine's answer is not one: {what}"));
-    let figures: serde_json::Value = serde_json::from_str(&json).map_err(|e| wrong(&e.to_string()))?;
+    let wrong =
+        |what: &str| EngineError::new_err(format!("the engine's answer is not one: {what}"));
+    let figures: serde_json::Value =
+        serde_json::from_str(&json).map_err(|e| wrong(&e.to_string()))?;
     let list = |of: &serde_json::Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
     let text = |of: &serde_json::Value, key: &str| of[key].as_str().unwrap_or_default().to_owned();
     let names = |of: &serde_json::Value, list_key: &str, key: &str| -> Vec<String> {
-        list(of, list_key).iter().map(|entry| text(entry, key)).collect()
+        list(of, list_key)
+            .iter()
+            .map(|entry| text(entry, key))
+            .collect()
     };
     let ids = names(&figures, "flows", "id");
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
@@ -129,7 +155,8 @@ pub fn run_elsewhere(json: String, samples: &[u8], record_error: Option<String>)
     };
     let queues: Vec<_> = list(&figures, "queues").iter().map(queue).collect();
     let samples = Samples::from_bytes(samples).ok_or_else(|| wrong("samples"))?;
-    let duration = parse_span(&text(&figures["scenario"], "duration")).map_err(|_| wrong("duration"))?;
+    let duration =
+        parse_span(&text(&figures["scenario"], "duration")).map_err(|_| wrong("duration"))?;
     Ok(Run {
         json,
         files: Texts::new(),
@@ -143,16 +170,26 @@ fn probe_ids(n: usize) -> Vec<String> {
     (0..n).map(|i| format!("ping{i}")).collect()
 }
 
-/// Reads a scenario without running it; returns its notices. One that was `built` here may name any file.
+/// Reads a scenario without running it; returns its notices. One that was `built` here may name any
+/// file.
 #[pyfunction]
 #[pyo3(signature = (text, file_name, *, built=false))]
-pub fn check_toml(py: Python<'_>, text: &str, file_name: &str, built: bool) -> PyResult<Vec<String>> {
+pub fn check_toml(
+    py: Python<'_>,
+    text: &str,
+    file_name: &str,
+    built: bool,
+) -> PyResult<Vec<String>> {
     Ok(parse(py, text, file_name, !built)?.0.notices(&registry()))
 }
 
 /// The nested tables of a right scenario, as they were written.
 #[pyfunction]
-pub fn toml_to_tree<'py>(py: Python<'py>, text: &str, file_name: &str) -> PyResult<Bound<'py, PyDict>> {
+pub fn toml_to_tree<'py>(
+    py: Python<'py>,
+    text: &str,
+    file_name: &str,
+) -> PyResult<Bound<'py, PyDict>> {
     parse(py, text, file_name, true)?;
     let tree = Tree::from_toml(text, file_name).map_err(|e| error::scenario(py, &e))?;
     tree::to_python(py, &tree.root)
@@ -160,36 +197,47 @@ pub fn toml_to_tree<'py>(py: Python<'py>, text: &str, file_name: &str) -> PyResu
 
 /// A TOML text as nested tables, whatever they mean.
 #[pyfunction]
-pub fn toml_tables<'py>(py: Python<'py>, text: &str, file_name: &str) -> PyResult<Bound<'py, PyDict>> {
+pub fn toml_tables<'py>(
+    py: Python<'py>,
+    text: &str,
+    file_name: &str,
+) -> PyResult<Bound<'py, PyDict>> {
     let tree = Tree::from_toml(text, file_name).map_err(|e| error::scenario(py, &e))?;
     tree::to_python(py, &tree.root)
 }
 
-/// The files that the right scenario of a TOML text names, by that name; one that was `built` here may name any.
+/// The files that the right scenario of a TOML text names, by that name; one that was `built` here
+/// may name any.
 #[pyfunction]
 #[pyo3(signature = (text, file_name, *, built=false))]
 pub fn scenario_files(py: Python<'_>, text: &str, file_name: &str, built: bool) -> PyResult<Texts> {
     Ok(parse(py, text, file_name, !built)?.1)
 }
 
-/// The TOML text of a right scenario in nested tables, as they are. Files that it names are looked up in `files` first.
+/// The TOML text of a right scenario in nested tables, as they are. Files that it names are looked
+/// up in `files` first.
 #[pyfunction]
 #[pyo3(signature = (tree, files=None))]
 pub fn scenario_to_toml(tree: &Bound<'_, PyMapping>, files: Option<Texts>) -> PyResult<String> {
     Ok(parse_tree(tree, files.unwrap_or_default())?.0.to_toml())
 }
 
-/// Everything that the registry knows, as one JSON object; of these lists only, where any are named.
+/// Everything that the registry knows, as one JSON object; of these lists only, where any are
+/// named.
 #[pyfunction]
 #[pyo3(signature = (*only))]
 pub fn list_json(only: Vec<String>) -> String {
     describe_json(&registry(), &only)
 }
 
-/// What of a right scenario's path decides whether a stored case is like it, kinds and numbers: `narrows_core`'s `Likeness`.
-/// A buffer of packets counts full frames; one that is left to the discipline is `None`.
+/// What of a right scenario's path decides whether a stored case is like it, kinds and numbers:
+/// `narrows_core`'s `Likeness`. A buffer of packets counts full frames; one that is left to the
+/// discipline is `None`.
 #[pyfunction]
-pub fn path_numbers<'py>(py: Python<'py>, tree: &Bound<'py, PyMapping>) -> PyResult<Bound<'py, PyDict>> {
+pub fn path_numbers<'py>(
+    py: Python<'py>,
+    tree: &Bound<'py, PyMapping>,
+) -> PyResult<Bound<'py, PyDict>> {
     let like = Likeness::of(&parse_tree(tree, Texts::new())?.1, &registry());
     let rtts: Vec<f64> = like.rtts.iter().map(|rtt| rtt.as_ms()).collect();
     let numbers = PyDict::new(py);
@@ -211,8 +259,9 @@ pub fn path_json(tree: &Bound<'_, PyMapping>) -> PyResult<String> {
     Ok(serde_json::to_string(&path_figures(&scenario)).unwrap_or_default())
 }
 
-/// Is a figure near enough to a reference's runs? Answers that, the reference's value and the tolerance. A scenario may
-/// be one that this version cannot run, so what matters of it is told in numbers.
+/// Is a figure near enough to a reference's runs? Answers that, the reference's value and the
+/// tolerance. A scenario may be one that this version cannot run, so what matters of it is told in
+/// numbers.
 #[pyfunction]
 #[pyo3(signature = (name, reference, ours, *, rate_mbit, rtt_ms, duration_s, flows))]
 pub fn compare_figure(
@@ -230,7 +279,8 @@ pub fn compare_figure(
         .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
 }
 
-/// Several runs of one figure by two engines: the standing, the reference's median and spread, our median, the tolerance.
+/// Several runs of one figure by two engines: the standing, the reference's median and spread, our
+/// median, the tolerance.
 #[pyfunction]
 #[pyo3(signature = (name, reference, ours, *, rate_mbit, rtt_ms, flows))]
 pub fn beside_figure(
@@ -243,7 +293,15 @@ pub fn beside_figure(
 ) -> PyResult<(&'static str, f64, f64, f64, f64)> {
     let on = conditions(rate_mbit, rtt_ms, 0.0, flows);
     beside(name, &reference, &ours, &on)
-        .map(|b| (b.standing.name(), b.reference, b.spread, b.ours, b.tolerance))
+        .map(|b| {
+            (
+                b.standing.name(),
+                b.reference,
+                b.spread,
+                b.ours,
+                b.tolerance,
+            )
+        })
         .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
 }
 
@@ -287,16 +345,23 @@ impl<'a> Reader<'a> {
         } else {
             Ok(())
         };
-        let text = may.and_then(|()| read(&file)).map_err(|problem| match file.to_str() {
-            Some(path) if path == name => problem,
-            _ => format!("{problem} (as {})", file.display()),
-        })?;
+        let text = may
+            .and_then(|()| read(&file))
+            .map_err(|problem| match file.to_str() {
+                Some(path) if path == name => problem,
+                _ => format!("{problem} (as {})", file.display()),
+            })?;
         self.texts.borrow_mut().insert(name.into(), text.clone());
         Ok(text)
     }
 }
 
-fn parse(py: Python<'_>, text: &str, file_name: &str, confined: bool) -> PyResult<(Scenario, Texts)> {
+fn parse(
+    py: Python<'_>,
+    text: &str,
+    file_name: &str,
+    confined: bool,
+) -> PyResult<(Scenario, Texts)> {
     let tree = Tree::from_toml(text, file_name).map_err(|e| error::scenario(py, &e))?;
     let folder = Path::new(file_name).parent().unwrap_or(Path::new(""));
     let files = Reader::new(folder, confined, Texts::new());
@@ -319,13 +384,20 @@ fn lies_inside(folder: &Path, file: &Path) -> Result<(), String> {
     };
     let more = std::env::var_os(MORE_FOLDERS).unwrap_or_default();
     let mut folders = std::iter::once(own.to_path_buf()).chain(std::env::split_paths(&more));
-    if folders.any(|folder| std::fs::canonicalize(folder).is_ok_and(|folder| real.starts_with(folder))) {
+    if folders
+        .any(|folder| std::fs::canonicalize(folder).is_ok_and(|folder| real.starts_with(folder)))
+    {
         return Ok(());
     }
-    Err("lies outside of the scenario's folder; copy it there, or allow its folder with --files-from".into())
+    Err(
+        "lies outside of the scenario's folder; copy it there, or allow its folder with \
+        --files-from"
+            .into(),
+    )
 }
 
-/// The text of a file named in a scenario, or what is wrong with it: read by the one guard of the package.
+/// The text of a file named in a scenario, or what is wrong with it: read by the one guard of the
+/// package.
 fn read(file: &Path) -> Result<String, String> {
     Python::attach(|py| {
         let read = || -> PyResult<Vec<u8>> {
@@ -341,7 +413,9 @@ fn read(file: &Path) -> Result<String, String> {
                     .value(py)
                     .getattr("strerror")
                     .and_then(|said| said.extract::<String>());
-                said.map_or("cannot be read".into(), |said| format!("cannot be read ({said})"))
+                said.map_or("cannot be read".into(), |said| {
+                    format!("cannot be read ({said})")
+                })
             }
         })?;
         String::from_utf8(bytes).map_err(|_| "is not text".into())
@@ -425,9 +499,9 @@ fn run(
             visited = Instant::now();
             let told = Python::attach(|py| {
                 py.check_signals()?;
-                progress
-                    .as_ref()
-                    .map_or(Ok(()), |f| f.call1(py, (at.now.as_s(), at.end.as_s())).map(drop))
+                progress.as_ref().map_or(Ok(()), |f| {
+                    f.call1(py, (at.now.as_s(), at.end.as_s())).map(drop)
+                })
             });
             told.map_err(|e| stopped = Some(e)).is_ok()
         };
@@ -446,7 +520,10 @@ fn run(
                 classes: q.classes.iter().map(|c| c.name.clone()).collect(),
             };
             let queues: Vec<_> = done.queues.iter().map(names).collect();
-            let record_error = record_error.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let record_error = record_error
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
             Ok(Run {
                 json,
                 files,

@@ -1,16 +1,16 @@
-//! Columns of samples as Arrow tables. Arrow's arrays take the vectors over as they are and hand them to Python by the C
-//! stream interface: no value is copied on the way.
+//! Columns of samples as Arrow tables. Arrow's arrays take the vectors over as they are and hand
+//! them to Python by the C stream interface: no value is copied on the way.
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, UInt32Type};
 use arrow_array::{
-    ArrayRef, DictionaryArray, Float64Array, PrimitiveArray, RecordBatch, RecordBatchIterator, StringArray,
-    UInt32Array, UInt64Array, UInt8Array,
+    ArrayRef, DictionaryArray, Float64Array, PrimitiveArray, RecordBatch, RecordBatchIterator,
+    StringArray, UInt8Array, UInt32Array, UInt64Array,
 };
-use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::ArrowError;
+use arrow_schema::ffi::FFI_ArrowSchema;
 use narrows_core::cc::INFINITE_SSTHRESH;
-use narrows_core::figures::{Samples, DELAYS_OF, PHASES, VERDICTS, WHYS};
+use narrows_core::figures::{DELAYS_OF, PHASES, Samples, VERDICTS, WHYS};
 use narrows_core::units::{Rate, Span};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -37,7 +37,11 @@ impl Table {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
         let batches = RecordBatchIterator::new([Ok(self.0.clone())], self.0.schema());
-        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(batches)), c"arrow_array_stream")
+        PyCapsule::new_with_value(
+            py,
+            FFI_ArrowArrayStream::new(Box::new(batches)),
+            c"arrow_array_stream",
+        )
     }
 }
 
@@ -54,8 +58,8 @@ pub struct QueueNames {
     pub classes: Vec<String>,
 }
 
-/// The tables of a run whose figures are sampled at this interval, by name. The vectors become Arrow's as they are; only
-/// what marks missing values is new.
+/// The tables of a run whose figures are sampled at this interval, by name. The vectors become
+/// Arrow's as they are; only what marks missing values is new.
 pub fn of(
     run: Samples,
     figure_interval: Span,
@@ -77,7 +81,11 @@ pub fn of(
     let samples = table([
         ("t_s", column(Float64Array::from(flows.t_s)), GIVEN),
         ("flow", flow, GIVEN),
-        ("cwnd_packets", column(UInt32Array::from(flows.cwnd_packets)), GIVEN),
+        (
+            "cwnd_packets",
+            column(UInt32Array::from(flows.cwnd_packets)),
+            GIVEN,
+        ),
         (
             "ssthresh_packets",
             without::<UInt32Type>(flows.ssthresh_packets.into(), |x| x == INFINITE_SSTHRESH),
@@ -108,11 +116,17 @@ pub fn of(
             without::<Float64Type>(goodput_mbit.into(), f64::is_nan),
             MAY_MISS,
         ),
-        ("retransmits", column(UInt64Array::from(flows.retransmits)), GIVEN),
+        (
+            "retransmits",
+            column(UInt64Array::from(flows.retransmits)),
+            GIVEN,
+        ),
         // The greatest rate is none: before the first round trip nothing is paced.
         (
             "pacing_mbit",
-            without::<Float64Type>(flows.pacing_mbit.into(), |x| x >= Rate::bit(u64::MAX).as_mbit()),
+            without::<Float64Type>(flows.pacing_mbit.into(), |x| {
+                x >= Rate::bit(u64::MAX).as_mbit()
+            }),
             MAY_MISS,
         ),
         ("phase", words(flows.phase, PHASES), GIVEN),
@@ -120,7 +134,11 @@ pub fn of(
     let queue_samples = table([
         ("t_s", column(Float64Array::from(queue.t_s)), GIVEN),
         ("queue", named(queue.queue, &hops), GIVEN),
-        ("backlog_bytes", column(UInt64Array::from(queue.backlog_bytes)), GIVEN),
+        (
+            "backlog_bytes",
+            column(UInt64Array::from(queue.backlog_bytes)),
+            GIVEN,
+        ),
         (
             "backlog_packets",
             column(UInt64Array::from(queue.backlog_packets)),
@@ -138,7 +156,11 @@ pub fn of(
             Some(first)
         })
         .collect();
-    let names: Vec<&str> = queues.iter().flat_map(|q| &q.classes).map(String::as_str).collect();
+    let names: Vec<&str> = queues
+        .iter()
+        .flat_map(|q| &q.classes)
+        .map(String::as_str)
+        .collect();
     let numbers = classes
         .queue
         .iter()
@@ -149,7 +171,11 @@ pub fn of(
         ("t_s", column(Float64Array::from(classes.t_s)), GIVEN),
         ("queue", named(classes.queue, &hops), GIVEN),
         ("class", class, GIVEN),
-        ("backlog_bytes", column(UInt64Array::from(classes.backlog_bytes)), GIVEN),
+        (
+            "backlog_bytes",
+            column(UInt64Array::from(classes.backlog_bytes)),
+            GIVEN,
+        ),
         (
             "backlog_packets",
             column(UInt64Array::from(classes.backlog_packets)),
@@ -168,11 +194,18 @@ pub fn of(
     let delays = table([
         ("of", words(delays.of, DELAYS_OF), GIVEN),
         ("number", column(UInt32Array::from(delays.number)), GIVEN),
-        ("delay_ms", column(Float64Array::from(delays.delay_ms)), GIVEN),
+        (
+            "delay_ms",
+            column(Float64Array::from(delays.delay_ms)),
+            GIVEN,
+        ),
         ("share", column(Float64Array::from(delays.share)), GIVEN),
     ]);
     // The numbers of probes count on from the last flow.
-    let senders = flow_ids.iter().copied().chain(probe_ids.iter().map(String::as_str));
+    let senders = flow_ids
+        .iter()
+        .copied()
+        .chain(probe_ids.iter().map(String::as_str));
     let sender = DictionaryArray::new(
         UInt32Array::from(verdicts.flow),
         Arc::new(StringArray::from_iter_values(senders)),
@@ -224,7 +257,10 @@ fn column<T: ArrowPrimitiveType>(values: PrimitiveArray<T>) -> ArrayRef {
 }
 
 /// `values`, null where they say that there is none.
-fn without<T: ArrowPrimitiveType>(values: PrimitiveArray<T>, missing: impl Fn(T::Native) -> bool) -> ArrayRef {
+fn without<T: ArrowPrimitiveType>(
+    values: PrimitiveArray<T>,
+    missing: impl Fn(T::Native) -> bool,
+) -> ArrayRef {
     let (_, values, _) = values.into_parts();
     let nulls = values.iter().map(|x| !missing(*x)).collect();
     Arc::new(PrimitiveArray::<T>::new(values, Some(nulls)))

@@ -16,13 +16,16 @@ fn entries(mapping: &Bound<'_, PyMapping>, depth: usize) -> PyResult<Vec<(String
     let mut entries = Vec::new();
     for item in mapping.items()?.iter() {
         let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
-        entries.push((key.str()?.to_string_lossy().into_owned(), node(&value, depth + 1)?));
+        entries.push((
+            key.str()?.to_string_lossy().into_owned(),
+            node(&value, depth + 1)?,
+        ));
     }
     Ok(entries)
 }
 
-/// What no scenario has keeps its `repr`, so that the core can refuse it by name. The order matters: a bool is an int to
-/// Python, and a NumPy integer is only known by `__index__`.
+/// What no scenario has keeps its `repr`, so that the core can refuse it by name. The order
+/// matters: a bool is an int to Python, and a NumPy integer is only known by `__index__`.
 fn node(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Node> {
     if let Ok(b) = value.cast::<PyBool>() {
         return Ok(Node::bool(b.is_true()));
@@ -66,7 +69,10 @@ fn value_to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, P
         Value::Float(x) => PyFloat::new(py, *x).into_any(),
         Value::Bool(b) => PyBool::new(py, *b).to_owned().into_any(),
         Value::Array(items) => {
-            let items: PyResult<Vec<_>> = items.iter().map(|n| value_to_python(py, &n.value)).collect();
+            let items: PyResult<Vec<_>> = items
+                .iter()
+                .map(|n| value_to_python(py, &n.value))
+                .collect();
             PyList::new(py, items?)?.into_any()
         }
         Value::Table(table) => to_python(py, table)?.into_any(),

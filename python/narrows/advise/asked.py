@@ -1,7 +1,9 @@
-"""The question: which path, who asks, what they care for; and what the path's description leaves open.
+"""The question: which path, who asks, what they care for; and what the path's description leaves
+open.
 
-What is not known is not guessed: each thing that it may be is a variant of the path, and the candidates run on all of
-them. A path of which only rate and round trip are told may have an ordinary, a short or a bloated buffer.
+What is not known is not guessed: each thing that it may be is a variant of the path, and the
+candidates run on all of them. A path of which only rate and round trip are told may have an
+ordinary, a short or a bloated buffer.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from narrows.runs.scenario import Flow, Hop, Path, Scenario
 Json = dict[str, Any]
 
 ROLES = ("sender", "forwarder", "receiver", "operator")
-"""Who may ask: whose TCP sends; who passes on others' packets; to whom they come; who sells a rate."""
+"""Who may ask: whose TCP sends; who passes on others' packets; to whom they come; who sells a
+rate.
+"""
 
 CARES = ("bulk", "pages", "calls", "fairness", "retransmissions")
 """What they may care for."""
@@ -32,20 +36,25 @@ CARED = {
 """What each cares for who does not say."""
 
 OPEN_BUFFERS = ("1bdp", "0.3bdp", "4bdp")
-"""What a buffer may be that nobody has told, the likeliest first: about right, too short, bloated."""
+"""What a buffer may be that nobody has told, the likeliest first: about right, too short,
+bloated.
+"""
 
 FRAME, MOST = 1514, 1e10
 """Bytes that a buffer holds, at least and at most."""
 
 LOSSY, RENO = 2e-3, 1.5
-"""Losses by chance that make a difference: so many anyway, fewer where they keep Reno's window, √(1.5 / p) packets
-(RFC 5681's law; Mathis et al. 1997), below what fills the path: one bandwidth-delay product and the buffer."""
+"""Losses by chance that make a difference: so many anyway, fewer where they keep Reno's window,
+√(1.5 / p) packets (RFC 5681's law; Mathis et al. 1997), below what fills the path: one
+bandwidth-delay product and the buffer."""
 
 WIDE = 1.25
 """A buffer's interval whose ends are nearer to each other than this is as good as a number."""
 
 FAR, FAR_APART = 2.0, 4.0
-"""A loss is another one where it is so many times as much; and so far below the most one between is tried, too."""
+"""A loss is another one where it is so many times as much; and so far below the most one between is
+tried, too.
+"""
 
 LIKELIEST = 0.5
 """The weight of the likeliest variant; the others share the rest."""
@@ -99,7 +108,9 @@ class Place:
             "buffer_bdp": self.buffer_bdp,
             "loss": self.loss,
             "open": list(self.open),
-            "variants": [{"why": v.why, "weight": v.weight, "path": v.path.tree()} for v in self.variants],
+            "variants": [
+                {"why": v.why, "weight": v.weight, "path": v.path.tree()} for v in self.variants
+            ],
         }
 
 
@@ -133,7 +144,9 @@ class Asked:
             raise NarrowsError(f"nobody is called `{self.role}`\n    write: --as {'|'.join(ROLES)}")
         unknown = [care for care in self.cares if care not in CARES]
         if unknown:
-            raise NarrowsError(f"--for {unknown[0]}: there is no such goal\n    write: --for {','.join(CARES)}")
+            raise NarrowsError(
+                f"--for {unknown[0]}: there is no such goal\n    write: --for {','.join(CARES)}"
+            )
         if not self.cares:
             object.__setattr__(self, "cares", CARED[self.role])
 
@@ -149,10 +162,15 @@ def place(paths: Sequence[tuple[Path, str]], *, source: str, left: Sequence[str]
         ScenarioError: If a path is not right.
     """
     others = len(paths) - 1
-    weights = [LIKELIEST if others else 1.0, *([(1 - LIKELIEST) / others] * others if others else [])]
+    weights = [
+        LIKELIEST if others else 1.0,
+        *([(1 - LIKELIEST) / others] * others if others else []),
+    ]
     numbers = _numbers(paths[0][0])
     return Place(
-        variants=tuple(Variant(path=p, weight=w, why=why) for (p, why), w in zip(paths, weights, strict=True)),
+        variants=tuple(
+            Variant(path=p, weight=w, why=why) for (p, why), w in zip(paths, weights, strict=True)
+        ),
         rate_mbit=numbers["rate_mbit"],
         rtt_ms=min(numbers["rtts_ms"]),
         buffer_bdp=numbers["buffer_bdp"],
@@ -198,7 +216,9 @@ def from_scenario(tree: Mapping[str, Any], *, source: str) -> Place:
         ScenarioError: If it is not right.
     """
     if not isinstance(tree.get("path"), Mapping):
-        raise NarrowsError(f"{source}: there is no [path] in it\n    write: narrows twin FILE --path here.toml")
+        raise NarrowsError(
+            f"{source}: there is no [path] in it\n    write: narrows twin FILE --path here.toml"
+        )
     return stated(path_of(cast("Json", tree["path"])), source=source)
 
 
@@ -219,7 +239,12 @@ def path_of(tree: Mapping[str, Any]) -> Path:
 
 
 def measured(
-    twin: Mapping[str, Any], *, role: str, source: str, lone: bool = False, known: Mapping[str, str] | None = None
+    twin: Mapping[str, Any],
+    *,
+    role: str,
+    source: str,
+    lone: bool = False,
+    known: Mapping[str, str] | None = None,
 ) -> Place:
     """The place of a twin's JSON, with its intervals as variants.
 
@@ -230,13 +255,17 @@ def measured(
         role: Who asks.
         source: What it is called.
         lone: It was also measured with one flow; if not, and that would tell more, this is said.
-        known: What is known otherwise and need not be inferred: `buffer`, `queue`, `loss`, as a scenario has them.
+        known: What is known otherwise and need not be inferred: `buffer`, `queue`, `loss`, as a
+            scenario has them.
 
     Raises:
         NarrowsError: If it is not a twin's JSON.
         ScenarioError: If its path is not right.
     """
-    tree, told = twin.get("path"), [way for way in ("up", "down") if isinstance(twin.get(way), Mapping)]
+    tree, told = (
+        twin.get("path"),
+        [way for way in ("up", "down") if isinstance(twin.get(way), Mapping)],
+    )
     if not isinstance(tree, Mapping) or not told:
         raise NarrowsError(f"{source}: not a twin\n    write: narrows twin FILE --json")
     way = told[0] if role == "sender" else told[-1]
@@ -245,19 +274,40 @@ def measured(
     sure = twin[way].get("sure") != "cannot tell"
     if not sure:
         # Its queue is an assumption: what it may hold is tried below.
-        ahead = {key: value for key, value in ahead.items() if key not in {"queue", "policer", "loss", "buffer"}}
+        ahead = {
+            key: value
+            for key, value in ahead.items()
+            if key not in {"queue", "policer", "loss", "buffer"}
+        }
     path = replace(path_of(ahead), **cast("dict[str, Any]", known))
-    left = [f"the {name}: {about['why']}" for name, about in _unsure(twin[way]) if name not in known]
+    left = [
+        f"the {name}: {about['why']}" for name, about in _unsure(twin[way]) if name not in known
+    ]
     if not sure and "queue" not in known:
-        left.append(f"what kind of queue it is: {twin[way].get('why') or 'no kind looks like the measurement'}")
+        left.append(
+            "what kind of queue it is: "
+            f"{twin[way].get('why') or 'no kind looks like the measurement'}"
+        )
     guesses = [(path, "")] if {"buffer", "queue"} & set(known) else _buffers(path, twin[way])
     guesses += _other_rates(path, twin[way])
     path = guesses[0][0]
     of = _numbers(path)
-    rounds = of["rate_mbit"] * 1e6 / 8 * min(of["rtts_ms"]) / 1000 / FRAME * (1 + (of["buffer_bdp"] or 0.0))
+    rounds = (
+        of["rate_mbit"]
+        * 1e6
+        / 8
+        * min(of["rtts_ms"])
+        / 1000
+        / FRAME
+        * (1 + (of["buffer_bdp"] or 0.0))
+    )
     least = min(LOSSY, RENO / max(1.0, rounds) ** 2)
     losses = _other_losses(of["loss"], twin[way], least=least) if "loss" not in known else []
-    ask = "" if lone or role != "sender" else "; a measurement with --streams 1, given as --lone, tells more"
+    ask = (
+        ""
+        if lone or role != "sender"
+        else "; a measurement with --streams 1, given as --lone, tells more"
+    )
     if losses and (path.loss is None or isinstance(path.loss, dict)):
         # A queue that fills hides what chance takes.
         could = " or ".join(f"{100 * loss:.2g} %" for loss in [of["loss"], *losses])
@@ -266,12 +316,17 @@ def measured(
             lossy = {"probability": f"{100 * loss:.3g}%", "per": "packet"} if loss else None
             guesses.append((replace(path, loss=lossy), f"{100 * loss:.2g} % lost by chance"))
     elif "loss" not in known and (most := _unseen(twin[way])) >= least:
-        left.append(f"how many are lost by chance: none seen, and up to {100 * most:.2g} % would not show{ask}")
+        left.append(
+            f"how many are lost by chance: none seen, and up to {100 * most:.2g} % would not "
+            f"show{ask}"
+        )
     return replace(place(guesses, source=source, left=left), inferred=True)
 
 
 def _buffers(path: Path, way: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """The path, and what else its buffer may hold: the ends of the interval, or any size where none is known."""
+    """The path, and what else its buffer may hold: the ends of the interval, or any size where none
+    is known.
+    """
     depth = way.get("buffer_bytes")
     known = depth if isinstance(depth, Mapping) else {}
     if path.queue not in {None, "fifo"} or path.policer is not None:
@@ -285,9 +340,17 @@ def _buffers(path: Path, way: Mapping[str, Any]) -> list[tuple[Path, str]]:
         return [(path, "")]
     if known.get("high") is None:
         # One that was never full holds what was seen, or more.
-        assumed = _size(int(path.buffer[:-1]) if path.buffer and path.buffer[:-1].isdecimal() else None)
+        assumed = _size(
+            int(path.buffer[:-1]) if path.buffer and path.buffer[:-1].isdecimal() else None
+        )
         whole = [size for size in whole if assumed is None or WIDE * size < assumed]
-    return [(path, ""), *((replace(path, buffer=f"{size}B"), f"a buffer of {size / 1000:.0f} kB") for size in whole)]
+    return [
+        (path, ""),
+        *(
+            (replace(path, buffer=f"{size}B"), f"a buffer of {size / 1000:.0f} kB")
+            for size in whole
+        ),
+    ]
 
 
 def _other_rates(path: Path, way: Mapping[str, Any]) -> list[tuple[Path, str]]:
@@ -295,15 +358,26 @@ def _other_rates(path: Path, way: Mapping[str, Any]) -> list[tuple[Path, str]]:
     rate = way.get("rate_mbit")
     known = rate if isinstance(rate, Mapping) else {}
     low = known.get("low")
-    if known.get("value") is not None or isinstance(low, bool) or not isinstance(low, int | float) or path.rate is None:
+    if (
+        known.get("value") is not None
+        or isinstance(low, bool)
+        or not isinstance(low, int | float)
+        or path.rate is None
+    ):
         return []
     if not 0 < low < MOST / 1e6:
         return []
-    return [(replace(path, rate=f"{FAR * low * 1e6:.0f}bit", buffer="1bdp"), f"a rate of {FAR * low:.3g} Mbit/s")]
+    return [
+        (
+            replace(path, rate=f"{FAR * low * 1e6:.0f}bit", buffer="1bdp"),
+            f"a rate of {FAR * low:.3g} Mbit/s",
+        )
+    ]
 
 
 def _other_losses(likeliest: float, way: Mapping[str, Any], *, least: float) -> list[float]:
-    """What else may be lost by chance: the ends of the interval, and between; what is less than `least` is nothing.
+    """What else may be lost by chance: the ends of the interval, and between; what is less than
+    `least` is nothing.
 
     Where none was seen, none is tried: the queue explains all that was lost.
     """
@@ -330,7 +404,11 @@ def _unseen(way: Mapping[str, Any]) -> float:
 
 def _share(value: object) -> float:
     """A share of packets; a file may hold anything."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1 else 0.0
+    return (
+        float(value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
+        else 0.0
+    )
 
 
 def _size(value: object) -> int | None:
@@ -343,7 +421,9 @@ def _size(value: object) -> int | None:
 def _unsure(way: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     names = {"rate_mbit": "rate", "buffer_bytes": "buffer", "loss": "loss"}
     found = ((name, way.get(key)) for key, name in names.items())
-    return [(name, about) for name, about in found if isinstance(about, Mapping) and about.get("why")]
+    return [
+        (name, about) for name, about in found if isinstance(about, Mapping) and about.get("why")
+    ]
 
 
 def _turned(tree: Json) -> Json:

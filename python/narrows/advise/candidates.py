@@ -3,13 +3,14 @@
 | who | what |
 |---|---|
 | sender | congestion controls |
-| forwarder | queue disciplines where the queue is its own; shapers with a good queue where it is not |
+| forwarder | queue disciplines where the queue is its own; else shapers with a good queue |
 | receiver | shapers behind the queue, on what comes in |
 | operator | a policer or a shaper, bursts, limits and disciplines (`contract`) |
 
-A congestion control that this kernel has not, or that narrows has no model of, is no candidate; nor is a queue
-discipline or a shaper whose modules the kernel neither has nor can load. Where a package of the host's distribution
-brings the modules, it is a candidate, and the command that installs the package comes first.
+A congestion control that this kernel has not, or that narrows has no model of, is no candidate; nor
+is a queue discipline or a shaper whose modules the kernel neither has nor can load. Where a package
+of the host's distribution brings the modules, it is a candidate, and the command that installs the
+package comes first.
 """
 
 from __future__ import annotations
@@ -27,15 +28,18 @@ from narrows.tune.facts import Facts
 from narrows.tune.facts import release as release_of
 
 LINUX = (
-    "cubic", "bbr", "reno", "bic", "cdg", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp", "nv", "scalable",
+    "cubic", "bbr", "reno", "bic", "cdg", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp",
+    "nv", "scalable",
     "vegas", "veno", "westwood", "yeah",
 )  # fmt: skip
-"""The congestion controls of Linux that narrows knows by the kernel's own name, what people use first.
+"""The congestion controls of Linux that narrows knows by the kernel's own name, what people use
+first.
 
 Linux's `bbr` is version 1; versions 2 and 3 are no part of a released kernel."""
 
 ENCLOSED = {
-    "dctcp": "needs switches that mark, and starves what does not react to each mark: data centres only",
+    "dctcp": "needs switches that mark, and starves what does not react to each mark: data "
+    "centres only",
     "scalable": "takes from others whatever it can: data centres only",
     "highspeed": "takes from others on fast paths: data centres only",
 }
@@ -94,7 +98,9 @@ class Candidate:
         shaper = Hop(rate=f"{round(self.share * rate_mbit * 1e6)}bit", rtt="1us", queue=self.queue)
         hops = list(path.hop) if path.hop is not None else [_only_hop(path)]
         placed = [*hops, shaper] if self.behind else [shaper, *hops]
-        return Path(hop=tuple(placed), **{name: getattr(path, name) for name in _OF_PATH if name != "hop"})
+        return Path(
+            hop=tuple(placed), **{name: getattr(path, name) for name in _OF_PATH if name != "hop"}
+        )
 
 
 _OF_HOP = tuple(field.name for field in fields(Hop))
@@ -114,7 +120,8 @@ class Kernel:
         ccs: Congestion controls.
         says: Whose they are, in words.
         default: The one in use; None where that is not known.
-        missing: The modules that it neither has nor can load, with the command that installs the package of each; empty
+        missing: The modules that it neither has nor can load, with the command that installs the
+            package of each; empty
             where no package is known.
         paces: Do flows pace themselves without the discipline fq (Linux 4.13)?
     """
@@ -130,17 +137,25 @@ class Kernel:
         return [module for module in modules if self.missing.get(module) == ""]
 
     def install(self, modules: Sequence[str]) -> str:
-        """The command that installs those of these modules that are missing; empty where none is."""
-        return " && ".join(dict.fromkeys(self.missing[module] for module in modules if self.missing.get(module)))
+        """The command that installs those of these modules that are missing; empty where none
+        is.
+        """
+        return " && ".join(
+            dict.fromkeys(self.missing[module] for module in modules if self.missing.get(module))
+        )
 
 
-_SHAPER = tuple(dict.fromkeys(module for kind in SHAPED for module in shaper.modules(kind, incoming=True)))
+_SHAPER = tuple(
+    dict.fromkeys(module for kind in SHAPED for module in shaper.modules(kind, incoming=True))
+)
 _MODULES = tuple(dict.fromkeys([*(f"sch_{queue}" for queue in QUEUES), *_SHAPER]))
 """The modules of all queue disciplines and shapers that are candidates."""
 
 
 def here(root: FilePath = HERE) -> Kernel | None:
-    """What this host's kernel has or could load, without loading it; None where that cannot be read."""
+    """What this host's kernel has or could load, without loading it; None where that cannot be
+    read.
+    """
     try:
         facts = collect.facts() if root == HERE else collect.facts(root=str(root))
     except (EngineError, NarrowsError):
@@ -150,7 +165,9 @@ def here(root: FilePath = HERE) -> Kernel | None:
 
 def _of(facts: Facts) -> Kernel:
     able = {cc for cc in LINUX if facts.has_cc(cc) in _THERE}
-    missing = {name: _package(facts, name) for name in _MODULES if facts.has_module(name) not in _THERE}
+    missing = {
+        name: _package(facts, name) for name in _MODULES if facts.has_module(name) not in _THERE
+    }
     wanted = {f"tcp_{cc}": _package(facts, f"tcp_{cc}") for cc in KNOWN if cc not in able}
     return Kernel(
         ccs=tuple(cc for cc in LINUX if cc in able or wanted.get(f"tcp_{cc}")),
@@ -172,12 +189,15 @@ def _package(facts: Facts, module: str) -> str:
     feature = module.removeprefix("sch_").removeprefix("tcp_")
     if feature in kernels.FEATURES and kernels.has(facts.kernel, feature) is False:
         return ""
-    cure = kernels.module_package(facts.distribution[0], module, facts.release, apk="/usr/bin/apk" in facts.there)
+    cure = kernels.module_package(
+        facts.distribution[0], module, facts.release, apk="/usr/bin/apk" in facts.there
+    )
     return "" if cure is None else " ".join(cure.command)
 
 
 def kernel(told: str | None) -> Kernel:
-    """The kernel that was named: `here`, a release (`6.12`: all that its sources have), or a list of names.
+    """The kernel that was named: `here`, a release (`6.12`: all that its sources have), or a list
+    of names.
 
     >>> kernel("reno,cubic,bbr").ccs
     ('reno', 'cubic', 'bbr')
@@ -192,7 +212,9 @@ def kernel(told: str | None) -> Kernel:
         if found is not None:
             return found
         if told == "here":
-            raise NarrowsError("--kernel here: the kernel of this host cannot be read\n    write: --kernel 6.12")
+            raise NarrowsError(
+                "--kernel here: the kernel of this host cannot be read\n    write: --kernel 6.12"
+            )
         told = "6.12"
     assert told is not None
     if re.fullmatch(r"(\d{1,2})\.(\d{1,3})(?:[.\-+].*)?", told):
@@ -200,7 +222,9 @@ def kernel(told: str | None) -> Kernel:
         since = release_of(told)
         ccs = tuple(cc for cc in LINUX if cc not in kernels.FEATURES or kernels.has(since, cc))
         missing = {
-            f"sch_{queue}": "" for queue in QUEUES if queue in kernels.FEATURES and kernels.has(since, queue) is False
+            f"sch_{queue}": ""
+            for queue in QUEUES
+            if queue in kernels.FEATURES and kernels.has(since, queue) is False
         }
         paces = kernels.has(since, "pacing") is not False
         return Kernel(ccs=ccs, says=f"Linux {told}", missing=missing, paces=paces)
@@ -208,7 +232,8 @@ def kernel(told: str | None) -> Kernel:
     unknown = [name for name in names if name not in LINUX]
     if unknown or not names:
         raise NarrowsError(
-            f"no congestion control of Linux is called `{unknown[0] if unknown else told}`; known: {', '.join(LINUX)}\n"
+            f"no congestion control of Linux is called `{unknown[0] if unknown else told}`; "
+            f"known: {', '.join(LINUX)}\n"
             "    write: --kernel 6.12, or --kernel reno,cubic,bbr"
         )
     return Kernel(ccs=names, says=f"as specified ({', '.join(names)})")
@@ -227,13 +252,24 @@ def lacking(asked: Asked, has: Kernel) -> dict[str, list[str]]:
 def _all(asked: Asked, has: Kernel) -> list[tuple[Candidate, list[str]]]:
     """Candidates, and of each the modules that cannot be had."""
     if asked.role == "sender":
-        present = Candidate(key=asked.now, says=f"{asked.now}, as it is", cc=asked.now, present=True)
+        present = Candidate(
+            key=asked.now, says=f"{asked.now}, as it is", cc=asked.now, present=True
+        )
         others: Sequence[str] = [cc for cc in has.ccs if cc != asked.now]
         enclosed = {} if asked.data_centre else ENCLOSED
         return [
             (present, []),
             *(
-                (Candidate(key=cc, says=cc, cc=cc, only=enclosed.get(cc, ""), needs=has.install([f"tcp_{cc}"])), [])
+                (
+                    Candidate(
+                        key=cc,
+                        says=cc,
+                        cc=cc,
+                        only=enclosed.get(cc, ""),
+                        needs=has.install([f"tcp_{cc}"]),
+                    ),
+                    [],
+                )
                 for cc in others
             ),
         ]
@@ -245,7 +281,12 @@ def _all(asked: Asked, has: Kernel) -> list[tuple[Candidate, list[str]]]:
         for queue in QUEUES:
             modules = [f"sch_{queue}"]
             says = f"{queue} in the narrow queue itself"
-            found.append((Candidate(key=queue, says=says, queue=queue, needs=has.install(modules)), has.lacks(modules)))
+            found.append(
+                (
+                    Candidate(key=queue, says=says, queue=queue, needs=has.install(modules)),
+                    has.lacks(modules),
+                )
+            )
     for queue in SHAPED:
         modules = shaper.modules(queue, incoming=behind)
         for share in SHARES:

@@ -1,4 +1,6 @@
-"""`narrows advise`, `narrows from` and `narrows record`. What is heavy is imported where it is needed."""
+"""`narrows advise`, `narrows from` and `narrows record`. What is heavy is imported where it is
+needed.
+"""
 
 from __future__ import annotations
 
@@ -49,27 +51,66 @@ _WITHIN_S = 10.0
 @click.option(
     "--lone",
     type=click.Path(dir_okay=False),
-    help="A measurement with one flow, which tells chance from a full queue. Example: --lone one.json",
+    help="A measurement with one flow, which tells chance from a full queue. Example: --lone "
+    "one.json",
 )
 @click.option("--rate", help="Of the path's narrowest link. Example: --rate 50Mbit --rtt 40ms")
 @click.option("--rtt", help="Two-way propagation. Example: --rate 50Mbit --rtt 40ms")
-@click.option("--buffer", help="What its queue holds, of a measured path, too. Example: --buffer 100kB")
+@click.option(
+    "--buffer", help="What its queue holds, of a measured path, too. Example: --buffer 100kB"
+)
 @click.option("--queue", help="Its discipline, of a measured path, too. Example: --queue fq_codel")
 @click.option("--loss", help="Random loss, of a measured path, too. Example: --loss 0.1%")
 @click.option("--up", help="The rate of the way back; no limit without. Example: --up 10Mbit")
-@click.option("--as", "role", type=click.Choice(_ROLES), help="Who asks; the sender without. Example: --as forwarder")
-@click.option("--for", "cares", help="bulk, pages, calls, fairness, retransmissions. Example: --for bulk,calls")
-@click.option("--now", help="The congestion control in use; the kernel's without, else cubic. Example: --now cubic")
-@click.option("--kernel", "told", help="here, a release, or names: whatever can be loaded. Example: --kernel 6.12")
-@click.option("--data-centre", "--data-center", is_flag=True, help="The path is inside one. Example: --data-centre")
-@click.option("--quick", is_flag=True, help="Only what ten seconds give. Example: --quick")
-@click.option("--seed", type=click.IntRange(0, 2**63), default=1, help="Of all simulations. Example: --seed 7")
-@click.option("--jobs", type=click.IntRange(1, 1024), help="Simulations at once; every core without. Example: --jobs 1")
 @click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object instead of a screen. Example: --json | jq .choice"
+    "--as",
+    "role",
+    type=click.Choice(_ROLES),
+    help="Who asks; the sender without. Example: --as forwarder",
 )
-@click.option("--report", "page", type=output.File(), help="Write a page. Example: --report advice.html")
-@click.option("--seal/--no-seal", default=None, help="Keep the forecast; of a measured path it is. Example: --no-seal")
+@click.option(
+    "--for",
+    "cares",
+    help="bulk, pages, calls, fairness, retransmissions. Example: --for bulk,calls",
+)
+@click.option(
+    "--now",
+    help="The congestion control in use; the kernel's without, else cubic. Example: --now cubic",
+)
+@click.option(
+    "--kernel",
+    "told",
+    help="here, a release, or names: whatever can be loaded. Example: --kernel 6.12",
+)
+@click.option(
+    "--data-centre",
+    "--data-center",
+    is_flag=True,
+    help="The path is inside one. Example: --data-centre",
+)
+@click.option("--quick", is_flag=True, help="Only what ten seconds give. Example: --quick")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63), default=1, help="Of all simulations. Example: --seed 7"
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 1024),
+    help="Simulations at once; every core without. Example: --jobs 1",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="One JSON object instead of a screen. Example: --json | jq .choice",
+)
+@click.option(
+    "--report", "page", type=output.File(), help="Write a page. Example: --report advice.html"
+)
+@click.option(
+    "--seal/--no-seal",
+    default=None,
+    help="Keep the forecast; of a measured path it is. Example: --no-seal",
+)
 @click.option("--quiet", is_flag=True, help="No progress. Example: --quiet")
 def advise(  # noqa: PLR0917 - Click calls it by keyword
     file: str | None,
@@ -93,10 +134,11 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     seal: bool | None,
     quiet: bool,
 ) -> None:
-    """Say what to switch on for a path: the candidates are simulated on it, and "leave it" is an answer.
+    """Say what to switch on for a path: the candidates are simulated on it, and "leave it" is an
+    answer.
 
-    FILE is a measurement, what `narrows twin --json` printed, or a scenario with a [path]. Without it the path is what
-    the options say; without those you are asked.
+    FILE is a measurement, what `narrows twin --json` printed, or a scenario with a [path]. Without
+    it the path is what the options say; without those you are asked.
 
     Example: narrows advise --rate 50Mbit --rtt 40ms --buffer 4bdp --loss 1% --for bulk,calls
 
@@ -107,7 +149,9 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     if file is not None:
         stated = {name: value for name, value in given.items() if value is not None}
         # A measurement leaves open what its owner may know; a scenario says all of it.
-        wrong = next((name for name in stated if file.endswith(".toml") or name not in _KNOWN), None)
+        wrong = next(
+            (name for name in stated if file.endswith(".toml") or name not in _KNOWN), None
+        )
         if wrong is not None:
             raise click.BadParameter("the file says it already", param_hint=f"--{wrong}")
         with ProgressBar(quiet=quiet or as_json, of="the twin") as bar:
@@ -122,7 +166,8 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     known = registry.names("cc")
     if now is not None and now not in known:
         raise NarrowsError(
-            f"no congestion control is called `{now}`; known: {', '.join(known)}\n    write: --now cubic"
+            f"no congestion control is called `{now}`; known: {', '.join(known)}\n    write: "
+            "--now cubic"
         )
     asked = library.Asked(
         place=place,
@@ -160,7 +205,9 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     _outputs(advice, measured, sealing=sealing, page=page, as_json=as_json)
 
 
-def _outputs(advice: Advice, measured: Measurement | None, *, sealing: bool, page: str | None, as_json: bool) -> None:
+def _outputs(
+    advice: Advice, measured: Measurement | None, *, sealing: bool, page: str | None, as_json: bool
+) -> None:
     """Seals the forecast, writes the page and prints the advice."""
     with output.every() as attempt:
         kept = None
@@ -176,7 +223,10 @@ def _outputs(advice: Advice, measured: Measurement | None, *, sealing: bool, pag
         out = console()
         show(advice, out)
         if kept:
-            out.print(f"\nThe forecast is sealed with the hash {kept[:12]}; `narrows record` reports how it turns out.")
+            out.print(
+                f"\nThe forecast is sealed with the hash {kept[:12]}; `narrows record` reports "
+                "how it turns out."
+            )
 
 
 def _stated(given: Mapping[str, str | None]) -> Place:
@@ -220,7 +270,9 @@ def _from_file(
     alone = None if lone is None else files.read(lone)
     inferred = path_model.infer(measured, seed=seed, lone=alone, chance=True, progress=bar)
     source = f"measured, {name}"
-    return place_of(inferred.json(), role=role, source=source, lone=alone is not None, known=known), measured
+    return place_of(
+        inferred.json(), role=role, source=source, lone=alone is not None, known=known
+    ), measured
 
 
 def _ask(
@@ -233,7 +285,8 @@ def _ask(
     """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise NarrowsError(
-            "which path?\n    write: narrows advise --rate 50Mbit --rtt 40ms, or narrows advise MEASUREMENT.json"
+            "which path?\n    write: narrows advise --rate 50Mbit --rtt 40ms, or narrows advise "
+            "MEASUREMENT.json"
         )
 
     def ask(question: str, default: str) -> str:
@@ -243,30 +296,41 @@ def _ask(
     answers: dict[str, str | None] = dict(given)
     answers["rate"] = ask("How fast is the slowest link?", "50Mbit")
     answers["rtt"] = ask("How long is the round trip when nothing else is going on?", "40ms")
-    for name, question in (("buffer", "What does its buffer hold (250kB, 1bdp)?"), ("loss", "What is lost by chance?")):
+    for name, question in (
+        ("buffer", "What does its buffer hold (250kB, 1bdp)?"),
+        ("loss", "What is lost by chance?"),
+    ):
         said = answers[name] or ask(f"{question} Enter if you do not know", "-")
         answers[name] = None if said == "-" else said
-    cares = cares or ask("What do you care for: bulk, pages, calls, fairness, retransmissions?", "bulk,fairness")
+    cares = cares or ask(
+        "What do you care for: bulk, pages, calls, fairness, retransmissions?", "bulk,fairness"
+    )
     return answers, role, cares
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Every line as JSON. Example: --json")
 @click.option(
-    "--score", type=click.Path(dir_okay=False), help="Score a forecast by this measurement. Example: --score after.json"
+    "--score",
+    type=click.Path(dir_okay=False),
+    help="Score a forecast by this measurement. Example: --score after.json",
 )
 @click.option(
-    "--forecast", metavar="ID", help="The forecast of --score; the last open one without. Example: --forecast 3f2a"
+    "--forecast",
+    metavar="ID",
+    help="The forecast of --score; the last open one without. Example: --forecast 3f2a",
 )
 @click.option(
     "--verify",
     metavar="HASH",
-    help="Report whether the record still holds this line; exit code 1 if not. Example: --verify 3f2a91bc04d5",
+    help="Report whether the record still holds this line; exit code 1 if not. Example: --verify "
+    "3f2a91bc04d5",
 )
 def record(as_json: bool, score: str | None, forecast: str | None, verify: str | None) -> None:
     """Report how the sealed forecasts of this host turned out.
 
-    Every later measurement of the same far end scores those that it can judge, and so does `narrows tune prove`.
+    Every later measurement of the same far end scores those that it can judge, and so does `narrows
+    tune prove`.
 
     Example: narrows record
 
@@ -284,7 +348,16 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
     lines = sealed.read()
     hits, of = sealed.rate(lines)
     if as_json:
-        echo(json.dumps({"hits": hits, "of": of, "lines": lines, "head": lines[-1]["hash"] if lines else None}))
+        echo(
+            json.dumps(
+                {
+                    "hits": hits,
+                    "of": of,
+                    "lines": lines,
+                    "head": lines[-1]["hash"] if lines else None,
+                }
+            )
+        )
         return
     out = console()
     forecasts = {line["hash"]: line for line in lines if line["kind"] == "forecast"}
@@ -292,8 +365,14 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
     if not forecasts:
         out.print("There are no forecasts yet: narrows advise MEASUREMENT.json seals one.")
         return
-    said = f"{hits} of {of} figures were within their 90 % intervals" if of else "none is scored yet"
-    out.print(f"{len(forecasts)} forecasts, {len(scores)} of them scored: {said}.", style="bold", markup=False)
+    said = (
+        f"{hits} of {of} figures were within their 90 % intervals" if of else "none is scored yet"
+    )
+    out.print(
+        f"{len(forecasts)} forecasts, {len(scores)} of them scored: {said}.",
+        style="bold",
+        markup=False,
+    )
     rows = [
         [
             Cell(hash_[:12]),
@@ -308,9 +387,20 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
         for figure in line["figures"]
     ]
     out.print()
-    table(out, Table("Forecasts", ("forecast", "when", "far end", "change", "figure"), ("forecast", "measured"), rows))
+    table(
+        out,
+        Table(
+            "Forecasts",
+            ("forecast", "when", "far end", "change", "figure"),
+            ("forecast", "measured"),
+            rows,
+        ),
+    )
     out.print(f"\nThe last line has the hash {lines[-1]['hash']}.")
-    out.print("Keep the hash elsewhere: `narrows record --verify HASH` reports whether the record was rewritten since.")
+    out.print(
+        "Keep the hash elsewhere: `narrows record --verify HASH` reports whether the record was "
+        "rewritten since."
+    )
 
 
 def _verify(chain: Chain, head: str, *, as_json: bool) -> None:
@@ -326,7 +416,10 @@ def _verify(chain: Chain, head: str, *, as_json: bool) -> None:
         echo(json.dumps({"holds": True, "line": number, "of": of}))
         return
     since = f"{of - number} lines were added since" if number < of else "no line was added since"
-    echo(f"{chain.file}: line {number} of {of} has this hash, and every line fits the one before it; {since}.")
+    echo(
+        f"{chain.file}: line {number} of {of} has this hash, and every line fits the one before "
+        f"it; {since}."
+    )
 
 
 def _became(score: Mapping[str, Any] | None, name: str) -> str:
@@ -349,13 +442,26 @@ def _became(score: Mapping[str, Any] | None, name: str) -> str:
     show_default=True,
     help="Flows of each congestion control. Example: --flows 4",
 )
-@click.option("-o", "out_file", type=output.File(), help="Write the scenario. Example: -o path.toml")
-@click.option("--seed", type=click.IntRange(0, 2**63), default=1, help="Of the simulations. Example: --seed 7")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: --json | jq .warned")
+@click.option(
+    "-o", "out_file", type=output.File(), help="Write the scenario. Example: -o path.toml"
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63), default=1, help="Of the simulations. Example: --seed 7"
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object. Example: --json | jq .warned"
+)
 def from_(  # noqa: PLR0917 - Click calls it by keyword
-    config: str, rtt: str | None, rate: str | None, flows: int, out_file: str | None, seed: int, as_json: bool
+    config: str,
+    rtt: str | None,
+    rate: str | None,
+    flows: int,
+    out_file: str | None,
+    seed: int,
+    as_json: bool,
 ) -> None:
-    """Read lines of tc, `tc -j`, a router's policy-map, VyOS or OpenWrt's sqm: a scenario, and what it does to TCP.
+    """Read lines of tc, `tc -j`, a router's policy-map, VyOS or OpenWrt's sqm: a scenario, and what
+    it does to TCP.
 
     CONFIG is a file, - for standard input, or the text itself. Nothing in it is run.
 
@@ -367,7 +473,9 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
 
     # Wrong is wrong also where the text says its own.
     with named_by({"path.rtt": "--rtt", "path.rate": "--rate"}, {"--rtt": rtt, "--rate": rate}.get):
-        stated = Scenario(Path(rate=rate or "1Mbit", rtt=rtt or "1ms"), probes=[Ping()], duration="1s").toml()
+        stated = Scenario(
+            Path(rate=rate or "1Mbit", rtt=rtt or "1ms"), probes=[Ping()], duration="1s"
+        ).toml()
         _core.check_toml(stated, "the options")
     text, name = _config(config)
     found = importers.read(text, name)
@@ -393,7 +501,8 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
                 output.write(out_file, toml)
         if as_json:
             warned = [{"line": w.line, "says": w.says, "fix": w.fix} for w in found.warned]
-            told = {"dialect": found.dialect, "path": found.path.tree(), "scenario": toml, "warned": warned,
+            told = {"dialect": found.dialect, "path": found.path.tree(), "scenario": toml,
+            "warned": warned,
                     "assumed": found.assumed, "left_out": found.left, "rate_mbit": judged.rate_mbit,
                     "judgement": judged.sentences(), "runs": judged.rows}  # fmt: skip
             echo(json.dumps(told))
@@ -404,7 +513,12 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
 def _show_from(found: Reading, judged: Judgement, toml: str | None) -> None:
     out = console()
     for warning in found.warned:
-        out.print(f"line {warning.line}: {warning.says}", style="bold yellow", markup=False, soft_wrap=True)
+        out.print(
+            f"line {warning.line}: {warning.says}",
+            style="bold yellow",
+            markup=False,
+            soft_wrap=True,
+        )
         if warning.fix:
             out.print(f"    write: {warning.fix}", markup=False, soft_wrap=True)
     for sentence in judged.sentences():

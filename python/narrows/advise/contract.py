@@ -1,6 +1,8 @@
-"""For who sells a rate: a policer or a shaper, which bursts, which queue; what each does to BBR, to CUBIC, to both.
+"""For who sells a rate: a policer or a shaper, which bursts, which queue; what each does to BBR, to
+CUBIC, to both.
 
-Every offer lets pass the same rate in the long run. It is tried under two flows of CUBIC, two of BBR, and two of each.
+Every offer lets pass the same rate in the long run. It is tried under two flows of CUBIC, two of
+BBR, and two of each.
 """
 
 from __future__ import annotations
@@ -29,13 +31,19 @@ WIRE = 10
 """The link behind a policer is so many times as fast."""
 
 POLICED_S = ((0.01, 0.0), (0.05, 0.0), (0.25, 0.0), (0.25, 0.5), (1.5, 0.0))
-"""Bc and Be of policers, as seconds of the rate: too short, a round trip, what routers take without one (CIR / 32
-bytes), the same with an excess burst of twice that, and what older guides advise."""
+"""Bc and Be of policers, as seconds of the rate: too short, a round trip, what routers take without
+one (CIR / 32 bytes), the same with an excess burst of twice that, and what older guides advise."""
 
 SHAPED_S = 0.025
 """Bc of shapers: the interval of routers."""
 
-QUEUED = (("0.25bdp", "fifo"), ("1bdp", "fifo"), ("4bdp", "fifo"), (None, "codel"), (None, "fq_codel"))
+QUEUED = (
+    ("0.25bdp", "fifo"),
+    ("1bdp", "fifo"),
+    ("4bdp", "fifo"),
+    (None, "codel"),
+    (None, "fq_codel"),
+)
 """Limit and discipline behind a shaper."""
 
 LEAST_BDP_BYTES = 15_140
@@ -106,7 +114,12 @@ class Offers:
             "path": self.asked.place.json(),
             "runs": self.runs,
             "offers": [
-                {"says": o.says, "policy": o.policy, "path": o.path.tree(), "utility": o.utility(self.asked.cares, rtt)}
+                {
+                    "says": o.says,
+                    "policy": o.policy,
+                    "path": o.path.tree(),
+                    "utility": o.utility(self.asked.cares, rtt),
+                }
                 | {name: float(f"{getattr(o, name):.6g}") for name in names}
                 for o in self.offers
             ],
@@ -132,17 +145,39 @@ def _offers(asked: Asked) -> list[Offer]:
         wire = replace(bare, rate=f"{round(WIRE * rate * 1e6)}bit", policer=policer, buffer="1bdp")
         excess = f", Be {be_s:g} s" if be else ""
         # Be is of no use where what exceeds is dropped.
-        more = f" be {be} conform-action transmit exceed-action transmit violate-action drop" if be else ""
-        out.append(Offer(says=f"policer, Bc {bc_s:g} s{excess}", policy=f"police cir {cir} bc {bc}{more}", path=wire))
+        more = (
+            f" be {be} conform-action transmit exceed-action transmit violate-action drop"
+            if be
+            else ""
+        )
+        out.append(
+            Offer(
+                says=f"policer, Bc {bc_s:g} s{excess}",
+                policy=f"police cir {cir} bc {bc}{more}",
+                path=wire,
+            )
+        )
     bc = max(1514, round(SHAPED_S * per_s))
     link: Json = {"kind": "shape_average", "bc": f"{bc}B"}
     for limit, queue in QUEUED:
         bdp = per_s * asked.place.rtt_ms / 1000
-        packets = "" if limit is None else f", queue-limit {max(10, round(float(limit[:-3]) * bdp / 1514))} packets"
-        buffer = None if limit is None else f"{max(LEAST_BDP_BYTES, round(float(limit[:-3]) * bdp))}B"
+        packets = (
+            ""
+            if limit is None
+            else f", queue-limit {max(10, round(float(limit[:-3]) * bdp / 1514))} packets"
+        )
+        buffer = (
+            None if limit is None else f"{max(LEAST_BDP_BYTES, round(float(limit[:-3]) * bdp))}B"
+        )
         named = f"{queue} of {limit.replace('bdp', ' BDP')}" if limit else queue
         shaped = replace(bare, link=link, queue=queue, buffer=buffer)
-        out.append(Offer(says=f"shaper, {named}", policy=f"shape average {cir} {8 * bc}{packets}", path=shaped))
+        out.append(
+            Offer(
+                says=f"shaper, {named}",
+                policy=f"shape average {cir} {8 * bc}{packets}",
+                path=shaped,
+            )
+        )
     return out
 
 
@@ -153,13 +188,17 @@ def offers(asked: Asked, *, jobs: int | None = None, progress: Progress | None =
         NarrowsError: If the path has several hops.
     """
     tried = _offers(asked)
-    todo = [(n, mix, asked.seed + s) for n in range(len(tried)) for mix in MIXES for s in range(SEEDS)]
+    todo = [
+        (n, mix, asked.seed + s) for n in range(len(tried)) for mix in MIXES for s in range(SEEDS)
+    ]
     seen: dict[tuple[int, str, int], Json] = {}
 
     def one(item: tuple[int, str, int], keep_on: Progress) -> None:
         n, mix, seed = item
         flows = [Flow(cc, count=EACH) for cc in MIXES[mix]]
-        scenario = Scenario(tried[n].path, flows=flows, probes=[Ping(interval="20ms")], duration=f"{SECONDS}s")
+        scenario = Scenario(
+            tried[n].path, flows=flows, probes=[Ping(interval="20ms")], duration=f"{SECONDS}s"
+        )
         seen[item] = run(scenario.tree(), seed, keep_on)
 
     def done(_item: tuple[int, str, int]) -> None:
@@ -171,7 +210,9 @@ def offers(asked: Asked, *, jobs: int | None = None, progress: Progress | None =
 
     def got(n: int, mix: str, cc: str) -> float:
         runs = [seen[n, mix, asked.seed + s]["flows"] for s in range(SEEDS)]
-        return fmean([sum(f["goodput_mbit"] or 0.0 for f in flows if f["cc"] == cc) for flows in runs])
+        return fmean(
+            [sum(f["goodput_mbit"] or 0.0 for f in flows if f["cc"] == cc) for flows in runs]
+        )
 
     def again(n: int, mix: str) -> float:
         runs = [seen[n, mix, asked.seed + s]["flows"] for s in range(SEEDS)]
@@ -180,7 +221,10 @@ def offers(asked: Asked, *, jobs: int | None = None, progress: Progress | None =
     found = []
     for n, offer in enumerate(tried):
         cubic, bbr = got(n, "both", "cubic"), got(n, "both", "bbr")
-        pings = [seen[n, "both", asked.seed + s]["probes"][0]["rtt_ms"]["p95"] or 0.0 for s in range(SEEDS)]
+        pings = [
+            seen[n, "both", asked.seed + s]["probes"][0]["rtt_ms"]["p95"] or 0.0
+            for s in range(SEEDS)
+        ]
         found.append(
             replace(
                 offer,
@@ -204,7 +248,8 @@ def table(found: Offers) -> tables.Table:
             *(
                 Cell(f"{value:.{digits}f}")
                 for value, digits in (
-                    (offer.cubic_pct, 0), (offer.bbr_pct, 0), (offer.share_pct, 0), (offer.p95_ms, 0),
+                    (offer.cubic_pct, 0), (offer.bbr_pct, 0), (offer.share_pct, 0), (offer.p95_ms,
+                    0),
                     (offer.again_pct, 1), (offer.bbr_again_pct, 1),
                     (offer.utility(found.asked.cares, found.asked.place.rtt_ms), 2),
                 )
@@ -212,7 +257,15 @@ def table(found: Offers) -> tables.Table:
         ]
         for offer in found.offers
     ]  # fmt: skip
-    head = ("CUBIC alone %", "BBR alone %", "CUBIC beside BBR %", "p95 ms", "CUBIC again %", "BBR again %", "utility")
+    head = (
+        "CUBIC alone %",
+        "BBR alone %",
+        "CUBIC beside BBR %",
+        "p95 ms",
+        "CUBIC again %",
+        "BBR again %",
+        "utility",
+    )
     return tables.Table("What each does", ("",), head, rows)
 
 

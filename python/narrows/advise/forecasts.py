@@ -1,9 +1,11 @@
 """The sealed forecast: what was predicted, kept before anything changes, and how it turned out.
 
-One file of JSON lines beside the history, `forecasts.jsonl`, to which lines are only ever added (`storage.Chain`). Each
-line holds the SHA-256 of the line before it and its own, so a line that was changed afterwards is detected. The hashes
-bind others: the owner of the file could rewrite all of it. Each hash is therefore printed and written to the system
-log, and `narrows record --verify HASH` reports whether the file still holds the line with that hash.
+One file of JSON lines beside the history, `forecasts.jsonl`, to which lines are only ever added
+(`storage.Chain`). Each line holds the SHA-256 of the line before it and its own, so a line that was
+changed afterwards is detected. The hashes
+bind others: the owner of the file could rewrite all of it. Each hash is therefore printed and
+written to the system log, and `narrows record --verify HASH` reports whether the file still holds
+the line with that hash.
 
 A line is a forecast or the score of one.
 """
@@ -37,7 +39,9 @@ SEEDS = 6
 """Simulated measurements of each variant, before and after."""
 
 OWN = 0.05
-"""The share of a figure by which an interval is wider than chance makes it: no simulation is nearer to a real path."""
+"""The share of a figure by which an interval is wider than chance makes it: no simulation is nearer
+to a real path.
+"""
 
 LEAST = {"rate_mbit": 0.0, "loaded_p95_ms": 1.0, "again_pct": 0.1}
 """And by so much of its own unit."""
@@ -46,7 +50,9 @@ FIGURES = {"rate_mbit": "Mbit/s", "loaded_p95_ms": "ms", "again_pct": "%"}
 """What is forecast of a measured path, and its unit."""
 
 UNLIKE = 0.25
-"""A variant that is farther than this from what was measured, as the logarithm of a ratio, is not the path."""
+"""A variant that is farther than this from what was measured, as the logarithm of a ratio, is not
+the path.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +78,13 @@ class Judged:
 
     def json(self) -> Json:
         """For programs."""
-        return {"name": self.name, "low": self.low, "high": self.high, "measured": self.measured, "hit": self.hit}
+        return {
+            "name": self.name,
+            "low": self.low,
+            "high": self.high,
+            "measured": self.measured,
+            "hit": self.hit,
+        }
 
 
 def file() -> Path:
@@ -92,7 +104,9 @@ def seen(measured: Measurement, way: str) -> dict[str, float]:
 
 
 def forecast(advice: Advice, measured: Measurement | None) -> Json:
-    """What will be measured after the change, with intervals; of a stated path what the simulations say."""
+    """What will be measured after the change, with intervals; of a stated path what the simulations
+    say.
+    """
     choice, asked = advice.choice, advice.found.asked
     way = "down" if measured is None else _way(measured, asked.role)
     figures = (
@@ -120,7 +134,12 @@ def forecast(advice: Advice, measured: Measurement | None) -> Json:
         "as": asked.role,
         "for": list(asked.cares),
         "now": asked.now,
-        "choice": {"key": choice.key, "cc": choice.cc, "queue": choice.queue, "shaper_share": choice.share},
+        "choice": {
+            "key": choice.key,
+            "cc": choice.cc,
+            "queue": choice.queue,
+            "shaper_share": choice.share,
+        },
         "leave": advice.leave,
         "runs": len(advice.found.trials),
         "figures": figures,
@@ -128,7 +147,9 @@ def forecast(advice: Advice, measured: Measurement | None) -> Json:
 
 
 def _load(measured: Measurement, way: str) -> Json:
-    """What loaded a direction: by how many flows at a time, by which congestion control, beside the other direction?"""
+    """What loaded a direction: by how many flows at a time, by which congestion control, beside the
+    other direction?
+    """
     flows = [flow for flow in measured.flows if flow.direction == way]
     ccs = sorted({flow.cc for flow in flows if flow.cc})
     spans = measured.loads("up" if way == "up" else "down")
@@ -149,7 +170,9 @@ def _way(measured: Measurement, role: str) -> str:
 
 
 def _measured_again(advice: Advice, measured: Measurement, way: str) -> list[Json]:
-    """The same measurement, played with and without the change; the ratio is applied to what was measured."""
+    """The same measurement, played with and without the change; the ratio is applied to what was
+    measured.
+    """
     found = advice.found
     flows = [flow for flow in measured.flows if flow.direction == way]
     span = max((flow.to_s - flow.from_s for flow in flows), default=10.0)
@@ -162,12 +185,14 @@ def _measured_again(advice: Advice, measured: Measurement, way: str) -> list[Jso
         for nth, candidate in enumerate((found.candidates[found.present], advice.choice)):
             # Who measured with a congestion control of their own will measure with the new one.
             used = (candidate.cc if not candidate.present else None) or cc
-            plan = Plan(cc=used, streams=max(1, len(flows)), idle_s=1.0, load_s=span, pause_s=0.5, ping_ms=ping,
+            plan = Plan(cc=used, streams=max(1, len(flows)), idle_s=1.0, load_s=span, pause_s=0.5,
+            ping_ms=ping,
                         ways=("down",))  # fmt: skip
             path = candidate.on(variant.path, found.asked.place.rate_mbit)
             seeds = range(found.asked.seed + nth * SEEDS, found.asked.seed + (nth + 1) * SEEDS)
             played.append([seen(watch(path, plan, seed=seed), "down") for seed in seeds])
-        # Before and after are measured at different times: chance differs, so each is compared with each.
+        # Before and after are measured at different times: chance differs, so each is compared with
+        # each.
         ratios = {
             name: [
                 after[name] / earlier[name]
@@ -179,21 +204,38 @@ def _measured_again(advice: Advice, measured: Measurement, way: str) -> list[Jso
         }
         tried.append((_unlike(before, played[0]), ratios))
     # A variant that would not have shown what was measured is not what the path is.
-    likely = [ratios for unlike, ratios in tried if unlike <= UNLIKE] or [min(tried, key=lambda one: one[0])[1]]
+    likely = [ratios for unlike, ratios in tried if unlike <= UNLIKE] or [
+        min(tried, key=lambda one: one[0])[1]
+    ]
     ratios = {name: [value for one in likely for value in one[name]] for name in before}
     out = []
     for name, values in ratios.items():
         if values:
             order = sorted(values)
-            low, high = order[math.floor(0.05 * len(order))], order[math.ceil(0.95 * len(order)) - 1]
+            low, high = (
+                order[math.floor(0.05 * len(order))],
+                order[math.ceil(0.95 * len(order)) - 1],
+            )
             least = LEAST[name]
-            bounds = max(0.0, low * (1 - OWN) * before[name] - least), high * (1 + OWN) * before[name] + least
-            out.append({"name": name, "before": short(before[name]), "low": short(bounds[0]), "high": short(bounds[1])})
+            bounds = (
+                max(0.0, low * (1 - OWN) * before[name] - least),
+                high * (1 + OWN) * before[name] + least,
+            )
+            out.append(
+                {
+                    "name": name,
+                    "before": short(before[name]),
+                    "low": short(bounds[0]),
+                    "high": short(bounds[1]),
+                }
+            )
     return out
 
 
 def _unlike(before: Mapping[str, float], played: Sequence[Mapping[str, float]]) -> float:
-    """How far a variant is from what was measured, as the logarithm of a ratio; the worse of rate and latency."""
+    """How far a variant is from what was measured, as the logarithm of a ratio; the worse of rate
+    and latency.
+    """
     off = []
     for name in ("rate_mbit", "loaded_p95_ms"):
         values = [one[name] for one in played if one.get(name)]
@@ -211,13 +253,17 @@ def seal(advice: Advice, measured: Measurement | None = None) -> str:
     return _append(forecast(advice, measured))
 
 
-def score(measured: Measurement, *, forecast: str | None = None, changed: str | None = None) -> list[Judged]:
+def score(
+    measured: Measurement, *, forecast: str | None = None, changed: str | None = None
+) -> list[Judged]:
     """Scores a forecast by a measurement that was made after the change, and keeps the score.
 
     Args:
         measured: What was measured.
-        forecast: The hash of which; without it the last one of the same far end that has no score yet.
-        changed: The key of what was switched on (`"bbr"`); a forecast of something else is not scored by it.
+        forecast: The hash of which; without it the last one of the same far end that has no score
+            yet.
+        changed: The key of what was switched on (`"bbr"`); a forecast of something else is not
+            scored by it.
 
     Raises:
         NarrowsError: If there is no such forecast, or the file was changed by hand.
@@ -235,7 +281,8 @@ def score(measured: Measurement, *, forecast: str | None = None, changed: str | 
     ]
     if not fitting:
         raise NarrowsError(
-            "there is no forecast that this measurement could score\n    write: narrows advise MEASUREMENT"
+            "there is no forecast that this measurement could score\n    write: narrows advise "
+            "MEASUREMENT"
         )
     return _judge(fitting[-1], measured)
 
@@ -267,11 +314,12 @@ class Scored:
 
 
 def score_open(measured: Measurement, *, queue: str | None = None) -> list[Scored]:
-    """Scores every open forecast of the same far end that this later measurement can judge, and keeps the scores.
+    """Scores every open forecast of the same far end that this later measurement can judge, and
+    keeps the scores.
 
-    A forecast says what is measured when the same load is repeated after the change. It is scored by a load of the
-    same direction, flows and congestion control as forecast; `queue` is a queue discipline that is known to be on, for
-    a measurement does not show it.
+    A forecast says what is measured when the same load is repeated after the change. It is scored
+    by a load of the same direction, flows and congestion control as forecast; `queue` is a queue
+    discipline that is known to be on, for a measurement does not show it.
 
     Raises:
         NarrowsError: If the file was changed by hand.
@@ -302,7 +350,9 @@ def _later(line: Json, measured: Measurement) -> bool:
     except ValueError:
         return False
     # A date without a zone is taken for UTC.
-    started, at = (when if when.tzinfo else when.replace(tzinfo=timezone.utc) for when in (started, at))
+    started, at = (
+        when if when.tzinfo else when.replace(tzinfo=timezone.utc) for when in (started, at)
+    )
     return started >= at and measured.stopped_by not in {"user", "lost"} and not outages(measured)
 
 
@@ -314,9 +364,15 @@ def _unlike_load(line: Json, measured: Measurement, queue: str | None) -> str:
         return f"it is of the direction {way}, which was not loaded"
     load = _load(measured, way)
     if wanted.get("cc") is not None and load["cc"] != wanted["cc"]:
-        return f"it is of a load by {wanted['cc']}, and this one was by {load['cc'] or 'several'}: --cc {wanted['cc']}"
+        return (
+            f"it is of a load by {wanted['cc']}, and this one was by "
+            f"{load['cc'] or 'several'}: --cc {wanted['cc']}"
+        )
     if wanted.get("flows") not in {None, load["flows"]}:
-        return f"it is of {wanted['flows']} flows, and these were {load['flows']}: --streams {wanted['flows']}"
+        return (
+            f"it is of {wanted['flows']} flows, and these were {load['flows']}: --streams "
+            f"{wanted['flows']}"
+        )
     if wanted.get("both_ways") not in {None, load["both_ways"]}:
         return "it is of another test: one loads both directions at once, the other does not"
     discipline, share = choice.get("queue"), choice.get("shaper_share")
@@ -342,10 +398,14 @@ def sentences(scored: Sequence[Scored]) -> list[str]:
             continue
         hits = sum(judged.hit for judged in one.judged)
         figures = [
-            f"{j.name} {j.measured:.4g} ({'within' if j.hit else 'outside'} {j.low:.4g} to {j.high:.4g})"
+            f"{j.name} {j.measured:.4g} ({'within' if j.hit else 'outside'} {j.low:.4g} to "
+            f"{j.high:.4g})"
             for j in one.judged
         ]
-        out.append(f"{name} is scored: {hits} of {len(one.judged)} figures were within; {', '.join(figures)}.")
+        out.append(
+            f"{name} is scored: {hits} of {len(one.judged)} figures were within; "
+            f"{', '.join(figures)}."
+        )
     return out
 
 
@@ -375,13 +435,17 @@ def chain() -> Chain:
 
 
 _FORECAST = table({"name": text, "low": number, "high": number}, required=("name", "low", "high"))
-_SCORE = table({"name": text, "measured": number, "hit": flag}, required=("name", "measured", "hit"))
+_SCORE = table(
+    {"name": text, "measured": number, "hit": flag}, required=("name", "measured", "hit")
+)
 _LINES = {
     "forecast": table(
         {
-            "at": text, "host": text, "measurement": text, "way": word("up", "down"), "now": text, "leave": flag,
+            "at": text, "host": text, "measurement": text, "way": word("up", "down"), "now": text,
+            "leave": flag,
             "load": table({"flows": whole, "cc": text, "both_ways": flag}),
-            "choice": table({"key": text, "cc": text, "queue": text, "shaper_share": number}, required=("key",)),
+            "choice": table({"key": text, "cc": text, "queue": text, "shaper_share": number},
+            required=("key",)),
             "figures": rows(_FORECAST),
         },
         required=("at", "host", "measurement", "way", "leave", "choice", "figures"),
@@ -417,7 +481,9 @@ def rate(lines: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     >>> rate([{"kind": "score", "figures": [{"hit": True}, {"hit": False}]}, {"kind": "forecast"}])
     (1, 2)
     """
-    hits = [figure["hit"] for line in lines if line["kind"] == "score" for figure in line["figures"]]
+    hits = [
+        figure["hit"] for line in lines if line["kind"] == "score" for figure in line["figures"]
+    ]
     return sum(hits), len(hits)
 
 
@@ -428,6 +494,7 @@ def _append(line: Json) -> str:
         raise OutputError(f"{file()}: {reason(error)}") from error
     import syslog  # noqa: PLC0415 - only where there is a system log
 
-    # A copy of the hash that is not in the same file: whoever rewrites the chain would have to change the log, too.
+    # A copy of the hash that is not in the same file: whoever rewrites the chain would have to
+    # change the log, too.
     syslog.syslog(syslog.LOG_INFO, f"narrows: {line['kind']} sealed, hash {kept}")
     return kept

@@ -1,4 +1,6 @@
-"""What a path does to TCP, in a few simulations: CUBIC alone, BBR alone, both together. For `narrows from`."""
+"""What a path does to TCP, in a few simulations: CUBIC alone, BBR alone, both together. For
+`narrows from`.
+"""
 
 from __future__ import annotations
 
@@ -54,12 +56,19 @@ class Judgement:
         first, second = self.rows["both"]["goodput_mbit"]
         least = min(first, second) / (first + second) if first + second else 0.5
         if least < STARVES:
-            out.append(f"{'CUBIC' if first < second else 'BBR'} gets {100 * least:.0f} % beside the other.")
+            out.append(
+                f"{'CUBIC' if first < second else 'BBR'} gets {100 * least:.0f} % beside the other."
+            )
         return out or ["Neither CUBIC nor BBR has any trouble here."]
 
 
 def judge(
-    path: Path, *, flows: int = 1, seed: int = 1, jobs: int | None = None, progress: Progress | None = None
+    path: Path,
+    *,
+    flows: int = 1,
+    seed: int = 1,
+    jobs: int | None = None,
+    progress: Progress | None = None,
 ) -> Judgement:
     """Runs the three, with so many flows of each congestion control.
 
@@ -74,18 +83,27 @@ def judge(
         done = run(_scenario(path, MIXES[name], flows, seconds), seed, keep_on)
         rows[name] = {
             "goodput_mbit": [
-                sum(flow["goodput_mbit"] or 0.0 for flow in done["flows"] if flow["cc"] == cc) for cc in MIXES[name]
+                sum(flow["goodput_mbit"] or 0.0 for flow in done["flows"] if flow["cc"] == cc)
+                for cc in MIXES[name]
             ],
             "p95_ms": done["probes"][0]["rtt_ms"]["p95"],
-            "again_pct": 100 * sum(flow["run_retransmit_rate"] or 0.0 for flow in done["flows"]) / len(done["flows"]),
+            "again_pct": 100
+            * sum(flow["run_retransmit_rate"] or 0.0 for flow in done["flows"])
+            / len(done["flows"]),
         }
         if progress is not None:
             progress(len(rows), len(MIXES))
 
     everywhere(list(MIXES), one, cost=len, jobs=jobs)
-    return Judgement(rate_mbit=about["rate_mbit"], rtt_ms=about["rtt_ms"], rows={name: rows[name] for name in MIXES})
+    return Judgement(
+        rate_mbit=about["rate_mbit"],
+        rtt_ms=about["rtt_ms"],
+        rows={name: rows[name] for name in MIXES},
+    )
 
 
 def _scenario(path: Path, ccs: tuple[str, ...], count: int, seconds: int) -> Json:
     flows = [Flow(cc, count=count) if count > 1 else Flow(cc) for cc in ccs]
-    return Scenario(path, flows=flows, probes=[Ping(interval="20ms")], duration=f"{seconds}s").tree()
+    return Scenario(
+        path, flows=flows, probes=[Ping(interval="20ms")], duration=f"{seconds}s"
+    ).tree()

@@ -24,20 +24,40 @@ DEADLINE = "the last round is missing."
 def headline(advice: Advice) -> str:
     """What to do, in one line."""
     if not advice.leave:
-        what = advice.choice.says if advice.choice.cc is None else f"{advice.choice.cc} instead of {_now(advice)}"
+        what = (
+            advice.choice.says
+            if advice.choice.cc is None
+            else f"{advice.choice.cc} instead of {_now(advice)}"
+        )
         main = claim(advice.effects, advice.found.asked.cares)
-        why = "" if main is None else f": {main.says} {_amount(main.before)} to {_amount(main.after)} {main.unit}"
+        why = (
+            ""
+            if main is None
+            else f": {main.says} {_amount(main.before)} to {_amount(main.after)} {main.unit}"
+        )
         return f"Switch on {what}{why}."
     best = advice.best
     if len(advice.found.candidates) == 1:
         return "Leave it as it is: the kernel can load nothing else for this role."
     if best.present:
         return "Leave it as it is: nothing that may be recommended was better."
-    gain = (advice.found.utility(best.key) or 0.0) / (advice.found.utility(advice.found.present) or 1.0) - 1
+    gain = (advice.found.utility(best.key) or 0.0) / (
+        advice.found.utility(advice.found.present) or 1.0
+    ) - 1
     if gain <= 0:
-        return f"Leave it as it is: the best of the others, {best.key}, would be worse by {-100 * gain:.0f} %."
-    much = "only" if gain < WORTH else "in the mean, but not surely: chance, or what is not known, decides"
-    return f"Leave it as it is: the best of the others, {best.key}, would better it by {100 * gain:.1f} % {much}."
+        return (
+            f"Leave it as it is: the best of the others, {best.key}, would be worse by "
+            f"{-100 * gain:.0f} %."
+        )
+    much = (
+        "only"
+        if gain < WORTH
+        else "in the mean, but not surely: chance, or what is not known, decides"
+    )
+    return (
+        f"Leave it as it is: the best of the others, {best.key}, would better it by "
+        f"{100 * gain:.1f} % {much}."
+    )
 
 
 def _amount(value: float) -> str:
@@ -66,7 +86,10 @@ def path_line(place: Place) -> str:
         others = []
     elif place.buffer_bdp is not None:
         kilobytes = place.buffer_bdp * place.rate_mbit * place.rtt_ms / 8
-        parts.append(f"a buffer of {place.buffer_bdp:.3g} BDP" + (f" ({kilobytes:.3g} kB)" if place.inferred else ""))
+        parts.append(
+            f"a buffer of {place.buffer_bdp:.3g} BDP"
+            + (f" ({kilobytes:.3g} kB)" if place.inferred else "")
+        )
     if place.loss > 0:
         parts.append(f"{100 * place.loss:.2g} % lost by chance")
     also = f"; also tried: {', '.join(v.why for v in others)}" if others else ""
@@ -99,16 +122,23 @@ def sentences(advice: Advice) -> list[str]:
     if advice.lacking:
         modules = sorted({module for of in advice.lacking.values() for module in of})
         said.append(
-            f"Not tried: {', '.join(advice.lacking)}. The kernel has no {' and no '.join(modules)}, and no package is "
-            f"known that brings {'it' if len(modules) == 1 else 'them'}; --kernel 6.12 simulates another host's kernel."
+            f"Not tried: {', '.join(advice.lacking)}. The kernel has no "
+            f"{' and no '.join(modules)}, and no package is "
+            f"known that brings {'it' if len(modules) == 1 else 'them'}; --kernel 6.12 simulates "
+            "another host's kernel."
         )
     if advice.choice.needs:
         said.append(f"The kernel needs a package for {advice.choice.key}: {advice.choice.needs}")
     if advice.wakeups_per_s:
-        said.append(f"Pacing costs about {advice.wakeups_per_s:.0f} timer wake-ups a second for each flow.")
+        said.append(
+            f"Pacing costs about {advice.wakeups_per_s:.0f} timer wake-ups a second for each flow."
+        )
     said += [f"This would be wrong {sentence}." for sentence in advice.wrong]
     said += (
-        [f"For goodput alone, whatever it takes from others, the rule for such paths is: {advice.rule}"]
+        [
+            "For goodput alone, whatever it takes from others, the rule for such paths is: "
+            f"{advice.rule}"
+        ]
         if advice.rule
         else []
     )
@@ -117,11 +147,14 @@ def sentences(advice: Advice) -> list[str]:
     if advice.inside:
         near = advice.cases[0]
         said.append(
-            f"Validated: the nearest case of Linux 6.12 is {near['case']}, at a distance of {near['distance']:.1f} "
+            f"Validated: the nearest case of Linux 6.12 is {near['case']}, at a distance of "
+            f"{near['distance']:.1f} "
             f"({100 * near['agreement']:.0f} % of its figures agree)."
         )
     else:
-        said.append("Extrapolated: no case of Linux like this one is near enough; measure before and after.")
+        said.append(
+            "Extrapolated: no case of Linux like this one is near enough; measure before and after."
+        )
     return said
 
 
@@ -142,7 +175,8 @@ def _fastest(advice: Advice) -> list[str]:
         why = (
             f"by the goals its utility is {its:.3f}, that of {chosen.key} {mine:.3f}"
             if its <= mine
-            else f"its gain by the goals, {100 * (its / (mine or 1.0) - 1):.1f} %, is not surely {100 * WORTH:.0f} %"
+            else f"its gain by the goals, {100 * (its / (mine or 1.0) - 1):.1f} %, is not surely "
+            f"{100 * WORTH:.0f} %"
         )
     return [f"{said} It is not recommended: {why}."]
 
@@ -176,11 +210,14 @@ def _said(row: Row) -> str:
     >>> from narrows.advise.verdict import Price
     >>> price = Price(share_pct=91.2, times_fair=3.1, kept_pct=99.6)
     >>> figures = {"goodput_mbit": 18.29, "p95_ms": 120.4, "again_pct": 1.3, "utility": 0.956}
-    >>> _said(Row(key="bbr", marks=("fastest",), figures=figures, price=price, runs=4, why_not="", needs=""))
+    >>> _said(Row(key="bbr", marks=("fastest",), figures=figures, price=price, runs=4, why_not="",
+    ...     needs=""))
     'bbr (fastest): 18.3 Mbit/s, p95 120 ms, 1.3 % retransmitted; CUBIC keeps 100 %.'
     """
     marks = f" ({', '.join(row.marks)})" if row.marks else ""
-    goodput, p95, again = (significant(_digits(row.figures[name])) for name in ("goodput_mbit", "p95_ms", "again_pct"))
+    goodput, p95, again = (
+        significant(_digits(row.figures[name])) for name in ("goodput_mbit", "p95_ms", "again_pct")
+    )
     kept = "" if row.price.kept_pct is None else f"; CUBIC keeps {row.price.kept_pct:.0f} %"
     return f"{row.key}{marks}: {goodput} Mbit/s, p95 {p95} ms, {again} % retransmitted{kept}."
 
@@ -201,7 +238,10 @@ def _tenths(value: float | None) -> str:
 def table(advice: Advice) -> tables.Table:
     """What should change."""
     name = advice.best.key
-    rows = [[Cell(f"{e.says}, {FIGURES[e.name][1]}"), *(Cell(text) for text in _cells(e))] for e in advice.effects]
+    rows = [
+        [Cell(f"{e.says}, {FIGURES[e.name][1]}"), *(Cell(text) for text in _cells(e))]
+        for e in advice.effects
+    ]
     head = ("as it is", f"with {name}", "change", "90 % interval")
     return tables.Table("What it should change", ("",), head, rows)
 
@@ -240,7 +280,8 @@ def show(advice: Advice, out: Console) -> None:
 
 
 def report(advice: Advice, file: str | PathLike[str]) -> None:
-    """Writes the page: the same path as it is and with the choice, side by side, and the answer above.
+    """Writes the page: the same path as it is and with the choice, side by side, and the answer
+    above.
 
     Raises:
         OutputError: If it cannot be written.
@@ -250,11 +291,18 @@ def report(advice: Advice, file: str | PathLike[str]) -> None:
     setting = "alone" if side(asked) == "sender" else "mix"
     several = [found.candidates[found.present], *([] if advice.best.present else [advice.best])]
     runs = [
-        run(scenario(asked, one, Trial(one.key, setting, 0, asked.seed, 30)), sample_interval="pictures", verdicts=2000)
+        run(
+            scenario(asked, one, Trial(one.key, setting, 0, asked.seed, 30)),
+            sample_interval="pictures",
+            verdicts=2000,
+        )
         for one in several
     ]
     names = ["as it is", f"with {advice.best.key}"][: len(runs)]
-    rows = [f"{row[0].text}: {row[1].text} to {row[2].text} ({row[4].text})." for row in table(advice).rows]
+    rows = [
+        f"{row[0].text}: {row[1].text} to {row[2].text} ({row[4].text})."
+        for row in table(advice).rows
+    ]
     rows += [_said(row) for row in advice.rows]
     todo = [f"To do it: {'; '.join(advice.commands)}."] if advice.commands else []
     told = " ".join([headline(advice), path_line(asked.place), *rows, *sentences(advice), *todo])

@@ -1,8 +1,9 @@
 """Which candidates are good, in little time: successive halving.
 
-All of them run shortly on the likeliest path; the better half longer and on every variant; the best few, beside what
-there is and what everybody knows, as long as the reference runs are, with several seeds. Trials of one variant and
-seed are compared with each other, so that what chance does to all of them alike does not count.
+All of them run shortly on the likeliest path; the better half longer and on every variant; the best
+few, beside what there is and what everybody knows, as long as the reference runs are, with several
+seeds. Trials of one variant and seed are compared with each other, so that what chance does to all
+of them alike does not count.
 
 Trials are on every core; Ctrl-C and the end of the time keep what is known.
 """
@@ -27,7 +28,9 @@ PLAIN = ("cubic", "bbr", "reno", "fq_codel", "cake", "fq_codel at 90%", "cake at
 """What everybody knows: wins a tie, and is never sorted out before the last round."""
 
 KEPT, LAST = 0.5, 3
-"""The part of them that goes to the second round, and how many come to the last beside what there is."""
+"""The part of them that goes to the second round, and how many come to the last beside what there
+is.
+"""
 
 ROUNDS = ((15, 1), (30, 2), (60, 4))
 """Seconds of a trial, and seeds, of each round."""
@@ -88,7 +91,8 @@ class Found:
     def utilities(self, key: str) -> dict[tuple[int, int], float]:
         """Its utility by variant and seed, where all that it needs was tried."""
         place, cares = self.asked.place, self.asked.cares
-        needed = {"bulk": "goodput_mbit", "calls": "p95_ms", "pages": "page_s", "fairness": "rival_mbit",
+        needed = {"bulk": "goodput_mbit", "calls": "p95_ms", "pages": "page_s",
+        "fairness": "rival_mbit",
                   "retransmissions": "again_pct"}  # fmt: skip
         return {
             at: utility(values, cares, rate_mbit=place.rate_mbit, rtt_ms=place.rtt_ms)
@@ -105,10 +109,14 @@ class Found:
             return None
         weights = {variant: self.asked.place.variants[variant].weight for variant in by_variant}
         whole = math.fsum(weights.values())
-        return math.exp(math.fsum(weights[v] * fmean(values) for v, values in by_variant.items()) / whole)
+        return math.exp(
+            math.fsum(weights[v] * fmean(values) for v, values in by_variant.items()) / whole
+        )
 
     def greedy(self, key: str) -> float | None:
-        """How many times its fair share it takes among CUBIC flows, where that is too much; None where it is not."""
+        """How many times its fair share it takes among CUBIC flows, where that is too much; None
+        where it is not.
+        """
         if side(self.asked) != "sender":
             return None
         times, kept = [], []
@@ -127,10 +135,14 @@ class Found:
 
     def allowed(self, key: str) -> bool:
         """May it be recommended?"""
-        return not self.candidates[key].only and (self.candidates[key].present or self.greedy(key) is None)
+        return not self.candidates[key].only and (
+            self.candidates[key].present or self.greedy(key) is None
+        )
 
     def goodput(self, key: str) -> float | None:
-        """Its mean goodput over all variants by their weights, Mbit/s; None where it was not tried."""
+        """Its mean goodput over all variants by their weights, Mbit/s; None where it was not
+        tried.
+        """
         return self.mean(key, "goodput_mbit")
 
     def mean(self, key: str, name: str) -> float | None:
@@ -146,19 +158,29 @@ class Found:
         return math.fsum(weights[v] * fmean(values) for v, values in by_variant.items()) / whole
 
     def fastest(self, among: Sequence[str] | None = None) -> str | None:
-        """Which of these has the highest goodput, whatever else it does; None where nothing is known."""
-        known = {key: got for key in among or self.candidates if (got := self.goodput(key)) is not None}
+        """Which of these has the highest goodput, whatever else it does; None where nothing is
+        known.
+        """
+        known = {
+            key: got for key in among or self.candidates if (got := self.goodput(key)) is not None
+        }
         return max(known, key=lambda key: known[key], default=None)
 
     def ranking(self, among: Sequence[str] | None = None) -> list[str]:
         """Keys from the best; who was not tried is not in it."""
-        known = [(value, key) for key in among or self.candidates if (value := self.utility(key)) is not None]
+        known = [
+            (value, key)
+            for key in among or self.candidates
+            if (value := self.utility(key)) is not None
+        ]
         order = list(self.candidates)
         return [key for _, key in sorted(known, key=lambda item: (-item[0], order.index(item[1])))]
 
 
 def surely(found: Found, key: str) -> float:
-    """The nearer end of the 90 % interval of a candidate's gain, as chance has it; the gain where one seed is all."""
+    """The nearer end of the 90 % interval of a candidate's gain, as chance has it; the gain where
+    one seed is all.
+    """
     mine, its = found.utilities(found.present), found.utilities(key)
     by_variant: dict[int, list[float]] = {}
     for at in its:
@@ -174,7 +196,9 @@ def surely(found: Found, key: str) -> float:
         return math.expm1(gain)
     # Variants are what may be, no sample of it: only what differs within one is chance.
     spread = math.fsum((x - fmean(of)) ** 2 for of in by_variant.values() for x in of) / free
-    error = math.sqrt(spread * math.fsum((weights[v] / whole) ** 2 / len(of) for v, of in by_variant.items()))
+    error = math.sqrt(
+        spread * math.fsum((weights[v] / whole) ** 2 / len(of) for v, of in by_variant.items())
+    )
     return math.expm1(gain - student(0.9, free) * error)
 
 
@@ -203,7 +227,8 @@ def search(
         tell: Told the progress.
         jobs: Simulations at once; every core without.
         rounds: Seconds and seeds of each.
-        known: What trials came to that another search of the same place and seed made; they are not played again.
+        known: What trials came to that another search of the same place and seed made; they are not
+            played again.
     """
     found = Found(asked, {candidate.key: candidate for candidate in candidates})
     begin = time.monotonic()
@@ -225,9 +250,25 @@ def search(
             variants = range(len(asked.place.variants)) if number else range(1)
             if number:
                 keys = _kept(found, keys, last=last)
-            todo = [t for t in _trials(asked, keys, variants, seeds, seconds, last=last) if t not in found.trials]
-            done = _Done(todo, asked, tell, ("first round", "second round", "last round")[min(number, 2)], finished)
-            everywhere(todo, _player(asked, found, known or {}), cost=lambda t: packets(asked, t), done=done, jobs=jobs)
+            todo = [
+                t
+                for t in _trials(asked, keys, variants, seeds, seconds, last=last)
+                if t not in found.trials
+            ]
+            done = _Done(
+                todo,
+                asked,
+                tell,
+                ("first round", "second round", "last round")[min(number, 2)],
+                finished,
+            )
+            everywhere(
+                todo,
+                _player(asked, found, known or {}),
+                cost=lambda t: packets(asked, t),
+                done=done,
+                jobs=jobs,
+            )
             found.rounds, found.finalists = number + 1, found.ranking(keys)
     except KeyboardInterrupt:
         found.stopped = True
@@ -245,7 +286,12 @@ class _Done:
     """Counts what is finished, by cost."""
 
     def __init__(
-        self, todo: Sequence[Trial], asked: Asked, tell: Tell | None, name: str, then: Callable[[Trial], None]
+        self,
+        todo: Sequence[Trial],
+        asked: Asked,
+        tell: Tell | None,
+        name: str,
+        then: Callable[[Trial], None],
     ) -> None:
         self._asked, self._tell, self._name, self._then = asked, tell, name, then
         self._whole, self._now = math.fsum(packets(asked, trial) for trial in todo), 0.0
@@ -257,12 +303,16 @@ class _Done:
         self._then(trial)
 
 
-def _player(asked: Asked, found: Found, known: Mapping[Trial, Values]) -> Callable[[Trial, Progress], None]:
+def _player(
+    asked: Asked, found: Found, known: Mapping[Trial, Values]
+) -> Callable[[Trial, Progress], None]:
     reference = Candidate(key=RIVAL, says=RIVAL, cc=RIVAL)
 
     def one(trial: Trial, keep_on: Progress) -> None:
         candidate = found.candidates.get(trial.key, reference)
-        found.trials[trial] = known[trial] if trial in known else play(asked, candidate, trial, keep_on)
+        found.trials[trial] = (
+            known[trial] if trial in known else play(asked, candidate, trial, keep_on)
+        )
 
     return one
 
@@ -272,18 +322,33 @@ def _kept(found: Found, keys: Sequence[str], *, last: bool) -> list[str]:
     ranking = [key for key in found.ranking(keys) if not found.candidates[key].only or not last]
     fair = [key for key in ranking if found.allowed(key)] if last else ranking
     count = LAST if last else max(LAST + 2, math.ceil(KEPT * len(ranking)))
-    stay = {found.present, *fair[:count]} | (set() if last else {key for key in PLAIN if key in ranking})
+    stay = {found.present, *fair[:count]} | (
+        set() if last else {key for key in PLAIN if key in ranking}
+    )
     # The best of those that may not be recommended is shown, too, and so is the fastest.
     stay |= {*ranking[:1], found.fastest(keys) or found.present}
     return [key for key in keys if key in stay]
 
 
 def _trials(
-    asked: Asked, keys: Sequence[str], variants: Sequence[int], seeds: int, seconds: int, *, last: bool
+    asked: Asked,
+    keys: Sequence[str],
+    variants: Sequence[int],
+    seeds: int,
+    seconds: int,
+    *,
+    last: bool,
 ) -> list[Trial]:
     of = side(asked)
-    settings = {setting for care in asked.cares for setting in OF_CARE[of][care]} | {"alone", "beside"}
-    settings = settings & {"alone", "beside", "page"} if of == "sender" else settings - {"alone", "beside"} | {"mix"}
+    settings = {setting for care in asked.cares for setting in OF_CARE[of][care]} | {
+        "alone",
+        "beside",
+    }
+    settings = (
+        settings & {"alone", "beside", "page"}
+        if of == "sender"
+        else settings - {"alone", "beside"} | {"mix"}
+    )
     page_s = page_seconds(asked.place.rate_mbit, asked.place.rtt_ms)
     trials: list[Trial] = []
     for variant in variants:
@@ -293,7 +358,8 @@ def _trials(
                     Trial(key, setting, variant, seed, page_s if setting == "page" else seconds)
                     for setting in sorted(settings)
                 ]
-                # The price, for all that may come to be recommended; and pages, which everybody asks for.
+                # The price, for all that may come to be recommended; and pages, which everybody
+                # asks for.
                 if seeds > 1 and of == "sender":
                     trials.append(Trial(key, "among", variant, seed, seconds))
                 if last and of == "queue":

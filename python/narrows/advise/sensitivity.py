@@ -1,7 +1,9 @@
-"""When it would be wrong: the same choice on paths around this one, until it is not the better one any more.
+"""When it would be wrong: the same choice on paths around this one, until it is not the better one
+any more.
 
-Beside that stands what the decision tree says of such paths in general, `data/tree.json` of `narrows study
-decision-tree`: rules over rate, round trip, buffer and random loss, of goodput alone.
+Beside that stands what the decision tree says of such paths in general, `data/tree.json` of
+`narrows study decision-tree`: rules over rate, round trip, buffer and random loss, of goodput
+alone.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ TREE = FilePath(__file__).parents[1] / "data" / "tree.json"
 """The rules of the decision tree."""
 
 CLEARLY = 0.05
-"""By so much of the utility the other one must be better, at the nearer end of the 90 % interval over the seeds."""
+"""By so much of the utility the other one must be better, at the nearer end of the 90 % interval
+over the seeds.
+"""
 
 SEEDS = 4
 """Seeds of a path whose first seed has the other one ahead."""
@@ -66,40 +70,59 @@ def rule(asked: Asked) -> str:
     """What the tree says of such a path, in its words; empty where it says nothing."""
     where = asked.place
     path = where.variants[0].path
-    if side(asked) != "sender" or where.buffer_bdp is None or path.policer is not None or path.hop is not None:
+    if (
+        side(asked) != "sender"
+        or where.buffer_bdp is None
+        or path.policer is not None
+        or path.hop is not None
+    ):
         return ""
     here = {"rate_mbit": where.rate_mbit, "rtt_ms": where.rtt_ms, "buffer_bdp": where.buffer_bdp,
             "loss_pct": 100 * where.loss}  # fmt: skip
     for one in _rules():
         parts = [(here.get(part["feature"]), part) for part in one["when"]]
-        if all(v is not None and part.get("at_least", v) <= v < part.get("below", v + 1) for v, part in parts):
+        if all(
+            v is not None and part.get("at_least", v) <= v < part.get("below", v + 1)
+            for v, part in parts
+        ):
             return str(one["words"])
     return ""
 
 
 def sentences(asked: Asked, choice: Candidate, other: Candidate) -> list[str]:
-    """Where `other` would be clearly better than the choice, along each thing that may be otherwise.
+    """Where `other` would be clearly better than the choice, along each thing that may be
+    otherwise.
 
-    A boundary is stated only where the other one is better there and on every path that was tried beyond it, on each
+    A boundary is stated only where the other one is better there and on every path that was tried
+    beyond it, on each
     by more than chance: what one path shows and its neighbour does not is noise.
     """
     if choice.key == other.key:
         return []
     tried, flipped = _flips(asked, choice, other)
-    here = {"buffer": asked.place.buffer_bdp or 0.0, "loss": asked.place.loss, "round trip": asked.place.rtt_ms}
+    here = {
+        "buffer": asked.place.buffer_bdp or 0.0,
+        "loss": asked.place.loss,
+        "round trip": asked.place.rtt_ms,
+    }
     out = []
     for what, say in _SAYS.items():
         for beyond, word in ((True, "or more"), (False, "or less")):
-            side_ = [v for w, v in tried if w == what and (v > here[what]) is beyond and v != here[what]]
+            side_ = [
+                v for w, v in tried if w == what and (v > here[what]) is beyond and v != here[what]
+            ]
             nearest = boundary(side_, {v for w, v in flipped if w == what}, beyond=beyond)
             if nearest is not None:
-                known = f"here {say(here[what])}" if here[what] or what == "loss" else "not known here"
+                known = (
+                    f"here {say(here[what])}" if here[what] or what == "loss" else "not known here"
+                )
                 out.append(f"with {say(nearest)} {word} ({known}), {other.key} would be better")
     return out
 
 
 def boundary(tried: Sequence[float], flipped: AbstractSet[float], *, beyond: bool) -> float | None:
-    """The value nearest to the path from which on every value that was tried is flipped; None where there is none.
+    """The value nearest to the path from which on every value that was tried is flipped; None where
+    there is none.
 
     >>> boundary([2.0, 4.0, 8.0], {4.0, 8.0}, beyond=True)
     4.0
@@ -125,12 +148,21 @@ def _steps(asked: Asked) -> list[_Step]:
     likeliest = asked.place.variants[0].path
     if likeliest.hop is not None or likeliest.trace is not None or likeliest.policer is not None:
         return []
-    steps = [_Step("round trip", m * asked.place.rtt_ms, _with_rtt(asked, likeliest, m)) for m in RTTS]
+    steps = [
+        _Step("round trip", m * asked.place.rtt_ms, _with_rtt(asked, likeliest, m)) for m in RTTS
+    ]
     bdp = asked.place.buffer_bdp
     if bdp:
-        steps += [_Step("buffer", m * bdp, replace(likeliest, buffer=f"{m * bdp:.4g}bdp")) for m in BUFFERS]
+        steps += [
+            _Step("buffer", m * bdp, replace(likeliest, buffer=f"{m * bdp:.4g}bdp"))
+            for m in BUFFERS
+        ]
     if likeliest.loss is None or not isinstance(likeliest.loss, dict):
-        steps += [_Step("loss", p, replace(likeliest, loss=f"{100 * p:g}%")) for p in LOSSES if p != asked.place.loss]
+        steps += [
+            _Step("loss", p, replace(likeliest, loss=f"{100 * p:g}%"))
+            for p in LOSSES
+            if p != asked.place.loss
+        ]
     return steps
 
 
@@ -165,7 +197,9 @@ def _flips(
     def one(item: tuple[int, Trial], keep_on: Progress) -> None:
         n, trial = item
         world = worlds[n]
-        world.trials[trial] = play(world.asked, world.candidates.get(trial.key, reference), trial, keep_on)
+        world.trials[trial] = play(
+            world.asked, world.candidates.get(trial.key, reference), trial, keep_on
+        )
 
     def tried(where: Sequence[int], seeds: Sequence[int]) -> None:
         todo = [
@@ -176,7 +210,12 @@ def _flips(
                 for k in keys
                 for setting in settings
             ),
-            *((n, Trial(rival, "beside", 0, s, seconds)) for n in where for s in seeds for rival in rivals),
+            *(
+                (n, Trial(rival, "beside", 0, s, seconds))
+                for n in where
+                for s in seeds
+                for rival in rivals
+            ),
         ]
         everywhere(todo, one, cost=lambda item: item[1].seconds)
 

@@ -1,7 +1,9 @@
-"""One simulation of one candidate on one variant of the path: its scenario, and what is taken from its figures.
+"""One simulation of one candidate on one variant of the path: its scenario, and what is taken from
+its figures.
 
-A sender is tried alone, beside one CUBIC flow, among three of them, and with pages; everybody else's change is tried
-under four CUBIC flows, under BBR and CUBIC together, and with pages beside a flow. A ping each 20 ms sees the delay.
+A sender is tried alone, beside one CUBIC flow, among three of them, and with pages; everybody
+else's change is tried under four CUBIC flows, under BBR and CUBIC together, and with pages beside a
+flow. A ping each 20 ms sees the delay.
 """
 
 from __future__ import annotations
@@ -28,13 +30,16 @@ MIX = 4
 """Flows of CUBIC below a discipline."""
 
 PAGES, THINK_S, PATIENCE = 3, 0.5, 6
-"""So many pages, so long between two, and a page may take so many times what it would on an empty path."""
+"""So many pages, so long between two, and a page may take so many times what it would on an empty
+path.
+"""
 
 SETTINGS = {"sender": ("alone", "beside", "among", "page"), "queue": ("mix", "rivals", "page")}
 """What is tried, by whether flows or queues are changed."""
 
 OF_CARE: dict[str, dict[str, tuple[str, ...]]] = {
-    "sender": {"bulk": ("alone", "beside"), "calls": ("alone",), "pages": ("page",), "fairness": ("beside",),
+    "sender": {"bulk": ("alone", "beside"), "calls": ("alone",), "pages": ("page",),
+    "fairness": ("beside",),
                "retransmissions": ("alone",)},
     "queue": {"bulk": ("mix",), "calls": ("mix",), "pages": ("page",), "fairness": ("rivals",),
               "retransmissions": ("mix",)},
@@ -97,7 +102,9 @@ def packets(asked: Asked, trial: Trial) -> float:
     return asked.place.rate_mbit * trial.seconds * 1e6 / 8 / 1514 + 50 * trial.seconds
 
 
-def play(asked: Asked, candidate: Candidate, trial: Trial, progress: Progress | None = None) -> dict[str, float | None]:
+def play(
+    asked: Asked, candidate: Candidate, trial: Trial, progress: Progress | None = None
+) -> dict[str, float | None]:
     """Its figures, by name."""
     tree = scenario(asked, candidate, trial).tree()
     return figures(trial.setting, run(tree, trial.seed, progress))
@@ -105,7 +112,9 @@ def play(asked: Asked, candidate: Candidate, trial: Trial, progress: Progress | 
 
 def run(tree: dict[str, Any], seed: int, progress: Progress | None = None) -> dict[str, Any]:
     """A scenario's JSON, without what only one run needs."""
-    done: dict[str, Any] = json.loads(_core.run_tree(tree, seed=seed, sample_interval="off", progress=progress).json())
+    done: dict[str, Any] = json.loads(
+        _core.run_tree(tree, seed=seed, sample_interval="off", progress=progress).json()
+    )
     return done
 
 
@@ -122,7 +131,12 @@ def figures(setting: str, done: dict[str, Any]) -> dict[str, float | None]:
         return {"goodput_mbit": own, "p95_ms": p95, "again_pct": again}
     if setting == "beside":
         share = 100 * own / total if total else None
-        return {"beside_mbit": own, "rival_mbit": rivals[0], "share_pct": share, "beside_p95_ms": p95}
+        return {
+            "beside_mbit": own,
+            "rival_mbit": rivals[0],
+            "share_pct": share,
+            "beside_p95_ms": p95,
+        }
     if setting == "rivals":
         share = 100 * own / total if total else None
         return {"rival_mbit": rivals[0], "rival_fair_mbit": total / 2, "share_pct": share}

@@ -1,7 +1,8 @@
 """What is good: the utility that candidates are ranked by, the same that the validation judges by.
 
-Each thing that somebody cares for is a score between 0 and 1, and the utility is the geometric mean of those scores:
-5 % more utility is 5 % more of one thing where one is cared for, or 5 % more of each. Weights are equal.
+Each thing that somebody cares for is a score between 0 and 1, and the utility is the geometric mean
+of those scores: 5 % more utility is 5 % more of one thing where one is cared for, or 5 % more of
+each. Weights are equal.
 
 | care | score |
 |---|---|
@@ -27,13 +28,17 @@ PAGE_BYTES = 2.6e6
 """A page of the workload `web`."""
 
 PAGE_ROUNDS = 8
-"""Round trips that a page takes on an empty path: look-up, handshakes, its first object, and slow start."""
+"""Round trips that a page takes on an empty path: look-up, handshakes, its first object, and slow
+start.
+"""
 
 Figures = Mapping[str, float | None]
 """What was seen of a candidate, by name; None where it was not."""
 
 
-def scores(figures: Figures, cares: Sequence[str], *, rate_mbit: float, rtt_ms: float) -> dict[str, float]:
+def scores(
+    figures: Figures, cares: Sequence[str], *, rate_mbit: float, rtt_ms: float
+) -> dict[str, float]:
     """A score for each care.
 
     >>> seen = {"goodput_mbit": 9.0, "beside_mbit": 4.0, "p95_ms": 70.0, "again_pct": 1.0}
@@ -51,13 +56,21 @@ def _score(care: str, of: Figures, rate_mbit: float, rtt_ms: float) -> float:
 
     if care == "bulk":
         alone = figure("goodput_mbit") / rate_mbit
-        return math.sqrt(alone * min(1.0, 2 * figure("beside_mbit") / rate_mbit)) if "beside_mbit" in of else alone
+        return (
+            math.sqrt(alone * min(1.0, 2 * figure("beside_mbit") / rate_mbit))
+            if "beside_mbit" in of
+            else alone
+        )
     if care == "calls":
         p95 = of.get("p95_ms")
         return 0.0 if p95 is None else 1 / (1 + max(0.0, p95 - rtt_ms) / LATE_MS)
     if care == "pages":
         took = of.get("page_s")
-        return 0.0 if not took else (8e-6 * PAGE_BYTES / rate_mbit + PAGE_ROUNDS * rtt_ms / 1000) / took
+        return (
+            0.0
+            if not took
+            else (8e-6 * PAGE_BYTES / rate_mbit + PAGE_ROUNDS * rtt_ms / 1000) / took
+        )
     if care == "fairness":
         fair = of.get("rival_fair_mbit")
         return 1.0 if not fair else figure("rival_mbit") / fair

@@ -1,7 +1,9 @@
 """What is recommended, what it should change, what it takes from others, and how sure all that is.
 
-Intervals come from the runs (variants of the path and seeds) and from how far simulations of this kind were off what
-Linux then did: `data/advise.json`, written by `validation/advise.py` from paths that no verdict was judged on.
+Intervals come from the runs (variants of the path and seeds) and from how far simulations of this
+kind were off what
+Linux then did: `data/advise.json`, written by `validation/advise.py` from paths that no verdict was
+judged on.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from narrows.registry import paced
 from narrows.storage.provenance import evidence
 
 CALIBRATION = FilePath(__file__).parents[1] / "data" / "advise.json"
-"""By figure: how much wider an interval must be than chance makes it, to hold nine of ten measurements."""
+"""By figure: how much wider an interval must be than chance makes it, to hold nine of ten
+measurements.
+"""
 
 WORTH = 0.05
 """What changes the utility by less, or perhaps by less, is left as it is."""
@@ -36,7 +40,9 @@ TIE = 0.02
 """Of two so near to each other the one that everybody knows is recommended."""
 
 NEAR, AGREED = 1.4, 0.75
-"""A reference case as far away as a factor of two in two of its numbers, and the figures of it that agree."""
+"""A reference case as far away as a factor of two in two of its numbers, and the figures of it that
+agree.
+"""
 
 
 FIGURES: dict[str, tuple[str, str, bool]] = {
@@ -49,7 +55,10 @@ FIGURES: dict[str, tuple[str, str, bool]] = {
 }
 """What a change is told of: in words, its unit, and whether more is better."""
 
-OF_QUEUES = {"goodput_mbit": "goodput of four CUBIC flows", "rival_mbit": "left to a CUBIC flow beside BBR"}
+OF_QUEUES = {
+    "goodput_mbit": "goodput of four CUBIC flows",
+    "rival_mbit": "left to a CUBIC flow beside BBR",
+}
 """What is said otherwise where queues are changed."""
 
 UNKNOWN = (1.0, 0.05)
@@ -81,7 +90,11 @@ class Effect:
     @property
     def says(self) -> str:
         """In words."""
-        return OF_QUEUES.get(self.name, FIGURES[self.name][0]) if self.of_queues else FIGURES[self.name][0]
+        return (
+            OF_QUEUES.get(self.name, FIGURES[self.name][0])
+            if self.of_queues
+            else FIGURES[self.name][0]
+        )
 
     @property
     def unit(self) -> str:
@@ -101,7 +114,9 @@ class Effect:
     def json(self) -> Json:
         """For programs."""
         _, unit, more = FIGURES[self.name]
-        numbers = {key: _short(getattr(self, key)) for key in ("before", "after", "change", "low", "high")}
+        numbers = {
+            key: _short(getattr(self, key)) for key in ("before", "after", "change", "low", "high")
+        }
         return {
             "name": self.name,
             "says": self.says,
@@ -138,7 +153,8 @@ class Row:
     Attributes:
         key: Which.
         marks: Of `in use`, `recommended`, `fastest`.
-        figures: Of `FIGURES` and `utility`, means over the variants by their weights; None where one was not seen.
+        figures: Of `FIGURES` and `utility`, means over the variants by their weights; None where
+            one was not seen.
         price: What it takes from others.
         runs: So many variants and seeds they rest on.
         why_not: Why it may not be recommended; empty where it may.
@@ -184,7 +200,8 @@ class Advice:
         inside: Does the path lie within what was validated?
         cases: The nearest reference cases.
         rows: Every candidate with its figures, the best first.
-        fastest: Which of the finalists has the highest goodput alone, whatever it takes from others; of several within
+        fastest: Which of the finalists has the highest goodput alone, whatever it takes from
+            others; of several within
             2 % the choice, or else what there is.
         lacking: What the kernel cannot load, and the modules that are missing.
         wakeups_per_s: Of pacing, for each flow.
@@ -259,7 +276,13 @@ class Advice:
 
 
 def _candidate(of: Candidate) -> Json:
-    return {"key": of.key, "says": of.says, "cc": of.cc, "queue": of.queue, "shaper_share": of.share}
+    return {
+        "key": of.key,
+        "says": of.says,
+        "cc": of.cc,
+        "queue": of.queue,
+        "shaper_share": of.share,
+    }
 
 
 def _short(value: float | None) -> float | None:
@@ -279,7 +302,9 @@ def decide(found: Found) -> tuple[str, str, float]:
         return present, present, 0.0
     most = found.utility(others[0]) or 0.0
     near = [key for key in others if (found.utility(key) or 0.0) >= (1 - TIE) * most]
-    best = min(near, key=lambda key: (PLAIN.index(key) if key in PLAIN else len(PLAIN), near.index(key)))
+    best = min(
+        near, key=lambda key: (PLAIN.index(key) if key in PLAIN else len(PLAIN), near.index(key))
+    )
     gain = (found.utility(best) or 0.0) / here - 1
     mine, its = found.utilities(present), found.utilities(best)
     better = [its[at] > mine[at] for at in its if at in mine]
@@ -303,7 +328,11 @@ def advise(found: Found, has: Kernel, *, thorough: bool = True) -> Advice:
     cases = _cases(asked, choice)
     inside = any(case["distance"] <= NEAR and case["agreement"] >= AGREED for case in cases)
     ahead = found.ranking(found.finalists or None)
-    shown = {k: _why_not(found, k) for k in ahead[: ahead.index(best)] if not found.allowed(k)} if best in ahead else {}
+    shown = (
+        {k: _why_not(found, k) for k in ahead[: ahead.index(best)] if not found.allowed(k)}
+        if best in ahead
+        else {}
+    )
     return Advice(
         found=found,
         has=has,
@@ -327,10 +356,18 @@ def advise(found: Found, has: Kernel, *, thorough: bool = True) -> Advice:
 
 
 def fastest(found: Found, choice: str) -> list[str]:
-    """The finalists whose goodput alone is within 2 % of the highest: the choice first, then what there is."""
-    known = {key: got for key in found.finalists or found.ranking() if (got := found.goodput(key)) is not None}
+    """The finalists whose goodput alone is within 2 % of the highest: the choice first, then what
+    there is.
+    """
+    known = {
+        key: got
+        for key in found.finalists or found.ranking()
+        if (got := found.goodput(key)) is not None
+    }
     near = [key for key, got in known.items() if got >= (1 - TIE) * max(known.values())]
-    return sorted(near, key=lambda key: (key != choice, key != found.present, -known[key])) or [choice]
+    return sorted(near, key=lambda key: (key != choice, key != found.present, -known[key])) or [
+        choice
+    ]
 
 
 def rows(found: Found, choice: str) -> list[Row]:
@@ -345,7 +382,8 @@ def rows(found: Found, choice: str) -> list[Row]:
             Row(
                 key=key,
                 marks=tuple(mark for mark, has_it in marks.items() if has_it),
-                figures={name: found.mean(key, name) for name in FIGURES} | {"utility": found.utility(key)},
+                figures={name: found.mean(key, name) for name in FIGURES}
+                | {"utility": found.utility(key)},
                 price=_price(found, key),
                 runs=sum("goodput_mbit" in values for values in draws.values()),
                 why_not="" if found.allowed(key) else _why_not(found, key),
@@ -366,26 +404,34 @@ def effects(found: Found, key: str) -> list[Effect]:
         pairs = [
             (at, before, after)
             for at in its
-            if at in mine and (before := mine[at].get(name)) is not None and (after := its[at].get(name)) is not None
+            if at in mine
+            and (before := mine[at].get(name)) is not None
+            and (after := its[at].get(name)) is not None
         ]
         if pairs:
             out.append(_effect(found.asked, name, pairs))
     return out
 
 
-def _effect(asked: Asked, name: str, pairs: Sequence[tuple[tuple[int, int], float, float]]) -> Effect:
+def _effect(
+    asked: Asked, name: str, pairs: Sequence[tuple[tuple[int, int], float, float]]
+) -> Effect:
     by_variant: dict[int, list[tuple[float, float]]] = {}
     for (variant, _), earlier, later in pairs:
         by_variant.setdefault(variant, []).append((earlier, later))
     weights = {variant: asked.place.variants[variant].weight for variant in by_variant}
     whole = math.fsum(weights.values())
     before, after = (
-        math.fsum(weights[v] * fmean(pair[side_] for pair in of) for v, of in by_variant.items()) / whole
+        math.fsum(weights[v] * fmean(pair[side_] for pair in of) for v, of in by_variant.items())
+        / whole
         for side_ in (0, 1)
     )
     factor, share = calibration(inferred=asked.place.inferred).get(name, UNKNOWN)
     # What chance and the simulator do is done on each variant; which of them it is, is not known.
-    ends = [_ends([later - earlier for earlier, later in of], of, factor, share) for of in by_variant.values()]
+    ends = [
+        _ends([later - earlier for earlier, later in of], of, factor, share)
+        for of in by_variant.values()
+    ]
     return Effect(
         name=name,
         before=before,
@@ -406,16 +452,22 @@ def _ends(
     """
     middle = fmean(changes)
     own = share * fmean(abs(earlier) + abs(later) for earlier, later in pairs) / 2
-    return middle - factor * (middle - min(changes) + own), middle + factor * (max(changes) - middle + own)
+    return middle - factor * (middle - min(changes) + own), middle + factor * (
+        max(changes) - middle + own
+    )
 
 
 @cache
 def calibration(*, inferred: bool = False) -> dict[str, tuple[float, float]]:
-    """The factor on chance and the share of the figure, by name; of a path that was stated or that was measured."""
+    """The factor on chance and the share of the figure, by name; of a path that was stated or that
+    was measured.
+    """
     if not CALIBRATION.exists():
         return {}
     told = json.loads(CALIBRATION.read_text(encoding="utf-8"))
-    kept: Mapping[str, Sequence[float]] = told.get("measured" if inferred else "widths", told["widths"])
+    kept: Mapping[str, Sequence[float]] = told.get(
+        "measured" if inferred else "widths", told["widths"]
+    )
     return {name: (float(pair[0]), float(pair[1])) for name, pair in kept.items()}
 
 
@@ -430,9 +482,13 @@ _ABOUT = {
 
 
 def claim(told: Sequence[Effect], cares: Sequence[str]) -> Effect | None:
-    """What the advice is given for: of what is asked for, what surely gets better most, in proportion; None if none."""
+    """What the advice is given for: of what is asked for, what surely gets better most, in
+    proportion; None if none.
+    """
     about = {name for care in cares for name in _ABOUT[care]}
-    better = [e for e in told if e.name in about and e.clear and (e.change > 0) is FIGURES[e.name][2]]
+    better = [
+        e for e in told if e.name in about and e.clear and (e.change > 0) is FIGURES[e.name][2]
+    ]
 
     def surely(of: Effect) -> float:
         """At the nearer end of its interval."""
@@ -446,7 +502,11 @@ def _price(found: Found, key: str) -> Price:
     draws = found.draws(key).values()
     shares = [share for v in draws if (share := v.get("share_pct")) is not None]
     times = [fair for v in draws if (fair := v.get("times_fair")) is not None]
-    kept = [100 * has / fair for v in draws if (fair := v.get("rival_fair_mbit")) and (has := v.get("rival_mbit"))]
+    kept = [
+        100 * has / fair
+        for v in draws
+        if (fair := v.get("rival_fair_mbit")) and (has := v.get("rival_mbit"))
+    ]
     share_pct, times_fair, kept_pct = (fmean(of) if of else None for of in (shares, times, kept))
     return Price(share_pct=share_pct, times_fair=times_fair, kept_pct=kept_pct)
 
@@ -460,7 +520,9 @@ def _why_not(found: Found, key: str) -> str:
 
 
 def _wakeups(found: Found, key: str) -> float | None:
-    """Timer wake-ups of a paced flow: Linux sends about a millisecond of the rate at once, two segments at least."""
+    """Timer wake-ups of a paced flow: Linux sends about a millisecond of the rate at once, two
+    segments at least.
+    """
     cc = found.candidates[key].cc
     goodputs = [v["goodput_mbit"] for v in found.draws(key).values() if v.get("goodput_mbit")]
     if cc not in paced() or not goodputs:
@@ -475,16 +537,22 @@ def _cases(asked: Asked, choice: Candidate) -> list[Json]:
     if choice.share is not None:
         return []
     setting = "alone" if side(asked) == "sender" else "mix"
-    done = run(scenario(asked, choice, Trial(choice.key, setting, 0, asked.seed, 1)).tree(), asked.seed)
+    done = run(
+        scenario(asked, choice, Trial(choice.key, setting, 0, asked.seed, 1)).tree(), asked.seed
+    )
     return evidence(done) or []
 
 
 def commands(asked: Asked, choice: Candidate, has: Kernel) -> list[str]:
     """What to type."""
     if choice.cc is not None:
-        # Linux paces by itself from 4.13 on; the discipline fq does it at less cost, where the kernel has it.
+        # Linux paces by itself from 4.13 on; the discipline fq does it at less cost, where the
+        # kernel has it.
         fq = not has.paces or "sch_fq" not in has.missing
-        change = f"narrows tune plan --cc {choice.cc}{' --qdisc fq' if choice.cc in paced() and fq else ''}"
+        change = (
+            "narrows tune plan --cc "
+            f"{choice.cc}{' --qdisc fq' if choice.cc in paced() and fq else ''}"
+        )
     elif choice.share is None:
         change = f"narrows tune plan --qdisc {choice.queue} --dev DEV"
     else:

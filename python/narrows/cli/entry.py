@@ -1,4 +1,6 @@
-"""The command `narrows`. A subcommand's module is imported when the subcommand is used: a small run starts at once."""
+"""The command `narrows`. A subcommand's module is imported when the subcommand is used: a small run
+starts at once.
+"""
 
 from __future__ import annotations
 
@@ -69,11 +71,15 @@ class _LazyGroup(click.Group):
 
 class _Narrows(_LazyGroup):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """An empty word is a variable that was never set: `--token "$TOKEN"` must not come to mean nobody's."""
+        """An empty word is a variable that was never set: `--token "$TOKEN"` must not come to mean
+        nobody's.
+        """
         ours = args[: args.index("--")] if "--" in args else args
         for at, word in enumerate(ours):
             if _EMPTY.fullmatch(word):
-                of = word.rstrip("=") or next((w for w in ours[at - 1 : at] if w.startswith("-")), "an argument")
+                of = word.rstrip("=") or next(
+                    (w for w in ours[at - 1 : at] if w.startswith("-")), "an argument"
+                )
                 raise click.UsageError(f"{of} is empty: give it a value, or leave it out", ctx)
         return super().parse_args(ctx, args)
 
@@ -86,7 +92,9 @@ class _Narrows(_LazyGroup):
         return found
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
-        """Mistakes are told in the core's words and without a traceback; a signal is not a mistake."""
+        """Mistakes are told in the core's words and without a traceback; a signal is not a
+        mistake.
+        """
         _ready_stdout()
         try:
             return super().invoke(ctx)
@@ -106,14 +114,18 @@ class _Narrows(_LazyGroup):
 
 
 def _ready_stdout() -> None:
-    """A locale that lacks a sign gets a question mark for it; who closed stdout wants nothing there."""
+    """A locale that lacks a sign gets a question mark for it; who closed stdout wants nothing
+    there.
+    """
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as long as the process
     elif isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
 
-@click.group(cls=_Narrows, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Narrows, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="narrows")
 def main() -> None:
     """A laboratory for the narrow part of a network path.

@@ -35,7 +35,9 @@ report_option = click.option(
 )
 
 
-def _allow_files(_context: click.Context, _param: click.Parameter, folders: tuple[str, ...]) -> None:
+def _allow_files(
+    _context: click.Context, _param: click.Parameter, folders: tuple[str, ...]
+) -> None:
     """Workers and the live engine inherit it."""
     if folders:
         os.environ["NARROWS_FILES_FROM"] = os.pathsep.join(map(os.path.abspath, folders))
@@ -48,5 +50,6 @@ files_option = click.option(
     type=click.Path(file_okay=False, exists=True),
     expose_value=False,
     callback=_allow_files,
-    help="A folder besides the scenario's own to read its files from; may be repeated. Example: --files-from traces",
+    help="A folder besides the scenario's own to read its files from; may be repeated. Example: "
+    "--files-from traces",
 )

@@ -1,1 +1,3 @@
-"""Comparison of measurements and of latency results: confidence intervals and tests for a difference."""
+"""Comparison of measurements and of latency results: confidence intervals and tests for a
+difference.
+"""

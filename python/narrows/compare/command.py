@@ -19,18 +19,30 @@ from narrows.storage import output
 
 
 @click.command()
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False))
+@click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False)
+)
 @files_option
-@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenarios'. Example: --seed 7")
-@click.option("--json", "as_json", is_flag=True, help="Of measurements: one JSON object. Example: --json | jq .after")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenarios'. Example: --seed 7"
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Of measurements: one JSON object. Example: --json | jq .after",
+)
 @plot_option
 @report_option
-def compare(files: tuple[str, ...], seed: int | None, as_json: bool, plot: str | None, page: str | None) -> None:
+def compare(
+    files: tuple[str, ...], seed: int | None, as_json: bool, plot: str | None, page: str | None
+) -> None:
     """Run several scenarios and show them side by side; or compare measurements, before and after.
 
-    A measurement is a file that `narrows measure` wrote, a .flent.gz, iperf3's JSON, iperf2's text, or an id of
-    `narrows history`. Results of `narrows latency` are compared with each other.
-    Each is compared with the first: the difference, its interval, and a verdict that can be "no difference seen".
+    A measurement is a file that `narrows measure` wrote, a .flent.gz, iperf3's JSON, iperf2's text,
+    or an id of `narrows history`. Results of `narrows latency` are compared with each other.
+    Each is compared with the first: the difference, its interval, and a verdict that can be "no
+    difference seen".
 
     Example: narrows compare a.toml b.toml --report both.html
 
@@ -40,15 +52,21 @@ def compare(files: tuple[str, ...], seed: int | None, as_json: bool, plot: str |
         compare_measurements(files, plot=plot, page=page, as_json=as_json)
         return
     if as_json:
-        raise click.BadParameter("of scenarios there is none: narrows run FILE --json", param_hint="--json")
+        raise click.BadParameter(
+            "of scenarios there is none: narrows run FILE --json", param_hint="--json"
+        )
 
     runs = []
     for file in files:
         with ProgressBar(quiet=False) as bar:
-            runs.append(run_scenario(file, seed=seed, **samples_for(None, plot, page, None), progress=bar))
+            runs.append(
+                run_scenario(file, seed=seed, **samples_for(None, plot, page, None), progress=bar)
+            )
     titles = [name(done) for done in runs]
     # Copies of one scenario have its title; their files have names.
-    names = titles if len(set(titles)) == len(titles) else unique([Path(file).name for file in files])
+    names = (
+        titles if len(set(titles)) == len(titles) else unique([Path(file).name for file in files])
+    )
     with output.every() as attempt:
         if plot:
             with attempt():
@@ -63,4 +81,10 @@ def compare(files: tuple[str, ...], seed: int | None, as_json: bool, plot: str |
             if plot == IN_TERMINAL:
                 print_sketch(done)
         if len(runs) > 1:
-            echo(one_line(words.comparison([(called, done.json) for called, done in zip(names, runs, strict=True)])))
+            echo(
+                one_line(
+                    words.comparison(
+                        [(called, done.json) for called, done in zip(names, runs, strict=True)]
+                    )
+                )
+            )

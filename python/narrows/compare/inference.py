@@ -1,16 +1,18 @@
-"""Inference about means of autocorrelated series: standard errors, Student's t, several tests at once.
+"""Inference about means of autocorrelated series: standard errors, Student's t, several tests at
+once.
 
-Consecutive values of one load are correlated: the window of a congestion control rises for seconds. Their variance
-divided by their number is then far too small a variance of their mean. The standard error here is the equal-weighted
-cosine estimator of Lazarus, Lewis, Stock and Watson ("HAR Inference", J. Business & Economic Statistics 36, 2018):
-the series is projected on the B cosines of lowest frequency, B = 0.4 n^(2/3), and the mean square of these projections
-estimates its spectrum at frequency zero. The mean divided by it has Student's t distribution with B degrees of
-freedom, so that a short or slowly varying series has a wide interval. Deviation: B is at least three, for with two
-Student's t has tails too long for any verdict on ten seconds; in exchange the larger of the estimates with
-two and with three counts.
+Consecutive values of one load are correlated: the window of a congestion control rises for seconds.
+Their variance divided by their number is then far too small a variance of their mean. The standard
+error here is the equal-weighted cosine estimator of Lazarus, Lewis, Stock and Watson ("HAR
+Inference", J. Business & Economic Statistics 36, 2018): the series is projected on the B cosines of
+lowest frequency, B = 0.4 n^(2/3), and the mean square of these projections estimates its spectrum
+at frequency zero. The mean divided by it has Student's t distribution with B degrees of freedom, so
+that a short or slowly varying series has a wide interval. Deviation: B is at least three, for with
+two Student's t has tails too long for any verdict on ten seconds; in exchange the larger of the
+estimates with two and with three counts.
 
-Several figures are judged at once by Holm's step-down procedure (Scandinavian J. Statistics 6, 1979): the probability
-of any false verdict among them is at most the level of all.
+Several figures are judged at once by Holm's step-down procedure (Scandinavian J. Statistics 6,
+1979): the probability of any false verdict among them is at most the level of all.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ def of_series(values: Sequence[float]) -> Estimate:
     centred = [v - mean if abs(v - mean) > 1e-12 * abs(mean) else 0.0 for v in values]
     squares = []
     for j in range(1, freedom + 1):
-        projection = math.fsum(v * math.cos(math.pi * j * (i + 0.5) / n) for i, v in enumerate(centred))
+        projection = math.fsum(
+            v * math.cos(math.pi * j * (i + 0.5) / n) for i, v in enumerate(centred)
+        )
         squares.append(2 / n * projection**2)
     counts = [freedom] if usual >= freedom else range(2, freedom + 1)
     largest = max(math.fsum(squares[:count]) / count for count in counts)
@@ -88,7 +92,8 @@ def of_sum(parts: Sequence[tuple[float, Estimate]]) -> Estimate:
 def p_value(distance: float, estimate: Estimate) -> float:
     """The probability of at least this distance from zero, either side, if the truth is zero.
 
-    >>> round(p_value(2.776, Estimate(1.0, 4)), 3), p_value(1.0, Estimate(0.0, 4)), p_value(0.0, Estimate(0.0, 4))
+    >>> round(p_value(2.776, Estimate(1.0, 4)), 3), p_value(1.0, Estimate(0.0, 4)), p_value(0.0,
+    ...     Estimate(0.0, 4))
     (0.05, 0.0, 1.0)
     """
     if distance <= 0:
@@ -137,17 +142,22 @@ def holm(p_values: Sequence[float], alpha: float) -> list[tuple[bool, float]]:
         level = stopped_at or alpha / (len(p_values) - rank)
         passed = stopped_at is None and p_values[at] < level
         if not passed:
-            # Nothing that is less significant passes either; it was tested at the level where the first one failed.
+            # Nothing that is less significant passes either; it was tested at the level where the
+            # first one failed.
             stopped_at = level
         out[at] = (passed, level)
     return out
 
 
 def _beta(a: float, b: float, x: float) -> float:
-    """The regularized incomplete beta function I_x(a, b), by its continued fraction (DLMF 8.17.22)."""
+    """The regularized incomplete beta function I_x(a, b), by its continued fraction (DLMF
+    8.17.22).
+    """
     if x <= 0 or x >= 1:
         return float(x >= 1)
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
+    front = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    )
     if x < (a + 1) / (a + b + 2):
         return front * _fraction(a, b, x) / a
     return 1 - front * _fraction(b, a, 1 - x) / b

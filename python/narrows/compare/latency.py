@@ -1,14 +1,18 @@
 """Two results of `narrows latency` side by side: how many times slower is one than the other?
 
-Compared are the percentiles of two times: from when a question was due to its answer, which is the headline of
-`narrows latency` and decides who responds slower, and from when it was sent to its answer. The first has the delay of
-late questions, too, so that a host that stands still cannot hide it. Lost answers are reported and not compared.
+Compared are the percentiles of two times: from when a question was due to its answer, which is the
+headline of `narrows latency` and decides who responds slower, and from when it was sent to its
+answer. The first has the delay of late questions, too, so that a host that stands still cannot hide
+it. Lost answers are reported and not compared.
 
-Answers of one run are not independent of each other, and two runs on the same hosts differ by what the hosts do
-meanwhile; a result holds no time series that would show how much. A percentile is therefore called different only where
-both hold: the intervals of the two percentiles do not overlap, and they differ by more than `LEAST_SHARE`. For these
-intervals a run counts as `BLOCKS` independent answers at most, and slow answers that follow each other within `APART_S`
-as one: one interruption of a host makes many answers slow (declustering by runs, as for the extremal index).
+Answers of one run are not independent of each other, and two runs on the same hosts differ by what
+the hosts do meanwhile; a result holds no time series that would show how much. A percentile is
+therefore called different only where
+both hold: the intervals of the two percentiles do not overlap, and they differ by more than
+`LEAST_SHARE`. For these intervals a run counts as `BLOCKS` independent answers at most, and slow
+answers that follow each other within `APART_S`
+as one: one interruption of a host makes many answers slow (declustering by runs, as for the
+extremal index).
 """
 
 from __future__ import annotations
@@ -37,21 +41,27 @@ _Z = 2.58
 """Standard deviations that hold 99 % of a normal distribution."""
 
 CAUTION = (
-    f"A percentile differs where its 99 % intervals do not overlap and one is {100 * LEAST_SHARE:g} % larger. "
+    "A percentile differs where its 99 % intervals do not overlap and one is "
+    f"{100 * LEAST_SHARE:g} % larger. "
     "The intervals cover one run each: measure both hosts in turn, more than once."
 )
 """What a verdict does not cover."""
 
 _ALIKE = {
-    "speaks": "protocol", "pace": "pace", "interval_us": "interval", "size_bytes": "size", "policy": "policy",
+    "speaks": "protocol", "pace": "pace", "interval_us": "interval", "size_bytes": "size",
+    "policy": "policy",
 }  # fmt: skip
 """What both have to have in common, and what it is called."""
 
 CLOCKS = {"response_us": "due to answer", "rtt_us": "sent to answer (round trip)"}
-"""The times that are compared, by their keys in a result; the first one that both have is the headline's."""
+"""The times that are compared, by their keys in a result; the first one that both have is the
+headline's.
+"""
 
 _IN_MS_FROM_US = 500
-"""Times of which the longest is at least this are compared in ms, with two digits after the point."""
+"""Times of which the longest is at least this are compared in ms, with two digits after the
+point.
+"""
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,13 @@ class Difference:
     @property
     def verdict(self) -> str:
         """`faster`, `slower` or `no difference seen`."""
-        return "no difference seen" if not self.sure else "slower" if self.after > self.before else "faster"
+        return (
+            "no difference seen"
+            if not self.sure
+            else "slower"
+            if self.after > self.before
+            else "faster"
+        )
 
     def json(self) -> Json:
         """For programs."""
@@ -99,9 +115,13 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
             if a is None or b is None:
                 continue
             share = float(key[1:].replace("_", ".")) / 100
-            (a_low, a_high), (b_low, b_high) = (_interval(one, clock, share) for one in (before, after))
+            (a_low, a_high), (b_low, b_high) = (
+                _interval(one, clock, share) for one in (before, after)
+            )
             apart = b_low > a_high or a_low > b_high
-            out.append(Difference(clock, key, a, b, apart and max(a, b) > (1 + LEAST_SHARE) * min(a, b)))
+            out.append(
+                Difference(clock, key, a, b, apart and max(a, b) > (1 + LEAST_SHARE) * min(a, b))
+            )
     return out
 
 
@@ -136,7 +156,10 @@ def _together(one: Mapping[str, Any]) -> float:
 
 
 def sentences(
-    found: Sequence[Difference], before: Mapping[str, Any], after: Mapping[str, Any], names: tuple[str, str]
+    found: Sequence[Difference],
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    names: tuple[str, str],
 ) -> list[str]:
     """The verdict first, then what else is to be known."""
     out: list[str] = []
@@ -145,9 +168,15 @@ def sentences(
         if first is not None:
             out.append(_headline(first, names))
         told = [d for d in each if d is not first]
-        rest = [f"{named(d.key)} {d.verdict} ({', '.join(_spans(d.before, d.after))})" for d in told]
+        rest = [
+            f"{named(d.key)} {d.verdict} ({', '.join(_spans(d.before, d.after))})" for d in told
+        ]
         clock = CLOCKS[each[0].clock]
-        out += [f"{clock[:1].upper()}{clock[1:]}, {names[1]} against {names[0]}: {listed(rest)}."] if rest else []
+        out += (
+            [f"{clock[:1].upper()}{clock[1:]}, {names[1]} against {names[0]}: {listed(rest)}."]
+            if rest
+            else []
+        )
     out = out or [f"{names[0]} and {names[1]} have no percentile in common: too few answers."]
     lost = [_lost(one) for one in (before, after)]
     if any(lost):
@@ -172,7 +201,9 @@ def _headline(first: Difference, names: tuple[str, str]) -> str:
     return f"{slow} responds {factor} than {fast}: {of} {' against '.join(_spans(high, low))}."
 
 
-def warnings(before: Mapping[str, Any], after: Mapping[str, Any], names: tuple[str, str]) -> list[str]:
+def warnings(
+    before: Mapping[str, Any], after: Mapping[str, Any], names: tuple[str, str]
+) -> list[str]:
     """What differs between the two tests, in a sentence."""
     told = [
         f"{what} ({_trait(before, key)}, {_trait(after, key)})"
@@ -184,7 +215,8 @@ def warnings(before: Mapping[str, Any], after: Mapping[str, Any], names: tuple[s
     if not told:
         return []
     return [
-        f"{names[0]} and {names[1]} are different tests: {listed(told)}. A difference between the results need not be "
+        f"{names[0]} and {names[1]} are different tests: {listed(told)}. A difference between the "
+        "results need not be "
         "a difference between the hosts."
     ]
 

@@ -1,15 +1,17 @@
 """Before and after: is there a difference between measurements, and how large?
 
-The value of a figure is the one that every other command shows (`answers`). Its uncertainty comes from consecutive
-stretches of a second or more of the load, or of the idle time: one value each, whose correlation counts (`inference`).
-With three or more loads in a measurement (`--repeats`) each load is one value instead, because loads differ more than
-the seconds of one; as many loads in both are compared by Student's test for two samples.
+The value of a figure is the one that every other command shows (`answers`). Its uncertainty comes
+from consecutive stretches of a second or more of the load, or of the idle time: one value each,
+whose correlation counts (`inference`). With three or more loads in a measurement (`--repeats`) each
+load is one value instead, because loads differ more than the seconds of one; as many loads in both
+are compared by Student's test for two samples.
 
-Single loads are compared by the ratio of their values. There is a verdict where a difference is significantly larger
-than the least that matters, `LEAST_SHARE` of the value or `LEAST_MS`: the confidence interval has to lie beyond that as
-a whole. Several figures are judged at once, by Holm's procedure: among all figures of two measurements of an unchanged
-path, the probability of any false verdict is 1 %. `python -m validation.comparison` measures that rate. No difference
-seen does not mean that there is none.
+Single loads are compared by the ratio of their values. There is a verdict where a difference is
+significantly larger than the least that matters, `LEAST_SHARE` of the value or `LEAST_MS`: the
+confidence interval has to lie beyond that as a whole. Several figures are judged at once, by Holm's
+procedure: among all figures of two measurements of an unchanged path, the probability of any false
+verdict is 1 %. `python -m validation.comparison` measures that rate. No difference seen does not
+mean that there is none.
 
 A figure is not judged where the two tests loaded that direction differently (`mismatches`).
 """
@@ -105,9 +107,11 @@ class Difference:
         figure: Which.
         before: Its value in the first measurement.
         after: Its value in the second.
-        low: Lower end of the confidence interval of the difference; None where it could not be judged.
+        low: Lower end of the confidence interval of the difference; None where it could not be
+            judged.
         high: Upper end.
-        level: Confidence of that interval: 99 % or more, by Holm's procedure, so that all verdicts err in 1 % together.
+        level: Confidence of that interval: 99 % or more, by Holm's procedure, so that all verdicts
+            err in 1 % together.
         why: Why it could not be judged; empty where it was.
     """
 
@@ -121,7 +125,9 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """`better`, `worse`, `no difference seen`, or `cannot tell` where it could not be judged."""
+        """`better`, `worse`, `no difference seen`, or `cannot tell` where it could not be
+        judged.
+        """
         if self.low is None or self.high is None:
             return "cannot tell"
         least = self.figure.least(self.before)
@@ -176,7 +182,9 @@ def differences(before: Measurement, after: Measurement) -> list[Difference]:
 def _total_only(measured: Measurement, figure: Figure) -> bool:
     """Is it a rate of flows whose samples are what was sent?"""
     flows = [f for f in measured.flows if f.direction == figure.way and f.goodput_mbit is not None]
-    return figure.unit == "Mbit/s" and any("sent_bytes" in f.columns and not f.acked() for f in flows)
+    return figure.unit == "Mbit/s" and any(
+        "sent_bytes" in f.columns and not f.acked() for f in flows
+    )
 
 
 @dataclass(frozen=True)
@@ -195,7 +203,8 @@ class _Test:
 def _test(figure: Figure, a: Sample, b: Sample, of_a: Estimate, of_b: Estimate) -> _Test:
     least = figure.least(a.value)
     if a.loads == b.loads > 0:
-        # Of an unchanged path both have the same variance, and as many values: Student's test for two samples.
+        # Of an unchanged path both have the same variance, and as many values: Student's test for
+        # two samples.
         error = inference.of_sum([(b.value, of_b), (-a.value, of_a)]).error
         both = Estimate(error, of_a.freedom + of_b.freedom)
         middle = b.value - a.value
@@ -233,7 +242,9 @@ def _sample(value: float | None, series: Sequence[Sequence[float]]) -> Sample | 
     if mean <= 0:
         return Sample(value, None)
     if len(known) >= FEWEST:
-        return Sample(value, inference.of_independent([_mean(one) / mean for one in known]), len(known))
+        return Sample(
+            value, inference.of_independent([_mean(one) / mean for one in known]), len(known)
+        )
     if min(len(one) for one in known) < FEWEST:
         return Sample(value, None)
     parts = [(1 / len(known), inference.of_series([v / mean for v in one])) for one in known]
@@ -254,7 +265,10 @@ def _least(span: Span) -> float:
 def _rate(way: Direction) -> Callable[[Measurement, Answer], Sample | None]:
     def of(measured: Measurement, told: Answer) -> Sample | None:
         flows = [acked for f in measured.flows if f.direction == way and (acked := f.acked())]
-        return _sample(told.rates_mbit.get(way), [_rates(flows, s) for s in _settled(measured.loaded(way), SETTLE_S)])
+        return _sample(
+            told.rates_mbit.get(way),
+            [_rates(flows, s) for s in _settled(measured.loaded(way), SETTLE_S)],
+        )
 
     return of
 
@@ -263,11 +277,16 @@ def _rates(flows: Sequence[Sequence[tuple[float, float]]], span: Span) -> Values
     """Mbit/s of these flows together in each stretch of a span."""
     edges = _edges(flows, span)
     so_far = [math.fsum(_bytes(acked, edge) for acked in flows) for edge in edges]
-    return [8e-6 * (b1 - b0) / (t1 - t0) for (t0, t1), (b0, b1) in zip(pairwise(edges), pairwise(so_far), strict=True)]
+    return [
+        8e-6 * (b1 - b0) / (t1 - t0)
+        for (t0, t1), (b0, b1) in zip(pairwise(edges), pairwise(so_far), strict=True)
+    ]
 
 
 def _edges(flows: Sequence[Sequence[tuple[float, float]]], span: Span) -> list[float]:
-    """Where stretches end: at samples of the flow that has fewest of them, so that few bytes are interpolated."""
+    """Where stretches end: at samples of the flow that has fewest of them, so that few bytes are
+    interpolated.
+    """
     inside = [[t for t, _ in acked if span[0] < t <= span[1]] for acked in flows]
     coarsest = min((times for times in inside if times), key=len, default=[])
     edges = [span[0]]
@@ -290,7 +309,10 @@ def _bytes(acked: Sequence[tuple[float, float]], at: float) -> float:
 
 
 def _latency(
-    spans: Callable[[Measurement], Sequence[Span]], which: str, told: Callable[[Answer], Spread | None], settle_s: float
+    spans: Callable[[Measurement], Sequence[Span]],
+    which: str,
+    told: Callable[[Answer], Spread | None],
+    settle_s: float,
 ) -> Callable[[Measurement, Answer], Sample | None]:
     def of(measured: Measurement, said: Answer) -> Sample | None:
         spread = told(said)
@@ -306,7 +328,8 @@ def _latency(
 
 
 def _sectioned(sample: Sample | None, series: Sequence[Values]) -> Sample | None:
-    """A percentile is not the mean of the stretches' percentiles: their spread is taken around the whole one.
+    """A percentile is not the mean of the stretches' percentiles: their spread is taken around the
+    whole one.
 
     Sectioning (Asmussen and Glynn, Stochastic Simulation, 2007, section III.5a).
     """
@@ -325,7 +348,9 @@ def _spreads(pings: Sequence[tuple[float, float]], span: Span, which: str) -> Va
     count = int(length / max(_least(span), enough) + 1e-9)
     stretches: list[Values] = [[] for _ in range(count)]
     for t, rtt in pings:
-        stretches[min(count - 1, int((t - span[0]) / length * count))].append(rtt) if count else None
+        stretches[min(count - 1, int((t - span[0]) / length * count))].append(
+            rtt
+        ) if count else None
     return [getattr(Spread.of(rtts), which) for rtts in stretches if rtts]
 
 
@@ -350,7 +375,14 @@ def _under(way: Direction, which: str) -> Callable[[Measurement, Answer], Sample
 FIGURES: tuple[Figure, ...] = (
     Figure("down_mbit", "rate down", "Mbit/s", 1, _rate("down"), "down"),
     Figure("up_mbit", "rate up", "Mbit/s", 1, _rate("up"), "up"),
-    Figure("idle_ms", "idle round trip", "ms", -1, _latency(_idle, "mean", lambda told: told.idle, 0.0), None),
+    Figure(
+        "idle_ms",
+        "idle round trip",
+        "ms",
+        -1,
+        _latency(_idle, "mean", lambda told: told.idle, 0.0),
+        None,
+    ),
     Figure("loaded_down_ms", "round trip, load down", "ms", -1, _under("down", "mean"), "down"),
     Figure("loaded_down_p95_ms", "its p95", "ms", -1, _under("down", "p95"), "down"),
     Figure("loaded_up_ms", "round trip, load up", "ms", -1, _under("up", "mean"), "up"),
@@ -361,7 +393,8 @@ FIGURES: tuple[Figure, ...] = (
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Something that differs between two tests, so that a difference between them need not be the path's.
+    """Something that differs between two tests, so that a difference between them need not be the
+    path's.
 
     Attributes:
         what: What differs.
@@ -391,9 +424,14 @@ def mismatches(before: Measurement, after: Measurement) -> list[Mismatch]:
         a, b = (_load(one, way) for one in (before, after))
         if a != b:
             out.append(Mismatch(f"load {way}", a or "none", b or "none", way))
-        s, t = (_mean([end - begin for begin, end in one.loaded(way) or [(0.0, 0.0)]]) for one in (before, after))
+        s, t = (
+            _mean([end - begin for begin, end in one.loaded(way) or [(0.0, 0.0)]])
+            for one in (before, after)
+        )
         if min(s, t) > 0 and max(s, t) > OTHER_DURATION * min(s, t):
-            out.append(Mismatch(f"duration of the load {way}", f"{number(s, 1)} s", f"{number(t, 1)} s"))
+            out.append(
+                Mismatch(f"duration of the load {way}", f"{number(s, 1)} s", f"{number(t, 1)} s")
+            )
         a, b = (_senders(one, way) for one in (before, after))
         if a and b and a != b:
             out.append(Mismatch(f"congestion control {way}", a, b))
@@ -433,7 +471,9 @@ def _senders(measured: Measurement, way: Direction) -> str:
 
 
 def _load(measured: Measurement, way: Direction) -> str:
-    """How a direction is loaded: by how many flows of which protocol, alone or while the other one is."""
+    """How a direction is loaded: by how many flows of which protocol, alone or while the other one
+    is.
+    """
     spans = measured.loaded(way)
     if not spans:
         return ""
@@ -441,7 +481,10 @@ def _load(measured: Measurement, way: Direction) -> str:
     flows = [f for f in measured.flows if f.direction == way and f.from_s < end and f.to_s > begin]
     other = any(f.direction != way and f.from_s < end and f.to_s > begin for f in measured.flows)
     kinds = listed(sorted({f.protocol.upper() for f in flows}))
-    return f"{len(flows)} {kinds} flow{'s' if len(flows) > 1 else ''}{', both directions at once' if other else ''}"
+    return (
+        f"{len(flows)} {kinds} "
+        f"flow{'s' if len(flows) > 1 else ''}{', both directions at once' if other else ''}"
+    )
 
 
 def warnings(before: Measurement, after: Measurement, names: tuple[str, str]) -> list[str]:
@@ -451,7 +494,8 @@ def warnings(before: Measurement, after: Measurement, names: tuple[str, str]) ->
         return []
     traits = listed([f"{m.what} ({m.before}, {m.after})" for m in found])
     return [
-        f"{names[0]} and {names[1]} are different tests: {traits}. A difference between the results need not be a "
+        f"{names[0]} and {names[1]} are different tests: {traits}. A difference between the "
+        "results need not be a "
         "difference between the paths."
     ]
 
@@ -471,7 +515,8 @@ def sentences(found: Sequence[Difference], before: str, after: str) -> list[str]
 
 
 def _signed(low: float, high: float) -> tuple[str, str]:
-    """The ends of an interval with their signs; an end with more digits where one would show it as zero.
+    """The ends of an interval with their signs; an end with more digits where one would show it as
+    zero.
 
     >>> _signed(-12.34, 5.6), _signed(0.012, 0.3), _signed(-0.04, 1e-9)
     (('-12.3', '+5.6'), ('+0.01', '+0.30'), ('-0.04', '0'))
@@ -484,11 +529,19 @@ def _signed(low: float, high: float) -> tuple[str, str]:
 
 def caution(measured: Sequence[Measurement]) -> str:
     """What the intervals mean, and what they do not cover."""
-    together = f"The verdicts of a comparison hold together with {1 - ERROR_RATE:.0%} confidence".replace("%", " %")
+    together = (
+        f"The verdicts of a comparison hold together with {1 - ERROR_RATE:.0%} confidence".replace(
+            "%", " %"
+        )
+    )
     if all(max(len(one.loaded(way)) for way in DIRECTIONS) >= FEWEST for one in measured):
-        return f"{together}. The intervals come from the loads of each measurement and cover no other times of the day."
+        return (
+            f"{together}. The intervals come from the loads of each measurement and cover no "
+            "other times of the day."
+        )
     return (
-        f"{together}. The intervals come from the seconds of one load each and do not cover what changes from one load "
+        f"{together}. The intervals come from the seconds of one load each and do not cover what "
+        "changes from one load "
         "to the next: `narrows measure --repeats 5` does."
     )
 
@@ -502,7 +555,8 @@ def table(found: Sequence[Difference], before: str, after: str) -> Table:
             Cell(f"{number(d.before)} {d.figure.unit}", f"{d.figure.key}.before"),
             Cell(f"{number(d.after)} {d.figure.unit}", f"{d.figure.key}.after"),
             Cell(
-                "–" if d.low is None or d.high is None else " to ".join(_signed(d.low, d.high)), f"{d.figure.key}.low"
+                "–" if d.low is None or d.high is None else " to ".join(_signed(d.low, d.high)),
+                f"{d.figure.key}.low",
             ),
         ]
         for d in found

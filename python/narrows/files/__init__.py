@@ -1,8 +1,10 @@
 """Measurements in files: our own JSON, flent's, iperf's, tables, histograms.
 
-The content decides what a file is read as; the name decides what is written. A file may come from anybody, so it is
-bounded: it is read up to `MOST_BYTES`, and a compressed one unpacks to `MOST_RATIO` times its size at most. JSON takes
-some twenty times its text in memory, so that without the ratio 60 kB of gzip become more than a gigabyte.
+The content decides what a file is read as; the name decides what is written. A file may come from
+anybody, so it is
+bounded: it is read up to `MOST_BYTES`, and a compressed one unpacks to `MOST_RATIO` times its size
+    at most. JSON takes some twenty times its text in memory, so that without the ratio 60 kB of
+    gzip become more than a gigabyte.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ WRITTEN = (".json", ".flent.gz", ".flent", ".csv", ".jsonl", ".hlog", ".parquet"
 
 
 def read(file: str | PathLike[str]) -> Measurement:
-    """The measurement in a file: narrows' JSON, `.flent.gz`, iperf3's `-J` or `--json-stream`, iperf2's text.
+    """The measurement in a file: narrows' JSON, `.flent.gz`, iperf3's `-J` or `--json-stream`,
+    iperf2's text.
 
     Raises:
         MeasurementError: If it is none of these, or cannot be read.
@@ -59,7 +62,8 @@ def of_text(raw: bytes, name: str) -> Measurement:
         if kind_of(text, name) == "scenario":
             raise MeasurementError(f"{name}: a scenario, not a measurement: narrows measure {name}")
         raise MeasurementError(
-            f"{name}: neither narrows' JSON, nor flent's, nor iperf3's (-J, --json-stream), nor iperf2's text"
+            f"{name}: neither narrows' JSON, nor flent's, nor iperf3's (-J, --json-stream), nor "
+            "iperf2's text"
         )
     first = text.split("\n", 1)[0]
     if '"event"' in first and iperf3.is_event(first):
@@ -94,7 +98,10 @@ def writer_of(file: str | PathLike[str]) -> Callable[[Measurement], bytes]:
     name = name_of(file)
     ending = next((e for e in WRITTEN if name.endswith(e)), None)
     if ending is None:
-        raise OutputError(f"{name}: a measurement is written as one of {', '.join(WRITTEN)}\n    write: {name}.json")
+        raise OutputError(
+            f"{name}: a measurement is written as one of {', '.join(WRITTEN)}\n    write: "
+            f"{name}.json"
+        )
     return _WRITERS[ending]
 
 

@@ -1,15 +1,17 @@
 """flent's data files (`.flent.gz`), read and written.
 
-Sources: flent's description of its format, version 4 (doc/data-format.rst); what flent 2.1.1 opens, tried. A file is
-a JSON object: series interpolated onto one grid of seconds (`x_values`, `results`; Mbit/s and ms), the samples
-themselves (`raw_values`, by Unix time), and `metadata`. flent opens only tests that it knows and draws only series that
-the test has, so a measurement is written as the nearest of its tests with that one's names. The whole measurement goes
-along under `NARROWS`, which flent leaves alone; reading such a file gives it back unharmed.
+Sources: flent's description of its format, version 4 (doc/data-format.rst); what flent 2.1.1 opens,
+    tried. A file is
+a JSON object: series interpolated onto one grid of seconds (`x_values`, `results`; Mbit/s and ms),
+the samples themselves (`raw_values`, by Unix time), and `metadata`. flent opens only tests that it
+knows and draws only series that the test has, so a measurement is written as the nearest of its
+tests with that one's names. The whole measurement goes along under `NARROWS`, which flent leaves
+alone; reading such a file gives it back unharmed.
 
 Our pings are UDP; flent's tests with many flows have but one place for a ping, and call it ICMP.
 
-A series is taken for a flow if its name says upload or download, for a ping if it says so; averages, sums and
-fairness are made from others and are left out.
+A series is taken for a flow if its name says upload or download, for a ping if it says so;
+averages, sums and fairness are made from others and are left out.
 """
 
 from __future__ import annotations
@@ -45,17 +47,26 @@ def text(measured: Measurement) -> bytes:
     """The file's content, unpacked."""
     begin = _begin(measured)
     name, flows, pings = _named(measured)
-    end = max([f.to_s for f in measured.flows] + [p.to_s for p in measured.phases] + [_last(measured)])
+    end = max(
+        [f.to_s for f in measured.flows] + [p.to_s for p in measured.phases] + [_last(measured)]
+    )
     steps = int(min(MOST_POINTS, max(1, end / STEP_S))) + 1
     grid = [round(i * STEP_S, 6) for i in range(steps)]
     series = {label: _goodput(flow) for label, flow in flows.items()}
     series |= {label: [(t, r) for t, r in trips if r is not None] for label, trips in pings.items()}
-    results: dict[str, list[float | None]] = {label: _on(points, grid) for label, points in series.items()}
+    results: dict[str, list[float | None]] = {
+        label: _on(points, grid) for label, points in series.items()
+    }
     results |= _sums(name, results, len(grid))
     zero = begin.timestamp()
-    raw = {label: [{"t": zero + t, "val": short(v)} for t, v in points] for label, points in series.items()}
+    raw = {
+        label: [{"t": zero + t, "val": short(v)} for t, v in points]
+        for label, points in series.items()
+    }
     for label, trips in pings.items():
-        for row, seq in zip(raw[label], (i for i, (_, r) in enumerate(trips) if r is not None), strict=True):
+        for row, seq in zip(
+            raw[label], (i for i, (_, r) in enumerate(trips) if r is not None), strict=True
+        ):
             row["seq"] = seq
     metadata = {
         "NAME": name,
@@ -70,7 +81,9 @@ def text(measured: Measurement) -> bytes:
         "T0": begin.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "TIME": begin.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "TEST_PARAMETERS": {},
-        "SERIES_META": {label: {"UNITS": "Mbits/s" if label in flows else "ms"} for label in series},
+        "SERIES_META": {
+            label: {"UNITS": "Mbits/s" if label in flows else "ms"} for label in series
+        },
     }
     whole = {
         "version": VERSION,
@@ -115,12 +128,20 @@ def _named(measured: Measurement) -> tuple[str, dict[str, Flow], dict[str, Trips
             for way, group in (("download", downs), ("upload", ups))
             for n, f in zip(_places(group, names), group, strict=True)
         }
-        udp = {f"Ping (ms) UDP {c}": trips[c] for c in ("EF", "BK", "BE") if c in trips} if classed else {}
+        udp = (
+            {f"Ping (ms) UDP {c}": trips[c] for c in ("EF", "BK", "BE") if c in trips}
+            if classed
+            else {}
+        )
         return "rrul" if classed else "rrul_be", flows, udp or first
     if not measured.flows:
         return "ping", {}, first
     way, group = ("download", downs) if len(downs) >= len(ups) else ("upload", ups)
-    return f"tcp_n{way.removesuffix('load')}", {f"TCP {way}::{i + 1}": f for i, f in enumerate(group)}, first
+    return (
+        f"tcp_n{way.removesuffix('load')}",
+        {f"TCP {way}::{i + 1}": f for i, f in enumerate(group)},
+        first,
+    )
 
 
 _NUMBERS = {"0": "BE", "8": "BK", "40": "CS5", "46": "EF", "CS0": "BE", "CS1": "BK"}
@@ -145,7 +166,9 @@ def _goodput(flow: Flow) -> Points:
     acked = flow.acked()
     if not acked and flow.goodput_mbit is not None:
         return [(flow.from_s, flow.goodput_mbit), (flow.to_s, flow.goodput_mbit)]
-    return [(t1, (b1 - b0) * _MBIT / (t1 - t0)) for (t0, b0), (t1, b1) in pairwise(acked) if t1 > t0]
+    return [
+        (t1, (b1 - b0) * _MBIT / (t1 - t0)) for (t0, b0), (t1, b1) in pairwise(acked) if t1 > t0
+    ]
 
 
 def _on(points: Points, grid: list[float]) -> list[float | None]:
@@ -165,10 +188,14 @@ def _on(points: Points, grid: list[float]) -> list[float | None]:
     return out
 
 
-def _sums(test: str, results: dict[str, list[float | None]], points: int) -> dict[str, list[float | None]]:
+def _sums(
+    test: str, results: dict[str, list[float | None]], points: int
+) -> dict[str, list[float | None]]:
     """The series that flent's test makes of the others."""
 
-    def over(pick: Callable[[str], bool], make: Callable[[list[float]], float]) -> list[float | None]:
+    def over(
+        pick: Callable[[str], bool], make: Callable[[list[float]], float]
+    ) -> list[float | None]:
         chosen = [values for label, values in results.items() if pick(label)]
         known = [[v[i] for v in chosen if v[i] is not None] for i in range(points)]
         return [short(make([v for v in row if v is not None])) if row else None for row in known]
@@ -187,7 +214,10 @@ def _sums(test: str, results: dict[str, list[float | None]], points: int) -> dic
             made[f"{label} avg"] = over(lambda name, label=label: name.startswith(label), mean)  # type: ignore[misc]
             made[f"{label} sum"] = over(lambda name, label=label: name.startswith(label), sum)  # type: ignore[misc]
             if test.startswith("tcp_n"):
-                made[f"{label} fairness"] = over(lambda name, label=label: name.startswith(label), jain)  # type: ignore[misc]
+                made[f"{label} fairness"] = over(
+                    lambda name, label=label: name.startswith(label),  # type: ignore[misc]
+                    jain,
+                )
     if test.startswith("rrul"):
         made["TCP totals"] = over(lambda name: name.startswith("TCP"), sum)
         made["Ping (ms) avg"] = over(lambda name: name.startswith("Ping"), mean)
@@ -209,7 +239,9 @@ def read(tree: Json, name: str) -> Measurement:
 def _read(tree: Json, name: str) -> Measurement:
     version = tree.get("version", 1)
     if not isinstance(version, int) or version > VERSION:
-        raise MeasurementError(f"{name}: version {version!r} of flent's format; {VERSION} is the last that is known")
+        raise MeasurementError(
+            f"{name}: version {version!r} of flent's format; {VERSION} is the last that is known"
+        )
     if isinstance(tree.get("NARROWS"), dict):
         return Measurement.of(tree["NARROWS"], name)
     about = tree.get("metadata") or {}
@@ -220,7 +252,9 @@ def _read(tree: Json, name: str) -> Measurement:
     counts = {"down": 0, "up": 0}
     for label, values in tree["results"].items():
         if len(values) != len(grid):
-            raise MeasurementError(f"{name}: results[{label!r}] has {len(values)} values for {len(grid)} x_values")
+            raise MeasurementError(
+                f"{name}: results[{label!r}] has {len(values)} values for {len(grid)} x_values"
+            )
         points = _points(values, grid, raw.get(label) if version == VERSION else None, zero)
         if not points or (_MADE.search(label) and label not in raw):
             continue
@@ -237,7 +271,11 @@ def _read(tree: Json, name: str) -> Measurement:
         "measurement": 1,
         "id": str(about.get("DATA_FILENAME") or name),
         "started": str(about.get("T0") or about.get("TIME") or ""),
-        "asked": {"host": about.get("HOST"), "test": about.get("NAME"), "duration_s": about.get("LENGTH")},
+        "asked": {
+            "host": about.get("HOST"),
+            "test": about.get("NAME"),
+            "duration_s": about.get("LENGTH"),
+        },
         "peer": {"address": about.get("HOST"), "speaks": "flent"},
         "phases": phases,
         "flows": flows,

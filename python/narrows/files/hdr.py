@@ -1,13 +1,15 @@
-"""Histograms of latency for HdrHistogram's tools: its log, version 1.3, with V2 compressed payloads.
+"""Histograms of latency for HdrHistogram's tools: its log, version 1.3, with V2 compressed
+payloads.
 
-Source: the HdrHistogram project's description of its log and of its V2 encoding; what the package hdrhistogram 0.10
-decodes, tried. Values are microseconds with three significant digits. A histogram has buckets of twice the width each,
-of 2048 counts (the first one whole, of the others the upper half): a value stands for all that agree with it in its
-leading 11 bits. The payload is the counts as ZigZag LEB128 varints, where a negative one says how many zeros follow one
-another; before it a header of seven fields, all big-endian; then zlib and base64.
+Source: the HdrHistogram project's description of its log and of its V2 encoding; what the package
+    hdrhistogram 0.10 decodes, tried. Values are microseconds with three significant digits. A
+    histogram has buckets of twice the width each, of 2048 counts (the first one whole, of the
+    others the upper half): a value stands for all that agree with it in its leading 11 bits. The
+    payload is the counts as ZigZag LEB128 varints, where a negative one says how many zeros follow
+    one another; before it a header of seven fields, all big-endian; then zlib and base64.
 
-Ours has a line for each phase and direction, tagged (`Tag=idle`, `Tag=loaded`), so that HdrHistogram's plotters and
-processors show them apart.
+Ours has a line for each phase and direction, tagged (`Tag=idle`, `Tag=loaded`), so that
+HdrHistogram's plotters and processors show them apart.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ def log(measured: Measurement) -> str:
             most = min(max(values), HIGHEST_US / 1000)
             lines.append(
                 f"Tag={''.join(c if c.isalnum() else '_' for c in phase.name)},{phase.from_s:.3f},"
-                f"{phase.to_s - phase.from_s:.3f},{most:.3f},{encode(round(1000 * v) for v in values)}"
+                f"{phase.to_s - phase.from_s:.3f},{most:.3f},"
+                f"{encode(round(1000 * v) for v in values)}"
             )
     return "\n".join(lines) + "\n"
 
@@ -68,11 +71,15 @@ def place(value_us: int) -> int:
 
 def encode(values_us: Iterable[int]) -> str:
     """A histogram of these values, packed, in base64."""
-    return _packed(Counter(place(min(max(0, value), HIGHEST_US)) for value in values_us), HIGHEST_US)
+    return _packed(
+        Counter(place(min(max(0, value), HIGHEST_US)) for value in values_us), HIGHEST_US
+    )
 
 
 def encode_counts(counts: Mapping[int, int], highest: int = 1000 * HIGHEST_US) -> str:
-    """A histogram of so many of each value, packed, in base64; values are in any unit, `highest` in the same."""
+    """A histogram of so many of each value, packed, in base64; values are in any unit, `highest` in
+    the same.
+    """
     placed: Counter[int] = Counter()
     for value, count in counts.items():
         placed[place(min(max(0, value), highest))] += count

@@ -1,12 +1,14 @@
 """iperf2's text as a measurement.
 
-Source: what iperf 2.0 and 2.1 print (2.1.8 tried). Lines of a stream have its number in brackets, an interval, what was
-transferred and the rate, with units that change from line to line; with `-e` a client also prints what it sent again,
-its window and its RTT. A client sends up. Reports of the whole stream end it: the sender's, and over UDP the
-receiver's after it ("Server Report"), which has what arrived. They are left out of the samples.
+Source: what iperf 2.0 and 2.1 print (2.1.8 tried). Lines of a stream have its number in brackets,
+    an interval, what was transferred and the rate, with units that change from line to line; with
+    `-e` a client also prints what it sent again, its window and its RTT. A client sends up. Reports
+    of the whole stream end it: the sender's, and over UDP the receiver's after it ("Server
+    Report"), which has what arrived. They are left out of the samples.
 
-The goodput of UDP is what arrived. A client's text has that in the receiver's report only, so its samples are
-`sent_bytes`. A text that has only lines of the sum over all streams (`--sum-only`) is read as one stream.
+The goodput of UDP is what arrived. A client's text has that in the receiver's report only, so its
+samples are `sent_bytes`. A text that has only lines of the sum over all streams (`--sum-only`) is
+read as one stream.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _LINE = re.compile(
 _MORE = re.compile(r"(?:\d+/\d+ +)?(?P<again>\d+) +(?P<window>\d+)K/(?P<rtt>\d+)(?:\(\d+\))? us")
 _DATAGRAMS = re.compile(r"(?P<jitter>[\d.]+) ms +(?P<lost>\d+)/ *(?P<sent>\d+)")
 _PEER = re.compile(
-    r"^(?P<who>Client connecting to|Server listening on) ?(?P<host>[^,\s]*).*?port (?P<port>\d+)", re.MULTILINE
+    r"^(?P<who>Client connecting to|Server listening on) ?(?P<host>[^,\s]*).*?port (?P<port>\d+)",
+    re.MULTILINE,
 )
 _UDP = re.compile(r"^.*\bUDP port\b", re.MULTILINE)
 
@@ -61,7 +64,9 @@ def read(text: str, name: str) -> Measurement:
     if len(streams) > 1:
         streams.pop("SUM", None)
     protocol = "udp" if _UDP.search(text) else "tcp"
-    flows = [_flow(f"{way}{number.lower()}", way, protocol, lines) for number, lines in streams.items()]
+    flows = [
+        _flow(f"{way}{number.lower()}", way, protocol, lines) for number, lines in streams.items()
+    ]
     host = peer["host"] if peer and not server else None
     whole = {
         "measurement": 1,
@@ -69,7 +74,14 @@ def read(text: str, name: str) -> Measurement:
         "started": "",
         "asked": {"host": host, "test": f"{protocol}_{way}", "streams": len(flows)},
         "peer": {"address": host, "port": int(peer["port"]) if peer else None, "speaks": "iperf2"},
-        "phases": [{"name": "loaded", "from_s": 0.0, "to_s": max((f["to_s"] for f in flows), default=0.0), "cc": None}],
+        "phases": [
+            {
+                "name": "loaded",
+                "from_s": 0.0,
+                "to_s": max((f["to_s"] for f in flows), default=0.0),
+                "cc": None,
+            }
+        ],
         "flows": flows,
         "pings": [],
     }
@@ -78,8 +90,11 @@ def read(text: str, name: str) -> Measurement:
 
 def _flow(id_: str, way: Direction, protocol: str, lines: list[re.Match[str]]) -> Json:
     begin = float(lines[0]["from"])
-    # An interval begins where the one before ended; a report of the whole stream begins where the stream did.
-    count = next((i for i, line in enumerate(lines) if i and float(line["from"]) <= begin), len(lines))
+    # An interval begins where the one before ended; a report of the whole stream begins where the
+    # stream did.
+    count = next(
+        (i for i, line in enumerate(lines) if i and float(line["from"]) <= begin), len(lines)
+    )
     parts, reports = lines[:count], lines[count:]
     usual = float(parts[0]["to"]) - begin
     so_far, again = 0.0, 0
@@ -89,16 +104,31 @@ def _flow(id_: str, way: Direction, protocol: str, lines: list[re.Match[str]]) -
         took = float(line["to"]) - float(line["from"])
         if took <= 0:
             continue
-        # The times of a short last interval are rounded by a large part of its length; its rate is not.
+        # The times of a short last interval are rounded by a large part of its length; its rate is
+        # not.
         so_far += _amount(line) if took < usual / 2 else _rate(line) * took / 8
         more = _MORE.search(line["more"])
         if more:
             again += int(more["again"])
             rtts.append(int(more["rtt"]) / 1000)
         window = short(int(more["window"]) * 1024 / _MSS) if more else None
-        samples.append([float(line["to"]), round(so_far), window, rtts[-1] if more else None, again if more else None])
+        samples.append(
+            [
+                float(line["to"]),
+                round(so_far),
+                window,
+                rtts[-1] if more else None,
+                again if more else None,
+            ]
+        )
     last = float(parts[-1]["to"])
-    goodput = _rate(reports[-1]) * 1e-6 if reports else so_far * 8e-6 / (last - begin) if last > begin else None
+    goodput = (
+        _rate(reports[-1]) * 1e-6
+        if reports
+        else so_far * 8e-6 / (last - begin)
+        if last > begin
+        else None
+    )
     datagrams = _DATAGRAMS.search((reports or parts)[-1]["more"])
     sent_by_near = protocol == "udp" and way == "up"
     if sent_by_near and not datagrams:
@@ -116,10 +146,22 @@ def _flow(id_: str, way: Direction, protocol: str, lines: list[re.Match[str]]) -
         "goodput_mbit": short(goodput),
         "retransmits": again if rtts else None,
         "retransmit_rate": None,
-        "rtt_ms": {k: v for k, v in Spread.of(rtts).json().items() if k in ("min", "mean", "p50", "p95", "p99")},
-        "lost_share": short(int(datagrams["lost"]) / max(1, int(datagrams["sent"]))) if datagrams else None,
+        "rtt_ms": {
+            k: v
+            for k, v in Spread.of(rtts).json().items()
+            if k in ("min", "mean", "p50", "p95", "p99")
+        },
+        "lost_share": short(int(datagrams["lost"]) / max(1, int(datagrams["sent"])))
+        if datagrams
+        else None,
         "jitter_ms": float(datagrams["jitter"]) if datagrams else None,
-        "columns": ["t_s", "sent_bytes" if sent_by_near else "acked_bytes", "cwnd_packets", "rtt_ms", "retransmits"],
+        "columns": [
+            "t_s",
+            "sent_bytes" if sent_by_near else "acked_bytes",
+            "cwnd_packets",
+            "rtt_ms",
+            "retransmits",
+        ],
         "samples": samples,
     }
 
@@ -128,7 +170,11 @@ def _rate(line: re.Match[str]) -> float:
     """Bit/s."""
     # As in its source (byte_snprintf): a K of bits is 1000, one of bytes 1024.
     in_bits = line["rate_of"] == "bits"
-    return float(line["rate"]) * (_RATE if in_bits else _AMOUNT)[line["rate_unit"]] * (1 if in_bits else 8)
+    return (
+        float(line["rate"])
+        * (_RATE if in_bits else _AMOUNT)[line["rate_unit"]]
+        * (1 if in_bits else 8)
+    )
 
 
 def _amount(line: re.Match[str]) -> float:

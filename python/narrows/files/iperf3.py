@@ -1,10 +1,11 @@
 """iperf3's output, `-J` and `--json-stream`, as a measurement.
 
-Sources: what iperf3 3.12 prints; for later versions its release notes (`--json-stream` since 3.17: an object with
-`event` and `data` on each line). RTTs are the kernel's smoothed ones, in µs, and the window is in bytes, of the
-sender and only where the sender printed it. iperf3 has no pings, so nothing is known of latency beside what its own
-connections saw. The goodput of UDP is what arrived; a file of its sender has that as a total only, so its samples are
-`sent_bytes`. Version 3.12 prints -1 as an unsigned number of 64 bits; 2⁶³ and more are therefore not known.
+Sources: what iperf3 3.12 prints; for later versions its release notes (`--json-stream` since 3.17:
+    an object with `event` and `data` on each line). RTTs are the kernel's smoothed ones, in µs, and
+    the window is in bytes, of the sender and only where the sender printed it. iperf3 has no pings,
+    so nothing is known of latency beside what its own connections saw. The goodput of UDP is what
+    arrived; a file of its sender has that as a total only, so its samples are `sent_bytes`. Version
+    3.12 prints -1 as an unsigned number of 64 bits; 2⁶³ and more are therefore not known.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from narrows.measure.result import Direction, Json, Measurement, MeasurementError, Spread, parse, short
+from narrows.measure.result import (
+    Direction,
+    Json,
+    Measurement,
+    MeasurementError,
+    Spread,
+    parse,
+    short,
+)
 
 MOST_STREAMS = 10_000
 _UNKNOWN = 2.0**63
@@ -29,7 +38,11 @@ def is_event(line: str) -> bool:
         row = parse(line, "")
     except MeasurementError:
         return False
-    return isinstance(row, dict) and row.get("event") in ("start", "interval", "end", "error") and "data" in row
+    return (
+        isinstance(row, dict)
+        and row.get("event") in ("start", "interval", "end", "error")
+        and "data" in row
+    )
 
 
 def read_stream(text: str, name: str) -> Measurement:
@@ -83,7 +96,9 @@ def _tree(tree: Json, name: str) -> Json:
             if len(streams) > MOST_STREAMS:
                 raise MeasurementError(f"{name}: more than {MOST_STREAMS} streams")
             # The one who printed this is the near end: it is `sender` of what goes up.
-            streams.setdefault((int(row["socket"]), bool(row.get("sender", not asked.get("reverse")))), []).append(row)
+            streams.setdefault(
+                (int(row["socket"]), bool(row.get("sender", not asked.get("reverse")))), []
+            ).append(row)
     arrived_s = _known((end.get("sum_received") or {}).get("seconds"))
     ends = {
         int(who["socket"]): row | {"arrived_s": arrived_s}
@@ -99,7 +114,11 @@ def _tree(tree: Json, name: str) -> Json:
         way: Direction = "up" if up else "down"
         flows.append(_flow(f"{way}{at}", way, rows, ends.get(socket, {}), about))
     stamp = (start.get("timestamp") or {}).get("timesecs")
-    began = datetime.fromtimestamp(float(stamp), timezone.utc).isoformat().replace("+00:00", "Z") if stamp else ""
+    began = (
+        datetime.fromtimestamp(float(stamp), timezone.utc).isoformat().replace("+00:00", "Z")
+        if stamp
+        else ""
+    )
     to = start.get("connecting_to") or start.get("accepted_connection") or {}
     directions = {f["direction"] for f in flows}
     cpu = end.get("cpu_utilization_percent") or {}
@@ -111,10 +130,16 @@ def _tree(tree: Json, name: str) -> Json:
         "asked": {
             "host": to.get("host"),
             "port": to.get("port"),
-            "test": "bidir" if len(directions) == 2 else f"{protocol}_{next(iter(directions), 'up')}",  # noqa: PLR2004
+            "test": "bidir"
+            if len(directions) == 2  # noqa: PLR2004
+            else f"{protocol}_{next(iter(directions), 'up')}",
             "duration_s": asked.get("duration"),
             "streams": asked.get("num_streams"),
-            **({"pacing_mbit": short(bitrate / 1e6) if bitrate else None} if bitrate is not None else {}),
+            **(
+                {"pacing_mbit": short(bitrate / 1e6) if bitrate else None}
+                if bitrate is not None
+                else {}
+            ),
             "dscp": int(tos) >> 2 if tos is not None else None,
         },
         "peer": {
@@ -163,7 +188,9 @@ def _flow(id_: str, way: Direction, rows: list[Json], end: Json, about: Json) ->
     sent_by_near = about["protocol"] == "udp" and way == "up"
     if about["protocol"] == "udp":
         measured = (
-            _arrived_mbit(end.get("udp") or {}, end.get("arrived_s")) if sent_by_near else _mbit(so_far, last - begin)
+            _arrived_mbit(end.get("udp") or {}, end.get("arrived_s"))
+            if sent_by_near
+            else _mbit(so_far, last - begin)
         )
     else:
         # What arrived counts and not what was sent, where the other end told it.
@@ -184,10 +211,20 @@ def _flow(id_: str, way: Direction, rows: list[Json], end: Json, about: Json) ->
         "goodput_mbit": short(measured),
         "retransmits": again if known else None,
         "retransmit_rate": short(again * mss / sent) if known and sent else None,
-        "rtt_ms": {k: v for k, v in Spread.of(rtts).json().items() if k in ("min", "mean", "p50", "p95", "p99")},
+        "rtt_ms": {
+            k: v
+            for k, v in Spread.of(rtts).json().items()
+            if k in ("min", "mean", "p50", "p95", "p99")
+        },
         "lost_share": short((_known(udp.get("lost_percent")) or 0) / 100) if udp else None,
         "jitter_ms": _known(udp.get("jitter_ms")),
-        "columns": ["t_s", "sent_bytes" if sent_by_near else "acked_bytes", "cwnd_packets", "rtt_ms", "retransmits"],
+        "columns": [
+            "t_s",
+            "sent_bytes" if sent_by_near else "acked_bytes",
+            "cwnd_packets",
+            "rtt_ms",
+            "retransmits",
+        ],
         "samples": samples,
     }
 
@@ -197,10 +234,16 @@ def _mbit(so_far: float, took_s: float) -> float | None:
 
 
 def _arrived_mbit(udp: Json, arrived_s: float | None) -> float | None:
-    """What arrived of a stream that the near end sent; None where the receiver's report is missing."""
+    """What arrived of a stream that the near end sent; None where the receiver's report is
+    missing.
+    """
     sent, lost = _known(udp.get("bytes")), _known(udp.get("lost_percent"))
     took_s = arrived_s or _known(udp.get("seconds"))
-    return None if sent is None or lost is None or not took_s else _mbit(sent * (1 - lost / 100), took_s)
+    return (
+        None
+        if sent is None or lost is None or not took_s
+        else _mbit(sent * (1 - lost / 100), took_s)
+    )
 
 
 def _known(value: Any) -> float | None:  # noqa: ANN401 - whatever the file has

@@ -1,7 +1,8 @@
-"""A measurement as rows: CSV, JSON lines, Parquet. One row per sample of a flow or a ping, all in one table.
+"""A measurement as rows: CSV, JSON lines, Parquet. One row per sample of a flow or a ping, all in
+one table.
 
-`kind` is `flow` or `ping`, `id` says which; a column that does not apply is empty. Times are seconds from the start of
-the measurement; the units are in the names.
+`kind` is `flow` or `ping`, `id` says which; a column that does not apply is empty. Times are
+seconds from the start of the measurement; the units are in the names.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from typing import Any
 
 from narrows.measure.result import FLOW_COLUMNS, PING_COLUMNS, Measurement, short
 
-COLUMNS = ("kind", "id", "direction", "cc", *FLOW_COLUMNS, *(c for c in PING_COLUMNS if c not in FLOW_COLUMNS))
+COLUMNS = (
+    "kind",
+    "id",
+    "direction",
+    "cc",
+    *FLOW_COLUMNS,
+    *(c for c in PING_COLUMNS if c not in FLOW_COLUMNS),
+)
 
 
 def rows(measured: Measurement) -> Iterator[dict[str, Any]]:
@@ -26,7 +34,11 @@ def rows(measured: Measurement) -> Iterator[dict[str, Any]]:
         yield from _samples({"kind": "ping", "id": train.id}, train.columns, PING_COLUMNS)
 
 
-def _samples(about: dict[str, Any], columns: Any, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:  # noqa: ANN401
+def _samples(
+    about: dict[str, Any],
+    columns: Any,  # noqa: ANN401
+    names: tuple[str, ...],
+) -> Iterator[dict[str, Any]]:
     known = [name for name in names if name in columns]
     for values in zip(*(columns[name] for name in known), strict=True):
         yield about | dict(zip(known, values, strict=True))
@@ -43,13 +55,17 @@ def csv_text(measured: Measurement) -> str:
 
 
 def json_lines(measured: Measurement) -> str:
-    """The measurement without its samples on the first line, then a sample each; what is unknown is left out."""
+    """The measurement without its samples on the first line, then a sample each; what is unknown is
+    left out.
+    """
     top = {k: v for k, v in measured.json.items() if k not in {"flows", "pings"}}
     top["flows"] = [
-        {k: v for k, v in f.items() if k not in {"columns", "samples"}} for f in measured.json.get("flows") or ()
+        {k: v for k, v in f.items() if k not in {"columns", "samples"}}
+        for f in measured.json.get("flows") or ()
     ]
     top["pings"] = [
-        {k: v for k, v in p.items() if k not in {"columns", "samples"}} for p in measured.json.get("pings") or ()
+        {k: v for k, v in p.items() if k not in {"columns", "samples"}}
+        for p in measured.json.get("pings") or ()
     ]
     lines: list[dict[str, Any]] = [{"kind": "measurement", **top}]
     lines += [{k: v for k, v in row.items() if v is not None} for row in rows(measured)]
@@ -57,14 +73,18 @@ def json_lines(measured: Measurement) -> str:
 
 
 def parquet(measured: Measurement) -> bytes:
-    """The same table; the measurement without samples stands in the schema's metadata under `narrows`."""
+    """The same table; the measurement without samples stands in the schema's metadata under
+    `narrows`.
+    """
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     words = ("kind", "id", "direction", "cc")
     schema = pa.schema([(name, pa.string() if name in words else pa.float64()) for name in COLUMNS])
     about = json_lines(measured).split("\n", 1)[0]
-    table = pa.Table.from_pylist(list(rows(measured)), schema=schema.with_metadata({"narrows": about}))
+    table = pa.Table.from_pylist(
+        list(rows(measured)), schema=schema.with_metadata({"narrows": about})
+    )
     out = io.BytesIO()
     pq.write_table(table, out)
     return out.getvalue()
@@ -73,5 +93,11 @@ def parquet(measured: Measurement) -> bytes:
 def _plain(value: object) -> object:
     """Whole numbers without a point."""
     if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) < 2**53 else short(value) if abs(value) < 1 else value
+        return (
+            int(value)
+            if value.is_integer() and abs(value) < 2**53
+            else short(value)
+            if abs(value) < 1
+            else value
+        )
     return "" if value is None else value

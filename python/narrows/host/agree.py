@@ -15,8 +15,12 @@ from narrows.render.terminal import console, echo
 from narrows.runs.run import Progress
 
 
-def command(files: Sequence[str], *, runs: int, seeds: int, as_json: bool, quiet: bool, progress: Progress) -> bool:
-    """Runs all of them and prints what comes out, each when it is there: is everything decided the same?"""
+def command(
+    files: Sequence[str], *, runs: int, seeds: int, as_json: bool, quiet: bool, progress: Progress
+) -> bool:
+    """Runs all of them and prints what comes out, each when it is there: is everything decided the
+    same?
+    """
     here = engines.machine()
     # Every mistake before the first of many minutes.
     subjects = [engines.load(file, here) for file in files]
@@ -85,13 +89,18 @@ def show(done: engines.Outcome) -> None:
     out.print(table)
     told = f"live: {done.runs} runs"
     if done.flagged:
-        told += f"; {len(done.flagged)} more were not trusted by their instruments: {done.flagged[-1]}"
+        told += (
+            f"; {len(done.flagged)} more were not trusted by their instruments: {done.flagged[-1]}"
+        )
     out.print(f"{told}\n", markup=False, soft_wrap=True)
 
 
 def sentence(outcomes: Sequence[engines.Outcome], here: engines.Machine) -> str:
     """What it all comes to."""
     of, flagged = counts(outcomes), sum(len(done.flagged) for done in outcomes)
-    told = f"{of['agreed']} of {sum(of.values())} figures agreed, {of['parted']} parted, {of['undecided']} undecided"
+    told = (
+        f"{of['agreed']} of {sum(of.values())} figures agreed, {of['parted']} parted, "
+        f"{of['undecided']} undecided"
+    )
     again = f"; {flagged} live runs were flagged and repeated" if flagged else ""
     return f"{told}{again}. Linux {here.release}, {here.hz} Hz, simulated as {here.like}."

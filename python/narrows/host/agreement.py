@@ -1,9 +1,9 @@
 """Do the two engines agree? The same scenario by both, figure by figure.
 
-The live engine runs it several times, each with a seed of its own, one after the other and nothing beside; a run that
-its instruments flagged is repeated and counted, none other is. The simulator runs it with as many seeds and more, its
-hosts with the tick and the rules of this kernel. Whether a figure agrees is one law of the core
-(`core/src/figures/beside.rs`).
+The live engine runs it several times, each with a seed of its own, one after the other and nothing
+beside; a run that its instruments flagged is repeated and counted, none other is. The simulator
+runs it with as many seeds and more, its hosts with the tick and the rules of this kernel. Whether a
+figure agrees is one law of the core (`core/src/figures/beside.rs`).
 """
 
 from __future__ import annotations
@@ -60,12 +60,19 @@ def machine() -> Machine:
         EngineError: If there is no live engine.
     """
     told = json.loads(live.ask("machine"))
-    return Machine(hz=told["hz"], like=told["like"], release=told["release"], ccs=tuple(told["ccs"]["available"]))
+    return Machine(
+        hz=told["hz"],
+        like=told["like"],
+        release=told["release"],
+        ccs=tuple(told["ccs"]["available"]),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A scenario as both engines run it: its text with `[host]` as on this machine, and the name it is told by."""
+    """A scenario as both engines run it: its text with `[host]` as on this machine, and the name it
+    is told by.
+    """
 
     name: str
     toml: str
@@ -128,7 +135,8 @@ def _mean(run: Json, *keys: str) -> float:
 def figures(run: Json) -> dict[str, float]:
     """The figures of a run that are compared.
 
-    Their labels are the core's names; where there are several congestion controls, each has a goodput of its own.
+    Their labels are the core's names; where there are several congestion controls, each has a
+    goodput of its own.
     """
     found: dict[str, float] = {}
     if run["flows"]:
@@ -171,7 +179,12 @@ class Row:
 
     def json(self) -> Json:
         """As it is printed for a program."""
-        numbers = {"sim": self.sim, "live": self.live, "live_spread": self.spread, "tolerance": self.tolerance}
+        numbers = {
+            "sim": self.sim,
+            "live": self.live,
+            "live_spread": self.spread,
+            "tolerance": self.tolerance,
+        }
         shown = {key: float(f"{x:.6g}") if math.isfinite(x) else None for key, x in numbers.items()}
         return {"figure": self.label, **shown, "verdict": self.verdict}
 
@@ -213,7 +226,9 @@ def simulate(what: Subject, *, seeds: int = SEEDS) -> list[Json]:
     """The scenario by the simulator, with seeds from 1 on."""
 
     def one(seed: int, keep_on: Progress) -> Json:
-        raw = _core.run_toml(what.toml, what.name, seed=seed, sample_interval="off", progress=keep_on)
+        raw = _core.run_toml(
+            what.toml, what.name, seed=seed, sample_interval="off", progress=keep_on
+        )
         run: Json = json.loads(raw.json())
         return run
 
@@ -222,21 +237,41 @@ def simulate(what: Subject, *, seeds: int = SEEDS) -> list[Json]:
 
 def once(what: Subject, seed: int, progress: Progress | None = None) -> Json:
     """The scenario by the live engine."""
-    raw = live.run(what.toml, what.name, seed=seed, sample_interval="off", verdicts=0, record=None, progress=progress)
+    raw = live.run(
+        what.toml,
+        what.name,
+        seed=seed,
+        sample_interval="off",
+        verdicts=0,
+        record=None,
+        progress=progress,
+    )
     run: Json = json.loads(raw.json())
     return run
 
 
 def measure(
-    what: Subject, *, runs: int = RUNS, repeats: int = REPEATS, progress: Callable[[float], object] = lambda _part: None
+    what: Subject,
+    *,
+    runs: int = RUNS,
+    repeats: int = REPEATS,
+    progress: Callable[[float], object] = lambda _part: None,
 ) -> tuple[list[Json], list[str]]:
-    """The scenario by the live engine, several times: trusted runs, and why each of the others is none."""
+    """The scenario by the live engine, several times: trusted runs, and why each of the others is
+    none.
+    """
     trusted: list[Json] = []
     flagged: list[str] = []
     while len(trusted) < runs and len(flagged) <= repeats:
         # A flagged run is repeated with a seed that was not used yet.
         seed, over = len(trusted) + len(flagged) + 1, len(trusted)
-        run = once(what, seed, lambda now_s, end_s, over=over: progress(min((over + now_s / end_s) / runs, 1.0)))  # type: ignore[misc]
+        run = once(
+            what,
+            seed,
+            lambda now_s, end_s, over=over: progress(  # type: ignore[misc]
+                min((over + now_s / end_s) / runs, 1.0)
+            ),
+        )
         if run["instruments"]["trusted"]:
             trusted.append(run)
         else:
@@ -244,19 +279,34 @@ def measure(
     return trusted, flagged
 
 
-def beside(what: Subject, sim: Sequence[Json], real: Sequence[Json], flagged: Sequence[str]) -> Outcome:
+def beside(
+    what: Subject, sim: Sequence[Json], real: Sequence[Json], flagged: Sequence[str]
+) -> Outcome:
     """Puts the runs of both engines beside each other."""
     ours = [figures(run) for run in sim]
     theirs = [figures(run) for run in real] if len(real) >= LEAST_RUNS else []
     path = _core.path_numbers(what.tree)
-    on = {"rate_mbit": path["rate_mbit"], "rtt_ms": path["rtts_ms"][0], "flows": len(sim[0]["flows"])}
+    on = {
+        "rate_mbit": path["rate_mbit"],
+        "rtt_ms": path["rtts_ms"][0],
+        "flows": len(sim[0]["flows"]),
+    }
     rows = []
     for label in ours[0]:
         name = label.partition(" ")[0]
         standing, reference, spread, mine, tolerance = _core.beside_figure(
             name, [run[label] for run in theirs], [run[label] for run in ours], **on
         )
-        rows.append(Row(label=label, sim=mine, live=reference, spread=spread, tolerance=tolerance, verdict=standing))
+        rows.append(
+            Row(
+                label=label,
+                sim=mine,
+                live=reference,
+                spread=spread,
+                tolerance=tolerance,
+                verdict=standing,
+            )
+        )
     return Outcome(subject=what, rows=tuple(rows), runs=len(real), flagged=tuple(flagged))
 
 

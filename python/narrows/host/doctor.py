@@ -23,10 +23,12 @@ def examine(progress: Progress | None = None) -> dict[str, Any]:
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    r"""What was found, a line each, and under it the cure where there is one; the verdict comes last.
+    r"""What was found, a line each, and under it the cure where there is one; the verdict comes
+    last.
 
     >>> tick = {"what": "tick", "grade": "good", "found": "250 Hz", "cure": ""}
-    >>> slow = {"what": "idle wake-up", "grade": "poor", "found": "p50 300 µs", "cure": "less sleep"}
+    >>> slow = {"what": "idle wake-up", "grade": "poor", "found": "p50 300 µs",
+    ...     "cure": "less sleep"}
     >>> print("\n".join(lines({"findings": [tick, slow], "verdict": "live runs of any RTT"})))
     good     tick          250 Hz
     poor     idle wake-up  p50 300 µs

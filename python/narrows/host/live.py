@@ -1,8 +1,8 @@
 """The live engine: a program of its own, `narrows-host`, for it alone touches the host.
 
-It is given the scenario's text and answers with lines of progress, `progress 1.25 30.000` (seconds of the run and of
-its end), and at last `run J S`: so many bytes of JSON and of samples follow. It makes namespaces that die with it, and
-it dies with this process, however that ends.
+It is given the scenario's text and answers with lines of progress, `progress 1.25 30.000` (seconds
+of the run and of its end), and at last `run J S`: so many bytes of JSON and of samples follow. It
+makes namespaces that die with it, and it dies with this process, however that ends.
 """
 
 from __future__ import annotations
@@ -42,9 +42,21 @@ def run(
     progress: Callable[[float, float], object] | None,
     built: bool = False,
 ) -> _core.Run:
-    """Runs the scenario of a text that is called `name`; one that was `built` in Python may name any file."""
+    """Runs the scenario of a text that is called `name`; one that was `built` in Python may name
+    any file.
+    """
     _core.check_toml(toml, name, built=built)
-    command = [str(HOST), "run", "-", "--name", name, "--stream", "--tied", "--verdicts", str(verdicts)]
+    command = [
+        str(HOST),
+        "run",
+        "-",
+        "--name",
+        name,
+        "--stream",
+        "--tied",
+        "--verdicts",
+        str(verdicts),
+    ]
     if built:
         command.append("--built")
     if seed is not None:
@@ -72,7 +84,8 @@ def run(
 
 
 def ask(*question: str, progress: Callable[[float, float], object] | None = None) -> str:
-    """What the program answers to a question (`machine`, `ready cubic bbr`, `doctor --stream`) that is not a run.
+    """What the program answers to a question (`machine`, `ready cubic bbr`, `doctor --stream`) that
+    is not a run.
 
     Raises:
         EngineError: Its answer, when that is no.
@@ -87,7 +100,9 @@ def ask(*question: str, progress: Callable[[float, float], object] | None = None
     return "".join(answer)
 
 
-def measure(arguments: Sequence[str], progress: Callable[[float, float], object] | None = None) -> tuple[str, str]:
+def measure(
+    arguments: Sequence[str], progress: Callable[[float, float], object] | None = None
+) -> tuple[str, str]:
     """Measures a path; answers the measurement's JSON, and what the program said beside it.
 
     Ctrl-C ends one that has begun in order: its JSON says so.
@@ -135,7 +150,8 @@ def stream(arguments: Sequence[str], tell: Callable[[list[str]], object]) -> str
     with _started([str(HOST), *arguments, "--stream", "--tied"]) as child:
         assert child.stdout is not None
         for heard in (tell, lambda _: None, lambda _: None):
-            # As with `measure`, what was seen is worth having. After a second Ctrl-C the program awaits no more
+            # As with `measure`, what was seen is worth having. After a second Ctrl-C the program
+            # awaits no more
             # answers; a third is not waited for.
             try:
                 answer = _told(child.stdout, arguments[0], heard)
@@ -204,7 +220,9 @@ def _progressed(line: bytes, progress: Callable[[float, float], object] | None) 
     return False
 
 
-def _listen(out: IO[bytes], progress: Callable[[float, float], object] | None) -> tuple[str, bytes] | None:
+def _listen(
+    out: IO[bytes], progress: Callable[[float, float], object] | None
+) -> tuple[str, bytes] | None:
     """Tells the progress, and answers what the run came to; None when it came to nothing."""
     for line in out:
         if _progressed(line, progress):

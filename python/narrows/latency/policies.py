@@ -1,6 +1,8 @@
-"""The same latency test under several policies, in turns: what each gained and what it cost, in words and in one table.
+"""The same latency test under several policies, in turns: what each gained and what it cost, in
+words and in one table.
 
-Only shows: every figure is `narrows-host latency`'s. What is compared with is the first policy under the same load.
+Only shows: every figure is `narrows-host latency`'s. What is compared with is the first policy
+under the same load.
 """
 
 from __future__ import annotations
@@ -53,7 +55,10 @@ def _cost(setup: Json, base: Json) -> str:
         left, had = (one["load_cpu_s"] / one["wall_s"] for one in (setup, base))
         if setup is not base and had:
             change = 100 * (left / had - 1)
-            words += f", and the load got {abs(change):.0f} % {'less' if change < 0 else 'more'} CPU time"
+            words += (
+                f", and the load got {abs(change):.0f} % {'less' if change < 0 else 'more'} "
+                "CPU time"
+            )
     if setup["awake_by"] == "cpu_dma_latency":
         words += "; idle processors turn instead of sleeping, which costs power"
     return words
@@ -73,7 +78,10 @@ def sentences(told: Json) -> list[str]:
         base = allowed[0]
         for setup in allowed:
             took, slow = setup["latency"]["response_us"], setup["latency"]["slow"]["count"]
-            words = f"{name(setup)}: due to answer, half within {span(took['p50'])}, {named(grade)} {span(took[grade])}"
+            words = (
+                f"{name(setup)}: due to answer, half within {span(took['p50'])}, "
+                f"{named(grade)} {span(took[grade])}"
+            )
             words += f", {slow:,} of {took['n']:,} slow (over {limit})"
             if setup is not base:
                 was, most = base["latency"]["slow"]["count"], base["latency"]["response_us"][grade]
@@ -82,7 +90,8 @@ def sentences(told: Json) -> list[str]:
             out.append(f"{words}. Cost: {_cost(setup, base)}.")
             if setup["called_off"]:
                 out.append(
-                    f"{name(setup)}: the watchdog took the real-time class away, for it did not sleep for 200 ms."
+                    f"{name(setup)}: the watchdog took the real-time class away, for it did not "
+                    "sleep for 200 ms."
                 )
     return out
 
@@ -95,7 +104,11 @@ def _fewer(before: int, after: int) -> str:
     if not before:
         return f"{after:,} slow ones instead of none"
     ratio = before / after
-    return f"{ratio:.1f} times fewer slow ones" if ratio > 1 else f"{1 / ratio:.1f} times more slow ones"
+    return (
+        f"{ratio:.1f} times fewer slow ones"
+        if ratio > 1
+        else f"{1 / ratio:.1f} times more slow ones"
+    )
 
 
 def table(told: Json) -> Table:
@@ -103,14 +116,20 @@ def table(told: Json) -> Table:
     rows: list[list[Cell]] = []
     names = ("min", "mean", "p50", "p90", "p99", "p99_9", "max")
     for place, setup in enumerate(told["setups"]):
-        head = [Cell(setup["policy"], f"setups.{place}.policy"), Cell(LOADS[setup["load"]], f"setups.{place}.load")]
+        head = [
+            Cell(setup["policy"], f"setups.{place}.policy"),
+            Cell(LOADS[setup["load"]], f"setups.{place}.load"),
+        ]
         if setup["refused"]:
             rows.append([*head, *[Cell("–")] * (len(names) + 3)])
             continue
         took, slow = setup["latency"]["response_us"], setup["latency"]["slow"]["count"]
         at = f"setups.{place}"
         cells = [
-            Cell("–" if took[key] is None else f"{took[key]:.1f}", f"{at}.latency.response_us.{key}") for key in names
+            Cell(
+                "–" if took[key] is None else f"{took[key]:.1f}", f"{at}.latency.response_us.{key}"
+            )
+            for key in names
         ]
         rows.append(
             [
@@ -122,14 +141,21 @@ def table(told: Json) -> Table:
             ]
         )
     head_ = tuple(f"{named(key)} µs" for key in names)
-    return Table("Due to answer by policy", ("policy", "besides"), (*head_, "slow", "answers", "CPU s/s"), rows)
+    return Table(
+        "Due to answer by policy",
+        ("policy", "besides"),
+        (*head_, "slow", "answers", "CPU s/s"),
+        rows,
+    )
 
 
 def fewest(told: Json) -> list[str]:
     """For each load, under which policy the fewest answers were slow."""
     out, limit = [], span(told["slow_us"])
     for load in dict.fromkeys(setup["load"] for setup in told["setups"]):
-        tried = [setup for setup in told["setups"] if setup["load"] == load and not setup["refused"]]
+        tried = [
+            setup for setup in told["setups"] if setup["load"] == load and not setup["refused"]
+        ]
         if not tried:
             continue
         first, best = tried[0], min(tried, key=lambda setup: setup["latency"]["slow"]["count"])

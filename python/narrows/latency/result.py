@@ -1,9 +1,11 @@
-"""How long one answer takes, and whose delay it is: what `narrows-host latency` measured, for people to read.
+"""How long one answer takes, and whose delay it is: what `narrows-host latency` measured, for
+people to read.
 
-Only shows: every figure is the program's own. The headline, the slow answers and the episodes use one clock, from when
-a question was due to its answer; the time from sent to answer, which leaves out how late questions left, is beside it.
-Times are µs in JSON, in tables and in sentences, from 10 ms on ms in sentences. A percentile that its sample cannot
-carry (fewer than ten answers beyond it) is `None` and is shown as "–".
+Only shows: every figure is the program's own. The headline, the slow answers and the episodes use
+one clock, from when a question was due to its answer; the time from sent to answer, which leaves
+out how late questions left, is beside it. Times are µs in JSON, in tables and in sentences, from 10
+ms on ms in sentences. A percentile that its sample cannot carry (fewer than ten answers beyond it)
+is `None` and is shown as "–".
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ _NOTHING: Json = {"histogram_ns": []}
 _MS_FROM_US = 10_000
 _DASHES = ("-", "--", ":")
 _SILENT_S = 1.5
-"""Without an answer for longer, at the end, the far end is gone; an answer is awaited for a second."""
+"""Without an answer for longer, at the end, the far end is gone; an answer is awaited for a
+second.
+"""
 _SHOWN = 12
 """So many episodes of slow answers are listed."""
 
@@ -82,7 +86,8 @@ def measure(host: str, arguments: Sequence[str] = (), *, tell: Tell | None = Non
 
     Raises:
         EngineError: If it cannot be measured.
-        Interrupted: If the user stopped it, with what was seen: to whoever does not look it is Ctrl-C like any other.
+        Interrupted: If the user stopped it, with what was seen: to whoever does not look it is
+            Ctrl-C like any other.
     """
     share = 0.0
 
@@ -92,7 +97,10 @@ def measure(host: str, arguments: Sequence[str] = (), *, tell: Tell | None = Non
             case ["progress", now, end]:
                 share = float(now) / max(float(end), 1e-9)
             case ["live", answered, lost, median, most] if tell is not None:
-                said = f"{int(answered):,} answers, {lost} lost, half within {median} µs, slowest {most} µs"
+                said = (
+                    f"{int(answered):,} answers, {lost} lost, half within {median} µs, slowest "
+                    f"{most} µs"
+                )
                 tell(share, said)
 
     told = dict(json.loads(live.stream(["latency", host, *arguments], each)))
@@ -121,9 +129,13 @@ def read(file: str | PathLike[str]) -> Json:
 
 
 def _filled(told: Json) -> Json:
-    """A result of an earlier version, or one that somebody has shortened, with the keys that all results have."""
+    """A result of an earlier version, or one that somebody has shortened, with the keys that all
+    results have.
+    """
     known = {key: value for key, value in told.items() if value is not None}
-    slow = _EMPTY["slow"] | {key: value for key, value in known.get("slow", {}).items() if value is not None}
+    slow = _EMPTY["slow"] | {
+        key: value for key, value in known.get("slow", {}).items() if value is not None
+    }
     slow["blamed"] = {part: many for part, many in slow["blamed"].items() if many is not None}
     return _EMPTY | known | {"slow": slow}
 
@@ -140,7 +152,11 @@ def _places(value: Any, place: str) -> None:  # noqa: ANN401 - any JSON value
 
 
 _TIMES = table(
-    {**dict.fromkeys(("min", "mean", "max", *PERCENTILES), amount), "n": whole, "histogram_ns": _places},
+    {
+        **dict.fromkeys(("min", "mean", "max", *PERCENTILES), amount),
+        "n": whole,
+        "histogram_ns": _places,
+    },
     required=("n", "min", "mean", "max", "histogram_ns"),
 )
 _WHOSE = word(*PARTS)
@@ -155,44 +171,92 @@ _SLOW = table(
 )
 _EPISODE = table(
     {
-        "t_s": number, "blamed": _WHOSE, "at": text, "answers": whole,
+        "t_s": number,
+        "blamed": _WHOSE,
+        "at": text,
+        "answers": whole,
         **dict.fromkeys(("lasted_us", "response_us", "rtt_us", "late_us"), amount),
     },
     required=("t_s", "blamed", "at", "answers", "lasted_us", "response_us", "rtt_us", "late_us"),
-)  # fmt: skip
+)
 _CLASS = table(dict.fromkeys(("there", "back"), whole))
 _RESULT = table(
     {
-        "kind": text, "host": text, "narrows": text, "began": text, "kernel": text, "policy": text, "pace": text,
-        "interrupted": flag, "stamps": flag, "lasted_s": amount, "last_answer_s": amount, "interval_us": amount,
+        "kind": text,
+        "host": text,
+        "narrows": text,
+        "began": text,
+        "kernel": text,
+        "policy": text,
+        "pace": text,
+        "interrupted": flag,
+        "stamps": flag,
+        "lasted_s": amount,
+        "last_answer_s": amount,
+        "interval_us": amount,
         "size_bytes": whole,
         **dict.fromkeys(
             (
-                "sent", "lost", "corrupted", "duplicates", "reordered", "mismatches", "unsent", "skipped", "refused",
-                "socket_drops", "reconnections", "contradicted",
+                "sent",
+                "lost",
+                "corrupted",
+                "duplicates",
+                "reordered",
+                "mismatches",
+                "unsent",
+                "skipped",
+                "refused",
+                "socket_drops",
+                "reconnections",
+                "contradicted",
             ),
             whole,
         ),
         "peer": table({"speaks": text, "address": text, "port": whole}),
         "class": _CLASS,
-        "rtt_us": _TIMES, "response_us": _TIMES, "late_us": _TIMES,
+        "rtt_us": _TIMES,
+        "response_us": _TIMES,
+        "late_us": _TIMES,
         "parts_us": table(dict.fromkeys(PARTS, _TIMES)),
-        "slow": table({
-            "limit_us": amount, "count": whole, "blamed": table(dict.fromkeys(PARTS, whole), others=_WHOSE),
-            "kept": rows(_SLOW),
-            "episodes": table({"count": whole, "kept": rows(_EPISODE)}, required=("count", "kept")),
-        }),
+        "slow": table(
+            {
+                "limit_us": amount,
+                "count": whole,
+                "blamed": table(dict.fromkeys(PARTS, whole), others=_WHOSE),
+                "kept": rows(_SLOW),
+                "episodes": table(
+                    {"count": whole, "kept": rows(_EPISODE)}, required=("count", "kept")
+                ),
+            }
+        ),
         "findings": rows(table({"says": text, "cure": text}, required=("says",))),
     },
     required=("sent", "lost"),
-)  # fmt: skip
+)
 """What is used of a result."""
 
 _EMPTY: Json = {
-    "rtt_us": None, "response_us": None, "late_us": None, "parts_us": {}, "class": {}, "peer": {}, "corrupted": 0,
-    "interrupted": False, "stamps": True, "contradicted": 0, "lasted_s": 0.0, "interval_us": 0.0, "findings": [],
-    "slow": {"limit_us": None, "count": 0, "blamed": {}, "kept": [], "episodes": {"count": 0, "kept": []}},
-}  # fmt: skip
+    "rtt_us": None,
+    "response_us": None,
+    "late_us": None,
+    "parts_us": {},
+    "class": {},
+    "peer": {},
+    "corrupted": 0,
+    "interrupted": False,
+    "stamps": True,
+    "contradicted": 0,
+    "lasted_s": 0.0,
+    "interval_us": 0.0,
+    "findings": [],
+    "slow": {
+        "limit_us": None,
+        "count": 0,
+        "blamed": {},
+        "kept": [],
+        "episodes": {"count": 0, "kept": []},
+    },
+}
 """What results of earlier versions lack, and files that somebody has shortened."""
 
 
@@ -233,7 +297,10 @@ def sentences(told: Json) -> list[str]:
     out += [f"It was stopped after {told['lasted_s']:.1f} s."] if told.get("interrupted") else []
     silent = told["lasted_s"] - told.get("last_answer_s", told["lasted_s"])
     if silent > max(_SILENT_S, 2e-6 * told["interval_us"]):
-        out.append(f"Nothing was answered any more from {told['last_answer_s']:.1f} s on, of {told['lasted_s']:.1f} s.")
+        out.append(
+            f"Nothing was answered any more from {told['last_answer_s']:.1f} s on, of "
+            f"{told['lasted_s']:.1f} s."
+        )
     out += _trouble(told)
     out += _slow(told)
     out += _parts(told)
@@ -254,7 +321,9 @@ def _answer(told: Json) -> str:
     took = told["response_us"]
     if took is None:
         return f"{lost}."
-    missing = next((p for p in PERCENTILES[: PERCENTILES.index("p99_9") + 1] if took.get(p) is None), None)
+    missing = next(
+        (p for p in PERCENTILES[: PERCENTILES.index("p99_9") + 1] if took.get(p) is None), None
+    )
     rest = f" {named(missing)} would need {needed(missing):,} answers." if missing else ""
     return f"{lost}. Due to answer: {_took(took)}.{rest}"
 
@@ -265,7 +334,9 @@ def _round_trip(told: Json) -> list[str]:
 
 def _took(part: Json) -> str:
     """Half, the carried percentiles and the slowest."""
-    within = [(p, part[p]) for p in PERCENTILES if part.get(p) is not None and p not in {"p50", "p90"}]
+    within = [
+        (p, part[p]) for p in PERCENTILES if part.get(p) is not None and p not in {"p50", "p90"}
+    ]
     words = [f"half took at most {span(part['p50'])}"] if part.get("p50") is not None else []
     words += [f"{named(p)[1:]} % at most {span(value)}" for p, value in within]
     return ", ".join([*words, f"the slowest {span(part['max'])}"])
@@ -304,14 +375,17 @@ def _slow(told: Json) -> list[str]:
     many = slow.get("episodes", {}).get("count", 0)
     grouped = f" in {many:,} episode{'s' * (many != 1)}" if many else ""
     said = (
-        f"{slow['count']:,} answers were slow{grouped} (came more than {limit} after their question was due): {whose}."
+        f"{slow['count']:,} answers were slow{grouped} (came more than {limit} after their "
+        f"question was due): {whose}."
     )
     listed_only = f"The {_SHOWN} episodes with the slowest answers are listed."
     return [f"{said} {listed_only}" if many > _SHOWN else said]
 
 
 def _parts(told: Json) -> list[str]:
-    halves = [(name, told["parts_us"][key]) for key, name in PARTS.items() if told["parts_us"].get(key)]
+    halves = [
+        (name, told["parts_us"][key]) for key, name in PARTS.items() if told["parts_us"].get(key)
+    ]
     shown = [f"{name} {span(part['p50'])}" for name, part in halves if part.get("p50") is not None]
     return [f"Where the time went, of half of them at most: {', '.join(shown)}."] if shown else []
 
@@ -322,13 +396,16 @@ def _own(told: Json) -> str:
         most = f"at most {span(late['max'])}"
         usual = late.get("p50")
         said.append(
-            f"questions left {most} late" if usual is None else f"questions left {span(usual)} late (median; {most})"
+            f"questions left {most} late"
+            if usual is None
+            else f"questions left {span(usual)} late (median; {most})"
         )
     if not told["stamps"]:
         said.append("without the kernel's stamps nobody is blamed")
     if told["contradicted"]:
         said.append(
-            f"{told['contradicted']:,} answers have stamps that contradict each other, as when a clock is set or a "
+            f"{told['contradicted']:,} answers have stamps that contradict each other, as when a "
+            "clock is set or a "
             "device stamps late: nobody is blamed for these"
         )
     return f"Its own error: {'; '.join(said) or 'not known'}."
@@ -336,7 +413,10 @@ def _own(told: Json) -> str:
 
 def findings(told: Json) -> list[str]:
     """What around it decides the outcome: the link, the device, the processors; with the cure."""
-    return [one["says"] + (f" Cure: {one['cure']}." if one.get("cure") else "") for one in told.get("findings") or []]
+    return [
+        one["says"] + (f" Cure: {one['cure']}." if one.get("cure") else "")
+        for one in told.get("findings") or []
+    ]
 
 
 def figures(told: Json) -> Table:
@@ -370,7 +450,9 @@ def _cell(us: float | None) -> str:
 
 
 def episodes(told: Json, most: int = _SHOWN) -> Table:
-    """The episodes with the slowest answers, in time: slow answers awaited at the same time are one episode."""
+    """The episodes with the slowest answers, in time: slow answers awaited at the same time are one
+    episode.
+    """
     # Files of earlier versions have none.
     known = told["slow"].get("episodes", {"count": 0, "kept": []})
     kept = sorted(enumerate(known["kept"]), key=lambda one: -one[1]["response_us"])[:most]
@@ -391,7 +473,14 @@ def episodes(told: Json, most: int = _SHOWN) -> Table:
         )
     left = known["count"] - len(rows)
     more = f"; {left:,} more" if left > 0 else ""
-    head = ("after s", "lasted ms", "slow answers", "slowest: due to answer µs", "sent to answer µs", "sent late µs")
+    head = (
+        "after s",
+        "lasted ms",
+        "slow answers",
+        "slowest: due to answer µs",
+        "sent to answer µs",
+        "sent late µs",
+    )
     return Table(f"Episodes of slow answers{more}", ("whose delay", "began"), head, rows)
 
 
@@ -414,29 +503,56 @@ def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
     """For the page: percentiles by their nines, and when slow answers came."""
     nines, slow = [], []
     for place, (name, told) in enumerate(several):
-        for key, of, style in (("response_us", "due to answer", "line"), ("rtt_us", "sent to answer", "dotted")):
+        for key, of, style in (
+            ("response_us", "due to answer", "line"),
+            ("rtt_us", "sent to answer", "dotted"),
+        ):
             if not told.get(key):
                 continue
             values, beyond = cumulative(told[key]["histogram_ns"])
-            kept = [(-math.log10(share), value) for value, share in zip(values, beyond, strict=True) if share > 0]
+            kept = [
+                (-math.log10(share), value)
+                for value, share in zip(values, beyond, strict=True)
+                if share > 0
+            ]
             label = of if len(several) == 1 else f"{name}: {of}"
             nines.append(Line(label, place, style, [x for x, _ in kept], [y for _, y in kept]))  # type: ignore[arg-type]
         kept = told["slow"]["kept"]
         if kept:
             label = "slow answers" if len(several) == 1 else name
-            slow.append(Line(label, place, "points", [s["t_s"] for s in kept], [s.get("response_us") for s in kept]))
+            slow.append(
+                Line(
+                    label,
+                    place,
+                    "points",
+                    [s["t_s"] for s in kept],
+                    [s.get("response_us") for s in kept],
+                )
+            )
     every = [
         Picture(
-            "nines", "Percentiles", "nines of the percentile (1 is p90, 2 is p99, 3 is p99.9)", "µs",
-            "From due to answer at each percentile; dotted, from sent to answer.", nines,
+            "nines",
+            "Percentiles",
+            "nines of the percentile (1 is p90, 2 is p99, 3 is p99.9)",
+            "µs",
+            "From due to answer at each percentile; dotted, from sent to answer.",
+            nines,
         ),
-        Picture("slow", "Slow answers", "time (s)", "due to answer (µs)", "Each slow answer that was kept.", slow),
-    ]  # fmt: skip
+        Picture(
+            "slow",
+            "Slow answers",
+            "time (s)",
+            "due to answer (µs)",
+            "Each slow answer that was kept.",
+            slow,
+        ),
+    ]
     return [picture for picture in every if picture.lines]
 
 
 def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None = None) -> Figure:
-    """Draws how many answers took longer than so long, both axes in powers of ten, and how many took how long.
+    """Draws how many answers took longer than so long, both axes in powers of ten, and how many
+    took how long.
 
     Raises:
         NarrowsError: If Matplotlib is not installed.
@@ -463,13 +579,26 @@ def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None =
             values, shares = cumulative(took)
             kept = [(v, s) for v, s in zip(values, shares, strict=True) if s > 0]
             beyond.plot(
-                [v for v, _ in kept], [s for _, s in kept], color=colour, ls=dash, drawstyle="steps-post", label=name
+                [v for v, _ in kept],
+                [s for _, s in kept],
+                color=colour,
+                ls=dash,
+                drawstyle="steps-post",
+                label=name,
             )
             edges, heights = _bars(took)
             counts.stairs(heights, edges, color=colour, ls=dash)
-        for key, share in (("p50", 0.5), ("p99", 0.01), ("p99.9", 0.001), ("p99.99", 1e-4), ("p99.999", 1e-5)):
+        for key, share in (
+            ("p50", 0.5),
+            ("p99", 0.01),
+            ("p99.9", 0.001),
+            ("p99.99", 1e-4),
+            ("p99.999", 1e-5),
+        ):
             beyond.axhline(share, color="#999999", linewidth=0.5, zorder=0)
-            beyond.annotate(key, (1.0, share), xycoords=("axes fraction", "data"), fontsize=7, va="center")
+            beyond.annotate(
+                key, (1.0, share), xycoords=("axes fraction", "data"), fontsize=7, va="center"
+            )
         beyond.set(xscale="log", yscale="log", ylabel="share of answers beyond")
         if len(several) == 1:
             beyond.set_title(_answer(several[0][1]), fontsize=8, loc="left", wrap=True)
@@ -484,7 +613,9 @@ def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None =
 
 
 def _bars(places: Sequence[Sequence[int]], per_ten: int = 25) -> tuple[list[float], list[int]]:
-    """Of a histogram's places: edges in µs, so many to each power of ten, and how many lie between two."""
+    """Of a histogram's places: edges in µs, so many to each power of ten, and how many lie between
+    two.
+    """
     first = math.floor(per_ten * math.log10(max(1, places[0][0]) / 1000))
     last = math.floor(per_ten * math.log10(max(1, places[-1][0]) / 1000)) + 1
     heights = [0] * (last - first)
@@ -511,12 +642,19 @@ def hlog(several: Sequence[tuple[str, Json]]) -> str:
 def document(several: Sequence[tuple[str, Json]]) -> Json:
     """What the report page shows."""
     runs = [_run(name, told) for name, told in several]
-    return {"narrows": __version__, "title": " · ".join(name for name, _ in several), "first": "", "runs": runs}
+    return {
+        "narrows": __version__,
+        "title": " · ".join(name for name, _ in several),
+        "first": "",
+        "runs": runs,
+    }
 
 
 def _run(name: str, told: Json) -> Json:
     said = sentences(told)
-    bare = {k: v for k, v in told.items() if k not in {"rtt_us", "late_us", "response_us", "parts_us"}}
+    bare = {
+        k: v for k, v in told.items() if k not in {"rtt_us", "late_us", "response_us", "parts_us"}
+    }
     for key in ("rtt_us", "late_us", "response_us"):
         bare[key] = _bare(told[key])
     bare["parts_us"] = {key: _bare(part) for key, part in told["parts_us"].items()}
@@ -531,12 +669,16 @@ def _run(name: str, told: Json) -> Json:
         "flows": [],
         "toml": "",
         "canonical": "",
-        "command": f"narrows latency {told.get('host', '')} --speaks {told['peer'].get('speaks', 'narrows')}",
+        "command": f"narrows latency {told.get('host', '')} --speaks "
+        f"{told['peer'].get('speaks', 'narrows')}",
         "provenance": [
             ["narrows", str(told.get("narrows", ""))],
             ["host", f"{told['peer'].get('address', '')}, port {told['peer'].get('port', '')}"],
             ["protocol", told["peer"].get("speaks", "")],
-            *([key if key != "began" else "started", told.get(key, "")] for key in ("began", "kernel", "policy")),
+            *(
+                [key if key != "began" else "started", told.get(key, "")]
+                for key in ("began", "kernel", "policy")
+            ),
         ],
         "evidence": None,
         "figures": bare,

@@ -1,4 +1,6 @@
-"""`narrows measure`, `twin`, `convert`, `history`: paths as they are. What is heavy is imported where it is needed."""
+"""`narrows measure`, `twin`, `convert`, `history`: paths as they are. What is heavy is imported
+where it is needed.
+"""
 
 from __future__ import annotations
 
@@ -59,11 +61,13 @@ def _passed(command: F) -> F:
         ("--duration", "Of each load; 10s without. Example: --duration 30s"),
         ("--idle", "Before it; 3s without. Example: --idle 10s"),
         ("--streams", "Flows each way; the test's own number without. Example: --streams 4"),
-        ("--cc", "Congestion controls, in turn; without, cubic for both, else the hosts' own. Example: --cc bbr"),
+        ("--cc", "Congestion controls, in turn; without, cubic for both, else the hosts' own. "
+                 "Example: --cc bbr"),
         ("--repeats", "Of each, A B A B. Example: --repeats 5"),
         ("--dscp", "Code point of flows and pings. Example: --dscp EF"),
         ("--pacing", "Of each flow at most. Example: --pacing 20Mbit"),
-        ("--max-data", "Payload of all loads, pages and pings at most; 2GB without. Example: --max-data 100MB"),
+        ("--max-data", "Payload of all loads, pages and pings at most; 2GB without. Example: "
+                       "--max-data 100MB"),
         ("--ping-interval", "20ms without. Example: --ping-interval 10ms"),
         ("--token", "The far end's; or in $NARROWS_TOKEN. Example: --token correct-horse"),
         ("--speaks", "auto, narrows, iperf3 or http. Example: --speaks iperf3"),
@@ -84,13 +88,23 @@ def _passed(command: F) -> F:
 )
 @_passed
 @click.option("--ecn", is_flag=True, help="Say whether congestion is notified. Example: --ecn")
-@click.option("--insecure", is_flag=True, help="Do not check the certificate of an https:// URL. Example: --insecure")
-@click.option("--json", "as_json", is_flag=True, help="The measurement as JSON instead of words. Example: --json")
+@click.option(
+    "--insecure",
+    is_flag=True,
+    help="Do not check the certificate of an https:// URL. Example: --insecure",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="The measurement as JSON instead of words. Example: --json",
+)
 @click.option(
     "--out",
     multiple=True,
     type=output.File(makes_folders=False, suffix=_format),
-    help="Write it: .json, .flent.gz, .csv, .jsonl, .hlog, .parquet; again for more. Example: --out today.flent.gz",
+    help="Write it: .json, .flent.gz, .csv, .jsonl, .hlog, .parquet; again for more. Example: "
+    "--out today.flent.gz",
 )
 @click.option(
     "--plot",
@@ -101,13 +115,17 @@ def _passed(command: F) -> F:
     help="Draw it into a PNG, SVG or PDF; without a file, here. Example: --plot out.png",
 )
 @click.option(
-    "--report", "page", type=output.File(makes_folders=False), help="Write a page. Example: --report out.html"
+    "--report",
+    "page",
+    type=output.File(makes_folders=False),
+    help="Write a page. Example: --report out.html",
 )
 @click.option(
     "--twin/--no-twin",
     "with_twin",
     default=True,
-    help="Infer the path's model, or not; the simulator needs some seconds for it. Example: --no-twin",
+    help="Infer the path's model, or not; the simulator needs some seconds for it. Example: "
+    "--no-twin",
 )
 @click.option(
     "--path",
@@ -116,7 +134,9 @@ def _passed(command: F) -> F:
     help="Write the twin as a [path]. Example: --path here.toml",
 )
 @click.option("--no-history", is_flag=True, help="Do not keep it. Example: --no-history")
-@click.option("--quiet", is_flag=True, help="No words and no progress. Example: --quiet --out a.json")
+@click.option(
+    "--quiet", is_flag=True, help="No words and no progress. Example: --quiet --out a.json"
+)
 def measure(  # noqa: PLR0917 - Click calls it by keyword
     host: str,
     test: str,
@@ -136,8 +156,9 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
 
     HOST may be a scenario file, too: what would a measurement of that path see?
 
-    Exit code 1: connectivity was lost during the measurement. Ctrl-C, SIGTERM and SIGHUP end it in order: what was
-    seen until then is kept and printed, and the exit code is 128 and the signal's number.
+    Exit code 1: connectivity was lost during the measurement. Ctrl-C, SIGTERM and SIGHUP end it in
+    order: what was seen until then is kept and printed, and the exit code is 128 and the signal's
+    number.
 
     Example: narrows measure server.example --report today.html
 
@@ -147,7 +168,12 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     """
     if path_file is not None and not with_twin:
         raise click.BadParameter("it is the twin's path: leave --no-twin out", param_hint="--path")
-    arguments = [word for name, value in passed.items() if value for word in (f"--{name.replace('_', '-')}", value)]
+    arguments = [
+        word
+        for name, value in passed.items()
+        if value
+        for word in (f"--{name.replace('_', '-')}", value)
+    ]
     arguments += [*(["--ecn"] if ecn else []), *(["--insecure"] if insecure else [])]
     with ProgressBar(quiet=quiet, of="measurement") as bar:
         if host.endswith(".toml"):
@@ -160,7 +186,8 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
             except run.Interrupted as stop:
                 measured, said = stop.measured, stop.said
     with output.every() as attempt:
-        # What was measured is kept before anything that takes time, and before anything is printed: nobody may read it.
+        # What was measured is kept before anything that takes time, and before anything is printed:
+        # nobody may read it.
         _write(measured, out, attempt)
         scored = [] if no_history else _keep(measured, attempt)
         model, stopped = None, measured.interrupted
@@ -193,7 +220,8 @@ def _write(measured: Measurement, out: Sequence[str], attempt: Attempt) -> None:
 
 
 def _keep(measured: Measurement, attempt: Attempt) -> list[str]:
-    """Keeps it in the history, and scores the sealed forecasts that it can judge; answers what became of those.
+    """Keeps it in the history, and scores the sealed forecasts that it can judge; answers what
+    became of those.
 
     Nobody asked for either, so that what cannot be done is a warning.
     """
@@ -218,15 +246,20 @@ def _warned(what: str) -> Iterator[None]:
             echo(f"{what}: {error}", err=True)
 
 
-def _twin(measured: Measurement, path_file: str | None, attempt: Attempt, *, quiet: bool) -> tuple[Twin | None, bool]:
-    """The twin, which is written where that is wanted, None where there is none; and whether Ctrl-C ended it."""
+def _twin(
+    measured: Measurement, path_file: str | None, attempt: Attempt, *, quiet: bool
+) -> tuple[Twin | None, bool]:
+    """The twin, which is written where that is wanted, None where there is none; and whether Ctrl-C
+    ended it.
+    """
     model = None
     with attempt():
         try:
             with ProgressBar(quiet=quiet, of="the twin") as bar:
                 model = infer(measured, progress=bar)
         except NarrowsError as error:
-            # Not every measurement can be modelled; only who asked for the model's file has to know why.
+            # Not every measurement can be modelled; only who asked for the model's file has to know
+            # why.
             if path_file is not None:
                 raise OutputError(f"{path_file}: not written: {error}") from error
         except KeyboardInterrupt:
@@ -238,7 +271,14 @@ def _twin(measured: Measurement, path_file: str | None, attempt: Attempt, *, qui
     return model, False
 
 
-def _draw(measured: Measurement, model: Twin | None, attempt: Attempt, *, plot: str | None, page: str | None) -> None:
+def _draw(
+    measured: Measurement,
+    model: Twin | None,
+    attempt: Attempt,
+    *,
+    plot: str | None,
+    page: str | None,
+) -> None:
     from narrows.measure import render as telling  # noqa: PLC0415
 
     if plot:
@@ -249,7 +289,9 @@ def _draw(measured: Measurement, model: Twin | None, attempt: Attempt, *, plot: 
             write(telling.document([measured], [measured.host or "measurement"], [model]), page)
 
 
-def _show(measured: Measurement, model: Twin | None, scored: Sequence[str], *, sketch: bool) -> None:
+def _show(
+    measured: Measurement, model: Twin | None, scored: Sequence[str], *, sketch: bool
+) -> None:
     from narrows.measure import render as telling  # noqa: PLC0415
 
     screen = console()
@@ -265,10 +307,27 @@ def _show(measured: Measurement, model: Twin | None, scored: Sequence[str], *, s
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of words. Example: --json | jq .down")
-@click.option("--path", "path_file", type=output.File(), help="Write the [path] here. Example: --path here.toml")
-@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, help="Of the simulations. Example: --seed 7")
-@click.option("--quiet", is_flag=True, help="No words and no progress. Example: --quiet --path here.toml")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="One JSON object instead of words. Example: --json | jq .down",
+)
+@click.option(
+    "--path",
+    "path_file",
+    type=output.File(),
+    help="Write the [path] here. Example: --path here.toml",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**64 - 1),
+    default=1,
+    help="Of the simulations. Example: --seed 7",
+)
+@click.option(
+    "--quiet", is_flag=True, help="No words and no progress. Example: --quiet --path here.toml"
+)
 def twin(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool) -> None:
     """Infer the path that a measurement FILE went over, as a [path] that `narrows run` takes.
 
@@ -298,8 +357,8 @@ def twin(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool
 def convert(source: str, target: str) -> None:
     """Read a measurement and write it as another kind of file.
 
-    FROM is narrows' JSON, .flent.gz, iperf3's -J or --json-stream, or iperf2's text; TO ends in .json, .flent.gz, .csv,
-    .jsonl, .hlog (HdrHistogram) or .parquet.
+    FROM is narrows' JSON, .flent.gz, iperf3's -J or --json-stream, or iperf2's text; TO ends in
+    .json, .flent.gz, .csv, .jsonl, .hlog (HdrHistogram) or .parquet.
 
     Example: narrows convert iperf3.json today.flent.gz
     """
@@ -309,19 +368,44 @@ def convert(source: str, target: str) -> None:
 @click.command()
 @click.option("--host", help="Of this one only. Example: --host server.example")
 @click.option(
-    "--last", type=click.IntRange(1, 100_000), default=20, show_default=True, help="So many. Example: --last 5"
+    "--last",
+    type=click.IntRange(1, 100_000),
+    default=20,
+    show_default=True,
+    help="So many. Example: --last 5",
 )
-@click.option("--json", "as_json", is_flag=True, help="A JSON object on each line. Example: --json | jq .grade")
-@click.option("--add", multiple=True, type=click.Path(dir_okay=False), help="Keep this file. Example: --add a.flent.gz")
-@click.option("--get", metavar="ID", help="Write this one; see --out. Example: --get 3f2a --out a.json")
-@click.option("--out", type=output.File(suffix=_format), help="Where --get writes. Example: --get 3f2a --out a.json")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="A JSON object on each line. Example: --json | jq .grade",
+)
+@click.option(
+    "--add",
+    multiple=True,
+    type=click.Path(dir_okay=False),
+    help="Keep this file. Example: --add a.flent.gz",
+)
+@click.option(
+    "--get", metavar="ID", help="Write this one; see --out. Example: --get 3f2a --out a.json"
+)
+@click.option(
+    "--out",
+    type=output.File(suffix=_format),
+    help="Where --get writes. Example: --get 3f2a --out a.json",
+)
 def history(  # noqa: PLR0917 - Click calls it by keyword
-    host: str | None, last: int, as_json: bool, add: tuple[str, ...], get: str | None, out: str | None
+    host: str | None,
+    last: int,
+    as_json: bool,
+    add: tuple[str, ...],
+    get: str | None,
+    out: str | None,
 ) -> None:
     """Show the measurements that were kept, the newest first.
 
-    They are in one DuckDB file, $NARROWS_HISTORY or narrows/history.duckdb under ~/.local/share; `pip install
-    'narrows[history]'` brings DuckDB.
+    They are in one DuckDB file, $NARROWS_HISTORY or narrows/history.duckdb under ~/.local/share;
+    `pip install 'narrows[history]'` brings DuckDB.
 
     Example: narrows history --host server.example
     """
@@ -348,7 +432,10 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
         for row in rows
     ]
     words = ("id", "started", "host", "test", "grade")
-    table(console(), Table("History", words, ("down", "up", "idle p50", "loaded p50", "loaded p95"), cells))
+    table(
+        console(),
+        Table("History", words, ("down", "up", "idle p50", "loaded p50", "loaded p95"), cells),
+    )
 
 
 _NUMBERS = ("down_mbit", "up_mbit", "idle_p50_ms", "loaded_p50_ms", "loaded_p95_ms")
@@ -361,7 +448,9 @@ def compared(named: Sequence[str]) -> Iterator[Measurement]:
 
 
 def are_measurements(named: Sequence[str]) -> bool:
-    """Is the first of these a measurement and not a scenario? A scenario is TOML, which begins otherwise."""
+    """Is the first of these a measurement and not a scenario? A scenario is TOML, which begins
+    otherwise.
+    """
     file = Path(named[0])
     if file.suffix == ".toml":
         return False
@@ -370,10 +459,17 @@ def are_measurements(named: Sequence[str]) -> bool:
     except OSError:
         # Neither: an id of the history has no dot.
         return not file.exists() and "." not in file.name and "/" not in named[0]
-    return begin.lstrip()[:1] == b"{" or begin[:2] == b"\x1f\x8b" or begin[:3] == b"BZh" or b" sec " in begin
+    return (
+        begin.lstrip()[:1] == b"{"
+        or begin[:2] == b"\x1f\x8b"
+        or begin[:3] == b"BZh"
+        or b" sec " in begin
+    )
 
 
-def compare_measurements(named: Sequence[str], *, plot: str | None, page: str | None, as_json: bool = False) -> None:
+def compare_measurements(
+    named: Sequence[str], *, plot: str | None, page: str | None, as_json: bool = False
+) -> None:
     """Compares each with the first."""
     from narrows.measure import render as telling  # noqa: PLC0415
 
@@ -385,17 +481,28 @@ def compare_measurements(named: Sequence[str], *, plot: str | None, page: str | 
     several = list(compared(named))
     names = unique([Path(name).name for name in named])
     found = [
-        (name, measurements.differences(several[0], one)) for name, one in zip(names[1:], several[1:], strict=True)
+        (name, measurements.differences(several[0], one))
+        for name, one in zip(names[1:], several[1:], strict=True)
     ]
     warned = {
         name: measurements.warnings(several[0], one, (names[0], name))
         for name, one in zip(names[1:], several[1:], strict=True)
     }
-    said = [s for name, each in found for s in (*warned[name], *measurements.sentences(each, names[0], name))]
+    said = [
+        s
+        for name, each in found
+        for s in (*warned[name], *measurements.sentences(each, names[0], name))
+    ]
     with output.every() as attempt:
         if plot:
             with attempt():
-                draw_columns([(name, telling.pictures(one)) for name, one in zip(names, several, strict=True)], plot)
+                draw_columns(
+                    [
+                        (name, telling.pictures(one))
+                        for name, one in zip(names, several, strict=True)
+                    ],
+                    plot,
+                )
         if page is not None:
             with attempt():
                 made = telling.document(several, names, [None] * len(several))
@@ -427,18 +534,29 @@ def _is_latency(name: str) -> bool:
     return re.search(rb'"kind"\s*:\s*"latency', raw) is not None
 
 
-def _compare_latencies(named: Sequence[str], *, plot: str | None, page: str | None, as_json: bool) -> None:
+def _compare_latencies(
+    named: Sequence[str], *, plot: str | None, page: str | None, as_json: bool
+) -> None:
     """Compares each result of `narrows latency` with the first."""
     from narrows.latency import result as telling  # noqa: PLC0415
 
     several = [telling.read(name) for name in named]
     hosts = [str(one.get("host") or "") for one in several]
     # People think of hosts, unless there is one only.
-    names = hosts if all(hosts) and len(set(hosts)) == len(hosts) else unique([Path(name).name for name in named])
+    names = (
+        hosts
+        if all(hosts) and len(set(hosts)) == len(hosts)
+        else unique([Path(name).name for name in named])
+    )
     if plot == _HERE:
         raise click.BadParameter("of latencies into a file: --plot out.png", param_hint="--plot")
-    found = [(name, one, judged.differences(several[0], one)) for name, one in zip(names[1:], several[1:], strict=True)]
-    said = {name: judged.sentences(each, several[0], one, (names[0], name)) for name, one, each in found}
+    found = [
+        (name, one, judged.differences(several[0], one))
+        for name, one in zip(names[1:], several[1:], strict=True)
+    ]
+    said = {
+        name: judged.sentences(each, several[0], one, (names[0], name)) for name, one, each in found
+    }
     with output.every() as attempt:
         if plot:
             with attempt():
@@ -446,16 +564,28 @@ def _compare_latencies(named: Sequence[str], *, plot: str | None, page: str | No
         if page is not None:
             with attempt():
                 made = telling.document(list(zip(names, several, strict=True)))
-                write(made | {"first": " ".join(line for lines in said.values() for line in lines)}, page)
+                write(
+                    made | {"first": " ".join(line for lines in said.values() for line in lines)},
+                    page,
+                )
         if as_json:
-            told = {name: [{d.key: d.json() for d in of} for of in judged.by_clock(each)] for name, _, each in found}
-            warned = {name: judged.warnings(several[0], one, (names[0], name)) for name, one, _ in found}
+            told = {
+                name: [{d.key: d.json() for d in of} for of in judged.by_clock(each)]
+                for name, _, each in found
+            }
+            warned = {
+                name: judged.warnings(several[0], one, (names[0], name)) for name, one, _ in found
+            }
             echo(
                 json.dumps(
                     {
                         "before": names[0],
-                        "after": {name: clocks[0] if clocks else {} for name, clocks in told.items()},
-                        "round_trip": {name: clocks[1] if clocks[1:] else {} for name, clocks in told.items()},
+                        "after": {
+                            name: clocks[0] if clocks else {} for name, clocks in told.items()
+                        },
+                        "round_trip": {
+                            name: clocks[1] if clocks[1:] else {} for name, clocks in told.items()
+                        },
                         "warnings": warned,
                     }
                 )

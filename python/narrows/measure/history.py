@@ -1,7 +1,9 @@
-"""The local history of measurements: one DuckDB file, a row for each, the whole JSON beside its figures.
+"""The local history of measurements: one DuckDB file, a row for each, the whole JSON beside its
+figures.
 
-DuckDB is an extra (`pip install 'narrows[history]'`): it is larger than narrows. Without it measurements are files.
-The file is `$NARROWS_HISTORY`, or `narrows/history.duckdb` under `$XDG_DATA_HOME` (`~/.local/share`); any DuckDB opens
+DuckDB is an extra (`pip install 'narrows[history]'`): it is larger than narrows. Without it
+measurements are files. The file is `$NARROWS_HISTORY`, or `narrows/history.duckdb` under
+`$XDG_DATA_HOME` (`~/.local/share`); any DuckDB opens
 it: `SELECT started, host, down_mbit, loaded_p95_ms FROM measurements`.
 """
 
@@ -22,15 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COLUMNS = (
-    "id", "started", "host", "test", "down_mbit", "up_mbit", "idle_p50_ms", "loaded_p50_ms", "loaded_p95_ms",
+    "id", "started", "host", "test", "down_mbit", "up_mbit", "idle_p50_ms", "loaded_p50_ms",
+    "loaded_p95_ms",
     "increase_ms", "grade",
 )  # fmt: skip
 """The figures of a row, beside `json`."""
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS measurements (
-    id VARCHAR PRIMARY KEY, started VARCHAR, host VARCHAR, test VARCHAR, down_mbit DOUBLE, up_mbit DOUBLE,
-    idle_p50_ms DOUBLE, loaded_p50_ms DOUBLE, loaded_p95_ms DOUBLE, increase_ms DOUBLE, grade VARCHAR, json VARCHAR
+    id VARCHAR PRIMARY KEY, started VARCHAR, host VARCHAR, test VARCHAR, down_mbit DOUBLE,
+    up_mbit DOUBLE,
+    idle_p50_ms DOUBLE, loaded_p50_ms DOUBLE, loaded_p95_ms DOUBLE, increase_ms DOUBLE,
+    grade VARCHAR, json VARCHAR
 )
 """
 
@@ -74,7 +79,9 @@ def keep(measured: Measurement) -> str:
         said.grade,
         text,
     )
-    _ask(f"INSERT OR REPLACE INTO measurements VALUES ({', '.join('?' * len(row))})", row, write=True)
+    _ask(
+        f"INSERT OR REPLACE INTO measurements VALUES ({', '.join('?' * len(row))})", row, write=True
+    )
     return name
 
 
@@ -98,7 +105,9 @@ def get(name: str) -> Measurement:
     Raises:
         NarrowsError: If there is none, or several.
     """
-    found = _ask("SELECT id, json FROM measurements WHERE starts_with(id, ?) ORDER BY id LIMIT 3", [name])
+    found = _ask(
+        "SELECT id, json FROM measurements WHERE starts_with(id, ?) ORDER BY id LIMIT 3", [name]
+    )
     exact = [row for row in found if row[0] == name] or found
     if len(exact) != 1:
         many = "several measurements begin" if exact else "no measurement of the history begins"
@@ -110,13 +119,16 @@ def _ask(question: str, values: Sequence[object], *, write: bool = False) -> lis
     try:
         import duckdb  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
-        raise NarrowsError("the history needs DuckDB\n    write: pip install 'narrows[history]'") from error
+        raise NarrowsError(
+            "the history needs DuckDB\n    write: pip install 'narrows[history]'"
+        ) from error
     where = file()
     if not write and not where.exists():
         raise NarrowsError(f"{where}: there is no history yet\n    write: narrows measure HOST")
     try:
         where.parent.mkdir(parents=True, exist_ok=True)
-        # DuckDB has one writer at a time, and no reader meanwhile; each of ours is done within milliseconds.
+        # DuckDB has one writer at a time, and no reader meanwhile; each of ours is done within
+        # milliseconds.
         opened = retried(lambda: duckdb.connect(str(where), read_only=not write), _is_locked)
         with closing(opened) as base:
             if write:

@@ -1,4 +1,6 @@
-"""A measurement for people: sentences, tables, pictures, the page. Only shows; `answers` and `twin` compute."""
+"""A measurement for people: sentences, tables, pictures, the page. Only shows; `answers` and `twin`
+compute.
+"""
 
 from __future__ import annotations
 
@@ -85,17 +87,25 @@ def _datagrams(measured: Measurement) -> list[str]:
     loss = told.get("loss")
     words += f"; {percent(float(loss))} were lost" if isinstance(loss, int | float) else ""
     unsent = told.get("unsent")
-    rest = [f"{unsent:,} more had no room in this host's queue."] if isinstance(unsent, int) and unsent else []
+    rest = (
+        [f"{unsent:,} more had no room in this host's queue."]
+        if isinstance(unsent, int) and unsent
+        else []
+    )
     return [f"{words}.", *rest]
 
 
 def _mbit(rate: object) -> str:
-    return f"{number(float(rate), 2)} Mbit/s" if isinstance(rate, int | float) else "an unknown rate"
+    return (
+        f"{number(float(rate), 2)} Mbit/s" if isinstance(rate, int | float) else "an unknown rate"
+    )
 
 
 def _rates(said: Answer) -> list[str]:
     told = [
-        f"{number(rate, 2)} Mbit/s {way}" for way in DIRECTIONS[::-1] if (rate := said.rates_mbit.get(way)) is not None
+        f"{number(rate, 2)} Mbit/s {way}"
+        for way in DIRECTIONS[::-1]
+        if (rate := said.rates_mbit.get(way)) is not None
     ]
     return [f"Payload passed at {listed(told)}."] if told else []
 
@@ -105,21 +115,26 @@ def _latency(said: Answer) -> list[str]:
     if said.idle.p50 is not None:
         out.append(f"Idle, a round trip took {_spread(said.idle)}.")
     if len(said.loaded) > 1 and not said.together:
-        out += [f"With a load {way} it took {_spread(said.loaded[way])}." for way in DIRECTIONS[::-1]]
+        out += [
+            f"With a load {way} it took {_spread(said.loaded[way])}." for way in DIRECTIONS[::-1]
+        ]
     elif said.every.p50 is not None:
         out.append(f"Under load it took {_spread(said.every)}.")
     if said.increase_ms is not None and said.grade is None and said.too_few and not said.outages:
         counts = "{} idle and {} under load".format(*said.too_few)
         out.append(
-            f"There are too few pings for a grade: {counts} were answered, and {FEWEST_PINGS} of each are needed."
+            f"There are too few pings for a grade: {counts} were answered, and {FEWEST_PINGS} of "
+            "each are needed."
         )
     if said.increase_ms is not None and said.grade is not None:
         trips = said.trips_per_minute
         idle = f", idle {60_000 / said.idle.mean:.0f}" if said.idle.mean else ""
         out += [
-            f"Load adds {millis(said.increase_ms)} ms on average: grade {said.grade} (DSLReports' scale, of the mean "
+            f"Load adds {millis(said.increase_ms)} ms on average: grade {said.grade} (DSLReports' "
+            "scale, of the mean "
             f"increase down and up: {SCALE}).",
-            f"{number(trips, 0)} round trips, one after the other, fit into a minute under load{idle}.",
+            f"{number(trips, 0)} round trips, one after the other, fit into a minute under "
+            f"load{idle}.",
         ]
     for share, when in zip(said.lost, ("idle", "under load"), strict=True):
         if share:
@@ -130,7 +145,9 @@ def _latency(said: Answer) -> list[str]:
 def _spread(spread: Spread) -> str:
     known = [f"{millis(spread.p50)} ms (median"]
     known += [
-        f"{name} {millis(value)}" for name, value in (("p95", spread.p95), ("p99", spread.p99)) if value is not None
+        f"{name} {millis(value)}"
+        for name, value in (("p95", spread.p95), ("p99", spread.p99))
+        if value is not None
     ]
     known += [f"max {millis(spread.max)}"] if spread.max is not None else []
     return ", ".join(known) + ")"
@@ -149,7 +166,11 @@ def _voip(measured: Measurement) -> list[str]:
         ways = [way.get("mos") for way in _tree(told.get(phase)).values() if isinstance(way, dict)]
         known = [float(mos) for mos in ways if isinstance(mos, int | float)]
         scores += [f"{min(known):.1f} {when}"] if known else []
-    return [f"A call would score {listed(scores)} (mean opinion, 1 to 4.4, by the E-model)."] if scores else []
+    return (
+        [f"A call would score {listed(scores)} (mean opinion, 1 to 4.4, by the E-model)."]
+        if scores
+        else []
+    )
 
 
 def _page(measured: Measurement) -> list[str]:
@@ -163,20 +184,36 @@ def _page(measured: Measurement) -> list[str]:
             waited.append(f"{percent(took['waiting_share'])} {when}")
         failed += took["failed"] if isinstance(took.get("failed"), int) else 0
     lost = [f"{failed} of the pages did not come."] if failed else []
-    turns = ", one after the other," if told.get("connections") == 1 and told.get("objects") != 1 else ""
-    said = [f"A page of {told.get('objects')} objects{turns} loaded in {listed(out)} (median)."] if out else []
-    said += [f"Waiting for the first byte took {listed(waited)} of the time of its objects."] if waited else []
+    turns = (
+        ", one after the other,"
+        if told.get("connections") == 1 and told.get("objects") != 1
+        else ""
+    )
+    said = (
+        [f"A page of {told.get('objects')} objects{turns} loaded in {listed(out)} (median)."]
+        if out
+        else []
+    )
+    said += (
+        [f"Waiting for the first byte took {listed(waited)} of the time of its objects."]
+        if waited
+        else []
+    )
     return [*said, *lost]
 
 
 def _held_back(measured: Measurement) -> list[str]:
     """What the hosts and not the path limited: then the rate is theirs."""
     out = []
-    for key, what in (("rwnd_limited_pct", "the receiver's window"), ("sndbuf_limited_pct", "the send buffer")):
+    for key, what in (
+        ("rwnd_limited_pct", "the receiver's window"),
+        ("sndbuf_limited_pct", "the send buffer"),
+    ):
         held = [f.id for f in measured.flows if (f.figure(key) or 0) > _BUSY_PCT / 4]
         if held:
             out.append(
-                f"{listed(held[:4])} {'was' if len(held) == 1 else 'were'} held back by {what} and not by the path."
+                f"{listed(held[:4])} {'was' if len(held) == 1 else 'were'} held back by {what} "
+                "and not by the path."
             )
     return out
 
@@ -185,7 +222,9 @@ def own_error(measured: Measurement) -> str:
     """What the instrument says of itself."""
     if (measured.json.get("peer") or {}).get("speaks") == "simulator":
         unused = (measured.json.get("asked") or {}).get("flows_left_out")
-        alone = " The scenario's own flows were left out: only its path was measured." if unused else ""
+        alone = (
+            " The scenario's own flows were left out: only its path was measured." if unused else ""
+        )
         return f"A simulation: no packet went over a wire, and the instrument has no error.{alone}"
     told = measured.json.get("own_error") or {}
     late = told.get("lateness_ms") or {}
@@ -196,13 +235,18 @@ def own_error(measured: Measurement) -> str:
         parts.append(f"pings left {p50} ms late (p99 {p99}, max {most})")
     if told.get("socket_drops") is not None:
         drops = told["socket_drops"]
-        parts.append("its sockets dropped nothing" if not drops else f"its sockets dropped {drops} packets")
+        parts.append(
+            "its sockets dropped nothing" if not drops else f"its sockets dropped {drops} packets"
+        )
     if told.get("cpu_pct") is not None:
         parts.append(f"it used {number(told['cpu_pct'], 0)} % of a processor")
     clock = told.get("clock")
     if isinstance(clock, dict) and clock.get("kind"):
         off = f"the clocks of both ends were compared to {number(clock.get('error_ms'), 2)} ms"
-        known = {"common": "both ends have one clock", "none": "the clocks of both ends were not compared"}
+        known = {
+            "common": "both ends have one clock",
+            "none": "the clocks of both ends were not compared",
+        }
         parts.append(known.get(str(clock["kind"]), off))
     if not parts:
         return "The measurement does not say how good its instrument was."
@@ -226,18 +270,30 @@ def latencies(measured: Measurement) -> Table:
     said = answer(measured)
     rows = [("idle", said.idle, "latency_ms.idle")]
     if said.together or not said.loaded:
-        rows.append(("load both ways" if said.together else "load", said.every, "latency_ms.loaded"))
+        rows.append(
+            ("load both ways" if said.together else "load", said.every, "latency_ms.loaded")
+        )
     else:
         rows += [
-            (f"load {way}", said.loaded[way], f"latency_ms.{way}") for way in DIRECTIONS[::-1] if way in said.loaded
+            (f"load {way}", said.loaded[way], f"latency_ms.{way}")
+            for way in DIRECTIONS[::-1]
+            if way in said.loaded
         ]
     rows += [
-        (f"load {'both ways' if way == 'both' else way}, {cc}", spread, f"latency_by_cc_ms.{cc}.{way}")
+        (
+            f"load {'both ways' if way == 'both' else way}, {cc}",
+            spread,
+            f"latency_by_cc_ms.{cc}.{way}",
+        )
         for cc, ways in said.by_cc.items()
         for way, spread in ways.items()
     ]
     cells = [
-        [Cell(name), *(Cell(millis(getattr(s, k)), f"{at}.{k}") for k in _SPREAD), Cell(str(s.n), f"{at}.n")]
+        [
+            Cell(name),
+            *(Cell(millis(getattr(s, k)), f"{at}.{k}") for k in _SPREAD),
+            Cell(str(s.n), f"{at}.n"),
+        ]
         for name, s, at in rows
         if s.mean is not None
     ]
@@ -315,7 +371,13 @@ def twin_lines(model: Twin) -> list[str]:
 def _others(model: Twin) -> str:
     """Whether others' traffic shows, and of which way it cannot be told."""
     if model.others:
-        return listed(list(dict.fromkeys(f"seen: {way.others.why}" for way in model.ways.values() if way.others.seen)))
+        return listed(
+            list(
+                dict.fromkeys(
+                    f"seen: {way.others.why}" for way in model.ways.values() if way.others.seen
+                )
+            )
+        )
     unknown = {name: way.others.why for name, way in model.ways.items() if way.others.seen is None}
     if not unknown:
         limits = [way.others.why for way in model.ways.values() if way.others.why]
@@ -341,23 +403,40 @@ def _way(way: Way) -> list[str]:
 
 
 def _loss(way: Way) -> str:
-    """Random loss in words: it is named only where the queue does not explain what was retransmitted."""
+    """Random loss in words: it is named only where the queue does not explain what was
+    retransmitted.
+    """
     if way.loss.value is None:
         most = f" (at most {percent(way.loss.high)})" if way.loss.high else ""
         return f"random loss: cannot tell{most}: {way.loss.why}."
     if way.loss.value:
-        ends = "" if way.loss.high is None else f" ({percent(way.loss.low)} to {percent(way.loss.high)})"
+        ends = (
+            ""
+            if way.loss.high is None
+            else f" ({percent(way.loss.low)} to {percent(way.loss.high)})"
+        )
         return f"random loss: about {percent(way.loss.value)}{ends}."
     return "random loss: none seen."
 
 
 def pictures(measured: Measurement) -> list[Picture]:
-    """Throughput, round trips, windows, what was sent again, the distribution of latency; empty ones are left out."""
-    shown = [f for way in DIRECTIONS[::-1] for f in [f for f in measured.flows if f.direction == way][:_MOST_FLOWS]]
-    left = f" The first {_MOST_FLOWS} flows of each way are drawn." if len(shown) < len(measured.flows) else ""
+    """Throughput, round trips, windows, what was sent again, the distribution of latency; empty
+    ones are left out.
+    """
+    shown = [
+        f
+        for way in DIRECTIONS[::-1]
+        for f in [f for f in measured.flows if f.direction == way][:_MOST_FLOWS]
+    ]
+    left = (
+        f" The first {_MOST_FLOWS} flows of each way are drawn."
+        if len(shown) < len(measured.flows)
+        else ""
+    )
     throughput = Picture(
         "throughput", "Throughput", TIME, "goodput (Mbit/s)",
-        f"Payload acknowledged of each flow since the sample before; dotted, all flows of a way together.{left}",
+        "Payload acknowledged of each flow since the sample before; dotted, all flows of a way "
+        f"together.{left}",
         [*(_goodput(i, f) for i, f in enumerate(shown)), *_together(measured)],
     )  # fmt: skip
     rtt = Picture(
@@ -387,7 +466,9 @@ def pictures(measured: Measurement) -> list[Picture]:
 
 def _column(place: int, flow: Flow, name: str) -> Line:
     rows = [
-        (t, y) for t, y in zip(flow.columns.get("t_s", ()), flow.columns.get(name, ()), strict=False) if t is not None
+        (t, y)
+        for t, y in zip(flow.columns.get("t_s", ()), flow.columns.get(name, ()), strict=False)
+        if t is not None
     ]
     return Line(flow.id, place, "line", [t for t, _ in rows], [y for _, y in rows])
 
@@ -407,7 +488,8 @@ def _together(measured: Measurement) -> list[Line]:
         times: list[float] = []
         rates: list[float | None] = []
         for begin, end in measured.loads(way):
-            # Whole steps of about a second from the load's first sample to its last: none is partly empty.
+            # Whole steps of about a second from the load's first sample to its last: none is partly
+            # empty.
             inside = [t for acked in flows for t, _ in acked if begin <= t <= end]
             if not inside or max(inside) <= min(inside):
                 continue
@@ -415,7 +497,9 @@ def _together(measured: Measurement) -> list[Line]:
             count = max(1, round(last - first))
             edges = [first + (last - first) * i / count for i in range(count + 1)]
             for t0, t1 in itertools.pairwise(edges):
-                bits = 8e-6 * sum(_delivered(acked, t1) - _delivered(acked, t0) for acked in flows if acked)
+                bits = 8e-6 * sum(
+                    _delivered(acked, t1) - _delivered(acked, t0) for acked in flows if acked
+                )
                 times.append((t0 + t1) / 2)
                 rates.append(bits / (t1 - t0))
             # Between two loads nothing is drawn.
@@ -440,7 +524,11 @@ def _pings(measured: Measurement) -> list[Line]:
     out = []
     for train in measured.pings:
         rows = list(train.rtts())
-        out.append(Line(train.id or "pings", None, "points", [t for t, _ in rows], [rtt for _, rtt in rows]))
+        out.append(
+            Line(
+                train.id or "pings", None, "points", [t for t, _ in rows], [rtt for _, rtt in rows]
+            )
+        )
     return out
 
 
@@ -450,12 +538,22 @@ def _distributions(measured: Measurement) -> list[Line]:
     ways = [(f"load {way}", measured.loads(way)) for way in DIRECTIONS[::-1]]
     if measured.together:
         ways = [("load both ways", measured.loads())]
-    for style, (name, spans) in zip(styles, [("idle", measured.spans("idle")), *ways], strict=False):
+    for style, (name, spans) in zip(
+        styles, [("idle", measured.spans("idle")), *ways], strict=False
+    ):
         values = sorted(rtt for rtt in measured.rtts(spans) if rtt is not None)
         if values:
             every = max(1, len(values) // 500)
             kept = list(range(every - 1, len(values), every))
-            out.append(Line(name, None, style, [values[i] for i in kept], [(i + 1) / len(values) for i in kept]))
+            out.append(
+                Line(
+                    name,
+                    None,
+                    style,
+                    [values[i] for i in kept],
+                    [(i + 1) / len(values) for i in kept],
+                )
+            )
     return out
 
 
@@ -476,9 +574,13 @@ def show(measured: Measurement, out: Console, model: Twin | None = None) -> None
             out.print(line, markup=False, soft_wrap=True)
 
 
-def document(measured: Sequence[Measurement], names: Sequence[str], models: Sequence[Twin | None]) -> Json:
+def document(
+    measured: Sequence[Measurement], names: Sequence[str], models: Sequence[Twin | None]
+) -> Json:
     """What the report page shows of measurements."""
-    runs = [_run(one, name, model) for one, name, model in zip(measured, names, models, strict=True)]
+    runs = [
+        _run(one, name, model) for one, name, model in zip(measured, names, models, strict=True)
+    ]
     return {"narrows": __version__, "title": " · ".join(names), "first": "", "runs": runs}
 
 
@@ -513,5 +615,6 @@ def _run(measured: Measurement, name: str, model: Twin | None) -> Json:
             ["kernel", str((told.get("host") or {}).get("kernel") or "")],
         ],
         "evidence": None,
-        "figures": answer(measured).json() | {"flows": [{"id": f.id, **f.told} for f in measured.flows[:200]]},
+        "figures": answer(measured).json()
+        | {"flows": [{"id": f.id, **f.told} for f in measured.flows[:200]]},
     }

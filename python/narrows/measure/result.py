@@ -1,8 +1,9 @@
-"""A measurement of a path: what the near end sent, got and saw, as it stands in one JSON object (version 1).
+"""A measurement of a path: what the near end sent, got and saw, as it stands in one JSON object
+(version 1).
 
-`narrows-host measure` writes that object, files of other tools are read into it, and everything that is shown, compared
-or inferred starts from it. What was not measured is None and never zero. A file may come from anybody: it is checked
-once, here, and what is wrong is told with its place.
+`narrows-host measure` writes that object, files of other tools are read into it, and everything
+that is shown, compared or inferred starts from it. What was not measured is None and never zero. A
+file may come from anybody: it is checked once, here, and what is wrong is told with its place.
 
 docs/reference/measurement.md has every key with its unit.
 """
@@ -29,15 +30,20 @@ MOST_SAMPLES = 20_000_000
 """So many numbers may a measurement hold: a day of pings each 20 ms is four million rows."""
 
 MOST_S = 1e6
-"""Times are nearer to zero than this: eleven days. What has a value for each second has a limit, too."""
+"""Times are nearer to zero than this: eleven days. What has a value for each second has a limit,
+too.
+"""
 
 SETTLE_S = 2.0
-"""Left out at the start of each load (at most a fifth of it): slow start's burst is no steady state."""
+"""Left out at the start of each load (at most a fifth of it): slow start's burst is no steady
+state.
+"""
 
 QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 FLOW_COLUMNS = (
-    "t_s", "acked_bytes", "cwnd_packets", "rtt_ms", "min_rtt_ms", "retransmits", "lost", "delivery_mbit",
+    "t_s", "acked_bytes", "cwnd_packets", "rtt_ms", "min_rtt_ms", "retransmits", "lost",
+    "delivery_mbit",
     "pacing_mbit", "busy_s", "rwnd_limited_s", "sndbuf_limited_s", "delivered_ce", "sent_bytes",
 )  # fmt: skip
 """What a flow's samples may have."""
@@ -56,7 +62,8 @@ class MeasurementError(NarrowsError):
 
 @dataclass(frozen=True)
 class Spread:
-    """A distribution in a few numbers, in ms; a percentile of n sorted values is the one of rank `min(n - 1, ⌊q n⌋)`.
+    """A distribution in a few numbers, in ms; a percentile of n sorted values is the one of rank
+    `min(n - 1, ⌊q n⌋)`.
 
     >>> Spread.of([1.0, 2.0, 3.0, None])
     Spread(n=3, min=1.0, mean=2.0, p50=2.0, p95=3.0, p99=3.0, max=3.0)
@@ -82,12 +89,17 @@ class Spread:
 
     def json(self) -> Json:
         """As it stands in the JSON, six significant digits."""
-        return {name: _short(getattr(self, name)) for name in ("n", "min", "mean", "p50", "p95", "p99", "max")}
+        return {
+            name: _short(getattr(self, name))
+            for name in ("n", "min", "mean", "p50", "p95", "p99", "max")
+        }
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of the measurement: `idle`, `loaded` or `recovery`, in s; and the congestion control that loads it."""
+    """A stretch of the measurement: `idle`, `loaded` or `recovery`, in s; and the congestion
+    control that loads it.
+    """
 
     name: str
     from_s: float
@@ -138,7 +150,11 @@ class Flow:
         times, counts = self.columns.get("t_s", []), self.columns.get("acked_bytes", [])
         out: list[tuple[float, float]] = []
         for t, count in zip(times, counts, strict=False):
-            if t is not None and count is not None and (not out or (t > out[-1][0] and count >= out[-1][1])):
+            if (
+                t is not None
+                and count is not None
+                and (not out or (t > out[-1][0] and count >= out[-1][1]))
+            ):
                 out.append((t, count))
         return out
 
@@ -161,7 +177,9 @@ class Pings:
 
     def rtts(self) -> Iterator[tuple[float, float | None]]:
         """When each was sent, s, and its round trip, ms."""
-        for t, rtt in zip(self.columns.get("t_s", []), self.columns.get("rtt_ms", []), strict=False):
+        for t, rtt in zip(
+            self.columns.get("t_s", []), self.columns.get("rtt_ms", []), strict=False
+        ):
             if t is not None:
                 yield t, rtt
 
@@ -174,7 +192,9 @@ class Measurement:
     0
     """
 
-    def __init__(self, tree: Json, phases: list[Phase], flows: list[Flow], pings: list[Pings]) -> None:
+    def __init__(
+        self, tree: Json, phases: list[Phase], flows: list[Flow], pings: list[Pings]
+    ) -> None:
         """Made by `of`, from a tree that has been checked."""
         self.json = tree
         self.phases = phases
@@ -192,10 +212,22 @@ class Measurement:
         top = check.table(tree, "")
         version = check.number(top.get("measurement"), "measurement")
         if version != VERSION:
-            check.wrong("measurement", f"version {version:g} is not {VERSION}, the one that this narrows knows")
-        phases = [check.phase(p, f"phases[{i}]") for i, p in enumerate(check.rows(top.get("phases"), "phases"))]
-        flows = [check.flow(f, f"flows[{i}]") for i, f in enumerate(check.rows(top.get("flows"), "flows"))]
-        pings = [check.pings(p, f"pings[{i}]") for i, p in enumerate(check.rows(top.get("pings"), "pings"))]
+            check.wrong(
+                "measurement",
+                f"version {version:g} is not {VERSION}, the one that this narrows knows",
+            )
+        phases = [
+            check.phase(p, f"phases[{i}]")
+            for i, p in enumerate(check.rows(top.get("phases"), "phases"))
+        ]
+        flows = [
+            check.flow(f, f"flows[{i}]")
+            for i, f in enumerate(check.rows(top.get("flows"), "flows"))
+        ]
+        pings = [
+            check.pings(p, f"pings[{i}]")
+            for i, p in enumerate(check.rows(top.get("pings"), "pings"))
+        ]
         check.tree(top, _KINDS)
         return Measurement(top, phases, flows, pings)
 
@@ -221,7 +253,11 @@ class Measurement:
     @property
     def host(self) -> str:
         """Whom it was asked to measure."""
-        return str((self.json.get("asked") or {}).get("host") or (self.json.get("peer") or {}).get("address") or "")
+        return str(
+            (self.json.get("asked") or {}).get("host")
+            or (self.json.get("peer") or {}).get("address")
+            or ""
+        )
 
     @property
     def test(self) -> str:
@@ -230,7 +266,9 @@ class Measurement:
 
     @property
     def stopped_by(self) -> str:
-        """What ended it: `duration`, `max_data`, `user`, `peer` or `lost`; empty where it was not told."""
+        """What ended it: `duration`, `max_data`, `user`, `peer` or `lost`; empty where it was not
+        told.
+        """
         return str((self.json.get("data") or {}).get("stopped_by") or "")
 
     @property
@@ -246,14 +284,21 @@ class Measurement:
         """When flows of this direction sent, joined where they overlap."""
         return self.loads(direction)
 
-    def loads(self, way: Direction | None = None, cc: str | None = None) -> list[tuple[float, float]]:
-        """When flows sent, joined where they overlap: of a direction, of a congestion control; any where none is named.
+    def loads(
+        self, way: Direction | None = None, cc: str | None = None
+    ) -> list[tuple[float, float]]:
+        """When flows sent, joined where they overlap: of a direction, of a congestion control; any
+        where none is named.
 
         Where no flow was counted (a load of datagrams), the loaded phases.
         """
         if way is None and not self.flows:
             return self.spans("loaded")
-        flows = [f for f in self.flows if way in {None, f.direction} and cc in {None, f.cc} and f.to_s > f.from_s]
+        flows = [
+            f
+            for f in self.flows
+            if way in {None, f.direction} and cc in {None, f.cc} and f.to_s > f.from_s
+        ]
         out: list[tuple[float, float]] = []
         for begin, end in sorted((f.from_s, f.to_s) for f in flows):
             if out and begin <= out[-1][1]:
@@ -264,35 +309,50 @@ class Measurement:
 
     @property
     def together(self) -> bool:
-        """Were both directions loaded at the same time? More than half of the longer load counts."""
+        """Were both directions loaded at the same time? More than half of the longer load
+        counts.
+        """
         up, down = self.loads("up"), self.loads("down")
         shared = math.fsum(max(0.0, min(a[1], b[1]) - max(a[0], b[0])) for a in up for b in down)
         longest = max(math.fsum(end - begin for begin, end in spans) for spans in (up, down))
         return 2 * shared > longest > 0
 
-    def rtts(self, spans: Sequence[tuple[float, float]], *, settle_s: float = 0.0) -> list[float | None]:
-        """Round trips of all trains within spans, each without its first `settle_s`; None for the unanswered."""
+    def rtts(
+        self, spans: Sequence[tuple[float, float]], *, settle_s: float = 0.0
+    ) -> list[float | None]:
+        """Round trips of all trains within spans, each without its first `settle_s`; None for the
+        unanswered.
+        """
         inside = [(begin + min(settle_s, (end - begin) / 5), end) for begin, end in spans]
         return [
-            rtt for train in self.pings for t, rtt in train.rtts() if any(begin <= t < end for begin, end in inside)
+            rtt
+            for train in self.pings
+            for t, rtt in train.rtts()
+            if any(begin <= t < end for begin, end in inside)
         ]
 
     def latency(self, phase: str) -> Spread:
-        """The distribution of the round trips of a phase: from the pings, or as its JSON has it where there are none.
+        """The distribution of the round trips of a phase: from the pings, or as its JSON has it
+        where there are none.
 
-        Under load it is that of every load without its first `SETTLE_S`; every command shows this one.
+        Under load it is that of every load without its first `SETTLE_S`; every command shows this
+        one.
         """
         loaded = phase == "loaded"
         spans = (self.loads() if loaded else []) or self.spans(phase)
         spread = Spread.of(self.rtts(spans, settle_s=SETTLE_S if loaded else 0.0))
         told = (self.json.get("latency_ms") or {}).get(phase)
         if spread.n == 0 and isinstance(told, dict):
-            figures = {name: _number(told.get(name)) for name in ("min", "mean", "p50", "p95", "p99", "max")}
+            figures = {
+                name: _number(told.get(name))
+                for name in ("min", "mean", "p50", "p95", "p99", "max")
+            }
             return Spread(int(_number(told.get("n")) or 0), **figures)
         return spread
 
     def under_load(self, direction: Direction | None, cc: str | None = None) -> Spread:
-        """The distribution of the round trips while a direction was loaded, without each load's first `SETTLE_S`.
+        """The distribution of the round trips while a direction was loaded, without each load's
+        first `SETTLE_S`.
 
         Where both directions were loaded at once, it is that of both.
         """
@@ -302,10 +362,16 @@ class Measurement:
     def latency_json(self) -> Json:
         """The distributions that every command shows, as `latency_ms` of the JSON."""
         ways: Json = {way: self.under_load(way).json() for way in DIRECTIONS if self.loads(way)}
-        return {"idle": self.latency("idle").json(), "loaded": self.latency("loaded").json(), **ways}
+        return {
+            "idle": self.latency("idle").json(),
+            "loaded": self.latency("loaded").json(),
+            **ways,
+        }
 
     def rate_mbit(self, direction: Direction) -> float | None:
-        """What its flows got together, Mbit/s of payload, averaged over the time that any of them sent."""
+        """What its flows got together, Mbit/s of payload, averaged over the time that any of them
+        sent.
+        """
         flows = [f for f in self.flows if f.direction == direction and f.goodput_mbit is not None]
         time = math.fsum(end - begin for begin, end in self.loaded(direction))
         if not flows or time <= 0:
@@ -315,7 +381,10 @@ class Measurement:
 
     def __repr__(self) -> str:
         """Whom, how and when."""
-        return f"<narrows.Measurement of {self.host or 'a path'}: {self.test or 'unknown test'}, {self.started}>"
+        return (
+            f"<narrows.Measurement of {self.host or 'a path'}: {self.test or 'unknown test'}, "
+            f"{self.started}>"
+        )
 
 
 def parse(text: str | bytes, name: str) -> object:
@@ -382,7 +451,9 @@ class _Check:
 
     def table(self, value: object, place: str) -> Json:
         if not isinstance(value, dict):
-            raise MeasurementError(f"{self._name}: {f'{place}: ' if place else ''}an object is needed")
+            raise MeasurementError(
+                f"{self._name}: {f'{place}: ' if place else ''}an object is needed"
+            )
         return value
 
     def rows(self, value: object, place: str) -> list[object]:
@@ -449,12 +520,17 @@ class _Check:
         )
 
     def columns(self, row: Json, place: str) -> dict[str, Column]:
-        names = [self.text(name, f"{place}.columns") for name in self.rows(row.get("columns"), f"{place}.columns")]
+        names = [
+            self.text(name, f"{place}.columns")
+            for name in self.rows(row.get("columns"), f"{place}.columns")
+        ]
         out: dict[str, Column] = {name: [] for name in names}
         lists = [out[name] for name in names]
         for i, sample in enumerate(self.rows(row.get("samples"), f"{place}.samples")):
             if not isinstance(sample, list) or len(sample) != len(names):
-                raise MeasurementError(f"{self._name}: {place}.samples[{i}]: {len(names)} values are needed")
+                raise MeasurementError(
+                    f"{self._name}: {place}.samples[{i}]: {len(names)} values are needed"
+                )
             self._numbers += len(sample)
             if self._numbers > MOST_SAMPLES:
                 raise MeasurementError(f"{self._name}: more than {MOST_SAMPLES} samples")

@@ -1,4 +1,6 @@
-"""Measuring a path: `narrows-host measure` does it, once for each way, and here it is made one measurement."""
+"""Measuring a path: `narrows-host measure` does it, once for each way, and here it is made one
+measurement.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ DEFAULT = next(iter(TESTS))
 """Many flows down, then many flows up, each way alone, as a twin needs it."""
 
 LOADER = "cubic"
-"""Who loads that, unless another is asked for: every Linux has it, and the twin is told most by who fills buffers."""
+"""Who loads that, unless another is asked for: every Linux has it, and the twin is told most by who
+fills buffers.
+"""
 
 Progress = Callable[[float, float], object]
 
@@ -41,7 +45,11 @@ class Interrupted(KeyboardInterrupt):
 
 
 def measure(
-    host: str, arguments: Sequence[str] = (), *, test: str = DEFAULT, progress: Progress | None = None
+    host: str,
+    arguments: Sequence[str] = (),
+    *,
+    test: str = DEFAULT,
+    progress: Progress | None = None,
 ) -> tuple[Measurement, list[str]]:
     """Measures; answers what the instrument said beside it, too.
 
@@ -49,11 +57,14 @@ def measure(
         host: A name, an address, or the URL of something to download.
         arguments: Options of `narrows-host measure`.
         test: One of `TESTS`.
-        progress: Called now and then with the time and the end, in s; what it raises stops the measurement.
+        progress: Called now and then with the time and the end, in s; what it raises stops the
+            measurement.
 
     Raises:
-        EngineError: If it cannot be measured. If only the second of both ways cannot, that is said beside the first.
-        Interrupted: If the user stopped it, with what was seen: to whoever does not look it is Ctrl-C like any other.
+        EngineError: If it cannot be measured. If only the second of both ways cannot, that is said
+            beside the first.
+        Interrupted: If the user stopped it, with what was seen: to whoever does not look it is
+            Ctrl-C like any other.
     """
     if test == DEFAULT and host.startswith(("http://", "https://")):
         # A web server only gives, by a congestion control of its own.
@@ -66,7 +77,9 @@ def measure(
     for at, part in enumerate(parts):
         tell = None if progress is None else _part(progress, at, len(parts))
         try:
-            text, beside = live.measure([host, "--test", part, *_limited(arguments, done, len(parts))], tell)
+            text, beside = live.measure(
+                [host, "--test", part, *_limited(arguments, done, len(parts))], tell
+            )
         except EngineError as error:
             if not done:
                 raise
@@ -89,8 +102,14 @@ def measure(
 
 
 def _limited(arguments: Sequence[str], done: Sequence[Measurement], parts: int) -> list[str]:
-    """The arguments of the next part, which shares `--max-data` with those before it and those to come."""
-    words = [*arguments, "--parts", str(parts - len(done))] if parts > len(done) + 1 else list(arguments)
+    """The arguments of the next part, which shares `--max-data` with those before it and those to
+    come.
+    """
+    words = (
+        [*arguments, "--parts", str(parts - len(done))]
+        if parts > len(done) + 1
+        else list(arguments)
+    )
     most = (done[0].json.get("asked") or {}).get("max_data_bytes") if done else None
     if most is not None:
         moved = sum(int((one.json.get("data") or {}).get("moved_bytes") or 0) for one in done)
@@ -99,7 +118,11 @@ def _limited(arguments: Sequence[str], done: Sequence[Measurement], parts: int) 
 
 
 def simulated(
-    file: str, passed: Mapping[str, str | None], *, test: str = DEFAULT, progress: Progress | None = None
+    file: str,
+    passed: Mapping[str, str | None],
+    *,
+    test: str = DEFAULT,
+    progress: Progress | None = None,
 ) -> Measurement:
     """Measures the path of a scenario in the simulator, as if this were its near end.
 
@@ -110,7 +133,8 @@ def simulated(
     if odd or test != DEFAULT:
         name = odd[0].replace("_", "-") if odd else "test"
         raise NarrowsError(
-            f"--{name} is for a host, not for a scenario\n    write: narrows measure {file} with --streams or --cc only"
+            f"--{name} is for a host, not for a scenario\n    write: narrows measure {file} with "
+            "--streams or --cc only"
         )
     scenario = load(file)
     path = scenario.path
@@ -187,7 +211,9 @@ def _add(whole: Json, more: Json) -> None:
     error, worse = whole.get("own_error"), more.get("own_error")
     if error and worse:
         late, later = error.get("lateness_ms") or {}, worse.get("lateness_ms") or {}
-        error["lateness_ms"] = {k: max(late.get(k) or 0, later.get(k) or 0) for k in ("p50", "p99", "max")}
+        error["lateness_ms"] = {
+            k: max(late.get(k) or 0, later.get(k) or 0) for k in ("p50", "p99", "max")
+        }
         said = [*(error.get("notes") or []), *(worse.get("notes") or [])]
         error["notes"] = list(dict.fromkeys(said))
         if error.get("leaving_ms") is not None and worse.get("leaving_ms") is not None:

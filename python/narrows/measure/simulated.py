@@ -1,10 +1,12 @@
-"""A measurement of a path that the simulator plays: the near end's view, and nothing that it could not see.
+"""A measurement of a path that the simulator plays: the near end's view, and nothing that it could
+not see.
 
-The near end has its pings, and of each flow what the sender's `TCP_INFO` tells: bytes acknowledged, window, smoothed
-RTT, packets sent again (of flows that go down the far end sends these along). Queues, drops and the path's parameters
-stay behind.
+The near end has its pings, and of each flow what the sender's `TCP_INFO` tells: bytes acknowledged,
+window, smoothed RTT, packets sent again (of flows that go down the far end sends these along).
+Queues, drops and the path's parameters stay behind.
 
-First nothing is sent, then flows go down, then, after a pause, flows go up: each way is loaded alone.
+First nothing is sent, then flows go down, then, after a pause, flows go up: each way is loaded
+alone.
 """
 
 from __future__ import annotations
@@ -13,7 +15,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from narrows import __version__
-from narrows.measure.result import DIRECTIONS, Column, Direction, Json, Measurement, Phase, Pings, Spread, short
+from narrows.measure.result import (
+    DIRECTIONS,
+    Column,
+    Direction,
+    Json,
+    Measurement,
+    Phase,
+    Pings,
+    Spread,
+    short,
+)
 from narrows.measure.result import Flow as Flow_
 from narrows.runs.run import run
 from narrows.runs.scenario import Flow, Path, Ping, Scenario
@@ -66,7 +78,9 @@ class Plan:
 
 
 def scenario(path: Path, plan: Plan, *, seed: int, beside: Sequence[Flow] = ()) -> Scenario:
-    """The scenario that the simulator runs; `beside` are flows of others, which the measurement does not see."""
+    """The scenario that the simulator runs; `beside` are flows of others, which the measurement
+    does not see.
+    """
     flows = [
         Flow(plan.cc, id=f"{way}{n}", direction=way, start=f"{begin}s", stop=f"{end}s")
         for way, (begin, end) in plan.times().items()
@@ -93,7 +107,8 @@ def measure(
 ) -> Measurement:
     """Measures a path in the simulator.
 
-    >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp", reverse=Path(rate="5Mbit", buffer="50kB"))
+    >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp", reverse=Path(rate="5Mbit",
+    ...     buffer="50kB"))
     >>> seen = measure(path, Plan(load_s=3.0))
     >>> round(seen.rate_mbit("down")), seen.latency("idle").min < 21
     (18, True)
@@ -115,7 +130,9 @@ def watch(
 ) -> Measurement:
     """The same without its JSON, for callers that simulate many paths."""
     done = run(
-        scenario(path, plan, seed=seed, beside=beside), sample_interval=f"{plan.sample_ms:g}ms", progress=progress
+        scenario(path, plan, seed=seed, beside=beside),
+        sample_interval=f"{plan.sample_ms:g}ms",
+        progress=progress,
     )
     times = plan.times()
     samples = done.samples
@@ -145,7 +162,9 @@ def watch(
         flows.append(Flow_(told["id"], way, "tcp", told["cc"], begin, end, about, columns))
     sent, rtts = (done.pings[name].to_pylist() for name in ("t_s", "rtt_ms"))
     answered = sum(rtt is not None for rtt in rtts)
-    pings = Pings("ping0", "udp", None, plan.ping_ms, len(rtts), answered, {"t_s": sent, "rtt_ms": rtts})
+    pings = Pings(
+        "ping0", "udp", None, plan.ping_ms, len(rtts), answered, {"t_s": sent, "rtt_ms": rtts}
+    )
     phases = [Phase("idle", 0.0, plan.idle_s)]
     for begin, end in dict.fromkeys(times.values()):
         phases += [Phase("loaded", begin, end, plan.cc), Phase("recovery", end, end + plan.pause_s)]
@@ -167,7 +186,9 @@ def _tree(seen: Measurement, plan: Plan) -> Json:
             "idle_s": plan.idle_s,
         },
         "peer": {"address": "simulated", "speaks": "simulator"},
-        "phases": [{"name": p.name, "from_s": p.from_s, "to_s": p.to_s, "cc": p.cc} for p in seen.phases],
+        "phases": [
+            {"name": p.name, "from_s": p.from_s, "to_s": p.to_s, "cc": p.cc} for p in seen.phases
+        ],
         "flows": [_flow(flow) for flow in seen.flows],
         "pings": [
             {
@@ -205,7 +226,10 @@ def _flow(flow: Flow_) -> Json:
         "columns": list(flow.columns),
         # Counts stay whole, however large.
         "samples": [
-            [value if name == "acked_bytes" else short(value) for name, value in zip(flow.columns, row, strict=True)]
+            [
+                value if name == "acked_bytes" else short(value)
+                for name, value in zip(flow.columns, row, strict=True)
+            ]
             for row in zip(*flow.columns.values(), strict=True)
         ],
     }

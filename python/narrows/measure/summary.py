@@ -1,8 +1,10 @@
-"""What a measurement answers: rates, latency idle and loaded, the increase, a grade, round trips per minute.
+"""What a measurement answers: rates, latency idle and loaded, the increase, a grade, round trips
+per minute.
 
-Sources: the grade is DSLReports' (dslreports.com/faq/17930): the mean of what latency increases under download and
-under upload; LibreQoS and 8x8 use the same thresholds. Round trips per minute are what
-draft-ietf-ippm-responsiveness counts, 60 s over a round trip under load, but of pings of their own beside the load
+Sources: the grade is DSLReports' (dslreports.com/faq/17930): the mean of what latency increases
+    under download and under upload; LibreQoS and 8x8 use the same thresholds. Round trips per
+    minute are what draft-ietf-ippm-responsiveness counts, 60 s over a round trip under load, but of
+    pings of their own beside the load
 and not of HTTP requests upon it: the two are not the same number.
 """
 
@@ -36,9 +38,11 @@ class Outage:
 
     Attributes:
         from_s: When the first unanswered ping was sent, in s.
-        to_s: When the next answered one was sent, in s; the end of the measurement where there is none.
+        to_s: When the next answered one was sent, in s; the end of the measurement where there is
+            none.
         ended: Whether pings were answered again afterwards.
-        data_arrived: Whether a flow still delivered data: then it is the pings that were not answered.
+        data_arrived: Whether a flow still delivered data: then it is the pings that were not
+            answered.
     """
 
     from_s: float
@@ -67,7 +71,8 @@ class Answer:
         every: Round trips under any load.
         lost: Share of pings not answered, idle and loaded.
         together: Both directions were loaded at the same time: they have one distribution.
-        by_cc: By congestion control, and by direction (`both` for both at once), where several took turns.
+        by_cc: By congestion control, and by direction (`both` for both at once), where several took
+            turns.
         outages: Times without any answered ping.
     """
 
@@ -94,7 +99,9 @@ class Answer:
 
     @property
     def increase_ms(self) -> float | None:
-        """What a round trip takes longer under load: the mean over the directions of the difference of the means."""
+        """What a round trip takes longer under load: the mean over the directions of the difference
+        of the means.
+        """
         if self.idle.mean is None:
             return None
         more = [s.mean - self.idle.mean for s in self.loaded.values() if s.mean is not None]
@@ -123,7 +130,8 @@ class Answer:
                 **{way: spread.json() for way, spread in self.loaded.items()},
             },
             "latency_by_cc_ms": {
-                cc: {way: spread.json() for way, spread in ways.items()} for cc, ways in self.by_cc.items()
+                cc: {way: spread.json() for way, spread in ways.items()}
+                for cc, ways in self.by_cc.items()
             },
             "increase_ms": short(self.increase_ms),
             "grade": self.grade,
@@ -150,14 +158,19 @@ SCALE = ", ".join(f"{name} below {below:g} ms" for below, name in GRADES) + ", F
 def answer(measured: Measurement) -> Answer:
     """What it comes to."""
     rates = {way: rate for way in DIRECTIONS if (rate := measured.rate_mbit(way)) is not None}
-    loaded = {way: s for way in DIRECTIONS if measured.loads(way) and (s := measured.under_load(way)).n}
+    loaded = {
+        way: s for way in DIRECTIONS if measured.loads(way) and (s := measured.under_load(way)).n
+    }
     idle_spans = measured.spans("idle")
     return Answer(
         rates,
         measured.latency("idle"),
         loaded,
         measured.latency("loaded"),
-        (_lost(measured.rtts(idle_spans)), _lost(measured.rtts(measured.loads(), settle_s=SETTLE_S))),
+        (
+            _lost(measured.rtts(idle_spans)),
+            _lost(measured.rtts(measured.loads(), settle_s=SETTLE_S)),
+        ),
         measured.together,
         _by_cc(measured),
         tuple(outages(measured)),
@@ -171,7 +184,9 @@ def _by_cc(measured: Measurement) -> dict[str, dict[str, Spread]]:
     out: dict[str, dict[str, Spread]] = {}
     for cc in names:
         ways: tuple[Direction | None, ...] = (None,) if measured.together else DIRECTIONS[::-1]
-        spreads = {way or "both": measured.under_load(way, cc) for way in ways if measured.loads(way, cc)}
+        spreads = {
+            way or "both": measured.under_load(way, cc) for way in ways if measured.loads(way, cc)
+        }
         out[cc] = {way: spread for way, spread in spreads.items() if spread.n}
     return out
 
@@ -179,8 +194,8 @@ def _by_cc(measured: Measurement) -> dict[str, dict[str, Spread]]:
 def outages(measured: Measurement) -> list[Outage]:
     """Times of `SILENT_S` and more during which no ping of any train was answered.
 
-    Pings whose answers may have come after the end of the measurement do not count: answers are awaited for a second,
-    and one may take twice as long as the slowest so far.
+    Pings whose answers may have come after the end of the measurement do not count: answers are
+    awaited for a second, and one may take twice as long as the slowest so far.
     """
     every = [list(train.rtts()) for train in measured.pings]
     # Pings that nobody ever answered say nothing of a time.
@@ -206,9 +221,14 @@ def outages(measured: Measurement) -> list[Outage]:
 
 
 def _arrived(measured: Measurement, span: Span) -> bool:
-    """Whether flows delivered data in the middle half of a span: its edges are known to one ping only."""
+    """Whether flows delivered data in the middle half of a span: its edges are known to one ping
+    only.
+    """
     quarter = (span[1] - span[0]) / 4
-    counts = [[n for t, n in flow.acked() if span[0] + quarter <= t <= span[1] - quarter] for flow in measured.flows]
+    counts = [
+        [n for t, n in flow.acked() if span[0] + quarter <= t <= span[1] - quarter]
+        for flow in measured.flows
+    ]
     return any(inside[-1] > inside[0] for inside in counts if inside)
 
 

@@ -1,21 +1,25 @@
-"""The twin: a path that would have shown what a measurement saw, as a `[path]` that `narrows run` takes.
+"""The twin: a path that would have shown what a measurement saw, as a `[path]` that `narrows run`
+takes.
 
-Of each way that was loaded: its rate and whether that varies, the depth of its buffer or the law that keeps it short,
-fair queueing or not, a policer or not, losses by chance; and the base round trip, traces of others' traffic, what
-became of ECN and DSCP. Everything says how sure it is, and what a measurement cannot tell is said to be unknown: a
-depth behind an AQM, a rate that was never reached.
+Of each way that was loaded: its rate and whether that varies, the depth of its buffer or the law
+that keeps it short, fair queueing or not, a policer or not, losses by chance; and the base round
+trip, traces of others' traffic, what became of ECN and DSCP. Everything says how sure it is, and
+what a measurement cannot tell is said to be unknown: a depth behind an AQM, a rate that was never
+reached.
 
-How it is found: `signs` are the statistics of a load, `fit` asks the simulator which path shows the same ones; where
-both ways were loaded at once, `both` simulates both hops together. The best explanations are then simulated with other
-seeds (`doubt`): a measurement that differs from these simulations by more than they differ from each other is not
-explained, and the kind of queue, the rate, the depth and the losses cannot be told. Random loss is reported only where
-a hop without it explains clearly less. Traffic of others is excluded or found by `others`; where it can be neither, the
-rate and the depth have no upper end.
+How it is found: `signs` are the statistics of a load, `fit` asks the simulator which path shows the
+same ones; where both ways were loaded at once, `both` simulates both hops together. The best
+explanations are then simulated with other seeds (`doubt`): a measurement that differs from these
+simulations by more than they differ from each other is not explained, and the kind of queue, the
+rate, the depth and the losses cannot be told. Random loss is reported only where a hop without it
+explains clearly less. Traffic of others is excluded or found by `others`; where it can be neither,
+the rate and the depth have no upper end.
 
-Intervals are how far off the truth the estimates were on paths drawn at random, whose truth is known
-(`validation/twin.py` writes `data/twin.json`), in units of what limits each measurement: the spread of the rates that
-simulations of the best hop show, frames, and by how much idle round trips differ. The instrument itself says what it
-adds to a round trip. Simulations end at `CEILING` simulated packets; a model that reached it says so.
+Intervals are how far off the truth the estimates were on paths drawn at random, whose truth is
+known (`validation/twin.py` writes `data/twin.json`), in units of what limits each measurement: the
+spread of the rates that simulations of the best hop show, frames, and by how much idle round trips
+differ. The instrument itself says what it adds to a round trip. Simulations end at `CEILING`
+simulated packets; a model that reached it says so.
 """
 
 from __future__ import annotations
@@ -73,12 +77,12 @@ APART = 1.5
 """The same, where both ways were loaded at once: not every pair of hops is tried."""
 
 ALMOST, CLEARLY = 0.3, 0.75
-"""A hop without random loss explains as much as one with it up to the one, and clearly less beyond the other, in units
-of what chance does."""
+"""A hop without random loss explains as much as one with it up to the one, and clearly less beyond
+the other, in units of what chance does."""
 
 CLOSE, MORE = 2, 5
-"""So many explanations that look nearly alike are simulated with other seeds; and so often the parameters of the best
-one are moved again where it does not explain the measurement."""
+"""So many explanations that look nearly alike are simulated with other seeds; and so often the
+parameters of the best one are moved again where it does not explain the measurement."""
 
 FASTER, FOLLOWS = 1.2, 0.5
 """A link so many times faster lets pass so much of that more where it was full, by logarithms."""
@@ -87,7 +91,9 @@ CLOCK_MS = 1e-3
 """Round trips are not told apart below a microsecond."""
 
 VARIES = 0.25
-"""By so much of itself a rate differs between windows, beyond what chance does in the twin, when it varies."""
+"""By so much of itself a rate differs between windows, beyond what chance does in the twin, when it
+varies.
+"""
 
 CHANGES = "the rate varies, so that neither delays nor retransmissions show it"
 
@@ -111,7 +117,9 @@ HIDDEN = {
 DRAINS = ("drop-tail", "aqm")
 """Families with one queue for all packets: pings see it drain."""
 
-FAMILIES = {"fifo": "drop-tail", "policer": "policer"} | {kind: "fair" if kind in FAIR else "aqm" for kind in AQM}
+FAMILIES = {"fifo": "drop-tail", "policer": "policer"} | {
+    kind: "fair" if kind in FAIR else "aqm" for kind in AQM
+}
 
 
 @dataclass(frozen=True)
@@ -126,12 +134,14 @@ class Way:
         varies: Does the rate vary? None where that cannot be told.
         depth: Of a drop-tail buffer, bytes.
         burst: Of a policer, bytes.
-        loss: By chance, share of packets: 0 where the queue explains all losses, no value where that cannot be told.
+        loss: By chance, share of packets: 0 where the queue explains all losses, no value where
+            that cannot be told.
         filled: Was it ever full?
         alike: By kind, how unlike the measurement it looks; about 0.2 is chance.
         others: Whether others' traffic took a part of it.
         why: Why the family cannot be told, or not better.
-        left: The rate that was left to this load, Mbit/s: that of the link, less what others' traffic took.
+        left: The rate that was left to this load, Mbit/s: that of the link, less what others'
+            traffic took.
         unsteady: Why its load does not exclude others who come and go; empty where it does.
     """
 
@@ -175,10 +185,16 @@ class Way:
     def unknown(self) -> list[str]:
         """What of the hop is assumed, a sentence each: nothing of it was measured."""
         out = [f"the queue is assumed: {self.why}"] if self.sure == "cannot tell" else []
-        for name, known in (("rate", self.rate), ("buffer", self.depth), ("random loss", self.loss)):
+        for name, known in (
+            ("rate", self.rate),
+            ("buffer", self.depth),
+            ("random loss", self.loss),
+        ):
             assumed = known.value is None and (name != "buffer" or self.family == "drop-tail")
             if (assumed or (known.high is None and known.value is not None)) and known.why:
-                out.append(f"the {name} is {'assumed' if assumed else 'a lower limit'}: {known.why}")
+                out.append(
+                    f"the {name} is {'assumed' if assumed else 'a lower limit'}: {known.why}"
+                )
         return list(dict.fromkeys(out))
 
 
@@ -190,7 +206,8 @@ class Twin:
         rtt: The base round trip, ms.
         ways: By direction that was loaded.
         others: Does somebody else's traffic show in the idle pings? None where there were none.
-        marks: What became of ECN and DSCP, as the measurement says: `negotiated`, `ce_rate`, `dscp_survives`.
+        marks: What became of ECN and DSCP, as the measurement says: `negotiated`, `ce_rate`,
+            `dscp_survives`.
     """
 
     rtt: Known
@@ -207,7 +224,9 @@ class Twin:
         return Path(rtt=rtt, reverse=reverse, **(ahead or {}))
 
     def toml(self) -> str:
-        """A `[path]`, to which `narrows run` needs flows only; comments say what of it was not measured."""
+        """A `[path]`, to which `narrows run` needs flows only; comments say what of it was not
+        measured.
+        """
         said = [f"# {name}: {what}\n" for name, way in self.ways.items() for what in way.unknown()]
         return "".join(said) + _section(self.path().tree(), "path")
 
@@ -230,7 +249,9 @@ def _section(table: Json, name: str) -> str:
     plain = {k: v for k, v in table.items() if not (isinstance(v, dict) and k == "reverse")}
     lines = [f"[{name}]", *(f"{k} = {_value(v)}" for k, v in plain.items())]
     text = "\n".join(lines) + "\n"
-    return text + ("\n" + _section(table["reverse"], f"{name}.reverse") if "reverse" in table else "")
+    return text + (
+        "\n" + _section(table["reverse"], f"{name}.reverse") if "reverse" in table else ""
+    )
 
 
 def _value(value: object) -> str:
@@ -259,7 +280,8 @@ def infer(
     Args:
         measured: With an idle phase, and each way loaded alone.
         seed: Of the simulations.
-        chance: Also ask how much may be lost by chance, which takes as long again; otherwise that may be anything up
+        chance: Also ask how much may be lost by chance, which takes as long again; otherwise that
+            may be anything up
             to all that was sent again.
         lone: Another measurement of the path, with one flow, which tells more of that.
         progress: Called now and then with how much is done, of how much; what it raises stops it.
@@ -271,7 +293,8 @@ def infer(
     seen = {way: s for way in DIRECTIONS[::-1] if (s := signs(measured, way)) is not None}
     if base is None or not seen:
         raise NarrowsError(
-            "a twin needs pings beside TCP flows that fill the path, and this measurement has not both\n"
+            "a twin needs pings beside TCP flows that fill the path, and this measurement has not "
+            "both\n"
             "    write: narrows measure HOST"
         )
     rtt = max(0.0, base - frames_ms(*(s.busy_mbit or s.rate_mbit for s in seen.values())))
@@ -284,40 +307,63 @@ def infer(
     if at_once:
         ways = _both(measured, seen, rtt, seed=seed, progress=progress)
     for done, (way, sign) in enumerate(() if at_once else seen.items()):
-        grain = Grain(math.sqrt(max(1, len(_flows(measured, way, sign)))) / max(1.0, sign.packets), differ)
+        grain = Grain(
+            math.sqrt(max(1, len(_flows(measured, way, sign)))) / max(1.0, sign.packets), differ
+        )
         other = seen.get("up" if way == "down" else "down")
         hop = Hop(**first(other).keys()) if other else None
-        setting = Setting(way, _plan(measured, way, sign), rtt, hop, seed, Budget(CEILING / len(seen)))
+        setting = Setting(
+            way, _plan(measured, way, sign), rtt, hop, seed, Budget(CEILING / len(seen))
+        )
         found = search(sign, setting, progress=_part(progress, done, len(seen)))
         ways[way] = model = _way(sign, found, grain, setting)
-        could = (chance or lone) and model.sure != "cannot tell" and model.family != "policer" and not model.varies
+        could = (
+            (chance or lone)
+            and model.sure != "cannot tell"
+            and model.family != "policer"
+            and not model.varies
+        )
         if could and sign.again is not None:
             alone = None if lone is None else signs(lone, way)
             again = replace(setting, budget=Budget(CEILING / len(seen)))
             also = []
             if lone is not None and alone is not None:
                 also = [(alone, replace(again, plan=_plan(lone, way, alone)))]
-            ways[way] = _with_chance(model, losses([(sign, again), *also], model.guess), grain, again.budget)
+            ways[way] = _with_chance(
+                model, losses([(sign, again), *also], model.guess), grain, again.budget
+            )
     for way, model in ways.items():
         drains = not at_once and model.family in DRAINS
         there = of_way(measured, way, seen[way], drains=drains, unsteady=model.unsteady)
         shared = shared or bool(there.seen)
         ways[way] = _beside(
-            model, Others(seen=True, why="idle pings waited longer than for a frame or two") if in_idle else there
+            model,
+            Others(seen=True, why="idle pings waited longer than for a frame or two")
+            if in_idle
+            else there,
         )
     if shared:
         # Their acknowledgements go the other way.
-        ways = {w: _beside(m, Others(None, ACKS)) if m.others.seen is False else m for w, m in ways.items()}
+        ways = {
+            w: _beside(m, Others(None, ACKS)) if m.others.seen is False else m
+            for w, m in ways.items()
+        }
     frames = frames_ms(*(way.guess.wire_mbit for way in ways.values()))
-    known = _interval("rtt_ms", "any", max(0.0, base - frames), differ + CLOCK_MS, frames, above=_own_ms(measured))
+    known = _interval(
+        "rtt_ms", "any", max(0.0, base - frames), differ + CLOCK_MS, frames, above=_own_ms(measured)
+    )
     known = _with_frames(known, list(ways.values()))
     if in_idle:
-        known = replace(known, low=0.0, why="others' traffic made idle pings wait, perhaps all of them")
+        known = replace(
+            known, low=0.0, why="others' traffic made idle pings wait, perhaps all of them"
+        )
     return Twin(known, ways, _any(model.others.seen for model in ways.values()), _marks(measured))
 
 
 def _with_frames(rtt: Known, ways: list[Way]) -> Known:
-    """The base round trip, whose interval holds the time of a ping's frame for every rate that a link may have."""
+    """The base round trip, whose interval holds the time of a ping's frame for every rate that a
+    link may have.
+    """
     if rtt.low is None or rtt.high is None:
         return rtt
     low, high = rtt.low, rtt.high
@@ -336,7 +382,9 @@ def _any(seen: Iterable[bool | None]) -> bool | None:
 
 
 def _flows(measured: Measurement, way: Direction, seen: Signs) -> list[Flow]:
-    return [f for f in measured.flows if f.direction == way and seen.span[0] <= f.from_s < seen.span[1]]
+    return [
+        f for f in measured.flows if f.direction == way and seen.span[0] <= f.from_s < seen.span[1]
+    ]
 
 
 @dataclass(frozen=True)
@@ -344,7 +392,8 @@ class Grain:
     """How finely a load tells a rate and a depth.
 
     Attributes:
-        rate: What of the packets may lie behind a hole at either end, of each flow one, by chance: the share of all.
+        rate: What of the packets may lie behind a hole at either end, of each flow one, by chance:
+            the share of all.
         differ_ms: By how much idle round trips differ.
     """
 
@@ -357,7 +406,9 @@ class Grain:
 
 
 def _own_ms(measured: Measurement) -> float:
-    """What the two ends add to a round trip: a ping and its answer bear the time before the kernel has sent them."""
+    """What the two ends add to a round trip: a ping and its answer bear the time before the kernel
+    has sent them.
+    """
     own = measured.json.get("own_error") or {}
     near = own.get("leaving_ms") or 0.0
     return float(near + ((own.get("far") or {}).get("answering_ms") or near))
@@ -382,7 +433,9 @@ def _plan(measured: Measurement, way: Direction, seen: Signs) -> Plan:
     known = registry.names("cc")
     cc = next((cc for cc, _ in told.most_common() if cc in known), "cubic")
     steps = [b - a for f in flows for a, b in _pairs(f.columns.get("t_s", [])) if b > a]
-    sent = [t for train in measured.pings for t, _ in train.rtts() if seen.span[0] <= t < seen.span[1]]
+    sent = [
+        t for train in measured.pings for t, _ in train.rtts() if seen.span[0] <= t < seen.span[1]
+    ]
     every_ms = 1000 * (seen.span[1] - seen.span[0]) / max(1, len(sent))
     return Plan(
         cc=cc,
@@ -402,13 +455,17 @@ def _pairs(times: list[float | None]) -> list[tuple[float, float]]:
 
 
 def _judged(seen: Signs, found: list[Fitted], setting: Setting) -> list[tuple[Fitted, Doubt]]:
-    """The best few explanations, each simulated with other seeds: one simulation alone may look alike by chance."""
+    """The best few explanations, each simulated with other seeds: one simulation alone may look
+    alike by chance.
+    """
     judged = _simulated(seen, found, setting)
     if judged and judged[0][1].misfit:
         # What still differs may be parameters that were moved too little.
         moved = fit(seen, setting, nearer(judged[0][0], seen), rounds=MORE, best=judged[0][0])
         if moved is not None and moved is not judged[0][0]:
-            judged = sorted([*judged, *_simulated(seen, [moved], setting)], key=lambda pair: pair[1].apart)
+            judged = sorted(
+                [*judged, *_simulated(seen, [moved], setting)], key=lambda pair: pair[1].apart
+            )
     return judged
 
 
@@ -431,15 +488,23 @@ def _way(seen: Signs, found: list[Fitted], grain: Grain, setting: Setting) -> Wa
         alike.setdefault(one.guess.kind, one.distance)
     if chosen is None:
         why = "the simulator could not play this load"
-        return _untold(seen, grain, _ceiling(setting.budget) if setting.budget.reached else why, alike)
+        return _untold(
+            seen, grain, _ceiling(setting.budget) if setting.budget.reached else why, alike
+        )
     best, sure_of = chosen
     guess = best.guess
     varies = _varies(seen.spread, best.shown.spread)
     if sure_of.misfit and not varies:
-        return _untold(seen, grain, _ceiling(setting.budget) if setting.budget.reached else sure_of.why, alike)
+        return _untold(
+            seen, grain, _ceiling(setting.budget) if setting.budget.reached else sure_of.why, alike
+        )
     family = FAMILIES[guess.kind]
     other = min((f.distance for f in found if FAMILIES[f.guess.kind] != family), default=math.inf)
-    sure, why = ("sure", "") if other - best.distance > CLEAR else ("likely", "another kind would show nearly the same")
+    sure, why = (
+        ("sure", "")
+        if other - best.distance > CLEAR
+        else ("likely", "another kind would show nearly the same")
+    )
     if setting.budget.reached:
         sure, why = "likely", _ceiling(setting.budget)
     filled = guess.kind == "policer" or best.shown.rate_mbit > FILLED * guess.rate_mbit
@@ -449,23 +514,42 @@ def _way(seen: Signs, found: list[Fitted], grain: Grain, setting: Setting) -> Wa
     guess = replace(guess, rate_mbit=rate.value or guess.rate_mbit)
     if not filled:
         least = seen.rate_mbit * (1 - 2 * grain.rate)
-        rate = Known(guess.rate_mbit, least, None, "the link was never full: losses kept the flows slow")
+        rate = Known(
+            guess.rate_mbit, least, None, "the link was never full: losses kept the flows slow"
+        )
     depth = Known(None, why=HIDDEN[family])
     if family == "drop-tail":
         depth = _depth(guess, grain)
         if not seen.again:
-            depth = Known(guess.depth_bytes, guess.depth_bytes, None, "nothing was lost: it was never full")
+            depth = Known(
+                guess.depth_bytes, guess.depth_bytes, None, "nothing was lost: it was never full"
+            )
             guess = replace(guess, depth_bytes=2 * guess.depth_bytes)
     burst = Known(None, why="no policer")
     if family == "policer":
         burst = _interval("burst_bytes", family, guess.burst_bytes, guess.burst_bytes, 0.0)
     unsteady = SWINGS if varies else _unsteady(seen, sure_of)
-    way = Way(guess, family, sure, rate, varies, depth, burst, loss, filled, alike, why=why, unsteady=unsteady)
+    way = Way(
+        guess,
+        family,
+        sure,
+        rate,
+        varies,
+        depth,
+        burst,
+        loss,
+        filled,
+        alike,
+        why=why,
+        unsteady=unsteady,
+    )
     return _varying(way) if varies else way
 
 
 def _varies(seen: float | None, shown: float | None) -> bool | None:
-    """Whether rates of windows differ by more than chance explains; None where there are too few windows."""
+    """Whether rates of windows differ by more than chance explains; None where there are too few
+    windows.
+    """
     return None if seen is None or shown is None else seen > 2 * shown + VARIES
 
 
@@ -481,18 +565,26 @@ def _varying(way: Way) -> Way:
     out = replace(way, rate=rate, depth=depth, sure="likely")
     if not way.loss.value:
         return out
-    return replace(out, loss=replace(way.loss, value=None, why=CHANGES), guess=replace(way.guess, loss=0.0))
+    return replace(
+        out, loss=replace(way.loss, value=None, why=CHANGES), guess=replace(way.guess, loss=0.0)
+    )
 
 
 def _fills(seen: Signs, guess: Guess, sure_of: Doubt, setting: Setting) -> bool:
-    """Whether a faster link would let pass more: if not, it was hardly ever full, and its rate does not show."""
+    """Whether a faster link would let pass more: if not, it was hardly ever full, and its rate does
+    not show.
+    """
     shown = setting.play(replace(guess, rate_mbit=FASTER * guess.rate_mbit))
     now = seen.rate_mbit / sure_of.ratio
     return shown is not None and math.log(shown.rate_mbit / now) > FOLLOWS * math.log(FASTER)
 
 
-def _loss(seen: Signs, judged: list[tuple[Fitted, Doubt]]) -> tuple[Known, tuple[Fitted, Doubt] | None]:
-    """Random loss, and the best explanation: one without random loss is preferred where it explains as much."""
+def _loss(
+    seen: Signs, judged: list[tuple[Fitted, Doubt]]
+) -> tuple[Known, tuple[Fitted, Doubt] | None]:
+    """Random loss, and the best explanation: one without random loss is preferred where it explains
+    as much.
+    """
     if not judged:
         return Known(None, 0.0, None, "the simulator could not play this load"), None
     if seen.again is None:
@@ -509,7 +601,9 @@ def _loss(seen: Signs, judged: list[tuple[Fitted, Doubt]]) -> tuple[Known, tuple
 
 
 def _most_lost(seen: Signs) -> float | None:
-    """The most that may be lost by chance: all that was sent again, and what chance may have spared of it."""
+    """The most that may be lost by chance: all that was sent again, and what chance may have spared
+    of it.
+    """
     if seen.again is None:
         return None
     again = seen.again * seen.packets
@@ -524,12 +618,18 @@ def _rate(guess: Guess, sure_of: Doubt, family: str, grain: Grain) -> Known:
 
 def _depth(guess: Guess, grain: Grain) -> Known:
     return _interval(
-        "buffer_bytes", "drop-tail", guess.depth_bytes, guess.depth_bytes, grain.depth_bytes(guess.rate_mbit)
+        "buffer_bytes",
+        "drop-tail",
+        guess.depth_bytes,
+        guess.depth_bytes,
+        grain.depth_bytes(guess.rate_mbit),
     )
 
 
 def _ceiling(budget: Budget) -> str:
-    """Why a search ended, with the ceiling of this search: two directions that are searched apart have a half each."""
+    """Why a search ended, with the ceiling of this search: two directions that are searched apart
+    have a half each.
+    """
     most = budget.most
     number = f"{most / 1e6:.3g} million" if most >= 1e6 else f"{most / 1e3:.3g} thousand"  # noqa: PLR2004
     return f"the search reached its ceiling of {number} simulated packets"
@@ -542,7 +642,20 @@ def _untold(seen: Signs, grain: Grain, why: str, alike: dict[str, float]) -> Way
     loss = Known(None, 0.0, _most_lost(seen), why)
     full = seen.busy_mbit is not None
     guess = first(seen)
-    return Way(guess, "drop-tail", "cannot tell", rate, None, none, none, loss, full, alike, why=why, unsteady=UNTOLD)
+    return Way(
+        guess,
+        "drop-tail",
+        "cannot tell",
+        rate,
+        None,
+        none,
+        none,
+        loss,
+        full,
+        alike,
+        why=why,
+        unsteady=UNTOLD,
+    )
 
 
 def _with_chance(way: Way, found: Chance, grain: Grain, budget: Budget) -> Way:
@@ -572,12 +685,25 @@ def _beside(way: Way, others: Others) -> Way:
     out = replace(way, rate=replace(way.rate, high=None, why=way.rate.why or why))
     if way.family == "drop-tail" and way.depth.value is not None:
         # The idle round trip that waits are counted from may hold others' traffic.
-        known = Known(None, why=why) if others.seen else replace(way.depth, high=None, why=way.depth.why or why)
+        known = (
+            Known(None, why=why)
+            if others.seen
+            else replace(way.depth, high=None, why=way.depth.why or why)
+        )
         out = replace(out, depth=known)
     if others.seen:
-        loss = way.loss if way.loss.value is None else replace(way.loss, value=None, low=0.0, why=why)
+        loss = (
+            way.loss if way.loss.value is None else replace(way.loss, value=None, low=0.0, why=why)
+        )
         # Whose queue it was that the pings saw is not known either.
-        out = replace(out, sure="cannot tell", why=why, varies=None, loss=loss, guess=replace(way.guess, loss=0.0))
+        out = replace(
+            out,
+            sure="cannot tell",
+            why=why,
+            varies=None,
+            loss=loss,
+            guess=replace(way.guess, loss=0.0),
+        )
     return out
 
 
@@ -591,7 +717,10 @@ def _both(
 ) -> dict[Direction, Way]:
     """Both ways of a measurement that loaded them at once."""
     flows = {way: _flows(measured, way, sign) for way, sign in seen.items()}
-    grains = {way: Grain(math.sqrt(max(1, len(flows[way]))) / max(1.0, s.packets), 0.0) for way, s in seen.items()}
+    grains = {
+        way: Grain(math.sqrt(max(1, len(flows[way]))) / max(1.0, s.packets), 0.0)
+        for way, s in seen.items()
+    }
     plan = replace(_plan(measured, "down", seen["down"]), ways=DIRECTIONS[::-1], at_once=True)
     together = both.Together(seen, plan, rtt_ms, seed)
     found = both.search(together, progress=progress)
@@ -602,7 +731,9 @@ def _both(
     wrong = next((d.why for d in found.doubts.values() if d.misfit), None)
     if wrong or together.budget.reached:
         why = wrong or _ceiling(together.budget)
-        return {way: _untold(sign, grains[way], why, found.alike[way]) for way, sign in seen.items()}
+        return {
+            way: _untold(sign, grains[way], why, found.alike[way]) for way, sign in seen.items()
+        }
     none = Known(None, why=BOTH)
     out: dict[Direction, Way] = {}
     for way, sign in seen.items():
@@ -613,14 +744,34 @@ def _both(
         if not found.full[way]:
             least = sign.rate_mbit * (1 - 2 * grains[way].rate)
             known = Known(None, least, None, f"a faster link would show nearly the same: {BOTH}")
-        other = min((d for kind, d in found.alike[way].items() if FAMILIES[kind] != family), default=math.inf)
+        other = min(
+            (d for kind, d in found.alike[way].items() if FAMILIES[kind] != family),
+            default=math.inf,
+        )
         sure = "likely" if other - found.best.distance > APART else "cannot tell"
         guess = replace(guess, rate_mbit=rate, loss=0.0)
         loss = Known(None, 0.0, _most_lost(sign), BOTH)
         if sign.again is not None and sign.again * sign.packets < FEW:
             loss = Known(0.0, 0.0, _most_lost(sign))
-        full, alike, unsteady = found.full[way], found.alike[way], _unsteady(sign, found.doubts[way])
-        out[way] = Way(guess, family, sure, known, None, none, none, loss, full, alike, why=BOTH, unsteady=unsteady)
+        full, alike, unsteady = (
+            found.full[way],
+            found.alike[way],
+            _unsteady(sign, found.doubts[way]),
+        )
+        out[way] = Way(
+            guess,
+            family,
+            sure,
+            known,
+            None,
+            none,
+            none,
+            loss,
+            full,
+            alike,
+            why=BOTH,
+            unsteady=unsteady,
+        )
     return out
 
 
@@ -641,8 +792,11 @@ def _calibration() -> Json:
     return off
 
 
-def _interval(quantity: str, family: str, value: float, unit: float, grain: float, *, above: float = 0.0) -> Known:
-    """The interval that holds at least nine of ten truths of this family, with a confidence of 90 %.
+def _interval(
+    quantity: str, family: str, value: float, unit: float, grain: float, *, above: float = 0.0
+) -> Known:
+    """The interval that holds at least nine of ten truths of this family, with a confidence of 90
+    %.
 
     None where no such paths were tried.
 
@@ -651,7 +805,8 @@ def _interval(quantity: str, family: str, value: float, unit: float, grain: floa
         family: Which.
         value: The likeliest.
         unit: What errors are measured in.
-        grain: What limits the measurement; how many times that adds to the unit was calibrated, too.
+        grain: What limits the measurement; how many times that adds to the unit was calibrated,
+            too.
         above: So much too large the instrument may show it.
     """
     off = _calibration().get(f"{quantity} {family}")

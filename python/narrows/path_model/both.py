@@ -1,9 +1,11 @@
 """The path of a measurement that loaded both ways at once: both hops are simulated together.
 
-Pings and flows cross both queues, and the ACKs of each way share the queue of the other. So no way can be fitted
-alone: each candidate is a pair of hops, which gets the load of both ways. The ratio of what passed and what the
-simulation lets pass corrects for ACKs and for idle moments of each link. Which queue delayed the pings is seen only
-through the flows; the depth of a buffer is therefore not inferred.
+Pings and flows cross both queues, and the ACKs of each way share the queue of the other. So no way
+can be fitted
+alone: each candidate is a pair of hops, which gets the load of both ways. The ratio of what passed
+    and what the simulation lets pass corrects for ACKs and for idle moments of each link. Which
+    queue delayed the pings is seen only through the flows; the depth of a buffer is therefore not
+    inferred.
 """
 
 from __future__ import annotations
@@ -17,7 +19,18 @@ from narrows.measure.result import DIRECTIONS, Direction
 from narrows.measure.simulated import Plan, watch
 from narrows.path_model.doubt import PLAYS, Doubt, doubt
 from narrows.path_model.features import Signs, signs
-from narrows.path_model.fit import FEW, FILLED, KINDS, Budget, Fitted, Guess, distance, first, nearer, packets
+from narrows.path_model.fit import (
+    FEW,
+    FILLED,
+    KINDS,
+    Budget,
+    Fitted,
+    Guess,
+    distance,
+    first,
+    nearer,
+    packets,
+)
 from narrows.runs.scenario import Hop, Path
 
 ROUNDS = 3
@@ -33,7 +46,9 @@ CLOSE, MOST = 0.5, 3
 """Pairs that look nearly alike are simulated with other seeds, so many at most."""
 
 UNEQUAL = 0.5
-"""A way that lets pass less than this share of the other one's rate is the one whose queue delays ACKs."""
+"""A way that lets pass less than this share of the other one's rate is the one whose queue delays
+ACKs.
+"""
 
 BEHIND = ("fifo", "codel", "fq_codel")
 """Kinds of queue whose delay keeps the other way from being full."""
@@ -44,14 +59,18 @@ Shown = dict[Direction, Signs]
 
 @dataclass(frozen=True)
 class Pair:
-    """A hop for each way, what a measurement of both shows, and how unlike the measurement that is."""
+    """A hop for each way, what a measurement of both shows, and how unlike the measurement that
+    is.
+    """
 
     guesses: Guesses
     shown: Shown
     distance: float
 
     def filled(self, way: Direction, seen: Signs) -> bool:
-        """Whether the load filled the link of this way, by its simulation or by what was measured."""
+        """Whether the load filled the link of this way, by its simulation or by what was
+        measured.
+        """
         guess = self.guesses[way]
         passed = max(self.shown[way].rate_mbit, seen.rate_mbit)
         return guess.kind == "policer" or passed >= FILLED * guess.rate_mbit
@@ -68,15 +87,25 @@ class Together:
     budget: Budget = field(default_factory=Budget)
 
     def play(self, guesses: Guesses, *, seed: int | None = None) -> Shown | None:
-        """What a measurement of these hops shows of each way; None if nothing, or if it would cost too much."""
-        if not self.budget.affords(sum(packets(guess, self.plan.load_s) for guess in guesses.values())):
+        """What a measurement of these hops shows of each way; None if nothing, or if it would cost
+        too much.
+        """
+        if not self.budget.affords(
+            sum(packets(guess, self.plan.load_s) for guess in guesses.values())
+        ):
             return None
         path = Path(
-            rtt=f"{max(1, self.rtt_ms * 1e6):.0f}ns", reverse=Hop(**guesses["up"].keys()), **guesses["down"].keys()
+            rtt=f"{max(1, self.rtt_ms * 1e6):.0f}ns",
+            reverse=Hop(**guesses["up"].keys()),
+            **guesses["down"].keys(),
         )
         measured = watch(path, self.plan, seed=self.seed if seed is None else seed)
         shown = {way: signs(measured, way) for way in DIRECTIONS}
-        return {way: of for way, of in shown.items() if of is not None} if all(shown.values()) else None
+        return (
+            {way: of for way, of in shown.items() if of is not None}
+            if all(shown.values())
+            else None
+        )
 
     def apart(self, shown: Shown, guesses: Guesses) -> float:
         """How unlike the measurement it is, the mean of both ways."""
@@ -93,7 +122,8 @@ class Together:
             if best is None or pair.distance < best.distance:
                 best = pair
             guesses = {
-                way: nearer(Fitted(guesses[way], shown[way], pair.distance), self.seen[way]) for way in DIRECTIONS
+                way: nearer(Fitted(guesses[way], shown[way], pair.distance), self.seen[way])
+                for way in DIRECTIONS
             }
         return best
 
@@ -115,8 +145,12 @@ class Both:
     full: dict[Direction, bool]
 
 
-def search(together: Together, *, progress: Callable[[float, float], object] | None = None) -> Both | None:
-    """The pair of hops that shows what was measured; None if the simulator shows nothing within its budget."""
+def search(
+    together: Together, *, progress: Callable[[float, float], object] | None = None
+) -> Both | None:
+    """The pair of hops that shows what was measured; None if the simulator shows nothing within its
+    budget.
+    """
     tell = progress or (lambda _now, _end: None)
     starts = _starts(together.seen)
     steps = len(starts) + 4
@@ -155,7 +189,8 @@ def search(together: Together, *, progress: Callable[[float, float], object] | N
 def _candidates(together: Together, ordered: Sequence[Pair]) -> list[Pair]:
     """The pairs that look nearly alike; and for each way the nearest one whose link was never full.
 
-    A single simulation of such a pair is often far off by chance, for its rate follows from the delay of ACKs.
+    A single simulation of such a pair is often far off by chance, for its rate follows from the
+    delay of ACKs.
     """
     out = [pair for pair in ordered if pair.distance <= ordered[0].distance + CLOSE][:MOST]
     for way in DIRECTIONS:
@@ -171,16 +206,23 @@ def _doubt(together: Together, plays: Sequence[Shown], pair: Pair, way: Directio
 
 
 def _starts(seen: Mapping[Direction, Signs]) -> list[Guesses]:
-    """Where the search begins: both ways of each kind; and each way never full while the other one's queue waits.
+    """Where the search begins: both ways of each kind; and each way never full while the other
+    one's queue waits.
 
-    ACKs that wait in the queue of the other way keep flows from filling a link: it may be much faster than what passed.
+    ACKs that wait in the queue of the other way keep flows from filling a link: it may be much
+    faster than what passed.
     """
     most = max(s.rate_mbit for s in seen.values())
     out: list[Guesses] = []
     for kind in KINDS:
         # Both ways' queues make up one peak of the pings.
         firsts = {way: first(sign, kind) for way, sign in seen.items()}
-        out.append({way: replace(guess, depth_bytes=guess.depth_bytes / 2) for way, guess in firsts.items()})
+        out.append(
+            {
+                way: replace(guess, depth_bytes=guess.depth_bytes / 2)
+                for way, guess in firsts.items()
+            }
+        )
     for way in DIRECTIONS:
         if seen[way].rate_mbit < UNEQUAL * most:
             continue
@@ -189,12 +231,18 @@ def _starts(seen: Mapping[Direction, Signs]) -> list[Guesses]:
         out += [{**{w: first(s, kind) for w, s in seen.items()}, way: fast} for kind in BEHIND]
     if any(s.again and s.again * s.packets >= FEW for s in seen.values()):
         # Random loss may have kept the flows slow.
-        out += [{way: first(sign, kind, lossy=True) for way, sign in seen.items()} for kind in BEHIND]
+        out += [
+            {way: first(sign, kind, lossy=True) for way, sign in seen.items()} for kind in BEHIND
+        ]
     return out
 
 
-def _full(together: Together, best: Pair, sure_of: Doubt, way: Direction, likely: Sequence[Pair]) -> bool:
-    """Whether the link was full by all likely explanations, and a faster one would have let pass more."""
+def _full(
+    together: Together, best: Pair, sure_of: Doubt, way: Direction, likely: Sequence[Pair]
+) -> bool:
+    """Whether the link was full by all likely explanations, and a faster one would have let pass
+    more.
+    """
     if not all(pair.filled(way, together.seen[way]) for pair in likely):
         return False
     guess = best.guesses[way]

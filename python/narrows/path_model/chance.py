@@ -1,12 +1,13 @@
 """How much a path may lose by chance: the losses with which it would have shown the same.
 
-Flows that fill a buffer lose packets there, and hide what chance takes beside them. So each loss that is tried is held
-while the rest of the hop is moved until it shows what was measured. It is played several times, and possible where
-these plays look not much less like the measurement than like each other.
+Flows that fill a buffer lose packets there, and hide what chance takes beside them. So each loss
+that is tried is held while the rest of the hop is moved until it shows what was measured. It is
+played several times, and possible where these plays look not much less like the measurement than
+like each other.
 
-A measurement with one flow tells more: alone it does not fill a path that loses. Of 90 drop-tail paths drawn at random,
-half of which lose 0.05 to 1 %, eight flows for 8 s left losses up to 13 times the true ones open, in the median; with
-one flow for 20 s beside that it was 1.8 times.
+A measurement with one flow tells more: alone it does not fill a path that loses. Of 90 drop-tail
+paths drawn at random, half of which lose 0.05 to 1 %, eight flows for 8 s left losses up to 13
+times the true ones open, in the median; with one flow for 20 s beside that it was 1.8 times.
 """
 
 from __future__ import annotations
@@ -23,13 +24,19 @@ PLAYS, MOVES = 4, 2
 """Of each loss, with different chance; and so often the rest of the hop is moved before."""
 
 TIMES, BEYOND = 1.6, 0.2
-"""A loss is possible whose plays are so many times as far from the measurement as from each other, and so much more."""
+"""A loss is possible whose plays are so many times as far from the measurement as from each other,
+and so much more.
+"""
 
 ALMOST = 0.5
-"""No loss is the simplest explanation: another one must look so much more alike, in units of what chance does."""
+"""No loss is the simplest explanation: another one must look so much more alike, in units of what
+chance does.
+"""
 
 MORE, LEAST = 1.4, 1e-4
-"""Of what was sent again: chance may have taken fewer than it does in the mean. And losses that are as good as none."""
+"""Of what was sent again: chance may have taken fewer than it does in the mean. And losses that are
+as good as none.
+"""
 
 Seen = tuple[Signs, Setting]
 
@@ -53,7 +60,9 @@ class Chance:
 
 @dataclass(frozen=True)
 class _Held:
-    """A loss that was tried: of each load how far its plays are from the measurement, and from each other."""
+    """A loss that was tried: of each load how far its plays are from the measurement, and from each
+    other.
+    """
 
     guess: Guess
     apart: tuple[tuple[float, float], ...]
@@ -64,13 +73,19 @@ class _Held:
         return sum(off / (chance + BEYOND) for off, chance in self.apart)
 
     def possible(self, chance: float) -> bool:
-        """Given what chance does to the first load of the likeliest hop: where flows starve, it does anything."""
+        """Given what chance does to the first load of the likeliest hop: where flows starve, it
+        does anything.
+        """
         (first, _), *others = self.apart
-        return first <= TIMES * chance + BEYOND and all(off <= TIMES * own + BEYOND for off, own in others)
+        return first <= TIMES * chance + BEYOND and all(
+            off <= TIMES * own + BEYOND for off, own in others
+        )
 
 
 def losses(seen: Sequence[Seen], likely: Guess) -> Chance:
-    """What may be lost by chance, given all loads that were seen; the first one says what else the hop is like."""
+    """What may be lost by chance, given all loads that were seen; the first one says what else the
+    hop is like.
+    """
     most = MORE * max(signs.again or 0.0 for signs, _ in seen)
     tried = {0.0: _held(seen, likely, 0.0), likely.loss: _held(seen, likely, likely.loss)}
     loss = most
@@ -114,7 +129,9 @@ def _ends(tried: dict[float, _Held]) -> list[float]:
 
 
 def _held(seen: Sequence[Seen], guess: Guess, loss: float) -> _Held:
-    """The hop with this loss that shows the first load best, and how unlike all of them it looks."""
+    """The hop with this loss that shows the first load best, and how unlike all of them it
+    looks.
+    """
     signs, setting = seen[0]
     best: Fitted | None = None
     guess = replace(guess, loss=loss)

@@ -1,7 +1,8 @@
 """How well a guess explains a measurement: the guess is simulated again with other seeds.
 
-The simulations differ from each other by chance alone. The measurement should differ from them no more than they do
-from each other; where it differs more, the guess does not explain it. The same simulations say how exactly such a load
+The simulations differ from each other by chance alone. The measurement should differ from them no
+more than they do from each other; where it differs more, the guess does not explain it. The same
+simulations say how exactly such a load
 shows a rate: by the spread of the rates that they show for one hop.
 """
 
@@ -20,7 +21,8 @@ PLAYS = 4
 """Simulations of the best guess with other seeds."""
 
 TIMES, BEYOND = 2.0, 0.5
-"""A guess explains a measurement that is at most so many times as far from its simulations as these are from each
+"""A guess explains a measurement that is at most so many times as far from its simulations as these
+are from each
 other, and at most so much more: real hosts differ from simulated ones by some of it."""
 
 
@@ -60,7 +62,8 @@ class Doubt:
     def why(self) -> str:
         """The reason, for a misfit."""
         return (
-            f"no path that was tried shows what was measured: the nearest differs by {self.apart:.2g}, "
+            "no path that was tried shows what was measured: the nearest differs by "
+            f"{self.apart:.2g}, "
             f"two simulations of it by {self.chance:.2g}"
         )
 

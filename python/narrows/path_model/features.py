@@ -1,7 +1,8 @@
 """What a load shows of the way that it goes: the statistics that a path is inferred from.
 
-All of them can be had from a real measurement and from a simulated one by the same code; nothing here knows a path.
-Delays are what pings and flows take beyond the idle round trip. Rates count whole frames, as buffers and links do.
+All of them can be had from a real measurement and from a simulated one by the same code; nothing
+here knows a path. Delays are what pings and flows take beyond the idle round trip. Rates count
+whole frames, as buffers and links do.
 """
 
 from __future__ import annotations
@@ -25,11 +26,14 @@ PING_BYTES = 106
 
 LEAST_PINGS = 20
 ROW_BYTES = 115
-"""What a row of the far end's samples takes on the wire: 16 numbers and what stands between them, and its share of
-headers. Twelve flows with a row each 100 ms make 0.11 Mbit/s: what was missing on every emulated path, slow or fast."""
+"""What a row of the far end's samples takes on the wire: 16 numbers and what stands between them,
+and its share of headers. Twelve flows with a row each 100 ms make 0.11 Mbit/s: what was missing on
+every emulated path, slow or fast."""
 
 MOST_PACKETS, LEAST_LOAD_S = 500_000, 2.0
-"""So many packets of a load are looked at, for the search repeats it some sixty times; and so many seconds at least."""
+"""So many packets of a load are looked at, for the search repeats it some sixty times; and so many
+seconds at least.
+"""
 
 BUSY_S, LEAST_BUSY_S = 0.4, 1.0
 """A window of a queue that never empties, and how long such windows must be together."""
@@ -47,18 +51,21 @@ class Signs:
         rate_mbit: Whole frames delivered over the steady part, all flows together.
         top_mbit: The most over a fifth of a second.
         busy_mbit: While every ping found a queue; None if that never lasted.
-        spread: Of the rates of such windows: from the tenth to the ninetieth percentile, over the median.
+        spread: Of the rates of such windows: from the tenth to the ninetieth percentile, over the
+            median.
         wait_ms: What pings waited in the steady part: quantiles 10, 50, 95.
         peak_ms: What all but a few of the pings waited at most, the start included.
         late_peak_ms: The same of the steady part.
         flow_wait_ms: What flows waited by their smoothed RTT: the median over all samples.
         again: Packets sent again over packets delivered, steady part.
         early_again: The same of the whole load.
-        burst_bytes: What passed beyond the steady rate, at most, between any two moments of the part before.
+        burst_bytes: What passed beyond the steady rate, at most, between any two moments of the
+            part before.
         packets: Delivered in the steady part.
         pings_lost: Share of pings in the steady part without an answer.
         pings: So many were sent in it.
-        noise_ms: What an idle path and a late instrument add to round trips: to the median, the 95th percentile, the
+        noise_ms: What an idle path and a late instrument add to round trips: to the median, the
+            95th percentile, the
             peak.
         swing: Of the rates of all windows of the steady part, with a queue or without: from the
             tenth to the ninetieth percentile, over the median.
@@ -85,7 +92,9 @@ class Signs:
 
 
 def idle_ms(measured: Measurement) -> float | None:
-    """The round trip of an empty path: the least of the idle ones, or of all where nothing was idle."""
+    """The round trip of an empty path: the least of the idle ones, or of all where nothing was
+    idle.
+    """
     idle = Spread.of(measured.rtts(measured.spans("idle")))
     if idle.min is not None:
         return idle.min
@@ -113,7 +122,11 @@ def signs(measured: Measurement, way: Direction) -> Signs | None:
         return None
     begin, end = span
     steady = begin + SETTLE * (end - begin)
-    flows = [f for f in measured.flows if f.direction == way and f.protocol == "tcp" and begin <= f.from_s < end]
+    flows = [
+        f
+        for f in measured.flows
+        if f.direction == way and f.protocol == "tcp" and begin <= f.from_s < end
+    ]
     total = _sum([_frames(f) for f in flows], begin, end)
     waits = [(t, rtt) for p in measured.pings for t, rtt in p.rtts() if begin <= t < end]
     known = [(t, max(0.0, rtt - base)) for t, rtt in waits if rtt is not None]
@@ -159,9 +172,11 @@ def signs(measured: Measurement, way: Direction) -> Signs | None:
 
 
 def noise_ms(measured: Measurement, base: float) -> tuple[float, float, float]:
-    """What round trips have beyond the least one while nothing loads the path, and by how much pings left late.
+    """What round trips have beyond the least one while nothing loads the path, and by how much
+    pings left late.
 
-    A host that is late with its pings is as late with what comes back: a peak of a few late pings is no queue.
+    A host that is late with its pings is as late with what comes back: a peak of a few late pings
+    is no queue.
     """
     idle = sorted(rtt - base for rtt in measured.rtts(measured.spans("idle")) if rtt is not None)
     late = (measured.json.get("own_error") or {}).get("lateness_ms")
@@ -220,7 +235,9 @@ def _again(flows: Sequence[Flow], begin: float, end: float) -> float | None:
     for flow in flows:
         points = [
             (t, n)
-            for t, n in zip(flow.columns.get("t_s", ()), flow.columns.get("retransmits", ()), strict=False)
+            for t, n in zip(
+                flow.columns.get("t_s", ()), flow.columns.get("retransmits", ()), strict=False
+            )
             if t is not None and n is not None
         ]
         if points:
@@ -239,16 +256,23 @@ def _top(total: Points, window_s: float) -> float:
     return best * 8e-6 / window_s
 
 
-def _own_mbit(measured: Measurement, way: Direction, flows: Sequence[Flow], begin: float, end: float) -> float:
-    """What the measurement itself sends beside the flows: the far end tells of its flows while they run."""
+def _own_mbit(
+    measured: Measurement, way: Direction, flows: Sequence[Flow], begin: float, end: float
+) -> float:
+    """What the measurement itself sends beside the flows: the far end tells of its flows while they
+    run.
+    """
     if way == "up" or (measured.json.get("peer") or {}).get("speaks") != "narrows":
         return 0.0
     rows = sum(t is not None and begin <= t < end for f in flows for t in f.columns.get("t_s", ()))
     return ROW_BYTES * rows * 8e-6 / (end - begin)
 
 
-def _busy(total: Points, waits: Points, end: float, own_mbit: float) -> tuple[float | None, float | None]:
-    """The rate while a queue never emptied, the median over windows in which every ping waited; and its spread.
+def _busy(
+    total: Points, waits: Points, end: float, own_mbit: float
+) -> tuple[float | None, float | None]:
+    """The rate while a queue never emptied, the median over windows in which every ping waited; and
+    its spread.
 
     The median, for what waits behind a hole is acknowledged late: a dip, and then a peak.
     """

@@ -1,9 +1,10 @@
-"""Which path would have shown the same: the simulator is asked, and its answers are compared with what was measured.
+"""Which path would have shown the same: the simulator is asked, and its answers are compared with
+what was measured.
 
-Indirect inference (Gouriéroux, Monfort, Renault 1993): of each kind of hop that could be there the parameters are
-moved until the simulator's measurement of it shows the same rate, peak of delay, burst and losses; then the kinds are
-compared by all that was seen. It needs no formula for how a congestion control and a queue discipline play together,
-for both are there to be played.
+Indirect inference (Gouriéroux, Monfort, Renault 1993): of each kind of hop that could be there the
+parameters are moved until the simulator's measurement of it shows the same rate, peak of delay,
+burst and losses; then the kinds are compared by all that was seen. It needs no formula for how a
+congestion control and a queue discipline play together, for both are there to be played.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ ALIKE = 0.12
 """Two measurements of one path are no nearer than this."""
 
 CEILING = 60e6
-"""Simulated packets that the search for one measurement may cost: about a minute of one processor."""
+"""Simulated packets that the search for one measurement may cost: about a minute of one
+processor.
+"""
 
 WAIT_MS = 0.02
 """Added to waits before they are compared, so that those of next to nothing do not count."""
@@ -88,7 +91,10 @@ class Guess:
         keys: dict[str, Any] = {"rate": bits(self.rate_mbit)}
         if self.kind == "policer":
             burst = max(2 * FRAME, self.burst_bytes)
-            keys = {"rate": bits(self.link_mbit), "policer": {"rate": bits(self.rate_mbit), "burst": f"{burst:.0f}B"}}
+            keys = {
+                "rate": bits(self.link_mbit),
+                "policer": {"rate": bits(self.rate_mbit), "burst": f"{burst:.0f}B"},
+            }
         elif self.kind == "fifo":
             keys["buffer"] = f"{max(2 * FRAME, self.depth_bytes):.0f}B"
         else:
@@ -102,7 +108,9 @@ class Guess:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A guess whose parameters were moved until the simulator showed the same, and how far off it still is."""
+    """A guess whose parameters were moved until the simulator showed the same, and how far off it
+    still is.
+    """
 
     guess: Guess
     shown: Signs
@@ -171,7 +179,9 @@ class Setting:
     budget: Budget = field(default_factory=Budget)
 
     def play(self, guess: Guess, *, seed: int | None = None) -> Signs | None:
-        """What a measurement of this guess shows; None if it shows nothing, or would cost too much."""
+        """What a measurement of this guess shows; None if it shows nothing, or would cost too
+        much.
+        """
         if not self.budget.affords(packets(guess, self.plan.load_s)):
             return None
         rtt = f"{max(1, self.rtt_ms * 1e6):.0f}ns"
@@ -187,7 +197,8 @@ class Setting:
 def first(seen: Signs, kind: str = "fifo", *, lossy: bool = False) -> Guess:
     """Where the search begins: what the signs say by themselves.
 
-    Lossy is the other reading of packets sent again: they were lost by chance, and the link may never have been full.
+    Lossy is the other reading of packets sent again: they were lost by chance, and the link may
+    never have been full.
     """
     rate = seen.busy_mbit or seen.rate_mbit
     if lossy and seen.busy_mbit is None:
@@ -205,7 +216,8 @@ def first(seen: Signs, kind: str = "fifo", *, lossy: bool = False) -> Guess:
 def search(seen: Signs, setting: Setting, *, progress: Progress | None = None) -> list[Fitted]:
     """Every kind that could be there, with random loss and without, the likeliest first.
 
-    Each has a first try, with and without losses by chance; then the parameters of the best few are moved.
+    Each has a first try, with and without losses by chance; then the parameters of the best few are
+    moved.
     """
     tell = progress or (lambda _now, _end: None)
     starts = [first(seen, kind) for kind in KINDS]
@@ -231,8 +243,12 @@ def search(seen: Signs, setting: Setting, *, progress: Progress | None = None) -
     return sorted(best.values(), key=lambda f: f.distance)
 
 
-def fit(seen: Signs, setting: Setting, guess: Guess, *, rounds: int, best: Fitted | None = None) -> Fitted | None:
-    """Moves the parameters of a guess until the simulator shows what was seen; None if it shows nothing."""
+def fit(
+    seen: Signs, setting: Setting, guess: Guess, *, rounds: int, best: Fitted | None = None
+) -> Fitted | None:
+    """Moves the parameters of a guess until the simulator shows what was seen; None if it shows
+    nothing.
+    """
     for _ in range(rounds):
         shown = setting.play(guess)
         if shown is None:
@@ -258,7 +274,8 @@ def nearer(fitted: Fitted, seen: Signs) -> Guess:
     if loss > 0 and seen.again is not None and shown.again is not None:
         loss = max(0.0, loss + seen.again - shown.again)
         loss = loss if loss * seen.packets > FEW else 0.0
-    # A link that is not filled does not say how fast it is: then only the most that ever passed does.
+    # A link that is not filled does not say how fast it is: then only the most that ever passed
+    # does.
     burst = guess.burst_bytes * ratio(seen.burst_bytes + 4 * FRAME, shown.burst_bytes + 4 * FRAME)
     if guess.kind == "policer":
         # Too small a burst keeps windows small, and then it is not the rate that is missing.
@@ -284,7 +301,8 @@ def nearer(fitted: Fitted, seen: Signs) -> Guess:
 
 
 def distance(seen: Signs, shown: Signs, guess: Guess, *, forgiving: bool = False) -> float:
-    """How unlike what was seen a guess looks: differences over what chance alone does, the root of the mean square.
+    """How unlike what was seen a guess looks: differences over what chance alone does, the root of
+    the mean square.
 
     Args:
         seen: What was measured.
@@ -307,7 +325,12 @@ def distance(seen: Signs, shown: Signs, guess: Guess, *, forgiving: bool = False
         a, b = (max(0.0, v) + floor for v in (seen.flow_wait_ms, shown.flow_wait_ms))
         parts.append((math.log(a / b), 0.25))
         # Whether pings wait as flows do is what tells fair queueing.
-        parts.append((math.log((seen.wait_ms[1] + floor) / a) - math.log((shown.wait_ms[1] + floor) / b), 0.2))
+        parts.append(
+            (
+                math.log((seen.wait_ms[1] + floor) / a) - math.log((shown.wait_ms[1] + floor) / b),
+                0.2,
+            )
+        )
     for a_, b_ in ((seen.again, shown.again), (seen.early_again, shown.early_again)):
         if a_ is not None and b_ is not None:
             some = 3 / seen.packets
@@ -320,10 +343,13 @@ def distance(seen: Signs, shown: Signs, guess: Guess, *, forgiving: bool = False
 
 
 def _spared(seen: Signs, shown: Signs, guess: Guess) -> float:
-    """How unlikely it is that so few pings were lost: what drops by chance drops them like any packet.
+    """How unlikely it is that so few pings were lost: what drops by chance drops them like any
+    packet.
 
-    A full buffer or a policer that counts bytes has room for a ping where it has none for a frame, one that counts
-    packets has not: theirs say nothing. And more pings are lost than a guess shows where there is somebody else.
+    A full buffer or a policer that counts bytes has room for a ping where it has none for a frame,
+    one that counts
+    packets has not: theirs say nothing. And more pings are lost than a guess shows where there is
+    somebody else.
     """
     due = shown.pings_lost if guess.kind in AQM else min(shown.pings_lost, guess.loss)
     some = 3 / max(1, seen.pings)

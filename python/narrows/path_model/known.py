@@ -1,7 +1,7 @@
 """A value with its interval, built so that the value cannot lie outside.
 
-A quantity of the path model is a value and an interval, a value with one open end, an interval without a value, or
-unknown with the reason. Numbers that are not finite count as not known.
+A quantity of the path model is a value and an interval, a value with one open end, an interval
+without a value, or unknown with the reason. Numbers that are not finite count as not known.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from narrows.measure.result import Json, short
 class Known:
     """A value and its interval; the interval always contains the value.
 
-    An end that contradicts the value is moved to the value, so that no combination of estimates can produce an
-    interval beside it.
+    An end that contradicts the value is moved to the value, so that no combination of estimates can
+    produce an interval beside it.
 
     >>> Known(19.26, 19.43, 28.09).low
     19.26
@@ -28,7 +28,8 @@ class Known:
         high: The upper end of the interval; None where there is none.
         why: Why the value cannot be told, or not better.
         unit: The scale of its relative errors.
-        grain: The scale of the errors of this measurement; the calibration says how many add to the unit.
+        grain: The scale of the errors of this measurement; the calibration says how many add to the
+            unit.
     """
 
     value: float | None
@@ -39,9 +40,12 @@ class Known:
     grain: float = 0.0
 
     def __post_init__(self) -> None:
-        """Drops numbers that are not finite, and widens the interval until it contains the value."""
+        """Drops numbers that are not finite, and widens the interval until it contains the
+        value.
+        """
         value, low, high = (
-            v if v is not None and math.isfinite(v) else None for v in (self.value, self.low, self.high)
+            v if v is not None and math.isfinite(v) else None
+            for v in (self.value, self.low, self.high)
         )
         if low is not None and high is not None and low > high:
             low, high = high, low
@@ -61,4 +65,9 @@ class Known:
 
     def json(self) -> Json:
         """The JSON object."""
-        return {"value": short(self.value), "low": short(self.low), "high": short(self.high), "why": self.why}
+        return {
+            "value": short(self.value),
+            "low": short(self.low),
+            "high": short(self.high),
+            "why": self.why,
+        }

@@ -1,12 +1,17 @@
 """Traffic of others on the path: what a measurement can say about it, per way.
 
-Traffic that does not yield takes a part of the link, and all that a load shows is the rest. Four signs are used:
+Traffic that does not yield takes a part of the link, and all that a load shows is the rest. Four
+signs are used:
 
 - Idle pings that wait longer than a frame or two: somebody else is there.
-- A queue that drains after the load: the wait of later pings falls by 1 ms in 1 ms if nothing else arrives, and by
-  1 - s if others keep the share s of the link. It shows who is there at that moment, and excludes nobody.
-- Idle pings that never wait. Evenly paced full frames that take the share s of a link delay the share s of all pings,
-  by up to a frame time. With R left of the link, s (1 - w / (1 - s)) of the pings wait longer than w frame times at R.
+- A queue that drains after the load: the wait of later pings falls by 1 ms in 1 ms if nothing else
+  arrives, and by
+  1 - s if others keep the share s of the link. It shows who is there at that moment, and excludes
+  nobody.
+- Idle pings that never wait. Evenly paced full frames that take the share s of a link delay the
+  share s of all pings,
+  by up to a frame time. With R left of the link, s (1 - w / (1 - s)) of the pings wait longer than
+  w frame times at R.
 - A load whose rate is as steady as in simulations of the path: others who come or go while it
   lasts would change it.
 
@@ -28,24 +33,30 @@ from narrows.measure.result import Direction, Measurement
 from narrows.path_model.features import FRAME, Signs
 
 LEAST_MS, SHARE = 1.0, 0.05
-"""Idle pings that took so much longer than the least, and the share of them that says there is somebody else."""
+"""Idle pings that took so much longer than the least, and the share of them that says there is
+somebody else.
+"""
 
 QUIET, TAIL = 0.19, 0.01
 """Frame times that an idle ping may wait, and the share of idle pings that may wait longer, where
 nobody else is there."""
 
 BEFORE_S, DRAIN_S, PAIRS = 0.1, 1.0, 2
-"""Flows may end so long before a load does; a queue drains for so long at most; and so many pairs of pings must see
-it."""
+"""Flows may end so long before a load does; a queue drains for so long at most; and so many pairs
+of pings must see it."""
 
 SOME = 0.2
 """A share of others above it is seen while a queue drains."""
 
 EXAMPLE = 0.2
-"""The share of the link for which the answer says how long it would have to be taken to be noticed."""
+"""The share of the link for which the answer says how long it would have to be taken to be
+noticed.
+"""
 
 PAUSES = 3.0
-"""Pauses of exponential length whose mean is so many times shorter than a watch outlast it once in twenty times."""
+"""Pauses of exponential length whose mean is so many times shorter than a watch outlast it once in
+twenty times.
+"""
 
 ONCE = 0.05
 """Once in twenty times."""
@@ -88,8 +99,12 @@ def watch(measured: Measurement, base: float, least_ms: float) -> Watch:
 
     That is a second after its end, and not before a ping waits less than `least_ms`.
     """
-    sent = sorted((t, rtt - base) for train in measured.pings for t, rtt in train.rtts() if rtt is not None)
-    spans = [[(t, wait) for t, wait in sent if begin <= t < end] for begin, end in measured.spans("idle")]
+    sent = sorted(
+        (t, rtt - base) for train in measured.pings for t, rtt in train.rtts() if rtt is not None
+    )
+    spans = [
+        [(t, wait) for t, wait in sent if begin <= t < end] for begin, end in measured.spans("idle")
+    ]
     for begin, end in measured.spans("recovery"):
         after = [(t, wait) for t, wait in sent if begin + DRAIN_S <= t < end]
         drained_at = next((at for at, (_, wait) in enumerate(after) if wait < least_ms), len(after))
@@ -122,7 +137,9 @@ def in_idle_pings(waits: Sequence[float], rate_mbit: float | None) -> bool | Non
     return sum(wait > least for wait in waits) > SHARE * len(waits)
 
 
-def of_way(measured: Measurement, way: Direction, seen: Signs, *, drains: bool, unsteady: str) -> Others:
+def of_way(
+    measured: Measurement, way: Direction, seen: Signs, *, drains: bool, unsteady: str
+) -> Others:
     """What can be said of one way.
 
     Args:
@@ -154,13 +171,16 @@ def _excluded(idle: Watch, least_ms: float) -> Others:
     pauses = idle.longest_s / PAUSES
     return Others(
         seen=False,
-        why=f"others that take {100 * EXAMPLE:.0f} % of the link for {100 * part:.0f} % of the time or "
+        why=f"others that take {100 * EXAMPLE:.0f} % of the link for {100 * part:.0f} % of the "
+        "time or "
         f"more, with pauses of {pauses:.1f} s or less in the mean, would show",
     )
 
 
 def drained(measured: Measurement, way: Direction, seen: Signs) -> float | None:
-    """The share of the link that others have while the queue drains after a load; None where that is not seen."""
+    """The share of the link that others have while the queue drains after a load; None where that
+    is not seen.
+    """
     end = max(f.to_s for f in measured.flows if f.direction == way and f.from_s < seen.span[1])
     if any(f.from_s < end + DRAIN_S and f.to_s > end for f in measured.flows):
         return None
@@ -175,5 +195,6 @@ def drained(measured: Measurement, way: Direction, seen: Signs) -> float | None:
             if gap_ms <= 0 or w1 <= seen.noise_ms[1] or most < (PAIRS + 0.2) * gap_ms:
                 break
             slopes.append((w1 - w0) / gap_ms)
-    # What was on its way when the load ended still arrives: only the steepest ones are nothing but the link.
+    # What was on its way when the load ended still arrives: only the steepest ones are nothing but
+    # the link.
     return None if len(slopes) < PAIRS else max(0.0, 1 + sorted(slopes)[PAIRS - 1])

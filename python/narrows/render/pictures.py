@@ -1,7 +1,8 @@
-"""What there is to see of a run: the same pictures for Matplotlib, the terminal and the report page.
+"""What there is to see of a run: the same pictures for Matplotlib, the terminal and the report
+page.
 
-Nothing is computed here. A line is a column of the run's tables, for one flow, one queue or one probe; every axis says
-its unit.
+Nothing is computed here. A line is a column of the run's tables, for one flow, one queue or one
+probe; every axis says its unit.
 """
 
 from __future__ import annotations
@@ -75,25 +76,31 @@ EVERY = (*KEYS, "work")
 
 
 def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
-    """Every picture of a run, in the order of `EVERY`; those without a line are left out. `also` may name `pacing`.
+    """Every picture of a run, in the order of `EVERY`; those without a line are left out. `also`
+    may name `pacing`.
 
     Raises:
         NarrowsError: If the run took no samples.
     """
     if run.queue_samples.num_rows == 0:
-        raise NarrowsError('there are no samples to draw: run with another sample_interval than "off"')
+        raise NarrowsError(
+            'there are no samples to draw: run with another sample_interval than "off"'
+        )
     flows = list(_flows(run))
     queues, drawn = _queues(run), _drawn(run)
     throughput = Picture(
         "throughput", "Throughput", TIME, "goodput (Mbit/s)",
-        f"Payload acknowledged of each flow, over the last tenth of a second (of a run of less than a second, a "
+        "Payload acknowledged of each flow, over the last tenth of a second (of a run of less "
+        "than a second, a "
         f"hundredth of that) or since the sample before; dotted, the rate of the path. What waited "
-        f"behind a lost packet counts when that is repaired: hence dips, and peaks above the rate.{drawn}",
+        "behind a lost packet counts when that is repaired: hence dips, and peaks above the "
+        f"rate.{drawn}",
         [*_column(flows, "goodput_mbit"), *_rate(run)],
     )  # fmt: skip
     rtt = Picture(
         "rtt", "Round-trip time", TIME, "RTT (ms)",
-        f"The smoothed round-trip time that each sender sees, none while nothing is connected; points, the "
+        "The smoothed round-trip time that each sender sees, none while nothing is connected; "
+        "points, the "
         f"pings.{drawn}",
         [*_pings(run), *map(_measured, _column(flows, "rtt_ms"))],
     )  # fmt: skip
@@ -108,38 +115,54 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
     queue = Picture(
         "queue", "Queue", TIME, "backlog (kB)", "Data in the queue of the bottleneck.",
         [
-            Line(name, None, "line", _list(rows, "t_s"), [b / 1000 for b in _list(rows, "backlog_bytes")])
+            Line(name, None, "line", _list(rows, "t_s"), [b / 1000 for b in _list(rows,
+            "backlog_bytes")])
             for name, rows in queues
         ],
     )  # fmt: skip
     losses = Picture(
         "losses", "Losses and marks", TIME, "packets, cumulative",
-        f"Packets dropped and marked by the queue, and packets retransmitted by each sender, since the start.{drawn}",
+        "Packets dropped and marked by the queue, and packets retransmitted by each sender, "
+        f"since the start.{drawn}",
         [
-            *(Line(f"{q}: dropped", None, "line", _list(rows, "t_s"), _list(rows, "drops")) for q, rows in queues),
-            *(Line(f"{q}: marked", None, "dotted", _list(rows, "t_s"), _list(rows, "marks")) for q, rows in queues),
+            *(Line(f"{q}: dropped", None, "line", _list(rows, "t_s"), _list(rows, "drops")) for q,
+            rows in queues),
+            *(Line(f"{q}: marked", None, "dotted", _list(rows, "t_s"), _list(rows, "marks")) for q,
+            rows in queues),
             *_column(flows, "retransmits", " retransmitted", "dashed"),
         ],
     )  # fmt: skip
     delay = Picture(
         "delay", "Distribution of delay", "delay (ms)", "share of packets",
-        "Which share of the packets waited at most so long in the queue, and which share of the pings took at most so "
+        "Which share of the packets waited at most so long in the queue, and which share of the "
+        "pings took at most so "
         "long, after the warm-up.",
         list(_delays(run, [name for name, _ in queues])),
     )  # fmt: skip
     work = Picture(
         "work", "What applications wait for", "time (ms)", "share",
-        "Which share of the pages, answers, transfers or datagrams of each flow with an application took at most so "
+        "Which share of the pages, answers, transfers or datagrams of each flow with an "
+        "application took at most so "
         "long.",
         list(_works(run)),
     )  # fmt: skip
     pacing = Picture(
         "pacing", "Pacing", TIME, "rate (Mbit/s)",
-        "The rate at which each sender lets packets go, or sizes its bursts where it is not paced; dotted, the rate "
+        "The rate at which each sender lets packets go, or sizes its bursts where it is not "
+        "paced; dotted, the rate "
         f"of the path.{drawn}",
         [*_column(flows, "pacing_mbit"), *_rate(run)],
     )  # fmt: skip
-    every = [throughput, rtt, window, queue, losses, delay, work, *([pacing] if "pacing" in also else [])]
+    every = [
+        throughput,
+        rtt,
+        window,
+        queue,
+        losses,
+        delay,
+        work,
+        *([pacing] if "pacing" in also else []),
+    ]
     return [picture for picture in every if any(line.x for line in picture.lines)]
 
 

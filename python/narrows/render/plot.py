@@ -1,7 +1,7 @@
 """Pictures by Matplotlib, which is an extra: `pip install 'narrows[plot]'`.
 
-Colours are told apart by who does not see red and green alike, and flows by the kind of their line as well: the style
-`"print"` needs no colour at all.
+Colours are told apart by who does not see red and green alike, and flows by the kind of their line
+as well: the style `"print"` needs no colour at all.
 """
 
 from __future__ import annotations
@@ -36,14 +36,22 @@ COLOURS = ("#0072b2", "#d55e00", "#007a5a", "#b0488a", "#7a5c00", "#3d7fb8", "#6
 """Of the flows, one after the other; each is dark enough on white."""
 
 _GREYS = ("#000000", "#555555", "#888888")
-_DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (8, 2, 2, 2)), (0, (1, 1)), (0, (4, 1, 1, 1, 1, 1)))
+_DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (6, 2)),
+    (0, (2, 1.5)),
+    (0, (8, 2, 2, 2)),
+    (0, (1, 1)),
+    (0, (4, 1, 1, 1, 1, 1)),
+)
 _MARKERS = "os^Dv*Px"
 _MARKS = 9
 """Markers on a line in black and white: enough to find it, too few to hide it."""
 
 
 _MISSING = (
-    "plots need Matplotlib\n    write: pip install 'narrows[plot]'\n    without a file, --plot draws in the terminal"
+    "plots need Matplotlib\n    write: pip install 'narrows[plot]'\n    without a file, "
+    "--plot draws in the terminal"
 )
 
 
@@ -57,7 +65,8 @@ def matplotlib() -> Any:  # noqa: ANN401 - a module
 
 
 def check(file: str | PathLike[str]) -> str:
-    """The format that a file's name asks for; Matplotlib is looked for and not imported, which takes half a second.
+    """The format that a file's name asks for; Matplotlib is looked for and not imported, which
+    takes half a second.
 
     Raises:
         NarrowsError: If the format is none of `FORMATS`, or if Matplotlib is not installed.
@@ -97,20 +106,23 @@ def compare_plot(
 
     >>> import narrows as nw
     >>> path = nw.Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
-    >>> two = [nw.run(nw.Scenario(path, flows=[nw.Flow(cc)], duration="2s")) for cc in ("cubic", "bbr")]
+    >>> two = [nw.run(nw.Scenario(path, flows=[nw.Flow(cc)], duration="2s")) for cc in ("cubic",
+    ...     "bbr")]
     >>> figure = nw.compare_plot(two, only=["throughput", "queue"])
     >>> len(figure.axes)
     4
 
     Args:
         runs: What to draw.
-        file: Where to write it, as PNG, SVG or PDF by its name; without it the figure is only answered.
+        file: Where to write it, as PNG, SVG or PDF by its name; without it the figure is only
+            answered.
         names: Of the runs; their scenarios' titles by default.
         only: Which pictures: throughput, rtt, window, queue, losses, delay.
         look: `"screen"` in colour, `"print"` in black and white.
 
     Raises:
-        NarrowsError: If Matplotlib is not installed, there is nothing to draw, or a name is not known.
+        NarrowsError: If Matplotlib is not installed, there is nothing to draw, or a name is not
+            known.
         OutputError: If the file cannot be written.
     """
     matplotlib()
@@ -120,19 +132,31 @@ def compare_plot(
         check(file)
     unknown = [key for key in only if key not in EVERY]
     if unknown or look not in {"screen", "print"}:
-        known = f"`{unknown[0]}` among the pictures; known: {', '.join(EVERY)}" if unknown else f"look `{look}`"
+        known = (
+            f"`{unknown[0]}` among the pictures; known: {', '.join(EVERY)}"
+            if unknown
+            else f"look `{look}`"
+        )
         raise NarrowsError(f"there is no {known}")
     titles = [
         names[at] if names else run.json["scenario"].get("title") or f"seed {run.json['seed']}"
         for at, run in enumerate(runs)
     ]
-    titles = [f"{title}\n{_wrapped(sentence(run.json))}" for title, run in zip(titles, runs, strict=True)]
-    columns = [(title, [p for p in pictures(run) if p.key in only]) for title, run in zip(titles, runs, strict=True)]
+    titles = [
+        f"{title}\n{_wrapped(sentence(run.json))}" for title, run in zip(titles, runs, strict=True)
+    ]
+    columns = [
+        (title, [p for p in pictures(run) if p.key in only])
+        for title, run in zip(titles, runs, strict=True)
+    ]
     return draw_columns(columns, file, look=look)
 
 
 def draw_columns(
-    columns: Sequence[tuple[str, Sequence[Picture]]], file: str | PathLike[str] | None = None, *, look: Look = "screen"
+    columns: Sequence[tuple[str, Sequence[Picture]]],
+    file: str | PathLike[str] | None = None,
+    *,
+    look: Look = "screen",
 ) -> Figure:
     """Draws pictures under their titles, a column each; the axes of a row are the same.
 
@@ -172,7 +196,9 @@ def _wrapped(text: str) -> str:
 
 def _link(axes: Any, keys: Sequence[str]) -> None:  # noqa: ANN401 - an array of Axes
     for key_is_time in (True, False):
-        rows = [row for row, key in zip(axes, keys, strict=False) if (key != "delay") == key_is_time]
+        rows = [
+            row for row, key in zip(axes, keys, strict=False) if (key != "delay") == key_is_time
+        ]
         every = [ax for row in rows for ax in row]
         for ax in every[1:]:
             ax.sharex(every[0])
@@ -197,7 +223,14 @@ def _draw(ax: Axes, picture: Picture, look: Look) -> None:
     ax.grid(visible=True, linewidth=0.4, alpha=0.5)
     ax.tick_params(labelsize=8)
     shown = _in_legend(ax.get_lines(), picture.lines)
-    ax.legend(handles=shown, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, handlelength=3)
+    ax.legend(
+        handles=shown,
+        fontsize=7,
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+        frameon=False,
+        handlelength=3,
+    )
 
 
 def _in_legend(drawn: Sequence[Any], lines: Sequence[Line]) -> list[Any]:
@@ -233,7 +266,9 @@ def _form(line: Line, nth: int, look: Look) -> dict[str, Any]:
             "markevery": (every * nth // 7 % every, every),
             "fillstyle": "full" if line.style == "line" else "none",
         }
-    colour = COLOURS[nth % len(COLOURS)] if line.flow is not None else ("#000000", "#777777")[nth % 2]
+    colour = (
+        COLOURS[nth % len(COLOURS)] if line.flow is not None else ("#000000", "#777777")[nth % 2]
+    )
     again = nth // len(COLOURS)
     solid: Any = ("-", (0, (6, 2)), (0, (2, 1.5)))[again % 3]
     style: Any = {"line": solid, "dashed": (0, (3, 2)), "dotted": ":"}[line.style]

@@ -1,4 +1,6 @@
-"""The progress bar of every command: on stderr, for a terminal, and only once the work has taken a second."""
+"""The progress bar of every command: on stderr, for a terminal, and only once the work has taken a
+second.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,15 @@ AFTER_S = 1.0
 class ProgressBar:
     """A bar and a description of what it counts.
 
-    Without a terminal on stderr, or if `quiet`, it does nothing. A terminal that has hung up must not cost what is
+    Without a terminal on stderr, or if `quiet`, it does nothing. A terminal that has hung up must
+    not cost what is
     measured or run: errors of writing are ignored.
     """
 
     def __init__(self, *, quiet: bool, of: str = "time of the run") -> None:
-        """A bar that is not shown yet; `of` describes it until a call brings another description."""
+        """A bar that is not shown yet; `of` describes it until a call brings another
+        description.
+        """
         self._of = of
         self._wanted = not quiet and sys.stderr.isatty()
         self._begin = time.monotonic()
@@ -35,7 +40,10 @@ class ProgressBar:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()
 

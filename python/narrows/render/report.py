@@ -1,7 +1,7 @@
 """The report: one page that needs nothing but itself.
 
-The page is built from `web/` and lies in the package; what is made here is the document that it shows. Every number in
-it is the run's own, and its words and tables are those of the command.
+The page is built from `web/` and lies in the package; what is made here is the document that it
+shows. Every number in it is the run's own, and its words and tables are those of the command.
 """
 
 from __future__ import annotations
@@ -52,12 +52,14 @@ def compare_report(
 
     >>> import narrows as nw, tempfile, pathlib
     >>> path = nw.Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
-    >>> two = [nw.run(nw.Scenario(path, flows=[nw.Flow(cc)], duration="2s"), verdicts=1000) for cc in ("cubic", "bbr")]
+    >>> two = [nw.run(nw.Scenario(path, flows=[nw.Flow(cc)], duration="2s"),
+    ...     verdicts=1000) for cc in ("cubic", "bbr")]
     >>> with tempfile.TemporaryDirectory() as there:
     ...     nw.compare_report(two, pathlib.Path(there) / "two.html", names=["CUBIC", "BBR"])
 
     Args:
-        runs: What to show; `run(..., verdicts=20_000)` has packets that were dropped, marked or lost one by one.
+        runs: What to show; `run(..., verdicts=20_000)` has packets that were dropped, marked or
+            lost one by one.
         file: Where to write it.
         names: Of the runs; their scenarios' titles by default.
         title: Of the page; the names by default.
@@ -79,7 +81,11 @@ def write(made: Json, file: str | PathLike[str]) -> None:
 def page(made: Json) -> str:
     """The page as text; control characters in names and messages are shown as in the terminal."""
     made = _printable(made)
-    told = "".join(f"<p>{html.escape(text)}</p>" for run in made["runs"] for text in [*run["answer"], *run["sure"]])
+    told = "".join(
+        f"<p>{html.escape(text)}</p>"
+        for run in made["runs"]
+        for text in [*run["answer"], *run["sure"]]
+    )
     # In a script element only `<` can end the data; within JSON strings it may be written so.
     data = json.dumps(made, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     parts = {
@@ -103,13 +109,26 @@ def _printable(made: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def document(
-    runs: Sequence[Run], *, names: Sequence[str] | None = None, title: str | None = None, also: Sequence[str] = ()
+    runs: Sequence[Run],
+    *,
+    names: Sequence[str] | None = None,
+    title: str | None = None,
+    also: Sequence[str] = (),
 ) -> Json:
     """What a page shows; `also` names pictures beside the usual ones."""
     called = unique(list(names) if names is not None else [name(run) for run in runs])
     shown = [_run(run, called[at], also) for at, run in enumerate(runs)]
-    first = words.comparison([(at, run.json) for at, run in zip(called, runs, strict=True)]) if len(runs) > 1 else ""
-    return {"narrows": __version__, "title": title or " · ".join(called), "first": _together(first), "runs": shown}
+    first = (
+        words.comparison([(at, run.json) for at, run in zip(called, runs, strict=True)])
+        if len(runs) > 1
+        else ""
+    )
+    return {
+        "narrows": __version__,
+        "title": title or " · ".join(called),
+        "first": _together(first),
+        "runs": shown,
+    }
 
 
 def _together(text: str) -> str:
@@ -143,7 +162,11 @@ def unique(names: list[str]) -> list[str]:
 def _run(run: Run, called: str, also: Sequence[str]) -> Json:
     figures = run.json
     flows = figures["flows"]
-    left_out = f" The first {tables.MOST_ROWS} of {len(flows)} flows." if len(flows) > tables.MOST_ROWS else ""
+    left_out = (
+        f" The first {tables.MOST_ROWS} of {len(flows)} flows."
+        if len(flows) > tables.MOST_ROWS
+        else ""
+    )
     return {
         "name": called,
         "answer": [_together(text) for text in words.answer(figures)],
@@ -151,8 +174,16 @@ def _run(run: Run, called: str, also: Sequence[str]) -> Json:
         "tables": [
             _table(tables.flows(figures, tables.MOST_ROWS), left_out),
             _table(tables.waits(figures), ""),
-            *([_table(tables.stations(figures, tables.MOST_ROWS), "")] if tables.has_stations(figures) else []),
-            *([_table(tables.workloads(figures, tables.MOST_ROWS), "")] if tables.has_workloads(figures) else []),
+            *(
+                [_table(tables.stations(figures, tables.MOST_ROWS), "")]
+                if tables.has_stations(figures)
+                else []
+            ),
+            *(
+                [_table(tables.workloads(figures, tables.MOST_ROWS), "")]
+                if tables.has_workloads(figures)
+                else []
+            ),
         ],
         "notes": [f"Fairness (Jain's index): {jain}"] if (jain := words.fairness(figures)) else [],
         **drawn(pictures(run, also)),
@@ -165,7 +196,11 @@ def _run(run: Run, called: str, also: Sequence[str]) -> Json:
         "evidence": _evidence(figures),
         # The series is what the pictures show better.
         "figures": figures
-        | {"flows": [{k: v for k, v in f.items() if k != "series"} for f in flows[: tables.MOST_ROWS]]},
+        | {
+            "flows": [
+                {k: v for k, v in f.items() if k != "series"} for f in flows[: tables.MOST_ROWS]
+            ]
+        },
     }
 
 
@@ -189,12 +224,20 @@ def drawn(shown: list[Picture]) -> Json:
             x = tuple(_short(v) for v in line.x[::every])
             place = xs.setdefault(x, len(xs))
             y = [None if v is None else _short(v) for v in line.y[::every]]
-            lines.append({"label": line.label, "flow": line.flow, "style": line.style, "x": place, "y": y})
+            lines.append(
+                {"label": line.label, "flow": line.flow, "style": line.style, "x": place, "y": y}
+            )
         about = picture.about
         thinned = max((len(line.x) for line in picture.lines), default=0)
         if thinned > MOST_POINTS:
             about += f" One in {-(-thinned // MOST_POINTS)} of {thinned} points is drawn."
-        named = {"key": picture.key, "title": picture.title, "x": picture.x, "y": picture.y, "about": about}
+        named = {
+            "key": picture.key,
+            "title": picture.title,
+            "x": picture.x,
+            "y": picture.y,
+            "about": about,
+        }
         out.append(named | {"time": picture.x == TIME, "lines": lines})
     return {"pictures": out, "xs": [list(x) for x in xs]}
 
@@ -216,7 +259,9 @@ def _verdicts(run: Run) -> Json | None:
         columns[column] = chunk.indices.to_pylist() if len(chunk) else []
         columns[f"{column}_names"] = chunk.dictionary.to_pylist() if len(chunk) else []
     columns["t_s"] = [round(t, 6) for t in rows["t_s"].to_pylist()]
-    columns["waited_ms"] = [None if w is None else round(w, 3) for w in rows["waited_ms"].to_pylist()]
+    columns["waited_ms"] = [
+        None if w is None else round(w, 3) for w in rows["waited_ms"].to_pylist()
+    ]
     return columns
 
 
@@ -252,4 +297,9 @@ def _evidence(figures: Json) -> Json | None:
         for i, case in enumerate(cases)
     ]
     head = ("rate Mbit/s", "RTT ms", "buffer BDP", "loss", "figures that agree", "distance")
-    return {"caption": "Nearest runs of Linux 6.12", "words": ("case", "flows"), "numbers": head, "rows": rows}
+    return {
+        "caption": "Nearest runs of Linux 6.12",
+        "words": ("case", "flows"),
+        "numbers": head,
+        "rows": rows,
+    }

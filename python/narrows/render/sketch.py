@@ -25,11 +25,15 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 def sketch(run: Run, width: int, only: Sequence[str] = EVERY) -> list[Text]:
     """The pictures of a run as lines of text, at most `width` characters wide."""
-    return [line for picture in pictures(run) if picture.key in only for line in draw(picture, width)]
+    return [
+        line for picture in pictures(run) if picture.key in only for line in draw(picture, width)
+    ]
 
 
 def draw(picture: Picture, width: int, start: float = 0, end: float | None = None) -> list[Text]:
-    """One picture from `start` to `end` of its x axis: its title, its y axis, dots, its x axis, who is who."""
+    """One picture from `start` to `end` of its x axis: its title, its y axis, dots, its x axis, who
+    is who.
+    """
     from rich.text import Text  # noqa: PLC0415
 
     columns = max(_LEAST_WIDTH, width - _LEFT - 1)
@@ -83,8 +87,12 @@ def _points(line: Line, start: float, end: float) -> tuple[list[float], list[flo
     return [x for x, _ in known], [y for _, y in known]
 
 
-def _raster(xs: list[float], ys: list[float], width: int, height: int, *, joined: bool) -> set[tuple[int, int]]:
-    """The dots of a curve within 0 to 1: in each column from the least to the greatest value, so nothing is lost."""
+def _raster(
+    xs: list[float], ys: list[float], width: int, height: int, *, joined: bool
+) -> set[tuple[int, int]]:
+    """The dots of a curve within 0 to 1: in each column from the least to the greatest value, so
+    nothing is lost.
+    """
     spans: dict[int, tuple[float, float]] = {}
     for x, y in zip(xs, ys, strict=True):
         column = min(width - 1, int(x * width))
@@ -94,7 +102,9 @@ def _raster(xs: list[float], ys: list[float], width: int, height: int, *, joined
     def row(y: float) -> int:
         return height - 1 - min(height - 1, max(0, int(y * height)))
 
-    dots = {(column, r) for column, (low, high) in spans.items() for r in range(row(high), row(low) + 1)}
+    dots = {
+        (column, r) for column, (low, high) in spans.items() for r in range(row(high), row(low) + 1)
+    }
     if joined and xs:
         # Between two samples that are columns apart the line goes straight.
         ordered = sorted(zip(xs, ys, strict=True))

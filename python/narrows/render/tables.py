@@ -1,6 +1,7 @@
 """The tables of a run: what the command prints and the report shows are the same cells.
 
-A cell knows which figures it shows, by their place in the JSON (`flows.0.goodput_mbit`), so that a test can compare.
+A cell knows which figures it shows, by their place in the JSON (`flows.0.goodput_mbit`), so that a
+test can compare.
 """
 
 from __future__ import annotations
@@ -47,25 +48,40 @@ def flows(figures: Figures, most: int | None = None) -> Table:
             Cell(number(flow["goodput_mbit"], 2), f"{at}.goodput_mbit"),
             Cell(waited(flow["rtt_ms"]["mean"]), f"{at}.rtt_ms.mean"),
             Cell(waited(flow["rtt_ms"]["p95"]), f"{at}.rtt_ms.p95"),
-            Cell(str(flow.get("summary_retransmits", flow["retransmits"])), f"{at}.summary_retransmits"),
+            Cell(
+                str(flow.get("summary_retransmits", flow["retransmits"])),
+                f"{at}.summary_retransmits",
+            ),
             Cell(percent(flow["retransmit_rate"]), f"{at}.retransmit_rate"),
             Cell(number(flow["cwnd_packets"]["mean"]), f"{at}.cwnd_packets.mean"),
         ]
         if sized:
             row.append(Cell(seconds(flow["fct_s"]), f"{at}.fct_s"))
         rows.append(row)
-    head = ["goodput Mbit/s", "RTT mean ms", "RTT p95 ms", "retransmits", "retransmitted", "cwnd packets"]
+    head = [
+        "goodput Mbit/s",
+        "RTT mean ms",
+        "RTT p95 ms",
+        "retransmits",
+        "retransmitted",
+        "cwnd packets",
+    ]
     return Table("Flows", ("flow", "cc"), (*head, *(["done after s"] if sized else [])), rows)
 
 
 def waits(figures: Figures) -> Table:
-    """A row per queue and per class or band of one, and a row per probe; the last column is a sentence."""
+    """A row per queue and per class or band of one, and a row per probe; the last column is a
+    sentence.
+    """
     rows = []
     queues = figures["queues"]
     for i, queue in enumerate(queues):
         at = f"queues.{i}"
         # Of the whole run, unlike the rest of the row: what slow start lost is lost.
-        counts = Cell(f"{queue['drops']} dropped, {queue['marks']} marked in the whole run", f"{at}.drops {at}.marks")
+        counts = Cell(
+            f"{queue['drops']} dropped, {queue['marks']} marked in the whole run",
+            f"{at}.drops {at}.marks",
+        )
         name = "queue delay" if len(queues) == 1 else f"queue delay, {queue['name']}"
         rows.append([Cell(name), *_waiting(queue, at), counts])
         # A band that nobody used says nothing, and stations have a table of their own.
@@ -80,8 +96,18 @@ def waits(figures: Figures) -> Table:
             for k, part in used
         ]
     for i, probe in enumerate(figures["probes"]):
-        answered = Cell(f"{probe['received']} of {probe['sent']} answered", f"probes.{i}.received probes.{i}.sent")
-        rows.append([Cell(f"{probe['kind']} RTT"), *_spread(probe["rtt_ms"], f"probes.{i}.rtt_ms"), Cell(""), answered])
+        answered = Cell(
+            f"{probe['received']} of {probe['sent']} answered",
+            f"probes.{i}.received probes.{i}.sent",
+        )
+        rows.append(
+            [
+                Cell(f"{probe['kind']} RTT"),
+                *_spread(probe["rtt_ms"], f"probes.{i}.rtt_ms"),
+                Cell(""),
+                answered,
+            ]
+        )
     return Table("Waiting", ("",), (*(f"{which} ms" for which in _WAITS), "packets", ""), rows)
 
 
@@ -109,7 +135,9 @@ def has_stations(figures: Figures) -> bool:
 
 
 def stations(figures: Figures, most: int | None = None) -> Table:
-    """A row per station, of the first `most`; delays are those of packets to it, and half of them."""
+    """A row per station, of the first `most`; delays are those of packets to it, and half of
+    them.
+    """
     rows = []
     shown = figures["stations"][:most]
     levels = [level for level in shown[0]["delay_ms"] if shown[0]["delay_ms"][level] is not None]
@@ -122,7 +150,8 @@ def stations(figures: Figures, most: int | None = None) -> Table:
             Cell(number(station["aggregate"]["frames"]), f"{at}.aggregate.frames"),
             Cell(number(station["aggregate"]["bytes"], 0), f"{at}.aggregate.bytes"),
             Cell(str(station["retries"]), f"{at}.retries"),
-            *(Cell(waited(station["delay_ms"][x]["p50"]), f"{at}.delay_ms.{x}.p50") for x in levels),
+            *(Cell(waited(station["delay_ms"][x]["p50"]),
+            f"{at}.delay_ms.{x}.p50") for x in levels),
         ])  # fmt: skip
     head = ("goodput Mbit/s", "airtime", "frames per aggregate", "bytes per aggregate", "retries")
     return Table("Stations", ("station",), (*head, *(f"{level} p50 ms" for level in levels)), rows)
@@ -143,7 +172,9 @@ def workloads(figures: Figures, most: int | None = None) -> Table:
 
 
 def _seen(who: str, seen: Figures, at: str, of: str = "") -> list[list[Cell]]:
-    """The figures of one application, or of one class of what it did; what nothing fell into says nothing."""
+    """The figures of one application, or of one class of what it did; what nothing fell into says
+    nothing.
+    """
     rows = []
     for name, value in seen.items():
         path, what = f"{at}.{name}", f"{of}{_said(name)}"
@@ -155,11 +186,17 @@ def _seen(who: str, seen: Figures, at: str, of: str = "") -> list[list[Cell]]:
                 rows.append([Cell(who), Cell(what, ""), *spread])
         elif isinstance(value, dict):
             for part, its in value.items():
-                rows += _seen(who, its, f"{path}.{part}", f"{_said(part)}: ") if its.get("completed", 1) else []
+                rows += (
+                    _seen(who, its, f"{path}.{part}", f"{_said(part)}: ")
+                    if its.get("completed", 1)
+                    else []
+                )
         else:
             share = name == "loss" or name.endswith("share")
             text = percent(value) if share else significant(value)
-            rows.append([Cell(who), Cell(what, ""), Cell(text, path), *(Cell("") for _ in _WAITS[1:])])
+            rows.append(
+                [Cell(who), Cell(what, ""), Cell(text, path), *(Cell("") for _ in _WAITS[1:])]
+            )
     return rows
 
 
@@ -175,9 +212,17 @@ def _said(name: str) -> str:
 def significant(value: float | None) -> str:
     """A count as it is, another number with four digits that count.
 
-    >>> significant(62), significant(231.84), significant(0.04567), significant(None), significant(12345.6)
-    ('62', '231.8', '0.04567', '–', '12346')
+    >>> significant(62), significant(231.84), significant(0.04567), significant(None)
+    ('62', '231.8', '0.04567', '–')
+    >>> significant(12345.6)
+    '12346'
     """
     if value is None:
         return "–"
-    return str(value) if isinstance(value, int) else f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"  # noqa: PLR2004
+    return (
+        str(value)
+        if isinstance(value, int)
+        else f"{value:.4g}"
+        if abs(value) < 1e4  # noqa: PLR2004
+        else f"{value:.0f}"
+    )

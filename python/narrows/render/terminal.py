@@ -1,13 +1,15 @@
-"""The only way to a terminal: every text that a command prints passes through `echo` or a `console`.
+"""The only way to a terminal: every text that a command prints passes through `echo` or a
+`console`.
 
-Texts of strangers (a far end's refusal, a name in a file, what ssh printed) may hold control characters: sequences that
-move the cursor, set the title of the window or answer in the place of the user. Both ways make them visible instead of
-sending them, and so they do with format characters, which reorder or hide the text around them. A lint forbids
-`click.echo` and `rich.console.Console` elsewhere.
+Texts of strangers (a far end's refusal, a name in a file, what ssh printed) may hold control
+characters: sequences that move the cursor, set the title of the window or answer in the place of
+the user. Both ways make them visible instead of sending them, and so they do with format
+characters, which reorder or hide the text around them. A lint forbids `click.echo` and
+`rich.console.Console` elsewhere.
 
-A newline in a stranger's text would let it write lines of its own. `Console.print` prints a text as one line, and
-tables have one line for each cell; what `echo` prints may have several, so that texts of strangers pass through
-`one_line` on their way there.
+A newline in a stranger's text would let it write lines of its own. `Console.print` prints a text as
+one line, and tables have one line for each cell; what `echo` prints may have several, so that texts
+of strangers pass through `one_line` on their way there.
 """
 
 from __future__ import annotations
@@ -69,21 +71,31 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
 def console(stream: TextIO | None = None, *, err: bool = False) -> Console:
     """A console for tables and progress bars; colours only for a terminal that has them.
 
-    A pipe gets plain text that is not wrapped at 80 columns. Brackets in a text are text, not Rich's markup. A text is
-    printed as one line.
+    A pipe gets plain text that is not wrapped at 80 columns. Brackets in a text are text, not
+    Rich's markup. A text is printed as one line.
     """
     from rich.console import Console  # noqa: PLC0415 - a command without tables needs no Rich
     from rich.segment import Segment  # noqa: PLC0415
 
     class Gated(Console):
-        """Makes the control characters of every text visible; Rich's own codes for the terminal stay."""
+        """Makes the control characters of every text visible; Rich's own codes for the terminal
+        stay.
+        """
 
         def print(self, *objects: Any, **how: Any) -> None:  # noqa: ANN401 - Rich's own signature
-            super().print(*(one_line(each) if isinstance(each, str) else each for each in objects), **how)
+            super().print(
+                *(one_line(each) if isinstance(each, str) else each for each in objects), **how
+            )
 
-        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterator[Segment]:
             for segment in super().render(renderable, options):
-                yield segment if segment.control else Segment(printable(segment.text), segment.style)
+                yield (
+                    segment if segment.control else Segment(printable(segment.text), segment.style)
+                )
 
     file = stream or (sys.stderr if err else sys.stdout)
-    return Gated(file=file, highlight=False, markup=False, emoji=False, width=None if file.isatty() else 160)
+    return Gated(
+        file=file, highlight=False, markup=False, emoji=False, width=None if file.isatty() else 160
+    )

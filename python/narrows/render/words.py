@@ -1,4 +1,6 @@
-"""A run in a person's words: what happened, and how sure that is. Only words: every figure was computed in the core."""
+"""A run in a person's words: what happened, and how sure that is. Only words: every figure was
+computed in the core.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +32,23 @@ def number(value: float | None, digits: int = 1) -> str:
 
 
 def fine(value: float | None, digits: int) -> str:
-    """A number with so many digits after the point, and more of them where fewer than two would count; six at most.
+    """A number with so many digits after the point, and more of them where fewer than two would
+    count; six at most.
 
     >>> fine(18.26, 1), fine(0.0078, 2), fine(0.0, 2), fine(0.42, 0), fine(None, 1)
     ('18.3', '0.0078', '0.00', '0.42', '–')
     """
     if not value:
         return number(value, digits)
-    return number(value, max(digits, min(6, 1 - math.floor(math.log10(abs(value))))) if abs(value) < 1 else digits)
+    return number(
+        value,
+        max(digits, min(6, 1 - math.floor(math.log10(abs(value))))) if abs(value) < 1 else digits,
+    )
 
 
 def millis(value: float | None) -> str:
-    """A time in ms: a digit after the point, and three, which are microseconds, below 1 ms; above zero never zero.
+    """A time in ms: a digit after the point, and three, which are microseconds, below 1 ms; above
+    zero never zero.
 
     >>> millis(18.26), millis(0.0424), millis(0.0), millis(None)
     ('18.3', '0.042', '0.0', '–')
@@ -55,7 +62,8 @@ def millis(value: float | None) -> str:
 
 
 def waited(value: float | None) -> str:
-    """A delay in ms: a digit after the point, and more of them where one would show a delay above zero as zero.
+    """A delay in ms: a digit after the point, and more of them where one would show a delay above
+    zero as zero.
 
     >>> waited(18.26), waited(0.42), waited(0.0424), waited(0.0), waited(None)
     ('18.3', '0.4', '0.042', '0.0', '–')
@@ -64,7 +72,8 @@ def waited(value: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A time in s: three digits after the point, and six, which are microseconds, where there would be little else.
+    """A time in s: three digits after the point, and six, which are microseconds, where there would
+    be little else.
 
     >>> seconds(1.25), seconds(0.00065), seconds(None)
     ('1.250', '0.000650', '–')
@@ -111,7 +120,10 @@ def who(flows: list[Figures]) -> str:
     >>> who([{"cc": "cubic"}]), who([{"cc": "bbr"}, {"cc": "cubic"}, {"cc": "bbr"}])
     ('1 cubic flow', '2 bbr flows and 1 cubic flow')
     """
-    parts = [f"{n} {cc} flow{'s' if n > 1 else ''}" for cc, n in Counter(flow["cc"] for flow in flows).items()]
+    parts = [
+        f"{n} {cc} flow{'s' if n > 1 else ''}"
+        for cc, n in Counter(flow["cc"] for flow in flows).items()
+    ]
     return listed(parts) if parts else "Nobody"
 
 
@@ -137,11 +149,17 @@ def sentence(figures: Figures) -> str:
         idle = sum(flow["goodput_mbit"] is None for flow in flows)
         parts += [f"{idle} of {len(flows)} flows sent no data after the warm-up"] if idle else []
     if delay and delay["mean"] is not None:
-        parts.append(f"mean queueing delay {waited(delay['mean'])} ms (p95 {waited(delay['p95'])} ms)")
+        parts.append(
+            f"mean queueing delay {waited(delay['mean'])} ms (p95 {waited(delay['p95'])} ms)"
+        )
     rates = [flow["retransmit_rate"] for flow in flows if flow["retransmit_rate"] is not None]
     if rates and max(rates):
         share = percent(max(rates))
-        parts.append(f"{share} retransmitted" if len(flows) == 1 else f"at most {share} of a flow retransmitted")
+        parts.append(
+            f"{share} retransmitted"
+            if len(flows) == 1
+            else f"at most {share} of a flow retransmitted"
+        )
     elif rates:
         # A share is of bytes, and a SYN has none.
         bare = any(flow.get("summary_retransmits", flow["retransmits"]) for flow in flows)
@@ -150,7 +168,8 @@ def sentence(figures: Figures) -> str:
 
 
 def rate(figures: Figures, *, back: bool = False) -> str:
-    """What the path lets pass, with its unit: in the long run, or with saved tokens where they matter.
+    """What the path lets pass, with its unit: in the long run, or with saved tokens where they
+    matter.
 
     >>> rate({"path": {"rate_mbit": 26.1106, "capacity_mbit": 26.1106}})
     '26.11 Mbit/s'
@@ -176,12 +195,16 @@ def _four(mbit: float) -> str:
 def capacity(figures: Figures, *, back: bool = False) -> float | None:
     """The most that the path can pass on average over the summary interval, in Mbit/s."""
     path = figures["path"]
-    mbit: float | None = path["reverse_mbit"] if back else path.get("capacity_mbit", path["rate_mbit"])
+    mbit: float | None = (
+        path["reverse_mbit"] if back else path.get("capacity_mbit", path["rate_mbit"])
+    )
     return mbit
 
 
 def _arriving(figures: Figures, *, back: bool = False) -> float | None:
-    """The most that can arrive on average in the summary interval, in Mbit/s: goodput is never above it."""
+    """The most that can arrive on average in the summary interval, in Mbit/s: goodput is never
+    above it.
+    """
     path = figures["path"]
     mbit: float | None = path.get("reverse_arriving_mbit" if back else "arriving_mbit")
     return capacity(figures, back=back) if mbit is None else mbit
@@ -192,12 +215,15 @@ def _ways(figures: Figures) -> tuple[list[Figures], list[Figures]]:
     written = figures["scenario"].get("flow", [])
     ups = [flow.get("direction") == "up" for flow in written]
     down, up = (
-        [flow for flow, is_up in zip(figures["flows"], ups, strict=True) if is_up == back] for back in (False, True)
+        [flow for flow, is_up in zip(figures["flows"], ups, strict=True) if is_up == back]
+        for back in (False, True)
     )
     return down, up
 
 
-def _used(figures: Figures, flows: list[Figures], both: list[Figures], *, back: bool = False) -> str:
+def _used(
+    figures: Figures, flows: list[Figures], both: list[Figures], *, back: bool = False
+) -> str:
     """`both`: flows of the other direction whose application sends in this one, too."""
     mbit = _arriving(figures, back=back)
     total = sum(flow["goodput_mbit"] or 0 for flow in flows)
@@ -205,7 +231,10 @@ def _used(figures: Figures, flows: list[Figures], both: list[Figures], *, back: 
     mean = " on average" if figures["path"]["varies"] and not back else ""
     senders = [who(flows)] if flows or not both else []
     senders += [f"the uploads of {who(both)}"] if both else []
-    return f"{listed(senders)} used {percent(total / mbit if mbit else None)} of {rate(figures, back=back)}{mean}"
+    return (
+        f"{listed(senders)} used {percent(total / mbit if mbit else None)} of "
+        f"{rate(figures, back=back)}{mean}"
+    )
 
 
 def _uses(figures: Figures) -> list[str]:
@@ -220,7 +249,8 @@ def _uses(figures: Figures) -> list[str]:
 
 
 def fairness(figures: Figures) -> str:
-    """Jain's index of each direction in which several flows with a congestion control share the path; empty where none.
+    """Jain's index of each direction in which several flows with a congestion control share the
+    path; empty where none.
 
     A stream of datagrams takes what it takes, and flows of both directions share nothing.
 
@@ -233,8 +263,13 @@ def fairness(figures: Figures) -> str:
     '1.000 up'
     """
     parts = figures["fairness"]["by_direction"].items()
-    of = {way: part["jain"] for way, part in parts if part["flows"] > 1 and part["jain"] is not None}
-    told = [number(jain, 3) if set(of) == {"down"} else f"{number(jain, 3)} {way}" for way, jain in sorted(of.items())]
+    of = {
+        way: part["jain"] for way, part in parts if part["flows"] > 1 and part["jain"] is not None
+    }
+    told = [
+        number(jain, 3) if set(of) == {"down"} else f"{number(jain, 3)} {way}"
+        for way, jain in sorted(of.items())
+    ]
     return listed(told)
 
 
@@ -245,7 +280,9 @@ def answer(figures: Figures) -> list[str]:
     if flows and any(flow["fct_s"] is not None for flow in flows):
         done = [flow["fct_s"] for flow in flows if flow["fct_s"] is not None]
         sized = sum("size" in flow for flow in figures["scenario"]["flow"])
-        told.append(f"{len(done)} of {sized} transfers completed, the slowest after {seconds(max(done))} s.")
+        told.append(
+            f"{len(done)} of {sized} transfers completed, the slowest after {seconds(max(done))} s."
+        )
     told += [f"Note: {notice}" for notice in figures.get("notices", [])]
     return [sentence for sentence in told if sentence]
 
@@ -275,7 +312,8 @@ def _shares(figures: Figures) -> str:
         shares = listed([f"{flow['id']} {share(flow['goodput_mbit'])}" for flow in spoke])
     else:
         shares = listed([
-            f"{group['flows']} {cc} flow{'s' if group['flows'] > 1 else ''} {share(group['goodput_mbit'] or 0)}"
+            f"{group['flows']} {cc} flow{'s' if group['flows'] > 1 else ''} "
+            f"{share(group['goodput_mbit'] or 0)}"
             for cc, group in groups.items()
         ])  # fmt: skip
     told = fairness(figures)
@@ -285,19 +323,28 @@ def _shares(figures: Figures) -> str:
         return f"Goodput and share of the total: {shares}. {listed(uses)}{index}."
     mbit = _arriving(figures)
     used = percent(total / mbit if mbit else None)
-    return f"Goodput and share of the total: {shares}. Together they used {used} of {rate(figures)}{index}."
+    return (
+        f"Goodput and share of the total: {shares}. Together they used {used} of "
+        f"{rate(figures)}{index}."
+    )
 
 
 def _latency(figures: Figures) -> str:
     delay = figures["queue"]["delay_ms"]
     if delay["mean"] is None:
         return "No packet left the queue after the warm-up."
-    told = f"The mean queueing delay was {waited(delay['mean'])} ms, and the 99th percentile {waited(delay['p99'])} ms"
+    told = (
+        f"The mean queueing delay was {waited(delay['mean'])} ms, and the 99th percentile "
+        f"{waited(delay['p99'])} ms"
+    )
     answered = [probe for probe in figures["probes"] if probe["rtt_ms"]["p50"] is not None]
     if answered:
         # Pings end where the path does, however far away the receivers of flows are.
         base = figures["path"]["rtt_ms"]
-        told += f". The median RTT of the ping was {waited(answered[0]['rtt_ms']['p50'])} ms (base RTT {base:g} ms)"
+        told += (
+            f". The median RTT of the ping was {waited(answered[0]['rtt_ms']['p50'])} ms "
+            f"(base RTT {base:g} ms)"
+        )
     return told + "."
 
 
@@ -322,7 +369,8 @@ def _evidence(figures: Figures) -> str:
     if not cases:
         like = figures["scenario"]["host"]["like"]
         return (
-            f"No stored run of Linux 6.12 has these congestion controls on such a path with hosts like {like}: {word}."
+            "No stored run of Linux 6.12 has these congestion controls on such a path with "
+            f"hosts like {like}: {word}."
         )
     near = cases[0]
     path = f"{near['rate_mbit']:g} Mbit/s, {near['rtt_ms']:g} ms, {room(near)}"
@@ -336,15 +384,21 @@ def _evidence(figures: Figures) -> str:
     )
     factor = factor_of(math.exp(near["distance"]))
     if near["distance"] <= _SAME:
-        return f"A stored run of Linux 6.12 has the same rate, RTT, buffer and queue: in {case}, {agreed}."
+        return (
+            f"A stored run of Linux 6.12 has the same rate, RTT, buffer and queue: in {case}, "
+            f"{agreed}."
+        )
     if near["distance"] <= _NEAR:
         return (
-            f"The most similar stored run of Linux 6.12, {case}, differs by a factor of {factor} (product of the "
+            f"The most similar stored run of Linux 6.12, {case}, differs by a factor of {factor} "
+            "(product of the "
             f"ratios of rate, RTT, buffer and loss). In it, {agreed}."
         )
     return (
-        f"The most similar stored run of Linux 6.12, {case}, differs by a factor of {factor} (product of the ratios of "
-        f"rate, RTT and buffer). In it, {agreed}. On this path, rely on the direction of the results rather than on "
+        f"The most similar stored run of Linux 6.12, {case}, differs by a factor of {factor} "
+        "(product of the ratios of "
+        f"rate, RTT and buffer). In it, {agreed}. On this path, rely on the direction of the "
+        "results rather than on "
         "the numbers."
     )
 
@@ -360,22 +414,38 @@ def _limits(figures: Figures) -> list[str]:
     scenario, told = figures["scenario"], []
     if figures["provenance"]["evidence"]:
         told.append(
-            "Similarity considers congestion controls, queue, policer, other path elements, rate, RTT, buffer and "
-            "random loss. It does not consider the number of flows, the amount of data, or other host settings."
+            "Similarity considers congestion controls, queue, policer, other path elements, rate, "
+            "RTT, buffer and "
+            "random loss. It does not consider the number of flows, the amount of data, or other "
+            "host settings."
         )
     jitter = scenario["start_jitter"]
-    starts = "" if float(jitter.rstrip("nums")) == 0 else f" Start times are random within {jitter}."
-    told.append(f"One run with one seed ({figures['seed']}).{starts} Another seed may give other shares.")
+    starts = (
+        "" if float(jitter.rstrip("nums")) == 0 else f" Start times are random within {jitter}."
+    )
+    told.append(
+        f"One run with one seed ({figures['seed']}).{starts} Another seed may give other shares."
+    )
     told.append("This is a simulation; no packets were sent over a network.")
     return told
 
 
 def comparison(runs: list[tuple[str, Figures]]) -> str:
     """Comparison of several runs in one sentence: highest goodput, lowest queueing delay."""
-    passed = [(name, sum(group["goodput_mbit"] or 0 for group in f["fairness"]["by_cc"].values())) for name, f in runs]
-    delays = [(name, f["queue"]["delay_ms"]["mean"]) for name, f in runs if f["queue"]["delay_ms"]["mean"] is not None]
+    passed = [
+        (name, sum(group["goodput_mbit"] or 0 for group in f["fairness"]["by_cc"].values()))
+        for name, f in runs
+    ]
+    delays = [
+        (name, f["queue"]["delay_ms"]["mean"])
+        for name, f in runs
+        if f["queue"]["delay_ms"]["mean"] is not None
+    ]
     most = max(passed, key=lambda row: row[1])
-    told = f"Of these {len(runs)} runs, {most[0]} has the highest goodput ({number(most[1], 2)} Mbit/s)"
+    told = (
+        f"Of these {len(runs)} runs, {most[0]} has the highest goodput ({number(most[1], 2)} "
+        "Mbit/s)"
+    )
     if not delays:
         return told + "."
     least, worst = (pick(delays, key=lambda row: row[1]) for pick in (min, max))

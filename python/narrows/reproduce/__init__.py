@@ -1,1 +1,3 @@
-"""Published experiments, run again: ours beside theirs, with tolerances that were written down before."""
+"""Published experiments, run again: ours beside theirs, with tolerances that were written down
+before.
+"""

@@ -1,7 +1,8 @@
-"""Published figures with accepted ranges (`data/experiments.toml`), and the outcome of their checks.
+"""Published figures with accepted ranges (`data/experiments.toml`), and the outcome of their
+checks.
 
-The file was committed before the first run, so that no range depends on a result. Explanations of figures outside
-their range are in `data/misses.toml`.
+The file was committed before the first run, so that no range depends on a result. Explanations of
+figures outside their range are in `data/misses.toml`.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ class Miss:
 
         >>> ratio = Check(id="a", of="A", published="3", unit="times", accept=(2.0, 4.5))
         >>> miss = Miss(why="Linux has 1.3", evidence="a.md", side="below", seen=(1.1, 2.0))
-        >>> miss.range(ratio), miss.explains(ratio, 1.4), miss.explains(ratio, 4.59), miss.explains(ratio, 0.5)
+        >>> miss.range(ratio), miss.explains(ratio, 1.4), miss.explains(ratio,
+        ...     4.59), miss.explains(ratio, 0.5)
         ((1.0, 2.0), True, False, False)
         """
         assert check.accept is not None
@@ -136,14 +138,20 @@ class Outcome:
     def words(self) -> list[tuple[Check, float | None, Word]]:
         """Every check with the figure of narrows and the verdict."""
         return [
-            (c, self.ours.get(c.id), "failed" if c.id in self.failed else c.word(self.ours.get(c.id)))
+            (
+                c,
+                self.ours.get(c.id),
+                "failed" if c.id in self.failed else c.word(self.ours.get(c.id)),
+            )
             for c in self.experiment.checks
         ]
 
     def explained(self, check: Check) -> Miss | None:
         """The explanation that applies to a check outside its range, if any."""
         miss, ours = self.misses.get(check.id), self.ours.get(check.id)
-        return miss if miss is not None and ours is not None and miss.explains(check, ours) else None
+        return (
+            miss if miss is not None and ours is not None and miss.explains(check, ours) else None
+        )
 
     def reason(self, check: Check) -> str:
         """The reason why a check is not inside; empty if it is."""
@@ -154,7 +162,9 @@ class Outcome:
         if (explained := self.explained(check)) is not None:
             return explained.why
         if self.quick:
-            return f"not explained; a full run is decisive: narrows reproduce {self.experiment.name}"
+            return (
+                f"not explained; a full run is decisive: narrows reproduce {self.experiment.name}"
+            )
         if miss is None:
             return "not explained"
         low, high = miss.range(check)
@@ -224,7 +234,9 @@ def _read(file: str) -> dict[str, Any]:
 
 
 def _experiment(one: Mapping[str, Any]) -> Experiment:
-    return Experiment(**{k: v for k, v in one.items() if k != "check"}, checks=tuple(map(_check, one["check"])))
+    return Experiment(
+        **{k: v for k, v in one.items() if k != "check"}, checks=tuple(map(_check, one["check"]))
+    )
 
 
 def _check(one: Mapping[str, Any]) -> Check:

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 @click.argument("name", required=False)
 @click.option("--all", "every", is_flag=True, help="Run every experiment. Example: --all --quick")
 @click.option(
-    "--quick", is_flag=True, help="Run fewer and shorter cases; about two minutes for --all. Example: --quick"
+    "--quick",
+    is_flag=True,
+    help="Run fewer and shorter cases; about two minutes for --all. Example: --quick",
 )
 @click.option(
     "--into",
@@ -39,15 +41,24 @@ if TYPE_CHECKING:
     help="Directory of the results; results of this build are reused. Example: --into results",
 )
 @click.option("--anew", is_flag=True, help="Ignore stored results. Example: --anew")
-@click.option("--html", "html_file", type=output.File(), help="Write an HTML page. Example: --html page.html")
+@click.option(
+    "--html", "html_file", type=output.File(), help="Write an HTML page. Example: --html page.html"
+)
 @click.option(
     "--markdown",
     "markdown_file",
     type=output.File(),
     help="Write a Markdown page. Example: --markdown a.md",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object. Example: --json | jq .verdict")
-@click.option("--check", "strict", is_flag=True, help="Exit with code 1 if less than 80 % are inside. Example: --check")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object. Example: --json | jq .verdict"
+)
+@click.option(
+    "--check",
+    "strict",
+    is_flag=True,
+    help="Exit with code 1 if less than 80 % are inside. Example: --check",
+)
 def reproduce(  # noqa: PLR0917
     name: str | None,
     every: bool,
@@ -86,7 +97,10 @@ def reproduce(  # noqa: PLR0917
             with attempt():
                 output.write(markdown_file, page.markdown(outcomes, command))
         if as_json:
-            document = {"verdict": page.verdict(outcomes), "experiments": [one.json() for one in outcomes]}
+            document = {
+                "verdict": page.verdict(outcomes),
+                "experiments": [one.json() for one in outcomes],
+            }
             echo(json.dumps(document))
         else:
             _tell(outcomes)
@@ -111,13 +125,24 @@ def _tell(outcomes: Sequence[Outcome]) -> None:
             [
                 tables.Cell(check.of),
                 tables.Cell(word),
-                *map(tables.Cell, (check.published, page.accepted(check), page.figure(ours), check.unit)),
+                *map(
+                    tables.Cell,
+                    (check.published, page.accepted(check), page.figure(ours), check.unit),
+                ),
             ]
             for check, ours, word in outcome.words()
         ]
-        table(out, tables.Table("", ("figure", "verdict"), ("published", "accepted", "narrows", "unit"), rows))
+        table(
+            out,
+            tables.Table(
+                "", ("figure", "verdict"), ("published", "accepted", "narrows", "unit"), rows
+            ),
+        )
         for check, why, evidence in page.reasons(outcome):
-            out.print(f"{check.of}: {why}{f' (in the repository: {evidence})' if evidence else ''}", markup=False)
+            out.print(
+                f"{check.of}: {why}{f' (in the repository: {evidence})' if evidence else ''}",
+                markup=False,
+            )
         out.print(f"{page.sentence(outcome)}\n")
     out.print(page.verdict(outcomes), style="bold")
 
@@ -133,7 +158,12 @@ def _progress(name: str, *, quiet: bool) -> Iterator[Callable[[int], object]]:
     def told(runs: int) -> None:
         seconds = time.monotonic() - begin
         if seconds > 1:
-            print(f"\r{name}: {runs} runs, {runs / seconds:.1f} per second ", end="", file=sys.stderr, flush=True)
+            print(
+                f"\r{name}: {runs} runs, {runs / seconds:.1f} per second ",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
 
     yield told
     print("\r\x1b[K", end="", file=sys.stderr, flush=True)

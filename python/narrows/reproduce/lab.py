@@ -31,7 +31,9 @@ class Lab:
         lacks: Missing packages, by check.
     """
 
-    def __init__(self, *, quick: bool = False, told: Callable[[int], object] = lambda _: None) -> None:
+    def __init__(
+        self, *, quick: bool = False, told: Callable[[int], object] = lambda _: None
+    ) -> None:
         """`told` receives the number of completed runs."""
         self.quick = quick
         self.runs = 0
@@ -57,12 +59,16 @@ class Lab:
         interval: str = "off",
     ) -> dict[Key, Runs]:
         """Runs every case with every seed; `interval` is the sample interval."""
-        trees = {key: one.tree() if isinstance(one, Scenario) else one for key, one in cases.items()}
+        trees = {
+            key: one.tree() if isinstance(one, Scenario) else one for key, one in cases.items()
+        }
         each = range(1, (quick_seeds if self.quick else seeds) + 1)
 
         def one(job: tuple[Key, int], keep_on: Progress) -> Figures:
             key, seed = job
-            raw = _core.run_tree(trees[key], seed=seed, sample_interval=interval, progress=keep_on).json()
+            raw = _core.run_tree(
+                trees[key], seed=seed, sample_interval=interval, progress=keep_on
+            ).json()
             figures: Figures = json.loads(raw)
             return figures
 
@@ -99,12 +105,16 @@ def part(cc: str) -> Of:
 
 def fair(number: int) -> Of:
     """Goodput of a flow relative to an equal share."""
-    return lambda figures: goodput(number)(figures) * len(figures["flows"]) / max(total(figures), 1e-9)
+    return lambda figures: (
+        goodput(number)(figures) * len(figures["flows"]) / max(total(figures), 1e-9)
+    )
 
 
 def again(cc: str | None = None) -> Of:
     """Retransmissions of all flows, or of those of a congestion control."""
-    return lambda figures: float(sum(flow["retransmits"] for flow in figures["flows"] if cc in {None, flow["cc"]}))
+    return lambda figures: float(
+        sum(flow["retransmits"] for flow in figures["flows"] if cc in {None, flow["cc"]})
+    )
 
 
 def queue_ms(figures: Figures) -> float:

@@ -1,4 +1,6 @@
-"""Experiments with random loss: probing gains of BBR, the article on BBR, loss-based congestion controls, response."""
+"""Experiments with random loss: probing gains of BBR, the article on BBR, loss-based congestion
+controls, response.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,12 @@ def lossy(
 ) -> Scenario:
     """One flow over a path with independent random loss of packets."""
     return Scenario(
-        Path(rate=rate, rtt=rtt, buffer=buffer, loss={"probability": f"{loss_pct:g}%", "per": "packet"}),
+        Path(
+            rate=rate,
+            rtt=rtt,
+            buffer=buffer,
+            loss={"probability": f"{loss_pct:g}%", "per": "packet"},
+        ),
         flows=[Flow(cc)],
         host=host,
         duration=duration,
@@ -68,9 +75,13 @@ def cliff(lab: Lab) -> dict[str, float]:
         "linux-6.12": ("bbr", None, 15.3),
         "figure-4.15": ("bbr", old, 17.0),
     }
-    # A point each half percent (quick: one and a half) around where it may be, and further out where it is not there.
+    # A point each half percent (quick: one and a half) around where it may be, and further out
+    # where it is not there.
     step, points = (1.5, 4) if lab.quick else (0.5, 12)
-    around = {name: [middle + step * n for n in range(-points, points + 1)] for name, (_, _, middle) in laws.items()}
+    around = {
+        name: [middle + step * n for n in range(-points, points + 1)]
+        for name, (_, _, middle) in laws.items()
+    }
     got: dict[str, dict[float, float]] = {name: {} for name in laws}
     ours: dict[str, float] = {}
     for _ in range(1 + _WIDENED):
@@ -90,11 +101,17 @@ def cliff(lab: Lab) -> dict[str, float]:
                 ours[name] = half
                 continue
             low, high = min(seen), max(seen)
-            further = [low - step * (n + 1) if seen[low] < 100.0 / 2 else high + step * (n + 1) for n in range(points)]
+            further = [
+                low - step * (n + 1) if seen[low] < 100.0 / 2 else high + step * (n + 1)
+                for n in range(points)
+            ]
             around[name] = further
     for name in laws.keys() - ours.keys():
         low, high = min(got[name]), max(got[name])
-        lab.failed[name] = f"not found: goodput does not cross half of the rate between {low:g} and {high:g} % loss"
+        lab.failed[name] = (
+            f"not found: goodput does not cross half of the rate between {low:g} and {high:g} % "
+            "loss"
+        )
     gentle = plain | {"probe_gain": 1.1}
     single = {
         "bbr-5": at("bbr", 5, old),
@@ -110,7 +127,9 @@ def article(lab: Lab) -> dict[str, float]:
     """Figures of the article on BBR."""
     whole = lab.seconds(60, 30)
     cases = {
-        f"{cc}-{loss:g}": lossy(cc, loss, rate="100Mbit", rtt="100ms", buffer="1bdp", duration=whole)
+        f"{cc}-{loss:g}": lossy(
+            cc, loss, rate="100Mbit", rtt="100ms", buffer="1bdp", duration=whole
+        )
         for cc, losses in (("cubic", (0.1, 1)), ("bbr", (0.1, 1, 2, 5, 15, 50)))
         for loss in losses
     }
@@ -144,7 +163,9 @@ def article(lab: Lab) -> dict[str, float]:
     }
     ours["five-jain"] = mid(lab.play({"": five})[""], lambda figures: figures["fairness"]["jain"])
     stepped = lab.play({"": steps}, interval="100ms")[""]
-    ours["step-up"] = mid(stepped, lambda figures: _reached(figures, 20.0, 0.9 * 20 * _PAYLOAD / _FRAME))
+    ours["step-up"] = mid(
+        stepped, lambda figures: _reached(figures, 20.0, 0.9 * 20 * _PAYLOAD / _FRAME)
+    )
     ours["step-down"] = mid(stepped, lambda figures: _calm(figures, 40.0, 60.0))
     waits = {
         key: mid(runs, lambda figures: median(flow["rtt_ms"]["p50"] for flow in figures["flows"]))
@@ -186,14 +207,23 @@ def laws(lab: Lab) -> dict[str, float]:
         for loss in losses:
             name = f"{cc}-{loss:g}"
             cases[name, loss] = lossy(
-                cc, loss, rate="100Mbit", rtt="100ms", buffer="20bdp", duration=lab.seconds(60), host=old
+                cc,
+                loss,
+                rate="100Mbit",
+                rtt="100ms",
+                buffer="20bdp",
+                duration=lab.seconds(60),
+                host=old,
             )
     for rtt in ("2ms", "10ms", "200ms"):
         cases[f"cubic-{rtt}", 1] = lossy(
             "cubic", 1, rate="100Mbit", rtt=rtt, buffer="20bdp", duration=lab.seconds(60), host=old
         )
     found = lab.play(cases)
-    return {name: mid(runs, goodput()) * _FRAME / _PAYLOAD / (1 - loss / 100) for (name, loss), runs in found.items()}
+    return {
+        name: mid(runs, goodput()) * _FRAME / _PAYLOAD / (1 - loss / 100)
+        for (name, loss), runs in found.items()
+    }
 
 
 _LONGEST_S = 600
@@ -204,7 +234,11 @@ def megabyte(lab: Lab) -> dict[str, float]:
     """Transfer of 1 MB at 20 % loss and 200 ms, with variants; goodput by loss rate and by RTT."""
 
     def transfer(cc: str, host: Host | None = None, acks: bool = False) -> Scenario:
-        reverse = Hop(rate="1Gbit", buffer="1000p", loss={"probability": "20%", "per": "packet"}) if acks else None
+        reverse = (
+            Hop(rate="1Gbit", buffer="1000p", loss={"probability": "20%", "per": "packet"})
+            if acks
+            else None
+        )
         return Scenario(
             Path(
                 rate="20Mbit",
@@ -253,17 +287,24 @@ def megabyte(lab: Lab) -> dict[str, float]:
 
     swept = {
         f"{cc}-{loss:g}": steady(cc, loss)
-        for cc, losses in (("bbr", (0.01, 0.1, 1, 5, 15, 25, 30, 40)), ("cubic", (0.01, 0.1, 1, 15, 25, 30)))
+        for cc, losses in (
+            ("bbr", (0.01, 0.1, 1, 5, 15, 25, 30, 40)),
+            ("cubic", (0.01, 0.1, 1, 15, 25, 30)),
+        )
         for loss in losses
     }
     ours |= {name: mid(runs, goodput()) for name, runs in lab.play(swept).items()}
     far = {
-        (cc, rtt): lossy(cc, 1, rate="100Mbit", rtt=f"{rtt}ms", buffer="2bdp", duration=lab.seconds(60))
+        (cc, rtt): lossy(
+            cc, 1, rate="100Mbit", rtt=f"{rtt}ms", buffer="2bdp", duration=lab.seconds(60)
+        )
         for cc in ("cubic", "bbr")
         for rtt in (3, 10, 30, 100, 200)
     }
     got = {key: mid(runs, goodput()) for key, runs in lab.play(far).items()}
-    ours["delay-cubic"] = exponent([(rtt, value) for (cc, rtt), value in got.items() if cc == "cubic"])
+    ours["delay-cubic"] = exponent(
+        [(rtt, value) for (cc, rtt), value in got.items() if cc == "cubic"]
+    )
     ours["delay-bbr"] = got["bbr", 200] / got["bbr", 3]
     return ours
 
@@ -276,7 +317,9 @@ def exponent(points: list[tuple[float, float]]) -> float:
     """
     logs = [(math.log(x), math.log(max(y, _SMALL))) for x, y in points]
     mean_x, mean_y = (sum(one[i] for one in logs) / len(logs) for i in (0, 1))
-    return sum((x - mean_x) * (y - mean_y) for x, y in logs) / sum((x - mean_x) ** 2 for x, _ in logs)
+    return sum((x - mean_x) * (y - mean_y) for x, y in logs) / sum(
+        (x - mean_x) ** 2 for x, _ in logs
+    )
 
 
 def response(lab: Lab) -> dict[str, float]:

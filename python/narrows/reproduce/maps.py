@@ -9,7 +9,16 @@ from importlib import resources
 from statistics import mean
 
 from narrows.reproduce.lab import Lab
-from narrows.reproduce.published import TEST_S, Cell, Result, cells, criteria, gains, reproduce, third
+from narrows.reproduce.published import (
+    TEST_S,
+    Cell,
+    Result,
+    cells,
+    criteria,
+    gains,
+    reproduce,
+    third,
+)
 from narrows.study.paths import GAIN_MAP
 from narrows.study.study import by
 from narrows.sweeps.keys import put
@@ -33,11 +42,16 @@ def published_gains() -> dict[Place, float]:
     """
     text = resources.files("narrows").joinpath(CAO).read_text(encoding="utf-8")
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    return {(int(row["buffer_kb"]), int(row["rate_mbit"]), int(row["rtt_ms"])): float(row["gain_pct"]) for row in rows}
+    return {
+        (int(row["buffer_kb"]), int(row["rate_mbit"]), int(row["rtt_ms"])): float(row["gain_pct"])
+        for row in rows
+    }
 
 
 def _results(lab: Lab, kernel: str, ccs: Sequence[str]) -> list[Result]:
-    todo: list[Cell] = [c for cc in ccs for c in (third(cells(cc, kernel)) if lab.quick else cells(cc, kernel))]
+    todo: list[Cell] = [
+        c for cc in ccs for c in (third(cells(cc, kernel)) if lab.quick else cells(cc, kernel))
+    ]
     return reproduce(todo, lab.did)
 
 
@@ -89,7 +103,9 @@ def replication(lab: Lab) -> dict[str, float]:
     if not lab.quick:
         results = _results(lab, "5.13.12", ("bbr2",))
         for name, criterion in zip(
-            ("bbr2-100", "bbr2-100-again", "bbr2-10000", "bbr2-10000-again"), criteria(results), strict=True
+            ("bbr2-100", "bbr2-100-again", "bbr2-10000", "bbr2-10000-again"),
+            criteria(results),
+            strict=True,
         ):
             ours[name] = 100 * criterion.agree / criterion.cells
         for buffer in (100, 10000):
@@ -104,7 +120,8 @@ _BYTES = {"kB": 1e-3, "MB": 1.0}
 def published_tree(rate_mbit: float, buffer_mb: float) -> str:
     """Prediction of the published tree.
 
-    >>> published_tree(1000, 50), published_tree(500, 10), published_tree(500, 1), published_tree(50, 1)
+    >>> published_tree(1000, 50), published_tree(500, 10), published_tree(500,
+    ...     1), published_tree(50, 1)
     ('bbr', 'cubic', 'bbr', 'cubic')
     """
     if rate_mbit > _FAST_MBIT:
@@ -122,7 +139,9 @@ def tree(lab: Lab) -> dict[str, float]:
     if lab.quick:
         buffers, rates, rtts = buffers[::2], [*rates[::3], rates[5], rates[-1]], rtts[::3]
     cases = {
-        (buffer, rate, rtt, cc): _with(whole.scenario.tree() | {"duration": lab.seconds(60)}, buffer, rate, rtt, cc)
+        (buffer, rate, rtt, cc): _with(
+            whole.scenario.tree() | {"duration": lab.seconds(60)}, buffer, rate, rtt, cc
+        )
         for buffer in buffers
         for rate in rates
         for rtt in rtts
@@ -151,22 +170,35 @@ def tree(lab: Lab) -> dict[str, float]:
         "published-tree": agree([True] * len(at)),
         "fast": agree([rate > _FAST_MBIT for rate, _, _ in at]),
         "slow": agree([rate <= _SLOW_MBIT for rate, _, _ in at]),
-        "shallow": agree([here and buffer <= _DEEP_MB for here, (_, _, buffer) in zip(middle, at, strict=True)]),
-        "deep": agree([here and buffer > _DEEP_MB for here, (_, _, buffer) in zip(middle, at, strict=True)]),
+        "shallow": agree(
+            [here and buffer <= _DEEP_MB for here, (_, _, buffer) in zip(middle, at, strict=True)]
+        ),
+        "deep": agree(
+            [here and buffer > _DEEP_MB for here, (_, _, buffer) in zip(middle, at, strict=True)]
+        ),
     }
     try:
         from sklearn.model_selection import KFold, cross_val_score  # noqa: PLC0415 - an extra
         from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415
     except ModuleNotFoundError:
-        lab.lacks["own-tree"] = "left out, because scikit-learn is not installed: pip install 'narrows[learn]'"
+        lab.lacks["own-tree"] = (
+            "left out, because scikit-learn is not installed: pip install 'narrows[learn]'"
+        )
         return ours
     classifier = DecisionTreeClassifier(max_leaf_nodes=8, min_samples_leaf=3, random_state=1)
-    scores = cross_val_score(classifier, at, said, cv=KFold(n_splits=10, shuffle=True, random_state=1))
+    scores = cross_val_score(
+        classifier, at, said, cv=KFold(n_splits=10, shuffle=True, random_state=1)
+    )
     return ours | {"own-tree": 100 * float(scores.mean())}
 
 
 def _with(tree: dict[str, object], buffer: str, rate: str, rtt: str, cc: str) -> dict[str, object]:
     set_ = partial(put, tree)
-    for key, value in (("path.buffer", buffer), ("path.rate", rate), ("path.rtt", rtt), ("flow[0].cc", cc)):
+    for key, value in (
+        ("path.buffer", buffer),
+        ("path.rate", rate),
+        ("path.rtt", rtt),
+        ("flow[0].cc", cc),
+    ):
         set_(key, value)
     return tree

@@ -1,4 +1,6 @@
-"""Outcomes as one page, in HTML for a browser or in Markdown for the documentation, with the same texts."""
+"""Outcomes as one page, in HTML for a browser or in Markdown for the documentation, with the same
+texts.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def accepted(check: Check) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-_QUICK = " This was a quick run, with fewer cells and seeds and shorter runs. The full run is decisive."
+_QUICK = (
+    " This was a quick run, with fewer cells and seeds and shorter runs. The full run is decisive."
+)
 
 
 def verdict(outcomes: Sequence[Outcome]) -> str:
@@ -60,7 +64,8 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     rest += f" Not determined: {failed}." if failed else ""
     of = f"{len(outcomes)} experiment{'s' if len(outcomes) != 1 else ''}"
     return (
-        f"{inside} of {judged} published figures ({share}) of {of} are within the range that was accepted before "
+        f"{inside} of {judged} published figures ({share}) of {of} are within the range that was "
+        "accepted before "
         f"the first run.{rest}{_QUICK if any(one.quick for one in outcomes) else ''}"
     )
 
@@ -73,7 +78,9 @@ def sentence(outcome: Outcome) -> str:
 
 
 def reasons(outcome: Outcome) -> list[tuple[Check, str, str]]:
-    """Each check that is not inside, with the reason and the file of the experiment, if there is one."""
+    """Each check that is not inside, with the reason and the file of the experiment, if there is
+    one.
+    """
     found = []
     for check, _, word in outcome.words():
         miss = outcome.explained(check) if word == "outside" else None
@@ -91,8 +98,10 @@ def markdown(outcomes: Sequence[Outcome], command: str, up: str = "../..") -> st
         f"`{command}` runs them and writes it ([how-to](../how-to/reproduce.md)).",
         "",
         "The published figures and the accepted ranges are in",
-        f"[experiments.toml]({up}/python/narrows/data/experiments.toml), which was committed before the",
-        "first run. A figure of narrows is the median over the seeds. The simulated hosts are those of the",
+        f"[experiments.toml]({up}/python/narrows/data/experiments.toml), which was committed "
+        "before the",
+        "first run. A figure of narrows is the median over the seeds. The simulated hosts are "
+        "those of the",
         "experiment.",
         "",
         textwrap.fill(verdict(outcomes), 100),
@@ -102,7 +111,10 @@ def markdown(outcomes: Sequence[Outcome], command: str, up: str = "../..") -> st
     ]
     for one in outcomes:
         name = one.experiment.name
-        lines.append(f"| [{name}](#{name}) | {one.experiment.title} | {one.count('inside')} | {one.count('outside')} |")
+        lines.append(
+            f"| [{name}](#{name}) | {one.experiment.title} | {one.count('inside')} | "
+            f"{one.count('outside')} |"
+        )
     for one in outcomes:
         lines += [
             "",
@@ -120,7 +132,14 @@ def markdown(outcomes: Sequence[Outcome], command: str, up: str = "../..") -> st
             "|---|---|---|---|---|---|",
         ]
         for check, ours, word in one.words():
-            row = (check.of, check.unit, check.published, accepted(check), figure(ours), _MARKS[word])
+            row = (
+                check.of,
+                check.unit,
+                check.published,
+                accepted(check),
+                figure(ours),
+                _MARKS[word],
+            )
             lines.append(f"| {' | '.join(row)} |")
         if whys := reasons(one):
             lines += ["", "| figure | explanation | evidence |", "|---|---|---|"]
@@ -133,8 +152,10 @@ def markdown(outcomes: Sequence[Outcome], command: str, up: str = "../..") -> st
 _STYLE = """
 :root { color-scheme: light dark; --in: #0a7d4b; --out: #b3261e; --line: #8886; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; width: 100%; margin: .5rem 0 1rem; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+table { border-collapse: collapse; width: 100%; margin: .5rem 0 1rem;
+  font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line);
+  vertical-align: top; }
 td.n { text-align: right; white-space: nowrap; }
 .inside { color: var(--in); } .outside, .failed { color: var(--out); font-weight: 600; }
 @media (prefers-color-scheme: dark) { :root { --in: #4cc38a; --out: #ff8a80; } }
@@ -152,7 +173,8 @@ def strip(check: Check, ours: float | None) -> str:
     word = check.word(ours).removesuffix("side")
     return (
         '<svg width="120" height="16" role="img" aria-label="bar: accepted range, dot: narrows">'
-        f'<rect x="30" y="5" width="{60 if most > least else 2}" height="6" rx="3" fill="currentColor" opacity=".25"/>'
+        f'<rect x="30" y="5" width="{60 if most > least else 2}" height="6" rx="3" '
+        'fill="currentColor" opacity=".25"/>'
         f'<circle cx="{min(max(at, 5), 115):.1f}" cy="8" r="4" fill="var(--{word})"/></svg>'
     )
 
@@ -160,19 +182,32 @@ def strip(check: Check, ours: float | None) -> str:
 def page(outcomes: Sequence[Outcome], command: str) -> str:
     """A self-contained page."""
     out = [
-        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" '
+        'content="width=device-width">',
         f"<title>Reproduction of published experiments</title><style>{_STYLE}</style>",
         "<h1>Reproduction of published experiments</h1>",
         f"<p><strong>{html.escape(verdict(outcomes))}</strong></p>",
-        f"<p><small>Generated by <code>{html.escape(command)}</code>, narrows {html.escape(outcomes[0].made)}. "
-        "The accepted ranges were committed before the first run. Bar: accepted range; dot: narrows.</small></p>",
+        f"<p><small>Generated by <code>{html.escape(command)}</code>, narrows "
+        f"{html.escape(outcomes[0].made)}. "
+        "The accepted ranges were committed before the first run. Bar: accepted range; dot: "
+        "narrows.</small></p>",
     ]
     for one in outcomes:
         about = one.experiment
-        out.append(f'<h2 id="{about.name}">{html.escape(about.name)}</h2><p>{html.escape(about.title)}.<br>')
-        out.append(f"<small>Source: {html.escape(about.source)}.<br>Setup: {html.escape(about.setup)}.</small></p>")
+        out.append(
+            "<h2 "
+            f'id="{about.name}">{html.escape(about.name)}</h2><p>{html.escape(about.title)}.<br>'
+        )
+        out.append(
+            f"<small>Source: {html.escape(about.source)}.<br>Setup: "
+            f"{html.escape(about.setup)}.</small></p>"
+        )
         heads = ("figure", "published", "accepted", "narrows", "unit", "", "result")
-        out.append(f'<div class="wide"><table><tr>{"".join(f"<th scope=col>{head}</th>" for head in heads)}</tr>')
+        out.append(
+            '<div class="wide"><table><tr>'
+            + "".join(f"<th scope=col>{head}</th>" for head in heads)
+            + "</tr>"
+        )
         for check, ours, word in one.words():
             cells = (check.of, check.published, accepted(check), figure(ours), check.unit)
             shown = "".join(

@@ -1,8 +1,8 @@
 """A published experiment: its cells, the published figures, and the criteria of agreement.
 
-One flow for 60 s over 8 rates, 8 RTTs and 2 buffers: CUBIC or BBR of Linux 4.15 or 5.15, or BBRv2 of Linux 5.13.12.
-This is figure 5 of Cao et al. (IMC 2019), as measured again by Datta and Fund (IMC 2023).
-`docs/explanation/published-experiments.md` describes and explains the differences.
+One flow for 60 s over 8 rates, 8 RTTs and 2 buffers: CUBIC or BBR of Linux 4.15 or 5.15, or BBRv2
+of Linux 5.13.12. This is figure 5 of Cao et al. (IMC 2019), as measured again by Datta and Fund
+(IMC 2023). `docs/explanation/published-experiments.md` describes and explains the differences.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DATA = "data/datta-fund-2023-{}-{}.csv"
-TITLE = "BBR or CUBIC? One flow for 60 s (Cao et al., IMC 2019, as replicated by Datta and Fund, IMC 2023)"
+TITLE = (
+    "BBR or CUBIC? One flow for 60 s (Cao et al., IMC 2019, as replicated by Datta and Fund, "
+    "IMC 2023)"
+)
 
 KERNEL = "4.15"
 """The kernel of Cao et al.; `narrows demo` shows its maps."""
@@ -41,12 +44,16 @@ TEST_S = 60
 """Duration of an iperf3 test, in seconds."""
 
 DEEP_TOLERANCE = 0.1
-"""CUBIC, buffer of at least one bandwidth-delay product: relative difference of goodput, in every cell."""
+"""CUBIC, buffer of at least one bandwidth-delay product: relative difference of goodput, in every
+cell.
+"""
 
 SHALLOW_TOLERANCE = 0.35
 SHALLOW_FACTOR = 1.6
 SHALLOW_SHARE = 0.8
-"""CUBIC, smaller buffer: relative difference or factor, in 80 % of the cells; trials of one cell differ widely."""
+"""CUBIC, smaller buffer: relative difference or factor, in 80 % of the cells; trials of one cell
+differ widely.
+"""
 
 BBR_TOLERANCE, BBR_SHARE = 0.05, 0.9
 """BBR: relative difference of goodput, in 90 % of the cells."""
@@ -56,10 +63,14 @@ AGAIN_FACTOR, AGAIN_SHARE = 1.5, 0.7
 
 BBR2_TOLERANCE, BBR2_SHARE = 0.1, 0.8
 BBR2_AGAIN_FACTOR = 2
-"""BBRv2: relative difference of goodput in 80 % of the cells of a buffer; factor of retransmissions in 70 %."""
+"""BBRv2: relative difference of goodput in 80 % of the cells of a buffer; factor of retransmissions
+in 70 %.
+"""
 
 GAIN_FROM, GAIN_SHARE = 0.1, 0.85
-"""A published gain of BBR over CUBIC of at least this size must have the same sign, in 85 % of these cells."""
+"""A published gain of BBR over CUBIC of at least this size must have the same sign, in 85 % of
+these cells.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +123,9 @@ class Cell:
         if self.deep:
             return off <= DEEP_TOLERANCE
         least = self.goodput_mbit / SHALLOW_FACTOR
-        return off <= SHALLOW_TOLERANCE or least <= goodput_mbit <= self.goodput_mbit * SHALLOW_FACTOR
+        return (
+            off <= SHALLOW_TOLERANCE or least <= goodput_mbit <= self.goodput_mbit * SHALLOW_FACTOR
+        )
 
     @property
     def again_factor(self) -> float:
@@ -120,10 +133,12 @@ class Cell:
         return BBR2_AGAIN_FACTOR if self.cc == "bbr2" else AGAIN_FACTOR
 
     def scenario(self, *, like: str | None = None) -> Scenario:
-        """The configuration of the cell, with the whole delay on the reverse path and large socket buffers.
+        """The configuration of the cell, with the whole delay on the reverse path and large socket
+        buffers.
 
-        It lasts longer than the test, because the receiver of iperf3 counts queued data after the end; see
-        `received_mbit`. The start of the flow is random within one tick. `like` overrides the release in `LIKE`.
+        It lasts longer than the test, because the receiver of iperf3 counts queued data after the
+        end; see `received_mbit`. The start of the flow is random within one tick. `like` overrides
+        the release in `LIKE`.
         """
         waiting_s = self.buffer_kib * 1024 * 8 / (self.rate_mbit * 1e6)
         return Scenario(
@@ -136,7 +151,8 @@ class Cell:
                 link={"kind": "htb", "burst": "1600B"},
                 offload=True,
             ),
-            title=f"{self.cc.upper()}, {self.rate_mbit} Mbit/s, {self.rtt_ms} ms, {self.buffer_kib} KiB",
+            title=f"{self.cc.upper()}, {self.rate_mbit} Mbit/s, {self.rtt_ms} ms, "
+            f"{self.buffer_kib} KiB",
             flows=[Flow(self.cc)],
             host=Host(like=like or LIKE[self.kernel], hz=TICK_HZ, rmem="200MB…200MB"),
             duration=f"{math.ceil(TEST_S + 2 * self.rtt_ms / 1000 + waiting_s) + 1}s",
@@ -168,7 +184,9 @@ class Result:
 
     @property
     def sends_again_as_often(self) -> bool:
-        """True if the number of retransmissions is within its factor; zero agrees with zero only."""
+        """True if the number of retransmissions is within its factor; zero agrees with zero
+        only.
+        """
         ours, theirs = self.retransmits, self.cell.retransmits
         if not ours or not theirs:
             return ours == theirs
@@ -283,7 +301,13 @@ class Criterion:
 
     def json(self) -> dict[str, Any]:
         """Machine-readable form."""
-        return {"name": self.name, "cells": self.cells, "agree": self.agree, "needed": self.needed, "met": self.met}
+        return {
+            "name": self.name,
+            "cells": self.cells,
+            "agree": self.agree,
+            "needed": self.needed,
+            "met": self.met,
+        }
 
 
 def criteria(results: Sequence[Result]) -> list[Criterion]:
@@ -317,14 +341,23 @@ def criteria(results: Sequence[Result]) -> list[Criterion]:
     for buffer_kib in sorted({r.cell.buffer_kib for r in results}):
         bbr2 = [r for r in results if (r.cell.cc, r.cell.buffer_kib) == ("bbr2", buffer_kib)]
         judged += [
-            (f"BBRv2's goodput with a buffer of {buffer_kib} KB within 10 %", [r.agrees for r in bbr2], BBR2_SHARE),
             (
-                f"BBRv2's retransmissions with a buffer of {buffer_kib} KB within a factor of 2 (zero if none)",
+                f"BBRv2's goodput with a buffer of {buffer_kib} KB within 10 %",
+                [r.agrees for r in bbr2],
+                BBR2_SHARE,
+            ),
+            (
+                f"BBRv2's retransmissions with a buffer of {buffer_kib} KB within a factor of 2 "
+                "(zero if none)",
                 [r.sends_again_as_often for r in bbr2],
                 AGAIN_SHARE,
             ),
         ]
-    return [Criterion(name=name, cells=len(good), agree=sum(good), share=share) for name, good, share in judged if good]
+    return [
+        Criterion(name=name, cells=len(good), agree=sum(good), share=share)
+        for name, good, share in judged
+        if good
+    ]
 
 
 def cells(cc: str = "cubic", kernel: str = KERNEL) -> list[Cell]:
@@ -359,17 +392,19 @@ def third(every: Sequence[Cell]) -> list[Cell]:
     rtts = sorted({c.rtt_ms for c in every})
     buffers = sorted({c.buffer_kib for c in every})
     return [
-        c for c in every if (rates.index(c.rate_mbit) + rtts.index(c.rtt_ms) + buffers.index(c.buffer_kib)) % 3 == 0
+        c
+        for c in every
+        if (rates.index(c.rate_mbit) + rtts.index(c.rtt_ms) + buffers.index(c.buffer_kib)) % 3 == 0
     ]
 
 
 def received_mbit(series: Sequence[Sequence[float]], rtt_ms: float) -> float:
     """Goodput as reported by the receiver of iperf3.
 
-    `series` has rows of time (s), bytes acknowledged, window and smoothed RTT (ms). The test begins one RTT after the
-    SYN. After 60 s, the final message of the sender waits behind all data in the queue. The receiver counts this data
-    and divides by 60 s. It is acknowledged one RTT after the end, queueing delay included. With a buffer of 10 MB at
-    10 Mbit/s, this adds 8 s of data.
+    `series` has rows of time (s), bytes acknowledged, window and smoothed RTT (ms). The test begins
+    one RTT after the SYN. After 60 s, the final message of the sender waits behind all data in the
+    queue. The receiver counts this data and divides by 60 s. It is acknowledged one RTT after the
+    end, queueing delay included. With a buffer of 10 MB at 10 Mbit/s, this adds 8 s of data.
     """
     end_s = TEST_S + rtt_ms / 1000
     srtt_ms = next(row[3] for row in series if row[0] >= end_s)
@@ -397,8 +432,8 @@ def reproduce(
 ) -> list[Result]:
     """Runs the cells on every core and calls `done` after each trial; Ctrl-C stops all of them.
 
-    With several trials, goodput and RTT are means, and retransmissions are the median, as published. The trials have
-    the seeds 1, 2, ….
+    With several trials, goodput and RTT are means, and retransmissions are the median, as
+    published. The trials have the seeds 1, 2, ….
     """
 
     def one(job: tuple[Cell, int], keep_on: Progress) -> tuple[float, int, float]:
@@ -420,6 +455,11 @@ def reproduce(
     for i, cell in enumerate(todo):
         goodputs, again, rtts = zip(*found[i * trials : (i + 1) * trials], strict=True)
         results.append(
-            Result(cell=cell, goodput_mbit=fmean(goodputs), retransmits=median_low(again), rtt_ms=round(fmean(rtts), 3))
+            Result(
+                cell=cell,
+                goodput_mbit=fmean(goodputs),
+                retransmits=median_low(again),
+                rtt_ms=round(fmean(rtts), 3),
+            )
         )
     return results

@@ -70,7 +70,10 @@ def reproduce(
     made = build()
     kept = None if anew else _kept(file, made)
     # A result that lacks figures because of a missing package is computed again.
-    if kept is None or not _wanted(experiment, quick=quick) <= {*kept["ours"], *kept.get("failed", {})}:
+    if kept is None or not _wanted(experiment, quick=quick) <= {
+        *kept["ours"],
+        *kept.get("failed", {}),
+    }:
         kept = _run(experiment, quick=quick, told=told) | {"made": made}
         output.write(file, json.dumps(kept, indent=1) + "\n")
     return Outcome(
@@ -95,7 +98,9 @@ def _run(experiment: Experiment, *, quick: bool, told: Callable[[int], object]) 
     ours = ANSWERS[experiment.name](lab)
     wanted = _wanted(experiment, quick=quick)
     return {
-        "ours": {id_: value for id_, value in ours.items() if id_ in wanted and id_ not in lab.failed},
+        "ours": {
+            id_: value for id_, value in ours.items() if id_ in wanted and id_ not in lab.failed
+        },
         "failed": lab.failed,
         "lacks": lab.lacks,
         "runs": lab.runs,

@@ -28,14 +28,18 @@ def fairness(lab: Lab) -> dict[str, float]:
     ours = {f"share-{name}": mid(found[name], part("bbr")) for name in ("10kB", "5MB")}
     ours["ratio-10MB"] = mid(found["10MB"], lambda one: goodput(1)(one) / goodput(0)(one))
     ours["again-bbr-100kB"] = mid(found["100kB"], again("bbr"))
-    ours["again-ratio-100kB"] = mid(found["100kB"], lambda one: again("bbr")(one) / max(again("cubic")(one), 1))
+    ours["again-ratio-100kB"] = mid(
+        found["100kB"], lambda one: again("bbr")(one) / max(again("cubic")(one), 1)
+    )
     ours["again-fall"] = ours["again-bbr-100kB"] / max(mid(found["10MB"], again("bbr")), 1)
     half = crossover(
-        lambda buffer: mid(lab.play({"": both(f"{buffer:.4f}bdp")}, seeds=3)[""], part("bbr")), 4 if lab.quick else 7
+        lambda buffer: mid(lab.play({"": both(f"{buffer:.4f}bdp")}, seeds=3)[""], part("bbr")),
+        4 if lab.quick else 7,
     )
     if half is None:
         lab.failed["crossover"] = (
-            f"not found: BBR's share does not cross one half between {_LEAST_BDP:g} and {_MOST_BDP:g} BDP"
+            f"not found: BBR's share does not cross one half between {_LEAST_BDP:g} and "
+            f"{_MOST_BDP:g} BDP"
         )
         return ours
     return ours | {"crossover": half}
@@ -47,7 +51,8 @@ _LEAST_BDP, _MOST_BDP = 0.25, 16.0
 def crossover(share: Callable[[float], float], times: int) -> float | None:
     """Buffer at which a share in % falls below one half, by bisection of its logarithm.
 
-    None if there is none in the range. If the bisection ends at a limit of the range, the limit is tested as well.
+    None if there is none in the range. If the bisection ends at a limit of the range, the limit is
+    tested as well.
 
     >>> round(crossover(lambda buffer: 100 if buffer < 2 else 0, 20), 3)
     2.0
@@ -98,7 +103,9 @@ def faq(lab: Lab) -> dict[str, float]:
         "plain": Scenario(path("1bdp"), flows=[Flow("bbr")], duration=whole),
         "ack-bbr": Scenario(path("1bdp", reverse=halved), flows=[Flow("bbr")], duration=whole),
         "ack-thin": Scenario(path("1bdp", reverse=clumped), flows=[Flow("bbr")], duration=whole),
-        "pacing-internal": Scenario(path("1bdp"), flows=[Flow("bbr")], host=Host(pacing="fq"), duration=whole),
+        "pacing-internal": Scenario(
+            path("1bdp"), flows=[Flow("bbr")], host=Host(pacing="fq"), duration=whole
+        ),
     }
     found = lab.play(alone)
     plain = mid(found["plain"], goodput())
@@ -115,11 +122,14 @@ def faq(lab: Lab) -> dict[str, float]:
     ours["pacing"] = sent["off"] / max(sent["auto"], 1)
 
     deep = {
-        queue: Scenario(path(buffer, queue=queue), flows=pair, probes=[Ping(interval="20ms")], duration=whole)
+        queue: Scenario(
+            path(buffer, queue=queue), flows=pair, probes=[Ping(interval="20ms")], duration=whole
+        )
         for queue, buffer in (("fifo", "8bdp"), ("fq_codel", "2000p"))
     }
     waits = {
-        queue: mid(runs, lambda one: one["probes"][0]["rtt_ms"]["mean"] - 40) for queue, runs in lab.play(deep).items()
+        queue: mid(runs, lambda one: one["probes"][0]["rtt_ms"]["mean"] - 40)
+        for queue, runs in lab.play(deep).items()
     }
     ours["fq-queue"] = waits["fq_codel"] / waits["fifo"]
 
@@ -130,11 +140,20 @@ def faq(lab: Lab) -> dict[str, float]:
             duration="60s",
             start_jitter="0s",
         )
-        for name, size, loss in (("15", "15kB", "0%"), ("100", "100kB", "0%"), ("loss", "1MB", "2%"))
+        for name, size, loss in (
+            ("15", "15kB", "0%"),
+            ("100", "100kB", "0%"),
+            ("loss", "1MB", "2%"),
+        )
         for cc in ("bbr", "cubic")
     }
-    times = {key: mid(runs, finished(60)) for key, runs in lab.play(short, seeds=20, quick_seeds=7).items()}
-    return ours | {f"short-{name}": times[name, "bbr"] / times[name, "cubic"] for name in ("15", "100", "loss")}
+    times = {
+        key: mid(runs, finished(60))
+        for key, runs in lab.play(short, seeds=20, quick_seeds=7).items()
+    }
+    return ours | {
+        f"short-{name}": times[name, "bbr"] / times[name, "cubic"] for name in ("15", "100", "loss")
+    }
 
 
 def joiners(lab: Lab) -> dict[str, float]:
@@ -144,7 +163,10 @@ def joiners(lab: Lab) -> dict[str, float]:
 
     def on(size: str, *flows: Flow, warmup: str = "20s", whole: str = "60s") -> Scenario:
         return Scenario(
-            Path(rate="1Gbit", rtt="20ms", buffer=buffers[size]), flows=flows, duration=whole, warmup=warmup
+            Path(rate="1Gbit", rtt="20ms", buffer=buffers[size]),
+            flows=flows,
+            duration=whole,
+            warmup=warmup,
         )
 
     def joined(size: str, first: str, second: str) -> Scenario:
@@ -166,20 +188,31 @@ def joiners(lab: Lab) -> dict[str, float]:
         "rtt-cubic": on("small", Flow("cubic", id="near"), Flow("cubic", id="far", rtt="60ms")),
     }
     found = lab.play(cases, seeds=3, quick_seeds=1)
-    ours = {name: mid(found[name], queue_ms) / rtt_ms for name in ("alone-queue", "two-queue", "six-queue")}
-    rate = {cc: mid(found[f"six-{cc}"], lambda one: one["flows"][0]["run_retransmit_rate"]) for cc in ("bbr", "cubic")}
+    ours = {
+        name: mid(found[name], queue_ms) / rtt_ms
+        for name in ("alone-queue", "two-queue", "six-queue")
+    }
+    rate = {
+        cc: mid(found[f"six-{cc}"], lambda one: one["flows"][0]["run_retransmit_rate"])
+        for cc in ("bbr", "cubic")
+    }
     ours["six-again"] = 100 * rate["bbr"]
     ours["six-ratio"] = mid(found["six-bbr"], again()) / max(mid(found["six-cubic"], again()), 1)
     for name in cases:
         if "joins" in name:
             ours[name] = mid(found[name], fair(1))
     for cc in ("bbr", "cubic"):
-        ours[f"rtt-{cc}"] = mid(found[f"rtt-{cc}"], lambda one: goodput(1)(one) / max(goodput(0)(one), 1e-9))
+        ours[f"rtt-{cc}"] = mid(
+            found[f"rtt-{cc}"], lambda one: goodput(1)(one) / max(goodput(0)(one), 1e-9)
+        )
     return ours
 
 
 _PLACES: dict[str, tuple[Path, float]] = {
-    "police": (Path(rate="10Gbit", buffer="1000p", policer={"rate": "2Mbit", "burst": "62500B"}), 2),
+    "police": (
+        Path(rate="10Gbit", buffer="1000p", policer={"rate": "2Mbit", "burst": "62500B"}),
+        2,
+    ),
     "shape": (Path(rate="2Mbit", buffer="128000B", link={"kind": "tbf", "burst": "3080B"}), 2),
     "peak": (Path(rate="4Mbit", buffer="128000B", link={"kind": "tbf", "burst": "3080B"}), 4),
 }
@@ -205,7 +238,9 @@ def mixes(lab: Lab) -> dict[str, float]:
             name = f"{place}-{mix}-{rtt}"
             cases[name] = Scenario(
                 replace(_PLACES[place][0], rtt=f"{rtt}ms"),
-                flows=[Flow(cc, id=f"{n}{cc}", start=f"{0.05 * n:g}s") for n, cc in enumerate(laws)],
+                flows=[
+                    Flow(cc, id=f"{n}{cc}", start=f"{0.05 * n:g}s") for n, cc in enumerate(laws)
+                ],
                 duration="60s",
                 warmup="12s",
             )
@@ -241,7 +276,9 @@ def queue_model(lab: Lab) -> dict[str, float]:
     rtt_ms = 40.0
     cases = {
         f"{cc}-{number}": Scenario(
-            Path(rate="100Mbit", rtt="40ms", buffer="4bdp"), flows=[Flow(cc, count=number)], duration="60s"
+            Path(rate="100Mbit", rtt="40ms", buffer="4bdp"),
+            flows=[Flow(cc, count=number)],
+            duration="60s",
         )
         for cc in ("bbr", "bbr2")
         for number in (2, 5, 10)

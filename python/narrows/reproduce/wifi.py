@@ -1,4 +1,6 @@
-"""Published Wi-Fi experiments, with each of the three stacks; the scenarios are those of `scenarios/wifi`."""
+"""Published Wi-Fi experiments, with each of the three stacks; the scenarios are those of
+`scenarios/wifi`.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,10 @@ def _scenarios() -> dict[str, Scenario]:
     }
     readers = Wifi(
         standard="n",
-        station=[Station(name="reader", mcs=7, rtt="20ms"), Station(name="other", count=3, mcs=7, rtt="20ms")],
+        station=[
+            Station(name="reader", mcs=7, rtt="20ms"),
+            Station(name="other", count=3, mcs=7, rtt="20ms"),
+        ],
     )
     return {
         "udp": _three(Flow(workload=udp, station="fast"), Flow(workload=udp, station="slow")),
@@ -67,10 +72,19 @@ def _scenarios() -> dict[str, Scenario]:
             duration="30s",
             warmup="0s",
         ),
-        "load": Scenario(wifi=laptop, flows=[Flow("cubic", count=4)], probes=[Ping()], duration="30s", warmup="5s"),
+        "load": Scenario(
+            wifi=laptop,
+            flows=[Flow("cubic", count=4)],
+            probes=[Ping()],
+            duration="30s",
+            warmup="5s",
+        ),
         "page": Scenario(
             wifi=readers,
-            flows=[Flow("cubic", station="other", count=4), Flow(workload="web", station="reader", start="20s")],
+            flows=[
+                Flow("cubic", station="other", count=4),
+                Flow(workload="web", station="reader", start="20s"),
+            ],
             probes=[Ping(station="reader")],
             duration="60s",
             warmup="10s",
@@ -92,7 +106,9 @@ def _air(number: int) -> Of:
 
 def _moved(figures: Figures) -> float:
     """Number of flows that have transferred 100 kB."""
-    return float(sum(1 for flow in figures["flows"] if flow["series"] and flow["series"][-1][1] >= _MOVED))
+    return float(
+        sum(1 for flow in figures["flows"] if flow["series"] and flow["series"][-1][1] >= _MOVED)
+    )
 
 
 def _longest(figures: Figures) -> float:
@@ -105,7 +121,11 @@ def _median_rtt(figures: Figures) -> float:
 
 
 def _page(figures: Figures) -> float:
-    return next(float(flow["workload"]["page_load_s"]["mean"]) for flow in figures["flows"] if "workload" in flow)
+    return next(
+        float(flow["workload"]["page_load_s"]["mean"])
+        for flow in figures["flows"]
+        if "workload" in flow
+    )
 
 
 def wifi(lab: Lab) -> dict[str, float]:

@@ -1,4 +1,6 @@
-"""What the classes of a scenario have in common: a registered name with its parameters, and a table of keys."""
+"""What the classes of a scenario have in common: a registered name with its parameters, and a table
+of keys.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,16 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 Value = bool | int | float | str | list[str]
-"""What a parameter may be; quantities with a dimension are text with their unit (`"5ms"`), some are lists of those."""
+"""What a parameter may be; quantities with a dimension are text with their unit (`"5ms"`), some are
+lists of those.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Base of what a scenario chooses by name; a parameter left at None has the default of `narrows list`."""
+    """Base of what a scenario chooses by name; a parameter left at None has the default of `narrows
+    list`.
+    """
 
     kind: ClassVar[str]
 
@@ -23,7 +29,9 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Base of tables of keys: the sections of a scenario, and the tables of which a choice has a list."""
+    """Base of tables of keys: the sections of a scenario, and the tables of which a choice has a
+    list.
+    """
 
     kind: ClassVar[str | None] = None
 
@@ -54,4 +62,6 @@ Chosen = str | Choice | Mapping[str, Value]
 """A name, a name with parameters as an object, or the same as a table."""
 
 Element = str | float | Mapping[str, Value]
-"""What happens to packets beside queueing: a model with its parameters, or the bare value of its first parameter."""
+"""What happens to packets beside queueing: a model with its parameters, or the bare value of its
+first parameter.
+"""

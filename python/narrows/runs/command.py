@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from narrows import _core
-from narrows.cli.options import IN_TERMINAL, WIDEST_SKETCH, WRONG, files_option, plot_option, report_option
+from narrows.cli.options import (
+    IN_TERMINAL,
+    WIDEST_SKETCH,
+    WRONG,
+    files_option,
+    plot_option,
+    report_option,
+)
 from narrows.errors import NarrowsError, RecordError, reason
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import console, echo
@@ -22,7 +29,9 @@ if TYPE_CHECKING:
     pass
 
 _ELEMENTS = ("link", "policer", "loss", "corrupt", "duplicate", "jitter", "reorder")
-_LISTS = {"cc": "cc", "queues": "queue", "workload": "workload"} | {element: element for element in _ELEMENTS}
+_LISTS = {"cc": "cc", "queues": "queue", "workload": "workload"} | {
+    element: element for element in _ELEMENTS
+}
 """The kinds that `narrows list` lists, and what the core calls them."""
 
 _VERDICTS = 20_000
@@ -39,19 +48,41 @@ _VERDICTS = 20_000
     show_default=True,
     help="The simulator, or this machine's own TCP over real packets. Example: --engine live",
 )
-@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenario's. Example: --seed 7")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables. Example: --json | jq .flows")
-@click.option("--out", type=output.Folder(), help="Write Parquet, JSON and the scenario here. Example: --out result")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenario's. Example: --seed 7"
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="One JSON object instead of tables. Example: --json | jq .flows",
+)
+@click.option(
+    "--out",
+    type=output.Folder(),
+    help="Write Parquet, JSON and the scenario here. Example: --out result",
+)
 @click.option(
     "--record",
     type=output.File(makes_folders=False),
     help="Every packet into a capture that Wireshark opens. Example: --record out.pcapng",
 )
-@click.option("--sample-interval", help="Between two samples of the tables of --out. Example: --sample-interval 100ms")
+@click.option(
+    "--sample-interval",
+    help="Between two samples of the tables of --out. Example: --sample-interval 100ms",
+)
 @plot_option
 @report_option
-@click.option("--quiet", is_flag=True, help="No tables and no progress, errors only. Example: --quiet --out result")
-@click.option("--strict", is_flag=True, help="Exit with 1 if a live run does not trust itself. Example: --strict")
+@click.option(
+    "--quiet",
+    is_flag=True,
+    help="No tables and no progress, errors only. Example: --quiet --out result",
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Exit with 1 if a live run does not trust itself. Example: --strict",
+)
 def run(  # noqa: PLR0917 - Click calls it by keyword
     file: str,
     engine: str,
@@ -106,7 +137,9 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
         click.get_current_context().exit(1)
 
 
-def samples_for(interval: str | None, plot: str | None, page: str | None, out: str | None) -> dict[str, Any]:
+def samples_for(
+    interval: str | None, plot: str | None, page: str | None, out: str | None
+) -> dict[str, Any]:
     """What a run must keep for what is asked of it."""
     pictured = plot is not None or page is not None
     return {
@@ -136,7 +169,9 @@ def report(done: Run, *, as_json: bool, quiet: bool) -> None:
 
 
 @click.command()
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False))
+@click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False)
+)
 @files_option
 def check(files: tuple[str, ...]) -> None:
     """Read scenarios without running them; name every mistake.
@@ -172,10 +207,17 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
 @click.command("list")
 @click.argument("what", type=_Lists([*_LISTS, "rules"]), required=False)
 @click.argument("name", required=False)
-@click.option("--verbose", is_flag=True, help="With parameters, defaults, ranges, sources. Example: list cc --verbose")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: list cc cubic --json")
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help="With parameters, defaults, ranges, sources. Example: list cc --verbose",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object. Example: list cc cubic --json"
+)
 def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> None:
-    """Congestion controls, queue disciplines, workloads and what else a path does: all that a scenario may name.
+    """Congestion controls, queue disciplines, workloads and what else a path does: all that a
+    scenario may name.
 
     `rules` are what releases of Linux do otherwise than those before.
 
@@ -204,7 +246,9 @@ def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> N
                 _describe(kind)
 
 
-def _list_rules(rules: list[dict[str, str]], of: str | None, *, verbose: bool, as_json: bool) -> None:
+def _list_rules(
+    rules: list[dict[str, str]], of: str | None, *, verbose: bool, as_json: bool
+) -> None:
     found = [rule for rule in rules if of in {None, rule["of"]}]
     if not found:
         known = ", ".join(dict.fromkeys(rule["of"] for rule in rules))
@@ -234,7 +278,9 @@ def _describe(kind: dict[str, Any]) -> None:
         until = f" until {default['until']}" if default["until"] else ""
         echo(f"{'':12} default of {default['system']} since {default['since']}{until}")
     for param in _with_lists(kind["params"]):
-        accepts = " | ".join(param.get("words", ())) or " to ".join(str(param[k]) for k in ("min", "max") if k in param)
+        accepts = " | ".join(param.get("words", ())) or " to ".join(
+            str(param[k]) for k in ("min", "max") if k in param
+        )
         default = json.dumps(param["default"])
         echo(f"{'':12} {param['name']} = {default}{f'  [{accepts}]' if accepts else ''}")
         echo(f"{'':16} {param['help']} ({param['source']})")

@@ -24,9 +24,10 @@ def everywhere(
 ) -> list[Result]:
     """What `one` answers to each item, in their order; `done` is told each that is finished.
 
-    `one` passes its second argument on as the `progress` of its run: only the main thread hears Ctrl-C, and the others
-    are stopped there. Rust leaves the interpreter alone while it runs, so threads suffice. The dearest by `cost` go
-    first, so that no core is left alone with one at the end.
+    `one` passes its second argument on as the `progress` of its run: only the main thread hears
+    Ctrl-C, and the others are stopped there. Rust leaves the interpreter alone while it runs, so
+    threads suffice. The dearest by `cost` go first, so that no core is left alone with one at the
+    end.
 
     >>> everywhere([3, 1, 2], lambda item, keep_on: 2 * item, cost=float)
     [6, 2, 4]

@@ -1,13 +1,17 @@
-"""Every congestion control on one path: alone, beside CUBIC, and against a late comer of its own kind.
+"""Every congestion control on one path: alone, beside CUBIC, and against a late comer of its own
+kind.
 
-Three simulations each, with several seeds. *Alone*: one flow. *Beside CUBIC*: one flow of it and one of CUBIC from the
-beginning. *Late comer*: a second flow of the same kind starts after a quarter of the time; when it has had four fifths
-of half the rate over one second, it has its fair share, and Jain's index is that of the last quarter.
+Three simulations each, with several seeds. *Alone*: one flow. *Beside CUBIC*: one flow of it and
+one of CUBIC from the
+beginning. *Late comer*: a second flow of the same kind starts after a quarter of the time; when it
+has had four fifths of half the rate over one second, it has its fair share, and Jain's index is
+that of the last quarter.
 
-A figure is the mean over the seeds, with Student's 95 % confidence interval of that mean. Flows beside each other start
-within an eighth of the time instead of one round trip (5 s at most): flows that start together always meet in the same
-way, and an interval over such runs is too narrow. One CUBIC flow beside another one has a share that varies by 14 % of
-itself from run to run where starts differ by a round trip, and by 24 % where they differ by 5 s.
+A figure is the mean over the seeds, with Student's 95 % confidence interval of that mean. Flows
+beside each other start within an eighth of the time instead of one round trip (5 s at most): flows
+that start together always meet in the same way, and an interval over such runs is too narrow. One
+CUBIC flow beside another one has a share that varies by 14 % of itself from run to run where starts
+differ by a round trip, and by 24 % where they differ by 5 s.
 """
 
 from __future__ import annotations
@@ -41,7 +45,9 @@ FAIR = 0.8
 """The part of an equal share that counts as fair."""
 
 LATE = 4
-"""The late comer starts after one of so many parts of the time, and the last of them is what Jain's index is of."""
+"""The late comer starts after one of so many parts of the time, and the last of them is what Jain's
+index is of.
+"""
 
 SETTINGS = ("alone", "beside", "late")
 
@@ -49,7 +55,9 @@ SEEDS = 5
 """Seeds of each simulation unless another number is asked for."""
 
 APART, APART_MOST_S = 8, 5.0
-"""Flows beside each other start within one of so many parts of the time, and within so many seconds."""
+"""Flows beside each other start within one of so many parts of the time, and within so many
+seconds.
+"""
 
 _LARGEST_SEED = 2**64 - 1
 
@@ -72,11 +80,13 @@ class Lap:
         sent_again_pct: Of the bytes sent, alone; None where none was sent.
         share_pct: Of the goodput of both, beside CUBIC; 50 is fair. None where neither had any.
         jain: Among its own in the last quarter; 1 is fair. None where none had any goodput.
-        fair_after_s: From the late comer's start to its fair share, over the seeds where it had it; None when it never
+        fair_after_s: From the late comer's start to its fair share, over the seeds where it had it;
+            None when it never
             had it.
         fair_in: The number of seeds where the late comer had its fair share.
         seeds: How many seeds there were.
-        intervals: The 95 % confidence interval of each mean, by its name; of one seed there is none.
+        intervals: The 95 % confidence interval of each mean, by its name; of one seed there is
+            none.
     """
 
     cc: str
@@ -93,14 +103,19 @@ class Lap:
 
     def half(self, name: str) -> float | None:
         """Half the width of a figure's interval; None where there is none."""
-        return None if name not in self.intervals else (self.intervals[name][1] - self.intervals[name][0]) / 2
+        return (
+            None
+            if name not in self.intervals
+            else (self.intervals[name][1] - self.intervals[name][0]) / 2
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Race:
     """All of them, and who could not take part: its name and what it needs.
 
-    >>> laps = race(Path(rate="10Mbit", rtt="20ms", buffer="1bdp"), only=["reno", "cubic"], duration_s=8, seeds=2).laps
+    >>> laps = race(Path(rate="10Mbit", rtt="20ms", buffer="1bdp"), only=["reno", "cubic"],
+    ...     duration_s=8, seeds=2).laps
     >>> [lap.cc for lap in laps]
     ['reno', 'cubic']
     """
@@ -150,9 +165,13 @@ def race(
     kinds = {kind["name"]: kind for kind in registry.table("cc")}
     unknown = [name for name in only or () if name not in kinds]
     if unknown:
-        raise NarrowsError(f"no congestion control is called `{unknown[0]}`; known: {', '.join(kinds)}")
+        raise NarrowsError(
+            f"no congestion control is called `{unknown[0]}`; known: {', '.join(kinds)}"
+        )
     if seeds < 1 or seed + seeds - 1 > _LARGEST_SEED:
-        raise NarrowsError(f"seed = {seed}, seeds = {seeds}: seeds are whole numbers from 0 to {_LARGEST_SEED}")
+        raise NarrowsError(
+            f"seed = {seed}, seeds = {seeds}: seeds are whole numbers from 0 to {_LARGEST_SEED}"
+        )
     names = list(only) if only is not None else list(kinds)
     # Every mistake of the path before many simulations, told once.
     run(_scenario(path, "reno", "alone", 1, seed), sample_interval="off")
@@ -164,12 +183,18 @@ def race(
             left_out[name] = ", ".join(kinds[name]["needs"])
             names.remove(name)
     each = range(seed, seed + seeds)
-    todo = [(name, setting, one_seed) for name in names for setting in SETTINGS for one_seed in each]
+    todo = [
+        (name, setting, one_seed) for name in names for setting in SETTINGS for one_seed in each
+    ]
     finished = 0
 
     def one(item: tuple[str, str, int], keep_on: Progress) -> Run:
         name, setting, one_seed = item
-        return run(_scenario(path, name, setting, duration_s, one_seed), sample_interval="off", progress=keep_on)
+        return run(
+            _scenario(path, name, setting, duration_s, one_seed),
+            sample_interval="off",
+            progress=keep_on,
+        )
 
     def done(_item: tuple[str, str, int]) -> None:
         nonlocal finished
@@ -177,10 +202,13 @@ def race(
         if progress is not None:
             progress(finished, len(todo))
 
-    runs = dict(zip(todo, everywhere(todo, one, cost=lambda item: len(item[1]), done=done), strict=True))
+    runs = dict(
+        zip(todo, everywhere(todo, one, cost=lambda item: len(item[1]), done=done), strict=True)
+    )
     laps = [
         _mean([
-            _lap(kinds[name], *(runs[name, setting, nth].json for setting in SETTINGS), duration_s=duration_s)
+            _lap(kinds[name], *(runs[name, setting, nth].json for setting in SETTINGS),
+            duration_s=duration_s)
             for nth in each
         ])
         for name in names
@@ -206,7 +234,12 @@ def _scenario(path: Path, cc: str, setting: str, duration_s: int, seed: int) -> 
 
 
 def _lap(
-    kind: dict[str, Any], alone: dict[str, Any], beside: dict[str, Any], late: dict[str, Any], *, duration_s: int
+    kind: dict[str, Any],
+    alone: dict[str, Any],
+    beside: dict[str, Any],
+    late: dict[str, Any],
+    *,
+    duration_s: int,
 ) -> Lap:
     it, rival = (flow["goodput_mbit"] for flow in beside["flows"])
     rates = [_rates(flow["series"]) for flow in late["flows"]]
@@ -231,16 +264,26 @@ def _lap(
 
 def _mean(laps: Sequence[Lap]) -> Lap:
     """The mean of several seeds, with its intervals."""
-    by_name = {name: [value for lap in laps if (value := getattr(lap, name)) is not None] for name in FIGURES}
-    means: dict[str, Any] = {name: fmean(values) if values else None for name, values in by_name.items()}
-    intervals = {
-        name: found for name, values in by_name.items() if (found := interval(values, LIMITS.get(name))) is not None
+    by_name = {
+        name: [value for lap in laps if (value := getattr(lap, name)) is not None]
+        for name in FIGURES
     }
-    return replace(laps[0], **means, fair_in=len(by_name["fair_after_s"]), seeds=len(laps), intervals=intervals)
+    means: dict[str, Any] = {
+        name: fmean(values) if values else None for name, values in by_name.items()
+    }
+    intervals = {
+        name: found
+        for name, values in by_name.items()
+        if (found := interval(values, LIMITS.get(name))) is not None
+    }
+    return replace(
+        laps[0], **means, fair_in=len(by_name["fair_after_s"]), seeds=len(laps), intervals=intervals
+    )
 
 
 def interval(values: Sequence[float], most: float | None = None) -> tuple[float, float] | None:
-    """Student's 95 % confidence interval of the mean, from 0 to `most`; None of fewer than two values.
+    """Student's 95 % confidence interval of the mean, from 0 to `most`; None of fewer than two
+    values.
 
     >>> interval([1.0, 2.0, 3.0])
     (0.0, 4.484...)
@@ -258,7 +301,11 @@ def _rates(series: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
     """Mbit/s acknowledged in the second that ends then."""
     points = [(0.0, 0.0), *((point[0], point[1]) for point in series)]
     pairs = pairwise(points)
-    return [(now, 8e-6 * (bytes_ - before) / (now - then)) for (then, before), (now, bytes_) in pairs if now > then]
+    return [
+        (now, 8e-6 * (bytes_ - before) / (now - then))
+        for (then, before), (now, bytes_) in pairs
+        if now > then
+    ]
 
 
 _COLUMNS: tuple[tuple[str, str, int], ...] = (
@@ -275,7 +322,8 @@ _COLUMNS: tuple[tuple[str, str, int], ...] = (
 def told(lap: Lap, name: str, most: int) -> str:
     """A figure with half the width of its interval, to the digits that the interval leaves.
 
-    >>> lap = Lap(cc="a", family="loss", goodput_mbit=47.81234, delay_p95_ms=3, sent_again_pct=0, share_pct=42.4,
+    >>> lap = Lap(cc="a", family="loss", goodput_mbit=47.81234, delay_p95_ms=3, sent_again_pct=0,
+    ...     share_pct=42.4,
     ...           jain=1, fair_after_s=None, seeds=5,
     ...           intervals={"goodput_mbit": (47.81, 47.8147), "share_pct": (35.9, 48.9)})
     >>> told(lap, "goodput_mbit", 2), told(lap, "share_pct", 0), told(lap, "fair_after_s", 0)
@@ -292,13 +340,20 @@ def told(lap: Lap, name: str, most: int) -> str:
     if half is not None and half >= 0.5 * 10.0**-most:
         digits = min(most, max(0, -math.floor(math.log10(half))))
         text = f"{value:.{digits}f} ± {half:.{digits}f}"
-    return f"{text} ({lap.fair_in} of {lap.seeds})" if name == "fair_after_s" and lap.fair_in < lap.seeds else text
+    return (
+        f"{text} ({lap.fair_in} of {lap.seeds})"
+        if name == "fair_after_s" and lap.fair_in < lap.seeds
+        else text
+    )
 
 
 def table(found: Race) -> tables.Table:
     """A row for each."""
     rows = [
-        [tables.Cell(word) for word in (lap.cc, lap.family, *(told(lap, name, most) for _, name, most in _COLUMNS))]
+        [
+            tables.Cell(word)
+            for word in (lap.cc, lap.family, *(told(lap, name, most) for _, name, most in _COLUMNS))
+        ]
         for lap in found.laps
     ]
     return tables.Table("The race", ("cc", "family"), tuple(head for head, _, _ in _COLUMNS), rows)
@@ -308,7 +363,8 @@ def sentence(found: Race) -> str:
     """Who was where, in one line; a place that several share within their intervals names them all.
 
     >>> lap = dict(family="loss", goodput_mbit=9.5, sent_again_pct=0, jain=1, fair_after_s=1)
-    >>> laps = [Lap(cc="a", delay_p95_ms=3, share_pct=20, **lap), Lap(cc="b", delay_p95_ms=30, share_pct=61, **lap)]
+    >>> laps = [Lap(cc="a", delay_p95_ms=3, share_pct=20, **lap), Lap(cc="b", delay_p95_ms=30,
+    ...     share_pct=61, **lap)]
     >>> sentence(Race(path={}, duration_s=1, seed=1, laps=laps, left_out={}))
     'Least delay: a (p95 3.0 ms); least share beside CUBIC: a (20 %); most: b (61 %).'
     """
@@ -327,7 +383,8 @@ def sentence(found: Race) -> str:
         parts.append(f"most: {bold.cc} ({told(bold, 'share_pct', 0)} %{also})")
     if not parts:
         return (
-            f"No packet arrived after the warm-up within {found.duration_s} s: nothing can be compared; a longer "
+            f"No packet arrived after the warm-up within {found.duration_s} s: nothing can be "
+            "compared; a longer "
             "--duration shows more."
         )
     text = "; ".join(parts)
@@ -335,7 +392,8 @@ def sentence(found: Race) -> str:
 
 
 def _ends(laps: Sequence[Lap], name: str, *, sign: int) -> tuple[Lap, str]:
-    """Which has the least of a figure, with the sign -1 the most; and the others whose intervals overlap its own.
+    """Which has the least of a figure, with the sign -1 the most; and the others whose intervals
+    overlap its own.
 
     The figure is known of all `laps`.
     """
@@ -347,32 +405,43 @@ def _ends(laps: Sequence[Lap], name: str, *, sign: int) -> tuple[Lap, str]:
     first = min(laps, key=lambda lap: float(sign * getattr(lap, name)))
     low, high = ends(first)
     others = [
-        lap.cc for lap in laps if lap is not first and lap.seeds > 1 and ends(lap)[0] <= high and low <= ends(lap)[1]
+        lap.cc
+        for lap in laps
+        if lap is not first and lap.seeds > 1 and ends(lap)[0] <= high and low <= ends(lap)[1]
     ]
     return first, f"; within the intervals also {', '.join(others)}" if others else ""
 
 
 def _label(figure: Figure, points: Axes, laps: list[Lap]) -> None:
-    """Names beside their points: each at the nearest place, around and farther away, where no other name is."""
+    """Names beside their points: each at the nearest place, around and farther away, where no other
+    name is.
+    """
     laps = [lap for lap in laps if lap.delay_p95_ms is not None]
     if not laps:
         return
     # The layout decides where points lie; only then is it known what is near.
     figure.draw_without_rendering()
     scale = figure.dpi / 72
-    dots = points.transData.transform([(lap.delay_p95_ms, lap.goodput_mbit) for lap in laps]) / scale
+    dots = (
+        points.transData.transform([(lap.delay_p95_ms, lap.goodput_mbit) for lap in laps]) / scale
+    )
     right = points.bbox.x1 / scale
     taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in dots]
     for lap, (x, y) in sorted(zip(laps, dots, strict=True), key=lambda item: -item[1][1]):
         wide, high = 4.2 * len(lap.cc), 8.0
-        ring = ((side, up) for up in sorted(range(-160, 168, 4), key=abs) for side in (4, -4 - wide))
+        ring = (
+            (side, up) for up in sorted(range(-160, 168, 4), key=abs) for side in (4, -4 - wide)
+        )
         box = next(
             (
                 (x + side, y + up - high / 2, x + side + wide, y + up + high / 2)
                 for side, up in ring
                 if x + side + wide <= right
                 and not any(
-                    x + side < x1 and x0 < x + side + wide and y + up - high / 2 < y1 and y0 < y + up + high / 2
+                    x + side < x1
+                    and x0 < x + side + wide
+                    and y + up - high / 2 < y1
+                    and y0 < y + up + high / 2
                     for x0, y0, x1, y1 in taken
                 )
             ),
@@ -381,9 +450,14 @@ def _label(figure: Figure, points: Axes, laps: list[Lap]) -> None:
         taken.append(box)
         at = (box[0] - x, (box[1] + box[3]) / 2 - y)
         far = abs(at[1]) > high
-        line = {"arrowstyle": "-", "color": "#b3b3b3", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3} if far else None
+        line = (
+            {"arrowstyle": "-", "color": "#b3b3b3", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
+            if far
+            else None
+        )
         points.annotate(
-            lap.cc, (lap.delay_p95_ms or 0.0, lap.goodput_mbit), at, textcoords="offset points", fontsize=7,
+            lap.cc, (lap.delay_p95_ms or 0.0, lap.goodput_mbit), at, textcoords="offset points",
+            fontsize=7,
             va="center", arrowprops=line,
         )  # fmt: skip
 
@@ -407,7 +481,9 @@ def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
         figure = New(figsize=(11, max(4.0, 0.28 * len(found.laps) + 1.5)), layout="constrained")
         points, bars = figure.subplots(1, 2)
         for family in families:
-            own = [lap for lap in found.laps if lap.family == family and lap.delay_p95_ms is not None]
+            own = [
+                lap for lap in found.laps if lap.family == family and lap.delay_p95_ms is not None
+            ]
             xs, ys = [lap.delay_p95_ms for lap in own], [lap.goodput_mbit for lap in own]
             points.plot(xs, ys, "o", color=colour[family], label=family)
         points.set_xlabel("queue delay p95, ms")
@@ -420,7 +496,10 @@ def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
         bars.barh(
             [lap.cc for lap in order],
             [share for share, _, _ in shares],
-            xerr=[[share - low for share, low, _ in shares], [high - share for share, _, high in shares]],
+            xerr=[
+                [share - low for share, low, _ in shares],
+                [high - share for share, _, high in shares],
+            ],
             color=[colour[lap.family] for lap in order],
             error_kw={"elinewidth": 0.8, "ecolor": "#4d4d4d"},
         )

@@ -48,8 +48,8 @@ _SPREADS = {
 class Run:
     """What an engine saw: figures, columns of samples, provenance.
 
-    The figures are plain Python values; the tables are Arrow's, made from the engine's memory without a copy. A run
-    pickles, so that it can come back from another process.
+    The figures are plain Python values; the tables are Arrow's, made from the engine's memory
+    without a copy. A run pickles, so that it can come back from another process.
 
     >>> from narrows import Flow, Path, Scenario, run
     >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
@@ -123,7 +123,10 @@ class Run:
         # Types by name and not by value, so that the summaries of many runs go into one table.
         words, counts = ("id", "cc"), ("retransmits", "summary_retransmits")
         names = rows[0] if rows else ()
-        types = [pa.string() if n in words else pa.int64() if n in counts else pa.float64() for n in names]
+        types = [
+            pa.string() if n in words else pa.int64() if n in counts else pa.float64()
+            for n in names
+        ]
         return pa.Table.from_pylist(rows, schema=pa.schema(list(zip(names, types, strict=True))))
 
     @property
@@ -148,12 +151,16 @@ class Run:
 
     @property
     def delays(self) -> pa.Table:
-        """The distribution of delay: which `share` of packets, pings or a workload's times had at most `delay_ms`."""
+        """The distribution of delay: which `share` of packets, pings or a workload's times had at
+        most `delay_ms`.
+        """
         return self._table("delays")
 
     @property
     def verdicts(self) -> pa.Table:
-        """Packets that were dropped, marked or lost, one by one; empty unless `run` was told `verdicts`."""
+        """Packets that were dropped, marked or lost, one by one; empty unless `run` was told
+        `verdicts`.
+        """
         return self._table("verdicts")
 
     @property
@@ -167,17 +174,24 @@ class Run:
         return self._verdicts[1]
 
     def plot(
-        self, file: str | PathLike[str] | None = None, *, only: Sequence[str] | None = None, look: Look = "screen"
+        self,
+        file: str | PathLike[str] | None = None,
+        *,
+        only: Sequence[str] | None = None,
+        look: Look = "screen",
     ) -> Figure:
-        """Draws throughput, round-trip times, windows, the queue, losses and the distribution of delay.
+        """Draws throughput, round-trip times, windows, the queue, losses and the distribution of
+        delay.
 
         Args:
-            file: Where to write it, as PNG, SVG or PDF by its name; without it the figure is only answered.
+            file: Where to write it, as PNG, SVG or PDF by its name; without it the figure is only
+                answered.
             only: Which pictures: throughput, rtt, window, queue, losses, delay; all by default.
             look: `"screen"` in colour, `"print"` in black and white.
 
         Raises:
-            NarrowsError: If Matplotlib is not installed (`narrows[plot]`), or the run took no samples.
+            NarrowsError: If Matplotlib is not installed (`narrows[plot]`), or the run took no
+                samples.
             OutputError: If the file cannot be written.
         """
         from narrows.render.pictures import EVERY  # noqa: PLC0415
@@ -186,10 +200,11 @@ class Run:
         return plot(self, file, only=EVERY if only is None else only, look=look)
 
     def report(self, file: str | PathLike[str]) -> None:
-        """Writes a page that answers, shows the pictures and tells how sure all that is; it needs nothing but itself.
+        """Writes a page that answers, shows the pictures and tells how sure all that is; it needs
+        nothing but itself.
 
-        `run(..., verdicts=20_000)` lets it show packets that were dropped, marked or lost one by one, and
-        `sample_interval="pictures"` suits it.
+        `run(..., verdicts=20_000)` lets it show packets that were dropped, marked or lost one by
+        one, and `sample_interval="pictures"` suits it.
 
         Raises:
             NarrowsError: If the run took no samples.
@@ -204,7 +219,9 @@ class Run:
 
         if name not in self._tables:
             source = self._source
-            self._tables[name] = source[name] if isinstance(source, dict) else pa.table(source.table(name))
+            self._tables[name] = (
+                source[name] if isinstance(source, dict) else pa.table(source.table(name))
+            )
         return self._tables[name]
 
     def save(self, directory: str | PathLike[str]) -> None:
@@ -222,12 +239,16 @@ class Run:
             target.parent.mkdir(parents=True, exist_ok=True)
             part = FilePath(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
             try:
-                (part / "run.json").write_text(json.dumps(self._figures, indent=1) + "\n", encoding="utf-8")
+                (part / "run.json").write_text(
+                    json.dumps(self._figures, indent=1) + "\n", encoding="utf-8"
+                )
                 toml = self._toml
                 for name, text in self._files.items():
                     copy = _copy_of(name, {file.name for file in part.iterdir()})
                     (part / copy).write_text(text, encoding="utf-8", newline="")
-                    toml = toml.replace(json.dumps(name, ensure_ascii=False), json.dumps(copy, ensure_ascii=False))
+                    toml = toml.replace(
+                        json.dumps(name, ensure_ascii=False), json.dumps(copy, ensure_ascii=False)
+                    )
                 (part / "scenario.toml").write_text(toml, encoding="utf-8")
                 for name in _TABLES:
                     # A file and not its name: Arrow takes no name that is not UTF-8.
@@ -259,14 +280,19 @@ class Run:
     def __repr__(self) -> str:
         """Who sent, and how it was run."""
         ids = ", ".join(flow["id"] for flow in self.flows)
-        return f"<narrows.Run of {ids}: engine {self._figures['engine']}, seed {self._figures['seed']}>"
+        return (
+            f"<narrows.Run of {ids}: engine {self._figures['engine']}, seed "
+            f"{self._figures['seed']}>"
+        )
 
 
 def _copy_of(name: str, taken: set[str]) -> str:
     """What a copy of this file is called beside the results."""
     base = FilePath(name).name
     taken |= {"scenario.toml", *(f"{table}.parquet" for table in _TABLES)}
-    return next(copy for n in range(len(taken) + 1) if (copy := f"{n}-{base}" if n else base) not in taken)
+    return next(
+        copy for n in range(len(taken) + 1) if (copy := f"{n}-{base}" if n else base) not in taken
+    )
 
 
 def run(
@@ -285,31 +311,46 @@ def run(
         scenario: What to run.
         seed: Instead of the scenario's own.
         engine: Who runs it.
-        sample_interval: The time between two samples of the tables, `"100ms"` by default; `"off"` takes none,
+        sample_interval: The time between two samples of the tables, `"100ms"` by default; `"off"`
+            takes none,
             `"pictures"` some hundred for a run of any length.
-        verdicts: The first so many packets that are dropped, marked or lost are told one by one; none by default.
-        record: A file for every packet, as pcapng, which Wireshark opens; it is there when the run is over, not before.
+        verdicts: The first so many packets that are dropped, marked or lost are told one by one;
+            none by default.
+        record: A file for every packet, as pcapng, which Wireshark opens; it is there when the run
+            is over, not before.
         progress: Called now and then; what it raises stops the run.
 
     Raises:
         ScenarioError: If the scenario is not right: every mistake at once.
         EngineError: If this engine cannot run it.
-        OutputError: If `record` cannot be written; a `RecordError`, which has the run, if that turned out during it.
+        OutputError: If `record` cannot be written; a `RecordError`, which has the run, if that
+            turned out during it.
     """
     if engine not in ENGINES:
-        raise EngineError(f"there is no engine `{engine}`; there are {' and '.join(f'`{name}`' for name in ENGINES)}")
+        raise EngineError(
+            f"there is no engine `{engine}`; there are "
+            f"{' and '.join(f'`{name}`' for name in ENGINES)}"
+        )
     if seed is not None and not 0 <= seed < 2**64:
         raise EngineError(f"seed = {seed} is not from 0 to 2^64 - 1")
     if not 0 <= verdicts < 2**32:
         raise EngineError(f"verdicts = {verdicts} is not from 0 to 2^32 - 1")
-    how: dict[str, Any] = {"sample_interval": sample_interval, "verdicts": verdicts, "progress": progress}
+    how: dict[str, Any] = {
+        "sample_interval": sample_interval,
+        "verdicts": verdicts,
+        "progress": progress,
+    }
     if record is None:
         return _run(scenario, engine, seed, record=None, **how)[0]
-    return _recorded(FilePath(record), lambda part: _run(scenario, engine, seed, record=part, **how))
+    return _recorded(
+        FilePath(record), lambda part: _run(scenario, engine, seed, record=part, **how)
+    )
 
 
 def _recorded(whole: FilePath, play: Callable[[str], tuple[Run, str | None]]) -> Run:
-    """Plays a run whose capture has another name while it is being written; one that is not whole is removed."""
+    """Plays a run whose capture has another name while it is being written; one that is not whole
+    is removed.
+    """
     part = whole.with_name(f".{whole.name}.{os.getpid()}")
     try:
         part.touch()
@@ -343,7 +384,9 @@ def _run(
         from narrows.host import live  # noqa: PLC0415 - most runs need no other process
 
         toml, name = (
-            (scenario.toml(), "scenario") if isinstance(scenario, Scenario) else (read(scenario), name_of(scenario))
+            (scenario.toml(), "scenario")
+            if isinstance(scenario, Scenario)
+            else (read(scenario), name_of(scenario))
         )
         built = isinstance(scenario, Scenario)
         files = _core.scenario_files(toml, name, built=built)
@@ -357,6 +400,12 @@ def _run(
         files = raw.files
     figures: dict[str, Any] = json.loads(raw.json())
     figures["provenance"] = provenance.of(figures, watch, files)
-    done = Run(figures=figures, toml=toml, tables=raw, verdicts=(verdicts, raw.verdicts_left_out), files=files)
+    done = Run(
+        figures=figures,
+        toml=toml,
+        tables=raw,
+        verdicts=(verdicts, raw.verdicts_left_out),
+        files=files,
+    )
     wrong = raw.record_error and re.sub(r" \(os error \d+\)$", "", raw.record_error)
     return done, wrong and wrong[:1].lower() + wrong[1:]

@@ -1,7 +1,9 @@
-"""The scenario as Python objects: what the path is, who sends, what is watched. Never how it is run.
+"""The scenario as Python objects: what the path is, who sends, what is watched. Never how it is
+run.
 
-Nothing is checked here: the values go as they are to the one parser, in the Rust core, which knows every unit, default
-and range and names every mistake at once. What is None is left out, and so has the documented default.
+Nothing is checked here: the values go as they are to the one parser, in the Rust core, which knows
+every unit, default and range and names every mistake at once. What is None is left out, and so has
+the documented default.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from narrows.runs.sections import Flow, Hop, Host, Path, Ping, Settings, Station
 from narrows.storage import untrusted_input
 
 __all__ = [
-    "Flow", "Hop", "Host", "Path", "Ping", "Scenario", "Settings", "Station", "Tree", "Wifi", "from_tree", "kind_of",
+    "Flow", "Hop", "Host", "Path", "Ping", "Scenario", "Settings", "Station", "Tree", "Wifi",
+    "from_tree", "kind_of",
     "load", "name_of", "read", "text_of", "unread",
 ]  # fmt: skip
 
@@ -104,11 +107,15 @@ def _flow(tree: Tree, folder: FilePath) -> Flow:
 
 def _is_file(tree: str | None) -> bool:
     """Neither the text itself nor one that comes with narrows."""
-    return tree is not None and "\n" not in tree and tree not in registry.shipped("cc", "remy", "tree")
+    return (
+        tree is not None and "\n" not in tree and tree not in registry.shipped("cc", "remy", "tree")
+    )
 
 
 def from_tree(tree: Tree, folder: FilePath = FilePath()) -> Scenario:
-    """The objects for nested tables that the core has accepted; files that they name lie in `folder`."""
+    """The objects for nested tables that the core has accepted; files that they name lie in
+    `folder`.
+    """
     rest = dict(tree)
     wifi = rest.pop("wifi", None)
     if wifi is not None:
@@ -120,10 +127,14 @@ def from_tree(tree: Tree, folder: FilePath = FilePath()) -> Scenario:
     if "reverse" in path:
         path["reverse"] = Hop(**_hop(path["reverse"], folder))
     flows = [_flow(flow, folder) for flow in rest.pop("flow", [])]
-    probes = [Ping(**{k: v for k, v in probe.items() if k != "kind"}) for probe in rest.pop("probe", [])]
+    probes = [
+        Ping(**{k: v for k, v in probe.items() if k != "kind"}) for probe in rest.pop("probe", [])
+    ]
     host = rest.pop("host", None)
     whole = None if wifi is not None else Path(**path)
-    return Scenario(whole, flows=flows, probes=probes, host=Host(**host) if host is not None else None, **rest)
+    return Scenario(
+        whole, flows=flows, probes=probes, host=Host(**host) if host is not None else None, **rest
+    )
 
 
 def name_of(file: str | PathLike[str]) -> str:
@@ -134,7 +145,11 @@ def name_of(file: str | PathLike[str]) -> str:
 def unread(file: str | PathLike[str], error: OSError) -> str:
     """Why a file could not be read, and which one may have been meant."""
     told = f"{name_of(file)}: {reason(error)}"
-    near = [fsdecode(file) + ending for ending in (".toml", ".json")] if isinstance(error, FileNotFoundError) else []
+    near = (
+        [fsdecode(file) + ending for ending in (".toml", ".json")]
+        if isinstance(error, FileNotFoundError)
+        else []
+    )
     # Of os.path, for which a name that is too long is just not there.
     return "; ".join([told, *(f"{name_of(one)} is there" for one in near if isfile(one))])  # noqa: PTH113
 
@@ -162,7 +177,9 @@ def read(file: str | PathLike[str]) -> str:
     """
     text, name = text_of(file), name_of(file)
     if text.lstrip().startswith("{"):
-        raise NarrowsError(f"{name}: JSON, not a scenario; the path of a measurement: narrows twin {name}")
+        raise NarrowsError(
+            f"{name}: JSON, not a scenario; the path of a measurement: narrows twin {name}"
+        )
     if kind_of(text, name) == "sweep":
         raise NarrowsError(f"{name}: a sweep, not a scenario: narrows sweep {name}")
     return text

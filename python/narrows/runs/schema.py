@@ -1,9 +1,11 @@
-"""Classes made from the core's tables: one for each congestion control and queue discipline, one for each section.
+"""Classes made from the core's tables: one for each congestion control and queue discipline, one
+for each section.
 
-The tables are those of `narrows list --verbose` and of docs/reference/scenario.md; a parameter or key that is added
-there is a keyword here. A class of `narrows.cc` or `narrows.queue` is made when it is first asked for, so that a
-program that names one of them does not wait for all. Editors and mypy read the stubs `cc.pyi`, `queue.pyi` and
-`sections.pyi`, which `tests/test_schema.py` compares with the tables.
+The tables are those of `narrows list --verbose` and of docs/reference/scenario.md; a parameter or
+key that is added there is a keyword here. A class of `narrows.cc` or `narrows.queue` is made when
+it is first asked for, so that a program that names one of them does not wait for all. Editors and
+mypy read the stubs `cc.pyi`, `queue.pyi` and `sections.pyi`, which `tests/test_schema.py` compares
+with the tables.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ _TYPES = {
     "queue": "Chosen",
     "match": "Mapping[str, str | int | Sequence[str | int]]",
 }
-"""What Python takes for each kind of parameter; a quantity with a dimension is text with its unit."""
+"""What Python takes for each kind of parameter; a quantity with a dimension is text with its
+unit.
+"""
 
 _TAKES = {
     "text": "str",
@@ -110,7 +114,9 @@ def class_name(kind: str) -> str:
 class Table:
     """One class to be: its parameters, and what people read of it."""
 
-    def __init__(self, row: Json, name: str, *, required: tuple[str, ...] = (), of: str | None = None) -> None:
+    def __init__(
+        self, row: Json, name: str, *, required: tuple[str, ...] = (), of: str | None = None
+    ) -> None:
         """Of a row of the registry; `of`: the class whose list it is in."""
         self.name = name
         self.kind: str | None = None if of else row["name"]
@@ -150,7 +156,11 @@ class Table:
         if self.params:
             lines += ["", "Attributes:"]
             for param in self.ordered():
-                lines += _wrapped(f"{param['name']}: {sentence(param['help'])}{self.range(param)}", "    ", "        ")
+                lines += _wrapped(
+                    f"{param['name']}: {sentence(param['help'])}{self.range(param)}",
+                    "    ",
+                    "        ",
+                )
         return "\n".join(lines)
 
     def range(self, param: Json) -> str:
@@ -170,11 +180,19 @@ class Table:
     def made(self, module: str) -> type:
         """The class."""
         named: list[Any] = [
-            (p["name"], self.annotation(p), field(default=MISSING if p["name"] in self.required else None))
+            (
+                p["name"],
+                self.annotation(p),
+                field(default=MISSING if p["name"] in self.required else None),
+            )
             for p in self.ordered()
         ]
-        said = {"__doc__": self.doc(), "__module__": module} | ({} if self.kind is None else {"kind": self.kind})
-        made = make_dataclass(self.name, named, bases=(self.base,), namespace=said, frozen=True, kw_only=True)
+        said = {"__doc__": self.doc(), "__module__": module} | (
+            {} if self.kind is None else {"kind": self.kind}
+        )
+        made = make_dataclass(
+            self.name, named, bases=(self.base,), namespace=said, frozen=True, kw_only=True
+        )
         # From Python 3.12 on `make_dataclass` puts its caller's module there.
         made.__module__ = module
         return made
@@ -184,7 +202,7 @@ def _wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
     """Lines of a docstring; `textwrap` takes ten times as long, and all this is done at import."""
     lines, line = [], first
     for word in text.split():
-        if len(line) + len(word) >= WIDTH - len("    ") and line.strip():
+        if len(line) + len(word) >= WIDTH - len('    """') and line.strip():
             lines.append(line.rstrip())
             line = rest
         line += word + " "
@@ -239,7 +257,10 @@ class Keys(Table):
             (
                 p["name"],
                 self.annotation(p),
-                field(default=MISSING if p["name"] in self.required else None, kw_only=p["name"] != positional),
+                field(
+                    default=MISSING if p["name"] in self.required else None,
+                    kw_only=p["name"] != positional,
+                ),
             )
             for p in self.ordered()
         ]
@@ -254,14 +275,19 @@ def attributes(keys: Iterable[Json]) -> list[str]:
     lines = ["", "Attributes:"]
     for key in keys:
         told = [part for part in (key["takes"], key["range"]) if part]
-        text = f"{key['name']}: {sentence(key['help'])} {sentence('; '.join(told))[:-1]} (default: {key['default']})."
+        text = (
+            f"{key['name']}: {sentence(key['help'])} {sentence('; '.join(told))[:-1]} "
+            f"(default: {key['default']})."
+        )
         lines += _wrapped(text, "    ", "        ")
     return lines
 
 
 @cache
 def tables(what: str) -> dict[str, Table]:
-    """The classes of a list of the registry (`cc`, `queue`) by their names; a list's tables before what has them."""
+    """The classes of a list of the registry (`cc`, `queue`) by their names; a list's tables before
+    what has them.
+    """
     found: dict[str, Table] = {}
     for row in registry.table(what):
         name = class_name(row["name"])
@@ -275,7 +301,8 @@ def tables(what: str) -> dict[str, Table]:
 
 
 def attribute(what: str, name: str) -> object:
-    """What a module of such classes has under this name: `__getattr__` of `narrows.cc` and `narrows.queue`.
+    """What a module of such classes has under this name: `__getattr__` of `narrows.cc` and
+    `narrows.queue`.
 
     Raises:
         AttributeError: If the registry has no such name.

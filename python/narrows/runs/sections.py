@@ -1,7 +1,7 @@
 """The sections of a scenario as objects: what the path is, who sends, what is watched.
 
-Their keys are those of docs/reference/scenario.md, from the core's one table; what is None is left out of the scenario,
-and so has the documented default.
+Their keys are those of docs/reference/scenario.md, from the core's one table; what is None is left
+out of the scenario, and so has the documented default.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ def _made(name: str, section: Section) -> Any:  # noqa: ANN401 - the stub has th
     return TABLES[name].made(__name__)
 
 
-Settings = _made("Settings", Section(of="", base=Part, help="The keys of a scenario before any section."))
+Settings = _made(
+    "Settings", Section(of="", base=Part, help="The keys of a scenario before any section.")
+)
 
 Hop = _made(
     "Hop",
@@ -63,7 +65,10 @@ Wifi = _made(
         of="wifi",
         base=Part,
         help="An access point and its stations, in the place of a path.",
-        example=(">>> Wifi(stack='before', station=[Station(name='near', mcs=15)]).stack", "'before'"),
+        example=(
+            ">>> Wifi(stack='before', station=[Station(name='near', mcs=15)]).stack",
+            "'before'",
+        ),
         required=("station",),
     ),
 )
@@ -89,7 +94,8 @@ Ping = _made(
     Section(
         of="probe",
         base=Part,
-        help="UDP echo through the same bottleneck, 64 bytes of payload, the first at the very start.",
+        help="UDP echo through the same bottleneck, 64 bytes of payload, the first at the very "
+        "start.",
         example=(">>> Ping(interval='20ms').tree()", "{'kind': 'ping', 'interval': '20ms'}"),
         kind="ping",
     ),

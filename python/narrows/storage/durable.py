@@ -1,13 +1,16 @@
 """Files that survive a crash: replaced as a whole, appended to line by line, or kept in a database.
 
-Results (`output`), sweeps, the history and sealed forecasts are written through this module, so that one place decides
-what is on the disk when a call returns. The plans that change a host are carried out by a privileged program, whose own
-counterpart is `host/src/tune/place.rs`.
+Results (`output`), sweeps, the history and sealed forecasts are written through this module, so
+that one place decides what is on the disk when a call returns. The plans that change a host are
+carried out by a privileged program, whose own counterpart is `host/src/tune/place.rs`.
 
-- `replacing` writes a new file beside the old one, syncs it, renames it over the old one and syncs the directory. A
+- `replacing` writes a new file beside the old one, syncs it, renames it over the old one and syncs
+  the directory. A
   crash, a full disk or a lost power supply leaves the old content or the new one.
-- `Chain` is a file of JSON lines to which lines are only ever added. Each line holds the SHA-256 of the line before it
-  and its own, so a later change of any line is detected by all readers. A line that was cut short by a crash is not a
+- `Chain` is a file of JSON lines to which lines are only ever added. Each line holds the SHA-256 of
+  the line before it
+  and its own, so a later change of any line is detected by all readers. A line that was cut short
+  by a crash is not a
   line: readers ignore it, and the next writer moves it to `NAME.torn` before it appends.
 - `retried` repeats an operation while another process holds a lock.
 """
@@ -48,13 +51,16 @@ def sync(path: Path) -> None:
     """Waits until the content of a file, or the names in a directory, are on the disk.
 
     Raises:
-        OSError: If the disk reports an error. A file system that cannot sync a directory is not an error.
+        OSError: If the disk reports an error. A file system that cannot sync a directory is not an
+            error.
     """
     opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(opened)
     except OSError as error:
-        if error.errno not in {errno.EINVAL, errno.ENOTSUP} or not stat.S_ISDIR(os.fstat(opened).st_mode):
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP} or not stat.S_ISDIR(
+            os.fstat(opened).st_mode
+        ):
             raise
     finally:
         os.close(opened)
@@ -62,14 +68,16 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def replacing(directory: Path, name: str | Callable[[Path], str]) -> Iterator[Path]:
-    """A new file to write into, which takes its name in `directory` when the block ends without an exception.
+    """A new file to write into, which takes its name in `directory` when the block ends without an
+    exception.
 
     Args:
         directory: The directory of the file; it is made.
         name: The file's name, or a function that computes it from the written file.
 
     Raises:
-        OSError: If the file cannot be written, synced or renamed; no file of that name has changed then.
+        OSError: If the file cannot be written, synced or renamed; no file of that name has changed
+            then.
     """
     # Where a file has the directory's name, the next call reports that it is not a directory.
     with suppress(FileExistsError):
@@ -87,8 +95,11 @@ def replacing(directory: Path, name: str | Callable[[Path], str]) -> Iterator[Pa
             part.unlink(missing_ok=True)
 
 
-def retried(attempt: Callable[[], Result], held: Callable[[Exception], bool], seconds: float = LOCK_S) -> Result:
-    """The result of `attempt`, which is repeated while its exception means that another process holds a lock.
+def retried(
+    attempt: Callable[[], Result], held: Callable[[Exception], bool], seconds: float = LOCK_S
+) -> Result:
+    """The result of `attempt`, which is repeated while its exception means that another process
+    holds a lock.
 
     Args:
         attempt: What is done.
@@ -106,7 +117,9 @@ def retried(attempt: Callable[[], Result], held: Callable[[Exception], bool], se
 
 
 class Chain:
-    """A file of JSON lines, each with the hash of the line before it (`before`) and its own (`hash`)."""
+    """A file of JSON lines, each with the hash of the line before it (`before`) and its own
+    (`hash`).
+    """
 
     def __init__(self, file: Path) -> None:
         """The chain in this file, which is made with the first line that is appended."""
@@ -139,19 +152,23 @@ class Chain:
     def find(self, head: str) -> int:
         """The number of the line with this hash, from 1. `LEAST_HEAD` digits suffice.
 
-        A chain that was cut or written anew does not have it any more, although each of its lines fits the one before.
+        A chain that was cut or written anew does not have it any more, although each of its lines
+        fits the one before.
 
         Raises:
             NarrowsError: As `lines`; or if no line has this hash.
         """
         if len(head) < LEAST_HEAD or set(head) - set("0123456789abcdef"):
-            raise NarrowsError(f"{head}: not a hash; write at least {LEAST_HEAD} hexadecimal digits of it")
+            raise NarrowsError(
+                f"{head}: not a hash; write at least {LEAST_HEAD} hexadecimal digits of it"
+            )
         lines = self.lines()
         for number, line in enumerate(lines, 1):
             if str(line["hash"]).startswith(head):
                 return number
         raise NarrowsError(
-            f"{self.file}: none of its {len(lines)} lines has the hash {head}: the file was cut or rewritten since then"
+            f"{self.file}: none of its {len(lines)} lines has the hash {head}: the file was cut "
+            "or rewritten since then"
         )
 
     def append(self, line: Mapping[str, Any]) -> str:
@@ -200,7 +217,9 @@ class Chain:
                 # After a loss of power the last block of a file may be zeros.
                 if end + 1 == len(content) and b"\0" in text:
                     break
-                raise NarrowsError(f"{self.file}: line {len(lines) + 1}: not a line of this file") from error
+                raise NarrowsError(
+                    f"{self.file}: line {len(lines) + 1}: not a line of this file"
+                ) from error
             if named != _hash(line) or line.get("before") != before:
                 raise NarrowsError(
                     f"{self.file}: line {len(lines) + 1}: changed since it was written\n"
@@ -227,5 +246,7 @@ def _hash(line: Mapping[str, Any]) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """As UTF-8. A text from a stranger's JSON may have half of a surrogate pair, which `json.loads` reads again."""
+    """As UTF-8. A text from a stranger's JSON may have half of a surrogate pair, which `json.loads`
+    reads again.
+    """
     return text.encode(errors="surrogatepass")

@@ -1,8 +1,8 @@
 """Kinds of values in JSON that anybody may have written.
 
-A reader states the kind of each key that it uses, once, and `check` refuses a value of another kind in one sentence
-with its place. Keys that are not stated may hold anything. Null is what was not measured; only a key that is required
-needs a value.
+A reader states the kind of each key that it uses, once, and `check` refuses a value of another kind
+in one sentence with its place. Keys that are not stated may hold anything. Null is what was not
+measured; only a key that is required needs a value.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def check(value: object, kind: Kind, name: str) -> None:
     narrows.errors.NarrowsError: a.json: host: a text is needed
 
     Raises:
-        NarrowsError: If one of them is not, with the name of the file, the place and what is needed there.
+        NarrowsError: If one of them is not, with the name of the file, the place and what is needed
+            there.
     """
     try:
         kind(value, "")
@@ -116,7 +117,9 @@ def rows(of: Kind, *, least: int = 0) -> Kind:
     return kind
 
 
-def table(keys: Mapping[str, Kind], *, required: Collection[str] = (), others: Kind | None = None) -> Kind:
+def table(
+    keys: Mapping[str, Kind], *, required: Collection[str] = (), others: Kind | None = None
+) -> Kind:
     """An object; `others` is the kind of the keys that are not among `keys`."""
 
     def kind(value: object, place: str) -> None:
@@ -134,7 +137,8 @@ def table(keys: Mapping[str, Kind], *, required: Collection[str] = (), others: K
 
 
 def parse(content: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """JSON of a stranger's file; a number that is not finite, or has more than 300 digits, was not measured.
+    """JSON of a stranger's file; a number that is not finite, or has more than 300 digits, was not
+    measured.
 
     >>> parse("[1e999, NaN, 1]")
     [None, None, 1]
@@ -143,7 +147,9 @@ def parse(content: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
         ValueError: If it is not JSON, or nested too deeply to be read.
     """
     try:
-        return json.loads(content, parse_float=_finite, parse_int=_whole, parse_constant=lambda _name: None)
+        return json.loads(
+            content, parse_float=_finite, parse_int=_whole, parse_constant=lambda _name: None
+        )
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 

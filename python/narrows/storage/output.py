@@ -1,8 +1,8 @@
 """Results into files: all of one or nothing, so that a full disk takes no older result away.
 
-A command uses two parts of this module. Its options have the type `File` or `Picture`, which refuses a file that cannot
-be written before the command takes its time. What the command came to is written and printed within `every`, where an
-output that fails costs none of the others.
+A command uses two parts of this module. Its options have the type `File` or `Picture`, which
+refuses a file that cannot be written before the command takes its time. What the command came to is
+written and printed within `every`, where an output that fails costs none of the others.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def check(file: str | PathLike[str], *, makes_folders: bool = True) -> None:
 
 
 class File(click.Path):
-    """The type of an option that names a file to write: the file is checked when the options are read.
+    """The type of an option that names a file to write: the file is checked when the options are
+    read.
 
     Args:
         makes_folders: Whether the file's folder may be missing.
@@ -61,7 +62,11 @@ class File(click.Path):
     """
 
     def __init__(
-        self, *, makes_folders: bool = True, allow_dash: bool = False, suffix: Callable[[str], object] | None = None
+        self,
+        *,
+        makes_folders: bool = True,
+        allow_dash: bool = False,
+        suffix: Callable[[str], object] | None = None,
     ) -> None:
         """See the class."""
         super().__init__(dir_okay=False, allow_dash=allow_dash)
@@ -102,7 +107,9 @@ class Folder(click.Path):
 
 
 class Picture(File):
-    """The type of an option that names a picture: Matplotlib must be installed, and know the format."""
+    """The type of an option that names a picture: Matplotlib must be installed, and know the
+    format.
+    """
 
     def __init__(self, *, makes_folders: bool = True) -> None:
         """See `File`."""
@@ -130,11 +137,12 @@ def every() -> Iterator[Attempt]:
     narrows.errors.OutputError: a.json: no space left on device
     b.svg: permission denied
 
-    What follows the last attempt, usually printing, is executed whatever failed before. If that raises, too, the errors
-    that were kept are printed on stderr.
+    What follows the last attempt, usually printing, is executed whatever failed before. If that
+    raises, too, the errors that were kept are printed on stderr.
 
     Raises:
-        OutputError: If outputs failed, with a line for each. An error that is none of narrows' own is raised as it is.
+        OutputError: If outputs failed, with a line for each. An error that is none of narrows' own
+            is raised as it is.
     """
     failed: list[Exception] = []
 
@@ -150,7 +158,9 @@ def every() -> Iterator[Attempt]:
     except BaseException:
         _report(failed)
         raise
-    unexpected = next((error for error in failed if not isinstance(error, NarrowsError | OSError)), None)
+    unexpected = next(
+        (error for error in failed if not isinstance(error, NarrowsError | OSError)), None
+    )
     if unexpected is not None:
         _report([error for error in failed if error is not unexpected])
         raise unexpected
@@ -165,14 +175,17 @@ def _said(error: Exception) -> str:
 
 
 def _report(failed: Sequence[Exception]) -> None:
-    # Nobody may read it: a terminal that has hung up must not replace the error that ended the command.
+    # Nobody may read it: a terminal that has hung up must not replace the error that ended the
+    # command.
     with suppress(OSError):
         for error in failed:
             echo(_said(error), err=True)
 
 
 def is_stream(file: str | PathLike[str]) -> bool:
-    """Is it a device, a pipe, or whatever stdout is, which takes what comes and cannot be replaced?"""
+    """Is it a device, a pipe, or whatever stdout is, which takes what comes and cannot be
+    replaced?
+    """
     try:
         about = Path(file).stat()
     except OSError:
@@ -189,7 +202,8 @@ def _is_stdout(about: os.stat_result) -> bool:
 
 @contextmanager
 def streaming(file: str | PathLike[str]) -> Iterator[IO[bytes]]:
-    """What is written goes to a device or a pipe as it comes; to stdout in the order of all that is printed.
+    """What is written goes to a device or a pipe as it comes; to stdout in the order of all that is
+    printed.
 
     Raises:
         OSError: If it cannot be opened or written.
@@ -218,14 +232,17 @@ def write(file: str | PathLike[str], content: str | bytes) -> None:
             with streaming(file) as opened:
                 opened.write(content)
             return
-        if target.exists() and not (target.is_file() and os.access(target.resolve().parent, os.W_OK)):
+        if target.exists() and not (
+            target.is_file() and os.access(target.resolve().parent, os.W_OK)
+        ):
             target.write_bytes(content)
             return
         # A file in the place of a folder is told of below, as no folder.
         with suppress(FileExistsError):
             target.parent.mkdir(parents=True)
         target = target.resolve()
-        # The new file has a random name: what somebody else has put there, a link for one, is not followed.
+        # The new file has a random name: what somebody else has put there, a link for one, is not
+        # followed.
         with replacing(target.parent, target.name) as part:
             part.write_bytes(content)
             if target.exists():

@@ -55,7 +55,8 @@ def files_sha256(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def scenario_sha256(scenario: dict[str, Any], files: Mapping[str, str] | None = None) -> str:
-    """The hash of a scenario with its defaults filled in, whether it came from a file or from objects.
+    """The hash of a scenario with its defaults filled in, whether it came from a file or from
+    objects.
 
     Files that it names count by what they hold and not by where they lie.
 
@@ -69,24 +70,33 @@ def scenario_sha256(scenario: dict[str, Any], files: Mapping[str, str] | None = 
             return {name: named(part, f"{key}.{name}") for name, part in value.items()}
         if isinstance(value, list):
             return [named(part, key) for part in value]
-        return hashes.get(value, value) if isinstance(value, str) and key.endswith(".trace.file") else value
+        return (
+            hashes.get(value, value)
+            if isinstance(value, str) and key.endswith(".trace.file")
+            else value
+        )
 
-    canonical = json.dumps(named(scenario), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    canonical = json.dumps(
+        named(scenario), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, Any]] | None:
-    """The reference cases nearest to a result, with how well they agreed; None where none are stored.
+    """The reference cases nearest to a result, with how well they agreed; None where none are
+    stored.
 
-    The file holds `{"cases": [{"case", "cc": [names], "queue", "policer", "besides": [words], "rate_mbit", "rtt_ms",
-    "buffer_bdp", "headroom", "loss", "agreement"}, …]}`. Only cases alike are told: of the same congestion controls,
-    the same queue and policer with the same parameters, and nothing else on the path that the case had not (`besides`:
-    a shaper, several hops, a reverse hop, jitter …).
+    The file holds `{"cases": [{"case", "cc": [names], "queue", "policer", "besides": [words],
+    "rate_mbit", "rtt_ms", "buffer_bdp", "headroom", "loss", "agreement"}, …]}`. Only cases alike
+    are told: of the same congestion controls, the same queue and policer with the same parameters,
+    and nothing else on the path that the case had not (`besides`: a shaper, several hops, a reverse
+    hop, jitter …).
 
-    Of these the nearest are told: rate, RTT (of the flow whose RTT differs most), buffer (behind a policer its burst,
-    and how much faster its link is) and random loss (each with a packet of 100 000 added), by the logarithms of their
-    ratios. A `distance` of 0 is the very case, 0.7 a factor of two in one of them. All cases are of one release of
-    Linux; for hosts that are like another one there is no evidence.
+    Of these the nearest are told: rate, RTT (of the flow whose RTT differs most), buffer (behind a
+    policer its burst, and how much faster its link is) and random loss (each with a packet of 100
+    000 added), by the logarithms of their ratios. A `distance` of 0 is the very case, 0.7 a factor
+    of two in one of them. All cases are of one release of Linux; for hosts that are like another
+    one there is no evidence.
     """
     if not file.exists():
         return None
@@ -104,19 +114,27 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
     def distance(case: dict[str, Any]) -> float:
         by_rtt = max(apart(rtt, case["rtt_ms"]) for rtt in here["rtts_ms"])
         by_loss = apart(here["loss"] + ONE_LOST, case["loss"] + ONE_LOST)
-        return by_rtt + by_loss + sum(apart(here[name], case[name]) for name in ("rate_mbit", "buffer_bdp", "headroom"))
+        return (
+            by_rtt
+            + by_loss
+            + sum(apart(here[name], case[name]) for name in ("rate_mbit", "buffer_bdp", "headroom"))
+        )
 
     if figures["scenario"]["host"]["like"] != LIKE:
         return []
     cases = json.loads(file.read_text(encoding="utf-8"))["cases"]
-    alike = [c for c in cases if sorted(c["cc"]) == cc and all(c[kind] == here[kind] for kind in KINDS)]
+    alike = [
+        c for c in cases if sorted(c["cc"]) == cc and all(c[kind] == here[kind] for kind in KINDS)
+    ]
     near = [c | {"distance": round(distance(c), 3)} for c in alike]
     near = [c for c in near if math.isfinite(c["distance"])]
     return sorted(near, key=lambda c: (c["distance"], c["case"]))[:NEAREST]
 
 
 def of(figures: dict[str, Any], watch: Watch, files: Mapping[str, str]) -> dict[str, Any]:
-    """The provenance of a result that `watch` has seen from its beginning; its scenario names `files`."""
+    """The provenance of a result that `watch` has seen from its beginning; its scenario names
+    `files`.
+    """
     wall, cpu = watch.read()
     machine = os.uname()
     return {

@@ -1,8 +1,9 @@
 """Files that anybody may have written, read with a ceiling; `output` is the counterpart.
 
-Every reader of a user's file uses `read` or `head`. Only regular files are read: a pipe could block for ever and a
-device need never end. The file type is checked before the file is opened, because opening a device can have effects,
-and once more on the open file, because the name may have been replaced between the two.
+Every reader of a user's file uses `read` or `head`. Only regular files are read: a pipe could block
+for ever and a device need never end. The file type is checked before the file is opened, because
+opening a device can have effects, and once more on the open file, because the name may have been
+replaced between the two.
 """
 
 from __future__ import annotations
@@ -59,4 +60,6 @@ def _check(mode: int) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "something else")
-        raise OSError(errno.EINVAL, f"Not a regular file but {kind}; write its content to a file first")
+        raise OSError(
+            errno.EINVAL, f"Not a regular file but {kind}; write its content to a file first"
+        )

@@ -16,7 +16,10 @@ from narrows.sweeps.command import Count
 
 def _studies() -> dict[str, object]:
     found = [
-        value for module in (paths, queues, tools, tree) for value in vars(module).values() if isinstance(value, Study)
+        value
+        for module in (paths, queues, tools, tree)
+        for value in vars(module).values()
+        if isinstance(value, Study)
     ]
     return {study.name: study for study in found}
 
@@ -24,7 +27,12 @@ def _studies() -> dict[str, object]:
 @click.command()
 @click.argument("name", required=False)
 @click.option("--quick", is_flag=True, help="Run fewer and shorter cases. Example: --quick")
-@click.option("--on", default="local", show_default=True, help="Executor, as in `narrows sweep`. Example: --on ray")
+@click.option(
+    "--on",
+    default="local",
+    show_default=True,
+    help="Executor, as in `narrows sweep`. Example: --on ray",
+)
 @click.option(
     "--into",
     default="sweep-results",
@@ -32,18 +40,31 @@ def _studies() -> dict[str, object]:
     type=click.Path(file_okay=False),
     help="Directory of the results; stored runs are reused. Example: --into results",
 )
-@click.option("--plot", type=output.Picture(), help="Write a figure as PNG, SVG or PDF. Example: --plot map.png")
+@click.option(
+    "--plot",
+    type=output.Picture(),
+    help="Write a figure as PNG, SVG or PDF. Example: --plot map.png",
+)
 @click.option(
     "--rules",
     "rules_file",
     type=output.File(),
     help="Write the rules of the study as JSON. Example: --rules tree.json",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object. Example: --json | jq .verdict")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object. Example: --json | jq .verdict"
+)
 def study(  # noqa: PLR0917
-    name: str | None, quick: bool, on: str, into: str, plot: str | None, rules_file: str | None, as_json: bool
+    name: str | None,
+    quick: bool,
+    on: str,
+    into: str,
+    plot: str | None,
+    rules_file: str | None,
+    as_json: bool,
 ) -> None:
-    """Answer a question with a sweep: a verdict, tables and a figure. Without NAME, list the studies.
+    """Answer a question with a sweep: a verdict, tables and a figure. Without NAME, list the
+    studies.
 
     Example: narrows study fairness --quick --plot fairness.png
     """

@@ -1,4 +1,6 @@
-"""Studies of congestion controls by path: gain map, fairness, random loss, late flows, number of BBR flows."""
+"""Studies of congestion controls by path: gain map, fairness, random loss, late flows, number of
+BBR flows.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,13 @@ _CLEAR = 0.1
 
 def _gain_parts(quick: bool) -> dict[str, Part]:
     scenario = Scenario(
-        Path(rate="10Mbit", rtt="5ms", buffer="100kB", link={"kind": "htb", "burst": "1600B"}, offload=True),
+        Path(
+            rate="10Mbit",
+            rtt="5ms",
+            buffer="100kB",
+            link={"kind": "htb", "burst": "1600B"},
+            offload=True,
+        ),
         flows=[Flow("cubic")],
         duration="20s" if quick else "60s",
         warmup="0s",
@@ -44,7 +52,14 @@ def _gain_answer(rows: dict[str, Rows]) -> Answer:
         gain = []
         for rate, rtt in dict.fromkeys((key[0], key[1]) for key in pairs):
             bbr, cubic = (pairs[rate, rtt, cc][0]["goodput_mbit"] for cc in ("bbr", "cubic"))
-            gain.append({"path.rate": rate, "path.rtt": rtt, "seed": 1, "gain": 100 * (bbr / max(cubic, 1e-9) - 1)})
+            gain.append(
+                {
+                    "path.rate": rate,
+                    "path.rtt": rtt,
+                    "seed": 1,
+                    "gain": 100 * (bbr / max(cubic, 1e-9) - 1),
+                }
+            )
         cells += len(gain)
         better += sum(one["gain"] >= 100 * _CLEAR for one in gain)
         worse += sum(one["gain"] <= -100 * _CLEAR for one in gain)
@@ -54,13 +69,18 @@ def _gain_answer(rows: dict[str, Rows]) -> Answer:
             "digits": 0,
             "middle": 0.0,
         }
-        grids.append(table(gain, "path.rate", "path.rtt", first("gain"), row="rate", column="rtt", **about))
+        grids.append(
+            table(gain, "path.rate", "path.rtt", first("gain"), row="rate", column="rtt", **about)
+        )
         again = [row for row in some if row["flow[0].cc"] == "bbr"]
         about = {"title": f"Retransmission rate of BBR, buffer of {buffer}", "unit": "%"}
         percent = lambda of: 100 * of[0]["retransmit_rate"]  # noqa: E731
-        grids.append(table(again, "path.rate", "path.rtt", percent, row="rate", column="rtt", **about))
+        grids.append(
+            table(again, "path.rate", "path.rtt", percent, row="rate", column="rtt", **about)
+        )
     verdict = (
-        f"Of {cells} paths, BBR has at least 10 % more goodput on {better}, and CUBIC on {worse}. On the other "
+        f"Of {cells} paths, BBR has at least 10 % more goodput on {better}, and CUBIC on {worse}. "
+        "On the other "
         f"{cells - better - worse}, the difference is smaller."
     )
     return Answer(verdict, grids)
@@ -79,18 +99,25 @@ def _fair_parts(quick: bool) -> dict[str, Part]:
     whole = "40s" if quick else "120s"
     buffers = [f"{2.0**power:g}bdp" for power in range(-2, 6, 2 if quick else 1)]
     many = Scenario(path, flows=[Flow("bbr"), Flow("cubic")], duration=whole)
-    mixes = [[n, m] for n, m in ((1, 1), (1, 5), (2, 8), (5, 5), (8, 2), (5, 1))][:: 3 if quick else 1]
+    mixes = [[n, m] for n, m in ((1, 1), (1, 5), (2, 8), (5, 5), (8, 2), (5, 1))][
+        :: 3 if quick else 1
+    ]
     cases = [
         {"path.buffer": f"{buffer}bdp", "flow[0].count": n, "flow[1].count": m}
         for buffer in (1, 4, 16)
         for n, m in mixes
     ]
     near = Scenario(
-        path, flows=[Flow("bbr", id="near"), Flow("bbr", id="far"), Flow("cubic", id="other")], duration=whole
+        path,
+        flows=[Flow("bbr", id="near"), Flow("bbr", id="far"), Flow("cubic", id="other")],
+        duration=whole,
     )
     distances = {"path.buffer": ["1bdp", "4bdp"], "flow[1].rtt": ["0ms", "40ms", "120ms", "280ms"]}
     return {
-        "buffer": Part(scenario=many, over={"path.buffer": buffers, "flow[0].cc": ["bbr", "bbr2", "bbr3", "reno"]}),
+        "buffer": Part(
+            scenario=many,
+            over={"path.buffer": buffers, "flow[0].cc": ["bbr", "bbr2", "bbr3", "reno"]},
+        ),
         "numbers": Part(scenario=many, over=cases),
         "distance": Part(scenario=near, over=distances),
     }
@@ -101,7 +128,9 @@ _PAIR = "buffer"
 
 
 def _fair_more(quick: bool, rows: dict[str, Rows]) -> dict[str, Part] | None:
-    """Another bisection step between the two buffers where the share of a congestion control falls below 1."""
+    """Another bisection step between the two buffers where the share of a congestion control falls
+    below 1.
+    """
     steps = sum(name.startswith(_CLOSER) for name in rows)
     if steps == (2 if quick else 5):
         return None
@@ -112,12 +141,21 @@ def _fair_more(quick: bool, rows: dict[str, Rows]) -> dict[str, Part] | None:
         for cc, ends in between.items()
         if ends is not None
     ]
-    return {f"{_CLOSER}{steps + 1}": Part(scenario=part.scenario, over=cases, seeds=part.seeds)} if cases else None
+    return (
+        {f"{_CLOSER}{steps + 1}": Part(scenario=part.scenario, over=cases, seeds=part.seeds)}
+        if cases
+        else None
+    )
 
 
 def _shares(rows: dict[str, Rows]) -> dict[str, list[tuple[float, float]]]:
     """Buffers in BDP with the share of a flow beside one CUBIC flow, by congestion control."""
-    every = [row for name, some in rows.items() if name == _PAIR or name.startswith(_CLOSER) for row in some]
+    every = [
+        row
+        for name, some in rows.items()
+        if name == _PAIR or name.startswith(_CLOSER)
+        for row in some
+    ]
     found: dict[str, list[tuple[float, float]]] = {}
     for (buffer, cc), some in by(every, "path.buffer", "flow[0].cc").items():
         value = median(_first_flow(one) for one in by(some, "seed").values())
@@ -135,7 +173,10 @@ def _fair_answer(rows: dict[str, Rows]) -> Answer:
         rows["buffer"], "path.buffer", "flow[0].cc", _first_flow, row="buffer", column="cc",
         title="Share of one flow beside one CUBIC flow", **about,
     )  # fmt: skip
-    mixed = [row | {"mix": f"{row['flow[0].count']} bbr, {row['flow[1].count']} cubic"} for row in rows["numbers"]]
+    mixed = [
+        row | {"mix": f"{row['flow[0].count']} bbr, {row['flow[1].count']} cubic"}
+        for row in rows["numbers"]
+    ]
     numbers = table(
         mixed, "path.buffer", "mix", share("bbr"), row="buffer", column="flows",
         title="Share of a BBR flow by the number of flows", **about,
@@ -147,12 +188,15 @@ def _fair_answer(rows: dict[str, Rows]) -> Answer:
 
     distance = table(
         rows["distance"], "path.buffer", "flow[1].rtt", far, row="buffer", column="rtt added",
-        title="Goodput ratio of a BBR flow with a longer RTT to one with a shorter RTT, beside CUBIC",
+        title="Goodput ratio of a BBR flow with a longer RTT to one with a shorter RTT, beside "
+              "CUBIC",
         unit="times", digits=2, middle=1.0,
     )  # fmt: skip
     crossings = {cc: _crossover(points) for cc, points in _shares(rows).items()}
     crossing = crossings.get("bbr")
-    where = f"with buffers above about {crossing:.1f} BDP" if crossing else "with none of these buffers"
+    where = (
+        f"with buffers above about {crossing:.1f} BDP" if crossing else "with none of these buffers"
+    )
     equal = Grid(
         title="Buffer with equal shares, by bisection", unit="BDP", row="cc", column="", digits=2,
         rows=list(crossings), columns=["buffer"], cells=[[value] for value in crossings.values()],
@@ -160,8 +204,10 @@ def _fair_answer(rows: dict[str, Rows]) -> Answer:
     widest = max((value, rtt, buffer) for rtt in distance.columns for buffer in distance.rows
                  if (value := distance.at(buffer, rtt)))  # fmt: skip
     verdict = (
-        f"Beside CUBIC, BBR has more than an equal share with shallow buffers, and less {where}. A BBR flow with "
-        f"{widest[1]} more RTT has {widest[0]:.1f} times the goodput of the other, with a buffer of {widest[2]}."
+        f"Beside CUBIC, BBR has more than an equal share with shallow buffers, and less {where}. "
+        "A BBR flow with "
+        f"{widest[1]} more RTT has {widest[0]:.1f} times the goodput of the other, with a buffer "
+        f"of {widest[2]}."
     )
     return Answer(verdict, [by_buffer, equal, numbers, distance])
 
@@ -172,7 +218,10 @@ def _bracket(points: list[tuple[float, float]]) -> tuple[float, float] | None:
     >>> _bracket([(1, 1.5), (4, 0.5), (16, 0.4)])
     (1, 4)
     """
-    return next(((low, high) for (low, above), (high, below) in pairwise(points) if above >= 1 > below), None)
+    return next(
+        ((low, high) for (low, above), (high, below) in pairwise(points) if above >= 1 > below),
+        None,
+    )
 
 
 def _crossover(points: list[tuple[float, float]]) -> float | None:
@@ -199,9 +248,15 @@ FAIRNESS = Study(
 
 def _cliff_parts(quick: bool) -> dict[str, Part]:
     scenario = Scenario(
-        Path(rate="50Mbit", rtt="40ms", buffer="1bdp"), flows=[Flow("bbr")], duration="20s" if quick else "60s"
+        Path(rate="50Mbit", rtt="40ms", buffer="1bdp"),
+        flows=[Flow("bbr")],
+        duration="20s" if quick else "60s",
     )
-    loss = [0, 0.1, 1, 5, 10, 15, 20, 30] if quick else [0, 0.01, 0.1, 0.5, 1, 2, 5, 8, 10, 12, 14, 16, 18, 20, 25, 30]
+    loss = (
+        [0, 0.1, 1, 5, 10, 15, 20, 30]
+        if quick
+        else [0, 0.01, 0.1, 0.5, 1, 2, 5, 8, 10, 12, 14, 16, 18, 20, 25, 30]
+    )
     plain = {"kind": "bbr", "policer_detection": False}
     meek = plain | {"probe_gain": 1.1}
     over: dict[str, Any] = {
@@ -225,8 +280,12 @@ def _cliff_answer(rows: dict[str, Rows]) -> Answer:
         row="loss", column="cc", title="Goodput, in percent of 50 Mbit/s", unit="%",
     )  # fmt: skip
     falls = {cc: _half(grid, cc) for cc in grid.columns}
-    losses = "; ".join(f"{cc} {'never' if at is None else f'{at:.2g} %'}" for cc, at in falls.items())
-    return Answer(f"Loss rate at which goodput falls to half of that without loss: {losses}.", [grid])
+    losses = "; ".join(
+        f"{cc} {'never' if at is None else f'{at:.2g} %'}" for cc, at in falls.items()
+    )
+    return Answer(
+        f"Loss rate at which goodput falls to half of that without loss: {losses}.", [grid]
+    )
 
 
 def _half(grid: Grid, column: str) -> float | None:
@@ -272,7 +331,8 @@ def _late_answer(rows: dict[str, Rows]) -> Answer:
     grids = [
         table(
             some, "flow[0].cc", "flow[1].cc", late, row="there", column="late comer",
-            title=f"Share of the late flow in its first minute, buffer of {buffer}", unit="of a fair share", digits=2,
+            title=f"Share of the late flow in its first minute, buffer of {buffer}",
+            unit="of a fair share", digits=2,
             middle=1.0,
         )
         for (buffer,), some in by(rows[""], "path.buffer").items()
@@ -280,7 +340,8 @@ def _late_answer(rows: dict[str, Rows]) -> Answer:
     places = [(grid, r, c) for grid in grids for r in grid.rows for c in grid.columns]
     grid, there, comer = min(places, key=lambda place: place[0].at(*place[1:]))
     verdict = (
-        f"The smallest share is that of {comer}, starting late beside {there} ({grid.title.rpartition(', ')[2]}): "
+        f"The smallest share is that of {comer}, starting late beside {there} "
+        f"({grid.title.rpartition(', ')[2]}): "
         f"{grid.at(there, comer):.2f} of a fair share."
     )
     return Answer(verdict, grids)
@@ -314,17 +375,46 @@ def _number_answer(rows: dict[str, Rows]) -> Answer:
     for (buffer,), some in by(rows[""], "path.buffer").items():
         keys = ("flow[0].count", "flow[0].cc")
         about: dict[str, Any] = {"row": "flows", "column": "cc"}
-        kept, fair, again = first("queue_delay_mean_ms"), first("jain"), mean("retransmit_rate", 100)
+        kept, fair, again = (
+            first("queue_delay_mean_ms"),
+            first("jain"),
+            mean("retransmit_rate", 100),
+        )
         grids += [
-            table(some, *keys, kept, title=f"Mean queueing delay, buffer of {buffer}", unit="ms", **about),
-            table(some, *keys, fair, title=f"Jain's index, buffer of {buffer}", unit="", digits=2, **about),
-            table(some, *keys, again, title=f"Retransmission rate, buffer of {buffer}", unit="%", digits=2, **about),
+            table(
+                some,
+                *keys,
+                kept,
+                title=f"Mean queueing delay, buffer of {buffer}",
+                unit="ms",
+                **about,
+            ),
+            table(
+                some,
+                *keys,
+                fair,
+                title=f"Jain's index, buffer of {buffer}",
+                unit="",
+                digits=2,
+                **about,
+            ),
+            table(
+                some,
+                *keys,
+                again,
+                title=f"Retransmission rate, buffer of {buffer}",
+                unit="%",
+                digits=2,
+                **about,
+            ),
         ]
     deep = grids[3]
     most = deep.rows[-1]
     verdict = (
-        f"With a buffer of 8 BDP, the mean queueing delay is {deep.at(deep.rows[0], 'bbr'):.0f} ms with one BBR flow, "
-        f"{deep.at(most, 'bbr'):.0f} ms with {most} BBR flows, and {deep.at(most, 'cubic'):.0f} ms with {most} CUBIC "
+        f"With a buffer of 8 BDP, the mean queueing delay is {deep.at(deep.rows[0], 'bbr'):.0f} "
+        "ms with one BBR flow, "
+        f"{deep.at(most, 'bbr'):.0f} ms with {most} BBR flows, and {deep.at(most, 'cubic'):.0f} "
+        f"ms with {most} CUBIC "
         "flows."
     )
     return Answer(verdict, grids)
@@ -405,14 +495,24 @@ def _tournament_answer(rows: dict[str, Rows]) -> Answer:
     about: dict[str, Any] = {"row": "cc", "column": "path"}
     keys = ("flow[0].cc", "place")
     goodput = table(
-        rated, *keys, used, title="Goodput, in percent of the rate of the path", unit="%", digits=0, **about
+        rated,
+        *keys,
+        used,
+        title="Goodput, in percent of the rate of the path",
+        unit="%",
+        digits=0,
+        **about,
     )
-    delay = table(rated, *keys, first("ping_p95_ms"), title="RTT of a ping beside it, p95", unit="ms", **about)
+    delay = table(
+        rated, *keys, first("ping_p95_ms"), title="RTT of a ping beside it, p95", unit="ms", **about
+    )
     best = _front(goodput, delay)
     verdict = "Pareto-optimal in goodput and delay on most paths: " + ", ".join(
         f"{cc} ({count} of {len(goodput.columns)})" for cc, count in best[:4]
     )
-    return Answer(f"{verdict}.", [goodput, delay], picture=lambda figure: _pareto(figure, goodput, delay))
+    return Answer(
+        f"{verdict}.", [goodput, delay], picture=lambda figure: _pareto(figure, goodput, delay)
+    )
 
 
 def _unbeaten(goodput: Grid, delay: Grid, path: str) -> list[str]:
@@ -454,7 +554,10 @@ def _pareto(figure: Figure, goodput: Grid, delay: Grid) -> None:
         # Equal results share a label; labels alternate between right and left to avoid overlap.
         same: dict[tuple[float, float], list[str]] = {}
         for cc in best:
-            at = (round(delay.at(cc, path), delay.digits), round(goodput.at(cc, path), goodput.digits))
+            at = (
+                round(delay.at(cc, path), delay.digits),
+                round(goodput.at(cc, path), goodput.digits),
+            )
             same.setdefault(at, []).append(cc)
         for turn, ((x, y), names) in enumerate(sorted(same.items())):
             label = (
@@ -462,10 +565,14 @@ def _pareto(figure: Figure, goodput: Grid, delay: Grid) -> None:
                 if len(names) <= _NAMED
                 else f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
             )
-            side: dict[str, Any] = {"xytext": (4, -7)} if turn % 2 == 0 else {"xytext": (-4, 3), "ha": "right"}
+            side: dict[str, Any] = (
+                {"xytext": (4, -7)} if turn % 2 == 0 else {"xytext": (-4, 3), "ha": "right"}
+            )
             place.annotate(label, (x, y), textcoords="offset points", fontsize=6, **side)
         front = sorted((delay.at(cc, path), goodput.at(cc, path)) for cc in best)
-        place.plot([x for x, _ in front], [y for _, y in front], color="#0072b2", linewidth=0.8, zorder=0)
+        place.plot(
+            [x for x, _ in front], [y for _, y in front], color="#0072b2", linewidth=0.8, zorder=0
+        )
         place.set_title(path, fontsize=8)
         place.set_xlabel("ping p95, ms", fontsize=7)
         place.set_ylabel("goodput, %", fontsize=7)

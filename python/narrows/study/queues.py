@@ -16,7 +16,11 @@ def _named(row: dict[str, Any], key: str) -> dict[str, Any]:
     import json  # noqa: PLC0415
 
     value = row[key]
-    return row | {key: json.loads(value)["kind"] if isinstance(value, str) and value.startswith("{") else value}
+    return row | {
+        key: json.loads(value)["kind"]
+        if isinstance(value, str) and value.startswith("{")
+        else value
+    }
 
 
 def _latency_parts(quick: bool) -> dict[str, Part]:
@@ -26,13 +30,21 @@ def _latency_parts(quick: bool) -> dict[str, Part]:
         probes=[Ping(interval="20ms")],
         duration="20s" if quick else "40s",
     )
-    queues: list[dict[str, Any]] = [{"path.queue": "fifo", "path.buffer": size} for size in ("1bdp", "8bdp")]
+    queues: list[dict[str, Any]] = [
+        {"path.queue": "fifo", "path.buffer": size} for size in ("1bdp", "8bdp")
+    ]
     queues += [
-        {"path.queue": queue, "path.buffer": "1000p"} for queue in _QUEUES if queue not in {"fifo", "red", "cake"}
+        {"path.queue": queue, "path.buffer": "1000p"}
+        for queue in _QUEUES
+        if queue not in {"fifo", "red", "cake"}
     ]
     queues += [{"path.queue": "cake", "path.buffer": None}]
     ccs = _CCS[::2] if quick else _CCS
-    cases = [{k: v for k, v in queue.items() if v is not None} | {"flow[0].cc": cc} for queue in queues for cc in ccs]
+    cases = [
+        {k: v for k, v in queue.items() if v is not None} | {"flow[0].cc": cc}
+        for queue in queues
+        for cc in ccs
+    ]
     return {"": Part(scenario=scenario, over=cases, seeds=1 if quick else 3)}
 
 
@@ -45,12 +57,39 @@ def _latency_answer(rows: dict[str, Rows]) -> Answer:
     about: dict[str, Any] = {"row": "queue", "column": "cc"}
     keys = ("queue", "flow[0].cc")
     whole = total("goodput_mbit")
-    delay = table(named, *keys, first("ping_p95_ms"), title="RTT of a ping beside four flows, p95", unit="ms", **about)
-    goodput = table(named, *keys, whole, title="Total goodput of four flows, link of 20 Mbit/s", unit="Mbit/s", **about)
-    again = table(named, *keys, mean("retransmit_rate", 100), title="Retransmission rate", unit="%", digits=2, **about)
-    pings = [f"{delay.at(queue, cc):.0f}" for cc in ("cubic", "bbr") for queue in ("fifo, 8bdp", "fq_codel")]
+    delay = table(
+        named,
+        *keys,
+        first("ping_p95_ms"),
+        title="RTT of a ping beside four flows, p95",
+        unit="ms",
+        **about,
+    )
+    goodput = table(
+        named,
+        *keys,
+        whole,
+        title="Total goodput of four flows, link of 20 Mbit/s",
+        unit="Mbit/s",
+        **about,
+    )
+    again = table(
+        named,
+        *keys,
+        mean("retransmit_rate", 100),
+        title="Retransmission rate",
+        unit="%",
+        digits=2,
+        **about,
+    )
+    pings = [
+        f"{delay.at(queue, cc):.0f}"
+        for cc in ("cubic", "bbr")
+        for queue in ("fifo, 8bdp", "fq_codel")
+    ]
     verdict = (
-        f"Beside four CUBIC flows, the p95 RTT of a ping is {pings[0]} ms with a deep fifo and {pings[1]} ms with "
+        f"Beside four CUBIC flows, the p95 RTT of a ping is {pings[0]} ms with a deep fifo and "
+        f"{pings[1]} ms with "
         f"fq_codel. Beside four BBR flows, it is {pings[2]} ms and {pings[3]} ms."
     )
     return Answer(verdict, [delay, goodput, again])
@@ -71,7 +110,10 @@ def _codel_parts(quick: bool) -> dict[str, Part]:
         probes=[Ping(interval="20ms")],
         duration="20s" if quick else "60s",
     )
-    over = {"path.queue": ["fifo", "codel", "pie", "fq_codel", "fq_pie", "fq", "sfq"], "flow[0].cc": ["bbr", "bbr3"]}
+    over = {
+        "path.queue": ["fifo", "codel", "pie", "fq_codel", "fq_pie", "fq", "sfq"],
+        "flow[0].cc": ["bbr", "bbr3"],
+    }
     return {"": Part(scenario=scenario, over=over)}
 
 
@@ -81,7 +123,8 @@ def _codel_answer(rows: dict[str, Rows]) -> Answer:
 
     about: dict[str, Any] = {"row": "queue", "column": "cc"}
     fair = table(
-        rows[""], "path.queue", "flow[0].cc", own, title="Share of two BBR flows beside two CUBIC flows",
+        rows[""], "path.queue", "flow[0].cc", own, title="Share of two BBR flows beside two CUBIC "
+                                                         "flows",
         unit="of a fair share", digits=2, middle=1.0, **about,
     )  # fmt: skip
     keys = ("path.queue", "flow[0].cc")
@@ -89,11 +132,28 @@ def _codel_answer(rows: dict[str, Rows]) -> Answer:
     def retransmitted(of: Rows) -> float | None:
         return mean("retransmit_rate", 100)([row for row in of if row["cc"] != "cubic"])
 
-    delay = table(rows[""], *keys, first("ping_p95_ms"), title="RTT of a ping beside them, p95", unit="ms", **about)
-    again = table(rows[""], *keys, retransmitted, title="Retransmission rate of BBR", unit="%", digits=2, **about)
+    delay = table(
+        rows[""],
+        *keys,
+        first("ping_p95_ms"),
+        title="RTT of a ping beside them, p95",
+        unit="ms",
+        **about,
+    )
+    again = table(
+        rows[""],
+        *keys,
+        retransmitted,
+        title="Retransmission rate of BBR",
+        unit="%",
+        digits=2,
+        **about,
+    )
     verdict = (
-        f"Under CoDel, BBR has {fair.at('codel', 'bbr'):.2f} times its fair share beside CUBIC, because CUBIC responds "
-        f"to the drops. With a queue for each flow (fq_codel), it has {fair.at('fq_codel', 'bbr'):.2f} times."
+        f"Under CoDel, BBR has {fair.at('codel', 'bbr'):.2f} times its fair share beside CUBIC, "
+        "because CUBIC responds "
+        "to the drops. With a queue for each flow (fq_codel), it has "
+        f"{fair.at('fq_codel', 'bbr'):.2f} times."
     )
     return Answer(verdict, [fair, delay, again])
 
@@ -113,7 +173,11 @@ _MIXES: dict[str, tuple[tuple[str, int], ...]] = {
     "BBR ×4 + Reno ×4": (("bbr", 4), ("reno", 4)),
 }
 _PLACES: dict[str, dict[str, Any]] = {
-    "policer": {"rate": "10Gbit", "buffer": "1000p", "policer": {"rate": "2Mbit", "burst": "62500B"}},
+    "policer": {
+        "rate": "10Gbit",
+        "buffer": "1000p",
+        "policer": {"rate": "2Mbit", "burst": "62500B"},
+    },
     "shaper": {"rate": "2Mbit", "buffer": "128kB", "link": {"kind": "tbf", "burst": "3080B"}},
     "shaper, peak": {"rate": "4Mbit", "buffer": "128kB", "link": {"kind": "tbf", "burst": "3080B"}},
 }
@@ -129,7 +193,9 @@ def _police_parts(quick: bool) -> dict[str, Part]:
         for mix, who in _MIXES.items():
             flows = [Flow(cc, count=count) for cc, count in who]
             scenario = Scenario(Path(rtt="50ms", **keys), flows=flows, duration=whole)
-            parts[f"{place} {mix}"] = Part(scenario=scenario, over={"path.rtt": ["50ms"]}, seeds=2 if quick else 5)
+            parts[f"{place} {mix}"] = Part(
+                scenario=scenario, over={"path.rtt": ["50ms"]}, seeds=2 if quick else 5
+            )
     one = Scenario(Path(rtt="50ms", **_PLACES["policer"]), flows=[Flow("cubic")], duration=whole)
     over: dict[str, Any] = {
         "path.policer.burst": [f"{milliseconds * 250}B" for milliseconds in _BURSTS_MS],
@@ -140,7 +206,10 @@ def _police_parts(quick: bool) -> dict[str, Part]:
 
 def _police_answer(rows: dict[str, Rows]) -> Answer:
     mixed = [
-        row | {"place": place, "mix": mix} for place in _PLACES for mix in _MIXES for row in rows[f"{place} {mix}"]
+        row | {"place": place, "mix": mix}
+        for place in _PLACES
+        for mix in _MIXES
+        for row in rows[f"{place} {mix}"]
     ]
 
     def used(of: Rows) -> float:
@@ -151,13 +220,35 @@ def _police_answer(rows: dict[str, Rows]) -> Answer:
 
     about: dict[str, Any] = {"row": "flows", "column": "place"}
     whole = table(
-        mixed, "mix", "place", used, title="Total goodput, in percent of the rate", unit="%", digits=0, **about
+        mixed,
+        "mix",
+        "place",
+        used,
+        title="Total goodput, in percent of the rate",
+        unit="%",
+        digits=0,
+        **about,
     )
     fair = table(
-        mixed, "mix", "place", others, title="Share of BBR", unit="of a fair share", digits=2, middle=1.0, **about
+        mixed,
+        "mix",
+        "place",
+        others,
+        title="Share of BBR",
+        unit="of a fair share",
+        digits=2,
+        middle=1.0,
+        **about,
     )
     again = table(
-        mixed, "mix", "place", mean("retransmit_rate", 100), title="Retransmission rate", unit="%", digits=1, **about
+        mixed,
+        "mix",
+        "place",
+        mean("retransmit_rate", 100),
+        title="Retransmission rate",
+        unit="%",
+        digits=1,
+        **about,
     )
 
     def of_rate(of: Rows) -> float:
@@ -165,12 +256,15 @@ def _police_answer(rows: dict[str, Rows]) -> Answer:
 
     burst = table(
         rows["burst"], "path.policer.burst", "flow[0].cc", of_rate, row="burst", column="cc",
-        title="Goodput of one flow behind a policer of 2 Mbit/s at 50 ms, by burst size", unit="%", digits=0,
+        title="Goodput of one flow behind a policer of 2 Mbit/s at 50 ms, by burst size", unit="%",
+        digits=0,
     )  # fmt: skip
     bursts = "; ".join(f"{cc} {_least(burst, cc)}" for cc in burst.columns)
     verdict = (
-        f"Beside CUBIC, BBR has {fair.at('BBR ×4 + CUBIC ×4', 'policer'):.1f} times its fair share behind a policer, "
-        f"and {fair.at('BBR ×4 + CUBIC ×4', 'shaper'):.1f} times behind a shaper. Smallest burst size for "
+        f"Beside CUBIC, BBR has {fair.at('BBR ×4 + CUBIC ×4', 'policer'):.1f} times its fair "
+        "share behind a policer, "
+        f"and {fair.at('BBR ×4 + CUBIC ×4', 'shaper'):.1f} times behind a shaper. Smallest burst "
+        "size for "
         f"{_ENOUGH:.0f} % of the rate: {bursts}."
     )
     return Answer(verdict, [whole, fair, again, burst])
@@ -178,13 +272,18 @@ def _police_answer(rows: dict[str, Rows]) -> Answer:
 
 def _least(grid: Grid, column: str) -> str:
     """Smallest burst size from which on the goodput suffices."""
-    enough = [row for row in grid.rows if all(grid.at(r, column) >= _ENOUGH for r in grid.rows[grid.rows.index(row) :])]
+    enough = [
+        row
+        for row in grid.rows
+        if all(grid.at(r, column) >= _ENOUGH for r in grid.rows[grid.rows.index(row) :])
+    ]
     return enough[0] if enough else "none of these"
 
 
 POLICER = Study(
     name="policer",
-    question="How do BBR, CUBIC and both together behave behind a policer and a shaper of 2 Mbit/s?",
+    question="How do BBR, CUBIC and both together behave behind a policer and a shaper of 2 "
+    "Mbit/s?",
     parts=_police_parts,
     answer=_police_answer,
 )
@@ -199,7 +298,12 @@ def _line_parts(quick: bool) -> dict[str, Part]:
         duration="20s" if quick else "40s",
     )
     over: dict[str, Any] = {
-        "path.reverse.queue": ["fifo", "codel", "fq_codel", {"kind": "cake", "ack_filter": "ack-filter"}],
+        "path.reverse.queue": [
+            "fifo",
+            "codel",
+            "fq_codel",
+            {"kind": "cake", "ack_filter": "ack-filter"},
+        ],
         "flow.cc": ["cubic", "bbr", "reno"],
     }
     return {"": Part(scenario=scenario, over=over, seeds=2 if quick else 5)}
@@ -210,7 +314,12 @@ def _line_answer(rows: dict[str, Rows]) -> Answer:
     about: dict[str, Any] = {"row": "queue up", "column": "cc"}
     keys = ("path.reverse.queue", "flow.cc")
     down = table(
-        named, *keys, first("goodput_mbit"), title="Goodput of the download, link of 100 Mbit/s", unit="Mbit/s", **about
+        named,
+        *keys,
+        first("goodput_mbit"),
+        title="Goodput of the download, link of 100 Mbit/s",
+        unit="Mbit/s",
+        **about,
     )
     up = table(
         named,
@@ -223,7 +332,8 @@ def _line_answer(rows: dict[str, Rows]) -> Answer:
     )
     ping = table(named, *keys, first("ping_p95_ms"), title="RTT of a ping, p95", unit="ms", **about)
     verdict = (
-        f"With a fifo for the upload, a CUBIC download has {down.at('fifo', 'cubic'):.0f} of 100 Mbit/s, and the p95 "
+        f"With a fifo for the upload, a CUBIC download has {down.at('fifo', 'cubic'):.0f} of 100 "
+        "Mbit/s, and the p95 "
         f"RTT of a ping is {ping.at('fifo', 'cubic'):.0f} ms. With fq_codel, it is "
         f"{down.at('fq_codel', 'cubic'):.0f} Mbit/s and {ping.at('fq_codel', 'cubic'):.0f} ms."
     )

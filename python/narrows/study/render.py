@@ -71,7 +71,9 @@ def draw(found: Found, file: str | PathLike[str]) -> None:
             found.answer.picture(figure)
             write(figure, file, check(file))
             return
-        figure = Figure(figsize=(max(6.0, _WIDE * across), _TALL * down + 0.8), layout="constrained")
+        figure = Figure(
+            figsize=(max(6.0, _WIDE * across), _TALL * down + 0.8), layout="constrained"
+        )
         figure.suptitle(found.study.question)
         places = list(figure.subplots(down, across, squeeze=False).flat)
         for place, grid in zip(places, grids, strict=False):

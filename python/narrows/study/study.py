@@ -35,7 +35,8 @@ class Grid:
         columns: Labels of the columns.
         cells: A list for each row; None for a missing value.
         digits: Decimal places.
-        middle: Neutral value of the colour scale, such as 0 for a gain or 1 for a fair share; None without one.
+        middle: Neutral value of the colour scale, such as 0 for a gain or 1 for a fair share; None
+            without one.
     """
 
     title: str
@@ -154,7 +155,13 @@ def sweeps(study: Study, *, quick: bool, into: str | PathLike[str] = INTO) -> di
 
 def _planned(study: Study, parts: dict[str, Part], into: str | PathLike[str]) -> dict[str, Sweep]:
     return {
-        name: sweep(part.scenario, part.over, seeds=part.seeds, title=f"{study.name} {name}".strip(), into=Path(into))
+        name: sweep(
+            part.scenario,
+            part.over,
+            seeds=part.seeds,
+            title=f"{study.name} {name}".strip(),
+            into=Path(into),
+        )
         for name, part in parts.items()
     }
 
@@ -185,7 +192,9 @@ def run(
         whole += sum(map(len, waiting.values()))
         for name, one in waiting.items():
 
-            def tell(done: int, failed: int, _planned: int, before: int = before, whole: int = whole) -> None:
+            def tell(
+                done: int, failed: int, _planned: int, before: int = before, whole: int = whole
+            ) -> None:
                 if progress:
                     progress(before + done, failed, whole)
 
@@ -218,10 +227,15 @@ def table(
 ) -> Grid:
     """A grid by two keys of a figure `of` the rows of a run, as the median over the seeds."""
     cells = by(rows, down, across)
-    names = list(dict.fromkeys(key[0] for key in cells)), list(dict.fromkeys(key[1] for key in cells))
+    names = (
+        list(dict.fromkeys(key[0] for key in cells)),
+        list(dict.fromkeys(key[1] for key in cells)),
+    )
     values = [[_median(of, cells.get((r, c), [])) for c in names[1]] for r in names[0]]
     labels = [[str(name) for name in found] for found in names]
-    return Grid(rows=labels[0], columns=labels[1], cells=values, **{"row": down, "column": across} | about)
+    return Grid(
+        rows=labels[0], columns=labels[1], cells=values, **{"row": down, "column": across} | about
+    )
 
 
 def _median(of: Callable[[Rows], float | None], rows: Rows) -> float | None:
@@ -234,7 +248,9 @@ def total(name: str, cc: str | None = None) -> Callable[[Rows], float | None]:
     """The sum of a figure over the flows of a run, all or those of one congestion control."""
 
     def of(rows: Rows) -> float | None:
-        values = [row[name] for row in rows if (cc is None or row["cc"] == cc) and row[name] is not None]
+        values = [
+            row[name] for row in rows if (cc is None or row["cc"] == cc) and row[name] is not None
+        ]
         return sum(values) if values else None
 
     return of

@@ -42,7 +42,9 @@ def _parts(quick: bool) -> dict[str, Part]:
     }
     rates: dict[str, Any] = {
         "path.buffer": ["50p"],
-        "flow[0].workload": [of | {"rate": rate} for rate in (_RATES[1::2] if quick else _RATES) for of in senders],
+        "flow[0].workload": [
+            of | {"rate": rate} for rate in (_RATES[1::2] if quick else _RATES) for of in senders
+        ],
     }
     seeds = 1 if quick else 3
     return {
@@ -70,7 +72,8 @@ def _answer(rows: dict[str, Rows]) -> Answer:
     grids = [
         loss,
         table(
-            by_rate, "sender", "asked", lost, title="Packet loss with a buffer of 50 packets, by sending rate",
+            by_rate, "sender", "asked", lost, title="Packet loss with a buffer of 50 packets, by "
+                                                    "sending rate",
             unit="%", row="sender", column="asked",
         ),
         grid("Jitter (RFC 3550, as reported by iperf)", "ms", first("udp_jitter_ms"), 2),
@@ -80,8 +83,10 @@ def _answer(rows: dict[str, Rows]) -> Answer:
     bursts = loss.at("every 100 ms", "50p")
     verdict = (
         f"10 Mbit/s on a link of 20 Mbit/s with a buffer of 50 packets: a paced sender has "
-        f"{loss.at('paced', '50p'):.1f} % loss. A sender that sleeps 100 ms between bursts has {bursts:.0f} % loss, "
-        f"although {grids[4].at('every 100 ms', '50p'):.0f} % of the link is idle. The result of such a tool depends "
+        f"{loss.at('paced', '50p'):.1f} % loss. A sender that sleeps 100 ms between bursts has "
+        f"{bursts:.0f} % loss, "
+        f"although {grids[4].at('every 100 ms', '50p'):.0f} % of the link is idle. The result of "
+        "such a tool depends "
         "on the buffer, not on the rate."
     )
     return Answer(verdict, grids)
@@ -89,7 +94,8 @@ def _answer(rows: dict[str, Rows]) -> Answer:
 
 DATAGRAMS = Study(
     name="bursty-udp",
-    question="How do results of a tool that sends datagrams in bursts differ from those of a paced tool?",
+    question="How do results of a tool that sends datagrams in bursts differ from those of a "
+    "paced tool?",
     parts=_parts,
     answer=_answer,
 )

@@ -1,11 +1,12 @@
 """The decision tree: rules that predict on which paths BBR has more goodput than CUBIC.
 
-Cao et al. (IMC 2019) derived a tree from 640 cells. Here the paths are a Latin hypercube sample, including random loss.
-The tree is that of scikit-learn (CART, Breiman et al. 1984), limited to a small number of leaves. Its thresholds are
-rounded to two digits, and the figures of each leaf are computed with the rounded thresholds. Cross-validation measures
-the accuracy on unseen paths.
+Cao et al. (IMC 2019) derived a tree from 640 cells. Here the paths are a Latin hypercube sample,
+including random loss. The tree is that of scikit-learn (CART, Breiman et al. 1984), limited to a
+small number of leaves. Its thresholds are rounded to two digits, and the figures of each leaf are
+computed with the rounded thresholds. Cross-validation measures the accuracy on unseen paths.
 
-The rules are also data: `narrows study decision-tree --rules FILE` writes what `python/narrows/data/tree.json` holds.
+The rules are also data: `narrows study decision-tree --rules FILE` writes what
+`python/narrows/data/tree.json` holds.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ CLEAR_PCT = 10.0
 """Smallest gain that counts, in percent."""
 
 LEAVES, LEAST_SHARE, FOLDS = 10, 0.02, 10
-"""Maximum number of rules, minimum share of the paths of a rule, and folds of the cross-validation."""
+"""Maximum number of rules, minimum share of the paths of a rule, and folds of the
+cross-validation.
+"""
 
 _PACKET = 1514
 _LEAST_PACKETS = 10
@@ -90,8 +93,8 @@ _NAMES = {"bbr": "BBR", "cubic": "CUBIC", "even": "neither"}
 def paths(cases: int) -> list[dict[str, Any]]:
     """A Latin hypercube of paths.
 
-    40 % of the paths have no random loss, the others 0.001 to 20 %, on a logarithmic scale. A buffer holds at least ten
-    packets.
+    40 % of the paths have no random loss, the others 0.001 to 20 %, on a logarithmic scale. A
+    buffer holds at least ten packets.
     """
     axes: dict[str, dict[str, Any]] = {
         "path.rate": {"from": "1Mbit", "to": "1000Mbit", "scale": "log"},
@@ -104,7 +107,10 @@ def paths(cases: int) -> list[dict[str, Any]]:
 
 
 def _path(drawn: dict[str, Any]) -> dict[str, Any]:
-    rate, rtt = float(drawn["path.rate"].removesuffix("Mbit")), float(drawn["path.rtt"].removesuffix("ms"))
+    rate, rtt = (
+        float(drawn["path.rate"].removesuffix("Mbit")),
+        float(drawn["path.rtt"].removesuffix("ms")),
+    )
     buffer = float(drawn["path.buffer"].removesuffix("bdp")) * rate * rtt * 1000 / 8
     share = (drawn["path.loss"] - _LOSSLESS) / (1 - _LOSSLESS)
     loss = 0.0 if share < 0 else _LEAST_LOSS_PCT * (_MOST_LOSS_PCT / _LEAST_LOSS_PCT) ** share
@@ -124,7 +130,11 @@ def _parts(quick: bool) -> dict[str, Part]:
         warmup="0s",
         start_jitter="0s",
     )
-    cases = [path | {"flow[0].cc": cc} for path in paths(150 if quick else 1500) for cc in ("cubic", "bbr")]
+    cases = [
+        path | {"flow[0].cc": cc}
+        for path in paths(150 if quick else 1500)
+        for cc in ("cubic", "bbr")
+    ]
     return {"": Part(scenario=scenario, over=cases, seeds=1)}
 
 
@@ -145,7 +155,13 @@ class Seen:
     @property
     def outcome(self) -> str:
         """The class of the path."""
-        return "bbr" if self.gain_pct >= CLEAR_PCT else "cubic" if self.gain_pct <= -CLEAR_PCT else "even"
+        return (
+            "bbr"
+            if self.gain_pct >= CLEAR_PCT
+            else "cubic"
+            if self.gain_pct <= -CLEAR_PCT
+            else "even"
+        )
 
 
 def seen(rows: Rows) -> list[Seen]:
@@ -157,7 +173,10 @@ def seen(rows: Rows) -> list[Seen]:
         if set(one) != {"bbr", "cubic"}:
             continue  # one of the runs failed
         first = pair[0]
-        rate, rtt = float(first["path.rate"].removesuffix("Mbit")), float(first["path.rtt"].removesuffix("ms"))
+        rate, rtt = (
+            float(first["path.rate"].removesuffix("Mbit")),
+            float(first["path.rtt"].removesuffix("ms")),
+        )
         buffer = float(first["path.buffer"].removesuffix("B")) * 8 / (rate * rtt * 1000)
         loss = float(json.loads(first["path.loss"])["probability"].removesuffix("%"))
         # Limits the gain if CUBIC has no goodput.
@@ -188,7 +207,11 @@ class Node:
     @property
     def says(self) -> str:
         """The most frequent class of its paths."""
-        return Counter(one.outcome for one in self.there).most_common(1)[0][0] if self.there else "even"
+        return (
+            Counter(one.outcome for one in self.there).most_common(1)[0][0]
+            if self.there
+            else "even"
+        )
 
     @property
     def right(self) -> int:
@@ -216,7 +239,9 @@ class Rule:
 
     def condition(self) -> str:
         """The conditions as text."""
-        conditions = [_bounds(FEATURES[feature], *bounds) for feature, bounds in sorted(self.when.items())]
+        conditions = [
+            _bounds(FEATURES[feature], *bounds) for feature, bounds in sorted(self.when.items())
+        ]
         return listed(conditions) or "any path"
 
     def words(self) -> str:
@@ -226,8 +251,10 @@ class Rule:
         whole = len(self.leaf.there)
         condition = self.condition()
         return (
-            f"{condition[0].upper()}{condition[1:]}: {OUTCOMES[self.leaf.says]} on {self.leaf.right} of {whole} such "
-            f"paths (median gain of BBR {signed(median(gains))} %, p10 to p90 {signed(low)} to {signed(high)} %)."
+            f"{condition[0].upper()}{condition[1:]}: {OUTCOMES[self.leaf.says]} on "
+            f"{self.leaf.right} of {whole} such "
+            f"paths (median gain of BBR {signed(median(gains))} %, p10 to p90 {signed(low)} to "
+            f"{signed(high)} %)."
         )
 
     def json(self) -> dict[str, Any]:
@@ -236,9 +263,14 @@ class Rule:
         when = []
         for feature, (least, limit) in sorted(self.when.items()):
             bounds = {"at_least": least, "below": limit}
-            when.append({"feature": FEATURES[feature].name} | {k: v for k, v in bounds.items() if v is not None})
+            when.append(
+                {"feature": FEATURES[feature].name}
+                | {k: v for k, v in bounds.items() if v is not None}
+            )
         spread = {"p10": quantile(gains, 0.1), "median": median(gains), "p90": quantile(gains, 0.9)}
-        again = {cc: median(one.again_pct[cc] for one in self.leaf.there) for cc in ("bbr", "cubic")}
+        again = {
+            cc: median(one.again_pct[cc] for one in self.leaf.there) for cc in ("bbr", "cubic")
+        }
         return {
             "when": when,
             "gains": self.leaf.says,
@@ -278,14 +310,19 @@ def _bounds(feature: Feature, least: float | None, limit: float | None) -> str:
     return feature.at_least(least) if least is not None else feature.below(limit or 0.0)
 
 
-def rules(node: Node, when: dict[int, tuple[float | None, float | None]] | None = None) -> list[Rule]:
+def rules(
+    node: Node, when: dict[int, tuple[float | None, float | None]] | None = None
+) -> list[Rule]:
     """Every leaf as a rule; exactly one rule applies to each path."""
     when = when or {}
     if node.below is None or node.above is None:
         return [Rule(when, node)]
     least, limit = when.get(node.feature, (None, None))
     # A split is within the splits above it, so the new bound is always tighter.
-    under, over = when | {node.feature: (least, node.limit)}, when | {node.feature: (node.limit, limit)}
+    under, over = (
+        when | {node.feature: (least, node.limit)},
+        when | {node.feature: (node.limit, limit)},
+    )
     return rules(node.below, under) + rules(node.above, over)
 
 
@@ -310,7 +347,10 @@ class Grown:
     commonest: float
 
 
-LEARN = "the decision tree requires scikit-learn, which is not installed\n    write: pip install 'narrows[learn]'"
+LEARN = (
+    "the decision tree requires scikit-learn, which is not installed\n    write: pip install "
+    "'narrows[learn]'"
+)
 
 
 def installed() -> None:
@@ -335,7 +375,9 @@ def grow(every: list[Seen]) -> Grown:
     except ModuleNotFoundError as error:
         raise NarrowsError(LEARN) from error
     least = max(5, round(LEAST_SHARE * len(every)))
-    classifier = DecisionTreeClassifier(max_leaf_nodes=LEAVES, min_samples_leaf=least, random_state=1)
+    classifier = DecisionTreeClassifier(
+        max_leaf_nodes=LEAVES, min_samples_leaf=least, random_state=1
+    )
     at, said = [list(one.at) for one in every], [one.outcome for one in every]
     folds = KFold(n_splits=min(FOLDS, len(every)), shuffle=True, random_state=1)
     scores = cross_val_score(classifier, at, said, cv=folds)
@@ -380,9 +422,11 @@ def document(grown: Grown) -> dict[str, Any]:
         "question": DECISION_TREE.question,
         "made_by": "narrows study decision-tree --rules FILE",
         "narrows": __version__,
-        "about": "one flow for 30 s, slow start included, Linux 6.12 on both hosts, fifo, independent loss of packets",
+        "about": "one flow for 30 s, slow start included, Linux 6.12 on both hosts, fifo, "
+        "independent loss of packets",
         "features": [
-            {"name": f.name, "words": f.words, "unit": f.unit, "from": f.least, "to": f.most} for f in FEATURES
+            {"name": f.name, "words": f.words, "unit": f.unit, "from": f.least, "to": f.most}
+            for f in FEATURES
         ],
         "outcomes": OUTCOMES,
         "accuracy": {
@@ -400,7 +444,15 @@ def _answer(rows: dict[str, Rows]) -> Answer:
     grown = grow(every)
     found = rules(grown.root)
     labels = [rule.condition() for rule in found]
-    columns = ["paths", "BBR better", "CUBIC better", "neither", "gain, p10", "gain, median", "gain, p90"]
+    columns = [
+        "paths",
+        "BBR better",
+        "CUBIC better",
+        "neither",
+        "gain, p10",
+        "gain, median",
+        "gain, p90",
+    ]
     cells: list[list[float | None]] = []
     for rule in found:
         gains = sorted(one.gain_pct for one in rule.leaf.there)
@@ -414,12 +466,21 @@ def _answer(rows: dict[str, Rows]) -> Answer:
     )  # fmt: skip
     counts = Counter(one.outcome for one in every)
     verdict = (
-        f"Of {len(every)} paths, BBR has at least 10 % more goodput on {counts['bbr']}, and CUBIC on "
-        f"{counts['cubic']}. {len(found)} rules predict this correctly for {100 * grown.cross_validated:.0f} % of "
-        f"unseen paths. Predicting the most frequent class for all paths is correct for {100 * grown.commonest:.0f} %."
+        f"Of {len(every)} paths, BBR has at least 10 % more goodput on {counts['bbr']}, and CUBIC "
+        "on "
+        f"{counts['cubic']}. {len(found)} rules predict this correctly for "
+        f"{100 * grown.cross_validated:.0f} % of "
+        "unseen paths. Predicting the most frequent class for all paths is correct for "
+        f"{100 * grown.commonest:.0f} %."
     )
     lines = [f"- {rule.words()}" for rule in found]
-    return Answer(verdict, [grid], words=lines, rules=document(grown), picture=lambda figure: draw(figure, grown.root))
+    return Answer(
+        verdict,
+        [grid],
+        words=lines,
+        rules=document(grown),
+        picture=lambda figure: draw(figure, grown.root),
+    )
 
 
 def draw(figure: Figure, root: Node) -> None:
@@ -433,7 +494,10 @@ def draw(figure: Figure, root: Node) -> None:
         if node.below is None or node.above is None:
             x = float(leaves[id(node)])
             gains = [one.gain_pct for one in node.there] or [0.0]
-            text = f"{_NAMES[node.says]}\n{node.right} of {len(node.there)}\ngain {signed(median(gains))} %"
+            text = (
+                f"{_NAMES[node.says]}\n{node.right} of {len(node.there)}\ngain "
+                f"{signed(median(gains))} %"
+            )
             box = {"boxstyle": "round", "facecolor": colours[node.says], "edgecolor": "#555555"}
             place.text(x, -deep, text, ha="center", va="center", fontsize=7, bbox=box)
             return x, deep
@@ -453,7 +517,9 @@ def draw(figure: Figure, root: Node) -> None:
     place.set_xlim(-0.7, len(leaves) - 0.3)
     place.set_ylim(-deep - 0.6, 0.6)
     figure.set_size_inches(max(6.0, 1.15 * len(leaves)), 1.1 * deep + 2)
-    figure.suptitle(f"{DECISION_TREE.question}\nSingle flow; leaves: number of paths, median gain of BBR")
+    figure.suptitle(
+        f"{DECISION_TREE.question}\nSingle flow; leaves: number of paths, median gain of BBR"
+    )
 
 
 DECISION_TREE = Study(

@@ -1,11 +1,12 @@
-"""Claims: which runs are being made now, so that sweeps at work in one directory do not make the same run twice.
+"""Claims: which runs are being made now, so that sweeps at work in one directory do not make the
+same run twice.
 
-Each sweep at work keeps a file of the keys that it has begun, and an exclusive lock (flock) on it: a file whose lock
-can be had belongs to a sweep that has ended, however it ended. A key is claimed under a lock of the whole folder, after
-all the others' files were read up to their ends.
+Each sweep at work keeps a file of the keys that it has begun, and an exclusive lock (flock) on it:
+a file whose lock can be had belongs to a sweep that has ended, however it ended. A key is claimed
+under a lock of the whole folder, after all the others' files were read up to their ends.
 
-A file outlives its sweep until no other sweep is at work. A sweep that looked into the store before another one's last
-rows landed therefore still finds these keys claimed, and looks again.
+A file outlives its sweep until no other sweep is at work. A sweep that looked into the store before
+another one's last rows landed therefore still finds these keys claimed, and looks again.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ class Claims:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """Ends, which frees what was claimed and not run."""
         assert self._file is not None
@@ -83,7 +87,9 @@ class Claims:
         return True
 
     def renew(self) -> None:
-        """Forgets the claims of sweeps that have ended: what they had made is in the store by now."""
+        """Forgets the claims of sweeps that have ended: what they had made is in the store by
+        now.
+        """
         with self._alone():
             self._look()
         for name, other in self._others.items():
@@ -94,7 +100,11 @@ class Claims:
         """Which of these keys are claimed by a sweep that is at work."""
         with self._alone():
             self._look()
-        held = [o.keys for name, o in self._others.items() if not o.ended and _at_work(self._folder / name)]
+        held = [
+            o.keys
+            for name, o in self._others.items()
+            if not o.ended and _at_work(self._folder / name)
+        ]
         return {key for key in keys if any(key in of for of in held)}
 
     def _look(self) -> None:

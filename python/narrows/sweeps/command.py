@@ -43,11 +43,17 @@ _APPLICATION = (
 )
 """What applications saw, for those sweeps whose flows have one; None: a share."""
 
-_SHOWN = [*(name for name, _ in _FIGURES), "retransmit_rate", *(name for name, _, _ in _APPLICATION)]
+_SHOWN = [
+    *(name for name, _ in _FIGURES),
+    "retransmit_rate",
+    *(name for name, _, _ in _APPLICATION),
+]
 
 
 class Count:
-    """Cases done, how many in a second, and how long it will still take: on stderr, for a terminal."""
+    """Cases done, how many in a second, and how long it will still take: on stderr, for a
+    terminal.
+    """
 
     def __init__(self, *, quiet: bool) -> None:
         """Nothing yet, and nothing at all if `quiet`."""
@@ -84,7 +90,9 @@ def _span(seconds: float) -> str:
 
 def _table_format(file: str) -> None:
     if not file.endswith((".parquet", ".csv")) and not output.is_stream(file):
-        raise click.BadParameter("name a .parquet or a .csv: --table rows.csv", param_hint="--table")
+        raise click.BadParameter(
+            "name a .parquet or a .csv: --table rows.csv", param_hint="--table"
+        )
 
 
 @click.command()
@@ -96,7 +104,9 @@ def _table_format(file: str) -> None:
     show_default=True,
     help="Who runs it: local (every core), ray, ray://HOST:PORT. Example: --on ray",
 )
-@click.option("--jobs", type=click.IntRange(1, 4096), help="So many processes, of local. Example: --jobs 2")
+@click.option(
+    "--jobs", type=click.IntRange(1, 4096), help="So many processes, of local. Example: --jobs 2"
+)
 @click.option(
     "--into",
     default="sweep-results",
@@ -108,18 +118,29 @@ def _table_format(file: str) -> None:
     "--table",
     "table_file",
     type=output.File(suffix=_table_format),
-    help="All rows into one file, Parquet or CSV by its name; a pipe gets CSV. Example: --table rows.csv",
+    help="All rows into one file, Parquet or CSV by its name; a pipe gets CSV. Example: --table "
+    "rows.csv",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object instead of a table. Example: --json | jq .failed"
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="One JSON object instead of a table. Example: --json | jq .failed",
 )
 @click.option("--quiet", is_flag=True, help="Neither table nor progress. Example: --quiet")
 def sweep(  # noqa: PLR0917 - Click calls it by keyword
-    file: str, on: str, jobs: int | None, into: str, table_file: str | None, as_json: bool, quiet: bool
+    file: str,
+    on: str,
+    jobs: int | None,
+    into: str,
+    table_file: str | None,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Run every case of the sweep in FILE that has no result yet, and show what came out.
 
-    Results are kept as they come: stop it when you like, and the same command goes on. Exit code 1: a case failed.
+    Results are kept as they come: stop it when you like, and the same command goes on. Exit code 1:
+    a case failed.
 
     Example: narrows sweep sweeps/who-wins.toml --into results
     """
@@ -164,7 +185,10 @@ def _write(rows: pa.Table, file: str) -> None:
 
 
 def _json(asked: Sweep, rows: int, medians: Medians, took_s: float) -> dict[str, Any]:
-    failed = [{"case": f.case, "seed": f.seed, "reason": f.reason, "file": str(f.file)} for f in asked.failures]
+    failed = [
+        {"case": f.case, "seed": f.seed, "reason": f.reason, "file": str(f.file)}
+        for f in asked.failures
+    ]
     return {
         "title": asked.title,
         "cases": len(asked.design),
@@ -183,17 +207,29 @@ def summary(medians: Medians) -> Table:
     lines = []
     for cc, of in medians.items():
         figures = [number(of["goodput_mbit"], 2), waited(of["queue_delay_p95_ms"])]
-        also = [percent(of[name]) if digits is None else fine(of[name], digits) for name, _, digits in seen]
+        also = [
+            percent(of[name]) if digits is None else fine(of[name], digits)
+            for name, _, digits in seen
+        ]
         cells = [cc, str(of["rows"]), *figures, percent(of["retransmit_rate"]), *also]
         lines.append([tables.Cell(cell) for cell in cells])
-    heads = ("rows", *(head for _, head in _FIGURES), "retransmitted", *(head for _, head, _ in seen))
+    heads = (
+        "rows",
+        *(head for _, head in _FIGURES),
+        "retransmitted",
+        *(head for _, head, _ in seen),
+    )
     return tables.Table("Medians", ("cc",), heads, lines)
 
 
 def _show(asked: Sweep, rows: int, medians: Medians) -> None:
     out = console()
     keys = ", ".join(asked.design.keys)
-    runs = f"{len(asked.design)} cases × {len(asked.seeds)} seeds" if len(asked.seeds) > 1 else f"{len(asked)} cases"
+    runs = (
+        f"{len(asked.design)} cases × {len(asked.seeds)} seeds"
+        if len(asked.seeds) > 1
+        else f"{len(asked)} cases"
+    )
     out.print(f"{asked.title}: {runs} over {keys}; {rows} rows in {asked.into}.", style="bold")
     out.print("\nMedians over all cases:")
     table(out, summary(medians))

@@ -1,8 +1,10 @@
-"""Which cases a sweep tries: every combination (grid), given ones (list), or a sample (random, Latin hypercube).
+"""Which cases a sweep tries: every combination (grid), given ones (list), or a sample (random,
+Latin hypercube).
 
-A design is a function of a case's number: nothing is kept for each, so that a million cost as little memory as ten. A
-Latin hypercube cuts each range into as many equal strata as there are cases and visits each stratum of each range once
-(McKay, Beckman & Conover, Technometrics 21, 1979); it keeps a permutation per range.
+A design is a function of a case's number: nothing is kept for each, so that a million cost as
+little memory as ten. A Latin hypercube cuts each range into as many equal strata as there are cases
+and visits each stratum of each range once (McKay, Beckman & Conover, Technometrics 21, 1979); it
+keeps a permutation per range.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _DIGITS = 6
 _MOST = 10**8
 
 Values = Sequence[Any] | Mapping[str, Any]
-"""What a key goes through: a list, or a range `{"from": "1ms", "to": "200ms", "scale": "log", "steps": 8}`."""
+"""What a key goes through: a list, or a range `{"from": "1ms", "to": "200ms", "scale": "log",
+"steps": 8}`.
+"""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,9 @@ class Range:
         '10ms'
         """
         if self.log:
-            value = math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
+            value = math.exp(
+                math.log(self.low) + share * (math.log(self.high) - math.log(self.low))
+            )
         else:
             value = self.low + share * (self.high - self.low)
         if self.whole:
@@ -83,7 +89,10 @@ def _range(key: str, given: Mapping[str, Any]) -> Range:
     if len(ends) == 2:  # noqa: PLR2004 - both ends
         (low, unit), (high, other) = ends
         if unit != other:
-            wrong.append(f"`{key}`: from is in `{unit or 'nothing'}` and to in `{other or 'nothing'}`; use one unit")
+            wrong.append(
+                f"`{key}`: from is in `{unit or 'nothing'}` and to in `{other or 'nothing'}`; use "
+                "one unit"
+            )
         elif not low < high:
             wrong.append(f"`{key}`: from has to be less than to")
         if scale == "log" and low <= 0:
@@ -101,7 +110,9 @@ def _number(key: str, value: object) -> tuple[float, str]:
         return float(value), ""
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise NarrowsError(f'`{key}`: {value!r} is no end of a range; write a number with its unit, "40ms"')
+        raise NarrowsError(
+            f'`{key}`: {value!r} is no end of a range; write a number with its unit, "40ms"'
+        )
     return float(match[1]), match[2] or ""
 
 
@@ -129,7 +140,8 @@ def _noted(wrong: dict[str, None]) -> Iterator[None]:
 class Design:
     """The cases, by number.
 
-    >>> grid = Design("grid", {"path.rate": ["1Mbit", "9Mbit"], "path.rtt": {"from": "1ms", "to": "3ms", "steps": 3}})
+    >>> grid = Design("grid", {"path.rate": ["1Mbit", "9Mbit"], "path.rtt": {"from": "1ms",
+    ...     "to": "3ms", "steps": 3}})
     >>> len(grid), grid[1]
     (6, {'path.rate': '1Mbit', 'path.rtt': '2ms'})
     """
@@ -153,7 +165,10 @@ class Design:
         self._orders: dict[str, array[int]] = {}
         self._rows: list[dict[str, Any]] = []
         if isinstance(axes, Mapping) == (kind == "list"):
-            raise NarrowsError('a list of cases is design = "list", and keys with their values are any of the others')
+            raise NarrowsError(
+                'a list of cases is design = "list", and keys with their values are any of the '
+                "others"
+            )
         wrong: dict[str, None] = {}  # Every mistake, once, in order.
         self._axes: dict[str, list[Any] | Range] = {}
         if not isinstance(axes, Mapping):
@@ -167,7 +182,9 @@ class Design:
                 with _noted(wrong):
                     self._axes[key] = self._axis(key, values)
             if kind == "grid":
-                self._len = math.prod(len(values) for values in self._axes.values() if isinstance(values, list))
+                self._len = math.prod(
+                    len(values) for values in self._axes.values() if isinstance(values, list)
+                )
             elif cases is None or cases < 1:
                 wrong[f"a {kind} design needs the number of its cases: cases = 200"] = None
             else:
@@ -181,9 +198,11 @@ class Design:
 
     @classmethod
     def of_right_axes(cls, axes: Any) -> Design | None:  # noqa: ANN401 - of a design that makes no sense
-        """A design of the values that can be tried although the design makes no sense; None where there are none.
+        """A design of the values that can be tried although the design makes no sense; None where
+        there are none.
 
-        >>> wrong = {"path.rate": ["1 apple"], "path.rtt": {"from": "9ms", "to": "1ms"}, "path rtt": ["1ms"]}
+        >>> wrong = {"path.rate": ["1 apple"], "path.rtt": {"from": "9ms", "to": "1ms"},
+        ...     "path rtt": ["1ms"]}
         >>> Design.of_right_axes(wrong).ends()
         [{'path.rate': '1 apple', 'path.rtt': '9ms'}, {'path.rate': '1 apple', 'path.rtt': '1ms'}]
         """
@@ -193,9 +212,13 @@ class Design:
             for key, values in row.items() if isinstance(row, Mapping) else ():
                 with suppress(NarrowsError):
                     steps(key)
-                    found.setdefault(key, []).extend(_tried(key, values) if row is axes else [values])
+                    found.setdefault(key, []).extend(
+                        _tried(key, values) if row is axes else [values]
+                    )
         found = {key: values for key, values in found.items() if values}
-        return cls("grid", found) if found and math.prod(map(len, found.values())) <= _MOST else None
+        return (
+            cls("grid", found) if found and math.prod(map(len, found.values())) <= _MOST else None
+        )
 
     @property
     def keys(self) -> list[str]:
@@ -213,7 +236,10 @@ class Design:
         found = _range(key, values)
         if self.kind != "grid":
             if found.steps is not None:
-                raise NarrowsError(f"`{key}`: steps are a grid's; a {self.kind} design goes through the whole range")
+                raise NarrowsError(
+                    f"`{key}`: steps are a grid's; a {self.kind} design goes through the whole "
+                    "range"
+                )
             return found
         if found.steps is None:
             raise NarrowsError(f"`{key}`: a range in a grid needs steps: how many values?")
@@ -238,12 +264,19 @@ class Design:
         return [self.kind, axes, self._rows, self._len, self._seed]
 
     def ends(self) -> list[dict[str, Any]]:
-        """Few cases in which every value of every list occurs, and both ends of every range: to be tried beforehand."""
+        """Few cases in which every value of every list occurs, and both ends of every range: to be
+        tried beforehand.
+        """
         if self.kind == "list":
             return [dict(row) for row in self._rows]
-        choices = {key: [v.at(0), v.at(1)] if isinstance(v, Range) else v for key, v in self._axes.items()}
+        choices = {
+            key: [v.at(0), v.at(1)] if isinstance(v, Range) else v for key, v in self._axes.items()
+        }
         most = max(len(values) for values in choices.values())
-        return [{key: values[min(i, len(values) - 1)] for key, values in choices.items()} for i in range(most)]
+        return [
+            {key: values[min(i, len(values) - 1)] for key, values in choices.items()}
+            for i in range(most)
+        ]
 
     def _combination(self, number: int) -> dict[str, Any]:
         """The last axis varies fastest."""

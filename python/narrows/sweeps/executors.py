@@ -1,7 +1,8 @@
-"""Who runs a sweep's cases: processes of this machine, or a Ray cluster. Both are given batches and answer outcomes.
+"""Who runs a sweep's cases: processes of this machine, or a Ray cluster. Both are given batches and
+answer outcomes.
 
-Small cases go in batches of about half a second, so that handing them over costs nothing beside; towards the end in
-smaller ones, so that nobody is left with the last.
+Small cases go in batches of about half a second, so that handing them over costs nothing beside;
+towards the end in smaller ones, so that nobody is left with the last.
 """
 
 from __future__ import annotations
@@ -32,9 +33,12 @@ _AHEAD = 4
 
 _BEGIN = (
     "import signal; [signal.signal(number, signal.SIG_IGN) for number in (1, 2, 15)]; "
-    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from narrows.sweeps.worker import main; main()"
+    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from narrows.sweeps.worker import "
+    "main; main()"
 )
-"""A process that finds what this one finds, and that no signal to the whole group ends, not even while it begins."""
+"""A process that finds what this one finds, and that no signal to the whole group ends, not even
+while it begins.
+"""
 
 
 class Batches:
@@ -80,7 +84,8 @@ class Local:
         """What became of them. However this ends, the processes end with it."""
         batches = Batches(cases, count, self.hands)
         hands = [_Hand() for _ in range(min(self.hands, count))]
-        # Who keeps rows may be slower than those who make them: then they wait, and rows do not pile up.
+        # Who keeps rows may be slower than those who make them: then they wait, and rows do not
+        # pile up.
         done: queue.Queue[list[Outcome] | BaseException | None] = queue.Queue(_AHEAD * len(hands))
         for hand in hands:
             threading.Thread(target=hand.serve, args=(batches, done), daemon=True).start()
@@ -106,14 +111,19 @@ class _Hand:
         self._child: subprocess.Popen[str] | None = None
         self._over = threading.Event()
 
-    def serve(self, batches: Batches, done: queue.Queue[list[Outcome] | BaseException | None]) -> None:
+    def serve(
+        self, batches: Batches, done: queue.Queue[list[Outcome] | BaseException | None]
+    ) -> None:
         try:
             while not self._over.is_set() and (batch := batches.next()):
                 begin = time.monotonic()
                 outcomes = self._ask(batch)
                 if outcomes is None and not self._over.is_set():
-                    # One of them kills its process: alone it can do no harm to the others, and is known.
-                    outcomes = [o for case in batch for o in (self._ask([case]) or [(case[0], [], _DIED)])]
+                    # One of them kills its process: alone it can do no harm to the others, and is
+                    # known.
+                    outcomes = [
+                        o for case in batch for o in (self._ask([case]) or [(case[0], [], _DIED)])
+                    ]
                 if self._over.is_set():
                     return
                 batches.took(len(batch), time.monotonic() - begin)
@@ -125,9 +135,13 @@ class _Hand:
             self.end()
 
     def _tell(
-        self, done: queue.Queue[list[Outcome] | BaseException | None], what: list[Outcome] | BaseException | None
+        self,
+        done: queue.Queue[list[Outcome] | BaseException | None],
+        what: list[Outcome] | BaseException | None,
     ) -> None:
-        """Puts it where it is read, as soon as there is room; when all is over nobody reads any more."""
+        """Puts it where it is read, as soon as there is room; when all is over nobody reads any
+        more.
+        """
         while not self._over.is_set():
             with suppress(queue.Full):
                 done.put(what, timeout=0.1)
@@ -143,7 +157,8 @@ class _Hand:
                 encoding="utf-8",
             )
             assert self._child.stdout is not None
-            # One that was killed meanwhile is one that died; one that ends by itself would do so again.
+            # One that was killed meanwhile is one that died; one that ends by itself would do so
+            # again.
             if self._child.stdout.readline() != READY and self._child.wait() > 0:
                 raise EngineError("a process to run cases could not be started")
         child = self._child
@@ -185,8 +200,8 @@ _HINT = "to run on this machine's own cores: --on local"
 def _first_line(error: BaseException) -> str:
     """What an exception says, up to its first full stop or line break.
 
-    >>> _first_line(Exception("The current node timed out during startup. This could happen because …"))
-    'The current node timed out during startup'
+    >>> _first_line(Exception("The node timed out during startup. This could happen because …"))
+    'The node timed out during startup'
     >>> _first_line(TimeoutError())
     'TimeoutError'
     """
@@ -211,7 +226,8 @@ class Ray:
     """A Ray cluster: this machine's (`ray`), or the one at an address (`ray://head:10001`)."""
 
     def __init__(self, address: str | None = None) -> None:
-        """Joins the cluster at this address, the one that this process is in, or a new one of this machine alone.
+        """Joins the cluster at this address, the one that this process is in, or a new one of this
+        machine alone.
 
         Raises:
             NarrowsError: If Ray is not installed.
@@ -226,18 +242,25 @@ class Ray:
             try:
                 with _quiet():
                     self._join(address)
-            except Exception as error:  # Ray raises bare exceptions, too: of a node that starts too slowly, for one.
+            except Exception as error:  # Ray raises bare exceptions, too.
                 where = "ray" if address is None else address
-                raise EngineError(f"{where}: no Ray cluster answers there ({_first_line(error)}); {_HINT}") from error
+                raise EngineError(
+                    f"{where}: no Ray cluster answers there ({_first_line(error)}); {_HINT}"
+                ) from error
         self._work = ray.remote(num_cpus=1, max_retries=5)(_timed)
 
     def _join(self, address: str | None) -> None:
         try:
-            self._ray.init(address=address, log_to_driver=False, include_dashboard=False if address is None else None)
+            self._ray.init(
+                address=address,
+                log_to_driver=False,
+                include_dashboard=False if address is None else None,
+            )
         except (ConnectionError, OSError, RuntimeError):
             if address is not None:
                 raise
-            # Ray keeps a note of the cluster that this machine belonged to last; that one may be gone.
+            # Ray keeps a note of the cluster that this machine belonged to last; that one may be
+            # gone.
             self._ray.init(address="local", log_to_driver=False, include_dashboard=False)
 
     @property
@@ -246,7 +269,9 @@ class Ray:
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
-        """What became of them. A node that dies takes nothing along but its batches, which are run elsewhere."""
+        """What became of them. A node that dies takes nothing along but its batches, which are run
+        elsewhere.
+        """
         batches = Batches(cases, count, self.hands)
         waiting: dict[Any, list[Case]] = {}
         try:
@@ -267,7 +292,9 @@ class Ray:
                     batches.took(len(batch), seconds)
                     yield outcomes
         except self._ray.exceptions.RayError as error:
-            raise EngineError(f"ray: the cluster was lost ({_first_line(error)}); {_GOES_ON}") from error
+            raise EngineError(
+                f"ray: the cluster was lost ({_first_line(error)}); {_GOES_ON}"
+            ) from error
         finally:
             for one in waiting:
                 with suppress(Exception):  # A cluster that has gone has nothing left to cancel.
@@ -291,4 +318,6 @@ def crew(on: str, jobs: int | None = None) -> Crew:
         return Ray()
     if on.startswith("ray://"):
         return Ray(on)
-    raise NarrowsError(f'there is nobody called `{on}`; write on = "local", "ray" or "ray://HOST:10001"')
+    raise NarrowsError(
+        f'there is nobody called `{on}`; write on = "local", "ray" or "ray://HOST:10001"'
+    )

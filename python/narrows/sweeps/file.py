@@ -1,9 +1,8 @@
 """A sweep as a file.
 
-    title    = "Who wins in which buffer?"
-    scenario = "base.toml"                      # beside this file
-    seeds    = 3                                # or [1, 2, 7]
-    design   = "grid"                           # or "random", "latin_hypercube" (with cases = 200), "list"
+    title    = "Who wins in which buffer?" scenario = "base.toml"                      # beside this
+    file seeds    = 3                                # or [1, 2, 7] design   = "grid"
+    # or "random", "latin_hypercube" (with cases = 200), "list"
 
     [over]
     "path.buffer" = ["0.5bdp", "1bdp", "4bdp"]
@@ -43,13 +42,17 @@ def load(file: str | PathLike[str], into: str | PathLike[str] = INTO) -> Sweep:
     if kind_of(text, name) == "scenario":
         raise NarrowsError(f"{name}: a scenario, not a sweep: narrows run {name}")
     # Every mistake is reported at once.
-    wrong = [f"a sweep has no `{key}`; it has {', '.join(_KEYS)}" for key in given if key not in _KEYS]
+    wrong = [
+        f"a sweep has no `{key}`; it has {', '.join(_KEYS)}" for key in given if key not in _KEYS
+    ]
     named = isinstance(given.get("scenario"), str)
     if not named:
         wrong.append('a sweep needs the file of its scenario: scenario = "base.toml"')
     kind = given.get("design", "list" if "case" in given else "grid")
     over = _over(given, kind, wrong)
-    seeds, cases, design_seed = (_number(given, key, usual, wrong) for key, usual in _NUMBERS.items())
+    seeds, cases, design_seed = (
+        _number(given, key, usual, wrong) for key, usual in _NUMBERS.items()
+    )
     if over is None:
         if named:
             try:
@@ -72,7 +75,9 @@ def load(file: str | PathLike[str], into: str | PathLike[str] = INTO) -> Sweep:
         if named:
             found.check()
     except ScenarioError as error:
-        raise ScenarioError(_placed(name, [*wrong, *str(error).split("\n")]), error.errors) from None
+        raise ScenarioError(
+            _placed(name, [*wrong, *str(error).split("\n")]), error.errors
+        ) from None
     except NarrowsError as error:
         wrong += str(error).split("\n")
     if wrong:
@@ -104,13 +109,17 @@ def _number(given: Mapping[str, Any], key: str, usual: int | None, wrong: list[s
     if key not in given or _whole(value) or listed:
         return value
     wrong.append(
-        "seeds is how many, or which: seeds = 5, or seeds = [1, 2, 7]" if key == "seeds" else f"{key} is a whole number"
+        "seeds is how many, or which: seeds = 5, or seeds = [1, 2, 7]"
+        if key == "seeds"
+        else f"{key} is a whole number"
     )
     return usual
 
 
 def _placed(name: str, lines: Sequence[str]) -> str:
-    """Lines of errors with the file in front; a line that says what to write belongs to the one above."""
+    """Lines of errors with the file in front; a line that says what to write belongs to the one
+    above.
+    """
     return "\n".join(line if line.startswith(" ") else f"{name}: {line}" for line in lines)
 
 

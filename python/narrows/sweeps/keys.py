@@ -1,7 +1,9 @@
-"""Setting a key of a scenario by its path, as the format's own errors name it: `path.rate`, `flow[1].cc`.
+"""Setting a key of a scenario by its path, as the format's own errors name it: `path.rate`,
+`flow[1].cc`.
 
-A key without a number, `flow.cc`, is set in every table of the list. A key below a choice that is a bare name,
-`path.queue.target` where the scenario has `queue = "fq_codel"`, makes a table of that choice.
+A key without a number, `flow.cc`, is set in every table of the list. A key below a choice that is a
+bare name, `path.queue.target` where the scenario has `queue = "fq_codel"`, makes a table of that
+choice.
 """
 
 from __future__ import annotations
@@ -25,8 +27,15 @@ def steps(key: str) -> list[tuple[str, int | None]]:
     """
     found = [_STEP.fullmatch(part) for part in key.split(".")]
     if not all(found):
-        raise NarrowsError(f"`{key}` is no key of a scenario; write one like `path.rate`, `flow[1].cc` or `flow.cc`")
-    return [(match[1], None if match[2] is None else int(match[2])) for match in found if match is not None]
+        raise NarrowsError(
+            f"`{key}` is no key of a scenario; write one like `path.rate`, `flow[1].cc` or "
+            "`flow.cc`"
+        )
+    return [
+        (match[1], None if match[2] is None else int(match[2]))
+        for match in found
+        if match is not None
+    ]
 
 
 def put(tree: dict[str, Any], key: str, value: object) -> None:

@@ -1,4 +1,6 @@
-"""A run's figures as rows of a table: one for each flow, with the figures of the whole run in each."""
+"""A run's figures as rows of a table: one for each flow, with the figures of the whole run in
+each.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,16 @@ SPREADS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 DATAGRAMS = ("udp_loss", "udp_delay_p95_ms", "udp_jitter_ms")
 """What is said of a flow of datagrams; of a call that goes both ways, the worse way's."""
 
-FLOW = ("goodput_mbit", "retransmits", "run_retransmit_rate", "summary_retransmits", "retransmit_rate")
-"""Figures of a flow; retransmissions of the whole run, then of the summary interval, each as packets and as a share."""
+FLOW = (
+    "goodput_mbit",
+    "retransmits",
+    "run_retransmit_rate",
+    "summary_retransmits",
+    "retransmit_rate",
+)
+"""Figures of a flow; retransmissions of the whole run, then of the summary interval, each as
+packets and as a share.
+"""
 
 DIRECTIONS = ("down", "up")
 """Jain's index is of the flows of each."""
@@ -50,7 +60,9 @@ APPLICATION: dict[str, tuple[str, ...]] = {
     "down_mbit": ("down_mbit",),
     "up_mbit": ("up_mbit",),
 }
-"""The columns of what a flow's application saw, and where each stands in `flows[].workload` of a run's JSON."""
+"""The columns of what a flow's application saw, and where each stands in `flows[].workload` of a
+run's JSON.
+"""
 
 
 def rows(key: str, figures: Mapping[str, Any]) -> list[Row]:
@@ -68,12 +80,17 @@ def rows(key: str, figures: Mapping[str, Any]) -> list[Row]:
         "backlog_mean_packets": queue["backlog_packets"]["mean"],
         **{f"ping_{which}_ms": pings[which] for which in WAITS},
         "jain": figures["fairness"]["jain"],
-        **{f"jain_{way}": _at(figures, ("fairness", "by_direction", way, "jain")) for way in DIRECTIONS},
+        **{
+            f"jain_{way}": _at(figures, ("fairness", "by_direction", way, "jain"))
+            for way in DIRECTIONS
+        },
         "version": figures["narrows"],
     }
     found = []
     for number, flow in enumerate(figures["flows"]):
-        own = {name.format(which): flow[spread][which] for spread, name, of in SPREADS for which in of}
+        own = {
+            name.format(which): flow[spread][which] for spread, name, of in SPREADS for which in of
+        }
         own |= {name: flow[name] for name in ("cc", *FLOW, "fct_s")}
         own |= _application(flow.get("workload", {}))
         found.append(whole | own | {"flow_number": number, "flow": flow["id"]})
@@ -83,7 +100,8 @@ def rows(key: str, figures: Mapping[str, Any]) -> list[Row]:
 def _application(workload: Mapping[str, Any]) -> Row:
     """The columns of what a flow's application saw.
 
-    >>> row = _application({"kind": "web", "page_load_s": {"mean": 2.0, "p50": 1.9, "p95": 3.0, "p99": 3.0}})
+    >>> row = _application({"kind": "web", "page_load_s": {"mean": 2.0, "p50": 1.9, "p95": 3.0,
+    ...     "p99": 3.0}})
     >>> row["workload"], row["page_load_p95_s"], row["mos"], row["udp_loss"]
     ('web', 3.0, None, None)
     """
@@ -102,13 +120,20 @@ def _datagrams(workload: Mapping[str, Any]) -> Row:
 
     >>> _datagrams({"loss": 0.1, "delay_ms": {"p95": 12.0}, "jitter_ms": 0.5})
     {'udp_loss': 0.1, 'udp_delay_p95_ms': 12.0, 'udp_jitter_ms': 0.5}
-    >>> ways = [{"loss": 0.1, "delay_ms": {"p95": 12.0}, "jitter_ms": 0.5}, {"loss": 0.0, "delay_ms": {"p95": 30.0}}]
+    >>> ways = [{"loss": 0.1, "delay_ms": {"p95": 12.0}, "jitter_ms": 0.5}, {"loss": 0.0,
+    ...     "delay_ms": {"p95": 30.0}}]
     >>> _datagrams({"kind": "voip", "ways": dict(zip(("to_client", "to_server"), ways))})
     {'udp_loss': 0.1, 'udp_delay_p95_ms': 30.0, 'udp_jitter_ms': 0.5}
     >>> _datagrams({"kind": "web"})
     {'udp_loss': None, 'udp_delay_p95_ms': None, 'udp_jitter_ms': None}
     """
-    ways = list(workload["ways"].values()) if "ways" in workload else [workload] if "jitter_ms" in workload else []
+    ways = (
+        list(workload["ways"].values())
+        if "ways" in workload
+        else [workload]
+        if "jitter_ms" in workload
+        else []
+    )
     places = (("loss",), ("delay_ms", "p95"), ("jitter_ms",))
     told = [[value for way in ways if (value := _at(way, place)) is not None] for place in places]
     return {name: max(values, default=None) for name, values in zip(DATAGRAMS, told, strict=True)}

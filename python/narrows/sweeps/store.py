@@ -5,16 +5,17 @@
     failures/KEY.toml      a scenario that could not be run, with the reason
     claims/*.keys          the runs that each sweep at work has begun (`claims`)
 
-A run's key is the hash of the scenario, the files it names, its seed, and the version and build of narrows: a sweep
-runs what it does not find here, whoever put the rest there. A part appears whole, by renaming, or not at all; so
-whatever ends a sweep, all that had landed stays right. It is on the disk before it has its name, and the name after it
-(fsync of the file, then of the directory). Parts are merged when there are many, under a lock; should that be cut
+A run's key is the hash of the scenario, the files it names, its seed, and the version and build of
+narrows: a sweep runs what it does not find here, whoever put the rest there. A part appears whole,
+by renaming, or not at all; so whatever ends a sweep, all that had landed stays right. It is on the
+disk before it has its name, and the name after it (fsync of the file, then of the directory). Parts
+are merged when there are many, under a lock; should that be cut
 short, some rows are there twice: readers take the first, and the next sweep takes the others away.
 
-A damaged file is never read as other data. The name of a part holds the SHA-256 of its bytes, which is compared before
-the part is read; the table of cases has a checksum for each page (Parquet's CRC-32), and its columns and the number of
-its rows are compared with the sweep's. Page checksums alone let one flipped bit in forty through: they do not cover the
-footer.
+A damaged file is never read as other data. The name of a part holds the SHA-256 of its bytes, which
+is compared before the part is read; the table of cases has a checksum for each page (Parquet's
+CRC-32), and its columns and the number of its rows are compared with the sweep's. Page checksums
+alone let one flipped bit in forty through: they do not cover the footer.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ SCHEMA = pa.schema(
         ("version", pa.string()),
     ]
 )
-"""The columns of `runs`: figures of a flow, then of its whole run (`queue_…`: the bottleneck; `ping_…`: a probe), then
-of the flow's application."""
+"""The columns of `runs`: figures of a flow, then of its whole run (`queue_…`: the bottleneck;
+`ping_…`: a probe), then of the flow's application."""
 
 Read = TypeVar("Read")
 """What is made of parts."""
@@ -106,7 +107,8 @@ class Store:
             OutputError: If a part cannot be read.
         """
         found: pa.ChunkedArray = pa.chunked_array(
-            self._settled(lambda parts: [_read(part, ["key"])["key"].unique() for part in parts]), pa.string()
+            self._settled(lambda parts: [_read(part, ["key"])["key"].unique() for part in parts]),
+            pa.string(),
         )
         keys = pc.unique(found)
         if len(keys) < len(found):
@@ -164,7 +166,9 @@ class Store:
         ):
             yield writer
 
-    def cases(self, name: str, columns: Sequence[str] | None = None, *, schema: pa.Schema, rows: int) -> pa.Table:
+    def cases(
+        self, name: str, columns: Sequence[str] | None = None, *, schema: pa.Schema, rows: int
+    ) -> pa.Table:
         """The cases of a sweep, of all columns or of these, as a table.
 
         Raises:
@@ -195,15 +199,21 @@ class Store:
             # What is read in pieces must not be kept whole meanwhile.
             held = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
             if not held.schema_arrow.equals(schema) or held.metadata.num_rows != rows:
-                raise OutputError(_unreadable(file, "its columns or its number of rows are not this sweep's"))
+                raise OutputError(
+                    _unreadable(file, "its columns or its number of rows are not this sweep's")
+                )
             left = rows
             for piece in held.iter_batches(batch_size=size, columns=list(columns)):
                 left -= piece.num_rows
                 yield piece
             if left:
-                raise OutputError(_unreadable(file, f"{abs(left)} of its rows are missing or too many"))
+                raise OutputError(
+                    _unreadable(file, f"{abs(left)} of its rows are missing or too many")
+                )
         except FileNotFoundError:
-            raise OutputError(f"{file}: no such file; this sweep was not run into {self.directory} yet") from None
+            raise OutputError(
+                f"{file}: no such file; this sweep was not run into {self.directory} yet"
+            ) from None
         except _DAMAGED as error:
             raise OutputError(_unreadable(file, error)) from error
 
@@ -220,11 +230,15 @@ class Store:
         return file
 
     def claims(self) -> Claims:
-        """The claims of a sweep that is at work in this directory: a context manager, for as long as it is."""
+        """The claims of a sweep that is at work in this directory: a context manager, for as long
+        as it is.
+        """
         return Claims(self.directory)
 
     def parts(self) -> frozenset[str]:
-        """The names of the parts that are here; another set of names means that something has landed."""
+        """The names of the parts that are here; another set of names means that something has
+        landed.
+        """
         return frozenset(part.name for part in self._parts())
 
     def _parts(self) -> list[Path]:
@@ -233,7 +247,9 @@ class Store:
     def _write(self, table: pa.Table) -> None:
         # The random part of the name keeps apart two parts that hold the same.
         unique = uuid.uuid4().hex[:12]
-        with replacing(self._runs, lambda part: f"part-{unique}-sha256-{_digest(part)}.parquet") as part:
+        with replacing(
+            self._runs, lambda part: f"part-{unique}-sha256-{_digest(part)}.parquet"
+        ) as part:
             pq.write_table(table, part, write_page_checksum=True)
 
     def _checked(self, parts: list[Path]) -> list[Path]:
@@ -249,7 +265,9 @@ class Store:
             except OSError as error:
                 raise OutputError(_unreadable(part, reason(error))) from error
             if digest != named[1]:
-                raise OutputError(_unreadable(part, "it is damaged: its SHA-256 is not the one in its name"))
+                raise OutputError(
+                    _unreadable(part, "it is damaged: its SHA-256 is not the one in its name")
+                )
             self._sound.add(part.name)
         return parts
 
@@ -260,7 +278,9 @@ class Store:
                 return read(self._checked(self._parts()))
             except FileNotFoundError as error:
                 gone = error
-        raise OutputError(f"{self.directory}: its parts go away while they are read: {gone}") from gone
+        raise OutputError(
+            f"{self.directory}: its parts go away while they are read: {gone}"
+        ) from gone
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
@@ -282,12 +302,18 @@ class Store:
             small = [part for part in parts if part.stat().st_size < _SMALL_BYTES]
             self._grown = len(parts) - len(small)
             if len(small) > 1:
-                self._write(pa.concat_tables([table for _, table in _each_once(self._checked(small), SCHEMA.names)]))
+                self._write(
+                    pa.concat_tables(
+                        [table for _, table in _each_once(self._checked(small), SCHEMA.names)]
+                    )
+                )
                 for part in small:
                     part.unlink()
 
     def _tidy(self) -> None:
-        """Takes away the rows that an earlier part has, too: whoever reads the files as they are sees each run once."""
+        """Takes away the rows that an earlier part has, too: whoever reads the files as they are
+        sees each run once.
+        """
         with self._alone() as alone:
             if not alone:
                 return
@@ -321,10 +347,14 @@ Columns = dict[str, dict[str, list[pa.Array]]]
 def _medians(of: Mapping[str, list[pa.Array]]) -> dict[str, float | None]:
     held = {name: pa.chunked_array(pieces, SCHEMA.field(name).type) for name, pieces in of.items()}
     rows = max(map(len, held.values()))
-    return {"rows": rows} | {name: pc.quantile(values, q=0.5)[0].as_py() for name, values in held.items()}
+    return {"rows": rows} | {
+        name: pc.quantile(values, q=0.5)[0].as_py() for name, values in held.items()
+    }
 
 
-def _sorted_out(parts: Sequence[Path], keys: pa.Array, by: str, columns: Sequence[str]) -> tuple[int, Columns]:
+def _sorted_out(
+    parts: Sequence[Path], keys: pa.Array, by: str, columns: Sequence[str]
+) -> tuple[int, Columns]:
     """How many rows these runs have, and what these columns hold, by another."""
     rows, found = 0, Columns()
     for _, table in _each_once(parts, ["key", by, *columns]):

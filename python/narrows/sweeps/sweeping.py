@@ -111,7 +111,8 @@ class Sweep:
         """The scenario of a case, as nested tables.
 
         >>> from narrows import Flow, Path, Scenario, sweep
-        >>> scenario = Scenario(Path(rate="1Mbit", rtt="10ms"), flows=[Flow("cubic")], duration="1s")
+        >>> scenario = Scenario(Path(rate="1Mbit", rtt="10ms"), flows=[Flow("cubic")],
+        ...     duration="1s")
         >>> sweep(scenario, {"path.rate": ["1Mbit", "2Mbit"]}).scenario(1)["path"]
         {'rate': '2Mbit', 'rtt': '10ms'}
         """
@@ -120,7 +121,9 @@ class Sweep:
     def _with(self, values: Mapping[str, Any]) -> dict[str, Any]:
         tree: dict[str, Any] = json.loads(self._text)
         for key, value in values.items():
-            scenario_keys.put(tree, key, value if isinstance(value, (str, int, float)) else copy.deepcopy(value))
+            scenario_keys.put(
+                tree, key, value if isinstance(value, (str, int, float)) else copy.deepcopy(value)
+            )
         return tree
 
     def check(self) -> None:
@@ -148,22 +151,29 @@ class Sweep:
                 told = [one.message for at, one in new.items() if at not in found]
                 found |= new
                 if told:
-                    where = ", ".join(f"{key} = {json.dumps(value)}" for key, value in values.items())
+                    where = ", ".join(
+                        f"{key} = {json.dumps(value)}" for key, value in values.items()
+                    )
                     said["\n".join([f"the case of {where}:", *told])] = None
         if nowhere:
             raise NarrowsError("\n".join(said))
         if said:
             raise ScenarioError("\n".join(said), list(found.values()))
 
-    def run(self, *, on: str | Crew = "local", jobs: int | None = None, progress: Progress | None = None) -> pa.Table:
+    def run(
+        self, *, on: str | Crew = "local", jobs: int | None = None, progress: Progress | None = None
+    ) -> pa.Table:
         """`finish` and `frame` at once."""
         self.finish(on=on, jobs=jobs, progress=progress)
         return self.frame()
 
-    def finish(self, *, on: str | Crew = "local", jobs: int | None = None, progress: Progress | None = None) -> None:
+    def finish(
+        self, *, on: str | Crew = "local", jobs: int | None = None, progress: Progress | None = None
+    ) -> None:
         """Runs what the directory does not have yet.
 
-        Every finished case is kept within a second, so a sweep that was ended, however, goes on where it was.
+        Every finished case is kept within a second, so a sweep that was ended, however, goes on
+        where it was.
 
         Args:
             on: `"local"` (a process for each core), `"ray"`, or `"ray://HOST:10001"`.
@@ -193,7 +203,9 @@ class Sweep:
                     return
                 self._wait(store, claims, elsewhere, tell)
 
-    def _pass(self, store: Store, crew: Crew, todo: _Pass, claims: Claims, tell: Progress) -> set[str]:
+    def _pass(
+        self, store: Store, crew: Crew, todo: _Pass, claims: Claims, tell: Progress
+    ) -> set[str]:
         """Runs what nobody else is running; the keys of what somebody is."""
         planned = len(self)
         done, rows, landed = planned - todo.wanting, [], time.monotonic()
@@ -239,11 +251,14 @@ class Sweep:
                 continue
             seen = now
             keys = pa.array(sorted(elsewhere), pa.string())
-            elsewhere = set(keys.filter(pc.invert(pc.is_in(keys, value_set=store.keys()))).to_pylist())
+            elsewhere = set(
+                keys.filter(pc.invert(pc.is_in(keys, value_set=store.keys()))).to_pylist()
+            )
             tell(len(self) - len(elsewhere), len(self.failures), len(self))
 
     def frame(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """A row per case, seed and flow: what was varied, then the figures, all or these; of what is finished.
+        """A row per case, seed and flow: what was varied, then the figures, all or these; of what
+        is finished.
 
         `to_pandas()` and `polars.from_arrow` make a data frame of it.
         """
@@ -269,7 +284,9 @@ class Sweep:
         import pyarrow.compute as pc  # noqa: PLC0415
 
         store = Store(self.into)
-        keys = pc.unique(store.cases(self._name(), ["key"], schema=self._columns(), rows=len(self))["key"])
+        keys = pc.unique(
+            store.cases(self._name(), ["key"], schema=self._columns(), rows=len(self))["key"]
+        )
         rows, found = store.medians(keys, "cc", columns)
         return rows, dict(sorted(found.items()))
 
@@ -281,15 +298,22 @@ class Sweep:
         chunk: list[dict[str, Any]] = []
         with store.writing_cases(self._name(), schema) as writer:
             for case in range(len(self.design)):
-                values = {key: _shown(schema, key, value) for key, value in self.design[case].items()}
-                chunk += [{"case": case, _SEED: seed, "key": key, **values} for seed, key in self._keys_of(case)]
+                values = {
+                    key: _shown(schema, key, value) for key, value in self.design[case].items()
+                }
+                chunk += [
+                    {"case": case, _SEED: seed, "key": key, **values}
+                    for seed, key in self._keys_of(case)
+                ]
                 if len(chunk) >= _CHUNK or case == len(self.design) - 1:
                     writer.write_table(pa.Table.from_pylist(chunk, schema=schema))
                     chunk = []
 
     def _pieces(self, store: Store, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The table of cases in pieces."""
-        return store.cases_in_pieces(self._name(), columns, _CHUNK, schema=self._columns(), rows=len(self))
+        return store.cases_in_pieces(
+            self._name(), columns, _CHUNK, schema=self._columns(), rows=len(self)
+        )
 
     def _wanting(self, store: Store, here: pa.Array) -> _Pass:
         """What is to be run when these are in the store."""
@@ -304,17 +328,31 @@ class Sweep:
         counted = pc.value_counts(marks)
         twice = counted.field("values").filter(pc.greater(counted.field("counts"), 1))
         failed = {failure.key for failure in self.failures}
-        return _Pass(here=here, failed=failed, doubled=set(twice.to_pylist()), wanting=len(counted) - len(failed))
+        return _Pass(
+            here=here,
+            failed=failed,
+            doubled=set(twice.to_pylist()),
+            wanting=len(counted) - len(failed),
+        )
 
     def _todo(
-        self, store: Store, todo: _Pass, claims: Claims, numbers: dict[str, tuple[int, int]], elsewhere: set[str]
+        self,
+        store: Store,
+        todo: _Pass,
+        claims: Claims,
+        numbers: dict[str, tuple[int, int]],
+        elsewhere: set[str],
     ) -> Iterator[Case]:
-        """What was not in the store and nobody else runs, each once; `numbers` is told of each that is handed out."""
+        """What was not in the store and nobody else runs, each once; `numbers` is told of each that
+        is handed out.
+        """
         import pyarrow.compute as pc  # noqa: PLC0415
 
         handed: set[int] = set()
         for batch in self._pieces(store, ["case", _SEED, "key"]):
-            for row in batch.filter(pc.invert(pc.is_in(batch["key"], value_set=todo.here))).to_pylist():
+            for row in batch.filter(
+                pc.invert(pc.is_in(batch["key"], value_set=todo.here))
+            ).to_pylist():
                 mark, key = _mark(row["key"]), row["key"]
                 if mark in handed or key in todo.failed:
                     continue
@@ -332,7 +370,10 @@ class Sweep:
             text = _core.scenario_to_toml(tree)
             if any(key in text for key in _NAMING):
                 for name, held in _core.scenario_files(text, self.title, built=True).items():
-                    text = text.replace(json.dumps(name, ensure_ascii=False), hashlib.sha256(held.encode()).hexdigest())
+                    text = text.replace(
+                        json.dumps(name, ensure_ascii=False),
+                        hashlib.sha256(held.encode()).hexdigest(),
+                    )
         except NarrowsError:
             text = json.dumps(tree, sort_keys=True)  # It will fail, and say why.
         for seed in self.seeds:
@@ -372,7 +413,11 @@ def _mark(key: str) -> int:
 
 def _shown(schema: pa.Schema, key: str, value: object) -> object:
     """A value as the column of its key has it."""
-    return value if value is None or schema.field(key).type != "string" or isinstance(value, str) else json.dumps(value)
+    return (
+        value
+        if value is None or schema.field(key).type != "string" or isinstance(value, str)
+        else json.dumps(value)
+    )
 
 
 @cache
@@ -399,16 +444,19 @@ def sweep(
     >>> path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
     >>> scenario = nw.Scenario(path, flows=[nw.Flow("cubic")], duration="2s")
     >>> with tempfile.TemporaryDirectory() as there:
-    ...     grid = nw.sweep(scenario, {"path.rate": ["5Mbit", "10Mbit"], "flow.cc": ["bbr", "cubic"]}, into=there)
+    ...     grid = nw.sweep(scenario, {"path.rate": ["5Mbit", "10Mbit"], "flow.cc": ["bbr",
+    ...     "cubic"]}, into=there)
     ...     df = grid.run()
     >>> df.num_rows, df.column_names[:6]
     (4, ['case', 'seed', 'key', 'path.rate', 'flow.cc', 'flow_number'])
 
     Args:
         scenario: What all cases have in common, or the name of its file.
-        over: The keys that vary, with their values or ranges; or a list of cases, each with its keys.
+        over: The keys that vary, with their values or ranges; or a list of cases, each with its
+            keys.
         seeds: So many seeds, from 1, or these.
-        design: `"grid"` (every combination, the default), `"random"`, `"latin_hypercube"`; of a list of cases `"list"`.
+        design: `"grid"` (every combination, the default), `"random"`, `"latin_hypercube"`; of a
+            list of cases `"list"`.
         cases: How many, of a random design or a Latin hypercube.
         design_seed: Of their choice.
         title: What people call it; the table of its cases has that name.
@@ -447,7 +495,9 @@ def sweep(
             except NarrowsError as also:
                 wrong.append(str(also))
     if plan is not None and _SEED in plan.keys:
-        wrong.append("`seed` is no key to vary; every case is run with each seed: seeds = [1, 2, 3]")
+        wrong.append(
+            "`seed` is no key to vary; every case is run with each seed: seeds = [1, 2, 3]"
+        )
     if wrong or plan is None:
         raise NarrowsError("\n".join(wrong))
     return Sweep(base, plan, tuple(dict.fromkeys(numbers)), title, Path(into))

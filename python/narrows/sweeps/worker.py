@@ -1,7 +1,8 @@
-"""A process that runs cases, told by lines of JSON and answering likewise, the first time that it is ready.
+"""A process that runs cases, told by lines of JSON and answering likewise, the first time that it
+is ready.
 
-A process of its own, and neither a thread, which would wait for the others' Python, nor a fork of who asked, which may
-be a notebook. It ends when nobody asks any more.
+A process of its own, and neither a thread, which would wait for the others' Python, nor a fork of
+who asked, which may be a notebook. It ends when nobody asks any more.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def _one(key: str, tree: dict[str, Any], seed: int) -> Outcome:
 def main() -> None:
     """Answers each line."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # They are for who asked, and may come to the whole group.
+        signal.signal(
+            number, signal.SIG_IGN
+        )  # They are for who asked, and may come to the whole group.
     _die_with_parent()
     # Who asked may be gone by the time of the answer.
     with suppress(BrokenPipeError):

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 CCS = ("cubic", "bbr")
 
 
-def demo(*, quick: bool = False, up_to: float | None = None, goodput: bool = False, as_json: bool = False) -> bool:
+def demo(
+    *, quick: bool = False, up_to: float | None = None, goodput: bool = False, as_json: bool = False
+) -> bool:
     """Runs the experiment and prints it; returns whether its criteria are met."""
     todo = [
         cell
@@ -92,7 +94,9 @@ def percent(share: float) -> str:
     return str(round(100 * share))
 
 
-def show(results: Sequence[Result], wall_s: float, stream: TextIO | None = None, *, goodput: bool = False) -> None:
+def show(
+    results: Sequence[Result], wall_s: float, stream: TextIO | None = None, *, goodput: bool = False
+) -> None:
     """Prints the maps, conclusions, and criteria."""
     out = console(stream)
     print_ = out.print
@@ -109,13 +113,20 @@ def show(results: Sequence[Result], wall_s: float, stream: TextIO | None = None,
         for buffer_kib in sorted({r.cell.buffer_kib for r in results}):
             mine = [r for r in results if (r.cell.cc, r.cell.buffer_kib) == (cc, buffer_kib)]
             print_()
-            print_(f"Goodput of {cc.upper()} in Mbit/s, narrows|published, buffer {_buffer(buffer_kib)}", style="bold")
+            print_(
+                f"Goodput of {cc.upper()} in Mbit/s, narrows|published, buffer "
+                f"{_buffer(buffer_kib)}",
+                style="bold",
+            )
             print_(_map(mine, _goodput))
     print_()
     for criterion in criteria(results):
         print_(verdict(criterion), style="green" if criterion.met else "red")
     packets = sum(r.goodput_mbit for r in results) * 60e6 / 8 / 1448
-    print_(f"{len(results)} connections of 60 s, {packets / 1e6:.0f} million segments, in {wall_s:.1f} s.")
+    print_(
+        f"{len(results)} connections of 60 s, {packets / 1e6:.0f} million segments, in "
+        f"{wall_s:.1f} s."
+    )
 
 
 def legend() -> Text:
@@ -138,7 +149,15 @@ def _buffer(kib: int) -> str:
 
 def _gain(gain: Gain) -> tuple[Cell, str, str]:
     mark = " " if gain.agrees else "!"
-    style = "red" if not gain.agrees else "dim" if not gain.clear else "green" if gain.ours > 0 else "magenta"
+    style = (
+        "red"
+        if not gain.agrees
+        else "dim"
+        if not gain.clear
+        else "green"
+        if gain.ours > 0
+        else "magenta"
+    )
     return gain.bbr.cell, f"{percent(gain.ours)}|{percent(gain.published)}{mark}", style
 
 
@@ -158,7 +177,9 @@ def _map(items: Sequence[Any], told: Callable[[Any], tuple[Cell, str, str]]) -> 
     rtts = sorted({c.rtt_ms for c in cells()})
     for rtt_ms in rtts:
         table.add_column(f"{rtt_ms} ms ", justify="right", no_wrap=True)
-    by_place = {(cell.rate_mbit, cell.rtt_ms): (text, style) for cell, text, style in map(told, items)}
+    by_place = {
+        (cell.rate_mbit, cell.rtt_ms): (text, style) for cell, text, style in map(told, items)
+    }
     for rate_mbit in sorted({rate for rate, _ in by_place}):
         row = [Text(*by_place.get((rate_mbit, rtt_ms), ("· ", ""))) for rtt_ms in rtts]
         table.add_row(str(rate_mbit), *row)
@@ -171,19 +192,28 @@ def lesson(here: Sequence[Gain]) -> str:
     most = max(here, key=lambda g: g.ours)
     cell = most.bbr.cell
     if most.clear and most.ours > 1:
-        again = median(r.retransmits / max(1.0, r.goodput_mbit * 60e6 / 8 / 1448) for r in (g.bbr for g in here))
+        again = median(
+            r.retransmits / max(1.0, r.goodput_mbit * 60e6 / 8 / 1448)
+            for r in (g.bbr for g in here)
+        )
         return (
-            f"With a buffer of {buffer}, CUBIC has little goodput on paths with a large bandwidth-delay product. At "
-            f"{cell.rate_mbit} Mbit/s and {cell.rtt_ms} ms, the buffer holds {100 * cell.buffer_bdp:.1f} % of a BDP; "
-            f"CUBIC has {short(most.cubic.goodput_mbit)} Mbit/s (published {short(most.cubic.cell.goodput_mbit)}), "
-            f"BBR {short(most.bbr.goodput_mbit)} Mbit/s (published {short(cell.goodput_mbit)}). The median "
+            f"With a buffer of {buffer}, CUBIC has little goodput on paths with a large "
+            "bandwidth-delay product. At "
+            f"{cell.rate_mbit} Mbit/s and {cell.rtt_ms} ms, the buffer holds "
+            f"{100 * cell.buffer_bdp:.1f} % of a BDP; "
+            f"CUBIC has {short(most.cubic.goodput_mbit)} Mbit/s (published "
+            f"{short(most.cubic.cell.goodput_mbit)}), "
+            f"BBR {short(most.bbr.goodput_mbit)} Mbit/s (published {short(cell.goodput_mbit)}). "
+            "The median "
             f"retransmission rate of BBR is {100 * again:.1f} %."
         )
     slowest = max(here, key=lambda g: _waited_s(g.cubic))
     return (
         f"With a buffer of {buffer}, the gain of BBR is {percent(min(g.ours for g in here))} to "
-        f"{percent(most.ours)} %. At {slowest.cubic.cell.rate_mbit} Mbit/s and {slowest.cubic.cell.rtt_ms} ms, the "
-        f"mean queueing delay is {_waited_s(slowest.cubic):.1f} s with CUBIC and {_waited_s(slowest.bbr):.2f} s with "
+        f"{percent(most.ours)} %. At {slowest.cubic.cell.rate_mbit} Mbit/s and "
+        f"{slowest.cubic.cell.rtt_ms} ms, the "
+        f"mean queueing delay is {_waited_s(slowest.cubic):.1f} s with CUBIC and "
+        f"{_waited_s(slowest.bbr):.2f} s with "
         "BBR."
     )
 
@@ -195,10 +225,12 @@ def _waited_s(result: Result) -> float:
 def verdict(criterion: Criterion) -> str:
     """A criterion in a sentence.
 
-    >>> verdict(Criterion(name="buffer of one BDP or more: within 10 %", cells=69, agree=69, share=1.0))
+    >>> verdict(Criterion(name="buffer of one BDP or more: within 10 %", cells=69, agree=69,
+    ...     share=1.0))
     'Buffer of one BDP or more: within 10 % in 69 of 69 cells (69 needed): met.'
     """
     return (
-        f"{criterion.name[0].upper()}{criterion.name[1:]} in {criterion.agree} of {criterion.cells} cells "
+        f"{criterion.name[0].upper()}{criterion.name[1:]} in {criterion.agree} of "
+        f"{criterion.cells} cells "
         f"({criterion.needed} needed): {'met' if criterion.met else 'not met'}."
     )

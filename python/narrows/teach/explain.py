@@ -33,17 +33,23 @@ def taught(topic: str, *, seed: int | None = None) -> tuple[Lesson, list[Run], l
     """
     lesson = LESSONS[topic]
     if lesson.needs is not None and lesson.needs not in registry.names("queue"):
-        raise NarrowsError(f"explain {topic}: this version has no queue discipline `{lesson.needs}`")
+        raise NarrowsError(
+            f"explain {topic}: this version has no queue discipline `{lesson.needs}`"
+        )
     runs = []
     for name, toml in lesson.scenarios.items():
         scenario = from_tree(_core.toml_to_tree(f'title = "{name}"\n{toml}', f"explain {topic}"))
-        runs.append(run(scenario, seed=seed, sample_interval=lesson.sample_interval, verdicts=_VERDICTS))
+        runs.append(
+            run(scenario, seed=seed, sample_interval=lesson.sample_interval, verdicts=_VERDICTS)
+        )
     names: dict[str, list[str]] = {}
     for name, one in zip(lesson.scenarios, runs, strict=True):
         names.setdefault(words.how_sure(one.json)[0], []).append(name)
     # Runs with the same sentence share it.
     every = len(names) == 1 and len(runs) > 1
-    sure = [f"{'All runs' if every else '; '.join(of)}: {sentence}" for sentence, of in names.items()]
+    sure = [
+        f"{'All runs' if every else '; '.join(of)}: {sentence}" for sentence, of in names.items()
+    ]
     blocks = [*lesson.blocks([one.json for one in runs]), Block("Validation", tuple(sure))]
     return lesson, runs, blocks
 
@@ -63,7 +69,9 @@ def write(topic: str, file: str | PathLike[str], *, seed: int | None = None) -> 
             {
                 "heading": block.heading,
                 "text": block.text,
-                "show": [{"run": s.run, "key": s.key, "from": s.start, "to": s.end} for s in block.show],
+                "show": [
+                    {"run": s.run, "key": s.key, "from": s.start, "to": s.end} for s in block.show
+                ],
             }
             for block in blocks
         ],
@@ -94,5 +102,8 @@ def show(topic: str, out: Console, width: int, *, seed: int | None = None) -> No
                 out.print(f"{names[part.run]}:", markup=False)
                 for line in draw(picture, width, part.start, part.end):
                     out.print(line, no_wrap=True, overflow="crop")
-    hint = f"To write a page that contains the scenarios: narrows explain {topic} --report {topic}.html"
+    hint = (
+        f"To write a page that contains the scenarios: narrows explain {topic} --report "
+        f"{topic}.html"
+    )
     out.print(hint, markup=False, soft_wrap=True)

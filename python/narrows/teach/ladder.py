@@ -1,7 +1,7 @@
 """The lesson `ladder`: how Linux 3.3 to 4.13 shortened the queue in the sending host.
 
-A host sends a bulk transfer and web pages through its interface of 100 Mbit/s. Each step enables one
-more change, in the order of the releases. The scenarios are scenarios/ladder in the repository.
+A host sends a bulk transfer and web pages through its interface of 100 Mbit/s. Each step enables
+one more change, in the order of the releases. The scenarios are scenarios/ladder in the repository.
 """
 
 from __future__ import annotations
@@ -53,14 +53,17 @@ RUNGS = (
     Rung(
         "3.2", "January 2012", "before", "",
         {
-            "ring": "256", "bql": "false", "qdisc": '"pfifo_fast"', "tsq": "false", "autosize": "false",
+            "ring": "256", "bql": "false", "qdisc": '"pfifo_fast"', "tsq": "false",
+            "autosize": "false",
             "pacing": '"off"', "hz": "250", "clock": '"jiffies"',
         },
         "cubic", beyond=True,
     ),
     Rung("3.3", "March 2012", "BQL", "bql: Byte queue limits (Herbert)", {"bql": "true"}),
-    Rung("3.5", "July 2012", "fq_codel", "fq_codel: Fair Queue Codel AQM (Dumazet)", {"qdisc": '"fq_codel"'}),
-    Rung("3.6", "September 2012", "small queues", "tcp: TCP Small Queues (Dumazet)", {"tsq": '"128KiB"'}),
+    Rung("3.5", "July 2012", "fq_codel", "fq_codel: Fair Queue Codel AQM (Dumazet)",
+    {"qdisc": '"fq_codel"'}),
+    Rung("3.6", "September 2012", "small queues", "tcp: TCP Small Queues (Dumazet)",
+    {"tsq": '"128KiB"'}),
     Rung(
         "3.12", "November 2013", "autosizing",
         "tcp: TSO packets automatic sizing; tcp: TSQ can use a dynamic limit (Dumazet)",
@@ -71,12 +74,15 @@ RUNGS = (
         {"qdisc": '"fq"', "pacing": '"auto"'}, beyond=True,
     ),
     Rung(
-        "3.15", "June 2014", "microseconds", "tcp: switch rtt estimations to usec resolution (Dumazet)",
+        "3.15", "June 2014", "microseconds", "tcp: switch rtt estimations to usec resolution "
+                                             "(Dumazet)",
         {"clock": '"us"'}, beyond=True,
     ),
-    Rung("4.9", "December 2016", "BBR", "tcp_bbr: add BBR congestion control (Cardwell)", {}, "bbr", beyond=True),
+    Rung("4.9", "December 2016", "BBR", "tcp_bbr: add BBR congestion control (Cardwell)", {},
+    "bbr", beyond=True),
     Rung(
-        "4.13", "September 2017", "pacing by TCP", "tcp: internal implementation for pacing (Dumazet)",
+        "4.13", "September 2017", "pacing by TCP", "tcp: internal implementation for pacing "
+                                                   "(Dumazet)",
         {"qdisc": '"fq_codel"'}, beyond=True,
     ),
 )  # fmt: skip
@@ -99,7 +105,8 @@ def scenario(rung: int, *, beyond: bool = False) -> str:
     own = "".join(f"{key:<8} = {value}\n" for key, value in host.items())
     return (
         f'duration = "30s"\nwarmup   = "5s"\n\n[path]\n{_BEYOND if beyond else _PATH}\n'
-        '[host]\nlike     = "linux-4.15"\nrmem     = "128KiB…6MiB"\nwmem     = "16KiB…4MiB"\nnic      = "100Mbit"\n'
+        '[host]\nlike     = "linux-4.15"\nrmem     = "128KiB…6MiB"\nwmem     = "16KiB…4MiB"\nnic  '
+        '    = "100Mbit"\n'
         f'{own}\n[[flow]]\ncc = "{cc}"\nid = "large"\n\n'
         "# A browser on the other side: DNS query, handshakes, 30 objects on six connections.\n"
         f'[[flow]]\ncc       = "{cc}"\nid       = "page"\nstart    = "6s"\n'
@@ -123,7 +130,9 @@ def file(rung: int) -> tuple[str, str]:
 def scenarios() -> dict[str, str]:
     """Scenarios of all steps; then those with a bottleneck behind the interface."""
     return {rung.name: scenario(i) for i, rung in enumerate(RUNGS)} | {
-        f"{BEYOND}{rung.name}": scenario(i, beyond=True) for i, rung in enumerate(RUNGS) if rung.beyond
+        f"{BEYOND}{rung.name}": scenario(i, beyond=True)
+        for i, rung in enumerate(RUNGS)
+        if rung.beyond
     }
 
 
@@ -158,7 +167,8 @@ def row(figures: Figures) -> Row:
 
 
 def picture(rows: Sequence[Row], file: str | PathLike[str] | None = None) -> Figure:
-    """Queueing delay of the ping (RTT minus 20 ms) and page load time of each step; logarithmic scales.
+    """Queueing delay of the ping (RTT minus 20 ms) and page load time of each step; logarithmic
+    scales.
 
     Raises:
         NarrowsError: If Matplotlib is not installed.
@@ -177,7 +187,11 @@ def picture(rows: Sequence[Row], file: str | PathLike[str] | None = None) -> Fig
             (axes[1], "page load time (30 objects), in ms", [of.page for of in rows]),
         ):
             bars = at.barh(names, values, color="#3b6ea5")
-            at.bar_label(bars, [number(value, 0 if value >= 100 else 1) for value in values], padding=3)  # noqa: PLR2004
+            at.bar_label(
+                bars,
+                [number(value, 0 if value >= 100 else 1) for value in values],  # noqa: PLR2004
+                padding=3,
+            )
             at.set_xscale("log")
             least, most = 0.5 * min(values), 4 * max(values)
             decades = [10.0**power for power in range(6) if least <= 10.0**power <= most]
@@ -212,7 +226,8 @@ def cells(of: Row) -> tuple[str, ...]:
     """Cells of a table row."""
     return (
         *(number(x, 0 if x >= 100 else 1) for x in (of.ping, of.ping_p95, of.low_delay_p95)),  # noqa: PLR2004
-        number(of.page, 0), number(of.large_mbit), number(of.large_rtt, 1), str(of.again), str(of.dropped),
+        number(of.page, 0), number(of.large_mbit), number(of.large_rtt, 1), str(of.again),
+        str(of.dropped),
     )  # fmt: skip
 
 
@@ -220,7 +235,8 @@ def sentence(name: str, of: Row) -> str:
     """Results of a step as a sentence."""
     return (
         f"{name}: ping {number(of.ping)} ms (95 %: {number(of.ping_p95)} ms; low delay, 95 %: "
-        f"{number(of.low_delay_p95)} ms); page {number(of.page, 0)} ms; bulk transfer {number(of.large_mbit)} Mbit/s "
+        f"{number(of.low_delay_p95)} ms); page {number(of.page, 0)} ms; bulk transfer "
+        f"{number(of.large_mbit)} Mbit/s "
         f"with a mean RTT of {number(of.large_rtt)} ms; {of.again} retransmits."
     )
 
@@ -255,8 +271,10 @@ def steps(runs: Sequence[Figures]) -> list[Step]:
         (
             "Overview",
             (
-                "A host sends through its interface of 100 Mbit/s, which is the bottleneck. The base RTT is 20 ms. The "
-                "load is a bulk transfer, and a browser that fetches pages of 30 objects. 95th percentile of the ping:",
+                "A host sends through its interface of 100 Mbit/s, which is the bottleneck. The "
+                "base RTT is 20 ms. The "
+                "load is a bulk transfer, and a browser that fetches pages of 30 objects. 95th "
+                "percentile of the ping:",
                 *(bar(rung.name, of) for rung, of in zip(RUNGS, home, strict=True)),
             ),
             (),
@@ -269,11 +287,15 @@ def steps(runs: Sequence[Figures]) -> list[Step]:
         (
             "The ring of the device",
             (
-                "In Linux 3.2, the ring of the device holds 256 super-packets of up to 64 KiB, below any queue "
-                "discipline. All packets wait behind those of the bulk transfer: the 95th percentile of the ping is "
+                "In Linux 3.2, the ring of the device holds 256 super-packets of up to 64 KiB, "
+                "below any queue "
+                "discipline. All packets wait behind those of the bulk transfer: the 95th "
+                "percentile of the ping is "
                 f"{number(before.ping_p95)} ms.",
-                "Byte queue limits restrict the ring to the data that keeps the device busy. The queue is as long as "
-                "before, but it is in the queue discipline, which can reorder packets. Packets with low-delay type of "
+                "Byte queue limits restrict the ring to the data that keeps the device busy. The "
+                "queue is as long as "
+                "before, but it is in the queue discipline, which can reorder packets. Packets "
+                "with low-delay type of "
                 f"service are served first: {number(bql.low_delay_p95)} ms.",
             ),
             ((0, "rtt"), (1, "rtt")),
@@ -281,12 +303,17 @@ def steps(runs: Sequence[Figures]) -> list[Step]:
         (
             "Fair queueing, AQM and small queues",
             (
-                "fq_codel gives each flow its own queue and drops packets that wait too long. The 95th percentile of "
-                f"the ping is {number(codel.ping_p95)} ms, and a page takes {number(codel.page, 0)} ms instead of "
-                f"{number(before.page, 0)} ms. The cost is {codel.dropped} packets that are dropped in the sending "
+                "fq_codel gives each flow its own queue and drops packets that wait too long. The "
+                "95th percentile of "
+                f"the ping is {number(codel.ping_p95)} ms, and a page takes "
+                f"{number(codel.page, 0)} ms instead of "
+                f"{number(before.page, 0)} ms. The cost is {codel.dropped} packets that are "
+                "dropped in the sending "
                 "host.",
-                "TCP small queues limit the data that TCP passes to the queue discipline to 128 KiB per connection. "
-                f"The number of drops is {small.dropped}. 128 KiB correspond to 10 ms at 100 Mbit/s, and to 100 ms at "
+                "TCP small queues limit the data that TCP passes to the queue discipline to 128 "
+                "KiB per connection. "
+                f"The number of drops is {small.dropped}. 128 KiB correspond to 10 ms at 100 "
+                "Mbit/s, and to 100 ms at "
                 "10 Mbit/s.",
             ),
             ((2, "rtt"), (2, "losses")),
@@ -294,23 +321,31 @@ def steps(runs: Sequence[Figures]) -> list[Step]:
         (
             "Autosizing and pacing",
             (
-                "A super-packet of 64 KiB occupies this interface for 5 ms. TSO autosizing limits super-packets and "
-                "small queues to one millisecond of the rate of the flow. The 95th percentile of the ping is "
+                "A super-packet of 64 KiB occupies this interface for 5 ms. TSO autosizing limits "
+                "super-packets and "
+                "small queues to one millisecond of the rate of the flow. The 95th percentile of "
+                "the ping is "
                 f"{number(sizes.ping_p95)} ms instead of {number(small.ping_p95)} ms.",
-                f"fq paces each flow ({number(fq.ping_p95)} ms). Before Linux 3.15, the pacing rate was computed from "
-                f"RTTs in ticks of 4 ms. With RTTs in microseconds, it is {number(us.ping_p95)} ms.",
+                f"fq paces each flow ({number(fq.ping_p95)} ms). Before Linux 3.15, the pacing "
+                "rate was computed from "
+                f"RTTs in ticks of 4 ms. With RTTs in microseconds, it is {number(us.ping_p95)} "
+                "ms.",
             ),
             ((4, "rtt"), (6, "rtt")),
         ),
         (
             "A bottleneck behind the interface",
             (
-                "The same host uses a path with a bottleneck of 20 Mbit/s behind its interface, and a buffer of four "
+                "The same host uses a path with a bottleneck of 20 Mbit/s behind its interface, "
+                "and a buffer of four "
                 "bandwidth-delay products. The queues of the host do not affect this bottleneck:",
                 *(sentence(rung.name, of) for rung, of in zip(tried, beyond, strict=True)),
-                "Only a congestion control that does not fill the buffer reduces the delay. With BBR, the median of "
-                f"the ping is {number(far['BBR'].ping)} ms instead of {number(far['microseconds'].ping)} ms. If the "
-                f"interface is the bottleneck, BBR has little effect: {number(bbr.ping_p95)} ms (95 %). BBR requires "
+                "Only a congestion control that does not fill the buffer reduces the delay. With "
+                "BBR, the median of "
+                f"the ping is {number(far['BBR'].ping)} ms instead of "
+                f"{number(far['microseconds'].ping)} ms. If the "
+                f"interface is the bottleneck, BBR has little effect: {number(bbr.ping_p95)} ms "
+                "(95 %). BBR requires "
                 "pacing: before Linux 4.13 by fq, since then by TCP.",
             ),
             ((len(RUNGS), "queue"), (len(RUNGS) + tried.index(RUNGS[7]), "queue")),

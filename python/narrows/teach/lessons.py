@@ -1,6 +1,7 @@
 """The lessons of `narrows explain`: scenarios with explanations and figures.
 
-Every number in a text comes from the run of the lesson. The descriptions follow the pages in docs/reference.
+Every number in a text comes from the run of the lesson. The descriptions follow the pages in
+docs/reference.
 """
 
 from __future__ import annotations
@@ -63,11 +64,20 @@ class Lesson:
 
 
 def _scenario(
-    *flows: str, rate: str = "20Mbit", rtt: str = "40ms", buffer: str = "1bdp", more: str = "", duration: str = "30s"
+    *flows: str,
+    rate: str = "20Mbit",
+    rtt: str = "40ms",
+    buffer: str = "1bdp",
+    more: str = "",
+    duration: str = "30s",
 ) -> str:
     ping = '\n[[probe]]\nkind     = "ping"\ninterval = "20ms"\n'
     path = f'[path]\nrate   = "{rate}"\nrtt    = "{rtt}"\nbuffer = "{buffer}"\n{more}'
-    return f'duration = "{duration}"\n\n{path}' + "".join(f"\n[[flow]]\n{flow}\n" for flow in flows) + ping
+    return (
+        f'duration = "{duration}"\n\n{path}'
+        + "".join(f"\n[[flow]]\n{flow}\n" for flow in flows)
+        + ping
+    )
 
 
 def _goodput(figures: Figures, flow: int = 0) -> str:
@@ -92,7 +102,8 @@ def _bufferbloat(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Empty queue",
             (
-                "During the first five seconds, only a ping uses the path, with 50 small packets per second. The queue "
+                "During the first five seconds, only a ping uses the path, with 50 small packets "
+                "per second. The queue "
                 "is empty, and each RTT is the base RTT of 40 ms.",
             ),
             (Show(0, "rtt", 0, 8),),
@@ -100,8 +111,10 @@ def _bufferbloat(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "The queue fills",
             (
-                "Then a CUBIC flow starts. CUBIC increases its window until a packet is lost. This buffer holds 1000 "
-                "packets, so no packet is lost before 1000 packets are queued. They take 0.6 s to leave at 20 Mbit/s. "
+                "Then a CUBIC flow starts. CUBIC increases its window until a packet is lost. "
+                "This buffer holds 1000 "
+                "packets, so no packet is lost before 1000 packets are queued. They take 0.6 s to "
+                "leave at 20 Mbit/s. "
                 "The flow keeps the buffer nearly full for as long as it lasts.",
             ),
             (Show(0, "queue"), Show(0, "window")),
@@ -109,8 +122,10 @@ def _bufferbloat(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Effect on other traffic",
             (
-                f"The flow itself is not affected; its goodput is {_goodput(big)}. All other packets on this path wait "
-                f"behind its packets. The median RTT of the ping is {_ping(big)}. Packets of calls, games and web "
+                f"The flow itself is not affected; its goodput is {_goodput(big)}. All other "
+                "packets on this path wait "
+                f"behind its packets. The median RTT of the ping is {_ping(big)}. Packets of "
+                "calls, games and web "
                 "pages have the same delay.",
             ),
             (Show(0, "rtt"), Show(0, "delay")),
@@ -118,8 +133,10 @@ def _bufferbloat(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "A smaller buffer",
             (
-                "The second run has a buffer of one bandwidth-delay product (20 Mbit/s × 40 ms = 100 kB). The goodput "
-                f"of the same flow is {_goodput(small)}, and the median RTT of the ping is {_ping(small)}. The longer "
+                "The second run has a buffer of one bandwidth-delay product (20 Mbit/s × 40 ms = "
+                "100 kB). The goodput "
+                f"of the same flow is {_goodput(small)}, and the median RTT of the ping is "
+                f"{_ping(small)}. The longer "
                 "queue did not increase the goodput.",
             ),
             (Show(1, "queue"), Show(1, "rtt")),
@@ -127,8 +144,10 @@ def _bufferbloat(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Remedies",
             (
-                "Reduce the buffer, or use a queue discipline with active queue management (RFC 7567). It drops or "
-                "marks packets before the buffer is full (`narrows explain codel`). A buffer that is too small reduces "
+                "Reduce the buffer, or use a queue discipline with active queue management (RFC "
+                "7567). It drops or "
+                "marks packets before the buffer is full (`narrows explain codel`). A buffer that "
+                "is too small reduces "
                 "the goodput: change the key `buffer` in the scenario of this lesson.",
             ),
         ),
@@ -141,17 +160,22 @@ def _bbr(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Startup and Drain",
             (
-                "BBR version 1 estimates the bottleneck bandwidth and the base RTT. In Startup, it paces at 2.89 times "
-                "the measured delivery rate until the rate stops growing. By then, a queue has built up. In Drain, it "
-                "paces below the delivery rate until data in flight has fallen to one bandwidth-delay product.",
+                "BBR version 1 estimates the bottleneck bandwidth and the base RTT. In Startup, "
+                "it paces at 2.89 times "
+                "the measured delivery rate until the rate stops growing. By then, a queue has "
+                "built up. In Drain, it "
+                "paces below the delivery rate until data in flight has fallen to one "
+                "bandwidth-delay product.",
             ),
             (Show(0, "throughput", 0, 2), Show(0, "pacing", 0, 2), Show(0, "queue", 0, 2)),
         ),
         Block(
             "Bandwidth probing",
             (
-                "In ProbeBW, BBR paces at its bandwidth estimate. In each cycle of eight phases, one phase has a "
-                "pacing gain of 1.25, to probe for more bandwidth. The next has a gain of 0.75, to drain the queue of "
+                "In ProbeBW, BBR paces at its bandwidth estimate. In each cycle of eight phases, "
+                "one phase has a "
+                "pacing gain of 1.25, to probe for more bandwidth. The next has a gain of 0.75, "
+                "to drain the queue of "
                 "the probe. The pacing rate and the queue show these two phases.",
             ),
             (Show(0, "pacing", 4, 7), Show(0, "queue", 4, 7)),
@@ -159,17 +183,22 @@ def _bbr(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "RTT probing",
             (
-                "While its own packets are queued, BBR cannot measure the base RTT. If the minimum RTT has not "
-                "decreased for ten seconds, BBR enters ProbeRTT: it keeps four packets in flight for 200 ms.",
+                "While its own packets are queued, BBR cannot measure the base RTT. If the "
+                "minimum RTT has not "
+                "decreased for ten seconds, BBR enters ProbeRTT: it keeps four packets in flight "
+                "for 200 ms.",
             ),
             (Show(0, "window", 9, 12), Show(0, "rtt", 9, 12)),
         ),
         Block(
             "Comparison with CUBIC",
             (
-                f"The buffer holds four bandwidth-delay products. BBR alone has a goodput of {_goodput(bbr)} and a "
-                f"mean queueing delay of {_wait(bbr)}. CUBIC alone has {_goodput(cubic)} and {_wait(cubic)}, because "
-                "it fills the buffer before it reduces its window. `narrows explain fairness` shows both in one "
+                "The buffer holds four bandwidth-delay products. BBR alone has a goodput of "
+                f"{_goodput(bbr)} and a "
+                f"mean queueing delay of {_wait(bbr)}. CUBIC alone has {_goodput(cubic)} and "
+                f"{_wait(cubic)}, because "
+                "it fills the buffer before it reduces its window. `narrows explain fairness` "
+                "shows both in one "
                 "buffer.",
             ),
             (Show(0, "queue"), Show(1, "queue")),
@@ -184,8 +213,10 @@ def _cubic(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "The cubic function",
             (
-                "After a loss, CUBIC reduces its window to 0.7 of its size and stores the previous size as W_max. The "
-                "window then follows a cubic function of the time since the loss (RFC 9438, section 4.2). It grows "
+                "After a loss, CUBIC reduces its window to 0.7 of its size and stores the "
+                "previous size as W_max. The "
+                "window then follows a cubic function of the time since the loss (RFC 9438, "
+                "section 4.2). It grows "
                 "quickly at first, slowly near W_max, and more and more quickly beyond W_max.",
             ),
             (Show(0, "window", 10),),
@@ -193,8 +224,10 @@ def _cubic(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Comparison with Reno",
             (
-                "Reno halves its window and adds one packet per round trip (RFC 5681, section 3.1). With a large "
-                "bandwidth-delay product, the recovery takes many round trips, and it takes longer with a longer RTT. "
+                "Reno halves its window and adds one packet per round trip (RFC 5681, section "
+                "3.1). With a large "
+                "bandwidth-delay product, the recovery takes many round trips, and it takes "
+                "longer with a longer RTT. "
                 "The recovery time of CUBIC does not depend on the RTT.",
             ),
             (Show(1, "window", 10),),
@@ -202,12 +235,20 @@ def _cubic(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Results",
             (
-                "The path has 100 Mbit/s, 80 ms and a buffer of half a bandwidth-delay product. The goodput is "
-                f"{_goodput(cubic)} with CUBIC and {_goodput(reno)} with Reno. The queue dropped {drops[0]} packets of "
-                f"CUBIC and {drops[1]} of Reno. Both fill the buffer before they reduce their windows; neither keeps "
+                "The path has 100 Mbit/s, 80 ms and a buffer of half a bandwidth-delay product. "
+                "The goodput is "
+                f"{_goodput(cubic)} with CUBIC and {_goodput(reno)} with Reno. The queue dropped "
+                f"{drops[0]} packets of "
+                f"CUBIC and {drops[1]} of Reno. Both fill the buffer before they reduce their "
+                "windows; neither keeps "
                 "the queue short.",
             ),
-            (Show(0, "throughput"), Show(1, "throughput"), Show(0, "queue", 10), Show(1, "queue", 10)),
+            (
+                Show(0, "throughput"),
+                Show(1, "throughput"),
+                Show(0, "queue", 10),
+                Show(1, "queue", 10),
+            ),
         ),
     ]
 
@@ -218,7 +259,8 @@ def _codel(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Drop-tail queue",
             (
-                "A FIFO of 1000 packets drops no packet until it is full. The mean queueing delay of one CUBIC flow is "
+                "A FIFO of 1000 packets drops no packet until it is full. The mean queueing delay "
+                "of one CUBIC flow is "
                 f"{_wait(fifo)}.",
             ),
             (Show(0, "queue"),),
@@ -226,11 +268,15 @@ def _codel(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Sojourn time",
             (
-                "CoDel measures the sojourn time of each packet: the time between its arrival and its departure. A "
-                "queue that empties within an interval (100 ms) absorbs a burst and is left alone. If the sojourn time "
-                "stays above the target (5 ms) for a whole interval, CoDel drops one packet, or marks it if ECN is in "
+                "CoDel measures the sojourn time of each packet: the time between its arrival and "
+                "its departure. A "
+                "queue that empties within an interval (100 ms) absorbs a burst and is left "
+                "alone. If the sojourn time "
+                "stays above the target (5 ms) for a whole interval, CoDel drops one packet, or "
+                "marks it if ECN is in "
                 "use (RFC 8289, section 3).",
-                "For one flow, single drops suffice. The queue of slow start disappears after the first drops. Then "
+                "For one flow, single drops suffice. The queue of slow start disappears after the "
+                "first drops. Then "
                 "the window and the queue grow, and one drop ends each cycle.",
             ),
             (Show(1, "queue", 0, 8), Show(1, "losses", 0, 8)),
@@ -238,10 +284,14 @@ def _codel(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Control law",
             (
-                f"If {len(many['flows'])} flows start together, one drop reaches only one of them. CoDel therefore "
-                "reduces the time between drops: it is the interval divided by the square root of the number of drops. "
-                "The curve of the drops becomes steeper while the sojourn time exceeds the target, and is flat "
-                "otherwise. The throughput of TCP is inversely proportional to the square root of its loss rate. The "
+                f"If {len(many['flows'])} flows start together, one drop reaches only one of "
+                "them. CoDel therefore "
+                "reduces the time between drops: it is the interval divided by the square root of "
+                "the number of drops. "
+                "The curve of the drops becomes steeper while the sojourn time exceeds the "
+                "target, and is flat "
+                "otherwise. The throughput of TCP is inversely proportional to the square root of "
+                "its loss rate. The "
                 "control law therefore reduces the throughput linearly.",
             ),
             (Show(2, "losses", 0, 4), Show(2, "queue", 0, 4)),
@@ -249,12 +299,16 @@ def _codel(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Results",
             (
-                f"One flow: the goodput is {_goodput(codel)} with CoDel and {_goodput(fifo)} with the FIFO. The median "
+                f"One flow: the goodput is {_goodput(codel)} with CoDel and {_goodput(fifo)} with "
+                "the FIFO. The median "
                 f"RTT of the ping is {_ping(codel)} instead of {_ping(fifo)}. The queue dropped "
-                f"{codel['queue']['drops']} packets instead of {fifo['queue']['drops']}. The difference in goodput is "
-                "idle time of the link: after each drop, a single CUBIC flow sends less than the path holds, and no "
+                f"{codel['queue']['drops']} packets instead of {fifo['queue']['drops']}. The "
+                "difference in goodput is "
+                "idle time of the link: after each drop, a single CUBIC flow sends less than the "
+                "path holds, and no "
                 "queue fills the gap.",
-                f"{len(many['flows'])} flows: the total goodput is {_goodputs(many)}, and the median RTT of the ping "
+                f"{len(many['flows'])} flows: the total goodput is {_goodputs(many)}, and the "
+                "median RTT of the ping "
                 f"is {_ping(many)}.",
             ),
             (Show(0, "rtt"), Show(1, "rtt"), Show(2, "rtt")),
@@ -271,11 +325,18 @@ def _fairness(runs: Sequence[Figures]) -> list[Block]:
         return one, two
 
     rows = [
-        f"{buffer} BDP: BBR {number(bbr)} Mbit/s ({percent(bbr / (bbr + cubic))}), CUBIC {number(cubic)} Mbit/s"
+        f"{buffer} BDP: BBR {number(bbr)} Mbit/s ({percent(bbr / (bbr + cubic))}), CUBIC "
+        f"{number(cubic)} Mbit/s"
         for buffer, (bbr, cubic) in zip(_BUFFERS, map(shares, runs), strict=True)
     ]
     by = [
-        listed([b for b, (bbr, cubic) in zip(_BUFFERS, map(shares, runs), strict=True) if (bbr > cubic) == wins])
+        listed(
+            [
+                b
+                for b, (bbr, cubic) in zip(_BUFFERS, map(shares, runs), strict=True)
+                if (bbr > cubic) == wins
+            ]
+        )
         for wins in (True, False)
     ]
     larger = (
@@ -287,7 +348,8 @@ def _fairness(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Shares by buffer size",
             (
-                "One BBR flow and one CUBIC flow share a bottleneck. The runs differ only in the buffer. BDP is the "
+                "One BBR flow and one CUBIC flow share a bottleneck. The runs differ only in the "
+                "buffer. BDP is the "
                 "bandwidth-delay product of the path.",
                 *rows,
                 larger,
@@ -296,8 +358,10 @@ def _fairness(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Shallow buffer",
             (
-                "CUBIC interprets each loss as congestion and reduces its window. BBR version 1 does not reduce its "
-                "rate because of losses. Its probes keep the short buffer full, so CUBIC loses packets before its "
+                "CUBIC interprets each loss as congestion and reduces its window. BBR version 1 "
+                "does not reduce its "
+                "rate because of losses. Its probes keep the short buffer full, so CUBIC loses "
+                "packets before its "
                 "window can grow.",
             ),
             (Show(0, "throughput"), Show(0, "window")),
@@ -305,8 +369,10 @@ def _fairness(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Deep buffer",
             (
-                "In a deep buffer, the window of CUBIC can grow until the buffer is full. BBR limits its data in "
-                "flight to two bandwidth-delay products of its minimum RTT. CUBIC occupies the rest of the buffer. The "
+                "In a deep buffer, the window of CUBIC can grow until the buffer is full. BBR "
+                "limits its data in "
+                "flight to two bandwidth-delay products of its minimum RTT. CUBIC occupies the "
+                "rest of the buffer. The "
                 "share of a flow in the queue determines its share of the link.",
             ),
             (Show(3, "throughput"), Show(3, "window")),
@@ -314,10 +380,12 @@ def _fairness(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Jain's fairness index",
             (
-                "Fairness is not a property of one congestion control. It depends on the buffer, on the RTTs, and on "
+                "Fairness is not a property of one congestion control. It depends on the buffer, "
+                "on the RTTs, and on "
                 "the competing flows. Jain's fairness index is "
                 f"{number(runs[0]['fairness']['jain'], 2)} with the first of these buffers and "
-                f"{number(runs[-1]['fairness']['jain'], 2)} with the last. An index of 1 means equal shares. With two "
+                f"{number(runs[-1]['fairness']['jain'], 2)} with the last. An index of 1 means "
+                "equal shares. With two "
                 "flows, 0.5 means that one flow has the whole link.",
             ),
         ),
@@ -330,14 +398,18 @@ def _policer(runs: Sequence[Figures]) -> list[Block]:
     def cost(figures: Figures) -> str:
         flow = figures["flows"][0]
         again = percent(flow["retransmit_rate"])
-        return f"{_goodput(figures)}, {again} retransmitted, a mean queueing delay of {_wait(figures)}"
+        return (
+            f"{_goodput(figures)}, {again} retransmitted, a mean queueing delay of {_wait(figures)}"
+        )
 
     return [
         Block(
             "Shaper and policer",
             (
-                "Both limit a rate with a token bucket, which fills at that rate up to the burst size. A shaper queues "
-                "a packet until there are tokens. A policer has no queue and drops a packet without tokens. Here, the "
+                "Both limit a rate with a token bucket, which fills at that rate up to the burst "
+                "size. A shaper queues "
+                "a packet until there are tokens. A policer has no queue and drops a packet "
+                "without tokens. Here, the "
                 "policer has a burst of 62.5 kB (50 ms of its rate) and a link of 100 Mbit/s.",
             ),
             (Show(0, "queue"), Show(1, "queue")),
@@ -345,8 +417,10 @@ def _policer(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "CUBIC",
             (
-                f"Behind the shaper: {cost(shaped)}. Behind the policer: {cost(cubic)}. With a policer, no queueing "
-                "delay precedes the loss. After a pause, the bucket is full. A burst then passes at the rate of the "
+                f"Behind the shaper: {cost(shaped)}. Behind the policer: {cost(cubic)}. With a "
+                "policer, no queueing "
+                "delay precedes the loss. After a pause, the bucket is full. A burst then passes "
+                "at the rate of the "
                 "link, and the packets after it are lost together.",
             ),
             (Show(0, "throughput"), Show(1, "throughput"), Show(1, "losses")),
@@ -354,8 +428,10 @@ def _policer(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "BBR",
             (
-                "BBR measures its delivery rate. A burst that passes the policer appears as a faster path. BBR "
-                "version 1 therefore detects policers (`policer_detection`): if losses continue at a constant delivery "
+                "BBR measures its delivery rate. A burst that passes the policer appears as a "
+                "faster path. BBR "
+                "version 1 therefore detects policers (`policer_detection`): if losses continue "
+                "at a constant delivery "
                 f"rate, it uses this rate as its bandwidth. Behind the policer: {cost(bbr)}.",
             ),
             (Show(2, "throughput"), Show(2, "losses")),
@@ -363,8 +439,10 @@ def _policer(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Detection of a policer",
             (
-                "A policer causes losses without queueing delay. If goodput is below the link rate, packets are lost, "
-                "and the RTT does not increase, no buffer on the path is full. A policer is then the likely cause.",
+                "A policer causes losses without queueing delay. If goodput is below the link "
+                "rate, packets are lost, "
+                "and the RTT does not increase, no buffer on the path is full. A policer is then "
+                "the likely cause.",
             ),
             (Show(0, "rtt"), Show(1, "rtt")),
         ),
@@ -392,8 +470,10 @@ def _wifi(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Two near stations",
             (
-                f"Two near stations share the channel: {_goodputs(alone)} in total. This is less than the PHY rate of "
-                "144 Mbit/s. Each transmission is preceded by a backoff and a preamble, and followed by an "
+                f"Two near stations share the channel: {_goodputs(alone)} in total. This is less "
+                "than the PHY rate of "
+                "144 Mbit/s. Each transmission is preceded by a backoff and a preamble, and "
+                "followed by an "
                 "acknowledgement. Aggregation spreads this overhead over many packets, here "
                 f"{_at_once(alone, 0)} per transmission on average.",
             ),
@@ -402,22 +482,28 @@ def _wifi(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "A slow station joins",
             (
-                "A third station is far away. Its PHY rate is 7 Mbit/s, a twentieth of 144 Mbit/s. A full packet to it "
+                "A third station is far away. Its PHY rate is 7 Mbit/s, a twentieth of 144 "
+                "Mbit/s. A full packet to it "
                 f"takes 1.7 ms of airtime. Now {goodputs(before)}. Before, each near station had "
                 f"{number(alone_each, 1)} Mbit/s.",
-                "The access point has one queue for all stations and serves them in turn, with one transmission each. "
+                "The access point has one queue for all stations and serves them in turn, with "
+                "one transmission each. "
                 "A transmission to the far station lasts up to four milliseconds and contains "
-                f"{_at_once(before, 2)}. The far station uses {_air(before, 2)} of the airtime, each near station "
-                f"{_air(before, 0)}. This is the performance anomaly of 802.11 (Heusse et al. 2003).",
+                f"{_at_once(before, 2)}. The far station uses {_air(before, 2)} of the airtime, "
+                "each near station "
+                f"{_air(before, 0)}. This is the performance anomaly of 802.11 (Heusse et al. "
+                "2003).",
             ),
             (Show(1, "throughput"),),
         ),
         Block(
             "Queueing delay",
             (
-                "The access point has a pfifo_fast of 1000 packets above a driver with 123 more. Most of the packets "
+                "The access point has a pfifo_fast of 1000 packets above a driver with 123 more. "
+                "Most of the packets "
                 "in the driver are for the far station: their median delay in the driver alone is "
-                f"{number(slow['delay_ms']['driver']['p50'], 0)} ms. All stations share this queue. The median RTT of "
+                f"{number(slow['delay_ms']['driver']['p50'], 0)} ms. All stations share this "
+                "queue. The median RTT of "
                 f"a ping to a near station is {_ping(before)}.",
             ),
             (Show(1, "queue"), Show(1, "rtt")),
@@ -425,9 +511,12 @@ def _wifi(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "FQ-CoDel in mac80211",
             (
-                "Since Linux 4.8, there is no qdisc above Wi-Fi. mac80211 has queues with FQ-CoDel for each station. "
-                "The hardware holds two transmissions at most, and each is filled when it is created. The median RTT "
-                f"of the ping falls to {_ping(fq_mac)}. Stations are still served in turn: {goodputs(fq_mac)}, and the "
+                "Since Linux 4.8, there is no qdisc above Wi-Fi. mac80211 has queues with "
+                "FQ-CoDel for each station. "
+                "The hardware holds two transmissions at most, and each is filled when it is "
+                "created. The median RTT "
+                f"of the ping falls to {_ping(fq_mac)}. Stations are still served in turn: "
+                f"{goodputs(fq_mac)}, and the "
                 f"far station uses {_air(fq_mac, 2)} of the airtime.",
             ),
             (Show(2, "queue"), Show(2, "rtt"), Show(2, "throughput")),
@@ -435,10 +524,14 @@ def _wifi(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Airtime fairness",
             (
-                "Since Linux 4.11 (first with ath9k), the access point measures the airtime of each station, received "
-                "packets included. A station that has used its share waits for the others. Now the stations use "
-                f"{_air(airtime, 0)}, {_air(airtime, 1)} and {_air(airtime, 2)} of the airtime, and "
-                f"{goodputs(airtime)}. The total goodput is {_goodputs(airtime)} instead of {_goodputs(before)} "
+                "Since Linux 4.11 (first with ath9k), the access point measures the airtime of "
+                "each station, received "
+                "packets included. A station that has used its share waits for the others. Now "
+                "the stations use "
+                f"{_air(airtime, 0)}, {_air(airtime, 1)} and {_air(airtime, 2)} of the airtime, "
+                "and "
+                f"{goodputs(airtime)}. The total goodput is {_goodputs(airtime)} instead of "
+                f"{_goodputs(before)} "
                 "(Høiland-Jørgensen et al. 2017).",
             ),
             (Show(3, "throughput"), Show(3, "rtt")),
@@ -446,9 +539,11 @@ def _wifi(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "Limits",
             (
-                "Airtime fairness gives the far station equal airtime, not equal goodput. Upstream transmissions "
+                "Airtime fairness gives the far station equal airtime, not equal goodput. "
+                "Upstream transmissions "
                 "contend with downstream transmissions and collide: here "
-                f"{percent(airtime['stations'][0]['collision_share'])} of the transmissions to and from a near "
+                f"{percent(airtime['stations'][0]['collision_share'])} of the transmissions to "
+                "and from a near "
                 "station.",
             ),
         ),
@@ -468,7 +563,8 @@ def _air_scenario(stack: str, *, far: bool = True) -> str:
 
 def _ladder(runs: Sequence[Figures]) -> list[Block]:
     return [
-        Block(heading, text, tuple(Show(run, key) for run, key in show)) for heading, text, show in ladder.steps(runs)
+        Block(heading, text, tuple(Show(run, key) for run, key in show))
+        for heading, text, show in ladder.steps(runs)
     ]
 
 
@@ -478,7 +574,8 @@ LESSONS: dict[str, Lesson] = {
     "bufferbloat": Lesson(
         "Bufferbloat: excessive queueing delay in large buffers",
         (
-            "A buffer absorbs bursts. A buffer that is larger than needed also stores a permanent queue, which delays "
+            "A buffer absorbs bursts. A buffer that is larger than needed also stores a permanent "
+            "queue, which delays "
             "all traffic on the path.",
         ),
         {
@@ -490,7 +587,8 @@ LESSONS: dict[str, Lesson] = {
     "bbr": Lesson(
         "BBR: Startup, Drain, ProbeBW and ProbeRTT",
         (
-            "Most congestion controls increase their window until a packet is lost. BBR measures bandwidth and RTT of "
+            "Most congestion controls increase their window until a packet is lost. BBR measures "
+            "bandwidth and RTT of "
             "the path, and limits its rate and its data in flight accordingly.",
         ),
         {
@@ -498,32 +596,41 @@ LESSONS: dict[str, Lesson] = {
             "CUBIC": _scenario('cc = "cubic"', rate="50Mbit", buffer="4bdp", duration="14s"),
         },
         _bbr,
-        # A phase of ProbeBW lasts one round trip, which needs more samples than a figure of the whole run.
+        # A phase of ProbeBW lasts one round trip, which needs more samples than a figure of the
+        # whole run.
         sample_interval="10ms",
     ),
     "cubic": Lesson(
         "CUBIC: window growth as a function of time",
-        ("CUBIC is the default congestion control of Linux. Its window grows as a cubic function of time.",),
+        ("CUBIC is the default congestion control of Linux. Its window grows as a cubic function "
+         "of time.",),
         {
-            "CUBIC": _scenario('cc = "cubic"', rate="100Mbit", rtt="80ms", buffer="0.5bdp", duration="60s"),
-            "Reno": _scenario('cc = "reno"', rate="100Mbit", rtt="80ms", buffer="0.5bdp", duration="60s"),
+            "CUBIC": _scenario('cc = "cubic"', rate="100Mbit", rtt="80ms", buffer="0.5bdp",
+            duration="60s"),
+            "Reno": _scenario('cc = "reno"', rate="100Mbit", rtt="80ms", buffer="0.5bdp",
+            duration="60s"),
         },
         _cubic,
     ),
     "codel": Lesson(
         "CoDel: control of the queueing delay",
-        ("CoDel is a queue discipline that accepts bursts and drops packets only if a queue persists.",),
+        ("CoDel is a queue discipline that accepts bursts and drops packets only if a queue "
+         "persists.",),
         {
             "fifo": _scenario('cc = "cubic"', buffer="1000p"),
             "CoDel": _scenario('cc = "cubic"', buffer="1000p", more='queue  = "codel"\n'),
-            "CoDel, ten flows": _scenario('cc    = "cubic"\ncount = 10', buffer="1000p", more='queue  = "codel"\n'),
+            "CoDel, ten flows": _scenario('cc    = "cubic"\ncount = 10', buffer="1000p",
+            more='queue  = "codel"\n'),
         },
         _codel,
         needs="codel",
     ),
     "fairness": Lesson(
         "Fairness: shares of BBR and CUBIC by buffer size",
-        ("A BBR flow and a CUBIC flow share a bottleneck. The buffer size determines their shares.",),
+        (
+            "A BBR flow and a CUBIC flow share a bottleneck. "
+            "The buffer size determines their shares.",
+        ),
         {
             f"{buffer} BDP": _scenario(
                 'cc = "bbr"', 'cc = "cubic"', rate="40Mbit", buffer=f"{buffer}bdp", duration="60s"
@@ -545,7 +652,8 @@ LESSONS: dict[str, Lesson] = {
     "wifi": Lesson(
         "Wi-Fi: the performance anomaly and airtime fairness",
         (
-            "Only one station of a Wi-Fi network can transmit at a time. The stations share airtime, and a slow "
+            "Only one station of a Wi-Fi network can transmit at a time. The stations share "
+            "airtime, and a slow "
             "station needs more airtime for the same packet.",
         ),
         {
@@ -559,7 +667,8 @@ LESSONS: dict[str, Lesson] = {
     "ladder": Lesson(
         "The queue in the sending host: Linux 3.2 to 4.13",
         (
-            "If the interface of a host is the bottleneck, the queue is in the host. Several releases of Linux "
+            "If the interface of a host is the bottleneck, the queue is in the host. Several "
+            "releases of Linux "
             "shortened it.",
         ),
         ladder.scenarios(),

@@ -1,7 +1,9 @@
-"""`narrows demo --story`: a path with bufferbloat is created, measured, improved, and measured again.
+"""`narrows demo --story`: a path with bufferbloat is created, measured, improved, and measured
+again.
 
-It runs live if this machine supports it (two namespaces, an emulated path, the TCP of this kernel), and simulated
-otherwise. It changes the congestion control of the measured flow, and no setting of the host.
+It runs live if this machine supports it (two namespaces, an emulated path, the TCP of this kernel),
+and simulated otherwise. It changes the congestion control of the measured flow, and no setting of
+the host.
 """
 
 from __future__ import annotations
@@ -124,7 +126,8 @@ def _played(tell: Tell, by: _Measure, begin: float, *, live: bool, why: str) -> 
     found = path_model.infer(many, lone=before)
     place = library.measured(found.json(), role="sender", source="measured", lone=True)
     tell(
-        f"Path model, inferred from a measurement with {STREAMS} flows: {place.rate_mbit:.1f} Mbit/s, "
+        f"Path model, inferred from a measurement with {STREAMS} flows: {place.rate_mbit:.1f} "
+        "Mbit/s, "
         f"{place.rtt_ms:.0f} ms, a buffer of {place.buffer_bdp or 0:.1f} BDP."
     )
     has = library.Kernel(ccs=("cubic", "bbr", "reno"), says="what most kernels have")
@@ -132,13 +135,19 @@ def _played(tell: Tell, by: _Measure, begin: float, *, live: bool, why: str) -> 
     search = library.search(asked, library.candidates(asked, has))
     advice = library.advise(search, has, thorough=False)
     cc = advice.choice.cc or "cubic"
-    tell(f"Advice from {len(search.trials)} simulations: {'no change' if advice.leave else f'use {cc}'}.")
+    tell(
+        f"Advice from {len(search.trials)} simulations: "
+        f"{'no change' if advice.leave else f'use {cc}'}."
+    )
     with _own_record():
         name = forecasts.seal(advice, before)
         figures = next(line for line in forecasts.read() if line["hash"] == name)["figures"]
         waits = next((f for f in figures if f["name"] == "loaded_p95_ms"), None)
         if waits is not None:
-            tell(f"Sealed forecast: RTT under load (p95) of {waits['low']:.0f} to {waits['high']:.0f} ms.")
+            tell(
+                f"Sealed forecast: RTT under load (p95) of {waits['low']:.0f} to "
+                f"{waits['high']:.0f} ms."
+            )
         after = by(cc, 1, ALONE_S)
         judged = [one.json() for one in forecasts.score(after, forecast=name)]
     tell(f"Measurement with {cc}: {_short(after)}.")
@@ -149,7 +158,8 @@ def _played(tell: Tell, by: _Measure, begin: float, *, live: bool, why: str) -> 
 def _short(seen: Measurement) -> str:
     figures = forecasts.seen(seen, "up")
     return (
-        f"{figures.get('rate_mbit', 0.0):.1f} Mbit/s, RTT under load {figures.get('loaded_p95_ms', 0.0):.0f} ms (p95)"
+        f"{figures.get('rate_mbit', 0.0):.1f} Mbit/s, RTT under load "
+        f"{figures.get('loaded_p95_ms', 0.0):.0f} ms (p95)"
     )
 
 
@@ -174,7 +184,9 @@ def _path() -> Path:
 
 
 def _simulated(cc: str, flows: int, seconds: int) -> Measurement:
-    plan = Plan(cc=cc, streams=flows, idle_s=float(IDLE_S), load_s=float(seconds), pause_s=1.0, ways=("up",))
+    plan = Plan(
+        cc=cc, streams=flows, idle_s=float(IDLE_S), load_s=float(seconds), pause_s=1.0, ways=("up",)
+    )
     # A different seed for each measurement.
     return measure(_path(), plan, seed=1 if cc == "cubic" else 2)
 
@@ -184,18 +196,28 @@ def _live(cc: str, flows: int, seconds: int) -> Measurement:
     if not sys.platform.startswith("linux"):
         raise EngineError("namespaces require Linux")
     with tempfile.TemporaryDirectory() as there:
-        scenario, seen, made = (FilePath(there) / name for name in ("path.toml", "seen.json", "m.json"))
-        scenario.write_text(Scenario(_path(), flows=[Flow("cubic")], duration="60s").toml(), encoding="utf-8")
+        scenario, seen, made = (
+            FilePath(there) / name for name in ("path.toml", "seen.json", "m.json")
+        )
+        scenario.write_text(
+            Scenario(_path(), flows=[Flow("cubic")], duration="60s").toml(), encoding="utf-8"
+        )
         narrows = [sys.executable, "-m", "narrows"]
         command = [
             *narrows, "shell", str(scenario), "--quiet", "--json", str(seen),
             "--far", f"{HOST} serve --net-admin", "--",
             *narrows, "measure", "far", "--test", "tcp_nup", "--streams", str(flows), "--cc", cc,
-            "--duration", f"{seconds}s", "--idle", f"{IDLE_S}s", "--quiet", "--no-history", "--no-twin",
+            "--duration", f"{seconds}s", "--idle", f"{IDLE_S}s", "--quiet", "--no-history",
+            "--no-twin",
             "--out", str(made),
         ]  # fmt: skip
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=LIVE_S, stdin=subprocess.DEVNULL
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIVE_S,
+            stdin=subprocess.DEVNULL,
         )
         if done.returncode:
             raise EngineError(done.stderr.strip() or f"exit code {done.returncode}")
@@ -213,17 +235,22 @@ def sentences(told: Story) -> list[str]:
     before, after = forecasts.seen(told.before, "up"), forecasts.seen(told.after, "up")
     out = []
     if before.get("rate_mbit") and "rate_mbit" in after:
-        out.append(f"Goodput: {before['rate_mbit']:.1f} Mbit/s before, {after['rate_mbit']:.1f} Mbit/s after.")
+        out.append(
+            f"Goodput: {before['rate_mbit']:.1f} Mbit/s before, {after['rate_mbit']:.1f} Mbit/s "
+            "after."
+        )
     if "loaded_p95_ms" in before and "loaded_p95_ms" in after:
         out.append(
-            f"RTT under load (p95): {before['loaded_p95_ms']:.0f} ms before, {after['loaded_p95_ms']:.0f} ms after."
+            f"RTT under load (p95): {before['loaded_p95_ms']:.0f} ms before, "
+            f"{after['loaded_p95_ms']:.0f} ms after."
         )
     hits = sum(one["hit"] for one in told.judged)
     out.append(f"The sealed forecast was correct for {hits} of {len(told.judged)} figures.")
     price = told.advice.price
     if price.kept_pct is not None and not told.advice.leave:
         out.append(
-            f"Effect on others: a competing CUBIC flow keeps {price.kept_pct:.0f} % of its goodput beside CUBIC."
+            f"Effect on others: a competing CUBIC flow keeps {price.kept_pct:.0f} % of its "
+            "goodput beside CUBIC."
         )
     return out
 
@@ -237,7 +264,9 @@ def write(told: Story, file: str) -> None:
     names = ["before, cubic", f"after, {told.advice.choice.cc or 'cubic'}"]
     made = telling.document([told.before, told.after], names, [None, None])
     first = " ".join([f"The path: {SAID}.", headline(told.advice), *sentences(told)])
-    write_page(made | {"title": "narrows: measurement, advice, change, measurement", "first": first}, file)
+    write_page(
+        made | {"title": "narrows: measurement, advice, change, measurement", "first": first}, file
+    )
 
 
 def command(*, live: bool | None, as_json: bool, page: str | None) -> None:
@@ -260,4 +289,7 @@ def command(*, live: bool | None, as_json: bool, page: str | None) -> None:
         for sentence in sentences(told):
             out.print(sentence, markup=False, soft_wrap=True, style="bold")
         kind = "with real packets" if told.live else "simulated"
-        out.print(f"Duration: {told.seconds:.0f} s, {kind}." + (f" Page: {page}" if page else ""), markup=False)
+        out.print(
+            f"Duration: {told.seconds:.0f} s, {kind}." + (f" Page: {page}" if page else ""),
+            markup=False,
+        )

@@ -1,6 +1,7 @@
 """Handing a plan to what changes hosts, `narrows-host tune`, and saying what it did.
 
-This process asks and explains; it never changes anything itself, and it needs no privilege that the other does not.
+This process asks and explains; it never changes anything itself, and it needs no privilege that the
+other does not.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class Place:
     def words(self) -> list[str]:
         """As options of `narrows-host tune`."""
         given = {"--netns": self.netns, "--state": self.state, "--root": self.root}
-        return [word for name, value in given.items() if value is not None for word in (name, value)]
+        return [
+            word for name, value in given.items() if value is not None for word in (name, value)
+        ]
 
 
 def have(words: Sequence[str], place: Place, *, plan: Json | None = None) -> tuple[Json, bool]:
@@ -58,8 +61,10 @@ def have(words: Sequence[str], place: Place, *, plan: Json | None = None) -> tup
     Raises:
         RefusedError: If it was not done.
         EngineError: If the program is not there.
-        KeyboardInterrupt: If a signal came before all of it was done: everything was put back. One that came later
-            is not lost, and what was done is reported first where the caller reports it in `deferred`.
+        KeyboardInterrupt: If a signal came before all of it was done: everything was put back. One
+            that came later
+            is not lost, and what was done is reported first where the caller reports it in
+            `deferred`.
     """
     if not sys.platform.startswith("linux"):
         raise EngineError("changing a host needs Linux")
@@ -76,7 +81,9 @@ def have(words: Sequence[str], place: Place, *, plan: Json | None = None) -> tup
     if child.returncode in STOPPED:
         raise KeyboardInterrupt
     if not out.strip():
-        raise RefusedError(said.strip() or f"narrows-host ended with {child.returncode}", child.returncode or 1)
+        raise RefusedError(
+            said.strip() or f"narrows-host ended with {child.returncode}", child.returncode or 1
+        )
     return json.loads(out), child.returncode == 0
 
 
@@ -98,7 +105,9 @@ def read(file: str) -> Json:
             if not stat.S_ISREG(about.st_mode):
                 raise NarrowsError(f"{file}: is no file")
             if about.st_uid not in {0, os.geteuid()} or about.st_mode & _OTHERS_WRITE:
-                raise NarrowsError(f"{file}: others may write to it; chown root {file}; chmod go-w {file}")
+                raise NarrowsError(
+                    f"{file}: others may write to it; chown root {file}; chmod go-w {file}"
+                )
             text = opened.read(_LONGEST)
     try:
         plan = json.loads(text)
@@ -108,8 +117,17 @@ def read(file: str) -> Json:
         raise NarrowsError(f"{file}: is no plan; `narrows tune plan --json` writes one")
     # What changes the host checks all of it; this is what a person is shown before.
     for change in plan["changes"]:
-        if not isinstance(change, dict) or not {"kind", "phase", "target", "from", "to", "why"} <= set(change):
-            raise NarrowsError(f"{file}: a change in it has no kind, phase, target, from, to or why")
+        if not isinstance(change, dict) or not {
+            "kind",
+            "phase",
+            "target",
+            "from",
+            "to",
+            "why",
+        } <= set(change):
+            raise NarrowsError(
+                f"{file}: a change in it has no kind, phase, target, from, to or why"
+            )
     return {"title": "A plan", "needs": [], "left": [], "effects": [], "netns": None} | plan
 
 
@@ -142,7 +160,8 @@ def applied_lines(done: Json) -> list[str]:
     within = done.get("unconfirmed_s")
     if within:
         told += [
-            f"Nothing is written for the next boot yet, and all of it is undone in {within:g} s, also if this session "
+            f"Nothing is written for the next boot yet, and all of it is undone in {within:g} s, "
+            "also if this session "
             f"ends, unless you say: {done['confirm']}"
         ]
     if done.get("revert"):
@@ -171,14 +190,20 @@ def _still(done: Json) -> list[str]:
     told = []
     for row in done.get("still") or []:
         one = row["connections"] == 1
-        who = ", ".join(p["program"] for p in row["programs"]) or "the kernel, or programs that are not yours to see"
+        who = (
+            ", ".join(p["program"] for p in row["programs"])
+            or "the kernel, or programs that are not yours to see"
+        )
         told.append(
-            f"{row['connections']} connection{'' if one else 's'} that began before keep{'s' if one else ''} "
+            f"{row['connections']} connection{'' if one else 's'} that began before "
+            f"keep{'s' if one else ''} "
             f"{row['cc']} until {'it ends' if one else 'they end'}: {who}."
         )
     told.append(
-        "Neither `sysctl -p` nor a reboot is needed: the kernel has the values now. Services need no restart for new "
-        "connections, since a listener hands each the default of the moment, unless it chose one itself."
+        "Neither `sysctl -p` nor a reboot is needed: the kernel has the values now. Services need "
+        "no restart for new "
+        "connections, since a listener hands each the default of the moment, unless it chose one "
+        "itself."
     )
     return told
 
@@ -195,7 +220,9 @@ def reverted_lines(done: Json) -> list[str]:
     notes = list(done["notes"])
     told += [f"Note: {note}." for note in notes] or ["Everything is as it was."]
     for row in done.get("elsewhere") or []:
-        told.append(f"Still applied in {row['namespace']}: {row['title']}. To undo it: {row['revert']}")
+        told.append(
+            f"Still applied in {row['namespace']}: {row['title']}. To undo it: {row['revert']}"
+        )
     return told
 
 
@@ -203,4 +230,7 @@ def confirmed_lines(done: Json) -> list[str]:
     """What is kept."""
     told = [f"{row['id']}: is {_value(row['after'])}" for row in done["done"]]
     told += [f"Careful: {text}." for text in done.get("overridden") or []]
-    return [*told, "Confirmed: it stays, after a reboot, too." if done["done"] else "Confirmed: it stays."]
+    return [
+        *told,
+        "Confirmed: it stays, after a reboot, too." if done["done"] else "Confirmed: it stays.",
+    ]

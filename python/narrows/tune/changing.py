@@ -18,7 +18,15 @@ from narrows.measure.result import Direction, Measurement
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import console, echo
 from narrows.tune import prove as proving
-from narrows.tune.apply import Place, RefusedError, applied_lines, confirmed_lines, have, read, reverted_lines
+from narrows.tune.apply import (
+    Place,
+    RefusedError,
+    applied_lines,
+    confirmed_lines,
+    have,
+    read,
+    reverted_lines,
+)
 from narrows.tune.collect import facts
 from narrows.tune.command import _kbit, _path, tune
 from narrows.tune.command import plan as plan_command
@@ -35,7 +43,8 @@ __all__ = ["tune"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ASKED = (
-    "cc", "qdisc", "devices", "to", "rate", "rtt", "ecn", "mtu_probing", "settings", "shape", "down", "up",
+    "cc", "qdisc", "devices", "to", "rate", "rtt", "ecn", "mtu_probing", "settings", "shape",
+    "down", "up",
     "replace",
 )  # fmt: skip
 """What `narrows tune plan` is asked with, and so is what carries the plan out."""
@@ -45,9 +54,12 @@ _ROUNDS = 3
 
 def _places(command: F) -> F:
     for made in reversed([
-        click.option("--netns", metavar="NAME", help="A network namespace of this host. Example: --netns blue"),
-        click.option("--state", metavar="DIR", help="Where journals are. Example: --state /etc/narrows/tune"),
-        click.option("--root", hidden=True, help="What stands before every path of a file. Example: --root /tmp/tree"),
+        click.option("--netns", metavar="NAME", help="A network namespace of this host. Example: "
+                                                     "--netns blue"),
+        click.option("--state", metavar="DIR", help="Where journals are. Example: --state "
+                                                    "/etc/narrows/tune"),
+        click.option("--root", hidden=True, help="What stands before every path of a file. "
+                                                 "Example: --root /tmp/tree"),
         click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: --json"),
     ]):  # fmt: skip
         command = made(command)
@@ -97,10 +109,16 @@ def _plan(file: str | None, place: Place, asked: dict[str, Any]) -> Json:
     if file is not None:
         odd = sorted(set(given) - {"replace"})
         if odd:
-            raise NarrowsError(f"--{odd[0].replace('_', '-')}: is in the plan already, or belongs to one of its own")
+            raise NarrowsError(
+                f"--{odd[0].replace('_', '-')}: is in the plan already, or belongs to one of its "
+                "own"
+            )
         return read(file)
     if not set(given) - {"replace"}:
-        raise NarrowsError("which change? narrows tune apply --cc bbr, or a file that narrows tune plan --json wrote")
+        raise NarrowsError(
+            "which change? narrows tune apply --cc bbr, or a file that narrows tune plan --json "
+            "wrote"
+        )
     from narrows.tune.plan import Ask, plan  # noqa: PLC0415
 
     rate, rtt = asked.pop("rate", None), asked.pop("rtt", None)
@@ -129,19 +147,24 @@ def _sure(plan: Json, *, yes: bool, question: str) -> None:
 def _applicable(plan: Json) -> bool:
     """Is there something to do that can be done?"""
     if plan.get("able") is False:
-        needs = "; ".join(str(need.get("why") or need.get("name")) for need in plan.get("needs") or [])
+        needs = "; ".join(
+            str(need.get("why") or need.get("name")) for need in plan.get("needs") or []
+        )
         raise RefusedError(f"needed first: {needs}", 1)
     return bool(plan["changes"])
 
 
 @_asked
 @tune.command()
-@click.argument("file", metavar="[PLAN]", required=False, type=click.Path(dir_okay=False, allow_dash=True))
+@click.argument(
+    "file", metavar="[PLAN]", required=False, type=click.Path(dir_okay=False, allow_dash=True)
+)
 @click.option("--yes", is_flag=True, help="Do not ask. Example: --yes")
 @click.option(
     "--confirm-within",
     metavar="SPAN",
-    help="Undo it, and write nothing for the next boot, unless confirmed by then. Example: --confirm-within 120s",
+    help="Undo it, and write nothing for the next boot, unless confirmed by then. Example: "
+    "--confirm-within 120s",
 )
 @_places
 def apply(  # noqa: PLR0917 - Click calls it by keyword
@@ -154,10 +177,11 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     **asked: Any,  # noqa: ANN401 - as the plan is asked
 ) -> None:
-    """Make the changes of a plan: what was is written down first, each is read back, and a new connection proves it.
+    """Make the changes of a plan: what was is written down first, each is read back, and a new
+    connection proves it.
 
-    Whatever fails takes all of it back. PLAN is a file of `narrows tune plan --json`, or - for stdin; without one, the
-    options say what is wanted. Needs root.
+    Whatever fails takes all of it back. PLAN is a file of `narrows tune plan --json`, or - for
+    stdin; without one, the options say what is wanted. Needs root.
 
     Example: narrows tune apply --cc bbr --confirm-within 120s
 
@@ -174,7 +198,9 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
             done: Json = {"done": [], "already": [], "nothing_to_do": True}
             if wanted:
                 words = ["--confirm-within", confirm_within] if confirm_within else []
-                done, _ = have(["apply", *words, *(["--replace"] if replace else [])], place, plan=plan)
+                done, _ = have(
+                    ["apply", *words, *(["--replace"] if replace else [])], place, plan=plan
+                )
             if as_json:
                 echo(json.dumps(done))
             else:
@@ -201,8 +227,8 @@ def confirm(netns: str | None, state: str | None, root: str | None, as_json: boo
 def verify(netns: str | None, state: str | None, root: str | None, as_json: bool) -> None:
     """Say whether what was applied is still so.
 
-    Exit code 0: yes; 1: something drifted, or nothing is left that would undo what waits to be confirmed; 2: nothing
-    was applied here.
+    Exit code 0: yes; 1: something drifted, or nothing is left that would undo what waits to be
+    confirmed; 2: nothing was applied here.
 
     Example: narrows tune verify --json
     """
@@ -212,21 +238,30 @@ def verify(netns: str | None, state: str | None, root: str | None, as_json: bool
             echo(json.dumps(found))
         else:
             _print(verified_lines(found))
-        click.get_current_context().exit(0 if found["so"] and found.get("watched") is not False else 1)
+        click.get_current_context().exit(
+            0 if found["so"] and found.get("watched") is not False else 1
+        )
 
 
 @tune.command()
-@click.option("--force", is_flag=True, help="Also over what somebody has changed since. Example: --force")
+@click.option(
+    "--force", is_flag=True, help="Also over what somebody has changed since. Example: --force"
+)
 @_places
-def revert(force: bool, netns: str | None, state: str | None, root: str | None, as_json: bool) -> None:
+def revert(
+    force: bool, netns: str | None, state: str | None, root: str | None, as_json: bool
+) -> None:
     """Put everything back as it was before the first apply, byte for byte.
 
-    What somebody else has changed since is not trampled: then nothing is done, and it says what, unless --force.
+    What somebody else has changed since is not trampled: then nothing is done, and it says what,
+    unless --force.
 
     Example: narrows tune revert
     """
     with _told(), _reported():
-        done, _ = have(["revert", *(["--force"] if force else [])], Place(netns=netns, state=state, root=root))
+        done, _ = have(
+            ["revert", *(["--force"] if force else [])], Place(netns=netns, state=state, root=root)
+        )
         if as_json:
             echo(json.dumps(done))
         else:
@@ -236,23 +271,41 @@ def revert(force: bool, netns: str | None, state: str | None, root: str | None, 
 @_asked
 @tune.command()
 @click.argument("host")
-@click.argument("file", metavar="[PLAN]", required=False, type=click.Path(dir_okay=False, allow_dash=True))
-@click.option(
-    "--rounds", type=click.IntRange(1, 50), default=_ROUNDS, show_default=True, help="Turns. Example: --rounds 5"
+@click.argument(
+    "file", metavar="[PLAN]", required=False, type=click.Path(dir_okay=False, allow_dash=True)
 )
-@click.option("--keep", "then", flag_value="keep", help="Afterwards it stays, whatever came out. Example: --keep")
-@click.option("--revert", "then", flag_value="revert", help="Afterwards it is as it was. Example: --revert")
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 50),
+    default=_ROUNDS,
+    show_default=True,
+    help="Turns. Example: --rounds 5",
+)
+@click.option(
+    "--keep",
+    "then",
+    flag_value="keep",
+    help="Afterwards it stays, whatever came out. Example: --keep",
+)
+@click.option(
+    "--revert", "then", flag_value="revert", help="Afterwards it is as it was. Example: --revert"
+)
 @click.option(
     "--direction",
     type=click.Choice(["up", "down"]),
     help="up: this host sends; without, where the plan acts. Example: --direction up",
 )
-@click.option("--duration", default="10s", show_default=True, help="Of each load. Example: --duration 30s")
-@click.option("--streams", default="4", show_default=True, help="Flows at once. Example: --streams 1")
+@click.option(
+    "--duration", default="10s", show_default=True, help="Of each load. Example: --duration 30s"
+)
+@click.option(
+    "--streams", default="4", show_default=True, help="Flows at once. Example: --streams 1"
+)
 @click.option(
     "--max-data",
     metavar="BYTES",
-    help="Payload of all rounds together at most; 2GB for each measurement without. Example: --max-data 500MB",
+    help="Payload of all rounds together at most; 2GB for each measurement without. Example: "
+    "--max-data 500MB",
 )
 @click.option("--port", help="Of the far end; 5201 without. Example: --port 5555")
 @click.option("--token", help="The far end's; or in $NARROWS_TOKEN. Example: --token correct-horse")
@@ -276,24 +329,34 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     **asked: Any,  # noqa: ANN401 - as the plan is asked
 ) -> None:
-    """Measure the path to HOST without and with a change in turn, and say whether it does anything there.
+    """Measure the path to HOST without and with a change in turn, and say whether it does anything
+    there.
 
-    It measures the direction in which the change acts, and says so where it cannot act. HOST runs `narrows serve` or
-    `iperf3 -s`. Afterwards it is as it was, unless it is better and you say keep, or --keep does. A round that could
-    exceed --max-data is not begun; the complete ones are shown.
+    It measures the direction in which the change acts, and says so where it cannot act. HOST runs
+    `narrows serve` or `iperf3 -s`. Afterwards it is as it was, unless it is better and you say
+    keep, or --keep does. A round that could exceed --max-data is not begun; the complete ones are
+    shown.
 
     Example: narrows tune prove server.example --cc bbr
     """
     place = Place(netns=netns, state=state, root=root)
     if netns is not None:
-        raise NarrowsError(f"--netns: measures from where it is; ip netns exec {netns} narrows tune prove …")
+        raise NarrowsError(
+            f"--netns: measures from where it is; ip netns exec {netns} narrows tune prove …"
+        )
     replace = bool(asked.get("replace"))
     plan = _plan(file, place, asked)
     if not plan["changes"] and plan.get("able") is not False:
         echo("Nothing to prove: it is so already.")
         return
     way = proving.direction(plan, direction)
-    passed = {"--duration": duration, "--streams": streams, "--port": port, "--token": token, "--idle": "1s"}
+    passed = {
+        "--duration": duration,
+        "--streams": streams,
+        "--port": port,
+        "--token": token,
+        "--idle": "1s",
+    }
     arguments = [word for name, value in passed.items() if value for word in (name, value)]
 
     def once(towards: Direction, more: Sequence[str]) -> Measurement:
@@ -303,14 +366,26 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
         _applicable(plan)
         if not as_json:
             echo(proving.Budget(max_data).stated(rounds))
-        _sure(plan, yes=yes or file == "-", question=f"Measure {rounds} times without and {rounds} times with it?")
+        _sure(
+            plan,
+            yes=yes or file == "-",
+            question=f"Measure {rounds} times without and {rounds} times with it?",
+        )
         with ProgressBar(quiet=as_json, of="measurements") as bar:
             try:
                 proof = proving.prove(
-                    plan, place, once, way=way, rounds=rounds, replace=replace, max_data=max_data, progress=bar
+                    plan,
+                    place,
+                    once,
+                    way=way,
+                    rounds=rounds,
+                    replace=replace,
+                    max_data=max_data,
+                    progress=bar,
                 )
             except proving.Unfinished as stop:
-                # A terminal that has hung up reads nothing any more; the exit code is the signal's all the same.
+                # A terminal that has hung up reads nothing any more; the exit code is the signal's
+                # all the same.
                 with suppress(OSError):
                     _unfinished(stop.proof, rounds, as_json=as_json)
                 raise stop.__cause__ or stop from None
@@ -329,9 +404,18 @@ def _keeps(proof: Proof, *, then: str | None, asks: bool) -> bool:
 
 
 def _finished(
-    proof: Proof, plan: Json, place: Place, *, keep: bool, then: str | None, replace: bool, as_json: bool
+    proof: Proof,
+    plan: Json,
+    place: Place,
+    *,
+    keep: bool,
+    then: str | None,
+    replace: bool,
+    as_json: bool,
 ) -> None:
-    """Keeps the change, or not, and scores forecasts: whichever of the two fails, the result is printed."""
+    """Keeps the change, or not, and scores forecasts: whichever of the two fails, the result is
+    printed.
+    """
     done: Json | None = None
     refused: NarrowsError | KeyboardInterrupt | None = None
     unscored = ""
@@ -357,7 +441,13 @@ def _finished(
         if done is not None:
             _print(applied_lines(done))
         elif refused is None:
-            _print(["Everything is as it was." if then else "Everything is as it was; --keep keeps it."])
+            _print(
+                [
+                    "Everything is as it was."
+                    if then
+                    else "Everything is as it was; --keep keeps it."
+                ]
+            )
     if unscored:
         echo(f"The sealed forecasts were not scored: {unscored}", err=True)
     if isinstance(refused, KeyboardInterrupt):
@@ -370,10 +460,15 @@ def _unfinished(proof: Proof | None, rounds: int, *, as_json: bool) -> None:
     """What the complete rounds show."""
     done = len(proof.without) if proof else 0
     if as_json:
-        echo(json.dumps((proof.json() if proof else {"rounds": 0}) | {"unfinished": True, "kept": False}))
+        echo(
+            json.dumps(
+                (proof.json() if proof else {"rounds": 0}) | {"unfinished": True, "kept": False}
+            )
+        )
         return
     echo(
-        f"Stopped after {done} of {rounds} rounds; `narrows tune verify` reports whether a change is still on.",
+        f"Stopped after {done} of {rounds} rounds; `narrows tune verify` reports whether a change "
+        "is still on.",
         err=True,
     )
     if proof is not None:

@@ -1,4 +1,6 @@
-"""Running the collector: here, over ssh, in a namespace, or on a tree. It is one POSIX script that reads and prints."""
+"""Running the collector: here, over ssh, in a namespace, or on a tree. It is one POSIX script that
+reads and prints.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _HOST = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9\[:][A-Za-z0-9_.
 _NAMESPACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _PATIENCE_S = 120
 _MOST = 64 << 20
-"""Bytes that are read: sections have limited lines, and 64 namespaces with 2000 connections each are less."""
+"""Bytes that are read: sections have limited lines, and 64 namespaces with 2000 connections each
+are less.
+"""
 _MOST_SAID = 1 << 16
 """Of what a program says on stderr, the end."""
 _LINE = 300
@@ -68,7 +72,10 @@ def collect(*, ssh: str | None = None, netns: str | None = None, root: str | Non
     if root is not None and not Path(root).is_dir():
         raise NarrowsError(f"{root}: there is no such directory")
     if root is not None and not (Path(root) / "proc/sys").is_dir():
-        raise NarrowsError(f"{root}: there is no proc/sys in it; name the tree of a host, with its proc, sys and etc")
+        raise NarrowsError(
+            f"{root}: there is no proc/sys in it; name the tree of a host, with its proc, sys and "
+            "etc"
+        )
     if ssh is not None:
         # Only this word reaches the far shell; the script comes on stdin.
         words, where = ["ssh", "-T", "--", host(ssh), "sh"], ssh
@@ -85,10 +92,15 @@ def collect(*, ssh: str | None = None, netns: str | None = None, root: str | Non
 
 
 def _limited(words: list[str], given: str, where: str) -> tuple[int, str, str]:
-    """Runs a program whose output may come from a stranger: no more of it is kept than a host could have to say."""
+    """Runs a program whose output may come from a stranger: no more of it is kept than a host could
+    have to say.
+    """
     pipe = subprocess.PIPE
     until = time.monotonic() + _PATIENCE_S
-    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe) as child, selectors.DefaultSelector() as ready:
+    with (
+        subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe) as child,
+        selectors.DefaultSelector() as ready,
+    ):
         assert child.stdin is not None and child.stdout is not None and child.stderr is not None  # noqa: PT018
         kept = {child.stdout.fileno(): bytearray(), child.stderr.fileno(): bytearray()}
         left = memoryview(given.encode())
@@ -115,7 +127,9 @@ def _limited(words: list[str], given: str, where: str) -> tuple[int, str, str]:
                     if key.fd == child.stderr.fileno():
                         del kept[key.fd][:-_MOST_SAID]
                     elif len(kept[key.fd]) > _MOST:
-                        raise EngineError(f"{where}: sent more than {_MOST >> 20} MiB, which no collector does")
+                        raise EngineError(
+                            f"{where}: sent more than {_MOST >> 20} MiB, which no collector does"
+                        )
             child.wait(max(0.1, until - time.monotonic()))
         except subprocess.TimeoutExpired as error:
             raise EngineError(f"{where}: no answer within {_PATIENCE_S} s") from error
@@ -137,7 +151,11 @@ def _given(stdin: IO[bytes], left: memoryview) -> memoryview:
 
 
 def facts(
-    *, ssh: str | None = None, netns: str | None = None, root: str | None = None, file: str | None = None
+    *,
+    ssh: str | None = None,
+    netns: str | None = None,
+    root: str | None = None,
+    file: str | None = None,
 ) -> Facts:
     """Facts of a host: this one without any argument.
 
@@ -149,4 +167,6 @@ def facts(
             return parse(untrusted_input.read(file, _MOST).decode(errors="replace"), file)
         except OSError as error:
             raise NarrowsError(f"{file}: {reason(error)}") from error
-    return parse(collect(ssh=ssh, netns=netns, root=root), ssh or netns or root or "the collector's text")
+    return parse(
+        collect(ssh=ssh, netns=netns, root=root), ssh or netns or root or "the collector's text"
+    )

@@ -1,4 +1,6 @@
-"""`narrows tune`: the group of commands; looking and planning are here, what changes a host has modules of its own."""
+"""`narrows tune`: the group of commands; looking and planning are here, what changes a host has
+modules of its own.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,13 @@ def tune() -> None:
 
 
 _ssh = click.option(
-    "--ssh", metavar="HOST", help="Another host; nothing is installed there. Example: --ssh root@router"
+    "--ssh",
+    metavar="HOST",
+    help="Another host; nothing is installed there. Example: --ssh root@router",
 )
-_netns = click.option("--netns", metavar="NAME", help="A network namespace of this host. Example: --netns blue")
+_netns = click.option(
+    "--netns", metavar="NAME", help="A network namespace of this host. Example: --netns blue"
+)
 _facts = click.option(
     "--facts",
     "facts_file",
@@ -42,9 +48,13 @@ _facts = click.option(
     help="What the collector printed once. Example: --facts host.txt",
 )
 _root = click.option(
-    "--root", type=click.Path(file_okay=False), help="A tree with proc, sys and etc in it. Example: --root /mnt/image"
+    "--root",
+    type=click.Path(file_okay=False),
+    help="A tree with proc, sys and etc in it. Example: --root /mnt/image",
 )
-_rate = click.option("--rate", help="Of the path that buffers should fill. Example: --rate 1Gbit --rtt 80ms")
+_rate = click.option(
+    "--rate", help="Of the path that buffers should fill. Example: --rate 1Gbit --rtt 80ms"
+)
 _rtt = click.option("--rtt", help="Of that path. Example: --rate 1Gbit --rtt 80ms")
 
 
@@ -56,7 +66,9 @@ def _path(rate: str | None, rtt: str | None, option: str = "--rate") -> Any:  # 
         raise NarrowsError("--rate and --rtt belong together: --rate 1Gbit --rtt 80ms")
     path = scenario.Path(rate=rate, rtt=rtt)
     with named_by({"path.rate": option, "path.rtt": "--rtt"}, {option: rate, "--rtt": rtt}.get):
-        numbers = _core.path_numbers(scenario.Scenario(path, probes=[scenario.Ping()], duration="10s").tree())
+        numbers = _core.path_numbers(
+            scenario.Scenario(path, probes=[scenario.Ping()], duration="10s").tree()
+        )
     return Path(rate_mbit=numbers["rate_mbit"], rtt_ms=numbers["rtts_ms"][0])
 
 
@@ -78,8 +90,14 @@ def _one_source(**sources: str | None) -> None:
 @_rate
 @_rtt
 @click.option("--all", "every", is_flag=True, help="What is as it should be, too. Example: --all")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: --json | jq .findings")
-@click.option("--collector", is_flag=True, help="Print the script that collects, and end. Example: --collector > c.sh")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object. Example: --json | jq .findings"
+)
+@click.option(
+    "--collector",
+    is_flag=True,
+    help="Print the script that collects, and end. Example: --collector > c.sh",
+)
 def audit(  # noqa: PLR0917 - Click calls it by keyword
     ssh: str | None,
     netns: str | None,
@@ -91,10 +109,11 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     collector: bool,
 ) -> None:
-    """Say what a host does to its own traffic: what, why it matters, what changes it, where that is known from.
+    """Say what a host does to its own traffic: what, why it matters, what changes it, where that is
+    known from.
 
-    It reads, changes nothing, and needs no privilege; as root it sees other namespaces, too. Exit code 1: something
-    works against itself.
+    It reads, changes nothing, and needs no privilege; as root it sees other namespaces, too. Exit
+    code 1: something works against itself.
 
     Example: narrows tune audit
 
@@ -115,12 +134,20 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
         out = console()
         for line in audit_lines(seen, found, every=every):
             out.print(line, markup=False, soft_wrap=True)
-    click.get_current_context().exit(max((_WORST.get(finding.severity, 0) for finding in found), default=0))
+    click.get_current_context().exit(
+        max((_WORST.get(finding.severity, 0) for finding in found), default=0)
+    )
 
 
 @tune.command()
-@click.option("--cc", metavar="NAME", help="The congestion control of new connections. Example: --cc bbr")
-@click.option("--qdisc", metavar="NAME", help="fq where pacing needs it, else as it is; or keep. Example: --qdisc fq")
+@click.option(
+    "--cc", metavar="NAME", help="The congestion control of new connections. Example: --cc bbr"
+)
+@click.option(
+    "--qdisc",
+    metavar="NAME",
+    help="fq where pacing needs it, else as it is; or keep. Example: --qdisc fq",
+)
 @click.option(
     "--dev",
     "devices",
@@ -129,39 +156,66 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     help="--qdisc for this interface only. Example: --qdisc fq --dev eth0",
 )
 @click.option(
-    "--to", metavar="PREFIX", multiple=True, help="--cc for this destination only. Example: --cc bbr --to 192.0.2.0/24"
+    "--to",
+    metavar="PREFIX",
+    multiple=True,
+    help="--cc for this destination only. Example: --cc bbr --to 192.0.2.0/24",
 )
 @_rate
 @_rtt
 @click.option(
-    "--ecn", type=click.Choice(["on", "off", "passive"]), help="Ask for it; not; answer only. Example: --ecn on"
+    "--ecn",
+    type=click.Choice(["on", "off", "passive"]),
+    help="Ask for it; not; answer only. Example: --ecn on",
 )
-@click.option("--mtu-probing", is_flag=True, help="Try smaller packets after timeouts. Example: --mtu-probing")
 @click.option(
-    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="A setting. Example: --set net.ipv4.tcp_sack=1"
+    "--mtu-probing", is_flag=True, help="Try smaller packets after timeouts. Example: --mtu-probing"
+)
+@click.option(
+    "--set",
+    "settings",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="A setting. Example: --set net.ipv4.tcp_sack=1",
 )
 @click.option(
     "--sqm",
     metavar="NAME",
-    help="On OpenWrt: shape this interface with cake. Example: --sqm eth0 --down 90Mbit --up 18Mbit",
+    help="On OpenWrt: shape this interface with cake. Example: --sqm eth0 --down 90Mbit --up "
+    "18Mbit",
 )
 @click.option(
-    "--shape", metavar="NAME", help="Shape this interface, with --qdisc or the best. Example: --shape eth0 --up 18Mbit"
+    "--shape",
+    metavar="NAME",
+    help="Shape this interface, with --qdisc or the best. Example: --shape eth0 --up 18Mbit",
 )
 @click.option(
-    "--down", help="Of a shaper, what comes in, a little below the line's. Example: --shape eth0 --down 90Mbit"
+    "--down",
+    help="Of a shaper, what comes in, a little below the line's. Example: --shape eth0 --down "
+    "90Mbit",
 )
 @click.option("--up", help="The same of what goes out. Example: --shape eth0 --up 18Mbit")
 @click.option(
-    "--replace", is_flag=True, help="Even a queue discipline that somebody set up. Example: --qdisc fq --replace"
+    "--replace",
+    is_flag=True,
+    help="Even a queue discipline that somebody set up. Example: --qdisc fq --replace",
 )
-@click.option("--install", is_flag=True, help="On OpenWrt: missing packages, too. Example: --install")
+@click.option(
+    "--install", is_flag=True, help="On OpenWrt: missing packages, too. Example: --install"
+)
 @_ssh
 @_netns
 @_facts
 @_root
-@click.option("--sh", "script_file", type=output.File(allow_dash=True), help="A POSIX script. Example: --sh bbr.sh")
-@click.option("--json", "as_json", is_flag=True, help="The plan as a document. Example: --json > plan.json")
+@click.option(
+    "--sh",
+    "script_file",
+    type=output.File(allow_dash=True),
+    help="A POSIX script. Example: --sh bbr.sh",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="The plan as a document. Example: --json > plan.json"
+)
 def plan(  # noqa: PLR0917 - Click calls it by keyword
     cc: str | None,
     qdisc: str | None,
@@ -212,7 +266,9 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
         netns=netns,
     )
     here = ssh is None and facts_file is None and root is None
-    made = make(facts(ssh=ssh, netns=netns if here else None, root=root, file=facts_file), ask).json()
+    made = make(
+        facts(ssh=ssh, netns=netns if here else None, root=root, file=facts_file), ask
+    ).json()
     with output.every() as attempt:
         if script_file is not None:
             from narrows.tune.script import script  # noqa: PLC0415

@@ -36,8 +36,10 @@ def _value(kind: str, value: Any) -> list[str]:  # noqa: ANN401 - text, words or
 def lines(plan: dict[str, Any]) -> list[str]:
     r"""The plan, a line each: `-` what is, `+` what will be.
 
-    >>> row = {"kind": "sysctl", "target": "net.ipv4.tcp_ecn", "from": "2", "to": "1", "why": "marks", "phase": "live"}
-    >>> plan = {"title": "ECN is asked for", "needs": [], "changes": [row], "left": [], "effects": [], "netns": None}
+    >>> row = {"kind": "sysctl", "target": "net.ipv4.tcp_ecn", "from": "2", "to": "1",
+    ...     "why": "marks", "phase": "live"}
+    >>> plan = {"title": "ECN is asked for", "needs": [], "changes": [row], "left": [],
+    ...     "effects": [], "netns": None}
     >>> print("\n".join(lines(plan)))
     ECN is asked for.
     <BLANKLINE>
@@ -61,7 +63,10 @@ def lines(plan: dict[str, Any]) -> list[str]:
     if plan["left"]:
         told.append("")
     for left in plan["left"]:
-        told.append(f"left alone: {left['what']}: {left['why']}" + (f" ({left['fix']})" if left["fix"] else ""))
+        told.append(
+            f"left alone: {left['what']}: {left['why']}"
+            + (f" ({left['fix']})" if left["fix"] else "")
+        )
     if plan["effects"]:
         told += ["", *plan["effects"]]
     return told

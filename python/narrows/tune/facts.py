@@ -1,6 +1,7 @@
 """What a host is and does to its own traffic: a record, read from the text of `collect.sh`.
 
-The text has sections, `@ NAME WORDS`, whose lines follow a `|`; files come as `path:line`. Whatever is not there is
+The text has sections, `@ NAME WORDS`, whose lines follow a `|`; files come as `path:line`. Whatever
+is not there is
 `None` or empty, never a guess: a finding about it says that it could not be seen.
 """
 
@@ -19,7 +20,17 @@ VERSION = 1
 
 BBR_RELEASE = (4, 9)
 
-_NOT_CC = {"ts", "sack", "ecn", "ecnseen", "fastopen", "accecn", "syn_ack_data", "app_limited", "cong_control"}
+_NOT_CC = {
+    "ts",
+    "sack",
+    "ecn",
+    "ecnseen",
+    "fastopen",
+    "accecn",
+    "syn_ack_data",
+    "app_limited",
+    "cong_control",
+}
 _MODULE = re.compile(r"(?:^|/)((?:tcp|sch|cls|act)_[a-z0-9_]+|ifb)\.ko")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _ETHERNET, _LOOPBACK, _IEEE80211 = 1, 772, 801
@@ -99,7 +110,11 @@ class Interface:
         if root is None:
             return []
         if root.kind in {"mq", "mqprio"}:
-            return [q for q in self.qdiscs if q.parent not in {"root", "ingress"} and q.kind != "ingress"]
+            return [
+                q
+                for q in self.qdiscs
+                if q.parent not in {"root", "ingress"} and q.kind != "ingress"
+            ]
         return [root]
 
 
@@ -137,7 +152,8 @@ class Facts:
     there: set[str] = field(default_factory=set)
     writes_sysctl: bool = False
     netns: str | None = None
-    """`initial`; `container`: that of a whole container; `other`: it shares files with a host whose network is another
+    """`initial`; `container`: that of a whole container; `other`: it shares files with a host whose
+    network is another
     one. None: it could not be seen."""
     cgroup: list[str] = field(default_factory=list)
     container: str | None = None
@@ -221,7 +237,10 @@ class Facts:
     @property
     def forwards(self) -> bool:
         """Is it a router?"""
-        return self.value("net.ipv4.ip_forward") == "1" or self.value("net.ipv6.conf.all.forwarding") == "1"
+        return (
+            self.value("net.ipv4.ip_forward") == "1"
+            or self.value("net.ipv6.conf.all.forwarding") == "1"
+        )
 
     @property
     def default_cc(self) -> str | None:
@@ -234,7 +253,9 @@ class Facts:
         return (self.value("net.ipv4.tcp_available_congestion_control") or "").split()
 
     def has_module(self, module: str) -> str | None:
-        """Where a module of this kernel is: `builtin`, `loaded`, `loadable`, `missing`; None: not seen."""
+        """Where a module of this kernel is: `builtin`, `loaded`, `loadable`, `missing`; None: not
+        seen.
+        """
         if module in self.builtin or self.config.get(option(module)) == "y":
             return "builtin"
         if module in self.loaded:
@@ -244,21 +265,36 @@ class Facts:
         return "missing" if self.modules_seen or self.config else None
 
     def has_cc(self, name: str) -> str | None:
-        """The same of a congestion control; one that the kernel lists is there whatever the files say."""
+        """The same of a congestion control; one that the kernel lists is there whatever the files
+        say.
+        """
         where = self.has_module("tcp_" + name)
         if name == "reno" or name in self.available:
-            return where if where in {"builtin", "loaded"} else "builtin" if where in {None, "missing"} else "loaded"
+            return (
+                where
+                if where in {"builtin", "loaded"}
+                else "builtin"
+                if where in {None, "missing"}
+                else "loaded"
+            )
         return where
 
     def boot_order(self) -> list[Line]:
         """Settings as they take effect at boot, the last one decides.
 
-        systemd-sysctl (and procps' `sysctl --system`) sort files by name whatever their folder; a name in `/etc` hides
-        the same one in `/run` and `/usr/lib`. `/etc/sysctl.conf` counts where a link in `sysctl.d` names it (Debian
-        until 12, Ubuntu), and always last with OpenWrt and `sysctl --system`.
+        systemd-sysctl (and procps' `sysctl --system`) sort files by name whatever their folder; a
+        name in `/etc` hides the same one in `/run` and `/usr/lib`. `/etc/sysctl.conf` counts where
+        a link in `sysctl.d` names it (Debian until 12, Ubuntu), and always last with OpenWrt and
+        `sysctl --system`.
         """
         hidden: set[tuple[str, str]] = set()
-        folders = ["etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d", "lib/sysctl.d"]
+        folders = [
+            "etc/sysctl.d",
+            "run/sysctl.d",
+            "usr/local/lib/sysctl.d",
+            "usr/lib/sysctl.d",
+            "lib/sysctl.d",
+        ]
         seen: dict[str, str] = {}
         for folder in folders:
             for name in self.boot_files.get(folder, []):
@@ -330,7 +366,9 @@ def _sections(text: str, name: str) -> list[_Section]:
         elif line.startswith("|") and sections:
             sections[-1].lines.append(line[1:].rstrip())
     if not sections or sections[0].words[:1] != ["collector"]:
-        raise NarrowsError(f"{name}: this is not what the collector prints; see `narrows tune audit --collector`")
+        raise NarrowsError(
+            f"{name}: this is not what the collector prints; see `narrows tune audit --collector`"
+        )
     if sections[0].words[1:] != [str(VERSION)]:
         raise NarrowsError(f"{name}: the collector's version is not {VERSION}; collect it anew")
     if sections[-1].words != ["end"]:
@@ -464,7 +502,9 @@ def _boot(facts: Facts, rows: Rows) -> None:
         found = re.match(r"\s*-?\s*([\w./*-]+?)\s*=\s*(.*?)\s*$", value)
         if found:
             key = found[1].replace("/", ".")
-            facts.boot.append(Line(file=path, key=key, value=" ".join(found[2].split()), text=value.strip()))
+            facts.boot.append(
+                Line(file=path, key=key, value=" ".join(found[2].split()), text=value.strip())
+            )
 
 
 def _boot_modules(facts: Facts, rows: Rows) -> None:
@@ -480,7 +520,9 @@ def _networkd(facts: Facts, rows: Rows) -> None:
 
 
 def _links(facts: Facts, rows: Rows) -> None:
-    facts.network_files = [f"{path.rpartition('/')[2]} {value.partition('=')[2]}" for path, value in rows]
+    facts.network_files = [
+        f"{path.rpartition('/')[2]} {value.partition('=')[2]}" for path, value in rows
+    ]
 
 
 def _debug(facts: Facts, rows: Rows) -> None:
@@ -607,7 +649,9 @@ def _say(facts: Facts, words: list[str], lines: list[str]) -> None:
     elif words[:2] == ["iw", "dev"] and len(words) == 4:  # noqa: PLR2004 - iw dev NAME link
         one = facts.interface(words[2])
         if one is not None:
-            setattr(one, "link" if words[3] == "link" else "about", [line.strip() for line in lines])
+            setattr(
+                one, "link" if words[3] == "link" else "about", [line.strip() for line in lines]
+            )
     elif words[:2] == ["iw", "phy"]:
         facts.phys += [line.strip() for line in lines]
     elif words[:1] == ["systemd-detect-virt"]:
@@ -668,8 +712,8 @@ def _ethtool(one: Interface, what: str, lines: list[str]) -> None:
 def cc_of(line: str) -> str | None:
     """The congestion control in a line of `ss -ti`: the last bare word before the figures begin.
 
-    >>> cc_of(" ts sack ecn cubic wscale:7,7 rto:204"), cc_of(" bbr wscale:7,7"), cc_of(" cubic cwnd:10")
-    ('cubic', 'bbr', 'cubic')
+    >>> cc_of(" ts sack ecn cubic wscale:7,7 rto:204"), cc_of(" bbr wscale:7,7")
+    ('cubic', 'bbr')
     >>> cc_of(" rto:204 cwnd:10")
     """
     found = None
@@ -693,7 +737,9 @@ def _sockets(facts: Facts, _words: list[str], lines: list[str]) -> None:
 def _space(facts: Facts, words: list[str], lines: list[str]) -> None:
     if len(words) > 1:
         cc = lines[0] if lines and re.fullmatch(r"[a-z0-9_]+", lines[0]) else None
-        facts.spaces.append(Space(number=words[0], pid=words[1], cc=cc, sockets=_counted(lines[1:])))
+        facts.spaces.append(
+            Space(number=words[0], pid=words[1], cc=cc, sockets=_counted(lines[1:]))
+        )
 
 
 def _lacks(facts: Facts, words: list[str], _lines: list[str]) -> None:

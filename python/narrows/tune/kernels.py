@@ -1,8 +1,8 @@
 """Which release of Linux can what, who ships which release, and how a newer one is called.
 
-A feature's source is the subject of the commit that brought it, as it stands in the kernel's history. A distribution
-may carry a feature back, so that a release is a hint and what the host shows itself is the fact; findings are made of
-facts where there are any.
+A feature's source is the subject of the commit that brought it, as it stands in the kernel's
+history. A distribution may carry a feature back, so that a release is a hint and what the host
+shows itself is the fact; findings are made of facts where there are any.
 """
 
 from __future__ import annotations
@@ -33,41 +33,112 @@ def _feature(name: str, since: Release, what: str, source: str) -> tuple[str, Fe
 
 FEATURES: dict[str, Feature] = dict(
     [
-        _feature("bql", (3, 3), "byte queue limits (BQL): limit the queue of a driver in bytes",
-                 "dql: Dynamic queue limits"),
+        _feature(
+            "bql",
+            (3, 3),
+            "byte queue limits (BQL): limit the queue of a driver in bytes",
+            "dql: Dynamic queue limits",
+        ),
         _feature("fq_codel", (3, 5), "queue discipline fq_codel", "fq_codel: Fair Queue Codel AQM"),
-        _feature("tsq", (3, 6), "TCP small queues (TSQ): limit the data of a socket below TCP",
-                 "tcp: TCP Small Queues"),
-        _feature("fq", (3, 12), "queue discipline fq, with pacing", "pkt_sched: fq: Fair Queue packet scheduler"),
-        _feature("default_qdisc", (3, 12), "sysctl net.core.default_qdisc",
-                 "qdisc: allow setting default queuing discipline"),
-        _feature("congctl", (4, 0), "congestion control per route", "net: tcp: add per route congestion control"),
-        _feature("ecn_fallback", (4, 2), "ECN fallback: connections without ECN where its negotiation fails",
-                 "tcp: add rfc3168, section 6.1.1.1. fallback"),
+        _feature(
+            "tsq",
+            (3, 6),
+            "TCP small queues (TSQ): limit the data of a socket below TCP",
+            "tcp: TCP Small Queues",
+        ),
+        _feature(
+            "fq",
+            (3, 12),
+            "queue discipline fq, with pacing",
+            "pkt_sched: fq: Fair Queue packet scheduler",
+        ),
+        _feature(
+            "default_qdisc",
+            (3, 12),
+            "sysctl net.core.default_qdisc",
+            "qdisc: allow setting default queuing discipline",
+        ),
+        _feature(
+            "congctl",
+            (4, 0),
+            "congestion control per route",
+            "net: tcp: add per route congestion control",
+        ),
+        _feature(
+            "ecn_fallback",
+            (4, 2),
+            "ECN fallback: connections without ECN where its negotiation fails",
+            "tcp: add rfc3168, section 6.1.1.1. fallback",
+        ),
         _feature("bbr", (4, 9), "BBR", "tcp_bbr: add BBR congestion control"),
-        _feature("wifi_fq", (4, 10), "FQ-CoDel inside mac80211 instead of a qdisc, for drivers that use it",
-                 "mac80211: Move reorder-sensitive TX handlers to after TXQ dequeue"),
-        _feature("pacing", (4, 13), "TCP-internal pacing where fq is not used",
-                 "tcp: internal implementation for pacing"),
-        _feature("cc_netns", (4, 15), "default congestion control per network namespace",
-                 "tcp: Namespace-ify sysctl_tcp_default_congestion_control"),
-        _feature("buffers_netns", (4, 15), "tcp_rmem and tcp_wmem per network namespace",
-                 "tcp: Namespace-ify sysctl_tcp_rmem and sysctl_tcp_wmem"),
-        _feature("cake", (4, 19), "queue discipline cake", "sched: Add Common Applications Kept Enhanced "
-        "(cake) qdisc"),
-        _feature("edt", (4, 20), "earliest departure times: exact pacing with fq and with TCP-internal timers",
-                 "tcp: switch tcp and sch_fq to new earliest departure time model"),
-        _feature("bbr_aggregation", (5, 1), "BBR compensates for ACK aggregation, as on Wi-Fi",
-                 "tcp_bbr: adapt cwnd based on ack aggregation estimation"),
-        _feature("airtime", (5, 1), "airtime fairness in mac80211 for drivers that use it",
-                 "mac80211: Add TXQ scheduling API"),
-        _feature("aql", (5, 5), "airtime queue limits (AQL): limit the hardware queue of a Wi-Fi card in time",
-                 "mac80211: Implement Airtime-based Queue Limit (AQL)"),
-        _feature("fq_pie", (5, 6), "queue discipline fq_pie", "net: sched: add Flow Queue PIE packet scheduler"),
-        _feature("addfd", (5, 9), "seccomp notification can pass a socket to the notified process",
-                 "seccomp: Introduce addfd ioctl to seccomp user notifier"),
+        _feature(
+            "wifi_fq",
+            (4, 10),
+            "FQ-CoDel inside mac80211 instead of a qdisc, for drivers that use it",
+            "mac80211: Move reorder-sensitive TX handlers to after TXQ dequeue",
+        ),
+        _feature(
+            "pacing",
+            (4, 13),
+            "TCP-internal pacing where fq is not used",
+            "tcp: internal implementation for pacing",
+        ),
+        _feature(
+            "cc_netns",
+            (4, 15),
+            "default congestion control per network namespace",
+            "tcp: Namespace-ify sysctl_tcp_default_congestion_control",
+        ),
+        _feature(
+            "buffers_netns",
+            (4, 15),
+            "tcp_rmem and tcp_wmem per network namespace",
+            "tcp: Namespace-ify sysctl_tcp_rmem and sysctl_tcp_wmem",
+        ),
+        _feature(
+            "cake",
+            (4, 19),
+            "queue discipline cake",
+            "sched: Add Common Applications Kept Enhanced (cake) qdisc",
+        ),
+        _feature(
+            "edt",
+            (4, 20),
+            "earliest departure times: exact pacing with fq and with TCP-internal timers",
+            "tcp: switch tcp and sch_fq to new earliest departure time model",
+        ),
+        _feature(
+            "bbr_aggregation",
+            (5, 1),
+            "BBR compensates for ACK aggregation, as on Wi-Fi",
+            "tcp_bbr: adapt cwnd based on ack aggregation estimation",
+        ),
+        _feature(
+            "airtime",
+            (5, 1),
+            "airtime fairness in mac80211 for drivers that use it",
+            "mac80211: Add TXQ scheduling API",
+        ),
+        _feature(
+            "aql",
+            (5, 5),
+            "airtime queue limits (AQL): limit the hardware queue of a Wi-Fi card in time",
+            "mac80211: Implement Airtime-based Queue Limit (AQL)",
+        ),
+        _feature(
+            "fq_pie",
+            (5, 6),
+            "queue discipline fq_pie",
+            "net: sched: add Flow Queue PIE packet scheduler",
+        ),
+        _feature(
+            "addfd",
+            (5, 9),
+            "seccomp notification can pass a socket to the notified process",
+            "seccomp: Introduce addfd ioctl to seccomp user notifier",
+        ),
     ]
-)  # fmt: skip
+)
 """By name; the text is for people."""
 
 
@@ -81,7 +152,8 @@ def has(release: Release | None, feature: str) -> bool | None:
 
 
 def own_timers(release: Release | None, cc: str) -> list[str]:
-    """What a plan says of a release whose TCP paces by a timer of each connection: fq is not needed, and is cheaper.
+    """What a plan says of a release whose TCP paces by a timer of each connection: fq is not
+    needed, and is cheaper.
 
     >>> own_timers((5, 4), "bbr"), len(own_timers((4, 15), "bbr"))
     ([], 1)
@@ -89,7 +161,8 @@ def own_timers(release: Release | None, cc: str) -> list[str]:
     if not has(release, "pacing") or has(release, "edt"):
         return []
     return [
-        f"{cc} needs no fq on this kernel: TCP paces itself, by a timer for each connection. With fq there are no such "
+        f"{cc} needs no fq on this kernel: TCP paces itself, by a timer for each connection. With "
+        "fq there are no such "
         f"timers, which takes less of the processor: --qdisc fq ({FEATURES['edt'].told})."
     ]
 
@@ -168,7 +241,9 @@ SHIPPED = (
     _openwrt("23.05", (5, 15)),
     _openwrt("24.10", (6, 6)),
 )
-"""The kernel of a distribution's first release; of a newer one the least that its package has brought."""
+"""The kernel of a distribution's first release; of a newer one the least that its package has
+brought.
+"""
 
 _ARCHITECTURES = {
     "x86_64": "amd64",
@@ -183,7 +258,9 @@ _ARCHITECTURES = {
 def shipped(distribution: str, version: str) -> Shipped | None:
     """What a distribution ships; its points (24.10.2) do not count."""
     for each in SHIPPED:
-        if each.distribution == distribution and (version == each.version or version.startswith(each.version + ".")):
+        if each.distribution == distribution and (
+            version == each.version or version.startswith(each.version + ".")
+        ):
             return each
     return None
 
@@ -197,7 +274,9 @@ class Cure:
     why: str
 
 
-def newer_kernel(distribution: str, version: str, machine: str | None, since: Release) -> Cure | None:
+def newer_kernel(
+    distribution: str, version: str, machine: str | None, since: Release
+) -> Cure | None:
     """The package of a kernel that is at least `since`.
 
     >>> newer_kernel("ubuntu", "16.04", "x86_64", (4, 9)).name
@@ -215,7 +294,9 @@ def newer_kernel(distribution: str, version: str, machine: str | None, since: Re
     return Cure(name=package, command=found.command.format(package=package).split(), why=why)
 
 
-def module_package(distribution: str, module: str, release: str, *, apk: bool = False) -> Cure | None:
+def module_package(
+    distribution: str, module: str, release: str, *, apk: bool = False
+) -> Cure | None:
     """The package that holds a module which the running kernel could have and has not.
 
     >>> module_package("openwrt", "tcp_bbr", "5.15.134").command
@@ -224,7 +305,11 @@ def module_package(distribution: str, module: str, release: str, *, apk: bool = 
     'linux-modules-extra-5.15.0-91-generic'
     """
     if distribution == "openwrt":
-        name = "kmod-" + module.replace("_", "-") if module.startswith("tcp_") else _OPENWRT_QDISCS.get(module)
+        name = (
+            "kmod-" + module.replace("_", "-")
+            if module.startswith("tcp_")
+            else _OPENWRT_QDISCS.get(module)
+        )
         if name is None:
             return None
         tool = ["apk", "add"] if apk else ["opkg", "install"]
@@ -234,10 +319,16 @@ def module_package(distribution: str, module: str, release: str, *, apk: bool = 
         return Cure(name=name, command=[*tool, name], why=why)
     if distribution == "ubuntu":
         name = f"linux-modules-extra-{release}"
-        return Cure(name=name, command=["apt-get", "install", name], why="it holds the modules that few need")
+        return Cure(
+            name=name,
+            command=["apt-get", "install", name],
+            why="it holds the modules that few need",
+        )
     if distribution in {"rhel", "centos", "rocky", "almalinux", "fedora"}:
         name = f"kernel-modules-extra-{release}"
-        return Cure(name=name, command=["dnf", "install", name], why="it holds the modules that few need")
+        return Cure(
+            name=name, command=["dnf", "install", name], why="it holds the modules that few need"
+        )
     return None
 
 

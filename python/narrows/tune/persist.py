@@ -8,7 +8,9 @@ from narrows.tune.facts import Facts, Interface
 
 SYSCTL_FILE = "/etc/sysctl.d/99-narrows.conf"
 SYSCTL_FILE_LAST = "/etc/sysctl.d/99-zz-narrows.conf"
-"""Where a file that is read after the former says otherwise, such as Debian's link 99-sysctl.conf."""
+"""Where a file that is read after the former says otherwise, such as Debian's link
+99-sysctl.conf.
+"""
 
 HEAD = "# Written by narrows tune; `narrows tune revert` takes it away.\n"
 
@@ -63,15 +65,24 @@ def qdisc_file(facts: Facts, one: Interface, kind: str) -> File | None:
         return f"/etc/systemd/network/{name}.d/99-narrows.conf", text, "0644"
     commands = ["root handle 1: mq" if several else f"root {kind}"]
     if several:
-        commands += [f"parent 1:{leaf.parent.rpartition(':')[2]} {kind}" for leaf in reversed(one.leaves)]
+        commands += [
+            f"parent 1:{leaf.parent.rpartition(':')[2]} {kind}" for leaf in reversed(one.leaves)
+        ]
     if facts.openwrt:
-        text = "#!/bin/sh\n" + HEAD + f'[ "$ACTION" = ifup ] && [ "$DEVICE" = {one.name} ] || exit 0\n'
+        text = (
+            "#!/bin/sh\n" + HEAD + f'[ "$ACTION" = ifup ] && [ "$DEVICE" = {one.name} ] || exit 0\n'
+        )
         text += "".join(f"tc qdisc replace dev {one.name} {command}\n" for command in commands)
         return "/etc/hotplug.d/iface/99-narrows", text, "0755"
     if not facts.os:
         return None
     match = f'KERNEL=="{one.name}"'
-    if one.address and _MAC.fullmatch(one.address) and one.address != "00:00:00:00:00:00" and one.hardware:
+    if (
+        one.address
+        and _MAC.fullmatch(one.address)
+        and one.address != "00:00:00:00:00:00"
+        and one.hardware
+    ):
         match = f'ATTR{{address}}=="{one.address}"'
     runs = "".join(f', RUN+="/sbin/tc qdisc replace dev $name {command}"' for command in commands)
     text = f'{HEAD}ACTION=="add", SUBSYSTEM=="net", {match}{runs}\n'
@@ -84,7 +95,9 @@ def route_file(facts: Facts, family: str, words: list[str]) -> File | None:
     one = facts.interface(told.get("dev", ""))
     name = None if one is None else _network(facts, one)
     if name is not None:
-        destination = ("0.0.0.0/0" if family == "inet" else "::/0") if words[0] == "default" else words[0]
+        destination = (
+            ("0.0.0.0/0" if family == "inet" else "::/0") if words[0] == "default" else words[0]
+        )
         text = f"{HEAD}[Route]\nDestination={destination}\n"
         if "via" in told:
             text += f"Gateway={told['via']}\n"
@@ -96,7 +109,9 @@ def route_file(facts: Facts, family: str, words: list[str]) -> File | None:
     command = f"ip {version} route replace {' '.join(words)}\n"
     if facts.openwrt:
         text = (
-            "#!/bin/sh\n" + HEAD + f'[ "$ACTION" = ifup ] && [ "$DEVICE" = {told.get("dev", "")} ] || exit 0\n{command}'
+            "#!/bin/sh\n"
+            + HEAD
+            + f'[ "$ACTION" = ifup ] && [ "$DEVICE" = {told.get("dev", "")} ] || exit 0\n{command}'
         )
         return "/etc/hotplug.d/iface/99-narrows", text, "0755"
     return None

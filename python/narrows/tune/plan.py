@@ -1,8 +1,10 @@
-"""Exactly what would be changed: a list of changes that can be read, carried out, and undone in the opposite order.
+"""Exactly what would be changed: a list of changes that can be read, carried out, and undone in the
+opposite order.
 
-Modules come first, then queue disciplines, settings, routes, and last the files that make it outlast a reboot. Queue
-disciplines come before `net.core.default_qdisc`, so that on the way back the default is the old one when the kernel
-attaches its own again. The document is described in docs/reference/tune.md.
+Modules come first, then queue disciplines, settings, routes, and last the files that make it
+outlast a reboot. Queue disciplines come before `net.core.default_qdisc`, so that on the way back
+the default is the old one when the kernel attaches its own again. The document is described in
+docs/reference/tune.md.
 """
 
 from __future__ import annotations
@@ -23,7 +25,14 @@ from narrows.tune.facts import option as config_option
 from narrows.tune.findings import Path
 from narrows.tune.findings.queues import carriers, somebody_configured
 from narrows.tune.findings.system import container
-from narrows.tune.persist import SYSCTL_FILE, SYSCTL_FILE_LAST, modules_file, qdisc_file, route_file, sysctl_text
+from narrows.tune.persist import (
+    SYSCTL_FILE,
+    SYSCTL_FILE_LAST,
+    modules_file,
+    qdisc_file,
+    route_file,
+    sysctl_text,
+)
 
 VERSION = 1
 
@@ -55,7 +64,9 @@ class Ask:
     sqm: str | None = None
     """On OpenWrt: this interface, to the slow side, is shaped to these rates."""
     shape: str | None = None
-    """This interface is shaped to these rates, either or both, with `qdisc` or the best there is."""
+    """This interface is shaped to these rates, either or both, with `qdisc` or the best there
+    is.
+    """
     down_kbit: int | None = None
     up_kbit: int | None = None
     replace: bool = False
@@ -92,9 +103,21 @@ class Plan:
             "effects": self.effects,
         }
 
-    def change(self, kind: str, target: Any, before: Any, after: Any, why: str, **more: Any) -> None:  # noqa: ANN401
+    def change(
+        self,
+        kind: str,
+        target: Any,  # noqa: ANN401
+        before: Any,  # noqa: ANN401
+        after: Any,  # noqa: ANN401
+        why: str,
+        **more: Any,  # noqa: ANN401
+    ) -> None:
         """Adds a change."""
-        names = [target] if isinstance(target, str) else [v for k, v in target.items() if v != "main" and k != "ifb"]
+        names = (
+            [target]
+            if isinstance(target, str)
+            else [v for k, v in target.items() if v != "main" and k != "ifb"]
+        )
         self.changes.append(
             {
                 "id": ":".join([kind, *names]),
@@ -113,7 +136,8 @@ def plan(facts: Facts, ask: Ask) -> Plan:
     """The changes that do what is asked, as far as they are due.
 
     Raises:
-        NarrowsError: If something asked for is not a name, a prefix, a setting; or cannot be on such a host.
+        NarrowsError: If something asked for is not a name, a prefix, a setting; or cannot be on
+            such a host.
     """
     _check(facts, ask)
     made = _Making(facts, ask)
@@ -142,17 +166,31 @@ def _check(facts: Facts, ask: Ask) -> None:
             known = ", ".join(one.name for one in facts.interfaces if not one.loopback) or "none"
             raise NarrowsError(f"--dev {name}: there is no such interface; there are: {known}")
     if ask.to and ask.cc is None:
-        raise NarrowsError("--to says for which destination; say which congestion control, too: --cc bbr")
+        raise NarrowsError(
+            "--to says for which destination; say which congestion control, too: --cc bbr"
+        )
     if ask.devices and ask.qdisc in {None, "keep"}:
-        raise NarrowsError("--dev says which interface; say which queue discipline, too: --qdisc fq")
+        raise NarrowsError(
+            "--dev says which interface; say which queue discipline, too: --qdisc fq"
+        )
     _check_shaper(facts, ask)
     if not (
-        ask.shape or ask.sqm or ask.cc or ask.qdisc or ask.ecn or ask.mtu_probing or ask.settings or ask.path.bdp_bytes
+        ask.shape
+        or ask.sqm
+        or ask.cc
+        or ask.qdisc
+        or ask.ecn
+        or ask.mtu_probing
+        or ask.settings
+        or ask.path.bdp_bytes
     ):
-        raise NarrowsError("nothing is asked for; for instance: --cc bbr, --qdisc fq, --rate 1Gbit --rtt 80ms")
+        raise NarrowsError(
+            "nothing is asked for; for instance: --cc bbr, --qdisc fq, --rate 1Gbit --rtt 80ms"
+        )
     if ask.cc and ask.netns and kernels.has(facts.kernel, "cc_netns") is False and not ask.to:
         raise NarrowsError(
-            f"--netns {ask.netns}: namespaces share one default here; {kernels.FEATURES['cc_netns'].told}; "
+            f"--netns {ask.netns}: namespaces share one default here; "
+            f"{kernels.FEATURES['cc_netns'].told}; "
             "leave --netns out, or name destinations: --to 192.0.2.0/24"
         )
 
@@ -163,25 +201,38 @@ def _check_shaper(facts: Facts, ask: Ask) -> None:
         there = ", ".join(known) or "none"
         asked = facts.interface(ask.shape)
         if asked is not None and asked.loopback:
-            raise NarrowsError(f"--shape {ask.shape}: what goes over the loopback meets no line; there are: {there}")
+            raise NarrowsError(
+                f"--shape {ask.shape}: what goes over the loopback meets no line; there are: "
+                f"{there}"
+            )
         if not DEVICE.fullmatch(ask.shape) or (facts.interfaces and ask.shape not in known):
-            raise NarrowsError(f"--shape {ask.shape}: there is no such interface; there are: {there}")
+            raise NarrowsError(
+                f"--shape {ask.shape}: there is no such interface; there are: {there}"
+            )
         if ask.sqm is not None or ask.devices:
             raise NarrowsError("--shape names its interface itself; leave --sqm and --dev out")
         if ask.up_kbit is None and ask.down_kbit is None:
             raise NarrowsError(
-                f"--shape needs a rate: --shape {ask.shape} --up 18Mbit, for what goes out, --down, or both"
+                f"--shape needs a rate: --shape {ask.shape} --up 18Mbit, for what goes out, "
+                "--down, or both"
             )
         if ask.qdisc is not None and ask.qdisc not in shaper.KINDS:
-            raise NarrowsError(f"--qdisc {ask.qdisc}: a shaper has one of {', '.join(shaper.KINDS)}")
+            raise NarrowsError(
+                f"--qdisc {ask.qdisc}: a shaper has one of {', '.join(shaper.KINDS)}"
+            )
         return
-    if (ask.sqm is None) != (ask.down_kbit is None) or (ask.down_kbit is None) != (ask.up_kbit is None):
-        raise NarrowsError("--sqm, --down and --up belong together: --sqm eth0 --down 90Mbit --up 18Mbit")
+    if (ask.sqm is None) != (ask.down_kbit is None) or (ask.down_kbit is None) != (
+        ask.up_kbit is None
+    ):
+        raise NarrowsError(
+            "--sqm, --down and --up belong together: --sqm eth0 --down 90Mbit --up 18Mbit"
+        )
     if ask.sqm is not None and not DEVICE.fullmatch(ask.sqm):
         raise NarrowsError(f"--sqm {ask.sqm!r}: this is not the name of an interface")
     if ask.sqm is not None and not facts.openwrt:
         raise NarrowsError(
-            f"--sqm is for OpenWrt's shaper, and this is {facts.system}; cake-qos or sqm-scripts have others"
+            f"--sqm is for OpenWrt's shaper, and this is {facts.system}; cake-qos or sqm-scripts "
+            "have others"
         )
 
 
@@ -198,11 +249,17 @@ class _Making:
         kind = container(facts)
         self.locked = kind is not None and facts.locked
         self.inside = ask.netns is not None or facts.netns == "other"
-        """In a network namespace that shares the files, and the modules, of a host with another network."""
+        """In a network namespace that shares the files, and the modules, of a host with another
+        network.
+        """
         self.restricted = self.inside or facts.netns == "container"
-        """Not in the initial network namespace: a restricted congestion control cannot be the default."""
+        """Not in the initial network namespace: a restricted congestion control cannot be the
+        default.
+        """
         self.inner = (
-            self.inside or kind is not None or (bool(facts.sysctl) and "net.core.default_qdisc" not in facts.sysctl)
+            self.inside
+            or kind is not None
+            or (bool(facts.sysctl) and "net.core.default_qdisc" not in facts.sysctl)
         )
         if self.locked:
             self.need(
@@ -241,7 +298,12 @@ class _Making:
                 cure = kernels.newer_kernel(*facts.distribution, facts.machine, since.since)
                 told = f"Linux {facts.release} is older than {feature} ({since.told})"
                 if cure is None:
-                    self.need("kernel", "", [], f"{told}; no package of {facts.system} that is known here brings it")
+                    self.need(
+                        "kernel",
+                        "",
+                        [],
+                        f"{told}; no package of {facts.system} that is known here brings it",
+                    )
                 else:
                     self.need(
                         "kernel",
@@ -253,14 +315,27 @@ class _Making:
             apk = "/usr/bin/apk" in facts.there
             cure = kernels.module_package(distribution, name, facts.release, apk=apk)
             if config == "n" or cure is None:
-                told = "is built without it" if config == "n" else "shows none, built in or as a module"
-                self.need("module", name, [], f"there is no {name}: the kernel of {facts.system} {told}")
+                told = (
+                    "is built without it"
+                    if config == "n"
+                    else "shows none, built in or as a module"
+                )
+                self.need(
+                    "module", name, [], f"there is no {name}: the kernel of {facts.system} {told}"
+                )
                 return False
             if not self.ask.install:
-                self.need("package", cure.name, cure.command, f"there is no {name} here; {cure.why}; --install says so")
+                self.need(
+                    "package",
+                    cure.name,
+                    cure.command,
+                    f"there is no {name} here; {cure.why}; --install says so",
+                )
                 return False
             if distribution != "openwrt":
-                self.need("package", cure.name, cure.command, f"there is no {name} here; {cure.why}")
+                self.need(
+                    "package", cure.name, cure.command, f"there is no {name} here; {cure.why}"
+                )
                 return False
             self.plan.change("package", cure.name, "absent", "installed", cure.why)
             where = "loadable"
@@ -277,7 +352,12 @@ class _Making:
                     persist=modules_file(self.facts) if boot else None,
                 )
         elif where == "loadable":
-            self.need("module", name, ["modprobe", name], f"{name} must be loaded outside of the namespace before")
+            self.need(
+                "module",
+                name,
+                ["modprobe", name],
+                f"{name} must be loaded outside of the namespace before",
+            )
             return False
         return True
 
@@ -290,25 +370,34 @@ class _Making:
             return
         if kind is None:
             if ask.cc not in paced() or kernels.has(facts.kernel, "pacing") is not False or ask.to:
-                self.plan.effects += kernels.own_timers(facts.kernel, ask.cc) if ask.cc in paced() else []
+                self.plan.effects += (
+                    kernels.own_timers(facts.kernel, ask.cc) if ask.cc in paced() else []
+                )
                 return
             kind = "fq"
             self.plan.effects.append(
-                f"{ask.cc} needs fq on this kernel, so fq is part of the plan ({kernels.FEATURES['pacing'].told})."
+                f"{ask.cc} needs fq on this kernel, so fq is part of the plan "
+                f"({kernels.FEATURES['pacing'].told})."
             )
         state = "builtin" if registry.built_in(kind) else facts.has_module("sch_" + kind)
         if state is None and facts.value("net.core.default_qdisc") == kind:
             state = "builtin"
         if not self.module("sch_" + kind, state, feature=kind):
             return
-        chosen = [one for name in ask.devices if (one := facts.interface(name))] if ask.devices else carriers(facts)
+        chosen = (
+            [one for name in ask.devices if (one := facts.interface(name))]
+            if ask.devices
+            else carriers(facts)
+        )
         for one in chosen:
             self.interface(one, kind, named=bool(ask.devices))
         if ask.devices:
             return
         if self.inner:
             self.leave(
-                "net.core.default_qdisc", "it belongs to the first network namespace", "name interfaces: --dev eth0"
+                "net.core.default_qdisc",
+                "it belongs to the first network namespace",
+                "name interfaces: --dev eth0",
             )
             return
         self.kept["net.core.default_qdisc"] = kind
@@ -319,7 +408,10 @@ class _Making:
         if not DEVICE.fullmatch(one.name):
             self.leave(repr(one.name), "its name has signs that are not written into plans")
             return
-        if any(not NAME.fullmatch(q.kind) or not _CLASS.fullmatch(q.handle + q.parent) for q in one.qdiscs):
+        if any(
+            not NAME.fullmatch(q.kind) or not _CLASS.fullmatch(q.handle + q.parent)
+            for q in one.qdiscs
+        ):
             self.leave(one.name, "what tc tells of it could not be read")
             return
         if root is None:
@@ -327,7 +419,9 @@ class _Making:
                 self.leave(one.name, "tc tells nothing of it")
             else:
                 self.leave(
-                    one.name, "what it has cannot be seen: there is no tc", "install iproute2 (OpenWrt: tc-tiny)"
+                    one.name,
+                    "what it has cannot be seen: there is no tc",
+                    "install iproute2 (OpenWrt: tc-tiny)",
                 )
             return
         leaves = one.leaves
@@ -338,13 +432,21 @@ class _Making:
             return
         if foreign and not self.ask.replace:
             names = listed(sorted({q.kind for q in foreign}))
-            self.leave(one.name, f"it has {names}, which somebody set up", "--replace, to replace it all the same")
+            self.leave(
+                one.name,
+                f"it has {names}, which somebody set up",
+                "--replace, to replace it all the same",
+            )
             return
         if root.kind == "noqueue" and not (named and self.ask.replace):
             why = (
-                "mac80211's own fair queues hold its packets" if one.wireless else "it has no queue; a device below has"
+                "mac80211's own fair queues hold its packets"
+                if one.wireless
+                else "it has no queue; a device below has"
             )
-            self.leave(one.name, why, "" if one.wireless else f"--dev {one.name} --replace, to give it one")
+            self.leave(
+                one.name, why, "" if one.wireless else f"--dev {one.name} --replace, to give it one"
+            )
             return
         file = self.interface_file(one, kind) if named else (None if self.inner else SYSCTL_FILE)
         why = f"an interface that is up keeps the {root.kind} it has, whatever the default is"
@@ -358,20 +460,38 @@ class _Making:
             handle = "1:"
             again = {"kind": "mq", "handle": handle, "options": {}}
             self.plan.change(
-                "qdisc", target, _was(root), again, "only classes of a named mq can be changed", persist=file
+                "qdisc",
+                target,
+                _was(root),
+                again,
+                "only classes of a named mq can be changed",
+                persist=file,
             )
         for leaf in sorted(leaves, key=lambda leaf: int(leaf.parent.rpartition(":")[2] or "0", 16)):
-            why = f"a queue of an interface that is up keeps the {leaf.kind} it has, whatever the default is"
+            why = (
+                f"a queue of an interface that is up keeps the {leaf.kind} it has, whatever the "
+                "default is"
+            )
             parent = f"{handle}{leaf.parent.rpartition(':')[2]}"
             before = None if root.attached_by_kernel else _was(leaf)
-            self.plan.change("qdisc", {"dev": one.name, "parent": parent}, before, _wanted(kind), why, persist=file)
+            self.plan.change(
+                "qdisc",
+                {"dev": one.name, "parent": parent},
+                before,
+                _wanted(kind),
+                why,
+                persist=file,
+            )
 
     def interface_file(self, one: Interface, kind: str) -> str | None:
         if self.inside:
             return None
         found = qdisc_file(self.facts, one, kind)
         if found is None:
-            self.leave(f"{one.name} after a reboot", "it is not known here what configures this interface at boot")
+            self.leave(
+                f"{one.name} after a reboot",
+                "it is not known here what configures this interface at boot",
+            )
             return None
         self.file(*found, f"{one.name} gets {kind} again at boot")
         return found[0]
@@ -385,7 +505,9 @@ class _Making:
             if value is None:
                 raise NarrowsError(f"--ecn {ask.ecn}: on, off or passive")
             self.kept["net.ipv4.tcp_ecn"] = value
-            self.done.append({"1": "ECN is asked for", "0": "ECN is off", "2": "ECN is answered only"}[value])
+            self.done.append(
+                {"1": "ECN is asked for", "0": "ECN is off", "2": "ECN is answered only"}[value]
+            )
         if ask.mtu_probing:
             self.kept["net.ipv4.tcp_mtu_probing"] = "1"
             self.done.append("smaller packets are tried after timeouts")
@@ -414,17 +536,22 @@ class _Making:
             return
         if not VALUE.fullmatch(was):
             raise NarrowsError(f"{key}: its value {was!r} is none that could be put back")
-        self.plan.change("sysctl", key, was, value, _WHY.get(key, "as asked"), persist=self.sysctl_file())
+        self.plan.change(
+            "sysctl", key, was, value, _WHY.get(key, "as asked"), persist=self.sysctl_file()
+        )
 
     def allowed(self, cc: str) -> bool:
-        """May it be the default here? The kernel gives other namespaces than the initial one unrestricted ones only."""
+        """May it be the default here? The kernel gives other namespaces than the initial one
+        unrestricted ones only.
+        """
         everybody = (self.facts.value(_ALLOWED) or cc).split()
         if cc not in everybody:
             self.need(
                 "setting",
                 _ALLOWED,
                 ["sysctl", "-w", f"{_ALLOWED}={' '.join([*everybody, cc])}"],
-                f"{cc} is restricted, and outside of the initial network namespace the default must be one of "
+                f"{cc} is restricted, and outside of the initial network namespace the default "
+                "must be one of "
                 f"{', '.join(everybody)}; allow it on the host, or name destinations: --to default",
             )
         return cc in everybody
@@ -440,7 +567,9 @@ class _Making:
             and line.file.rpartition("/")[2] > SYSCTL_FILE.rpartition("/")[2]
             and not line.file.endswith("narrows.conf")
         ]
-        if self.facts.own.get(SYSCTL_FILE_LAST) or any(line.file != "etc/sysctl.conf" for line in later):
+        if self.facts.own.get(SYSCTL_FILE_LAST) or any(
+            line.file != "etc/sysctl.conf" for line in later
+        ):
             return SYSCTL_FILE_LAST
         return SYSCTL_FILE
 
@@ -454,7 +583,9 @@ class _Making:
             if len(now) != 3:  # noqa: PLR2004 - least, default, most
                 self.leave(key, "it cannot be read here")
             elif now[2] >= most:
-                self.leave(key, f"its limit of {now[2]} bytes holds the path's {bdp:.0f} already, twice")
+                self.leave(
+                    key, f"its limit of {now[2]} bytes holds the path's {bdp:.0f} already, twice"
+                )
             else:
                 self.kept[key] = f"{now[0]} {now[1]} {most}"
                 self.done.append(f"{key} may grow to {most} bytes")
@@ -467,7 +598,9 @@ class _Making:
             return
         one = facts.interface(ask.shape) or Interface(name=ask.shape)
         kind, incoming = ask.qdisc or shaper.best(facts), ask.down_kbit is not None
-        missing = [name for name in shaper.modules(kind, incoming=incoming) if not self.shapes(name, kind)]
+        missing = [
+            name for name in shaper.modules(kind, incoming=incoming) if not self.shapes(name, kind)
+        ]
         if missing:
             return
         link = shaper.ifb(one.name)
@@ -477,24 +610,36 @@ class _Making:
         ours = not into or facts.interface(link) is not None
         if foreign and not (ask.replace and ours):
             fix = "--replace, to replace it all the same" if ours else "take it away yourself"
-            self.leave(one.name, f"it has {listed(sorted({q.kind for q in foreign}))}, which somebody set up", fix)
+            self.leave(
+                one.name,
+                f"it has {listed(sorted({q.kind for q in foreign}))}, which somebody set up",
+                fix,
+            )
             return
         below = f"tbf with {kind}" if kind != "cake" else kind
         if ask.up_kbit is not None:
             before = None if one.root is None else _was(one.root)
             for parent, wanted in shaper.disciplines(kind, ask.up_kbit, shaper.free(one)).items():
                 why = (
-                    "the queue forms where it is kept short" if parent == "root" else "it hangs below the token bucket"
+                    "the queue forms where it is kept short"
+                    if parent == "root"
+                    else "it hangs below the token bucket"
                 )
                 found = before if parent == "root" else None
                 self.plan.change("qdisc", {"dev": one.name, "parent": parent}, found, wanted, why)
-            self.done.append(f"what goes out by {one.name} is shaped by {below} to {ask.up_kbit} kbit/s")
+            self.done.append(
+                f"what goes out by {one.name} is shaped by {below} to {ask.up_kbit} kbit/s"
+            )
         if ask.down_kbit is not None:
             wanted = shaper.disciplines(kind, ask.down_kbit, "1:")
             why = "what comes in can only be queued behind another device"
             self.plan.change("ingress", {"dev": one.name, "ifb": link}, None, wanted, why)
-            self.done.append(f"what comes in by {one.name} is shaped by {below} to {ask.down_kbit} kbit/s")
-        self.plan.effects.append("Shaping costs processor: look whether this host can do that rate (`top` under load).")
+            self.done.append(
+                f"what comes in by {one.name} is shaped by {below} to {ask.down_kbit} kbit/s"
+            )
+        self.plan.effects.append(
+            "Shaping costs processor: look whether this host can do that rate (`top` under load)."
+        )
 
     def shapes(self, module: str, kind: str) -> bool:
         """Sees to a module of a shaper; where it cannot be had, says what is nearest."""
@@ -522,9 +667,15 @@ class _Making:
             if ask.install:
                 self.plan.change("package", name, "absent", "installed", "it holds the shaper")
             else:
-                self.need("package", name, [*tool, name], f"there is no {name} here; --install says so")
+                self.need(
+                    "package", name, [*tool, name], f"there is no {name} here; --install says so"
+                )
         if facts.sqm and not ask.replace:
-            self.leave("/etc/config/sqm", "somebody set it up", "--replace, to add a shaper of narrows' beside it")
+            self.leave(
+                "/etc/config/sqm",
+                "somebody set it up",
+                "--replace, to add a shaper of narrows' beside it",
+            )
             return
         wanted = {
             "": "queue",
@@ -544,7 +695,10 @@ class _Making:
                 else "a shaper"
             )
             self.plan.change("uci", f"sqm.narrows{key}", None, value, why)
-        self.done.append(f"{ask.sqm} is shaped by cake to {ask.down_kbit} kbit/s down and {ask.up_kbit} kbit/s up")
+        self.done.append(
+            f"{ask.sqm} is shaped by cake to {ask.down_kbit} kbit/s down and {ask.up_kbit} kbit/s "
+            "up"
+        )
         self.plan.effects.append(
             "Shaping costs processor: look whether this router can do that rate (`top` under load)."
         )
@@ -563,7 +717,9 @@ class _Making:
         family = "inet" if network.version == 4 else "inet6"  # noqa: PLR2004 - IPv4
         if kernels.has(self.facts.kernel, "congctl") is False:
             told = kernels.FEATURES["congctl"].told
-            self.need("kernel", "", [], f"a congestion control per route needs a newer kernel: {told}")
+            self.need(
+                "kernel", "", [], f"a congestion control per route needs a newer kernel: {told}"
+            )
             return
         known = [(routes.words(line), line) for of, line in self.facts.routes if of == family]
         exact = next((words for words, _ in known if words and words[0] == prefix), None)
@@ -579,16 +735,25 @@ class _Making:
             if not re.fullmatch(r"[A-Za-z0-9_.:/@%-]+", word) or word.startswith("-"):
                 raise NarrowsError(f"--to {text}: the route there has an odd word, {word!r}")
         target = {"family": family, "table": "main", "prefix": prefix}
-        why = f"connections to {prefix} use {cc}, whatever the default is ({kernels.FEATURES['congctl'].told})"
+        why = (
+            f"connections to {prefix} use {cc}, whatever the default is "
+            f"({kernels.FEATURES['congctl'].told})"
+        )
         found = None if self.inside else route_file(self.facts, family, after)
         if found is None and not self.inside:
             fix = f"give the same to what does: ip route replace {' '.join(after)}"
-            self.leave(f"{prefix} after a reboot", "it is not known here what sets this host's routes at boot", fix)
+            self.leave(
+                f"{prefix} after a reboot",
+                "it is not known here what sets this host's routes at boot",
+                fix,
+            )
         self.done.append(f"connections to {prefix} use {cc}")
         self.plan.change("route", target, exact, after, why, persist=found and found[0])
         if found:
             self.file(*found, f"the route to {prefix} has {cc} again at boot")
-        self.plan.effects.append("A DHCP client or routing daemon that sets this route anew takes the choice away.")
+        self.plan.effects.append(
+            "A DHCP client or routing daemon that sets this route anew takes the choice away."
+        )
 
     # Files
 
@@ -610,7 +775,12 @@ class _Making:
             if self.modules and (path := modules_file(self.facts)):
                 own = self.facts.own.get(path, "")
                 names = sorted({*self.modules, *(w for w in own.split("\n") if NAME.fullmatch(w))})
-                self.file(path, "".join(f"{name}\n" for name in names), "0644", "modules must be there before settings")
+                self.file(
+                    path,
+                    "".join(f"{name}\n" for name in names),
+                    "0644",
+                    "modules must be there before settings",
+                )
             due = {key: value for key, value in self.kept.items() if not self.decided(key, value)}
             if due:
                 path = self.sysctl_file() or SYSCTL_FILE
@@ -630,7 +800,11 @@ class _Making:
         if line is not None:
             return line.value == value
         compiled = self.facts.config.get("CONFIG_DEFAULT_TCP_CONG")
-        return key == "net.ipv4.tcp_congestion_control" and value == compiled and self.facts.value(key) == value
+        return (
+            key == "net.ipv4.tcp_congestion_control"
+            and value == compiled
+            and self.facts.value(key) == value
+        )
 
     # Words
 
@@ -642,23 +816,31 @@ class _Making:
         if plan.needs:
             plan.changes.clear()
         if not plan.changes:
-            plan.title = "Nothing is to be changed" if not plan.needs else "Nothing can be changed yet"
+            plan.title = (
+                "Nothing is to be changed" if not plan.needs else "Nothing can be changed yet"
+            )
             plan.effects.clear()
             return
         if any(change["id"] == "sysctl:net.ipv4.tcp_congestion_control" for change in plan.changes):
             plan.effects.append(
-                "Open connections keep the congestion control they have until they end. Services need no restart: "
-                "a listener gives whom it accepts the default of the moment, unless it chose one itself."
+                "Open connections keep the congestion control they have until they end. Services "
+                "need no restart: "
+                "a listener gives whom it accepts the default of the moment, unless it chose one "
+                "itself."
             )
             if self.facts.forwards:
                 plan.effects.append(
-                    "This host forwards packets: forwarded connections are not touched by its congestion control."
+                    "This host forwards packets: forwarded connections are not touched by its "
+                    "congestion control."
                 )
             if self.facts.spaces:
-                plan.effects.append("Network namespaces that exist (containers) keep the default they have.")
+                plan.effects.append(
+                    "Network namespaces that exist (containers) keep the default they have."
+                )
         if self.facts.forwards and self.kept.get("net.core.default_qdisc") == "fq":
             plan.effects.append(
-                "This host forwards packets: fq paces local connections; for others fq_codel or cake is better."
+                "This host forwards packets: fq paces local connections; for others fq_codel or "
+                "cake is better."
             )
         last = self.facts.decided("net.ipv4.tcp_congestion_control")
         if (
@@ -668,20 +850,28 @@ class _Making:
             and last.value != self.kept[last.key]
         ):
             self.leave(
-                f"/{last.file}", f"it says `{last.text}` and is read after every drop-in", "take that line out by hand"
+                f"/{last.file}",
+                f"it says `{last.text}` and is read after every drop-in",
+                "take that line out by hand",
             )
         if "file" in kinds:
-            plan.effects.append("No reboot and no `sysctl -p` is needed; the files are for the next boot.")
+            plan.effects.append(
+                "No reboot and no `sysctl -p` is needed; the files are for the next boot."
+            )
         elif not self.inside:
-            plan.effects.append("No file is written: a reboot undoes it, unless a file says the same already.")
+            plan.effects.append(
+                "No file is written: a reboot undoes it, unless a file says the same already."
+            )
         else:
             plan.effects.append("It lasts as long as the namespace.")
 
 
 _WHY = {
-    "net.ipv4.tcp_congestion_control": "new connections take the default, unless program or route says otherwise",
+    "net.ipv4.tcp_congestion_control": "new connections take the default, unless program or route "
+    "says otherwise",
     "net.core.default_qdisc": "interfaces that come up get the default",
-    "net.ipv4.tcp_wmem": "a connection has no more in flight than its send buffer holds, and about half of that "
+    "net.ipv4.tcp_wmem": "a connection has no more in flight than its send buffer holds, and "
+    "about half of that "
     "is payload",
     "net.ipv4.tcp_rmem": "the window that a receiver offers is about half of its buffer",
     "net.ipv4.tcp_ecn": "a queue that marks tells without loss",
@@ -698,5 +888,11 @@ def _wanted(kind: str) -> dict[str, Any]:
 
 
 def _settings_of(text: str) -> dict[str, str]:
-    rows = [line.partition("=") for line in text.split("\n") if "=" in line and not line.startswith("#")]
-    return {k.strip(): v.strip() for k, _, v in rows if k.strip() in sysctls() and VALUE.fullmatch(v.strip())}
+    rows = [
+        line.partition("=") for line in text.split("\n") if "=" in line and not line.startswith("#")
+    ]
+    return {
+        k.strip(): v.strip()
+        for k, _, v in rows
+        if k.strip() in sysctls() and VALUE.fullmatch(v.strip())
+    }

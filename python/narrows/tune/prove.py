@@ -1,8 +1,10 @@
-"""Does a change do on this path what is said of it? Measured without and with it in turn: A B A B A B.
+"""Does a change do on this path what is said of it? Measured without and with it in turn: A B A B A
+B.
 
-In turn, because paths change over the day: two measurements an hour apart differ by themselves. And in the direction in
-which this host *sends*, because that is what its congestion control and its queues act on. Who changes the receiver
-and then measures a download has measured the weather; such a question is answered by "cannot have this effect".
+In turn, because paths change over the day: two measurements an hour apart differ by themselves. And
+in the direction in which this host *sends*, because that is what its congestion control and its
+queues act on. Who changes the receiver and then measures a download has measured the weather; such
+a question is answered by "cannot have this effect".
 """
 
 from __future__ import annotations
@@ -26,22 +28,28 @@ if TYPE_CHECKING:
     from narrows.advise.forecasts import Scored
 
 ROUNDS = 3
-"""Each is one measurement without and one with the change; three are the fewest that tell loads apart."""
+"""Each is one measurement without and one with the change; three are the fewest that tell loads
+apart.
+"""
 
 SENDS = frozenset({
-    "net.core.default_qdisc", "net.core.wmem_max", "net.ipv4.tcp_congestion_control", "net.ipv4.tcp_wmem",
-    "net.ipv4.tcp_notsent_lowat", "net.ipv4.tcp_limit_output_bytes", "net.ipv4.tcp_slow_start_after_idle",
+    "net.core.default_qdisc", "net.core.wmem_max", "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_wmem",
+    "net.ipv4.tcp_notsent_lowat", "net.ipv4.tcp_limit_output_bytes",
+    "net.ipv4.tcp_slow_start_after_idle",
     "net.ipv4.tcp_no_metrics_save", "net.ipv4.tcp_mtu_probing", "net.ipv4.tcp_base_mss",
 })  # fmt: skip
 """Settings that act on what this host sends."""
 
 RECEIVES = frozenset({
-    "net.core.rmem_max", "net.core.netdev_max_backlog", "net.ipv4.tcp_rmem", "net.ipv4.tcp_moderate_rcvbuf",
+    "net.core.rmem_max", "net.core.netdev_max_backlog", "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_moderate_rcvbuf",
 })  # fmt: skip
 """Settings that act on what it receives."""
 
 AGREED = frozenset({
-    "net.ipv4.tcp_ecn", "net.ipv4.tcp_ecn_fallback", "net.ipv4.tcp_window_scaling", "net.ipv4.tcp_sack",
+    "net.ipv4.tcp_ecn", "net.ipv4.tcp_ecn_fallback", "net.ipv4.tcp_window_scaling",
+    "net.ipv4.tcp_sack",
     "net.ipv4.tcp_timestamps",
 })  # fmt: skip
 """Settings that both ends agree on when a connection begins: they act both ways."""
@@ -78,7 +86,8 @@ class Proof:
         found: Each figure, without and with the change.
         without: The measurements without it, in their order.
         with_it: Those with it.
-        ended: Why it has fewer rounds than asked for, as a sentence; empty where it has all of them.
+        ended: Why it has fewer rounds than asked for, as a sentence; empty where it has all of
+            them.
     """
 
     direction: Direction
@@ -118,11 +127,14 @@ def moved(measured: Measurement) -> int:
 class Budget:
     """The payload that all rounds together may move at most.
 
-    A measurement is limited to what is left. A round is begun only if it may move as much as the largest one so far.
+    A measurement is limited to what is left. A round is begun only if it may move as much as the
+    largest one so far.
     """
 
     def __init__(self, most: str | None) -> None:
-        """With the value of `--max-data`; None: each measurement has its own maximum, and all together have none."""
+        """With the value of `--max-data`; None: each measurement has its own maximum, and all
+        together have none.
+        """
         self._most = most
         self._bytes = 0
         self._moved: list[int] = []
@@ -135,7 +147,9 @@ class Budget:
         """
         if self._most is not None:
             several = "" if rounds == 1 else "s"
-            return f"It moves at most {self._most} of payload in {rounds} round{several} (--max-data)."
+            return (
+                f"It moves at most {self._most} of payload in {rounds} round{several} (--max-data)."
+            )
         each = f"{USUAL_DATA} of payload in each of {2 * rounds} measurements"
         return f"It moves at most {each}; --max-data limits the sum."
 
@@ -144,7 +158,8 @@ class Budget:
         if self._most is None:
             return []
         if not self._moved:
-            # Nothing is known of the path yet: the second measurement may move as much as the first one.
+            # Nothing is known of the path yet: the second measurement may move as much as the first
+            # one.
             return ["--max-data", self._most, "--parts", "2"]
         # The first of a round leaves room for its counterpart.
         reserve = max(self._moved) if len(self._moved) % 2 == 0 else 0
@@ -163,7 +178,8 @@ class Budget:
         if self._most is None or not each or max(each) <= self._left():
             return ""
         return (
-            f"It ended after {done} of {rounds} rounds: another one could exceed --max-data {self._most}. "
+            f"It ended after {done} of {rounds} rounds: another one could exceed --max-data "
+            f"{self._most}. "
             f"{_mb(sum(self._moved))} were moved, and up to {_mb(max(each))} in a round."
         )
 
@@ -210,17 +226,30 @@ def direction(plan: Json, asked: str | None) -> Direction:
     """
     ways = acts_on(plan)
     if not ways:
-        raise NarrowsError("nothing in this plan acts on connections by itself, so there is nothing to measure")
+        raise NarrowsError(
+            "nothing in this plan acts on connections by itself, so there is nothing to measure"
+        )
     if asked is None:
         return "up" if "up" in ways else "down"
     way = cast("Direction", asked)
     if way in ways:
         return way
     other: Direction = "down" if way == "up" else "up"
-    names = listed([str(c["target"]) for c in plan["changes"] if c["kind"] in {"sysctl", "qdisc", "ingress", "route"}])
-    who = "the far end sends, and its congestion control and queues decide" if way == "down" else "this host sends"
+    names = listed(
+        [
+            str(c["target"])
+            for c in plan["changes"]
+            if c["kind"] in {"sysctl", "qdisc", "ingress", "route"}
+        ]
+    )
+    who = (
+        "the far end sends, and its congestion control and queues decide"
+        if way == "down"
+        else "this host sends"
+    )
     raise NarrowsError(
-        f"cannot have this effect: {names} acts on {_WAYS[other]}, and in the direction `{way}` {who}.\n"
+        f"cannot have this effect: {names} acts on {_WAYS[other]}, and in the direction `{way}` "
+        f"{who}.\n"
         f"    measure where it acts: --direction {other}"
         + ("; or apply the plan at the far end and measure from there" if way == "down" else "")
     )
@@ -228,16 +257,24 @@ def direction(plan: Json, asked: str | None) -> Direction:
 
 @contextlib.contextmanager
 def changed(plan: Json, place: Place, *, replace: bool) -> Iterator[None]:
-    """The change is on, for the next boot nothing is written, and whatever happens it is off again."""
+    """The change is on, for the next boot nothing is written, and whatever happens it is off
+    again.
+    """
     within = ["--confirm-within", f"{_SECONDS_OF_A_WATCH}s"]
-    # Its own process watches: it undoes the change when it is told to end, as it is with a session or the machine.
+    # Its own process watches: it undoes the change when it is told to end, as it is with a session
+    # or the machine.
     done: Json = {"nothing_to_do": True}
     try:
         with deferred():
-            done, _ = have(["apply", *within, *(["--replace"] if replace else [])], place, plan=live_only(plan))
+            done, _ = have(
+                ["apply", *within, *(["--replace"] if replace else [])], place, plan=live_only(plan)
+            )
         if done.get("nothing_to_do"):
             # Undoing the last plan would undo another.
-            raise NarrowsError("nothing to prove: it is so already; narrows tune revert, or a plan for something else")
+            raise NarrowsError(
+                "nothing to prove: it is so already; narrows tune revert, or a plan for something "
+                "else"
+            )
         yield
     finally:
         if not done.get("nothing_to_do"):
@@ -269,7 +306,8 @@ def prove(
         progress: Called before each measurement with how many are done, and how many there are.
 
     Raises:
-        Unfinished: If a signal stopped it, or if it cannot be measured or applied, with the rounds that were complete.
+        Unfinished: If a signal stopped it, or if it cannot be measured or applied, with the rounds
+            that were complete.
     """
     without: list[Measurement] = []
     with_it: list[Measurement] = []
@@ -296,19 +334,24 @@ def prove(
                 if not with_it:
                     raise budget.too_little()
                 ended = (
-                    f"It ended after {len(with_it)} of {rounds} rounds: --max-data {max_data} was moved before "
+                    f"It ended after {len(with_it)} of {rounds} rounds: --max-data {max_data} was "
+                    "moved before "
                     "the next one was complete."
                 )
                 break
     except (KeyboardInterrupt, NarrowsError) as stop:
         # A measurement without its counterpart is of no use.
         del without[len(with_it) :]
-        raise Unfinished(Proof(way, compared(without, with_it, way), without, with_it) if with_it else None) from stop
+        raise Unfinished(
+            Proof(way, compared(without, with_it, way), without, with_it) if with_it else None
+        ) from stop
     del without[len(with_it) :]
     return Proof(way, compared(without, with_it, way), without, with_it, ended)
 
 
-def compared(without: Sequence[Measurement], with_it: Sequence[Measurement], way: Direction) -> list[Difference]:
+def compared(
+    without: Sequence[Measurement], with_it: Sequence[Measurement], way: Direction
+) -> list[Difference]:
     """The figures of that direction, and the idle round trip."""
     test = f"tcp_n{way}"
     other = "down" if way == "up" else "up"
@@ -323,7 +366,9 @@ def scored(proof: Proof, plan: Json) -> list[Scored]:
         NarrowsError: If the forecasts cannot be read, or a score cannot be written.
     """
     queues = [c["to"] for c in plan["changes"] if c["target"] == "net.core.default_qdisc"]
-    return forecasts.score_open(joined(proof.with_it, f"tcp_n{proof.direction}"), queue=queues[-1] if queues else None)
+    return forecasts.score_open(
+        joined(proof.with_it, f"tcp_n{proof.direction}"), queue=queues[-1] if queues else None
+    )
 
 
 def proof_lines(proof: Proof) -> list[str]:
@@ -336,7 +381,10 @@ def proof_lines(proof: Proof) -> list[str]:
         "cannot tell": "Too few values to tell.",
     }
     way = "up" if proof.direction == "up" else "down"
-    head = f"Measured {way}, {_WAYS[proof.direction]}: without and with it in turn, {len(proof.without)} times each."
+    head = (
+        f"Measured {way}, {_WAYS[proof.direction]}: without and with it in turn, "
+        f"{len(proof.without)} times each."
+    )
     # One sentence each, but for what was too short.
     return [
         words[proof.verdict],

@@ -19,14 +19,20 @@ def audit_json(facts: Facts, found: list[Finding]) -> dict[str, Any]:
         "audit": 1,
         "host": {"name": facts.hostname, "kernel": facts.release, "system": facts.system},
         "verdict": verdict(found),
-        "counts": {severity: Counter(f.severity for f in found)[severity] for severity in SEVERITIES},
+        "counts": {
+            severity: Counter(f.severity for f in found)[severity] for severity in SEVERITIES
+        },
         "findings": [finding.json() for finding in found],
     }
 
 
 def audit_lines(facts: Facts, found: list[Finding], *, every: bool = False) -> list[str]:
-    """The answer first, then each finding with what, why, fix and source; what is good only by name, unless `every`."""
-    told = [f"{facts.hostname or 'This host'}: {facts.system}, Linux {facts.release}. {verdict(found)}"]
+    """The answer first, then each finding with what, why, fix and source; what is good only by
+    name, unless `every`.
+    """
+    told = [
+        f"{facts.hostname or 'This host'}: {facts.system}, Linux {facts.release}. {verdict(found)}"
+    ]
     for finding in found:
         if finding.severity == "good" and not every:
             continue

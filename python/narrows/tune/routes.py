@@ -35,7 +35,15 @@ def network(text: str) -> Network:
 def words(line: str) -> list[str]:
     """A line of `ip -o route`, its first word the prefix in full."""
     words = [word for word in line.replace("\\", " ").split() if word not in _ROUTE_FLAGS]
-    if words and words[0] in {"unreachable", "blackhole", "prohibit", "broadcast", "local", "multicast", "unicast"}:
+    if words and words[0] in {
+        "unreachable",
+        "blackhole",
+        "prohibit",
+        "broadcast",
+        "local",
+        "multicast",
+        "unicast",
+    }:
         return []
     if words and words[0] != "default" and "/" not in words[0]:
         words[0] += "/128" if ":" in words[0] else "/32"
@@ -78,7 +86,9 @@ def covering(network: Network, routes: list[list[str]]) -> list[str] | None:
     """The route that a destination has now."""
     best: tuple[int, list[str]] | None = None
     for words in routes:
-        text = words[0] if words[0] != "default" else ("0.0.0.0/0" if network.version == 4 else "::/0")  # noqa: PLR2004
+        text = (
+            words[0] if words[0] != "default" else ("0.0.0.0/0" if network.version == 4 else "::/0")  # noqa: PLR2004
+        )
         try:
             route = ipaddress.ip_network(text)
         except ValueError:

@@ -4,8 +4,9 @@
     sh plan.sh revert     undo them, in the opposite order
     sh plan.sh verify     is it so? exit code 1: not (any more)
 
-What is there is compared with what the plan found; a host that is neither as before nor as wanted is left alone. Every
-value is quoted, though the plan's own rules let no sign pass that a shell would read.
+What is there is compared with what the plan found; a host that is neither as before nor as wanted
+is left alone. Every value is quoted, though the plan's own rules let no sign pass that a shell
+would read.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def script(plan: dict[str, Any]) -> str:
     netns = plan.get("netns")
     if netns is not None:
         raise NarrowsError(
-            f"a script is for a host; in the namespace {netns}: ip netns exec {netns} sh -s apply < SCRIPT"
+            f"a script is for a host; in the namespace {netns}: ip netns exec {netns} sh -s apply "
+            "< SCRIPT"
         )
     parts.append(_before(plan))
     numbers = [str(n) for n in range(1, len(plan["changes"]) + 1)]
@@ -97,26 +99,46 @@ def _sysctl(change: dict[str, Any]) -> Parts:
         raise NarrowsError(f"sysctl {key!r}: not in a plan")
     old = _q(_must(VALUE, change["from"], key))
     new = _q(_must(sysctls()[key]["pattern"], change["to"], key))
-    return f"{key}", f'judge "$(sysctl_get {key})" {old} {new}', f"sysctl_set {key} {new}", f"sysctl_set {key} {old}"
+    return (
+        f"{key}",
+        f'judge "$(sysctl_get {key})" {old} {new}',
+        f"sysctl_set {key} {new}",
+        f"sysctl_set {key} {old}",
+    )
 
 
 def _module(change: dict[str, Any]) -> Parts:
     name = _must(r"[a-z0-9][a-z0-9_]{0,63}", change["target"], "module")
     back = f"module_set {name} absent"
     # A module that is in use stays; it does nothing by itself.
-    return f"module {name}", f'judge "$(module_get {name})" absent loaded', f"module_set {name} loaded", back
+    return (
+        f"module {name}",
+        f'judge "$(module_get {name})" absent loaded',
+        f"module_set {name} loaded",
+        back,
+    )
 
 
 def _kind(value: dict[str, Any]) -> tuple[str, str | None]:
     handle = value["handle"]
-    return _must(NAME, value["kind"], "qdisc"), None if handle is None else _must(_HANDLE, handle, "handle")
+    return _must(NAME, value["kind"], "qdisc"), None if handle is None else _must(
+        _HANDLE, handle, "handle"
+    )
 
 
 def _words(value: dict[str, Any]) -> str:
     """A discipline as tc is told it, its handle before it."""
     kind, handle = _kind(value)
-    options = [(_must(_OPTION, k, "option"), _must(_AMOUNT, v, k)) for k, v in value["options"].items()]
-    return " ".join([*([] if handle is None else ["handle", handle]), kind, *(w for pair in options for w in pair)])
+    options = [
+        (_must(_OPTION, k, "option"), _must(_AMOUNT, v, k)) for k, v in value["options"].items()
+    ]
+    return " ".join(
+        [
+            *([] if handle is None else ["handle", handle]),
+            kind,
+            *(w for pair in options for w in pair),
+        ]
+    )
 
 
 def _qdisc(change: dict[str, Any]) -> Parts:
@@ -128,8 +150,17 @@ def _qdisc(change: dict[str, Any]) -> Parts:
     if parent != "root":
         # A leaf under a fresh mq has the kernel's default, whatever that is.
         state = f'[ "$(leaf_kind {_q(dev)} {parent})" = {new} ] && return 1; return 0'
-        back = ":" if before is None else f"tc qdisc replace dev {_q(dev)} parent {parent} {_kind(before)[0]}"
-        return name, state, f"tc qdisc replace dev {_q(dev)} parent {parent} {_words(change['to'])}", back
+        back = (
+            ":"
+            if before is None
+            else f"tc qdisc replace dev {_q(dev)} parent {parent} {_kind(before)[0]}"
+        )
+        return (
+            name,
+            state,
+            f"tc qdisc replace dev {_q(dev)} parent {parent} {_words(change['to'])}",
+            back,
+        )
     old, its = ("", None) if before is None else _kind(before)
     state = f'judge "$(root_kind {_q(dev)})" {_q(old)} {new}'
     if old == new:  # mq that gets a name
@@ -196,7 +227,8 @@ def _file(change: dict[str, Any]) -> Parts:
     old = text(before)
     return (
         f"file {path}",
-        f'{is_new}; [ "$(file_get {path}; echo .)" = "$(printf %s {old}; echo .)" ] && return 0; return 2',
+        f'{is_new}; [ "$(file_get {path}; echo .)" = "$(printf %s {old}; echo .)" ] && return 0; '
+        "return 2",
         f"file_set {path} {new} {mode}",
         f"file_set {path} {old} {_must(r'0[0-7]{3}', before['mode'], 'mode')}",
     )
@@ -207,7 +239,10 @@ def _package(change: dict[str, Any]) -> Parts:
     has = f"opkg list-installed 2> /dev/null | grep -q '^{re.escape(name)} '"
     apk = f"apk info -e {name} > /dev/null 2>&1"
     state = f"{{ {has}; }} && return 1; {apk} && return 1; return 0"
-    make = f"if command -v opkg > /dev/null; then opkg update > /dev/null; opkg install {name}; else apk add {name}; fi"
+    make = (
+        f"if command -v opkg > /dev/null; then opkg update > /dev/null; opkg install {name}; "
+        f"else apk add {name}; fi"
+    )
     back = f"if command -v opkg > /dev/null; then opkg remove {name}; else apk del {name}; fi"
     return f"package {name}", state, make, back
 
@@ -225,7 +260,10 @@ def _uci(change: dict[str, Any]) -> Parts:
         if key.endswith(".enabled"):
             back = f"{back}; /etc/init.d/{config} restart"
     else:
-        back = f"uci set {_q(key)}={_q(_must(_UCI_VALUE, change['from'], 'uci'))} && uci commit {config}"
+        back = (
+            f"uci set {_q(key)}={_q(_must(_UCI_VALUE, change['from'], 'uci'))} && uci commit "
+            f"{config}"
+        )
     return key, state, make, back
 
 

@@ -1,8 +1,9 @@
 """A shaper on an interface: the narrow place is moved to where the queue is a good one.
 
-What goes out meets it on the interface itself. What comes in cannot be queued there, so it is led through a device of
-the kind `ifb`, whose way out is shaped instead. Cake shapes by itself; any other discipline hangs below a token bucket
-(`tbf`), whose own buffer is the last resort: a short one, where the kernel has no better.
+What goes out meets it on the interface itself. What comes in cannot be queued there, so it is led
+through a device of the kind `ifb`, whose way out is shaped instead. Cake shapes by itself; any
+other discipline hangs below a token bucket (`tbf`), whose own buffer is the last resort: a short
+one, where the kernel has no better.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any
 from narrows.tune.facts import Facts, Interface
 
 KINDS = ("cake", "fq_codel", "sfq", "bfifo")
-"""Disciplines of a shaper, the best first; the last is the token bucket's own buffer, which every kernel has."""
+"""Disciplines of a shaper, the best first; the last is the token bucket's own buffer, which every
+kernel has.
+"""
 
 FRAME_BYTES = 1514
 BURST_S, LEAST_BURST = 1e-3, 2 * FRAME_BYTES
@@ -35,7 +38,9 @@ def modules(kind: str, *, incoming: bool) -> list[str]:
 
 
 def present(facts: Facts, module: str) -> bool:
-    """Has the kernel it, or could it load it? What nobody could see is there: it is said when it is applied."""
+    """Has the kernel it, or could it load it? What nobody could see is there: it is said when it is
+    applied.
+    """
     return facts.has_module(module) != "missing"
 
 
@@ -46,7 +51,11 @@ def best(facts: Facts) -> str:
 
 def nearest(facts: Facts, kind: str) -> str | None:
     """The best other discipline that needs nothing more than this kernel has."""
-    whole = (k for k in KINDS if k != kind and all(present(facts, name) for name in modules(k, incoming=False)))
+    whole = (
+        k
+        for k in KINDS
+        if k != kind and all(present(facts, name) for name in modules(k, incoming=False))
+    )
     return next(whole, None)
 
 
@@ -82,7 +91,8 @@ def free(one: Interface) -> str:
 
 
 def ifb(device: str) -> str:
-    """The name of the device that what comes in by another is led through; the kernel's names have 15 letters.
+    """The name of the device that what comes in by another is led through; the kernel's names have
+    15 letters.
 
     >>> ifb("eth0"), ifb("enp0s31f6"), ifb("a-long-name-150")
     ('ifb-eth0', 'ifb-enp0s31f6', 'ifb-a-long-name')

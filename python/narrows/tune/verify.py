@@ -18,8 +18,10 @@ def verified_lines(found: Json) -> list[str]:
     r"""What was found, the answer first.
 
     >>> row = {"id": "sysctl:net.ipv4.tcp_ecn", "is": "2", "fix": "narrows tune apply"}
-    >>> found = {"so": False, "right": ["a"], "drifted": [row], "overridden": [], "unconfirmed": False,
-    ...          "made": "2026-01-01T00:00:00.000Z", "title": "ECN is asked for", "new_connection": None}
+    >>> found = {"so": False, "right": ["a"], "drifted": [row], "overridden": [],
+    ...     "unconfirmed": False,
+    ...     "made": "2026-01-01T00:00:00.000Z", "title": "ECN is asked for",
+    ...     "new_connection": None}
     >>> print("\n".join(verified_lines(found)))
     No longer so: ECN is asked for (applied 2026-01-01T00:00:00.000Z).
     sysctl:net.ipv4.tcp_ecn: is 2 now; narrows tune apply
@@ -47,10 +49,17 @@ def _waits(found: Json) -> str:
     if left is None:
         return f"It was not confirmed before the host booted, and cannot be any more: {revert}"
     if not found["watched"]:
-        keep = f"keep it with {confirm}, or undo it with" if left > 0 else "it is too late to confirm it; undo it with"
-        stopped = [str(one["pid"]) for one in found.get("watchers") or [] if one["state"] == "stopped"]
+        keep = (
+            f"keep it with {confirm}, or undo it with"
+            if left > 0
+            else "it is too late to confirm it; undo it with"
+        )
+        stopped = [
+            str(one["pid"]) for one in found.get("watchers") or [] if one["state"] == "stopped"
+        ]
         why = (
-            f"are stopped, and nothing undoes it while they are (kill -CONT {' '.join(stopped)} lets them go on)"
+            f"are stopped, and nothing undoes it while they are (kill -CONT {' '.join(stopped)} "
+            "lets them go on)"
             if stopped
             else "were killed, and nothing undoes it by itself"
         )

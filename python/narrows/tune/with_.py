@@ -1,6 +1,7 @@
 """`narrows with`: one program with another congestion control.
 
-This process becomes `narrows-host with`: terminal, signals and the exit code are the program's own business.
+This process becomes `narrows-host with`: terminal, signals and the exit code are the program's own
+business.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from narrows.host.live import HOST
     options_metavar="--cc NAME -- COMMAND...",
     epilog=EPILOG,
 )
-@click.option("--cc", required=True, metavar="NAME", help="The congestion control. Example: --cc bbr")
+@click.option(
+    "--cc", required=True, metavar="NAME", help="The congestion control. Example: --cc bbr"
+)
 def with_(cc: str) -> None:
     """Run a program whose TCP connections use another congestion control; the host stays as it is.
 
-    It acts on what the program sends, and on whatever it starts. It needs Linux 5.9, and no root where everybody may
-    choose that congestion control.
+    It acts on what the program sends, and on whatever it starts. It needs Linux 5.9, and no root
+    where everybody may choose that congestion control.
 
     Example: narrows with --cc bbr -- rsync -a here/ server:there/
     """

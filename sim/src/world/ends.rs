@@ -1,4 +1,5 @@
-//! What happens to one end of one flow: an arrival, or its timer. Each answers when that end has to be asked again.
+//! What happens to one end of one flow: an arrival, or its timer. Each answers when that end has to
+//! be asked again.
 
 use super::World;
 use crate::flow::Flow;
@@ -31,7 +32,9 @@ impl World {
 
     /// The timer of a sender fires.
     pub fn wake_sender(&mut self, now: Time, id: u32) -> Option<Time> {
-        let due = self.at_sender(now, id, |flow, nic| flow.sender.on_timer(now, &mut nic.wire()));
+        let due = self.at_sender(now, id, |flow, nic| {
+            flow.sender.on_timer(now, &mut nic.wire())
+        });
         later(now, due)
     }
 
@@ -49,13 +52,20 @@ impl World {
 
     /// The timer of a receiver fires.
     pub fn wake_receiver(&mut self, now: Time, id: u32) -> Option<Time> {
-        let due = self.at_receiver(now, id, |flow, way| flow.receiver.on_timer(now, &mut way.wire()));
+        let due = self.at_receiver(now, id, |flow, way| {
+            flow.receiver.on_timer(now, &mut way.wire())
+        });
         later(now, due)
     }
 
     /// A sender does something, and may send.
     #[inline]
-    fn at_sender(&mut self, now: Time, id: u32, act: impl FnOnce(&mut Flow, &mut Nic)) -> Option<Time> {
+    fn at_sender(
+        &mut self,
+        now: Time,
+        id: u32,
+        act: impl FnOnce(&mut Flow, &mut Nic),
+    ) -> Option<Time> {
         let flow = &mut self.flows[id as usize];
         let (offload, device) = (self.offload, self.device.as_deref_mut());
         let mut nic = Nic::new(
@@ -74,7 +84,12 @@ impl World {
 
     /// A receiver does something, and may answer.
     #[inline]
-    fn at_receiver(&mut self, now: Time, id: u32, act: impl FnOnce(&mut Flow, &mut WayBack)) -> Option<Time> {
+    fn at_receiver(
+        &mut self,
+        now: Time,
+        id: u32,
+        act: impl FnOnce(&mut Flow, &mut WayBack),
+    ) -> Option<Time> {
         let flow = &mut self.flows[id as usize];
         let mut way = WayBack {
             now,

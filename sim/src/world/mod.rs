@@ -1,21 +1,23 @@
 //! The engine.
 //!
-//! **Order of events.** Time first. At one instant: the network (its own order is in [`narrows_core::net::path`]), then what
-//! comes out of the lines to receivers farther away ([`narrows_core::net::access`]), then timers by number, then the samplers; after each of them the order begins anew, so what a timer sends at once is dealt
-//! with before the next timer. Per flow the numbers are start, stop, restart, begin of the summary, sender, receiver; probes follow.
-//! Where nobody could see the difference the two ends [take turns](self::turns) instead.
+//! **Order of events.** Time first. At one instant: the network (its own order is in
+//! [`narrows_core::net::path`]), then what comes out of the lines to receivers farther away
+//! ([`narrows_core::net::access`]), then timers by number, then the samplers; after each of them
+//! the order begins anew, so what a timer sends at once is dealt with before the next timer. Per
+//! flow the numbers are start, stop, restart, begin of the summary, sender, receiver; probes
+//! follow. Where nobody could see the difference the two ends [take turns](self::turns) instead.
 //!
-//! **The end.** At `duration` every sender stops and the figures are closed. Only when pings are still under way does the
-//! world go on, up to [`GRACE`], for the sake of their answers.
+//! **The end.** At `duration` every sender stops and the figures are closed. Only when pings are
+//! still under way does the world go on, up to [`GRACE`], for the sake of their answers.
 
 mod ends;
 mod turns;
 
-use crate::error::{check, SimError};
-use crate::flow::{shared, Flow};
+use crate::error::{SimError, check};
+use crate::flow::{Flow, shared};
 use crate::network::SimNetwork;
 use crate::nic::{Device, Nic};
-use crate::owners::{is_works, Owners};
+use crate::owners::{Owners, is_works};
 use crate::packet::{Kind, Label, Packet};
 use crate::packets::{Observer, Packets};
 use crate::prefetch::{on_large_pages, prefetch};
@@ -24,9 +26,11 @@ use crate::work::{Net, Works};
 use narrows_core::capture::Capture;
 use narrows_core::cc;
 use narrows_core::engine::{
-    access_delays, probe_figures, sender_port, start, Options, Outcome, Progress, Recorder, Run,
+    Options, Outcome, Progress, Recorder, Run, access_delays, probe_figures, sender_port, start,
 };
-use narrows_core::figures::{figure_interval, FlowMeter, ProbeMeter, QueueMeter, Samples, Verdict, SERIES_INTERVAL};
+use narrows_core::figures::{
+    FlowMeter, ProbeMeter, QueueMeter, SERIES_INTERVAL, Samples, Verdict, figure_interval,
+};
 use narrows_core::net::access::Access;
 use narrows_core::net::{FAR, NEAR};
 use narrows_core::registry::Registry;
@@ -54,7 +58,8 @@ pub(crate) const TIMERS_PER_FLOW: u32 = 6;
 /// So many flows are more than the caches next to a core hold.
 const MANY_FLOWS: usize = 256;
 
-/// Runs `scenario`. `progress` is called every so many events; when it answers `false` the run stops.
+/// Runs `scenario`. `progress` is called every so many events; when it answers `false` the run
+/// stops.
 pub fn run(
     scenario: &Scenario,
     registry: &Registry<Packet>,
@@ -64,8 +69,8 @@ pub fn run(
     run_recorded(scenario, registry, options, None, progress)
 }
 
-/// [`run`], with every packet told to a capture. Where its sink takes no more, the run goes on without it: whoever made the sink
-/// knows of it.
+/// [`run`], with every packet told to a capture. Where its sink takes no more, the run goes on
+/// without it: whoever made the sink knows of it.
 pub fn run_recorded(
     scenario: &Scenario,
     registry: &Registry<Packet>,
@@ -80,7 +85,12 @@ pub fn run_recorded(
     world.run_until(world.end, progress)?;
     world.close();
     let used = world.network.network.close(&mut world.observer.queues);
-    let mut queues: Vec<_> = world.observer.queues.iter().map(QueueMeter::figures).collect();
+    let mut queues: Vec<_> = world
+        .observer
+        .queues
+        .iter()
+        .map(QueueMeter::figures)
+        .collect();
     let device = world.device.as_ref().filter(|device| !device.free);
     queues.extend(device.map(|device| device.departures.meter.figures()));
     let sampled = options.sample_interval.is_some();
@@ -96,9 +106,16 @@ pub fn run_recorded(
     let mut samples = world.samples;
     samples.verdicts = world.observer.verdicts;
     let probes = world.probes.iter().map(|probe| &probe.meter);
-    let probes = probe_figures(scenario, probes, world.observer.levels, sampled.then_some(&mut samples));
+    let probes = probe_figures(
+        scenario,
+        probes,
+        world.observer.levels,
+        sampled.then_some(&mut samples),
+    );
     let named = world.flows.into_iter().zip(&scenario.flows);
-    let flows: Vec<_> = named.map(|(f, spec)| f.figures(spec, &world.works, scenario)).collect();
+    let flows: Vec<_> = named
+        .map(|(f, spec)| f.figures(spec, &world.works, scenario))
+        .collect();
     if sampled {
         samples.delays.push_workloads(&flows);
     }
@@ -147,7 +164,11 @@ pub(crate) struct World {
 }
 
 impl World {
-    fn new(scenario: &Scenario, registry: &Registry<Packet>, options: &Options) -> Result<World, SimError> {
+    fn new(
+        scenario: &Scenario,
+        registry: &Registry<Packet>,
+        options: &Options,
+    ) -> Result<World, SimError> {
         let seed = scenario.seed;
         let warmup = Time::ZERO + scenario.warmup;
         let (network, queues) = SimNetwork::new(scenario, registry)?;
@@ -155,9 +176,12 @@ impl World {
         let host = &scenario.host;
         let (config, far_config) = (host.config(), host.far_config());
         let mut access = Access::default();
-        let mut timers = Timers::new(scenario.flows.len() * TIMERS_PER_FLOW as usize + scenario.probes.len());
+        let mut timers =
+            Timers::new(scenario.flows.len() * TIMERS_PER_FLOW as usize + scenario.probes.len());
         let mut flows = on_large_pages(scenario.flows.len());
-        let mut works = Works::new((scenario.flows.len() * TIMERS_PER_FLOW as usize + scenario.probes.len()) as u32);
+        let mut works = Works::new(
+            (scenario.flows.len() * TIMERS_PER_FLOW as usize + scenario.probes.len()) as u32,
+        );
         let mut owners = Owners::default();
         let mut configs: Vec<Arc<Config>> = Vec::new();
         for (i, spec) in scenario.flows.iter().enumerate() {
@@ -185,7 +209,10 @@ impl World {
             let number = i as u32 * TIMERS_PER_FLOW;
             timers.set(number + START, Some(start));
             timers.set(number + STOP, spec.stop.map(|stop| Time::ZERO + stop));
-            timers.set(number + RESTART, spec.restart.map(|restart| Time::ZERO + restart));
+            timers.set(
+                number + RESTART,
+                spec.restart.map(|restart| Time::ZERO + restart),
+            );
             if let (Some(stop), Some(restart)) = (spec.stop, spec.restart) {
                 meter.silent(Time::ZERO + stop, Time::ZERO + restart);
             }
@@ -193,8 +220,10 @@ impl World {
             let (there, back) = access_delays(scenario, spec);
             flows.push(Flow {
                 sender,
-                receiver: Receiver::new(&config.facing(kind.signals(), spec.ecn))
-                    .reading(host.read_latency, Rng::named(seed, &format!("reader/{}", spec.id))),
+                receiver: Receiver::new(&config.facing(kind.signals(), spec.ecn)).reading(
+                    host.read_latency,
+                    Rng::named(seed, &format!("reader/{}", spec.id)),
+                ),
                 received_before: None,
                 meter,
                 port: sender_port(spec),
@@ -208,7 +237,10 @@ impl World {
         }
         let mut probes = Vec::new();
         for (i, spec) in scenario.probes.iter().enumerate() {
-            timers.set(flows.len() as u32 * TIMERS_PER_FLOW + i as u32, Some(Time::ZERO));
+            timers.set(
+                flows.len() as u32 * TIMERS_PER_FLOW + i as u32,
+                Some(Time::ZERO),
+            );
             probes.push(Probe {
                 meter: ProbeMeter::new(),
                 interval: spec.interval,
@@ -241,8 +273,13 @@ impl World {
         })
     }
 
-    /// Everything up to and including `until`; after the end of the run, as long as pings are under way.
-    fn run_until(&mut self, until: Time, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), SimError> {
+    /// Everything up to and including `until`; after the end of the run, as long as pings are under
+    /// way.
+    fn run_until(
+        &mut self,
+        until: Time,
+        progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<(), SimError> {
         if self.turns.is_some() {
             return self.run_in_turns(until, progress);
         }
@@ -251,7 +288,10 @@ impl World {
             let access = self.access.next();
             let timer = self.timers.next();
             let sampler = self.next_figures.min(self.next_samples);
-            let device = self.device.as_ref().map_or(Time::MAX, |device| device.next());
+            let device = self
+                .device
+                .as_ref()
+                .map_or(Time::MAX, |device| device.next());
             let now = network.min(access).min(device).min(timer).min(sampler);
             if now > until || (until > self.end && self.observer.packets.pings == 0) {
                 return Ok(());
@@ -279,7 +319,11 @@ impl World {
 
     /// Calls `progress` every so many events.
     #[inline]
-    pub fn report(&mut self, now: Time, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), SimError> {
+    pub fn report(
+        &mut self,
+        now: Time,
+        progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<(), SimError> {
         if self.events >= self.next_progress {
             self.next_progress = self.events + PROGRESS_EVENTS;
             let (end, events) = (self.end, self.events);
@@ -314,7 +358,9 @@ impl World {
                     let due = self.acknowledged(now, &packet);
                     self.timers.set(id * TIMERS_PER_FLOW + SENDER, due);
                 }
-                Kind::Ping => self.network.push(now, FAR, packet.pong(), &mut self.observer),
+                Kind::Ping => self
+                    .network
+                    .push(now, FAR, packet.pong(), &mut self.observer),
                 Kind::Pong => {
                     self.observer.packets.pings -= 1;
                     self.probes[id as usize - self.flows.len()]
@@ -341,7 +387,9 @@ impl World {
 
     /// What has left the sender's interface enters the path; who waited for that goes on.
     fn leave_host(&mut self, now: Time) {
-        let Some(device) = &mut self.device else { return };
+        let Some(device) = &mut self.device else {
+            return;
+        };
         device.interface.poll(now, &mut device.departures);
         device.let_out(now, &mut self.network, &mut self.observer);
         for (packet, why) in device.departures.gone.drain(..) {
@@ -393,11 +441,12 @@ impl World {
     /// A segment arrives at its receiver.
     fn receive(&mut self, now: Time, packet: &Packet) {
         let due = self.received(now, packet);
-        self.timers.set(packet.flow() * TIMERS_PER_FLOW + RECEIVER, due);
+        self.timers
+            .set(packet.flow() * TIMERS_PER_FLOW + RECEIVER, due);
     }
 
-    /// Many flows find no room in the cache, and each packet's is cold when it comes. But which comes next is known: its flow
-    /// is fetched while others are served.
+    /// Many flows find no room in the cache, and each packet's is cold when it comes. But which
+    /// comes next is known: its flow is fetched while others are served.
     fn look_ahead(&self) {
         if self.flows.len() < MANY_FLOWS {
             return;
@@ -411,7 +460,10 @@ impl World {
         let (data, ack) = self.network.coming(1);
         if let Some(packet) = data.filter(|p| own(p, Kind::Data)) {
             prefetch(&self.flows[packet.flow() as usize].receiver);
-            prefetch(self.timers.place(packet.flow() * TIMERS_PER_FLOW + RECEIVER));
+            prefetch(
+                self.timers
+                    .place(packet.flow() * TIMERS_PER_FLOW + RECEIVER),
+            );
         }
         if let Some(packet) = ack.filter(|p| own(p, Kind::Ack)) {
             prefetch(&self.flows[packet.flow() as usize].sender);
@@ -422,7 +474,10 @@ impl World {
 
     /// As `look_ahead`, for the timer that may be next.
     fn look_ahead_of_timers(&self) {
-        let number = self.timers.coming().filter(|_| self.flows.len() >= MANY_FLOWS);
+        let number = self
+            .timers
+            .coming()
+            .filter(|_| self.flows.len() >= MANY_FLOWS);
         let flow = number.and_then(|number| self.flows.get((number / TIMERS_PER_FLOW) as usize));
         match (number.map(|number| number % TIMERS_PER_FLOW), flow) {
             (Some(SENDER), Some(flow)) => prefetch(&flow.sender),
@@ -453,7 +508,8 @@ impl World {
         let Some(flow) = self.flows.get_mut(id as usize) else {
             let i = number - self.flows.len() as u32 * TIMERS_PER_FLOW;
             let probe = &mut self.probes[i as usize];
-            let ping = Packet::ping(self.flows.len() as u32 + i, probe.meter.sent(now)).labelled(probe.label, NEAR);
+            let ping = Packet::ping(self.flows.len() as u32 + i, probe.meter.sent(now))
+                .labelled(probe.label, NEAR);
             observer.packets.pings += 1;
             Nic::new(
                 now,
@@ -531,7 +587,12 @@ impl World {
         self.catch_up(now);
         let (figures, rows) = (self.next_figures == now, self.next_samples == now);
         let point = figures && now.as_ns() % SERIES_INTERVAL.as_ns() == 0;
-        for (i, flow) in self.flows.iter_mut().enumerate().filter(|(_, flow)| flow.meter.runs()) {
+        for (i, flow) in self
+            .flows
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, flow)| flow.meter.runs())
+        {
             let info = flow
                 .work()
                 .map_or_else(|| flow.sender.info(), |load| self.works.info(load));
@@ -546,7 +607,8 @@ impl World {
             }
         }
         let queue_rows = rows.then_some(&mut self.samples);
-        self.observer.sample(now, &self.network.network, figures, queue_rows);
+        self.observer
+            .sample(now, &self.network.network, figures, queue_rows);
         if let Some(device) = self.device.as_mut().filter(|_| figures) {
             device.sample(now);
         }
@@ -583,7 +645,8 @@ impl World {
                     .received(before.map_or(0, |before| flow.receiver.received_bytes() - before));
             }
             flow.sender.stop();
-            (0..TIMERS_PER_FLOW).for_each(|timer| self.timers.set(id * TIMERS_PER_FLOW + timer, None));
+            (0..TIMERS_PER_FLOW)
+                .for_each(|timer| self.timers.set(id * TIMERS_PER_FLOW + timer, None));
         }
         if let Some(turns) = &mut self.turns {
             (0..self.flows.len() as u32).for_each(|id| turns.close(id));

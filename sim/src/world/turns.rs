@@ -1,35 +1,38 @@
 //! The two ends of a path in turns.
 //!
-//! What is done at one end is seen at the other no sooner than the distance between them allows. So within a span of time
-//! that is no longer than that, each of them can be run by itself, and the path between them, too:
+//! What is done at one end is seen at the other no sooner than the distance between them allows. So
+//! within a span of time that is no longer than that, each of them can be run by itself, and the
+//! path between them, too:
 //!
 //! ```text
 //!   the path: all that was sent before t ──▶ receivers, from t to t + span ──▶ senders, from t to t + span ──▶ …
 //! ```
 //!
-//! And since no sender sees another but by the path, nor a receiver, each end is run [flow by flow](crate::post).
+//! And since no sender sees another but by the path, nor a receiver, each end is run [flow by
+//! flow](crate::post).
 //!
-//! Nothing comes out otherwise than event by event: each part sees what reaches it in the same order, and of what happens to
-//! different parts at one instant neither sees the other. It is only faster: the code of one part fits the nearest cache of
-//! instructions, that of all three does not; a flow's state is fetched once for all its packets of a turn; and what comes next is
-//! known farther ahead. Whatever concerns more than one flow, or how it is watched, is done at its own instant: senders are run up to
-//! it.
+//! Nothing comes out otherwise than event by event: each part sees what reaches it in the same
+//! order, and of what happens to different parts at one instant neither sees the other. It is only
+//! faster: the code of one part fits the nearest cache of instructions, that of all three does not;
+//! a flow's state is fetched once for all its packets of a turn; and what comes next is
+//! known farther ahead. Whatever concerns more than one flow, or how it is watched, is done at its
+//! own instant: senders are run up to it.
 //!
-//! It is done where all of that is so: data goes down a path without a queue on the way back, behind whose last hop all packets
-//! travel for the same time, to receivers at its very end; without workloads, an interface or a capture, whose rows are in
-//! the order of all events.
+//! It is done where all of that is so: data goes down a path without a queue on the way back,
+//! behind whose last hop all packets travel for the same time, to receivers at its very end;
+//! without workloads, an interface or a capture, whose rows are in the order of all events.
 
-use super::{World, RECEIVER, SENDER, TIMERS_PER_FLOW};
+use super::{RECEIVER, SENDER, TIMERS_PER_FLOW, World};
 use crate::error::SimError;
 use crate::packet::Kind;
-use crate::post::{Arrivals, Inbox, Outbox, AHEAD};
+use crate::post::{AHEAD, Arrivals, Inbox, Outbox};
 use crate::prefetch::prefetch;
 use narrows_core::engine::{Network, Progress};
-use narrows_core::net::{Network as _, Port, FAR, NEAR};
+use narrows_core::net::{FAR, NEAR, Network as _, Port};
 use narrows_core::units::{Span, Time};
 
-/// A turn is no longer than this. The longer it is, the more of a flow's packets it has; but all that comes and goes in it waits in
-/// memory meanwhile.
+/// A turn is no longer than this. The longer it is, the more of a flow's packets it has; but all
+/// that comes and goes in it waits in memory meanwhile.
 const LONGEST: Span = Span::ms(25);
 /// Shorter ones would save nothing.
 const SHORTEST: Span = Span::us(50);
@@ -74,7 +77,11 @@ impl World {
         let down = flows
             .iter()
             .all(|f| f.port == NEAR && f.there.is_none() && f.back.is_none());
-        if !down || !self.works.is_empty() || self.device.is_some() || self.observer.recorder.is_some() {
+        if !down
+            || !self.works.is_empty()
+            || self.device.is_some()
+            || self.observer.recorder.is_some()
+        {
             return;
         }
         let Network::Wired(path) = &self.network.network else {
@@ -92,14 +99,23 @@ impl World {
         }));
     }
 
-    /// Everything up to and including `until`; after the end of the run, as long as pings are under way.
-    pub fn run_in_turns(&mut self, until: Time, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), SimError> {
+    /// Everything up to and including `until`; after the end of the run, as long as pings are under
+    /// way.
+    pub fn run_in_turns(
+        &mut self,
+        until: Time,
+        progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<(), SimError> {
         loop {
-            let Some(begin) = self.next_turn() else { return Ok(()) };
+            let Some(begin) = self.next_turn() else {
+                return Ok(());
+            };
             if begin > until || (until > self.end && self.observer.packets.pings == 0) {
                 return Ok(());
             }
-            let Some(turns) = &mut self.turns else { return Ok(()) };
+            let Some(turns) = &mut self.turns else {
+                return Ok(());
+            };
             turns.until = (begin + turns.span).min(after(until));
             let end = turns.until;
             self.run_path(begin);
@@ -108,7 +124,8 @@ impl World {
             self.send(FAR);
             self.outbox(|outbox| outbox.begin(begin));
             loop {
-                let (timer, sampler) = (self.timers.next(), self.next_figures.min(self.next_samples));
+                let (timer, sampler) =
+                    (self.timers.next(), self.next_figures.min(self.next_samples));
                 let now = timer.min(sampler);
                 if now >= end {
                     break;
@@ -135,16 +152,25 @@ impl World {
 
     /// When there is something to do again.
     fn next_turn(&self) -> Option<Time> {
-        let (Network::Wired(path), Some(sent)) = (&self.network.network, &self.network.outbox) else {
+        let (Network::Wired(path), Some(sent)) = (&self.network.network, &self.network.outbox)
+        else {
             return None;
         };
         let turns = self.turns.as_ref()?;
         if !sent.is_empty() {
             return Some(turns.until);
         }
-        let ends = turns.near.next().min(turns.far.next()).min(path.arrival(NEAR));
+        let ends = turns
+            .near
+            .next()
+            .min(turns.far.next())
+            .min(path.arrival(NEAR));
         let all = ends.min(path.due()).min(self.timers.next());
-        Some(turns.until.max(all.min(self.next_figures).min(self.next_samples)))
+        Some(
+            turns
+                .until
+                .max(all.min(self.next_figures).min(self.next_samples)),
+        )
     }
 
     #[inline]
@@ -169,7 +195,8 @@ impl World {
         }
     }
 
-    /// What arrives at one end before one instant, and the timers that fire before another, flow by flow.
+    /// What arrives at one end before one instant, and the timers that fire before another, flow by
+    /// flow.
     fn run_end<const PORT: Port>(&mut self, before: Time, timers: Time) {
         let (Some((path, _)), Some(turns)) = (self.network.in_turns(), &mut self.turns) else {
             return;
@@ -184,7 +211,9 @@ impl World {
             self.look_ahead_in_turn::<PORT>(&inbox, &arrivals, n);
             let (mut agenda, mut due) = inbox.agenda(id);
             loop {
-                let arrival = arrivals.get(agenda.first as usize).filter(|(at, _)| *at <= due);
+                let arrival = arrivals
+                    .get(agenda.first as usize)
+                    .filter(|(at, _)| *at <= due);
                 let next = if let Some((now, packet)) = arrival {
                     let place = agenda.first;
                     inbox.take_arrival(&mut agenda);
@@ -257,7 +286,8 @@ impl World {
         }
     }
 
-    /// The flows that come next are fetched into the cache while others are served; `n` is the next one.
+    /// The flows that come next are fetched into the cache while others are served; `n` is the next
+    /// one.
     #[inline]
     fn look_ahead_in_turn<const PORT: Port>(&self, inbox: &Inbox, arrivals: &Arrivals, n: usize) {
         let flow = |n| inbox.busy(n).map(|id| &self.flows[id as usize]);
@@ -284,7 +314,10 @@ impl World {
             next.sender.repair_needed().into_iter().for_each(prefetch);
             if let Some((_, packet)) = inbox.first_of(n, arrivals) {
                 let ack = self.observer.packets.acks.look(packet);
-                next.sender.record_selected(ack).into_iter().for_each(prefetch);
+                next.sender
+                    .record_selected(ack)
+                    .into_iter()
+                    .for_each(prefetch);
             }
         }
         if let Some(next_but_one) = flow(n + 1) {

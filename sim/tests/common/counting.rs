@@ -1,4 +1,5 @@
-//! An allocator that counts. Each thread has its own counts: tests that run beside each other do not see one another.
+//! An allocator that counts. Each thread has its own counts: tests that run beside each other do
+//! not see one another.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

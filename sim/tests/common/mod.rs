@@ -4,11 +4,12 @@
 use narrows_core::net::loss;
 use narrows_core::param::{Params, Value};
 use narrows_core::scenario::{
-    Buffer, Choice, Direction, FlowSpec, HopSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec, Scenario,
+    Buffer, Choice, Direction, FlowSpec, HopSpec, HostSpec, PathSpec, ProbeKind, ProbeSpec,
+    Scenario,
 };
 use narrows_core::tcp::EcnEnds;
 use narrows_core::units::{Rate, Span};
-use narrows_sim::{run, Options, Packet, Run};
+use narrows_sim::{Options, Packet, Run, run};
 
 pub fn choice(kind: &str) -> Choice {
     Choice {

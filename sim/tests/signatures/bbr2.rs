@@ -3,10 +3,12 @@
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 
-/// 100 Mbit/s, 40 ms, a buffer of one product, `flows` of them: the mean queue in products, and Mbit/s of goodput.
+/// 100 Mbit/s, 40 ms, a buffer of one product, `flows` of them: the mean queue in products, and
+/// Mbit/s of goodput.
 fn queue_bdp(cc: &str, flows: u32) -> (f64, f64) {
     let text = format!(
-        "duration = \"30s\"\nwarmup = \"10s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"40ms\"\nbuffer = \"1bdp\"\n\
+        "duration = \"30s\"\nwarmup = \"10s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"40ms\"\nbuffer \
+         = \"1bdp\"\n\
          [[flow]]\ncc = \"{cc}\"\ncount = {flows}\n"
     );
     let run = play(&Scenario::from_toml(&text, cc, &registry()).unwrap_or_else(|e| panic!("{e}")));
@@ -14,13 +16,17 @@ fn queue_bdp(cc: &str, flows: u32) -> (f64, f64) {
     (run.queue.delay_ms.mean / 40.0, goodput)
 }
 
-/// Scherrer et al. (IMC 2022): version 1 stands at the end of such a buffer, version 2 at a quarter of a product at most.
+/// Scherrer et al. (IMC 2022): version 1 stands at the end of such a buffer, version 2 at a quarter
+/// of a product at most.
 #[test]
 fn flows_of_version_2_leave_less_than_a_third_of_a_product_in_the_queue() {
     for n in [2, 5] {
         let expected = f64::from(n - 1) / f64::from(4 * n + 1);
         let (v2, goodput) = queue_bdp("bbr2", n);
-        assert!((v2 - expected).abs() < 0.1, "{n} flows: {v2}, expected {expected}");
+        assert!(
+            (v2 - expected).abs() < 0.1,
+            "{n} flows: {v2}, expected {expected}"
+        );
         assert!(goodput > 93.0, "{goodput}");
         let (v1, _) = queue_bdp("bbr", n);
         let (reno, _) = queue_bdp("reno", n);

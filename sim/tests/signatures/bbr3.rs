@@ -1,4 +1,5 @@
-//! BBR, version 3: a tenth of version 1's losses in a shallow buffer, a share for CUBIC, and most of a path that loses now and then.
+//! BBR, version 3: a tenth of version 1's losses in a shallow buffer, a share for CUBIC, and most
+//! of a path that loses now and then.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
@@ -6,12 +7,18 @@ use narrows_sim::Run;
 
 /// 40 Mbit/s, 40 ms, `duration`, and so much buffer; `more` is what else the scenario says.
 fn over(duration: &str, buffer: &str, more: &str) -> Run {
-    let text =
-        format!("duration = \"{duration}\"\n[path]\nrate = \"40Mbit\"\nrtt = \"40ms\"\nbuffer = \"{buffer}\"\n{more}");
+    let text = format!(
+        "duration = \"{duration}\"\n[path]\nrate = \"40Mbit\"\nrtt = \"40ms\"\nbuffer = \
+         \"{buffer}\"\n{more}"
+    );
     play(&Scenario::from_toml(&text, more, &registry()).unwrap_or_else(|e| panic!("{e}")))
 }
 fn four(cc: &str) -> (u64, f64) {
-    let run = over("20s", "0.5bdp", &format!("[[flow]]\ncc = \"{cc}\"\ncount = 4\n"));
+    let run = over(
+        "20s",
+        "0.5bdp",
+        &format!("[[flow]]\ncc = \"{cc}\"\ncount = 4\n"),
+    );
     let again = run.flows.iter().map(|f| f.retransmits).sum();
     (again, run.flows.iter().map(|f| f.goodput_mbit).sum())
 }
@@ -57,16 +64,21 @@ fn a_policer_is_lived_with() {
     let path = "duration = \"20s\"\nwarmup = \"5s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"40ms\"\n\
                 policer = { rate = \"10Mbit\", burst = \"62.5kB\" }\n";
     let (v1, v3) = (alone(path, "bbr"), alone(path, "bbr3"));
-    assert!(v3.flows[0].goodput_mbit > 9.0, "{}", v3.flows[0].goodput_mbit);
+    assert!(
+        v3.flows[0].goodput_mbit > 9.0,
+        "{}",
+        v3.flows[0].goodput_mbit
+    );
     let (v1, v3) = (v1.flows[0].retransmit_rate, v3.flows[0].retransmit_rate);
     assert!(v3 < 0.045 && v3 < 0.8 * v1, "{v3} {v1}");
 }
 
-/// At 6 s the path has ten times its rate. Version 2 ends its probes when a queue stands, and is still looking; version 3
-/// has found it.
+/// At 6 s the path has ten times its rate. Version 2 ends its probes when a queue stands, and is
+/// still looking; version 3 has found it.
 #[test]
 fn ten_times_the_rate_is_found_in_seconds() {
-    let path = "duration = \"11s\"\nwarmup = \"9s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"40ms\"\nbuffer = \"500KiB\"\n\
+    let path = "duration = \"11s\"\nwarmup = \"9s\"\n[path]\nrate = \"10Mbit\"\nrtt = \
+        \"40ms\"\nbuffer = \"500KiB\"\n\
                 steps = [{ at = \"6s\", rate = \"100Mbit\" }]\n";
     let goodput = |cc: &str| alone(path, cc).flows[0].goodput_mbit;
     let (v2, v3) = (goodput("bbr2"), goodput("bbr3"));

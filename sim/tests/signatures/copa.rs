@@ -1,9 +1,10 @@
-//! Copa: a few packets of queue for each flow, shared fairly; and a fair share beside those that fill the queue.
+//! Copa: a few packets of queue for each flow, shared fairly; and a fair share beside those that
+//! fill the queue.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 use narrows_core::units::Span;
-use narrows_sim::{run, Options, Run};
+use narrows_sim::{Options, Run, run};
 
 fn scenario(path: &str, seconds: u32, flows: &str) -> Scenario {
     let text = format!("duration = \"{seconds}s\"\n[path]\n{path}\n{flows}");
@@ -16,7 +17,8 @@ fn flows(seconds: u32, flows: &str) -> Run {
     play(&scenario(PATH, seconds, flows))
 }
 
-/// Section 3: the queue swings between nothing and 2.5/δ packets per flow, 1.25/δ on the average: 10 of four flows.
+/// Section 3: the queue swings between nothing and 2.5/δ packets per flow, 1.25/δ on the average:
+/// 10 of four flows.
 #[test]
 fn copa_shares_fairly_with_a_few_packets_in_the_queue() {
     let run = |cc: &str| flows(30, &format!("[[flow]]\ncc = \"{cc}\"\ncount = 4\n"));
@@ -26,7 +28,12 @@ fn copa_shares_fairly_with_a_few_packets_in_the_queue() {
     assert!((5.0..20.0).contains(&packets), "{packets}");
     assert!(reno.queue.delay_ms.mean > 10.0 * copa.queue.delay_ms.mean);
     let total = |run: &Run| run.flows.iter().map(|f| f.goodput_mbit).sum::<f64>();
-    assert!(total(&copa) > 0.97 * total(&reno), "{} {}", total(&copa), total(&reno));
+    assert!(
+        total(&copa) > 0.97 * total(&reno),
+        "{} {}",
+        total(&copa),
+        total(&reno)
+    );
 }
 
 /// Five round trips from one greatest window to the next.
@@ -46,20 +53,29 @@ fn the_window_swings_in_five_round_trips() {
     .unwrap();
     let f = &run.samples.flows;
     let from = f.t_s.iter().position(|t| *t >= 10.0).unwrap();
-    let cwnd: Vec<f64> = f.cwnd_packets[from..].iter().map(|w| f64::from(*w)).collect();
+    let cwnd: Vec<f64> = f.cwnd_packets[from..]
+        .iter()
+        .map(|w| f64::from(*w))
+        .collect();
     let mean = cwnd.iter().sum::<f64>() / cwnd.len() as f64;
-    let crossings = cwnd.windows(2).filter(|w| w[0] <= mean && w[1] > mean).count();
+    let crossings = cwnd
+        .windows(2)
+        .filter(|w| w[0] <= mean && w[1] > mean)
+        .count();
     let period = (f.t_s[f.t_s.len() - 1] - 10.0) / crossings as f64 / 0.1;
     assert!((4.0..6.5).contains(&period), "{period}");
 }
 
-/// Beside CUBIC, with a queue that it never sees empty, it competes; without that mode it would be starved.
+/// Beside CUBIC, with a queue that it never sees empty, it competes; without that mode it would be
+/// starved.
 #[test]
 fn beside_cubic_it_competes() {
     let path = "rate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"2bdp\"";
     let share = |competitive: bool| {
-        let flows =
-            format!("[[flow]]\ncc = {{ kind = \"copa\", competitive = {competitive} }}\n[[flow]]\ncc = \"cubic\"\n");
+        let flows = format!(
+            "[[flow]]\ncc = {{ kind = \"copa\", competitive = {competitive} }}\n[[flow]]\ncc = \
+             \"cubic\"\n"
+        );
         let run = play(&scenario(path, 60, &flows));
         run.flows[0].goodput_mbit / (run.flows[0].goodput_mbit + run.flows[1].goodput_mbit)
     };

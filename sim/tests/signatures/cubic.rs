@@ -1,4 +1,5 @@
-//! CUBIC fills a fast, long path where Reno cannot: its window returns in seconds, whatever the round trip is.
+//! CUBIC fills a fast, long path where Reno cannot: its window returns in seconds, whatever the
+//! round trip is.
 
 use super::run;
 
@@ -6,7 +7,8 @@ use super::run;
 fn cubic_is_back_after_a_loss_while_reno_still_climbs() {
     let alone = |cc: &str| {
         run(&format!(
-            "duration = \"60s\"\nwarmup = \"20s\"\n[path]\nrate = \"200Mbit\"\nrtt = \"100ms\"\nbuffer = \"0.25bdp\"\n\
+            "duration = \"60s\"\nwarmup = \"20s\"\n[path]\nrate = \"200Mbit\"\nrtt = \
+             \"100ms\"\nbuffer = \"0.25bdp\"\n\
              [[flow]]\ncc = \"{cc}\"\n"
         ))
         .flows[0]

@@ -1,18 +1,18 @@
 //! The window between one reduction and the next.
 
 use crate::common::registry;
-use narrows_core::figures::{median, PHASES};
+use narrows_core::figures::{PHASES, median};
 use narrows_core::scenario::Scenario;
 use narrows_core::units::Span;
-use narrows_sim::{run, Options, Run};
+use narrows_sim::{Options, Run, run};
 
 /// Congestion avoidance from the end of one recovery to the next loss.
 #[derive(Clone, Debug)]
 pub struct Epoch {
     /// How long it took, in seconds.
     pub length_s: f64,
-    /// How much of the way from its first window to its last the window had come, on average: 0.5 on a straight line, more on a
-    /// curve that rises fast and then slowly.
+    /// How much of the way from its first window to its last the window had come, on average: 0.5
+    /// on a straight line, more on a curve that rises fast and then slowly.
     pub come: f64,
     /// The greatest share of its time that the window spent within eight packets.
     pub dwell: f64,
@@ -20,8 +20,12 @@ pub struct Epoch {
 
 /// A flow that is alone on `path` (as a scenario writes it), sampled every 10 ms.
 pub fn alone(cc: &str, path: &str, duration: &str) -> Run {
-    let text = format!("duration = \"{duration}\"\nstart_jitter = \"0s\"\n[path]\n{path}\n[[flow]]\ncc = \"{cc}\"\n");
-    let scenario = Scenario::from_toml(&text, "signature", &registry()).unwrap_or_else(|e| panic!("{e}"));
+    let text = format!(
+        "duration = \"{duration}\"\nstart_jitter = \"0s\"\n[path]\n{path}\n[[flow]]\ncc = \
+         \"{cc}\"\n"
+    );
+    let scenario =
+        Scenario::from_toml(&text, "signature", &registry()).unwrap_or_else(|e| panic!("{e}"));
     let options = Options {
         sample_interval: Some(Span::ms(10)),
         ..Options::default()

@@ -3,10 +3,12 @@
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 
-/// The share of 100 Mbit/s and 100 ms that is used behind a tenth of the buffer that Reno would need.
+/// The share of 100 Mbit/s and 100 ms that is used behind a tenth of the buffer that Reno would
+/// need.
 fn used(cc: &str) -> f64 {
     let text = format!(
-        "duration = \"60s\"\nwarmup = \"20s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"100ms\"\nbuffer = \"0.1bdp\"\n\
+        "duration = \"60s\"\nwarmup = \"20s\"\n[path]\nrate = \"100Mbit\"\nrtt = \
+         \"100ms\"\nbuffer = \"0.1bdp\"\n\
          [[flow]]\ncc = \"{cc}\"\n"
     );
     let scenario = Scenario::from_toml(&text, cc, &registry()).unwrap_or_else(|e| panic!("{e}"));

@@ -3,10 +3,12 @@
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 
-/// Mbit/s over 10 Mbit/s and 600 ms, by way of a satellite, where one burst in two thousand is lost by chance.
+/// Mbit/s over 10 Mbit/s and 600 ms, by way of a satellite, where one burst in two thousand is lost
+/// by chance.
 fn goodput(cc: &str) -> f64 {
     let text = format!(
-        "duration = \"60s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"600ms\"\nbuffer = \"1bdp\"\nloss = \"0.05%\"\n\
+        "duration = \"60s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"600ms\"\nbuffer = \"1bdp\"\nloss \
+         = \"0.05%\"\n\
          [[flow]]\ncc = \"{cc}\"\n"
     );
     let scenario = Scenario::from_toml(&text, cc, &registry()).unwrap_or_else(|e| panic!("{e}"));

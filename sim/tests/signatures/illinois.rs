@@ -1,4 +1,5 @@
-//! Illinois: fast while there is no queue, slow when there is one; a loss without a queue costs little.
+//! Illinois: fast while there is no queue, slow when there is one; a loss without a queue costs
+//! little.
 
 use super::epochs::{alone, epochs, typical};
 

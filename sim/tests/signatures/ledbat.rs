@@ -2,7 +2,7 @@
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
-use narrows_sim::{run, Options, Run};
+use narrows_sim::{Options, Run, run};
 
 const PATH: &str = "[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"8bdp\"\n";
 
@@ -25,17 +25,32 @@ fn ledbat_keeps_its_target_in_the_queue() {
         "{}",
         ledbat.queue.delay_ms.p50
     );
-    assert!(ledbat.queue.delay_ms.p99 < 80.0, "{}", ledbat.queue.delay_ms.p99);
-    assert!(reno.queue.delay_ms.p50 > 150.0, "{}", reno.queue.delay_ms.p50);
+    assert!(
+        ledbat.queue.delay_ms.p99 < 80.0,
+        "{}",
+        ledbat.queue.delay_ms.p99
+    );
+    assert!(
+        reno.queue.delay_ms.p50 > 150.0,
+        "{}",
+        reno.queue.delay_ms.p50
+    );
     assert_eq!(ledbat.flows[0].retransmits, 0);
-    assert!(ledbat.flows[0].goodput_mbit > 16.0, "{}", ledbat.flows[0].goodput_mbit);
+    assert!(
+        ledbat.flows[0].goodput_mbit > 16.0,
+        "{}",
+        ledbat.flows[0].goodput_mbit
+    );
 }
 
 /// Beside CUBIC it gets next to nothing where Reno gets its share.
 #[test]
 fn ledbat_gives_way() {
     let share = |cc: &str| {
-        let run = flows(60, &format!("[[flow]]\ncc = \"{cc}\"\n[[flow]]\ncc = \"cubic\"\n"));
+        let run = flows(
+            60,
+            &format!("[[flow]]\ncc = \"{cc}\"\n[[flow]]\ncc = \"cubic\"\n"),
+        );
         run.flows[0].goodput_mbit / (run.flows[0].goodput_mbit + run.flows[1].goodput_mbit)
     };
     let (ledbat, reno) = (share("ledbat"), share("reno"));
@@ -43,7 +58,8 @@ fn ledbat_gives_way() {
     assert!(reno > 0.2, "{reno}");
 }
 
-/// The late comer's share over four seeds, from 10 s to 100 s after it came; the first flow had been there for 100 s.
+/// The late comer's share over four seeds, from 10 s to 100 s after it came; the first flow had
+/// been there for 100 s.
 fn late_share(parameters: &str) -> Vec<f64> {
     let cc = format!("cc = {{ kind = \"ledbat\"{parameters} }}");
     let share = |seed| {
@@ -57,11 +73,15 @@ fn late_share(parameters: &str) -> Vec<f64> {
     (1..=4).map(share).collect()
 }
 
-/// The one that comes late sees the queue empty in the slowdowns, as the first one has, and neither keeps an advantage.
+/// The one that comes late sees the queue empty in the slowdowns, as the first one has, and neither
+/// keeps an advantage.
 #[test]
 fn latecomers_have_no_advantage() {
     let shares = late_share("");
-    assert!(shares.iter().all(|share| (0.47..=0.53).contains(share)), "{shares:?}");
+    assert!(
+        shares.iter().all(|share| (0.47..=0.53).contains(share)),
+        "{shares:?}"
+    );
 }
 
 /// The advantage that slowdowns take away: the late one takes the first one's queue for the path.
@@ -71,8 +91,8 @@ fn without_slowdowns_the_latecomer_takes_all() {
     assert!(shares.iter().all(|share| *share >= 0.97), "{shares:?}");
 }
 
-/// Two flows on 100 ms, 3 BDP, the second one from 60 s on: by how much its window is the larger one, of the sum of both, in
-/// the mean of each of these times (s).
+/// Two flows on 100 ms, 3 BDP, the second one from 60 s on: by how much its window is the larger
+/// one, of the sum of both, in the mean of each of these times (s).
 fn lead(rate: &str, host: &str, seed: u64, times: &[(f64, f64)]) -> Vec<f64> {
     let until = times.iter().map(|(_, to)| *to).fold(0.0, f64::max);
     let text = format!(
@@ -80,7 +100,8 @@ fn lead(rate: &str, host: &str, seed: u64, times: &[(f64, f64)]) -> Vec<f64> {
          [path]\nrate = \"{rate}\"\nrtt = \"100ms\"\nbuffer = \"3bdp\"\n\
          [[flow]]\ncc = \"ledbat\"\n[[flow]]\ncc = \"ledbat\"\nstart = \"60s\"\n"
     );
-    let scenario = Scenario::from_toml(&text, "ledbat", &registry()).unwrap_or_else(|e| panic!("{e}"));
+    let scenario =
+        Scenario::from_toml(&text, "ledbat", &registry()).unwrap_or_else(|e| panic!("{e}"));
     let options = Options {
         sample_interval: Some(narrows_core::units::Span::ms(500)),
         ..Options::default()
@@ -100,8 +121,9 @@ fn lead(rate: &str, host: &str, seed: u64, times: &[(f64, f64)]) -> Vec<f64> {
     times.iter().map(of).collect()
 }
 
-/// Each flow gains GAIN per round trip and both give back the same share of their windows, so that their sum W stays: a lead
-/// decays by 2 GAIN/W per round trip. A tenth of the time goes to slowdowns, in which nobody gives back anything.
+/// Each flow gains GAIN per round trip and both give back the same share of their windows, so that
+/// their sum W stays: a lead decays by 2 GAIN/W per round trip. A tenth of the time goes to
+/// slowdowns, in which nobody gives back anything.
 #[test]
 fn a_lead_decays_with_the_time_constant_of_the_gain() {
     let (rate, rtt, gain) = (50e6, 0.1 + 0.06, 0.5);
@@ -109,7 +131,12 @@ fn a_lead_decays_with_the_time_constant_of_the_gain() {
     let constant = packets * rtt / (2.0 * gain);
     let (mut early, mut late) = (0.0, 0.0);
     for seed in 1..=4 {
-        let leads = lead("50Mbit", "gso = \"off\"", seed, &[(80.0, 120.0), (200.0, 240.0)]);
+        let leads = lead(
+            "50Mbit",
+            "gso = \"off\"",
+            seed,
+            &[(80.0, 120.0), (200.0, 240.0)],
+        );
         early += leads[0];
         late += leads[1];
     }
@@ -120,8 +147,9 @@ fn a_lead_decays_with_the_time_constant_of_the_gain() {
     );
 }
 
-/// A flow's own burst waits behind itself, and the least of four samples is the round trip of the burst's first packets. Bursts
-/// are a millisecond of the flow's rate: 0.7 ms more for the faster of the two, where 2 GAIN/W of the target is 0.05 ms.
+/// A flow's own burst waits behind itself, and the least of four samples is the round trip of the
+/// burst's first packets. Bursts are a millisecond of the flow's rate: 0.7 ms more for the faster
+/// of the two, where 2 GAIN/W of the target is 0.05 ms.
 #[test]
 fn larger_bursts_of_the_faster_flow_keep_its_lead() {
     let late = [(400.0, 600.0)];
@@ -146,7 +174,8 @@ fn slowdowns_come_nine_times_their_length_apart() {
     )
     .unwrap();
     let f = &run.samples.flows;
-    // Where the window falls to two packets, and where it is back where it was; not the handshake's ten.
+    // Where the window falls to two packets, and where it is back where it was; not the handshake's
+    // ten.
     let (mut begins, mut ends) = (Vec::new(), Vec::new());
     let mut before = 0;
     for i in (1..f.t_s.len()).filter(|i| f.t_s[*i] > 0.5) {

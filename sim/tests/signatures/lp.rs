@@ -2,13 +2,15 @@
 
 use super::run;
 
-/// Of 201 seeds a quarter give LP less than 1 %, half less than 3.4, a tenth more than 14: the median lies where shares leap, and that of 61
-/// seeds has been from 1.7 to 4.1. So it is the lower quartile that is held to a limit, and the mean of all to a quarter of Reno's.
+/// Of 201 seeds a quarter give LP less than 1 %, half less than 3.4, a tenth more than 14: the
+/// median lies where shares leap, and that of 61 seeds has been from 1.7 to 4.1. So it is the lower
+/// quartile that is held to a limit, and the mean of all to a quarter of Reno's.
 #[test]
 fn beside_cubic_it_gives_way_and_reno_does_not() {
     let share = |cc: &str, seed: u32| {
         let run = run(&format!(
-            "seed = {seed}\nduration = \"40s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"1bdp\"\n[[flow]]\ncc = \"cubic\"\n\
+            "seed = {seed}\nduration = \"40s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer \
+             = \"1bdp\"\n[[flow]]\ncc = \"cubic\"\n\
              [[flow]]\nid = \"it\"\ncc = {cc}\n"
         ));
         let goodput = |it: bool| -> f64 {

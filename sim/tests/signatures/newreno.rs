@@ -4,11 +4,12 @@ use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 use narrows_sim::Run;
 
-/// 20 Mbit/s, 80 ms and a buffer that the first slow start overshoots: the segments it loses, and when its last byte is
-/// through.
+/// 20 Mbit/s, 80 ms and a buffer that the first slow start overshoots: the segments it loses, and
+/// when its last byte is through.
 fn transfer(cc: &str) -> Run {
     let text = format!(
-        "duration = \"60s\"\nwarmup = \"0s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"80ms\"\nbuffer = \"0.5bdp\"\n\
+        "duration = \"60s\"\nwarmup = \"0s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"80ms\"\nbuffer = \
+         \"0.5bdp\"\n\
          [[flow]]\ncc = \"{cc}\"\nsize = \"2MB\"\n"
     );
     play(&Scenario::from_toml(&text, cc, &registry()).unwrap_or_else(|e| panic!("{e}")))

@@ -1,4 +1,5 @@
-//! Prague: two marks per round trip, a window of 2/p, and a rate that does not depend on the round trip.
+//! Prague: two marks per round trip, a window of 2/p, and a rate that does not depend on the round
+//! trip.
 
 use crate::common::registry;
 use narrows_core::packet::{Ecn, Packet as _};
@@ -6,7 +7,7 @@ use narrows_core::param::no_check;
 use narrows_core::queue::{Backlog, QueueDiscipline, QueueKind, Sink, Why};
 use narrows_core::scenario::Scenario;
 use narrows_core::units::{Bytes, Time};
-use narrows_sim::{run, Options, Packet, Run};
+use narrows_sim::{Options, Packet, Run, run};
 use std::collections::VecDeque;
 
 /// So many packets are ECN-capable between two marks.
@@ -64,7 +65,8 @@ fn play(text: &str) -> Run {
             })
         },
     });
-    let scenario = Scenario::from_toml(text, "prague.toml", &registry).unwrap_or_else(|e| panic!("{e}"));
+    let scenario =
+        Scenario::from_toml(text, "prague.toml", &registry).unwrap_or_else(|e| panic!("{e}"));
     run(&scenario, &registry, &Options::default(), &mut |_| true).unwrap()
 }
 
@@ -73,7 +75,8 @@ fn play(text: &str) -> Run {
 fn two_packets_of_a_round_trip_are_marked_whatever_their_share() {
     let alone = |cc: &str| {
         play(&format!(
-            "duration = \"20s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"1Gbit\"\nrtt = \"30ms\"\nqueue = \"marker\"\n\
+            "duration = \"20s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"1Gbit\"\nrtt = \
+             \"30ms\"\nqueue = \"marker\"\n\
              [host]\necn = \"on\"\n[[flow]]\ncc = \"{cc}\"\n"
         ))
     };
@@ -85,16 +88,19 @@ fn two_packets_of_a_round_trip_are_marked_whatever_their_share() {
     assert!(reno < 2.0 / (p.sqrt()), "{reno}");
 }
 
-/// Over RED whose average is almost its queue, so that both meet marks equally often. (A step does not care for that: what decides
-/// who is marked is in which microsecond a packet comes. Then one may get up to three times the other's rate, either way.)
+/// Over RED whose average is almost its queue, so that both meet marks equally often. (A step does
+/// not care for that: what decides who is marked is in which microsecond a packet comes. Then one
+/// may get up to three times the other's rate, either way.)
 #[test]
 fn near_and_far_get_the_same_rate() {
     let share = |cc: &str| {
         let run = play(&format!(
             "duration = \"25s\"\nwarmup = \"10s\"\n[path]\nrate = \"50Mbit\"\nrtt = \"5ms\"\n\
-             queue = {{ kind = \"red\", ecn = true, limit = \"2MB\", min = \"3kB\", max = \"120kB\", \
+             queue = {{ kind = \"red\", ecn = true, limit = \"2MB\", min = \"3kB\", max = \
+             \"120kB\", \
              probability = 0.5, avpkt = \"1500B\", burst = 30 }}\n\
-             [host]\necn = \"on\"\n[[flow]]\ncc = \"{cc}\"\n[[flow]]\ncc = \"{cc}\"\nrtt = \"20ms\"\n"
+             [host]\necn = \"on\"\n[[flow]]\ncc = \"{cc}\"\n[[flow]]\ncc = \"{cc}\"\nrtt = \
+             \"20ms\"\n"
         ));
         run.flows[0].goodput_mbit / run.flows[1].goodput_mbit
     };
@@ -103,9 +109,10 @@ fn near_and_far_get_the_same_rate() {
     assert!(reno > 3.0, "{reno}");
 }
 
-/// RFC 9332 couples the queues so that both have about the same window (k = 2, section 2.1 and appendix A); the rates then differ as the
-/// round trips do, and CUBIC's has the 15 ms of its queue in it. Prague acts below 25 ms as if it were there, so over 10 ms, where
-/// CUBIC sees 27, the rates are equal too. L4S's queue stands about a millisecond.
+/// RFC 9332 couples the queues so that both have about the same window (k = 2, section 2.1 and
+/// appendix A); the rates then differ as the round trips do, and CUBIC's has the 15 ms of its queue
+/// in it. Prague acts below 25 ms as if it were there, so over 10 ms, where CUBIC sees 27, the
+/// rates are equal too. L4S's queue stands about a millisecond.
 #[test]
 fn beside_cubic_over_dualpi2_it_has_the_same_window_and_waits_a_millisecond() {
     for (rate, rtt, rates) in [
@@ -121,9 +128,16 @@ fn beside_cubic_over_dualpi2_it_has_the_same_window_and_waits_a_millisecond() {
         let share = prague.goodput_mbit / cubic.goodput_mbit;
         let window = share * prague.rtt_ms.mean / cubic.rtt_ms.mean;
         let compared = if rates { share } else { window };
-        assert!((1.0 / 1.5..1.5).contains(&compared), "{rate} {rtt}: {share} {window}");
+        assert!(
+            (1.0 / 1.5..1.5).contains(&compared),
+            "{rate} {rtt}: {share} {window}"
+        );
         let delay = |class: usize| run.queue.classes[class].delay_ms;
         assert!(delay(0).p99 < 2.0, "{rate} {rtt}: {:?}", delay(0));
-        assert!((10.0..20.0).contains(&delay(1).mean), "{rate} {rtt}: {:?}", delay(1));
+        assert!(
+            (10.0..20.0).contains(&delay(1).mean),
+            "{rate} {rtt}: {:?}",
+            delay(1)
+        );
     }
 }

@@ -6,17 +6,27 @@ use narrows_sim::Run;
 
 fn run(path: &str, cc: &str) -> Run {
     let text = format!("duration = \"20s\"\n[path]\n{path}\n[[flow]]\ncc = {cc}\n");
-    let scenario = Scenario::from_toml(&text, "signature", &registry()).unwrap_or_else(|e| panic!("{e}"));
+    let scenario =
+        Scenario::from_toml(&text, "signature", &registry()).unwrap_or_else(|e| panic!("{e}"));
     play(&scenario)
 }
 
 /// A fiftieth of the packets is lost at random: the link stays busy and the queue short.
 #[test]
 fn random_loss_means_nothing_to_rules() {
-    let path = "rate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"4bdp\"\nloss = { probability = 0.02, per = \"packet\" }";
+    let path = "rate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"4bdp\"\nloss = { probability = \
+        0.02, per = \"packet\" }";
     let [remy, reno] = ["\"remy\"", "\"reno\""].map(|cc| run(path, cc));
-    assert!(remy.flows[0].goodput_mbit > 16.0, "{}", remy.flows[0].goodput_mbit);
-    assert!(reno.flows[0].goodput_mbit < 5.0, "{}", reno.flows[0].goodput_mbit);
+    assert!(
+        remy.flows[0].goodput_mbit > 16.0,
+        "{}",
+        remy.flows[0].goodput_mbit
+    );
+    assert!(
+        reno.flows[0].goodput_mbit < 5.0,
+        "{}",
+        reno.flows[0].goodput_mbit
+    );
 }
 
 /// On the paths it was made for it fills the link and leaves the buffer alone, which Reno fills.

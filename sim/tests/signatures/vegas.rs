@@ -4,11 +4,12 @@ use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 use narrows_sim::Run;
 
-/// 20 Mbit/s, 40 ms, and room for 267 packets; what slow start leaves in the queue drains by one packet per round trip, so the
-/// figures are those of the end.
+/// 20 Mbit/s, 40 ms, and room for 267 packets; what slow start leaves in the queue drains by one
+/// packet per round trip, so the figures are those of the end.
 fn alone(cc: &str) -> Run {
     let text = format!(
-        "duration = \"40s\"\nwarmup = \"25s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"4bdp\"\n[[flow]]\ncc = \"{cc}\"\n"
+        "duration = \"40s\"\nwarmup = \"25s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer \
+         = \"4bdp\"\n[[flow]]\ncc = \"{cc}\"\n"
     );
     play(&Scenario::from_toml(&text, cc, &registry()).unwrap_or_else(|e| panic!("{e}")))
 }
@@ -17,8 +18,16 @@ fn alone(cc: &str) -> Run {
 fn vegas_fills_the_path_with_a_few_packets_in_the_queue_and_loses_none() {
     let (vegas, reno) = (alone("vegas"), alone("reno"));
     // Six packets take 3.6 ms.
-    assert!(vegas.queue.delay_ms.p95 < 3.6, "{}", vegas.queue.delay_ms.p95);
-    assert!(reno.queue.delay_ms.p95 > 30.0, "{}", reno.queue.delay_ms.p95);
+    assert!(
+        vegas.queue.delay_ms.p95 < 3.6,
+        "{}",
+        vegas.queue.delay_ms.p95
+    );
+    assert!(
+        reno.queue.delay_ms.p95 > 30.0,
+        "{}",
+        reno.queue.delay_ms.p95
+    );
     assert_eq!(vegas.flows[0].retransmits, 0);
     assert!(reno.flows[0].retransmits > 0);
     let (vegas, reno) = (vegas.flows[0].goodput_mbit, reno.flows[0].goodput_mbit);

@@ -6,7 +6,8 @@ use narrows_core::scenario::Scenario;
 /// Mbit/s over 20 Mbit/s and 40 ms where one burst in three hundred is lost by chance.
 fn goodput(cc: &str) -> f64 {
     let text = format!(
-        "duration = \"30s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"1bdp\"\nloss = \"0.3%\"\n\
+        "duration = \"30s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"1bdp\"\nloss = \
+         \"0.3%\"\n\
          [[flow]]\ncc = \"{cc}\"\n"
     );
     let scenario = Scenario::from_toml(&text, cc, &registry()).unwrap_or_else(|e| panic!("{e}"));

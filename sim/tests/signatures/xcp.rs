@@ -1,9 +1,10 @@
-//! XCP: routers say how fast to go, so that the link is full, the queue empty, and each has its share, near or far.
+//! XCP: routers say how fast to go, so that the link is full, the queue empty, and each has its
+//! share, near or far.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 use narrows_core::units::Span;
-use narrows_sim::{run, Options, Run};
+use narrows_sim::{Options, Run, run};
 
 fn scenario(text: &str) -> Scenario {
     Scenario::from_toml(text, "signature", &registry()).unwrap_or_else(|e| panic!("{e}"))
@@ -23,7 +24,8 @@ fn goodput(run: &Run, flow: usize, from_s: f64, to_s: f64) -> f64 {
 /// Five flows of 20 to 400 ms, each with `cc`.
 fn near_and_far(cc: &str, queue: &str) -> Run {
     let mut text = format!(
-        "duration = \"90s\"\nwarmup = \"30s\"\n[path]\nrate = \"45Mbit\"\nrtt = \"20ms\"\nbuffer = \"400p\"\nqueue = \"{queue}\"\n"
+        "duration = \"90s\"\nwarmup = \"30s\"\n[path]\nrate = \"45Mbit\"\nrtt = \"20ms\"\nbuffer \
+         = \"400p\"\nqueue = \"{queue}\"\n"
     );
     for more in [0, 90, 180, 280, 380] {
         text.push_str(&format!("[[flow]]\ncc = \"{cc}\"\nrtt = \"{more}ms\"\n"));
@@ -50,23 +52,26 @@ fn near_and_far_have_equal_shares_and_nothing_waits() {
 fn a_long_fat_path_is_full_within_some_round_trips() {
     let text = |cc: &str, queue: &str| {
         format!(
-            "duration = \"10s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"80ms\"\nbuffer = \"1bdp\"\n\
+            "duration = \"10s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"100Mbit\"\nrtt = \
+             \"80ms\"\nbuffer = \"1bdp\"\n\
              queue = \"{queue}\"\n[[flow]]\ncc = \"{cc}\"\n"
         )
     };
-    let [xcp, reno] = [("xcp", "xcp"), ("reno", "fifo")].map(|(cc, queue)| play(&scenario(&text(cc, queue))));
+    let [xcp, reno] =
+        [("xcp", "xcp"), ("reno", "fifo")].map(|(cc, queue)| play(&scenario(&text(cc, queue))));
     let soon = goodput(&xcp, 0, 1.0, 2.0);
     assert!(soon > 90.0, "{soon}");
     assert_eq!((xcp.queue.drops, xcp.flows[0].retransmits), (0, 0));
     assert!(reno.queue.drops > 0);
 }
 
-/// Five that begin together. The law hands out 0.4 of what is free in each round trip, so that of what is missing 0.6 are left: from
-/// the 36 % of their first windows (0.12 s) the link is nearly full four round trips later, in equal shares all the time.
+/// Five that begin together. The law hands out 0.4 of what is free in each round trip, so that of
+/// what is missing 0.6 are left: from the 36 % of their first windows (0.12 s) the link is nearly
+/// full four round trips later, in equal shares all the time.
 #[test]
 fn five_that_begin_together_fill_the_link_in_four_round_trips() {
-    let text =
-        "duration = \"1s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"40Mbit\"\nrtt = \"40ms\"\nbuffer = \"2bdp\"\n\
+    let text = "duration = \"1s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"40Mbit\"\nrtt = \
+        \"40ms\"\nbuffer = \"2bdp\"\n\
          queue = \"xcp\"\n[[flow]]\ncc = \"xcp\"\ncount = 5\n";
     let options = Options {
         sample_interval: Some(Span::ms(40)),
@@ -75,8 +80,8 @@ fn five_that_begin_together_fill_the_link_in_four_round_trips() {
     let run = run(&scenario(text), &registry(), &options, &mut |_| true).expect("a run");
     let rows = &run.samples.flows;
     let acked = |tick: usize, flow: u32| {
-        let at =
-            (0..rows.t_s.len()).find(|i| rows.flow[*i] == flow && (rows.t_s[*i] - 0.04 * tick as f64).abs() < 1e-6);
+        let at = (0..rows.t_s.len())
+            .find(|i| rows.flow[*i] == flow && (rows.t_s[*i] - 0.04 * tick as f64).abs() < 1e-6);
         at.map_or(0.0, |i| rows.delivered_bytes[i] as f64)
     };
     let during = |tick: usize| {
@@ -86,22 +91,28 @@ fn five_that_begin_together_fill_the_link_in_four_round_trips() {
     };
     let (first, later) = (during(3), during(7));
     let sum = |rates: &[f64]| rates.iter().sum::<f64>();
-    let jain = |rates: &[f64]| sum(rates).powi(2) / 5.0 / rates.iter().map(|rate| rate * rate).sum::<f64>();
+    let jain = |rates: &[f64]| {
+        sum(rates).powi(2) / 5.0 / rates.iter().map(|rate| rate * rate).sum::<f64>()
+    };
     assert!((sum(&first) / 40.0 - 0.36).abs() < 0.01, "{first:?}");
     assert!(sum(&later) / 40.0 > 0.9 && jain(&later) > 0.95, "{later:?}");
     assert_eq!(run.queue.drops, 0);
 }
 
-/// Two have the link; who comes late has a third within ten round trips, and the others give way by as much.
+/// Two have the link; who comes late has a third within ten round trips, and the others give way by
+/// as much.
 #[test]
 fn who_comes_late_is_given_a_share_in_some_round_trips() {
     let text = |cc: &str, queue: &str| {
         format!(
-            "duration = \"14s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"30Mbit\"\nrtt = \"50ms\"\nbuffer = \"2bdp\"\n\
-             queue = \"{queue}\"\n[[flow]]\ncc = \"{cc}\"\ncount = 2\n[[flow]]\ncc = \"{cc}\"\nstart = \"10s\"\n"
+            "duration = \"14s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"30Mbit\"\nrtt = \
+             \"50ms\"\nbuffer = \"2bdp\"\n\
+             queue = \"{queue}\"\n[[flow]]\ncc = \"{cc}\"\ncount = 2\n[[flow]]\ncc = \
+             \"{cc}\"\nstart = \"10s\"\n"
         )
     };
-    let [xcp, reno] = [("xcp", "xcp"), ("reno", "fifo")].map(|(cc, queue)| play(&scenario(&text(cc, queue))));
+    let [xcp, reno] =
+        [("xcp", "xcp"), ("reno", "fifo")].map(|(cc, queue)| play(&scenario(&text(cc, queue))));
     let third = 30.0 * 1448.0 / 1514.0 / 3.0;
     for flow in 0..3 {
         let share = goodput(&xcp, flow, 12.0, 14.0) / third;
@@ -120,8 +131,10 @@ fn it_is_stable_up_to_the_bound_and_not_beyond() {
     let swing = |alpha: f64| {
         let beta = alpha * alpha * std::f64::consts::SQRT_2;
         let text = format!(
-            "duration = \"40s\"\nwarmup = \"10s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"200ms\"\nbuffer = \"2bdp\"\n\
-             queue = {{ kind = \"xcp\", alpha = {alpha}, beta = {beta} }}\n[[flow]]\ncc = \"xcp\"\ncount = 4\n"
+            "duration = \"40s\"\nwarmup = \"10s\"\n[path]\nrate = \"20Mbit\"\nrtt = \
+             \"200ms\"\nbuffer = \"2bdp\"\n\
+             queue = {{ kind = \"xcp\", alpha = {alpha}, beta = {beta} }}\n[[flow]]\ncc = \
+             \"xcp\"\ncount = 4\n"
         );
         let options = Options {
             sample_interval: Some(Span::ms(50)),
@@ -147,7 +160,8 @@ fn it_is_stable_up_to_the_bound_and_not_beyond() {
 /// Who wants less than its share gets what it asks for, and the others have the rest.
 #[test]
 fn nobody_is_given_what_it_does_not_ask_for() {
-    let text = "duration = \"20s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"2bdp\"\nqueue = \"xcp\"\n\
+    let text = "duration = \"20s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \
+        \"2bdp\"\nqueue = \"xcp\"\n\
                 [[flow]]\ncc = { kind = \"xcp\", rate = \"4Mbit\" }\n[[flow]]\ncc = \"xcp\"\n";
     let run = play(&scenario(text));
     let (little, rest) = (run.flows[0].goodput_mbit, run.flows[1].goodput_mbit);
@@ -159,18 +173,22 @@ fn nobody_is_given_what_it_does_not_ask_for() {
 /// Packets of others do not stop it: they count as traffic.
 #[test]
 fn what_carries_no_header_is_reckoned_with() {
-    let text = "duration = \"20s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"1bdp\"\nqueue = \"xcp\"\n\
+    let text = "duration = \"20s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \
+        \"1bdp\"\nqueue = \"xcp\"\n\
                 [[flow]]\ncc = \"xcp\"\n[[flow]]\ncc = \"cubic\"\n";
     let run = play(&scenario(text));
     assert!(run.flows.iter().map(|f| f.goodput_mbit).sum::<f64>() > 17.0);
     assert!(run.flows[0].goodput_mbit > 0.1);
 }
 
-/// Headers lie in the packet, the rest of it elsewhere: nothing is mixed up by loss, duplicates, damage or reordering.
+/// Headers lie in the packet, the rest of it elsewhere: nothing is mixed up by loss, duplicates,
+/// damage or reordering.
 #[test]
 fn headers_survive_what_happens_to_packets() {
-    let text = "duration = \"20s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \"2bdp\"\nqueue = \"xcp\"\n\
-                loss = \"0.1%\"\ncorrupt = \"0.1%\"\nduplicate = \"1%\"\njitter = \"1ms\"\n[host]\nnic = \"50Mbit\"\n\
+    let text = "duration = \"20s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \
+        \"2bdp\"\nqueue = \"xcp\"\n\
+                loss = \"0.1%\"\ncorrupt = \"0.1%\"\nduplicate = \"1%\"\njitter = \
+                \"1ms\"\n[host]\nnic = \"50Mbit\"\n\
                 [[flow]]\ncc = \"xcp\"\ncount = 2\nsize = \"10MB\"\n";
     let run = play(&scenario(text));
     for flow in &run.flows {

@@ -7,13 +7,15 @@ use narrows_sim::Run;
 /// 100 Mbit/s, 100 ms: 833 packets, and room for as many.
 fn alone(cc: &str, loss: &str) -> Run {
     let text = format!(
-        "duration = \"40s\"\nwarmup = \"10s\"\n[path]\nrate = \"100Mbit\"\nrtt = \"100ms\"\nbuffer = \"1bdp\"\n\
+        "duration = \"40s\"\nwarmup = \"10s\"\n[path]\nrate = \"100Mbit\"\nrtt = \
+         \"100ms\"\nbuffer = \"1bdp\"\n\
          loss = \"{loss}\"\n[[flow]]\ncc = \"{cc}\"\n"
     );
     play(&Scenario::from_toml(&text, cc, &registry()).unwrap_or_else(|e| panic!("{e}")))
 }
 
-/// Eighty packets take 9.7 ms; more are taken away within a round trip, in which the window grows by one packet in a hundred.
+/// Eighty packets take 9.7 ms; more are taken away within a round trip, in which the window grows
+/// by one packet in a hundred.
 #[test]
 fn yeah_fills_a_long_path_and_takes_its_queue_away() {
     let (yeah, reno) = (alone("yeah", "0%"), alone("reno", "0%"));

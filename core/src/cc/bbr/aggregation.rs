@@ -1,7 +1,9 @@
-//! Room for ACKs that come in clumps (Wi-Fi, receive offload): while none come, the flow must not run dry.
+//! Room for ACKs that come in clumps (Wi-Fi, receive offload): while none come, the flow must not
+//! run dry.
 //!
-//! Law: over an epoch, `extra = acknowledged − bw · time`; an epoch begins anew when that is not positive, or at 2²⁰ packets. The
-//! greatest `extra` of the last 5 to 10 round trips is added to the window, at most what `bw` delivers in 100 ms.
+//! Law: over an epoch, `extra = acknowledged − bw · time`; an epoch begins anew when that is not
+//! positive, or at 2²⁰ packets. The greatest `extra` of the last 5 to 10 round trips is added to
+//! the window, at most what `bw` delivers in 100 ms.
 
 use super::bandwidth::Bw;
 use super::{Ack, Bbr, Delivery, Window};

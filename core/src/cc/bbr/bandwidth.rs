@@ -1,7 +1,8 @@
 //! Round trips, and the greatest delivery rate of the last ten of them.
 //!
-//! A round trip ends when a packet is delivered that was sent after the round trip had begun. A rate that the application
-//! limited counts only if it is no lower than the greatest: it tells what the path can do, not what it cannot.
+//! A round trip ends when a packet is delivered that was sent after the round trip had begun. A
+//! rate that the application limited counts only if it is no lower than the greatest: it tells what
+//! the path can do, not what it cannot.
 
 use super::{Ack, Bbr, Delivery};
 use crate::windowed::WindowedMax;
@@ -30,7 +31,8 @@ impl Bw {
         let exact = (u128::from(self.0) * u128::from(us) * u128::from(gain)) >> 8;
         exact.div_ceil(1 << SCALE).min(u128::from(u32::MAX)) as u64
     }
-    /// Bytes per second at `gain`/256 times this rate, in packets of `packet` bytes, of which pacing takes `millionths`.
+    /// Bytes per second at `gain`/256 times this rate, in packets of `packet` bytes, of which
+    /// pacing takes `millionths`.
     pub fn bytes_per_s(self, packet: u64, gain: u64, millionths: u64) -> u64 {
         let rate = (u128::from(self.0) * u128::from(packet) * u128::from(gain)) >> 8;
         ((rate * u128::from(millionths)) >> SCALE).min(u128::from(u64::MAX / 16)) as u64
@@ -77,7 +79,9 @@ impl Bbr {
     pub(super) fn take_bandwidth(&mut self, ev: &Ack, d: &Delivery) {
         self.bandwidth.rounds.start = false;
         let Some(sample) = &d.sample else { return };
-        self.bandwidth.rounds.take(sample.prior_delivered, d.totals.delivered);
+        self.bandwidth
+            .rounds
+            .take(sample.prior_delivered, d.totals.delivered);
         self.recovery.conserves &= !self.bandwidth.rounds.start;
         self.take_policer(ev.lost, sample.app_limited, &d.totals);
         let bw = Bw::of(sample.delivered, sample.interval.as_us());
@@ -100,6 +104,8 @@ mod tests {
         assert_eq!(bw.packets_in(40_000), 165);
         // Within 2⁻¹⁷, which is what 24 bits leave of it.
         let exact = 4128 * 1448;
-        assert!((exact - exact / (1 << 17)..=exact).contains(&bw.bytes_per_s(1448, 256, 1_000_000)));
+        assert!(
+            (exact - exact / (1 << 17)..=exact).contains(&bw.bytes_per_s(1448, 256, 1_000_000))
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! BBR, version 1, as Linux runs it: paces at the bandwidth it has seen, and keeps about two round trips' worth in flight.
+//! BBR, version 1, as Linux runs it: paces at the bandwidth it has seen, and keeps about two round
+//! trips' worth in flight.
 //!
-//! Law: `bw` = greatest delivery rate of ten round trips; `min_rtt` = least round trip of ten seconds;
-//! `pacing = gain · bw` (less 1 %), `cwnd = 2 · bw · min_rtt` and a little more. Loss changes neither. Gains follow a mode:
+//! Law: `bw` = greatest delivery rate of ten round trips; `min_rtt` = least round trip of ten
+//! seconds; `pacing = gain · bw` (less 1 %), `cwnd = 2 · bw · min_rtt` and a little more. Loss
+//! changes neither. Gains follow a mode:
 //!
 //! ```text
 //!   Startup ── three round trips in which bw grew by less than 25 % ──▶ Drain
@@ -23,10 +25,11 @@
 //! | `pacing` | the rate, and the size of a burst |
 //! | `window` | the window: its goal, its rounding, recovery |
 //!
-//! Order for one ACK: round trip and bandwidth, policer, aggregation, cycle, full pipe, drain, round-trip minimum, gains,
-//! pacing rate, window.
-//! Sources: Linux 6.12 `tcp_bbr.c`; Cardwell et al., "BBR: congestion-based congestion control" (ACM Queue 14(5), 2016). Arithmetic is
-//! Linux's: rates in packets per µs scaled by 2²⁴, gains by 2⁸. What came after 4.15 is in [`RULES`].
+//! Order for one ACK: round trip and bandwidth, policer, aggregation, cycle, full pipe, drain,
+//! round-trip minimum, gains, pacing rate, window.
+//! Sources: Linux 6.12 `tcp_bbr.c`; Cardwell et al., "BBR: congestion-based congestion control"
+//! (ACM Queue 14(5), 2016). Arithmetic is Linux's: rates in packets per µs scaled by 2²⁴, gains by
+//! 2⁸. What came after 4.15 is in [`RULES`].
 
 pub(super) mod aggregation;
 pub(super) mod bandwidth;
@@ -39,11 +42,14 @@ pub(super) mod startup;
 mod tests;
 mod window;
 
-use super::{Ack, CcKind, CongestionControl, Delivery, Family, Host, Loss, Rto, Sent, SpuriousLoss, Start, Window};
+use super::{
+    Ack, CcKind, CongestionControl, Delivery, Family, Host, Loss, Rto, Sent, SpuriousLoss, Start,
+    Window,
+};
 use crate::kernel::{Kernel, Rule};
 use crate::param::{Kind, Param, Params};
 use crate::rng::Rng;
-use crate::transport::{Jiffies, State, MSS};
+use crate::transport::{Jiffies, MSS, State};
 use crate::units::{Span, Time};
 use aggregation::Aggregation;
 use alloc::boxed::Box;
@@ -133,7 +139,8 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "aggregation_gain",
         kind: Kind::Number(1.0, 0.0, 16.0),
-        help: "how much of what is acknowledged in clumps is added to the window (nothing before 5.1)",
+        help: "how much of what is acknowledged in clumps is added to the window (nothing before \
+            5.1)",
         source: "Linux 6.12 tcp_bbr: bbr_extra_acked_gain",
     },
     Param {
@@ -176,18 +183,21 @@ const STARTUP_THRESHOLD: Rule = Rule {
     name: "threshold at the end of Startup",
     since: Kernel(4, 17),
     help: "ssthresh shows the bandwidth-delay product at which Startup ended",
-    source: "Linux 4.17: tcp_bbr: record \"full bw reached\" decision in new full_bw_reached bit and ssthresh",
+    source: "Linux 4.17: tcp_bbr: record \"full bw reached\" decision in new full_bw_reached bit \
+        and ssthresh",
 };
 const IDLE_UNTIL_DELIVERY: Rule = Rule {
     name: "a restart lasts until data is delivered",
     since: Kernel(4, 17),
-    help: "a flow counts as coming back from idleness until an ACK delivers something; before, until any ACK",
+    help: "a flow counts as coming back from idleness until an ACK delivers something; before, \
+        until any ACK",
     source: "Linux 4.17: tcp_bbr: fix to zero idle_restart only upon S/ACKed data",
 };
 const RATE_OF_PAYLOAD: Rule = Rule {
     name: "the pacing rate counts payload",
     since: Kernel(4, 19),
-    help: "the pacing rate is that of payload, as are the gaps; before, it was that of whole IP packets, 3.6 % more",
+    help: "the pacing rate is that of payload, as are the gaps; before, it was that of whole IP \
+        packets, 3.6 % more",
     source: "Linux 4.19: tcp_bbr: fix bbr pacing rate for internal pacing",
 };
 const IDLE_ENDS_PROBE_RTT: Rule = Rule {
@@ -200,18 +210,21 @@ const PACING_MARGIN: Rule = Rule {
     name: "pacing margin",
     since: Kernel(4, 20),
     help: "pacing stays 1 % below its rate",
-    source: "Linux 4.20: tcp: switch tcp and sch_fq to new earliest departure time model, and what followed",
+    source: "Linux 4.20: tcp: switch tcp and sch_fq to new earliest departure time model, and \
+        what followed",
 };
 const IN_FLIGHT_AT_DEPARTURE: Rule = Rule {
     name: "in flight at departure",
     since: Kernel(4, 20),
-    help: "what will be in flight when the next packet departs decides on phases; before, what was in flight",
+    help: "what will be in flight when the next packet departs decides on phases; before, what \
+        was in flight",
     source: "Linux 4.20: tcp_bbr: adjust TCP BBR for departure time pacing",
 };
 const PROBING_ADDS_TWO: Rule = Rule {
     name: "two packets more to probe",
     since: Kernel(4, 18),
-    help: "a gain above 1 asks for two packets more in ProbeBW, lest it be lost where the bandwidth-delay product is small",
+    help: "a gain above 1 asks for two packets more in ProbeBW, lest it be lost where the \
+        bandwidth-delay product is small",
     source: "Linux 4.18: tcp_bbr: fix bw probing to raise in-flight data for very small BDPs",
 };
 const ACK_AGGREGATION: Rule = Rule {
@@ -224,7 +237,8 @@ const ACK_AGGREGATION: Rule = Rule {
 const ONLY_PROBING_ADDS_TWO: Rule = Rule {
     name: "two packets more only to probe",
     since: Kernel(5, 4),
-    help: "they are asked for in the probing phase alone; before, in every phase of ProbeBW, since the window's gain is above 1, too",
+    help: "they are asked for in the probing phase alone; before, in every phase of ProbeBW, \
+        since the window's gain is above 1, too",
     source: "Linux 5.4: tcp_bbr: fix quantization code to not raise cwnd if not probing bandwidth",
 };
 const LESS_THAN_LEAST: Rule = Rule {
@@ -282,7 +296,8 @@ impl Settings {
         Settings {
             kernel: host.kernel,
             ticks,
-            // Rounded up, so that Startup surely doubles in a round trip; Drain's down, so that it surely drains.
+            // Rounded up, so that Startup surely doubles in a round trip; Drain's down, so that it
+            // surely drains.
             startup_gain: libm::ceil(startup * UNIT as f64) as u64,
             drain_gain: libm::floor(UNIT as f64 / startup) as u64,
             cwnd_gain: gain("cwnd_gain"),
@@ -300,7 +315,11 @@ impl Settings {
             } else {
                 IP_PACKET
             },
-            aggregation_gain: if aggregates { gain("aggregation_gain") } else { 0 },
+            aggregation_gain: if aggregates {
+                gain("aggregation_gain")
+            } else {
+                0
+            },
             policer_detection: params.bool("policer_detection"),
         }
     }
@@ -415,7 +434,10 @@ impl CongestionControl for Bbr {
 
     fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
         let Some(delivery) = &ev.delivery else {
-            debug_assert!(false, "an engine without delivery-rate samples cannot run BBR");
+            debug_assert!(
+                false,
+                "an engine without delivery-rate samples cannot run BBR"
+            );
             return;
         };
         self.on_delivery(w, ev, delivery);
@@ -433,7 +455,8 @@ impl CongestionControl for Bbr {
     }
 
     fn on_spurious_loss(&mut self, _w: &mut Window, ev: &SpuriousLoss) {
-        // Losses were none: the pipe may not be full, and nothing polices. The window comes back when recovery ends.
+        // Losses were none: the pipe may not be full, and nothing polices. The window comes back
+        // when recovery ends.
         self.pipe.plateau = Plateau::default();
         self.policer.forget(&ev.totals);
     }
@@ -461,7 +484,10 @@ impl CongestionControl for Bbr {
         visit("pacing_gain", self.pacing_gain as f64 / UNIT as f64);
         visit("cwnd_gain", self.cwnd_gain as f64 / UNIT as f64);
         visit("extra_acked", f64::from(self.aggregation.extra()));
-        visit("policed", f64::from(u8::from(self.policer.rate().is_some())));
+        visit(
+            "policed",
+            f64::from(u8::from(self.policer.rate().is_some())),
+        );
     }
 
     fn fork(&self) -> Box<dyn CongestionControl> {

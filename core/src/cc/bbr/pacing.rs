@@ -1,11 +1,11 @@
 //! The pacing rate, and the size of a burst that goes with it.
 //!
-//! Law: `rate = 0.99 · gain · bw` in payload bytes per second; until the pipe is full it only rises. It begins at
-//! `2.885 · initial window / rtt of the handshake`. A burst is a millisecond of it (2⁻¹⁰ s), at least two segments, or one
-//! below 1.2 Mbit/s.
+//! Law: `rate = 0.99 · gain · bw` in payload bytes per second; until the pipe is full it only
+//! rises. It begins at `2.885 · initial window / rtt of the handshake`. A burst is a millisecond of
+//! it (2⁻¹⁰ s), at least two segments, or one below 1.2 Mbit/s.
 
 use super::bandwidth::Bw;
-use super::{Bbr, Window, UNIT};
+use super::{Bbr, UNIT, Window};
 use crate::transport::MSS;
 use crate::units::{Rate, Span};
 
@@ -43,7 +43,11 @@ impl Paced {
     /// The rate before any sample.
     pub fn by_handshake(&mut self, w: &mut Window, srtt: Span, gain: u64) {
         // Without a round trip: a millisecond.
-        let us = if srtt == Span::ZERO { 1000 } else { srtt.as_us() };
+        let us = if srtt == Span::ZERO {
+            1000
+        } else {
+            srtt.as_us()
+        };
         self.rate = self.at(Bw::of(u64::from(w.cwnd), us), gain);
         self.show(w);
     }
@@ -63,21 +67,19 @@ impl Paced {
     }
 
     fn least_burst(&self) -> u64 {
-        if self.rate < SMALL_RATE {
-            1
-        } else {
-            2
-        }
+        if self.rate < SMALL_RATE { 1 } else { 2 }
     }
 
     /// Segments of a burst at the present rate.
     pub fn burst_goal(&self) -> u64 {
         let bytes = (self.rate >> BURST_SHIFT).min(MOST_BURST_BYTES);
-        (bytes / u64::from(MSS)).max(self.least_burst()).min(MOST_BURST)
+        (bytes / u64::from(MSS))
+            .max(self.least_burst())
+            .min(MOST_BURST)
     }
 
-    /// Of `in_flight` packets, what will be after `wait` if `bw` is delivered; the burst that leaves then is counted where
-    /// a gain above 1 asks for more.
+    /// Of `in_flight` packets, what will be after `wait` if `bw` is delivered; the burst that
+    /// leaves then is counted where a gain above 1 asks for more.
     pub fn in_flight_after(&self, wait: Span, in_flight: u32, bw: Bw, gain: u64) -> u64 {
         let mut then = u64::from(in_flight);
         if gain > UNIT {

@@ -1,12 +1,14 @@
-//! The long-term rate: is there a token bucket that lets through what arrives at its rate and drops the rest?
+//! The long-term rate: is there a token bucket that lets through what arrives at its rate and drops
+//! the rest?
 //!
-//! Law: from the first loss on, intervals of 4 to 16 round trips are looked at; one ends with a loss, if of the packets sent in it at
-//! least 50/256 were lost. Two in a row whose delivery rates differ by at most an eighth, or by 4 kbit/s, are a policer's:
-//! their mean is taken for the bandwidth, with gain 1, for 48 round trips of ProbeBW. An application that limits starts all
+//! Law: from the first loss on, intervals of 4 to 16 round trips are looked at; one ends with a
+//! loss, if of the packets sent in it at least 50/256 were lost. Two in a row whose delivery rates
+//! differ by at most an eighth, or by 4 kbit/s, are a policer's: their mean is taken for the
+//! bandwidth, with gain 1, for 48 round trips of ProbeBW. An application that limits starts all
 //! over. Random loss of a fifth looks the same, and ends the same.
 
 use super::bandwidth::Bw;
-use super::{Bbr, Mode, LONG_TERM_UNITY_GAIN, UNIT};
+use super::{Bbr, LONG_TERM_UNITY_GAIN, Mode, UNIT};
 use crate::cc::Totals;
 
 /// Round trips of the shortest interval.

@@ -1,10 +1,12 @@
-//! ProbeBW: eight phases of about one least round trip each, in which to ask for more, give it back, and cruise.
+//! ProbeBW: eight phases of about one least round trip each, in which to ask for more, give it
+//! back, and cruise.
 //!
-//! Law: gain 1.25 until the phase has lasted `min_rtt` *and* 1.25 bandwidth-delay products are in flight or packets were lost;
-//! gain 0.75 until it has lasted `min_rtt` *or* one product is in flight; six of gain 1. It begins with a random one of
-//! the eight, only not with 0.75, so that flows do not ask all at once.
+//! Law: gain 1.25 until the phase has lasted `min_rtt` *and* 1.25 bandwidth-delay products are in
+//! flight or packets were lost; gain 0.75 until it has lasted `min_rtt` *or* one product is in
+//! flight; six of gain 1. It begins with a random one of the eight, only not with 0.75, so that
+//! flows do not ask all at once.
 
-use super::{Ack, Bbr, Delivery, Mode, IN_FLIGHT_AT_DEPARTURE, LONG_TERM_UNITY_GAIN, UNIT};
+use super::{Ack, Bbr, Delivery, IN_FLIGHT_AT_DEPARTURE, LONG_TERM_UNITY_GAIN, Mode, UNIT};
 use crate::units::Time;
 
 /// Phases of a cycle.
@@ -56,7 +58,11 @@ impl Bbr {
         }
     }
     fn phase_is_over(&self, ev: &Ack, d: &Delivery) -> bool {
-        let lasted = d.totals.delivered_at.as_us().saturating_sub(self.cycle.since_us);
+        let lasted = d
+            .totals
+            .delivered_at
+            .as_us()
+            .saturating_sub(self.cycle.since_us);
         let long = lasted > self.min_rtt.us().unwrap_or(u64::from(u32::MAX));
         let gain = self.pacing_gain;
         if gain == UNIT {
@@ -71,12 +77,14 @@ impl Bbr {
         }
     }
 
-    /// What will be in flight when pacing lets the next packet leave, if ACKs go on at the present rate.
+    /// What will be in flight when pacing lets the next packet leave, if ACKs go on at the present
+    /// rate.
     pub(super) fn in_flight_at_departure(&self, in_flight: u32, now: Time, departure: Time) -> u64 {
         if !self.set.kernel.follows(&IN_FLIGHT_AT_DEPARTURE) {
             return u64::from(in_flight);
         }
         let wait = departure.max(now).since(now);
-        self.paced.in_flight_after(wait, in_flight, self.bw(), self.pacing_gain)
+        self.paced
+            .in_flight_after(wait, in_flight, self.bw(), self.pacing_gain)
     }
 }

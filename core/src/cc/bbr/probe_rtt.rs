@@ -1,11 +1,14 @@
 //! The least round trip of ten seconds, and ProbeRTT, which empties the queue to see it anew.
 //!
-//! Law: when none as low has been seen for 10 s, the window falls to 4 packets, until no more are in flight and then for 200 ms and a
-//! round trip. Flows that share a queue see its emptiness at the same instant, so their ten seconds end together and they
-//! empty it together. What is delivered meanwhile counts as limited by the application. A flow that comes back from
+//! Law: when none as low has been seen for 10 s, the window falls to 4 packets, until no more are
+//! in flight and then for 200 ms and a round trip. Flows that share a queue see its emptiness at
+//! the same instant, so their ten seconds end together and they empty it together. What is
+//! delivered meanwhile counts as limited by the application. A flow that comes back from
 //! idleness need not look: its queue was empty.
 
-use super::{Ack, Bbr, Delivery, Mode, Window, DELAYED_ACK_FILTER, IDLE_UNTIL_DELIVERY, LESS_THAN_LEAST};
+use super::{
+    Ack, Bbr, DELAYED_ACK_FILTER, Delivery, IDLE_UNTIL_DELIVERY, LESS_THAN_LEAST, Mode, Window,
+};
 use crate::units::{Span, Time};
 
 /// The least round trip and its probing.
@@ -42,7 +45,11 @@ impl Bbr {
                 self.min_rtt.seen = tick;
             }
         }
-        if self.set.probe_rtt_ticks > 0 && expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
+        if self.set.probe_rtt_ticks > 0
+            && expired
+            && !self.idle_restart
+            && self.mode != Mode::ProbeRtt
+        {
             self.mode = Mode::ProbeRtt;
             self.save_window(w);
             self.min_rtt.done = None;
@@ -60,7 +67,9 @@ impl Bbr {
                 self.bandwidth.rounds.ends = d.totals.delivered;
             }
         }
-        if d.sample.is_some_and(|s| s.delivered > 0) || !self.set.kernel.follows(&IDLE_UNTIL_DELIVERY) {
+        if d.sample.is_some_and(|s| s.delivered > 0)
+            || !self.set.kernel.follows(&IDLE_UNTIL_DELIVERY)
+        {
             self.idle_restart = false;
         }
     }

@@ -1,11 +1,11 @@
 //! Is the pipe full? Then what Startup left in the queue is drained.
 //!
-//! Law: at the beginning of a round trip that the application did not limit, the greatest rate has grown by 25 % since it last
-//! had, or three such round trips have passed: the pipe is full, for good. Drain lasts until one bandwidth-delay product is
-//! in flight.
+//! Law: at the beginning of a round trip that the application did not limit, the greatest rate has
+//! grown by 25 % since it last had, or three such round trips have passed: the pipe is full, for
+//! good. Drain lasts until one bandwidth-delay product is in flight.
 
 use super::bandwidth::Bw;
-use super::{Ack, Bbr, Delivery, Mode, Window, STARTUP_THRESHOLD, UNIT};
+use super::{Ack, Bbr, Delivery, Mode, STARTUP_THRESHOLD, UNIT, Window};
 
 /// Does a rate still grow?
 #[derive(Clone, Debug, Default)]
@@ -17,7 +17,8 @@ pub(in crate::cc) struct Plateau {
 }
 
 impl Plateau {
-    /// `bw` after one more round trip: have there been `most` in which it did not grow by `gain`/256?
+    /// `bw` after one more round trip: have there been `most` in which it did not grow by
+    /// `gain`/256?
     pub fn reached(&mut self, bw: Bw, gain: u64, most: u64) -> bool {
         if bw.0 >= (self.bw.0 * gain) >> 8 {
             (self.bw, self.rounds) = (bw, 0);

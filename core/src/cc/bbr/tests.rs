@@ -20,7 +20,8 @@ fn bbr(kernel: Kernel) -> (Bbr, Window) {
     (bbr, w)
 }
 
-/// 1000 packets per second are 12 Mbit/s of IP packets, and of payload 3.5 % less; since 4.20 pacing takes a hundredth off.
+/// 1000 packets per second are 12 Mbit/s of IP packets, and of payload 3.5 % less; since 4.20
+/// pacing takes a hundredth off.
 #[test]
 fn the_rate_counted_ip_packets_before_4_19() {
     let paced = |kernel| {
@@ -35,7 +36,8 @@ fn the_rate_counted_ip_packets_before_4_19() {
     }
 }
 
-/// A product of 40 packets and room for bursts of two: 46, and two more in the phase that probes, or in all, or in none.
+/// A product of 40 packets and room for bursts of two: 46, and two more in the phase that probes,
+/// or in all, or in none.
 #[test]
 fn two_packets_more_are_asked_for() {
     let goals = |kernel| {

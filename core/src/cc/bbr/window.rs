@@ -1,14 +1,18 @@
-//! The window: a goal of two bandwidth-delay products, rounded so that bursts and delayed ACKs find room; and recovery.
+//! The window: a goal of two bandwidth-delay products, rounded so that bursts and delayed ACKs find
+//! room; and recovery.
 //!
-//! Law: `goal = ⌈gain · bw · min_rtt⌉ + aggregation + 3 bursts`, even, and 2 more in the phase that asks for more. With the pipe known
-//! to be full the window grows by what is delivered up to the goal, and follows it down at once; before, it grows while
-//! below the goal. At least 4 packets.
+//! Law: `goal = ⌈gain · bw · min_rtt⌉ + aggregation + 3 bursts`, even, and 2 more in the phase that
+//! asks for more. With the pipe known to be full the window grows by what is delivered up to the
+//! goal, and follows it down at once; before, it grows while below the goal. At least 4 packets.
 //!
-//! In recovery: what is lost leaves the window; for the first round trip it is what is in flight and what was just
-//! delivered (packet conservation), afterwards it grows towards the goal again; its end restores the window of before.
+//! In recovery: what is lost leaves the window; for the first round trip it is what is in flight
+//! and what was just delivered (packet conservation), afterwards it grows towards the goal again;
+//! its end restores the window of before.
 
 use super::bandwidth::Bw;
-use super::{Ack, Bbr, Delivery, Mode, Window, INITIAL_WINDOW, ONLY_PROBING_ADDS_TWO, PROBING_ADDS_TWO, UNIT};
+use super::{
+    Ack, Bbr, Delivery, INITIAL_WINDOW, Mode, ONLY_PROBING_ADDS_TWO, PROBING_ADDS_TWO, UNIT, Window,
+};
 use crate::transport::State;
 
 /// What recovery began with.
@@ -54,7 +58,11 @@ impl Bbr {
         } else {
             gain > UNIT && kernel.follows(&PROBING_ADDS_TWO)
         };
-        even + if asks && self.mode == Mode::ProbeBw { 2 } else { 0 }
+        even + if asks && self.mode == Mode::ProbeBw {
+            2
+        } else {
+            0
+        }
     }
     /// What is in flight with `gain` bandwidth-delay products.
     pub(super) fn inflight(&self, bw: Bw, gain: u64) -> u64 {
@@ -66,7 +74,10 @@ impl Bbr {
         if ev.delivered > 0 {
             let conserved = self.recover(w, ev, d);
             cwnd = conserved.unwrap_or_else(|after_loss| {
-                let goal = self.rounded(self.bdp(bw, self.cwnd_gain) + self.aggregation_room(), self.cwnd_gain);
+                let goal = self.rounded(
+                    self.bdp(bw, self.cwnd_gain) + self.aggregation_room(),
+                    self.cwnd_gain,
+                );
                 let goal = goal.min(u64::from(u32::MAX)) as u32;
                 let grown = after_loss.saturating_add(ev.delivered);
                 let next = if self.pipe.full {

@@ -1,11 +1,12 @@
 //! Marks, with `ecn`: as published by Google for very short paths; the draft leaves them open.
 //!
-//! Law, where the least round trip is at most 5 ms: per round trip `alpha += (marked share − alpha)/16`; outside of probing a round
-//! trip with marks leaves `1 − alpha/3` of what may be in flight; more than half marked is too much while probing, and
-//! ends Startup after two such round trips.
+//! Law, where the least round trip is at most 5 ms: per round trip `alpha += (marked share −
+//! alpha)/16`; outside of probing a round trip with marks leaves `1 − alpha/3` of what may be in
+//! flight; more than half marked is too much while probing, and ends Startup after two such round
+//! trips.
 //!
-//! What counts as marked is what the connection's ECN tells: with RFC 3168's it is all until the sender has answered.
-//! Left out: asking for more at once when marks cease.
+//! What counts as marked is what the connection's ECN tells: with RFC 3168's it is all until the
+//! sender has answered. Left out: asking for more at once when marks cease.
 
 use super::signals::UNBOUND;
 use super::{Bbr3, Delivery, Mode, Window};
@@ -40,7 +41,11 @@ impl Default for Marks {
 
 impl Bbr3 {
     fn answers_marks(&self) -> bool {
-        self.set.ecn && self.min_rtt.us().is_some_and(|us| us <= self.set.ecn_max_rtt.as_us())
+        self.set.ecn
+            && self
+                .min_rtt
+                .us()
+                .is_some_and(|us| us <= self.set.ecn_max_rtt.as_us())
     }
 
     pub(super) fn marks_too_high(&self, flight: &FlightSample) -> bool {

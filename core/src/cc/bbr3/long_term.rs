@@ -1,12 +1,13 @@
 //! What may be in flight in the long term: learned by probing, from losses packet by packet.
 //!
-//! Law: of the packets sent while probing, when one is found lost and with it more than 2 % of what was in flight as it left,
-//! `inflight_long = max(what was in flight where the losses crossed 2 %, 0.7 · min(bdp, cwnd))`, once per probe, and the
-//! probe is over. Whatever more proves safe raises it; while the phase that asks for more uses all of it, it grows by 1, 2,
-//! 4 … packets per round trip.
+//! Law: of the packets sent while probing, when one is found lost and with it more than 2 % of what
+//! was in flight as it left, `inflight_long = max(what was in flight where the losses crossed 2 %,
+//! 0.7 · min(bdp, cwnd))`, once per probe, and the probe is over. Whatever more proves safe raises
+//! it; while the phase that asks for more uses all of it, it grows by 1, 2, 4 … packets per round
+//! trip.
 //!
-//! Where in a burst the losses crossed the threshold: `(lost + x)/(in flight + x) = threshold`, solved for `x` packets of the
-//! burst that the last packet before it left out.
+//! Where in a burst the losses crossed the threshold: `(lost + x)/(in flight + x) = threshold`,
+//! solved for `x` packets of the burst that the last packet before it left out.
 
 use super::signals::UNBOUND;
 use super::{Bbr3, Delivery, LostPacket, Mode, Window};
@@ -90,8 +91,8 @@ impl Long {
     }
 }
 
-/// What was in flight where losses crossed `threshold`, in a burst whose one packet left with `in_flight` (itself included)
-/// and was lost as the `lost`th since.
+/// What was in flight where losses crossed `threshold`, in a burst whose one packet left with
+/// `in_flight` (itself included) and was lost as the `lost`th since.
 pub(super) fn inflight_at_loss(threshold: f64, in_flight: u32, lost: u64) -> u64 {
     let before = f64::from(in_flight.saturating_sub(1));
     let lost_before = lost.saturating_sub(1) as f64;
@@ -114,7 +115,14 @@ impl Bbr3 {
         }
     }
 
-    fn went_too_high(&mut self, w: &Window, safe: u64, app_limited: bool, now: Time, delivered: u64) {
+    fn went_too_high(
+        &mut self,
+        w: &Window,
+        safe: u64,
+        app_limited: bool,
+        now: Time,
+        delivered: u64,
+    ) {
         self.long.too_high = true;
         self.long.sampling = false;
         // A flow that its application limits does not know how much is too much.
@@ -139,11 +147,21 @@ impl Bbr3 {
             return UNBOUND;
         }
         let headroom = ((self.long.inflight as f64 * self.set.headroom) as u64).max(1);
-        self.long.inflight.saturating_sub(headroom).max(self.set.min_cwnd)
+        self.long
+            .inflight
+            .saturating_sub(headroom)
+            .max(self.set.min_cwnd)
     }
 
     /// Answers whether a new phase has begun with this ACK.
-    pub(super) fn adapt_long(&mut self, w: &Window, d: &Delivery, acked: u32, now: Time, app_limited: bool) -> bool {
+    pub(super) fn adapt_long(
+        &mut self,
+        w: &Window,
+        d: &Delivery,
+        acked: u32,
+        now: Time,
+        app_limited: bool,
+    ) -> bool {
         let delivered = d.totals.delivered;
         if self.long.phase == AckPhase::Starting && self.rounds.start {
             self.long.phase = AckPhase::Feedback;

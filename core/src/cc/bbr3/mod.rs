@@ -1,10 +1,11 @@
-//! BBR, version 3, as the draft has it: a model of the path with two time scales, and what losses teach it. Version 2 is the same
-//! with other numbers and switches ([`super::bbr2`]).
+//! BBR, version 3, as the draft has it: a model of the path with two time scales, and what losses
+//! teach it. Version 2 is the same with other numbers and switches ([`super::bbr2`]).
 //!
-//! Law: `bw = min(greatest rate of two cycles, bw_short)`, `pacing = gain · bw`, `cwnd = gain · bw · min_rtt`, at most
-//! `inflight_long` and `inflight_short`. Losses while cruising lower the short bounds to what is delivered, at most by 0.7 per
-//! round trip; more than 2 % lost while asking for more sets the long one. Every 2 to 3 s, or sooner on small products, the
-//! short bounds are dropped and more is asked for.
+//! Law: `bw = min(greatest rate of two cycles, bw_short)`, `pacing = gain · bw`, `cwnd = gain · bw
+//! · min_rtt`, at most `inflight_long` and `inflight_short`. Losses while cruising lower the short
+//! bounds to what is delivered, at most by 0.7 per round trip; more than 2 % lost while asking for
+//! more sets the long one. Every 2 to 3 s, or sooner on small products, the short bounds are
+//! dropped and more is asked for.
 //!
 //! | file | part |
 //! |---|---|
@@ -17,12 +18,14 @@
 //! | `window` | rate, window, recovery and its undoing |
 //! | `ecn` | marks, if asked for |
 //!
-//! Order for one ACK: latest round trip, greatest rate and short bounds; aggregation; full pipe, Startup, Drain; the cycle and
-//! the long bound; least round trip; rate, window. Losses are told of before.
+//! Order for one ACK: latest round trip, greatest rate and short bounds; aggregation; full pipe,
+//! Startup, Drain; the cycle and the long bound; least round trip; rate, window. Losses are told of
+//! before.
 //!
-//! Sources: draft-ietf-ccwg-bbr-06 (2026-07). Shared with [version 1](super::bbr): rates and their arithmetic, round trips, pacing and
-//! bursts, plateau, aggregation. Deviations: gains are held in 1/256, as in version 1; a burst is 2⁻¹⁰ s of the rate; a
-//! timeout does not become the bound of the short term (the window before it does, as in Google's code); in `probe_bw` and
+//! Sources: draft-ietf-ccwg-bbr-06 (2026-07). Shared with [version 1](super::bbr): rates and their
+//! arithmetic, round trips, pacing and bursts, plateau, aggregation. Deviations: gains are held in
+//! 1/256, as in version 1; a burst is 2⁻¹⁰ s of the rate; a timeout does not become the bound of
+//! the short term (the window before it does, as in Google's code); in `probe_bw` and
 //! `window`, each with its reason.
 
 mod ecn;
@@ -36,13 +39,13 @@ pub(super) mod tests;
 pub(super) mod version;
 mod window;
 
+use super::bbr::UNIT;
 use super::bbr::aggregation::Epoch;
 use super::bbr::bandwidth::{Bw, Rounds};
 use super::bbr::pacing::Paced;
-use super::bbr::UNIT;
 use super::{
-    Ack, Cause, CcKind, CongestionControl, Delivery, Family, Host, Loss, LostPacket, Sent, SpuriousLoss, Start,
-    StateChange, Window,
+    Ack, Cause, CcKind, CongestionControl, Delivery, Family, Host, Loss, LostPacket, Sent,
+    SpuriousLoss, Start, StateChange, Window,
 };
 use crate::param::{Param, Params};
 use crate::rng::Rng;
@@ -54,7 +57,7 @@ use probe_bw::Cycle;
 use probe_rtt::MinRtt;
 use signals::{Latest, MaxBw, Short, UNBOUND};
 use startup::Startup;
-use version::{Settings, Version, V3};
+use version::{Settings, V3, Version};
 use window::Undo;
 
 /// The parameters.
@@ -133,7 +136,9 @@ impl Bbr3 {
         if ev.delivered == 0 {
             return;
         }
-        let extra = self.epoch.take(d.totals.delivered_at, ev.delivered, self.bw());
+        let extra = self
+            .epoch
+            .take(d.totals.delivered_at, ev.delivered, self.bw());
         let window = if self.startup.full {
             self.set.aggregation_rounds
         } else {
@@ -203,7 +208,10 @@ impl CongestionControl for Bbr3 {
 
     fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
         let Some(delivery) = &ev.delivery else {
-            debug_assert!(false, "an engine without delivery-rate samples cannot run BBR");
+            debug_assert!(
+                false,
+                "an engine without delivery-rate samples cannot run BBR"
+            );
             return;
         };
         self.on_delivery(w, ev, delivery);
@@ -267,7 +275,8 @@ impl CongestionControl for Bbr3 {
 /// Its line in the registry.
 pub const KIND: CcKind = CcKind {
     name: "bbr3",
-    help: "version 3: probes for bandwidth now and then, and bounds what is in flight by what losses have taught it",
+    help: "version 3: probes for bandwidth now and then, and bounds what is in flight by what \
+        losses have taught it",
     source: "draft-ietf-ccwg-bbr-06",
     family: Family::Model,
     year: 2023,

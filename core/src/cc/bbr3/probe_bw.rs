@@ -10,17 +10,18 @@
 //!                    1.25 · bw
 //! ```
 //!
-//! A probe after one that lost too much is cautious: it stops when what is in flight comes to the bound. If that loses nothing, it is
-//! refilled and asked for more at once.
+//! A probe after one that lost too much is cautious: it stops when what is in flight comes to the
+//! bound. If that loses nothing, it is refilled and asked for more at once.
 //!
-//! What is in flight is what will be when the next packet departs, before this ACK took its share, as in the published
-//! code; by what is left after an ACK a cautious probe, which the window holds at the bound, would never come to it.
+//! What is in flight is what will be when the next packet departs, before this ACK took its share,
+//! as in the published code; by what is left after an ACK a cautious probe, which the window holds
+//! at the bound, would never come to it.
 
 use super::long_term::AckPhase;
 use super::signals::Short;
 use super::{Ack, Bbr3, Delivery, Mode, Window};
-use crate::cc::bbr::bandwidth::Bw;
 use crate::cc::bbr::UNIT;
+use crate::cc::bbr::bandwidth::Bw;
 use crate::units::{Span, Time};
 
 /// When to ask for more again.
@@ -41,7 +42,9 @@ impl Bbr3 {
         self.forget_latest();
         self.long.stop();
         self.cycle.rounds = self.rng.below(2);
-        let random_ns = self.rng.below(self.set.probe_wait_random.as_ns().saturating_add(1));
+        let random_ns = self
+            .rng
+            .below(self.set.probe_wait_random.as_ns().saturating_add(1));
         self.cycle.wait = self.set.probe_wait + Span::ns(random_ns);
         self.cycle.since = now;
         self.rounds.ends = delivered;
@@ -66,7 +69,14 @@ impl Bbr3 {
         self.long.steepen(w.cwnd);
     }
 
-    pub(super) fn take_phase(&mut self, w: &Window, ev: &Ack, d: &Delivery, bw: Bw, app_limited: bool) {
+    pub(super) fn take_phase(
+        &mut self,
+        w: &Window,
+        ev: &Ack,
+        d: &Delivery,
+        bw: Bw,
+        app_limited: bool,
+    ) {
         if !self.startup.full || self.adapt_long(w, d, ev.delivered, ev.now, app_limited) {
             return;
         }
@@ -91,10 +101,18 @@ impl Bbr3 {
     }
 
     pub(super) fn is_time_to_cruise(&self, in_flight: u64) -> bool {
-        in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.max_bw.get(), UNIT)
+        in_flight <= self.inflight_with_headroom()
+            && in_flight <= self.inflight(self.max_bw.get(), UNIT)
     }
 
-    fn is_time_to_go_down(&mut self, w: &Window, now: Time, d: &Delivery, in_flight: u64, bw: Bw) -> bool {
+    fn is_time_to_go_down(
+        &mut self,
+        w: &Window,
+        now: Time,
+        d: &Delivery,
+        in_flight: u64,
+        bw: Bw,
+    ) -> bool {
         if self.long.too_high && in_flight >= self.long.inflight {
             self.long.cautious = true;
             return true;

@@ -1,8 +1,9 @@
 //! The least round trip of ten seconds, and ProbeRTT, which looks for it after five.
 //!
-//! Law: when five seconds have brought none lower, at most half a product stays in flight (at least 4 packets), for 200 ms and
-//! a round trip. What is delivered meanwhile counts as limited by the application. A flow that comes back from idleness
-//! need not look: its queue was empty. Afterwards bounds of the short term are dropped, and it cruises.
+//! Law: when five seconds have brought none lower, at most half a product stays in flight (at least
+//! 4 packets), for 200 ms and a round trip. What is delivered meanwhile counts as limited by the
+//! application. A flow that comes back from idleness need not look: its queue was empty. Afterwards
+//! bounds of the short term are dropped, and it cruises.
 
 use super::long_term::AckPhase;
 use super::signals::Short;
@@ -44,7 +45,9 @@ impl Bbr3 {
                 (m.recent_us, m.recent_seen) = (Some(us), now);
             }
         }
-        let lower = m.recent_us.is_some_and(|us| m.us.is_none_or(|least| us < least));
+        let lower = m
+            .recent_us
+            .is_some_and(|us| m.us.is_none_or(|least| us < least));
         if lower || now > m.seen + self.set.min_rtt_window {
             (m.us, m.seen) = (m.recent_us, m.recent_seen);
         }

@@ -1,13 +1,14 @@
-//! What ACKs tell of the path: the greatest rate of two cycles, the latest round trip's delivery, and the bounds that hold
-//! until the next probe.
+//! What ACKs tell of the path: the greatest rate of two cycles, the latest round trip's delivery,
+//! and the bounds that hold until the next probe.
 //!
-//! Law: `max_bw` = greatest rate of this cycle of ProbeBW and the one before; a rate that the application limited counts only
-//! if it is no lower. After a round trip with losses, unless more is being asked for: `bw_short = max(bw of that round trip,
-//! 0.7 · bw_short)`, and likewise what may be in flight. `bw = min(max_bw, bw_short)`. The next probe drops both bounds.
+//! Law: `max_bw` = greatest rate of this cycle of ProbeBW and the one before; a rate that the
+//! application limited counts only if it is no lower. After a round trip with losses, unless more
+//! is being asked for: `bw_short = max(bw of that round trip, 0.7 · bw_short)`, and likewise what
+//! may be in flight. `bw = min(max_bw, bw_short)`. The next probe drops both bounds.
 
 use super::{Bbr3, Delivery, Mode, Window};
-use crate::cc::bbr::bandwidth::Bw;
 use crate::cc::RateSample;
+use crate::cc::bbr::bandwidth::Bw;
 
 /// No bound.
 pub(super) const UNBOUND: u64 = u64::MAX;
@@ -31,7 +32,8 @@ impl MaxBw {
     }
 }
 
-/// The latest round trip. One begins with the first loss, so that all that it shows is judged together.
+/// The latest round trip. One begins with the first loss, so that all that it shows is judged
+/// together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latest {
     /// The greatest rate in it.

@@ -1,15 +1,15 @@
 //! Startup and Drain: how fast is the path, and how much must be given back?
 //!
-//! Law: Startup paces at 2.77 times the bandwidth, with two products in the window, until three round trips bring less than 25 %
-//! more; or until a round trip of recovery, of whose packets more than 2 % were lost in at least six places. Then
-//! `inflight_long = max(bdp, what was delivered in that round trip)`. Drain paces at half until one product is in flight, or
-//! for three round trips.
+//! Law: Startup paces at 2.77 times the bandwidth, with two products in the window, until three
+//! round trips bring less than 25 % more; or until a round trip of recovery, of whose packets more
+//! than 2 % were lost in at least six places. Then `inflight_long = max(bdp, what was delivered in
+//! that round trip)`. Drain paces at half until one product is in flight, or for three round trips.
 
 use super::{Ack, Bbr3, Delivery, Mode, Window};
+use crate::cc::RateSample;
+use crate::cc::bbr::UNIT;
 use crate::cc::bbr::bandwidth::Bw;
 use crate::cc::bbr::startup::Plateau;
-use crate::cc::bbr::UNIT;
-use crate::cc::RateSample;
 use crate::transport::State;
 
 /// What is known of the pipe, and losses of the round trip.
@@ -62,7 +62,9 @@ impl Bbr3 {
         if self.mode == Mode::Startup && self.startup.full {
             self.mode = Mode::Drain;
             self.startup.drain_since = self.rounds.count;
-            w.ssthresh = self.inflight(self.max_bw.get(), UNIT).min(u64::from(u32::MAX)) as u32;
+            w.ssthresh = self
+                .inflight(self.max_bw.get(), UNIT)
+                .min(u64::from(u32::MAX)) as u32;
             self.forget_latest();
         }
     }
@@ -79,7 +81,9 @@ impl Bbr3 {
         };
         (self.startup.acks, self.startup.ranges) = (0, 0);
         let enough = self.set.startup_losses > 0 && losses >= self.set.startup_losses;
-        let many = d.flight.is_some_and(|f| self.is_too_high(f.lost, f.in_flight));
+        let many = d
+            .flight
+            .is_some_and(|f| self.is_too_high(f.lost, f.in_flight));
         if self.mode == Mode::Startup && ev.state == State::Recovery && enough && many {
             self.undo.mode = Some(Mode::Startup);
             self.leave_startup();
@@ -103,7 +107,9 @@ impl Bbr3 {
         }
         let rounds = self.rounds.count - self.startup.drain_since;
         let late = self.set.drain_rounds > 0 && rounds > self.set.drain_rounds;
-        if late || self.in_flight_at_departure(ev.in_flight, ev, d) <= self.inflight(self.bw(), UNIT) {
+        if late
+            || self.in_flight_at_departure(ev.in_flight, ev, d) <= self.inflight(self.bw(), UNIT)
+        {
             self.go_down(ev.now, d.totals.delivered);
         }
     }

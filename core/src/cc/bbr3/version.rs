@@ -24,12 +24,13 @@ pub(in crate::cc) struct Version {
     pub startup_losses: u64,
     /// Those are ACKs that told of losses; otherwise ranges of bytes.
     pub counts_acks: bool,
-    /// Startup that ends with losses bounds what is in flight by what was delivered in a round trip, if that is more than
-    /// the product.
+    /// Startup that ends with losses bounds what is in flight by what was delivered in a round
+    /// trip, if that is more than the product.
     pub bounds_by_latest: bool,
     /// The full pipe shows in the greatest rate; otherwise in that of the round trip.
     pub plateau_of_max: bool,
-    /// The phase that asks for more ends when that has made a queue; otherwise when the rate stops to grow.
+    /// The phase that asks for more ends when that has made a queue; otherwise when the rate stops
+    /// to grow.
     pub up_ends_by_queue: bool,
     /// What ACKs tell is judged as losses are.
     pub judges_acks: bool,
@@ -59,7 +60,12 @@ const ROWS: usize = 26;
 
 /// The parameters of a version.
 pub(in crate::cc) const fn params(v: &Version) -> [Param; ROWS] {
-    const fn row(name: &'static str, kind: Kind, help: &'static str, source: &'static str) -> Param {
+    const fn row(
+        name: &'static str,
+        kind: Kind,
+        help: &'static str,
+        source: &'static str,
+    ) -> Param {
         Param {
             name,
             kind,
@@ -91,7 +97,8 @@ pub(in crate::cc) const fn params(v: &Version) -> [Param; ROWS] {
         row(
             "drain_rounds",
             Kind::Count(v.drain_rounds, 0, 1000),
-            "round trips after which Drain ends though more is in flight than wanted; 0: it does not",
+            "round trips after which Drain ends though more is in flight than wanted; 0: it does \
+             not",
             v.source,
         ),
         row(
@@ -169,7 +176,8 @@ pub(in crate::cc) const fn params(v: &Version) -> [Param; ROWS] {
         row(
             "probe_rounds",
             Kind::Count(63, 1, 1_000_000),
-            "but no longer than so many round trips, nor than a Reno flow of its size takes to grow",
+            "but no longer than so many round trips, nor than a Reno flow of its size takes to \
+             grow",
             "draft-ietf-ccwg-bbr-06: IsRenoCoexistenceProbeTime",
         ),
         row(
@@ -232,7 +240,8 @@ pub(in crate::cc) const fn params(v: &Version) -> [Param; ROWS] {
 /// The parameters as the law uses them, and the version's switches.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    /// Of what tells the versions apart, only the switches count here: the rest may be set otherwise.
+    /// Of what tells the versions apart, only the switches count here: the rest may be set
+    /// otherwise.
     pub version: Version,
     /// Gains in 1/256.
     pub startup_gain: u64,

@@ -1,20 +1,22 @@
 //! Rate and window; what a recovery keeps, and what its undoing brings back.
 //!
-//! Law: `pacing = 0.99 · gain · bw`; until the pipe is full it only rises. `cwnd` grows by what is delivered up to
-//! `gain · bw · min_rtt + aggregation`, at least three bursts, 2 more while asking for more; it is at most `inflight_long` in
-//! ProbeBW (less 15 % while cruising and in ProbeRTT), at most `inflight_short` always, at least 4.
+//! Law: `pacing = 0.99 · gain · bw`; until the pipe is full it only rises. `cwnd` grows by what is
+//! delivered up to `gain · bw · min_rtt + aggregation`, at least three bursts, 2 more while asking
+//! for more; it is at most `inflight_long` in ProbeBW (less 15 % while cruising and in ProbeRTT),
+//! at most `inflight_short` always, at least 4.
 //!
-//! Losses cut the window by those bounds alone: no packet conservation. A timeout leaves what is in flight and one; the end
-//! of a repair restores what was before.
+//! Losses cut the window by those bounds alone: no packet conservation. A timeout leaves what is in
+//! flight and one; the end of a repair restores what was before.
 //!
-//! Saved for undoing is what was so at the first loss of an episode. (The draft saves again at each round trip with losses
-//! and at the beginning of recovery, when the loss that began it may have lowered what is saved.)
+//! Saved for undoing is what was so at the first loss of an episode. (The draft saves again at each
+//! round trip with losses and at the beginning of recovery, when the loss that began it may have
+//! lowered what is saved.)
 
 use super::signals::Short;
 use super::{Ack, Bbr3, Mode, SpuriousLoss, Window};
+use crate::cc::Delivery;
 use crate::cc::bbr::bandwidth::Bw;
 use crate::cc::bbr::{INITIAL_WINDOW, UNIT};
-use crate::cc::Delivery;
 use crate::transport::State;
 
 /// What recovery began with.
@@ -37,7 +39,10 @@ impl Default for Undo {
             prior_cwnd: 0,
             state: State::Open,
             saved: false,
-            short: Short { bw: Bw(0), inflight: 0 },
+            short: Short {
+                bw: Bw(0),
+                inflight: 0,
+            },
             long: 0,
             mode: None,
         }
@@ -63,9 +68,12 @@ impl Bbr3 {
     pub(super) fn bdp(&self, bw: Bw) -> u64 {
         self.products(bw, UNIT)
     }
-    /// With room for bursts, and so that asking for more puts more into flight even where the product is small.
+    /// With room for bursts, and so that asking for more puts more into flight even where the
+    /// product is small.
     fn with_bursts(&self, packets: u64) -> u64 {
-        let room = packets.max(3 * self.paced.burst_goal()).max(self.set.min_cwnd);
+        let room = packets
+            .max(3 * self.paced.burst_goal())
+            .max(self.set.min_cwnd);
         room + if self.mode == Mode::Up { 2 } else { 0 }
     }
     /// What is in flight with `gain`/256 products.
@@ -75,7 +83,8 @@ impl Bbr3 {
     /// Of `in_flight`, what will be when pacing lets the next packet leave.
     pub(super) fn in_flight_at_departure(&self, in_flight: u32, ev: &Ack, d: &Delivery) -> u64 {
         let wait = d.next_departure.max(ev.now).since(ev.now);
-        self.paced.in_flight_after(wait, in_flight, self.bw(), self.gains().0)
+        self.paced
+            .in_flight_after(wait, in_flight, self.bw(), self.gains().0)
     }
 
     /// Gains of pacing and window, in 1/256.
@@ -167,7 +176,11 @@ impl Bbr3 {
         self.short.bw = self.short.bw.max(self.undo.short.bw);
         self.short.inflight = self.short.inflight.max(self.undo.short.inflight);
         self.long.inflight = self.long.inflight.max(self.undo.long);
-        let ended = self.undo.mode.take().filter(|_| self.set.version.undoes_phases);
+        let ended = self
+            .undo
+            .mode
+            .take()
+            .filter(|_| self.set.version.undoes_phases);
         let elsewhere = self.mode != Mode::ProbeRtt;
         match ended {
             Some(Mode::Startup) if self.mode != Mode::Startup => {
@@ -176,7 +189,9 @@ impl Bbr3 {
                     self.mode = Mode::Startup;
                 }
             }
-            Some(Mode::Up) if self.mode != Mode::Up && elsewhere => self.refill(ev.totals.delivered),
+            Some(Mode::Up) if self.mode != Mode::Up && elsewhere => {
+                self.refill(ev.totals.delivered)
+            }
             _ => {}
         }
     }

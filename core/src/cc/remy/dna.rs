@@ -7,12 +7,15 @@
 //! Whisker      31 window_increment: sint32   32 window_multiple: double   33 intersend: double
 //! ```
 //!
-//! What else a file says (how it was trained) is passed over. A node's children fill its box: they are cut apart again, one
-//! bound at a time, into the two-way splits of a [`Tree`]; Remy makes them by such cuts, so that this is always possible.
-//! A bound that is absent is none, and neither is an axis whose box is empty: files from before it was there have it so.
-//! Source: the field numbers of Remy's `protobufs/dna.proto`; the encoding, protobuf.dev/programming-guides/encoding.
+//! What else a file says (how it was trained) is passed over. A node's children fill its box: they
+//! are cut apart again, one bound at a time, into the two-way splits of a [`Tree`]; Remy makes them
+//! by such cuts, so that this is always possible. A bound that is absent is none, and neither is an
+//! axis whose box is empty: files from before it was there have it so. Source: the field numbers of
+//! Remy's `protobufs/dna.proto`; the encoding, protobuf.dev/programming-guides/encoding.
 
-use super::tree::{cut, Action, Builder, Node, Region, Tree, DEEPEST, MOST_BYTES, MOST_NODES, WHOLE};
+use super::tree::{
+    Action, Builder, DEEPEST, MOST_BYTES, MOST_NODES, Node, Region, Tree, WHOLE, cut,
+};
 use crate::param::Mistake;
 use alloc::format;
 use alloc::string::String;
@@ -69,7 +72,10 @@ impl<'a> Fields<'a> {
         wrong("it breaks off in a number")
     }
     fn take(&mut self, n: u64) -> Result<&'a [u8], Mistake> {
-        match usize::try_from(n).ok().and_then(|n| self.0.split_at_checked(n)) {
+        match usize::try_from(n)
+            .ok()
+            .and_then(|n| self.0.split_at_checked(n))
+        {
             Some((taken, rest)) => {
                 self.0 = rest;
                 Ok(taken)
@@ -137,7 +143,9 @@ struct Branch {
 fn branch(bytes: &[u8], depth: usize, nodes: &mut usize) -> Result<Branch, Mistake> {
     *nodes += 1;
     if depth > DEEPEST || *nodes > MOST_NODES {
-        return wrong(format!("more than {MOST_NODES} nodes, or deeper than {DEEPEST}"));
+        return wrong(format!(
+            "more than {MOST_NODES} nodes, or deeper than {DEEPEST}"
+        ));
     }
     let mut found = Branch::default();
     let mut fields = Fields(bytes);
@@ -222,7 +230,11 @@ fn emit(branch: &Branch, region: &Region, builder: &mut Builder) -> Result<(), M
 }
 
 /// Cuts `children` apart, which fill `region`.
-fn divide(children: &mut [(Region, &Branch)], region: &Region, builder: &mut Builder) -> Result<(), Mistake> {
+fn divide(
+    children: &mut [(Region, &Branch)],
+    region: &Region,
+    builder: &mut Builder,
+) -> Result<(), Mistake> {
     if let [(own, child)] = children {
         if own != region {
             return wrong("children leave a gap in their node's box");
@@ -232,7 +244,8 @@ fn divide(children: &mut [(Region, &Branch)], region: &Region, builder: &mut Bui
     for axis in 0..4 {
         children.sort_by(|(a, _), (b, _)| a.0[axis].total_cmp(&b.0[axis]));
         let cut_at = clear_cut(children, axis);
-        let Some((n, at)) = cut_at.filter(|(_, at)| *at > region.0[axis] && *at < region.1[axis]) else {
+        let Some((n, at)) = cut_at.filter(|(_, at)| *at > region.0[axis] && *at < region.1[axis])
+        else {
             continue;
         };
         push(builder, Node::Split { axis, at, above: 0 })?;
@@ -244,7 +257,8 @@ fn divide(children: &mut [(Region, &Branch)], region: &Region, builder: &mut Bui
     wrong("children overlap, or leave a gap in their node's box")
 }
 
-/// The bound nearest to the middle that cuts through no child, and how many lie below it; sorted by where they begin.
+/// The bound nearest to the middle that cuts through no child, and how many lie below it; sorted by
+/// where they begin.
 fn clear_cut(children: &[(Region, &Branch)], axis: usize) -> Option<(usize, f64)> {
     let mut reach = 0.0f64;
     let mut best: Option<(usize, f64)> = None;

@@ -1,8 +1,9 @@
 //! RemyCC: a congestion control that a computer has found: a tree of rules.
 //!
-//! Law, ms and packets: a sender remembers moving averages (1/8) of the gaps between packets as they were sent (`rec_send_ewma`)
-//! and as their ACKs came (`rec_rec_ewma`, and a slow one of 1/256), and the last round trip over the least (`rtt_ratio`). The rule
-//! for where that lies says, for each packet acknowledged, `window = multiple · window + increment`, and that packets leave
+//! Law, ms and packets: a sender remembers moving averages (1/8) of the gaps between packets as
+//! they were sent (`rec_send_ewma`) and as their ACKs came (`rec_rec_ewma`, and a slow one of
+//! 1/256), and the last round trip over the least (`rtt_ratio`). The rule for where that lies says,
+//! for each packet acknowledged, `window = multiple · window + increment`, and that packets leave
 //! `intersend` apart. A loss changes nothing: sending again is the transport's.
 //!
 //! | file | holds |
@@ -11,15 +12,20 @@
 //! | [`tree`] | the tree, and its text |
 //! | [`dna`] | Remy's own files |
 //!
-//! Sources: Winstein, Balakrishnan: TCP ex Machina: Computer-Generated Congestion Control (SIGCOMM 2013); Sivaraman et al.: An
-//! Experimental Study of the Learnability of Congestion Control (SIGCOMM 2014) for the slow average; Remy's `memory.cc` and
-//! `dna.proto` for constants. Deviations, all because this is a TCP with selective and delayed ACKs:
+//! Sources: Winstein, Balakrishnan: TCP ex Machina: Computer-Generated Congestion Control (SIGCOMM
+//! 2013); Sivaraman et al.: An Experimental Study of the Learnability of Congestion Control
+//! (SIGCOMM 2014) for the slow average; Remy's `memory.cc` and `dna.proto` for constants.
+//! Deviations, all because this is a TCP with selective and delayed ACKs:
 //! - an ACK of several packets counts as so many that came evenly since the last one;
-//! - gaps are of arrivals at the sender, since an ACK tells the receiver's clock in milliseconds only;
-//! - an ACK that tells no round trip (of what was sent twice) is remembered with the next one that does;
+//! - gaps are of arrivals at the sender, since an ACK tells the receiver's clock in milliseconds
+//!   only;
+//! - an ACK that tells no round trip (of what was sent twice) is remembered with the next one that
+//!   does;
 //! - one packet is always allowed, for who may send none hears of nothing;
-//! - what leaves within a millisecond may leave together (bursts are the transport's), and its first ten packets are not paced;
-//! - a sender forgets everything when the application has more to send after a silence, as Remy's does with every "on" period.
+//! - what leaves within a millisecond may leave together (bursts are the transport's), and its
+//!   first ten packets are not paced;
+//! - a sender forgets everything when the application has more to send after a silence, as Remy's
+//!   does with every "on" period.
 
 pub mod dna;
 pub mod tree;
@@ -27,7 +33,10 @@ pub mod tree;
 #[cfg(test)]
 mod tests;
 
-use super::{Ack, CcKind, CongestionControl, Family, Host, Loss, Need, Sample, Sent, SpuriousLoss, Start, Window};
+use super::{
+    Ack, CcKind, CongestionControl, Family, Host, Loss, Need, Sample, Sent, SpuriousLoss, Start,
+    Window,
+};
 use crate::param::{Kind, Param, Params, TextKind};
 use crate::transport::MSS;
 use crate::units::{Rate, Span, Time};
@@ -66,12 +75,15 @@ struct Past {
 }
 
 impl Past {
-    /// An ACK of a packet sent one `rtt` ago; answers of how many packets it tells, and by how much the gaps of each move
-    /// the averages.
+    /// An ACK of a packet sent one `rtt` ago; answers of how many packets it tells, and by how much
+    /// the gaps of each move the averages.
     fn hear(&mut self, now: Time, rtt: Span, packets: u32) -> (u32, Option<(f64, f64)>) {
         let packets = core::mem::take(&mut self.untold).saturating_add(packets);
         let sent = Time::from_ns(now.as_ns().saturating_sub(rtt.as_ns()));
-        let least = self.least.map_or(rtt, |least| least.min(rtt)).max(Span::us(1));
+        let least = self
+            .least
+            .map_or(rtt, |least| least.min(rtt))
+            .max(Span::us(1));
         self.least = Some(least);
         let Some((last_sent, last_heard)) = self.last.replace((sent, now)) else {
             return (packets, None);
@@ -178,7 +190,10 @@ impl CongestionControl for Remy {
         for (name, x) in tree::AXES.into_iter().zip(self.past.memory) {
             visit(name, x);
         }
-        visit("intersend_ms", self.tree.action(&self.past.memory).intersend_ms);
+        visit(
+            "intersend_ms",
+            self.tree.action(&self.past.memory).intersend_ms,
+        );
     }
     fn fork(&self) -> Box<dyn CongestionControl> {
         Box::new(self.clone())

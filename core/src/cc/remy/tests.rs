@@ -99,7 +99,10 @@ fn what_tells_no_round_trip_is_counted_with_the_next() {
     ack(&mut remy, &mut w, at(105), None, 1);
     assert_eq!(w.cwnd, 2);
     ack(&mut remy, &mut w, at(110), Some(Span::ms(100)), 1);
-    assert_eq!((w.cwnd, remy.past.memory[1]), (4, 5.0 / 8.0 + (5.0 - 5.0 / 8.0) / 8.0));
+    assert_eq!(
+        (w.cwnd, remy.past.memory[1]),
+        (4, 5.0 / 8.0 + (5.0 - 5.0 / 8.0) / 8.0)
+    );
 }
 
 #[test]
@@ -184,7 +187,12 @@ fn mistakes() {
         .collect();
     let cases: &[(&str, usize, &str, &str)] = &[
         ("", 0, "it is empty", "begin with `remy-tree 1`"),
-        ("remy-tree 2\n", 1, "does not begin so", "write `remy-tree 1` before it"),
+        (
+            "remy-tree 2\n",
+            1,
+            "does not begin so",
+            "write `remy-tree 1` before it",
+        ),
         (
             "remy-tree 1\n",
             1,
@@ -215,9 +223,24 @@ fn mistakes() {
             "has 1 splits",
             "`  multiple 1 inc",
         ),
-        ("remy-tree 1\nrtt < 2\n", 2, "nobody remembers `rtt`", "rtt_ratio"),
-        ("remy-tree 1\nrtt_ratio < two\n", 2, "`two` is not a number", "1.5"),
-        ("remy-tree 1\nrtt_ratio < inf\n", 2, "`inf` is not a number", "1.5"),
+        (
+            "remy-tree 1\nrtt < 2\n",
+            2,
+            "nobody remembers `rtt`",
+            "rtt_ratio",
+        ),
+        (
+            "remy-tree 1\nrtt_ratio < two\n",
+            2,
+            "`two` is not a number",
+            "1.5",
+        ),
+        (
+            "remy-tree 1\nrtt_ratio < inf\n",
+            2,
+            "`inf` is not a number",
+            "1.5",
+        ),
         (
             "remy-tree 1\nrtt_ratio < 0\n",
             2,
@@ -281,7 +304,10 @@ fn mistakes() {
         );
     }
     let e = Tree::read(&format!("remy-tree 1\n{deep}")).expect_err("too deep");
-    assert!(e.line == 66 && e.problem.contains("more than 64 splits"), "{e:?}");
+    assert!(
+        e.line == 66 && e.problem.contains("more than 64 splits"),
+        "{e:?}"
+    );
 }
 
 /// A file by hand, as protobuf writes one: two children, cut at an `rtt_ratio` of 2.
@@ -299,8 +325,16 @@ fn a_file_of_remys_byte_by_byte() {
         out
     }
     let memory = |ratio: f64| [double(21, 0.0), double(22, 0.0), double(23, ratio)].concat();
-    let upper = |ratio: f64| [double(21, 163_840.0), double(22, 163_840.0), double(23, ratio)].concat();
-    let domain = |low: f64, high: f64| [message(11, &memory(low)), message(12, &upper(high))].concat();
+    let upper = |ratio: f64| {
+        [
+            double(21, 163_840.0),
+            double(22, 163_840.0),
+            double(23, ratio),
+        ]
+        .concat()
+    };
+    let domain =
+        |low: f64, high: f64| [message(11, &memory(low)), message(12, &upper(high))].concat();
     let leaf = |low: f64, high: f64, increment: &[u8], multiple: f64, intersend: f64| {
         let rule = [
             &[0xf8, 0x01][..],
@@ -322,7 +356,8 @@ fn a_file_of_remys_byte_by_byte() {
         message(2, &below),
     ];
     let file = fields.concat();
-    let wanted = "rtt_ratio < 2\n  multiple 1 increment 3 intersend 0.5\n  multiple 0.75 increment -2 intersend 4\n";
+    let wanted = "rtt_ratio < 2\n  multiple 1 increment 3 intersend 0.5\n  multiple 0.75 \
+        increment -2 intersend 4\n";
     assert_eq!(from_dna(&file).map_err(|e| e.problem), Ok(tree(wanted)));
     for n in 0..file.len() {
         assert!(from_dna(&file[..n]).is_err(), "{n} bytes");

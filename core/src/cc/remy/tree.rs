@@ -9,7 +9,12 @@ use alloc::vec::Vec;
 pub type Memory = [f64; 4];
 
 /// The names of what a sender remembers, in Remy's order.
-pub const AXES: [&str; 4] = ["rec_send_ewma", "rec_rec_ewma", "rtt_ratio", "slow_rec_rec_ewma"];
+pub const AXES: [&str; 4] = [
+    "rec_send_ewma",
+    "rec_rec_ewma",
+    "rtt_ratio",
+    "slow_rec_rec_ewma",
+];
 
 /// Rules and splits of one tree.
 pub const MOST_NODES: usize = 65_535;
@@ -30,7 +35,8 @@ const HEAD: &str = "remy-tree 1";
 /// Before a line, for each split above it.
 const INDENT: usize = 2;
 
-/// What to do: the window becomes `multiple · window + increment`, and packets leave `intersend_ms` apart.
+/// What to do: the window becomes `multiple · window + increment`, and packets leave `intersend_ms`
+/// apart.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Action {
     /// Times the window.
@@ -105,29 +111,47 @@ impl Tree {
         }
     }
 
-    /// What to do at this memory. What lies outside of all that a tree was made for is taken for the nearest inside.
+    /// What to do at this memory. What lies outside of all that a tree was made for is taken for
+    /// the nearest inside.
     pub fn action(&self, memory: &Memory) -> &Action {
         let mut i = 0;
         loop {
             match &self.nodes[i] {
                 Node::Rule(action) => return action,
-                Node::Split { axis, at, above } => i = if memory[*axis] < *at { i + 1 } else { *above as usize },
+                Node::Split { axis, at, above } => {
+                    i = if memory[*axis] < *at {
+                        i + 1
+                    } else {
+                        *above as usize
+                    }
+                }
             }
         }
     }
 
     /// How many rules it has.
     pub fn rules(&self) -> usize {
-        self.nodes.iter().filter(|node| matches!(node, Node::Rule(_))).count()
+        self.nodes
+            .iter()
+            .filter(|node| matches!(node, Node::Rule(_)))
+            .count()
     }
 
     /// Reads a tree's text.
     pub fn read(text: &str) -> Result<Tree, Mistake> {
         if text.len() > MOST_BYTES {
-            return wrong(0, format!("it has more than {MOST_BYTES} bytes"), "use a smaller tree");
+            return wrong(
+                0,
+                format!("it has more than {MOST_BYTES} bytes"),
+                "use a smaller tree",
+            );
         }
-        let numbered = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim_end()));
-        let mut lines = numbered.filter(|(_, line)| !line.is_empty() && !line.trim_start().starts_with('#'));
+        let numbered = text
+            .lines()
+            .enumerate()
+            .map(|(i, line)| (i + 1, line.trim_end()));
+        let mut lines =
+            numbered.filter(|(_, line)| !line.is_empty() && !line.trim_start().starts_with('#'));
         match lines.next() {
             Some((_, HEAD)) => {}
             Some((n, _)) => {
@@ -135,7 +159,7 @@ impl Tree {
                     n,
                     "a tree of rules does not begin so",
                     format!("write `{HEAD}` before it"),
-                )
+                );
             }
             None => return wrong(0, "it is empty", format!("begin with `{HEAD}`")),
         }
@@ -144,22 +168,35 @@ impl Tree {
         for (n, line) in lines {
             last = n;
             let Some(depth) = builder.depth() else {
-                return wrong(n, "the tree has ended before it", "take it out, or split above");
+                return wrong(
+                    n,
+                    "the tree has ended before it",
+                    "take it out, or split above",
+                );
             };
             let words: Vec<&str> = line.split_ascii_whitespace().collect();
             let spaces = line.len() - line.trim_start_matches(' ').len();
             if spaces != INDENT * depth || line.starts_with('\t') {
                 let right = format!("{:1$}{2}", "", INDENT * depth, words.join(" "));
-                return wrong(n, format!("it has {depth} splits above it"), format!("write `{right}`"));
+                return wrong(
+                    n,
+                    format!("it has {depth} splits above it"),
+                    format!("write `{right}`"),
+                );
             }
             let node = match words.as_slice() {
                 [axis, "<", at] => split(n, axis, at, builder.region())?,
-                ["multiple", multiple, "increment", increment, "intersend", intersend] => {
-                    rule(n, multiple, increment, intersend)?
-                }
+                [
+                    "multiple",
+                    multiple,
+                    "increment",
+                    increment,
+                    "intersend",
+                    intersend,
+                ] => rule(n, multiple, increment, intersend)?,
                 _ => {
-                    let fix =
-                        "write `multiple 1 increment 1 intersend 3`, or `rtt_ratio < 1.5` and what holds then and else";
+                    let fix = "write `multiple 1 increment 1 intersend 3`, or `rtt_ratio < 1.5` \
+                        and what holds then and else";
                     return wrong(n, "it is neither a rule nor a split", fix);
                 }
             };
@@ -170,8 +207,16 @@ impl Tree {
         match builder.depth() {
             None => Ok(builder.finish()),
             Some(depth) => {
-                let right = format!("{:1$}multiple 1 increment 1 intersend 3", "", INDENT * depth);
-                wrong(last, "the tree is not over after it", format!("write `{right}` below"))
+                let right = format!(
+                    "{:1$}multiple 1 increment 1 intersend 3",
+                    "",
+                    INDENT * depth
+                );
+                wrong(
+                    last,
+                    "the tree is not over after it",
+                    format!("write `{right}` below"),
+                )
             }
         }
     }
@@ -221,20 +266,29 @@ fn split(n: usize, axis: &str, at: &str, region: &Region) -> Result<Node, Mistak
     match number::<f64>(at) {
         Some(at) if at > least && at < most => Ok(Node::Split { axis, at, above: 0 }),
         Some(_) => {
-            let fix = format!("write a bound above {least} and below {most}, or take the split out");
+            let fix =
+                format!("write a bound above {least} and below {most}, or take the split out");
             wrong(
                 n,
                 format!("{at} splits nothing off: the splits above leave {least} to {most}"),
                 fix,
             )
         }
-        None => wrong(n, format!("`{at}` is not a number"), "write a plain decimal, as `1.5`"),
+        None => wrong(
+            n,
+            format!("`{at}` is not a number"),
+            "write a plain decimal, as `1.5`",
+        ),
     }
 }
 
 fn rule(n: usize, multiple: &str, increment: &str, intersend: &str) -> Result<Node, Mistake> {
     let bad = |text: &str, what: &str, example: &str| {
-        wrong(n, format!("`{text}` is not {what}"), format!("write `{example}`"))
+        wrong(
+            n,
+            format!("`{text}` is not {what}"),
+            format!("write `{example}`"),
+        )
     };
     let Some(window_multiple) = number(multiple) else {
         return bad(multiple, "a number", "multiple 1");
@@ -310,7 +364,9 @@ impl Builder {
                 "use a smaller tree".into(),
             ));
         }
-        if let Some(Node::Split { above, .. }) = open.above_of.and_then(|split| self.nodes.get_mut(split)) {
+        if let Some(Node::Split { above, .. }) =
+            open.above_of.and_then(|split| self.nodes.get_mut(split))
+        {
             *above = i as u32;
         }
         if let Node::Split { axis, at, .. } = node {

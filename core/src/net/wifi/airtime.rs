@@ -1,20 +1,25 @@
 //! Who is served next: stations in turn, or by the time that they take on the air.
 //!
-//! **In turn**: the first of the round gets one transmission and goes to its end; where the hardware has no room for what it would
-//! send it goes there all the same. The round is gone through with every packet that comes and whenever a transmission is over,
-//! until somebody finds no room. So a turn is worth most to who sends single frames, for which there is room longest: one old
-//! station among many can fill the hardware.
+//! **In turn**: the first of the round gets one transmission and goes to its end; where the
+//! hardware has no room for what it would send it goes there all the same. The round is gone
+//! through with every packet that comes and whenever a transmission is over, until somebody finds
+//! no room. So a turn is worth most to who sends single frames, for which there is room longest:
+//! one old station among many can fill the hardware.
 //!
-//! **By airtime**: a station has a deficit of time. Served is the first of the round; one whose deficit is below zero gets
-//! [`WEIGHT`] and goes to the end, one with too much pending (AQL) goes to the end. What it sends and what is received from it is
-//! taken off when that has happened. Who becomes active joins at the head, so that a station that sends little never waits
-//! behind one that sends much; who has nothing to send but owes time stays in the round for [`ACTIVE`] and pays.
+//! **By airtime**: a station has a deficit of time. Served is the first of the round; one whose
+//! deficit is below zero gets [`WEIGHT`] and goes to the end, one with too much pending (AQL) goes
+//! to the end. What it sends and what is received from it is taken off when that has happened. Who
+//! becomes active joins at the head, so that a station that sends little never waits behind one
+//! that sends much; who has nothing to send but owes time stays in the round for [`ACTIVE`] and
+//! pays.
 //!
-//! **AQL**, airtime queue limits: the time on the air that packets handed to the driver will take is estimated. A station's
-//! category gets more while less than 5 ms of its own is pending, or less than 12 ms of its own and 24 ms of all.
+//! **AQL**, airtime queue limits: the time on the air that packets handed to the driver will take
+//! is estimated. A station's category gets more while less than 5 ms of its own is pending, or less
+//! than 12 ms of its own and 24 ms of all.
 //!
-//! Sources: Linux 6.12 mac80211 (`ieee80211_next_txq`, `ieee80211_txq_airtime_check`, `airtime.c`); in turn: Linux 4.10 ath9k
-//! (`ath_txq_schedule`); Høiland-Jørgensen et al., *Ending the Anomaly*, ATC 2017.
+//! Sources: Linux 6.12 mac80211 (`ieee80211_next_txq`, `ieee80211_txq_airtime_check`, `airtime.c`);
+//! in turn: Linux 4.10 ath9k (`ath_txq_schedule`); Høiland-Jørgensen et al., *Ending the Anomaly*,
+//! ATC 2017.
 
 use super::phy::Phy;
 use crate::units::{Bytes, Span, Time};
@@ -32,8 +37,8 @@ const AQL_HIGH: Span = Span::us(12_000);
 /// Pending of all, at most, for a station beyond the lower limit.
 const AQL_TOTAL: Span = Span::us(24_000);
 
-/// The time on the air that a packet of this size is expected to take. What precedes a transmission is shared by as many as an
-/// aggregate is guessed to have: twice as many with each class of rate.
+/// The time on the air that a packet of this size is expected to take. What precedes a transmission
+/// is shared by as many as an aggregate is guessed to have: twice as many with each class of rate.
 pub fn estimate(phy: &Phy, size: Bytes) -> Span {
     let ns_of = |bytes: u64| (bytes * 8).saturating_mul(1_000_000_000) / phy.rate().as_bit().max(1);
     // QoS header, LLC and FCS, as Linux adds them to what Ethernet's header leaves.
@@ -117,8 +122,14 @@ impl Round {
             }
         }
     }
-    /// The station that is served now: it stays at the head. `has`: who has something to send; `may`: who may send it.
-    pub fn turn(&mut self, now: Time, has: impl Fn(usize) -> bool, may: impl Fn(usize) -> bool) -> Option<usize> {
+    /// The station that is served now: it stays at the head. `has`: who has something to send;
+    /// `may`: who may send it.
+    pub fn turn(
+        &mut self,
+        now: Time,
+        has: impl Fn(usize) -> bool,
+        may: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
         if !self.by_airtime {
             return self.list.front().copied();
         }
@@ -213,7 +224,8 @@ mod tests {
 
     #[test]
     fn who_has_nothing_to_send_pays_for_100_ms() {
-        // It owes 344 µs, is asked when it has nothing, and comes back beside one that owes nothing.
+        // It owes 344 µs, is asked when it has nothing, and comes back beside one that owes
+        // nothing.
         let first_after = |ms| {
             let mut round = Round::new(2, true);
             let at = Time::ZERO + Span::ms(ms);
@@ -232,7 +244,10 @@ mod tests {
         let mut round = Round::new(3, true);
         (0..3).for_each(|station| round.wants(Time::ZERO, station));
         assert_eq!(round.turn(Time::ZERO, |_| true, |_| false), None);
-        assert_eq!(round.turn(Time::ZERO, |_| true, |station| station == 1), Some(1));
+        assert_eq!(
+            round.turn(Time::ZERO, |_| true, |station| station == 1),
+            Some(1)
+        );
         assert_eq!(round.turn(Time::ZERO, |_| false, |_| true), None);
         assert!(round.list.is_empty());
     }

@@ -1,18 +1,20 @@
-//! Aggregation: many frames in one transmission, answered by one block ACK that tells which have arrived.
+//! Aggregation: many frames in one transmission, answered by one block ACK that tells which have
+//! arrived.
 //!
 //! ```text
 //!   A-MPDU = (delimiter 4 · frame · padding to 4)…     frame = QoS header 26 · LLC 8 · payload · FCS 4
 //! ```
 //!
-//! Law: a transmission holds frames up to the first of 64 of them, so many bytes, so long on the air. Frames are numbered; none
-//! is sent whose number is 64 or more beyond the oldest that is neither acknowledged nor given up. What the block ACK misses is
-//! sent again, before what was never sent, and given up after [`SOFTWARE_RETRIES`]. The receiver hands frames on in the order
+//! Law: a transmission holds frames up to the first of 64 of them, so many bytes, so long on the
+//! air. Frames are numbered; none is sent whose number is 64 or more beyond the oldest that is
+//! neither acknowledged nor given up. What the block ACK misses is sent again, before what was
+//! never sent, and given up after [`SOFTWARE_RETRIES`]. The receiver hands frames on in the order
 //! of their numbers: one that is missing holds up those behind it until it comes or is given up.
 //!
-//! Sources: IEEE 802.11-2016, 9.7 (A-MPDU), 10.24 (block ACK); Linux 6.12 ath9k (4 ms, 30 retries). Deviations: nothing is
-//! encrypted; frames need no distance from each other; answers are not lost; that a frame was given up reaches the receiver
-//! at once and free of charge (802.11 sends a BlockAckReq); mac80211 does not wait for a missing frame beyond 100 ms, here it
-//! is waited for.
+//! Sources: IEEE 802.11-2016, 9.7 (A-MPDU), 10.24 (block ACK); Linux 6.12 ath9k (4 ms, 30 retries).
+//! Deviations: nothing is encrypted; frames need no distance from each other; answers are not lost;
+//! that a frame was given up reaches the receiver at once and free of charge (802.11 sends a
+//! BlockAckReq); mac80211 does not wait for a missing frame beyond 100 ms, here it is waited for.
 
 use super::minstrel::Chain;
 use super::phy::Phy;
@@ -80,7 +82,8 @@ pub struct Mpdu<P> {
 pub struct Ppdu<P> {
     /// To which of its host's peers.
     pub peer: usize,
-    /// How it is sent: now, and by the number of that rate and those that follow, where a control chose them.
+    /// How it is sent: now, and by the number of that rate and those that follow, where a control
+    /// chose them.
     pub phy: Phy,
     /// The rate's number.
     pub rate: u8,
@@ -204,7 +207,10 @@ mod tests {
             *size = joined(*size, frame);
             Some(*size)
         });
-        assert_eq!(sizes.take_while(|size| *size <= Bytes::new(65_535)).count(), 42);
+        assert_eq!(
+            sizes.take_while(|size| *size <= Bytes::new(65_535)).count(),
+            42
+        );
     }
 
     #[test]
@@ -216,7 +222,8 @@ mod tests {
     #[test]
     fn the_window_moves_with_its_oldest_number() {
         let mut window = Window::default();
-        let taken: Vec<u64> = core::iter::from_fn(|| window.is_open().then(|| window.take())).collect();
+        let taken: Vec<u64> =
+            core::iter::from_fn(|| window.is_open().then(|| window.take())).collect();
         assert_eq!(taken, (0..64).collect::<Vec<_>>());
         (1..64).for_each(|number| window.close(number));
         assert!(!window.is_open());

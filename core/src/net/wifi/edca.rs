@@ -1,15 +1,18 @@
 //! Who speaks next: EDCA, the contention of 802.11's four access categories.
 //!
-//! Law: a category with something to send waits until the medium has been idle for `AIFS = SIFS + AIFSN · slot`. From then on
-//! each slot boundary is one of three: with its counter at 0 it transmits, else it counts down, and the boundary at which
-//! another begins to transmit counts as well. Whoever begins at the same boundary collides, and all that they send is lost;
-//! between categories of one host the higher one sends and the lower counts a collision. After success the window is `CWmin`,
-//! after failure twice as large plus one, `CWmax` at most; after [`RETRIES`] failures it begins anew. In either case a new
-//! counter is drawn, evenly from 0 to the window, even when nothing waits.
+//! Law: a category with something to send waits until the medium has been idle for `AIFS = SIFS +
+//! AIFSN · slot`. From then on each slot boundary is one of three: with its counter at 0 it
+//! transmits, else it counts down, and the boundary at which another begins to transmit counts as
+//! well. Whoever begins at the same boundary collides, and all that they send is lost;
+//! between categories of one host the higher one sends and the lower counts a collision. After
+//! success the window is `CWmin`, after failure twice as large plus one, `CWmax` at most; after
+//! [`RETRIES`] failures it begins anew. In either case a new counter is drawn, evenly from 0 to the
+//! window, even when nothing waits.
 //!
-//! Sources: IEEE 802.11-2016, 10.22.2 (the slots), table 9-137 (stations) and the Wi-Fi Alliance's WMM defaults for the access
-//! point's own transmissions, which are hostapd's. The count at the boundary of another's transmission is what makes EDCA, and
-//! not DCF, the process that Bianchi's model describes (Bianchi, Tinnirello, Scalia, 2005).
+//! Sources: IEEE 802.11-2016, 10.22.2 (the slots), table 9-137 (stations) and the Wi-Fi Alliance's
+//! WMM defaults for the access point's own transmissions, which are hostapd's. The count at the
+//! boundary of another's transmission is what makes EDCA, and not DCF, the process that Bianchi's
+//! model describes (Bianchi, Tinnirello, Scalia, 2005).
 
 use super::phy::Band;
 use crate::rng::Rng;
@@ -89,7 +92,8 @@ pub const ACCESS_POINT: [Edca; 4] = [
     edca(1, 3, 7, 1504),
 ];
 
-/// Failures in a row after which a transmission is given back and the window begins anew (dot11ShortRetryLimit).
+/// Failures in a row after which a transmission is given back and the window begins anew
+/// (dot11ShortRetryLimit).
 pub const RETRIES: u32 = 7;
 
 /// One category of one host.
@@ -127,7 +131,8 @@ impl Contender {
     pub fn failures(&self) -> u32 {
         self.failures
     }
-    /// It has something to send from `now` on. One that finds the medium busy and has not counted down draws.
+    /// It has something to send from `now` on. One that finds the medium busy and has not counted
+    /// down draws.
     pub fn wants(&mut self, now: Time, busy: bool, rng: &mut Rng) {
         if self.ready.is_none() {
             self.ready = Some(now);
@@ -144,9 +149,12 @@ impl Contender {
     fn base(&self, idle: Time, band: Band) -> Time {
         idle + band.sifs() + Span::ns(u64::from(self.edca.aifsn) * band.slot().as_ns())
     }
-    /// When it transmits on a medium idle since `idle` if nobody does before; [`Time::MAX`] if it has nothing.
+    /// When it transmits on a medium idle since `idle` if nobody does before; [`Time::MAX`] if it
+    /// has nothing.
     pub fn transmits(&self, idle: Time, band: Band) -> Time {
-        let Some(ready) = self.ready else { return Time::MAX };
+        let Some(ready) = self.ready else {
+            return Time::MAX;
+        };
         let slot = band.slot().as_ns();
         let base = self.base(idle, band);
         let counted = base + Span::ns(u64::from(self.counter) * slot);
@@ -155,7 +163,8 @@ impl Contender {
         }
         base + Span::ns(ready.since(base).as_ns().next_multiple_of(slot))
     }
-    /// Somebody begins to transmit at `now`, which ends an idleness since `idle`. Not for those who do.
+    /// Somebody begins to transmit at `now`, which ends an idleness since `idle`. Not for those who
+    /// do.
     pub fn freezes(&mut self, now: Time, idle: Time, band: Band, rng: &mut Rng) {
         let base = self.base(idle, band);
         let had = self.counter;
@@ -249,7 +258,10 @@ mod tests {
             one.succeeds(&mut rng);
             seen[one.counter as usize] += 1;
         }
-        assert!(seen.iter().all(|times| (60..140).contains(times)), "{seen:?}");
+        assert!(
+            seen.iter().all(|times| (60..140).contains(times)),
+            "{seen:?}"
+        );
     }
 
     #[test]

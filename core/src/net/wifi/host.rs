@@ -5,23 +5,24 @@
 //!   fq_mac, airtime   ──▶ mac80211: FQ-CoDel for each station ───────────────────────────────▶ hardware
 //! ```
 //!
-//! Each category has its own. **before**: the qdisc is asked whenever the driver holds fewer frames than its depth; the
-//! driver serves stations in turn. **fq_mac**: a transmission is filled from mac80211 when it is made; stations in turn.
-//! **airtime**: likewise, by airtime and under AQL ([`airtime`](super::airtime)). A turn is one aggregate, or two single frames to a
-//! station that takes no aggregates. The hardware takes another aggregate while it holds one at most, and single frames while it
-//! holds fewer than eight transmissions, in each category; two aggregates to one station only where its block ACK window has
-//! room for both.
+//! Each category has its own. **before**: the qdisc is asked whenever the driver holds fewer frames
+//! than its depth; the driver serves stations in turn. **fq_mac**: a transmission is filled from
+//! mac80211 when it is made; stations in turn. **airtime**: likewise, by airtime and under AQL
+//! ([`airtime`](super::airtime)). A turn is one aggregate, or two single frames to a station that
+//! takes no aggregates. The hardware takes another aggregate while it holds one at most, and single
+//! frames while it holds fewer than eight transmissions, in each category; two aggregates to one
+//! station only where its block ACK window has room for both.
 //!
-//! Sources: Linux ath9k, 4.10 and 6.12 (two aggregates, eight frames, bursts of two; 512 descriptors, hence 123 frames for each category of the old
-//! stack), mac80211.
+//! Sources: Linux ath9k, 4.10 and 6.12 (two aggregates, eight frames, bursts of two; 512
+//! descriptors, hence 123 frames for each category of the old stack), mac80211.
 
-use super::airtime::{estimate, Aql, Round};
-use super::ampdu::{joined, mpdu, Mpdu, Ppdu, Reorder, Window, SOFTWARE_RETRIES, WINDOW};
-use super::edca::{Category, CATEGORIES};
+use super::airtime::{Aql, Round, estimate};
+use super::ampdu::{Mpdu, Ppdu, Reorder, SOFTWARE_RETRIES, WINDOW, Window, joined, mpdu};
+use super::edca::{CATEGORIES, Category};
 use super::mac::Mac;
 use super::minstrel::stage;
 use super::phy::Phy;
-use super::{Levels, Shared, Stack, AIR, DRIVER, STACK, UP};
+use super::{AIR, DRIVER, Levels, STACK, Shared, Stack, UP};
 use crate::net::NetworkObserver;
 use crate::packet::{Ack, Packet};
 use crate::queue::{QueueDiscipline, Sink, Why};
@@ -162,7 +163,8 @@ impl<P: Packet> Host<P> {
     pub fn head_mut(&mut self, category: usize) -> Option<&mut Ppdu<P>> {
         self.lanes[category].hardware.front_mut()
     }
-    /// The transmission that is next in a category is tried once more after so many failures, further down its chain.
+    /// The transmission that is next in a category is tried once more after so many failures,
+    /// further down its chain.
     pub fn falls_back(&mut self, category: usize, failures: u32, shared: &mut Shared<P>) {
         let (number, own) = (self.number, self.own_station());
         let Some(ppdu) = self.lanes[category].hardware.front_mut() else {
@@ -202,7 +204,9 @@ impl<P: Packet> Host<P> {
             }
             None => {
                 let made = || (shared.qdisc)(self.number, category);
-                lane.qdisc.get_or_insert_with(made).enqueue(now, packet, &mut here);
+                lane.qdisc
+                    .get_or_insert_with(made)
+                    .enqueue(now, packet, &mut here);
             }
         }
         if self.lanes[category].qdisc.is_none() || self.feed(now, category, shared, out) {
@@ -211,9 +215,15 @@ impl<P: Packet> Host<P> {
         category
     }
 
-    /// Moves what may move, down to the hardware. The driver fills it anew with every packet that it takes, and when a
-    /// transmission is over.
-    pub fn fill<O: NetworkObserver<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) {
+    /// Moves what may move, down to the hardware. The driver fills it anew with every packet that
+    /// it takes, and when a transmission is over.
+    pub fn fill<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        category: usize,
+        shared: &mut Shared<P>,
+        out: &mut O,
+    ) {
         loop {
             while self.load(now, category, shared, out) {}
             if !self.feed(now, category, shared, out) {
@@ -224,7 +234,13 @@ impl<P: Packet> Host<P> {
     }
 
     /// One packet from the qdisc to the driver, if that has room. Answers whether there was one.
-    fn feed<O: NetworkObserver<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) -> bool {
+    fn feed<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        category: usize,
+        shared: &mut Shared<P>,
+        out: &mut O,
+    ) -> bool {
         let own = self.own_station();
         let lane = &mut self.lanes[category];
         let Some(qdisc) = lane.qdisc.as_mut().filter(|_| lane.frames < shared.driver) else {
@@ -248,8 +264,15 @@ impl<P: Packet> Host<P> {
         true
     }
 
-    /// One transmission to the hardware, if there is room. Answers whether it is worth asking again.
-    fn load<O: NetworkObserver<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) -> bool {
+    /// One transmission to the hardware, if there is room. Answers whether it is worth asking
+    /// again.
+    fn load<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        category: usize,
+        shared: &mut Shared<P>,
+        out: &mut O,
+    ) -> bool {
         let lane = &self.lanes[category];
         let aggregates = lane.hardware.iter().filter(|ppdu| ppdu.aggregates).count();
         let frames = lane.hardware.len();
@@ -268,7 +291,8 @@ impl<P: Packet> Host<P> {
             return false;
         };
         let station = number.checked_sub(1).unwrap_or(peer);
-        let aggregating = shared.peers[station].phy.aggregates() && category != Category::Voice.index();
+        let aggregating =
+            shared.peers[station].phy.aggregates() && category != Category::Voice.index();
         if (aggregating && aggregates >= AGGREGATES) || (!aggregating && frames >= FRAMES) {
             round.misses(peer);
             return false;
@@ -296,7 +320,13 @@ impl<P: Packet> Host<P> {
     }
 
     /// The most bytes and frames of one transmission, at the lowest of its rates.
-    fn limits(&self, category: usize, phy: &Phy, aggregating: bool, shared: &Shared<P>) -> (Bytes, usize) {
+    fn limits(
+        &self,
+        category: usize,
+        phy: &Phy,
+        aggregating: bool,
+        shared: &Shared<P>,
+    ) -> (Bytes, usize) {
         let limits = shared.limits;
         let txop = shared.edca(self.number)[category].txop;
         let answered = shared.band.sifs() + phy.answer(true) + phy.duration(Bytes::ZERO);
@@ -305,7 +335,10 @@ impl<P: Packet> Host<P> {
         } else {
             limits.duration.min(txop - answered)
         };
-        let most = limits.bytes.min(phy.most_bytes()).min(phy.bytes_in(duration));
+        let most = limits
+            .bytes
+            .min(phy.most_bytes())
+            .min(phy.bytes_in(duration));
         let count = if aggregating {
             limits.frames.min(WINDOW) as usize
         } else {
@@ -314,15 +347,24 @@ impl<P: Packet> Host<P> {
         (most, count)
     }
 
-    /// Would a transmission to a peer be cut short because another, in the hardware, has taken its window?
+    /// Would a transmission to a peer be cut short because another, in the hardware, has taken its
+    /// window?
     fn is_cut(&self, category: usize, peer: usize, shared: &Shared<P>) -> bool {
         let lane = &self.lanes[category];
         if !lane.hardware.iter().any(|ppdu| ppdu.peer == peer) {
             return false;
         }
-        let (most, count) = self.limits(category, &shared.peers[self.station(peer)].phy, true, shared);
+        let (most, count) = self.limits(
+            category,
+            &shared.peers[self.station(peer)].phy,
+            true,
+            shared,
+        );
         let tid = &lane.tids[peer];
-        let new = self.mac.as_ref().map_or(0, |mac| mac.waiting(4 * peer + category));
+        let new = self
+            .mac
+            .as_ref()
+            .map_or(0, |mac| mac.waiting(4 * peer + category));
         let waiting = new + (tid.fifo.len() + tid.again.len()) as u64;
         let fit = (most.get() / joined(Bytes::ZERO, mpdu(FRAME)).get()).max(1);
         tid.window.free() < waiting.min(fit).min(count as u64)
@@ -405,7 +447,14 @@ impl<P: Packet> Host<P> {
     }
 
     /// Numbers a packet.
-    fn numbered(&mut self, category: usize, peer: usize, packet: P, phy: &Phy, shared: &Shared<P>) -> Mpdu<P> {
+    fn numbered(
+        &mut self,
+        category: usize,
+        peer: usize,
+        packet: P,
+        phy: &Phy,
+        shared: &Shared<P>,
+    ) -> Mpdu<P> {
         let tid = &mut self.lanes[category].tids[peer];
         let mut frame = Mpdu {
             number: tid.window.take(),
@@ -422,7 +471,13 @@ impl<P: Packet> Host<P> {
     }
 
     /// The transmission whose turn has come leaves the driver.
-    fn air<O: NetworkObserver<P>>(&mut self, now: Time, category: usize, shared: &mut Shared<P>, out: &mut O) {
+    fn air<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        category: usize,
+        shared: &mut Shared<P>,
+        out: &mut O,
+    ) {
         let own = self.own_station();
         let Some(ppdu) = self.lanes[category].hardware.front_mut() else {
             return;
@@ -439,7 +494,8 @@ impl<P: Packet> Host<P> {
         }
     }
 
-    /// Frames of the transmission at the head have reached their receiver: what is in order goes `up`.
+    /// Frames of the transmission at the head have reached their receiver: what is in order goes
+    /// `up`.
     pub fn delivered<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -463,7 +519,8 @@ impl<P: Packet> Host<P> {
             *held -= 1;
             self.aql.gives_back(&mut tid.pending, frame.estimate);
             tid.window.close(frame.number);
-            tid.reorder.arrives(frame.number, frame.packet, &mut self.up);
+            tid.reorder
+                .arrives(frame.number, frame.packet, &mut self.up);
         }
         let hop = if self.number == 0 { AIR } else { UP };
         let station = self.number.checked_sub(1).unwrap_or(peer);
@@ -474,7 +531,8 @@ impl<P: Packet> Host<P> {
         }
     }
 
-    /// The transmission at the head is over: what of it was not delivered waits for another, or is given up.
+    /// The transmission at the head is over: what of it was not delivered waits for another, or is
+    /// given up.
     pub fn over<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -484,7 +542,9 @@ impl<P: Packet> Host<P> {
         mut up: impl FnMut(P),
     ) {
         let lane = &mut self.lanes[category];
-        let Some(ppdu) = lane.hardware.pop_front() else { return };
+        let Some(ppdu) = lane.hardware.pop_front() else {
+            return;
+        };
         let station = self.number.checked_sub(1).unwrap_or(ppdu.peer);
         let hop = if self.number == 0 { AIR } else { UP };
         let tid = &mut lane.tids[ppdu.peer];
@@ -499,7 +559,9 @@ impl<P: Packet> Host<P> {
                 shared.levels.leave(hop, station, frame.packet.size());
                 out.dropped(now, hop, frame.packet, Why::Loss);
             } else {
-                let at = tid.again.partition_point(|other| other.number < frame.number);
+                let at = tid
+                    .again
+                    .partition_point(|other| other.number < frame.number);
                 tid.again.insert(at, frame);
             }
         }
@@ -508,7 +570,11 @@ impl<P: Packet> Host<P> {
             out.departed(now, hop, station as u8, &packet);
             up(packet);
         }
-        if waits(&lane.tids[ppdu.peer], self.mac.as_ref(), 4 * ppdu.peer + category) {
+        if waits(
+            &lane.tids[ppdu.peer],
+            self.mac.as_ref(),
+            4 * ppdu.peer + category,
+        ) {
             lane.round.wants(now, ppdu.peer);
         }
     }

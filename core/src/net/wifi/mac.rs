@@ -1,19 +1,21 @@
-//! The queues inside mac80211: one per station and category, each of them FQ-CoDel, all of them in one store.
+//! The queues inside mac80211: one per station and category, each of them FQ-CoDel, all of them in
+//! one store.
 //!
-//! Law: flows hash to 4096 queues, which the station's categories share; one that finds its queue in use by another
-//! goes to its own category's spare queue. Within a station's category queues take turns of 300 bytes as in
-//! [`fq_codel`](crate::queue::fq_codel), new ones first, each under CoDel's law with a target of 20 ms and an interval
-//! of 100 ms that looks at its own backlog. When all together hold more than 8192 packets, or more memory than the limit,
-//! the queue of most bytes loses half of its packets, at its head, 32 at most, whoever's it is.
+//! Law: flows hash to 4096 queues, which the station's categories share; one that finds its queue
+//! in use by another goes to its own category's spare queue. Within a station's category queues
+//! take turns of 300 bytes as in [`fq_codel`](crate::queue::fq_codel), new ones first, each under
+//! CoDel's law with a target of 20 ms and an interval of 100 ms that looks at its own backlog. When
+//! all together hold more than 8192 packets, or more memory than the limit, the queue of most bytes
+//! loses half of its packets, at its head, 32 at most, whoever's it is.
 //!
-//! Sources: Linux 6.12 mac80211 (`include/net/fq.h`, `net/mac80211/tx.c`): 4096 flows, quantum 300, limit 8192, 16 MiB of
-//! memory, 4 MiB without 802.11ac; CoDel 20 ms, 100 ms, marking. Deviation: one category has one queue, where Linux has one of
-//! each of its two traffic identifiers.
+//! Sources: Linux 6.12 mac80211 (`include/net/fq.h`, `net/mac80211/tx.c`): 4096 flows, quantum 300,
+//! limit 8192, 16 MiB of memory, 4 MiB without 802.11ac; CoDel 20 ms, 100 ms, marking. Deviation:
+//! one category has one queue, where Linux has one of each of its two traffic identifiers.
 
 use crate::packet::Packet;
 use crate::queue::codel::{Head, Law, Vars};
 use crate::queue::pool::{List, Pool};
-use crate::queue::turns::{turn_of, Node, Order};
+use crate::queue::turns::{Node, Order, turn_of};
 use crate::queue::{Backlog, Sink, Why};
 use crate::units::{Bytes, Span, Time};
 use alloc::vec::Vec;
@@ -149,7 +151,11 @@ impl<P: Packet> Mac<P> {
             .map(|flow| flow.backlog.bytes)
             .max()
             .unwrap_or_default();
-        let Some(flow) = self.flows.iter_mut().find(|flow| flow.backlog.bytes == most) else {
+        let Some(flow) = self
+            .flows
+            .iter_mut()
+            .find(|flow| flow.backlog.bytes == most)
+        else {
             return;
         };
         let batch = (flow.backlog.packets / 2).clamp(1, DROP_BATCH);

@@ -4,8 +4,9 @@
 //!   idle ── a contender's slot ──▶ frames on the air ── end ──▶ answer ── end ──▶ idle
 //! ```
 //!
-//! When the frames end, those that arrived go up; when the exchange ends, the hardware is filled again and contention begins.
-//! After a transmission that nobody could read there is no answer, and everybody waits EIFS instead of AIFS.
+//! When the frames end, those that arrived go up; when the exchange ends, the hardware is filled
+//! again and contention begins. After a transmission that nobody could read there is no answer, and
+//! everybody waits EIFS instead of AIFS.
 //!
 //! **At one instant**: what has come over the distances, then the medium.
 
@@ -13,9 +14,9 @@ use super::ampdu::mpdu;
 use super::edca::Contender;
 use super::host::Host;
 use super::minstrel::Minstrel;
-use super::{Levels, Peer, Setup, Shared, Stack, Usage, LEVELS};
+use super::{LEVELS, Levels, Peer, Setup, Shared, Stack, Usage};
 use crate::net::access::Access;
-use crate::net::{Network, NetworkObserver, Port, NEAR};
+use crate::net::{NEAR, Network, NetworkObserver, Port};
 use crate::packet::Packet;
 use crate::queue::Backlog;
 use crate::rng::Rng;
@@ -102,7 +103,9 @@ impl<P: Packet> Wifi<P> {
         };
         let hosts: Vec<Host<P>> = (0..=stations).map(host).collect();
         let edca = |host| shared.edca(host).iter();
-        let contenders = (0..=stations).flat_map(edca).map(|edca| Contender::new(*edca));
+        let contenders = (0..=stations)
+            .flat_map(edca)
+            .map(|edca| Contender::new(*edca));
         Wifi {
             contenders: contenders.collect(),
             hosts,
@@ -123,7 +126,12 @@ impl<P: Packet> Wifi<P> {
 
     /// What waits at a level.
     pub fn backlog(&self, level: usize) -> Backlog {
-        self.shared.levels.totals.get(level).copied().unwrap_or_default()
+        self.shared
+            .levels
+            .totals
+            .get(level)
+            .copied()
+            .unwrap_or_default()
     }
     /// What of it is a station's.
     pub fn backlog_of(&self, level: usize, station: usize) -> Backlog {
@@ -161,7 +169,9 @@ impl<P: Packet> Wifi<P> {
         let contender = &mut self.contenders[4 * host + category];
         contender.wants(now, busy, &mut self.backoff);
         if !busy {
-            self.start = self.start.min(contender.transmits(self.idle, self.shared.band));
+            self.start = self
+                .start
+                .min(contender.transmits(self.idle, self.shared.band));
         }
     }
 
@@ -205,7 +215,8 @@ impl<P: Packet> Wifi<P> {
         let mut ends = now;
         for host in 0..self.hosts.len() {
             let mut spoken = false;
-            // The highest category of a host speaks; the others count a collision when the exchange ends.
+            // The highest category of a host speaks; the others count a collision when the exchange
+            // ends.
             for category in (0..4).rev() {
                 let contender = &mut self.contenders[4 * host + category];
                 if contender.transmits(idle, band) != now {
@@ -220,7 +231,11 @@ impl<P: Packet> Wifi<P> {
                 };
                 spoken = true;
                 ends = ends.max(now + lasts);
-                self.on_air.push(OnAir { host, category, lasts });
+                self.on_air.push(OnAir {
+                    host,
+                    category,
+                    lasts,
+                });
             }
         }
         self.start = Time::MAX;
@@ -235,14 +250,32 @@ impl<P: Packet> Wifi<P> {
                 self.account(on_air);
             }
         }
-        let mut speaking = self.on_air.iter().filter(|on_air| on_air.lasts > Span::ZERO);
-        let alone = speaking.next().copied().filter(|_| speaking.next().is_none());
-        let Some(OnAir { host, category, lasts }) = alone else {
-            for OnAir { host, category, .. } in self.on_air.iter().filter(|on_air| on_air.lasts > Span::ZERO) {
+        let mut speaking = self
+            .on_air
+            .iter()
+            .filter(|on_air| on_air.lasts > Span::ZERO);
+        let alone = speaking
+            .next()
+            .copied()
+            .filter(|_| speaking.next().is_none());
+        let Some(OnAir {
+            host,
+            category,
+            lasts,
+        }) = alone
+        else {
+            for OnAir { host, category, .. } in self
+                .on_air
+                .iter()
+                .filter(|on_air| on_air.lasts > Span::ZERO)
+            {
                 let Some(ppdu) = self.hosts[*host].head(*category) else {
                     continue;
                 };
-                if let Some(control) = self.shared.control(*host, self.hosts[*host].station(ppdu.peer)) {
+                if let Some(control) = self
+                    .shared
+                    .control(*host, self.hosts[*host].station(ppdu.peer))
+                {
                     control.tells(ppdu.rate, ppdu.frames.len() as u32, 0);
                 }
             }
@@ -271,7 +304,11 @@ impl<P: Packet> Wifi<P> {
             }
         }
         if let Some(control) = &mut control {
-            control.tells(rate, (kept.len() + delivered.len()) as u32, delivered.len() as u32);
+            control.tells(
+                rate,
+                (kept.len() + delivered.len()) as u32,
+                delivered.len() as u32,
+            );
         }
         ppdu.frames = kept;
         let received = !delivered.is_empty();
@@ -281,14 +318,22 @@ impl<P: Packet> Wifi<P> {
             Span::ZERO
         };
         self.shared.usage[station].airtime = self.shared.usage[station].airtime + answer;
-        // The sender pays for what it sent whatever became of it, the receiver knows only of what it could read.
+        // The sender pays for what it sent whatever became of it, the receiver knows only of what
+        // it could read.
         if host == 0 || received {
             self.hosts[0].charge(now, category, station, lasts + answer);
         }
         if !received {
             return self.exchange_ends(now, false, now + self.shared.band.penalty(), out);
         }
-        let mut arrivals = Arrivals::of(host, station, &self.lines, &mut self.back, &mut self.arrived, now);
+        let mut arrivals = Arrivals::of(
+            host,
+            station,
+            &self.lines,
+            &mut self.back,
+            &mut self.arrived,
+            now,
+        );
         let inside = &mut self.inside;
         self.hosts[host].delivered(now, category, delivered, &mut self.shared, out, |packet| {
             *inside -= 1;
@@ -298,12 +343,23 @@ impl<P: Packet> Wifi<P> {
     }
 
     /// Counts a transmission.
-    fn account(&mut self, OnAir { host, category, lasts }: OnAir) {
+    fn account(
+        &mut self,
+        OnAir {
+            host,
+            category,
+            lasts,
+        }: OnAir,
+    ) {
         let Some(ppdu) = self.hosts[host].head(category) else {
             return;
         };
         let station = self.hosts[host].station(ppdu.peer);
-        let bytes: u64 = ppdu.frames.iter().map(|frame| frame.packet.size().get()).sum();
+        let bytes: u64 = ppdu
+            .frames
+            .iter()
+            .map(|frame| frame.packet.size().get())
+            .sum();
         // Of what several send at once each has its part: the air is used once.
         let all = self.on_air.iter().map(|on_air| on_air.lasts.as_ns());
         let (longest, sum) = all.fold((0, 0), |(longest, sum), ns| (ns.max(longest), sum + ns));
@@ -311,11 +367,19 @@ impl<P: Packet> Wifi<P> {
         let usage = &mut self.shared.usage[station];
         usage.airtime = usage.airtime + Span::ns(part as u64);
         usage.transmissions += 1;
-        let (sent, frames, payload) = if host == 0 { &mut usage.down } else { &mut usage.up };
+        let (sent, frames, payload) = if host == 0 {
+            &mut usage.down
+        } else {
+            &mut usage.up
+        };
         *sent += 1;
         *frames += ppdu.frames.len() as u64;
         *payload += bytes;
-        let speaking = self.on_air.iter().filter(|on_air| on_air.lasts > Span::ZERO).count();
+        let speaking = self
+            .on_air
+            .iter()
+            .filter(|on_air| on_air.lasts > Span::ZERO)
+            .count();
         usage.collisions += u64::from(speaking > 1);
         // The access point has paid with the air, whoever else spoke.
         if host == 0 && speaking > 1 {
@@ -325,9 +389,20 @@ impl<P: Packet> Wifi<P> {
     }
 
     /// The medium is free again, and counts as idle from `idle` on.
-    fn exchange_ends<O: NetworkObserver<P>>(&mut self, now: Time, answered: bool, idle: Time, out: &mut O) {
+    fn exchange_ends<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        answered: bool,
+        idle: Time,
+        out: &mut O,
+    ) {
         let on_air = core::mem::take(&mut self.on_air);
-        for OnAir { host, category, lasts } in &on_air {
+        for OnAir {
+            host,
+            category,
+            lasts,
+        } in &on_air
+        {
             let (host, category) = (*host, *category);
             let contender = &mut self.contenders[4 * host + category];
             let over = if answered && *lasts > Span::ZERO {
@@ -340,7 +415,14 @@ impl<P: Packet> Wifi<P> {
                 let station = self.hosts[host]
                     .head(category)
                     .map_or(0, |p| self.hosts[host].station(p.peer));
-                let mut arrivals = Arrivals::of(host, station, &self.lines, &mut self.back, &mut self.arrived, now);
+                let mut arrivals = Arrivals::of(
+                    host,
+                    station,
+                    &self.lines,
+                    &mut self.back,
+                    &mut self.arrived,
+                    now,
+                );
                 let mut up = 0;
                 let mut counting = Counting {
                     inside: &mut self.inside,
@@ -362,7 +444,9 @@ impl<P: Packet> Wifi<P> {
         // What is no longer pending may let any category go on that is served by airtime.
         let airtime = self.shared.stack == Stack::Airtime;
         for OnAir {
-            host, category: own, ..
+            host,
+            category: own,
+            ..
         } in &on_air
         {
             for category in (0..4).filter(|category| airtime || category == own) {
@@ -383,7 +467,10 @@ impl<P: Packet> Wifi<P> {
         self.phase = Phase::Idle;
         self.idle = idle;
         let band = self.shared.band;
-        let starts = self.contenders.iter().map(|contender| contender.transmits(idle, band));
+        let starts = self
+            .contenders
+            .iter()
+            .map(|contender| contender.transmits(idle, band));
         self.start = starts.min().unwrap_or(Time::MAX);
     }
 }

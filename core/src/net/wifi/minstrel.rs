@@ -1,21 +1,25 @@
 //! Which rate: a control in the manner of Minstrel, and the errors that it learns from.
 //!
-//! Law: each rate's probability of success is an average over intervals of [`INTERVAL`], an old one counting [`OLD`]. What it is
-//! worth is that probability, nine tenths at most and nothing below one tenth, over what a frame takes at this rate when the
-//! transmission has as many as they have on average. A transmission is tried twice at the rate worth most, twice at the second,
-//! then at the surest ([`Chain`]). One in [`SAMPLE`] begins with another rate instead, drawn from those that could be worth more
-//! than the best if nothing were lost, or, one in four, from all. It begins at the lowest rate and knows nothing of the others.
+//! Law: each rate's probability of success is an average over intervals of [`INTERVAL`], an old one
+//! counting [`OLD`]. What it is worth is that probability, nine tenths at most and nothing below
+//! one tenth, over what a frame takes at this rate when the transmission has as many as they have
+//! on average. A transmission is tried twice at the rate worth most, twice at the second,
+//! then at the surest ([`Chain`]). One in [`SAMPLE`] begins with another rate instead, drawn from
+//! those that could be worth more than the best if nothing were lost, or, one in four, from all. It
+//! begins at the lowest rate and knows nothing of the others.
 //!
-//! **Errors**: of 4096 bytes a tenth is lost at the least level that a receiver must cope with, which is so far above the noise
-//! (figure 10 dB): BPSK ½ 9 dB, QPSK ½ 12, ¾ 14, 16-QAM ½ 17, ¾ 21, 64-QAM ⅔ 25, ¾ 26, ⅚ 27, 256-QAM ¾ 32, ⅚ 34; 3 dB more for
-//! each doubling of width or streams. Errors grow tenfold with 2 dB less.
+//! **Errors**: of 4096 bytes a tenth is lost at the least level that a receiver must cope with,
+//! which is so far above the noise (figure 10 dB): BPSK ½ 9 dB, QPSK ½ 12, ¾ 14, 16-QAM ½ 17, ¾ 21,
+//! 64-QAM ⅔ 25, ¾ 26, ⅚ 27, 256-QAM ¾ 32, ⅚ 34; 3 dB more for each doubling of width or streams.
+//! Errors grow tenfold with 2 dB less.
 //!
-//! Sources: Linux 6.12 mac80211 (`rc80211_minstrel_ht.c`: 50 ms, 75 %, 90 %, 10 %, average length); IEEE 802.11-2016, tables 19-23
-//! and 21-25 (sensitivity). Deviations: samples are drawn, not cycled through; the chain's tries are two, not what fits 6 ms;
-//! the 2 dB are a round number for a fading-free channel, since the standard gives one point of each curve.
+//! Sources: Linux 6.12 mac80211 (`rc80211_minstrel_ht.c`: 50 ms, 75 %, 90 %, 10 %, average length);
+//! IEEE 802.11-2016, tables 19-23 and 21-25 (sensitivity). Deviations: samples are drawn, not
+//! cycled through; the chain's tries are two, not what fits 6 ms; the 2 dB are a round number for a
+//! fading-free channel, since the standard gives one point of each curve.
 
-use super::phy::{Band, Phy, Width};
 use super::Link;
+use super::phy::{Band, Phy, Width};
 use crate::rng::Rng;
 use crate::units::{Bytes, Span, Time};
 use alloc::vec::Vec;
@@ -48,14 +52,17 @@ pub fn stage(chain: &Chain, failures: u32) -> u8 {
     chain[(failures / 2).min(2) as usize]
 }
 
-/// How much is lost of each byte at so many dB, as an exponent: of `n` bytes `exp(-n · errors)` arrive.
+/// How much is lost of each byte at so many dB, as an exponent: of `n` bytes `exp(-n · errors)`
+/// arrive.
 pub fn errors(snr_db: f64, width: Width, mcs: u8, streams: u8) -> f64 {
     let doublings = match width {
         Width::W20 => 0.0,
         Width::W40 => 3.0,
         Width::W80 => 6.0,
     };
-    let needs = NEEDS_DB[usize::from(mcs.min(9))] + doublings + 10.0 * libm::log10(f64::from(streams.max(1)));
+    let needs = NEEDS_DB[usize::from(mcs.min(9))]
+        + doublings
+        + 10.0 * libm::log10(f64::from(streams.max(1)));
     -libm::log(0.9) / 4096.0 * libm::pow(10.0, (needs - snr_db) / 2.0)
 }
 
@@ -124,7 +131,9 @@ impl Minstrel {
     }
     /// The link changes.
     pub fn moves(&mut self, each: impl Fn(&Phy) -> f64) {
-        self.rates.iter_mut().for_each(|rate| rate.errors = each(&rate.phy));
+        self.rates
+            .iter_mut()
+            .for_each(|rate| rate.errors = each(&rate.phy));
     }
     /// The rate that is worth most.
     pub fn best(&self) -> u8 {
@@ -180,7 +189,10 @@ impl Minstrel {
     fn look(&mut self) {
         for rate in self.rates.iter_mut().filter(|rate| rate.attempts > 0) {
             let seen = f64::from(rate.successes) / f64::from(rate.attempts);
-            rate.probability = Some(rate.probability.map_or(seen, |old| old * OLD + seen * (1.0 - OLD)));
+            rate.probability = Some(
+                rate.probability
+                    .map_or(seen, |old| old * OLD + seen * (1.0 - OLD)),
+            );
             (rate.attempts, rate.successes) = (0, 0);
         }
         // The first of equals is the lowest.
@@ -191,15 +203,14 @@ impl Minstrel {
                 .unwrap_or(0)
         };
         let best = most(&|rate| self.worth(rate), None);
-        let second = most(&|rate| self.worth(rate), Some(best).filter(|_| self.rates.len() > 1));
+        let second = most(
+            &|rate| self.worth(rate),
+            Some(best).filter(|_| self.rates.len() > 1),
+        );
         let sure = |rate: usize| {
             let p = self.rates[rate].probability.unwrap_or(0.0);
             // Where several are sure, the fastest of them.
-            if p > 0.95 {
-                1.0 + self.worth(rate)
-            } else {
-                p
-            }
+            if p > 0.95 { 1.0 + self.worth(rate) } else { p }
         };
         let surest = most(&sure, None);
         self.chain = [best, second, surest].map(|rate| rate as u8);
@@ -222,7 +233,8 @@ mod tests {
         Minstrel::new(&link, Band::Ghz5, Rng::named(1, "minstrel"))
     }
 
-    /// What is chosen after so many transmissions of 16 frames, one every millisecond, from `from` on.
+    /// What is chosen after so many transmissions of 16 frames, one every millisecond, from `from`
+    /// on.
     fn settle(control: &mut Minstrel, from: u64, ms: u64) -> u8 {
         let mut rng = Rng::named(7, "air");
         for ms in from..from + ms {
@@ -240,12 +252,19 @@ mod tests {
         control.best()
     }
 
-    /// The rate of the highest throughput at this length of aggregates, known from the curve itself.
+    /// The rate of the highest throughput at this length of aggregates, known from the curve
+    /// itself.
     fn oracle(control: &Minstrel) -> u8 {
         let worth = |rate: usize| (1.0 - control.error(rate as u8, FRAME)) / control.takes(rate);
         let all = 0..control.rates.len();
-        all.reduce(|best, rate| if worth(rate) > worth(best) { rate } else { best })
-            .unwrap() as u8
+        all.reduce(|best, rate| {
+            if worth(rate) > worth(best) {
+                rate
+            } else {
+                best
+            }
+        })
+        .unwrap() as u8
     }
 
     #[test]
@@ -255,7 +274,10 @@ mod tests {
             assert!((lost - 0.1).abs() < 1e-12, "{mcs}: {lost}");
         }
         assert!(errors(30.0, Width::W40, 7, 1) > 10.0 * errors(33.0, Width::W40, 7, 1));
-        assert_eq!(errors(30.0, Width::W40, 7, 1), errors(27.0, Width::W20, 7, 1));
+        assert_eq!(
+            errors(30.0, Width::W40, 7, 1),
+            errors(27.0, Width::W20, 7, 1)
+        );
     }
 
     #[test]
@@ -264,7 +286,8 @@ mod tests {
             let mut control = control(snr);
             let chosen = settle(&mut control, 0, 3000);
             let best = oracle(&control);
-            let worth = |rate: u8| (1.0 - control.error(rate, FRAME)) / control.takes(usize::from(rate));
+            let worth =
+                |rate: u8| (1.0 - control.error(rate, FRAME)) / control.takes(usize::from(rate));
             assert!(
                 worth(chosen) > 0.93 * worth(best),
                 "{snr} dB: {chosen} instead of {best}"
@@ -280,9 +303,15 @@ mod tests {
         let at = |snr: f64| {
             move |phy: &Phy| {
                 let one = |streams: u8| {
-                    (0..8).find(|mcs| Phy::new(Standard::N, Band::Ghz5, Width::W20, *mcs, streams, true) == Some(*phy))
+                    (0..8).find(|mcs| {
+                        Phy::new(Standard::N, Band::Ghz5, Width::W20, *mcs, streams, true)
+                            == Some(*phy)
+                    })
                 };
-                let (mcs, streams) = one(1).map(|mcs| (mcs, 1)).or(one(2).map(|mcs| (mcs, 2))).unwrap();
+                let (mcs, streams) = one(1)
+                    .map(|mcs| (mcs, 1))
+                    .or(one(2).map(|mcs| (mcs, 2)))
+                    .unwrap();
                 errors(snr, Width::W20, mcs, streams)
             }
         };

@@ -17,13 +17,15 @@
 //! | `medium` | the fold |
 //! | `spec` | [`WifiSpec`]: what the medium is made of |
 //!
-//! **The hops** that [`NetworkObserver`](super::NetworkObserver) is told of are the levels at which a packet waits, with the station as the class: 0, the
-//! stack (the qdisc, or mac80211); 1, the driver and its hardware, until a transmission's turn has come; 2, the air: contention,
-//! transmission, retries, and the wait for frames that are missing before it; 3, all that together at a station that sends to the
-//! access point. A station has the same stack as the access point.
+//! **The hops** that [`NetworkObserver`](super::NetworkObserver) is told of are the levels at which
+//! a packet waits, with the station as the class: 0, the stack (the qdisc, or mac80211); 1, the
+//! driver and its hardware, until a transmission's turn has come; 2, the air: contention,
+//! transmission, retries, and the wait for frames that are missing before it; 3, all that together
+//! at a station that sends to the access point. A station has the same stack as the access point.
 //!
-//! Everybody hears everybody; two that begin in the same slot destroy each other's frames wholly; there is no RTS, no power
-//! saving, no beacons and no management frames, and stations neither come nor go.
+//! Everybody hears everybody; two that begin in the same slot destroy each other's frames wholly;
+//! there is no RTS, no power saving, no beacons and no management frames, and stations neither come
+//! nor go.
 
 pub mod airtime;
 pub mod ampdu;
@@ -45,7 +47,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use ampdu::Limits;
-use edca::{Edca, ACCESS_POINT, STATION};
+use edca::{ACCESS_POINT, Edca, STATION};
 use minstrel::{Chain, Minstrel};
 use phy::{Band, Phy, Standard, Width};
 
@@ -63,7 +65,8 @@ pub const LEVELS: usize = 4;
 /// The most stations: ports have a byte.
 pub const MOST_STATIONS: usize = 250;
 
-/// Frames that the driver of the old stack takes of each category: ath9k's, a quarter of 512 descriptors less five.
+/// Frames that the driver of the old stack takes of each category: ath9k's, a quarter of 512
+/// descriptors less five.
 pub const DRIVER_FRAMES: u64 = 123;
 
 /// Which software queues for the air.
@@ -92,7 +95,11 @@ impl Stack {
     }
     /// What its levels are called.
     pub fn levels(self) -> [&'static str; LEVELS] {
-        let stack = if self == Stack::Before { "qdisc" } else { "mac80211" };
+        let stack = if self == Stack::Before {
+            "qdisc"
+        } else {
+            "mac80211"
+        };
         [stack, "driver", "air", "up"]
     }
 }
@@ -129,7 +136,8 @@ pub struct Peer {
 
 /// The station that a packet goes to or comes from, by its number from 0.
 pub type Route<P> = Box<dyn Fn(&P) -> usize + Send>;
-/// Makes the qdisc of a host's category: the host by its number (0 is the access point), the category by its.
+/// Makes the qdisc of a host's category: the host by its number (0 is the access point), the
+/// category by its.
 pub type MakeQdisc<P> = Box<dyn Fn(usize, usize) -> Box<dyn QueueDiscipline<P>> + Send>;
 
 /// What a medium is made of.
@@ -154,7 +162,13 @@ pub struct Setup<P> {
 
 impl<P: 'static> Setup<P> {
     /// Of `wifi`, whose qdisc is of `kind`. `seed` is the scenario's, `hz` the tick of its kernels.
-    pub fn of(wifi: &WifiSpec, kind: &QueueKind<P>, seed: u64, hz: u32, route: Route<P>) -> Setup<P> {
+    pub fn of(
+        wifi: &WifiSpec,
+        kind: &QueueKind<P>,
+        seed: u64,
+        hz: u32,
+        route: Route<P>,
+    ) -> Setup<P> {
         let (make, params) = (kind.make, wifi.qdisc.params.clone());
         let rate = wifi.as_path().bottleneck().rate;
         Setup {
@@ -268,10 +282,6 @@ impl<P> Shared<P> {
     }
     /// How a host contends.
     fn edca(&self, host: usize) -> &'static [Edca; 4] {
-        if host == 0 {
-            &ACCESS_POINT
-        } else {
-            &STATION
-        }
+        if host == 0 { &ACCESS_POINT } else { &STATION }
     }
 }

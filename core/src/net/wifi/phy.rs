@@ -7,13 +7,14 @@
 //!   802.11b   long preamble and header 192                                                | bits
 //! ```
 //!
-//! Law: `symbols = ⌈(16 + 8·bytes + 6) / N_DBPS⌉` of 4 µs, or of 3.6 µs with a short guard interval, the whole then rounded
-//! up to 4 µs. A frame is answered after SIFS at the highest basic rate (6, 12, 24 Mbit/s; of 802.11b 1, 2, 5.5, 11) that is
-//! no higher than the rate of its modulation.
+//! Law: `symbols = ⌈(16 + 8·bytes + 6) / N_DBPS⌉` of 4 µs, or of 3.6 µs with a short guard
+//! interval, the whole then rounded up to 4 µs. A frame is answered after SIFS at the highest basic
+//! rate (6, 12, 24 Mbit/s; of 802.11b 1, 2, 5.5, 11) that is no higher than the rate of its
+//! modulation.
 //!
-//! Sources: IEEE 802.11-2016, tables 19-27 to 19-34 (HT), 21-30 to 21-45 (VHT), 17-4 (OFDM), 16-2 (DSSS); sections 19.4.3,
-//! 21.4.3, 10.7.6.5. Deviations: one encoder (of several, each adds six tail bits: at most one symbol); no STBC, no LDPC extra
-//! symbol; no short 802.11b preamble.
+//! Sources: IEEE 802.11-2016, tables 19-27 to 19-34 (HT), 21-30 to 21-45 (VHT), 17-4 (OFDM), 16-2
+//! (DSSS); sections 19.4.3, 21.4.3, 10.7.6.5. Deviations: one encoder (of several, each adds six
+//! tail bits: at most one symbol); no STBC, no LDPC extra symbol; no short 802.11b preamble.
 
 use crate::units::{Bytes, Rate, Span};
 
@@ -68,8 +69,8 @@ impl Band {
             Band::Ghz2 => Span::us(6),
         }
     }
-    /// What is waited for in addition after a transmission that nobody could read: SIFS and an ACK at the lowest basic rate
-    /// (EIFS − DIFS).
+    /// What is waited for in addition after a transmission that nobody could read: SIFS and an ACK
+    /// at the lowest basic rate (EIFS − DIFS).
     pub fn penalty(self) -> Span {
         let lowest = match self {
             Band::Ghz5 => Phy::ofdm(6, self),
@@ -125,9 +126,16 @@ pub struct Phy {
 }
 
 impl Phy {
-    /// 802.11n or 802.11ac; of 802.11n the MCS of one stream, 0 to 7, of 802.11ac 0 to 9. `None` where the standard has no
-    /// such combination.
-    pub fn new(standard: Standard, band: Band, width: Width, mcs: u8, streams: u8, short_guard: bool) -> Option<Phy> {
+    /// 802.11n or 802.11ac; of 802.11n the MCS of one stream, 0 to 7, of 802.11ac 0 to 9. `None`
+    /// where the standard has no such combination.
+    pub fn new(
+        standard: Standard,
+        band: Band,
+        width: Width,
+        mcs: u8,
+        streams: u8,
+        short_guard: bool,
+    ) -> Option<Phy> {
         let (most, table) = match (standard, width) {
             (Standard::N, Width::W80) => return None,
             (Standard::N, Width::W20) => (7, HT20),
@@ -138,7 +146,9 @@ impl Phy {
         };
         let most_streams = if standard == Standard::N { 4 } else { 8 };
         // Bits that do not fill a symbol's carriers evenly: 802.11ac leaves the combination out.
-        let odd = standard == Standard::Ac && width == Width::W80 && matches!((mcs, streams), (6, 3 | 7) | (9, 6));
+        let odd = standard == Standard::Ac
+            && width == Width::W80
+            && matches!((mcs, streams), (6, 3 | 7) | (9, 6));
         if mcs > most || streams == 0 || streams > most_streams || odd {
             return None;
         }
@@ -175,9 +185,15 @@ impl Phy {
 
     /// 802.11a/g at so many Mbit/s.
     fn ofdm(mbit: u64, band: Band) -> Option<Phy> {
-        let bits = OFDM.iter().find(|(rate, _)| *rate == mbit).map(|(_, bits)| *bits)?;
+        let bits = OFDM
+            .iter()
+            .find(|(rate, _)| *rate == mbit)
+            .map(|(_, bits)| *bits)?;
         Some(Phy {
-            code: Code::Ofdm { bits, symbol_ns: 4000 },
+            code: Code::Ofdm {
+                bits,
+                symbol_ns: 4000,
+            },
             around: Span::us(20) + band.extension(),
             answers: (Span::ZERO, Span::ZERO),
             streams: 1,
@@ -188,7 +204,9 @@ impl Phy {
 
     /// 802.11b.
     fn dsss(rate: Rate) -> Option<Phy> {
-        let kbit = DSSS.into_iter().find(|kbit| Rate::bit(kbit * 1000) == rate)?;
+        let kbit = DSSS
+            .into_iter()
+            .find(|kbit| Rate::bit(kbit * 1000) == rate)?;
         Some(Phy {
             code: Code::Dsss { kbit },
             around: Span::us(192),
@@ -199,7 +217,8 @@ impl Phy {
         })
     }
 
-    /// A rate of 802.11a, b or g, one frame after the other. `None` where the band has no such rate.
+    /// A rate of 802.11a, b or g, one frame after the other. `None` where the band has no such
+    /// rate.
     pub fn legacy(rate: Rate, band: Band) -> Option<Phy> {
         let mbit = rate.as_bit() / 1_000_000;
         if let Some(phy) = Phy::ofdm(mbit, band).filter(|_| Rate::mbit(mbit) == rate) {
@@ -241,7 +260,9 @@ impl Phy {
     /// The bytes whose symbols last no longer than this.
     pub fn bytes_in(&self, span: Span) -> Bytes {
         let bits = match self.code {
-            Code::Ofdm { bits, symbol_ns } => (span.as_ns() / symbol_ns * u64::from(bits)).saturating_sub(22),
+            Code::Ofdm { bits, symbol_ns } => {
+                (span.as_ns() / symbol_ns * u64::from(bits)).saturating_sub(22)
+            }
             Code::Dsss { kbit } => span.as_us() * kbit / 1000,
         };
         Bytes::new(bits / 8)
@@ -250,7 +271,9 @@ impl Phy {
     /// The rate of its symbols.
     pub fn rate(&self) -> Rate {
         match self.code {
-            Code::Ofdm { bits, symbol_ns } => Rate::bit(u64::from(bits) * 1_000_000_000 / symbol_ns),
+            Code::Ofdm { bits, symbol_ns } => {
+                Rate::bit(u64::from(bits) * 1_000_000_000 / symbol_ns)
+            }
             Code::Dsss { kbit } => Rate::bit(kbit * 1000),
         }
     }
@@ -309,13 +332,17 @@ mod tests {
     fn rates_are_the_standards() {
         let mbit = |phy: Phy| libm::round(phy.rate().as_mbit() * 10.0) / 10.0;
         assert_eq!((mbit(ht(0, 1)), mbit(ht(7, 2))), (7.2, 144.4));
-        let vht = |width, mcs, streams| Phy::new(Standard::Ac, Band::Ghz5, width, mcs, streams, true);
+        let vht =
+            |width, mcs, streams| Phy::new(Standard::Ac, Band::Ghz5, width, mcs, streams, true);
         assert_eq!(vht(Width::W80, 9, 2).map(mbit), Some(866.7));
         assert_eq!(vht(Width::W40, 9, 1).map(mbit), Some(200.0));
         assert_eq!(vht(Width::W20, 9, 3).map(mbit), Some(288.9));
         assert_eq!(vht(Width::W20, 9, 1), None);
         assert_eq!(vht(Width::W80, 6, 3), None);
-        assert!(Phy::legacy_rates(Band::Ghz2).all(|rate| Phy::legacy(rate, Band::Ghz2).map(|p| p.rate()) == Some(rate)));
+        assert!(
+            Phy::legacy_rates(Band::Ghz2)
+                .all(|rate| Phy::legacy(rate, Band::Ghz2).map(|p| p.rate()) == Some(rate))
+        );
         assert_eq!(Phy::legacy(Rate::mbit(1), Band::Ghz5), None);
     }
 
@@ -327,8 +354,12 @@ mod tests {
         assert_eq!(us(ht(7, 2).duration(Bytes::new(0))), 40.0 + 4.0);
         let vht = Phy::new(Standard::Ac, Band::Ghz5, Width::W80, 9, 2, false).unwrap();
         assert_eq!(us(vht.duration(Bytes::new(1000))), 44.0 + 12.0);
-        // At 24 Mbit/s a block ACK takes 32 µs and an ACK 28; what is spoken slowly is answered slowly.
-        assert_eq!((us(ht(7, 2).answer(true)), us(ht(7, 2).answer(false))), (32.0, 28.0));
+        // At 24 Mbit/s a block ACK takes 32 µs and an ACK 28; what is spoken slowly is answered
+        // slowly.
+        assert_eq!(
+            (us(ht(7, 2).answer(true)), us(ht(7, 2).answer(false))),
+            (32.0, 28.0)
+        );
         assert_eq!(us(ht(0, 1).answer(true)), 68.0);
         let b = Phy::legacy(Rate::mbit(1), Band::Ghz2).unwrap();
         assert_eq!(

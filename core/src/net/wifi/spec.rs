@@ -1,4 +1,5 @@
-//! What a Wi-Fi is made of: the standard, the stack, the stations. Plain data; [`Setup`](super::Setup) is built from it.
+//! What a Wi-Fi is made of: the standard, the stack, the stations. Plain data;
+//! [`Setup`](super::Setup) is built from it.
 
 use super::ampdu::Limits;
 use super::phy::{Band, Phy, Standard, Width};
@@ -68,7 +69,14 @@ impl WifiSpec {
     /// How a station is spoken to; `None` where the standard has no such combination.
     pub fn phy(&self, speed: Speed) -> Option<Phy> {
         match speed {
-            Speed::Mcs(mcs, streams) => Phy::new(self.standard, self.band, self.width, mcs, streams, self.short_guard),
+            Speed::Mcs(mcs, streams) => Phy::new(
+                self.standard,
+                self.band,
+                self.width,
+                mcs,
+                streams,
+                self.short_guard,
+            ),
             Speed::Legacy(rate) => Phy::legacy(rate, self.band),
         }
     }
@@ -109,15 +117,20 @@ impl WifiSpec {
             Standard::Ac => MEMORY_AC,
         }
     }
-    /// The medium as a path of one hop, for those who ask only how fast and how far: the fastest station's rate, and the
-    /// shortest distance.
+    /// The medium as a path of one hop, for those who ask only how fast and how far: the fastest
+    /// station's rate, and the shortest distance.
     pub fn as_path(&self) -> PathSpec {
         let rates = self
             .stations
             .iter()
             .filter_map(|s| self.phy(s.speed))
             .map(|phy| phy.rate());
-        let rtt = self.stations.iter().map(|s| s.rtt).min().unwrap_or_default();
+        let rtt = self
+            .stations
+            .iter()
+            .map(|s| s.rtt)
+            .min()
+            .unwrap_or_default();
         let rate = rates.max().unwrap_or(Rate::mbit(1));
         PathSpec::from(HopSpec::new(rate, rtt, self.qdisc.clone()))
     }

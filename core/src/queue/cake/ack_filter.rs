@@ -1,15 +1,16 @@
 //! The ACK filter: a newer ACK that says all that an older one does makes the older one needless.
 //!
-//! Law: when a segment with an ACK joins a queue, pure ACKs of the same connection that wait there are looked through from the
-//! head. One can go if the new one acknowledges as much, its timestamps are not older, and its SACK blocks cover the old ones (a
-//! DSACK is never covered); but it must say something new, so duplicate ACKs stay. Conservative: the first that can go does so if
-//! a second follows with the same ECN flags; where they change, the search begins anew. Aggressive: it also goes alone, if it
-//! is right before the new one and has the same ECN flags. Source: tc-cake(8); Linux 6.12, case by case
-//! (`core/tests/queue_cake.rs`).
+//! Law: when a segment with an ACK joins a queue, pure ACKs of the same connection that wait there
+//! are looked through from the head. One can go if the new one acknowledges as much, its timestamps
+//! are not older, and its SACK blocks cover the old ones (a DSACK is never covered); but it must
+//! say something new, so duplicate ACKs stay. Conservative: the first that can go does so if
+//! a second follows with the same ECN flags; where they change, the search begins anew. Aggressive:
+//! it also goes alone, if it is right before the new one and has the same ECN flags. Source:
+//! tc-cake(8); Linux 6.12, case by case (`core/tests/queue_cake.rs`).
 
 use crate::packet::{Ack, Packet};
-use crate::queue::pool::{List, Pool};
 use crate::queue::Sink;
+use crate::queue::pool::{List, Pool};
 
 /// tc's words; the first is its default.
 pub const WORDS: &[&str] = &["no-ack-filter", "ack-filter", "ack-filter-aggressive"];
@@ -50,7 +51,12 @@ fn supersedes(old: &Ack, new: &Ack) -> bool {
     if !old.sack().iter().all(covered) {
         return false;
     }
-    let bytes = |ack: &Ack| -> u64 { ack.sack().iter().map(|(a, b)| u64::from(b.wrapping_sub(*a))).sum() };
+    let bytes = |ack: &Ack| -> u64 {
+        ack.sack()
+            .iter()
+            .map(|(a, b)| u64::from(b.wrapping_sub(*a)))
+            .sum()
+    };
     new.next != old.next || bytes(new) > bytes(old)
 }
 
@@ -64,8 +70,14 @@ impl Filter {
         }
     }
 
-    /// The ACK that the packet at the tail of `list` makes needless, taken out; `sink` knows what packets do not carry themselves.
-    pub fn needless<P: Packet>(self, pool: &mut Pool<P>, list: &mut List, sink: &dyn Sink<P>) -> Option<P> {
+    /// The ACK that the packet at the tail of `list` makes needless, taken out; `sink` knows what
+    /// packets do not carry themselves.
+    pub fn needless<P: Packet>(
+        self,
+        pool: &mut Pool<P>,
+        list: &mut List,
+        sink: &dyn Sink<P>,
+    ) -> Option<P> {
         let says = |packet: &P| {
             let mut ack = packet.ack()?;
             sink.completes(packet, &mut ack);
@@ -77,7 +89,9 @@ impl Filter {
         let mut packets = pool.iter(list).peekable();
         while let Some((at, packet)) = packets.next() {
             // The new one itself is at the tail.
-            let Some((next, _)) = packets.peek() else { break };
+            let Some((next, _)) = packets.peek() else {
+                break;
+            };
             let Some(old) = says(packet) else { continue };
             if old.connection != new.connection || !supersedes(&old, &new) {
                 continue;

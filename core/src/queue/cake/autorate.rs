@@ -1,11 +1,14 @@
-//! The rate of a link that only its arrivals tell: what comes in between two pauses, the peak of it averaged.
+//! The rate of a link that only its arrivals tell: what comes in between two pauses, the peak of it
+//! averaged.
 //!
-//! Law: gaps between packets are averaged, quickly upwards and slowly downwards. A gap above the average ends a window; the window's bytes
-//! over its time are averaged likewise into the peak, and the shaper is set to 15/16 of that.
-//! Source: tc-cake(8); Linux 6.12, packet by packet (`core/tests/queue_replay.rs`).
+//! Law: gaps between packets are averaged, quickly upwards and slowly downwards. A gap above the
+//! average ends a window; the window's bytes over its time are averaged likewise into the peak, and
+//! the shaper is set to 15/16 of that. Source: tc-cake(8); Linux 6.12, packet by packet
+//! (`core/tests/queue_replay.rs`).
 //!
-//! Measured in Linux 6.12: every window sets the rate, though its source means to wait for a quarter of a second. The first gap counts as a
-//! second, so that it takes some 1500 packets until short gaps end windows.
+//! Measured in Linux 6.12: every window sets the rate, though its source means to wait for a
+//! quarter of a second. The first gap counts as a second, so that it takes some 1500 packets until
+//! short gaps end windows.
 
 use crate::units::{Span, Time};
 

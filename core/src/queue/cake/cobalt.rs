@@ -1,10 +1,12 @@
-//! COBALT: CoDel, which asks how long packets stand, and BLUE, which asks whether the buffer overflows; one queue, one of each.
+//! COBALT: CoDel, which asks how long packets stand, and BLUE, which asks whether the buffer
+//! overflows; one queue, one of each.
 //!
-//! Law: a packet that stood for more than `target` (and four frames' time on the wire) makes the queue bad, another one good. A bad queue
-//! gives a signal at `drop_next`, a mark or else a drop; `count` goes up by one and `drop_next` on by `interval / √count`. In a
-//! good queue the same clock takes `count` down again, so that what was learned fades and is not forgotten at once. BLUE drops
-//! with a probability, whatever ECN says: 1/256 more each time that the buffer overflows, 1/4096 less each time that the queue is found
-//! empty, once per `target` at most either way.
+//! Law: a packet that stood for more than `target` (and four frames' time on the wire) makes the
+//! queue bad, another one good. A bad queue gives a signal at `drop_next`, a mark or else a drop;
+//! `count` goes up by one and `drop_next` on by `interval / √count`. In a good queue the same clock
+//! takes `count` down again, so that what was learned fades and is not forgotten at once. BLUE
+//! drops with a probability, whatever ECN says: 1/256 more each time that the buffer overflows,
+//! 1/4096 less each time that the queue is found empty, once per `target` at most either way.
 //!
 //! ```text
 //!           ┌──────────────── one stood <= target ────────────────┐
@@ -12,17 +14,17 @@
 //!   good: count falls ──▶ one stood > target ──▶ bad: at drop_next a signal, count rises
 //! ```
 //!
-//! Sources: Høiland-Jørgensen, Täht, Morton: Piece of CAKE (2018), section III.E; Linux 6.12, packet by packet
-//! (`core/tests/queue_replay.rs`).
+//! Sources: Høiland-Jørgensen, Täht, Morton: Piece of CAKE (2018), section III.E; Linux 6.12,
+//! packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! Measured in Linux 6.12, and not in the paper: a queue that is bad for the first time signals with its next packet and not an interval later,
-//! for its root starts at zero. A clock that has fallen behind is set to now once a signal was a mark; so is one of a good
-//! queue.
+//! Measured in Linux 6.12, and not in the paper: a queue that is bad for the first time signals
+//! with its next packet and not an interval later, for its root starts at zero. A clock that has
+//! fallen behind is set to now once a signal was a mark; so is one of a good queue.
 //! Deviation: Linux cuts the interval to 32 bits of ns in this one place, 4.3 s; ours is not cut.
 
 use crate::packet::Packet;
-use crate::queue::codel::{mark, newton_step};
 use crate::queue::Sink;
+use crate::queue::codel::{mark, newton_step};
 use crate::rng::Rng;
 use crate::units::{Span, Time};
 
@@ -138,7 +140,8 @@ impl Cobalt {
         }
     }
 
-    /// Does a packet that entered then leave without more ado? Most queues are good and have nothing that fades. Who does not is to be judged.
+    /// Does a packet that entered then leave without more ado? Most queues are good and have
+    /// nothing that fades. Who does not is to be judged.
     #[inline]
     pub fn passes(&mut self, law: &Law, entered: Time, now: Time) -> bool {
         let passes = self.count == 0 && self.probability == 0 && now.since(entered) <= law.target;
@@ -149,8 +152,8 @@ impl Cobalt {
         passes
     }
 
-    /// Is `packet`, about to leave, to be dropped? `crowd` is how many flows share the wire where the far end of it is what is
-    /// shaped, else 0.
+    /// Is `packet`, about to leave, to be dropped? `crowd` is how many flows share the wire where
+    /// the far end of it is what is shaped, else 0.
     pub fn judges<P: Packet>(
         &mut self,
         law: &Law,
@@ -161,11 +164,15 @@ impl Cobalt {
         sink: &mut dyn Sink<P>,
     ) -> bool {
         let stood = now.since(packet.enqueued_at());
-        let frames = law.frame.as_ns().saturating_mul(4.max(crowd.saturating_mul(2)));
+        let frames = law
+            .frame
+            .as_ns()
+            .saturating_mul(4.max(crowd.saturating_mul(2)));
         let due = self.due(now);
         let mut overdue = now > self.drop_next;
         let mut drop = false;
-        let was_bad = core::mem::replace(&mut self.bad, stood > law.target && stood.as_ns() > frames);
+        let was_bad =
+            core::mem::replace(&mut self.bad, stood > law.target && stood.as_ns() > frames);
         if self.bad {
             if !was_bad {
                 self.drop_next = law.after(now, self.inverse);
@@ -211,7 +218,11 @@ mod tests {
         }
         for (ms, falls) in [(18, 0), (22, 1), (23, 1), (28, 2)] {
             cobalt.found_empty(&law, at(ms));
-            assert_eq!(cobalt.probability, 2 * RISE - falls * FALL, "empty at {ms} ms");
+            assert_eq!(
+                cobalt.probability,
+                2 * RISE - falls * FALL,
+                "empty at {ms} ms"
+            );
         }
         (0..1000).for_each(|i| cobalt.found_empty(&law, at(100 + 10 * i)));
         assert_eq!(cobalt.probability, 0);

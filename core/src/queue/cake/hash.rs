@@ -1,13 +1,15 @@
 //! Which queue a packet's flow has, and which hosts it counts for.
 //!
-//! Law: a flow's hash names one of 1024 queues, and with it the eight of its set. The first of them, from the named one on, that is its own is
-//! taken; else the first that is idle, which becomes its own; else the named one, which two flows share then. So 100
-//! flows share a queue less than once in 100, where a plain hash would nearly always have two that do. Hosts have a table of the same
-//! kind. Source: Piece of CAKE (2018), section III.C; Linux 6.12.
+//! Law: a flow's hash names one of 1024 queues, and with it the eight of its set. The first of
+//! them, from the named one on, that is its own is taken; else the first that is idle, which
+//! becomes its own; else the named one, which two flows share then. So 100 flows share a queue less
+//! than once in 100, where a plain hash would nearly always have two that do. Hosts have a table of
+//! the same kind. Source: Piece of CAKE (2018), section III.C; Linux 6.12.
 //!
-//! The modes: `flowblind` puts all into one queue; `srchost`, `dsthost` and `hosts` give one to each host or pair of them; `flows` one to each
-//! flow; `dual-srchost`, `dual-dsthost` and `triple-isolate` likewise, with a turn that is shorter the more flows of the same
-//! host are busy. With `nat` a host is the one behind a translated address, otherwise the address.
+//! The modes: `flowblind` puts all into one queue; `srchost`, `dsthost` and `hosts` give one to
+//! each host or pair of them; `flows` one to each flow; `dual-srchost`, `dual-dsthost` and
+//! `triple-isolate` likewise, with a turn that is shorter the more flows of the same host are busy.
+//! With `nat` a host is the one behind a translated address, otherwise the address.
 
 use crate::packet::Packet;
 
@@ -93,8 +95,8 @@ impl Isolation {
     }
 }
 
-/// What of 65 535 one has of so many that share it: a table in the place of a division, as in Linux. Of a power of two, so that
-/// no index is too large; there are no more sharers than queues.
+/// What of 65 535 one has of so many that share it: a table in the place of a division, as in
+/// Linux. Of a power of two, so that no index is too large; there are no more sharers than queues.
 const PARTS: [u16; 2 * QUEUES] = {
     let (mut parts, mut sharers) = ([u16::MAX; 2 * QUEUES], 1);
     while sharers < parts.len() {
@@ -163,11 +165,12 @@ impl Set {
         let ways: &[T; WAYS] = table[self.begin..].first_chunk()?;
         let fitting: [u8; WAYS] = core::array::from_fn(|way| u8::from(fits(&ways[way])));
         let turned = u64::from_le_bytes(fitting).rotate_right(8 * self.named as u32);
-        (turned != 0).then(|| self.begin + (self.named + turned.trailing_zeros() as usize / 8) % WAYS)
+        (turned != 0)
+            .then(|| self.begin + (self.named + turned.trailing_zeros() as usize / 8) % WAYS)
     }
-    /// The place where `tags` has this tag, of which `bytes` has the highest byte: eight of those are compared at once. Where the
-    /// search begins does not matter: no tag is in a set twice, but that of the places that nobody has had, which is 0 and names the
-    /// first.
+    /// The place where `tags` has this tag, of which `bytes` has the highest byte: eight of those
+    /// are compared at once. Where the search begins does not matter: no tag is in a set twice,
+    /// but that of the places that nobody has had, which is 0 and names the first.
     #[inline]
     fn tagged(self, tags: &[u32; QUEUES], bytes: &[u8; QUEUES], tag: u32) -> Option<usize> {
         const EACH: u64 = 0x0101_0101_0101_0101;
@@ -221,7 +224,8 @@ pub enum State {
 }
 
 impl State {
-    /// Is a packet that comes the first of a new burst? One look, where a choice among five would be guessed wrong half of the time.
+    /// Is a packet that comes the first of a new burst? One look, where a choice among five would
+    /// be guessed wrong half of the time.
     #[inline]
     pub fn begins(self) -> bool {
         const REST: u32 = 1 << State::None as u32 | 1 << State::Decaying as u32;
@@ -264,7 +268,8 @@ impl Table {
         }
     }
 
-    /// A flow without a queue takes one: the one that was its own, one that is idle, or the one that its hash names.
+    /// A flow without a queue takes one: the one that was its own, one that is idle, or the one
+    /// that its hash names.
     #[inline(never)]
     fn takes(&mut self, own: Option<usize>, hashes: Hashes) -> usize {
         let idle = || Set::of(hashes.flow).first(&self.states, |state| *state == State::None);
@@ -308,8 +313,8 @@ impl Table {
     pub fn hosts(&self, queue: usize) -> [u16; 2] {
         self.hosts[queue]
     }
-    /// The part of a turn, of 65 535, that the queue gets: the less, the more busy flows its hosts have. Of two hosts the busier
-    /// one counts.
+    /// The part of a turn, of 65 535, that the queue gets: the less, the more busy flows its hosts
+    /// have. Of two hosts the busier one counts.
     #[inline]
     pub fn part(&self, queue: usize) -> u16 {
         let [source, destination] = self.hosts[queue].map(|host| usize::from(host) % QUEUES);
@@ -325,7 +330,8 @@ mod tests {
     use crate::units::{Bytes, Time};
     use alloc::vec::Vec;
 
-    /// A packet of a flow with this hash, to and from these hosts, whose addresses others stand before.
+    /// A packet of a flow with this hash, to and from these hosts, whose addresses others stand
+    /// before.
     struct Hashed {
         flow: u32,
         hosts: (u32, u32),
@@ -402,7 +408,11 @@ mod tests {
                 hosts: (1, 2),
                 behind: (3, 4),
             };
-            assert_eq!(Isolation::of(words, nat).flow(&packet, 0), expected, "{words} {nat}");
+            assert_eq!(
+                Isolation::of(words, nat).flow(&packet, 0),
+                expected,
+                "{words} {nat}"
+            );
         }
     }
 }

@@ -1,9 +1,11 @@
-//! Which of all queues is the longest: a heap that is built at the first overflow and kept up for a while after the last.
+//! Which of all queues is the longest: a heap that is built at the first overflow and kept up for a
+//! while after the last.
 //!
-//! As in Linux 6.12: an entry that sinks goes on doing so only below something larger than the one that has just taken its place, in a
-//! sound heap by one place, so that the one at the top is not always the longest. It is seen in what is dropped: of 2605
-//! packets that a recording lost, this heap chooses every one, and a true one 655 others (`cake-longest`). Source:
-//! measurement of Linux 6.12.
+//! As in Linux 6.12: an entry that sinks goes on doing so only below something larger than the one
+//! that has just taken its place, in a sound heap by one place, so that the one at the top is not
+//! always the longest. It is seen in what is dropped: of 2605 packets that a recording lost, this
+//! heap chooses every one, and a true one 655 others (`cake-longest`). Source: measurement of Linux
+//! 6.12.
 
 use super::hash::QUEUES;
 use crate::units::Bytes;
@@ -67,11 +69,13 @@ impl Longest {
             self.kept -= 1;
         }
     }
-    /// The queue that is to lose a packet, behind its tin; of the tins there are so many, `bytes` says what a queue of one has.
+    /// The queue that is to lose a packet, behind its tin; of the tins there are so many, `bytes`
+    /// says what a queue of one has.
     #[cold]
     pub fn longest(&mut self, tins: usize, bytes: impl Fn(usize, usize) -> u64) -> (usize, usize) {
         if self.kept == 0 {
-            for (tin, queue) in (0..tins).flat_map(|tin| (0..QUEUES).map(move |queue| (tin, queue))) {
+            for (tin, queue) in (0..tins).flat_map(|tin| (0..QUEUES).map(move |queue| (tin, queue)))
+            {
                 self.bytes[slot(tin, queue)] = bytes(tin, queue);
             }
             (0..self.heap.len() / 2).rev().for_each(|at| self.sink(at));
@@ -85,7 +89,9 @@ impl Longest {
         self.kept = 0;
     }
     fn of(&self, at: usize) -> Option<u64> {
-        self.heap.get(at).map(|queue| self.bytes[usize::from(*queue)])
+        self.heap
+            .get(at)
+            .map(|queue| self.bytes[usize::from(*queue)])
     }
     fn swap(&mut self, a: usize, b: usize) {
         self.heap.swap(a, b);
@@ -127,7 +133,10 @@ mod tests {
     #[test]
     fn the_longest_is_at_the_top_and_stays_there() {
         let mut longest = Longest::default();
-        assert_eq!(longest.longest(1, |_, queue| if queue == 3 { 200 } else { 0 }), (0, 3));
+        assert_eq!(
+            longest.longest(1, |_, queue| if queue == 3 { 200 } else { 0 }),
+            (0, 3)
+        );
         longest.joined(0, 5, Bytes::new(300));
         assert_eq!(longest.longest(1, |_, _| 0), (0, 5));
         longest.left(0, 5, Bytes::new(200));

@@ -5,19 +5,21 @@
 //!                                                                            ┘ each under COBALT
 //! ```
 //!
-//! Law: a packet may leave when the shaper's clock has come ([`shaper`]). Among tins that have packets the last goes first that is within its
-//! threshold, else the one that will be so soonest; without a rate they take turns by weight ([`tins`]). Within a tin queues
-//! take turns, those that have just begun before the others, a turn being a quantum divided by the busy flows of the
-//! flow's host ([`hash`]); each queue's packets pass its control law ([`cobalt`]). A queue that is found empty leaves when its law has come to
-//! rest. When memory runs out the longest queue of all loses its head ([`longest`]).
+//! Law: a packet may leave when the shaper's clock has come ([`shaper`]). Among tins that have
+//! packets the last goes first that is within its threshold, else the one that will be so soonest;
+//! without a rate they take turns by weight ([`tins`]). Within a tin queues take turns, those that
+//! have just begun before the others, a turn being a quantum divided by the busy flows of the
+//! flow's host ([`hash`]); each queue's packets pass its control law ([`cobalt`]). A queue that is
+//! found empty leaves when its law has come to rest. When memory runs out the longest queue of all
+//! loses its head ([`longest`]).
 //!
-//! Sources: Høiland-Jørgensen, Täht, Morton: Piece of CAKE, LANMAN 2018; tc-cake(8); Linux 6.12 `cake`, packet by packet
-//! (`core/tests/queue_replay.rs`).
+//! Sources: Høiland-Jørgensen, Täht, Morton: Piece of CAKE, LANMAN 2018; tc-cake(8); Linux 6.12
+//! `cake`, packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! As in Linux: the last packet of a queue is not dropped by its law. A turn is rounded at random to whole bytes, so
-//! that nobody gains by rounding.
-//! Deviations: a queue that lacks 64 turns or more is given them at once ([`tin`]). `nat` and `fwmark` are refused: nothing translates
-//! addresses on a path, and packets have no marks.
+//! As in Linux: the last packet of a queue is not dropped by its law. A turn is rounded at random
+//! to whole bytes, so that nobody gains by rounding.
+//! Deviations: a queue that lacks 64 turns or more is given them at once ([`tin`]). `nat` and
+//! `fwmark` are refused: nothing translates addresses on a path, and packets have no marks.
 
 pub mod ack_filter;
 pub mod autorate;
@@ -82,7 +84,9 @@ impl Config {
             self.memlimit
         } else if bytes_per_s > 0 {
             let four_rtts = u128::from(bytes_per_s) * u128::from(self.rtt.as_us()) / 250_000;
-            u64::try_from(four_rtts).unwrap_or(u64::MAX).max(LEAST_MEMORY)
+            u64::try_from(four_rtts)
+                .unwrap_or(u64::MAX)
+                .max(LEAST_MEMORY)
         } else {
             u64::MAX
         };
@@ -116,7 +120,14 @@ impl Stock {
 
 /// A frame of so many bytes, of this tin, is paid for; did it leave? The bytes that it cost.
 #[inline(always)]
-fn charge(shaper: &mut Shaper, line: &Line, tin: &mut Tin, size: Bytes, now: Time, left: bool) -> i64 {
+fn charge(
+    shaper: &mut Shaper,
+    line: &Line,
+    tin: &mut Tin,
+    size: Bytes,
+    now: Time,
+    left: bool,
+) -> i64 {
     let len = line.bytes(size);
     if !shaper.pace.is_unlimited() {
         tin.schedule.charge(len, now);
@@ -135,7 +146,8 @@ pub struct Cake<P> {
     tins: Vec<Tin>,
     /// The tin that was served last.
     current: usize,
-    /// There is no rate, and no other one has packets or lacks a turn. What it lacks itself is looked at when that ends.
+    /// There is no rate, and no other one has packets or lacks a turn. What it lacks itself is
+    /// looked at when that ends.
     alone: bool,
     /// The deficit of the tin that is served, before it spends.
     deficit: i64,
@@ -175,7 +187,11 @@ impl<P: Packet + Send> Cake<P> {
             memory_limit: 0,
             shaper: Shaper::default(),
             due: None,
-            tins: diffserv.tins.iter().map(|share| Tin::new(share, isolation)).collect(),
+            tins: diffserv
+                .tins
+                .iter()
+                .map(|share| Tin::new(share, isolation))
+                .collect(),
             current: 0,
             alone: false,
             deficit: 0,
@@ -229,14 +245,19 @@ impl<P: Packet + Send> Cake<P> {
         }
     }
 
-    /// A packet of this size has come to a queue: the ACK that it makes needless goes, and the rate follows it.
+    /// A packet of this size has come to a queue: the ACK that it makes needless goes, and the rate
+    /// follows it.
     #[cold]
     #[inline(never)]
     fn watch(&mut self, now: Time, at: usize, queue: usize, size: Bytes, sink: &mut dyn Sink<P>) {
         if self.config.filter != Filter::Off {
             self.filters(now, at, queue, sink);
         }
-        if let Some(rate) = self.autorate.as_mut().and_then(|rate| rate.arrive(size.get(), now)) {
+        if let Some(rate) = self
+            .autorate
+            .as_mut()
+            .and_then(|rate| rate.arrive(size.get(), now))
+        {
             self.configure(rate);
         }
         self.tins[at].arrives(queue, &mut self.rng);
@@ -275,7 +296,8 @@ impl<P: Packet + Send> Cake<P> {
         sink.dropped(now, packet, Why::Law);
     }
 
-    /// The next packet, if any waits and may leave. The first look may be at an empty queue whose law fades.
+    /// The next packet, if any waits and may leave. The first look may be at an empty queue whose
+    /// law fades.
     #[inline(always)]
     fn serve(&mut self, now: Time, first: bool, sink: &mut dyn Sink<P>) -> Option<P> {
         if self.stock.backlog.packets == 0 {
@@ -313,9 +335,16 @@ impl<P: Packet + Send> Cake<P> {
         self.serve(now, false, sink)
     }
 
-    /// The head of a queue leaves as its law says, or if that drops it, one behind it or of another queue of the tin.
+    /// The head of a queue leaves as its law says, or if that drops it, one behind it or of another
+    /// queue of the tin.
     #[inline(never)]
-    fn serve_judged(&mut self, now: Time, at: usize, mut queue: usize, sink: &mut dyn Sink<P>) -> Option<P> {
+    fn serve_judged(
+        &mut self,
+        now: Time,
+        at: usize,
+        mut queue: usize,
+        sink: &mut dyn Sink<P>,
+    ) -> Option<P> {
         while self.judges(now, at, queue, sink) {
             match self.tins[at].next(now, &mut self.rng) {
                 Some(next) => queue = next,
@@ -331,7 +360,8 @@ impl<P: Packet + Send> Cake<P> {
         Some(packet)
     }
 
-    /// Asks the law of a queue about its head: it may be marked, or dropped unless it is the last one. Was it dropped?
+    /// Asks the law of a queue about its head: it may be marked, or dropped unless it is the last
+    /// one. Was it dropped?
     fn judges(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) -> bool {
         let tin = &mut self.tins[at];
         let Some(packet) = self.pool.front_mut(&tin.lists[queue]) else {
@@ -386,7 +416,12 @@ impl<P: Packet + Send> Cake<P> {
     /// The tin whose turn it is where there is a rate.
     fn choose(&self, now: Time) -> Option<usize> {
         let mut best: Option<(Time, usize)> = None;
-        for (number, tin) in self.tins.iter().enumerate().filter(|(_, tin)| tin.is_active()) {
+        for (number, tin) in self
+            .tins
+            .iter()
+            .enumerate()
+            .filter(|(_, tin)| tin.is_active())
+        {
             let due = tin.schedule.due();
             if due <= now || best.is_none_or(|(soonest, _)| due <= soonest) {
                 best = Some((due, number));
@@ -401,7 +436,8 @@ impl<P: Packet + Send> Cake<P> {
         if tins[current].deficit >= 0 && tins[current].is_active() {
             return Some(current);
         }
-        let rests = |(at, tin): (usize, &Tin)| at == current || (tin.deficit > 0 && !tin.is_active());
+        let rests =
+            |(at, tin): (usize, &Tin)| at == current || (tin.deficit > 0 && !tin.is_active());
         self.alone = tins[current].is_active() && tins.iter().enumerate().all(rests);
         if self.alone {
             return Some(current);
@@ -484,7 +520,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
         }
     }
     fn backlog_of(&self, class: usize) -> Backlog {
-        self.tins.get(class).map_or(Backlog::default(), |tin| tin.backlog)
+        self.tins
+            .get(class)
+            .map_or(Backlog::default(), |tin| tin.backlog)
     }
     fn class_served(&self) -> usize {
         self.current
@@ -500,6 +538,8 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: params::check,
         feedback: false,
-        make: |params: &Params, place: &Place| Box::new(Cake::<P>::new(params, place.limit, place.seed)),
+        make: |params: &Params, place: &Place| {
+            Box::new(Cake::<P>::new(params, place.limit, place.seed))
+        },
     }
 }

@@ -1,7 +1,8 @@
 //! What a packet takes of a line: the bytes that the shaper pays for.
 //!
-//! Law: with an overhead the frame loses its Ethernet header and gets `overhead`; it is `mpu` at least. ATM puts it into
-//! cells of 48 bytes, 53 each; PTM adds a byte for each 64 begun. Sources: tc-cake(8); Linux 6.12.
+//! Law: with an overhead the frame loses its Ethernet header and gets `overhead`; it is `mpu` at
+//! least. ATM puts it into cells of 48 bytes, 53 each; PTM adds a byte for each 64 begun. Sources:
+//! tc-cake(8); Linux 6.12.
 
 use crate::param::Params;
 use crate::units::Bytes;
@@ -69,11 +70,18 @@ impl Line {
     /// As the parameters `line`, `overhead`, `ether_vlan`, `mpu` and `cells` say.
     pub fn of(params: &Params) -> Line {
         let word = params.word("line");
-        let (_, overhead, mpu, cells) = *LINES.iter().find(|line| line.0 == word).unwrap_or(&LINES[0]);
+        let (_, overhead, mpu, cells) = *LINES
+            .iter()
+            .find(|line| line.0 == word)
+            .unwrap_or(&LINES[0]);
         let given = params.number("overhead") as i64;
         let vlan = if params.bool("ether_vlan") { 4 } else { 0 };
         let more = vlan + if given == 0 { overhead } else { given };
-        let more = if word == "raw" && more == 0 { 0 } else { more - ETHERNET };
+        let more = if word == "raw" && more == 0 {
+            0
+        } else {
+            more - ETHERNET
+        };
         let mpu = match params.bytes("mpu").get() {
             0 => mpu,
             mpu => mpu as i64,
@@ -120,7 +128,8 @@ mod tests {
     }
     fn line(set: &[(&'static str, Value)]) -> Line {
         let mut params = Params::defaults(PARAMS);
-        set.iter().for_each(|(name, value)| params.set(name, value.clone()));
+        set.iter()
+            .for_each(|(name, value)| params.set(name, value.clone()));
         Line::of(&params)
     }
 
@@ -137,12 +146,21 @@ mod tests {
         assert_eq!(len(word("pppoe-llcsnap"), 1514), 33 * 53);
         assert_eq!(len(word("pppoe-llcsnap"), 60), 2 * 53);
         assert_eq!(len(word("pppoe-ptm"), 1514), 1530 + 24);
-        assert_eq!((len(word("ethernet"), 60), len(word("ethernet"), 1514)), (84, 1538));
         assert_eq!(
-            (len(word("conservative"), 60), len(word("conservative"), 1514)),
+            (len(word("ethernet"), 60), len(word("ethernet"), 1514)),
+            (84, 1538)
+        );
+        assert_eq!(
+            (
+                len(word("conservative"), 60),
+                len(word("conservative"), 1514)
+            ),
             (106, 1749)
         );
-        assert_eq!(len(line(&[("cells", Value::Word("atm".to_string()))]), 1514), 1696);
+        assert_eq!(
+            len(line(&[("cells", Value::Word("atm".to_string()))]), 1514),
+            1696
+        );
         let overhead = line(&[("overhead", Value::Number(-64.0))]);
         assert_eq!(len(overhead, 60), 0);
     }

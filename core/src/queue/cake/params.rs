@@ -48,7 +48,11 @@ pub const PARAMS: &[Param] = &[
         Kind::Word(tins::WORDS),
         "how code points become tins",
     ),
-    param("flows", Kind::Word(hash::WORDS), "what has a queue of its own, and whose share is fair"),
+    param(
+        "flows",
+        Kind::Word(hash::WORDS),
+        "what has a queue of its own, and whose share is fair",
+    ),
     param(
         "network",
         Kind::Word(NETWORK_WORDS),
@@ -57,7 +61,8 @@ pub const PARAMS: &[Param] = &[
     param(
         "rtt",
         Kind::Span(Span::ZERO, Span::ZERO, Span::s(1000)),
-        "round trip that most flows are within: queues react in that time, packets may stand a twentieth of it; 0s: the network's",
+        "round trip that most flows are within: queues react in that time, packets may stand a \
+         twentieth of it; 0s: the network's",
     ),
     param(
         "ingress",
@@ -69,7 +74,11 @@ pub const PARAMS: &[Param] = &[
         Kind::Bool(false),
         "the rate follows what arrives; bandwidth is where it begins",
     ),
-    param("line", Kind::Word(overhead::WORDS), "tc's word for the framing of a line: overhead, mpu and cells"),
+    param(
+        "line",
+        Kind::Word(overhead::WORDS),
+        "tc's word for the framing of a line: overhead, mpu and cells",
+    ),
     param(
         "overhead",
         Kind::Number(0.0, -64.0, 256.0),
@@ -81,15 +90,32 @@ pub const PARAMS: &[Param] = &[
         Kind::Bytes(Bytes::ZERO, Bytes::ZERO, Bytes::new(256)),
         "bytes that a packet is paid as at least; 0: the line's",
     ),
-    param("cells", Kind::Word(&["line", "noatm", "atm", "ptm"]), "cells of 48 in 53 bytes, or 64 in 65; line: the line's"),
-    param("ack_filter", Kind::Word(ack_filter::WORDS), "drop ACKs that a newer one behind them makes needless"),
+    param(
+        "cells",
+        Kind::Word(&["line", "noatm", "atm", "ptm"]),
+        "cells of 48 in 53 bytes, or 64 in 65; line: the line's",
+    ),
+    param(
+        "ack_filter",
+        Kind::Word(ack_filter::WORDS),
+        "drop ACKs that a newer one behind them makes needless",
+    ),
     param(
         "memlimit",
         Kind::Bytes(Bytes::ZERO, Bytes::ZERO, Bytes::new(1 << 32)),
-        "memory that all queues may take, as Linux counts it; 0: four times what rtt has room for, 4 MB or more, 15.5 MB at most",
+        "memory that all queues may take, as Linux counts it; 0: four times what rtt has room \
+         for, 4 MB or more, 15.5 MB at most",
     ),
-    param("wash", Kind::Bool(false), "clear the code point once the tin is chosen"),
-    param("nat", Kind::Bool(false), "tell hosts apart that a translation shows as one address (`path.nat`)"),
+    param(
+        "wash",
+        Kind::Bool(false),
+        "clear the code point once the tin is chosen",
+    ),
+    param(
+        "nat",
+        Kind::Bool(false),
+        "tell hosts apart that a translation shows as one address (`path.nat`)",
+    ),
     param(
         "fwmark",
         Kind::Count(0, 0, u32::MAX as u64),
@@ -114,7 +140,8 @@ pub fn check(params: &Params) -> Result<(), Refusal> {
     if params.count("fwmark") != 0 {
         return refusal(
             "fwmark",
-            "chooses the tin by a firewall mark, and packets have none here: give the flow a dscp, by which `diffserv` chooses",
+            "chooses the tin by a firewall mark, and packets have none here: give the flow a \
+             dscp, by which `diffserv` chooses",
             "0",
         );
     }

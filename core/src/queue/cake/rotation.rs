@@ -1,10 +1,12 @@
-//! Three chains of queues: the new, the old, and those that are empty but whose control law has not come to rest.
+//! Three chains of queues: the new, the old, and those that are empty but whose control law has not
+//! come to rest.
 //!
-//! A queue is in one of them or in none. The new and the old ones are lists that lose their head and get a tail: one link for a
-//! queue. The old ones go round: a sweep visits each once, and who has used up its turn stands in the next sweep, or in a later one if it
-//! knows that it will not have a turn before. Sweeps in which nobody stands cost nothing. An empty queue that gets a packet leaves
-//! from the middle, so the decaying ones have links both ways. They are a ring without an end, whose head goes to its tail at one
-//! step: that is asked for with every packet.
+//! A queue is in one of them or in none. The new and the old ones are lists that lose their head
+//! and get a tail: one link for a queue. The old ones go round: a sweep visits each once, and who
+//! has used up its turn stands in the next sweep, or in a later one if it knows that it will not
+//! have a turn before. Sweeps in which nobody stands cost nothing. An empty queue that gets a
+//! packet leaves from the middle, so the decaying ones have links both ways. They are a ring
+//! without an end, whose head goes to its tail at one step: that is asked for with every packet.
 
 use super::hash::QUEUES;
 
@@ -51,7 +53,10 @@ pub struct Chains {
 impl Default for Chains {
     /// Without any queue.
     fn default() -> Chains {
-        let empty = Ends { head: NONE, tail: NONE };
+        let empty = Ends {
+            head: NONE,
+            tail: NONE,
+        };
         Chains {
             next: [NONE; QUEUES],
             before: [NONE; QUEUES],
@@ -137,7 +142,8 @@ impl Chains {
     pub fn begins(&mut self, queue: usize) {
         self.new.push(&mut self.next, queue);
     }
-    /// Puts a queue that is in no chain behind those that stand so many sweeps on, 1 to [`FARTHEST`].
+    /// Puts a queue that is in no chain behind those that stand so many sweeps on, 1 to
+    /// [`FARTHEST`].
     #[inline]
     pub fn to_sweep(&mut self, queue: usize, ahead: u64) {
         let sweep = (self.sweep + ahead as usize) % SWEEPS;
@@ -153,7 +159,8 @@ impl Chains {
         };
         ends.pop(&self.next);
     }
-    /// Of the old ones, those from the head on that `goes` holds for go on to the next sweep, one behind the other.
+    /// Of the old ones, those from the head on that `goes` holds for go on to the next sweep, one
+    /// behind the other.
     #[inline]
     pub fn go_on(&mut self, mut goes: impl FnMut(usize) -> bool) {
         let first = self.present().head;

@@ -1,9 +1,11 @@
 //! The shaper: a clock that says when the next packet may leave, and no bucket.
 //!
-//! Law: a packet moves `next` on by its bytes' time at the rate; a packet may leave when `next` has come. An idle shaper's clock
-//! is set to now, so that nothing is saved up: there are no bursts, and a late packet does not delay the next one. A second
-//! clock, one and a half times as slow, moves for packets only that truly left: where a shaper at the receiving end (`ingress`) pays for what it drops,
-//! it promises two thirds of the rate to the others. Source: Piece of CAKE (2018), section III.A; Linux 6.12.
+//! Law: a packet moves `next` on by its bytes' time at the rate; a packet may leave when `next` has
+//! come. An idle shaper's clock is set to now, so that nothing is saved up: there are no bursts,
+//! and a late packet does not delay the next one. A second clock, one and a half times as slow,
+//! moves for packets only that truly left: where a shaper at the receiving end (`ingress`) pays for
+//! what it drops, it promises two thirds of the rate to the others. Source: Piece of CAKE (2018),
+//! section III.A; Linux 6.12.
 
 use crate::units::{Span, Time};
 
@@ -85,7 +87,8 @@ impl Schedule {
     pub fn due(&self) -> Time {
         self.next
     }
-    /// `len` bytes are paid for. A tin that sends more than its rate is never further ahead than by its last packet.
+    /// `len` bytes are paid for. A tin that sends more than its rate is never further ahead than by
+    /// its last packet.
     pub fn charge(&mut self, len: u64, now: Time) {
         let span = self.pace.time(len);
         if self.next < now {

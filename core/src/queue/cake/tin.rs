@@ -1,20 +1,21 @@
 //! One tin: its queues, whose turn it is among them, and what it owes.
 
 use super::cobalt::{Cobalt, Law};
-use super::hash::{Isolation, State, Table, QUEUES};
+use super::hash::{Isolation, QUEUES, State, Table};
 use super::rotation::{Chain, Chains, FARTHEST};
 use super::shaper::{Pace, Schedule};
 use super::tins::{Share, Threshold};
 use crate::packet::Packet;
+use crate::queue::Backlog;
 use crate::queue::codel::MTU;
 use crate::queue::pool::List;
-use crate::queue::Backlog;
 use crate::rng::Rng;
 use crate::units::{Span, Time};
 
-/// A queue that lacks fewer turns than this is asked again at each of them, as in Linux: a turn is short where its host has many
-/// busy flows, and with a thousand of them a packet costs Linux a thousand visits. One that lacks more is given them all at once, by what
-/// its host has now, and asked after as many sweeps. It then stands before those that come to that sweep later.
+/// A queue that lacks fewer turns than this is asked again at each of them, as in Linux: a turn is
+/// short where its host has many busy flows, and with a thousand of them a packet costs Linux a
+/// thousand visits. One that lacks more is given them all at once, by what its host has now, and
+/// asked after as many sweeps. It then stands before those that come to that sweep later.
 const ONE_BY_ONE: u64 = 64;
 
 /// Bytes that a packet is paid as at most; far more than one has.
@@ -78,7 +79,8 @@ impl Tin {
         self.law = Law::new(target, interval, frame);
     }
 
-    /// It had no rival: what it lacked before it spent its last packets it was given, in as many rounds as that took.
+    /// It had no rival: what it lacked before it spent its last packets it was given, in as many
+    /// rounds as that took.
     pub fn goes_round(&mut self, before: i64) {
         if before < 0 {
             let rounds = before.unsigned_abs().div_ceil(self.weight as u64);
@@ -133,7 +135,8 @@ impl Tin {
         self.table.toils(queue);
     }
 
-    /// The queue whose turn it is, and that has a packet. On the way there turns end, and queues that are empty leave.
+    /// The queue whose turn it is, and that has a packet. On the way there turns end, and queues
+    /// that are empty leave.
     #[inline(always)]
     pub fn next(&mut self, now: Time, rng: &mut Rng) -> Option<usize> {
         loop {
@@ -159,9 +162,10 @@ impl Tin {
         }
     }
 
-    /// The turn of the old queue that is first is over, and so may be those of others behind it. Those that have the same hosts, and
-    /// so the same share, get another one by one, and go on to the next sweep together: where many flows share a host's turn that is
-    /// nearly all that is done.
+    /// The turn of the old queue that is first is over, and so may be those of others behind it.
+    /// Those that have the same hosts, and so the same share, get another one by one, and go on
+    /// to the next sweep together: where many flows share a host's turn that is nearly all that
+    /// is done.
     #[inline(never)]
     fn go_on(&mut self, first: usize, share: u64, rng: &mut Rng) {
         let hosts = self.table.hosts(first);
@@ -273,7 +277,8 @@ impl Tin {
     }
 }
 
-/// The turns that a queue gets at once which lacks many: those that it takes until it may send again.
+/// The turns that a queue gets at once which lacks many: those that it takes until it may send
+/// again.
 #[inline]
 fn turns(lacks: u64, share: u64) -> u64 {
     (lacks / share.max(1) + 1).min(FARTHEST)

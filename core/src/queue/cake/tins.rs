@@ -1,7 +1,8 @@
-//! Tins: which of them a packet belongs to, and what share of the rate each may have before the others go first.
+//! Tins: which of them a packet belongs to, and what share of the rate each may have before the
+//! others go first.
 //!
-//! Sources: tc-cake(8), RFC 4594, RFC 8622 (LE); the tables by measurement of Linux 6.12, each code point sent once to each mode
-//! (docs/reference/queue/cake.md).
+//! Sources: tc-cake(8), RFC 4594, RFC 8622 (LE); the tables by measurement of Linux 6.12, each code
+//! point sent once to each mode (docs/reference/queue/cake.md).
 
 /// One of tc's ways to tell traffic apart.
 #[derive(Copy, Clone, Debug)]
@@ -39,7 +40,9 @@ impl Threshold {
     pub fn of(self, rate: u64) -> u64 {
         match self {
             Threshold::Halved(times) => rate >> times,
-            Threshold::SevenEighths(times) => (0..times).fold(rate, |rate, _| (u128::from(rate) * 7 / 8) as u64),
+            Threshold::SevenEighths(times) => {
+                (0..times).fold(rate, |rate, _| (u128::from(rate) * 7 / 8) as u64)
+            }
         }
     }
 }
@@ -54,7 +57,9 @@ const fn halved(name: &'static str, times: u32) -> Share {
 
 /// Eight tins, each with seven eighths of the one before.
 const LADDER: [Share; 8] = {
-    let names = ["tin 0", "tin 1", "tin 2", "tin 3", "tin 4", "tin 5", "tin 6", "tin 7"];
+    let names = [
+        "tin 0", "tin 1", "tin 2", "tin 3", "tin 4", "tin 5", "tin 6", "tin 7",
+    ];
     let (mut ladder, mut tin, mut weight) = ([halved("", 0); 8], 0, 256);
     while tin < 8 {
         ladder[tin] = Share {
@@ -72,7 +77,11 @@ const LADDER: [Share; 8] = {
 pub const DIFFSERV: &[Diffserv] = &[
     Diffserv {
         word: "diffserv3",
-        tins: &[halved("best effort", 0), halved("bulk", 4), halved("voice", 2)],
+        tins: &[
+            halved("best effort", 0),
+            halved("bulk", 4),
+            halved("voice", 2),
+        ],
         tin: |dscp| match dscp {
             1 | 8 => 1,
             4 | 44 | 46 | 48 | 56 => 2,
@@ -125,11 +134,20 @@ pub const DIFFSERV: &[Diffserv] = &[
 ];
 
 /// The words of `diffserv`.
-pub const WORDS: &[&str] = &["diffserv3", "diffserv4", "diffserv8", "besteffort", "precedence"];
+pub const WORDS: &[&str] = &[
+    "diffserv3",
+    "diffserv4",
+    "diffserv8",
+    "besteffort",
+    "precedence",
+];
 
 /// The way of this word.
 pub fn of(word: &str) -> &'static Diffserv {
-    DIFFSERV.iter().find(|way| way.word == word).unwrap_or(&DIFFSERV[0])
+    DIFFSERV
+        .iter()
+        .find(|way| way.word == word)
+        .unwrap_or(&DIFFSERV[0])
 }
 
 #[cfg(test)]
@@ -138,7 +156,8 @@ mod tests {
     use alloc::string::String;
     use alloc::vec::Vec;
 
-    /// What Linux 6.12 does with code points 0 to 63, in the order of `tc -s qdisc`, which has bulk before best effort.
+    /// What Linux 6.12 does with code points 0 to 63, in the order of `tc -s qdisc`, which has bulk
+    /// before best effort.
     const LINUX: [(&str, &str); 5] = [
         (
             "diffserv3",
@@ -175,7 +194,10 @@ mod tests {
                 .collect();
             assert_eq!(ours, linux, "{word}");
         }
-        assert_eq!(WORDS, DIFFSERV.iter().map(|way| way.word).collect::<Vec<_>>());
+        assert_eq!(
+            WORDS,
+            DIFFSERV.iter().map(|way| way.word).collect::<Vec<_>>()
+        );
     }
 
     /// `thresh` of `tc -s qdisc` at 20 Mbit/s, in kbit/s.
@@ -183,11 +205,17 @@ mod tests {
     fn thresholds_are_as_in_linux() {
         let of = |word| -> Vec<u64> {
             let way = of(word);
-            way.tins.iter().map(|tin| tin.rate.of(2_500_000) * 8 / 1000).collect()
+            way.tins
+                .iter()
+                .map(|tin| tin.rate.of(2_500_000) * 8 / 1000)
+                .collect()
         };
         assert_eq!(of("diffserv3"), [20_000, 1250, 5000]);
         assert_eq!(of("diffserv4"), [20_000, 1250, 10_000, 5000]);
         let ladder = [20_000, 17_500, 15_312, 13_398, 11_723, 10_258, 8975, 7853];
-        assert_eq!((of("diffserv8"), of("precedence")), (ladder.to_vec(), ladder.to_vec()));
+        assert_eq!(
+            (of("diffserv8"), of("precedence")),
+            (ladder.to_vec(), ladder.to_vec())
+        );
     }
 }

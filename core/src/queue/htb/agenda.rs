@@ -1,6 +1,8 @@
-//! Who is to be looked at next: numbers in the order of their times, those of equal times in the order in which they came.
+//! Who is to be looked at next: numbers in the order of their times, those of equal times in the
+//! order in which they came.
 //!
-//! A binary heap that knows where each number is, so that one can be taken out of its middle. Its room is made once.
+//! A binary heap that knows where each number is, so that one can be taken out of its middle. Its
+//! room is made once.
 
 use crate::units::Time;
 use alloc::vec::Vec;
@@ -27,7 +29,9 @@ impl Agenda {
     /// The first, and when.
     #[inline]
     pub fn first(&self) -> Option<(Time, usize)> {
-        self.heap.first().map(|(at, _, number)| (*at, *number as usize))
+        self.heap
+            .first()
+            .map(|(at, _, number)| (*at, *number as usize))
     }
     /// A number that is not on it.
     pub fn add(&mut self, number: usize, at: Time) {
@@ -53,7 +57,10 @@ impl Agenda {
     /// A number's time is this, or none.
     #[inline]
     pub fn set(&mut self, number: usize, at: Option<Time>) {
-        let known = self.heap.get(self.place[number] as usize).map(|(at, ..)| *at);
+        let known = self
+            .heap
+            .get(self.place[number] as usize)
+            .map(|(at, ..)| *at);
         if known != at {
             self.remove(number);
             if let Some(at) = at {
@@ -117,7 +124,9 @@ mod tests {
                 }
             }
             agenda.set(number, at);
-            let first = list.first_key_value().map(|((at, _), number)| (*at, *number));
+            let first = list
+                .first_key_value()
+                .map(|((at, _), number)| (*at, *number));
             assert_eq!(agenda.first(), first);
         }
     }

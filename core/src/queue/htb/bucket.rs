@@ -1,9 +1,10 @@
 //! One rate of a class: tokens, in nanoseconds of that rate.
 //!
-//! Law: time brings tokens, up to the depth; a packet takes what it costs, whether they suffice or not. Below nothing the class is
-//! in debt, and no deeper than a minute. Source: Linux 6.12 `htb_accnt_tokens`.
+//! Law: time brings tokens, up to the depth; a packet takes what it costs, whether they suffice or
+//! not. Below nothing the class is in debt, and no deeper than a minute. Source: Linux 6.12
+//! `htb_accnt_tokens`.
 
-use crate::queue::psched::{burst, Pace};
+use crate::queue::psched::{Pace, burst};
 use crate::units::{Bytes, Rate};
 
 /// The deepest debt, and the longest time that is looked back upon: a minute.
@@ -39,7 +40,8 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// A full one. Without a burst it has tc's: a full frame with its link layer, and what comes in a tick of its clock, a nanosecond.
+    /// A full one. Without a burst it has tc's: a full frame with its link layer, and what comes in
+    /// a tick of its clock, a nanosecond.
     pub fn new(rate: Rate, depth: Bytes) -> Bucket {
         let depth = match depth {
             Bytes::ZERO => Bytes::new(1600 + rate.as_bit() / 8 / 1_000_000_000),
@@ -57,6 +59,10 @@ impl Bucket {
     pub fn charge(&mut self, passed: i64, size: Bytes) {
         let tokens = passed.saturating_add(self.tokens).min(self.depth);
         let tokens = tokens.saturating_sub(self.pace.ns(size));
-        self.tokens = if tokens <= -MINUTE { 1 - MINUTE } else { tokens };
+        self.tokens = if tokens <= -MINUTE {
+            1 - MINUTE
+        } else {
+            tokens
+        };
     }
 }

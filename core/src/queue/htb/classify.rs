@@ -24,7 +24,11 @@ impl Classifier {
             by_dscp: [NONE; 64],
         };
         for (class, which) in classes {
-            let points = if which.dscp == 0 { u64::MAX } else { which.dscp };
+            let points = if which.dscp == 0 {
+                u64::MAX
+            } else {
+                which.dscp
+            };
             for flow in &which.flows {
                 let flow = *flow as usize;
                 if made.by_flow.len() <= flow {
@@ -46,7 +50,9 @@ impl Classifier {
     #[inline]
     pub fn class_of<P: Packet>(&self, packet: &P) -> Option<usize> {
         let point = packet.dscp() & 63;
-        let flow = packet.owner().and_then(|flow| self.by_flow.get(flow as usize));
+        let flow = packet
+            .owner()
+            .and_then(|flow| self.by_flow.get(flow as usize));
         let named = flow.and_then(|list| list.iter().find(|(points, _)| points >> point & 1 > 0));
         let first = named
             .map_or(NONE, |(_, class)| *class)

@@ -1,5 +1,5 @@
-//! HTB, hierarchical token bucket: a tree of classes that share a line, each with a rate that it always gets and a ceil up to which it
-//! may borrow from its parent.
+//! HTB, hierarchical token bucket: a tree of classes that share a line, each with a rate that it
+//! always gets and a ceil up to which it may borrow from its parent.
 //!
 //! ```text
 //!             1:1 rate 20 Mbit/s                  mode of a class      tokens of rate   tokens of ceil
@@ -9,21 +9,24 @@
 //!     fq_codel            cake     (leaves hold any discipline)
 //! ```
 //!
-//! Law: a packet that leaves costs its class, and everyone above it, its bytes' time at their rate and at their ceil; costs may lead into
-//! debt, and time pays ([`bucket`]). Served are first leaves that may send by their own right, then those that borrow from a parent
-//! that may send, then those whose parent borrows from its own …; on each level the lowest priority number first; among equals
-//! in turn, a turn being a `quantum` ([`tree`]). Who sends on somebody else's tokens does not pay with its own of rate, but with its
-//! ceil's. A class that may not send by itself is looked at again when its tokens will have come to nothing below zero ([`agenda`]).
-//! Packets that no class matches go to the `default` class; without one, past all others and without limit.
+//! Law: a packet that leaves costs its class, and everyone above it, its bytes' time at their rate
+//! and at their ceil; costs may lead into debt, and time pays ([`bucket`]). Served are first leaves
+//! that may send by their own right, then those that borrow from a parent that may send, then those
+//! whose parent borrows from its own …; on each level the lowest priority number first; among
+//! equals in turn, a turn being a `quantum` ([`tree`]). Who sends on somebody else's tokens does
+//! not pay with its own of rate, but with its ceil's. A class that may not send by itself is looked
+//! at again when its tokens will have come to nothing below zero ([`agenda`]). Packets that no
+//! class matches go to the `default` class; without one, past all others and without limit.
 //!
-//! Sources: Linux 6.12 `sch_htb`, packet by packet (`core/tests/queue_replay.rs`), tc-htb(8); Devera, *HTB Linux queuing discipline
-//! manual, user guide* (2002).
+//! Sources: Linux 6.12 `sch_htb`, packet by packet (`core/tests/queue_replay.rs`), tc-htb(8);
+//! Devera, *HTB Linux queuing discipline manual, user guide* (2002).
 //!
-//! As in Linux: nobody checks that children's rates sum up to no more than their parent's: each is served by its own right, and
-//! the parent's ceil does not hold then. A debt is a minute at most. Without hysteresis (its module parameter's default).
-//! Deviations: a class may not be `default` or match while it has children, nor have a ceil below its rate: Linux takes it,
-//! and does something else. Where Linux has filters of all kinds a class here says which flows and code points it wants. Of more than
-//! 255 leaves the last ones have no figures of their own.
+//! As in Linux: nobody checks that children's rates sum up to no more than their parent's: each is
+//! served by its own right, and the parent's ceil does not hold then. A debt is a minute at most.
+//! Without hysteresis (its module parameter's default). Deviations: a class may not be `default` or
+//! match while it has children, nor have a ceil below its rate: Linux takes it, and does something
+//! else. Where Linux has filters of all kinds a class here says which flows and code points it
+//! wants. Of more than 255 leaves the last ones have no figures of their own.
 
 mod agenda;
 mod bucket;
@@ -32,11 +35,11 @@ mod params;
 mod ranks;
 mod tree;
 
-pub use params::{notices, CLASS, PARAMS};
+pub use params::{CLASS, PARAMS, notices};
 
 use super::fifo::Fifo;
 use super::{Backlog, ClassCounts, Limit, Maker, Place, QueueDiscipline, QueueKind, Sink};
-use crate::packet::{flow_hash, Packet};
+use crate::packet::{Packet, flow_hash};
 use crate::param::{Choice, Params};
 use crate::units::{Bytes, Rate, Time};
 use agenda::Agenda;
@@ -46,7 +49,7 @@ use alloc::vec::Vec;
 use bucket::{Bucket, Line};
 use classify::Classifier;
 use params::{check_all, is_root, numbers, places};
-use tree::{Spec, Tree, LEVELS};
+use tree::{LEVELS, Spec, Tree};
 
 /// Leaves that have figures of their own: what a packet's class is told as.
 const MOST_TOLD: usize = 255;
@@ -112,15 +115,12 @@ fn spec(class: &Params, r2q: u64, by_id: &alloc::collections::BTreeMap<&str, usi
 
 fn ceil_of(class: &Params) -> Rate {
     let (rate, ceil) = (class.rate("rate"), class.rate("ceil"));
-    if ceil.as_bit() == 0 {
-        rate
-    } else {
-        ceil
-    }
+    if ceil.as_bit() == 0 { rate } else { ceil }
 }
 
 impl<P: Packet + Send + 'static> Htb<P> {
-    /// Of parameters that have passed their check. Its leaves are plain queues until it is [furnished](QueueDiscipline::furnish).
+    /// Of parameters that have passed their check. Its leaves are plain queues until it is
+    /// [furnished](QueueDiscipline::furnish).
     pub fn new(params: &Params, place: &Place) -> Htb<P> {
         let classes = params.rows("classes");
         let by_id = places(classes);
@@ -150,7 +150,8 @@ impl<P: Packet + Send + 'static> Htb<P> {
             leaves.push(Leaf {
                 name: class.word("id").into(),
                 class: i as u32,
-                queue: Box::new(Fifo::new(limit.unwrap_or(Limit::Packets(1000)))) as Box<dyn QueueDiscipline<P>>,
+                queue: Box::new(Fifo::new(limit.unwrap_or(Limit::Packets(1000))))
+                    as Box<dyn QueueDiscipline<P>>,
                 wakes: false,
                 backlog: Backlog::default(),
                 arrived: 0,
@@ -162,17 +163,24 @@ impl<P: Packet + Send + 'static> Htb<P> {
             );
         }
         let leaf_classes = (0..classes.len()).filter(|i| leaf_of[*i] != NONE);
-        let classifier =
-            Classifier::new(leaf_classes.filter_map(|i| Some((leaf_of[i] as usize, classes[i].matching("match")?))));
+        let classifier = Classifier::new(
+            leaf_classes.filter_map(|i| Some((leaf_of[i] as usize, classes[i].matching("match")?))),
+        );
         let default = by_id.get(params.word("default")).map(|i| leaf_of[*i]);
         Htb {
             tree: Tree::new(&specs),
             wakeups: Agenda::new(leaves.len()),
             leaves,
-            default: default.filter(|leaf| *leaf != NONE).map(|leaf| leaf as usize),
+            default: default
+                .filter(|leaf| *leaf != NONE)
+                .map(|leaf| leaf as usize),
             leaf_of,
             classifier,
-            direct: Fifo::new(place.limit.unwrap_or(Limit::Packets(params.packets("direct_qlen")))),
+            direct: Fifo::new(
+                place
+                    .limit
+                    .unwrap_or(Limit::Packets(params.packets("direct_qlen"))),
+            ),
             direct_counts: (0, Backlog::default()),
             backlog: Backlog::default(),
             due: None,
@@ -183,11 +191,15 @@ impl<P: Packet + Send + 'static> Htb<P> {
 }
 
 impl<P: Packet + Send> Htb<P> {
-    /// Something was done to a leaf's discipline: notes what waits there, and when it wants to be woken.
+    /// Something was done to a leaf's discipline: notes what waits there, and when it wants to be
+    /// woken.
     #[inline]
     fn look_at(&mut self, leaf: usize) {
         let Leaf {
-            queue, wakes, backlog, ..
+            queue,
+            wakes,
+            backlog,
+            ..
         } = &mut self.leaves[leaf];
         let after = queue.backlog();
         self.backlog.bytes = self.backlog.bytes + after.bytes - backlog.bytes;
@@ -297,7 +309,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Htb<P> {
             self.leaves[leaf].queue.on_wakeup(now, sink);
             self.look_at(leaf);
             if self.wakeups.first() == Some((at, leaf)) {
-                // A discipline that asks again for the instant it was just given would stop the clock.
+                // A discipline that asks again for the instant it was just given would stop the
+                // clock.
                 self.wakeups.remove(leaf);
             }
         }
@@ -307,7 +320,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for Htb<P> {
     }
     fn furnish(&mut self, make: &mut Maker<'_, P>) {
         for (leaf, choice, place) in core::mem::take(&mut self.wanted) {
-            let Some(queue) = make(&choice, &place) else { continue };
+            let Some(queue) = make(&choice, &place) else {
+                continue;
+            };
             self.leaves[leaf].wakes = queue.wakes();
             self.leaves[leaf].queue = queue;
             self.look_at(leaf);
@@ -318,7 +333,10 @@ impl<P: Packet + Send> QueueDiscipline<P> for Htb<P> {
             return Vec::new();
         }
         let names = self.leaves.iter().map(|leaf| leaf.name.clone());
-        names.chain([String::from("direct")]).take(MOST_TOLD).collect()
+        names
+            .chain([String::from("direct")])
+            .take(MOST_TOLD)
+            .collect()
     }
     fn backlog_of(&self, class: usize) -> Backlog {
         self.leaves
@@ -355,7 +373,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Htb<P> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "htb",
-        help: "a tree of classes with rates, which borrow from their parents up to their ceils; any discipline in each",
+        help: "a tree of classes with rates, which borrow from their parents up to their ceils; \
+            any discipline in each",
         source: "Linux 6.12 sch_htb, tc-htb(8)",
         params: PARAMS,
         check: check_all,

@@ -2,7 +2,7 @@
 
 use super::tree::LEVELS;
 use crate::param::{Kind, Misplaced, Param, Params, Refusal, Rows};
-use crate::units::{format_rate, Bytes, Rate};
+use crate::units::{Bytes, Rate, format_rate};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -23,11 +23,19 @@ const fn param(name: &'static str, kind: Kind, help: &'static str) -> Param {
 }
 
 const fn bytes(name: &'static str, help: &'static str) -> Param {
-    param(name, Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST_BYTES), help)
+    param(
+        name,
+        Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST_BYTES),
+        help,
+    )
 }
 
 const fn rate(name: &'static str, help: &'static str) -> Param {
-    param(name, Kind::Rate(Rate::bit(0), Rate::bit(0), MOST_RATE), help)
+    param(
+        name,
+        Kind::Rate(Rate::bit(0), Rate::bit(0), MOST_RATE),
+        help,
+    )
 }
 
 /// Its parameters.
@@ -79,11 +87,19 @@ pub const CLASS: &[Param] = &[
     ),
     bytes(
         "burst",
-        "bytes of its rate that may leave at once after idleness; 0: a frame, as tc has it where its clock is fine",
+        "bytes of its rate that may leave at once after idleness; 0: a frame, as tc has it where \
+         its clock is fine",
     ),
     bytes("cburst", "the same of its ceil"),
-    param("prio", Kind::Count(0, 0, 7), "who borrows first: 0 before 1"),
-    bytes("quantum", "bytes of its turn among equals that borrow; 0: rate / r2q"),
+    param(
+        "prio",
+        Kind::Count(0, 0, 7),
+        "who borrows first: 0 before 1",
+    ),
+    bytes(
+        "quantum",
+        "bytes of its turn among equals that borrow; 0: rate / r2q",
+    ),
     param(
         "queue",
         Kind::Choice("fifo"),
@@ -108,7 +124,11 @@ pub const CLASS: &[Param] = &[
     ),
 ];
 
-fn refuse(param: &'static str, problem: impl Into<String>, fix: impl Into<String>) -> Result<(), Refusal> {
+fn refuse(
+    param: &'static str,
+    problem: impl Into<String>,
+    fix: impl Into<String>,
+) -> Result<(), Refusal> {
     Err(Refusal {
         param,
         problem: problem.into(),
@@ -133,7 +153,8 @@ pub(super) fn places(classes: &[Params]) -> BTreeMap<&str, usize> {
     places.map(|(i, class)| (class.word("id"), i)).collect()
 }
 
-/// Parents whose children are promised more than they have themselves: what Linux takes, and few mean. In sentences.
+/// Parents whose children are promised more than they have themselves: what Linux takes, and few
+/// mean. In sentences.
 pub fn notices(params: &Params) -> Vec<String> {
     let classes = params.rows("classes");
     let places = places(classes);
@@ -150,8 +171,10 @@ pub fn notices(params: &Params) -> Vec<String> {
     let told = over.map(|(class, promised)| {
         let (id, own) = (class.word("id"), class.rate("rate"));
         format!(
-            "htb gives the children of {id} {} by their own right, and {id} has {}: nobody checks that, as in Linux, and the ceil \
-             of {id} does not hold them; let their rates sum up to its own, and give each a ceil to borrow up to.",
+            "htb gives the children of {id} {} by their own right, and {id} has {}: nobody checks \
+             that, as in Linux, and the ceil \
+             of {id} does not hold them; let their rates sum up to its own, and give each a ceil \
+             to borrow up to.",
             format_rate(Rate::bit(promised)),
             format_rate(own),
         )
@@ -167,7 +190,9 @@ pub(super) fn is_root(parent: &str) -> bool {
 /// Each class, in the order of the list.
 fn check(classes: &[Params]) -> Result<(), Misplaced> {
     let places = places(classes);
-    let major = classes.first().map_or(1, |class| numbers(class.word("id")).0.max(1));
+    let major = classes
+        .first()
+        .map_or(1, |class| numbers(class.word("id")).0.max(1));
     let mut parents = alloc::vec![false; classes.len()];
     for class in classes {
         if let Some(parent) = places.get(class.word("parent")) {
@@ -239,17 +264,30 @@ fn one(
 }
 
 /// What is above a class: not itself, and not too much.
-fn lineage(class: &Params, classes: &[Params], places: &BTreeMap<&str, usize>) -> Result<(), Refusal> {
+fn lineage(
+    class: &Params,
+    classes: &[Params],
+    places: &BTreeMap<&str, usize>,
+) -> Result<(), Refusal> {
     let up = |class: &&Params| {
         let parent = class.word("parent");
-        places.get(parent).filter(|_| !is_root(parent)).map(|i| &classes[*i])
+        places
+            .get(parent)
+            .filter(|_| !is_root(parent))
+            .map(|i| &classes[*i])
     };
-    let above = core::iter::successors(Some(class), up).take(classes.len() + 2).count();
+    let above = core::iter::successors(Some(class), up)
+        .take(classes.len() + 2)
+        .count();
     if above > classes.len() {
         return refuse("parent", "leads back to the class itself", quoted("1:"));
     }
     if above > LEVELS {
-        return refuse("parent", format!("leads over more than {LEVELS} levels"), quoted("1:"));
+        return refuse(
+            "parent",
+            format!("leads over more than {LEVELS} levels"),
+            quoted("1:"),
+        );
     }
     Ok(())
 }

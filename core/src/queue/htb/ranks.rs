@@ -1,5 +1,5 @@
-//! A set of small numbers that answers who comes next: bits, and above them bits that say where there are any, 64 to one.
-//! What a tree of a thousand costs is two words.
+//! A set of small numbers that answers who comes next: bits, and above them bits that say where
+//! there are any, 64 to one. What a tree of a thousand costs is two words.
 
 use alloc::vec::Vec;
 
@@ -53,7 +53,9 @@ impl Ranks {
             if word != 0 {
                 let first = at / 64 * 64 + word.trailing_zeros() as usize;
                 let down = self.layers[..height].iter().rev();
-                return Some(down.fold(first, |at, layer| at * 64 + layer[at].trailing_zeros() as usize));
+                return Some(down.fold(first, |at, layer| {
+                    at * 64 + layer[at].trailing_zeros() as usize
+                }));
             }
             at = at / 64 + 1;
         }
@@ -82,7 +84,11 @@ mod tests {
                     set.remove(&number);
                 }
                 let from = rng.below(size as u64 + 1) as usize;
-                assert_eq!(ranks.from(from), set.range(from..).next().copied(), "{size}");
+                assert_eq!(
+                    ranks.from(from),
+                    set.range(from..).next().copied(),
+                    "{size}"
+                );
                 assert_eq!(ranks.is_empty(), set.is_empty());
             }
         }

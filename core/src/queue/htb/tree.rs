@@ -1,11 +1,13 @@
 //! The tree of classes: who may send, who borrows from whom, and whose turn it is.
 //!
-//! A class that may send by its own right stands in the row of its level and priority. One that may only borrow stands in the feed of its
-//! parent, and the parent, if it may send, in the row of its level with the priorities of those that it feeds. So the rows have
-//! exactly those who may lend to somebody with packets, the lowest level first, and below an entry of a row the feeds lead down
+//! A class that may send by its own right stands in the row of its level and priority. One that may
+//! only borrow stands in the feed of its parent, and the parent, if it may send, in the row of its
+//! level with the priorities of those that it feeds. So the rows have exactly those who may lend to
+//! somebody with packets, the lowest level first, and below an entry of a row the feeds lead down
 //! to leaves. Each row and feed remembers where its turn was.
 //!
-//! Order within a row or feed is by the number of the class, as in Linux, where they are search trees; here they are sets of ranks.
+//! Order within a row or feed is by the number of the class, as in Linux, where they are search
+//! trees; here they are sets of ranks.
 
 use super::agenda::Agenda;
 use super::bucket::{Bucket, Line, MINUTE};
@@ -13,7 +15,8 @@ use super::ranks::Ranks;
 use crate::units::{Bytes, Span, Time};
 use alloc::vec::Vec;
 
-/// Levels of classes: leaves are on the lowest, classes without a parent that have children on the highest.
+/// Levels of classes: leaves are on the lowest, classes without a parent that have children on the
+/// highest.
 pub(super) const LEVELS: usize = 8;
 /// Priorities, 0 is served first.
 pub(super) const PRIOS: usize = 8;
@@ -101,7 +104,9 @@ impl Ring {
     }
     #[inline]
     fn next(&self, from: u32) -> u32 {
-        self.set.from(from as usize).map_or(NONE, |rank| rank as u32)
+        self.set
+            .from(from as usize)
+            .map_or(NONE, |rank| rank as u32)
     }
     /// The turn passes on.
     #[inline]
@@ -187,7 +192,11 @@ impl Tree {
             row.push(i as u32);
         }
         let (mut rings, mut members) = (Vec::new(), Vec::new());
-        for (i, list) in children.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
+        for (i, list) in children
+            .iter()
+            .enumerate()
+            .filter(|(_, list)| !list.is_empty())
+        {
             classes[i].feeds = rings.len() as u32;
             rings.extend((0..used).map(|_| Ring::new(list.len(), members.len())));
             for (rank, child) in list.iter().enumerate() {
@@ -224,7 +233,10 @@ impl Tree {
     }
     /// When a class's mode changes next.
     pub fn next_event(&self) -> Option<Time> {
-        self.waiting.iter().filter_map(|agenda| Some(agenda.first()?.0)).min()
+        self.waiting
+            .iter()
+            .filter_map(|agenda| Some(agenda.first()?.0))
+            .min()
     }
 
     #[inline]
@@ -256,7 +268,9 @@ impl Tree {
     fn join(&mut self, mut class: usize) {
         let mut mask = self.classes[class].active;
         loop {
-            let Class { mode, parent, rank, .. } = self.classes[class];
+            let Class {
+                mode, parent, rank, ..
+            } = self.classes[class];
             if mode != Mode::MayBorrow || parent == NONE || mask == 0 {
                 break;
             }
@@ -272,7 +286,9 @@ impl Tree {
             class = parent as usize;
             self.classes[class].active |= mask;
         }
-        let Class { mode, level, row, .. } = self.classes[class];
+        let Class {
+            mode, level, row, ..
+        } = self.classes[class];
         if mode == Mode::CanSend && mask != 0 {
             let level = usize::from(level);
             self.ready[level] |= mask;
@@ -287,7 +303,9 @@ impl Tree {
     fn leave(&mut self, mut class: usize) {
         let mut mask = self.classes[class].active;
         loop {
-            let Class { mode, parent, rank, .. } = self.classes[class];
+            let Class {
+                mode, parent, rank, ..
+            } = self.classes[class];
             if mode != Mode::MayBorrow || parent == NONE || mask == 0 {
                 break;
             }
@@ -308,7 +326,9 @@ impl Tree {
             class = parent as usize;
             self.classes[class].active &= !mask;
         }
-        let Class { mode, level, row, .. } = self.classes[class];
+        let Class {
+            mode, level, row, ..
+        } = self.classes[class];
         if mode == Mode::CanSend && mask != 0 {
             let level = usize::from(level);
             for prio in priorities(mask) {
@@ -381,7 +401,8 @@ impl Tree {
         }
     }
 
-    /// What a class may do `passed` nanoseconds after its buckets were looked at; else, for how long it may not do better.
+    /// What a class may do `passed` nanoseconds after its buckets were looked at; else, for how
+    /// long it may not do better.
     #[inline]
     fn mode(&self, class: usize, passed: i64) -> (Mode, i64) {
         let class = &self.classes[class];
@@ -443,8 +464,8 @@ impl Tree {
         now.since(self.classes[class].at).as_ns().min(MINUTE as u64) as i64
     }
 
-    /// A packet of `size` of `leaf` leaves with the tokens of the one above it that is on `level`. Who is below has borrowed, but its ceil
-    /// pays, too.
+    /// A packet of `size` of `leaf` leaves with the tokens of the one above it that is on `level`.
+    /// Who is below has borrowed, but its ceil pays, too.
     pub fn charge(&mut self, leaf: usize, level: usize, size: Bytes, now: Time) {
         let mut at = leaf as u32;
         while at != NONE {

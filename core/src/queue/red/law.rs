@@ -1,20 +1,24 @@
-//! RED's law: an average of the backlog, and how many packets in a row may pass while it lies between two thresholds.
+//! RED's law: an average of the backlog, and how many packets in a row may pass while it lies
+//! between two thresholds.
 //!
-//! Law: with each arrival avg += (backlog − avg)·2^-Wlog, the packet itself not counted. Below `min` all pass. From `max` on all
-//! are refused. Between, the packets since the last refusal are counted and one is refused when (avg − min)·count ≥ R, R
-//! uniform in [0, (max − min)/probability) and drawn anew after each: refusals are spread evenly, not in clumps.
-//! While the queue was idle for t the average is halved `table[t >> Scell]` times; where that is never yet, it loses the
+//! Law: with each arrival avg += (backlog − avg)·2^-Wlog, the packet itself not counted. Below
+//! `min` all pass. From `max` on all are refused. Between, the packets since the last refusal are
+//! counted and one is refused when (avg − min)·count ≥ R, R uniform in [0, (max − min)/probability)
+//! and drawn anew after each: refusals are spread evenly, not in clumps. While the queue was idle
+//! for t the average is halved `table[t >> Scell]` times; where that is never yet, it loses the
 //! share t / 2^Scell, but not more than half.
-//! Gentle: between `max` and 2·`max` the probability goes on from `probability` to 1, all are refused from 2·`max` on.
-//! Adaptive: each half second, where avg is outside of the middle fifth of [min, max], above: probability += min(1 %, a quarter), up to 50 %;
-//! below: ·0.9, down to 1 %.
+//! Gentle: between `max` and 2·`max` the probability goes on from `probability` to 1, all are
+//! refused from 2·`max` on. Adaptive: each half second, where avg is outside of the middle fifth of
+//! [min, max], above: probability += min(1 %, a quarter), up to 50 %; below: ·0.9, down to 1 %.
 //!
-//! Sources: Floyd, Jacobson, "Random Early Detection gateways for congestion avoidance", 1993; Floyd, "Recommendation on using
-//! the gentle_ variant of RED", 2000; Floyd, Gummadi, Shenker, "Adaptive RED", 2001; Linux 6.12 in integers, as it does, packet by
-//! packet (`core/tests/queue_red.rs`).
+//! Sources: Floyd, Jacobson, "Random Early Detection gateways for congestion avoidance", 1993;
+//! Floyd, "Recommendation on using the gentle_ variant of RED", 2000; Floyd, Gummadi, Shenker,
+//! "Adaptive RED", 2001; Linux 6.12 in integers, as it does, packet by packet (`core/tests/
+//! queue_red.rs`).
 //!
-//! As in Linux, and not in the paper: R is a range and not a probability per packet; the average is not updated by the
-//! time that a queue was idle *and* the packet that ends it, but by one of the two.
+//! As in Linux, and not in the paper: R is a range and not a probability per packet; the average is
+//! not updated by the time that a queue was idle *and* the packet that ends it, but by one of the
+//! two.
 
 use super::words::Words;
 use crate::rng::Rng;
@@ -25,7 +29,8 @@ pub const ADAPTED_EACH: Span = Span::ms(500);
 const ONE_PERCENT: u32 = 42_949_673;
 const MOST_ADAPTED: u32 = ONE_PERCENT * 50;
 
-/// What may be set of the law. The unit of thresholds and backlogs is the queue's: bytes, or packets.
+/// What may be set of the law. The unit of thresholds and backlogs is the queue's: bytes, or
+/// packets.
 #[derive(Clone, Debug)]
 pub struct Law {
     min: u64,
@@ -67,7 +72,8 @@ pub struct Vars {
 impl Law {
     /// Of tc's words; `min` and `max` in the queue's own unit.
     pub fn new(words: &Words, min: u64, max: u64, gentle: bool) -> Law {
-        // Derived words may have no weight in a buffer of a few packets; then the average is as fast as can be.
+        // Derived words may have no weight in a buffer of a few packets; then the average is as
+        // fast as can be.
         let weight_log = words.weight_log().unwrap_or(1);
         let (cell_log, table) = words.damping(weight_log);
         let apart = max.saturating_sub(min).max(1);
@@ -160,7 +166,11 @@ impl Vars {
 
     /// The law for this arrival.
     pub fn judge(&mut self, law: &Law, rng: &mut Rng) -> Verdict {
-        let top = if law.gentle { law.max.saturating_mul(2) } else { law.max };
+        let top = if law.gentle {
+            law.max.saturating_mul(2)
+        } else {
+            law.max
+        };
         if self.average < law.scaled(law.min) {
             self.count = None;
             Verdict::Pass
@@ -208,15 +218,18 @@ impl Vars {
         due
     }
 
-    /// How far the average is above `min`; above `max`, where gentle, what makes the probability reach 1 at 2·`max`.
+    /// How far the average is above `min`; above `max`, where gentle, what makes the probability
+    /// reach 1 at 2·`max`.
     fn excess(&self, law: &Law) -> u64 {
         let above_max = self.average.saturating_sub(law.scaled(law.max)) >> law.weight_log;
         if !law.gentle || self.average < law.scaled(law.max) {
             return (self.average - law.scaled(law.min).min(self.average)) >> law.weight_log;
         }
         let certain = (1 << 32) / u64::from(law.slope);
-        let more = u128::from(certain.saturating_sub(law.apart())) * u128::from(above_max) / u128::from(law.max.max(1));
-        law.apart().saturating_add(u64::try_from(more).unwrap_or(u64::MAX))
+        let more = u128::from(certain.saturating_sub(law.apart())) * u128::from(above_max)
+            / u128::from(law.max.max(1));
+        law.apart()
+            .saturating_add(u64::try_from(more).unwrap_or(u64::MAX))
     }
 }
 
@@ -257,11 +270,16 @@ mod tests {
         n as f64 / 20_000.0
     }
 
-    /// Linux 6.12, told to adapt in the way of iproute2 before 5.7, over a queue that was idle, full, idle and half full.
+    /// Linux 6.12, told to adapt in the way of iproute2 before 5.7, over a queue that was idle,
+    /// full, idle and half full.
     #[test]
     fn the_probability_moves_as_in_linux() {
         let mut law = law(false);
-        let (low, mid, high) = (standing(&law, 0), standing(&law, 60_000), standing(&law, 80_000));
+        let (low, mid, high) = (
+            standing(&law, 0),
+            standing(&law, 60_000),
+            standing(&law, 80_000),
+        );
         let mut seen = alloc::vec::Vec::new();
         for vars in [
             &low, &low, &high, &high, &high, &high, &high, &high, &low, &low, &high, &mid,
@@ -270,14 +288,16 @@ mod tests {
             seen.push(libm::round(law.probability() * 1e6) / 1e6);
         }
         let linux = [
-            0.09, 0.081, 0.091, 0.101, 0.111, 0.121, 0.131, 0.141, 0.1269, 0.11421, 0.12421, 0.12421,
+            0.09, 0.081, 0.091, 0.101, 0.111, 0.121, 0.131, 0.141, 0.1269, 0.11421, 0.12421,
+            0.12421,
         ];
         assert_eq!(seen, linux);
     }
 
     #[test]
     fn spaced_evenly_refusals_come_twice_as_often_as_alone() {
-        // R is uniform up to (max − min)/p, so its mean is half of that: 2p of the packets, and one for a new draw.
+        // R is uniform up to (max − min)/p, so its mean is half of that: 2p of the packets, and one
+        // for a new draw.
         let half = refused(&law(false), 60_000);
         assert!((half - 0.1).abs() < 0.01, "{half}");
     }
@@ -286,12 +306,14 @@ mod tests {
     fn gentle_rises_to_one_at_twice_max_where_linux_jumps_at_max() {
         assert_eq!(refused(&law(false), 90_000), 1.0);
         assert_eq!(refused(&law(true), 180_000), 1.0);
-        let at = [89_999, 90_001, 112_500, 135_000, 157_500, 179_999].map(|average| refused(&law(true), average));
+        let at = [89_999, 90_001, 112_500, 135_000, 157_500, 179_999]
+            .map(|average| refused(&law(true), average));
         assert!(at.is_sorted(), "{at:?}");
         assert!((at[0] - at[1]).abs() < 0.01 && at[5] > 0.99, "{at:?}");
     }
 
-    /// In tc's table the first halving is in cell 13 of 2^14 µs each; before it the linear rule has come to a half in the first.
+    /// In tc's table the first halving is in cell 13 of 2^14 µs each; before it the linear rule has
+    /// come to a half in the first.
     #[test]
     fn an_idle_average_decays_by_the_table() {
         let law = law(false);

@@ -1,18 +1,23 @@
-//! RED, random early detection: drops or marks at random, more often the longer the queue has been on average.
+//! RED, random early detection: drops or marks at random, more often the longer the queue has been
+//! on average.
 //!
-//! Law: each arrival updates the average ([`law`]) and is judged by it. One that is to be refused is marked with `ecn` if it can be, else
-//! dropped; `harddrop` drops all at `max` and above; `nodrop` lets pass what cannot be marked. What passes enters a plain queue
-//! of `limit`. The words and what is derived of them are tc's ([`words`]).
+//! Law: each arrival updates the average ([`law`]) and is judged by it. One that is to be refused
+//! is marked with `ecn` if it can be, else dropped; `harddrop` drops all at `max` and above;
+//! `nodrop` lets pass what cannot be marked. What passes enters a plain queue of `limit`. The words
+//! and what is derived of them are tc's ([`words`]).
 //!
 //! Sources: those of the law; Linux 6.12 `red` over its `bfifo`; iproute2 6.1.
 //!
-//! The average decays only once somebody asked the empty queue. In Linux neither `htb` nor `tbf` do, so that below them it
-//! stands still (`core/tests/data/queue/red-rest.txt`); `prio` does for a lower band (`red-decay.txt`), and a device.
+//! The average decays only once somebody asked the empty queue. In Linux neither `htb` nor `tbf`
+//! do, so that below them it stands still (`core/tests/data/queue/red-rest.txt`); `prio` does for a
+//! lower band (`red-decay.txt`), and a device.
 //!
-//! Not as in Linux: `adaptive` adapts. Linux 6.12 looks for it where iproute2 before 5.7 put it and, told by a newer one, never
-//! does; told in the old way it does each 504 ms, the half second rounded up by its timers, as here. `gentle` is Floyd's, in
-//! Linux the law jumps at `max`. `bandwidth` is the link's rate, in tc 10 Mbit/s; `limit` must be given to tc, here it is a thousand
-//! usual packets, as without any discipline; `min` below `avpkt` or not below `max` is refused, where tc takes equal ones.
+//! Not as in Linux: `adaptive` adapts. Linux 6.12 looks for it where iproute2 before 5.7 put it
+//! and, told by a newer one, never does; told in the old way it does each 504 ms, the half second
+//! rounded up by its timers, as here. `gentle` is Floyd's, in Linux the law jumps at `max`.
+//! `bandwidth` is the link's rate, in tc 10 Mbit/s; `limit` must be given to tc, here it is a
+//! thousand usual packets, as without any discipline; `min` below `avpkt` or not below `max` is
+//! refused, where tc takes equal ones.
 
 pub mod law;
 pub mod words;
@@ -25,7 +30,7 @@ use crate::rng::Rng;
 use crate::transport::Jiffies;
 use crate::units::{Bytes, Time};
 use alloc::boxed::Box;
-use law::{Law, Vars, Verdict, ADAPTED_EACH};
+use law::{ADAPTED_EACH, Law, Vars, Verdict};
 use words::Words;
 
 const MOST: Bytes = Bytes::new(1 << 40);
@@ -47,7 +52,8 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "max",
         kind: Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST),
-        help: "an average from it on lets none pass; 0B: three times min, where min is given, else a quarter of limit",
+        help: "an average from it on lets none pass; 0B: three times min, where min is given, \
+            else a quarter of limit",
         source: "tc-red(8)",
     },
     words::AVPKT,
@@ -65,13 +71,15 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "adaptive",
         kind: Kind::Bool(false),
-        help: "move the probability, each half second, so that the average stays half-way between min and max",
+        help: "move the probability, each half second, so that the average stays half-way between \
+            min and max",
         source: "tc-red(8)",
     },
     Param {
         name: "gentle",
         kind: Kind::Bool(false),
-        help: "raise the probability to 1 between max and twice max, instead of a jump; not in Linux",
+        help: "raise the probability to 1 between max and twice max, instead of a jump; not in \
+            Linux",
         source: "Floyd 2000",
     },
 ];
@@ -127,7 +135,11 @@ pub struct Red<P> {
 fn words(params: &Params, limit: u64, rate: crate::units::Rate) -> Words {
     let (mut min, mut max) = (params.bytes("min").get(), params.bytes("max").get());
     if max == 0 {
-        max = if min > 0 { min.saturating_mul(3) } else { limit / 4 };
+        max = if min > 0 {
+            min.saturating_mul(3)
+        } else {
+            limit / 4
+        };
     }
     if min == 0 {
         min = max / 3;
@@ -143,7 +155,12 @@ fn check(params: &Params) -> Result<(), Refusal> {
             fix: "false".into(),
         });
     }
-    words(params, params.bytes("limit").get(), crate::units::Rate::mbit(10)).check(false)
+    words(
+        params,
+        params.bytes("limit").get(),
+        crate::units::Rate::mbit(10),
+    )
+    .check(false)
 }
 
 impl<P: Packet + Send> Red<P> {
@@ -175,7 +192,8 @@ impl<P: Packet + Send> Red<P> {
 
 impl<P: Packet + Send> QueueDiscipline<P> for Red<P> {
     fn enqueue(&mut self, now: Time, mut packet: P, sink: &mut dyn Sink<P>) {
-        self.vars.arrival(&self.law, now, self.queue.backlog().bytes.get());
+        self.vars
+            .arrival(&self.law, now, self.queue.backlog().bytes.get());
         let verdict = self.vars.judge(&self.law, &mut self.rng);
         if verdict != Verdict::Pass {
             let marks = self.refused.marks(verdict);

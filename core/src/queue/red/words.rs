@@ -1,23 +1,28 @@
-//! The words of `tc` for RED, and what tc and the kernel make of them: thresholds, weight, decay, probability.
+//! The words of `tc` for RED, and what tc and the kernel make of them: thresholds, weight, decay,
+//! probability.
 //!
-//! Of what is left out tc derives: `max` a quarter of the limit, `min` a third of `max`, `burst` (2·min + max) / (3·avpkt). Then
-//! - the weight 2^-Wlog is the largest that lets a burst of `burst` packets into an empty queue before the average passes `min`
-//!   (Floyd, Jacobson 1993, section 6): (1 − (1−w)^burst) / w ≥ burst + 1 − min/avpkt;
-//! - the table of idle decay has in cell i how often the average halves in i·2^Scell of idle time, a packet of `avpkt` taking
-//!   its time at `bandwidth`;
-//! - Plog, the probability for kernels before 3.3, is the least with 2^Plog > (max − min)/probability.
+//! Of what is left out tc derives: `max` a quarter of the limit, `min` a third of `max`, `burst`
+//! (2·min + max) / (3·avpkt). Then
+//! - the weight 2^-Wlog is the largest that lets a burst of `burst` packets into an empty queue
+//!   before the average passes `min` (Floyd, Jacobson 1993, section 6): (1 − (1−w)^burst) / w ≥
+//!   burst + 1 − min/avpkt;
+//! - the table of idle decay has in cell i how often the average halves in i·2^Scell of idle time,
+//!   a packet of `avpkt` taking its time at `bandwidth`;
+//! - Plog, the probability for kernels before 3.3, is the least with 2^Plog > (max −
+//!   min)/probability.
 //!
 //! Source: iproute2 6.1, read from the messages that tc sends for these words; Linux 6.12.
 //!
 //! Kept, because a queue set up by tc behaves so:
-//! - tc counts a packet's time in ticks of 64 ns, cut off at whole microseconds, and the kernel looks the table up by
-//!   microseconds: idle averages decay 15.6 times more slowly than Floyd meant, where a packet takes less than a
-//!   microsecond by one half;
-//! - a probability of 1 is 2^32 and does not fit: the kernel falls back to Plog, which makes it between 1/2 and 1 (CHOKe, whose thresholds
-//!   in the kernel are packets, but bytes in tc: about 1/avpkt).
+//! - tc counts a packet's time in ticks of 64 ns, cut off at whole microseconds, and the kernel
+//!   looks the table up by microseconds: idle averages decay 15.6 times more slowly than Floyd
+//!   meant, where a packet takes less than a microsecond by one half;
+//! - a probability of 1 is 2^32 and does not fit: the kernel falls back to Plog, which makes it
+//!   between 1/2 and 1 (CHOKe, whose thresholds in the kernel are packets, but bytes in tc: about
+//!   1/avpkt).
 
 use crate::param::{Kind, Param, Params, Refusal};
-use crate::units::{format_bytes, Bytes, Rate};
+use crate::units::{Bytes, Rate, format_bytes};
 use alloc::format;
 use alloc::string::String;
 
@@ -32,7 +37,8 @@ pub const AVPKT: Param = Param {
 pub const BURST: Param = Param {
     name: "burst",
     kind: Kind::Count(0, 0, 1_000_000),
-    help: "packets that may come at once before the average passes min; 0: (2 min + max) / (3 avpkt)",
+    help: "packets that may come at once before the average passes min; 0: (2 min + max) / (3 \
+        avpkt)",
     source: "tc-red(8)",
 };
 /// `probability`.
@@ -165,14 +171,24 @@ impl Words {
             true => format!("{}p", bytes / self.avpkt),
             false => format_bytes(Bytes::new(bytes)),
         };
-        let refuse = |param, problem: String, fix: String| Err(Refusal { param, problem, fix });
+        let refuse = |param, problem: String, fix: String| {
+            Err(Refusal {
+                param,
+                problem,
+                fix,
+            })
+        };
         if self.min >= self.max {
             let fix = format!("\"{}\"", text(self.min.saturating_mul(3)));
             return refuse("max", format!("is not above min ({})", text(self.min)), fix);
         }
         if self.min < self.avpkt {
             let fix = format!("\"{}\"", text(self.avpkt));
-            return refuse("min", format!("is less than a packet ({})", text(self.avpkt)), fix);
+            return refuse(
+                "min",
+                format!("is less than a packet ({})", text(self.avpkt)),
+                fix,
+            );
         }
         if self.weight_log().is_none() {
             let fix = format!("{}", self.min / self.avpkt + 1);
@@ -193,8 +209,19 @@ impl Words {
 mod tests {
     use super::*;
 
-    fn words(min: u64, max: u64, avpkt: u64, burst: u64, probability: f64, bandwidth: Rate) -> Words {
-        let burst = if burst > 0 { burst } else { usual_burst(min, max, avpkt) };
+    fn words(
+        min: u64,
+        max: u64,
+        avpkt: u64,
+        burst: u64,
+        probability: f64,
+        bandwidth: Rate,
+    ) -> Words {
+        let burst = if burst > 0 {
+            burst
+        } else {
+            usual_burst(min, max, avpkt)
+        };
         Words {
             min,
             max,
@@ -215,11 +242,26 @@ mod tests {
             (words(97_500, 97_501, 1500, 66, 1.0, mbit(100)), 1, 1, 8),
             (words(33_333, 100_000, 1000, 0, 0.02, mbit(20)), 5, 22, 14),
             (words(5_000, 15_000, 500, 0, 0.5, mbit(1)), 3, 15, 15),
-            (words(300_000, 900_000, 1500, 600, 0.02, mbit(1000)), 10, 25, 14),
-            (words(30_000, 90_000, 1000, 0, 0.1, Rate::bit(100_000)), 5, 20, 22),
+            (
+                words(300_000, 900_000, 1500, 600, 0.02, mbit(1000)),
+                10,
+                25,
+                14,
+            ),
+            (
+                words(30_000, 90_000, 1000, 0, 0.1, Rate::bit(100_000)),
+                5,
+                20,
+                22,
+            ),
             (words(20_000, 60_000, 1000, 0, 0.02, mbit(10)), 4, 21, 14),
             (words(6_666, 20_000, 1000, 0, 0.02, mbit(10)), 3, 20, 13),
-            (words(3_000_000, 9_000_000, 9000, 0, 0.02, mbit(10_000)), 8, 29, 11),
+            (
+                words(3_000_000, 9_000_000, 9000, 0, 0.02, mbit(10_000)),
+                8,
+                29,
+                11,
+            ),
             (words(1_500, 9_000, 1500, 0, 0.02, mbit(10)), 27, 19, 31),
         ] {
             assert_eq!(words.weight_log(), Some(wlog), "{words:?}");
@@ -227,10 +269,19 @@ mod tests {
             assert_eq!(words.damping(wlog).0, cell, "{words:?}");
         }
         for (min, max, burst) in [(30_000, 90_000, 29), (500, 1_500, 0), (900, 2_700, 2)] {
-            assert_eq!(words(min, max, 1000, burst, 0.02, mbit(10)).weight_log(), None);
+            assert_eq!(
+                words(min, max, 1000, burst, 0.02, mbit(10)).weight_log(),
+                None
+            );
         }
-        assert_eq!(words(30_000, 90_000, 1000, 30, 0.02, mbit(10)).weight_log(), Some(1));
-        assert_eq!(words(0, 60_000, 1000, 55, 1e-9, mbit(10)).probability_log(), None);
+        assert_eq!(
+            words(30_000, 90_000, 1000, 30, 0.02, mbit(10)).weight_log(),
+            Some(1)
+        );
+        assert_eq!(
+            words(0, 60_000, 1000, 55, 1e-9, mbit(10)).probability_log(),
+            None
+        );
     }
 
     /// The table that tc sent for the first words of the test above.
@@ -241,16 +292,24 @@ mod tests {
         assert!((1..21).all(|value| cells(value) == 12) && table.is_sorted());
         assert_eq!((cells(0), cells(21), table[255]), (13, 2, 31));
         // Less than a microsecond a packet: a table that halves once, and forgets after 255 µs.
-        let (cell, table) = words(3_000_000, 9_000_000, 1500, 0, 0.02, Rate::mbit(25_000)).damping(11);
+        let (cell, table) =
+            words(3_000_000, 9_000_000, 1500, 0, 0.02, Rate::mbit(25_000)).damping(11);
         assert_eq!((cell, table[1], table[254], table[255]), (0, 0, 0, 31));
     }
 
     #[test]
     fn a_probability_of_one_does_not_fit_and_tcs_words_for_choke_make_it_small() {
         let share = |words: Words, apart| f64::from(words.probability_32(apart)) / 4_294_967_296.0;
-        assert!((share(words(30_000, 90_000, 1000, 0, 0.1, Rate::mbit(20)), 60_000) - 0.1).abs() < 1e-9);
-        assert!((share(words(30_000, 30_001, 1500, 21, 1.0, Rate::mbit(20)), 1) - 0.5).abs() < 1e-9);
-        assert!((share(words(20_000, 21_000, 1000, 100, 1.0, Rate::mbit(20)), 1) - 1.0 / 1024.0).abs() < 1e-9);
+        assert!(
+            (share(words(30_000, 90_000, 1000, 0, 0.1, Rate::mbit(20)), 60_000) - 0.1).abs() < 1e-9
+        );
+        assert!(
+            (share(words(30_000, 30_001, 1500, 21, 1.0, Rate::mbit(20)), 1) - 0.5).abs() < 1e-9
+        );
+        assert!(
+            (share(words(20_000, 21_000, 1000, 100, 1.0, Rate::mbit(20)), 1) - 1.0 / 1024.0).abs()
+                < 1e-9
+        );
     }
 
     #[test]
@@ -259,13 +318,25 @@ mod tests {
         let fix = |words: Words, packets| words.check(packets).unwrap_err();
         let refusal = fix(words(30_000, 20_000, 1000, 55, 0.1, rate), false);
         assert_eq!((refusal.param, refusal.fix.as_str()), ("max", "\"90kB\""));
-        assert_eq!(fix(words(20_000, 20_000, 1000, 55, 0.1, rate), true).fix, "\"60p\"");
-        assert_eq!(fix(words(500, 1_500, 1000, 0, 0.1, rate), false).param, "min");
-        assert_eq!(fix(words(30_000, 90_000, 1000, 20, 0.1, rate), false).fix, "31");
+        assert_eq!(
+            fix(words(20_000, 20_000, 1000, 55, 0.1, rate), true).fix,
+            "\"60p\""
+        );
+        assert_eq!(
+            fix(words(500, 1_500, 1000, 0, 0.1, rate), false).param,
+            "min"
+        );
+        assert_eq!(
+            fix(words(30_000, 90_000, 1000, 20, 0.1, rate), false).fix,
+            "31"
+        );
         assert_eq!(
             fix(words(30_000, 90_000, 1000, 55, 0.0, rate), false).param,
             "probability"
         );
-        assert_eq!(words(30_000, 90_000, 1000, 55, 0.1, rate).check(false), Ok(()));
+        assert_eq!(
+            words(30_000, 90_000, 1000, 55, 0.1, rate).check(false),
+            Ok(())
+        );
     }
 }

@@ -1,16 +1,18 @@
 //! When an ACK leaves.
 //!
-//! At once: when more than one full segment is unacknowledged; in quick-ACK mode (the first 16 segments, 16 after each
-//! duplicate, one for every segment that makes the window grow); when the last hole was filled; when a segment with PSH, or
-//! a short one, has been read. Otherwise after a delay that adapts to the gaps between segments: 40 ms at least, then
-//! half the old value plus the gap, bounded by the round trip. While something is missing: the first three duplicates
-//! at once, then one ACK for all segments of 1 ms or 5 % of the round trip (SACK compression), at most 44 in one.
-//! Without SACK nothing is compressed.
+//! At once: when more than one full segment is unacknowledged; in quick-ACK mode (the first 16
+//! segments, 16 after each duplicate, one for every segment that makes the window grow); when the
+//! last hole was filled; when a segment with PSH, or a short one, has been read. Otherwise after a
+//! delay that adapts to the gaps between segments: 40 ms at least, then half the old value plus the
+//! gap, bounded by the round trip. While something is missing: the first three duplicates
+//! at once, then one ACK for all segments of 1 ms or 5 % of the round trip (SACK compression), at
+//! most 44 in one. Without SACK nothing is compressed.
 //!
-//! An end that sends within the delay of an ACK after data came is in a dialogue: its own data will carry what is owed, so no ACK
-//! is quick and PSH hurries none, until an ACK had to leave by the timer after all or something was seen twice. (Three such
-//! answers make a dialogue in Linux 5.1 to 5.18, one before and since.)
-//! Source: Linux 6.12 `tcp_event_data_recv`, `__tcp_ack_snd_check`, `tcp_send_delayed_ack`, `tcp_event_data_sent`, `tcp_cleanup_rbuf`.
+//! An end that sends within the delay of an ACK after data came is in a dialogue: its own data will
+//! carry what is owed, so no ACK is quick and PSH hurries none, until an ACK had to leave by the
+//! timer after all or something was seen twice. (Three such answers make a dialogue in Linux 5.1 to
+//! 5.18, one before and since.) Source: Linux 6.12 `tcp_event_data_recv`, `__tcp_ack_snd_check`,
+//! `tcp_send_delayed_ack`, `tcp_event_data_sent`, `tcp_cleanup_rbuf`.
 
 use crate::kernel::{Kernel, Rule};
 use crate::transport::Jiffies;
@@ -24,15 +26,16 @@ const UNCOMPRESSED: u32 = 3;
 const COMPRESS_MOST: u32 = 44;
 /// `tcp_comp_sack_delay_ns`.
 const COMPRESS_NS: u64 = 1_000_000;
-/// `tcp_comp_sack_slack_ns`: the timer may be late by so much, and on an otherwise idle clock it is.
+/// `tcp_comp_sack_slack_ns`: the timer may be late by so much, and on an otherwise idle clock it
+/// is.
 const COMPRESS_SLACK_NS: u64 = 100_000;
 
 /// ACKs of what lies beyond a hole are compressed.
 pub const COMPRESSED: Rule = Rule {
     name: "compressed SACKs",
     since: Kernel(4, 18),
-    help:
-        "while something is missing one ACK stands for the segments of a millisecond; before, each segment had its own",
+    help: "while something is missing one ACK stands for the segments of a millisecond; before, \
+        each segment had its own",
     source: "Linux 4.18: tcp: add SACK compression",
 };
 /// The last hole is filled.
@@ -73,8 +76,9 @@ pub(super) struct Acks {
     ato_min: u64,
     delay_max: u64,
     last_data: u64,
-    /// The timer of delayed ACKs: when it expires, as a tick, and when it really fires. It is not stopped when its ACK has
-    /// left by another reason: if it then finds ACKs held back by compression, it lets them go.
+    /// The timer of delayed ACKs: when it expires, as a tick, and when it really fires. It is not
+    /// stopped when its ACK has left by another reason: if it then finds ACKs held back by
+    /// compression, it lets them go.
     delayed: Option<(u64, Time)>,
     /// Does an ACK still wait for it?
     delayed_owed: bool,
@@ -123,7 +127,8 @@ impl Acks {
         self.dialogue |= tick.saturating_sub(self.last_data) < self.ato;
     }
 
-    /// Data arrived in order: the delay follows the gap since the data before. The last two are seldom asked for.
+    /// Data arrived in order: the delay follows the gap since the data before. The last two are
+    /// seldom asked for.
     pub fn data_arrived(
         &mut self,
         tick: u64,
@@ -165,7 +170,8 @@ impl Acks {
         self.now |= self.kernel.follows(&AT_ONCE_WHEN_WHOLE);
     }
 
-    /// A segment came beyond a hole. Answers whether its ACK leaves now; otherwise the compressed one does, in time.
+    /// A segment came beyond a hole. Answers whether its ACK leaves now; otherwise the compressed
+    /// one does, in time.
     pub fn compress(&mut self, now: Time, nxt: u64, rtt_us: u64) -> bool {
         if self.compressed >= COMPRESS_MOST || !self.kernel.follows(&COMPRESSED) {
             return true;
@@ -186,7 +192,8 @@ impl Acks {
         false
     }
 
-    /// Sets the delayed-ACK timer; answers whether it would fire so soon that the ACK had better leave now.
+    /// Sets the delayed-ACK timer; answers whether it would fire so soon that the ACK had better
+    /// leave now.
     pub fn delay(&mut self, now: Time, ticks: Jiffies, rtt_us: u64) -> bool {
         let mut ato = self.ato;
         if ato > self.ato_min {
@@ -250,7 +257,8 @@ impl Acks {
         Time::earlier(self.delayed.map(|d| d.1), self.compress_timer)
     }
 
-    /// An ACK of less has left, to tell of marks before the one for all up to `nxt`, which is still owed.
+    /// An ACK of less has left, to tell of marks before the one for all up to `nxt`, which is still
+    /// owed.
     pub fn sent_before(&mut self, nxt: u64) {
         self.acked = nxt;
         self.compressed = 0;
@@ -287,16 +295,23 @@ mod tests {
     fn acks_are_compressed_since_4_18() {
         let at_once = |kernel| {
             let mut acks = Acks::new(1000, kernel);
-            (0..6).filter(|_| acks.compress(Time::ZERO, 0, 40_000)).count()
+            (0..6)
+                .filter(|_| acks.compress(Time::ZERO, 0, 40_000))
+                .count()
         };
-        assert_eq!([Kernel(4, 17), Kernel(4, 18)].map(at_once), [6, UNCOMPRESSED as usize]);
+        assert_eq!(
+            [Kernel(4, 17), Kernel(4, 18)].map(at_once),
+            [6, UNCOMPRESSED as usize]
+        );
     }
 
-    /// As Linux 6.12 does with answers of 60 kB to requests 20 ms after the last: each second segment of all but the first.
+    /// As Linux 6.12 does with answers of 60 kB to requests 20 ms after the last: each second
+    /// segment of all but the first.
     #[test]
     fn in_a_dialogue_no_ack_is_quick_until_one_had_to_wait() {
         let mut acks = Acks::new(1000, Kernel(6, 12));
-        let arrives = |acks: &mut Acks, tick| acks.data_arrived(tick, true, false, || MAX_QUICK, || 200);
+        let arrives =
+            |acks: &mut Acks, tick| acks.data_arrived(tick, true, false, || MAX_QUICK, || 200);
         arrives(&mut acks, 100);
         assert!(acks.at_once(false) && acks.once_read());
         acks.own_data(100 + acks.ato);
@@ -304,7 +319,10 @@ mod tests {
         acks.own_data(99 + acks.ato);
         assert!(!acks.at_once(false) && !acks.once_read() && acks.at_once(true));
         acks.delay(Time::ZERO + Span::ms(100), Jiffies::new(1000), 30_000);
-        assert_eq!(acks.timer_fired(Time::ZERO + Span::ms(200), 200), Some(Due::Delayed));
+        assert_eq!(
+            acks.timer_fired(Time::ZERO + Span::ms(200), 200),
+            Some(Due::Delayed)
+        );
         assert!(acks.at_once(false) && acks.ato == 40);
     }
 

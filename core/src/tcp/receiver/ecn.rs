@@ -1,26 +1,30 @@
 //! ECN at the receiver: what its ACKs say of marks, and which of them hurry.
 //!
 //! Law, by what both ends agreed on ([`EcnUse`]):
-//! - Latched: from a segment marked CE until one with CWR, every ACK says ECE. The first mark of such a time grants two quick
-//!   ACKs, and a segment with CWR is acknowledged at once: its sender may have a small window.
-//! - Echoed: an ACK says ECE if the last segment was marked. When that changes, an ACK that is being delayed leaves first,
-//!   for what came before and as it was then; the segment itself is acknowledged at once.
-//! - Counted: every ACK says how many marked packets have arrived, and five more, modulo eight. The first mark after a packet
-//!   without one is acknowledged at once, and so is every second mark.
+//! - Latched: from a segment marked CE until one with CWR, every ACK says ECE. The first mark of
+//!   such a time grants two quick ACKs, and a segment with CWR is acknowledged at once: its sender
+//!   may have a small window.
+//! - Echoed: an ACK says ECE if the last segment was marked. When that changes, an ACK that is
+//!   being delayed leaves first, for what came before and as it was then; the segment itself is
+//!   acknowledged at once.
+//! - Counted: every ACK says how many marked packets have arrived, and five more, modulo eight. The
+//!   first mark after a packet without one is acknowledged at once, and so is every second mark.
 //!
-//! Once ECN-capable segments have come, two quick ACKs go to each that is not: it is likely a retransmission.
+//! Once ECN-capable segments have come, two quick ACKs go to each that is not: it is likely a
+//! retransmission.
 //!
-//! A listener whose own ECN is Latched refuses a SYN that is ECN-capable itself: it comes from a sender that expects more
-//! than a latch. One that echoes or counts agrees. To a sender that would count (its SYN says so by AE, here by ECT(1), which
-//! nobody else uses) the latching one agrees as well: RFC 9768 has it fall back.
+//! A listener whose own ECN is Latched refuses a SYN that is ECN-capable itself: it comes from a
+//! sender that expects more than a latch. One that echoes or counts agrees. To a sender that would
+//! count (its SYN says so by AE, here by ECT(1), which nobody else uses) the latching one agrees as
+//! well: RFC 9768 has it fall back.
 //!
-//! Sources: RFC 3168 section 6.1.3; RFC 8257 section 3.2; RFC 9768 sections 3.2.2.5 and 3.2.2.5.1; Linux 6.12, whose latch is
-//! followed packet by packet (`core/tests/replay.rs`).
+//! Sources: RFC 3168 section 6.1.3; RFC 8257 section 3.2; RFC 9768 sections 3.2.2.5 and 3.2.2.5.1;
+//! Linux 6.12, whose latch is followed packet by packet (`core/tests/replay.rs`).
 
 use crate::packet::Ecn;
+use crate::tcp::EcnUse;
 use crate::tcp::sender::FIRST_ACE;
 use crate::tcp::wire::Segment;
-use crate::tcp::EcnUse;
 
 /// Quick ACKs for a mark, and for a likely retransmission.
 pub(super) const QUICK: u32 = 2;
@@ -36,7 +40,8 @@ pub(super) enum Heed {
     Nothing,
     /// This one and the next are quick.
     Quick,
-    /// Before it, one that is being delayed leaves, up to this byte and with this echo; then it leaves at once.
+    /// Before it, one that is being delayed leaves, up to this byte and with this echo; then it
+    /// leaves at once.
     After(u64, bool),
 }
 
@@ -45,7 +50,8 @@ pub(super) enum Heed {
 pub(super) struct Marks {
     /// What both ends agreed on.
     how: EcnUse,
-    /// ACKs say ECE. Latched: a mark waits for the sender's answer (CWR). Echoed: the last segment was marked.
+    /// ACKs say ECE. Latched: a mark waits for the sender's answer (CWR). Echoed: the last segment
+    /// was marked.
     echo: bool,
     /// Echoed: the last ECN-capable segment was marked. Counted: the last packet was.
     marked: bool,
@@ -105,12 +111,10 @@ impl Marks {
             (EcnUse::Echoed, _) => self.echo_of(ecn == Ecn::Ce, nxt),
             (how, _) => {
                 self.seen = true;
-                let first = how == EcnUse::Latched && ecn == Ecn::Ce && !core::mem::replace(&mut self.echo, true);
-                if first {
-                    Heed::Quick
-                } else {
-                    Heed::Nothing
-                }
+                let first = how == EcnUse::Latched
+                    && ecn == Ecn::Ce
+                    && !core::mem::replace(&mut self.echo, true);
+                if first { Heed::Quick } else { Heed::Nothing }
             }
         }
     }
@@ -133,7 +137,8 @@ impl Marks {
     pub fn echo(&self) -> bool {
         self.echo
     }
-    /// The SYN-ACK's counter field: that the SYN came with ECT(1), which says that marks will be counted, or nothing.
+    /// The SYN-ACK's counter field: that the SYN came with ECT(1), which says that marks will be
+    /// counted, or nothing.
     pub fn answer(&self) -> u8 {
         match self.how {
             EcnUse::Counted => SYN_CAME_WITH_ECT1,
@@ -196,11 +201,17 @@ mod tests {
     fn an_echo_says_what_the_last_segment_was() {
         let mut m = marks(EcnUse::Echoed);
         assert_eq!((m.on_data(Ecn::Ect0, 10), m.echo()), (Heed::Nothing, false));
-        assert_eq!((m.on_data(Ecn::Ce, 20), m.echo()), (Heed::After(10, false), true));
+        assert_eq!(
+            (m.on_data(Ecn::Ce, 20), m.echo()),
+            (Heed::After(10, false), true)
+        );
         assert_eq!((m.on_data(Ecn::Ce, 30), m.echo()), (Heed::Nothing, true));
         m.on_cwr();
         assert_eq!((m.on_data(Ecn::Ce, 40), m.echo()), (Heed::Nothing, true));
-        assert_eq!((m.on_data(Ecn::Ect0, 50), m.echo()), (Heed::After(40, true), false));
+        assert_eq!(
+            (m.on_data(Ecn::Ect0, 50), m.echo()),
+            (Heed::After(40, true), false)
+        );
     }
 
     #[test]

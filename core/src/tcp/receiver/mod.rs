@@ -1,4 +1,5 @@
-//! The receiving end of a connection, as Linux 6.12 runs it, with an application that reads at once.
+//! The receiving end of a connection, as Linux 6.12 runs it, with an application that reads at
+//! once.
 //!
 //! | file | holds |
 //! |---|---|
@@ -13,7 +14,7 @@ mod sack;
 mod window;
 
 use super::past;
-use super::wire::{AckMarks, AckSegment, Range, Segment, MAX_SACKS};
+use super::wire::{AckMarks, AckSegment, MAX_SACKS, Range, Segment};
 use super::{Config, EcnUse, MSS};
 use crate::kernel::Rule;
 use crate::packet::Feedback;
@@ -40,8 +41,8 @@ enum Phase {
     Established,
 }
 
-/// What waits for the application to run. The buffer is resized as the first packet of a read has been copied: what else is
-/// read in the same instant counts for the next round.
+/// What waits for the application to run. The buffer is resized as the first packet of a read has
+/// been copied: what else is read in the same instant counts for the next round.
 #[derive(Copy, Clone, Debug)]
 struct Unread {
     /// When the application runs.
@@ -55,9 +56,10 @@ struct Unread {
     full: bool,
 }
 
-/// The application that reads: it runs some microseconds after it was woken. When it does decides which segments a round of the
-/// receive buffer's tuning counts, and so which ones make the window grow and are acknowledged alone: over a path whose round
-/// trip is always the same, one that always ran at once would cut every round at the same segment. What its reading lets go
+/// The application that reads: it runs some microseconds after it was woken. When it does decides
+/// which segments a round of the receive buffer's tuning counts, and so which ones make the window
+/// grow and are acknowledged alone: over a path whose round trip is always the same, one that
+/// always ran at once would cut every round at the same segment. What its reading lets go
 /// (room, the ACK of a write's end) leaves with the segment nonetheless.
 #[derive(Clone, Debug, Default)]
 struct Reader {
@@ -82,7 +84,8 @@ pub struct Receiver {
     nxt: u64,
     /// Timestamp to echo: that of the segment that came when the last ACK's edge was due.
     ts_recent: u32,
-    /// When the clock was last read, for timestamps: a compressed ACK carries the time of the last arrival.
+    /// When the clock was last read, for timestamps: a compressed ACK carries the time of the last
+    /// arrival.
     clock: Time,
     holes: Holes,
     acks: Acks,
@@ -95,7 +98,8 @@ pub struct Receiver {
     marks: ecn::Marks,
     /// What routers have written, and the next ACK tells.
     feedback: Feedback,
-    /// What the application has been woken to read; it reads once for all that has arrived until it runs.
+    /// What the application has been woken to read; it reads once for all that has arrived until
+    /// it runs.
     unread: Option<Unread>,
     reader: Reader,
 
@@ -135,14 +139,15 @@ impl Receiver {
             rtt_us: 0,
         }
     }
-    /// One whose application reads up to `latency` after it was woken, by chance; any other reads at once.
+    /// One whose application reads up to `latency` after it was woken, by chance; any other reads
+    /// at once.
     pub fn reading(mut self, latency: Span, rng: Rng) -> Receiver {
         self.reader = Reader { latency, rng };
         self
     }
 
-    /// This end has opened the connection, in a round trip of `rtt_us`: what it sends, not what it receives, set it up. `ecn` is
-    /// what both ends have agreed on.
+    /// This end has opened the connection, in a round trip of `rtt_us`: what it sends, not what it
+    /// receives, set it up. `ecn` is what both ends have agreed on.
     pub fn accept(&mut self, now: Time, rtt_us: u64, ecn: EcnUse) {
         self.phase = Phase::Established;
         self.clock = now;
@@ -173,8 +178,8 @@ impl Receiver {
         self.nxt + self.holes.bytes()
     }
 
-    /// What the next segment is likely to be compared with: the first and the last run that wait behind a hole. For drivers
-    /// that prepare what is to come.
+    /// What the next segment is likely to be compared with: the first and the last run that wait
+    /// behind a hole. For drivers that prepare what is to come.
     #[inline]
     pub fn runs_needed(&self) -> Option<(&Range, &Range)> {
         self.holes.ends()
@@ -231,8 +236,12 @@ impl Receiver {
     fn refuse(&mut self, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         if seg.seq < self.nxt {
             let end = (seg.seq + u64::from(seg.len)).min(self.nxt);
-            self.dsack = Some(Range { start: seg.seq, end });
-            self.acks.enter_quick(self.window.quick_acks(ack::MAX_QUICK));
+            self.dsack = Some(Range {
+                start: seg.seq,
+                end,
+            });
+            self.acks
+                .enter_quick(self.window.quick_acks(ack::MAX_QUICK));
         }
         self.send_ack(wire);
     }
@@ -251,7 +260,8 @@ impl Receiver {
         };
         // What ends before the last ACK is answered and otherwise ignored.
         if range.end >= self.acks.acked {
-            // Whatever its place: while a hole is open, only what lies beyond it tells how the round trip grows.
+            // Whatever its place: while a hole is open, only what lies beyond it tells how the
+            // round trip grows.
             self.window.measure_rtt_by_stamp(now, seg);
             if seg.seq <= self.acks.acked {
                 self.ts_recent = self.ts_recent.max(seg.tsval);
@@ -264,7 +274,8 @@ impl Receiver {
         if range.end <= self.nxt {
             // Seen before: say so, at once and for a while.
             self.dsack = Some(range);
-            self.acks.enter_quick(self.window.quick_acks(ack::MAX_QUICK));
+            self.acks
+                .enter_quick(self.window.quick_acks(ack::MAX_QUICK));
             self.acks.schedule();
             self.send_ack(wire);
             return;
@@ -280,7 +291,13 @@ impl Receiver {
         }
     }
 
-    fn on_in_order(&mut self, now: Time, seg: &Segment, end: u64, wire: &mut impl FnMut(AckSegment)) {
+    fn on_in_order(
+        &mut self,
+        now: Time,
+        seg: &Segment,
+        end: u64,
+        wire: &mut impl FnMut(AckSegment),
+    ) {
         self.nxt = end;
         // What fills from behind a hole stays charged, too, until the application has read it.
         let segments = match self.unread {
@@ -324,9 +341,10 @@ impl Receiver {
             }
             _ => unread,
         };
-        // Before the application has read, two segments are worth an ACK only if it would not take from the window.
-        let many =
-            self.nxt - self.acks.acked > u64::from(self.window.segment()) && self.window.holds(&mut self.acks.quick);
+        // Before the application has read, two segments are worth an ACK only if it would not take
+        // from the window.
+        let many = self.nxt - self.acks.acked > u64::from(self.window.segment())
+            && self.window.holds(&mut self.acks.quick);
         self.check_ack(now, many, wire);
         // The application reads everything.
         self.window.queued = self.holes.truesize;
@@ -334,7 +352,11 @@ impl Receiver {
             && (self.nxt - self.acks.acked > u64::from(self.window.segment())
                 || (self.acks.once_read() && self.window.queued == 0));
         // Room for twice the window is told of even where nothing awaits its ACK.
-        if due || self.window.doubled(self.acks.acked, self.nxt, &mut self.acks.quick) {
+        if due
+            || self
+                .window
+                .doubled(self.acks.acked, self.nxt, &mut self.acks.quick)
+        {
             self.send_ack(wire);
         }
     }
@@ -355,7 +377,8 @@ impl Receiver {
         }
     }
 
-    /// Data from `start` up to `end` awaits the application. Neighbours are merged into one packet while it can hold them.
+    /// Data from `start` up to `end` awaits the application. Neighbours are merged into one packet
+    /// while it can hold them.
     fn wait_for_reader(&mut self, now: Time, start: u64, end: u64) {
         let Some(unread) = &mut self.unread else {
             self.unread = Some(Unread {
@@ -379,7 +402,13 @@ impl Receiver {
         }
     }
 
-    fn on_out_of_order(&mut self, now: Time, len: u32, range: Range, wire: &mut impl FnMut(AckSegment)) {
+    fn on_out_of_order(
+        &mut self,
+        now: Time,
+        len: u32,
+        range: Range,
+        wire: &mut impl FnMut(AckSegment),
+    ) {
         if !self.window.admits(self.holes.truesize) {
             return;
         }
@@ -391,14 +420,15 @@ impl Receiver {
         }
         let place = self.holes.place_of_block(range);
         if self.holes.is_unexpected(place) && self.acks.compressed > 0 {
-            // A pending compressed ACK leaves before the blocks it would report are pushed out. It takes this segment's
-            // turn, too.
+            // A pending compressed ACK leaves before the blocks it would report are pushed out. It
+            // takes this segment's turn, too.
             self.window.queued = self.holes.truesize;
             self.send_ack(wire);
         }
         self.holes.report(place, range);
-        // A packet of its own is charged to the buffer only after the window was opened for it; one that is merged into its
-        // neighbour, before. So the first duplicate of an episode may open a window that in-order data no longer can.
+        // A packet of its own is charged to the buffer only after the window was opened for it; one
+        // that is merged into its neighbour, before. So the first duplicate of an episode
+        // may open a window that in-order data no longer can.
         let merged = self.holes.truesize < waiting + window::truesize(len);
         let queued = if merged { self.holes.truesize } else { waiting };
         // Without SACK the window stands still meanwhile: an ACK that moves it is no duplicate.
@@ -436,7 +466,8 @@ impl Receiver {
         }
     }
 
-    /// The application of this end writes, and its data leaves: the ACK that it carries, where one is owed.
+    /// The application of this end writes, and its data leaves: the ACK that it carries, where one
+    /// is owed.
     pub fn on_write(&mut self, now: Time) -> Option<AckSegment> {
         if self.phase != Phase::Established {
             return None;
@@ -504,11 +535,19 @@ impl Receiver {
     /// An ACK up to `ack`.
     #[inline(always)]
     fn ack(&mut self, ack: u64, ece: bool) -> AckSegment {
-        let window = self.window.offer(self.acks.acked, self.nxt, &mut self.acks.quick);
+        let window = self
+            .window
+            .offer(self.acks.acked, self.nxt, &mut self.acks.quick);
         let mut sacks = [Range::default(); MAX_SACKS];
         let mut n = 0;
         if self.sack {
-            for block in self.dsack.take().into_iter().chain(self.holes.blocks()).take(MAX_SACKS) {
+            for block in self
+                .dsack
+                .take()
+                .into_iter()
+                .chain(self.holes.blocks())
+                .take(MAX_SACKS)
+            {
                 sacks[n] = block;
                 n += 1;
             }
@@ -537,9 +576,10 @@ fn rto_ticks(ticks: Jiffies, rtt_us: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Linux 6.12, one of three Reno flows over 131 Mbit/s and 143 ms whose `fq_pie` drops what slow start overshot by: `ss`
-    /// tells a `rcv_rtt` of 432 ms when the first hole is left, 571 ms 0.3 s later and 650 ms another 0.2 s later, with nothing
-    /// in order since, while the sender's round trip has risen to 640 ms.
+    /// Linux 6.12, one of three Reno flows over 131 Mbit/s and 143 ms whose `fq_pie` drops what
+    /// slow start overshot by: `ss` tells a `rcv_rtt` of 432 ms when the first hole is left,
+    /// 571 ms 0.3 s later and 650 ms another 0.2 s later, with nothing in order since, while
+    /// the sender's round trip has risen to 640 ms.
     #[test]
     fn what_comes_beyond_a_hole_tells_the_round_trip_too() {
         let mut receiver = Receiver::new(&Config::default());
@@ -562,8 +602,9 @@ mod tests {
         assert_eq!((in_order, beyond, again), (432, Some(650), 143));
     }
 
-    /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": the segment that fills a hole before 24 others is acknowledged with a window
-    /// of 13 580 B, for all of them still wait, and the application, which reads them all, has it told of 37 032 B at once.
+    /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": the segment that fills a hole before 24
+    /// others is acknowledged with a window of 13 580 B, for all of them still wait, and the
+    /// application, which reads them all, has it told of 37 032 B at once.
     #[test]
     fn reading_what_makes_room_for_twice_the_window_is_told_of() {
         let mut receiver = Receiver::new(&Config {

@@ -1,7 +1,7 @@
 //! What arrived out of order, and the SACK blocks that report it.
 //!
-//! The blocks are those of Linux: at most four are remembered, the newest first; a new segment extends the block it
-//! touches, or pushes the oldest out. Three fit in an ACK beside timestamps.
+//! The blocks are those of Linux: at most four are remembered, the newest first; a new segment
+//! extends the block it touches, or pushes the oldest out. Three fit in an ACK beside timestamps.
 
 use crate::tcp::wire::Range;
 use alloc::collections::VecDeque;
@@ -41,9 +41,13 @@ impl Holes {
     }
     /// Bytes of all of them.
     pub fn bytes(&self) -> u64 {
-        self.arrived.iter().map(|range| range.end - range.start).sum()
+        self.arrived
+            .iter()
+            .map(|range| range.end - range.start)
+            .sum()
     }
-    /// The place of the first range that ends at or after `start`. Arrivals are mostly at the end, fills at the front.
+    /// The place of the first range that ends at or after `start`. Arrivals are mostly at the end,
+    /// fills at the front.
     fn place(&self, start: u64) -> usize {
         match self.arrived.back() {
             Some(last) if last.end < start => self.arrived.len(),
@@ -71,7 +75,11 @@ impl Holes {
         self.truesize -= super::window::truesize_of(*next);
         *next = whole;
         // It may reach those behind it.
-        while let Some(&next) = self.arrived.get(at + 1).filter(|next| touches(whole, **next)) {
+        while let Some(&next) = self
+            .arrived
+            .get(at + 1)
+            .filter(|next| touches(whole, **next))
+        {
             whole = union(whole, next);
             self.truesize -= super::window::truesize_of(next);
             self.arrived.remove(at + 1);
@@ -109,7 +117,10 @@ impl Holes {
     /// The place of the block that `range` would extend; behind all of them for a new one.
     pub fn place_of_block(&self, range: Range) -> usize {
         let blocks = &self.blocks[..self.n_blocks];
-        blocks.iter().position(|b| touches(*b, range)).unwrap_or(self.n_blocks)
+        blocks
+            .iter()
+            .position(|b| touches(*b, range))
+            .unwrap_or(self.n_blocks)
     }
     /// Would it be one that compression does not expect to move, or a new one beyond them?
     pub fn is_unexpected(&self, place: usize) -> bool {
@@ -118,7 +129,11 @@ impl Holes {
     /// Brings the block at `place`, that of `range`, to the front.
     pub fn report(&mut self, place: usize, range: Range) {
         let known = place < self.n_blocks;
-        let first = if known { union(self.blocks[place], range) } else { range };
+        let first = if known {
+            union(self.blocks[place], range)
+        } else {
+            range
+        };
         if !known {
             self.n_blocks = (self.n_blocks + 1).min(REMEMBERED);
         }

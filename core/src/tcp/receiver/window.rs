@@ -1,20 +1,23 @@
 //! How much the sender may have outstanding: the receive buffer tunes itself, the window follows.
 //!
-//! Laws (Linux 6.12): memory is counted in *truesize*, what a packet takes in the kernel (2344 B for a full segment cut from a
-//! super-packet), and a share of the buffer, payload over truesize, is offered. The window starts at 64 KB and opens by two
-//! segments for each that arrives, up to that share. Once per round trip the buffer grows to hold twice what was read in it,
-//! sixteen segments, and twice the growth over the round before. What has come and still waits to be read takes from what was
-//! read: a filled hole lets much go at once, which says nothing of how fast the path is.
+//! Laws (Linux 6.12): memory is counted in *truesize*, what a packet takes in the kernel (2344 B
+//! for a full segment cut from a super-packet), and a share of the buffer, payload over truesize,
+//! is offered. The window starts at 64 KB and opens by two segments for each that arrives, up to
+//! that share. Once per round trip the buffer grows to hold twice what was read in it,
+//! sixteen segments, and twice the growth over the round before. What has come and still waits to
+//! be read takes from what was read: a filled hole lets much go at once, which says nothing of how
+//! fast the path is.
 
 use crate::kernel::{Kernel, Rule};
 use crate::tcp::wire::{Range, Segment};
 use crate::tcp::{Config, MSS};
 use crate::units::Time;
 
-/// Kernel memory beside the payload of one packet, bytes (measured on Linux 6.12: 2344 B for 1448 B of payload).
+/// Kernel memory beside the payload of one packet, bytes (measured on Linux 6.12: 2344 B for 1448 B
+/// of payload).
 const OVERHEAD: u64 = 896;
-/// Segments merged into one packet: it has room for 17 fragments, and some segments take two (measured: 31 segments in two
-/// packets, 33 in three).
+/// Segments merged into one packet: it has room for 17 fragments, and some segments take two
+/// (measured: 31 segments in two packets, 33 in three).
 pub(super) const MERGED: u64 = 16;
 /// The receiver's guess of the segment size before any data.
 const MSS_GUESS: u32 = 536;
@@ -24,10 +27,11 @@ const GROW_LEAST: u32 = 128;
 const SHARE_BITS: u32 = 8;
 /// Of the buffer before any segment has told its overhead.
 const SHARE_DEFAULT: u64 = 128;
-/// The first round of tuning is measured against so many segments, whatever window the sender begins with
-/// (`TCP_INIT_CWND`; `initcwnd` of a route is the sender's).
+/// The first round of tuning is measured against so many segments, whatever window the sender
+/// begins with (`TCP_INIT_CWND`; `initcwnd` of a route is the sender's).
 const FIRST_ROUND: u64 = 10;
-/// Windows are scaled for a buffer of this size at least (`net.core.rmem_max`), whatever `tcp_rmem` allows.
+/// Windows are scaled for a buffer of this size at least (`net.core.rmem_max`), whatever `tcp_rmem`
+/// allows.
 const SCALED_FOR: u64 = 212_992;
 /// Windows beyond 64 KB are scaled by at most 2¹⁴.
 const MAX_SCALE: u32 = 14;
@@ -36,7 +40,8 @@ const MAX_SCALE: u32 = 14;
 pub(super) fn truesize(len: u32) -> u64 {
     u64::from(len) + OVERHEAD
 }
-/// Kernel memory of a run that waits out of order: neighbours are merged, [`MERGED`] segments to a packet.
+/// Kernel memory of a run that waits out of order: neighbours are merged, [`MERGED`] segments to a
+/// packet.
 pub(super) fn truesize_of(run: Range) -> u64 {
     let bytes = run.end - run.start;
     let segments = bytes.div_ceil(u64::from(MSS));
@@ -47,7 +52,8 @@ pub(super) fn truesize_of(run: Range) -> u64 {
 pub const SHORT_ONES_OPEN: Rule = Rule {
     name: "short segments open the window",
     since: Kernel(5, 14),
-    help: "a segment that can be merged opens the window whatever its overhead; before, short ones opened a small window only",
+    help: "a segment that can be merged opens the window whatever its overhead; before, short \
+        ones opened a small window only",
     source: "Linux 5.14: tcp: tweak len/truesize ratio for coalesce candidates",
 };
 
@@ -55,8 +61,10 @@ pub const SHORT_ONES_OPEN: Rule = Rule {
 pub const LESS_WHAT_WAITS: Rule = Rule {
     name: "the receive buffer grows by what was read less what still waits",
     since: Kernel(6, 12),
-    help: "segments that wait to be read do not make the buffer grow, as a filled hole's do; before, only what was read counted",
-    source: "Linux 6.12 tcp_rcv_space_adjust, as measured on 6.12.117: tcp: add receive queue awareness in tcp_rcv_space_adjust()",
+    help: "segments that wait to be read do not make the buffer grow, as a filled hole's do; \
+        before, only what was read counted",
+    source: "Linux 6.12 tcp_rcv_space_adjust, as measured on 6.12.117: tcp: add receive queue \
+        awareness in tcp_rcv_space_adjust()",
 };
 
 #[derive(Clone, Debug)]
@@ -128,7 +136,9 @@ impl Window {
     }
     /// How many quick ACKs half the window is worth.
     pub fn quick_acks(&self, most: u32) -> u32 {
-        ((self.window / (2 * u64::from(self.segment))) as u32).max(2).min(most)
+        ((self.window / (2 * u64::from(self.segment))) as u32)
+            .max(2)
+            .min(most)
     }
     fn share_of(&self, bytes: u64) -> u64 {
         (bytes * self.share) >> SHARE_BITS
@@ -142,8 +152,8 @@ impl Window {
             self.clamp = self.share_of(self.buffer);
         }
     }
-    /// Opens the window for a segment of `len` bytes, which takes a packet's memory for itself or `merges` into another; answers
-    /// whether it did.
+    /// Opens the window for a segment of `len` bytes, which takes a packet's memory for itself or
+    /// `merges` into another; answers whether it did.
     pub fn grow(&mut self, len: u32, queued: u64, merges: bool) -> bool {
         if len < GROW_LEAST {
             return false;
@@ -185,7 +195,8 @@ impl Window {
         queued <= self.buffer
     }
 
-    /// The window for an ACK of `nxt`, when the last one acknowledged `acked`. `quick`: the quick ACKs left.
+    /// The window for an ACK of `nxt`, when the last one acknowledged `acked`. `quick`: the quick
+    /// ACKs left.
     pub fn offer(&mut self, acked: u64, nxt: u64, quick: &mut u32) -> u64 {
         let left = (acked + self.window).saturating_sub(nxt);
         // An offer is never taken back.
@@ -222,7 +233,8 @@ impl Window {
         }
     }
 
-    /// An ACK without data echoed this stamp of this end's own: data that echoes it again tells nothing.
+    /// An ACK without data echoed this stamp of this end's own: data that echoes it again tells
+    /// nothing.
     pub fn heard(&mut self, tsecr: u32) {
         self.last_tsecr = tsecr;
     }
@@ -233,7 +245,11 @@ impl Window {
             return;
         }
         self.last_tsecr = seg.tsecr;
-        let ms = u64::from(crate::tcp::sender::stamp(now).saturating_sub(seg.tsecr).max(1));
+        let ms = u64::from(
+            crate::tcp::sender::stamp(now)
+                .saturating_sub(seg.tsecr)
+                .max(1),
+        );
         let us = ms * 1000;
         if self.rtt8_us == 0 || us << 3 < self.rtt8_us {
             self.rtt8_us = us << 3;
@@ -255,8 +271,8 @@ impl Window {
         self.by_window = Some((nxt + self.window, now));
     }
 
-    /// The application has read everything below `read` of what has arrived below `nxt`: once per round trip the buffer is
-    /// resized.
+    /// The application has read everything below `read` of what has arrived below `nxt`: once per
+    /// round trip the buffer is resized.
     #[inline]
     pub fn read(&mut self, now: Time, read: u64, nxt: u64) {
         let passed = now.as_us().saturating_sub(self.round_time.as_us());
@@ -271,10 +287,11 @@ impl Window {
         }
         if bytes > self.round_bytes {
             let mut window = 2 * bytes + 16 * u64::from(MSS);
-            let growth =
-                u128::from(window) * u128::from(bytes - self.round_bytes) / u128::from(self.round_bytes.max(1));
+            let growth = u128::from(window) * u128::from(bytes - self.round_bytes)
+                / u128::from(self.round_bytes.max(1));
             window = window.saturating_add((growth as u64).saturating_mul(2));
-            let buffer = ((u128::from(window) << SHARE_BITS) / u128::from(self.share)).min(u128::from(self.buffer_max));
+            let buffer = ((u128::from(window) << SHARE_BITS) / u128::from(self.share))
+                .min(u128::from(self.buffer_max));
             if buffer as u64 > self.buffer {
                 self.buffer = buffer as u64;
                 self.clamp = self.share_of(self.buffer);
@@ -299,7 +316,8 @@ mod tests {
         })
     }
 
-    /// Its first round trip of `rtt` is over: `came` segments have arrived and been read, then `waiting` more have arrived.
+    /// Its first round trip of `rtt` is over: `came` segments have arrived and been read, then
+    /// `waiting` more have arrived.
     fn after_a_round(cfg: &Config, rtt: Span, came: u64, waiting: u64) -> Window {
         let mut window = Window::new(cfg);
         window.established(Time::ZERO, 0);
@@ -310,8 +328,8 @@ mod tests {
         window
     }
 
-    /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": the SYN-ACK tells a scale of 2, and the first full segment in the buffer
-    /// leaves a window of 10 900 B.
+    /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": the SYN-ACK tells a scale of 2, and the first
+    /// full segment in the buffer leaves a window of 10 900 B.
     #[test]
     fn windows_are_scaled_for_what_a_program_might_ask_for() {
         let mut window = with_rmem(20_000, 60_000);
@@ -321,7 +339,8 @@ mod tests {
         assert_eq!(window.offer(0, 6 * u64::from(MSS), &mut 0), 10_900);
     }
 
-    /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": after a segment of 764 B the window has opened by two full ones.
+    /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": after a segment of 764 B the window has
+    /// opened by two full ones.
     #[test]
     fn a_short_segment_opens_the_window_unless_it_keeps_a_packet_for_itself() {
         let mut window = with_rmem(60_000, 60_000);
@@ -332,8 +351,8 @@ mod tests {
         assert_eq!(window.threshold, 22_481 + 2 * 1448);
     }
 
-    /// Linux 6.12, Illinois with `initcwnd 90` over 8.93 Mbit/s and 140 ms: `ss` tells a `rcv_space` of 68 056 B, 47 segments, after
-    /// the first round, and `rb2167820`.
+    /// Linux 6.12, Illinois with `initcwnd 90` over 8.93 Mbit/s and 140 ms: `ss` tells a
+    /// `rcv_space` of 68 056 B, 47 segments, after the first round, and `rb2167820`.
     #[test]
     fn the_first_round_is_measured_against_ten_segments_whatever_the_sender_begins_with() {
         let cfg = Config {

@@ -1,28 +1,32 @@
-//! Handing down to the host's own interface: super-packets whole, each with its time of departure, and what is told of them.
+//! Handing down to the host's own interface: super-packets whole, each with its time of departure,
+//! and what is told of them.
 //!
-//! Law: what the host's discipline does not take was never sent: it stays where it was, and the window comes down as after a
-//! mark, once per round trip; so it does where something of the flow's was dropped although this was taken. What was not taken
-//! is tried again with the next ACK or departure; if nothing is in flight, by the timer that asks about shut windows, a
-//! timeout later and from then on every half second. A retransmission that was not taken stays lost; after a timeout it is
-//! tried again in half a second, without backing off.
+//! Law: what the host's discipline does not take was never sent: it stays where it was, and the
+//! window comes down as after a mark, once per round trip; so it does where something of the flow's
+//! was dropped although this was taken. What was not taken is tried again with the next ACK or
+//! departure; if nothing is in flight, by the timer that asks about shut windows, a timeout later
+//! and from then on every half second. A retransmission that was not taken stays lost; after a
+//! timeout it is tried again in half a second, without backing off.
 //!
-//! Where the host's discipline paces (`fq`), a super-packet is handed down before its time, with its time, which is what its
-//! timestamp says, and TCP waits only for its small queue. So up to two wait there, in flight already: what may leave, and whether
-//! that waits for the next ACK, is settled one or two gaps earlier than where TCP paces itself.
+//! Where the host's discipline paces (`fq`), a super-packet is handed down before its time, with
+//! its time, which is what its timestamp says, and TCP waits only for its small queue. So up to two
+//! wait there, in flight already: what may leave, and whether that waits for the next ACK, is
+//! settled one or two gaps earlier than where TCP paces itself.
 //!
-//! Without an interface of its own rate segments go onto the path one by one, and nothing is ever refused. So they do with
-//! routers that write into each segment, which no device may cut.
-//! Sources: Linux 6.12 `__tcp_transmit_skb`, `tcp_enter_cwr`, `net_xmit_eval`, `tcp_retransmit_timer`
-//! (`TCP_RESOURCE_PROBE_INTERVAL`), `tcp_check_probe_timer`, `tcp_send_probe0`, `tcp_update_skb_after_send`. Not done: after 15
-//! such attempts (`tcp_retries2`) Linux ends the connection.
+//! Without an interface of its own rate segments go onto the path one by one, and nothing is ever
+//! refused. So they do with routers that write into each segment, which no device may cut.
+//! Sources: Linux 6.12 `__tcp_transmit_skb`, `tcp_enter_cwr`, `net_xmit_eval`,
+//! `tcp_retransmit_timer` (`TCP_RESOURCE_PROBE_INTERVAL`), `tcp_check_probe_timer`,
+//! `tcp_send_probe0`, `tcp_update_skb_after_send`. Not done: after 15 such attempts
+//! (`tcp_retries2`) Linux ends the connection.
 
-use super::output::Push;
 use super::Sender;
+use super::output::Push;
 use crate::cc::Cause;
 use crate::host::Fate;
+use crate::tcp::MSS;
 use crate::tcp::scoreboard::PUSHED;
 use crate::tcp::wire::Segment;
-use crate::tcp::MSS;
 use crate::units::{Span, Time};
 
 /// How long a timer waits when its own host took nothing.
@@ -51,8 +55,8 @@ impl Sender {
         }
         taken
     }
-    /// Segments from `number` on that were lost together, `most` at most, once more. Were they taken? True where they go one by
-    /// one.
+    /// Segments from `number` on that were lost together, `most` at most, once more. Were they
+    /// taken? True where they go one by one.
     pub(super) fn hand_again<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -101,10 +105,14 @@ impl Sender {
         }
         count
     }
-    /// A super-packet has left the host's device, or was dropped above it: what lies below TCP has become less. Only with
-    /// [`Config::device`](crate::tcp::Config::device).
+    /// A super-packet has left the host's device, or was dropped above it: what lies below TCP has
+    /// become less. Only with [`Config::device`](crate::tcp::Config::device).
     pub fn on_departed<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
-        if self.small_queue.as_mut().is_some_and(|queue| queue.departed()) {
+        if self
+            .small_queue
+            .as_mut()
+            .is_some_and(|queue| queue.departed())
+        {
             self.go_on(now, wire);
         }
     }
@@ -113,7 +121,8 @@ impl Sender {
         if self.phase != super::Phase::Established {
             return;
         }
-        if self.board.lost_out() > self.board.retrans_out() && self.w.cwnd > self.board.in_flight() {
+        if self.board.lost_out() > self.board.retrans_out() && self.w.cwnd > self.board.in_flight()
+        {
             self.retransmit_lost(now, wire);
         }
         self.write(now, Push::All, wire);

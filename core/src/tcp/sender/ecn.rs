@@ -1,9 +1,10 @@
 //! ECN at the sender: asked for, answered, told of.
 //!
-//! Law: a SYN with ECE and CWR asks, a SYN-ACK with ECE agrees; a SYN that is sent again asks no more (`tcp_ecn_fallback`).
-//! Then new data leaves as ECT(0). An ACK with ECE, in Open or Disorder, begins a reduction: state Cwr, PRR down to the
-//! law's threshold, over when something sent after it is acknowledged. In Cwr, Recovery and Loss it does nothing more, but
-//! in the last two it forbids to undo. Three ways of it ([`EcnUse`]):
+//! Law: a SYN with ECE and CWR asks, a SYN-ACK with ECE agrees; a SYN that is sent again asks no
+//! more (`tcp_ecn_fallback`). Then new data leaves as ECT(0). An ACK with ECE, in Open or Disorder,
+//! begins a reduction: state Cwr, PRR down to the law's threshold, over when something sent after
+//! it is acknowledged. In Cwr, Recovery and Loss it does nothing more, but in the last two it
+//! forbids to undo. Three ways of it ([`EcnUse`]):
 //!
 //! | | what else is ECN-capable | an ACK tells of | the receiver is told |
 //! |---|---|---|---|
@@ -13,13 +14,14 @@
 //!
 //! Who asks to count and is answered as RFC 3168 has it falls back to that: Latched.
 //!
-//! The counter has three bits. When an ACK delivers more than seven packets it may have gone round, and the greatest growth
-//! is taken that has these bits and is not more than was delivered.
+//! The counter has three bits. When an ACK delivers more than seven packets it may have gone round,
+//! and the greatest growth is taken that has these bits and is not more than was delivered.
 //!
-//! Sources: RFC 3168 sections 6.1, 6.1.1.1, 6.1.2; RFC 8257 sections 3.1, 3.5; RFC 9768 section 3.1.2, 3.2.2.5.2 and
-//! appendix A.2; Linux 6.12, whose answer to a latch is followed packet by packet (`core/tests/replay.rs`). Of RFC 9768 there is the counter alone: no TCP option, and
-//! SYN and SYN-ACK say no more than whether marks will be counted. An ACK that delivers nothing new may be an old one: its
-//! counter is not read.
+//! Sources: RFC 3168 sections 6.1, 6.1.1.1, 6.1.2; RFC 8257 sections 3.1, 3.5; RFC 9768 section
+//! 3.1.2, 3.2.2.5.2 and appendix A.2; Linux 6.12, whose answer to a latch is followed packet by
+//! packet (`core/tests/replay.rs`). Of RFC 9768 there is the counter alone: no TCP option, and
+//! SYN and SYN-ACK say no more than whether marks will be counted. An ACK that delivers nothing new
+//! may be an old one: its counter is not read.
 
 use super::input::News;
 use super::{Sender, Time};
@@ -114,7 +116,8 @@ impl Ecn {
 }
 
 impl Sender {
-    /// An ACK that tells of marks in no state of recovery, or a law that asks: a reduction begins, unless one is under way.
+    /// An ACK that tells of marks in no state of recovery, or a law that asks: a reduction begins,
+    /// unless one is under way.
     pub(super) fn enter_cwr(&mut self, now: Time, cause: Cause) {
         self.prior_ssthresh = None;
         if matches!(self.state, State::Open | State::Disorder) {
@@ -147,7 +150,8 @@ mod tests {
         }
     }
 
-    /// RFC 9768 appendix A.2: five, then two more; then an ACK of ten packets whose counter grew by two may have met ten marks.
+    /// RFC 9768 appendix A.2: five, then two more; then an ACK of ten packets whose counter grew by
+    /// two may have met ten marks.
     #[test]
     fn a_counter_that_may_have_gone_round_is_taken_to_have() {
         let mut ecn = Ecn::new(EcnUse::Counted);

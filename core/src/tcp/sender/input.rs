@@ -1,4 +1,5 @@
-//! One ACK, in Linux's order: scoreboard, RTT, reordering window, tail probe, state of recovery, timer, window, repairs.
+//! One ACK, in Linux's order: scoreboard, RTT, reordering window, tail probe, state of recovery,
+//! timer, window, repairs.
 
 use super::limits::Limit;
 use super::rate::Newest;
@@ -6,10 +7,10 @@ use super::{Sender, TailProbe, Time};
 use crate::cc::{Ack, Cause, Delivery, FlightSample, Loss, Sample};
 use crate::host::Fate;
 use crate::tcp::past;
-use crate::tcp::scoreboard::{Seg, EVER_RETRANS, LOST, RETRANS, SACKED};
+use crate::tcp::scoreboard::{EVER_RETRANS, LOST, RETRANS, SACKED, Seg};
 use crate::tcp::sender::stamp;
-use crate::tcp::wire::{AckSegment, Range, Segment, MAX_SACKS};
-use crate::tcp::{State, MSS};
+use crate::tcp::wire::{AckSegment, MAX_SACKS, Range, Segment};
+use crate::tcp::{MSS, State};
 use crate::units::Span;
 
 /// What one ACK turned out to say.
@@ -78,7 +79,11 @@ struct SentTimes {
 impl SentTimes {
     fn delivered(&mut self, seg: &Seg, number: u64) {
         let (sent_us, end) = (seg.sent_us, seg.end());
-        if self.newest.as_ref().is_none_or(|n| (sent_us, end) > (n.sent_us, n.end)) {
+        if self
+            .newest
+            .as_ref()
+            .is_none_or(|n| (sent_us, end) > (n.sent_us, n.end))
+        {
             let snapshot = seg.snapshot();
             self.newest = Some(Newest {
                 sent_us,
@@ -93,12 +98,14 @@ impl SentTimes {
 impl Sender {
     /// Is it an answer to a SYN, or an ACK that says what the last one did?
     pub(super) fn may_come_late(&self, ack: &AckSegment) -> bool {
-        let duplicate = ack.ack == self.board.una() && ack.window <= self.peer_window && ack.window > 0;
+        let duplicate =
+            ack.ack == self.board.una() && ack.window <= self.peer_window && ack.window > 0;
         let timeout_us = self.ticks.to_us(self.rto_ticks);
         ack.syn || duplicate && past::is_recent_duplicate(self.ts_recent, ack.tsval, timeout_us)
     }
 
-    /// Answers whether the timer is still to be set, should nothing be sent now (sending sets it anyway).
+    /// Answers whether the timer is still to be set, should nothing be sent now (sending sets it
+    /// anyway).
     pub(super) fn on_ack<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -127,8 +134,11 @@ impl Sender {
         } else if ack.ack < prior_una && ack.n_sacks == 0 {
             return false; // an old ACK
         }
-        let plain = news.una_advanced && ack.window == self.peer_window && ack.n_sacks == 0 && !ack.ece;
-        if ack.ack >= prior_una && (news.una_advanced || ack.window > self.peer_window || ack.window == 0) {
+        let plain =
+            news.una_advanced && ack.window == self.peer_window && ack.n_sacks == 0 && !ack.ece;
+        if ack.ack >= prior_una
+            && (news.una_advanced || ack.window > self.peer_window || ack.window == 0)
+        {
             news.window_update = true;
             self.peer_window = ack.window;
             self.max_window = self.max_window.max(ack.window);
@@ -137,9 +147,15 @@ impl Sender {
         if ack.n_sacks > 0 {
             self.tag_sacks(now, ack, &mut news, &mut times);
         }
-        // What laws are shown as delivered, in Linux's order: selected, not yet acknowledged in order.
+        // What laws are shown as delivered, in Linux's order: selected, not yet acknowledged in
+        // order.
         let shown = self.delivered.packets + u64::from(news.delivered);
-        let shown_ce = self.delivered_ce + if news.ece { u64::from(news.delivered) } else { 0 };
+        let shown_ce = self.delivered_ce
+            + if news.ece {
+                u64::from(news.delivered)
+            } else {
+                0
+            };
         let mut acked = 0;
         if !nothing_out && ack.ack >= prior_una {
             acked = self.clean(now, ack.ack, &mut news, &mut times);
@@ -196,12 +212,16 @@ impl Sender {
         // It is filled in where it lies: copied, it would have to wait for what was just written.
         let mut ev = Ack::at(now);
         ev.lost = (self.board.lost_total() - lost_before) as u32;
-        let sample = self
-            .delivered
-            .sample(now.as_us(), times.newest.as_ref(), news.delivered, self.rtt.min_us());
+        let sample = self.delivered.sample(
+            now.as_us(),
+            times.newest.as_ref(),
+            news.delivered,
+            self.rtt.min_us(),
+        );
         if self.law.needs_delivery {
             // A lone short packet: its ACK may have waited.
-            let short = acked == 1 && self.board.una() - prior_una < u64::from(MSS) && !sacked_before;
+            let short =
+                acked == 1 && self.board.una() - prior_una < u64::from(MSS) && !sacked_before;
             let only = prior.is_some_and(|prior| prior + 1 == self.delivered.packets);
             ev.delivery = Some(Delivery {
                 sample,
@@ -257,7 +277,8 @@ impl Sender {
             }
             selected[n] = *block;
             n += 1;
-            // Most of what an ACK selects, the one before it did: nothing has to be looked up for that.
+            // Most of what an ACK selects, the one before it did: nothing has to be looked up for
+            // that.
             if let Some(from) = self.first_unknown(*block) {
                 new[n_new] = (from, *block);
                 n_new += 1;
@@ -304,12 +325,23 @@ impl Sender {
             return None;
         }
         // Segments are whole.
-        let number = if end > 0 { self.board.starting_at(end) } else { None };
+        let number = if end > 0 {
+            self.board.starting_at(end)
+        } else {
+            None
+        };
         Some(number.unwrap_or_else(|| self.board.number_of(block.start)))
     }
 
     /// Segment `i` is selected for the first time; answers one past its last byte.
-    fn take_sack(&mut self, now: Time, i: u64, fack: u64, news: &mut News, times: &mut SentTimes) -> u64 {
+    fn take_sack(
+        &mut self,
+        now: Time,
+        i: u64,
+        fack: u64,
+        news: &mut News,
+        times: &mut SentTimes,
+    ) -> u64 {
         let seg = self.board.sack(i);
         self.rack
             .delivered(now.as_us(), seg.sent_us, seg.end(), seg.flags, &self.rtt);
@@ -351,13 +383,17 @@ impl Sender {
         news.delivered += segments as u32;
         let Some(undo) = &mut self.undo else { return };
         if block.end <= ack.max(news.prior_una) && block.end > undo.marker {
-            undo.retransmissions = undo.retransmissions.map(|n| n.saturating_sub(segments as u32));
+            undo.retransmissions = undo
+                .retransmissions
+                .map(|n| n.saturating_sub(segments as u32));
         } else if block.end > ack {
             // Duplicate data above `una`: the retransmission, if one is out, was redundant.
             let i = self.board.number_of(block.start);
             if self.board.numbers().contains(&i) && self.board.seg(i).is(EVER_RETRANS) {
                 if block.end > undo.marker {
-                    undo.retransmissions = undo.retransmissions.map(|n| n.saturating_sub(segments as u32));
+                    undo.retransmissions = undo
+                        .retransmissions
+                        .map(|n| n.saturating_sub(segments as u32));
                 }
                 self.board.clear_retrans(i);
             }
@@ -407,7 +443,9 @@ impl Sender {
         let since = |sent: u64| self.cfg.clock.since(us, sent, self.cfg.hz);
         let mut sample = None;
         let mut shown = None;
-        if let (Some(first), Some(last), false) = (times.first_acked, times.last_acked, news.retrans_acked) {
+        if let (Some(first), Some(last), false) =
+            (times.first_acked, times.last_acked, news.retrans_acked)
+        {
             sample = Some(since(first));
             shown = Some(since(last));
         }
@@ -431,13 +469,15 @@ impl Sender {
         if news.una_advanced {
             news.set_timer = true;
         } else if let (Some(m), Some(first)) = (by_sack, self.board.first()) {
-            // SACKs of data sent before the first segment's last transmission must not keep extending its timeout.
+            // SACKs of data sent before the first segment's last transmission must not keep
+            // extending its timeout.
             news.set_timer = m > us.saturating_sub(first.sent_us);
         }
         shown
     }
 
-    /// `from` was delivered after data up to `fack`: remembers that the path reorders, and by how many segments.
+    /// `from` was delivered after data up to `fack`: remembers that the path reorders, and by how
+    /// many segments.
     pub(super) fn check_reordering(&mut self, from: u64, fack: u64) {
         const MOST: u32 = 300;
         if from >= fack {
@@ -466,7 +506,8 @@ impl Sender {
         }
     }
 
-    /// What became of the flight that the packet sent last of those delivered began with, for laws that ask.
+    /// What became of the flight that the packet sent last of those delivered began with, for laws
+    /// that ask.
     fn flight_told(&self, newest: Option<&Newest>) -> Option<FlightSample> {
         let (flights, newest) = (self.flights.as_ref()?, newest?);
         let then = flights.of(newest.number);

@@ -1,10 +1,12 @@
-//! What limits a sender, in time, as TCP_INFO tells it: busy, and of that for want of the peer's window or of its own buffer.
+//! What limits a sender, in time, as TCP_INFO tells it: busy, and of that for want of the peer's
+//! window or of its own buffer.
 //!
-//! Law: the clock runs in one of four states, the greatest that holds. *Idle*: nothing written waits or is in flight. *Busy*:
-//! something does. *Peer's window*: an attempt to send was stopped by it; until one is not. *Send buffer*: data left, the
-//! window was not the limit, nothing more waits, and the application waits for room; until it is told of room. Jiffies, not
-//! nanoseconds.
-//! Source: Linux 6.12 `tcp_chrono_start`, `tcp_chrono_stop`, `tcp_cwnd_validate`, `tcp_get_info_chrono_stats`.
+//! Law: the clock runs in one of four states, the greatest that holds. *Idle*: nothing written
+//! waits or is in flight. *Busy*: something does. *Peer's window*: an attempt to send was stopped
+//! by it; until one is not. *Send buffer*: data left, the window was not the limit, nothing more
+//! waits, and the application waits for room; until it is told of room. Jiffies, not nanoseconds.
+//! Source: Linux 6.12 `tcp_chrono_start`, `tcp_chrono_stop`, `tcp_cwnd_validate`,
+//! `tcp_get_info_chrono_stats`.
 
 use super::Sender;
 use crate::tcp::Limited;

@@ -49,9 +49,9 @@ use super::prr::Prr;
 use super::rack::Rack;
 use super::rtt::Rtt;
 use super::scoreboard::{Scoreboard, Seg};
-use super::wire::{AckSegment, Range, Segment, MAX_SACKS};
-use super::{Config, Info, State, MSS};
-use crate::cc::{CongestionControl, Start, StateChange, Totals, Window, INFINITE_SSTHRESH};
+use super::wire::{AckSegment, MAX_SACKS, Range, Segment};
+use super::{Config, Info, MSS, State};
+use crate::cc::{CongestionControl, INFINITE_SSTHRESH, Start, StateChange, Totals, Window};
 use crate::host::Fate;
 use crate::kernel::Rule;
 use crate::transport::Jiffies;
@@ -211,7 +211,8 @@ pub const RULES: &[Rule] = &[
 const REORDERING: u32 = 3;
 
 impl Sender {
-    /// A sender that will transfer `size` bytes, or send without end. Senders of one kind share what they are told.
+    /// A sender that will transfer `size` bytes, or send without end. Senders of one kind share
+    /// what they are told.
     pub fn new(cfg: Arc<Config>, cc: Box<dyn CongestionControl>, size: Option<Bytes>) -> Sender {
         let ticks = Jiffies::new(cfg.hz);
         let rtt = Rtt::new(cfg.hz);
@@ -263,7 +264,8 @@ impl Sender {
             short_end: 0,
             pacing: Rate::bit(u64::MAX),
             pacer,
-            small_queue: (cfg.device.as_ref()).map(|device| Box::new(SmallQueue::new(device, cfg.pacing_shift))),
+            small_queue: (cfg.device.as_ref())
+                .map(|device| Box::new(SmallQueue::new(device, cfg.pacing_shift))),
             limits: Limits::default(),
             writer: Writer::new(size.map(Bytes::get), &cfg),
             delivered: Delivered::default(),
@@ -283,8 +285,8 @@ impl Sender {
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);
     }
 
-    /// The other end has opened the connection: this one sent its SYN-ACK at `asked`, and hears now that it came, with the
-    /// window that `answer` offers. ECN is in it as a SYN-ACK has it.
+    /// The other end has opened the connection: this one sent its SYN-ACK at `asked`, and hears now
+    /// that it came, with the window that `answer` offers. ECN is in it as a SYN-ACK has it.
     pub fn accept<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -302,8 +304,15 @@ impl Sender {
     }
 
     /// The application of a transfer has `bytes` more to send. One without end has all it wants.
-    pub fn send_more<R: Into<Fate>>(&mut self, now: Time, bytes: Bytes, wire: &mut impl FnMut(Segment) -> R) {
-        let Some(size) = &mut self.writer.size else { return };
+    pub fn send_more<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        bytes: Bytes,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) {
+        let Some(size) = &mut self.writer.size else {
+            return;
+        };
         *size = size.saturating_add(bytes.get());
         if self.phase == Phase::Established {
             self.fill(now, wire);
@@ -317,7 +326,12 @@ impl Sender {
     }
 
     /// Something arrives from the receiver.
-    pub fn on_segment<R: Into<Fate>>(&mut self, now: Time, ack: &AckSegment, wire: &mut impl FnMut(Segment) -> R) {
+    pub fn on_segment<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        ack: &AckSegment,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) {
         if past::is_past(self.ts_recent, ack.tsval) && !self.may_come_late(ack) {
             return;
         }
@@ -355,7 +369,8 @@ impl Sender {
         let Some(timer) = self.timer.filter(|t| t.fires <= now) else {
             return;
         };
-        // Probe and reordering stay pending while they are handled: what they re-arm counts the time already waited.
+        // Probe and reordering stay pending while they are handled: what they re-arm counts the
+        // time already waited.
         match timer.kind {
             TimerKind::Reorder => self.on_reorder_timer(now, wire),
             TimerKind::Probe => self.on_probe_timer(now, wire),
@@ -381,7 +396,8 @@ impl Sender {
         }
     }
 
-    /// The application falls silent: what it wrote still leaves, and it writes no more until [`resume`](Self::resume).
+    /// The application falls silent: what it wrote still leaves, and it writes no more until
+    /// [`resume`](Self::resume).
     pub fn pause(&mut self) {
         self.writer.silent = true;
     }
@@ -405,12 +421,15 @@ impl Sender {
 
     /// Is every byte of the transfer acknowledged?
     pub fn finished(&self) -> bool {
-        self.writer.size.is_some_and(|size| self.board.una() >= size)
+        self.writer
+            .size
+            .is_some_and(|size| self.board.una() >= size)
     }
 
     /// The first byte of what its application would write now, if that would leave at once.
     pub fn would_send(&self) -> Option<u64> {
-        let at_once = self.is_established() && self.writer.is_empty() && self.board.in_flight() < self.w.cwnd;
+        let at_once =
+            self.is_established() && self.writer.is_empty() && self.board.in_flight() < self.w.cwnd;
         at_once.then(|| self.board.nxt())
     }
 
@@ -440,8 +459,8 @@ impl Sender {
         }
     }
 
-    /// Records of segments that the next ACK is likely to need: of the first in flight, and where the next that leave will be
-    /// kept. For drivers that prepare what is to come.
+    /// Records of segments that the next ACK is likely to need: of the first in flight, and where
+    /// the next that leave will be kept. For drivers that prepare what is to come.
     pub fn records_needed(&self) -> impl Iterator<Item = &Seg> {
         self.board.ends()
     }
@@ -496,9 +515,12 @@ impl Sender {
     fn on_syn_ack(&mut self, now: Time, ack: &AckSegment) {
         self.phase = Phase::Established;
         self.timer = None;
-        // Karn: only the timestamp tells the round trip of a SYN that was sent again, in whole milliseconds.
+        // Karn: only the timestamp tells the round trip of a SYN that was sent again, in whole
+        // milliseconds.
         let us = if self.syn_retransmits == 0 {
-            self.cfg.clock.since(now.as_us(), self.syn_sent.as_us(), self.cfg.hz)
+            self.cfg
+                .clock
+                .since(now.as_us(), self.syn_sent.as_us(), self.cfg.hz)
         } else {
             u64::from(stamp(now).saturating_sub(ack.tsecr).max(1)) * 1000
         };
@@ -509,9 +531,15 @@ impl Sender {
         self.peer_window = ack.window;
         self.max_window = ack.window;
         self.ecn.on_syn_ack(ack);
-        // A path that loses SYNs twice gets one packet (RFC 6298 section 5.7 in spirit; Linux's rule).
-        self.w = Window::new(if self.syn_retransmits > 1 { 1 } else { self.cfg.iw });
-        self.writer.expand(self.law.send_buffer_windows, self.w.cwnd);
+        // A path that loses SYNs twice gets one packet (RFC 6298 section 5.7 in spirit; Linux's
+        // rule).
+        self.w = Window::new(if self.syn_retransmits > 1 {
+            1
+        } else {
+            self.cfg.iw
+        });
+        self.writer
+            .expand(self.law.send_buffer_windows, self.w.cwnd);
         self.cwnd_stamp = self.ticks.at(now);
         self.delivered.packets = 1;
         self.update_pacing();

@@ -1,20 +1,21 @@
-//! What may leave now: the window's room, the size of bursts, TSO deferral, and whether the window was the limit.
+//! What may leave now: the window's room, the size of bursts, TSO deferral, and whether the window
+//! was the limit.
 //!
-//! A burst is what one super-packet would carry: about 1 ms of the pacing rate, at least two segments (`tcp_tso_autosize`);
-//! no more than half the window per call; and none at all while the next ACK, expected within a millisecond, would let a
-//! full one go (`tcp_tso_should_defer`).
+//! A burst is what one super-packet would carry: about 1 ms of the pacing rate, at least two
+//! segments (`tcp_tso_autosize`); no more than half the window per call; and none at all while the
+//! next ACK, expected within a millisecond, would let a full one go (`tcp_tso_should_defer`).
 
 use super::limits::Limit;
 use super::{Sender, State, Time};
-use crate::cc::{Sent, INFINITE_SSTHRESH};
+use crate::cc::{INFINITE_SSTHRESH, Sent};
 use crate::host::Fate;
 use crate::kernel::{Kernel, Rule};
 use crate::packet::Congestion;
+use crate::tcp::MSS;
 use crate::tcp::flight::Flight;
 use crate::tcp::scoreboard::{GLUED, PUSHED};
 use crate::tcp::sender::stamp;
 use crate::tcp::wire::Segment;
-use crate::tcp::MSS;
 use crate::units::Rate;
 
 /// `tcp_tso_rtt_log`: very short paths get larger bursts.
@@ -28,28 +29,32 @@ const DEFER_DIVISOR: u64 = 3;
 pub const DEFERS_BY_DEPARTURE: Rule = Rule {
     name: "deferral by departures",
     since: Kernel(5, 1),
-    help: "a burst waits for the next ACK within a millisecond of the last departure; before, within the tick of the last write",
+    help: "a burst waits for the next ACK within a millisecond of the last departure; before, \
+        within the tick of the last write",
     source: "Linux 5.1: tcp: get rid of tcp_tso_should_defer() dependency on HZ/jiffies",
 };
 /// Bursts are larger where round trips are short.
 pub const BURSTS_BY_RTT: Rule = Rule {
     name: "bursts by round trip",
     since: Kernel(5, 18),
-    help: "where the least round trip is a few milliseconds and less, bursts are larger than a millisecond of the rate",
+    help: "where the least round trip is a few milliseconds and less, bursts are larger than a \
+        millisecond of the rate",
     source: "Linux 5.18: tcp: adjust TSO packet sizes based on min_rtt",
 };
 /// The window may have been the limit although nothing left.
 pub const LIMITED_WITHOUT_SENDING: Rule = Rule {
     name: "limited without sending",
     since: Kernel(5, 10),
-    help: "what deferral held back counts for the window's being the limit, although nothing was sent",
+    help: "what deferral held back counts for the window's being the limit, although nothing was \
+        sent",
     source: "Linux 5.10: tcp: fix cwnd-limited bug for TSO deferral where we send nothing",
 };
 /// That the window was the limit is remembered.
 pub const LIMITED_FOR_A_WINDOW: Rule = Rule {
     name: "limited for a window",
     since: Kernel(6, 1),
-    help: "once the window was the limit, it was for the window's worth of data; before, until more was in flight",
+    help: "once the window was the limit, it was for the window's worth of data; before, until \
+        more was in flight",
     source: "Linux 6.1: tcp: fix tcp_cwnd_validate() to not forget is_cwnd_limited",
 };
 
@@ -109,7 +114,12 @@ impl Sender {
     }
 
     /// Sends new data; answers whether any left.
-    pub(super) fn write<R: Into<Fate>>(&mut self, now: Time, push: Push, wire: &mut impl FnMut(Segment) -> R) -> bool {
+    pub(super) fn write<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        push: Push,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) -> bool {
         let mut burst = None;
         let mut sent = 0u32;
         let mut limited = false;
@@ -135,7 +145,9 @@ impl Sender {
             let burst = *burst.get_or_insert_with(|| self.burst_segments());
             let quota = u64::from(quota.min(burst));
             self.writer.gather(quota * mss);
-            let Some(head) = self.writer.head() else { break };
+            let Some(head) = self.writer.head() else {
+                break;
+            };
             let room = self.window_end().saturating_sub(self.board.nxt());
             if room < head.min(mss) {
                 peer_limits = true;
@@ -205,8 +217,9 @@ impl Sender {
         }
     }
 
-    /// How much of `head` leaves: `most`, or what fits into the peer's `room`, a short segment at the edge included. Of short
-    /// segments only one is in flight (Nagle's rule as Minshall changed it).
+    /// How much of `head` leaves: `most`, or what fits into the peer's `room`, a short segment at
+    /// the edge included. Of short segments only one is in flight (Nagle's rule as Minshall
+    /// changed it).
     fn split(&self, head: u64, most: u64, room: u64, push: Push) -> u64 {
         let bytes = head.min(room);
         if most <= bytes {
@@ -267,7 +280,8 @@ impl Sender {
         }
     }
 
-    /// Sends `bytes` as one super-packet; answers how many segments: none where the host's own interface did not take it.
+    /// Sends `bytes` as one super-packet; answers how many segments: none where the host's own
+    /// interface did not take it.
     pub(super) fn send_burst<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -283,8 +297,8 @@ impl Sender {
         let snapshot = self.delivered.snapshot();
         let ends_write = self.writer.take(bytes);
         self.window_probes = 0;
-        // All leave before any is noted: their records are seldom in the cache, and what the path reads of a packet that was
-        // written behind them would have to wait for them.
+        // All leave before any is noted: their records are seldom in the cache, and what the path
+        // reads of a packet that was written behind them would have to wait for them.
         if !down {
             self.let_out(now, bytes, ends_write, wire);
         }
@@ -308,7 +322,12 @@ impl Sender {
         self.bytes_sent += bytes;
         self.pacer.end(now, self.pacing);
         self.lies_below(bytes);
-        if !self.probe_follows() && (was_empty || self.timer.is_some_and(|t| t.kind == super::TimerKind::Probe)) {
+        if !self.probe_follows()
+            && (was_empty
+                || self
+                    .timer
+                    .is_some_and(|t| t.kind == super::TimerKind::Probe))
+        {
             self.rearm_rto(now);
         }
         if bytes % u64::from(MSS) > 0 {
@@ -319,13 +338,20 @@ impl Sender {
     }
 
     /// The segments of a super-packet of `bytes` leave one by one.
-    fn let_out<R: Into<Fate>>(&mut self, now: Time, bytes: u64, ends_write: bool, wire: &mut impl FnMut(Segment) -> R) {
+    fn let_out<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        bytes: u64,
+        ends_write: bool,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) {
         let first = self.board.nxt();
         let mut from = 0;
         while from < bytes {
             let len = (bytes - from).min(u64::from(MSS));
             let last = from + len == bytes;
-            // Linux sets PSH on the last segment of every super-packet of more than one, and where a write ends.
+            // Linux sets PSH on the last segment of every super-packet of more than one, and where
+            // a write ends.
             let psh = last && (from > 0 || ends_write);
             let mut segment = self.data(now, first + from, len as u32, psh);
             segment.joined = from > 0;
@@ -371,8 +397,9 @@ impl Sender {
         self.cc.congestion(&self.w)
     }
 
-    /// A segment of data. It is changed in place and not copied into another: a copy would read a header that is not there
-    /// before the processor has written that it is not, and wait for all that was written before.
+    /// A segment of data. It is changed in place and not copied into another: a copy would read a
+    /// header that is not there before the processor has written that it is not, and wait for
+    /// all that was written before.
     #[inline(always)]
     pub(super) fn data(&self, now: Time, seq: u64, len: u32, psh: bool) -> Segment {
         let mut segment = Segment {
@@ -390,7 +417,8 @@ impl Sender {
         segment
     }
 
-    /// Sends segment `number` again (it has been [handed down](Self::hand_again) where that is what is done); `counted` says whether it counts as a retransmission in flight.
+    /// Sends segment `number` again (it has been [handed down](Self::hand_again) where that is what
+    /// is done); `counted` says whether it counts as a retransmission in flight.
     pub(super) fn resend<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -405,7 +433,8 @@ impl Sender {
             // Linux cuts nothing between them: they bear one time.
             Place::Middle | Place::Last => self.pacer.wstamp.as_us(),
         };
-        self.board.resend(number, sent_us, &self.delivered.snapshot(), counted);
+        self.board
+            .resend(number, sent_us, &self.delivered.snapshot(), counted);
         if self.flights.is_some() {
             self.note_flight(number);
         }
@@ -414,7 +443,8 @@ impl Sender {
         self.bytes_sent += u64::from(seg.len);
         self.bytes_retrans += u64::from(seg.len);
         if counted {
-            self.retrans_stamp.get_or_insert(stamp(self.pacer.stamped(now)));
+            self.retrans_stamp
+                .get_or_insert(stamp(self.pacer.stamped(now)));
             if let Some(undo) = &mut self.undo {
                 undo.retransmissions = Some(undo.retransmissions.unwrap_or(0) + 1);
             }
@@ -438,7 +468,11 @@ impl Sender {
     }
 
     /// Sends lost segments again while the window has room.
-    pub(super) fn retransmit_lost<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
+    pub(super) fn retransmit_lost<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) {
         let mut rearm = false;
         let mut most = None;
         let mut together = 0;
@@ -446,7 +480,9 @@ impl Sender {
             let Some(i) = self.board.next_to_retransmit() else {
                 break;
             };
-            if together == 0 && (!self.pacer.may_send(now) || self.held_by_device(u64::from(MSS), true)) {
+            if together == 0
+                && (!self.pacer.may_send(now) || self.held_by_device(u64::from(MSS), true))
+            {
                 break;
             }
             let most = *most.get_or_insert_with(|| self.burst_segments());
@@ -459,9 +495,12 @@ impl Sender {
                 break;
             }
             let head = self.board.first_number() == Some(i);
-            // Neighbours of one super-packet that were lost together leave together again, with PSH on the last.
+            // Neighbours of one super-packet that were lost together leave together again, with PSH
+            // on the last.
             together += 1;
-            let more = together < most && self.board.in_flight() + 1 < self.w.cwnd && self.board.lost_with_next(i);
+            let more = together < most
+                && self.board.in_flight() + 1 < self.w.cwnd
+                && self.board.lost_with_next(i);
             let place = match (together > 1, more) {
                 (false, false) => Place::Alone,
                 (false, true) => Place::First,
@@ -475,7 +514,11 @@ impl Sender {
             if self.reducing() {
                 self.prr.sent(1);
             }
-            if head && self.timer.is_none_or(|t| t.kind != super::TimerKind::Reorder) {
+            if head
+                && self
+                    .timer
+                    .is_none_or(|t| t.kind != super::TimerKind::Reorder)
+            {
                 rearm = true;
             }
         }
@@ -541,15 +584,16 @@ impl Sender {
         }
     }
 
-    /// The rate that sizes bursts (and paces, where anything is): twice the window per RTT in early slow start, 1.2 times otherwise.
+    /// The rate that sizes bursts (and paces, where anything is): twice the window per RTT in early
+    /// slow start, 1.2 times otherwise.
     pub(super) fn update_pacing(&mut self) {
-        let Some(percent) =
-            (self.rtt.srtt8_us() > 0).then_some(if self.w.cwnd < self.w.ssthresh.min(INFINITE_SSTHRESH) / 2 {
+        let Some(percent) = (self.rtt.srtt8_us() > 0).then_some(
+            if self.w.cwnd < self.w.ssthresh.min(INFINITE_SSTHRESH) / 2 {
                 200u64
             } else {
                 120
-            })
-        else {
+            },
+        ) else {
             return;
         };
         let window = u64::from(self.w.cwnd.max(self.board.packets_out()));

@@ -1,13 +1,15 @@
 //! Pacing by the sender: each super-packet has a time of departure, and the next one waits for it.
 //!
-//! Law (Linux's earliest departure time): a super-packet of `len` payload bytes leaves at `wstamp = max(wstamp, now)`; then
-//! `wstamp += len / rate`, less what it was late, at most half. The first ten segments of a connection move nothing. A
-//! timer of nanoseconds, not of ticks, continues when `wstamp` comes.
+//! Law (Linux's earliest departure time): a super-packet of `len` payload bytes leaves at `wstamp =
+//! max(wstamp, now)`; then `wstamp += len / rate`, less what it was late, at most half. The first
+//! ten segments of a connection move nothing. A timer of nanoseconds, not of ticks, continues when
+//! `wstamp` comes.
 //!
-//! Timeouts and tail loss probes do not wait, and timers that are armed while a departure lies ahead count from there.
-//! Sources: Linux 6.12 `tcp_update_skb_after_send`, `tcp_pacing_check`, `tcp_pacing_delay`. Before 4.20 ([`EDT`]): the next
-//! one waits for `len / rate` from when the last one left, one TCP header counted, nothing deducted, from the first one on;
-//! timers do not know of it.
+//! Timeouts and tail loss probes do not wait, and timers that are armed while a departure lies
+//! ahead count from there. Sources: Linux 6.12 `tcp_update_skb_after_send`, `tcp_pacing_check`,
+//! `tcp_pacing_delay`. Before 4.20 ([`EDT`]): the next one waits for `len / rate` from when the
+//! last one left, one TCP header counted, nothing deducted, from the first one on; timers do not
+//! know of it.
 
 use crate::cc::CongestionControl;
 use crate::kernel::{Kernel, Rule};
@@ -23,7 +25,8 @@ const TCP_HEADER: u64 = 32;
 pub const EDT: Rule = Rule {
     name: "earliest departure time",
     since: Kernel(4, 20),
-    help: "pacing keeps departure times and makes up for lateness; before, each gap counted from the last departure",
+    help: "pacing keeps departure times and makes up for lateness; before, each gap counted from \
+        the last departure",
     source: "Linux 4.20: tcp: switch tcp and sch_fq to new earliest departure time model",
 };
 
@@ -111,7 +114,8 @@ impl Pacer {
             return;
         }
         if self.by_gaps {
-            self.wstamp = now.max(self.wstamp) + Span::ns((self.bytes + TCP_HEADER) * 1_000_000_000 / bytes_per_s);
+            self.wstamp = now.max(self.wstamp)
+                + Span::ns((self.bytes + TCP_HEADER) * 1_000_000_000 / bytes_per_s);
             return;
         }
         if self.segments >= UNPACED {
@@ -119,7 +123,8 @@ impl Pacer {
             self.wstamp += Span::ns(gap - (gap / 2).min(self.late.as_ns()));
         }
     }
-    /// What a timestamp of now says: the departure, where that is kept below; before departure times were, now.
+    /// What a timestamp of now says: the departure, where that is kept below; before departure
+    /// times were, now.
     pub fn stamped(&self, now: Time) -> Time {
         if self.below && !self.by_gaps {
             self.wstamp.max(now)
@@ -147,8 +152,9 @@ mod tests {
         pacer.end(now, rate);
     }
 
-    /// The first departures of BBR over 50 Mbit/s, 40 ms, as Linux 6.12 in virtual time showed them: ten at once, then two
-    /// after the first ACK, then gaps of 2.7996 ms, of which the first is halved, because the flow had waited.
+    /// The first departures of BBR over 50 Mbit/s, 40 ms, as Linux 6.12 in virtual time showed
+    /// them: ten at once, then two after the first ACK, then gaps of 2.7996 ms, of which the
+    /// first is halved, because the flow had waited.
     #[test]
     fn departures_are_those_of_linux() {
         let mut pacer = Pacer::of(true, Kernel::default());

@@ -1,19 +1,21 @@
 //! Delivery-rate samples, as Linux takes them.
 //!
-//! Law: a packet that leaves takes along how many packets had been delivered, when the last of them was, and when that one
-//! had been sent. When an ACK tells of packets, the one sent last of them gives the sample: what was delivered since its
-//! snapshot, over the longer one of the time it took to send them and the time it took to have them acknowledged. So
-//! neither ACKs that come in clumps nor bursts that leave at once can make a path look faster than it is.
+//! Law: a packet that leaves takes along how many packets had been delivered, when the last of them
+//! was, and when that one had been sent. When an ACK tells of packets, the one sent last of them
+//! gives the sample: what was delivered since its snapshot, over the longer one of the time it took
+//! to send them and the time it took to have them acknowledged. So neither ACKs that come in clumps
+//! nor bursts that leave at once can make a path look faster than it is.
 //!
-//! A sample shorter than the least round trip is none. It counts as limited by the application if its packet left while a
-//! write had found nothing to send, room in the window and no repairs waiting; that mark holds for what was in flight then.
+//! A sample shorter than the least round trip is none. It counts as limited by the application if
+//! its packet left while a write had found nothing to send, room in the window and no repairs
+//! waiting; that mark holds for what was in flight then.
 //!
-//! Sources: draft-cheng-iccrg-delivery-rate-estimation; Linux 6.12 `tcp_rate.c`. Deviation: reneging receivers (who take SACKs back)
-//! do not stop the samples; none of ours reneges.
+//! Sources: draft-cheng-iccrg-delivery-rate-estimation; Linux 6.12 `tcp_rate.c`. Deviation:
+//! reneging receivers (who take SACKs back) do not stop the samples; none of ours reneges.
 
 use crate::cc::{RateSample, Totals};
-use crate::tcp::scoreboard::Snapshot;
 use crate::tcp::MSS;
+use crate::tcp::scoreboard::Snapshot;
 use crate::units::{Rate, Span, Time};
 
 /// The packet sent last of those that one ACK told of.
@@ -63,7 +65,8 @@ impl Delivered {
     pub fn app_limited(&self) -> bool {
         self.app_limited > 0
     }
-    /// An ACK delivered `delivered` packets (counted in already), `newest` sent last of them. Answers its sample.
+    /// An ACK delivered `delivered` packets (counted in already), `newest` sent last of them.
+    /// Answers its sample.
     #[inline]
     pub fn sample(
         &mut self,
@@ -119,7 +122,8 @@ impl Delivered {
 mod tests {
     use super::*;
 
-    /// Ten packets leave 1 ms apart over a path of 40 ms, and their ACKs all come at once: the sending took longer.
+    /// Ten packets leave 1 ms apart over a path of 40 ms, and their ACKs all come at once: the
+    /// sending took longer.
     #[test]
     fn acks_that_come_in_a_clump_do_not_raise_the_rate() {
         let mut d = Delivered {

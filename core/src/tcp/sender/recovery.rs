@@ -2,11 +2,11 @@
 
 use super::input::{News, Repair};
 use super::{Sender, Time, Undo};
-use crate::cc::{Cause, LostPacket, Reduced, SpuriousLoss, INFINITE_SSTHRESH};
+use crate::cc::{Cause, INFINITE_SSTHRESH, LostPacket, Reduced, SpuriousLoss};
 use crate::tcp::prr::{Prr, SAFE_ACK};
 use crate::tcp::rack::SUBSUMES_DUPACKS;
 use crate::tcp::scoreboard::{APP_LIMITED, LOST};
-use crate::tcp::{State, MSS};
+use crate::tcp::{MSS, State};
 
 impl Sender {
     /// Is PRR bringing the window down?
@@ -145,8 +145,8 @@ impl Sender {
         *repair = Repair::Lost;
     }
 
-    /// Everything sent before the episode is acknowledged: back to Open, and undone if it was a mistake. Answers whether it
-    /// is over.
+    /// Everything sent before the episode is acknowledged: back to Open, and undone if it was a
+    /// mistake. Answers whether it is over.
     fn recover(&mut self, now: Time, news: &News) -> bool {
         if self.may_undo(news) {
             self.undo_reduction(now, false);
@@ -211,14 +211,18 @@ impl Sender {
 
     /// Before RACK counted them, duplicates alone began recovery.
     fn enough_duplicates(&self) -> bool {
-        !self.cfg.kernel.follows(&SUBSUMES_DUPACKS) && self.cfg.sack && self.board.sacked_out() >= self.reordering
+        !self.cfg.kernel.follows(&SUBSUMES_DUPACKS)
+            && self.cfg.sack
+            && self.board.sacked_out() >= self.reordering
     }
-    /// And told losses: of all that have enough SACKed above them, at the beginning of recovery at least of the first.
+    /// And told losses: of all that have enough SACKed above them, at the beginning of recovery at
+    /// least of the first.
     fn count_losses(&mut self, now: Time, news: &News, entered: bool) {
         if self.cfg.kernel.follows(&SUBSUMES_DUPACKS) || !self.cfg.sack {
             return;
         }
-        let far = self.board.fack() > self.board.una() + u64::from(self.reordering) * u64::from(MSS);
+        let far =
+            self.board.fack() > self.board.una() + u64::from(self.reordering) * u64::from(MSS);
         let duplicate = !(news.una_advanced || news.window_update);
         let due = if news.una_advanced && !entered {
             far
@@ -279,9 +283,9 @@ impl Sender {
         }
     }
     pub(super) fn reduce_window(&mut self, delivered: u32, safe: bool) {
-        if let Some(cwnd) = self
-            .prr
-            .on_ack(delivered, self.board.in_flight(), self.w.ssthresh, safe)
+        if let Some(cwnd) =
+            self.prr
+                .on_ack(delivered, self.board.in_flight(), self.w.ssthresh, safe)
         {
             self.w.cwnd = cwnd;
         }
@@ -290,7 +294,8 @@ impl Sender {
         if self.law.owns_recovery {
             return;
         }
-        if self.w.ssthresh < INFINITE_SSTHRESH && (self.state == State::Cwr || self.undo.is_some()) {
+        if self.w.ssthresh < INFINITE_SSTHRESH && (self.state == State::Cwr || self.undo.is_some())
+        {
             self.w.cwnd = self.w.ssthresh;
         }
         self.cc.on_reduced(&mut self.w, &Reduced::at(now));
@@ -322,7 +327,8 @@ impl Sender {
 
     // undo
 
-    /// Did the ACK echo a time before the first retransmission? Then the original arrived, only late.
+    /// Did the ACK echo a time before the first retransmission? Then the original arrived, only
+    /// late.
     fn packet_delayed(&self, news: &News) -> bool {
         match self.retrans_stamp {
             Some(stamp) => news.tsecr > 0 && news.tsecr < stamp,
@@ -367,8 +373,8 @@ impl Sender {
         self.undo_reduction(now, false);
         true
     }
-    /// A partial ACK in recovery that was due to delay: undone as soon as no retransmission is out. Answers whether this
-    /// ACK needs nothing more.
+    /// A partial ACK in recovery that was due to delay: undone as soon as no retransmission is out.
+    /// Answers whether this ACK needs nothing more.
     fn undo_partial(&mut self, now: Time, news: &News) -> bool {
         if self.undo.is_none() || !self.packet_delayed(news) {
             return false;

@@ -1,14 +1,18 @@
-//! TCP small queues: how much of one connection may lie below TCP, in the host's own queue and device.
+//! TCP small queues: how much of one connection may lie below TCP, in the host's own queue and
+//! device.
 //!
-//! Law: a super-packet waits while more than `max(2 super-packets, 2⁻¹⁰ s of the pacing rate)` of its connection's memory lies below
-//! (2⁻ˢʰⁱᶠᵗ s with another `sk_pacing_shift`, which drivers of wireless devices lower to fill their aggregates), and, unless the connection is paced, never more than 1 MiB; a retransmission while more than twice that does. A
-//! connection with nothing else in flight always sends. When a super-packet has left the device, a connection that
+//! Law: a super-packet waits while more than `max(2 super-packets, 2⁻¹⁰ s of the pacing rate)` of
+//! its connection's memory lies below (2⁻ˢʰⁱᶠᵗ s with another `sk_pacing_shift`, which drivers of
+//! wireless devices lower to fill their aggregates), and, unless the connection is paced, never
+//! more than 1 MiB; a retransmission while more than twice that does. A connection with nothing
+//! else in flight always sends. When a super-packet has left the device, a connection that
 //! waited goes on.
 //!
 //! Without an interface of its own rate nothing ever lies below, and nothing is counted.
 //!
-//! From 3.6 to 3.11 the law was one number: a super-packet waited while 128 KiB lay below, whatever the rate.
-//! Source: Linux 6.12 `tcp_small_queue_check`, `tcp_wfree`, `tcp_tsq_handler`; `tcp_limit_output_bytes`.
+//! From 3.6 to 3.11 the law was one number: a super-packet waited while 128 KiB lay below, whatever
+//! the rate. Source: Linux 6.12 `tcp_small_queue_check`, `tcp_wfree`, `tcp_tsq_handler`;
+//! `tcp_limit_output_bytes`.
 
 use crate::tcp::{Device, SmallQueues};
 use crate::units::Rate;
@@ -16,7 +20,8 @@ use alloc::collections::VecDeque;
 
 /// The most below TCP without pacing (`tcp_limit_output_bytes`).
 const MOST_UNPACED: u64 = 1 << 20;
-/// A socket counts one byte that nobody has sent: with two super-packets below of two that may lie there, a third waits.
+/// A socket counts one byte that nobody has sent: with two super-packets below of two that may lie
+/// there, a third waits.
 const BIAS: u64 = 1;
 /// Kernel memory of a super-packet beside its payload.
 const OVERHEAD: u64 = 896;
@@ -41,8 +46,16 @@ impl SmallQueue {
             ..SmallQueue::default()
         }
     }
-    /// Must a super-packet of `payload` bytes wait? Twice as patient with retransmissions; never with the only one.
-    pub fn holds(&mut self, payload: u64, rate: Rate, paced: bool, again: bool, only: bool) -> bool {
+    /// Must a super-packet of `payload` bytes wait? Twice as patient with retransmissions; never
+    /// with the only one.
+    pub fn holds(
+        &mut self,
+        payload: u64,
+        rate: Rate,
+        paced: bool,
+        again: bool,
+        only: bool,
+    ) -> bool {
         let holds = match self.limits {
             SmallQueues::Off => false,
             SmallQueues::Bytes(most) => self.bytes >= most.get() && !again,
@@ -145,7 +158,8 @@ mod tests {
             }
             q.bytes
         };
-        // 800 Mbit/s are 97 656 B in 2⁻¹⁰ s and 781 250 B in 2⁻⁷ s; at 1 Mbit/s neither is two super-packets.
+        // 800 Mbit/s are 97 656 B in 2⁻¹⁰ s and 781 250 B in 2⁻⁷ s; at 1 Mbit/s neither is two
+        // super-packets.
         assert!((97_656..97_656 + 3_800).contains(&filled(10, 800)));
         assert!((781_250..781_250 + 3_800).contains(&filled(7, 800)));
         assert_eq!([filled(10, 1), filled(7, 1)], [2 * 3_792; 2]);

@@ -125,7 +125,10 @@ fn a_timer_is_set_by_every_ack_whether_a_probe_follows_or_not() {
         let mut s = sender(kernel, 40);
         let first = s.timer.unwrap().fires;
         ack(&mut s, at(150_000), 2, None);
-        assert!(s.timer.unwrap().fires >= first.max(at(230_000)), "{kernel:?}");
+        assert!(
+            s.timer.unwrap().fires >= first.max(at(230_000)),
+            "{kernel:?}"
+        );
     }
 }
 
@@ -145,7 +148,8 @@ fn a_timeout_took_everything_for_lost_before_4_18() {
     assert_eq!((in_flight, cwnd), (recent, recent + 1));
 }
 
-/// On a path that was seen to reorder RACK waits; three duplicates did not, before RACK counted them itself.
+/// On a path that was seen to reorder RACK waits; three duplicates did not, before RACK counted
+/// them itself.
 #[test]
 fn three_duplicates_told_a_loss_beside_rack_before_4_18() {
     let lost = |kernel| {

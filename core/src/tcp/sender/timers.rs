@@ -1,5 +1,5 @@
-//! The sender's one timer: retransmission (RFC 6298), tail loss probe and reordering (RFC 8985), questions about a shut
-//! window (RFC 9293). Arming one disarms the others.
+//! The sender's one timer: retransmission (RFC 6298), tail loss probe and reordering (RFC 8985),
+//! questions about a shut window (RFC 9293). Arming one disarms the others.
 
 use super::below::RESOURCE_PROBE;
 use super::output::{Place, Push};
@@ -7,9 +7,9 @@ use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
 use crate::cc::{Cause, Rto};
 use crate::host::Fate;
 use crate::kernel::{Kernel, Rule};
+use crate::tcp::MSS;
 use crate::tcp::rtt::{RTO_MAX_US, RTO_MIN_US};
 use crate::tcp::wire::Segment;
-use crate::tcp::MSS;
 
 /// Probe and reordering timers wait this much longer than computed: 2 ms.
 const TIMEOUT_MIN_US: u64 = 2_000;
@@ -22,14 +22,16 @@ const SYN_LINEAR_TIMEOUTS: u32 = 4;
 pub const PROBES_WHILE_REDUCING: Rule = Rule {
     name: "tail loss probes while reducing",
     since: Kernel(4, 16),
-    help: "a probe is armed in CWR, too, and while data waits that the window has room for; before, in Open and for an idle tail only",
+    help: "a probe is armed in CWR, too, and while data waits that the window has room for; \
+        before, in Open and for an idle tail only",
     source: "Linux 4.16: tcp: allow TLP in ECN CWR",
 };
 /// A timeout spares what was sent within a round trip.
 pub const TIMEOUT_SPARES_RECENT: Rule = Rule {
     name: "a timeout spares what is recent",
     since: Kernel(4, 18),
-    help: "a timeout takes for lost what RACK would, and the window for what remains and one more; before, everything, and one",
+    help: "a timeout takes for lost what RACK would, and the window for what remains and one \
+        more; before, everything, and one",
     source: "Linux 4.18: tcp: rack timeout and tcp_enter_loss",
 };
 
@@ -50,7 +52,8 @@ impl Sender {
         (sent + self.ticks.to_us(self.rto_ticks)) as i64 - now.as_us() as i64
     }
 
-    /// Arms the retransmission timer; time already spent waiting for a probe or for reordering counts.
+    /// Arms the retransmission timer; time already spent waiting for a probe or for reordering
+    /// counts.
     pub(super) fn rearm_rto(&mut self, now: Time) {
         if self.board.packets_out() == 0 {
             self.timer = None;
@@ -80,7 +83,8 @@ impl Sender {
         }
     }
 
-    /// Arms the tail loss probe: two round trips, no later than the timeout. `advancing`: the timeout starts now.
+    /// Arms the tail loss probe: two round trips, no later than the timeout. `advancing`: the
+    /// timeout starts now.
     pub(super) fn schedule_probe(&mut self, now: Time, advancing: bool) -> bool {
         let out = self.board.packets_out();
         if out == 0 || !matches!(self.state, State::Open | State::Cwr) || !self.cfg.sack {
@@ -106,11 +110,16 @@ impl Sender {
         if rto_us > 0 {
             us = us.min(rto_us as u64);
         }
-        self.arm(now, TimerKind::Probe, self.ticks.from_us(us) + self.pacing_delay(now));
+        self.arm(
+            now,
+            TimerKind::Probe,
+            self.ticks.from_us(us) + self.pacing_delay(now),
+        );
         true
     }
 
-    /// Will a tail loss probe be armed as soon as everything has been sent? Then nothing else need be before.
+    /// Will a tail loss probe be armed as soon as everything has been sent? Then nothing else need
+    /// be before.
     pub(super) fn probe_follows(&self) -> bool {
         matches!(self.state, State::Open | State::Cwr)
             && self.cfg.sack
@@ -122,7 +131,11 @@ impl Sender {
         self.arm(now, TimerKind::Reorder, ticks);
     }
 
-    pub(super) fn on_reorder_timer<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
+    pub(super) fn on_reorder_timer<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) {
         let before = self.board.in_flight();
         self.detect_losses(now);
         if self.board.in_flight() != before {
@@ -139,7 +152,11 @@ impl Sender {
         }
     }
 
-    pub(super) fn on_probe_timer<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
+    pub(super) fn on_probe_timer<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) {
         if self.probe.is_none() {
             let retransmission = if !self.writer.is_empty() && self.write(now, Push::Probe, wire) {
                 Some(false)
@@ -165,7 +182,8 @@ impl Sender {
         self.rearm_rto(now);
     }
 
-    /// Nothing is in flight and the peer's window lets nothing leave: without a question the connection could wait for ever.
+    /// Nothing is in flight and the peer's window lets nothing leave: without a question the
+    /// connection could wait for ever.
     pub(super) fn persist(&mut self, now: Time) {
         if self.board.packets_out() == 0 && !self.writer.is_empty() && self.timer.is_none() {
             let ticks = self.rto_ticks << self.window_probes.min(MAX_PERSIST_SHIFT);
@@ -173,9 +191,14 @@ impl Sender {
         }
     }
 
-    /// What the window has room for, though it fills no segment. With no room at all, a segment that the peer has long had:
-    /// it must answer, and its answer tells its window (RFC 9293 section 3.8.6.1).
-    pub(super) fn on_persist_timer<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
+    /// What the window has room for, though it fills no segment. With no room at all, a segment
+    /// that the peer has long had: it must answer, and its answer tells its window (RFC 9293
+    /// section 3.8.6.1).
+    pub(super) fn on_persist_timer<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) {
         self.timer = None;
         let room = self.window_end().saturating_sub(self.board.nxt());
         if let Some(head) = self.writer.head().filter(|_| room > 0) {
@@ -196,7 +219,11 @@ impl Sender {
         self.persist(now);
     }
 
-    pub(super) fn on_retransmit_timer<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
+    pub(super) fn on_retransmit_timer<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) {
         if self.phase == Phase::SynSent {
             self.syn_retransmits += 1;
             self.retransmits += 1;
@@ -207,7 +234,9 @@ impl Sender {
             self.arm(now, TimerKind::Retransmit, self.rto_ticks);
             return;
         }
-        let Some(first) = self.board.first_number() else { return };
+        let Some(first) = self.board.first_number() else {
+            return;
+        };
         self.enter_loss(now);
         self.timeouts += 1;
         if !self.hand_again(now, first, 1, wire) {
@@ -227,7 +256,10 @@ impl Sender {
         let fresh = !matches!(self.state, State::Recovery | State::Loss);
         self.mark_lost_by_timeout(now);
         let again = self.state == State::Loss && self.timeouts == 0;
-        if matches!(self.state, State::Open | State::Disorder) || self.high_seq <= self.board.una() || again {
+        if matches!(self.state, State::Open | State::Disorder)
+            || self.high_seq <= self.board.una()
+            || again
+        {
             self.prior_ssthresh = Some(self.current_ssthresh());
             self.prior_cwnd = self.w.cwnd;
             self.tell_loss(now, Cause::Timeout);
@@ -236,7 +268,9 @@ impl Sender {
         self.w.cwnd = self.board.in_flight() + 1;
         self.w.credit = 0;
         self.cwnd_stamp = self.ticks.at(now);
-        if matches!(self.state, State::Open | State::Disorder) && self.board.sacked_out() >= self.reordering {
+        if matches!(self.state, State::Open | State::Disorder)
+            && self.board.sacked_out() >= self.reordering
+        {
             self.reordering = self.reordering.min(super::REORDERING);
         }
         self.set_state(now, State::Loss);
@@ -252,7 +286,9 @@ impl Sender {
         if !self.cfg.sack {
             self.forget_duplicates();
         }
-        let Some(first) = self.board.first() else { return };
+        let Some(first) = self.board.first() else {
+            return;
+        };
         let spares = self.cfg.sack && self.cfg.kernel.follows(&TIMEOUT_SPARES_RECENT);
         // A SACK of the first segment would have advanced `una`: the receiver has gone back on it.
         let reneged = first.is(crate::tcp::scoreboard::SACKED);
@@ -262,8 +298,9 @@ impl Sender {
         }
         for i in self.board.numbers() {
             let sent = self.board.seg(i).sent_us;
-            let recent =
-                spares && Some(i) != self.board.first_number() && self.rack.remaining_us(now.as_us(), sent, 0) > 0;
+            let recent = spares
+                && Some(i) != self.board.first_number()
+                && self.rack.remaining_us(now.as_us(), sent, 0) > 0;
             if reneged || !recent {
                 self.board.mark_lost_by_timeout(i);
             }

@@ -1,14 +1,16 @@
 //! The application that writes, and the socket buffer it writes to.
 //!
-//! The application writes 256 KiB at a time until the buffer is full, and again when it is told of room: when a third of the
-//! buffer is free and less than half of `TCP_NOTSENT_LOWAT` (128 KiB unless the host says otherwise) waits unsent. The buffer
-//! begins with 46 080 B of kernel memory, about 32 segments, and grows to hold two windows (three of BBR's), but only when it was
-//! found full while the window was not. So a sender that loses packets in its first rounds, with SACKed data in the buffer, can
-//! run dry.
+//! The application writes 256 KiB at a time until the buffer is full, and again when it is told of
+//! room: when a third of the buffer is free and less than half of `TCP_NOTSENT_LOWAT` (128 KiB
+//! unless the host says otherwise) waits unsent. The buffer begins with 46 080 B of kernel memory,
+//! about 32 segments, and grows to hold two windows (three of BBR's), but only when it was
+//! found full while the window was not. So a sender that loses packets in its first rounds, with
+//! SACKed data in the buffer, can run dry.
 //!
-//! What waits is kept in buffers of up to half the peer's largest window. Their edges show on the wire: a burst is cut from
-//! one buffer and filled up from the next one only, and the last of all may still grow, which is worth waiting for.
-//! Source: Linux 6.12 `tcp_sendmsg_locked`, `tcp_grow_skb`, `sk_stream_write_space`, `tcp_sndbuf_expand`.
+//! What waits is kept in buffers of up to half the peer's largest window. Their edges show on the
+//! wire: a burst is cut from one buffer and filled up from the next one only, and the last of all
+//! may still grow, which is worth waiting for. Source: Linux 6.12 `tcp_sendmsg_locked`,
+//! `tcp_grow_skb`, `sk_stream_write_space`, `tcp_sndbuf_expand`.
 
 use super::limits::Limit;
 use super::output::Push;
@@ -58,7 +60,8 @@ pub(super) struct Writer {
     pub blocked: bool,
     /// The application has nothing to say for now.
     pub silent: bool,
-    /// When it was told: it writes after everything that arrives in the same instant has been handled.
+    /// When it was told: it writes after everything that arrives in the same instant has been
+    /// handled.
     pub woken: Option<Time>,
 }
 
@@ -95,7 +98,9 @@ impl Writer {
         let Some(head) = self.head.as_mut().filter(|head| head.len < len) else {
             return;
         };
-        let Some(next) = self.behind.front_mut() else { return };
+        let Some(next) = self.behind.front_mut() else {
+            return;
+        };
         let moved = (len - head.len).min(next.len);
         head.len += moved;
         next.len -= moved;
@@ -108,7 +113,8 @@ impl Writer {
     pub fn ends_with(&self, len: u64) -> bool {
         self.head.is_some_and(|head| head.len <= len && head.push)
     }
-    /// `len` bytes leave from the head as one super-packet; answers whether a write ended with them.
+    /// `len` bytes leave from the head as one super-packet; answers whether a write ended with
+    /// them.
     pub fn take(&mut self, len: u64) -> bool {
         let Some(head) = &mut self.head else {
             return false;
@@ -143,7 +149,10 @@ impl Writer {
     }
     /// A new one is written to.
     fn begin(&mut self) {
-        let chunk = Chunk { len: 0, push: false };
+        let chunk = Chunk {
+            len: 0,
+            push: false,
+        };
         if self.head.is_none() {
             self.head = Some(chunk);
         } else {
@@ -173,7 +182,8 @@ impl Sender {
         }
         if self.board.in_flight() < self.w.cwnd {
             let windows = self.law.send_buffer_windows;
-            self.writer.expand(windows, self.w.cwnd.max(self.reordering + 1));
+            self.writer
+                .expand(windows, self.w.cwnd.max(self.reordering + 1));
             self.cwnd_stamp = self.ticks.at(now);
         }
         if self.writer.wakes(&self.board) {
@@ -183,10 +193,12 @@ impl Sender {
         }
     }
 
-    /// A window that was not used for longer than a timeout is halved once for each, down to the initial one: the path may
-    /// have changed meanwhile. Not that of a law with a model of the path.
+    /// A window that was not used for longer than a timeout is halved once for each, down to the
+    /// initial one: the path may have changed meanwhile. Not that of a law with a model of the
+    /// path.
     fn slow_start_after_idle(&mut self, now: Time) {
-        if !self.cfg.slow_start_after_idle || self.board.packets_out() > 0 || self.law.owns_recovery {
+        if !self.cfg.slow_start_after_idle || self.board.packets_out() > 0 || self.law.owns_recovery
+        {
             return;
         }
         let Some(last) = self.last_sent else { return };
@@ -204,7 +216,11 @@ impl Sender {
     }
 
     /// The application runs, if it was woken.
-    pub(super) fn wake_writer<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
+    pub(super) fn wake_writer<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) {
         if self.writer.woken.is_some_and(|t| t <= now) {
             self.fill(now, wire);
             self.writer.woken = None;
@@ -214,7 +230,10 @@ impl Sender {
     /// The application, if it is awake, writes until all is written or the buffer is full.
     pub(super) fn fill<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         while !self.writer.blocked && !self.writer.silent {
-            let left = self.writer.size.map_or(u64::MAX, |size| size - self.writer.written);
+            let left = self
+                .writer
+                .size
+                .map_or(u64::MAX, |size| size - self.writer.written);
             if left == 0 {
                 return;
             }
@@ -225,10 +244,19 @@ impl Sender {
     }
 
     /// One write of `len` bytes into buffers of `goal` bytes.
-    fn write_once<R: Into<Fate>>(&mut self, now: Time, len: u64, goal: u64, wire: &mut impl FnMut(Segment) -> R) {
+    fn write_once<R: Into<Fate>>(
+        &mut self,
+        now: Time,
+        len: u64,
+        goal: u64,
+        wire: &mut impl FnMut(Segment) -> R,
+    ) {
         let in_flight = self.board.in_flight();
         if self.writer.written - self.board.nxt() < u64::from(MSS)
-            && self.small_queue.as_ref().is_none_or(|queue| queue.is_empty())
+            && self
+                .small_queue
+                .as_ref()
+                .is_none_or(|queue| queue.is_empty())
             && in_flight < self.w.cwnd
             && self.board.lost_out() <= self.board.retrans_out()
         {
@@ -236,7 +264,10 @@ impl Sender {
         }
         let mut copied = 0;
         while copied < len {
-            let mut room = self.writer.tail().map_or(0, |tail| goal.saturating_sub(tail.len));
+            let mut room = self
+                .writer
+                .tail()
+                .map_or(0, |tail| goal.saturating_sub(tail.len));
             if room == 0 {
                 if !self.writer.has_room(&self.board) {
                     self.writer.blocked = true;

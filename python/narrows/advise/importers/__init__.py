@@ -1,6 +1,8 @@
-"""What others' configurations say of a path: lines of tc, its JSON, a router's policy-map, VyOS, OpenWrt's sqm.
+"""What others' configurations say of a path: lines of tc, its JSON, a router's policy-map, VyOS,
+OpenWrt's sqm.
 
-Each becomes a `Reading`: a path, what had to be assumed, and what its writer may not have meant. The text comes from
+Each becomes a `Reading`: a path, what had to be assumed, and what its writer may not have meant.
+The text comes from
 anybody: what cannot be read is a `ConfigError` with its line, and nothing of it is ever run.
 """
 
@@ -34,16 +36,22 @@ def read(text: str, name: str = "text") -> Reading:
     begin = text.lstrip()[:1]
     if begin in {"[", "{"}:
         return tcjson.read(text, name)
-    if re.search(r"(?m)^\s*(?:tc\s|(?:sudo|ip\s+netns\s+exec\s+\S+)\s+tc\s|qdisc\s|class\s+(?:htb|hfsc)\s)", text):
+    if re.search(
+        r"(?m)^\s*(?:tc\s|(?:sudo|ip\s+netns\s+exec\s+\S+)\s+tc\s|qdisc\s|class\s+(?:htb|hfsc)\s)",
+        text,
+    ):
         return tc.read(text, name)
     if vyos.LINE.search(text):
         return vyos.read(text, name)
     if re.search(r"(?mi)^\s*(?:policy-map|police|shape|rate-limit)\b", text):
         return router.read(text, name)
-    if re.search(r"(?mi)^\s*(?:config\s+queue|option\s+(?:download|upload)|sqm\.|(?:UP|DOWN)LINK\s*=)", text):
+    if re.search(
+        r"(?mi)^\s*(?:config\s+queue|option\s+(?:download|upload)|sqm\.|(?:UP|DOWN)LINK\s*=)", text
+    ):
         return sqm.read(text, name)
     raise ConfigError(
-        f"{name}: line 1: neither lines of tc, nor `tc -j`, nor a policy-map, nor VyOS, nor OpenWrt's sqm\n"
+        f"{name}: line 1: neither lines of tc, nor `tc -j`, nor a policy-map, nor VyOS, nor "
+        "OpenWrt's sqm\n"
         "    write: narrows from 'tc qdisc add dev eth0 root netem delay 100ms loss 1%'"
     )
 

@@ -58,7 +58,11 @@ class Layer:
 
 
 def compose(
-    dialect: Dialect, name: str, layers: Sequence[Layer], warned: Sequence[Warned] = (), left: Sequence[str] = ()
+    dialect: Dialect,
+    name: str,
+    layers: Sequence[Layer],
+    warned: Sequence[Warned] = (),
+    left: Sequence[str] = (),
 ) -> Reading:
     """The path of the layers.
 
@@ -69,13 +73,19 @@ def compose(
     """
     told = [*warned, *_classics(layers)]
     devs = list(dict.fromkeys(layer.dev for layer in layers))
-    mattering = [dev for dev in devs if any(_matters(layer) for layer in layers if layer.dev == dev)] or devs[:1]
+    mattering = [
+        dev for dev in devs if any(_matters(layer) for layer in layers if layer.dev == dev)
+    ] or devs[:1]
     assumed: list[str] = []
     out = list(left)
     ahead = _hop([one for one in layers if one.dev == mattering[0]], assumed, out)
-    back = _hop([one for one in layers if one.dev == mattering[1]], [], out) if mattering[1:] else {}
+    back = (
+        _hop([one for one in layers if one.dev == mattering[1]], [], out) if mattering[1:] else {}
+    )
     if back:
-        assumed.append(f"the reverse direction goes through {mattering[1]}, the second one of the text")
+        assumed.append(
+            f"the reverse direction goes through {mattering[1]}, the second one of the text"
+        )
     if mattering[2:]:
         out.append(f"the interfaces {', '.join(mattering[2:])}")
     delays = [ahead.pop("delay", 0.0), back.pop("delay", 0.0)]
@@ -105,8 +115,10 @@ def refuse(kind: str, place: str) -> None:
     """
     if kind == "hfsc":
         raise ConfigError(
-            f"{place}: hfsc: narrows has no model of it, and without its service curves the path is another one\n"
-            "    write: the same rates as htb: tc class add dev eth0 parent 1: classid 1:1 htb rate 10mbit ceil 20mbit"
+            f"{place}: hfsc: narrows has no model of it, and without its service curves the path "
+            "is another one\n"
+            "    write: the same rates as htb: tc class add dev eth0 parent 1: classid 1:1 htb "
+            "rate 10mbit ceil 20mbit"
         )
 
 
@@ -142,14 +154,20 @@ def _classics(layers: Sequence[Layer]) -> list[Warned]:
                 else f"it takes the place of {before.kind}, which is lost"
             )
             # Below it, if that can have something below.
-            outer, inner = (before, layer) if before.kind in {"netem", "htb", "tbf"} else (layer, before)
-            fix = f"tc qdisc add dev {layer.dev or 'DEV'} root handle 1: {outer.kind} …, then parent 1: {inner.kind} …"
+            outer, inner = (
+                (before, layer) if before.kind in {"netem", "htb", "tbf"} else (layer, before)
+            )
+            fix = (
+                f"tc qdisc add dev {layer.dev or 'DEV'} root handle 1: {outer.kind} …, then "
+                f"parent 1: {inner.kind} …"
+            )
             found.append(Warned(layer.line, what, fix))
             if {before.kind, layer.kind} == {"fq", "netem"}:
                 found.append(
                     Warned(
                         layer.line,
-                        "fq is lost to netem: BBR is then paced by TCP's own timers, and netem counts what it delays",
+                        "fq is lost to netem: BBR is then paced by TCP's own timers, and netem "
+                        "counts what it delays",
                         "netem on a machine between, or on an ifb behind; fq at the sender",
                     )
                 )
@@ -161,19 +179,28 @@ def _classics(layers: Sequence[Layer]) -> list[Warned]:
             and any(one.kind == "netem" and one.dev == layer.dev for one in layers)
         ):
             found.append(
-                Warned(layer.line, "fq below netem paces what netem then delays and bunches", "fq at the sender")
+                Warned(
+                    layer.line,
+                    "fq below netem paces what netem then delays and bunches",
+                    "fq at the sender",
+                )
             )
         rate, peak = layer.options.get("rate"), layer.options.get("peakrate")
         if rate and peak and peak >= 2 * rate and layer.kind in {"tbf", "police"}:
             found.append(
-                Warned(layer.line, f"a burst leaves at {peak / rate:g} times the rate: what is behind must hold it")
+                Warned(
+                    layer.line,
+                    f"a burst leaves at {peak / rate:g} times the rate: what is behind must hold "
+                    "it",
+                )
             )
         if _polices(layer) and layer.options["burst"] < layer.options["rate"] / 8 * 0.01:
             need = layer.options["rate"] / 8 * 0.05
             found.append(
                 Warned(
                     layer.line,
-                    f"a burst of {layer.options['burst']:.0f} bytes is less than 10 ms of the rate: TCP gets much less",
+                    f"a burst of {layer.options['burst']:.0f} bytes is less than 10 ms of the "
+                    "rate: TCP gets much less",
                     f"burst {need:.0f} (50 ms) or more",
                 )
             )
@@ -193,17 +220,24 @@ def _limits(layers: Sequence[Layer], rtt: str, rate: str, *, said: bool) -> list
                 found.append(
                     Warned(
                         layer.line,
-                        f"its limit of {limit} packets holds also what it delays, and {delay * 1000:g} ms at this rate "
+                        f"its limit of {limit} packets holds also what it delays, and "
+                        f"{delay * 1000:g} ms at this rate "
                         f"are {need}",
                         f"limit {2 * need}",
                     )
                 )
-        elif layer.kind == "netem" and delay and not said and layer.options.get("limit", NETEM_LIMIT) <= NETEM_LIMIT:
+        elif (
+            layer.kind == "netem"
+            and delay
+            and not said
+            and layer.options.get("limit", NETEM_LIMIT) <= NETEM_LIMIT
+        ):
             fits = layer.options.get("limit", NETEM_LIMIT) * FRAME * 8 / delay / 1e6
             found.append(
                 Warned(
                     layer.line,
-                    f"its limit of {layer.options.get('limit', NETEM_LIMIT)} packets holds also what it delays: more "
+                    f"its limit of {layer.options.get('limit', NETEM_LIMIT)} packets holds also "
+                    "what it delays: more "
                     f"than {fits:.0f} Mbit/s lose packets",
                     "limit 100000, if the link behind is faster",
                 )
@@ -214,7 +248,9 @@ def _limits(layers: Sequence[Layer], rtt: str, rate: str, *, said: bool) -> list
 def _hop(layers: Sequence[Layer], assumed: list[str], left: list[str]) -> dict[str, Any]:
     """The keys of a hop, and `delay` in s."""
     keys: dict[str, Any] = {}
-    roots = [one for one in layers if one.parent == "root" and not one.is_class and one.verb != "change"]
+    roots = [
+        one for one in layers if one.parent == "root" and not one.is_class and one.verb != "change"
+    ]
     refused = {id(one) for n, one in enumerate(roots) if n and one.verb == "add"} | {
         id(roots[n]) for n in range(len(roots) - 1) if roots[-1].verb == "replace"
     }
@@ -237,7 +273,11 @@ def _hop(layers: Sequence[Layer], assumed: list[str], left: list[str]) -> dict[s
             o = layer.options
             extra = {"peakrate": bits(o["peakrate"])} if "peakrate" in o else {}
             extra |= {"mtu": size(o["mtu"])} if "mtu" in o else {}
-            keys["policer"] = {"kind": "police", "rate": bits(o["rate"]), "burst": size(o["burst"])} | extra
+            keys["policer"] = {
+                "kind": "police",
+                "rate": bits(o["rate"]),
+                "burst": size(o["burst"]),
+            } | extra
             if "rate" not in keys:
                 assumed.append(f"a link of {RATE} behind the policer")
         else:
@@ -248,9 +288,10 @@ def _hop(layers: Sequence[Layer], assumed: list[str], left: list[str]) -> dict[s
 def _held(layers: Sequence[Layer], keys: dict[str, Any], assumed: list[str]) -> dict[str, Any]:
     """The limit of a netem that delays: as many packets are in it at once, waiting or delayed.
 
-    Where they are fewer than the link carries in the delay, no more than that enter in any time of the delay: a bucket
-    of as many frames that fills in that time lets the same bursts pass and the same rate in the long run. Otherwise the
-    frames that a full link has under way leave the rest of the limit for a queue.
+    Where they are fewer than the link carries in the delay, no more than that enter in any time of
+    the delay: a bucket of as many frames that fills in that time lets the same bursts pass and the
+    same rate in the long run. Otherwise the frames that a full link has under way leave the rest of
+    the limit for a queue.
 
     Source: Linux's net/sched/sch_netem.c, `netem_enqueue`: `sch->q.qlen >= sch->limit` drops.
     """
@@ -260,16 +301,29 @@ def _held(layers: Sequence[Layer], keys: dict[str, Any], assumed: list[str]) -> 
     limit, delay = max(1, netem.options.get("limit", NETEM_LIMIT)), netem.options["delay"]
     most = limit * FRAME * 8 / delay
     own = netem.options.get("rate")
-    other = next((one.options["rate"] for one in layers if one is not netem and "rate" in one.options), _RATE_BITS)
+    other = next(
+        (one.options["rate"] for one in layers if one is not netem and "rate" in one.options),
+        _RATE_BITS,
+    )
     if own and most > own:
         delayed = math.ceil(delay * own / 8 / FRAME)
-        return {"buffer": f"{max(1, limit - delayed)}p"} if keys.get("buffer") == f"{limit}p" else {}
+        return (
+            {"buffer": f"{max(1, limit - delayed)}p"} if keys.get("buffer") == f"{limit}p" else {}
+        )
     if most >= (own or other) or "policer" in keys:
         return {}
     assumed.append(
-        f"a bucket of {limit} frames that fills in {span(delay)} for netem's limit: it holds what it delays, too"
+        f"a bucket of {limit} frames that fills in {span(delay)} for netem's limit: it holds what "
+        "it delays, too"
     )
-    return {"policer": {"kind": "police", "rate": bits(most), "burst": size(limit * FRAME), "header": "0B"}}
+    return {
+        "policer": {
+            "kind": "police",
+            "rate": bits(most),
+            "burst": size(limit * FRAME),
+            "header": "0B",
+        }
+    }
 
 
 def _netem(o: Json, keys: dict[str, Any], left: list[str]) -> None:
@@ -279,7 +333,11 @@ def _netem(o: Json, keys: dict[str, Any], left: list[str]) -> None:
     if ("rate" in o or "limit" in o or o.get("delay")) and "queue" not in keys:
         keys.setdefault("buffer", f"{max(1, o.get('limit', NETEM_LIMIT))}p")
     if o.get("jitter"):
-        keys["jitter"] = {"kind": o.get("distribution", "uniform"), "spread": span(o["jitter"]), "ordered": False}
+        keys["jitter"] = {
+            "kind": o.get("distribution", "uniform"),
+            "spread": span(o["jitter"]),
+            "ordered": False,
+        }
         keys["jitter"] |= {"correlation": o["correlation"]} if o.get("correlation") else {}
     if "gemodel" in o:
         names = ("p", "r", "loss_bad", "loss_good")
@@ -292,11 +350,17 @@ def _netem(o: Json, keys: dict[str, Any], left: list[str]) -> None:
         if o.get(name):
             correlation = o.get(f"{name}_correlation")
             plain = f"{o[name]:g}%"
-            keys[name] = {"probability": plain, "correlation": correlation} if correlation else plain
+            keys[name] = (
+                {"probability": plain, "correlation": correlation} if correlation else plain
+            )
     if o.get("reorder"):
         if o.get("delay"):
-            # netem sends those at once that are reordered; to the others they are early, and narrows says who is late.
-            left.append("reorder: netem sends some packets ahead of their turn, a path here has late ones only")
+            # netem sends those at once that are reordered; to the others they are early, and
+            # narrows says who is late.
+            left.append(
+                "reorder: netem sends some packets ahead of their turn, a path here has late ones "
+                "only"
+            )
         else:
             left.append("reorder without a delay does nothing")
     if o.get("gap"):

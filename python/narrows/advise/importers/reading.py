@@ -61,7 +61,9 @@ class Words:
 
     def wrong(self, problem: str, fix: str = "") -> ConfigError:
         """An error of this line."""
-        return ConfigError(f"{self.name}: line {self.line}: {problem}" + (f"\n    write: {fix}" if fix else ""))
+        return ConfigError(
+            f"{self.name}: line {self.line}: {problem}" + (f"\n    write: {fix}" if fix else "")
+        )
 
 
 _RATES = {
@@ -73,12 +75,14 @@ _RATES = {
 """tc(8): `bps` is bytes per second there, a bare number bits per second."""
 
 _SIZES = {
-    "": 1.0, "b": 1.0, "k": 1024.0, "kb": 1024.0, "m": 1024.0**2, "mb": 1024.0**2, "g": 1024.0**3, "gb": 1024.0**3,
+    "": 1.0, "b": 1.0, "k": 1024.0, "kb": 1024.0, "m": 1024.0**2, "mb": 1024.0**2, "g": 1024.0**3,
+    "gb": 1024.0**3,
     "kbit": 128.0, "mbit": 128.0 * 1024, "gbit": 128.0 * 1024**2,
 }  # fmt: skip
 """tc(8): k is 1024 here, and a bare number bytes."""
 
-_TIMES = {"": 1e-6, "s": 1.0, "sec": 1.0, "secs": 1.0, "ms": 1e-3, "msec": 1e-3, "msecs": 1e-3, "us": 1e-6,
+_TIMES = {"": 1e-6, "s": 1.0, "sec": 1.0, "secs": 1.0, "ms": 1e-3, "msec": 1e-3, "msecs": 1e-3,
+"us": 1e-6,
           "usec": 1e-6, "usecs": 1e-6}  # fmt: skip
 """tc(8): a bare number is microseconds."""
 

@@ -1,7 +1,8 @@
-"""A router's policy-map: `police`, `shape average`, `shape peak`, `queue-limit`, and the older `rate-limit`.
+"""A router's policy-map: `police`, `shape average`, `shape peak`, `queue-limit`, and the older
+`rate-limit`.
 
-Cisco's words (Quality of Service configuration guides, IOS 12.2T and 15.1): rates in bit/s; bursts of `police` and
-`rate-limit` in bytes, of `shape` in bits.
+Cisco's words (Quality of Service configuration guides, IOS 12.2T and 15.1): rates in bit/s; bursts
+of `police` and `rate-limit` in bytes, of `shape` in bits.
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ from narrows.advise.importers.reading import ConfigError, Json, Reading, Warned,
 from narrows.runs.scenario import Path
 
 TC_S = 0.025
-"""The interval that a shaper takes where bursts are not told (Policing and Shaping Overview: Tc = 25 ms)."""
+"""The interval that a shaper takes where bursts are not told (Policing and Shaping Overview: Tc =
+25 ms).
+"""
 
 BC_POLICE = 1500.0
-"""The least burst of a policer; without one it is the rate's of a quarter of a second, at least this (IOS 12.2T)."""
+"""The least burst of a policer; without one it is the rate's of a quarter of a second, at least
+this (IOS 12.2T).
+"""
 
 SLOW = 1e6
 _PACKETS = 64
@@ -52,7 +57,10 @@ def read(text: str, name: str) -> Reading:
         elif first not in _NAMES:
             left.append(f"line {number}: `{' '.join(at.words)[:60]}`")
     if not keys:
-        raise ConfigError(f"{name}: line 1: neither police nor shape in it\n    write: police cir 2000000 bc 62500")
+        raise ConfigError(
+            f"{name}: line 1: neither police nor shape in it\n    write: police cir 2000000 bc "
+            "62500"
+        )
     if "policer" in keys:
         assumed.append(f"a link of {RATE} behind the policer")
     elif "buffer" not in keys:
@@ -65,7 +73,9 @@ def read(text: str, name: str) -> Reading:
 
 
 def _lines(text: str, name: str) -> Iterator[Words]:
-    """The commands; a line that continues the one before, as terminals and documents wrap them, is joined to it."""
+    """The commands; a line that continues the one before, as terminals and documents wrap them, is
+    joined to it.
+    """
     number = 0
     words: tuple[str, ...] = ()
     for at, raw in enumerate(text.splitlines(), 1):
@@ -82,8 +92,12 @@ def _lines(text: str, name: str) -> Iterator[Words]:
         yield Words(name, number, words)
 
 
-def _actions(rest: tuple[str, ...], at: Words, names: Mapping[str, tuple[str, str]], left: list[str]) -> dict[str, str]:
-    """What becomes of packets, where it is not what is usual: `conform-action transmit exceed-action drop`."""
+def _actions(
+    rest: tuple[str, ...], at: Words, names: Mapping[str, tuple[str, str]], left: list[str]
+) -> dict[str, str]:
+    """What becomes of packets, where it is not what is usual: `conform-action transmit
+    exceed-action drop`.
+    """
     out: dict[str, str] = {}
     words = list(rest)
     while words:
@@ -96,7 +110,10 @@ def _actions(rest: tuple[str, ...], at: Words, names: Mapping[str, tuple[str, st
                 mark = words.pop(0) if words and not words[0].endswith("-action") else ""
                 known = (_code_point(mark) if action == "set-dscp-transmit" else None) or "pass"
                 if known == "pass" and word in names:
-                    left.append(f"line {at.line}: `{word} {action[:40]} {mark[:20]}`: it is sent without the mark")
+                    left.append(
+                        f"line {at.line}: `{word} {action[:40]} {mark[:20]}`: it is sent without "
+                        "the mark"
+                    )
             if word in names and known is not None:
                 name, usual = names[word]
                 out |= {name: known} if known != usual else {}
@@ -107,7 +124,13 @@ def _actions(rest: tuple[str, ...], at: Words, names: Mapping[str, tuple[str, st
     return out
 
 
-_CLASSES = ["le", "va", "ef", *(f"cs{n}" for n in range(8)), *(f"af{a}{b}" for a in range(1, 5) for b in range(1, 4))]
+_CLASSES = [
+    "le",
+    "va",
+    "ef",
+    *(f"cs{n}" for n in range(8)),
+    *(f"af{a}{b}" for a in range(1, 5) for b in range(1, 4)),
+]
 _OF_NUMBER = {"0": "cs0", "1": "le", "44": "va", "46": "ef"}
 _OF_NUMBER |= {str(8 * n): f"cs{n}" for n in range(8)}
 _OF_NUMBER |= {str(8 * a + 2 * b): f"af{a}{b}" for a in range(1, 5) for b in range(1, 4)}
@@ -127,10 +150,12 @@ _NAMES = {"policy-map", "class", "exit", "end", "interface", "service-policy", "
 """What names things and does nothing to packets."""
 
 _CONTINUED = {
-    "conform-action", "exceed-action", "violate-action", "bc", "be", "pir", "burst", "peak-burst", "peak-rate",
+    "conform-action", "exceed-action", "violate-action", "bc", "be", "pir", "burst", "peak-burst",
+    "peak-rate",
     "transmit", "drop", "bytes", "packets", "average", "peak",
 }  # fmt: skip
-_UNITS = {"bps", "bytes", "cir", "rate", "bc", "be", "pir", "burst", "peak-burst", "peak-rate", "average", "peak",
+_UNITS = {"bps", "bytes", "cir", "rate", "bc", "be", "pir", "burst", "peak-burst", "peak-rate",
+"average", "peak",
           "input", "output", "packets", "kbps", "mbps", "gbps", "kbytes", "mbytes"}  # fmt: skip
 _SCALES = {"kbps": 1e3, "mbps": 1e6, "gbps": 1e9, "kbytes": 1e3, "mbytes": 1e6, "gbytes": 1e9}
 """Units of IOS XR: `police rate 10 mbps burst 15 kbytes`."""
@@ -139,7 +164,11 @@ _CIR = {
     "exceed-action": ("exceed", "drop"),
     "violate-action": ("violate", "drop"),
 }
-_TRTCM = {"conform-action": ("green", "pass"), "exceed-action": ("yellow", "pass"), "violate-action": ("red", "drop")}
+_TRTCM = {
+    "conform-action": ("green", "pass"),
+    "exceed-action": ("yellow", "pass"),
+    "violate-action": ("red", "drop"),
+}
 _CAR = {"conform-action": ("conform", "pass"), "exceed-action": ("exceed", "drop")}
 
 
@@ -180,14 +209,19 @@ def _named(at: Words, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
 
 def _unit(at: Words, word: str, rest: list[str]) -> float:
     if rest and rest[0] in {"ms", "us", "cells", "pps"}:
-        raise at.wrong(f"`{word}` in {rest[0]}: bursts are read in bytes and rates in bit/s", f"{word} 62500")
+        raise at.wrong(
+            f"`{word}` in {rest[0]}: bursts are read in bytes and rates in bit/s", f"{word} 62500"
+        )
     return _SCALES.get(rest[0], 1.0) if rest else 1.0
 
 
 def _rate(at: Words, found: dict[str, float], name: str, warned: list[Warned]) -> float:
     rate = found.get(name)
     if not rate:
-        raise at.wrong("it has no rate", f"{at.words[0]} {'average ' if at.words[0] == 'shape' else 'cir '}2000000")
+        raise at.wrong(
+            "it has no rate",
+            f"{at.words[0]} {'average ' if at.words[0] == 'shape' else 'cir '}2000000",
+        )
     if rate < SLOW:
         warned.append(
             Warned(
@@ -200,7 +234,12 @@ def _rate(at: Words, found: dict[str, float], name: str, warned: list[Warned]) -
 
 
 def _police(at: Words, warned: list[Warned], assumed: list[str], left: list[str]) -> Json:
-    names = {"cir": ("cir", "rate"), "bc": ("bc", "burst"), "be": ("be", "peak-burst"), "pir": ("pir", "peak-rate")}
+    names = {
+        "cir": ("cir", "rate"),
+        "bc": ("bc", "burst"),
+        "be": ("be", "peak-burst"),
+        "pir": ("pir", "peak-rate"),
+    }
     found = _named(at, names)
     rate = _rate(at, found, "cir", warned)
     bc = found.get("bc")
@@ -212,7 +251,16 @@ def _police(at: Words, warned: list[Warned], assumed: list[str], left: list[str]
         pbs = found.get("be", bc)
         actions = _actions(at.words[1:], at, _TRTCM, left)
         rates = {"cir": bits(rate), "pir": bits(max(rate, found["pir"]))}
-        return {"policer": {"kind": "trtcm", **rates, "cbs": size(bc), "pbs": size(pbs), "header": "0B", **actions}}
+        return {
+            "policer": {
+                "kind": "trtcm",
+                **rates,
+                "cbs": size(bc),
+                "pbs": size(pbs),
+                "header": "0B",
+                **actions,
+            }
+        }
     actions = _actions(at.words[1:], at, _CIR, left)
     return {"policer": {"kind": "cir", "cir": bits(rate), "bc": size(bc), **_be(found), **actions}}
 
@@ -228,7 +276,8 @@ def _burst(at: Words, rate: float, bc: float, word: str, warned: list[Warned]) -
         warned.append(
             Warned(
                 at.line,
-                f"{word} {bc:.0f} bytes are {1000 * wait:.0f} ms of the rate: TCP loses what comes in a burst",
+                f"{word} {bc:.0f} bytes are {1000 * wait:.0f} ms of the rate: TCP loses what "
+                "comes in a burst",
                 f"{word} {rate / 8 * 0.25:.0f} (a quarter of a second), bytes",
             )
         )
@@ -240,7 +289,8 @@ def _car(at: Words, warned: list[Warned], left: list[str]) -> Json:
     rate = _rate(at, found, "cir", warned)
     if "bc" not in found:
         raise at.wrong(
-            "it has no burst", "rate-limit input 2000000 62500 125000 conform-action transmit exceed-action drop"
+            "it has no burst",
+            "rate-limit input 2000000 62500 125000 conform-action transmit exceed-action drop",
         )
     _burst(at, rate, found["bc"], "its normal burst:", warned)
     return {
@@ -268,7 +318,8 @@ def _shape(at: Words, warned: list[Warned], assumed: list[str], left: list[str])
         assumed.append(f"bursts of {8 * bc:.0f} bits: {1000 * TC_S:.0f} ms of the rate")
     elif bc < rate / 8 * 0.004:
         warned.append(
-            Warned(at.line, f"bc {8 * bc:.0f} is in bits here, {8000 * bc / rate:.1f} ms of the rate",
+            Warned(at.line, f"bc {8 * bc:.0f} is in bits here, {8000 * bc / rate:.1f} ms of the "
+                            "rate",
                    f"{64 * bc:.0f}, if bytes were meant")
         )  # fmt: skip
     if how == "peak":
@@ -276,7 +327,8 @@ def _shape(at: Words, warned: list[Warned], assumed: list[str], left: list[str])
         warned.append(
             Warned(
                 at.line,
-                f"shape peak sends CIR × (1 + Be / Bc) = {peak / 1e6:g} Mbit/s, {peak / rate:g} times {rate / 1e6:g}",
+                f"shape peak sends CIR × (1 + Be / Bc) = {peak / 1e6:g} Mbit/s, {peak / rate:g} "
+                f"times {rate / 1e6:g}",
                 f"shape average {rate:.0f}, if {rate / 1e6:g} Mbit/s are meant",
             )
         )

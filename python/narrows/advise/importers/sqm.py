@@ -1,4 +1,6 @@
-"""OpenWrt's sqm: `/etc/config/sqm`, `uci show sqm`, or sqm-scripts' own file. Rates are kbit/s there."""
+"""OpenWrt's sqm: `/etc/config/sqm`, `uci show sqm`, or sqm-scripts' own file. Rates are kbit/s
+there.
+"""
 
 from __future__ import annotations
 
@@ -48,10 +50,15 @@ def read(text: str, name: str) -> Reading:
     down, up = (_rate(found, key, name, warned) for key in ("download", "upload"))
     if not down and not up:
         raise ConfigError(
-            f"{name}: line 1: sqm shapes nothing here: no download, no upload\n    write: option download '20000'"
+            f"{name}: line 1: sqm shapes nothing here: no download, no upload\n    write: option "
+            "download '20000'"
         )
     if found.get("enabled", ("1", 0))[0] == "0":
-        warned.append(Warned(found["enabled"][1], "it is not enabled: nothing is shaped", "option enabled '1'"))
+        warned.append(
+            Warned(
+                found["enabled"][1], "it is not enabled: nothing is shaped", "option enabled '1'"
+            )
+        )
     queue = found.get("qdisc", ("fq_codel", 0))[0]
     if queue not in {"cake", "fq_codel", "codel", "pie", "sfq", "fifo"}:
         left.append(f"line {found['qdisc'][1]}: qdisc {queue[:40]}; fq_codel instead")
@@ -61,17 +68,23 @@ def read(text: str, name: str) -> Reading:
     if queue == "cake":
         read_ |= _cake(found, name, options, left)
     left += [
-        f"line {at}: `{key} {value}`" for key, (value, at) in found.items() if key not in read_ and value not in _OFF
+        f"line {at}: `{key} {value}`"
+        for key, (value, at) in found.items()
+        if key not in read_ and value not in _OFF
     ]
     if found.get("linklayer", ("none", 0))[0] == "none" and "overhead" not in found:
-        warned.append(Warned(1, "without linklayer and overhead a DSL line's own headers fill its modem's queue",
-                             "option linklayer 'ethernet' and option overhead '44' (DSL, cable 18 to 44)"))  # fmt: skip
+        warned.append(Warned(1, "without linklayer and overhead a DSL line's own headers fill its "
+                                "modem's queue",
+                             "option linklayer 'ethernet' and option overhead '44' (DSL, cable 18 "
+                             "to 44)"))  # fmt: skip
     assumed = [f"a round trip of {RTT}: sqm says none"]
     if not down:
         assumed.append("no limit down: it is not shaped")
     ahead = bits(down * 1e3) if down else "1Gbit"
     queues_ = {
-        key: {"kind": queue} | ({"bandwidth": bits(rate * 1e3)} if counts_otherwise(o) else {}) | o if o else queue
+        key: {"kind": queue} | ({"bandwidth": bits(rate * 1e3)} if counts_otherwise(o) else {}) | o
+        if o
+        else queue
         for (key, o), rate in zip(options.items(), (down, up), strict=True)
     }
     reverse = Hop(rate=bits(up * 1e3), queue=queues_["upload"]) if up else None
@@ -80,7 +93,9 @@ def read(text: str, name: str) -> Reading:
     return Reading(dialect="sqm", path=path, assumed=assumed, warned=warned, left=left)
 
 
-def _cake(found: dict[str, tuple[str, int]], name: str, options: dict[str, Json], left: list[str]) -> set[str]:
+def _cake(
+    found: dict[str, tuple[str, int]], name: str, options: dict[str, Json], left: list[str]
+) -> set[str]:
     """Puts cake's parameters of each direction into `options`; the keys that were read."""
     both: Json = {}
     read_ = set()
@@ -104,7 +119,9 @@ def _cake(found: dict[str, tuple[str, int]], name: str, options: dict[str, Json]
         options[direction] |= both
         text, line = found.get(key, ("", 0))
         if text and used:
-            options[direction] |= cake_options(Words(name, line, tuple(text.split())), text.split(), left)
+            options[direction] |= cake_options(
+                Words(name, line, tuple(text.split())), text.split(), left
+            )
             read_ |= {key, *_ADVANCED}
     return read_
 
@@ -113,13 +130,16 @@ def _rate(found: dict[str, tuple[str, int]], key: str, name: str, warned: list[W
     text, line = found.get(key, ("0", 0))
     if not re.fullmatch(r"\d{1,9}", text or "0"):
         raise ConfigError(
-            f"{name}: line {line}: {key} `{text[:40]}` is no number of kbit/s\n    write: option {key} '20000'"
+            f"{name}: line {line}: {key} `{text[:40]}` is no number of kbit/s\n    write: option "
+            f"{key} '20000'"
         )
     kbit = int(text or 0)
     if 0 < kbit < _SLOW:
         warned.append(
             Warned(
-                line, f"{key} {kbit} is {kbit} kbit/s: sqm counts kbit/s", f"{key} {1000 * kbit}, if Mbit/s is meant"
+                line,
+                f"{key} {kbit} is {kbit} kbit/s: sqm counts kbit/s",
+                f"{key} {1000 * kbit}, if Mbit/s is meant",
             )
         )
     elif kbit > _FAST:

@@ -1,7 +1,9 @@
-"""Lines of tc(8): `tc qdisc add …`, `tc class add …`, `tc filter … action police …`, and what `tc qdisc show` prints.
+"""Lines of tc(8): `tc qdisc add …`, `tc class add …`, `tc filter … action police …`, and what `tc
+qdisc show` prints.
 
-Options are those of netem, tbf, htb, the fifos and the disciplines of `disciplines.OPTIONS`, as Linux 6.12's manual
-pages have them. Every other word is reported among what is left out, by its name.
+Options are those of netem, tbf, htb, the fifos and the disciplines of `disciplines.OPTIONS`, as
+Linux 6.12's manual pages have them. Every other word is reported among what is left out, by its
+name.
 """
 
 from __future__ import annotations
@@ -11,7 +13,17 @@ from collections.abc import Callable, Iterator
 
 from narrows.advise.importers.disciplines import OPTIONS, unusual, value
 from narrows.advise.importers.layers import Layer, compose, refuse
-from narrows.advise.importers.reading import ConfigError, Json, Reading, Warned, Words, bare, percent, quantity, whole
+from narrows.advise.importers.reading import (
+    ConfigError,
+    Json,
+    Reading,
+    Warned,
+    Words,
+    bare,
+    percent,
+    quantity,
+    whole,
+)
 
 _BEFORE = re.compile(r"^\s*(?:sudo\s+)?(?:ip\s+netns\s+exec\s+\S+\s+)?(?:tc\s+(?:-\S+\s+)*)?")
 
@@ -65,12 +77,18 @@ def _line(at: Words, warned: list[Warned], left: list[str]) -> Layer | None:
     if what not in {"qdisc", "class", "filter", "actions"}:
         left.append(f"line {at.line}: `{' '.join(at.words)[:60]}`")
         return None
-    verb = rest[0] if rest and rest[0] in {"add", "replace", "change", "del", "delete", "show"} else ""
+    verb = (
+        rest[0] if rest and rest[0] in {"add", "replace", "change", "del", "delete", "show"} else ""
+    )
     if verb in {"del", "delete", "show"}:
         return None
     if what in {"filter", "actions"}:
         return _police(at, warned, left)
-    return _shown(at, what, rest, warned, left) if not verb else _added(at, what, verb, rest[1:], warned, left)
+    return (
+        _shown(at, what, rest, warned, left)
+        if not verb
+        else _added(at, what, verb, rest[1:], warned, left)
+    )
 
 
 def _added(  # noqa: PLR0917 - one place each
@@ -83,7 +101,9 @@ def _added(  # noqa: PLR0917 - one place each
         word = rest.pop(0)
         if word in {"dev", "parent", "handle", "classid"}:
             if not rest:
-                raise at.wrong(f"`{word}` says nothing", f"{word} {'eth0' if word == 'dev' else '1:'}")
+                raise at.wrong(
+                    f"`{word}` says nothing", f"{word} {'eth0' if word == 'dev' else '1:'}"
+                )
             about["handle" if word == "classid" else word] = rest.pop(0)
         elif word in {"root", "ingress", "clsact"}:
             about["parent"] = word
@@ -96,20 +116,33 @@ def _added(  # noqa: PLR0917 - one place each
             table = []
             while len(rest) > 1 and rest[0] in _STAB:
                 table += [rest.pop(0), rest.pop(0)]
-            left.append(f"line {at.line}: `stab {' '.join(table)}`: bytes are counted as Ethernet frames")
+            left.append(
+                f"line {at.line}: `stab {' '.join(table)}`: bytes are counted as Ethernet frames"
+            )
         else:
             return _layer(at, what, word, rest, about, verb, warned, left)
     raise at.wrong("it names no discipline", "tc qdisc add dev eth0 root netem delay 100ms")
 
 
-def _shown(at: Words, what: str, rest: list[str], warned: list[Warned], left: list[str]) -> Layer | None:
+def _shown(
+    at: Words, what: str, rest: list[str], warned: list[Warned], left: list[str]
+) -> Layer | None:
     """`qdisc netem 8001: dev eth0 root refcnt 2 limit 1000 delay 100ms`."""
     if not rest:
         raise at.wrong(f"`{what}` says nothing", "tc qdisc add dev eth0 root netem delay 100ms")
     kind, *words = rest
     about: Json = {"dev": "", "parent": "", "handle": words[0] if words else ""}
     words = words[1:]
-    while words and words[0] in {"dev", "root", "parent", "refcnt", "offloaded", "leaf", "prio", "ingress_block"}:
+    while words and words[0] in {
+        "dev",
+        "root",
+        "parent",
+        "refcnt",
+        "offloaded",
+        "leaf",
+        "prio",
+        "ingress_block",
+    }:
         word = words.pop(0)
         if word == "root":
             about["parent"] = "root"
@@ -121,10 +154,19 @@ def _shown(at: Words, what: str, rest: list[str], warned: list[Warned], left: li
 
 
 def _layer(  # noqa: PLR0917 - one place each
-    at: Words, what: str, kind: str, words: list[str], about: Json, verb: str, warned: list[Warned], left: list[str]
+    at: Words,
+    what: str,
+    kind: str,
+    words: list[str],
+    about: Json,
+    verb: str,
+    warned: list[Warned],
+    left: list[str],
 ) -> Layer | None:
     if not re.fullmatch(r"[a-z0-9][a-z0-9_]{0,31}", kind):
-        raise at.wrong(f"`{kind[:40]}` is no discipline", "tc qdisc add dev eth0 root netem delay 100ms")
+        raise at.wrong(
+            f"`{kind[:40]}` is no discipline", "tc qdisc add dev eth0 root netem delay 100ms"
+        )
     refuse(kind, f"{at.name}: line {at.line}")
     reader = _KINDS.get(kind)
     options: Json = {}
@@ -132,7 +174,16 @@ def _layer(  # noqa: PLR0917 - one place each
         reader(_Words(at, words, warned, left), options)
     elif words:
         left.append(f"line {at.line}: the options of {kind}: `{' '.join(words)[:60]}`")
-    return Layer(kind, what == "class", verb, about["dev"], about["parent"], about["handle"], options, at.line)
+    return Layer(
+        kind,
+        what == "class",
+        verb,
+        about["dev"],
+        about["parent"],
+        about["handle"],
+        options,
+        at.line,
+    )
 
 
 class _Words:
@@ -157,7 +208,9 @@ class _Words:
         text = self.next()
         value = quantity("rate", text, self.at)
         if bare(text) and value < _SMALL_BITS:
-            meant = f"{10 * value / 1e6:g}mbit" if value >= _SMALL_BITS / 10 else f"{value / 1e3:g}kbit"
+            meant = (
+                f"{10 * value / 1e6:g}mbit" if value >= _SMALL_BITS / 10 else f"{value / 1e3:g}kbit"
+            )
             self.warned.append(
                 Warned(
                     self.at.line,
@@ -235,7 +288,9 @@ def _netem(of: _Words, out: Json) -> None:  # noqa: PLR0912 - a word each
         elif word == "distribution":
             out["distribution"] = of.next()
             if out["distribution"] not in _DISTRIBUTIONS:
-                raise of.at.wrong(f"no distribution is called `{out['distribution'][:40]}`", "distribution normal")
+                raise of.at.wrong(
+                    f"no distribution is called `{out['distribution'][:40]}`", "distribution normal"
+                )
         elif word in {"loss", "drop"}:
             _loss(of, out)
         elif word in {"corrupt", "duplicate", "reorder"}:
@@ -281,7 +336,9 @@ def _tbf(of: _Words, out: Json) -> None:
         if word in {"rate", "peakrate"}:
             out[word] = of.rate(word)
         elif word in {"burst", "buffer", "maxburst", "limit"}:
-            out["limit" if word == "limit" else "burst"] = quantity("size", of.next().split("/")[0], of.at)
+            out["limit" if word == "limit" else "burst"] = quantity(
+                "size", of.next().split("/")[0], of.at
+            )
         elif word in {"latency", "lat"}:
             out["latency"] = of.time()
         elif word in {"mtu", "minburst"} and of:
@@ -365,7 +422,9 @@ _KINDS: dict[str, Callable[[_Words, Json], None]] = {
 
 
 def _police(at: Words, warned: list[Warned], left: list[str]) -> Layer | None:
-    """`filter add dev eth0 parent ffff: … action police rate 2mbit burst 62500 conform-exceed drop`."""
+    """`filter add dev eth0 parent ffff: … action police rate 2mbit burst 62500 conform-exceed
+    drop`.
+    """
     if "police" not in at.words:
         left.append(f"line {at.line}: `{' '.join(at.words)[:60]}`")
         return None
@@ -392,6 +451,8 @@ def _police(at: Words, warned: list[Warned], left: list[str]) -> Layer | None:
         elif word not in {"drop", "flowid"}:
             of.unknown(word)
     if "rate" not in out or "burst" not in out:
-        raise at.wrong("a policer needs a rate and a burst", "action police rate 2mbit burst 62500 drop")
+        raise at.wrong(
+            "a policer needs a rate and a burst", "action police rate 2mbit burst 62500 drop"
+        )
     dev = at.words[at.words.index("dev") + 1] if "dev" in at.words[:-1] else ""
     return Layer("police", False, "", dev, "ingress", "", out, at.line)

@@ -1,4 +1,6 @@
-"""What `tc -j qdisc show` prints, with its own units: rates in bytes per second, times in s or µs by kind."""
+"""What `tc -j qdisc show` prints, with its own units: rates in bytes per second, times in s or µs
+by kind.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,11 @@ from narrows.advise.importers.layers import Layer, compose, refuse
 from narrows.advise.importers.reading import ConfigError, Json, Reading
 
 _CHOICES = {"diffserv", "flowmode", "ack-filter", "atm"}
-_ACKS = {"enabled": "ack-filter", "aggressive": "ack-filter-aggressive", "disabled": "no-ack-filter"}
+_ACKS = {
+    "enabled": "ack-filter",
+    "aggressive": "ack-filter-aggressive",
+    "disabled": "no-ack-filter",
+}
 _PER_S = {"time": 1e-6, "seconds": 1.0, "milliseconds": 1e-3}
 
 _MOST = 10_000
@@ -36,16 +42,24 @@ def read(text: str, name: str) -> Reading:
     left: list[str] = []
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
-            raise ConfigError(f"{name}: entry {number}: an object is needed, as `tc -j qdisc show` prints it")
+            raise ConfigError(
+                f"{name}: entry {number}: an object is needed, as `tc -j qdisc show` prints it"
+            )
         # `tc -j class` says class, `tc -j qdisc` kind.
         kind = row.get("kind", row.get("class"))
         if not isinstance(kind, str):
-            raise ConfigError(f"{name}: entry {number}: it has no kind\n    write: tc -j qdisc show dev eth0")
+            raise ConfigError(
+                f"{name}: entry {number}: it has no kind\n    write: tc -j qdisc show dev eth0"
+            )
         refuse(kind, f"{name}: entry {number}")
         told = row.get("options", {})
         options = told if isinstance(told, dict) else {}
         parent = "root" if row.get("root") is True else str(row.get("parent", ""))
-        here = _Row(name, number, options | ({"rate": row["rate"]} if "rate" in row and "class" in row else {}))
+        here = _Row(
+            name,
+            number,
+            options | ({"rate": row["rate"]} if "rate" in row and "class" in row else {}),
+        )
         layers.append(
             Layer(
                 kind,
@@ -79,7 +93,9 @@ class _Row:
             if key not in self._read and told not in (None, False, 0, "", [], {}, "0x0")
         ]
 
-    def number(self, key: str, of: dict[str, Any] | None = None, most: float = 1e15) -> float | None:
+    def number(
+        self, key: str, of: dict[str, Any] | None = None, most: float = 1e15
+    ) -> float | None:
         if of is None:
             self._read.add(key)
         value = (self._options if of is None else of).get(key)
@@ -90,7 +106,9 @@ class _Row:
         except (TypeError, ValueError, OverflowError):
             known = math.nan
         if not math.isfinite(known) or not 0 <= known <= most:
-            raise ConfigError(f"{self._name}: entry {self._number}: {key}: a number from 0 on is needed")
+            raise ConfigError(
+                f"{self._name}: entry {self._number}: {key}: a number from 0 on is needed"
+            )
         return known
 
     def part(self, key: str) -> dict[str, Any]:
@@ -124,7 +142,9 @@ class _Row:
         return _known({"rate": rate, "params": unusual(kind, self.params(kind))})
 
     def params(self, kind: str) -> Json:
-        """Parameters of a discipline: times in µs, rates in bytes per second; flags as they are or by their word."""
+        """Parameters of a discipline: times in µs, rates in bytes per second; flags as they are or
+        by their word.
+        """
         out: Json = {}
         for key in self._options:
             # In JSON, cake names what its words choose.
@@ -147,11 +167,21 @@ class _Row:
         return out
 
     def netem(self) -> Json:
-        delay, loss, limit = self.part("delay"), self.part("loss-random"), self.number("limit", most=1e9)
+        delay, loss, limit = (
+            self.part("delay"),
+            self.part("loss-random"),
+            self.number("limit", most=1e9),
+        )
         ge = self.part("loss-gemodel")
         model = [self.number(key, ge, 1.0) for key in ("p", "r", "1-h", "1-k")]
-        parts = {name: self.number(name, self.part(name), 1.0) for name in ("corrupt", "duplicate", "reorder")}
-        probability, correlation = self.number("loss", loss, 1.0), self.number("correlation", loss, 1.0)
+        parts = {
+            name: self.number(name, self.part(name), 1.0)
+            for name in ("corrupt", "duplicate", "reorder")
+        }
+        probability, correlation = (
+            self.number("loss", loss, 1.0),
+            self.number("correlation", loss, 1.0),
+        )
         return {
             "limit": int(limit) if limit else None,
             "delay": self.number("delay", delay, 1000.0),

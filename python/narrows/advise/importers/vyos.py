@@ -1,10 +1,11 @@
 """VyOS: lines of `set traffic-policy …` (1.3) and `set qos policy …` (1.4).
 
-Read are shaper, limiter, rate-control, network-emulator, and the queues fair-queue, fq-codel, drop-tail, random-detect
-and cake.
+Read are shaper, limiter, rate-control, network-emulator, and the queues fair-queue, fq-codel,
+drop-tail, random-detect and cake.
 
-Source: VyOS's documentation of traffic policies. VyOS turns these into tc's disciplines, and so does this reader: the
-first policy is the way of the data, a second one the way back. Rates without a unit are kbit/s there, times ms.
+Source: VyOS's documentation of traffic policies. VyOS turns these into tc's disciplines, and so
+    does this reader: the first policy is the way of the data, a second one the way back. Rates
+    without a unit are kbit/s there, times ms.
 """
 
 from __future__ import annotations
@@ -14,18 +15,35 @@ import shlex
 from collections.abc import Mapping
 
 from narrows.advise.importers.layers import Layer, compose
-from narrows.advise.importers.reading import ConfigError, Json, Reading, Words, percent, quantity, size, span, whole
+from narrows.advise.importers.reading import (
+    ConfigError,
+    Json,
+    Reading,
+    Words,
+    percent,
+    quantity,
+    size,
+    span,
+    whole,
+)
 
 LINE = re.compile(r"(?m)^\s*set\s+(?:traffic-policy|qos\s+policy)\s")
 
 _KINDS = {
-    "shaper": "htb", "limiter": "police", "rate-control": "tbf", "network-emulator": "netem", "fair-queue": "sfq",
+    "shaper": "htb", "limiter": "police", "rate-control": "tbf", "network-emulator": "netem",
+    "fair-queue": "sfq",
     "fq-codel": "fq_codel", "drop-tail": "pfifo", "random-detect": "red", "cake": "cake",
 }  # fmt: skip
-_QUEUES = {"fair-queue": "sfq", "fq-codel": "fq_codel", "drop-tail": "pfifo", "random-detect": "red"}
+_QUEUES = {
+    "fair-queue": "sfq",
+    "fq-codel": "fq_codel",
+    "drop-tail": "pfifo",
+    "random-detect": "red",
+}
 _NETEM: Mapping[str, tuple[str, str]] = {
     "delay": ("delay", "time"), "network-delay": ("delay", "time"), "bandwidth": ("rate", "rate"),
-    "loss": ("loss", "percent"), "packet-loss": ("loss", "percent"), "corruption": ("corrupt", "percent"),
+    "loss": ("loss", "percent"), "packet-loss": ("loss", "percent"), "corruption": ("corrupt",
+    "percent"),
     "packet-corruption": ("corrupt", "percent"), "duplicate": ("duplicate", "percent"),
     "reordering": ("reorder", "percent"), "packet-reordering": ("reorder", "percent"),
     "queue-limit": ("limit", "count"),
@@ -68,7 +86,11 @@ def read(text: str, name: str) -> Reading:
         at = Words(name, number, tuple(words))
         if _attaches(words):
             continue
-        policy_line = words[:2] == ["set", "traffic-policy"] or words[:3] == ["set", "qos", "policy"]
+        policy_line = words[:2] == ["set", "traffic-policy"] or words[:3] == [
+            "set",
+            "qos",
+            "policy",
+        ]
         tail = words[2:] if words[1:2] == ["traffic-policy"] else words[3:]
         if not policy_line or len(tail) < 2:  # noqa: PLR2004 - a kind and a name
             left += [f"line {number}: `{raw.strip()[:60]}`"] if words else []
@@ -77,13 +99,21 @@ def read(text: str, name: str) -> Reading:
         if kind not in _KINDS:
             left.append(f"line {number}: {kind[:40]}, of which narrows has no model")
             continue
-        layer = policies.setdefault(policy, _layer(_KINDS[kind], policy, number, is_class=kind == "shaper"))
+        layer = policies.setdefault(
+            policy, _layer(_KINDS[kind], policy, number, is_class=kind == "shaper")
+        )
         if not _option(at, kind, layer, rest, queues):
             left.append(f"line {number}: `{' '.join(rest)[:60]}`")
-    layers = [one for policy, layer in policies.items() for one in (layer, queues.get(policy)) if one is not None]
+    layers = [
+        one
+        for policy, layer in policies.items()
+        for one in (layer, queues.get(policy))
+        if one is not None
+    ]
     if not layers:
         raise ConfigError(
-            f"{name}: line 1: no policy that narrows has a model of\n    write: set traffic-policy shaper …"
+            f"{name}: line 1: no policy that narrows has a model of\n    write: set "
+            "traffic-policy shaper …"
         )
     for layer in layers:
         if layer.kind == "police" and not {"rate", "burst"} <= layer.options.keys():
@@ -95,8 +125,14 @@ def read(text: str, name: str) -> Reading:
 
 
 def _attaches(words: list[str]) -> bool:
-    """`set interfaces ethernet eth0 traffic-policy out WAN`, `set qos interface eth0 egress WAN`."""
-    old = words[:2] == ["set", "interfaces"] and words[-3:-2] == ["traffic-policy"] and words[-2] in {"in", "out"}
+    """`set interfaces ethernet eth0 traffic-policy out WAN`, `set qos interface eth0 egress
+    WAN`.
+    """
+    old = (
+        words[:2] == ["set", "interfaces"]
+        and words[-3:-2] == ["traffic-policy"]
+        and words[-2] in {"in", "out"}
+    )
     return old or (words[:3] == ["set", "qos", "interface"] and words[-2] in {"ingress", "egress"})
 
 

@@ -1,4 +1,5 @@
-"""What is to be said of a host: a rule per check, each a function from facts to findings, in the tables of the modules.
+"""What is to be said of a host: a rule per check, each a function from facts to findings, in the
+tables of the modules.
 
 | module | asks about |
 |---|---|
@@ -8,7 +9,8 @@
 | `wifi` | what carries a wireless interface |
 | `system` | files read at boot, machine or container, router |
 
-A finding says what is so, why it matters, what changes it, and where that is known from. Its severity:
+A finding says what is so, why it matters, what changes it, and where that is known from. Its
+severity:
 
 | severity | meaning |
 |---|---|
@@ -36,7 +38,8 @@ def audit(facts: Facts, path: Path | None = None) -> list[Finding]:
 
     Args:
         facts: The host's.
-        path: The path that its buffers are held against; each finding says what they suffice for without one.
+        path: The path that its buffers are held against; each finding says what they suffice for
+            without one.
     """
     found = [finding for rule in RULES for finding in _of(rule(facts, path or Path()))]
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
@@ -50,8 +53,9 @@ def verdict(found: list[Finding]) -> str:
     """The answer in a sentence."""
     errors, warnings = (sum(f.severity == s for f in found) for s in ("error", "warning"))
     if errors:
-        return f"{errors} thing{'s' * (errors > 1)} on this host work{'s' * (errors == 1)} against itself" + (
-            f", and {warnings} could be better." if warnings else "."
+        return (
+            f"{errors} thing{'s' * (errors > 1)} on this host work{'s' * (errors == 1)} against "
+            "itself" + (f", and {warnings} could be better." if warnings else ".")
         )
     if warnings:
         return f"Nothing is broken here; {warnings} thing{'s' * (warnings > 1)} could be better."

@@ -30,11 +30,18 @@ def kernel(facts: Facts, _path: Path) -> Iterator[Finding]:
     has = [kernels.FEATURES[name] for name in names if kernels.has(release, name)]
     lacks = [kernels.FEATURES[name] for name in names if not kernels.has(release, name)]
     without = (
-        "" if not lacks else "; it is older than " + listed([f"{f.what} ({f.since[0]}.{f.since[1]})" for f in lacks])
+        ""
+        if not lacks
+        else "; it is older than "
+        + listed([f"{f.what} ({f.since[0]}.{f.since[1]})" for f in lacks])
     )
     present = facts.has_cc("bbr") in {"builtin", "loaded", "loadable"}
     old = kernels.has(release, "bbr") is False and not present
-    cure = kernels.newer_kernel(*facts.distribution, facts.machine, kernels.FEATURES["bbr"].since) if old else None
+    cure = (
+        kernels.newer_kernel(*facts.distribution, facts.machine, kernels.FEATURES["bbr"].since)
+        if old
+        else None
+    )
     yield Finding(
         id="kernel",
         severity="note" if old or lacks else "good",
@@ -70,7 +77,8 @@ def default(facts: Facts, _path: Path) -> Iterator[Finding]:
         if odd
         else "reno takes minutes to fill a long fast path again after a loss"
         if reno
-        else "it decides how what this host sends shares a path; what it receives is decided by the senders",
+        else "it decides how what this host sends shares a path; what it receives is decided by "
+        "the senders",
         fix="`narrows tune plan --cc cubic`" if odd or reno else "",
         source=f"{_DOC}: tcp_congestion_control",
     )
@@ -83,15 +91,18 @@ def available(facts: Facts, _path: Path) -> Iterator[Finding]:
     loadable = [
         module.removeprefix("tcp_")
         for module in sorted(set(facts.loadable))
-        if module.startswith("tcp_") and module.removeprefix("tcp_") not in [*facts.available, "diag"]
+        if module.startswith("tcp_")
+        and module.removeprefix("tcp_") not in [*facts.available, "diag"]
     ]
     loads = f"; could be loaded: {', '.join(loadable)}" if loadable else ""
     allowed = (facts.value("net.ipv4.tcp_allowed_congestion_control") or "").split()
     yield Finding(
         id="cc-available",
         severity="note",
-        what=f"there: {', '.join(facts.available)}{loads}; any user may choose: {', '.join(allowed) or 'not known'}",
-        why="a program without privilege may choose among the allowed ones only; the default is always allowed",
+        what=f"there: {', '.join(facts.available)}{loads}; any user may choose: "
+        f"{', '.join(allowed) or 'not known'}",
+        why="a program without privilege may choose among the allowed ones only; the default is "
+        "always allowed",
         fix="`narrows with --cc NAME -- COMMAND` chooses for one program",
         source=f"{_DOC}: tcp_available_congestion_control, tcp_allowed_congestion_control",
     )
@@ -103,7 +114,11 @@ def available(facts: Facts, _path: Path) -> Iterator[Finding]:
             cure = kernels.module_package(
                 facts.distribution[0], "tcp_bbr", facts.release, apk="/usr/bin/apk" in facts.there
             )
-        told = "this kernel is built without BBR" if option == "n" else "BBR was not found on this host"
+        told = (
+            "this kernel is built without BBR"
+            if option == "n"
+            else "BBR was not found on this host"
+        )
         if option == "m":
             told = "this kernel has BBR as a module, and the module is not installed"
         yield Finding(
@@ -123,17 +138,21 @@ def half(facts: Facts, _path: Path) -> Iterator[Finding]:
         return
     where = facts.has_cc(line.value)
     missing = where in {"missing", None}
-    late = where == "loadable" and not any(name == f"tcp_{line.value}" for _, name in facts.boot_modules)
+    late = where == "loadable" and not any(
+        name == f"tcp_{line.value}" for _, name in facts.boot_modules
+    )
     yield Finding(
         id="cc-files",
         severity="error",
         subject=f"/{line.file}",
         what=f"it says `{line.text}`, and the kernel uses {facts.default_cc}",
-        why="the file was not read, its value was refused, or the value was changed since; the next boot may "
+        why="the file was not read, its value was refused, or the value was changed since; the "
+        "next boot may "
         "change it back"
         + ("; this kernel has no such congestion control" if missing else "")
         + ("; its module is not loaded at boot, before the file is read" if late else ""),
-        fix="`narrows tune plan` writes module and value together, in the order in which they are read",
+        fix="`narrows tune plan` writes module and value together, in the order in which they are "
+        "read",
         source="sysctl.d(5)",
     )
 
@@ -158,8 +177,11 @@ def sockets(facts: Facts, _path: Path) -> Iterator[Finding]:
         id="cc-sockets",
         severity="note" if other else "good",
         what=f"running connections use: {told}",
-        why="a connection keeps the congestion control it began with; only new ones, accepted too, take the default",
-        fix=f"they end by themselves; restart what should use {facts.default_cc} at once" if other else "",
+        why="a connection keeps the congestion control it began with; only new ones, accepted "
+        "too, take the default",
+        fix=f"they end by themselves; restart what should use {facts.default_cc} at once"
+        if other
+        else "",
         source="ss -ti, of the kernel's sock_diag",
     )
 
@@ -176,7 +198,8 @@ def spaces(facts: Facts, _path: Path) -> Iterator[Finding]:
             severity="note" if differs else "good",
             subject=f"namespace of process {space.pid}",
             what=f"its default is {space.cc}; running connections use: {used}",
-            why="each network namespace has a default of its own, which it took from the first one when it was made",
+            why="each network namespace has a default of its own, which it took from the first "
+            "one when it was made",
             fix="`narrows tune plan --netns NAME`, or restart the container" if differs else "",
             source=kernels.FEATURES["cc_netns"].told,
         )

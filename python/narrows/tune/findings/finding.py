@@ -17,7 +17,8 @@ class Finding:
     Attributes:
         id: Which rule; `pacing`, `qdisc`.
         severity: See `narrows.tune.findings`.
-        subject: What of the host it is about: an interface, a namespace, a file; empty for all of it.
+        subject: What of the host it is about: an interface, a namespace, a file; empty for all of
+            it.
         what: What is so.
         why: Why it matters.
         fix: What changes it; empty where there is nothing to change.

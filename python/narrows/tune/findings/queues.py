@@ -21,7 +21,9 @@ _COALESCED_US = 100
 
 
 def carriers(facts: Facts) -> list[Interface]:
-    """The interfaces that hold packets back: cards, and whatever else somebody gave a queue discipline to."""
+    """The interfaces that hold packets back: cards, and whatever else somebody gave a queue
+    discipline to.
+    """
     found = []
     for one in facts.interfaces:
         if one.loopback or not one.up:
@@ -55,7 +57,8 @@ def default(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="qdisc-default",
             severity="note",
             what="net.core.default_qdisc cannot be seen here",
-            why="it belongs to the first network namespace; a container does not see it, and gets interfaces "
+            why="it belongs to the first network namespace; a container does not see it, and gets "
+            "interfaces "
             "from outside",
             source=kernels.FEATURES["default_qdisc"].told,
         )
@@ -109,7 +112,8 @@ def interfaces(facts: Facts, _path: Path) -> Iterator[Finding]:
                 severity="good",
                 subject=one.name,
                 what=f"it has {told}, which somebody set up",
-                why="a shaper or an emulation is a decision; it is never replaced unless --replace says so",
+                why="a shaper or an emulation is a decision; it is never replaced unless "
+                "--replace says so",
                 source="tc -s qdisc show",
             )
         elif stale:
@@ -118,7 +122,8 @@ def interfaces(facts: Facts, _path: Path) -> Iterator[Finding]:
                 severity="warning",
                 subject=one.name,
                 what=f"it has {told}, and the default is {wanted}",
-                why="the default acts when an interface comes up first; this one was up before, and keeps what it had",
+                why="the default acts when an interface comes up first; this one was up before, "
+                "and keeps what it had",
                 fix=f"`narrows tune plan --qdisc {wanted} --dev {one.name}`",
                 source=kernels.FEATURES["default_qdisc"].told,
             )
@@ -139,7 +144,11 @@ def pacing(facts: Facts, _path: Path) -> Iterator[Finding]:
     asks = [cc for cc in dict.fromkeys([facts.default_cc or "", *facts.sockets]) if cc in paced()]
     internal = kernels.has(facts.kernel, "pacing")
     carrying = carriers(facts)
-    without = [one.name for one in carrying if any(leaf.kind != "fq" for leaf in one.leaves) or not one.leaves]
+    without = [
+        one.name
+        for one in carrying
+        if any(leaf.kind != "fq" for leaf in one.leaves) or not one.leaves
+    ]
     told = kernels.FEATURES["pacing"].told
     if not asks:
         return
@@ -158,9 +167,15 @@ def pacing(facts: Facts, _path: Path) -> Iterator[Finding]:
         yield Finding(
             id="pacing",
             severity="good",
-            what=f"{who} is paced by TCP itself; fq is not needed" + (f" ({', '.join(without)})" if without else ""),
-            why="since 4.13 a socket paces where no fq does; fq costs less processor with thousands of flows"
-            + ("" if kernels.has(facts.kernel, "edt") else "; until 4.20 each packet waits for a timer of its own"),
+            what=f"{who} is paced by TCP itself; fq is not needed"
+            + (f" ({', '.join(without)})" if without else ""),
+            why="since 4.13 a socket paces where no fq does; fq costs less processor with "
+            "thousands of flows"
+            + (
+                ""
+                if kernels.has(facts.kernel, "edt")
+                else "; until 4.20 each packet waits for a timer of its own"
+            ),
             source=told,
         )
     else:
@@ -174,7 +189,8 @@ def pacing(facts: Facts, _path: Path) -> Iterator[Finding]:
                 if without
                 else "whose place cannot be seen"
             ),
-            why="it then sends bursts of its whole window, fills the narrow queue, and takes the losses for its "
+            why="it then sends bursts of its whole window, fills the narrow queue, and takes the "
+            "losses for its "
             "own doing",
             fix="`narrows tune plan --qdisc fq`, or a kernel from 4.13 on",
             source=told,
@@ -209,7 +225,9 @@ def bql(facts: Facts, _path: Path) -> Iterator[Finding]:
                 what=f"its driver ({driver}) has no byte queue limits{ring}"
                 + (f", {waits:.0f} ms at {one.speed_mbit} Mbit/s" if waits is not None else ""),
                 why="what waits in the ring is behind every queue discipline's back",
-                fix=f"shape a little below the line's rate, or `ethtool -G {one.name} tx 64`" if deep else "",
+                fix=f"shape a little below the line's rate, or `ethtool -G {one.name} tx 64`"
+                if deep
+                else "",
                 source=kernels.FEATURES["bql"].told,
             )
 
@@ -242,7 +260,8 @@ def offloads(facts: Facts, _path: Path) -> Iterator[Finding]:
                 severity="error",
                 subject=one.name,
                 what="large receive offload is on, and this host forwards",
-                why="it joins packets that cannot be cut apart again as they were; forwarding such is broken",
+                why="it joins packets that cannot be cut apart again as they were; forwarding "
+                "such is broken",
                 fix=f"`ethtool -K {one.name} lro off`",
                 source="Documentation/networking/netdevices.rst of Linux: NETIF_F_LRO",
             )
@@ -252,10 +271,14 @@ def offloads(facts: Facts, _path: Path) -> Iterator[Finding]:
                 severity="note",
                 subject=one.name,
                 what=f"off: {', '.join(off)}",
-                why="each packet then costs a way through the stack of its own; on a slow line that spares bursts"
+                why="each packet then costs a way through the stack of its own; on a slow line "
+                "that spares bursts"
                 if slow
-                else "each packet then costs a way through the stack of its own, which a fast line feels",
-                fix="" if slow else f"`ethtool -K {one.name} {' '.join(name.lower() + ' on' for name in off)}`",
+                else "each packet then costs a way through the stack of its own, which a fast "
+                "line feels",
+                fix=""
+                if slow
+                else f"`ethtool -K {one.name} {' '.join(name.lower() + ' on' for name in off)}`",
                 source="ethtool(8)",
             )
         elif slow and one.offloads.get("tcp-segmentation-offload") == "on":
@@ -266,7 +289,8 @@ def offloads(facts: Facts, _path: Path) -> Iterator[Finding]:
                 what=f"segmentation offload on a line of {one.speed_mbit} Mbit/s",
                 why="up to 64 kB leave in one piece, and everything else waits for them: "
                 f"{65536 * 8 / (one.speed_mbit or 1) / 1e3:.0f} ms",
-                fix="cake and fq_codel split them where they shape; otherwise TCP's own limits keep bursts small",
+                fix="cake and fq_codel split them where they shape; otherwise TCP's own limits "
+                "keep bursts small",
                 source="Documentation/networking/segmentation-offloads.rst of Linux",
             )
 
@@ -283,10 +307,14 @@ def coalescing(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="coalescing",
             severity="note" if long else "good",
             subject=one.name,
-            what=f"interrupts wait up to {text} µs" + (" and adapt to the load" if adaptive else ""),
-            why="where microseconds matter this is the largest part of a short path; for throughput it spares "
+            what=f"interrupts wait up to {text} µs"
+            + (" and adapt to the load" if adaptive else ""),
+            why="where microseconds matter this is the largest part of a short path; for "
+            "throughput it spares "
             "processor",
-            fix=f"`ethtool -C {one.name} rx-usecs 0` for machines that are controlled over it" if long else "",
+            fix=f"`ethtool -C {one.name} rx-usecs 0` for machines that are controlled over it"
+            if long
+            else "",
             source="ethtool(8), -C",
         )
 

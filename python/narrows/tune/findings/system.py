@@ -11,7 +11,17 @@ from narrows.tune.facts import Facts
 from narrows.tune.findings.finding import Finding, Path
 from narrows.tune.persist import SECTIONS
 
-_CONTAINERS = ("docker", "podman", "lxc", "lxc-libvirt", "systemd-nspawn", "openvz", "rkt", "wsl", "container-other")
+_CONTAINERS = (
+    "docker",
+    "podman",
+    "lxc",
+    "lxc-libvirt",
+    "systemd-nspawn",
+    "openvz",
+    "rkt",
+    "wsl",
+    "container-other",
+)
 """As systemd-detect-virt names them."""
 
 _WATCHED = ("net.ipv4.tcp_congestion_control", "net.core.default_qdisc")
@@ -31,7 +41,8 @@ def files(facts: Facts, _path: Path) -> Iterator[Finding]:
             subject=key,
             what=f"/{last.file} decides it at boot: {last.value}"
             + "".join(f"; /{line.file} says {line.value} and is overruled" for line in losers),
-            why="files are read in the order of their names, whatever folder they are in, and the last one wins",
+            why="files are read in the order of their names, whatever folder they are in, and the "
+            "last one wins",
             fix="take the line out of the files that are overruled" if losers else "",
             source="sysctl.d(5)" if not facts.openwrt else "OpenWrt's /etc/init.d/sysctl",
         )
@@ -50,7 +61,10 @@ def files(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 def modules(facts: Facts, _path: Path) -> Iterator[Finding]:
     """Will the module be there when the file is read?"""
-    for key, prefix in (("net.ipv4.tcp_congestion_control", "tcp_"), ("net.core.default_qdisc", "sch_")):
+    for key, prefix in (
+        ("net.ipv4.tcp_congestion_control", "tcp_"),
+        ("net.core.default_qdisc", "sch_"),
+    ):
         line = facts.decided(key)
         if line is None:
             continue
@@ -69,11 +83,17 @@ def modules(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def networkd(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """systemd-networkd gives interfaces queue disciplines, and routes congestion controls, of its own."""
+    """systemd-networkd gives interfaces queue disciplines, and routes congestion controls, of its
+    own.
+    """
     for file, lines in sorted(facts.networkd.items()):
         sections = [line.strip("[]") for line in lines if line.startswith("[")]
         kinds = [section for section in sections if section in SECTIONS.values()]
-        chosen = [line.partition("=")[2] for line in lines if line.startswith("TCPCongestionControlAlgorithm=")]
+        chosen = [
+            line.partition("=")[2]
+            for line in lines
+            if line.startswith("TCPCongestionControlAlgorithm=")
+        ]
         if not kinds and not chosen:
             continue
         told = [f"a queue discipline ({', '.join(kinds)})"] if kinds else []
@@ -83,7 +103,8 @@ def networkd(facts: Facts, _path: Path) -> Iterator[Finding]:
             severity="note",
             subject=f"/{file}",
             what=f"it sets {listed(told)}",
-            why="networkd sets it again whenever it configures the interface, whatever was set by hand or is "
+            why="networkd sets it again whenever it configures the interface, whatever was set by "
+            "hand or is "
             "the default",
             source="systemd.network(5)",
         )
@@ -98,7 +119,8 @@ def openwrt(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="openwrt-bbr",
             severity="note",
             what="the package kmod-tcp-bbr is installed",
-            why="it makes BBR the default by a file of its own, /etc/sysctl.d/12-tcp-bbr.conf, and removing it "
+            why="it makes BBR the default by a file of its own, /etc/sysctl.d/12-tcp-bbr.conf, "
+            "and removing it "
             "undoes that; "
             "only connections that end on this router use it",
             source="OpenWrt's package/kernel/linux/modules/netsupport.mk",
@@ -110,10 +132,12 @@ def openwrt(facts: Facts, _path: Path) -> Iterator[Finding]:
             severity="note",
             what="no SQM is switched on"
             + ("" if "sqm-scripts" in facts.packages else ", nor is sqm-scripts installed"),
-            why="what makes a home line slow under load is the queue at its narrow place; a shaper with cake or "
+            why="what makes a home line slow under load is the queue at its narrow place; a "
+            "shaper with cake or "
             "fq_codel on "
             "this router takes that queue away for everybody behind it, and BBR here does not",
-            fix="measure the line, then `opkg install sqm-scripts` and set its rates a little below",
+            fix="measure the line, then `opkg install sqm-scripts` and set its rates a little "
+            "below",
             source="OpenWrt's documentation of SQM",
         )
 
@@ -126,10 +150,12 @@ def router(facts: Facts, _path: Path) -> Iterator[Finding]:
         id="router",
         severity="note",
         what="this host forwards packets",
-        why="forwarded connections have their congestion control at their ends; this host's touches only what "
+        why="forwarded connections have their congestion control at their ends; this host's "
+        "touches only what "
         "ends here. "
         "What it can do for the others is its queue discipline",
-        fix="fq_codel or cake on the interface to the slow side, shaped a little below its rate, not BBR and not fq",
+        fix="fq_codel or cake on the interface to the slow side, shaped a little below its rate, "
+        "not BBR and not fq",
         source="/proc/sys/net/ipv4/ip_forward",
     )
 
@@ -141,12 +167,19 @@ def machine(facts: Facts, _path: Path) -> Iterator[Finding]:
         yield Finding(
             id="container",
             severity="note",
-            what=f"this is a container ({kind})" + ("; its sysctls cannot be written" if facts.locked else ""),
-            why="modules, net.core.default_qdisc and the real interfaces are the host's that runs it; a "
+            what=f"this is a container ({kind})"
+            + ("; its sysctls cannot be written" if facts.locked else ""),
+            why="modules, net.core.default_qdisc and the real interfaces are the host's that runs "
+            "it; a "
             "namespace has only its "
             "own default congestion control"
-            + ("" if kernels.has(facts.kernel, "cc_netns") is not False else ", and before Linux 4.15 not even that"),
-            fix="run narrows on that host, or start the container with --sysctl net.ipv4.tcp_congestion_control=…, "
+            + (
+                ""
+                if kernels.has(facts.kernel, "cc_netns") is not False
+                else ", and before Linux 4.15 not even that"
+            ),
+            fix="run narrows on that host, or start the container with --sysctl "
+            "net.ipv4.tcp_congestion_control=…, "
             "with the module loaded outside before",
             source=kernels.FEATURES["cc_netns"].told,
         )
@@ -164,7 +197,8 @@ def machine(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="virtual",
             severity="note",
             what=f"this is a virtual machine ({virtual})",
-            why="its processor may be taken away in the middle of a burst, so pacing and timestamps are "
+            why="its processor may be taken away in the middle of a burst, so pacing and "
+            "timestamps are "
             "coarser, and its card's "
             "queue is the hypervisor's",
             source="DMI, /proc/cpuinfo",
@@ -179,7 +213,10 @@ def container(facts: Facts) -> str | None:
         return facts.container
     if facts.virtual in _CONTAINERS:
         return facts.virtual
-    for there, hidden, name in (("/run/.containerenv", "", "podman"), ("/proc/vz", "/proc/bc", "openvz")):
+    for there, hidden, name in (
+        ("/run/.containerenv", "", "podman"),
+        ("/proc/vz", "/proc/bc", "openvz"),
+    ):
         if there in facts.there and hidden not in facts.there:
             return name
     if any(re.search(r"/(docker|lxc|kubepods|containerd)", line) for line in facts.cgroup):
@@ -193,12 +230,22 @@ def hypervisor(facts: Facts) -> str | None:
         return facts.virtual
     told = f"{facts.vendor or ''} {facts.product or ''}"
     for mark, name in (
-        ("QEMU", "QEMU"), ("KVM", "KVM"), ("VMware", "VMware"), ("VirtualBox", "VirtualBox"), ("Xen", "Xen"),
-        ("Amazon EC2", "Amazon EC2"), ("Google Compute", "Google Compute Engine"), ("Virtual Machine", "Hyper-V"),
-    ):  # fmt: skip
+        ("QEMU", "QEMU"),
+        ("KVM", "KVM"),
+        ("VMware", "VMware"),
+        ("VirtualBox", "VirtualBox"),
+        ("Xen", "Xen"),
+        ("Amazon EC2", "Amazon EC2"),
+        ("Google Compute", "Google Compute Engine"),
+        ("Virtual Machine", "Hyper-V"),
+    ):
         if mark in told:
             return name
-    return "a hypervisor" if any(line.startswith("flags") and " hypervisor" in line for line in facts.cpu) else None
+    return (
+        "a hypervisor"
+        if any(line.startswith("flags") and " hypervisor" in line for line in facts.cpu)
+        else None
+    )
 
 
 RULES = (files, modules, networkd, openwrt, router, machine)

@@ -10,8 +10,8 @@ from narrows.tune.findings.finding import Finding, Path
 
 _DOC = "Documentation/networking/ip-sysctl.rst of Linux"
 _SHARE = 0.5
-"""Of a buffer that is payload: Linux counts its own bookkeeping to the buffer (tcp_adv_win_scale 1 until 6.6,
-measured for each connection since)."""
+"""Of a buffer that is payload: Linux counts its own bookkeeping to the buffer (tcp_adv_win_scale 1
+until 6.6, measured for each connection since)."""
 
 _RTT_MS = 100.0
 _BIG = 1e6
@@ -34,7 +34,10 @@ def buffers(facts: Facts, path: Path) -> Iterator[Finding]:
         rate = usable * 8 / 1e6 / (_RTT_MS / 1e3)
         bdp = path.bdp_bytes
         short = bdp is not None and usable < bdp
-        told = f"a connection that {way} may have {_size(limits[2])} of buffer, some {_size(usable)} of it payload"
+        told = (
+            f"a connection that {way} may have {_size(limits[2])} of buffer, some "
+            f"{_size(usable)} of it payload"
+        )
         if bdp is None:
             held = f"{told}: enough for {rate:.0f} Mbit/s at {_RTT_MS:.0f} ms"
         else:
@@ -49,7 +52,9 @@ def buffers(facts: Facts, path: Path) -> Iterator[Finding]:
             if short
             else f"a connection cannot have more in flight than its {what} buffer holds"
             + (" (hold it against a path: --rate 1Gbit --rtt 80ms)" if bdp is None else ""),
-            fix=f"`narrows tune plan --rate {path.rate_mbit:g}Mbit --rtt {path.rtt_ms:g}ms`" if short else "",
+            fix=f"`narrows tune plan --rate {path.rate_mbit:g}Mbit --rtt {path.rtt_ms:g}ms`"
+            if short
+            else "",
             source=f"{_DOC}: {key.rpartition('.')[2]}",
         )
 
@@ -57,15 +62,30 @@ def buffers(facts: Facts, path: Path) -> Iterator[Finding]:
 def switches(facts: Facts, _path: Path) -> Iterator[Finding]:
     """What somebody switched off once."""
     for key, off, severity, why in (
-        ("net.ipv4.tcp_window_scaling", "0", "error", "no window can be larger than 64 kB: 5 Mbit/s at 100 ms"),
-        ("net.ipv4.tcp_moderate_rcvbuf", "0", "warning", "receive buffers stay at their default and do not grow"),
+        (
+            "net.ipv4.tcp_window_scaling",
+            "0",
+            "error",
+            "no window can be larger than 64 kB: 5 Mbit/s at 100 ms",
+        ),
+        (
+            "net.ipv4.tcp_moderate_rcvbuf",
+            "0",
+            "warning",
+            "receive buffers stay at their default and do not grow",
+        ),
         (
             "net.ipv4.tcp_sack",
             "0",
             "warning",
             "after a loss the sender guesses what is missing, one packet per round trip",
         ),
-        ("net.ipv4.tcp_timestamps", "0", "note", "round trips are measured less often; old segments cannot be told"),
+        (
+            "net.ipv4.tcp_timestamps",
+            "0",
+            "note",
+            "round trips are measured less often; old segments cannot be told",
+        ),
         ("net.ipv4.tcp_no_metrics_save", "0", "", ""),
     ):
         if severity and facts.value(key) == off:
@@ -84,7 +104,8 @@ def switches(facts: Facts, _path: Path) -> Iterator[Finding]:
             severity="note",
             subject="net.ipv4.tcp_slow_start_after_idle",
             what="a connection that was idle begins anew with ten packets",
-            why="it costs round trips where connections are kept open and answers are large; it is kind to the path",
+            why="it costs round trips where connections are kept open and answers are large; it "
+            "is kind to the path",
             fix="`narrows tune plan --set net.ipv4.tcp_slow_start_after_idle=0`",
             source=f"{_DOC}; RFC 5681, 4.1; RFC 7661",
         )
@@ -106,8 +127,10 @@ def ecn(facts: Facts, _path: Path) -> Iterator[Finding]:
         id="ecn",
         severity=severity,  # type: ignore[arg-type]
         subject="net.ipv4.tcp_ecn",
-        what=f"ECN is {what}" + ("" if fallback else ", and where it does not pass, connections hang"),
-        why="a queue that marks instead of dropping (fq_codel, cake) tells without loss; where nobody marks it "
+        what=f"ECN is {what}"
+        + ("" if fallback else ", and where it does not pass, connections hang"),
+        why="a queue that marks instead of dropping (fq_codel, cake) tells without loss; where "
+        "nobody marks it "
         "changes nothing",
         fix="" if value == "1" else "`narrows tune plan --ecn on`",
         source=f"{_DOC}: tcp_ecn; RFC 3168; {kernels.FEATURES['ecn_fallback'].told}",
@@ -123,10 +146,12 @@ def mtu(facts: Facts, _path: Path) -> Iterator[Finding]:
         id="mtu-probing",
         severity="note" if value == "0" else "good",
         subject="net.ipv4.tcp_mtu_probing",
-        what={"0": "packets are never tried smaller", "1": "after repeated timeouts smaller packets are tried"}.get(
-            value, "every connection tries which size passes"
-        ),
-        why="a tunnel whose ICMP messages are filtered lets small packets pass and swallows full ones",
+        what={
+            "0": "packets are never tried smaller",
+            "1": "after repeated timeouts smaller packets are tried",
+        }.get(value, "every connection tries which size passes"),
+        why="a tunnel whose ICMP messages are filtered lets small packets pass and swallows full "
+        "ones",
         fix="`narrows tune plan --mtu-probing`" if value == "0" else "",
         source=f"{_DOC}: tcp_mtu_probing; RFC 4821",
     )
@@ -134,15 +159,20 @@ def mtu(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 def governor(facts: Facts, _path: Path) -> Iterator[Finding]:
     """Does the processor sleep?"""
-    slow = sorted({name for name in facts.governors if name in {"powersave", "ondemand", "conservative"}})
+    slow = sorted(
+        {name for name in facts.governors if name in {"powersave", "ondemand", "conservative"}}
+    )
     if not facts.governors:
         return
     yield Finding(
         id="governor",
         severity="note" if slow else "good",
         what=f"the processors' governor is {', '.join(sorted(set(facts.governors)))}",
-        why="a processor that runs slowly or sleeps answers tens of microseconds later; where those matter it counts",
-        fix="`cpupower frequency-set -g performance`, where latency is worth the power" if slow else "",
+        why="a processor that runs slowly or sleeps answers tens of microseconds later; where "
+        "those matter it counts",
+        fix="`cpupower frequency-set -g performance`, where latency is worth the power"
+        if slow
+        else "",
         source="Documentation/admin-guide/pm/cpufreq.rst of Linux",
     )
 

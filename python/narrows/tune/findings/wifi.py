@@ -1,4 +1,6 @@
-"""What carries a wireless interface: where its packets wait, how its air is shared, how fast its link is."""
+"""What carries a wireless interface: where its packets wait, how its air is shared, how fast its
+link is.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,13 @@ INTERMEDIATE = {
     "rtw88_8822be": (5, 2),
     "ath11k_pci": (5, 6),
 }
-"""Drivers whose packets wait in mac80211's own fair queues, and since when; they then have `noqueue` as qdisc."""
+"""Drivers whose packets wait in mac80211's own fair queues, and since when; they then have
+`noqueue` as qdisc.
+"""
 
 _BACKPORTED = (4, 4)
-"""OpenWrt builds mac80211 and the drivers from later kernels (its package `mac80211`): with these queues since 17.01,
-whose kernel is 4.4."""
+"""OpenWrt builds mac80211 and the drivers from later kernels (its package `mac80211`): with these
+queues since 17.01, whose kernel is 4.4."""
 
 _MHZ = re.compile(r"(\d+) ?MHz")
 _RATE = re.compile(r"tx bitrate: ([\d.]+) MBit/s(.*)")
@@ -52,17 +56,23 @@ def queue(facts: Facts, _path: Path) -> Iterator[Finding]:
             else f"{driver}: packets wait in the interface's queue discipline and then in the card",
             why="a slow station's packets do not stand before a fast one's"
             if inner
-            else "the card takes more than it can send soon, and a queue discipline above it cannot see that",
+            else "the card takes more than it can send soon, and a queue discipline above it "
+            "cannot see that",
             fix="" if inner else _cure(facts, one),
             source=kernels.FEATURES["wifi_fq"].told,
         )
 
 
 def _fair(facts: Facts, one: Interface) -> bool:
-    """Do its packets wait in mac80211's fair queues? What the host shows decides, and its release only without that."""
+    """Do its packets wait in mac80211's fair queues? What the host shows decides, and its release
+    only without that.
+    """
     if one.root is not None and one.root.kind == "noqueue":
         return True
-    if any(path.endswith("/aqm") for path in facts.debug) and sum(i.wireless for i in facts.interfaces) == 1:
+    if (
+        any(path.endswith("/aqm") for path in facts.debug)
+        and sum(i.wireless for i in facts.interfaces) == 1
+    ):
         # mac80211 shows this file only for a driver with queues per station.
         return True
     since = INTERMEDIATE.get(one.driver or "")
@@ -78,7 +88,10 @@ def _cure(facts: Facts, one: Interface) -> str:
     if since is not None and facts.kernel is not None and facts.kernel < since:
         return f"a kernel from {since[0]}.{since[1]} on, where {one.driver} uses mac80211's queues"
     if since is not None and one.root is not None:
-        return f"`tc qdisc replace dev {one.name} root noqueue`: {one.driver} has mac80211's queues below it"
+        return (
+            f"`tc qdisc replace dev {one.name} root noqueue`: {one.driver} has mac80211's "
+            "queues below it"
+        )
     return "a driver that uses mac80211's queues (ath9k, ath10k, mt76, iwlwifi from 5.1)"
 
 
@@ -86,7 +99,9 @@ def air(facts: Facts, _path: Path) -> Iterator[Finding]:
     """Airtime fairness and its limit."""
     if not any(one.wireless for one in facts.interfaces):
         return
-    aql = [line for path, lines in facts.debug.items() if path.endswith("aql_enable") for line in lines]
+    aql = [
+        line for path, lines in facts.debug.items() if path.endswith("aql_enable") for line in lines
+    ]
     seen = any("ieee80211" in path for path in facts.debug)
     if not seen:
         # OpenWrt's mac80211 is newer than its kernel.
@@ -106,7 +121,8 @@ def air(facts: Facts, _path: Path) -> Iterator[Finding]:
         id="wifi-airtime",
         severity="good" if on else "warning" if aql else "note",
         what=f"airtime queue limits are {'on' if on else 'off' if aql else 'not there'}",
-        why="they bound what waits in the card by time, so that latency stays low while the link is slow",
+        why="they bound what waits in the card by time, so that latency stays low while the link "
+        "is slow",
         fix=""
         if on
         else "`echo 1 > /sys/kernel/debug/ieee80211/PHY/aql_enable`"
@@ -138,7 +154,8 @@ def link(facts: Facts, _path: Path) -> Iterator[Finding]:
             + (f"; the card can use {most} MHz" if narrow else ""),
             why="a slow link takes more of the air for each packet, from everybody on the channel; "
             "no queue or congestion control gives that back",
-            fix="nearer to the access point, another band or channel; the channel's width is the access point's "
+            fix="nearer to the access point, another band or channel; the channel's width is the "
+            "access point's "
             "to choose"
             if weak or narrow
             else "",

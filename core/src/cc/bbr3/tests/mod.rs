@@ -4,7 +4,7 @@ pub(in crate::cc) mod path;
 
 use super::long_term::inflight_at_loss;
 use super::signals::{Short, UNBOUND};
-use super::version::{params, V3};
+use super::version::{V3, params};
 use super::*;
 use crate::cc::bbr::bandwidth::Bw;
 use crate::cc::{FlightSample, RateSample, Totals};
@@ -33,11 +33,16 @@ fn startup_finds_the_bandwidth_within_two_per_cent() {
     let bw = p.law.max_bw.get().packets_per_s();
     assert!(near(bw, p.rate(), 0.02), "{bw} {}", p.rate());
     // log2(34.5/10) round trips of growth, three without, and one to see the first.
-    assert!((4..=9).contains(&p.law.rounds.count), "{}", p.law.rounds.count);
+    assert!(
+        (4..=9).contains(&p.law.rounds.count),
+        "{}",
+        p.law.rounds.count
+    );
     assert_eq!(p.lost, 0);
 }
 
-/// 25 % more is growth; less in three round trips is none, and round trips that the application limited do not count.
+/// 25 % more is growth; less in three round trips is none, and round trips that the application
+/// limited do not count.
 #[test]
 fn three_round_trips_without_growth_fill_the_pipe() {
     let mut law = Bbr3::new(&Params::defaults(PARAMS), &Host::default());
@@ -95,8 +100,8 @@ fn losses_end_startup_though_the_application_limits() {
     assert!(p.law.long.inflight >= least && p.law.long.inflight < UNBOUND);
 }
 
-/// Losses beyond 2 % end Startup; what was delivered in the round trip bounds what is in flight, if that is more than the
-/// product.
+/// Losses beyond 2 % end Startup; what was delivered in the round trip bounds what is in flight, if
+/// that is more than the product.
 #[test]
 fn startup_that_loses_is_bounded_by_what_was_delivered() {
     let mut p = path(0.5);
@@ -141,7 +146,12 @@ fn a_cycle_gives_back_cruises_refills_and_asks_for_more() {
     let mut p = path(4.0);
     p.run(20.0);
     use Mode::*;
-    let order: Vec<Mode> = p.phases.iter().map(|(_, m)| *m).filter(|m| *m != ProbeRtt).collect();
+    let order: Vec<Mode> = p
+        .phases
+        .iter()
+        .map(|(_, m)| *m)
+        .filter(|m| *m != ProbeRtt)
+        .collect();
     assert_eq!(order[..6], [Startup, Drain, Down, Cruise, Refill, Up]);
     assert!(order.windows(2).all(|two| match two[0] {
         Down => matches!(two[1], Cruise | Refill),
@@ -161,10 +171,15 @@ fn a_cycle_gives_back_cruises_refills_and_asks_for_more() {
     );
     assert_eq!(p.lost, 0);
     // 1 % of margin, and what ProbeRTT takes.
-    assert!(p.delivered as f64 / 20.0 > 0.95 * p.rate(), "{}", p.delivered);
+    assert!(
+        p.delivered as f64 / 20.0 > 0.95 * p.rate(),
+        "{}",
+        p.delivered
+    );
 }
 
-/// With a large product the clock decides, and with a small one the round trips in which Reno grows by as much.
+/// With a large product the clock decides, and with a small one the round trips in which Reno grows
+/// by as much.
 #[test]
 fn it_waits_two_to_three_seconds_or_as_long_as_reno() {
     let waits = |mbit, ms, rounds: fn(&Path) -> u64| {
@@ -181,8 +196,14 @@ fn it_waits_two_to_three_seconds_or_as_long_as_reno() {
         waits
     };
     let clock = waits(100.0, 100, |p| p.law.rounds.count);
-    assert!(clock.iter().all(|(s, _)| (2.0..3.3).contains(s)), "{clock:?}");
-    assert!(clock.iter().any(|w| (w.0 - clock[0].0).abs() > 0.01), "{clock:?}");
+    assert!(
+        clock.iter().all(|(s, _)| (2.0..3.3).contains(s)),
+        "{clock:?}"
+    );
+    assert!(
+        clock.iter().any(|w| (w.0 - clock[0].0).abs() > 0.01),
+        "{clock:?}"
+    );
     // 4 Mbit/s and 40 ms: 14 packets.
     let reno = waits(4.0, 40, |p| p.law.rounds.count);
     assert!(reno.iter().all(|(_, n)| (12..=16).contains(n)), "{reno:?}");
@@ -210,7 +231,10 @@ fn losses_while_asking_for_more_set_the_bound_and_end_it() {
     p.reach(Mode::Down);
     assert!(p.law.long.too_high && !p.law.long.sampling);
     let long = p.law.long.inflight as f64;
-    assert!(long >= (0.7 * p.bdp()).floor() && long <= window, "{long} {window}");
+    assert!(
+        long >= (0.7 * p.bdp()).floor() && long <= window,
+        "{long} {window}"
+    );
     assert_eq!(p.law.undo.mode, Some(Mode::Up));
 }
 
@@ -224,7 +248,11 @@ fn a_limited_flow_ends_its_probe_without_a_bound() {
     assert_eq!(p.mode(), Mode::Up);
     p.drops = |n| n % 10 == 0;
     p.reach(Mode::Down);
-    assert_eq!(p.law.long.inflight, UNBOUND, "{:?} {:?}", p.phases, p.law.long);
+    assert_eq!(
+        p.law.long.inflight, UNBOUND,
+        "{:?} {:?}",
+        p.phases, p.law.long
+    );
 }
 
 #[test]
@@ -236,7 +264,8 @@ fn an_application_that_limits_lets_asking_go_on() {
     assert_eq!(p.mode(), Mode::Up);
 }
 
-/// Giving back lasts until the bound less 15 %, and a product, is in flight; cruising keeps to that.
+/// Giving back lasts until the bound less 15 %, and a product, is in flight; cruising keeps to
+/// that.
 #[test]
 fn headroom_is_left_while_cruising() {
     let mut p = path(4.0);
@@ -261,12 +290,14 @@ fn headroom_is_left_while_cruising() {
     assert_eq!(law.inflight_with_headroom(), 4);
 }
 
-/// The path gets slower as it begins to give back: the queue does not fall, and it probes without having cruised.
+/// The path gets slower as it begins to give back: the queue does not fall, and it probes without
+/// having cruised.
 #[test]
 fn down_ends_after_its_time_though_much_is_in_flight() {
     let mut p = path(8.0);
     p.reach(Mode::Down);
-    // The least round trip is believed to be shorter than it is: a product is never as much as is in flight.
+    // The least round trip is believed to be shorter than it is: a product is never as much as is
+    // in flight.
     p.law.min_rtt.start(Span::ms(30), Time::from_ns(p.now));
     p.law.long.inflight = 8;
     p.set_rate(2.0);
@@ -282,7 +313,8 @@ fn down_ends_after_its_time_though_much_is_in_flight() {
     );
 }
 
-/// After a probe that lost too much the next stops at the bound; if that loses nothing, another follows at once.
+/// After a probe that lost too much the next stops at the bound; if that loses nothing, another
+/// follows at once.
 #[test]
 fn a_cautious_probe_that_loses_nothing_is_followed_by_a_bold_one() {
     let mut p = path(4.0);
@@ -322,7 +354,10 @@ fn the_bound_grows_twice_as_much_in_every_round_trip() {
         }
         law.long.inflight - before
     };
-    assert_eq!([true; 4].map(|limited| round_trip(&mut law, limited)), [1, 2, 4, 8]);
+    assert_eq!(
+        [true; 4].map(|limited| round_trip(&mut law, limited)),
+        [1, 2, 4, 8]
+    );
     assert_eq!(round_trip(&mut law, false), 0);
     // A bound that the window has not reached does not grow.
     law.long.inflight = 65;
@@ -349,8 +384,8 @@ fn what_proves_safe_raises_the_bound() {
     assert_eq!(law.long.inflight, 60);
 }
 
-/// (lost + x)/(in flight + x) = 2 %: after 99 packets without loss two more may be, after one lost of 99 one
-/// more, after two none.
+/// (lost + x)/(in flight + x) = 2 %: after 99 packets without loss two more may be, after one lost
+/// of 99 one more, after two none.
 #[test]
 fn the_threshold_is_crossed_within_a_burst() {
     assert_eq!(inflight_at_loss(0.02, 100, 1), 101);
@@ -362,7 +397,8 @@ fn the_threshold_is_crossed_within_a_burst() {
     assert!(!law.is_too_high(2, 100) && law.is_too_high(3, 100));
 }
 
-/// The draft's own sum: 137 round trips of 1 % loss, and twice twice as much in refilling and asking for more.
+/// The draft's own sum: 137 round trips of 1 % loss, and twice twice as much in refilling and
+/// asking for more.
 #[test]
 fn one_per_cent_of_loss_is_borne_for_137_round_trips() {
     let left = libm::pow(0.99, 137.0) * 4.0;
@@ -401,7 +437,10 @@ fn losses_while_cruising_lower_the_short_bounds_by_a_round_trip_at_most_by_beta(
     };
     let d = Delivery::default();
     law.take_signals(&w, &d, &sample(1, 1), Bw(1000));
-    assert_eq!((law.short.bw, law.short.inflight), (Short::NONE.bw, UNBOUND));
+    assert_eq!(
+        (law.short.bw, law.short.inflight),
+        (Short::NONE.bw, UNBOUND)
+    );
     cycle(&mut law, 900, 80);
     law.take_signals(&w, &d, &sample(80, 1), Bw(900));
     assert_eq!((law.short.bw, law.short.inflight), (Bw(900), 80));
@@ -456,8 +495,15 @@ fn ten_times_the_bandwidth_is_found_in_few_probes() {
     p.run(5.5);
     p.set_rate(100.0);
     p.buffer = 3000;
-    let found = p.until(12.0, |p| p.law.max_bw.get().packets_per_s() > 0.95 * p.rate());
-    assert!(found, "{} {:?}", p.law.max_bw.get().packets_per_s(), p.phases);
+    let found = p.until(12.0, |p| {
+        p.law.max_bw.get().packets_per_s() > 0.95 * p.rate()
+    });
+    assert!(
+        found,
+        "{} {:?}",
+        p.law.max_bw.get().packets_per_s(),
+        p.phases
+    );
 }
 
 #[test]
@@ -467,7 +513,9 @@ fn a_tenth_of_the_bandwidth_is_known_after_two_cycles() {
     p.set_rate(10.0);
     let down = |p: &Path| p.phases.iter().filter(|(_, m)| *m == Mode::Down).count();
     let before = down(&p);
-    let found = p.until(40.0, |p| p.law.max_bw.get().packets_per_s() < 1.05 * p.rate());
+    let found = p.until(40.0, |p| {
+        p.law.max_bw.get().packets_per_s() < 1.05 * p.rate()
+    });
     assert!(found && down(&p) - before <= 4, "{:?}", p.phases);
 }
 
@@ -510,7 +558,11 @@ fn idleness_is_as_good_as_probe_rtt() {
     p.until(0.1, |_| true);
     assert_ne!(p.mode(), Mode::ProbeRtt);
     p.run(1.0);
-    assert!(!p.phases.iter().any(|(_, m)| *m == Mode::ProbeRtt), "{:?}", p.phases);
+    assert!(
+        !p.phases.iter().any(|(_, m)| *m == Mode::ProbeRtt),
+        "{:?}",
+        p.phases
+    );
 }
 
 #[test]
@@ -528,7 +580,10 @@ fn a_least_round_trip_is_believed_for_ten_seconds() {
     p.reach(Mode::Cruise);
     p.rtt_ns += 20_000_000;
     p.run(4.0);
-    assert_eq!(p.law.min_rtt.us(), Some(p.law.min_rtt.us().unwrap_or(0).min(43_000)));
+    assert_eq!(
+        p.law.min_rtt.us(),
+        Some(p.law.min_rtt.us().unwrap_or(0).min(43_000))
+    );
     p.run(8.0);
     assert!(p.law.min_rtt.us().is_some_and(|us| us >= 60_000));
 }
@@ -570,7 +625,8 @@ fn what_came_in_a_clump_is_added_to_the_window() {
     assert_eq!(u64::from(w.cwnd), goal);
 }
 
-/// Losses do not cut the window as such; a timeout does, and what was before comes back with the end of the repair.
+/// Losses do not cut the window as such; a timeout does, and what was before comes back with the
+/// end of the repair.
 #[test]
 fn recovery_restores_the_window() {
     let mut p = path(4.0);

@@ -1,15 +1,16 @@
-//! A narrow link with a buffer, a flow of full packets over it, and one ACK for each: enough to lead the law into every phase.
+//! A narrow link with a buffer, a flow of full packets over it, and one ACK for each: enough to
+//! lead the law into every phase.
 
-use crate::cc::bbr::bandwidth::Bw;
 use crate::cc::bbr::UNIT;
-use crate::cc::bbr3::version::{params, Version};
+use crate::cc::bbr::bandwidth::Bw;
+use crate::cc::bbr3::version::{Version, params};
 use crate::cc::bbr3::{Bbr3, Mode};
 use crate::cc::{
-    Ack, CongestionControl, Delivery, FlightSample, Host, Loss, LostPacket, RateSample, Sent, SpuriousLoss, Start,
-    StateChange, Totals, Window,
+    Ack, CongestionControl, Delivery, FlightSample, Host, Loss, LostPacket, RateSample, Sent,
+    SpuriousLoss, Start, StateChange, Totals, Window,
 };
 use crate::param::Params;
-use crate::transport::{State, MSS};
+use crate::transport::{MSS, State};
 use crate::units::{Rate, Span, Time};
 use alloc::collections::VecDeque;
 
@@ -58,7 +59,8 @@ pub(in crate::cc) struct Path {
 }
 
 impl Path {
-    /// `mbit` of payload, `ms` of round trip, room for `buffer` packets, under the defaults of `version`.
+    /// `mbit` of payload, `ms` of round trip, room for `buffer` packets, under the defaults of
+    /// `version`.
     pub fn new(version: Version, mbit: f64, ms: u64, buffer: u64) -> Path {
         let table = params(&version);
         Path::with(
@@ -149,7 +151,8 @@ impl Path {
         }
         self.law.startup.full
     }
-    /// Does Startup end with a round trip of recovery that lost a tenth, of which so many ACKs told, in so many places?
+    /// Does Startup end with a round trip of recovery that lost a tenth, of which so many ACKs
+    /// told, in so many places?
     pub fn startup_ends_with(&mut self, acks: u64, ranges: u64) -> bool {
         (self.law.startup.acks, self.law.startup.ranges) = (acks, ranges);
         self.law.latest.over = true;
@@ -172,7 +175,8 @@ impl Path {
         self.law.leave_startup();
         self.law.long.inflight
     }
-    /// The bound when an ACK tells that of a probe's `in_flight` packets so many were lost, none of which was of the probe.
+    /// The bound when an ACK tells that of a probe's `in_flight` packets so many were lost, none of
+    /// which was of the probe.
     pub fn bound_after_ack(&mut self, in_flight: u32, lost: u64) -> u64 {
         self.reach(Mode::Up);
         let d = Delivery {
@@ -183,7 +187,8 @@ impl Path {
             }),
             ..Delivery::default()
         };
-        self.law.adapt_long(&self.w, &d, 1, Time::from_ns(self.now), false);
+        self.law
+            .adapt_long(&self.w, &d, 1, Time::from_ns(self.now), false);
         self.law.long.inflight
     }
     /// The losses so far were none.
@@ -221,7 +226,11 @@ impl Path {
         );
     }
     fn note_phase(&mut self) {
-        if self.phases.last().is_none_or(|(_, mode)| *mode != self.law.mode) {
+        if self
+            .phases
+            .last()
+            .is_none_or(|(_, mode)| *mode != self.law.mode)
+        {
             self.phases.push((self.now as f64 / 1e9, self.law.mode));
         }
     }
@@ -310,17 +319,24 @@ impl Path {
         self.delivered_at = now;
         let lost_before = self.lost;
         while self.sent.front().is_some_and(|p| p.acked_at.is_none()) {
-            let Some(gone) = self.sent.pop_front() else { break };
+            let Some(gone) = self.sent.pop_front() else {
+                break;
+            };
             self.lost += 1;
             let mut ev = LostPacket::at(at);
-            (ev.seq, ev.end) = (gone.number * u64::from(MSS), (gone.number + 1) * u64::from(MSS));
+            (ev.seq, ev.end) = (
+                gone.number * u64::from(MSS),
+                (gone.number + 1) * u64::from(MSS),
+            );
             (ev.in_flight, ev.app_limited) = (gone.in_flight, gone.app_limited);
             ev.lost = self.lost - gone.lost;
             ev.totals = self.totals();
             self.law.on_packet_lost(&mut self.w, &ev);
             self.note_phase();
         }
-        let Some(packet) = self.sent.pop_front() else { return };
+        let Some(packet) = self.sent.pop_front() else {
+            return;
+        };
         let change = |law: &mut Bbr3, w: &mut Window, from, to| {
             let mut ev = StateChange::at(at);
             (ev.from, ev.to) = (from, to);
