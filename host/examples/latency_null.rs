@@ -5,7 +5,7 @@
 
 use narrows_host::latency::exchange::{Pace, Plan, run};
 use narrows_host::latency::null_line::NullLine;
-use narrows_host::latency::speak::Own;
+use narrows_host::latency::protocol::Own;
 
 fn resident_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -15,12 +15,12 @@
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
 use narrows_core::units::{Span, parse_span};
+use narrows_host::emulator::{doctor, preflight, shell_command};
+use narrows_host::sys::{self, kernel, process};
 use narrows_host::terminal::json;
+use narrows_host::tune::{self, exec_with_cc};
 use narrows_host::untrusted_input::{MOST_TEXT_BYTES, MOST_TRACE_BYTES, lies_inside, read_text};
-use narrows_host::{
-    HostError, Options, Progress, doctor, latency, machine, measure, process, ready, serve,
-    shell_command, sys, tune, with,
-};
+use narrows_host::{HostError, Options, Progress, latency, measure, serve};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -155,8 +155,8 @@ fn run(asked: &Asked) -> Result<(), HostError> {
     let mut scenario = scenario.map_err(|e| wrong(e.to_string()))?;
     scenario.seed = asked.seed.unwrap_or(scenario.seed);
     let usual = match asked.interval {
-        Interval::Usual => Options::usual(&scenario).at_least(ready::LEAST_INTERVAL),
-        Interval::Pictures => Options::pictures(&scenario).at_least(ready::LEAST_INTERVAL),
+        Interval::Usual => Options::usual(&scenario).at_least(preflight::LEAST_INTERVAL),
+        Interval::Pictures => Options::pictures(&scenario).at_least(preflight::LEAST_INTERVAL),
         Interval::Off => Options {
             sample_interval: None,
             ..Options::default()
@@ -170,8 +170,8 @@ fn run(asked: &Asked) -> Result<(), HostError> {
         verdicts: asked.verdicts,
         ..usual
     };
-    ready::check_scenario(&scenario, &registry, &options)?;
-    ready::gain_privilege()?;
+    preflight::check_scenario(&scenario, &registry, &options)?;
+    preflight::gain_privilege()?;
     let mut progress = |at: Progress| {
         if asked.stream {
             let mut out = std::io::stdout();
@@ -330,7 +330,7 @@ fn usage() -> String {
     format!(
         "{USAGE}\n{}\n{}\n{}\n{}\n{}\n{}",
         shell_command::USAGE,
-        with::USAGE,
+        exec_with_cc::USAGE,
         serve::options::usage(),
         measure::options::usage(),
         latency::options::USAGE,
@@ -343,7 +343,7 @@ fn help(command: &str, args: &[String]) -> Option<String> {
     let usage = match command {
         "run" | "ready" | "machine" | "doctor" => USAGE.to_string(),
         "shell" => shell_command::USAGE.to_string(),
-        "with" => with::USAGE.to_string(),
+        "with" => exec_with_cc::USAGE.to_string(),
         "serve" => serve::options::usage(),
         "measure" => measure::options::usage(),
         "latency" => latency::options::USAGE.to_string(),
@@ -363,9 +363,9 @@ fn main() -> ExitCode {
     }
     match command.as_deref() {
         Some("run") => {}
-        Some("ready") => return answer(ready::check_machine(&args.collect::<Vec<_>>())),
+        Some("ready") => return answer(preflight::check_machine(&args.collect::<Vec<_>>())),
         Some("machine") => {
-            return say(&format!("{}\n", json(machine::to_json())));
+            return say(&format!("{}\n", json(kernel::to_json())));
         }
         Some("doctor") => {
             let stream = args.any(|arg| arg == "--stream");
@@ -379,7 +379,7 @@ fn main() -> ExitCode {
             };
         }
         Some("with") => {
-            return match with::run(args) {
+            return match exec_with_cc::run(args) {
                 Ok(code) => ExitCode::from(code),
                 Err(error) => answer(Err(error)),
             };

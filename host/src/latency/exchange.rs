@@ -12,11 +12,11 @@
 //! of slow answers the slowest [`MOST_SLOW`]: tens of millions of exchanges take no more memory
 //! than thousands.
 
-use super::blame::{Far, Near, PARTS, Part, blame, split};
 pub use super::outcome::{Episode, MOST_EPISODES, MOST_SLOW, Outcome, Slow};
-use super::speak::{Answer, FILL, Heard, Mark, Speak};
-use super::timed_socket::{Got, Left};
 use crate::HostError;
+use crate::latency::attribution::{Far, Near, PARTS, Part, blame, split};
+use crate::latency::protocol::{Answer, FILL, Heard, Mark, Speak};
+use crate::sys::timed_socket::{Got, Left};
 use std::io;
 
 /// So many questions are remembered; an answer to one before that is lost.

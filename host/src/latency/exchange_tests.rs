@@ -2,7 +2,7 @@
 
 use super::super::histogram::Histogram;
 use super::super::null_line::{Fate, NullLine, PlayedLine};
-use super::super::speak::{Echo, Own};
+use super::super::protocol::{Echo, Own};
 use super::*;
 
 fn plan(count: u32) -> Plan {

@@ -15,8 +15,8 @@
 //! protocol is: the server here gives few of them a second. Whoever shows the token has proved that
 //! he hears at his address; everything else is as long as its question.
 
-use super::blame::Far;
-use super::speak::{Answer, Heard, Mark, Speak};
+use crate::latency::attribution::Far;
+use crate::latency::protocol::{Answer, Heard, Mark, Speak};
 
 /// Where irtt's server listens.
 pub const PORT: u16 = 2112;
@@ -374,7 +374,7 @@ pub fn asked(bytes: &[u8]) -> Option<Params> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::speak::FILL;
+    use super::super::protocol::FILL;
     use super::*;
     use proptest::prelude::*;
 
@@ -390,7 +390,7 @@ mod tests {
             ..Params::default()
         };
         let bytes = open(params);
-        let hex = crate::digest::hex(&bytes);
+        let hex = crate::protocols::digest::hex(&bytes);
         assert_eq!(hex, "14a75b0101020280c2d72f0380dac409050606060706");
         assert_eq!(asked(&bytes), Some(params));
         assert_eq!(params.layout().len, 60);

@@ -2,8 +2,9 @@
 
 use super::exchange::Line;
 use super::policy::Policy;
-use super::timed_socket::{Even, Got, Left, TimedSocket};
-use crate::{HostError, sys};
+use crate::HostError;
+use crate::sys;
+use crate::sys::timed_socket::{Even, Got, Left, TimedSocket};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -47,7 +48,7 @@ impl RealLine {
             // It stays open meanwhile, so that the kernel chooses another port.
             lower.push(socket);
         };
-        crate::socket::set_class(socket.fd(), class);
+        crate::sys::socket::set_class(socket.fd(), class);
         policy.apply(socket.fd())?;
         Ok(RealLine {
             socket,

@@ -5,19 +5,20 @@
 //! | [`options`] | what is asked for |
 //! | [`exchange`] | question and answer, paced, matched, counted: the engine, over any line |
 //! | [`line`] | the line that is a socket |
-//! | [`timed_socket`] | that socket, whose kernel stamps what comes and leaves; unsafe code |
+//! | [`crate::sys::timed_socket`] | that socket, whose kernel stamps what comes and leaves; unsafe code |
 //! | [`null_line`] | lines without a network, for tests and for the engine's own price |
-//! | [`speak`], [`stamp`], [`irtt`] | protocols |
+//! | [`protocol`], [`stamp`], [`irtt`] | protocols |
 //! | [`answer`] | who answers them |
 //! | [`keeper`] | holds the session open, and opens it again |
-//! | [`blame`] | a round trip cut into whose it is |
+//! | [`attribution`] | a round trip cut into whose it is |
 //! | [`histogram`], [`outcome`], [`summary`] | what came of it; as JSON |
 //! | [`lab`] | the same test under several policies |
-//! | [`surroundings`] | what around a test decides its outcome |
+//! | [`environment`] | what around a test decides its outcome |
 //! | [`policy`] | how the host is asked to serve a thread |
 
 pub mod answer;
-pub mod blame;
+pub mod attribution;
+pub mod environment;
 pub mod exchange;
 pub mod histogram;
 pub mod irtt;
@@ -28,23 +29,24 @@ pub mod null_line;
 pub mod options;
 pub mod outcome;
 pub mod policy;
+pub mod protocol;
 pub mod repeats;
-pub mod speak;
 pub mod stamp;
 pub mod summary;
-pub mod surroundings;
-pub mod timed_socket;
 
+use crate::HostError;
+use crate::latency::protocol::{Echo, Own, Sessions, Speak};
 use crate::measure::address::resolve;
 use crate::measure::link::{self, Peer};
+use crate::protocols::digest;
+use crate::sys;
+use crate::sys::kernel;
 use crate::terminal::field;
-use crate::{HostError, digest, machine, sys};
 use exchange::{Outcome, Pulse};
 use keeper::Keeper;
 use line::RealLine;
 use options::{Options, Speaks};
 use serde_json::{Value, json};
-use speak::{Echo, Own, Sessions, Speak};
 use std::net::SocketAddr;
 
 /// A date as people write it, in UTC, to the microsecond.
@@ -302,7 +304,7 @@ fn silent(options: &Options, to: SocketAddr, seen: &Outcome) -> HostError {
 /// Measures. Who stops it gets what was seen until then (`interrupted`), if anything was.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Pulse) -> bool) -> Result<Value, HostError> {
     let to = resolve(&options.host, options.port)?;
-    let around = surroundings::seen(to);
+    let around = crate::latency::environment::seen(to);
     let mut told = if options.is_lab() {
         lab::run(options, to, progress)?
     } else {
@@ -312,7 +314,10 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Pulse) -> bool) -> Result
         told["awake_by"] = json!(slice.awake_by);
         told
     };
-    told["findings"] = json!(surroundings::findings(&around, options.plan.size));
+    told["findings"] = json!(crate::latency::environment::findings(
+        &around,
+        options.plan.size
+    ));
     told["surroundings"] = around;
     Ok(told)
 }
@@ -329,6 +334,6 @@ fn document(options: &Options, to: SocketAddr, seen: &Outcome, far: &Value) -> V
     });
     told["policy"] = json!(options.policy.text());
     told["stamps"] = json!(options.stamps);
-    told["kernel"] = json!(machine::release());
+    told["kernel"] = json!(kernel::release());
     told
 }

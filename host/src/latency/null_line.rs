@@ -2,8 +2,8 @@
 //! for the price of the engine itself.
 
 use super::exchange::Line;
-use super::timed_socket::{Got, Left};
-use crate::wire::{TIMED, Timed};
+use crate::protocols::wire::{TIMED, Timed};
+use crate::sys::timed_socket::{Got, Left};
 use std::collections::VecDeque;
 use std::io;
 
@@ -60,7 +60,7 @@ impl Line for NullLine {
             answer.write(&mut head);
         }
         to[..TIMED].copy_from_slice(&head);
-        to[TIMED..self.len].fill(super::speak::FILL);
+        to[TIMED..self.len].fill(crate::latency::protocol::FILL);
         Ok(Some(Got {
             len: self.len,
             from: None,

@@ -4,7 +4,7 @@ use super::exchange::{LARGEST, Pace, Plan, Stall};
 use super::lab::Load;
 use super::policy::Policy;
 use super::{irtt, stamp};
-use crate::wire;
+use crate::protocols::wire;
 use narrows_core::units::{Span, format_span, parse_bytes, parse_seconds, parse_span};
 
 /// How it is called.

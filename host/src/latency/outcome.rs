@@ -5,8 +5,8 @@
 //! was due until its answer came, and whatever overlaps is one. A stall of 100 ms with a question
 //! each millisecond makes a hundred slow answers and one episode.
 
-use super::blame::{PARTS, Parts};
 use super::histogram::Histogram;
+use crate::latency::attribution::{PARTS, Parts};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 

@@ -18,13 +18,14 @@
 //! there one thread for each processor turns in the idle class, which gives way to everything.
 //!
 //! **Nobody is starved.** A real-time class never goes with `spin`, and each real-time thread is
-//! watched ([`crate::schedule`]): one that does not sleep for 200 ms becomes an ordinary one, and
+//! watched ([`crate::sys::schedule`]): one that does not sleep for 200 ms becomes an ordinary one, and
 //! [`Guard::called_off`] tells it.
 //!
 //! What is not permitted is refused in words, before anything is measured, and never left out.
 
-use crate::schedule::{self, Class};
-use crate::{HostError, socket};
+use crate::HostError;
+use crate::sys::schedule::{self, Class};
+use crate::sys::socket;
 use narrows_core::units::parse_span;
 use std::fmt;
 use std::fs::{File, OpenOptions};

@@ -18,7 +18,7 @@
 //! ([`Accounts::bucket`]).
 
 use super::answer::Payer;
-use super::speak::Echo;
+use crate::latency::protocol::Echo;
 use crate::serve::budget::{BUCKETS, Permit};
 use crate::serve::limits::UNRECOGNISED;
 use std::collections::hash_map::RandomState;
@@ -148,7 +148,7 @@ mod tests {
 
     /// A question of `narrows latency`.
     fn question(number: u64) -> [u8; 40] {
-        let mut bytes = [crate::latency::speak::FILL; 40];
+        let mut bytes = [crate::latency::protocol::FILL; 40];
         bytes[..8].copy_from_slice(&number.to_be_bytes());
         bytes[8..16].copy_from_slice(&number.to_be_bytes());
         bytes

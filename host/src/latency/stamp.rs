@@ -18,8 +18,8 @@
 //! 1900 and 2⁻³² s. The error estimate says that the clock is not known to be synchronised, and one
 //! microsecond.
 
-use super::blame::Far;
-use super::speak::{Answer, FILL, Heard, Mark, Speak};
+use crate::latency::attribution::Far;
+use crate::latency::protocol::{Answer, FILL, Heard, Mark, Speak};
 
 /// Where reflectors listen.
 pub const PORT: u16 = 862;

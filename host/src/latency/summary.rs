@@ -3,9 +3,9 @@
 //! Times are µs unless a name says otherwise; what was not measured, or what the sample cannot
 //! carry, is null.
 
-use super::blame::{NAMES, Parts};
 use super::exchange::{Episode, Outcome, Pace, Plan, Slow};
 use super::histogram::Histogram;
+use crate::latency::attribution::{NAMES, Parts};
 use serde_json::{Value, json};
 
 fn us(ns: u64) -> f64 {

@@ -5,8 +5,8 @@
 //! and then could keep the near end waiting for ever. A wait is cut into slices of [`SLICE`]: after
 //! each, a request to stop is obeyed.
 
-use crate::socket;
 use crate::sys;
+use crate::sys::socket;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;

@@ -12,12 +12,13 @@ use super::link::{FAR_END, PATIENCE, connected, send_all};
 use super::options::{Options, Test};
 use super::plan::{self, Direction};
 use super::seen::{FlowSeen, StoppedBy};
-use crate::bulk::{Stream, UNSENT, Way};
-use crate::digest::random;
-use crate::iperf3::{self, Cookie, RESULTS, state, stream_id};
-use crate::socket::{self, Wanted};
+use crate::HostError;
+use crate::measure::bulk::{Stream, UNSENT, Way};
+use crate::protocols::digest::random;
+use crate::protocols::iperf3::{self, Cookie, RESULTS, state, stream_id};
+use crate::sys;
+use crate::sys::socket::{self, Wanted};
 use crate::terminal::field;
-use crate::{HostError, sys};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -144,12 +145,12 @@ impl Control {
         }
     }
     fn say(&self, value: &Value) -> Result<(), HostError> {
-        send_all(&self.socket, &crate::wire::to_frame(value))
+        send_all(&self.socket, &crate::protocols::wire::to_frame(value))
     }
     fn json(&mut self) -> Result<Value, HostError> {
         let mut deadline = Deadline::within(PATIENCE);
         loop {
-            let seen = crate::wire::frame(&self.input, RESULTS);
+            let seen = crate::protocols::wire::frame(&self.input, RESULTS);
             if let Some((value, n)) =
                 seen.map_err(|_| broken("the iperf3 server's results are not understood"))?
             {
@@ -356,7 +357,7 @@ mod tests {
             input: Vec::new(),
             cookie: iperf3::cookie([0; iperf3::COOKIE]),
         };
-        let whole = crate::wire::to_frame(&json!({ "streams": [] }));
+        let whole = crate::protocols::wire::to_frame(&json!({ "streams": [] }));
         far.write_all(&whole[..whole.len() - 1]).unwrap();
         let mut deadline = Deadline::within(PATIENCE);
         control.need(whole.len() - 1, &mut deadline).unwrap();

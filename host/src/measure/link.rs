@@ -3,13 +3,13 @@
 
 use super::deadline::{Deadline, ReadError};
 use crate::HostError;
-use crate::digest::{from_hex, hex, random};
-use crate::handshake::{Role, Transcript, canonical};
-use crate::iperf3::state;
-use crate::socket::{self, Wanted};
+use crate::protocols::digest::{from_hex, hex, random};
+use crate::protocols::handshake::{Role, Transcript, canonical};
+use crate::protocols::iperf3::state;
+use crate::protocols::wire::{self, ANSWER, Cookie, HELLO, Hello, VERSION};
 use crate::sys;
+use crate::sys::socket::{self, Wanted};
 use crate::terminal::field;
-use crate::wire::{self, ANSWER, Cookie, HELLO, Hello, VERSION};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

@@ -12,11 +12,14 @@
 //! | [`voip`] | how a call would sound |
 //! | [`ping`] | round trips while all this happens |
 //! | [`seen`], [`report`] | what was seen; as JSON |
+//! | [`bulk`] | load over TCP, for both ends |
+//! | [`tcp_metrics`] | what the kernel remembers of a destination, and its removal |
 //!
-//! Two threads beside those for load ([`crate::bulk`]): one pings and does nothing else, one (this)
-//! asks, watches and waits.
+//! Two threads run beside those for load: one pings and does nothing else; this one asks, watches
+//! and waits.
 
 pub mod address;
+pub mod bulk;
 pub mod deadline;
 pub mod http;
 pub mod iperf;
@@ -27,13 +30,15 @@ pub mod ping;
 pub mod plan;
 pub mod report;
 pub mod seen;
+pub mod tcp_metrics;
 pub mod tls;
 pub mod voip;
 pub mod web;
 
-use crate::bulk::{Budget, Carriers};
+use crate::HostError;
+use crate::measure::bulk::{Budget, Carriers};
+use crate::sys;
 use crate::terminal::{field, fields};
-use crate::{HostError, remembered, sys};
 use address::resolve;
 use http::Url;
 use iperf::Control;
@@ -417,7 +422,7 @@ fn with_narrows(
     };
     Ok(Seen {
         offsets: Some((first, last)),
-        common: link.welcome["boot"].as_str() == Some(&crate::machine::boot()),
+        common: link.welcome["boot"].as_str() == Some(&crate::sys::kernel::boot()),
         far,
         udp_load,
         voip,
@@ -522,7 +527,7 @@ fn forget(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(), HostErro
             run.notes.push(note);
         }
     };
-    if let Err(why) = remembered::forget(to.ip()) {
+    if let Err(why) = tcp_metrics::forget(to.ip()) {
         confess("this end", &why);
     }
     link.say(&json!({ "do": "forget" }))?;

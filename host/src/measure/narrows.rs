@@ -10,12 +10,12 @@ use super::options::Options;
 use super::plan::{Direction, FlowSpec};
 use super::seen::{FlowSeen, StoppedBy};
 use crate::HostError;
-use crate::bulk::{Place, Stream, UNSENT, Way};
-use crate::row::Row;
-use crate::socket::{self, BATCH, Outgoing, Wanted};
+use crate::measure::bulk::{Place, Stream, UNSENT, Way};
+use crate::protocols::tcp_info::Row;
+use crate::protocols::wire::{Hello, Kind, PING, Ping};
 use crate::sys;
+use crate::sys::socket::{self, BATCH, Outgoing, Wanted};
 use crate::terminal::field;
-use crate::wire::{Hello, Kind, PING, Ping};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -52,7 +52,7 @@ fn wanted(options: &Options, spec: &FlowSpec, cc: Option<&str>) -> Wanted {
 }
 
 fn cc_missing(cc: Option<&str>, error: &std::io::Error) -> HostError {
-    let (cc, ccs) = (cc.unwrap_or("?"), crate::machine::ccs());
+    let (cc, ccs) = (cc.unwrap_or("?"), crate::sys::kernel::ccs());
     HostError::Missing(format!(
         "{cc}: {error}; you may choose {} (net.ipv4.tcp_allowed_congestion_control)",
         ccs.allowed.join(", ")

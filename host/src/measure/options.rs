@@ -1,6 +1,6 @@
 //! The options of `narrows-host measure`.
 
-use crate::wire::PORT;
+use crate::protocols::wire::PORT;
 pub use narrows_core::registry::measurement::Test;
 use narrows_core::registry::measurement::{MOST_STREAMS, TESTS};
 use narrows_core::scenario::code_point;

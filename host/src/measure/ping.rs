@@ -9,9 +9,9 @@
 //! measured (TCP_INFO of the new connection), or, from a port where nothing listens, the time to
 //! its refusal.
 
-use crate::socket::{self, BATCH, Datagram, Outgoing, Wanted};
+use crate::protocols::wire::{Cookie, Kind, PING, Ping};
+use crate::sys::socket::{self, BATCH, Datagram, Outgoing, Wanted};
 use crate::sys::{self, Epoll};
-use crate::wire::{Cookie, Kind, PING, Ping};
 use narrows_core::units::Span;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -9,8 +9,9 @@
 use super::options::{Options, SPEAKS};
 use super::ping::Pings;
 use super::seen::{FlowSeen, Seen, StoppedBy};
-use crate::row::COLUMNS;
-use crate::{digest, machine};
+use crate::protocols::digest;
+use crate::protocols::tcp_info::COLUMNS;
+use crate::sys::kernel;
 use narrows_core::figures::rank;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -371,7 +372,7 @@ pub fn to_json(
                 StoppedBy::Lost => "lost",
             },
         },
-        "host": machine::to_json(),
+        "host": kernel::to_json(),
     })
 }
 

@@ -3,8 +3,8 @@
 use super::link::Offset;
 use super::ping::Pings;
 use super::plan::{Direction, FlowSpec};
-use crate::bulk::{Stream, Way};
-use crate::row::Row;
+use crate::measure::bulk::{Stream, Way};
+use crate::protocols::tcp_info::Row;
 use crate::sys;
 use serde_json::Value;
 

@@ -13,9 +13,10 @@ use super::link::{self, connected};
 use super::seen::{FlowSeen, PhaseSeen, StoppedBy};
 use super::tls::{Connection, RECORD};
 use super::{Run, plan, report};
-use crate::bulk::{Budget, Place, Stream, Way};
-use crate::socket::{self, Wanted};
-use crate::{HostError, sys};
+use crate::HostError;
+use crate::measure::bulk::{Budget, Place, Stream, Way};
+use crate::sys;
+use crate::sys::socket::{self, Wanted};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -366,7 +367,7 @@ impl PageSpec {
     }
     /// Of a far end of ours, made up.
     pub fn ours(to: SocketAddr, cookie: &[u8], in_turn: bool) -> PageSpec {
-        let path = |bytes: &u64| format!("/{}/{bytes}", crate::digest::hex(cookie));
+        let path = |bytes: &u64| format!("/{}/{bytes}", crate::protocols::digest::hex(cookie));
         let url = Url {
             tls: false,
             host: to.ip().to_string(),

@@ -23,7 +23,7 @@ use super::limits::{
 };
 use super::pending::Pending;
 use super::shares::{Descriptors, Shares};
-use crate::bulk::{self, May};
+use crate::measure::bulk::{self, May};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -467,7 +467,7 @@ impl Allowance {
     pub fn stalled(&self, now: u64) -> bool {
         now > self.progress.load(Relaxed) + GONE
     }
-    /// It sends to a client that reads nothing: [`super::door`] ends it, whatever its protocol.
+    /// It sends to a client that reads nothing: [`crate::serve::listener`] ends it, whatever its protocol.
     pub fn stuck(&self, now: u64) -> bool {
         self.senders.load(Relaxed) > 0 && self.stalled(now)
     }

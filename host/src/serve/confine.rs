@@ -22,7 +22,8 @@
 //! Sources: capabilities(7), landlock(7), seccomp(2), clone(2), socket(2), tcp(7), sched(7),
 //! ioprio_set(2) (Linux man-pages 6.9).
 
-use crate::{HostError, sys};
+use crate::HostError;
+use crate::sys;
 use caps::{CapSet, Capability};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, Ruleset,
@@ -631,7 +632,7 @@ mod tests {
         // What serving needs: threads, sockets, time.
         let thread = std::thread::spawn(|| std::net::UdpSocket::bind("127.0.0.1:0").map(drop));
         assert!(thread.join().expect("a thread").is_ok());
-        assert!(crate::socket::generic_netlink().is_ok());
+        assert!(crate::sys::socket::generic_netlink().is_ok());
         assert!(sys::monotonic() > 0);
     }
 

@@ -7,10 +7,10 @@ use super::limits::Limits;
 use super::session::Session;
 use super::shared::{Shared, Speaker};
 use super::udp::Exchange;
-use crate::bulk::Carriers;
-use crate::handshake::Transcript;
 use crate::latency::policy::Policy;
-use crate::wire::{self, REQUEST};
+use crate::measure::bulk::Carriers;
+use crate::protocols::handshake::Transcript;
+use crate::protocols::wire::{self, REQUEST};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 

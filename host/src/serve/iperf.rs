@@ -20,11 +20,13 @@ use super::counters::Counters;
 use super::metered::Connection;
 use super::shared::{Carried, End, Key, Shared, Speaker};
 use super::udp::{Awaited, Counts, UdpStream};
-use crate::bulk::Way;
-use crate::digest::same;
-use crate::iperf3::{Cookie, MOST_STREAMS, PARAMS, Params, RESULTS, error, state, stream_id};
-use crate::socket::{self, Wanted};
+use crate::measure::bulk::Way;
+use crate::protocols::digest::same;
+use crate::protocols::iperf3::{
+    Cookie, MOST_STREAMS, PARAMS, Params, RESULTS, error, state, stream_id,
+};
 use crate::sys;
+use crate::sys::socket::{self, Wanted};
 use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -368,7 +370,9 @@ impl Speaker for Test {
     ) -> Result<usize, End> {
         let mut took = 0;
         while let Some(first) = input.get(took) {
-            let json = |most| crate::wire::frame(&input[took..], most).map_err(|_| End::Garbage);
+            let json = |most| {
+                crate::protocols::wire::frame(&input[took..], most).map_err(|_| End::Garbage)
+            };
             match self.step {
                 Step::Params => {
                     let Some((value, n)) = json(PARAMS)? else {
@@ -461,12 +465,13 @@ impl Speaker for Test {
         }
         if way == Way::Out {
             // What waits unsent counts as sent: some 20 ms of a rate that was asked for.
-            let share =
-                (self.params.bandwidth / 400).clamp(16 << 10, crate::bulk::UNSENT.into()) as u32;
+            let share = (self.params.bandwidth / 400)
+                .clamp(16 << 10, crate::measure::bulk::UNSENT.into())
+                as u32;
             let unsent = if self.params.bandwidth > 0 {
                 share
             } else {
-                crate::bulk::UNSENT
+                crate::measure::bulk::UNSENT
             };
             let _ = sys::set_notsent_lowat(socket, unsent);
         }
@@ -593,7 +598,12 @@ mod tests {
         let mut test = Test::new(from, [b'a'; 37], SECOND, &mut out, shared).expect("a seat");
         let params = json!({ "tcp": true, "omit": 0, "time": time, "parallel": 1, "len": 1200,
             "reverse": true });
-        let heard = test.heard(&crate::wire::to_frame(&params), &mut out, SECOND, shared);
+        let heard = test.heard(
+            &crate::protocols::wire::to_frame(&params),
+            &mut out,
+            SECOND,
+            shared,
+        );
         assert!(heard.is_ok_and(|n| n > 0));
         assert_eq!(out, [state::PARAM_EXCHANGE, state::CREATE_STREAMS]);
         test.begin(&mut out, SECOND, shared);

@@ -8,16 +8,16 @@
 //! | [`DatagramSocket`] | pings, iperf3's datagrams | a [`Permit`] for each answer, an [`Allowance`] for the rest |
 //! | [`AnswerSocket`] | echo, STAMP, irtt, timed questions | a [`Permit`] for each answer |
 //!
-//! TCP load is sent by [`crate::bulk`], whose streams cannot be made without the budget of a
+//! TCP load is sent by [`crate::measure::bulk`], whose streams cannot be made without the budget of a
 //! session.
 
 use super::budget::{Accounts, Allowance, Datagrams, Permit, Source};
 use super::limits::PENDING_BYTES;
 use super::shares::Descriptor;
-use crate::bulk::Promised;
-use crate::latency::timed_socket::{Got, Left, TimedSocket};
-use crate::socket::{self, BATCH, Datagram, Outgoing};
+use crate::measure::bulk::Promised;
 use crate::sys;
+use crate::sys::socket::{self, BATCH, Datagram, Outgoing};
+use crate::sys::timed_socket::{Got, Left, TimedSocket};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -229,7 +229,7 @@ impl Connection {
             allowance.alive(now.saturating_sub(socket::silence(&self.socket)));
         }
     }
-    /// The socket alone, for load of a session: [`crate::bulk::Stream`] charges what it moves.
+    /// The socket alone, for load of a session: [`crate::measure::bulk::Stream`] charges what it moves.
     pub fn into_load(self) -> (OwnedFd, Descriptor) {
         (self.socket, self.descriptor)
     }
@@ -397,7 +397,7 @@ mod tests {
             ("fed.rs", include_str!("fed.rs")),
             ("iperf.rs", include_str!("iperf.rs")),
             ("limits.rs", include_str!("limits.rs")),
-            ("door.rs", include_str!("door.rs")),
+            ("listener.rs", include_str!("listener.rs")),
             ("mod.rs", include_str!("mod.rs")),
             ("options.rs", include_str!("options.rs")),
             ("page.rs", include_str!("page.rs")),

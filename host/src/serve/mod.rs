@@ -1,15 +1,15 @@
 //! `narrows-host serve`: the far end of measurements. Many clients at once on one port, TCP and
-//! UDP, of two protocols: narrows' own ([`crate::wire`]) and iperf3's ([`crate::iperf3`]).
+//! UDP, of two protocols: narrows' own ([`crate::protocols::wire`]) and iperf3's ([`crate::protocols::iperf3`]).
 //!
-//! Three kinds of threads: the [`door`] (every control connection), a few for load
-//! ([`crate::bulk`], which says why no runtime), one for datagrams ([`udp`]). When one of them
+//! Three kinds of threads: the [`listener`] (every control connection), a few for load
+//! ([`crate::measure::bulk`], which says why no runtime), one for datagrams ([`udp`]). When one of them
 //! fails, the server ends with an error. Nothing here needs a privilege but answers from inside the
 //! kernel ([`xdp`]) and what [`confine::Keep`] lists, all of it optional.
 //!
 //! What a peer sends makes nothing grow: each table has a limit ([`limits`]), each wait a timeout,
 //! each message a length, and every refusal a counter ([`counters`]). What leaves is charged to a
 //! session and a source address ([`budget`]): the sockets that send are those of [`metered`] and
-//! the streams of [`crate::bulk`], and neither can be used without a budget.
+//! the streams of [`crate::measure::bulk`], and neither can be used without a budget.
 //!
 //! `docs/reference/far-end.md` documents all of it.
 
@@ -17,10 +17,10 @@ pub mod answering;
 pub mod budget;
 pub mod confine;
 pub mod counters;
-pub mod door;
 pub mod fed;
 pub mod iperf;
 pub mod limits;
+pub mod listener;
 pub mod metered;
 pub mod options;
 pub mod page;
@@ -31,13 +31,16 @@ pub mod shares;
 pub mod udp;
 pub mod xdp;
 
-use crate::bulk::Carriers;
+use crate::HostError;
 use crate::latency::answer::{Answered, Payer, Responder};
-use crate::{HostError, schedule, socket, sys};
+use crate::measure::bulk::Carriers;
+use crate::serve::listener::{Door, Listener};
+use crate::sys;
+use crate::sys::schedule;
+use crate::sys::socket;
 use budget::Accounts;
 use confine::Keep;
 use counters::Counters;
-use door::{Door, Listener};
 use limits::PRIVILEGED;
 use options::Options;
 use shared::Shared;

@@ -2,12 +2,12 @@
 
 use super::confine::User;
 use super::limits::Limits;
-use crate::handshake::canonical;
 use crate::latency::answer::Answers;
 use crate::latency::exchange::Stall;
 use crate::latency::options::stall;
 use crate::latency::policy::Policy;
-use crate::wire::PORT;
+use crate::protocols::handshake::canonical;
+use crate::protocols::wire::PORT;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// How it is called.

@@ -8,8 +8,8 @@
 use super::budget::Allowance;
 use super::limits::GONE;
 use super::shared::{End, Shared};
-use crate::bulk::May;
-use crate::digest::from_hex;
+use crate::measure::bulk::May;
+use crate::protocols::digest::from_hex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -38,7 +38,7 @@ pub struct Page {
     left: u64,
     last: bool,
     /// Whose object: the door says whether there is such a session.
-    asked: Option<(crate::wire::Cookie, u64)>,
+    asked: Option<(crate::protocols::wire::Cookie, u64)>,
     /// The session whose object is written.
     allowance: Option<Arc<Allowance>>,
     /// It may not write before this time, ns of the even clock.
@@ -75,7 +75,7 @@ pub fn request(input: &[u8]) -> Result<Option<(&str, bool, usize)>, End> {
 }
 
 /// Whose object and how long.
-pub fn object(path: &str) -> Option<(crate::wire::Cookie, u64)> {
+pub fn object(path: &str) -> Option<(crate::protocols::wire::Cookie, u64)> {
     let (cookie, bytes) = path.strip_prefix('/')?.split_once('/')?;
     let bytes = bytes.parse().ok().filter(|n| *n <= MOST)?;
     Some((from_hex(cookie)?, bytes))
@@ -107,7 +107,7 @@ impl Page {
         self.left > 0 && self.wait <= now
     }
     /// An object of which session is asked for? The answer goes to [`Page::allow`].
-    pub fn asked(&self) -> Option<crate::wire::Cookie> {
+    pub fn asked(&self) -> Option<crate::protocols::wire::Cookie> {
         self.asked.map(|(cookie, _)| cookie)
     }
     /// The session pays for it, or there is none that does.

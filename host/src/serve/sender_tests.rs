@@ -5,7 +5,7 @@ use super::super::budget::Allowance;
 use super::super::fed;
 use super::super::limits::{GONE, IDLE, Limits, SENDERS};
 use super::*;
-use crate::wire::{ANSWER, frame, to_frame};
+use crate::protocols::wire::{ANSWER, frame, to_frame};
 use narrows_core::units::Rate;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -119,7 +119,7 @@ impl Client<'_, '_> {
     fn load(&mut self, name: &str) -> Load {
         match name {
             "downloads" => {
-                let cookie = crate::digest::from_hex(&self.session()).expect("a cookie");
+                let cookie = crate::protocols::digest::from_hex(&self.session()).expect("a cookie");
                 self.ask(&json!({ "do": "open", "stream": 1, "direction": "down" }));
                 let mut load = self.connect();
                 load.write_all(&Hello::Data(1, cookie).to_bytes())
@@ -219,9 +219,9 @@ fn served(what: impl FnOnce(&mut Client)) {
 #[test]
 fn every_file_that_asks_a_budget_for_sending_is_in_the_table() {
     let files = [
-        ("bulk.rs", include_str!("../bulk.rs")),
+        ("bulk.rs", include_str!("../measure/bulk.rs")),
         ("budget.rs", include_str!("budget.rs")),
-        ("door.rs", include_str!("door.rs")),
+        ("listener.rs", include_str!("listener.rs")),
         ("iperf.rs", include_str!("iperf.rs")),
         ("metered.rs", include_str!("metered.rs")),
         ("page.rs", include_str!("page.rs")),

@@ -6,7 +6,7 @@
 //! hello: version, nonce                        greeting: version, nonce, the client's address, is
 //! a token required
 //! {proof, to: the server's address}            welcome: proof, cookie, limits, this host   or
-//! refused: why                                              (the proofs: [`crate::handshake`])
+//! refused: why                                              (the proofs: [`crate::protocols::handshake`])
 //! {do: clock, at}                              {is: clock, at, here}
 //! {do: open, stream, direction, cc, …}         {is: open, stream}                       or  {is: refused, stream, why}
 //! a data connection with the cookie            {is: joined, stream, cc, …}
@@ -27,14 +27,15 @@ use super::limits::{IDLE, STREAMS};
 use super::metered::Connection;
 use super::shared::{Carried, End, Key, Shared, Speaker};
 use super::udp::Pinged;
-use crate::bulk::Way;
-use crate::digest::{from_hex, hex, random};
-use crate::handshake::{Nonce, Role, Transcript, canonical};
 use crate::latency::answer::Answers;
-use crate::row::Row;
-use crate::socket::{self, Wanted};
-use crate::wire::{self, ANSWER, Cookie, REQUEST, VERSION};
-use crate::{machine, sys};
+use crate::measure::bulk::Way;
+use crate::protocols::digest::{from_hex, hex, random};
+use crate::protocols::handshake::{Nonce, Role, Transcript, canonical};
+use crate::protocols::tcp_info::Row;
+use crate::protocols::wire::{self, ANSWER, Cookie, REQUEST, VERSION};
+use crate::sys;
+use crate::sys::kernel;
+use crate::sys::socket::{self, Wanted};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -236,13 +237,13 @@ impl Session {
         Counters::more(&shared.counters.narrows_clients_total);
         let proof = shared.token.as_ref();
         let proof = proof.map(|token| hex(&self.transcript.proof(token, Role::Server)));
-        let ccs = machine::ccs();
+        let ccs = kernel::ccs();
         let limits = shared.accounts.limits();
         say(
             out,
             &json!({
-                "is": "welcome", "proof": proof, "cookie": hex(&cookie), "boot": machine::boot(),
-                "kernel": machine::release(),
+                "is": "welcome", "proof": proof, "cookie": hex(&cookie), "boot": kernel::boot(),
+                "kernel": kernel::release(),
                 "ccs": { "available": ccs.available, "allowed": ccs.allowed },
                 "limits": {
                     "rate_bps": limits.rate.map(|rate| rate.as_bit()),
@@ -426,7 +427,7 @@ impl Session {
                 );
             }
             Some("forget") => {
-                let why = crate::remembered::forget(self.from).err();
+                let why = crate::measure::tcp_metrics::forget(self.from).err();
                 say(out, &json!({ "is": "forgotten", "why": why }));
             }
             Some("bye") => return Err(End::Done),
@@ -548,7 +549,7 @@ impl Speaker for Session {
         }
         if way == Way::Out {
             // The kernel asks for more in time, and what waits unsent is no load.
-            let _ = sys::set_notsent_lowat(socket, crate::bulk::UNSENT);
+            let _ = sys::set_notsent_lowat(socket, crate::measure::bulk::UNSENT);
         }
         say(
             out,

@@ -7,10 +7,12 @@ use super::metered::Connection;
 use super::shares::Descriptor;
 use super::udp::Exchange;
 use super::xdp::{Count, Echo};
-use crate::bulk::{Carriers, Place, Stream, UNSENT, Way};
 use crate::latency::exchange::Stall;
 use crate::latency::policy::Policy;
-use crate::{machine, socket, sys};
+use crate::measure::bulk::{Carriers, Place, Stream, UNSENT, Way};
+use crate::sys;
+use crate::sys::kernel;
+use crate::sys::socket;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -75,7 +77,7 @@ impl Shared {
     /// is never asked for another one: for a process with `CAP_NET_ADMIN` it would load the
     /// module `tcp_<name>`.
     pub fn may_choose(&self, cc: &str) -> Result<(), String> {
-        let ccs = machine::ccs();
+        let ccs = kernel::ccs();
         let (list, file) = if self.net_admin {
             (ccs.available, "available")
         } else {
@@ -193,9 +195,9 @@ impl Drop for Carried {
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Key {
     /// A session.
-    Narrows(crate::wire::Cookie),
+    Narrows(crate::protocols::wire::Cookie),
     /// A test.
-    Iperf(crate::iperf3::Cookie),
+    Iperf(crate::protocols::iperf3::Cookie),
 }
 
 /// A client: bytes of its control connection in, bytes out. It is told the time, and never waits.

@@ -13,11 +13,11 @@
 use super::budget::{Accounts, Allowance};
 use super::counters::Counters;
 use super::metered::{Answers, DatagramSocket, Flooded};
-use crate::bulk::Way;
-use crate::iperf3::datagram;
-use crate::socket::{self, BATCH, Datagram, Outgoing};
+use crate::measure::bulk::Way;
+use crate::protocols::iperf3::datagram;
+use crate::protocols::wire::{Cookie, Kind, Ping, TIMED, Timed};
 use crate::sys;
-use crate::wire::{Cookie, Kind, Ping, TIMED, Timed};
+use crate::sys::socket::{self, BATCH, Datagram, Outgoing};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;

@@ -28,9 +28,10 @@
 //! The program is attached in generic mode, which every driver has and which needs nothing of the
 //! other end, and it goes with this process however that ends ([`bpf::attach`]).
 
-use crate::bpf::{self, Alu, Assembler, Helper, If, Label, Reg, Size};
-use crate::bpf::{R0, R1, R2, R3, R4, R5, R6, R7, R9, STACK};
-use crate::{HostError, sys};
+use crate::HostError;
+use crate::sys;
+use crate::sys::bpf::{self, Alu, Assembler, Helper, If, Label, Reg, Size};
+use crate::sys::bpf::{R0, R1, R2, R3, R4, R5, R6, R7, R9, STACK};
 use std::ffi::CString;
 use std::io;
 use std::net::IpAddr;
@@ -56,7 +57,7 @@ const V6: (i16, i16, i16, i16, i16) = (IP + 6, IP + 7, IP + 8, IP + 24, IP + 40)
 const UDP: i16 = 8;
 const PROTOCOL_UDP: u8 = 17;
 
-/// Of a question of ours ([`crate::wire`]), behind UDP's header: version, kind, class, probe; from
+/// Of a question of ours ([`crate::protocols::wire`]), behind UDP's header: version, kind, class, probe; from
 /// here on what an answer fills in.
 const KIND: i16 = UDP + 4;
 const TIMES: i16 = UDP + 36;
@@ -158,13 +159,13 @@ fn no_answer(a: &mut Assembler, own: u16, pass: Label) {
         a.jump_if(
             R2,
             If::Equal,
-            two([crate::wire::DATAGRAM_VERSION, kind.kinds.0]),
+            two([crate::protocols::wire::DATAGRAM_VERSION, kind.kinds.0]),
             question,
         );
         a.jump_if(
             R2,
             If::Equal,
-            two([crate::wire::DATAGRAM_VERSION, kind.kinds.1]),
+            two([crate::protocols::wire::DATAGRAM_VERSION, kind.kinds.1]),
             pass,
         );
         a.here(other);
@@ -220,7 +221,7 @@ fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
     a.jump_if(
         R2,
         If::Unequal,
-        two([crate::wire::DATAGRAM_VERSION, question.kinds.0]),
+        two([crate::protocols::wire::DATAGRAM_VERSION, question.kinds.0]),
         other,
     );
     // What it has now: pairs of a place in the packet and one on the stack.
@@ -241,7 +242,7 @@ fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
         Size::Byte,
         STACK,
         NEW,
-        i32::from(crate::wire::DATAGRAM_VERSION),
+        i32::from(crate::protocols::wire::DATAGRAM_VERSION),
     );
     a.store(Size::Byte, STACK, NEW + 1, i32::from(question.kinds.1));
     a.load(Size::Byte, R2, STACK, CLASS);
@@ -488,7 +489,7 @@ fn refusal(error: &io::Error) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Kind, Ping, TIMED as TIMED_BYTES, Timed};
+    use crate::protocols::wire::{Kind, Ping, TIMED as TIMED_BYTES, Timed};
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     const PORT: u16 = 7007;

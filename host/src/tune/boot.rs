@@ -3,7 +3,7 @@
 
 use super::plan::What;
 use super::sysctl;
-use super::world::World;
+use crate::tune::target::World;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

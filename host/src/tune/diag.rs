@@ -1,8 +1,8 @@
 //! Which congestion control do connections really use, and whose are they? From the kernel's own
 //! list (sock_diag(7)).
 
-use crate::netlink::{Message, Netlink, attribute, attributes, text};
-use crate::socket;
+use crate::sys::netlink::{Message, Netlink, attribute, attributes, text};
+use crate::sys::socket;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;

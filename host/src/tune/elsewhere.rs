@@ -3,8 +3,8 @@
 
 use super::journal::{Journal, Phase, Store};
 use super::netns::Namespace;
-use super::world::World;
 use crate::HostError;
+use crate::tune::target::World;
 use serde_json::{Value, json};
 use std::fs;
 

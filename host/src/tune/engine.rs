@@ -9,9 +9,10 @@
 
 use super::journal::{Deadline, Entry, Journal, Phase, Store, UNDONE};
 use super::plan::{Change, Plan, What};
-use super::world::World;
-use super::{boot as files, diag, elsewhere, ingress, qdisc, sysctl, watch};
-use crate::{HostError, sys};
+use super::{boot as files, diag, elsewhere, ingress, qdisc, sysctl, watchdog};
+use crate::HostError;
+use crate::sys;
+use crate::tune::target::World;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -270,7 +271,7 @@ fn merged(mut a: Value, b: Value) -> Value {
 
 fn carry_out(store: &Store, journal: &mut Journal, world: &World, within: Option<f64>) -> Answer {
     if within.is_some() {
-        watch::start(world, journal)?;
+        watchdog::start(world, journal)?;
         world.step();
     }
     let mut done = make(journal, false, world)?;
@@ -754,7 +755,7 @@ pub fn verify(world: &World) -> Answer {
         _ => Value::Null,
     };
     let unconfirmed = top.phase == Phase::Unconfirmed;
-    let watching = unconfirmed.then(|| watch::Watching::of(&top.id, store.is_watched()));
+    let watching = unconfirmed.then(|| watchdog::Watching::of(&top.id, store.is_watched()));
     Ok(json!({
         "so": drifted.is_empty(),
         "right": right,
@@ -768,8 +769,8 @@ pub fn verify(world: &World) -> Answer {
             top.deadline.as_ref().and_then(Deadline::remains)
         } else { None },
         // Somebody must be there to undo it: a journal that waits for nobody is not waited for.
-        "watched": watching.as_ref().map(watch::Watching::works),
-        "watchers": watching.as_ref().map(watch::Watching::to_json),
+        "watched": watching.as_ref().map(watchdog::Watching::works),
+        "watchers": watching.as_ref().map(watchdog::Watching::to_json),
         "booted": top.is_of_another_boot(),
         "confirm": world.command("confirm"),
         "revert": world.command("revert"),

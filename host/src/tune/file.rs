@@ -1,7 +1,7 @@
 //! A drop-in file of our own below `/etc`.
 
 use super::place::{Dir, Found};
-use super::world::World;
+use crate::tune::target::World;
 use serde_json::{Value, json};
 use std::io;
 

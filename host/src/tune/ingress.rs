@@ -10,7 +10,7 @@
 
 use super::qdisc::{self, INGRESS, Step, Tree};
 use super::shape;
-use crate::netlink::{Link, Message, Netlink, attribute, attributes, text};
+use crate::sys::netlink::{Link, Message, Netlink, attribute, attributes, text};
 use serde_json::{Value, json};
 use std::io;
 

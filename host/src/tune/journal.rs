@@ -11,8 +11,9 @@
 use super::netns::{Namespace, boot};
 use super::place::{Dir, Found, LONGEST};
 use super::plan::{Change, grouped, namespace};
-use super::world::{VOLATILE, World};
-use crate::{HostError, sys};
+use crate::HostError;
+use crate::sys;
+use crate::tune::target::{VOLATILE, World};
 use serde_json::{Value, json};
 use std::fs::File;
 

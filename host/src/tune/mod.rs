@@ -9,7 +9,7 @@
 //! | [`plan`] | the plan, and each change: what is, make it so, make it as it was |
 //! | [`engine`] | the order: journal, change, read back, prove; revert, confirm, verify |
 //! | [`journal`] | what was before, on disk |
-//! | [`watch`] | the process that undoes what nobody confirms |
+//! | [`watchdog`] | the process that undoes what nobody confirms |
 //! | [`sysctl`], [`qdisc`], [`ingress`], [`route`], [`module`], [`file`] | kinds of changes |
 //! | [`shape`] | options of disciplines that shape |
 //! | [`diag`] | what connections really use |
@@ -17,12 +17,13 @@
 //! | [`elsewhere`] | journals of other network namespaces |
 //! | [`place`] | files as root must touch them; unsafe code |
 //! | [`netns`] | which network namespace this is, and whether files belong to it |
-//! | [`world`] | where all that happens |
+//! | [`target`] | where all that happens |
 
 pub mod boot;
 pub mod diag;
 pub mod elsewhere;
 pub mod engine;
+pub mod exec_with_cc;
 pub mod file;
 pub mod ingress;
 pub mod journal;
@@ -35,15 +36,16 @@ pub mod qdisc;
 pub mod route;
 pub mod shape;
 pub mod sysctl;
-pub mod watch;
-pub mod world;
+pub mod target;
+pub mod watchdog;
 
-use crate::{HostError, sys};
+use crate::HostError;
+use crate::sys;
+use crate::tune::target::World;
 use options::{Command, Options};
 use plan::Plan;
 use serde_json::{Value, json};
 use std::io::Read;
-use world::World;
 
 /// Bytes as text.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
@@ -124,7 +126,7 @@ pub fn run(mut options: Options) -> Result<(Value, bool), HostError> {
                 Command::Revert => engine::revert(&options.world, options.foreign, options.last)?,
                 Command::Verify => engine::verify(&options.world)?,
                 _ => {
-                    watch::run(&options.world, &options.id)?;
+                    crate::tune::watchdog::run(&options.world, &options.id)?;
                     json!({})
                 }
             }

@@ -2,7 +2,7 @@
 //! kernel itself.
 
 use super::place;
-use crate::machine;
+use crate::sys::kernel;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -26,10 +26,10 @@ pub fn present(name: &str) -> bool {
     Path::new(&format!("/sys/module/{name}")).exists()
         || name
             .strip_prefix("tcp_")
-            .is_some_and(|cc| machine::ccs().available.iter().any(|have| have == cc))
+            .is_some_and(|cc| kernel::ccs().available.iter().any(|have| have == cc))
         || fs::read_to_string(format!(
             "/lib/modules/{}/modules.builtin",
-            machine::release()
+            kernel::release()
         ))
         .is_ok_and(|text| builtin(&text))
 }

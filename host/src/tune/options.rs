@@ -2,7 +2,7 @@
 
 use super::engine::Foreign;
 use super::plan::namespace;
-use super::world::World;
+use crate::tune::target::World;
 use narrows_core::units::parse_seconds;
 use std::path::PathBuf;
 

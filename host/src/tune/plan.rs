@@ -6,7 +6,7 @@
 //! gets a name of letters, digits and `_` behind `--`.
 
 use super::shape::Shape;
-use super::{file, ingress, module, qdisc, route, sysctl, world::World};
+use super::{file, ingress, module, qdisc, route, sysctl, target::World};
 use narrows_core::registry::linux::Sysctl;
 use serde_json::{Map, Value, json};
 use std::io;

@@ -9,8 +9,8 @@
 //! there are any, nothing is replaced.
 
 use super::shape::{self, Shape};
-use crate::netlink::{Message, Netlink, attribute, attributes, text};
 use crate::sys;
+use crate::sys::netlink::{Message, Netlink, attribute, attributes, text};
 use narrows_core::registry::linux::{QDISCS, Qdisc, Role};
 use serde_json::{Value, json};
 use std::ffi::CString;

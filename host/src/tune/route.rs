@@ -5,7 +5,7 @@
 //! on it stays. Where there was no route of its own for the prefix, one is made beside the one that
 //! leads there now, and undone by taking it away.
 
-use crate::netlink::{Message, Netlink, attribute, attributes, text};
+use crate::sys::netlink::{Message, Netlink, attribute, attributes, text};
 use serde_json::{Value, json};
 use std::io;
 use std::net::IpAddr;

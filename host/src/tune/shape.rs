@@ -1,7 +1,7 @@
 //! Disciplines that shape: `tbf`, below which another one may hang, and `cake`, which queues by
 //! itself. What a plan says of them, and how the kernel takes and prints it.
 
-use crate::netlink::{Message, attribute, attributes};
+use crate::sys::netlink::{Message, attribute, attributes};
 use serde_json::{Map, Value};
 
 /// `TCA_TBF_PARMS`, `TCA_TBF_BURST`; of the first the place of the rate (`struct tc_tbf_qopt`).

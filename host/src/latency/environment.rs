@@ -7,7 +7,8 @@
 //! Sources: Documentation/ABI/testing/sysfs-class-net, sysfs-devices-system-cpu,
 //! Documentation/admin-guide/pm/cpuidle.rst, linux/ethtool.h; all of Linux 6.12.
 
-use crate::{machine, sys};
+use crate::sys;
+use crate::sys::kernel;
 use serde_json::{Value, json};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -159,7 +160,7 @@ fn look(root: &Root, name: &str, ask: &dyn Fn(u32, usize) -> Option<Vec<u32>>) -
         },
         "guest": guest(root),
         "kernel": {
-            "release": root.text("proc/sys/kernel/osrelease").unwrap_or_else(machine::release),
+            "release": root.text("proc/sys/kernel/osrelease").unwrap_or_else(kernel::release),
             "real_time": root.text("sys/kernel/realtime").is_some_and(|text| text == "1"),
             "clock": root.text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
             "rt_runtime_us": sysctl("kernel/sched_rt_runtime_us")

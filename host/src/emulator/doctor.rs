@@ -9,16 +9,16 @@
 //! | tick of 100 µs | the same of 100 µs; both as the engine's thread sleeps and in the class that it would have |
 //! | bare forwarder | pings through two namespaces and a loop that only copies: the RTT below which no live run gets |
 //!
-//! The limits are those by which a run's instruments judge ([`crate::instruments`]): what is late
+//! The limits are those by which a run's instruments judge ([`crate::emulator::self_check`]): what is late
 //! by more than 0.2 ms and more than 5 % of the RTT is not small.
 
-use crate::clock::Clock;
+use crate::emulator::preflight;
+use crate::emulator::probe::{Echoes, Pinging, Probes};
 use crate::error::HostError;
-use crate::machine;
-use crate::probe::{Echoes, Pinging, Probes};
-use crate::ready;
-use crate::space::{Peer, Space, SpaceSpec};
+use crate::netns::{Peer, Space, SpaceSpec};
 use crate::sys;
+use crate::sys::clock::Clock;
+use crate::sys::kernel;
 use narrows_core::figures::Histogram;
 use narrows_core::units::{Span, Time};
 use serde_json::{Value, json};
@@ -110,7 +110,7 @@ pub fn look(progress: &mut dyn FnMut(f64) -> bool) -> Result<Value, HostError> {
     step(0.0)?;
     let mut found = Vec::new();
     let user = sys::ids().0;
-    let able = ready::check_machine(&[]);
+    let able = preflight::check_machine(&[]);
     let privileged = able.is_ok();
     found.push(match &able {
         Ok(()) if user == 0 => Finding::new("privilege", Grade::Good, "root", ""),
@@ -149,7 +149,7 @@ pub fn look(progress: &mut dyn FnMut(f64) -> bool) -> Result<Value, HostError> {
         "verdict": verdict,
         "able": privileged,
         "good": !worst(Grade::Poor) && !worst(Grade::Missing),
-        "kernel": machine::to_json(),
+        "kernel": kernel::to_json(),
         "findings": found.iter().map(Finding::to_json).collect::<Vec<_>>(),
     }))
 }
@@ -178,7 +178,7 @@ fn quantiles(late: &Histogram) -> Value {
 }
 
 fn congestion_controls(root: bool) -> Finding {
-    let ccs = machine::ccs();
+    let ccs = kernel::ccs();
     let known = ["reno", "cubic", "bbr"];
     let has = |list: &[String], name: &str| list.iter().any(|n| n == name);
     let missing: Vec<&str> = known

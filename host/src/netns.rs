@@ -8,8 +8,8 @@
 //! the instruments.
 
 use crate::error::HostError;
-use crate::netlink::{Link, Netlink};
 use crate::sys;
+use crate::sys::netlink::{Link, Netlink};
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;

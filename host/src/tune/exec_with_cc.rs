@@ -1,12 +1,16 @@
 //! `narrows-host with`: one program with another congestion control, and the rest of the host as it
 //! is.
 //!
-//! Whatever the program starts asks this process for its TCP sockets ([`notify`](crate::notify));
+//! Whatever the program starts asks this process for its TCP sockets ([`notify`](crate::sys::seccomp_notify));
 //! each is made here, told its congestion control, and given to who asked. What a listener accepts
 //! has the listener's. It needs no privilege beyond what the kernel asks for the congestion control
 //! itself, touches no setting, and is over when the last of them has ended.
 
-use crate::{HostError, machine, notify, process, sys};
+use crate::HostError;
+use crate::sys;
+use crate::sys::kernel;
+use crate::sys::process;
+use crate::sys::seccomp_notify;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -59,7 +63,7 @@ fn check(cc: &str) -> Result<(), HostError> {
     let Err(error) = sys::choose_cc(&probe, cc) else {
         return Ok(());
     };
-    let known = machine::ccs();
+    let known = kernel::ccs();
     let list = |names: &[String]| names.join(", ");
     Err(HostError::Missing(match error.raw_os_error() {
         Some(libc::EPERM) => format!(
@@ -129,20 +133,20 @@ impl Maker {
     }
 
     /// A socket in the namespace of who asked.
-    fn make(&self, asked: &notify::Asked) -> io::Result<OwnedFd> {
+    fn make(&self, asked: &seccomp_notify::Asked) -> io::Result<OwnedFd> {
         if space(Some(asked.pid)) == self.own_space {
-            return notify::socket(asked);
+            return seccomp_notify::socket(asked);
         }
         let there: OwnedFd = fs::File::open(format!("/proc/{}/ns/net", asked.pid))?.into();
         thread::scope(|scope| {
-            let made =
-                scope.spawn(|| sys::enter_network(&there).and_then(|()| notify::socket(asked)));
+            let made = scope
+                .spawn(|| sys::enter_network(&there).and_then(|()| seccomp_notify::socket(asked)));
             made.join()
                 .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
         })
     }
 
-    fn serve(&mut self, listener: &OwnedFd, asked: &notify::Asked) {
+    fn serve(&mut self, listener: &OwnedFd, asked: &seccomp_notify::Asked) {
         let socket = match self.make(asked) {
             Ok(socket) => socket,
             // Another namespace that is closed to us: the call goes its usual way there.
@@ -152,9 +156,9 @@ impl Maker {
                      ({error}); it has that one's default",
                     asked.pid
                 ));
-                return notify::let_pass(listener, asked);
+                return seccomp_notify::let_pass(listener, asked);
             }
-            Err(error) => return notify::refuse(listener, asked, &error),
+            Err(error) => return seccomp_notify::refuse(listener, asked, &error),
         };
         if let Err(error) = sys::choose_cc(&socket, &self.cc) {
             self.warn(&format!(
@@ -164,19 +168,19 @@ impl Maker {
         }
         if self.own_ids.0 == 0 {
             if let Some(ids) = ids_of(asked.pid).filter(|ids| *ids != self.own_ids) {
-                notify::owned_by(&socket, ids.0, ids.1);
+                seccomp_notify::owned_by(&socket, ids.0, ids.1);
             }
         }
-        if let Err(error) = notify::give(listener, asked, &socket) {
+        if let Err(error) = seccomp_notify::give(listener, asked, &socket) {
             match error.raw_os_error() {
-                Some(libc::EMFILE) => notify::refuse(listener, asked, &error),
+                Some(libc::EMFILE) => seccomp_notify::refuse(listener, asked, &error),
                 // Before Linux 5.9 nothing can be given.
                 _ => {
                     self.warn(&format!(
                         "a socket could not be given to process {}: {error}",
                         asked.pid
                     ));
-                    notify::let_pass(listener, asked);
+                    seccomp_notify::let_pass(listener, asked);
                 }
             }
         }
@@ -193,14 +197,14 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     let name = command[0].clone();
     // Only that thread has the filter, and with it what it starts.
     let starter = thread::spawn(move || {
-        let listener = match notify::filter() {
+        let listener = match seccomp_notify::filter() {
             Ok(listener) => listener,
             Err(error) => {
                 let _ = tell.send(Err(error));
                 return;
             }
         };
-        let child = notify::start(&command[0], &command[1..]);
+        let child = seccomp_notify::start(&command[0], &command[1..]);
         let _ = tell.send(Ok((listener, child.as_ref().map(|child| child.id()).ok())));
         let _ = end.send(child.and_then(|mut child| child.wait()));
     });
@@ -237,23 +241,25 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
         }
     };
     // What it left running goes on asking.
-    let left = serve_once(&listener, &mut maker)? != notify::State::Over;
-    if left && notify::go_on_apart().map_err(HostError::failed("going on in the background"))? {
+    let left = serve_once(&listener, &mut maker)? != seccomp_notify::State::Over;
+    if left
+        && seccomp_notify::go_on_apart().map_err(HostError::failed("going on in the background"))?
+    {
         while !matches!(
             serve_once(&listener, &mut maker),
-            Ok(notify::State::Over) | Err(_)
+            Ok(seccomp_notify::State::Over) | Err(_)
         ) {}
     }
     Ok(code)
 }
 
 /// Serves one who asks, if somebody does soon.
-fn serve_once(listener: &OwnedFd, maker: &mut Maker) -> Result<notify::State, HostError> {
-    let state =
-        notify::wait(listener, PATIENCE).map_err(HostError::failed("waiting for the program"))?;
-    if state == notify::State::Asked {
+fn serve_once(listener: &OwnedFd, maker: &mut Maker) -> Result<seccomp_notify::State, HostError> {
+    let state = seccomp_notify::wait(listener, PATIENCE)
+        .map_err(HostError::failed("waiting for the program"))?;
+    if state == seccomp_notify::State::Asked {
         if let Some(asked) =
-            notify::receive(listener).map_err(HostError::failed("the program's call"))?
+            seccomp_notify::receive(listener).map_err(HostError::failed("the program's call"))?
         {
             maker.serve(listener, &asked);
         }

@@ -7,15 +7,15 @@
 //! A new parser of data from the network or from a file gets an entry here.
 
 use crate::Frame;
-use crate::frame::{self, Ports};
-use crate::iperf3::{self, Params, datagram};
+use crate::emulator::frame::{self, Ports};
 use crate::latency::{irtt, stamp};
 use crate::measure::http;
-use crate::row::Row;
+use crate::protocols::iperf3::{self, Params, datagram};
+use crate::protocols::tcp_info::Row;
+use crate::protocols::wire::{self, Hello, Kind, Ping, TIMED, Timed};
 use crate::serve::page;
 use crate::tune::journal::Journal;
 use crate::tune::plan::Plan;
-use crate::wire::{self, Hello, Kind, Ping, TIMED, Timed};
 use narrows_core::cc::remy;
 use narrows_core::net::NEAR;
 use narrows_core::registry::Registry;
@@ -351,7 +351,7 @@ pub const PARSERS: &[Parser] = &[
             let _ = std::str::from_utf8(bytes)
                 .map(|text| remy::Tree::read(text).map(|tree| tree.to_text()));
         },
-        right: || vec![include_bytes!("../../core/src/cc/remy/small.remy").to_vec()],
+        right: || vec![include_bytes!("../../../core/src/cc/remy/small.remy").to_vec()],
     },
     Parser {
         name: "dna",

@@ -6,10 +6,10 @@
 //! code point and ECN come from: a socket option each for the first two, the route to the
 //! receiver's second address for the third.
 
-use crate::clock::Clock;
+use crate::emulator::preflight::figure_interval;
 use crate::error::HostError;
-use crate::ready::figure_interval;
-use crate::space;
+use crate::netns;
+use crate::sys::clock::Clock;
 use crate::sys::{self, Epoll, TcpInfo};
 use narrows_core::figures::{FlowMeter, FlowSample, FlowSamples, SERIES_INTERVAL};
 use narrows_core::tcp::{Info, Limited, State};
@@ -251,7 +251,7 @@ impl Traffic {
                 .map(|s| (s.flow.number, s.meter))
                 .collect(),
             samples: self.samples,
-            overflow: space::overflow(),
+            overflow: netns::overflow(),
             writes: self.writes,
         })
     }

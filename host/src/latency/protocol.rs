@@ -3,13 +3,13 @@
 //!
 //! | protocol | the far end tells | answers by |
 //! |---|---|---|
-//! | narrows ([`Own`]) | when its kernel got the question, when its application was free for it, had it and answered, when its kernel let the last answer go | `narrows serve`, or anything that fills in the 88 bytes of [`crate::wire`] |
+//! | narrows ([`Own`]) | when its kernel got the question, when its application was free for it, had it and answered, when its kernel let the last answer go | `narrows serve`, or anything that fills in the 88 bytes of [`crate::protocols::wire`] |
 //! | echo ([`Echo`]) | nothing | whatever sends a datagram back as it came (RFC 862) |
 //! | STAMP ([`super::stamp`]) | when it got the question and answered; when the last answer left | any reflector of RFC 8762 |
 //! | irtt ([`super::irtt`]) | when its application had the question and answered | `irtt server` |
 
-use super::blame::Far;
-use crate::wire::{Cookie, TIMED, Timed};
+use crate::latency::attribution::Far;
+use crate::protocols::wire::{Cookie, TIMED, Timed};
 use std::sync::mpsc::Receiver;
 
 /// What a question is known by besides its number: an answer has to bring it back.

@@ -536,7 +536,7 @@ pub struct Outgoing {
 }
 
 /// Bytes of a header, at most.
-pub const HEADER: usize = crate::wire::TIMED;
+pub const HEADER: usize = crate::protocols::wire::TIMED;
 
 /// The rest of a datagram: as long as one can be.
 static REST: [u8; 65_536] = [0x6e; 65_536];

@@ -1,16 +1,16 @@
 //! The engine: a scenario in, a run out, as by any engine.
 
-use crate::clock::Clock;
+use crate::emulator::capture::Writer;
+use crate::emulator::frame::{Frame, Ports};
+use crate::emulator::preflight;
+use crate::emulator::probe::{Echoes, Pinging, Probes};
+use crate::emulator::self_check::{Conditions, confess};
+use crate::emulator::traffic::{Incoming, Outgoing, Told, Traffic, Watching, Writes};
 use crate::emulator::{Emulator, Seen};
 use crate::error::HostError;
-use crate::frame::{Frame, Ports};
-use crate::instruments::{Conditions, confess};
-use crate::probe::{Echoes, Pinging, Probes};
-use crate::ready;
-use crate::record::Writer;
-use crate::space::{Peer, Space, SpaceSpec};
+use crate::netns::{Peer, Space, SpaceSpec};
 use crate::sys;
-use crate::traffic::{Incoming, Outgoing, Told, Traffic, Watching, Writes};
+use crate::sys::clock::Clock;
 use narrows_core::capture::{Capture, ENDS};
 use narrows_core::engine::{
     Network, Options, Outcome, Progress, Recorder, Run, access_delays, probe_figures, start,
@@ -29,7 +29,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Ports of receivers, senders, echoes and pingers: so far apart that [`ready::MOST_FLOWS`] fit in
+/// Ports of receivers, senders, echoes and pingers: so far apart that [`preflight::MOST_FLOWS`] fit in
 /// between.
 const RECEIVERS: u16 = 20_000;
 const SENDERS: u16 = 30_000;
@@ -164,7 +164,7 @@ pub(crate) fn emulator(
 /// Runs `scenario` with this machine's own TCP; every packet goes into the file `record`, if one is
 /// named: a run is whole whatever becomes of that file, which is the second part of what is
 /// returned. `progress` is called now and then; when it answers `false` the run stops.
-/// [`ready::gain_privilege`] must have been called.
+/// [`preflight::gain_privilege`] must have been called.
 pub fn run(
     scenario: &Scenario,
     registry: &Registry<Frame>,
@@ -172,7 +172,7 @@ pub fn run(
     record: Option<&FilePath>,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<(Run, Result<(), HostError>), HostError> {
-    ready::check_scenario(scenario, registry, options)?;
+    preflight::check_scenario(scenario, registry, options)?;
     let mut emulator = emulator(scenario, registry, options)?;
     let writer = recorded(&mut emulator, scenario, record, ENDS)?;
     let ports = NEAR..=far_hosts(scenario);
@@ -333,7 +333,7 @@ impl<'p> Parts<'p> {
                 scope,
                 port,
                 move || {
-                    ready::check_ccs(&ccs)?;
+                    preflight::check_ccs(&ccs)?;
                     Traffic::new(out, incoming, watching)
                 },
                 move |traffic, clock| traffic.run(clock, stop),

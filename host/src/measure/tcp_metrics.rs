@@ -6,7 +6,8 @@
 //! and forget that address. Only who may administer the network may say so; others are told why
 //! not.
 
-use crate::{socket, sys};
+use crate::sys;
+use crate::sys::socket;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;

@@ -1,6 +1,6 @@
 //! What the live engine knows of its packets.
 
-use crate::frame::{Frame, HEAD, VNET};
+use crate::emulator::frame::{Frame, HEAD, VNET};
 use narrows_core::engine::{self, Network};
 use narrows_core::net::{NEAR, Port};
 

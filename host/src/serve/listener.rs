@@ -27,10 +27,10 @@ use super::metered::{Accepted, Connection};
 use super::page::{Page, What};
 use super::session::Session;
 use super::shared::{End, Key, Shared, Speaker};
-use crate::iperf3::{self, COOKIE};
-use crate::socket;
+use crate::protocols::iperf3::{self, COOKIE};
+use crate::protocols::wire::{Bad, Hello};
+use crate::sys::socket;
 use crate::sys::{self, Epoll};
-use crate::wire::{Bad, Hello};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -455,7 +455,7 @@ impl<'a> Door<'a> {
         }
         match Hello::from_bytes(&conn.input) {
             Ok(Some(Hello::Control(nonce))) => {
-                conn.input.drain(..crate::wire::HELLO);
+                conn.input.drain(..crate::protocols::wire::HELLO);
                 let session = Session::new(&conn.link, nonce, now, &mut conn.output, shared)?;
                 conn.who = Who::Client(Box::new(session));
                 return self.listen(at, now);

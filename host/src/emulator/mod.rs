@@ -18,13 +18,35 @@
 //! super-packet and is due goes out as one. With nothing in a queue there is no tick: what comes is
 //! dealt with when it comes. Never spinning: a thread of the real-time class that did would
 //! be stopped by the kernel for 50 ms of each second.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`preflight`], [`doctor`] | whether this machine can run a scenario; what limits its accuracy |
+//! | [`engine`] | a scenario in, a run out |
+//! | [`frame`], [`packets`] | a real packet as the core sees it; super-packets split and joined |
+//! | [`traffic`], [`probe`] | flows through kernel sockets; pings |
+//! | [`self_check`] | the error of the run itself: lateness and rate |
+//! | [`capture`] | the thread that writes a packet capture |
+//! | [`shell`], [`shell_command`] | any program over the path, and its options |
 
-use crate::clock::Clock;
-use crate::frame::{self, Frame, HEAD, Ports};
-use crate::instruments::Lateness;
-use crate::packets::{Observer, Packets};
-use crate::ready::figure_interval;
+pub mod capture;
+pub mod doctor;
+pub mod engine;
+pub mod frame;
+pub mod packets;
+pub mod preflight;
+pub mod probe;
+pub mod self_check;
+pub mod shell;
+pub mod shell_command;
+pub mod traffic;
+
+use self::frame::{Frame, HEAD, Ports};
+use crate::emulator::packets::{Observer, Packets};
+use crate::emulator::preflight::figure_interval;
+use crate::emulator::self_check::Lateness;
 use crate::sys;
+use crate::sys::clock::Clock;
 use narrows_core::engine::{Network, Options, Recorder};
 use narrows_core::figures::{LevelMeter, QueueFigures, QueueMeter, Samples};
 use narrows_core::net::access::Access;

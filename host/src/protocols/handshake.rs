@@ -23,7 +23,7 @@
 //! server cannot know it by itself. An IPv4 address inside `64:ff9b::/96` (NAT64, RFC 6052) counts
 //! as that IPv4 address, for there the client's host or network has put it.
 
-use crate::digest::{hmac, verify};
+use crate::protocols::digest::{hmac, verify};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Random bytes of each side.

@@ -1,6 +1,23 @@
 //! What the standard library does not offer of Linux: thin, and the only unsafe code. Times are in
 //! nanoseconds.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`clock`], [`kernel`] | the time of a run on the kernel's clock; the release and features of this kernel |
+//! | [`process`], [`schedule`] | programs in namespaces of their own; scheduling classes |
+//! | [`socket`], [`timed_socket`] | sockets of both families; kernel timestamps |
+//! | [`netlink`], [`bpf`], [`seccomp_notify`] | devices and addresses; BPF programs; answered system calls |
 #![allow(unsafe_code)]
+
+pub mod bpf;
+pub mod clock;
+pub mod kernel;
+pub mod netlink;
+pub mod process;
+pub mod schedule;
+pub mod seccomp_notify;
+pub mod socket;
+pub mod timed_socket;
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -185,7 +202,7 @@ pub fn open_tun(name: &str, super_packets: bool) -> io::Result<OwnedFd> {
         (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
     // SAFETY: the request is valid for the call, as are the numbers below.
     unsafe { answer(libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &mut request))? };
-    let size: c_int = crate::frame::VNET as c_int;
+    let size: c_int = crate::emulator::frame::VNET as c_int;
     // SAFETY: as above.
     unsafe { answer(libc::ioctl(fd.as_raw_fd(), libc::TUNSETVNETHDRSZ, &size))? };
     let whole = libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;

@@ -9,8 +9,8 @@
 //! (`hwstamp_ctl -i eth0 -t 1 -r 1`).
 #![allow(unsafe_code)]
 
-use crate::socket::{STORAGE, from_kernel, plain, set, to_kernel};
 use crate::sys;
+use crate::sys::socket::{STORAGE, from_kernel, plain, set, to_kernel};
 use std::ffi::c_int;
 use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
@@ -138,7 +138,7 @@ impl TimedSocket {
     ) -> io::Result<TimedSocket> {
         /// Bytes; the kernel cuts it to `net.core.rmem_max`.
         const BUFFER: c_int = 1 << 20;
-        let fd = crate::socket::waiting_datagrams(at, shared)?;
+        let fd = crate::sys::socket::waiting_datagrams(at, shared)?;
         set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &BUFFER)?;
         set(&fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &1_i32)?;
         let slice = libc::timeval {
@@ -209,7 +209,7 @@ impl TimedSocket {
     }
     /// Where it is bound.
     pub fn local(&self) -> io::Result<SocketAddr> {
-        crate::socket::local(&self.fd).map(plain)
+        crate::sys::socket::local(&self.fd).map(plain)
     }
     /// Sends one datagram, to its peer or to `to`; answers its number, or `None` when there is no
     /// room now.

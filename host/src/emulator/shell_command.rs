@@ -1,8 +1,10 @@
 //! `narrows-host shell`: what `narrows shell` becomes. Options in, an exit code out.
 
-use crate::shell::{self, End, Program};
+use crate::emulator::preflight;
+use crate::emulator::shell::{self, End, Program};
+use crate::sys::process;
 use crate::untrusted_input::{MOST_TRACE_BYTES, lies_inside, read_text};
-use crate::{Frame, HostError, process, ready};
+use crate::{Frame, HostError};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::value::{Entry, Node, Table, Value};
 use narrows_core::scenario::{Scenario, Tree};
@@ -135,7 +137,7 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
         None => None,
     };
     process::listen();
-    ready::gain_privilege()?;
+    preflight::gain_privilege()?;
     let front = Program {
         at: asked.at,
         words: asked.command,

@@ -1,8 +1,8 @@
 //! Instruments confess: how far a run is from what was asked for, and whether its figures can be
 //! trusted.
 
-use crate::frame::Frame;
-use crate::traffic::Writes;
+use crate::emulator::frame::Frame;
+use crate::emulator::traffic::Writes;
 use narrows_core::figures::Histogram;
 use narrows_core::net::{NEAR, Port};
 use narrows_core::packet::Packet as _;
@@ -258,7 +258,7 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
         },
         "rate_error": { "windows": windows, "mean": shown(mean), "sd": shown(sd),
         "worst": shown(worst) },
-        "device": { "qdisc": on.qdisc, "queue_packets": crate::space::QUEUE,
+        "device": { "qdisc": on.qdisc, "queue_packets": crate::netns::QUEUE,
         "overflow": on.overflow, "refused": seen.refused, "down": seen.down },
         "writes": { "asked": on.writes.asked, "late": on.writes.late },
         "foreign_packets": seen.foreign,

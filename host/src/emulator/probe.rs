@@ -5,9 +5,9 @@
 //! a late reader does not lengthen a round trip. A late echo does; its thread is of the real-time
 //! class where that is permitted.
 
-use crate::clock::Clock;
 use crate::error::HostError;
 use crate::sys;
+use crate::sys::clock::Clock;
 use narrows_core::figures::ProbeMeter;
 use narrows_core::units::{Span, Time};
 use std::net::{SocketAddrV4, UdpSocket};

@@ -9,16 +9,16 @@
 //! is therefore at the receiving port of the core's path ([`FAR`](narrows_core::net::FAR)), and the
 //! host called `far` at its sending port.
 
-use crate::clock::Clock;
 use crate::emulator::Emulator;
+use crate::emulator::engine;
+use crate::emulator::frame::Frame;
+use crate::emulator::self_check::{Conditions, confess};
+use crate::emulator::traffic::Writes;
 use crate::error::HostError;
-use crate::frame::Frame;
-use crate::instruments::{Conditions, confess};
-use crate::live;
-use crate::process;
-use crate::space::{Space, overflow};
+use crate::netns::{Space, overflow};
 use crate::sys;
-use crate::traffic::Writes;
+use crate::sys::clock::Clock;
+use crate::sys::process;
 use narrows_core::engine::Options;
 use narrows_core::figures::QueueFigures;
 use narrows_core::net::Port;
@@ -183,7 +183,7 @@ fn start<'scope>(
     let thread = scope.spawn(move || {
         let prepared = || -> Result<Child, HostError> {
             space.enter()?;
-            process::new_hosts_file(&hosts_file(|port| live::address(port, false)))
+            process::new_hosts_file(&hosts_file(|port| engine::address(port, false)))
                 .map_err(HostError::failed("mounts of its own"))?;
             process::new_processes().map_err(HostError::failed("processes of its own"))?;
             process::start(&program.words, program.at.name(), beside)
@@ -221,7 +221,7 @@ fn start<'scope>(
 
 /// Runs `front` over the path of `scenario`, whose flows and probes count for nothing, with the
 /// programs `beside` it. Every packet goes into the file `record`, if one is named.
-/// [`gain_privilege`](crate::ready::gain_privilege) must have been called, and [`process::listen`].
+/// [`gain_privilege`](crate::emulator::preflight::gain_privilege) must have been called, and [`process::listen`].
 pub fn run(
     scenario: &Scenario,
     registry: &Registry<Frame>,
@@ -250,11 +250,11 @@ pub fn run(
         sample_interval: None,
         ..Options::default()
     };
-    let mut emulator = live::emulator(&scenario, registry, &options)?;
-    let writer = live::recorded(&mut emulator, &scenario, record, RECORDED)?;
+    let mut emulator = engine::emulator(&scenario, registry, &options)?;
+    let writer = engine::recorded(&mut emulator, &scenario, record, RECORDED)?;
     let spaces = [
-        Space::new(&live::space(&scenario, End::Near.host()))?,
-        Space::new(&live::space(&scenario, End::Far.host()))?,
+        Space::new(&engine::space(&scenario, End::Near.host()))?,
+        Space::new(&engine::space(&scenario, End::Far.host()))?,
     ];
     let stop = AtomicBool::new(false);
     let clock = Clock::starting_in(Span::ZERO);
@@ -269,7 +269,7 @@ pub fn run(
         stop.store(true, Ordering::Relaxed);
         (passing.join(), ended)
     });
-    let recorded = live::end_record(&mut emulator, writer);
+    let recorded = engine::end_record(&mut emulator, writer);
     let (code, dropped) = ended?;
     let failed = |_| {
         HostError::Failed(
@@ -344,7 +344,7 @@ fn told(
         rtt: scenario.path.rtt(),
         drops: passed.queues.iter().map(|queue| queue.drops).sum(),
         overflow,
-        qdisc: live::qdisc(scenario),
+        qdisc: engine::qdisc(scenario),
         tick: manner.tick,
         joined: manner.join,
         peaks: false,

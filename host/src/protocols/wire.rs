@@ -23,14 +23,14 @@
 use serde_json::Value;
 
 /// Of this protocol over TCP; another is refused in words. 2: both ends prove that they know the
-/// token ([`crate::handshake`]).
+/// token ([`crate::protocols::handshake`]).
 pub const VERSION: u8 = 2;
 /// Of its datagrams, which are as they were.
 pub const DATAGRAM_VERSION: u8 = 1;
 /// Where iperf3 listens, so that its plain client needs no option.
 pub const PORT: u16 = 5201;
 /// Bytes of a hello: iperf3's cookie has as many.
-pub const HELLO: usize = crate::iperf3::COOKIE;
+pub const HELLO: usize = crate::protocols::iperf3::COOKIE;
 /// Bytes of a ping, at least; the rest is padding.
 pub const PING: usize = 64;
 /// Bytes of a timed question, at least; the rest is padding, and comes back.

@@ -1,9 +1,9 @@
 //! Before anything starts: can this machine do it, may this user, and does the scenario say only
 //! what a kernel can be told?
 
+use crate::emulator::frame::Frame;
 use crate::error::HostError;
-use crate::frame::Frame;
-use crate::space::{Space, SpaceSpec};
+use crate::netns::{Space, SpaceSpec};
 use crate::sys;
 use narrows_core::cc::{CcKind, Family, Need};
 use narrows_core::engine::{Options, check_rows};
