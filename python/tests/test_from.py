@@ -22,6 +22,7 @@ ROUTER = """policy-map OUT
  class class-default
   police cir 2000000 bc 62500 be 125000 conform-action transmit exceed-action drop
 """
+
 SQM = """config queue 'eth1'
 \toption enabled '1'
 \toption interface 'eth1'
@@ -637,43 +638,6 @@ def test_netems_limit_holds_what_a_link_of_its_own_rate_has_under_way() -> None:
     assert "policer" not in tree
 
 
-def test_an_action_that_marks_and_transmits_does_not_drop() -> None:
-    police = "police cir 2000000 bc 62500 be 62500 conform-action transmit exceed-action"
-    for action, exceed in (
-        ("set-dscp-transmit af11", "af11"),
-        ("set-dscp-transmit 10", "af11"),
-        ("set-qos-transmit 4", "pass"),
-        ("drop", None),
-    ):
-        policer = read(f"{police} {action} violate-action drop").path.tree()["policer"]
-        assert policer.get("exceed") == exceed, action
-
-
-def test_units_of_ios_xr_count() -> None:
-    policer = read("policy-map x\n class y\n  police rate 10 mbps burst 250 kbytes\n").path.tree()[
-        "policer"
-    ]
-    assert policer == {"kind": "cir", "cir": "10Mbit", "bc": "250000B"}
-    with pytest.raises(ConfigError, match="`burst` in ms"):
-        read("police rate 10 mbps burst 100 ms")
-
-
-def test_vyos_interfaces_are_no_part_of_a_policy_and_a_second_policy_is_an_assumption() -> None:
-    lines = [
-        "qos policy cake W bandwidth 30mbit",
-        "qos interface eth0 egress W",
-        "interfaces ethernet eth0 traffic-policy out W",
-        "interfaces ethernet eth0 mtu 1400",
-    ]
-    found = read("\n".join(f"set {line}" for line in lines))
-    assert found.left == ["line 4: `set interfaces ethernet eth0 mtu 1400`"]
-    assert not any("reverse" in one for one in found.assumed)
-    both = read(
-        "\n".join(f"set {line}" for line in [*lines, "qos policy network-emulator N delay 20"])
-    )
-    assert any("the reverse direction goes through N" in one for one in both.assumed)
-
-
 def test_hfsc_is_refused_by_its_name() -> None:
     shown = json.dumps([{"kind": "hfsc", "dev": "e", "root": True, "options": {}}])
     for text in (
@@ -684,97 +648,6 @@ def test_hfsc_is_refused_by_its_name() -> None:
     ):
         with pytest.raises(ConfigError, match="hfsc: narrows has no model of it"):
             read(text)
-
-
-def test_wrapped_lines_of_a_router_are_one_command() -> None:
-    wrapped = ROUTER.replace(" be 125000 conform-action", "\n    be 125000 conform-action").replace(
-        "exceed", "\n  exceed"
-    )
-    assert read(wrapped).path.tree() == read(ROUTER).path.tree()
-    car = (
-        "interface e0\n rate-limit input 2000000 62500\n 125000 conform-action transmit "
-        "exceed-action\n drop\n"
-    )
-    assert read(car).path.tree()["policer"] == {
-        "kind": "car",
-        "cir": "2Mbit",
-        "bc": "62500B",
-        "be": "125000B",
-    }
-    passing = ROUTER.replace("exceed-action drop", "exceed-action transmit")
-    assert read(passing).path.tree()["policer"]["exceed"] == "pass"
-
-
-@pytest.mark.parametrize(
-    ("lines", "path"),
-    [
-        (
-            [
-                "shaper WAN bandwidth '50mbit'",
-                "shaper WAN default bandwidth '100%'",
-                "shaper WAN default queue-type 'fq-codel'",
-                "shaper WAN default target 10",
-            ],
-            {
-                "rate": "50Mbit",
-                "rtt": "40ms",
-                "link": {"kind": "htb"},
-                "queue": {"kind": "fq_codel", "target": "10ms"},
-            },
-        ),
-        (
-            [
-                "network-emulator N network-delay 50",
-                "network-emulator N bandwidth 10mbit",
-                "network-emulator N packet-loss 1",
-                "network-emulator N queue-limit 200",
-            ],
-            {"rate": "10Mbit", "rtt": "50ms", "buffer": "158p", "loss": "1%"},
-        ),
-        (
-            ["limiter L default bandwidth 2mbit", "limiter L default burst 62500"],
-            {
-                "rate": "1Gbit",
-                "rtt": "40ms",
-                "policer": {"kind": "police", "rate": "2Mbit", "burst": "62500B"},
-            },
-        ),
-        (
-            [
-                "rate-control R bandwidth 5000",
-                "rate-control R burst 15k",
-                "rate-control R latency 50",
-            ],
-            {
-                "rate": "5Mbit",
-                "rtt": "40ms",
-                "buffer": "46610B",
-                "link": {"kind": "tbf", "burst": "15360B"},
-            },
-        ),
-    ],
-)
-@pytest.mark.parametrize("begin", ["set traffic-policy", "set qos policy"])
-def test_vyos_policies_become_a_path(begin: str, lines: list[str], path: dict[str, Any]) -> None:
-    found = read("\n".join(f"{begin} {line}" for line in lines))
-    assert (found.dialect, found.path.tree(), found.left) == ("vyos", path, [])
-
-
-def test_vyos_words_that_a_path_has_not_are_reported() -> None:
-    lines = [
-        "shaper W bandwidth 5mbit",
-        "shaper W class 10 bandwidth 50%",
-        "priority-queue P default",
-        "shaper W description x",
-    ]
-    found = read("\n".join(f"set traffic-policy {line}" for line in lines))
-    assert found.left == [
-        "line 2: `class 10 bandwidth 50%`",
-        "line 3: priority-queue, of which narrows has no model",
-        "line 4: `description x`",
-    ]
-    with pytest.raises(ConfigError, match="line 1: bandwidth auto of which rate"):
-        read("set traffic-policy shaper W bandwidth auto")
 
 
 def test_several_flows_of_each_kind() -> None:

@@ -133,7 +133,9 @@ def tools(at: Path, **scripts: str) -> dict[str, str]:
 def test_fuzzing_finds_what_it_built_wherever_cargo_puts_it(tmp_path: Path) -> None:
     environment = tools(tmp_path / "bin", **TOOLS) | {"CARGO_TARGET_DIR": str(tmp_path / "target")}
     parser = re.findall(
-        r'^ *name: "(.*)",$', (ROOT / "host/src/protocols/parsers.rs").read_text("utf-8"), re.MULTILINE
+        r'^ *name: "(.*)",$',
+        (ROOT / "host/src/protocols/parsers.rs").read_text("utf-8"),
+        re.MULTILINE,
     )[0]
     done = subprocess.run(
         [str(ROOT / "fuzz/run.sh"), "1", parser],

@@ -5,12 +5,9 @@ is run later.
 from __future__ import annotations
 
 import contextlib
-import itertools
-import json
 import logging
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -28,7 +25,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from conftest import NARROWS, ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,8 +32,6 @@ import narrows as nw
 from narrows.cli import main
 from narrows.errors import NarrowsError, OutputError, ScenarioError
 from narrows.sweeps.design import Design
-from narrows.sweeps.executors import Local
-from narrows.sweeps.file import load
 from narrows.sweeps.store import SCHEMA, Store
 from narrows.sweeps.worker import Case, Outcome, work
 
@@ -630,227 +624,6 @@ def test_a_ray_cluster_that_does_not_start_is_one_sentence(
 
 # The command
 
-FILE = """
-title = "who wins"
-scenario = "base.toml"
-seeds = 2
-[over]
-"path.buffer" = { from = "0.5bdp", to = "2bdp", scale = "log", steps = 3 }
-"flow[0].cc" = ["bbr", "reno"]
-"""
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    (tmp_path / "base.toml").write_text(SCENARIO.toml())
-    (tmp_path / "sweep.toml").write_text(FILE)
-    return tmp_path / "sweep.toml"
-
-
-def test_the_command_says_what_came_out(file: Path, tmp_path: Path) -> None:
-    args = [
-        "sweep",
-        str(file),
-        "--into",
-        str(tmp_path / "out"),
-        "--table",
-        str(tmp_path / "rows.csv"),
-    ]
-    said = CliRunner().invoke(main, args)
-    assert said.exit_code == 0, said.output
-    assert "who wins: 6 cases × 2 seeds over path.buffer, flow[0].cc; 24 rows" in said.output
-    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 25
-    again = json.loads(CliRunner().invoke(main, [*args[:4], "--json"]).output)
-    assert (again["runs"], again["failed"], [row["cc"] for row in again["by_cc"]]) == (
-        12,
-        [],
-        ["bbr", "cubic", "reno"],
-    )
-
-
-def test_a_row_has_retransmissions_of_both_intervals_and_fairness_of_both_directions(
-    tmp_path: Path,
-) -> None:
-    path = nw.Path(
-        rate="10Mbit", rtt="20ms", buffer="0.3bdp", reverse=nw.Hop(rate="2Mbit", buffer="1bdp")
-    )
-    flows = [nw.Flow("cubic", count=2), nw.Flow("reno", count=2, direction="up")]
-    scenario = nw.Scenario(path, flows=flows, duration="3s", warmup="2s")
-    (row, *_, last) = (
-        nw.sweep(scenario, {"path.rtt": ["20ms"]}, into=tmp_path).run(on=Local(1)).to_pylist()
-    )
-    told = nw.run(scenario, seed=1).json
-    names = ("retransmits", "run_retransmit_rate", "summary_retransmits", "retransmit_rate")
-    for name in names:
-        assert (row[name], last[name]) == (told["flows"][0][name], told["flows"][-1][name])
-    assert row["retransmits"] > row["summary_retransmits"]
-    assert (row["jain"], row["jain_down"], row["jain_up"]) == (
-        told["fairness"]["jain"],
-        told["fairness"]["by_direction"]["down"]["jain"],
-        told["fairness"]["by_direction"]["up"]["jain"],
-    )
-
-
-def test_a_table_goes_through_a_pipe_and_to_stdout(file: Path, tmp_path: Path) -> None:
-    sweep = [NARROWS, "sweep", file, "--into", tmp_path / "out", "--quiet", "--table"]
-    pipe = tmp_path / "rows"
-    os.mkfifo(pipe)
-    script = ["sh", "-c", 'timeout 60 cat "$0" & "$@"; wait', pipe, *sweep, pipe]
-    rows = subprocess.run(script, capture_output=True, text=True, check=True, timeout=90).stdout
-    assert len(rows.splitlines()) == 25
-    # A pipe and a file in its place, each with something before it and behind it.
-    piped = subprocess.run(
-        [*sweep, "/dev/stdout"], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert piped.stdout == rows
-    made = tmp_path / "made.csv"
-    with made.open("w", encoding="utf-8") as out:
-        script = ["sh", "-c", 'echo before; "$@"; echo behind', "sh", *sweep, "/dev/stdout"]
-        subprocess.run(script, stdout=out, check=True, timeout=60)
-    assert made.read_text(encoding="utf-8") == f"before\n{rows}behind\n"
-
-
-def test_processes_end_where_no_row_can_be_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    closed: list[bool] = []
-
-    class OneCase:
-        def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
-            try:
-                key = next(cases)[0]
-                yield [(key, [{"key": key}], None)]
-                yield []
-            finally:
-                closed.append(True)
-
-    def full(_store: Store, _rows: object) -> None:
-        raise OutputError("no space left on device")
-
-    monkeypatch.setattr(Store, "add", full)
-    made = nw.sweep(SCENARIO, {"flow[0].cc": ["bbr", "reno"]}, into=tmp_path)
-    with pytest.raises(OutputError) as told:
-        made.finish(on=OneCase())
-    # While the exception still holds the frame, as a reader of its traceback does.
-    assert closed == [True], told
-
-
-def test_a_table_that_cannot_be_written_takes_no_older_one_away(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = tmp_path / "rows.csv"
-    table.write_text("older")
-
-    def full(_rows: pa.Table, at: str) -> None:
-        Path(at).write_text("half of it")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("pyarrow.csv.write_csv", full)
-    said = CliRunner().invoke(
-        main, ["sweep", str(file), "--into", str(tmp_path / "out"), "--table", str(table)]
-    )
-    assert (said.exit_code, said.output.splitlines()[-1]) == (
-        2,
-        f"{table}: no space left on device",
-    )
-    assert table.read_text() == "older"
-    assert not list(tmp_path.glob(".*"))
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "needs the file of its scenario"),
-        ('scenario = "base.toml"', r"needs \[over\]"),
-        ('scenario = "base.toml"\nover = 3', r"needs \[over\]"),
-        ('scenario = "base.toml"\ndesign = "list"', r"needs \[\[case\]\]"),
-        ('scenario = "absent.toml"\n[over]\n"flow.cc" = ["bbr"]', "absent.toml: no such file"),
-        ('scenario = "base.toml"\nseed = 3\n[over]\n"flow.cc" = ["bbr"]', "has no `seed`"),
-        ('scenario = "base.toml"\nseeds = "3"\n[over]\n"flow.cc" = ["bbr"]', "seeds is how many"),
-        ("scenario = [", "sweep.toml"),
-    ],
-)
-def test_a_sweep_file_that_is_not_right_says_so(file: Path, text: str, said: str) -> None:
-    file.write_text(text)
-    with pytest.raises(NarrowsError, match=said):
-        load(file)
-
-
-def test_every_mistake_of_a_sweep_file_is_reported_at_once(file: Path) -> None:
-    file.write_text(
-        'scenario = "base.toml"\nseed = 3\nseeds = "3"\n[over]\n"path rate" = ["1Mbit"]\n'
-        '"path.rtt" = { from = "1ms", to = "2s" }\n"flow.cc" = []\n'
-    )
-    with pytest.raises(NarrowsError) as told:
-        load(file)
-    lines = str(told.value).splitlines()
-    assert all("sweep.toml: " in line for line in lines)
-    for said in (
-        "has no `seed`",
-        "seeds is how many",
-        "`path rate` is no key",
-        "use one unit",
-        "needs a list",
-    ):
-        assert sum(said in line for line in lines) == 1, said
-
-
-def test_every_wrong_value_is_reported_at_once_and_once(file: Path) -> None:
-    file.write_text(
-        'scenario = "base.toml"\n[over]\n"path.rate" = ["5 apples", "1Mbit", "6 pears"]\n'
-        '"flow[0].cc" = ["bbrr", "cubic"]\n"flow[5].cc" = ["reno"]\n'
-    )
-    said = CliRunner().invoke(main, ["sweep", str(file)])
-    assert said.exit_code == 2
-    for part in (
-        'path.rate = "5 apples" has',
-        'path.rate = "6 pears" has',
-        'flow[0].cc = "bbrr" is',
-        "`flow[5].cc`: the",
-    ):
-        assert said.output.count(part) == 1, part
-
-
-def test_mistakes_of_ranges_do_not_hide_those_of_values(file: Path) -> None:
-    file.write_text(
-        'scenario = "base.toml"\n[over]\n"path.rate" = ["5 apples", "1Mbit"]\n'
-        '"path.rtt" = { from = "9 weeks", to = "1 weeks", scale = "cubic", stops = 3 '
-        '}\n"flow[0].cc" = ["bbrr"]\n'
-    )
-    with pytest.raises(NarrowsError) as told:
-        load(file)
-    text = str(told.value)
-    for part in (
-        "a range has no `stops`",
-        "there is no scale `cubic`",
-        "from has to be less than to",
-        'path.rate = "5 apples" has',
-        'path.rtt = "9 weeks" has',
-        'flow[0].cc = "bbrr" is',
-    ):
-        assert text.count(part) == 1, (part, text)
-
-
-def test_a_design_that_does_not_exist_hides_no_mistake_of_the_scenario(file: Path) -> None:
-    file.write_text('scenario = "absent.toml"\ndesign = "latin"\n[over]\n"flow.cc" = ["bbr"]\n')
-    with pytest.raises(NarrowsError, match=r"no design `latin`(?s:.*)absent.toml: no such file"):
-        load(file)
-
-
-@pytest.mark.parametrize("file", sorted((ROOT / "sweeps").iterdir()), ids=lambda file: file.stem)
-def test_the_sweeps_that_come_with_narrows_are_right(file: Path, tmp_path: Path) -> None:
-    assert file.read_text().startswith("# ")
-    load(file, tmp_path).check()
-
-
-def test_a_list_of_cases_is_a_design(file: Path, tmp_path: Path) -> None:
-    file.write_text(
-        'scenario = "base.toml"\n[[case]]\n"path.rate" = "2Mbit"\n[[case]]\n"path.rtt" = "40ms"\n'
-    )
-    rows = load(file, tmp_path / "out").run(on=Local(1))
-    assert rows["path.rate"].to_pylist() == ["2Mbit", "2Mbit", None, None]
-    assert rows["rtt_ms"].to_pylist() == [20, 20, 40, 40]
-
 
 def test_rows_of_an_earlier_version_have_nothing_in_columns_that_it_did_not_know(
     tmp_path: Path,
@@ -882,12 +655,3 @@ def test_cases_that_are_read_in_pieces_are_not_kept(tmp_path: Path) -> None:
     kept = [pa.total_allocated_bytes() - before for _ in pieces]
     assert len(kept) == 20
     assert max(kept) < 5 * piece.nbytes
-
-
-def test_every_column_is_on_the_page() -> None:
-    text = (ROOT / "docs/how-to/sweep.md").read_text(encoding="utf-8")
-    told = set()
-    for pattern in re.findall(r"`([a-z0-9_{},A-Z]+)`", text):
-        parts = [part.split(",") for part in re.split(r"[{}]", pattern)]
-        told |= {"".join(one) for one in itertools.product(*parts)}
-    assert set(SCHEMA.names) <= told

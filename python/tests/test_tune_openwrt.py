@@ -6,10 +6,12 @@ import dataclasses
 from pathlib import Path as File
 
 import pytest
-from test_tune import _OPKG, _UCI, in_namespaces, read, shells
+from test_tune import read
+from test_tune_script import in_namespaces, shells
 
 from narrows.errors import NarrowsError
-from narrows.tune.plan import Ask, plan
+from narrows.tune.plan import Ask
+from narrows.tune.planner import plan
 from narrows.tune.script import script as shell_script
 
 
@@ -62,3 +64,30 @@ def test_a_shaper_is_openwrts() -> None:
     )
     assert [c["kind"] for c in made.changes if c["kind"] == "uci"] == []
     assert made.left[0]["what"] == "/etc/config/sqm"
+
+
+_UCI = """#!/bin/sh
+# As much of uci as a plan uses: a file of `key=value`.
+file=$STUBS/uci.db
+touch "$file"
+[ "$1" = -q ] && shift
+case $1 in
+  get) sed -n "s/^$2=//p" "$file" | grep . ;;
+  set) k=${2%%=*}; grep -v "^$k=" "$file" > "$file.new"; echo "$2" >> "$file.new"
+       mv "$file.new" "$file" ;;
+  delete) grep -v "^$2[.=]" "$file" > "$file.new"; mv "$file.new" "$file" ;;
+  commit) ;;
+  *) exit 1 ;;
+esac
+"""
+
+_OPKG = """#!/bin/sh
+file=$STUBS/opkg.db
+touch "$file"
+case $1 in
+  update) ;;
+  list-installed) sed 's/$/ - 1/' "$file" ;;
+  install) echo "$2" >> "$file" ;;
+  remove) grep -v "^$2$" "$file" > "$file.new"; mv "$file.new" "$file" ;;
+esac
+"""

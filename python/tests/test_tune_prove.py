@@ -33,7 +33,7 @@ from narrows.tune import prove as proving
 from narrows.tune.apply import Place, RefusedError
 from narrows.tune.collect import facts
 from narrows.tune.plan import Ask
-from narrows.tune.plan import plan as plan_of
+from narrows.tune.planner import plan as plan_of
 from narrows.tune.prove import AGREED, RECEIVES, SENDS, Proof, Unfinished, acts_on, direction
 
 __all__ = ["space"]

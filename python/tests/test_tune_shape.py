@@ -12,13 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_tune import SHELLS, in_namespaces, read
+from test_tune import read
 from test_tune_host import DEVICE, Json, Space, change, until_it_is_not_killed
 from test_tune_host import plan as whole
+from test_tune_script import SHELLS, in_namespaces
 
 from narrows.advise.candidates import SHAPED
 from narrows.errors import NarrowsError
-from narrows.tune.plan import Ask, plan
+from narrows.tune.plan import Ask
+from narrows.tune.planner import plan
 from narrows.tune.prove import acts_on
 from narrows.tune.script import script
 from narrows.tune.shaper import KINDS, disciplines, modules

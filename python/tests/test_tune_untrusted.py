@@ -15,7 +15,8 @@ from narrows.tune.diff import lines
 from narrows.tune.facts import parse
 from narrows.tune.findings import Path as Line
 from narrows.tune.findings import audit
-from narrows.tune.plan import Ask, plan
+from narrows.tune.plan import Ask
+from narrows.tune.planner import plan
 from narrows.tune.render import audit_json, audit_lines
 
 MANY = "9" * 5000

@@ -202,9 +202,9 @@ def test_a_search_has_a_ceiling_and_says_that_it_was_reached(
         Plan(streams=2, load_s=3.0, ways=("down",)),
     )
     spent: list[Budget] = []
-    monkeypatch.setattr("narrows.path_model.CEILING", 10_000.0)
+    monkeypatch.setattr("narrows.path_model.inference.CEILING", 10_000.0)
     monkeypatch.setattr(
-        "narrows.path_model.Budget", lambda most: spent.append(Budget(most)) or spent[-1]
+        "narrows.path_model.inference.Budget", lambda most: spent.append(Budget(most)) or spent[-1]
     )
     down = infer(seen, chance=True).ways["down"]
     assert down.sure == "cannot tell"

@@ -119,7 +119,8 @@ def _plan(file: str | None, place: Place, asked: dict[str, Any]) -> Json:
             "which change? narrows tune apply --cc bbr, or a file that narrows tune plan --json "
             "wrote"
         )
-    from narrows.tune.plan import Ask, plan  # noqa: PLC0415
+    from narrows.tune.plan import Ask  # noqa: PLC0415
+    from narrows.tune.planner import plan  # noqa: PLC0415
 
     rate, rtt = asked.pop("rate", None), asked.pop("rtt", None)
     down, up = _kbit(asked.pop("down", None), "--down"), _kbit(asked.pop("up", None), "--up")

@@ -19,7 +19,7 @@ from narrows.tune.diff import lines
 from narrows.tune.findings import audit as look
 from narrows.tune.findings.finding import Path
 from narrows.tune.plan import Ask
-from narrows.tune.plan import plan as make
+from narrows.tune.planner import plan as make
 from narrows.tune.render import audit_json, audit_lines
 
 _WORST = {"error": 1}

@@ -1,0 +1,656 @@
+"""The inference of a path model from a measurement. The package describes the method."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path as FilePath
+from statistics import median
+
+from narrows import registry
+from narrows.errors import NarrowsError
+from narrows.measure.result import DIRECTIONS, Direction, Flow, Json, Measurement
+from narrows.measure.simulated import Plan
+from narrows.path_model import both
+from narrows.path_model.chance import Chance, losses
+from narrows.path_model.doubt import PLAYS, Doubt, doubt
+from narrows.path_model.features import FRAME, Signs, idle_ms, signs
+from narrows.path_model.fit import (
+    AQM,
+    CEILING,
+    FAIR,
+    FEW,
+    FILLED,
+    Budget,
+    Fitted,
+    Guess,
+    Setting,
+    first,
+    fit,
+    frames_ms,
+    nearer,
+    search,
+)
+from narrows.path_model.known import Known
+from narrows.path_model.model import Twin, Way
+from narrows.path_model.others import Others, idle_waits, in_idle_pings, of_way
+from narrows.runs.scenario import Hop
+
+CALIBRATION = FilePath(__file__).parents[1] / "data" / "twin.json"
+"""How far off the truth the inference is on paths drawn at random."""
+
+SHARE = 0.9
+"""The share of truths that a stated interval holds."""
+
+CLEAR = 0.5
+"""By so much another kind must be farther from the measurement to be excluded."""
+
+APART = 1.5
+"""The same, where both ways were loaded at once: not every pair of hops is tried."""
+
+ALMOST, CLEARLY = 0.3, 0.75
+"""A hop without random loss explains as much as one with it up to the one, and clearly less beyond
+the other, in units of what chance does."""
+
+CLOSE, MORE = 2, 5
+"""So many explanations that look nearly alike are simulated with other seeds; and so often the
+parameters of the best one are moved again where it does not explain the measurement."""
+
+FASTER, FOLLOWS = 1.2, 0.5
+"""A link so many times faster lets pass so much of that more where it was full, by logarithms."""
+
+CLOCK_MS = 1e-3
+"""Round trips are not told apart below a microsecond."""
+
+VARIES = 0.25
+"""By so much of itself a rate differs between windows, beyond what chance does in the twin, when it
+varies.
+"""
+
+CHANGES = "the rate varies, so that neither delays nor retransmissions show it"
+
+BOTH = "both ways were loaded at once, and pings crossed both queues"
+OTHERS = "others' traffic may take a part of the link"
+
+ACKS = "acknowledgements of others' traffic may have taken a part of it"
+
+SWINGS = "the rate of the load changed as it would beside traffic that comes and goes"
+SHORT = "the load was too short to exclude others who come and go"
+UNTOLD = "no path that was tried shows this load, and others who come and go may be the reason"
+
+HIDDEN = {
+    "drop-tail": "",
+    "policer": "a policer has no buffer",
+    "aqm": "an AQM keeps the queue short of it",
+    "fair": "fair queueing keeps the queue of a ping short of it",
+}
+"""Why a load does not show how much a buffer holds."""
+
+DRAINS = ("drop-tail", "aqm")
+"""Families with one queue for all packets: pings see it drain."""
+
+FAMILIES = {"fifo": "drop-tail", "policer": "policer"} | {
+    kind: "fair" if kind in FAIR else "aqm" for kind in AQM
+}
+
+
+def infer(
+    measured: Measurement,
+    *,
+    seed: int = 1,
+    chance: bool = False,
+    lone: Measurement | None = None,
+    progress: Callable[[float, float], object] | None = None,
+) -> Twin:
+    """The twin of the path that was measured.
+
+    >>> from narrows.measure.simulated import measure
+    >>> path = Path(rate="20Mbit", rtt="40ms", buffer="100kB")
+    >>> twin = infer(measure(path, Plan(streams=4, load_s=5.0, ways=("down",))))
+    >>> down = twin.ways["down"]
+    >>> down.family, round(down.rate.value), round(twin.rtt.value)
+    ('drop-tail', 20, 40)
+
+    Args:
+        measured: With an idle phase, and each way loaded alone.
+        seed: Of the simulations.
+        chance: Also ask how much may be lost by chance, which takes as long again; otherwise that
+            may be anything up
+            to all that was sent again.
+        lone: Another measurement of the path, with one flow, which tells more of that.
+        progress: Called now and then with how much is done, of how much; what it raises stops it.
+
+    Raises:
+        NarrowsError: If the measurement has no load that pings watched.
+    """
+    base = idle_ms(measured)
+    seen = {way: s for way in DIRECTIONS[::-1] if (s := signs(measured, way)) is not None}
+    if base is None or not seen:
+        raise NarrowsError(
+            "a twin needs pings beside TCP flows that fill the path, and this measurement has not "
+            "both\n"
+            "    write: narrows measure HOST"
+        )
+    rtt = max(0.0, base - frames_ms(*(s.busy_mbit or s.rate_mbit for s in seen.values())))
+    waits = idle_waits(measured, base)
+    differ = median(waits) if waits else 0.0
+    in_idle = in_idle_pings(waits, min(s.rate_mbit for s in seen.values()))
+    ways: dict[Direction, Way] = {}
+    shared = False
+    at_once = len(seen) > 1 and _overlap(*(s.span for s in seen.values()))
+    if at_once:
+        ways = _both(measured, seen, rtt, seed=seed, progress=progress)
+    for done, (way, sign) in enumerate(() if at_once else seen.items()):
+        grain = Grain(
+            math.sqrt(max(1, len(_flows(measured, way, sign)))) / max(1.0, sign.packets), differ
+        )
+        other = seen.get("up" if way == "down" else "down")
+        hop = Hop(**first(other).keys()) if other else None
+        setting = Setting(
+            way, _plan(measured, way, sign), rtt, hop, seed, Budget(CEILING / len(seen))
+        )
+        found = search(sign, setting, progress=_part(progress, done, len(seen)))
+        ways[way] = model = _way(sign, found, grain, setting)
+        could = (
+            (chance or lone)
+            and model.sure != "cannot tell"
+            and model.family != "policer"
+            and not model.varies
+        )
+        if could and sign.again is not None:
+            alone = None if lone is None else signs(lone, way)
+            again = replace(setting, budget=Budget(CEILING / len(seen)))
+            also = []
+            if lone is not None and alone is not None:
+                also = [(alone, replace(again, plan=_plan(lone, way, alone)))]
+            ways[way] = _with_chance(
+                model, losses([(sign, again), *also], model.guess), grain, again.budget
+            )
+    for way, model in ways.items():
+        drains = not at_once and model.family in DRAINS
+        there = of_way(measured, way, seen[way], drains=drains, unsteady=model.unsteady)
+        shared = shared or bool(there.seen)
+        ways[way] = _beside(
+            model,
+            Others(seen=True, why="idle pings waited longer than for a frame or two")
+            if in_idle
+            else there,
+        )
+    if shared:
+        # Their acknowledgements go the other way.
+        ways = {
+            w: _beside(m, Others(None, ACKS)) if m.others.seen is False else m
+            for w, m in ways.items()
+        }
+    frames = frames_ms(*(way.guess.wire_mbit for way in ways.values()))
+    known = _interval(
+        "rtt_ms", "any", max(0.0, base - frames), differ + CLOCK_MS, frames, above=_own_ms(measured)
+    )
+    known = _with_frames(known, list(ways.values()))
+    if in_idle:
+        known = replace(
+            known, low=0.0, why="others' traffic made idle pings wait, perhaps all of them"
+        )
+    return Twin(known, ways, _any(model.others.seen for model in ways.values()), _marks(measured))
+
+
+def _with_frames(rtt: Known, ways: list[Way]) -> Known:
+    """The base round trip, whose interval holds the time of a ping's frame for every rate that a
+    link may have.
+    """
+    if rtt.low is None or rtt.high is None:
+        return rtt
+    low, high = rtt.low, rtt.high
+    for way in ways:
+        if way.guess.kind != "policer":
+            assumed = frames_ms(way.guess.wire_mbit)
+            low -= max(0.0, frames_ms(way.rate.low) - assumed)
+            high += max(0.0, assumed - frames_ms(way.rate.high))
+    return replace(rtt, low=max(0.0, low), high=high)
+
+
+def _any(seen: Iterable[bool | None]) -> bool | None:
+    """Whether any of them is so; None where one may be."""
+    known = list(seen)
+    return True if any(known) else None if None in known else False
+
+
+def _flows(measured: Measurement, way: Direction, seen: Signs) -> list[Flow]:
+    return [
+        f for f in measured.flows if f.direction == way and seen.span[0] <= f.from_s < seen.span[1]
+    ]
+
+
+@dataclass(frozen=True)
+class Grain:
+    """How finely a load tells a rate and a depth.
+
+    Attributes:
+        rate: What of the packets may lie behind a hole at either end, of each flow one, by chance:
+            the share of all.
+        differ_ms: By how much idle round trips differ.
+    """
+
+    rate: float
+    differ_ms: float
+
+    def depth_bytes(self, rate_mbit: float) -> float:
+        """A frame, and what passes in the time by which pings differ."""
+        return FRAME + rate_mbit / 8e-3 * self.differ_ms
+
+
+def _own_ms(measured: Measurement) -> float:
+    """What the two ends add to a round trip: a ping and its answer bear the time before the kernel
+    has sent them.
+    """
+    own = measured.json.get("own_error") or {}
+    near = own.get("leaving_ms") or 0.0
+    return float(near + ((own.get("far") or {}).get("answering_ms") or near))
+
+
+def _part(
+    progress: Callable[[float, float], object] | None, done: int, of: int
+) -> Callable[[float, float], object] | None:
+    return None if progress is None else lambda now, end: progress(done * end + now, of * end)
+
+
+def _overlap(a: tuple[float, float], b: tuple[float, float]) -> bool:
+    shared = min(a[1], b[1]) - max(a[0], b[0])
+    # A fifth of it is no accident.
+    return shared > 0.2 * min(a[1] - a[0], b[1] - b[0])
+
+
+def _plan(measured: Measurement, way: Direction, seen: Signs) -> Plan:
+    """The load as it was, to be put on guesses."""
+    flows = _flows(measured, way, seen)
+    told = Counter(f.cc for f in flows if f.cc)
+    known = registry.names("cc")
+    cc = next((cc for cc, _ in told.most_common() if cc in known), "cubic")
+    steps = [b - a for f in flows for a, b in _pairs(f.columns.get("t_s", [])) if b > a]
+    sent = [
+        t for train in measured.pings for t, _ in train.rtts() if seen.span[0] <= t < seen.span[1]
+    ]
+    every_ms = 1000 * (seen.span[1] - seen.span[0]) / max(1, len(sent))
+    return Plan(
+        cc=cc,
+        streams=max(1, len(flows)),
+        idle_s=1.0,
+        load_s=round(seen.span[1] - seen.span[0], 3),
+        pause_s=0.5,
+        ping_ms=float(f"{min(1000.0, max(1.0, every_ms)):.3g}"),
+        sample_ms=float(f"{min(1000.0, max(10.0, 1000 * median(steps) if steps else 100.0)):.3g}"),
+        ways=(way,),
+    )
+
+
+def _pairs(times: list[float | None]) -> list[tuple[float, float]]:
+    known = [t for t in times if t is not None]
+    return list(pairwise(known))
+
+
+def _judged(seen: Signs, found: list[Fitted], setting: Setting) -> list[tuple[Fitted, Doubt]]:
+    """The best few explanations, each simulated with other seeds: one simulation alone may look
+    alike by chance.
+    """
+    judged = _simulated(seen, found, setting)
+    if judged and judged[0][1].misfit:
+        # What still differs may be parameters that were moved too little.
+        moved = fit(seen, setting, nearer(judged[0][0], seen), rounds=MORE, best=judged[0][0])
+        if moved is not None and moved is not judged[0][0]:
+            judged = sorted(
+                [*judged, *_simulated(seen, [moved], setting)], key=lambda pair: pair[1].apart
+            )
+    return judged
+
+
+def _simulated(seen: Signs, found: list[Fitted], setting: Setting) -> list[tuple[Fitted, Doubt]]:
+    close = [f for f in found if f.distance <= found[0].distance + CLEAR][:CLOSE] if found else []
+    plain = next((f for f in found if not f.guess.loss), None)
+    out = []
+    for one in [*close, *([plain] if plain is not None and plain not in close else [])]:
+        plays = [setting.play(one.guess, seed=setting.seed + 101 + n) for n in range(PLAYS)]
+        of = doubt(seen, [shown for shown in plays if shown is not None], one.guess)
+        out += [(one, of)] if of is not None else []
+    return sorted(out, key=lambda pair: pair[1].apart)
+
+
+def _way(seen: Signs, found: list[Fitted], grain: Grain, setting: Setting) -> Way:
+    """One way that was loaded alone."""
+    loss, chosen = _loss(seen, _judged(seen, found, setting))
+    alike: dict[str, float] = {}
+    for one in found:
+        alike.setdefault(one.guess.kind, one.distance)
+    if chosen is None:
+        why = "the simulator could not play this load"
+        return _untold(
+            seen, grain, _ceiling(setting.budget) if setting.budget.reached else why, alike
+        )
+    best, sure_of = chosen
+    guess = best.guess
+    varies = _varies(seen.spread, best.shown.spread)
+    if sure_of.misfit and not varies:
+        return _untold(
+            seen, grain, _ceiling(setting.budget) if setting.budget.reached else sure_of.why, alike
+        )
+    family = FAMILIES[guess.kind]
+    other = min((f.distance for f in found if FAMILIES[f.guess.kind] != family), default=math.inf)
+    sure, why = (
+        ("sure", "")
+        if other - best.distance > CLEAR
+        else ("likely", "another kind would show nearly the same")
+    )
+    if setting.budget.reached:
+        sure, why = "likely", _ceiling(setting.budget)
+    filled = guess.kind == "policer" or best.shown.rate_mbit > FILLED * guess.rate_mbit
+    if filled and seen.busy_mbit is None and guess.kind != "policer":
+        filled = _fills(seen, guess, sure_of, setting)
+    rate = _rate(guess, sure_of, family, grain)
+    guess = replace(guess, rate_mbit=rate.value or guess.rate_mbit)
+    if not filled:
+        least = seen.rate_mbit * (1 - 2 * grain.rate)
+        rate = Known(
+            guess.rate_mbit, least, None, "the link was never full: losses kept the flows slow"
+        )
+    depth = Known(None, why=HIDDEN[family])
+    if family == "drop-tail":
+        depth = _depth(guess, grain)
+        if not seen.again:
+            depth = Known(
+                guess.depth_bytes, guess.depth_bytes, None, "nothing was lost: it was never full"
+            )
+            guess = replace(guess, depth_bytes=2 * guess.depth_bytes)
+    burst = Known(None, why="no policer")
+    if family == "policer":
+        burst = _interval("burst_bytes", family, guess.burst_bytes, guess.burst_bytes, 0.0)
+    unsteady = SWINGS if varies else _unsteady(seen, sure_of)
+    way = Way(
+        guess,
+        family,
+        sure,
+        rate,
+        varies,
+        depth,
+        burst,
+        loss,
+        filled,
+        alike,
+        why=why,
+        unsteady=unsteady,
+    )
+    return _varying(way) if varies else way
+
+
+def _varies(seen: float | None, shown: float | None) -> bool | None:
+    """Whether rates of windows differ by more than chance explains; None where there are too few
+    windows.
+    """
+    return None if seen is None or shown is None else seen > 2 * shown + VARIES
+
+
+def _unsteady(seen: Signs, sure_of: Doubt) -> str:
+    """Why a load does not exclude others who come and go; empty where it does."""
+    return {True: SWINGS, None: SHORT, False: ""}[_varies(seen.swing, sure_of.swing)]
+
+
+def _varying(way: Way) -> Way:
+    """The way, where its rate varies: what was tried to calibrate the intervals did not vary."""
+    rate = Known(way.guess.rate_mbit, None, None, "the mean of a rate that varies")
+    depth = Known(None, why=CHANGES) if way.family == "drop-tail" else way.depth
+    out = replace(way, rate=rate, depth=depth, sure="likely")
+    if not way.loss.value:
+        return out
+    return replace(
+        out, loss=replace(way.loss, value=None, why=CHANGES), guess=replace(way.guess, loss=0.0)
+    )
+
+
+def _fills(seen: Signs, guess: Guess, sure_of: Doubt, setting: Setting) -> bool:
+    """Whether a faster link would let pass more: if not, it was hardly ever full, and its rate does
+    not show.
+    """
+    shown = setting.play(replace(guess, rate_mbit=FASTER * guess.rate_mbit))
+    now = seen.rate_mbit / sure_of.ratio
+    return shown is not None and math.log(shown.rate_mbit / now) > FOLLOWS * math.log(FASTER)
+
+
+def _loss(
+    seen: Signs, judged: list[tuple[Fitted, Doubt]]
+) -> tuple[Known, tuple[Fitted, Doubt] | None]:
+    """Random loss, and the best explanation: one without random loss is preferred where it explains
+    as much.
+    """
+    if not judged:
+        return Known(None, 0.0, None, "the simulator could not play this load"), None
+    if seen.again is None:
+        return Known(None, 0.0, None, "packets sent again are not known"), judged[0]
+    most = _most_lost(seen)
+    plain = next((one for one in judged if not one[0].guess.loss), None)
+    lossy = next((one for one in judged if one[0].guess.loss), None)
+    if plain is not None and (lossy is None or plain[1].unlike <= lossy[1].unlike + ALMOST):
+        return Known(0.0, 0.0, most), plain
+    assert lossy is not None
+    if plain is not None and not plain[1].misfit and plain[1].unlike <= lossy[1].unlike + CLEARLY:
+        return Known(None, 0.0, most, "a queue alone would show nearly the same"), plain
+    return Known(lossy[0].guess.loss, 0.0, most), lossy
+
+
+def _most_lost(seen: Signs) -> float | None:
+    """The most that may be lost by chance: all that was sent again, and what chance may have spared
+    of it.
+    """
+    if seen.again is None:
+        return None
+    again = seen.again * seen.packets
+    return min(1.0, (again + 2 * math.sqrt(again + 1) + 1) / seen.packets)
+
+
+def _rate(guess: Guess, sure_of: Doubt, family: str, grain: Grain) -> Known:
+    """The rate with which the simulations would let pass what was measured."""
+    rate = guess.rate_mbit * sure_of.ratio
+    return _interval("rate_mbit", family, rate, rate, rate * math.hypot(sure_of.error, grain.rate))
+
+
+def _depth(guess: Guess, grain: Grain) -> Known:
+    return _interval(
+        "buffer_bytes",
+        "drop-tail",
+        guess.depth_bytes,
+        guess.depth_bytes,
+        grain.depth_bytes(guess.rate_mbit),
+    )
+
+
+def _ceiling(budget: Budget) -> str:
+    """Why a search ended, with the ceiling of this search: two directions that are searched apart
+    have a half each.
+    """
+    most = budget.most
+    number = f"{most / 1e6:.3g} million" if most >= 1e6 else f"{most / 1e3:.3g} thousand"  # noqa: PLR2004
+    return f"the search reached its ceiling of {number} simulated packets"
+
+
+def _untold(seen: Signs, grain: Grain, why: str, alike: dict[str, float]) -> Way:
+    """A way of which only the least rate is known."""
+    none = Known(None, why=why)
+    rate = Known(None, seen.rate_mbit * (1 - 2 * grain.rate), None, why)
+    loss = Known(None, 0.0, _most_lost(seen), why)
+    full = seen.busy_mbit is not None
+    guess = first(seen)
+    return Way(
+        guess,
+        "drop-tail",
+        "cannot tell",
+        rate,
+        None,
+        none,
+        none,
+        loss,
+        full,
+        alike,
+        why=why,
+        unsteady=UNTOLD,
+    )
+
+
+def _with_chance(way: Way, found: Chance, grain: Grain, budget: Budget) -> Way:
+    """The way with the likeliest of its losses by chance, and all that are possible."""
+    if budget.reached:
+        return replace(way, loss=Known(None, 0.0, way.loss.high, _ceiling(budget)))
+    depth = way.depth
+    if way.family == "drop-tail" and not depth.why:
+        depth = _depth(found.guess, grain)
+    if found.without:
+        guess = replace(found.guess if not depth.why else way.guess, loss=0.0)
+        return replace(way, guess=guess, depth=depth, loss=Known(0.0, 0.0, found.high))
+    guess = replace(way.guess, loss=found.guess.loss) if depth.why else found.guess
+    known = Known(guess.loss, found.low, found.high)
+    if found.low <= 0:
+        known = Known(None, 0.0, found.high, "a queue alone would show nearly the same")
+        guess = replace(guess, loss=0.0)
+    return replace(way, guess=guess, depth=depth, loss=known)
+
+
+def _beside(way: Way, others: Others) -> Way:
+    """The way, where others' traffic cannot be excluded: what was measured is what they left."""
+    way = replace(way, others=others, left=way.rate)
+    if others.seen is False:
+        return way
+    why = OTHERS if others.seen is None else "others' traffic takes a part of the link"
+    out = replace(way, rate=replace(way.rate, high=None, why=way.rate.why or why))
+    if way.family == "drop-tail" and way.depth.value is not None:
+        # The idle round trip that waits are counted from may hold others' traffic.
+        known = (
+            Known(None, why=why)
+            if others.seen
+            else replace(way.depth, high=None, why=way.depth.why or why)
+        )
+        out = replace(out, depth=known)
+    if others.seen:
+        loss = (
+            way.loss if way.loss.value is None else replace(way.loss, value=None, low=0.0, why=why)
+        )
+        # Whose queue it was that the pings saw is not known either.
+        out = replace(
+            out,
+            sure="cannot tell",
+            why=why,
+            varies=None,
+            loss=loss,
+            guess=replace(way.guess, loss=0.0),
+        )
+    return out
+
+
+def _both(
+    measured: Measurement,
+    seen: dict[Direction, Signs],
+    rtt_ms: float,
+    *,
+    seed: int,
+    progress: Callable[[float, float], object] | None,
+) -> dict[Direction, Way]:
+    """Both ways of a measurement that loaded them at once."""
+    flows = {way: _flows(measured, way, sign) for way, sign in seen.items()}
+    grains = {
+        way: Grain(math.sqrt(max(1, len(flows[way]))) / max(1.0, s.packets), 0.0)
+        for way, s in seen.items()
+    }
+    plan = replace(_plan(measured, "down", seen["down"]), ways=DIRECTIONS[::-1], at_once=True)
+    together = both.Together(seen, plan, rtt_ms, seed)
+    found = both.search(together, progress=progress)
+    if found is None:
+        unplayed = f"the simulator could not play this load: {BOTH}"
+        why = _ceiling(together.budget) if together.budget.reached else unplayed
+        return {way: _untold(sign, grains[way], why, {}) for way, sign in seen.items()}
+    wrong = next((d.why for d in found.doubts.values() if d.misfit), None)
+    if wrong or together.budget.reached:
+        why = wrong or _ceiling(together.budget)
+        return {
+            way: _untold(sign, grains[way], why, found.alike[way]) for way, sign in seen.items()
+        }
+    none = Known(None, why=BOTH)
+    out: dict[Direction, Way] = {}
+    for way, sign in seen.items():
+        guess, family = found.best.guesses[way], FAMILIES[found.best.guesses[way].kind]
+        rate = guess.rate_mbit * found.doubts[way].ratio
+        grain = rate * math.hypot(found.doubts[way].error, grains[way].rate)
+        known = _interval("rate_mbit", "both", rate, rate, grain)
+        if not found.full[way]:
+            least = sign.rate_mbit * (1 - 2 * grains[way].rate)
+            known = Known(None, least, None, f"a faster link would show nearly the same: {BOTH}")
+        other = min(
+            (d for kind, d in found.alike[way].items() if FAMILIES[kind] != family),
+            default=math.inf,
+        )
+        sure = "likely" if other - found.best.distance > APART else "cannot tell"
+        guess = replace(guess, rate_mbit=rate, loss=0.0)
+        loss = Known(None, 0.0, _most_lost(sign), BOTH)
+        if sign.again is not None and sign.again * sign.packets < FEW:
+            loss = Known(0.0, 0.0, _most_lost(sign))
+        full, alike, unsteady = (
+            found.full[way],
+            found.alike[way],
+            _unsteady(sign, found.doubts[way]),
+        )
+        out[way] = Way(
+            guess,
+            family,
+            sure,
+            known,
+            None,
+            none,
+            none,
+            loss,
+            full,
+            alike,
+            why=BOTH,
+            unsteady=unsteady,
+        )
+    return out
+
+
+def _marks(measured: Measurement) -> Json:
+    told = [flow.told["ecn"] for flow in measured.flows if isinstance(flow.told.get("ecn"), dict)]
+    out: Json = {}
+    for key in ("negotiated", "ce_rate", "dscp_survives"):
+        values = [ecn[key] for ecn in told if ecn.get(key) is not None]
+        out[key] = None if not values else max(values) if key == "ce_rate" else all(values)
+    return out
+
+
+@cache
+def _calibration() -> Json:
+    if not CALIBRATION.exists():
+        return {}
+    off: Json = json.loads(CALIBRATION.read_text(encoding="utf-8"))["off"]
+    return off
+
+
+def _interval(
+    quantity: str, family: str, value: float, unit: float, grain: float, *, above: float = 0.0
+) -> Known:
+    """The interval that holds at least nine of ten truths of this family, with a confidence of 90
+    %.
+
+    None where no such paths were tried.
+
+    Args:
+        quantity: Which.
+        family: Which.
+        value: The likeliest.
+        unit: What errors are measured in.
+        grain: What limits the measurement; how many times that adds to the unit was calibrated,
+            too.
+        above: So much too large the instrument may show it.
+    """
+    off = _calibration().get(f"{quantity} {family}")
+    if off is None:
+        return Known(value, None, None, "no interval: not calibrated", unit, grain)
+    scale = unit + off["grains"] * grain
+    low, high = value + off["low"] * scale - above, value + off["high"] * scale
+    return Known(value, max(0.0, low), high, "", unit, grain)
