@@ -18,7 +18,7 @@ pub const KEYS: &[Key] = &[
         "text",
         "empty",
         "up to 200 characters",
-        "what a person calls it",
+        "title of the scenario in reports",
     ),
     key(
         "",
@@ -26,7 +26,7 @@ pub const KEYS: &[Key] = &[
         "time",
         "required",
         "1ms to 24h",
-        "how long it runs",
+        "length of the run",
     ),
     key(
         "",
@@ -34,7 +34,7 @@ pub const KEYS: &[Key] = &[
         "time",
         "20% of duration",
         "0s to duration",
-        "left out of the summary",
+        "initial part of the run that the summary excludes",
     ),
     key(
         "",
@@ -42,23 +42,23 @@ pub const KEYS: &[Key] = &[
         "count",
         "1",
         "0 to 2^64 - 1",
-        "of every random choice",
+        "seed of all random choices",
     ),
     key(
         "",
         "start_jitter",
         "time",
-        "one rtt, the longest of a flow",
-        "0s to the duration, 1h at most",
-        "the most that a flow's start is moved at random",
+        "the largest RTT of a flow",
+        "0s to duration, at most 1h",
+        "upper limit of the random delay that is added to the start of each flow",
     ),
     key(
         "",
         "path",
         "section",
-        "required without wifi",
+        "required unless wifi is given",
         "",
-        "what lies between the hosts",
+        "path between the hosts",
     ),
     key(
         "",
@@ -66,17 +66,23 @@ pub const KEYS: &[Key] = &[
         "section",
         "none",
         "",
-        "an access point and its stations, in the place of \
-        path",
+        "access point and stations, instead of a path",
     ),
-    key("", "host", "section", "Linux 6.12", "", "both ends"),
+    key(
+        "",
+        "host",
+        "section",
+        "Linux 6.12",
+        "",
+        "TCP settings of both ends",
+    ),
     key(
         "",
         "flow",
         "list of sections",
         "at least one flow or probe",
         "",
-        "who sends",
+        "flows, which send the data",
     ),
     key(
         "",
@@ -84,7 +90,7 @@ pub const KEYS: &[Key] = &[
         "list of sections",
         "none",
         "",
-        "what is measured beside the flows",
+        "measurements beside the flows",
     ),
     key(
         "path",
@@ -92,7 +98,7 @@ pub const KEYS: &[Key] = &[
         "rate",
         "required",
         "1bit to 10Tbit",
-        "of the bottleneck",
+        "rate of the bottleneck",
     ),
     key(
         "path",
@@ -100,7 +106,7 @@ pub const KEYS: &[Key] = &[
         "time",
         "required",
         "1us to 1h",
-        "two-way propagation",
+        "two-way propagation delay",
     )
     .of_a_distance(),
     key(
@@ -109,16 +115,16 @@ pub const KEYS: &[Key] = &[
         "time",
         "half of rtt",
         "0s to rtt",
-        "the part of rtt towards the receiver",
+        "part of rtt on the forward path",
     )
     .of_a_distance(),
     key(
         "path",
         "buffer",
         "buffer",
-        "the discipline's own limit",
+        "the default limit of the queue discipline",
         "1514B to 1000GB, 1p to 10000000p, above 0bdp to 10000bdp",
-        "of the bottleneck: bytes, packets (170p) or bandwidth-delay products (0.5bdp)",
+        "buffer of the bottleneck in bytes, packets (170p) or bandwidth-delay products (0.5bdp)",
     ),
     key(
         "path",
@@ -126,7 +132,7 @@ pub const KEYS: &[Key] = &[
         "name or { kind, parameters }",
         "fifo",
         "",
-        "the discipline at the bottleneck",
+        "queue discipline of the bottleneck",
     ),
     key(
         "path",
@@ -134,7 +140,7 @@ pub const KEYS: &[Key] = &[
         "name or { kind, parameters }",
         "serial",
         "serial, tbf, htb, shape_average, shape_peak",
-        "how the rate is kept",
+        "mechanism that limits the rate: a serial line or a shaper",
     ),
     key(
         "path",
@@ -142,16 +148,16 @@ pub const KEYS: &[Key] = &[
         "switch",
         "false",
         "true, false; with serial and htb only",
-        "super-packets cross the path whole, as between machines with TSO and GRO: queue, loss \
-         and receiver see one packet",
+        "super-packets cross the path in one piece, as between machines with TSO and GRO: queue, \
+         loss model and receiver process each one as a single packet",
     )
     .of_the_whole_path(),
     plain(
         "path",
         "nat",
         Kind::Bool(false),
-        "the hosts at the far end share one address on the path, as behind a home's router: a \
-         queue tells them apart only if it looks behind it",
+        "the hosts at the far end share one address, as behind a home router; a queue discipline \
+         can separate them only if it looks up the addresses behind NAT",
     )
     .of_the_whole_path(),
     key(
@@ -161,7 +167,8 @@ pub const KEYS: &[Key] = &[
         "none",
         "0 to 1, or 0% to 100%, or a kind of `narrows list loss`; per superpacket (the default) \
          or packet",
-        "before the queue: of each super-packet (a burst shares its fate) or of each packet",
+        "loss before the queue, drawn once for each super-packet (all of its segments are lost \
+         together) or for each packet",
     ),
     key(
         "path",
@@ -169,7 +176,7 @@ pub const KEYS: &[Key] = &[
         "list of { at, rate }",
         "none",
         "",
-        "from each time on another rate: [{ at = \"10s\", rate = \"5Mbit\" }]",
+        "changes of the rate: [{ at = \"10s\", rate = \"5Mbit\" }]",
     ),
     key(
         "path",
@@ -177,15 +184,15 @@ pub const KEYS: &[Key] = &[
         "list of { at, lasts }",
         "none",
         "",
-        "from each time on nothing leaves, for so long: [{ at = \"20s\", lasts = \"2s\" }]",
+        "times without any transmission: [{ at = \"20s\", lasts = \"2s\" }]",
     ),
     key(
         "path",
         "trace",
         "file name or { file, repeat }",
         "none",
-        "CSV of time and rate, or mahimahi's packet-delivery trace",
-        "a rate that follows a file, in the place of rate; found relative to the scenario",
+        "CSV of time and rate, or packet-delivery trace of Mahimahi",
+        "file with the rate over time, instead of rate; its name is relative to the scenario",
     ),
     key(
         "path.steps",
@@ -193,7 +200,7 @@ pub const KEYS: &[Key] = &[
         "time",
         "required",
         "0s to 24h",
-        "from when on",
+        "time of the change",
     ),
     key(
         "path.steps",
@@ -201,7 +208,7 @@ pub const KEYS: &[Key] = &[
         "rate",
         "required",
         "0bit to 10Tbit",
-        "the rate then",
+        "rate from this time on",
     ),
     key(
         "path.outages",
@@ -209,7 +216,7 @@ pub const KEYS: &[Key] = &[
         "time",
         "required",
         "0s to 24h",
-        "from when on",
+        "start of the outage",
     ),
     key(
         "path.outages",
@@ -217,7 +224,7 @@ pub const KEYS: &[Key] = &[
         "time",
         "required",
         "0s to 24h",
-        "for how long",
+        "duration of the outage",
     ),
     key(
         "path.trace",
@@ -225,7 +232,7 @@ pub const KEYS: &[Key] = &[
         "text",
         "required",
         "",
-        "its name, relative to the scenario",
+        "file name, relative to the scenario",
     ),
     key(
         "path.trace",
@@ -233,15 +240,15 @@ pub const KEYS: &[Key] = &[
         "switch",
         "true",
         "true, false",
-        "begin anew after its end; a packet-delivery trace always does",
+        "restart the trace at its end; a packet-delivery trace always restarts",
     ),
     key(
         "path",
         "jitter",
         "time or { kind, parameters }",
         "none",
-        "a spread, or a kind of `narrows list jitter`",
-        "propagation that varies, behind the queue",
+        "a width, or a kind of `narrows list jitter`",
+        "variable part of the propagation delay, behind the queue",
     ),
     key(
         "path",
@@ -249,7 +256,7 @@ pub const KEYS: &[Key] = &[
         "probability or { probability, late, correlation }",
         "none",
         "0 to 1, or 0% to 100%",
-        "packets that come later than their turn while others overtake",
+        "packets that are delayed so that later packets overtake them",
     ),
     key(
         "path",
@@ -257,7 +264,7 @@ pub const KEYS: &[Key] = &[
         "probability or { probability, correlation }",
         "none",
         "0 to 1, or 0% to 100%",
-        "packets that are there twice, before the policer and the queue",
+        "packets that are duplicated before the policer and the queue",
     ),
     key(
         "path",
@@ -265,7 +272,7 @@ pub const KEYS: &[Key] = &[
         "probability or { probability, correlation }",
         "none",
         "0 to 1, or 0% to 100%",
-        "packets that arrive damaged, so that their receiver drops them",
+        "packets that arrive damaged, so that the receiver drops them",
     ),
     key(
         "path",
@@ -273,24 +280,25 @@ pub const KEYS: &[Key] = &[
         "{ rate, burst } or { kind, parameters }",
         "none",
         "a kind of `narrows list policer`",
-        "what lets pass a rate and no more, before the queue",
+        "rate limit without a queue, in front of the queue: a policer drops excess packets",
     ),
     key(
         "path",
         "reverse",
         "section",
-        "nothing but distance",
-        "the path's keys but rtt and delay_forward",
-        "the hop that ACKs, answers and flows that go up meet",
+        "propagation delay only",
+        "the keys of [path] except rtt and delay_forward",
+        "bottleneck of the reverse path, which ACKs, responses and uploads cross",
     )
     .of_the_whole_path(),
     key(
         "path",
         "hop",
         "list of sections",
-        "one hop, of the path's own keys",
-        "up to 16, each with the path's keys",
-        "several hops, in the order of the data, each with the propagation behind it",
+        "one hop with the keys of [path]",
+        "up to 16, each with the keys of [path]",
+        "several hops in the order of the forward path, each with its own propagation delay \
+         behind it",
     )
     .of_the_whole_path(),
     key(
@@ -299,32 +307,33 @@ pub const KEYS: &[Key] = &[
         "word",
         "linux-6.12",
         "linux-6.12, linux-5.15, linux-4.15",
-        "whose rules it follows: what a later release does otherwise it does not",
+        "Linux release whose TCP rules the host follows; rules of later releases are off",
     ),
     plain(
         "host",
         "iw",
         Kind::Count(10, 1, 1000),
-        "initial window in packets",
+        "initial congestion window in packets",
     ),
     plain(
         "host",
         "hz",
         Kind::Count(1000, 100, 1000),
-        "the kernel's tick",
+        "timer interrupts of the kernel per second (CONFIG_HZ)",
     ),
     plain(
         "host",
         "clock",
         Kind::Word(&["us", "ms", "jiffies"]),
-        "what round trips are measured with: microseconds, whole milliseconds, or whole ticks \
-         (hz) as Linux did before 3.15",
+        "resolution of RTT samples: microseconds, milliseconds, or the ticks of hz as in Linux \
+         before 3.15",
     ),
     plain(
         "host",
         "pacing",
         Kind::Word(&["auto", "off", "fq"]),
-        "who is paced: who asks for it, nobody at all, or everybody as by fq at the sender",
+        "flows that are paced: those whose congestion control requests it (auto), none (off), or \
+         all, as with the qdisc fq at the sender (fq)",
     ),
     key(
         "host",
@@ -332,22 +341,23 @@ pub const KEYS: &[Key] = &[
         "on, off, packets or bytes",
         "on",
         "on, off, 1p to 65535p, 1514B to 64KiB",
-        "the largest super-packet, and with it the largest burst: on is 64KiB, off one segment",
+        "largest super-packet, and thus the largest burst: 64KiB (on), one segment (off), or a \
+         limit",
     ),
     plain(
         "host",
         "autosize",
         Kind::Bool(true),
-        "bursts carry about a millisecond of the flow's rate; without, all that gso and window \
-         let them, as before Linux 3.12",
+        "TSO autosizing: a burst contains about 1 ms of the flow's rate; false: as much as gso \
+         and the window allow, as before Linux 3.12",
     ),
     // With more a burst of any rate is two segments, with less a whole second.
     plain(
         "host",
         "pacing_shift",
         Kind::Count(10, 1, 20),
-        "bursts and small queues hold 2 to the minus this of a second of the rate: 10 is about a \
-         millisecond, Wi-Fi drivers ask for 8 or 7",
+        "bursts and TCP small queues contain 1/2^n of a second of the rate: 10 is about 1 ms; \
+         Wi-Fi drivers use 8 or 7",
     ),
     key(
         "host",
@@ -355,7 +365,7 @@ pub const KEYS: &[Key] = &[
         "bytes…bytes",
         "128KiB…512MiB",
         "4KiB to 2GiB",
-        "receive buffer: at the start…at most",
+        "receive buffer: initial size…maximum",
     ),
     key(
         "host",
@@ -363,13 +373,14 @@ pub const KEYS: &[Key] = &[
         "bytes…bytes",
         "16KiB…512MiB",
         "4KiB to 2GiB",
-        "send buffer: at the start…at most",
+        "send buffer: initial size…maximum",
     ),
     plain(
         "host",
         "notsent_lowat",
         Kind::Bytes(Bytes::new(128 << 10), Bytes::new(1), Bytes::new(1 << 32)),
-        "the application writes while less than this waits unsent",
+        "the application writes while the send buffer contains less unsent data than this \
+         (TCP_NOTSENT_LOWAT)",
     ),
     // What an idle Linux needs to run who was woken: some microseconds
     // (`validation/evidence/reading.md`); beyond the most,
@@ -378,29 +389,31 @@ pub const KEYS: &[Key] = &[
         "host",
         "read_latency",
         Kind::Span(Span::us(10), Span::ZERO, Span::us(100)),
-        "a receiving application runs up to so long after it was woken, at random",
+        "upper limit of the random delay between the wake-up of a receiving application and its \
+         read",
     ),
     plain(
         "host",
         "slow_start_after_idle",
         Kind::Bool(true),
-        "halve a window for each timeout that nothing was sent, down to the initial one",
+        "halve the congestion window once per retransmission timeout of idle time, but not below \
+         iw",
     ),
     key(
         "host",
         "nic",
         "rate",
-        "never the limit",
+        "unlimited",
         "1kbit to 10Tbit",
-        "of the sender's own interface, which all flows and pings of the scenario share",
+        "rate of the sender's network interface, which all flows and probes share",
     ),
     key(
         "host",
         "ring",
         "count",
-        "256 of a nic",
+        "256",
         "1 to 65536",
-        "super-packets that its device takes; needs nic",
+        "super-packets that the transmit ring of the interface holds; needs nic",
     ),
     key(
         "host",
@@ -408,7 +421,7 @@ pub const KEYS: &[Key] = &[
         "switch",
         "true",
         "true, false",
-        "byte queue limits: the device takes only what keeps it busy; needs nic",
+        "byte queue limits (BQL): the device accepts only as much data as keeps it busy; needs nic",
     ),
     key(
         "host",
@@ -416,8 +429,8 @@ pub const KEYS: &[Key] = &[
         "switch or bytes",
         "true",
         "true, false, 4KiB to 2GiB",
-        "TCP small queues: about a millisecond of each flow waits in its own host, the rest in \
-         TCP; bytes for a fixed amount, as before Linux 3.12 (128KiB); needs nic",
+        "TCP small queues (TSQ): a flow has about 1 ms of its rate in qdisc and device, the rest \
+         waits in TCP; bytes set a fixed limit, as before Linux 3.12 (128KiB); needs nic",
     ),
     key(
         "host",
@@ -425,16 +438,16 @@ pub const KEYS: &[Key] = &[
         "name or { kind, parameters }",
         "pfifo_fast",
         "",
-        "the queue discipline of its interface, any that a path may have; needs nic",
+        "queue discipline of the interface, one of those for a path; needs nic",
     ),
     key(
         "host",
         "buffer",
         "bytes, packets or bdp",
-        "its own",
+        "the default limit of the queue discipline",
         "1514B to 1TB, 1p to 10000000p, 0bdp to 10000bdp",
-        "what the discipline of its interface may hold, super-packets counting as one (txqueuelen \
-         of pfifo_fast); needs nic",
+        "limit of the interface's queue discipline, where a super-packet counts as one packet \
+         (txqueuelen of pfifo_fast); needs nic",
     ),
     key(
         "host",
@@ -442,8 +455,8 @@ pub const KEYS: &[Key] = &[
         "name or { kind, parameters }",
         "serial",
         "serial, htb",
-        "how its interface keeps the rate: a wire, or a class of htb before a device that takes \
-         no time; needs nic",
+        "mechanism that limits the rate of the interface: a serial line, or a class of htb in \
+         front of a device without delay; needs nic",
     ),
     key(
         "host",
@@ -451,30 +464,30 @@ pub const KEYS: &[Key] = &[
         "word",
         "passive",
         "passive, on, off",
-        "explicit congestion notification: for flows that ask, for all that do not say otherwise, \
-         for none",
+        "explicit congestion notification (ECN): for flows that request it (passive), for all \
+         flows except those that disable it (on), or for none (off)",
     ),
     key(
         "flow",
         "cc",
         "name or { kind, parameters }",
-        "required; with a workload, that workload's",
+        "required; a workload has its own",
         "",
-        "its congestion control",
+        "congestion control",
     ),
     key(
         "flow",
         "count",
         "count",
         "1",
-        "1 to 100000, in all flows together",
-        "how many of them",
+        "1 to 100000, for all flows together",
+        "number of identical flows",
     ),
     plain(
         "flow",
         "rtt",
         Kind::Span(Span::ZERO, Span::ZERO, Span::s(3600)),
-        "added to the path's rtt: its receiver lies so much farther away",
+        "propagation delay in addition to the path's rtt, for a more distant receiver",
     ),
     key(
         "flow",
@@ -482,15 +495,15 @@ pub const KEYS: &[Key] = &[
         "time",
         "0s",
         "0s to duration",
-        "when it connects",
+        "time of the connection setup",
     ),
     key(
         "flow",
         "stop",
         "time",
-        "the end",
+        "the end of the run",
         "after start, to 24h",
-        "when it stops sending",
+        "time at which the application stops writing",
     ),
     key(
         "flow",
@@ -498,7 +511,8 @@ pub const KEYS: &[Key] = &[
         "time",
         "never",
         "after stop, to 24h",
-        "when it writes again, on the same connection; until then what it had written drains",
+        "time at which the application resumes writing on the same connection; \
+         data written before stop is still sent",
     ),
     key(
         "flow",
@@ -506,7 +520,7 @@ pub const KEYS: &[Key] = &[
         "bytes",
         "unbounded",
         "1B to 1000000GB",
-        "a transfer of so many bytes",
+        "bytes to transfer",
     ),
     key(
         "flow",
@@ -514,16 +528,15 @@ pub const KEYS: &[Key] = &[
         "text",
         "<cc><n>",
         "up to 64 letters, digits, _ - .",
-        "its name; with a count, followed by 0, 1, 2 …",
+        "name of the flow; with a count, a number is appended: 0, 1, 2 …",
     ),
     key(
         "flow",
         "ecn",
         "switch",
-        "both ends as its cc needs; else true where the host's is on",
+        "as the cc requires; otherwise true if ecn of [host] is on",
         "true, false",
-        "its ends negotiate explicit congestion notification; true: with an ordinary far end, \
-         which knows RFC 3168's alone",
+        "the ends negotiate ECN; true: the receiver supports RFC 3168 only",
     ),
     key(
         "flow",
@@ -531,7 +544,7 @@ pub const KEYS: &[Key] = &[
         "word",
         "down",
         "down, up; up needs [path.reverse]",
-        "which way its data goes: over the path's hops, or over the reverse hop",
+        "direction of the data: down over the hops of the path, or up over the reverse hop",
     ),
     key(
         "flow",
@@ -539,47 +552,47 @@ pub const KEYS: &[Key] = &[
         "name or count",
         "BE",
         "BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63",
-        "differentiated-services code point of its packets, ACKs included",
+        "differentiated-services code point (DSCP) of the packets, including ACKs",
     ),
     key(
         "flow",
         "workload",
         "name or { kind, parameters }",
-        "sends all it can",
+        "unlimited data",
         "a kind of `narrows list workload`",
-        "what its application does: pages, calls, transfers that arrive at random",
+        "application of the flow: web pages, calls, transfers with random arrivals",
     ),
     key(
         "flow",
         "host",
         "count",
-        "one for all that do not say",
-        "1 to 63; with a path",
-        "which host at the far end it is of: flows of one number have one address there",
+        "one host for all flows and probes without this key",
+        "1 to 63; needs a path",
+        "number of the host at the far end; flows with the same number share one address",
     ),
     key(
         "probe",
         "host",
         "count",
-        "one for all that do not say",
-        "1 to 63; with a path",
-        "which host at the far end answers",
+        "one host for all flows and probes without this key",
+        "1 to 63; needs a path",
+        "number of the host at the far end that responds",
     ),
     key(
         "flow",
         "station",
         "text",
-        "the only one of a wifi",
-        "a station, or those of a count",
-        "whose flow it is; of several stations each has one",
+        "the only station",
+        "the name of a station, or of a group with a count",
+        "station of the flow; with a group of stations, each one has such a flow",
     ),
     key(
         "probe",
         "station",
         "text",
-        "the only one of a wifi",
-        "a station, or those of a count",
-        "who answers; of several stations each does",
+        "the only station",
+        "the name of a station, or of a group with a count",
+        "station that responds; with a group of stations, each one has such a probe",
     ),
     key(
         "wifi",
@@ -595,8 +608,7 @@ pub const KEYS: &[Key] = &[
         "word",
         "20MHz",
         "20MHz, 40MHz, 80MHz",
-        "of the channel; 80MHz is \
-        802.11ac's",
+        "channel width; 80MHz needs 802.11ac",
     ),
     key(
         "wifi",
@@ -604,8 +616,7 @@ pub const KEYS: &[Key] = &[
         "word",
         "5GHz",
         "5GHz, 2.4GHz",
-        "where in the spectrum: it decides slots \
-        and spaces; 802.11ac has 5GHz",
+        "frequency band, which determines slot times and interframe spaces; 802.11ac needs 5GHz",
     ),
     key(
         "wifi",
@@ -613,7 +624,7 @@ pub const KEYS: &[Key] = &[
         "word",
         "short",
         "short, long",
-        "between symbols: they last 3.6 or 4 us",
+        "guard interval: a symbol lasts 3.6us (short) or 4us (long)",
     ),
     key(
         "wifi",
@@ -621,8 +632,8 @@ pub const KEYS: &[Key] = &[
         "word",
         "airtime",
         "before, fq_mac, airtime",
-        "what queues for the air, at the access point and at stations: a qdisc above a deep \
-         driver, FQ-CoDel inside mac80211, the same with airtime fairness and AQL",
+        "transmit queues of the access point and the stations: a qdisc above a deep driver queue \
+         (before), FQ-CoDel in mac80211 (fq_mac), or also airtime fairness and AQL (airtime)",
     ),
     key(
         "wifi",
@@ -630,7 +641,7 @@ pub const KEYS: &[Key] = &[
         "name or { kind, parameters }",
         "pfifo_fast",
         "",
-        "of the stack before: the discipline above the driver",
+        "queue discipline above the driver; needs stack = \"before\"",
     ),
     key(
         "wifi",
@@ -638,15 +649,15 @@ pub const KEYS: &[Key] = &[
         "count",
         "123",
         "1 to 1000000",
-        "of the stack before: frames of each category that the driver takes",
+        "frames of each access category that the driver accepts; needs stack = \"before\"",
     ),
     key(
         "wifi",
         "aggregate",
         "section",
-        "the standard's",
+        "the limits of the standard",
         "",
-        "what one transmission may be",
+        "limits of one transmission (A-MPDU)",
     ),
     key(
         "wifi",
@@ -654,7 +665,7 @@ pub const KEYS: &[Key] = &[
         "list of sections",
         "at least one",
         "up to 250",
-        "who is on the medium",
+        "stations of the access point",
     ),
     key(
         "wifi.aggregate",
@@ -662,7 +673,7 @@ pub const KEYS: &[Key] = &[
         "count",
         "64",
         "1 to 64",
-        "frames of one transmission",
+        "largest number of frames in one transmission",
     ),
     key(
         "wifi.aggregate",
@@ -670,7 +681,7 @@ pub const KEYS: &[Key] = &[
         "bytes",
         "65535B of 802.11n, 1048575B of 802.11ac",
         "1600B to 1048575B",
-        "bytes of one transmission on the air",
+        "largest number of bytes in one transmission",
     ),
     key(
         "wifi.aggregate",
@@ -678,7 +689,7 @@ pub const KEYS: &[Key] = &[
         "time",
         "4ms",
         "100us to 5484us",
-        "how long its symbols may last; ath9k's limit",
+        "longest duration of the symbols of one transmission; 4ms is the limit of ath9k",
     ),
     key(
         "wifi.station",
@@ -686,24 +697,24 @@ pub const KEYS: &[Key] = &[
         "text",
         "required",
         "up to 64 letters, digits, _ - .",
-        "its name; \
-        with a count, followed by 0, 1, 2 …",
+        "name of the station; with a count, a number is appended: 0, 1, 2 …",
     ),
     key(
         "wifi.station",
         "count",
         "count",
         "1",
-        "1 to 250, in all together",
-        "how many of it",
+        "1 to 250, for all stations together",
+        "number of identical stations",
     ),
     key(
         "wifi.station",
         "mcs",
         "count",
-        "required without rate",
+        "required unless rate is given",
         "0 to 31 of 802.11n, 0 to 9 of 802.11ac",
-        "modulation and coding, to it and from it; of 802.11n also its streams: 8 to 15 are two",
+        "modulation and coding scheme, in both directions; in 802.11n it includes the spatial \
+         streams: 8 to 15 have two",
     ),
     key(
         "wifi.station",
@@ -711,15 +722,15 @@ pub const KEYS: &[Key] = &[
         "count",
         "1",
         "1 to 8",
-        "of 802.11ac: streams in space",
+        "spatial streams of 802.11ac",
     ),
     key(
         "wifi.station",
         "rate",
         "rate",
-        "that of mcs",
+        "the rate of mcs",
         "6, 9, 12, 18, 24, 36, 48, 54Mbit; at 2.4GHz 1, 2, 5.5, 11Mbit",
-        "a rate of 802.11a, b or g in the place of mcs, without aggregation",
+        "rate of 802.11a, b or g instead of mcs, without aggregation",
     ),
     key(
         "wifi.station",
@@ -727,7 +738,7 @@ pub const KEYS: &[Key] = &[
         "word",
         "fixed",
         "fixed, minstrel",
-        "who chooses the rate: nobody, or a control that learns, up to mcs",
+        "selection of the rate: fixed, or minstrel, which selects rates up to mcs",
     ),
     key(
         "wifi.station",
@@ -735,20 +746,19 @@ pub const KEYS: &[Key] = &[
         "text",
         "40dB",
         "0dB to 60dB",
-        "of minstrel: the signal over the \
-        noise",
+        "signal-to-noise ratio; needs rate_control = \"minstrel\"",
     ),
     plain(
         "wifi.station",
         "error",
         Kind::Probability(0.0),
-        "how often a single frame arrives damaged",
+        "probability that a frame arrives damaged",
     ),
     plain(
         "wifi.station",
         "rtt",
         Kind::Span(Span::ms(2), Span::ZERO, Span::s(3600)),
-        "two-way distance between the access point and the other end of its flows",
+        "two-way propagation delay between the access point and the other end of the flows",
     ),
     key(
         "probe",
@@ -756,13 +766,13 @@ pub const KEYS: &[Key] = &[
         "word",
         "required",
         "ping",
-        "ping: UDP, 64 bytes of payload, through the same bottleneck",
+        "ping: UDP packets with 64 bytes of payload on the path of the flows",
     ),
     plain(
         "probe",
         "interval",
         Kind::Span(Span::ms(20), Span::us(100), Span::s(3600)),
-        "from one to the next",
+        "time between two probe packets",
     ),
     key(
         "probe",
@@ -770,7 +780,7 @@ pub const KEYS: &[Key] = &[
         "name or count",
         "BE",
         "BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63",
-        "differentiated-services code point of its packets and their answers",
+        "DSCP of the probe packets and of their responses",
     ),
 ];
 

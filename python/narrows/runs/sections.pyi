@@ -24,12 +24,13 @@ class Settings(Part):
     """The keys of a scenario before any section.
 
     Attributes:
-        title: What a person calls it. Text; up to 200 characters (default: empty).
-        duration: How long it runs. Time; 1ms to 24h (default: required).
-        warmup: Left out of the summary. Time; 0s to duration (default: 20% of duration).
-        seed: Of every random choice. Count; 0 to 2^64 - 1 (default: 1).
-        start_jitter: The most that a flow's start is moved at random. Time; 0s to the duration,
-            1h at most (default: one rtt, the longest of a flow).
+        title: Title of the scenario in reports. Text; up to 200 characters (default: empty).
+        duration: Length of the run. Time; 1ms to 24h (default: required).
+        warmup: Initial part of the run that the summary excludes. Time; 0s to duration
+            (default: 20% of duration).
+        seed: Seed of all random choices. Count; 0 to 2^64 - 1 (default: 1).
+        start_jitter: Upper limit of the random delay that is added to the start of each flow.
+            Time; 0s to duration, at most 1h (default: the largest RTT of a flow).
     """
 
     title: str | None = None
@@ -43,36 +44,37 @@ class Hop(Part):
     """One narrow place in one direction, and the propagation behind it.
 
     Attributes:
-        rate: Of the bottleneck. Rate; 1bit to 10Tbit (default: required).
-        rtt: Two-way propagation. Time; 1us to 1h (default: required).
-        delay_forward: The part of rtt towards the receiver. Time; 0s to rtt (default: half of
-            rtt).
-        buffer: Of the bottleneck: bytes, packets (170p) or bandwidth-delay products (0.5bdp).
-            Buffer; 1514B to 1000GB, 1p to 10000000p, above 0bdp to 10000bdp (default: the
-            discipline's own limit).
-        queue: The discipline at the bottleneck. Name or { kind, parameters } (default: fifo).
-        link: How the rate is kept. Name or { kind, parameters }; serial, tbf, htb,
-            shape_average, shape_peak (default: serial).
-        loss: Before the queue: of each super-packet (a burst shares its fate) or of each
-            packet. Probability or { kind, parameters }; 0 to 1, or 0% to 100%, or a kind of
-            `narrows list loss`; per superpacket (the default) or packet (default: none).
-        steps: From each time on another rate: [{ at = "10s", rate = "5Mbit" }]. List of { at,
-            rate } (default: none).
-        outages: From each time on nothing leaves, for so long: [{ at = "20s", lasts = "2s" }].
-            List of { at, lasts } (default: none).
-        trace: A rate that follows a file, in the place of rate; found relative to the scenario.
-            File name or { file, repeat }; CSV of time and rate, or mahimahi's packet-delivery
-            trace (default: none).
-        jitter: Propagation that varies, behind the queue. Time or { kind, parameters }; a
-            spread, or a kind of `narrows list jitter` (default: none).
-        reorder: Packets that come later than their turn while others overtake. Probability or {
+        rate: Rate of the bottleneck. Rate; 1bit to 10Tbit (default: required).
+        rtt: Two-way propagation delay. Time; 1us to 1h (default: required).
+        delay_forward: Part of rtt on the forward path. Time; 0s to rtt (default: half of rtt).
+        buffer: Buffer of the bottleneck in bytes, packets (170p) or bandwidth-delay products
+            (0.5bdp). Buffer; 1514B to 1000GB, 1p to 10000000p, above 0bdp to 10000bdp (default:
+            the default limit of the queue discipline).
+        queue: Queue discipline of the bottleneck. Name or { kind, parameters } (default: fifo).
+        link: Mechanism that limits the rate: a serial line or a shaper. Name or { kind,
+            parameters }; serial, tbf, htb, shape_average, shape_peak (default: serial).
+        loss: Loss before the queue, drawn once for each super-packet (all of its segments are
+            lost together) or for each packet. Probability or { kind, parameters }; 0 to 1, or
+            0% to 100%, or a kind of `narrows list loss`; per superpacket (the default) or
+            packet (default: none).
+        steps: Changes of the rate: [{ at = "10s", rate = "5Mbit" }]. List of { at, rate }
+            (default: none).
+        outages: Times without any transmission: [{ at = "20s", lasts = "2s" }]. List of { at,
+            lasts } (default: none).
+        trace: File with the rate over time, instead of rate; its name is relative to the
+            scenario. File name or { file, repeat }; CSV of time and rate, or packet-delivery
+            trace of Mahimahi (default: none).
+        jitter: Variable part of the propagation delay, behind the queue. Time or { kind,
+            parameters }; a width, or a kind of `narrows list jitter` (default: none).
+        reorder: Packets that are delayed so that later packets overtake them. Probability or {
             probability, late, correlation }; 0 to 1, or 0% to 100% (default: none).
-        duplicate: Packets that are there twice, before the policer and the queue. Probability
-            or { probability, correlation }; 0 to 1, or 0% to 100% (default: none).
-        corrupt: Packets that arrive damaged, so that their receiver drops them. Probability or
+        duplicate: Packets that are duplicated before the policer and the queue. Probability or
             { probability, correlation }; 0 to 1, or 0% to 100% (default: none).
-        policer: What lets pass a rate and no more, before the queue. { rate, burst } or { kind,
-            parameters }; a kind of `narrows list policer` (default: none).
+        corrupt: Packets that arrive damaged, so that the receiver drops them. Probability or {
+            probability, correlation }; 0 to 1, or 0% to 100% (default: none).
+        policer: Rate limit without a queue, in front of the queue: a policer drops excess
+            packets. { rate, burst } or { kind, parameters }; a kind of `narrows list policer`
+            (default: none).
     """
 
     rate: str | None = None
@@ -96,17 +98,18 @@ class Path(Hop):
     """Everything between the two hosts: one hop with the keys of `Hop`, or several.
 
     Attributes:
-        offload: Super-packets cross the path whole, as between machines with TSO and GRO:
-            queue, loss and receiver see one packet. Switch; true, false; with serial and htb
-            only (default: false).
-        nat: The hosts at the far end share one address on the path, as behind a home's router:
-            a queue tells them apart only if it looks behind it. Switch; true, false (default:
-            false).
-        reverse: The hop that ACKs, answers and flows that go up meet. Section; the path's keys
-            but rtt and delay_forward (default: nothing but distance).
-        hop: Several hops, in the order of the data, each with the propagation behind it. List
-            of sections; up to 16, each with the path's keys (default: one hop, of the path's
-            own keys).
+        offload: Super-packets cross the path in one piece, as between machines with TSO and
+            GRO: queue, loss model and receiver process each one as a single packet. Switch;
+            true, false; with serial and htb only (default: false).
+        nat: The hosts at the far end share one address, as behind a home router; a queue
+            discipline can separate them only if it looks up the addresses behind NAT. Switch;
+            true, false (default: false).
+        reverse: Bottleneck of the reverse path, which ACKs, responses and uploads cross.
+            Section; the keys of [path] except rtt and delay_forward (default: propagation delay
+            only).
+        hop: Several hops in the order of the forward path, each with its own propagation delay
+            behind it. List of sections; up to 16, each with the keys of [path] (default: one
+            hop with the keys of [path]).
     """
 
     offload: bool | None = None
@@ -119,21 +122,24 @@ class Station(Part):
     """One station of a Wi-Fi, or `count` equal ones.
 
     Attributes:
-        name: Its name; with a count, followed by 0, 1, 2 …. Text; up to 64 letters, digits, _ -
-            (default: required).
-        count: How many of it. Count; 1 to 250, in all together (default: 1).
-        mcs: Modulation and coding, to it and from it; of 802.11n also its streams: 8 to 15 are
-            two. Count; 0 to 31 of 802.11n, 0 to 9 of 802.11ac (default: required without rate).
-        streams: Of 802.11ac: streams in space. Count; 1 to 8 (default: 1).
-        rate: A rate of 802.11a, b or g in the place of mcs, without aggregation. Rate; 6, 9,
-            12, 18, 24, 36, 48, 54Mbit; at 2.4GHz 1, 2, 5.5, 11Mbit (default: that of mcs).
-        rate_control: Who chooses the rate: nobody, or a control that learns, up to mcs. Word;
-            fixed, minstrel (default: fixed).
-        snr: Of minstrel: the signal over the noise. Text; 0dB to 60dB (default: 40dB).
-        error: How often a single frame arrives damaged. Probability; 0 to 1, or 0% to 100%
+        name: Name of the station; with a count, a number is appended: 0, 1, 2 …. Text; up to 64
+            letters, digits, _ - (default: required).
+        count: Number of identical stations. Count; 1 to 250, for all stations together
+            (default: 1).
+        mcs: Modulation and coding scheme, in both directions; in 802.11n it includes the
+            spatial streams: 8 to 15 have two. Count; 0 to 31 of 802.11n, 0 to 9 of 802.11ac
+            (default: required unless rate is given).
+        streams: Spatial streams of 802.11ac. Count; 1 to 8 (default: 1).
+        rate: Rate of 802.11a, b or g instead of mcs, without aggregation. Rate; 6, 9, 12, 18,
+            24, 36, 48, 54Mbit; at 2.4GHz 1, 2, 5.5, 11Mbit (default: the rate of mcs).
+        rate_control: Selection of the rate: fixed, or minstrel, which selects rates up to mcs.
+            Word; fixed, minstrel (default: fixed).
+        snr: Signal-to-noise ratio; needs rate_control = "minstrel". Text; 0dB to 60dB (default:
+            40dB).
+        error: Probability that a frame arrives damaged. Probability; 0 to 1, or 0% to 100%
             (default: 0).
-        rtt: Two-way distance between the access point and the other end of its flows. Time; 0s
-            to 1h (default: 2ms).
+        rtt: Two-way propagation delay between the access point and the other end of the flows.
+            Time; 0s to 1h (default: 2ms).
     """
 
     name: str
@@ -151,20 +157,23 @@ class Wifi(Part):
     """An access point and its stations, in the place of a path.
 
     Attributes:
-        station: Who is on the medium. List of sections; up to 250 (default: at least one).
+        station: Stations of the access point. List of sections; up to 250 (default: at least
+            one).
         standard: 802.11n or 802.11ac. Word; n, ac (default: n).
-        width: Of the channel; 80MHz is 802.11ac's. Word; 20MHz, 40MHz, 80MHz (default: 20MHz).
-        band: Where in the spectrum: it decides slots and spaces; 802.11ac has 5GHz. Word; 5GHz,
-            2.4GHz (default: 5GHz).
-        guard: Between symbols: they last 3.6 or 4 us. Word; short, long (default: short).
-        stack: What queues for the air, at the access point and at stations: a qdisc above a
-            deep driver, FQ-CoDel inside mac80211, the same with airtime fairness and AQL. Word;
-            before, fq_mac, airtime (default: airtime).
-        qdisc: Of the stack before: the discipline above the driver. Name or { kind, parameters
-            } (default: pfifo_fast).
-        driver: Of the stack before: frames of each category that the driver takes. Count; 1 to
-            1000000 (default: 123).
-        aggregate: What one transmission may be. Section (default: the standard's).
+        width: Channel width; 80MHz needs 802.11ac. Word; 20MHz, 40MHz, 80MHz (default: 20MHz).
+        band: Frequency band, which determines slot times and interframe spaces; 802.11ac needs
+            5GHz. Word; 5GHz, 2.4GHz (default: 5GHz).
+        guard: Guard interval: a symbol lasts 3.6us (short) or 4us (long). Word; short, long
+            (default: short).
+        stack: Transmit queues of the access point and the stations: a qdisc above a deep driver
+            queue (before), FQ-CoDel in mac80211 (fq_mac), or also airtime fairness and AQL
+            (airtime). Word; before, fq_mac, airtime (default: airtime).
+        qdisc: Queue discipline above the driver; needs stack = "before". Name or { kind,
+            parameters } (default: pfifo_fast).
+        driver: Frames of each access category that the driver accepts; needs stack = "before".
+            Count; 1 to 1000000 (default: 123).
+        aggregate: Limits of one transmission (A-MPDU). Section (default: the limits of the
+            standard).
     """
 
     station: Sequence[Station]
@@ -182,32 +191,34 @@ class Flow(Part):
     """One sender, or `count` equal ones.
 
     Attributes:
-        cc: Its congestion control. Name or { kind, parameters } (default: required; with a
-            workload, that workload's).
-        count: How many of them. Count; 1 to 100000, in all flows together (default: 1).
-        rtt: Added to the path's rtt: its receiver lies so much farther away. Time; 0s to 1h
-            (default: 0s).
-        start: When it connects. Time; 0s to duration (default: 0s).
-        stop: When it stops sending. Time; after start, to 24h (default: the end).
-        restart: When it writes again, on the same connection; until then what it had written
-            drains. Time; after stop, to 24h (default: never).
-        size: A transfer of so many bytes. Bytes; 1B to 1000000GB (default: unbounded).
-        id: Its name; with a count, followed by 0, 1, 2 …. Text; up to 64 letters, digits, _ -
-            (default: <cc><n>).
-        ecn: Its ends negotiate explicit congestion notification; true: with an ordinary far
-            end, which knows RFC 3168's alone. Switch; true, false (default: both ends as its cc
-            needs; else true where the host's is on).
-        direction: Which way its data goes: over the path's hops, or over the reverse hop. Word;
-            down, up; up needs [path.reverse] (default: down).
-        dscp: Differentiated-services code point of its packets, ACKs included. Name or count;
-            BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63 (default: BE).
-        workload: What its application does: pages, calls, transfers that arrive at random. Name
-            or { kind, parameters }; a kind of `narrows list workload` (default: sends all it
-            can).
-        host: Which host at the far end it is of: flows of one number have one address there.
-            Count; 1 to 63; with a path (default: one for all that do not say).
-        station: Whose flow it is; of several stations each has one. Text; a station, or those
-            of a count (default: the only one of a wifi).
+        cc: Congestion control. Name or { kind, parameters } (default: required; a workload has
+            its own).
+        count: Number of identical flows. Count; 1 to 100000, for all flows together (default:
+            1).
+        rtt: Propagation delay in addition to the path's rtt, for a more distant receiver. Time;
+            0s to 1h (default: 0s).
+        start: Time of the connection setup. Time; 0s to duration (default: 0s).
+        stop: Time at which the application stops writing. Time; after start, to 24h (default:
+            the end of the run).
+        restart: Time at which the application resumes writing on the same connection; data
+            written before stop is still sent. Time; after stop, to 24h (default: never).
+        size: Bytes to transfer. Bytes; 1B to 1000000GB (default: unbounded).
+        id: Name of the flow; with a count, a number is appended: 0, 1, 2 …. Text; up to 64
+            letters, digits, _ - (default: <cc><n>).
+        ecn: The ends negotiate ECN; true: the receiver supports RFC 3168 only. Switch; true,
+            false (default: as the cc requires; otherwise true if ecn of [host] is on).
+        direction: Direction of the data: down over the hops of the path, or up over the reverse
+            hop. Word; down, up; up needs [path.reverse] (default: down).
+        dscp: Differentiated-services code point (DSCP) of the packets, including ACKs. Name or
+            count; BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63 (default: BE).
+        workload: Application of the flow: web pages, calls, transfers with random arrivals.
+            Name or { kind, parameters }; a kind of `narrows list workload` (default: unlimited
+            data).
+        host: Number of the host at the far end; flows with the same number share one address.
+            Count; 1 to 63; needs a path (default: one host for all flows and probes without
+            this key).
+        station: Station of the flow; with a group of stations, each one has such a flow. Text;
+            the name of a station, or of a group with a count (default: the only station).
     """
 
     cc: Chosen | None = None
@@ -231,13 +242,13 @@ class Ping(Part):
     """UDP echo through the same bottleneck, 64 bytes of payload, the first at the very start.
 
     Attributes:
-        host: Which host at the far end answers. Count; 1 to 63; with a path (default: one for
-            all that do not say).
-        station: Who answers; of several stations each does. Text; a station, or those of a
-            count (default: the only one of a wifi).
-        interval: From one to the next. Time; 100us to 1h (default: 20ms).
-        dscp: Differentiated-services code point of its packets and their answers. Name or
-            count; BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63 (default: BE).
+        host: Number of the host at the far end that responds. Count; 1 to 63; needs a path
+            (default: one host for all flows and probes without this key).
+        station: Station that responds; with a group of stations, each one has such a probe.
+            Text; the name of a station, or of a group with a count (default: the only station).
+        interval: Time between two probe packets. Time; 100us to 1h (default: 20ms).
+        dscp: DSCP of the probe packets and of their responses. Name or count; BE, LE, CS0 to
+            CS7, AF11 to AF43, VA, EF, or 0 to 63 (default: BE).
     """
 
     host: int | None = None
@@ -250,51 +261,55 @@ class Host(Part):
     """Both ends of every flow; Linux 6.12 with its default sysctls unless told otherwise.
 
     Attributes:
-        like: Whose rules it follows: what a later release does otherwise it does not. Word;
-            linux-6.12, linux-5.15, linux-4.15 (default: linux-6.12).
-        iw: Initial window in packets. Count; 1 to 1000 (default: 10).
-        hz: The kernel's tick. Count; 100 to 1000 (default: 1000).
-        clock: What round trips are measured with: microseconds, whole milliseconds, or whole
-            ticks (hz) as Linux did before 3.15. Word; us, ms, jiffies (default: us).
-        pacing: Who is paced: who asks for it, nobody at all, or everybody as by fq at the
-            sender. Word; auto, off, fq (default: auto).
-        gso: The largest super-packet, and with it the largest burst: on is 64KiB, off one
-            segment. On, off, packets or bytes; on, off, 1p to 65535p, 1514B to 64KiB (default:
+        like: Linux release whose TCP rules the host follows; rules of later releases are off.
+            Word; linux-6.12, linux-5.15, linux-4.15 (default: linux-6.12).
+        iw: Initial congestion window in packets. Count; 1 to 1000 (default: 10).
+        hz: Timer interrupts of the kernel per second (CONFIG_HZ). Count; 100 to 1000 (default:
+            1000).
+        clock: Resolution of RTT samples: microseconds, milliseconds, or the ticks of hz as in
+            Linux before 3.15. Word; us, ms, jiffies (default: us).
+        pacing: Flows that are paced: those whose congestion control requests it (auto), none
+            (off), or all, as with the qdisc fq at the sender (fq). Word; auto, off, fq
+            (default: auto).
+        gso: Largest super-packet, and thus the largest burst: 64KiB (on), one segment (off), or
+            a limit. On, off, packets or bytes; on, off, 1p to 65535p, 1514B to 64KiB (default:
             on).
-        autosize: Bursts carry about a millisecond of the flow's rate; without, all that gso and
-            window let them, as before Linux 3.12. Switch; true, false (default: true).
-        pacing_shift: Bursts and small queues hold 2 to the minus this of a second of the rate:
-            10 is about a millisecond, Wi-Fi drivers ask for 8 or 7. Count; 1 to 20 (default:
-            10).
-        rmem: Receive buffer: at the start…at most. Bytes…bytes; 4KiB to 2GiB (default:
+        autosize: TSO autosizing: a burst contains about 1 ms of the flow's rate; false: as much
+            as gso and the window allow, as before Linux 3.12. Switch; true, false (default:
+            true).
+        pacing_shift: Bursts and TCP small queues contain 1/2^n of a second of the rate: 10 is
+            about 1 ms; Wi-Fi drivers use 8 or 7. Count; 1 to 20 (default: 10).
+        rmem: Receive buffer: initial size…maximum. Bytes…bytes; 4KiB to 2GiB (default:
             128KiB…512MiB).
-        wmem: Send buffer: at the start…at most. Bytes…bytes; 4KiB to 2GiB (default:
+        wmem: Send buffer: initial size…maximum. Bytes…bytes; 4KiB to 2GiB (default:
             16KiB…512MiB).
-        notsent_lowat: The application writes while less than this waits unsent. Bytes; 1B to
-            4GiB (default: 128KiB).
-        read_latency: A receiving application runs up to so long after it was woken, at random.
-            Time; 0s to 100us (default: 10us).
-        slow_start_after_idle: Halve a window for each timeout that nothing was sent, down to
-            the initial one. Switch; true, false (default: true).
-        nic: Of the sender's own interface, which all flows and pings of the scenario share.
-            Rate; 1kbit to 10Tbit (default: never the limit).
-        ring: Super-packets that its device takes; needs nic. Count; 1 to 65536 (default: 256 of
-            a nic).
-        bql: Byte queue limits: the device takes only what keeps it busy; needs nic. Switch;
-            true, false (default: true).
-        tsq: TCP small queues: about a millisecond of each flow waits in its own host, the rest
-            in TCP; bytes for a fixed amount, as before Linux 3.12 (128KiB); needs nic. Switch
-            or bytes; true, false, 4KiB to 2GiB (default: true).
-        qdisc: The queue discipline of its interface, any that a path may have; needs nic. Name
-            or { kind, parameters } (default: pfifo_fast).
-        buffer: What the discipline of its interface may hold, super-packets counting as one
-            (txqueuelen of pfifo_fast); needs nic. Bytes, packets or bdp; 1514B to 1TB, 1p to
-            10000000p, 0bdp to 10000bdp (default: its own).
-        link: How its interface keeps the rate: a wire, or a class of htb before a device that
-            takes no time; needs nic. Name or { kind, parameters }; serial, htb (default:
-            serial).
-        ecn: Explicit congestion notification: for flows that ask, for all that do not say
-            otherwise, for none. Word; passive, on, off (default: passive).
+        notsent_lowat: The application writes while the send buffer contains less unsent data
+            than this (TCP_NOTSENT_LOWAT). Bytes; 1B to 4GiB (default: 128KiB).
+        read_latency: Upper limit of the random delay between the wake-up of a receiving
+            application and its read. Time; 0s to 100us (default: 10us).
+        slow_start_after_idle: Halve the congestion window once per retransmission timeout of
+            idle time, but not below iw. Switch; true, false (default: true).
+        nic: Rate of the sender's network interface, which all flows and probes share. Rate;
+            1kbit to 10Tbit (default: unlimited).
+        ring: Super-packets that the transmit ring of the interface holds; needs nic. Count; 1
+            to 65536 (default: 256).
+        bql: Byte queue limits (BQL): the device accepts only as much data as keeps it busy;
+            needs nic. Switch; true, false (default: true).
+        tsq: TCP small queues (TSQ): a flow has about 1 ms of its rate in qdisc and device, the
+            rest waits in TCP; bytes set a fixed limit, as before Linux 3.12 (128KiB); needs
+            nic. Switch or bytes; true, false, 4KiB to 2GiB (default: true).
+        qdisc: Queue discipline of the interface, one of those for a path; needs nic. Name or {
+            kind, parameters } (default: pfifo_fast).
+        buffer: Limit of the interface's queue discipline, where a super-packet counts as one
+            packet (txqueuelen of pfifo_fast); needs nic. Bytes, packets or bdp; 1514B to 1TB,
+            1p to 10000000p, 0bdp to 10000bdp (default: the default limit of the queue
+            discipline).
+        link: Mechanism that limits the rate of the interface: a serial line, or a class of htb
+            in front of a device without delay; needs nic. Name or { kind, parameters }; serial,
+            htb (default: serial).
+        ecn: Explicit congestion notification (ECN): for flows that request it (passive), for
+            all flows except those that disable it (on), or for none (off). Word; passive, on,
+            off (default: passive).
     """
 
     like: str | None = None
