@@ -1,19 +1,20 @@
-//! A run as a capture file, which Wireshark and tshark open: pcapng, in nanoseconds of the run's
-//! own time.
+//! A run as a capture file for Wireshark and tshark: pcapng, with the run's own time in
+//! nanoseconds.
 //!
-//! Three interfaces, as if three people watched. The first two are the ends of the path, named as
-//! the driver says ([`ENDS`] for a run): what enters there is outbound, what comes out is inbound,
-//! so each looks as tcpdump would on that host. `path` shows what happened between them: every
-//! packet that was dropped or marked, with a comment that says where and why. Packets are cut
-//! behind their headers; their full length is noted.
+//! The file has three interfaces. Two are the ends of the path, with names that the driver gives
+//! ([`ENDS`] for a run). Packets that enter the path there are outbound, packets that leave it are
+//! inbound, as tcpdump would show them on that host. The interface `path` shows events inside the
+//! path: every packet that was dropped or marked, with a comment that names the hop and the reason.
+//! Packets are truncated after their headers; their full length is recorded.
 //!
-//! Simulated packets get headers here: IPv4 from 192.0.2.0/24 (near) and 198.51.100.0/24 (far), TCP
-//! with the options that Linux sends (timestamps always, SACK blocks in ACKs; a window scale of
-//! 14), UDP for probes. Sequence numbers begin at 0. TCP checksums are left at zero, for there is
-//! no payload to sum.
+//! Simulated packets get headers here. Addresses are IPv4 from 192.0.2.0/24 (near) and
+//! 198.51.100.0/24 (far). TCP has the options that Linux sends: timestamps always, SACK blocks in
+//! ACKs, a window scale of 14. Probes are UDP. Sequence numbers begin at 0. TCP checksums are zero,
+//! because there is no payload to sum.
 //!
-//! What is told out of order by less than [`HORIZON`] is put in order: queues are looked at only
-//! when they must be, so a drop is told a little after packets that came later.
+//! Records that arrive out of order by less than [`HORIZON`] are sorted. They do arrive out of
+//! order: an engine advances a queue only when it must, so it may report a drop after later
+//! packets.
 //!
 //! Sources: draft-ietf-opsawg-pcapng (blocks of types 0x0a0d0d0a, 1, 6); RFC 791, 9293, 7323, 2018,
 //! 768.
@@ -28,11 +29,11 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
-/// By so much records may be out of order when they are told.
+/// The span by which records may arrive out of order.
 pub const HORIZON: Span = Span::ms(250);
-/// The most bytes of a packet that are kept.
+/// The number of bytes of a packet that are kept.
 pub const SNAP: usize = 128;
-/// So many bytes are gathered before they are written.
+/// The number of bytes that are collected before a write.
 const CHUNK: usize = 64 << 10;
 
 const SECTION: u32 = 0x0a0d_0d0a;
@@ -48,7 +49,7 @@ const WINDOW_SCALE: u8 = 14;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Takes bytes in order; false when it takes no more.
+/// Takes bytes in order; returns false when it takes no more.
 pub type Sink = Box<dyn FnMut(&[u8]) -> bool + Send>;
 
 /// The interfaces of a run at [`NEAR`] and at [`FAR`](crate::net::FAR): name and description.
@@ -57,14 +58,14 @@ pub const ENDS: [(&str, &str); 2] = [
     ("far", "the receivers' end of the path"),
 ];
 
-/// Where a packet was seen.
+/// The place where a packet was seen.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Where {
-    /// It enters the path at this port.
+    /// The packet enters the path at this port.
     Enters(Port),
-    /// It comes out of the path at this port.
+    /// The packet leaves the path at this port.
     Leaves(Port),
-    /// Between them.
+    /// The packet is inside the path.
     Inside,
 }
 
@@ -74,7 +75,7 @@ struct Record {
     block: Vec<u8>,
 }
 
-/// A capture file that is being written.
+/// A capture file during a run.
 pub struct Capture {
     sink: Sink,
     pending: Vec<Record>,
@@ -84,8 +85,8 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Begins one; `title` is its comment, `ends` name the interfaces at [`NEAR`] and at
-    /// [`FAR`](crate::net::FAR).
+    /// Starts a capture; `title` is its comment, `ends` are the names of the interfaces at [`NEAR`]
+    /// and at [`FAR`](crate::net::FAR).
     pub fn new(title: &str, ends: [(&str, &str); 2], sink: Sink) -> Capture {
         let mut capture = Capture {
             sink,
@@ -116,7 +117,7 @@ impl Capture {
         capture
     }
 
-    /// A packet of `len` bytes that begins with `head` was seen; an empty comment is none.
+    /// Records a packet of `len` bytes that begins with `head`. An empty comment is left out.
     pub fn packet(&mut self, at: Time, seen: Where, head: &[u8], len: u32, comment: &str) {
         if self.failed {
             return;
@@ -149,7 +150,7 @@ impl Capture {
         }
     }
 
-    /// Puts in order and hands on what is older than `before`.
+    /// Sorts and writes the records that are older than `before`.
     fn flush(&mut self, before: Time) {
         self.flushed = before;
         self.pending.sort_by_key(|record| record.at);
@@ -163,14 +164,15 @@ impl Capture {
         }
     }
 
-    /// The run is over: writes what is left. False when the sink did not take everything.
+    /// Ends the run: writes the remaining records. Returns false when the sink did not take
+    /// everything.
     pub fn finish(mut self) -> bool {
         self.flush(Time::MAX);
         !self.failed && (self.sink)(&self.out)
     }
 }
 
-/// What a record says of a packet that was dropped or marked.
+/// The comment of a record about a packet that was dropped or marked.
 pub fn comment(dropped: bool, hop: &str, why: Why) -> alloc::string::String {
     let because = match why {
         Why::Overflow => "its buffer was full",
@@ -185,7 +187,7 @@ pub fn comment(dropped: bool, hop: &str, why: Why) -> alloc::string::String {
 }
 
 fn block(out: &mut Vec<u8>, kind: u32, body: &[u8]) {
-    // Every block ends in an end of options where it has some.
+    // A block with options ends in an end-of-options option.
     let len = 12 + body.len() as u32 + 4;
     out.extend(kind.to_le_bytes());
     out.extend(len.to_le_bytes());
@@ -209,8 +211,8 @@ fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     padded(out, value);
 }
 
-/// The two ends of a simulated connection: of a number, so that no two have the same ports and
-/// addresses.
+/// The addresses and ports of a simulated connection. They are derived from a number, so that no
+/// two connections have the same.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Ends {
     from: ([u8; 4], u16),
@@ -218,7 +220,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// From the sender of flow (or probe) `number`, who is at `sender`, to its receiver.
+    /// The connection from the sender of flow (or probe) `number`, at `sender`, to its receiver.
     pub fn of(number: u32, sender: Port) -> Ends {
         const PORTS: u32 = 50_000;
         let host = |port: Port, place: u8| match port {
@@ -232,7 +234,7 @@ impl Ends {
             to: (host(receiver, place), 5_001),
         }
     }
-    /// The other way.
+    /// The same connection in the other direction.
     pub fn back(self) -> Ends {
         Ends {
             from: self.to,
@@ -241,7 +243,7 @@ impl Ends {
     }
 }
 
-/// Writes the headers of a segment into `out`; answers the length of its IP packet in bytes.
+/// Writes the headers of a segment into `out`; returns the length of its IP packet in bytes.
 pub fn segment(ends: Ends, dscp: u8, s: &Segment, out: &mut Vec<u8>) -> u32 {
     let mut options = Vec::with_capacity(20);
     if s.syn {
@@ -266,7 +268,7 @@ pub fn segment(ends: Ends, dscp: u8, s: &Segment, out: &mut Vec<u8>) -> u32 {
     tcp(ends, dscp, s.ecn, seq, ack, flags, 4, &options, s.len, out)
 }
 
-/// Likewise of an acknowledgement; `ends` are those of the connection turned round.
+/// Writes the headers of an acknowledgement into `out`; `ends` are reversed by the caller.
 pub fn acknowledgement(ends: Ends, dscp: u8, a: &AckSegment, out: &mut Vec<u8>) -> u32 {
     let mut options = Vec::with_capacity(40);
     if a.syn {
@@ -302,8 +304,8 @@ pub fn acknowledgement(ends: Ends, dscp: u8, a: &AckSegment, out: &mut Vec<u8>) 
         syn: a.syn,
         ack: true,
         psh: false,
-        // The SYN-ACK of one who counts tells what the SYN came with; the other ACKs, three bits of
-        // the count.
+        // With AccECN, the SYN-ACK reports the ECN field of the SYN; other ACKs carry three bits of
+        // the counter (RFC 9768).
         ece: a.ece || a.marks.ace() & 1 != 0,
         cwr: a.marks.ace() & 2 != 0,
         ae: a.marks.ace() & 4 != 0,
@@ -322,7 +324,7 @@ pub fn acknowledgement(ends: Ends, dscp: u8, a: &AckSegment, out: &mut Vec<u8>) 
     )
 }
 
-/// Likewise of a probe of `len` bytes of payload.
+/// Writes the headers of a probe of `len` bytes of payload.
 pub fn datagram(ends: Ends, dscp: u8, ecn: Ecn, len: u16, out: &mut Vec<u8>) -> u32 {
     let total = 28 + u32::from(len);
     ip(ends, dscp, ecn, UDP, total, out);
@@ -391,7 +393,7 @@ fn ip(ends: Ends, dscp: u8, ecn: Ecn, protocol: u8, total: u32, out: &mut Vec<u8
     };
     let start = out.len();
     out.extend([0x45, dscp << 2 | bits]);
-    // A super-packet that has grown beyond what the field holds is shown with its most.
+    // A super-packet that exceeds the length field is shown with the field's maximum.
     out.extend((total.min(u32::from(u16::MAX)) as u16).to_be_bytes());
     out.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
     out.extend(ends.from.0);
@@ -449,8 +451,7 @@ mod tests {
         }
     }
 
-    /// The example of a checksum in RFC 1071 is of other bytes; any right one makes the header sum
-    /// to all ones.
+    /// RFC 1071's example is over other bytes. A correct checksum makes the header sum to all ones.
     #[test]
     fn the_ip_header_sums_up() {
         let mut out = Vec::new();

@@ -1,35 +1,36 @@
-//! Which Linux a host is: dated rules.
+//! The Linux release that a host runs, as a set of dated rules.
 //!
-//! TCP in Linux changes from release to release, and published experiments ran on old ones. A
-//! [`Kernel`] is a release; a [`Rule`] is something that came with one, with the place where that
-//! can be looked up. A law asks `kernel.follows(&SOME_RULE)` and does the newer or the older thing;
-//! what no rule mentions is as in Linux 6.12. [`RULES`](crate::registry::RULES) collects them.
+//! TCP in Linux changes from release to release, and published experiments ran on old releases. A
+//! [`Kernel`] is a release. A [`Rule`] is a change of behaviour, with the first release that has it
+//! and its source. A congestion control calls `kernel.follows(&SOME_RULE)` and applies the newer or
+//! the older behaviour. Everything without a rule is as in Linux 6.12.
+//! [`RULES`](crate::registry::RULES) collects the rules.
 //!
-//! Releases are those of Linus Torvalds. Distributions carry fixes back, so that a kernel called
-//! 4.15 may have some of 4.16 and 4.18; nothing here imitates one of them. Their tick is the
-//! scenario's (`hz`; Ubuntu's generic kernels have 250).
+//! Releases are those of Linus Torvalds. Distributions backport fixes, so a kernel called 4.15 may
+//! have some changes of 4.16 and 4.18; no rule models such a kernel. The timer frequency is a key
+//! of the scenario (`hz`; Ubuntu's generic kernels have 250).
 //!
-//! Known to have been otherwise in 4.15, and not imitated, because bulk data from one end to the
-//! other hardly shows it:
-//! - the receiver began with a buffer of 87 380 B and a window of 20 segments, and tuned itself in
-//!   coarser steps (until 4.19 and 4.20); scenarios usually ask for larger buffers than either;
-//! - a recovery that was undone by a DSACK or a partial ACK sent nothing more with that ACK (until
+//! Linux 4.15 also differs in the following points. They hardly affect bulk transfers and are not
+//! modelled:
+//! - the receiver began with a buffer of 87 380 B and a window of 20 segments, which grew in coarser
+//!   steps (until 4.19 and 4.20); most scenarios specify larger buffers;
+//! - with the ACK that undid a recovery (a DSACK or a partial ACK), no further data was sent (until
 //!   5.12 and later);
-//! - a tail loss probe of new data did not keep the next one back;
+//! - a tail loss probe of new data did not delay the next probe;
 //! - `fq` at the sender counted Ethernet headers in BBR's gaps; `pacing = "fq"` counts as pacing by
 //!   the sender does;
-//! - BBR in ProbeRTT cut the window only by ACKs that delivered something, and after it restored it
+//! - in ProbeRTT, BBR reduced the window only with ACKs that delivered data, and restored it
 //!   likewise (until 4.19).
 
 /// A release of Linux: `Kernel(6, 12)`.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Kernel(pub u16, pub u16);
 
-/// Linux 4.15, which many published experiments with BBR ran on.
+/// Linux 4.15, the kernel of many published experiments with BBR.
 pub const LINUX_4_15: Kernel = Kernel(4, 15);
-/// Linux 5.15, which the same experiments were repeated on.
+/// Linux 5.15, the kernel of repetitions of these experiments.
 pub const LINUX_5_15: Kernel = Kernel(5, 15);
-/// Linux 6.12, which narrows is checked against.
+/// Linux 6.12, the release against which narrows is validated.
 pub const LINUX_6_12: Kernel = Kernel(6, 12);
 
 /// The releases a scenario may name, with their names; the first is the default.
@@ -46,31 +47,31 @@ impl Default for Kernel {
 }
 
 impl Kernel {
-    /// The release called `name` in a scenario.
+    /// Returns the release called `name` in a scenario.
     pub fn named(name: &str) -> Option<Kernel> {
         KERNELS
             .iter()
             .find(|(n, _)| *n == name)
             .map(|(_, kernel)| *kernel)
     }
-    /// Does this release have the rule?
+    /// Returns whether this release has the rule.
     pub fn follows(self, rule: &Rule) -> bool {
-        // One comparison, not two: laws ask with every packet.
+        // One comparison instead of two: congestion controls call this for every packet.
         let number = |Kernel(major, minor)| u32::from(major) << 16 | u32::from(minor);
         number(self) >= number(rule.since)
     }
 }
 
-/// Something that Linux does since a release.
+/// A change of Linux's behaviour.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
     /// A short name.
     pub name: &'static str,
     /// The first release with it.
     pub since: Kernel,
-    /// What it does, and what was done before.
+    /// The behaviour since then, and the behaviour before.
     pub help: &'static str,
-    /// Where that stands.
+    /// The commit or release that introduced it.
     pub source: &'static str,
 }
 

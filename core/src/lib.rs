@@ -1,30 +1,31 @@
-//! The laws of narrows.
+//! The deterministic models of narrows: congestion controls, queue disciplines, links, TCP and
+//! workloads.
 //!
-//! Everything between an application and the wire is a fold: (parameters, seed, events) → state.
-//! What lives here is told the time (`now` is an argument), never asks for it, does no I/O and
-//! draws randomness only from a seed it was given. Engines (`narrows-sim` in virtual time,
-//! `narrows-host` over real packets) own the clock and move the packets.
+//! Every model is a state machine: parameters, a seed and a sequence of events determine its state.
+//! Callers pass the current time as the argument `now`. No model reads a clock, performs I/O or
+//! draws random numbers from any source but its seed. Engines (`narrows-sim` in virtual time,
+//! `narrows-host` with real packets) own the clock and move the packets.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`units`] | `Time`, `Span`, `Bytes`, `Rate`, `Gain`: only physics compiles |
-//! | [`param`] | parameters, declared once: name, unit, default, range, help, source |
-//! | [`registry`] | congestion controls and queue disciplines by name; open to other crates |
-//! | [`rng`] | randomness from a named seed |
-//! | [`packet`] | what a queue may see of a packet |
-//! | [`kernel`] | which Linux a host is: dated rules |
+//! | [`units`] | `Time`, `Span`, `Bytes`, `Rate`, `Gain`: arithmetic with checked dimensions |
+//! | [`param`] | parameter tables: name, unit, default, range, help, source |
+//! | [`registry`] | congestion controls and queue disciplines by name; other crates may add to it |
+//! | [`rng`] | random numbers from a named seed |
+//! | [`packet`] | the fields of a packet that queue disciplines and links read |
+//! | [`kernel`] | the Linux release that a host runs: rules with the release that introduced them |
 //! | [`transport`] | types that congestion controls, queue disciplines and TCP share |
 //! | [`cc`] | congestion controls, one file each |
 //! | [`queue`] | queue disciplines, one file each |
-//! | [`host`] | what a packet meets before it leaves its own host |
-//! | [`net`] | what lies between hosts |
+//! | [`host`] | the sending host below TCP: segmentation offload, queue discipline, device ring |
+//! | [`net`] | hops, links, loss, delay and Wi-Fi between hosts |
 //! | [`tcp`] | Linux's sender and receiver |
-//! | [`workload`] | what applications do: pages, video, calls, transfers |
-//! | [`scenario`] | the scenario format: the only parser, its errors, its defaults |
-//! | [`windowed`] | the best value of a sliding window |
+//! | [`workload`] | applications: pages, video, calls, transfers |
+//! | [`scenario`] | the scenario format: its only parser, its errors, its defaults |
+//! | [`windowed`] | the minimum or maximum of a sliding window |
 //! | [`capture`] | a run as a pcapng file |
-//! | [`figures`] | goodput, percentiles, Jain: computed here once for every engine |
-//! | [`engine`] | what every engine shares: the result of a run |
+//! | [`figures`] | metrics that every engine reports: goodput, percentiles, Jain's index |
+//! | [`engine`] | the network, options and results that every engine shares |
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;

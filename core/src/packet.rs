@@ -1,4 +1,4 @@
-//! What a queue discipline may see of a packet.
+//! The interface of a packet for queue disciplines and links.
 
 use crate::units::{Bytes, Span, Time};
 use core::num::NonZeroU32;
@@ -17,21 +17,20 @@ pub enum Ecn {
     Ce,
 }
 
-/// What a network may see of a TCP segment that acknowledges (numbers as in the header: they wrap).
+/// The fields of a TCP acknowledgement that a network may read. Numbers wrap, as in the header.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ack {
-    /// Tells its connection from all others.
+    /// Identifies the connection.
     pub connection: u64,
-    /// Nothing but an acknowledgement: no data, no flag but ACK, ECE and CWR, no option but
-    /// timestamps and SACK.
+    /// A pure ACK: no data, no flag but ACK, ECE and CWR, no option but timestamps and SACK.
     pub pure: bool,
-    /// The next byte expected.
+    /// The next byte expected: the acknowledgement number.
     pub next: u32,
-    /// Its timestamp and the one it echoes.
+    /// The timestamp value and the timestamp echo reply.
     pub timestamps: Option<(u32, u32)>,
     /// The flags ECE and CWR.
     pub ecn: (bool, bool),
-    /// SACK blocks, from and to; so many of them.
+    /// SACK blocks (first byte, byte after the last) and their number.
     pub blocks: ([(u32, u32); 4], u8),
 }
 
@@ -42,51 +41,50 @@ impl Ack {
     }
 }
 
-/// A change of a window in bytes, positive or not, as a congestion header carries it: counted in
-/// 1/256 byte, so that it adds up the same everywhere; what does not fit (8 MB) is the most that
-/// does.
+/// A change of a window, positive or negative, as a congestion header carries it. The unit is 1/256
+/// byte, so sums are the same on every machine. Values saturate at 8 MB.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Feedback(i32);
 
 impl Feedback {
     const STEPS: f64 = 256.0;
 
-    /// The nearest to so many bytes.
+    /// Rounds `bytes` to the nearest representable value.
     pub fn bytes(bytes: f64) -> Feedback {
         Feedback(libm::rint(bytes * Feedback::STEPS) as i32)
     }
-    /// In bytes.
+    /// Returns the value in bytes.
     pub fn as_bytes(self) -> f64 {
         f64::from(self.0) / Feedback::STEPS
     }
-    /// Both.
+    /// Adds two changes; saturates.
     pub fn and(self, other: Feedback) -> Feedback {
         Feedback(self.0.saturating_add(other.0))
     }
-    /// As four bytes of a packet.
+    /// Encodes the value as four bytes of a packet.
     pub fn to_word(self) -> u32 {
         self.0 as u32
     }
-    /// From four bytes of a packet.
+    /// Decodes four bytes of a packet.
     pub fn from_word(word: u32) -> Feedback {
         Feedback(word as i32)
     }
 }
 
-/// The congestion header of a packet (XCP): what its sender tells routers of itself, and what they
-/// answer.
+/// The congestion header of a packet (XCP): the sender's state, and the feedback of routers.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Congestion {
     cwnd: NonZeroU32,
     rtt_us: u32,
-    /// The change of its window that the sender asks for; then the least that any router on the
-    /// way has allowed.
+    /// The change of the window that the sender requests. Routers reduce it to the least that any
+    /// of them allows.
     pub feedback: Feedback,
 }
 
 impl Congestion {
-    /// Of a flow with this window (one byte to 4 GB) and this round-trip time (in microseconds, up
-    /// to 71 minutes; zero where the sender knows none yet).
+    /// The header of a flow with this window (one byte to 4 GB) and this round-trip time (in
+    /// microseconds, up to 71 minutes). A round-trip time of zero means that the sender has no
+    /// sample.
     pub fn new(cwnd: Bytes, rtt: Span, feedback: Feedback) -> Congestion {
         let word = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         Congestion {
@@ -95,18 +93,18 @@ impl Congestion {
             feedback,
         }
     }
-    /// The sender's window.
+    /// Returns the sender's window.
     pub fn cwnd(&self) -> Bytes {
         Bytes::new(u64::from(self.cwnd.get()))
     }
-    /// The sender's round-trip time; zero where it knows none yet.
+    /// Returns the sender's round-trip time; zero before its first sample.
     pub fn rtt(&self) -> Span {
         Span::us(u64::from(self.rtt_us))
     }
 }
 
-/// A hash of what a flow is known by, under `seed`. One function for every driver: a simulated flow
-/// is known by its number, a real one by its 5-tuple.
+/// Hashes the identity of a flow under `seed`. All drivers use this function: a simulated flow is
+/// identified by its number, a real one by its 5-tuple.
 pub fn flow_hash(identity: u64, seed: u64) -> u32 {
     // The finalizer of SplitMix64: every bit of identity and seed moves every bit of the hash.
     let mut z = seed.wrapping_add(identity.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -115,73 +113,74 @@ pub fn flow_hash(identity: u64, seed: u64) -> u32 {
     ((z ^ (z >> 31)) >> 32) as u32
 }
 
-/// A packet as a network sees it. Drivers choose the type: a 32-byte struct in simulation, a frame
-/// buffer live.
+/// A packet as a network reads it. Each driver chooses the type: a 32-byte struct in simulation, a
+/// frame buffer with real packets.
 pub trait Packet {
     /// Bytes on the wire (whole frames: 1514 for a full segment).
     fn size(&self) -> Bytes;
-    /// When it entered the queue it is in; disciplines and delay figures read it.
+    /// The time at which the packet entered its current queue; disciplines and delay figures read
+    /// it.
     fn enqueued_at(&self) -> Time;
-    /// Called once by the queue's host when the packet enters.
+    /// Called once by the owner of the queue when the packet enters.
     fn set_enqueued_at(&mut self, now: Time);
-    /// A hash of the 5-tuple under `seed`.
+    /// Returns a hash of the 5-tuple under `seed`.
     fn flow_hash(&self, seed: u64) -> u32;
-    /// A hash of the address it comes from under `seed`.
+    /// Returns a hash of the source address under `seed`.
     fn src_hash(&self, seed: u64) -> u32 {
         self.flow_hash(seed)
     }
-    /// A hash of the address it goes to under `seed`.
+    /// Returns a hash of the destination address under `seed`.
     fn dst_hash(&self, seed: u64) -> u32 {
         self.flow_hash(seed)
     }
-    /// Likewise of the host behind it, where that address is what a translation shows of several.
+    /// Returns a hash of the source host behind address translation under `seed`.
     fn src_behind(&self, seed: u64) -> u32 {
         self.src_hash(seed)
     }
-    /// Likewise where it goes to.
+    /// Returns a hash of the destination host behind address translation under `seed`.
     fn dst_behind(&self, seed: u64) -> u32 {
         self.dst_hash(seed)
     }
-    /// The flow or probe that it belongs to, data, ACK or answer, by its place in the scenario;
-    /// probes count on from the last flow.
+    /// Returns the flow or probe of the packet (data, ACK or response) by its index in the
+    /// scenario; probes follow the last flow.
     fn owner(&self) -> Option<u32> {
         None
     }
     /// The ECN bits.
     fn ecn(&self) -> Ecn;
-    /// Sets "congestion experienced".
+    /// Sets the ECN field to Congestion Experienced.
     fn set_ce(&mut self);
-    /// Did the sender hand it down in one super-packet with the packet before it?
+    /// Returns whether the sender sent it in one super-packet with the packet before it.
     fn joined(&self) -> bool {
         false
     }
-    /// What it takes of a kernel's memory: disciplines with a limit of memory count that. Measured
-    /// with frames of Linux 6.12's TCP that cross a router, single or in super-packets: their
-    /// payload and 896 bytes (a frame without options has 66 of headers). Who asks knows its
-    /// `size`.
+    /// The kernel memory that the packet occupies; queue disciplines with a memory limit count it.
+    /// The rule is payload plus 896 bytes, measured with frames of Linux 6.12's TCP that cross a
+    /// router, single or in super-packets. A frame without options has 66 bytes of headers. Callers
+    /// pass its `size`.
     #[inline]
     fn memory(&self, size: Bytes) -> Bytes {
         Bytes::new(size.get().saturating_sub(66).saturating_add(896))
     }
-    /// What it acknowledges, if it is a TCP segment that does (SYNs apart).
+    /// Returns the acknowledgement, if the packet is a TCP segment with one and not a SYN.
     fn ack(&self) -> Option<Ack> {
         None
     }
-    /// Its congestion header, if it carries one.
+    /// Returns its congestion header, if it has one.
     fn congestion(&self) -> Option<Congestion> {
         None
     }
-    /// A router writes into its congestion header.
+    /// Sets the feedback in its congestion header; routers call this.
     fn set_feedback(&mut self, _feedback: Feedback) {}
-    /// The differentiated-services code point.
+    /// Returns the differentiated-services code point.
     fn dscp(&self) -> u8 {
         0
     }
     /// Sets the differentiated-services code point; the lower six bits count.
     fn set_dscp(&mut self, _dscp: u8) {}
-    /// A bit of it flips: its receiver will not take it.
+    /// Flips a bit, so that the receiver discards the packet.
     fn damage(&mut self) {}
-    /// Takes the first segment off a super-packet, which is the rest then; `None` of what is one
+    /// Removes and returns the first segment of a super-packet; `None` if the packet is a single
     /// segment.
     #[inline]
     fn first_segment(&mut self) -> Option<Self>
@@ -190,7 +189,7 @@ pub trait Packet {
     {
         None
     }
-    /// When the sender wants it to leave (its earliest departure time), where it says so.
+    /// Returns the earliest departure time that the sender requests, if it requests one.
     fn departure(&self) -> Option<Time> {
         None
     }

@@ -1,5 +1,4 @@
-//! Randomness from a seed that has a name: the same seed and name give the same numbers on every
-//! machine.
+//! Random numbers from a seed and a name: both together give the same numbers on every machine.
 
 /// SplitMix64 (Steele, Lea, Flood 2014): one word of state, passes BigCrush, trivially
 /// reproducible.
@@ -26,7 +25,7 @@ impl Rng {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
-    /// A stream of its own, which goes on from here.
+    /// A copy of the stream in its present state.
     pub fn fork(&mut self) -> Rng {
         Rng(self.next_u64())
     }

@@ -1,6 +1,6 @@
-//! The least or the greatest value of a sliding window, by three candidates (Nichols' filter): the
-//! best, the best since it, and the best since that. Constant state; exact whenever a new best
-//! arrives. Linux: `lib/win_minmax.c`.
+//! The minimum or maximum of a sliding window, by Nichols' filter. It keeps three candidates: the
+//! best value, the best since that one, and the best since the second. The state is constant. The
+//! result is exact whenever a new best value arrives. Linux: `lib/win_minmax.c`.
 
 /// The best value of a window: the greatest if `MAX`, otherwise the least.
 #[derive(Clone, Debug, Default)]
@@ -18,12 +18,12 @@ impl<const MAX: bool> Windowed<MAX> {
     fn beats(v: u64, other: u64) -> bool {
         if MAX { v >= other } else { v <= other }
     }
-    /// The best value in the window; `None` before the first.
+    /// Returns the best value in the window; `None` before the first update.
     pub fn get(&self) -> Option<u64> {
         self.any.then_some(self.best[0].1)
     }
-    /// Value `v` at `now`; candidates older than `window` are forgotten. Time is in any unit, and
-    /// never goes back.
+    /// Adds the value `v` at `now` and forgets candidates older than `window`. Time has any unit
+    /// and never decreases.
     pub fn update(&mut self, v: u64, now: u64, window: u64) {
         let s = (now, v);
         if !self.any

@@ -1,4 +1,4 @@
-//! Where and when the data of a scenario's flows enters the network.
+//! Place and time at which the data of a scenario's flows enters the network.
 
 use crate::net::{FAR, NEAR, Port};
 use crate::rng::Rng;
@@ -6,13 +6,13 @@ use crate::scenario::{Direction, FlowSpec, Scenario};
 use crate::units::{Span, Time};
 use alloc::format;
 
-/// When a flow starts: its own start, moved by the start jitter that is drawn for it.
+/// Returns the start of a flow: its own start plus the start jitter that is drawn for it.
 pub fn start(scenario: &Scenario, flow: &FlowSpec) -> Time {
     let mut rng = Rng::named(scenario.seed, &format!("start/{}", flow.id));
     Time::ZERO + flow.start + Span::ns(rng.below(scenario.start_jitter.as_ns()))
 }
 
-/// The port at which a flow's data enters a path.
+/// Returns the port at which a flow's data enters a path.
 pub fn sender_port(flow: &FlowSpec) -> Port {
     match flow.direction {
         Direction::Down => NEAR,
@@ -20,7 +20,7 @@ pub fn sender_port(flow: &FlowSpec) -> Port {
     }
 }
 
-/// Propagation between the path and a flow's receiver, beside the path's own: of data, of ACKs.
+/// Returns the propagation delays between the path and a flow's receiver, of data and of ACKs.
 pub fn access_delays(scenario: &Scenario, flow: &FlowSpec) -> (Span, Span) {
     let forward = scenario.path.forward_part(flow.rtt);
     let back = flow.rtt - forward;

@@ -1,19 +1,19 @@
-//! What every engine shares: the simulator, the live engine, and any that follow.
+//! Types and functions that all engines share: the simulator, the live engine, and any other.
 //!
 //! An engine moves the packets of a scenario's flows and probes between its hosts. It needs three
-//! things:
+//! parts:
 //!
-//! - **time**: it passes `now` with every call and asks for the time of the next one;
+//! - **time**: it passes `now` with every call and reads the time of the next call;
 //! - a **[`Network`]**, built from the scenario, which packets enter and leave;
 //! - an **[`Observer`]** of that network, which meters its queues and records packets. The engine
-//!   tells it about its own packets by implementing [`Packets`].
-//!
-//! It drives the hosts itself, meters each flow with a [`FlowMeter`](crate::figures::FlowMeter) and
+//!   describes its own packets to it by implementing [`Packets`].
 //! each probe with a [`ProbeMeter`](crate::figures::ProbeMeter), and returns a [`Run`].
 //!
 //! | file | holds |
 //! |---|---|
-//! | `flow` | where and when the data of a flow enters the network |
+//! | file | contents |
+//! |---|---|
+//! | `flow` | place and time at which the data of a flow enters the network |
 //! | `network` | [`Network`]: a path between two hosts, or a Wi-Fi |
 //! | `observer` | [`Observer`], [`Packets`] |
 //! | `options` | [`Options`], [`Progress`], and limits of a run's rows |

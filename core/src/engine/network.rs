@@ -16,20 +16,20 @@ use core::fmt;
 
 /// The network of a scenario. `P` is the engine's packet.
 pub enum Network<P> {
-    /// Between two hosts.
+    /// A path between two hosts.
     Wired(Box<Path<P>>),
-    /// Between a host and stations.
+    /// A Wi-Fi between a host and stations.
     Wifi(Box<Stations<P>>),
 }
 
-/// A Wi-Fi, and what its stations have had of it.
+/// A Wi-Fi, and the airtime that its stations have used.
 pub struct Stations<P> {
     wifi: Wifi<P>,
     meter: UsageMeter,
     count: usize,
 }
 
-/// The registry has no queue discipline of this name.
+/// Error: the registry has no queue discipline of this name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownQueue(pub String);
 
@@ -40,8 +40,8 @@ impl fmt::Display for UnknownQueue {
 }
 
 impl<P: Packet + Send + 'static> Network<P> {
-    /// The network of `scenario`, and a meter for each of its queues. `station` is the station of a
-    /// packet, for a Wi-Fi.
+    /// Builds the network of `scenario`, and a meter for each of its queues. `station` returns the
+    /// station of a packet, for a Wi-Fi.
     pub fn new(
         scenario: &Scenario,
         registry: &Registry<P>,
@@ -85,7 +85,7 @@ impl<P: Packet + Send + 'static> Network<P> {
 }
 
 impl<P: Packet> Network<P> {
-    /// The number of hosts beside that at NEAR.
+    /// Returns the number of hosts other than that at NEAR.
     pub fn far_hosts(&self) -> usize {
         match self {
             Network::Wired(_) => 1,
@@ -100,7 +100,7 @@ impl<P: Packet> Network<P> {
             Network::Wifi(stations) => stations.push(now, port, packet, out),
         }
     }
-    /// When there is something to do.
+    /// Returns the time of the next event.
     #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
         match self {
@@ -108,7 +108,7 @@ impl<P: Packet> Network<P> {
             Network::Wifi(stations) => stations.wifi.next_wakeup(),
         }
     }
-    /// Does everything that is due at `now`.
+    /// Handles everything that is due at `now`.
     #[inline]
     pub fn poll<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         match self {
@@ -116,14 +116,15 @@ impl<P: Packet> Network<P> {
             Network::Wifi(stations) => stations.poll(now, out),
         }
     }
-    /// Does anything wait in a queue of a path? On the air every transmission has its own wake-up.
+    /// Returns whether a queue of a path holds packets. On Wi-Fi every transmission has its own
+    /// wake-up.
     pub fn waits(&self) -> bool {
         match self {
             Network::Wired(path) => path.hops().any(|hop| !hop.is_empty()),
             Network::Wifi(_) => false,
         }
     }
-    /// What waits in a queue.
+    /// Returns the backlog of a queue.
     pub fn backlog(&self, queue: usize) -> Backlog {
         match self {
             Network::Wired(path) => {
@@ -133,7 +134,7 @@ impl<P: Packet> Network<P> {
             Network::Wifi(stations) => stations.wifi.backlog(queue),
         }
     }
-    /// What waits in a class of a queue.
+    /// Returns the backlog of a class of a queue.
     pub fn backlog_of(&self, queue: usize, class: usize) -> Backlog {
         match self {
             Network::Wired(path) => {
@@ -144,8 +145,8 @@ impl<P: Packet> Network<P> {
             Network::Wifi(stations) => stations.wifi.backlog_of(queue, class),
         }
     }
-    /// The run is over: hands the counters of disciplines that count to their `meters`. Returns
-    /// what each station had of the medium; nothing for a path.
+    /// Ends the run: gives the counters of disciplines that count to their `meters`. Returns the
+    /// use of the medium by each station; empty for a path.
     pub fn close(&self, meters: &mut [QueueMeter]) -> Vec<Usage> {
         match self {
             Network::Wired(path) => {
@@ -164,8 +165,8 @@ impl<P: Packet> Stations<P> {
     pub fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
         self.wifi.push(now, port, packet, out);
     }
-    /// Does everything that is due at `now`, and notes what the stations had before the warm-up
-    /// ended.
+    /// Handles everything that is due at `now`, and stores the stations' use of the medium at the
+    /// end of the warm-up.
     pub fn poll<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         if let Some(warmup) = self.meter.due(now) {
             self.wifi.poll(warmup, out);

@@ -12,43 +12,43 @@ use crate::units::Time;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// The packets of an engine: what the observer has to know of them and the network has not.
+/// The packets of an engine: the properties that the observer needs and the network does not.
 pub trait Packets<P> {
-    /// The flow that a packet belongs to, by its place in the scenario; probes count on. `None` for
-    /// a packet that belongs to neither.
+    /// Returns the flow of a packet by its index in the scenario; probes follow the last flow.
+    /// `None` for a packet of neither.
     fn owner(&self, packet: &P) -> Option<u32>;
-    /// Does a packet go from a probe to the host that answers?
+    /// Returns whether a packet travels from a probe to the responding host.
     fn is_ping(&self, packet: &P) -> bool;
-    /// Did a packet arrive damaged?
+    /// Returns whether a packet arrived damaged.
     fn is_damaged(&self, packet: &P) -> bool;
-    /// A packet has come out of the network at `port`.
+    /// Takes a packet that has left the network at `port`.
     fn arrived(&mut self, port: Port, packet: P);
-    /// A packet is gone.
+    /// Takes a packet that the network has dropped.
     fn dropped(&mut self, packet: P);
-    /// A second packet like this one; `None` where there cannot be one.
+    /// Returns a duplicate of this packet; `None` where there cannot be one.
     fn duplicate(&mut self, packet: &P) -> Option<P>;
-    /// Completes what a packet acknowledges, where the packet has no room for it.
+    /// Adds fields to an acknowledgement for which the packet itself has no room.
     fn completes(&self, _packet: &P, _ack: &mut Ack) {}
-    /// Appends a packet's headers, from that of IP on, to `head`; returns its whole length in
+    /// Appends a packet's headers, from the IP header on, to `head`; returns its whole length in
     /// bytes.
     fn headers(&self, packet: &P, head: &mut Vec<u8>) -> u32;
 }
 
 /// The observer of a run's network. `S` are the engine's [`Packets`].
 pub struct Observer<S> {
-    /// What the engine keeps of its packets.
+    /// The engine's packets.
     pub packets: S,
-    /// By the number of the hop.
+    /// Queue meters, by the number of the hop.
     pub queues: Vec<QueueMeter>,
-    /// Where pings wait on Wi-Fi after the warm-up, by the number of their probe.
+    /// The queues in which pings wait on Wi-Fi after the warm-up, by the number of their probe.
     pub levels: Vec<LevelMeter>,
     /// The owner of the first probe's packets.
     first_probe: u32,
     /// The end of the warm-up.
     pub warmup: Time,
-    /// What became of single packets.
+    /// Drops and marks of single packets.
     pub verdicts: Verdicts,
-    /// Writes every packet to a capture.
+    /// Writes every packet to a capture, if there is one.
     pub recorder: Option<Box<Recorder>>,
 }
 
@@ -71,7 +71,7 @@ impl<S> Observer<S> {
             recorder: None,
         }
     }
-    /// Samples every queue: for its figures, and as rows.
+    /// Samples every queue, for its figures and as rows.
     pub fn sample<P: Packet>(
         &mut self,
         now: Time,
@@ -100,7 +100,7 @@ impl<S> Observer<S> {
             queue.delays(number, &mut samples.delays);
         }
     }
-    /// Notes what became of a packet. A time of entry of zero is one that was never set.
+    /// Records the verdict on a packet. A time of entry of zero was never set.
     pub fn judge<P: Packet>(&mut self, now: Time, packet: &P, verdict: Verdict)
     where
         S: Packets<P>,
@@ -112,7 +112,7 @@ impl<S> Observer<S> {
             }
         }
     }
-    /// A packet was seen.
+    /// Writes a packet to the capture.
     fn record<P>(&mut self, at: Time, seen: Where, packet: &P)
     where
         S: Packets<P>,
@@ -121,7 +121,7 @@ impl<S> Observer<S> {
             recorder.packet(at, seen, packet, &self.packets);
         }
     }
-    /// A packet was dropped or marked.
+    /// Writes a dropped or marked packet to the capture.
     fn record_verdict<P>(&mut self, at: Time, hop: u8, packet: &P, dropped: bool, why: Why)
     where
         S: Packets<P>,

@@ -1,20 +1,20 @@
-//! How a scenario is run, beside what it says, and how far a run is.
+//! Options of a run beside its scenario, and the progress of a run.
 
 use crate::figures::{figure_interval, picture_interval};
 use crate::scenario::Scenario;
 use crate::units::{Span, Time, format_span};
 use core::fmt;
 
-/// The most rows that a run may sample: some 300 MB.
+/// The maximum number of rows that a run may sample: about 300 MB.
 pub const MOST_ROWS: u64 = 5_000_000;
 
-/// How a scenario is run, beside what it says.
+/// Options of a run beside its scenario.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Options {
-    /// From one sample to the next; `None` samples nothing. Figures do not depend on it.
+    /// Interval between samples; `None` takes no samples. Figures do not depend on it.
     pub sample_interval: Option<Span>,
-    /// The number of dropped, marked and lost packets that are reported one by one; the rest is
-    /// counted.
+    /// The number of dropped, marked and lost packets that are reported individually; the others
+    /// are counted.
     pub verdicts: usize,
 }
 
@@ -28,15 +28,15 @@ impl Default for Options {
 }
 
 impl Options {
-    /// A row for each sample of a figure, as tables have them unless another interval is given.
+    /// The default of tables: a row for each sample of a figure.
     pub fn usual(scenario: &Scenario) -> Options {
         Options {
             sample_interval: Some(figure_interval(scenario.duration)),
             ..Options::default()
         }
     }
-    /// Rows for pictures: 300 to 750 instants, at round intervals, fewer where a run has thousands
-    /// of flows.
+    /// Rows for pictures: 300 to 750 instants at round intervals, fewer if a run has thousands of
+    /// flows.
     pub fn pictures(scenario: &Scenario) -> Options {
         let interval = picture_interval(scenario.duration, scenario.flows.len(), MOST_ROWS);
         Options {
@@ -44,7 +44,8 @@ impl Options {
             ..Options::default()
         }
     }
-    /// An engine samples at this interval or longer ones.
+    /// These options with a sample interval of `least` or longer, for engines with a shortest
+    /// interval.
     pub fn at_least(self, least: Span) -> Options {
         Options {
             sample_interval: self.sample_interval.map(|interval| interval.max(least)),
@@ -53,25 +54,25 @@ impl Options {
     }
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Progress {
-    /// The run's own time.
+    /// Current time of the run.
     pub now: Time,
-    /// Its end.
+    /// End of the run.
     pub end: Time,
     /// Events so far; 0 from an engine that does not count them.
     pub events: u64,
 }
 
-/// An interval that a scenario or its options have and that is too short for the run.
+/// Error: an interval of a scenario or its options is too short for the run.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct TooShort {
-    /// Of what: `"samples"` or `"pings"`.
+    /// The kind of interval: `"samples"` or `"pings"`.
     pub of: &'static str,
     /// The interval.
     pub interval: Span,
-    /// The least one that fits.
+    /// The shortest interval that is possible.
     pub at_least: Span,
 }
 
@@ -89,8 +90,8 @@ impl fmt::Display for TooShort {
     }
 }
 
-/// Refuses intervals of samples and pings whose rows would be more than [`MOST_ROWS`], or that are
-/// shorter than what the engine can do.
+/// Rejects intervals of samples and pings that give more rows than [`MOST_ROWS`], or that are
+/// shorter than the engine supports.
 pub fn check_rows(
     scenario: &Scenario,
     options: &Options,

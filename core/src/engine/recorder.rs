@@ -28,18 +28,18 @@ impl Recorder {
             head: Vec::new(),
         }
     }
-    /// The run is over; false when not everything could be written.
+    /// Ends the capture; returns false if not everything could be written.
     pub fn finish(self) -> bool {
         self.capture.finish()
     }
-    /// A packet was seen.
+    /// Writes a packet.
     #[inline(never)]
     pub fn packet<P>(&mut self, at: Time, seen: Where, packet: &P, packets: &impl Packets<P>) {
         let damaged = packets.is_damaged(packet);
         let comment = if damaged { "damaged on the way" } else { "" };
         self.write(at, seen, packet, packets, comment);
     }
-    /// A packet was dropped by a hop, or marked.
+    /// Writes a packet that a hop has dropped or marked.
     #[inline(never)]
     pub fn verdict<P>(
         &mut self,

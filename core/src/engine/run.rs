@@ -12,18 +12,18 @@ use alloc::vec::Vec;
 use serde::Serialize;
 use serde_json::Value;
 
-/// One scenario run by one engine.
+/// The result of one scenario on one engine.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// `"sim"`, `"live"` …
     pub engine: &'static str,
-    /// What was run.
+    /// The scenario of the run.
     pub scenario: Scenario,
-    /// Of every random choice.
+    /// The seed of every random choice.
     pub seed: u64,
     /// Per flow, in the scenario's order.
     pub flows: Vec<FlowFigures>,
-    /// Of the bottleneck: the narrowest hop on the way there.
+    /// Of the bottleneck: the hop with the lowest rate on the forward path.
     pub queue: QueueFigures,
     /// Of every hop, by its number.
     pub queues: Vec<QueueFigures>,
@@ -31,18 +31,18 @@ pub struct Run {
     pub stations: Vec<StationFigures>,
     /// Per probe, in the scenario's order.
     pub probes: Vec<ProbeFigures>,
-    /// Over the flows.
+    /// Fairness among the flows.
     pub fairness: Fairness,
-    /// Columns over time.
+    /// Samples: columns over time.
     pub samples: Samples,
-    /// What the scenario says that its writer may not mean ([`Scenario::notices`]).
+    /// Warnings about keys of the scenario that its author may not intend ([`Scenario::notices`]).
     pub notices: Vec<String>,
-    /// What an engine with a clock says of its own error; `None` from one in virtual time, which
+    /// The measured error of an engine with a clock; `None` from an engine in virtual time, which
     /// has none.
     pub instruments: Option<Value>,
 }
 
-/// A run as it is written; the order of the keys is that of the file.
+/// A run as it is written; the keys of the file have this order.
 #[derive(Serialize)]
 struct Document<'a> {
     narrows: &'a str,
@@ -65,13 +65,13 @@ struct Document<'a> {
     provenance: Option<&'a Value>,
 }
 
-/// The figures of a run's parts, as an engine has collected them.
+/// The figures of a run's parts, as collected by an engine.
 pub struct Outcome {
     /// Per flow, in the scenario's order.
     pub flows: Vec<FlowFigures>,
     /// Of every hop, by its number; an engine's own queues follow.
     pub queues: Vec<QueueFigures>,
-    /// What each station of a Wi-Fi had of the medium.
+    /// Use of the medium by each station of a Wi-Fi.
     pub used: Vec<Usage>,
     /// Per probe, in the scenario's order.
     pub probes: Vec<ProbeFigures>,
@@ -104,9 +104,9 @@ impl Run {
             instruments: None,
         }
     }
-    /// The run in JSON, without the samples. The caller knows the version of `narrows`, how a
-    /// `scenario` is written, and the `provenance`, the only key that is not the same for the
-    /// same seed.
+    /// The run in JSON, without the samples. The caller passes the version of `narrows`, the
+    /// `scenario` as written, and the `provenance`. The same seed gives the same document, except
+    /// for `provenance`.
     pub fn to_json(&self, narrows: &str, scenario: &Value, provenance: Option<&Value>) -> String {
         let document = Document {
             narrows,
@@ -124,12 +124,12 @@ impl Run {
             instruments: self.instruments.as_ref(),
             provenance,
         };
-        // Writing to memory fails only for keys that are not text, and there are none.
+        // Writing to memory fails only if a key is not text; every key is.
         serde_json::to_string(&document).unwrap_or_default()
     }
 }
 
-/// The path of a scenario in numbers.
+/// The figures of a scenario's path.
 pub fn path_figures(scenario: &Scenario) -> PathFigures {
     let (path, wifi) = (&scenario.path, scenario.wifi.as_ref());
     let interval = (Time::ZERO + scenario.warmup, Time::ZERO + scenario.duration);
@@ -140,8 +140,8 @@ pub fn path_figures(scenario: &Scenario) -> PathFigures {
     PathFigures::of(path, wifi.map(|wifi| wifi.limits.duration), interval, rtts)
 }
 
-/// The figures of every station of a scenario; none without a Wi-Fi. `used` is what each had of the
-/// medium, `levels` the figures of the levels with the stations as their classes, `flows` the
+/// The figures of every station of a scenario; empty without a Wi-Fi. `used` is the stations' use
+/// of the medium, `levels` are the figures of the levels with stations as classes, `flows` are the
 /// figures of the scenario's flows.
 fn station_figures(
     scenario: &Scenario,
@@ -161,7 +161,7 @@ fn station_figures(
     StationFigures::of(wifi, time, used, levels, &goodput)
 }
 
-/// The figures of a scenario's probes. `levels` say where their pings waited on Wi-Fi; `samples`
+/// The figures of a scenario's probes. `levels` report where their pings waited on Wi-Fi; `samples`
 /// get a row for each ping and the distribution of round-trip times.
 pub fn probe_figures<'a>(
     scenario: &Scenario,
