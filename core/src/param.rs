@@ -1,5 +1,5 @@
-//! Parameters, declared once: from the one table come validation, `narrows list --verbose`, the
-//! docs and the report.
+//! Parameter tables. A table declares each parameter once; validation, `narrows list --verbose`,
+//! the documentation and the report use it.
 
 use crate::units::{Bytes, Rate, Span};
 use alloc::boxed::Box;
@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 /// The value of a parameter.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
-    /// On or off.
+    /// A switch.
     Bool(bool),
     /// A count.
     Count(u64),
@@ -35,9 +35,9 @@ pub enum Value {
     Rates(Vec<Rate>),
     /// A list of tables, each with parameters of its own.
     Rows(Vec<Params>),
-    /// A model inside of this one.
+    /// A nested model.
     Choice(Box<Choice>),
-    /// Which packets are meant.
+    /// A selection of packets.
     Match(Match),
 }
 
@@ -46,13 +46,13 @@ pub enum Value {
 pub struct Choice {
     /// The name in the registry.
     pub kind: String,
-    /// Its whole table, defaults filled in.
+    /// Its parameters, with defaults for those that were not given.
     pub params: Params,
 }
 
 impl Choice {
-    /// `kind` with the defaults of its table but for these parameters, for those who build a
-    /// scenario without a parser; nothing is checked.
+    /// `kind` with these parameters, and the defaults of its table for all others. It is for code
+    /// that builds a scenario without the parser; nothing is checked.
     pub fn new(kind: &str, table: &[Param], set: &[(&'static str, Value)]) -> Choice {
         let mut params = Params::defaults(table);
         set.iter()
@@ -64,76 +64,78 @@ impl Choice {
     }
 }
 
-/// Which packets: those of these flows that have one of these code points. Where it names no flows,
-/// of any; where it names no code points, with any; where it names neither, none.
+/// A selection of packets by flow and by code point. A packet matches if both conditions hold. An
+/// empty list of flows selects every flow; no code points select every code point. If both are
+/// empty, no packet matches.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Match {
     /// Flows and probes as a scenario names them.
     pub names: Vec<String>,
-    /// Their places in the scenario; probes count on from the last flow.
+    /// Their indices in the scenario; probes follow the last flow.
     pub flows: Vec<u32>,
-    /// Code points, the lowest bit for 0.
+    /// Code points as a bit mask; the lowest bit is code point 0.
     pub dscp: u64,
 }
 
-/// Which table of a list is refused, and why.
+/// The index of the rejected table of a list, and the reason.
 pub type Misplaced = (usize, Refusal);
 
-/// A list of tables of one kind.
+/// The declaration of a list of tables.
 #[derive(Debug)]
 pub struct Rows {
-    /// What they are called.
+    /// Name of the list in messages (plural).
     pub what: &'static str,
-    /// What one of them is called.
+    /// Name of one table in messages (singular).
     pub one: &'static str,
-    /// Those of its parameters that must be given.
+    /// Parameters that every table must set.
     pub required: &'static [&'static str],
-    /// The parameters of each.
+    /// The parameters of each table.
     pub params: &'static [Param],
-    /// What must hold between them: which one is wrong, and what about it.
+    /// Checks conditions between the tables; the error names the table and the reason.
     pub check: fn(&[Params]) -> Result<(), Misplaced>,
-    /// The most there may be.
+    /// The maximum number of tables.
     pub most: usize,
 }
 
-/// There is one of each.
+/// Each declaration is a static; identity is equality.
 impl PartialEq for Rows {
     fn eq(&self, other: &Rows) -> bool {
         core::ptr::eq(self, other)
     }
 }
 
-/// A text, and what a scenario calls it.
+/// A text and its name in a scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Text {
-    /// Its file, or one that comes with narrows; `None` where the scenario holds the text itself.
+    /// Its file, or the name of a text that is part of narrows. `None` if the scenario contains the
+    /// text.
     pub name: Option<String>,
-    /// What it says.
+    /// The text itself.
     pub text: Arc<str>,
 }
 
-/// What is wrong with a text.
+/// An error in a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mistake {
-    /// In which line, from 1; 0 for the whole.
+    /// The line, counted from 1; 0 for the whole text.
     pub line: usize,
-    /// What is wrong there.
+    /// The problem.
     pub problem: String,
-    /// What to do.
+    /// The correction to make.
     pub fix: String,
 }
 
-/// A kind of text that is too long for a line: a scenario names a file, or one that comes with
-/// narrows, or holds it itself.
+/// A kind of text that is too long for a line. A scenario names a file or a text that is part of
+/// narrows, or contains the text itself.
 #[derive(Debug)]
 pub struct TextKind {
-    /// Those that come with narrows, name and text; the first is the default.
+    /// Texts that are part of narrows, as name and text; the first is the default.
     pub shipped: &'static [(&'static str, &'static str)],
-    /// Reads it, for its mistakes.
+    /// Parses the text and returns its first error.
     pub check: fn(&str) -> Result<(), Mistake>,
 }
 
-/// There is one of each.
+/// Each declaration is a static; identity is equality.
 impl PartialEq for TextKind {
     fn eq(&self, other: &TextKind) -> bool {
         core::ptr::eq(self, other)
@@ -141,7 +143,7 @@ impl PartialEq for TextKind {
 }
 
 impl TextKind {
-    /// The one that comes with narrows under this name.
+    /// Returns the text of narrows with this name.
     pub fn shipped(&self, name: &str) -> Option<Text> {
         let (name, text) = self.shipped.iter().find(|(n, _)| *n == name)?;
         Some(Text {
@@ -149,7 +151,7 @@ impl TextKind {
             text: (*text).into(),
         })
     }
-    /// The names of those that come with narrows.
+    /// Returns the names of the texts of narrows.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.shipped.iter().map(|(name, _)| *name)
     }
@@ -160,39 +162,39 @@ impl TextKind {
 pub enum Kind {
     /// On or off.
     Bool(bool),
-    /// A bare count: default, least, most.
+    /// A count: default, minimum, maximum.
     Count(u64, u64, u64),
-    /// A bare number: default, least, most.
+    /// A number without dimension: default, minimum, maximum.
     Number(f64, f64, f64),
-    /// A span: default, least, most.
+    /// A span: default, minimum, maximum.
     Span(Span, Span, Span),
-    /// Bytes: default, least, most.
+    /// Bytes: default, minimum, maximum.
     Bytes(Bytes, Bytes, Bytes),
-    /// A rate: default, least, most.
+    /// A rate: default, minimum, maximum.
     Rate(Rate, Rate, Rate),
-    /// Packets: default, least, most.
+    /// Packets: default, minimum, maximum.
     Packets(u64, u64, u64),
-    /// A probability, from 0 to 1 or in per cent: the default.
+    /// A probability, from 0 to 1 or in per cent: default.
     Probability(f64),
     /// One word of several; the first is the default.
     Word(&'static [&'static str]),
     /// A text.
     Text(&'static TextKind),
-    /// A list of sizes: the default, and of each the least and the most.
+    /// A list of sizes: default, and minimum and maximum of each size.
     Sizes(&'static [Bytes], Bytes, Bytes),
-    /// A list of rates: the default, and of each the least and the most.
+    /// A list of rates: default, and minimum and maximum of each rate.
     Rates(&'static [Rate], Rate, Rate),
-    /// A class of traffic as tc names it, `major:minor` in hexadecimal digits: the default.
+    /// A traffic class in tc's notation, `major:minor` in hexadecimal digits: default.
     Handle(&'static str),
     /// A list of tables; empty by default.
     Rows(&'static Rows),
-    /// Another model of the registry that this one is in; by default the one of this name.
+    /// A nested model of the registry; the default is the one of this name.
     Choice(&'static str),
-    /// Which packets; none by default.
+    /// A selection of packets; empty by default.
     Match,
 }
 
-/// The most entries of a list.
+/// The maximum number of entries of a list.
 pub const MOST_ENTRIES: usize = 10_000;
 
 /// One row of a parameter table.
@@ -204,23 +206,23 @@ pub struct Param {
     pub kind: Kind,
     /// One line of help.
     pub help: &'static str,
-    /// Where the default comes from.
+    /// The source of the default.
     pub source: &'static str,
 }
 
-/// What is wrong with a parameter beside its own range: two that do not go together, one that
-/// cannot be left out.
+/// An error in a parameter beyond its own range: two parameters that exclude each other, or one
+/// that is missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// Which parameter.
+    /// The parameter.
     pub param: &'static str,
-    /// What is wrong with it, as it goes on after its name and value.
+    /// The problem, as the continuation of a sentence that begins with name and value.
     pub problem: String,
-    /// A value that would do, as a scenario writes it (quoted where it is text).
+    /// A valid value in the scenario's notation (quoted if it is text).
     pub fix: String,
 }
 
-/// The check of a table whose rows say everything.
+/// The check of a table without conditions between its parameters.
 pub fn no_check(_: &Params) -> Result<(), Refusal> {
     Ok(())
 }
@@ -233,7 +235,7 @@ impl Param {
 }
 
 impl Kind {
-    /// What it takes, in a word.
+    /// The kind in one word, for messages.
     pub fn what(&self) -> &'static str {
         match self {
             Kind::Bool(_) => "bool",
@@ -254,7 +256,7 @@ impl Kind {
             Kind::Rates(..) => "list of rates",
         }
     }
-    /// The least and the most, where there are such.
+    /// Returns minimum and maximum, if the kind has them.
     pub fn ends(&self) -> Option<(Value, Value)> {
         Some(match self {
             Kind::Count(_, a, b) => (Value::Count(*a), Value::Count(*b)),
@@ -298,13 +300,13 @@ impl Kind {
     }
 }
 
-/// Validated values for every row of one table. The getters are for tables' owners: they answer the
-/// type's zero for a name that the table does not have (asserted in tests).
+/// Validated values for every row of one table. The getters are for the owners of tables. For a
+/// name that the table does not have they return the type's zero (tests assert that there is none).
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Params(BTreeMap<&'static str, Value>);
 
 impl Params {
-    /// Every parameter at its default.
+    /// Returns the default of every parameter.
     pub fn defaults(table: &[Param]) -> Params {
         Params(table.iter().map(|p| (p.name, p.default())).collect())
     }
@@ -312,7 +314,7 @@ impl Params {
     pub fn set(&mut self, name: &'static str, value: Value) {
         self.0.insert(name, value);
     }
-    /// Takes one value out.
+    /// Removes and returns one value.
     pub fn take(&mut self, name: &str) -> Option<Value> {
         self.0.remove(name)
     }
@@ -320,7 +322,7 @@ impl Params {
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> {
         self.0.iter().map(|(k, v)| (*k, v))
     }
-    /// All values, to be changed.
+    /// All values, mutable.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
         self.0.values_mut()
     }
@@ -420,7 +422,7 @@ impl Params {
             &[]
         }
     }
-    /// A model inside of this one.
+    /// A nested model.
     pub fn choice(&self, name: &str) -> Option<&Choice> {
         if let Some(Value::Choice(choice)) = self.get(name) {
             Some(choice)
@@ -428,7 +430,7 @@ impl Params {
             None
         }
     }
-    /// Which packets.
+    /// A selection of packets.
     pub fn matching(&self, name: &str) -> Option<&Match> {
         if let Some(Value::Match(which)) = self.get(name) {
             Some(which)

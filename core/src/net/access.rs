@@ -1,14 +1,13 @@
-//! Distance beside the shared path: some receivers lie farther away than others.
+//! Access lines: propagation delay between the shared path and single receivers.
 //!
 //! ```text
 //!   NEAR ──▶ path ──▶ FAR ──▶ line ──▶ receiver
 //!   NEAR ◀── path ◀── FAR ◀── line ◀── receiver
 //! ```
 //!
-//! A line delays and does nothing else. All packets that are delayed by the same time share one, so
-//! their order of entry is kept; of packets of different lines that are due at one instant, those
-//! of the line that was made first come first. Who has no line costs nothing; a packet costs O(log
-//! lines) otherwise.
+//! A line only delays packets. All packets with the same delay share one line, so their order of
+//! entry is kept. If packets of several lines are due at one instant, the line that was created
+//! first goes first. A packet costs O(log lines); a receiver without a line costs nothing.
 
 use super::delay::Line;
 use crate::units::{Span, Time};
@@ -20,7 +19,7 @@ use core::cmp::Reverse;
 #[derive(Debug)]
 pub struct Access<P> {
     lines: Vec<Line<P>>,
-    /// The next packet of every line that has one.
+    /// The time of the next packet of every line that holds one.
     heads: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
@@ -34,7 +33,8 @@ impl<P> Default for Access<P> {
 }
 
 impl<P> Access<P> {
-    /// The number of the line of this delay, made if there is none; `None` for no delay.
+    /// Returns the number of the line with this delay, which is created if needed; `None` for no
+    /// delay.
     pub fn line(&mut self, delay: Span) -> Option<u32> {
         if delay == Span::ZERO {
             return None;
@@ -46,7 +46,7 @@ impl<P> Access<P> {
         });
         Some(number as u32)
     }
-    /// `packet` enters line `number`; `now` never goes back.
+    /// Adds `packet` to line `number`; `now` never decreases.
     pub fn push(&mut self, now: Time, number: u32, packet: P) {
         let line = &mut self.lines[number as usize];
         if line.is_empty() {
@@ -54,19 +54,19 @@ impl<P> Access<P> {
         }
         line.push(now, packet);
     }
-    /// Packets inside.
+    /// Number of packets in all lines.
     pub fn len(&self) -> usize {
         self.lines.iter().map(Line::len).sum()
     }
-    /// Is nothing inside?
+    /// Returns whether all lines are empty.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }
-    /// When the next packet comes out; [`Time::MAX`] when nothing is under way.
+    /// Returns when the next packet leaves; [`Time::MAX`] if there is none.
     pub fn next(&self) -> Time {
         self.heads.peek().map_or(Time::MAX, |Reverse((at, _))| *at)
     }
-    /// The next packet, if it has come out by `now`.
+    /// Returns the next packet if it leaves by `now`.
     pub fn pop(&mut self, now: Time) -> Option<P> {
         if self.next() > now {
             return None;
@@ -112,7 +112,7 @@ mod tests {
             assert_eq!(access.pop(Time::from_ns(now.as_ns() - 1)), None);
             out.push((now, access.pop(now).unwrap()));
         }
-        // At 31 ms, the line made first.
+        // At 31 ms, the line that was created first.
         let expected = [(15, 'c'), (30, 'a'), (31, 'd'), (31, 'e'), (31, 'b')];
         assert_eq!(out, expected.map(|(ms, name)| (at(ms), name)));
     }

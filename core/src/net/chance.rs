@@ -1,27 +1,28 @@
-//! A thing that happens to each packet with a probability: loss, a second copy, damage, lateness.
+//! Bernoulli trials per packet, with optional correlation: for loss, duplication, corruption and
+//! reordering.
 //!
-//! Law: `x ← (1 − correlation) · u + correlation · x` with `u` uniform in 0…1; it happens when `x <
-//! probability`. Source: tc-netem(8), Linux 6.12 `sch_netem`, which keeps 32 bits of `x` where we
-//! keep 64; `x` starts uniform, as there.
+//! Algorithm: `x ← (1 − correlation) · u + correlation · x` with `u` uniform in 0…1; the event
+//! occurs when `x < probability`. Source: tc-netem(8), Linux 6.12 `sch_netem`. Linux keeps 32 bits
+//! of `x`, this file keeps 64. As in Linux, `x` is uniform at the start.
 //!
-//! What that gives is not what its words promise. The correlation of two successive `x` is
-//! `correlation`, but their distribution is no longer uniform: they crowd around 1/2, with the
-//! variance `(1 − c) / (1 + c) / 12`. So a probability below 50 % happens more seldom than it says:
-//! 25 % with a correlation of 50 % is 5/72 = 6.94 %, 12.5 % is 1/288 = 0.35 % (values of the Fabius
-//! function, which is that distribution's at 50 %); Linux 6.12 loses 6.97 % of 60 000 packets at
-//! `loss 25% 50%`. Who wants bursts of a known share takes `gilbert_elliott` of
-//! [`loss`](super::loss).
+//! With correlation, the event rate is not `probability`. Two successive `x` do have the
+//! correlation `correlation`, but their distribution is not uniform. It concentrates around 1/2,
+//! with the variance `(1 − c) / (1 + c) / 12`. A probability below 50 % therefore gives a lower
+//! event rate. At a correlation of 50 %, 25 % gives 5/72 = 6.94 % and 12.5 % gives 1/288 = 0.35 %.
+//! These are values of the Fabius function, the distribution function of `x` at 50 %. Linux 6.12
+//! loses 6.97 % of 60 000 packets at `loss 25% 50%`. For bursts with a given loss rate, use
+//! `gilbert_elliott` of [`loss`](super::loss).
 
 use super::ElementKind;
 use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
 
-/// `probability` of 2⁶⁴, clamped to 0…1. At 1 the cast saturates: once in 2⁶⁴ it does not happen.
+/// `probability` of 2⁶⁴, clamped to 0…1. At 1 the cast saturates: one draw in 2⁶⁴ does not count.
 pub(super) fn of_2_64(probability: f64) -> u64 {
     (probability * 18_446_744_073_709_551_616.0) as u64
 }
 
-/// The row that most elements have.
+/// The parameter row for `correlation`, which most elements have.
 pub(super) const CORRELATION: Param = Param {
     name: "correlation",
     kind: Kind::Probability(0.0),
@@ -29,7 +30,7 @@ pub(super) const CORRELATION: Param = Param {
     source: "tc-netem(8), Linux 6.12 sch_netem",
 };
 
-/// Their parameters.
+/// The parameters of the trial.
 pub const PARAMS: &[Param] = &[
     Param {
         name: "probability",
@@ -40,7 +41,7 @@ pub const PARAMS: &[Param] = &[
     CORRELATION,
 ];
 
-/// How packets come to be there twice, the second copy right behind the first.
+/// Models of duplication; the second copy follows directly behind the first.
 pub const DUPLICATE: &[ElementKind] = &[ElementKind {
     name: "independent",
     help: "a packet is there twice with a probability",
@@ -49,7 +50,7 @@ pub const DUPLICATE: &[ElementKind] = &[ElementKind {
     check: no_check,
 }];
 
-/// How packets come to be damaged: they use the path to its end, where the checksum finds them out.
+/// Models of corruption. A corrupted packet uses the path to its end, where the checksum fails.
 pub const CORRUPT: &[ElementKind] = &[ElementKind {
     name: "independent",
     help: "a packet is damaged with a probability and thrown away by its receiver",
@@ -58,23 +59,23 @@ pub const CORRUPT: &[ElementKind] = &[ElementKind {
     check: no_check,
 }];
 
-/// Random 64 bits, each correlated with the one before.
+/// Random 64-bit numbers, each correlated with the one before.
 #[derive(Clone, Debug)]
 pub struct Correlated {
     rng: Rng,
-    /// Of the last draw, of 2⁶⁴.
+    /// Weight of the last draw, of 2⁶⁴.
     weight: u64,
     last: u64,
 }
 
 impl Correlated {
-    /// With `correlation` in 0…1; at 0 these are the numbers of `rng` itself.
+    /// `correlation` is in 0…1; at 0 the numbers are those of `rng` itself.
     pub fn new(correlation: f64, mut rng: Rng) -> Correlated {
         let weight = of_2_64(correlation);
         let last = if weight > 0 { rng.next_u64() } else { 0 };
         Correlated { rng, weight, last }
     }
-    /// The next draw.
+    /// Returns the next draw.
     pub fn next_u64(&mut self) -> u64 {
         let fresh = self.rng.next_u64();
         if self.weight == 0 {
@@ -86,16 +87,16 @@ impl Correlated {
     }
 }
 
-/// Something that happens now and then.
+/// A Bernoulli trial.
 #[derive(Clone, Debug)]
 pub struct Chance {
-    /// It happens when a draw is below.
+    /// The event occurs when a draw is below this value.
     threshold: u64,
     draws: Correlated,
 }
 
 impl Chance {
-    /// `None` for what never happens.
+    /// Returns `None` if the event never occurs.
     pub fn new(probability: f64, correlation: f64, rng: Rng) -> Option<Chance> {
         (probability > 0.0).then(|| Chance {
             threshold: of_2_64(probability),
@@ -110,7 +111,7 @@ impl Chance {
             rng,
         )
     }
-    /// Does it happen this time?
+    /// Draws, and returns whether the event occurs.
     pub fn happens(&mut self) -> bool {
         self.draws.next_u64() < self.threshold
     }
@@ -120,7 +121,7 @@ impl Chance {
 mod tests {
     use super::*;
 
-    /// The share of `n` draws that happen.
+    /// Returns the share of `n` draws in which the event occurs.
     fn share(probability: f64, correlation: f64, n: u32) -> f64 {
         let mut chance = Chance::new(probability, correlation, Rng::named(1, "chance")).unwrap();
         (0..n).filter(|_| chance.happens()).count() as f64 / f64::from(n)
@@ -139,8 +140,8 @@ mod tests {
 
     #[test]
     fn with_half_of_it_the_shares_are_fabius() {
-        // A share of correlated draws varies by up to sqrt((1 + c) / (1 - c)) times a binomial's
-        // deviation; five of those.
+        // The standard deviation of a share of correlated draws is up to sqrt((1 + c) / (1 - c))
+        // times that of a binomial; the bound is five of those.
         for (p, exactly) in [
             (0.5, 0.5),
             (0.25, 5.0 / 72.0),

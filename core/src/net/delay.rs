@@ -1,5 +1,5 @@
-//! Propagation: what enters a line comes out of it after a fixed time, in order; a [`Wire`] may
-//! also vary.
+//! Propagation: a [`Line`] delays packets by a constant time and keeps their order; a [`Wire`] may
+//! also vary the delay.
 
 use super::jitter::Jitter;
 use crate::units::{Span, Time};
@@ -21,45 +21,44 @@ impl<P> Line<P> {
             packets: VecDeque::new(),
         }
     }
-    /// The time it takes.
+    /// Returns its delay.
     pub fn delay(&self) -> Span {
         self.delay
     }
-    /// `packet` enters; `now` never goes back.
+    /// Adds `packet`; `now` never decreases.
     pub fn push(&mut self, now: Time, packet: P) {
         self.packets.push_back((now + self.delay, packet));
     }
-    /// When the next packet comes out; [`Time::MAX`] from an empty line.
+    /// Returns when the next packet leaves; [`Time::MAX`] from an empty line.
     pub fn next(&self) -> Time {
         self.packets.front().map_or(Time::MAX, |(at, _)| *at)
     }
-    /// The next packet, if it has come out by `now`.
+    /// Returns the next packet if it leaves by `now`.
     pub fn pop(&mut self, now: Time) -> Option<P> {
         if self.next() > now {
             return None;
         }
         self.packets.pop_front().map(|(_, packet)| packet)
     }
-    /// The packet that comes out as the `n`th from now, counted from 0.
+    /// Returns the packet that leaves as the `n`th from now, counted from 0.
     pub fn coming(&self, n: usize) -> Option<&P> {
         self.packets.get(n).map(|(_, packet)| packet)
     }
-    /// All that is inside, each with the time when it comes out. For drivers that take many at
-    /// once.
+    /// All packets, each with the time when it leaves, for drivers that take many at once.
     pub fn packets(&mut self) -> &mut VecDeque<(Time, P)> {
         &mut self.packets
     }
-    /// Packets inside.
+    /// Number of packets inside.
     pub fn len(&self) -> usize {
         self.packets.len()
     }
-    /// Is nothing inside?
+    /// Returns whether the line is empty.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 }
 
-/// What lies behind a hop. Most are plain lines, so the other kind is boxed.
+/// The propagation behind a hop. Most are lines of constant delay, so the other variant is boxed.
 #[derive(Clone, Debug)]
 pub enum Wire<P> {
     /// Of constant delay.
@@ -69,7 +68,7 @@ pub enum Wire<P> {
 }
 
 impl<P> Wire<P> {
-    /// `packet` enters; `now` never goes back.
+    /// Adds `packet`; `now` never decreases.
     #[inline]
     pub fn push(&mut self, now: Time, packet: P) {
         match self {
@@ -77,7 +76,7 @@ impl<P> Wire<P> {
             Wire::Jitter(jitter) => jitter.push(now, packet),
         }
     }
-    /// When the next packet comes out; [`Time::MAX`] from an empty wire.
+    /// Returns when the next packet leaves; [`Time::MAX`] from an empty wire.
     #[inline]
     pub fn next(&self) -> Time {
         match self {
@@ -85,7 +84,7 @@ impl<P> Wire<P> {
             Wire::Jitter(jitter) => jitter.next(),
         }
     }
-    /// The next packet, if it has come out by `now`.
+    /// Returns the next packet if it leaves by `now`.
     #[inline]
     pub fn pop(&mut self, now: Time) -> Option<P> {
         match self {
@@ -93,25 +92,26 @@ impl<P> Wire<P> {
             Wire::Jitter(jitter) => jitter.pop(now),
         }
     }
-    /// The packet that comes out as the `n`th from now, counted from 0, as far as that is known.
+    /// Returns the packet that leaves as the `n`th from now, counted from 0, as far as that is
+    /// known.
     pub fn coming(&self, n: usize) -> Option<&P> {
         match self {
             Wire::Line(line) => line.coming(n),
             Wire::Jitter(jitter) => jitter.coming(n),
         }
     }
-    /// Packets inside.
+    /// Number of packets inside.
     pub fn len(&self) -> usize {
         match self {
             Wire::Line(line) => line.len(),
             Wire::Jitter(jitter) => jitter.len(),
         }
     }
-    /// Is nothing inside?
+    /// Returns whether the wire is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Does what is inside come out before anything that enters later?
+    /// Returns whether all packets inside leave before any packet that enters later.
     #[inline]
     pub fn in_order(&self) -> bool {
         matches!(self, Wire::Line(_))

@@ -1,26 +1,28 @@
-//! One hop: what happens to the packets of one direction at one narrow place.
+//! A hop: the elements that packets of one direction pass at one bottleneck.
 //!
 //! ```text
-//!   ──▶ loss ──▶ corruption ──▶ duplication ──▶ policer ──▶ queue ──▶ link ──▶ the wire behind it (jitter, reordering, propagation)
+//!   ──▶ loss ──▶ corruption ──▶ duplication ──▶ policer ──▶ queue ──▶ link ──▶ wire
+//!                                                      (jitter, reordering, propagation)
 //! ```
 //!
-//! A second copy goes right behind the first, through policer and queue like any other. A damaged
-//! packet uses the path to its end, where its receiver throws it away.
+//! A duplicate follows directly behind the first copy, through policer and queue as any packet. A
+//! corrupted packet uses the path to its end, where its receiver discards it.
 //!
-//! **The link** is a serial wire (the packet in service has left the buffer, as it has in a network
-//! card) or a token bucket:
+//! **The link** is a serial wire or a token bucket. On a serial wire, the packet in service has
+//! left the buffer, as in a network card. Token buckets are of two kinds:
 //!
-//! - tc's `tbf` looks at the head of its queue, which stays in the buffer until the tokens suffice.
-//!   A discipline whose head is not known before `dequeue` decides (CoDel's is not) gives it up to
-//!   the bucket, which holds it and counts it as waiting; so does Linux.
-//! - tc's `htb` does not look: it takes a packet when nothing is owed, and pays for it afterwards.
-//!   Thus a discipline below it decides at the very instant of departure.
+//! - tc's `tbf` peeks at the head of its queue, which stays in the buffer until the tokens suffice.
+//!   Some disciplines know their head only by `dequeue` (CoDel, for instance). They give it to the
+//!   bucket, which holds it and counts it as backlog, as Linux does.
+//! - tc's `htb` does not peek: it dequeues a packet when nothing is owed, and charges it
+//!   afterwards. A discipline below it therefore decides at the instant of departure.
 //!
-//! **Queue delay** runs from entry to the departure instant, when `departed` is called: with a
-//! serial link it includes the packet's own transmission, with a token bucket it does not, for
-//! there transmission takes no time.
+//! **Queue delay** is the time from entry to the departure instant, when `departed` is called. With
+//! a serial link it includes the packet's own transmission. With a token bucket it does not,
+//! because transmission takes no time there.
 //!
-//! **At one instant**: the discipline's wake-up, then the link's departures, then what enters.
+//! **Order of events at one instant**: the discipline's wake-up, the link's departures, entering
+//! packets.
 
 use super::NetworkObserver;
 use super::chance::Chance;
@@ -40,7 +42,7 @@ use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
 use alloc::format;
 
-/// What serves the queue.
+/// The link: the server of the queue.
 enum Server {
     Serial(Serial),
     /// A packet-delivery trace.
@@ -49,7 +51,7 @@ enum Server {
     Bucket(TokenBucket),
     /// `htb`.
     Owing(TokenBucket),
-    /// A router's shaper.
+    /// A router's traffic shaping.
     Shaper(Shaper),
 }
 
@@ -84,7 +86,7 @@ impl Server {
             Link::ShapePeak { bc, be } => Server::Shaper(Shaper::peak(spec.rate, bc, be)),
         }
     }
-    /// Would a packet of `size` wait forever?
+    /// Returns whether a packet of `size` would wait forever.
     #[inline]
     fn never_passes(&self, size: Bytes) -> bool {
         match self {
@@ -93,7 +95,7 @@ impl Server {
             Server::Serial(_) | Server::Opportunities(_) | Server::Owing(_) => false,
         }
     }
-    /// Takes the tokens for `size` bytes at `now`, or answers when there are enough.
+    /// Takes the tokens for `size` bytes at `now`, or returns the time when there are enough.
     fn take(&mut self, now: Time, size: Bytes) -> Result<(), Time> {
         match self {
             Server::Bucket(bucket) => bucket.take(now, size),
@@ -103,7 +105,7 @@ impl Server {
     }
 }
 
-/// What may happen to a packet before the queue; boxed, for most paths have none of it.
+/// The elements before the queue; boxed, because most paths have none.
 struct Before {
     loss: Option<LossModel>,
     corrupt: Option<Chance>,
@@ -134,7 +136,7 @@ impl Before {
     }
 }
 
-/// Where a discipline's drops and marks go: to `out`, with the number of the hop.
+/// Passes a discipline's drops and marks to `out`, with the number of the hop.
 struct Here<'a, O> {
     hop: u8,
     out: &'a mut O,
@@ -152,24 +154,24 @@ impl<P, O: NetworkObserver<P>> Sink<P> for Here<'_, O> {
     }
 }
 
-/// One hop in one direction. What leaves goes onto the wire that the caller hands in.
+/// A hop in one direction. Packets leave onto the wire that the caller passes.
 pub struct Hop<P> {
-    /// When the discipline wants to be woken; `Time::MAX` for never.
+    /// Time of the discipline's next wake-up; `Time::MAX` for never.
     queue_due: Time,
-    /// When the server acts next; `Time::MAX` while it has nothing to do.
+    /// Time of the server's next event; `Time::MAX` while it is idle.
     server_due: Time,
     queue: Box<dyn QueueDiscipline<P>>,
     server: Server,
-    /// The packet in service, or the head that waits for tokens outside of its queue.
+    /// The packet in service, or the head outside of its queue that waits for tokens.
     held: Option<P>,
     before: Option<Box<Before>>,
-    /// As `out` is told it.
+    /// Number of the hop, for `out`.
     number: u8,
-    /// Does the discipline tell classes apart?
+    /// Whether the discipline has classes.
     classful: bool,
-    /// Does it ever ask to be woken?
+    /// Whether the discipline ever requests a wake-up.
     wakes: bool,
-    /// Has it ever shown its head? Then it is not asked in vain.
+    /// Whether `peek` has ever returned a packet; if not, it is not called again in vain.
     peeks: bool,
 }
 
@@ -196,13 +198,13 @@ impl<P: Packet> Hop<P> {
         }
     }
 
-    /// The discipline, to look at.
+    /// Returns the discipline, for inspection.
     pub fn queue(&self) -> &dyn QueueDiscipline<P> {
         &*self.queue
     }
 
-    /// What waits for the link: the discipline's backlog, and the head that a token bucket has
-    /// taken out of it.
+    /// Returns the backlog in front of the link: the discipline's, and the head that a token bucket
+    /// has taken out of it.
     pub fn backlog(&self) -> Backlog {
         let mut backlog = self.queue.backlog();
         if let (Server::Bucket(_) | Server::Shaper(_), Some(head)) = (&self.server, &self.held) {
@@ -211,29 +213,29 @@ impl<P: Packet> Hop<P> {
         backlog
     }
 
-    /// Packets inside.
+    /// Number of packets inside.
     pub fn len(&self) -> u64 {
         self.queue.backlog().packets + u64::from(self.held.is_some())
     }
 
-    /// Is nothing inside?
+    /// Returns whether the hop is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// When something of its own is to be done: `Time::MAX` for never.
+    /// Returns the time of its next event; `Time::MAX` for never.
     #[inline]
     pub fn due(&self) -> Time {
         self.queue_due.min(self.server_due)
     }
 
-    /// When something has to be done that is nobody else's news.
+    /// Returns the time of its next event that no other event implies.
     #[inline]
     pub fn wakeup(&self) -> Time {
         self.queue_due
     }
 
-    /// Everything of its own up to `now`.
+    /// Handles its own events up to `now`.
     pub fn serve<O: NetworkObserver<P>>(&mut self, now: Time, wire: &mut Wire<P>, out: &mut O) {
         if let (Server::Serial(_), false) = (&self.server, self.wakes) {
             return self.serve_serial(now, wire, out);
@@ -252,8 +254,7 @@ impl<P: Packet> Hop<P> {
                 if self.server_due == Time::MAX {
                     self.start(at, wire, out);
                 }
-                // A discipline that asks again for the instant it was just given would stop the
-                // clock.
+                // A discipline that requests its present wake-up time again would stop the clock.
                 self.rearm(at + Span::ns(1));
             } else {
                 if let Server::Serial(_) | Server::Opportunities(_) = self.server {
@@ -267,7 +268,7 @@ impl<P: Packet> Hop<P> {
         }
     }
 
-    /// The commonest case of `serve`, without what it has no need of.
+    /// The most frequent case of `serve`, specialized for speed.
     #[inline]
     fn serve_serial<O: NetworkObserver<P>>(&mut self, now: Time, wire: &mut Wire<P>, out: &mut O) {
         while self.server_due <= now && self.server_due != Time::MAX {
@@ -283,7 +284,7 @@ impl<P: Packet> Hop<P> {
         }
     }
 
-    /// `packet` enters; `serve` has been called for `now`.
+    /// Takes an entering `packet`; `serve` has been called for `now`.
     #[inline]
     pub fn push<O: NetworkObserver<P>>(
         &mut self,
@@ -298,7 +299,7 @@ impl<P: Packet> Hop<P> {
         }
     }
 
-    /// What happens to a packet before the queue.
+    /// Applies the elements before the queue.
     #[cold]
     fn happen<O: NetworkObserver<P>>(
         &mut self,
@@ -334,7 +335,7 @@ impl<P: Packet> Hop<P> {
         }
     }
 
-    /// `packet` comes to the queue.
+    /// Enqueues `packet`.
     fn enter<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -357,7 +358,7 @@ impl<P: Packet> Hop<P> {
         self.rearm(now);
     }
 
-    /// Notes when the discipline wants to be woken, not before `earliest`.
+    /// Stores the discipline's next wake-up, not before `earliest`.
     #[inline]
     fn rearm(&mut self, earliest: Time) {
         if !self.wakes {
@@ -369,7 +370,7 @@ impl<P: Packet> Hop<P> {
             .map_or(Time::MAX, |at| at.max(earliest));
     }
 
-    /// The next packet of the discipline, if any.
+    /// Dequeues the next packet of the discipline, if any.
     #[inline]
     fn dequeue<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) -> Option<P> {
         let mut here = Here {
@@ -379,7 +380,7 @@ impl<P: Packet> Hop<P> {
         self.queue.dequeue(now, &mut here)
     }
 
-    /// The server is free: the next packet gets it.
+    /// Puts the next packet into service; the server is free.
     fn start<O: NetworkObserver<P>>(&mut self, now: Time, wire: &mut Wire<P>, out: &mut O) {
         self.server_due = Time::MAX;
         loop {
@@ -397,7 +398,7 @@ impl<P: Packet> Hop<P> {
                     return;
                 }
                 Server::Owing(bucket) => {
-                    // A class without packets asks for none.
+                    // A class without packets requests none.
                     if self.queue.backlog().packets == 0 {
                         return;
                     }

@@ -1,4 +1,4 @@
-//! What lies between hosts: networks are folds too.
+//! Networks between hosts: hops, links, loss, delay and Wi-Fi.
 
 pub mod access;
 pub mod chance;
@@ -22,7 +22,7 @@ use crate::param::{Param, Params, Refusal};
 use crate::queue::Why;
 use crate::units::Time;
 
-/// A place where hosts hang on a network.
+/// A point at which hosts are connected to a network.
 pub type Port = u8;
 
 /// The sending side of a [`path::Path`]: data enters and ACKs leave here.
@@ -30,49 +30,50 @@ pub const NEAR: Port = 0;
 /// The receiving side of a [`path::Path`].
 pub const FAR: Port = 1;
 
-/// One model of something that happens to packets on a path beside queueing: a kind of loss, of
-/// jitter, of policing.
+/// A model of an effect on packets other than queueing: a kind of loss, of jitter, of policing.
 pub struct ElementKind {
-    /// As a scenario writes it; the first of a list is meant where a table names no kind.
+    /// Its name in a scenario. The first of a list is the default.
     pub name: &'static str,
     /// One line of help.
     pub help: &'static str,
-    /// The specification it is written from.
+    /// The specification that it implements.
     pub source: &'static str,
     /// Its parameters.
     pub params: &'static [Param],
-    /// What must hold between them; [`no_check`](crate::param::no_check) where nothing must.
+    /// Checks conditions between parameters; [`no_check`](crate::param::no_check) if there are
+    /// none.
     pub check: fn(&Params) -> Result<(), Refusal>,
 }
 
-/// What comes out of a network: packets at ports, and what its queues dropped or marked. A hop is
-/// told by its number.
+/// The receiver of a network's output: packets at ports, drops and marks. A hop is identified by
+/// its number.
 pub trait NetworkObserver<P> {
     /// `packet` enters at `port`.
     fn entered(&mut self, _now: Time, _port: Port, _packet: &P) {}
     /// `packet` arrives at `port` now.
     fn arrived(&mut self, now: Time, port: Port, packet: P);
-    /// `packet` left the queue of a hop now (its delay: since `enqueued_at`), out of the
-    /// discipline's `class`.
+    /// `packet` leaves the queue of a hop now; its delay is the time since `enqueued_at`. `class`
+    /// is the discipline's class.
     fn departed(&mut self, _now: Time, _hop: u8, _class: u8, _packet: &P) {}
-    /// `packet` is gone.
+    /// `packet` was dropped.
     fn dropped(&mut self, now: Time, hop: u8, packet: P, why: Why);
-    /// A second `packet` like this one is there; `None` where the driver cannot make one.
+    /// Returns a duplicate of `packet`; `None` where the driver cannot make one.
     fn duplicate(&mut self, _packet: &P) -> Option<P> {
         None
     }
-    /// `packet` was marked CE and goes on.
+    /// `packet` was marked CE and is forwarded.
     fn marked(&mut self, _now: Time, _hop: u8, _packet: &P, _why: Why) {}
-    /// Completes what `packet` acknowledges: its SACK blocks, where a packet has no room for them.
+    /// Adds the SACK blocks of `packet` to its acknowledgement, where a packet has no room for
+    /// them.
     fn completes(&self, _packet: &P, _ack: &mut Ack) {}
 }
 
-/// A network: told what enters and when, it says what comes out and when it wants to be asked
-/// again.
+/// A network. The driver passes it entering packets with their time; the network passes leaving
+/// packets to a [`NetworkObserver`] and reports the time of its next event.
 pub trait Network<P> {
     /// `packet` enters at `port`.
     fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O);
-    /// When `poll` has something to do; `None` while nothing moves.
+    /// The time at which `poll` has work; `None` while no packet is in transit.
     fn next_wakeup(&self) -> Option<Time>;
     /// Emits everything due at `now`.
     fn poll<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O);

@@ -1,12 +1,13 @@
-//! Packets that fall behind: with a probability one comes `late` later than its turn, and what
-//! follows overtakes it.
+//! Reordering: with a probability, a packet is delayed by the span `late`, and later packets
+//! overtake it.
 //!
-//! [`Jitter`](super::jitter::Jitter) carries it out. Source: RFC 4737 (a packet is reordered when
-//! one that was sent after it arrives before it). Deviation from Linux's `netem`, whose `reorder`
-//! lets a packet skip the delay that all others have: there what is reordered comes early and by no
-//! more than that delay; here it comes late by a time of its own, as over a longer way, by a retry
-//! of a radio link, or through another of several parallel links. The draw and its correlation are
-//! netem's ([`Chance`]).
+//! [`Jitter`](super::jitter::Jitter) executes it. Source: RFC 4737 (a packet is reordered when one
+//! that was sent after it arrives before it).
+//!
+//! Deviation from Linux's `netem`: its `reorder` lets a packet skip the common delay. A reordered
+//! packet there arrives early, and by no more than that delay. Here it arrives late by a span of
+//! its own. Examples are a longer route, a retry on a radio link, or another of several parallel
+//! links. The draw and its correlation are netem's ([`Chance`]).
 
 use super::ElementKind;
 use super::chance::{CORRELATION, Chance};
@@ -52,7 +53,7 @@ fn check(params: &Params) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Which packets are late, and by how much.
+/// The model: which packets are late, and by how much.
 #[derive(Clone, Debug)]
 pub struct Reorder {
     chance: Chance,
@@ -60,13 +61,13 @@ pub struct Reorder {
 }
 
 impl Reorder {
-    /// With the values of [`PARAMS`]; `None` where nothing is ever late.
+    /// With the values of [`PARAMS`]; `None` if no packet is ever late.
     pub fn new(params: &Params, rng: Rng) -> Option<Reorder> {
         let late = params.span("late");
         let chance = Chance::of(params, rng)?;
         (late > Span::ZERO).then_some(Reorder { chance, late })
     }
-    /// By how much the next packet is late; `None` if it is not.
+    /// Returns the extra delay of the next packet; `None` if it is on time.
     pub fn lateness(&mut self) -> Option<Span> {
         self.chance.happens().then_some(self.late)
     }

@@ -1,24 +1,23 @@
-//! Shapers in the words of routers: a token bucket that is filled once in each interval, not all
-//! the time.
+//! Traffic shaping as in routers: a token bucket that is filled once per interval, not
+//! continuously.
 //!
-//! Tokens come at the ends of intervals of `Tc = Bc / CIR`, counted from the start of the clock.
-//! The head of the queue leaves as soon as the bucket holds it; the bucket starts full.
+//! Tokens arrive at the ends of intervals of `Tc = Bc / CIR`, counted from the start of the clock.
+//! The head of the queue leaves as soon as the bucket holds enough tokens; the bucket starts full.
 //!
-//! - **shape average**: `Bc` in each interval, at most `Bc + Be` of them together. It targets the
-//!   CIR; a burst of `Be` more goes after idleness. Never more than `Bc + Be + n Bc` in `n`
-//!   intervals.
-//! - **shape peak**: `Bc + Be` in each interval, and no more than that together. It targets `CIR (1
-//!   + Be / Bc)`: with `Be = Bc` twice the CIR.
+//! - **shape average**: `Bc` in each interval, at most `Bc + Be` together. The target is the CIR.
+//!   An additional burst of `Be` may follow an idle period. Never more than `Bc + Be + n Bc` leaves
+//!   in `n` intervals.
+//! - **shape peak**: `Bc + Be` in each interval, and no more than that together. The target is `CIR
+//!   (1 + Be / Bc)`: with `Be = Bc` twice the CIR.
 //!
 //! Sources: Cisco, "Policing and Shaping Overview" (IOS 15.1); MWR 2941 command reference, `shape`
-//! (the peak rate's formula); Catalyst 4224 configuration guide, "Traffic Shaping": with `Be` 0 "no
-//! more than the burst size every interval". So tokens that the next packet does not fit into spill
-//! over there, and the rate misses its target by up to a packet in each interval. Routers
-//! may do better; what they do with a packet that the rest of a bucket does not hold we found
-//! nowhere in writing.
+//! (formula of the peak rate); Catalyst 4224 configuration guide, "Traffic Shaping". According to
+//! the last one, `Be` 0 means "no more than the burst size every interval". Tokens that the next
+//! packet exceeds are therefore lost there, and the rate is below its target by up to a packet per
+//! interval. Routers may do better: no source states their treatment of a packet that exceeds the
+//! rest of the bucket.
 //!
-//! Counted as in [`link`](super::link): nothing is rounded but the instants that it tells, and
-//! those up.
+//! All arithmetic is exact, as in [`link`](super::link). Only reported instants are rounded (up).
 
 use crate::units::{Bytes, Rate, Time};
 
@@ -31,7 +30,7 @@ pub struct Shaper {
     step: u64,
     depth: u64,
     tokens: u64,
-    /// Intervals that are over.
+    /// Number of past intervals.
     over: u64,
 }
 
@@ -55,16 +54,16 @@ impl Shaper {
             over: 0,
         }
     }
-    /// The rate that it targets.
+    /// Returns the target rate.
     pub fn target(&self) -> Rate {
         let bits = u128::from(self.cir) * 8_000_000_000 * u128::from(self.step) / self.interval;
         Rate::bit(u64::try_from(bits).unwrap_or(u64::MAX))
     }
-    /// Would a packet of `size` wait forever?
+    /// Returns whether a packet of `size` would wait forever.
     pub fn never_passes(&self, size: Bytes) -> bool {
         size.get() > self.depth
     }
-    /// Takes the tokens for `size` bytes at `now`, or answers when there are enough.
+    /// Takes the tokens for `size` bytes at `now`, or returns the time when there are enough.
     pub fn take(&mut self, now: Time, size: Bytes) -> Result<(), Time> {
         let over = u128::from(now.as_ns()) * u128::from(self.cir) / self.interval;
         let over = u64::try_from(over).unwrap_or(u64::MAX).max(self.over);
@@ -89,7 +88,7 @@ mod tests {
 
     const MSS: Bytes = Bytes::new(1514);
 
-    /// When each packet of a backlog leaves.
+    /// Returns the departure time of each packet of a backlog.
     fn drain(shaper: &mut Shaper, from: Time, packets: usize) -> alloc::vec::Vec<Time> {
         let mut now = from;
         (0..packets)
@@ -120,8 +119,8 @@ mod tests {
         let (cir, bc) = (Rate::mbit(2), Bytes::new(25_000));
         for (mut shaper, rate, depth) in [
             (Shaper::average(cir, bc, bc), 2_000_000, 50_000),
-            // Be takes up what does not hold a whole packet; peak has no such room, and 2 x 25000
-            // B hold 33 packets.
+            // Be absorbs the rest that is smaller than a packet; peak has no such room, and 2 x
+            // 25000 B hold 33 packets.
             (Shaper::peak(cir, bc, bc), 33 * 1514 * 8 * 10, 0),
         ] {
             let left = drain(&mut shaper, Time::ZERO, 20_000);

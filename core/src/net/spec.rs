@@ -1,5 +1,5 @@
-//! What a path is made of: hops, rates that vary, buffers, links. Plain data; [`path`](super::path)
-//! and [`hop`](super::hop) build from it.
+//! The description of a path: hops, varying rates, buffers, links. This is plain data;
+//! [`path`](super::path) and [`hop`](super::hop) are built from it.
 
 use super::policer;
 use super::profile::Profile;
@@ -12,69 +12,71 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What lies between the hosts.
+/// The path between the hosts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PathSpec {
-    /// In the order in which data of a flow that goes down meets them; at least one.
+    /// The hops in the order of the forward path; at least one.
     pub hops: Vec<HopSpec>,
-    /// What ACKs, answers and flows that go up meet; without it, nothing but distance.
+    /// The hop of the reverse path: for ACKs, responses, and data of uploads. `None` means
+    /// propagation only.
     pub reverse: Option<HopSpec>,
-    /// Do super-packets cross the path whole, as between machines with segmentation and receive
-    /// offload? Queue, loss and receiver then see one packet of up to 64 KiB.
+    /// Whether super-packets cross the path unsegmented, as between machines with segmentation and
+    /// receive offload. Queue, loss and receiver then handle one packet of up to 64 KiB.
     pub offload: bool,
-    /// Do the hosts at the far end share one address on the path, as behind a home's router?
+    /// Whether the hosts at the far end share one address on the path, as behind a home router
+    /// (NAT).
     pub nat: bool,
-    /// Keys of the whole path without a place of their own, under their names.
+    /// Keys of the whole path that have no field, by name.
     pub keys: Params,
 }
 
-/// One narrow place, in one direction, and the propagation behind it.
+/// A hop in one direction, and the propagation behind it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HopSpec {
-    /// Of its link; of a trace the mean.
+    /// Rate of its link; the mean rate of a trace.
     pub rate: Rate,
-    /// How the rate varies, if it does.
+    /// Variation of the rate, if there is one.
     pub varying: Option<Box<Varying>>,
-    /// Two-way propagation; none behind a reverse hop, for the others say it already.
+    /// Two-way propagation; zero behind a reverse hop, because the forward hops include it.
     pub rtt: Span,
-    /// The part of it towards the receiver (half unless given).
+    /// Its part in the forward direction (half by default).
     pub delay_forward: Span,
-    /// As the scenario says it.
+    /// The buffer as given in the scenario.
     pub buffer: Option<Buffer>,
-    /// Its discipline.
+    /// The queue discipline.
     pub queue: Choice,
-    /// How the rate is kept.
+    /// The kind of link.
     pub link: Link,
-    /// What is lost at random before the queue: one of [`loss::KINDS`](super::loss::KINDS).
+    /// Random loss before the queue: one of [`loss::KINDS`](super::loss::KINDS).
     pub loss: Option<Choice>,
-    /// What arrives damaged: one of [`chance::CORRUPT`](super::chance::CORRUPT).
+    /// Corruption: one of [`chance::CORRUPT`](super::chance::CORRUPT).
     pub corrupt: Option<Choice>,
-    /// What arrives twice: one of [`chance::DUPLICATE`](super::chance::DUPLICATE).
+    /// Duplication: one of [`chance::DUPLICATE`](super::chance::DUPLICATE).
     pub duplicate: Option<Choice>,
-    /// What may pass before the queue: one of [`policer::KINDS`](super::policer::KINDS).
+    /// Policer before the queue: one of [`policer::KINDS`](super::policer::KINDS).
     pub policer: Option<Choice>,
-    /// How propagation varies: one of [`jitter::KINDS`](super::jitter::KINDS).
+    /// Variation of propagation: one of [`jitter::KINDS`](super::jitter::KINDS).
     pub jitter: Option<Choice>,
-    /// What comes later than its turn: one of [`reorder::KINDS`](super::reorder::KINDS).
+    /// Reordering: one of [`reorder::KINDS`](super::reorder::KINDS).
     pub reorder: Option<Choice>,
-    /// Keys without a place of their own, under their names.
+    /// Keys that have no field, by name.
     pub keys: Params,
 }
 
 /// A rate that varies.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Varying {
-    /// From each time on this rate.
+    /// Rates, each from a time on.
     pub steps: Vec<(Span, Rate)>,
-    /// From each time on nothing at all, for so long.
+    /// Outages: start and duration.
     pub outages: Vec<(Span, Span)>,
-    /// Every rate, from a file.
+    /// All rates, from a file.
     pub trace: Option<TraceFile>,
 }
 
 impl Varying {
-    /// The rate over time, of a hop whose `rate` is that at the start; `None` where packets leave
-    /// at opportunities instead.
+    /// The rate over time of a hop whose initial rate is `rate`; `None` if packets leave at
+    /// delivery opportunities instead.
     pub fn profile(&self, rate: Rate) -> Option<Profile> {
         let steps: Vec<(Time, Rate)> = self
             .steps
@@ -93,8 +95,8 @@ impl Varying {
             .collect();
         Some(profile.with_outages(&outages))
     }
-    /// The mean rate between two times, of a hop whose `rate` is that at the start; `None` where
-    /// they are the same.
+    /// The mean rate between two times, of a hop whose initial rate is `rate`; `None` if the times
+    /// are equal.
     pub fn mean(&self, rate: Rate, from: Time, to: Time) -> Option<Rate> {
         match (
             self.trace.as_ref().map(|file| &file.trace),
@@ -113,31 +115,30 @@ impl Varying {
     }
 }
 
-/// A file named in a scenario, as it was read.
+/// A file that a scenario names, with its contents.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TraceFile {
-    /// As the scenario names it.
+    /// Its name in the scenario.
     pub name: String,
-    /// Does a table of rates begin anew after its end?
+    /// Whether a table of rates repeats after its end.
     pub repeats: bool,
-    /// What it says.
+    /// Its contents.
     pub trace: Trace,
 }
 
-/// A buffer as the scenario says it.
+/// A buffer as given in the scenario.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub enum Buffer {
     /// `"250kB"`.
     Bytes(Bytes),
     /// `"170p"`.
     Packets(u64),
-    /// `"1.5bdp"`: times rate × rtt.
+    /// `"1.5bdp"`: multiples of rate × rtt.
     Bdp(f64),
 }
 
 impl HopSpec {
-    /// The rate at which it sends in the long run: what its link targets, or a policer before it
-    /// lets pass.
+    /// The long-term rate of the hop: the target of its link, or of a policer before it.
     pub fn target(&self) -> Rate {
         let link = match self.link {
             Link::ShapePeak { bc, be } => Shaper::peak(self.rate, bc, be).target(),
@@ -149,7 +150,8 @@ impl HopSpec {
             .and_then(|c| policer::passes(&c.kind, &c.params));
         policed.map_or(link, |rate| rate.min(link))
     }
-    /// A serial link of `rate` behind `queue`, half of `rtt` each way, and nothing else.
+    /// A serial link of `rate` behind `queue`, with half of `rtt` in each direction and no other
+    /// element.
     pub fn new(rate: Rate, rtt: Span, queue: Choice) -> HopSpec {
         HopSpec {
             rate,
@@ -188,12 +190,12 @@ impl PathSpec {
     pub fn rtt(&self) -> Span {
         self.hops.iter().fold(Span::ZERO, |sum, hop| sum + hop.rtt)
     }
-    /// The part of it towards the receiver.
+    /// The part of it in the forward direction.
     pub fn delay_forward(&self) -> Span {
         let forward = self.hops.iter().map(|hop| hop.delay_forward.min(hop.rtt));
         forward.fold(Span::ZERO, |sum, delay| sum + delay)
     }
-    /// The number of the narrowest hop on the way there; the first of equals.
+    /// The index of the hop with the lowest rate on the forward path; the first of equals.
     pub fn narrowest(&self) -> usize {
         let rates = self
             .hops
@@ -202,22 +204,22 @@ impl PathSpec {
             .map(|(i, hop)| (hop.target(), i));
         rates.min().map_or(0, |(_, i)| i)
     }
-    /// The narrowest hop on the way there.
+    /// The hop with the lowest rate on the forward path.
     pub fn bottleneck(&self) -> &HopSpec {
         &self.hops[self.narrowest()]
     }
-    /// The part of `rtt` towards the receiver, in the path's proportion.
+    /// The forward part of `rtt`, in the path's proportion.
     pub fn forward_part(&self, rtt: Span) -> Span {
         let forward = u128::from(rtt.as_ns()) * u128::from(self.delay_forward().as_ns());
         // At most `rtt`, so it fits.
         Span::ns((forward / u128::from(self.rtt().as_ns().max(1))) as u64)
     }
-    /// What the narrowest hop sends in a whole rtt.
+    /// The bandwidth-delay product: bytes that the bottleneck sends in one rtt.
     pub fn bdp(&self) -> Bytes {
         self.bottleneck().target() * self.rtt()
     }
-    /// The buffer of `hop` with `bdp` resolved to bytes, its own rate × the whole rtt (at least one
-    /// full frame).
+    /// The buffer of `hop`, with `bdp` resolved to bytes: its own rate × the path's rtt (at least
+    /// one full frame).
     pub fn limit(&self, hop: &HopSpec) -> Option<Limit> {
         hop.buffer.map(|buffer| self.resolve(buffer, hop.rate))
     }
@@ -232,34 +234,34 @@ impl PathSpec {
     }
 }
 
-/// How a rate is kept.
+/// The kind of a link.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub enum Link {
-    /// One packet after the other, each for its time on the wire.
+    /// One packet after the other, each for its transmission time.
     Serial,
     /// A token bucket, as tc's tbf.
     Tbf {
         /// Bytes that may leave back to back after idleness.
         burst: Bytes,
-        /// How fast they may, and bytes that may leave back to back at that.
+        /// Peak rate, and bytes that may leave back to back at that rate.
         peak: Option<(Rate, Bytes)>,
     },
-    /// One class of tc's htb: a packet leaves when the ones before it are paid for, and is paid for
-    /// afterwards.
+    /// One class of tc's htb: a packet leaves when the packets before it are paid for, and is
+    /// charged afterwards.
     Htb {
-        /// Bytes that may leave back to back after idleness, and one packet more.
+        /// Bytes that may leave back to back after idleness, plus one packet.
         burst: Bytes,
     },
     /// A router's `shape average`: the rate is its CIR.
     ShapeAverage {
-        /// Committed burst: what comes in each interval of bc / CIR.
+        /// Committed burst: tokens of each interval of bc / CIR.
         bc: Bytes,
-        /// Excess burst: what may go in addition after idleness.
+        /// Excess burst: additional tokens after idleness.
         be: Bytes,
     },
-    /// A router's `shape peak`: it targets CIR × (1 + be / bc).
+    /// A router's `shape peak`: its target is CIR × (1 + be / bc).
     ShapePeak {
-        /// Committed burst: it and `be` come in each interval of bc / CIR.
+        /// Committed burst: it and `be` arrive in each interval of bc / CIR.
         bc: Bytes,
         /// Excess burst.
         be: Bytes,

@@ -1,4 +1,4 @@
-//! Rates over time as files say them: a table of rates, or mahimahi's packet-delivery traces.
+//! Files with rates over time: tables of rates, and mahimahi's packet-delivery traces.
 //!
 //! A table of rates is CSV: a header that names the units, then lines by time, the first at 0.
 //!
@@ -9,15 +9,15 @@
 //! 2,8.25
 //! ```
 //!
-//! A rate holds until the next line. After the last one it goes on for good; where the table
-//! repeats, it lasts as long as the line before it did, then the first line comes again.
+//! A rate holds until the next line. The last rate holds forever, unless the table repeats. Then it
+//! lasts as long as the rate before it, and the table starts anew.
 //!
-//! A packet-delivery trace has one whole number of milliseconds on each line, none less than the
-//! one before: see [`Opportunities`].
+//! A packet-delivery trace has one whole number of milliseconds on each line, in ascending order:
+//! see [`Opportunities`].
 //!
-//! In both, empty lines and lines that begin with `#` say nothing. Numbers are plain decimals and
-//! are read exactly. Who reads a file limits its size in bytes; here a table has a million lines at
-//! most, a trace five million, and no time is beyond a year.
+//! Both formats ignore empty lines and lines that begin with `#`. Numbers are plain decimals and
+//! are read exactly. The caller limits the size of the file in bytes. A table has at most a million
+//! lines, a trace at most five million, and no time is beyond a year.
 
 use super::opportunities::Opportunities;
 use super::profile::Profile;
@@ -26,16 +26,16 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Lines of a table of rates.
+/// Maximum number of lines of a table of rates.
 pub const MOST_RATES: usize = 1_000_000;
-/// Lines of a packet-delivery trace.
+/// Maximum number of lines of a packet-delivery trace.
 pub const MOST_OPPORTUNITIES: usize = 5_000_000;
 /// The latest time in either.
 pub const LATEST: Span = Span::s(365 * 86_400);
 /// The highest rate in a table: the highest of a scenario.
 const FASTEST: Rate = Rate::mbit(10_000_000);
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Trace {
     /// A table of rates.
@@ -44,14 +44,14 @@ pub enum Trace {
     Opportunities(Opportunities),
 }
 
-/// What is wrong with a file.
+/// An error in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceError {
-    /// Counted from 1; 0 for the file as a whole.
+    /// The line, counted from 1; 0 for the file as a whole.
     pub line: usize,
-    /// What is wrong, in a person's words.
+    /// The problem, in words for a person.
     pub problem: String,
-    /// What to do about it, in a person's words; where it is one line, that line between
+    /// The correction, in words for a person; a correction of one line is that line between
     /// backquotes.
     pub fix: String,
 }
@@ -69,8 +69,8 @@ fn wrong<T>(
 }
 
 impl Trace {
-    /// Reads either kind: a first line with a comma begins a table. `repeats` is of tables; traces
-    /// always do.
+    /// Reads either format: a first line with a comma begins a table. `repeats` applies to tables;
+    /// traces always repeat.
     pub fn read(text: &str, repeats: bool) -> Result<Trace, TraceError> {
         match lines(text).next() {
             Some((_, first)) if first.contains(',') => rates(text, repeats).map(Trace::Rates),
@@ -83,7 +83,7 @@ impl Trace {
             ),
         }
     }
-    /// The mean rate: of one repetition, or of the first `span` where it does not repeat.
+    /// The mean rate: of one repetition, or of the first `span` if the table does not repeat.
     pub fn mean(&self, span: Span) -> Rate {
         match self {
             Trace::Rates(profile) => profile.mean(span),
@@ -92,7 +92,7 @@ impl Trace {
     }
 }
 
-/// The lines that say something, by number.
+/// Lines that are neither empty nor comments, with their numbers.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     (1..)
@@ -100,8 +100,8 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// What a person may be shown of a line: numbers and headers. A file may be anything, and of
-/// another's nothing is to be read in a message.
+/// The part of a line that a message may show: numbers and headers. The file may be any file of
+/// another user, so other text is not shown.
 fn shown(line: &str) -> String {
     let number = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '-' | '+' | ' ');
     let header = |field: &str| {
@@ -119,14 +119,14 @@ fn shown(line: &str) -> String {
     format!("`{shown}`")
 }
 
-/// Digits with at most one point among or before them, and no more of them than any number needs.
+/// Accepts digits with at most one decimal point, and no more of them than a number needs.
 fn is_decimal(field: &str) -> bool {
     let digits = field.bytes().filter(u8::is_ascii_digit).count();
     let points = field.bytes().filter(|b| *b == b'.').count();
     digits > 0 && points <= 1 && digits + points == field.len() && field.len() <= 40
 }
 
-/// Reads a table of rates; its times are by the first column's unit, its rates by the second's.
+/// Reads a table of rates; its header names the units of both columns.
 pub fn rates(text: &str, repeats: bool) -> Result<Profile, TraceError> {
     let mut lines = lines(text);
     let Some((number, header)) = lines.next() else {
