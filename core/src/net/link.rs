@@ -1,24 +1,23 @@
-//! How a rate is kept, exactly: no nanosecond is lost or won over any number of packets.
+//! Links with an exact rate: no rounding error accumulates over any number of packets.
 //!
-//! Work is counted in bit-nanoseconds: a packet of `L` bytes is `L × 8 × 10⁹` of them, and a link
-//! of `r` bit/s does `r` of them per nanosecond. Both links compute in these integers; only the
-//! instants that they tell are rounded (up, or with the remainder carried), so the error never
-//! grows beyond one nanosecond.
+//! Work is counted in bit-nanoseconds. A packet of `L` bytes is `L × 8 × 10⁹` of them; a link of
+//! `r` bit/s does `r` of them per nanosecond. Both links compute in these integers. Only the
+//! instants that they report are rounded (up, or with the remainder carried), so the error never
+//! exceeds one nanosecond.
 //!
 //! - [`Serial`]: a wire. A packet has left `L / r` after it got the server.
-//! - [`TokenBucket`] that owes: one class of Linux's `htb`. The head of the queue leaves as soon as
-//!   nothing is owed any more, whatever its size, and is paid for afterwards. Source: Linux 6.12
-//!   `sch_htb`.
-//! - [`TokenBucket`] that does not: Linux's `tbf`. Tokens come at the rate, up to `burst` bytes of
-//!   them; the head of the queue leaves at once while they suffice, else at the very instant when
-//!   they do. The bucket starts full. With a peak rate a second bucket of `mtu` bytes fills at that
-//!   rate: a packet needs both. Source: tc-tbf(8), Linux 6.12 `sch_tbf`; Linux keeps tokens in
-//!   whole nanoseconds, here the remainder is kept as well.
-//! - [`Shaper`](super::shape::Shaper): what routers call shaping, a bucket that is filled once in
-//!   each interval.
+//! - [`TokenBucket`] with debt: one class of Linux's `htb`. The head of the queue, of any size,
+//!   leaves as soon as nothing is owed, and is charged afterwards. Source: Linux 6.12 `sch_htb`.
+//! - [`TokenBucket`] without debt: Linux's `tbf`. Tokens arrive at the rate, up to `burst` bytes.
+//!   The head of the queue leaves when the tokens suffice. The bucket starts full. With a peak
+//!   rate, a second bucket of `mtu` bytes fills at that rate, and a packet needs both. Source:
+//!   tc-tbf(8), Linux 6.12 `sch_tbf`. Linux keeps tokens in whole nanoseconds; this file keeps the
+//!   remainder too.
+//! - [`Shaper`](super::shape::Shaper): traffic shaping of routers, a bucket that is filled once per
+//!   interval.
 //!
-//! Wire and bucket follow a [`Profile`] by the same law with its integral in place of the product:
-//! a packet in service slows down and speeds up with the rate, and stands still during an outage.
+//! Wire and bucket also follow a [`Profile`]; its integral replaces the product. A packet in
+//! service slows down and speeds up with the rate, and stops during an outage.
 
 use super::ElementKind;
 use super::profile::{Pace, Profile};
@@ -27,7 +26,7 @@ use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::string::String;
 
-/// The kinds of links, in a scenario's words.
+/// The kinds of links, as scenarios name them.
 pub const KINDS: &[ElementKind] = &[
     ElementKind {
         name: "serial",
@@ -70,7 +69,7 @@ pub const KINDS: &[ElementKind] = &[
 
 const SHAPING: &str = "Cisco, Policing and Shaping Overview (IOS 15.1)";
 const MOST: Bytes = Bytes::new(1_000_000_000);
-/// A full frame, which any bucket must hold.
+/// A full frame, which every bucket must hold.
 const FRAME: Bytes = Bytes::new(1514);
 
 const BURST: Param = Param {
@@ -110,7 +109,7 @@ const SHAPE: &[Param] = &[
     },
 ];
 
-/// A bucket holds a full frame, or nothing that size would ever leave.
+/// Checks that a bucket holds a full frame; otherwise no frame of this size would ever leave.
 fn holds_a_frame(params: &Params, param: &'static str) -> Result<(), Refusal> {
     if params.bytes(param) >= FRAME {
         return Ok(());
@@ -149,10 +148,10 @@ fn work(size: Bytes) -> u64 {
     size.get().saturating_mul(PER_BYTE)
 }
 
-/// At what rate work is done.
+/// The rate at which work is done.
 #[derive(Clone, Debug)]
 enum Flow {
-    /// Always so many bit/s, never none.
+    /// A constant rate in bit/s, never zero.
     Constant(u64),
     Varying(Box<Pace>),
 }
@@ -191,12 +190,12 @@ pub struct Serial {
 }
 
 impl Serial {
-    /// An idle wire of a constant rate (of 1 bit/s at least).
+    /// An idle wire of constant rate (at least 1 bit/s).
     pub fn new(rate: Rate) -> Serial {
         Serial::with(Flow::constant(rate))
     }
-    /// An idle wire whose rate varies. A packet that it never sends has left one nanosecond before
-    /// [`Time::MAX`].
+    /// An idle wire with a varying rate. The departure of a packet that never leaves is one
+    /// nanosecond before [`Time::MAX`].
     pub fn following(profile: Profile) -> Serial {
         Serial::with(Flow::following(profile))
     }
@@ -207,8 +206,8 @@ impl Serial {
             remainder: 0,
         }
     }
-    /// When a packet of `size` bytes that gets the server at `now` has left. Call it at the instant
-    /// answered last to send back to back, later after idleness.
+    /// Returns the departure of a packet of `size` bytes that gets the server at `now`. To send
+    /// back to back, call it at the instant returned last; after idleness, later.
     #[inline]
     pub fn serve(&mut self, now: Time, size: Bytes) -> Time {
         if now != self.free_at {
@@ -229,7 +228,7 @@ pub struct TokenBucket {
     flow: Flow,
     burst: Bytes,
     tokens: u64,
-    /// What has left without being paid for; `None` where that is not allowed.
+    /// Bytes sent without tokens, as work; `None` where no debt is allowed.
     owed: Option<u64>,
     /// The bucket of the peak rate.
     peak: Option<Peak>,
@@ -244,8 +243,8 @@ struct Peak {
     tokens: u64,
 }
 
-/// How many bytes `tbf` lets wait where it is told a `latency` instead of a limit: no packet waits
-/// longer at the rate, nor at the peak rate, if there is one with its `mtu`. Source: tc-tbf(8).
+/// The limit of `tbf` in bytes that corresponds to a `latency`. No packet waits longer at the rate,
+/// nor at the peak rate, if there is one with its `mtu`. Source: tc-tbf(8).
 pub fn limit_for(latency: Span, rate: Rate, burst: Bytes, peak: Option<(Rate, Bytes)>) -> Bytes {
     let limit = rate * latency + burst;
     match peak {
@@ -266,7 +265,7 @@ impl TokenBucket {
             at: Time::ZERO,
         }
     }
-    /// The same that sends no more than `mtu` bytes at once and then no faster than at `peak`.
+    /// The same bucket with a peak rate: at most `mtu` bytes at once, then at `peak`.
     pub fn with_peak(self, peak: Rate, mtu: Bytes) -> TokenBucket {
         let peak = Peak {
             bits: peak.as_bit().max(1),
@@ -278,39 +277,39 @@ impl TokenBucket {
             ..self
         }
     }
-    /// A full bucket of `burst` bytes that lets packets go while nothing is owed.
+    /// A full bucket of `burst` bytes that releases packets while nothing is owed.
     pub fn owing(rate: Rate, burst: Bytes) -> TokenBucket {
         TokenBucket {
             owed: Some(0),
             ..TokenBucket::new(rate, burst)
         }
     }
-    /// The same whose tokens come at a rate that varies; a peak rate does not.
+    /// The same bucket with a varying rate; a peak rate stays constant.
     pub fn following(self, profile: Profile) -> TokenBucket {
         TokenBucket {
             flow: Flow::following(profile),
             ..self
         }
     }
-    /// Would a packet of `size` wait forever?
+    /// Returns whether a packet of `size` would wait forever.
     pub fn never_passes(&self, size: Bytes) -> bool {
         let too_long = |peak: Peak| work(size) > peak.depth;
         self.owed.is_none() && (size > self.burst || self.peak.is_some_and(too_long))
     }
-    /// Is nothing owed at `now`? Otherwise, when.
+    /// Returns `Ok` if nothing is owed at `now`, otherwise the time when that is so.
     #[inline]
     pub fn ready(&mut self, now: Time) -> Result<(), Time> {
         self.earn(now);
         match self.owed {
             Some(owed) if owed > 0 => match self.flow.when(now, owed) {
                 paid if paid > now => Err(paid),
-                // The end of time: who waits for it would wait forever at that very instant.
+                // The end of time: a caller that waited for it would wait forever at that instant.
                 _ => Ok(()),
             },
             _ => Ok(()),
         }
     }
-    /// Charges `size` bytes at `now`, whether there are tokens or not: for buckets that owe.
+    /// Charges `size` bytes at `now`, with or without tokens: for buckets with debt.
     #[inline]
     pub fn charge(&mut self, now: Time, size: Bytes) {
         self.earn(now);
@@ -323,7 +322,7 @@ impl TokenBucket {
             peak.tokens = peak.tokens.saturating_sub(work(size));
         }
     }
-    /// Takes the tokens for `size` bytes at `now`, or answers when there are enough.
+    /// Takes the tokens for `size` bytes at `now`, or returns the time when there are enough.
     pub fn take(&mut self, now: Time, size: Bytes) -> Result<(), Time> {
         self.ready(now)?;
         if self.owed.is_none() {
@@ -339,7 +338,7 @@ impl TokenBucket {
         self.charge(now, size);
         Ok(())
     }
-    /// What has come in since it was looked at last: debts are paid first.
+    /// Adds the tokens since the last call; they pay debts first.
     #[inline]
     fn earn(&mut self, now: Time) {
         let passed = now.since(self.at).as_ns();

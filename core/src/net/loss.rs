@@ -1,18 +1,18 @@
 //! Random loss.
 //!
-//! Linux's `netem` on a sender's own interface draws once for what TCP hands down: a super-packet
-//! of two to 45 segments is lost whole or not at all (measured on Linux 6.12: at 50 Mbit/s, 0.1 %
-//! loss takes segments in pairs and more, also where the interface has its offloads off, for TCP's
-//! bursts are cut after the queue). That is what `loss` means; loss on a wire, drawn for each
-//! packet, is `per = "packet"`.
+//! Linux's `netem` on a sender's own interface draws once per super-packet of TCP, so two to 45
+//! segments are lost together or not at all. Measured on Linux 6.12: at 50 Mbit/s, 0.1 % loss
+//! removes two or more segments at a time. The same holds with the offloads of the interface off,
+//! because TCP's bursts are segmented after the queue. `loss` models this. For loss on a wire,
+//! drawn for each packet, use `per = "packet"`.
 //!
-//! - `independent`: each is lost with a probability; [`Chance`] says what its correlation does.
-//! - `gilbert_elliott`: a chain of two states steps once for each unit. In the good one a unit is
-//!   lost with `loss_good`, in the bad one with `loss_bad`; then good turns bad with `p`, bad good
-//!   with `r`. So `p / (p + r)` of all units meet the bad state, `1 / r` in a row, and with the
-//!   defaults (Gilbert's model) these are the loss rate and the mean burst: `mean_loss` and
-//!   `mean_burst` say the same the other way round. It starts good. (Linux 6.12, `gemodel 2% 20%`,
-//!   60 000 packets: 8.8 % in bursts of 4.8; the formulas say 9.1 and 5.)
+//! - `independent`: each unit is lost with a probability; [`Chance`] describes its correlation.
+//! - `gilbert_elliott`: a chain of two states that steps once for each unit. In the good state a
+//!   unit is lost with `loss_good`, in the bad state with `loss_bad`. Then good turns bad with `p`,
+//!   bad turns good with `r`. A share `p / (p + r)` of all units is in the bad state, `1 / r` in a
+//!   row. With the defaults (Gilbert's model) these are the loss rate and the mean burst, which
+//!   `mean_loss` and `mean_burst` specify directly. The chain starts in the good state. (Linux
+//!   6.12, `gemodel 2% 20%`, 60 000 packets: 8.8 % in bursts of 4.8; the formulas give 9.1 and 5.)
 //!
 //! Sources: tc-netem(8) `loss random`, `loss gemodel`, Linux 6.12 `sch_netem` (its 1−h is
 //! `loss_bad`, its 1−k `loss_good`); Gilbert 1960, Elliott 1963.
@@ -99,7 +99,7 @@ pub const KINDS: &[ElementKind] = &[
     },
 ];
 
-/// Is the model given once, and by a pair that can be?
+/// Checks that the model is given once, and by a possible pair of values.
 fn check(params: &Params) -> Result<(), Refusal> {
     let [p, r, loss, burst] = ["p", "r", "mean_loss", "mean_burst"].map(|name| params.number(name));
     let refuse = |param, problem: &str, fix: String| {
@@ -169,11 +169,12 @@ fn check(params: &Params) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The chain of two states.
+/// The two-state chain.
 #[derive(Clone, Debug)]
 struct GilbertElliott {
     bad: bool,
-    /// In good and bad, of 2⁶⁴: lost, and turning to the other.
+    /// In the good and the bad state, of 2⁶⁴: probability of loss, and of the transition to the
+    /// other.
     lost: [u64; 2],
     turns: [u64; 2],
     rng: Rng,
@@ -221,7 +222,7 @@ pub struct LossModel {
 }
 
 impl LossModel {
-    /// The model named `kind` (an unknown name means the first of [`KINDS`]); `None` where nothing
+    /// The model named `kind`; an unknown name stands for the first of [`KINDS`]. `None` if nothing
     /// is ever lost.
     pub fn new(kind: &str, params: &Params, rng: Rng) -> Option<LossModel> {
         let law = match kind {
@@ -234,7 +235,8 @@ impl LossModel {
             law,
         })
     }
-    /// Is the next packet lost? `joined`: it shares a super-packet with the one before.
+    /// Returns whether the next packet is lost. `joined`: it shares a super-packet with the one
+    /// before.
     pub fn is_lost(&mut self, joined: bool) -> bool {
         if !joined || self.per_packet {
             self.lost_before = match &mut self.law {
@@ -246,7 +248,7 @@ impl LossModel {
     }
 }
 
-/// Does it never lose anything?
+/// Returns whether the model never loses a packet.
 pub fn is_none(model: &Choice) -> bool {
     LossModel::new(&model.kind, &model.params, Rng::named(0, "")).is_none()
 }

@@ -1,28 +1,31 @@
-//! A link that sends when its trace says so: mahimahi's packet-delivery traces.
+//! A link that follows a mahimahi packet-delivery trace.
 //!
-//! Law: each line of a trace is an opportunity: at that millisecond 1504 bytes may leave (a packet
-//! of 1500 with the 4 bytes that a TUN device puts before it). They go to the head of the queue: a
-//! small packet leaves room for the next, a large one goes on at the next opportunity and has left
-//! with its last byte. What nobody waits for is lost: a packet that comes to an idle link waits for
-//! an opportunity later than its own instant. The trace repeats; a repetition lasts as long as the
-//! last line says.
+//! Each line of a trace is an opportunity for 1504 bytes to leave: a packet of 1500 bytes with 4
+//! bytes of a TUN device. They go to the head of the queue. A small packet leaves room for the
+//! next. A large packet continues at the next opportunity and has left with its last byte. An
+//! opportunity at which the link is idle is lost: an arriving packet waits for a later instant. The
+//! trace repeats; a repetition lasts until the time of the last line.
 //!
 //! Sources: mm-link(1), mahimahi 0.98; Winstein, Sivaraman, Balakrishnan 2013 (the traces). A full
-//! frame of 1514 bytes is 1504 there (no Ethernet header, but TUN's): one opportunity. Deviations:
-//! time is exact where mahimahi's clock has whole milliseconds; the packet in service has left the
-//! queue as soon as the link is free, where mahimahi takes it at the opportunity; a packet that
-//! gets the link at the very instant another has left may use what is left of that opportunity,
-//! even if it came that instant.
+//! frame of 1514 bytes is 1504 there (without Ethernet header, with TUN's): one opportunity.
+//!
+//! Deviations:
+//! - Time is exact, where mahimahi's clock has whole milliseconds.
+//! - The packet in service leaves the queue as soon as the link is free, where mahimahi takes it at
+//!   the opportunity.
+//! - A packet that gets the link at the instant another leaves may use the rest of that
+//!   opportunity, even if it arrived at that instant.
 
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::vec::Vec;
 
 /// Bytes of an opportunity: 1500 of IP, 4 of TUN.
 const OPPORTUNITY: u64 = 1504;
-/// What a frame on our wire has more than a packet on a TUN device: 14 of Ethernet, less 4 of TUN.
+/// Difference between a frame here and a packet on a TUN device: 14 bytes of Ethernet, less 4 of
+/// TUN.
 const FRAMING: u64 = 10;
-/// When a packet has left that never does: the end of time, yet a time, for a server that waits for
-/// it is not idle.
+/// Departure of a packet that never leaves. It is a time, because a server that waits for it is not
+/// idle.
 const NEVER: u64 = u64::MAX - 1;
 
 /// The opportunities of one instant.
@@ -30,7 +33,7 @@ const NEVER: u64 = u64::MAX - 1;
 struct Slot {
     /// Nanoseconds since the repetition began.
     at: u64,
-    /// How many there are until then, its own included.
+    /// Number of opportunities until then, this slot's included.
     until: u64,
 }
 
@@ -39,18 +42,18 @@ struct Slot {
 pub struct Opportunities {
     /// By time; never empty.
     slots: Vec<Slot>,
-    /// How long a repetition lasts, in nanoseconds.
+    /// Duration of a repetition, in nanoseconds.
     period: u64,
-    /// How many are used or wasted since the beginning.
+    /// Number of opportunities used or wasted since the beginning.
     used: u64,
-    /// Bytes left of the one used last.
+    /// Bytes left of the opportunity that was used last.
     left: u64,
     free_at: Time,
 }
 
 impl Opportunities {
-    /// From the milliseconds of a trace, in any order. It needs one above 0, for a repetition lasts
-    /// until the last of them.
+    /// From the milliseconds of a trace, in any order. One must be above 0, because a repetition
+    /// lasts until the last of them.
     pub fn new(mut ms: Vec<u64>) -> Option<Opportunities> {
         ms.sort_unstable();
         let mut slots: Vec<Slot> = Vec::new();
@@ -79,14 +82,14 @@ impl Opportunities {
         let frames = Bytes::new(self.each().saturating_mul(OPPORTUNITY + FRAMING));
         Rate::of(frames, Span::ns(self.period)).unwrap_or_default()
     }
-    /// The full frames of 1514 bytes that can leave from one time to a later one.
+    /// Returns the full frames of 1514 bytes that can leave between two times.
     pub fn between(&self, from: Time, to: Time) -> Bytes {
         let slots = self.until(to).saturating_sub(self.until(from));
         Bytes::new(slots.saturating_mul(OPPORTUNITY + FRAMING))
     }
-    /// When a packet of `size` bytes on the wire that gets the server at `now` has left. Call it at
-    /// the instant answered last to send back to back, later after idleness. What never leaves
-    /// has left one nanosecond before [`Time::MAX`].
+    /// Returns the departure of a packet of `size` bytes that gets the server at `now`. To send
+    /// back to back, call it at the instant returned last; after idleness, later. The departure of
+    /// a packet that never leaves is one nanosecond before [`Time::MAX`].
     pub fn serve(&mut self, now: Time, size: Bytes) -> Time {
         if now != self.free_at {
             self.left = 0;
@@ -106,18 +109,18 @@ impl Opportunities {
         self.free_at
     }
 
-    /// How many in a repetition.
+    /// Number of opportunities in a repetition.
     fn each(&self) -> u64 {
         self.slots.last().map_or(0, |slot| slot.until)
     }
-    /// How many there have been by `now`.
+    /// Number of opportunities up to `now`.
     fn until(&self, now: Time) -> u64 {
         let (times, within) = (now.as_ns() / self.period, now.as_ns() % self.period);
         let next = self.slots.partition_point(|slot| slot.at <= within);
         let here = next.checked_sub(1).map_or(0, |at| self.slots[at].until);
         times.saturating_mul(self.each()).saturating_add(here)
     }
-    /// The instant of the `nth`, counted from 1.
+    /// The instant of the `nth` opportunity, counted from 1.
     fn time_of(&self, nth: u64) -> Time {
         let before = nth.saturating_sub(1);
         let (times, within) = (before / self.each(), before % self.each());

@@ -1,20 +1,21 @@
-//! The path between two hosts: hops on the way there, and on the way back one more or nothing but
-//! distance.
+//! The path between two hosts: hops in the forward direction, and in reverse either one hop or
+//! propagation only.
 //!
 //! ```text
-//!   NEAR ──▶ hop ──▶ propagation ──▶ … ──▶ hop ──▶ propagation ──▶ FAR       data of flows that go down, pings
-//!   NEAR ◀────────── propagation ◀──────────── reverse hop ◀────── FAR       their ACKs, answers; data of flows that go up
+//!   NEAR ──▶ hop ──▶ propagation ──▶ … ──▶ hop ──▶ propagation ──▶ FAR     download data, pings
+//!   NEAR ◀────────── propagation ◀──────────── reverse hop ◀────── FAR     ACKs, upload data
 //! ```
 //!
-//! Without a reverse hop nothing is lost or queued on the way back. What happens inside of a hop:
-//! [`hop`](super::hop).
+//! Without a reverse hop, packets are neither lost nor queued in reverse. For the elements of a hop
+//! see [`hop`](super::hop).
 //!
-//! **Everything due at one instant**, in this order: hop by hop in the direction of travel its own
-//! work and then what it hands to the next one, there before back; then arrivals at FAR, arrivals
-//! at NEAR; packets of one kind in their order of entry. What lies in the past when a late driver
-//! asks is done at its own instant, so a late poll delays arrivals but not the links. That is why
-//! nobody is asked to poll for a departure behind which something else arrives first; who wants to
-//! see the queues as they are `now` polls before.
+//! **Order of events at one instant**: each hop handles its own events and then passes packets to
+//! the next hop in the direction of travel. The forward direction precedes the reverse one. Then
+//! come arrivals at FAR, then arrivals at NEAR. Packets of one kind keep their order of entry.
+//!
+//! A late poll handles past events at their own instants: it delays arrivals, but not the links.
+//! The path therefore requests no wake-up for a departure behind which another packet arrives
+//! first. A caller that needs the queues' state of `now` polls first.
 
 use super::delay::{Line, Wire};
 use super::hop::Hop;
@@ -34,18 +35,18 @@ use alloc::vec::Vec;
 /// One direction.
 struct Way<P> {
     hops: Vec<Hop<P>>,
-    /// Behind each hop but the last: to the next one.
+    /// Propagation behind each hop but the last, to the next one.
     between: Vec<Wire<P>>,
-    /// Behind the last one: to the port.
+    /// Propagation behind the last hop, to the port.
     out: Wire<P>,
-    /// When anything but an arrival is due, and when it is anybody's news although something is
-    /// still to arrive. Kept because they are asked for more often than they change.
+    /// Times of the next event other than an arrival, and of the next one that must be handled even
+    /// if an arrival follows. They are cached because they are read more often than they change.
     due: Time,
     news: Time,
 }
 
 impl<P: Packet> Way<P> {
-    /// Nothing but distance.
+    /// A direction without hops.
     fn distance(delay: Span) -> Way<P> {
         Way {
             hops: Vec::new(),
@@ -55,7 +56,7 @@ impl<P: Packet> Way<P> {
             news: Time::MAX,
         }
     }
-    /// Hops, each with what lies behind it.
+    /// Hops, each with the propagation behind it.
     fn of(hops: Vec<(Hop<P>, Wire<P>)>) -> Way<P> {
         let mut way = Way::distance(Span::ZERO);
         let last = hops.len().saturating_sub(1);
@@ -85,7 +86,7 @@ impl<P: Packet> Way<P> {
         self.hops[0].push(now, packet, behind, out);
         self.note();
     }
-    /// Everything up to `now` but arrivals.
+    /// Handles everything up to `now` except arrivals.
     #[inline]
     fn serve<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         if self.due > now {
@@ -97,7 +98,7 @@ impl<P: Packet> Way<P> {
         }
         self.note();
     }
-    /// Notes what is due.
+    /// Updates the cached times.
     #[inline]
     fn note(&mut self) {
         (self.due, self.news) = match self.hops.as_slice() {
@@ -114,7 +115,7 @@ impl<P: Packet> Way<P> {
             }
         };
     }
-    /// Step by step in the order of time, for what one hop lets go is another's work.
+    /// Handles events in the order of time, because packets that leave one hop enter the next.
     fn serve_several<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         loop {
             let own = self.hops.iter().map(Hop::due).enumerate();
@@ -135,11 +136,11 @@ impl<P: Packet> Way<P> {
             }
         }
     }
-    /// When something is to be done that somebody may notice.
+    /// Returns the time of the next event that needs a poll.
     #[inline]
     fn wakeup(&self) -> Time {
-        // What leaves the last queue now is nobody's news before it arrives, and then something
-        // ahead of it has arrived first.
+        // A packet that leaves the last queue now is visible only when it arrives, and a packet
+        // ahead of it arrives first.
         match self.out.next() {
             Time::MAX => self.due,
             next => next.min(self.news),
@@ -153,8 +154,8 @@ pub struct Path<P> {
     back: Way<P>,
 }
 
-/// What the path calls its hops, by number: `path`, or `hop0`, `hop1` … where there are several,
-/// and `reverse`.
+/// The names of a path's hops, by number: `path`, or `hop0`, `hop1` … if there are several, and
+/// `reverse`.
 pub fn hop_names(spec: &PathSpec) -> Vec<String> {
     let mut names: Vec<String> = match spec.hops.len() {
         1 => alloc::vec!["path".into()],
@@ -166,8 +167,8 @@ pub fn hop_names(spec: &PathSpec) -> Vec<String> {
     names
 }
 
-/// The hops of a path by number, each with what its discipline is told of its place. `seed` is the
-/// scenario's, `hz` the tick of its kernels.
+/// The hops of a path by number, each with the context of its queue discipline. `seed` is the
+/// scenario's, `hz` is the timer frequency of its kernels.
 pub fn places(spec: &PathSpec, seed: u64, hz: u32) -> Vec<(&HopSpec, Place)> {
     let hops = spec.hops.iter().chain(&spec.reverse);
     let place = |(hop, name): (_, String)| {
@@ -182,7 +183,7 @@ pub fn places(spec: &PathSpec, seed: u64, hz: u32) -> Vec<(&HopSpec, Place)> {
     hops.zip(hop_names(spec)).map(place).collect()
 }
 
-/// What lies behind a hop called `name`.
+/// The propagation behind a hop called `name`.
 fn behind<P>(hop: &HopSpec, delay: Span, seed: u64, name: &str) -> Wire<P> {
     if hop.jitter.is_none() && hop.reorder.is_none() {
         return Wire::Line(Line::new(delay));
@@ -229,20 +230,19 @@ impl<P: Packet> Path<P> {
         }
     }
 
-    /// Its hops by number.
+    /// The hops by number.
     pub fn hops(&self) -> impl Iterator<Item = &Hop<P>> {
         self.there.hops.iter().chain(&self.back.hops)
     }
 
-    /// What arrives at FAR and at NEAR as the `n`th from now, counted from 0, as far as it has left
-    /// the queues. For drivers that prepare what is to come.
+    /// Returns the `n`th next packets to arrive at FAR and at NEAR, counted from 0, if they have
+    /// left the queues. It is for drivers that prefetch.
     pub fn coming(&self, n: usize) -> (Option<&P>, Option<&P>) {
         (self.there.out.coming(n), self.back.out.coming(n))
     }
 
-    /// How long what is done at one port takes at least to be seen at the other, where all of that
-    /// time is known: behind the last hop there is nothing but distance, and on the way back,
-    /// too.
+    /// The least time until an action at one port is visible at the other. `None` unless the last
+    /// hop's delay is constant and the reverse path has no hop.
     pub fn distance(&self) -> Option<Span> {
         match (&self.there.out, &self.back.out) {
             (Wire::Line(there), Wire::Line(back)) if self.back.hops.is_empty() => {
@@ -252,13 +252,14 @@ impl<P: Packet> Path<P> {
         }
     }
 
-    /// Everything up to `now` on the way there but arrivals, for drivers that
+    /// Handles everything up to `now` in the forward direction except arrivals, for drivers that
     /// [take](Self::arrivals) those.
     pub fn serve<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         self.there.serve(now, out);
     }
 
-    /// When something is to be done on the way there, arrivals included; [`Time::MAX`] for never.
+    /// Returns the time of the next event in the forward direction, arrivals included;
+    /// [`Time::MAX`] for never.
     pub fn due(&self) -> Time {
         self.there.wakeup()
     }
@@ -271,16 +272,16 @@ impl<P: Packet> Path<P> {
         }
     }
 
-    /// When the next packet arrives at `port`, as far as it has left the queues; [`Time::MAX`] for
+    /// Returns when the next packet arrives at `port`, if it has left the queues; [`Time::MAX`] for
     /// never.
     #[inline]
     pub fn arrival(&self, port: Port) -> Time {
         self.wire(port).next()
     }
 
-    /// What is on its way to `port` behind the last queue, in the order of arrival and each with
-    /// its time, where that is known. Who takes many at once may take them out here and put the
-    /// rest back before anything else is done.
+    /// The packets on their way to `port` behind the last queue, in the order of arrival, each with
+    /// its time, if that is known. A driver may take many at once, and must put back the rest
+    /// before any other call.
     pub fn arrivals(&mut self, port: Port) -> Option<&mut VecDeque<(Time, P)>> {
         let wire = if port == FAR {
             &mut self.there.out
@@ -293,14 +294,15 @@ impl<P: Packet> Path<P> {
         }
     }
 
-    /// Packets anywhere between the two ports.
+    /// Number of packets between the two ports.
     pub fn in_transit(&self) -> u64 {
         self.there.len() + self.back.len()
     }
 }
 
 impl<P: Packet> Network<P> for Path<P> {
-    /// Nothing arrives within a push, not even over no distance: ask `next_wakeup` again.
+    /// No packet arrives within a push, not even without propagation: call `next_wakeup`
+    /// afterwards.
     fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
         out.entered(now, port, &packet);
         if port == FAR {

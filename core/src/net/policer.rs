@@ -1,26 +1,27 @@
-//! Policers: a rate without a queue. What is over it is dropped, or goes on under another code
-//! point (DSCP).
+//! Policers: a rate without a queue. Packets above the rate are dropped, or forwarded with another
+//! code point (DSCP).
 //!
-//! - `police`, Linux's: `L` bytes conform if both buckets hold `L/rate` and `L/peakrate` of time;
-//!   only then is anything taken. A packet over `mtu` never conforms. Sources: Linux 6.12
+//! - `police`, Linux's: `L` bytes conform if both buckets hold `L/rate` and `L/peakrate` of time.
+//!   Tokens are taken only then. A packet over `mtu` never conforms. Sources: Linux 6.12
 //!   `act_police` (measured packet by packet), tc-police(8).
-//! - `srtcm` (RFC 2697): tokens at `cir` fill C up to `cbs`, what spills over fills E up to `ebs`.
-//!   Green if C holds the packet, else yellow if E does, else red; what it is charged to is what
-//!   held it, red is charged to nothing.
-//! - `trtcm` (RFC 2698): red if P (`pir`, `pbs`) does not hold the packet, else yellow if C (`cir`,
-//!   `cbs`) does not, else green; yellow is charged to P, green to both.
-//! - `cir`, routers' `police cir bc be`: conform, exceed, violate are the colours of an `srtcm`
-//!   that is blind. Source: Cisco, "Traffic Policing" (IOS 12.2T), its algorithm with two token
-//!   buckets and both of its worked examples.
+//! - `srtcm` (RFC 2697): tokens at `cir` fill C up to `cbs`, and the excess fills E up to `ebs`. A
+//!   packet is green if C holds it, else yellow if E does, else red. It is charged to the bucket
+//!   that held it; red is not charged.
+//! - `trtcm` (RFC 2698) has the buckets P (`pir`, `pbs`) and C (`cir`, `cbs`). A packet is red if P
+//!   does not hold it, else yellow if C does not, else green. Yellow is charged to P, green to
+//!   both.
+//! - `cir`, routers' `police cir bc be`: conform, exceed, violate are the colours of a colour-blind
+//!   `srtcm`. Source: Cisco, "Traffic Policing" (IOS 12.2T), its algorithm with two token buckets
+//!   and both of its worked examples.
 //! - `car`, routers' older `rate-limit cir bc be`: one bucket that lends. See [`Lender`].
 //!
-//! All buckets start full, and a late packet finds what time has earned: nothing is lost between
-//! packets. Sizes are those of IP packets in the RFCs and at Linux's ingress: `header` bytes of a
-//! frame are not counted.
+//! All buckets start full and fill continuously: no tokens are lost between packets. Sizes are
+//! those of IP packets in the RFCs and at Linux's ingress: `header` bytes of a frame are not
+//! counted.
 //!
-//! Deviations: Linux's `act_police` can also watch an average (`avrate`) or count packets
-//! (`pkts_rate`): not here. Its `mtu` looks at what a network card has merged; here every packet
-//! comes alone.
+//! Deviations: Linux's `act_police` can also meter an average (`avrate`) or count packets
+//! (`pkts_rate`); this file cannot. Its `mtu` applies to the packets that a network card has
+//! merged; here every packet is single.
 
 use super::ElementKind;
 use crate::packet::Packet;
@@ -30,18 +31,18 @@ use crate::units::{Bytes, Rate, Span, Time, format_bytes, format_rate};
 use alloc::format;
 use alloc::string::String;
 
-/// What became of a packet.
+/// The verdict on a packet.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Judgement {
-    /// It goes on as it came.
+    /// The packet is forwarded unchanged.
     Pass,
-    /// It goes on under another code point than it came with, set already.
+    /// The packet is forwarded with another code point, which is already set.
     Remarked,
-    /// It is to be dropped.
+    /// The packet is dropped.
     Drop,
 }
 
-/// How a meter finds a packet: green conforms, yellow exceeds, red violates.
+/// The colour of a packet: green conforms, yellow exceeds, red violates.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Colour {
     Green,
@@ -49,7 +50,7 @@ enum Colour {
     Red,
 }
 
-/// What is done to the packets of a colour.
+/// The action on the packets of a colour.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Action {
     Pass,
@@ -261,7 +262,7 @@ const CAR: &[Param] = &[
     header(0, "routers differ in what they count: whole frames here"),
 ];
 
-/// The policers that narrows knows; the first is meant where a scenario names no kind.
+/// The policers; the first is the default.
 pub const KINDS: &[ElementKind] = &[
     ElementKind {
         name: "police",
@@ -300,7 +301,7 @@ pub const KINDS: &[ElementKind] = &[
     },
 ];
 
-/// A rate that would do, where one is missing.
+/// The error for a missing rate, with a possible one.
 fn missing_rate(param: &'static str, fix: Rate) -> Refusal {
     Refusal {
         param,
@@ -309,8 +310,8 @@ fn missing_rate(param: &'static str, fix: Rate) -> Refusal {
     }
 }
 
-/// The rate and the burst of a policer must be given. A quarter of a second's worth of burst lets a
-/// TCP flow of a usual RTT live.
+/// Checks that rate and burst are given. The suggested burst is a quarter of a second, which lets a
+/// TCP flow of a usual RTT run.
 fn given(params: &Params, named: &'static str, burst: &'static str) -> Result<(), Refusal> {
     if params.rate(named) == Rate::default() {
         return Err(missing_rate(named, Rate::mbit(2)));
@@ -365,7 +366,7 @@ fn check_two(params: &Params) -> Result<(), Refusal> {
     given(params, "pir", "pbs")
 }
 
-/// The rate that a policer lets pass in the long run.
+/// The rate that a policer passes in the long run.
 pub fn passes(kind: &str, params: &Params) -> Option<Rate> {
     let name = match kind {
         "police" if params.word("exceed") != "drop" => return None,
@@ -376,14 +377,14 @@ pub fn passes(kind: &str, params: &Params) -> Option<Rate> {
     Some(params.rate(name)).filter(|rate| *rate > Rate::default())
 }
 
-/// What its buckets hold at most, all of them.
+/// The capacity of all its buckets.
 pub fn saved(params: &Params) -> Bytes {
     let depths = ["burst", "cbs", "ebs", "pbs", "bc", "be"];
     let sum: u64 = depths.iter().map(|name| params.bytes(name).get()).sum();
     Bytes::new(sum)
 }
 
-/// How packets are measured.
+/// The metering algorithm of a policer.
 #[derive(Clone, Debug)]
 enum Meter {
     Linux(Linux),
@@ -392,19 +393,19 @@ enum Meter {
     Lender(Lender),
 }
 
-/// A policer: a fold of packets.
+/// A policer.
 #[derive(Clone, Debug)]
 pub struct Policer {
     meter: Meter,
     /// Bytes of a frame that are not counted.
     header: Bytes,
-    /// For green, yellow and red.
+    /// The actions for green, yellow and red.
     actions: [Action; 3],
 }
 
 impl Policer {
-    /// A policer with full buckets. `kind` is a name of [`KINDS`] (any other means the first),
-    /// `params` its checked parameters.
+    /// A policer with full buckets. `kind` is a name of [`KINDS`] (an unknown one stands for the
+    /// first), `params` are its checked parameters.
     pub fn new(kind: &str, params: &Params) -> Policer {
         let (rate, bytes) = (
             |name: &str| params.rate(name),
@@ -451,7 +452,7 @@ impl Policer {
         }
     }
 
-    /// Judges the packet that comes at `now`, and sets its code point where it says
+    /// Judges the packet that arrives at `now`, and sets its code point for
     /// [`Judgement::Remarked`].
     pub fn judge<P: Packet>(&mut self, now: Time, packet: &mut P) -> Judgement {
         let size = packet.size() - self.header;
@@ -472,9 +473,9 @@ struct Linux {
     pace: Pace,
     burst: i64,
     tokens: i64,
-    /// Pace, depth and tokens of the peak bucket.
+    /// Rate, depth and tokens of the peak bucket.
     peak: Option<(Pace, i64, i64)>,
-    /// When a packet conformed last.
+    /// Time of the last conforming packet.
     at: Time,
     begun: bool,
 }
@@ -506,7 +507,7 @@ impl Linux {
         if size > self.mtu {
             return Colour::Red;
         }
-        // The clock may start anywhere: before the first packet the buckets were full.
+        // The clock may start at any time: before the first packet the buckets were full.
         let since = if self.begun {
             now.since(self.at)
         } else {
@@ -531,15 +532,15 @@ impl Linux {
     }
 }
 
-/// Bit-nanoseconds in a byte: what a rate of 1 bit/s earns in a nanosecond is one of them, so that
-/// nothing is rounded.
+/// Bit-nanoseconds in a byte. A rate of 1 bit/s gives one of them per nanosecond, so nothing is
+/// rounded.
 const PER_BYTE: u64 = 8_000_000_000;
 
 fn work(size: Bytes) -> u64 {
     size.get().saturating_mul(PER_BYTE)
 }
 
-/// A bucket that fills at a rate; exact.
+/// A bucket that fills at an exact rate.
 #[derive(Clone, Debug)]
 struct Bucket {
     bits: u64,
@@ -557,7 +558,7 @@ impl Bucket {
             at: Time::ZERO,
         }
     }
-    /// Fills it up to `now`; answers what spilled over.
+    /// Fills it up to `now`; returns the excess.
     fn fill(&mut self, now: Time) -> u64 {
         let earned = now.since(self.at).as_ns().saturating_mul(self.bits);
         self.at = self.at.max(now);
@@ -573,7 +574,7 @@ impl Bucket {
     }
 }
 
-/// The colour that a packet comes with.
+/// The colour of an arriving packet before metering.
 fn coming(aware: bool, dscp: u8) -> Colour {
     assured(dscp).filter(|_| aware).unwrap_or(Colour::Green)
 }
@@ -590,7 +591,7 @@ impl Single {
     fn new(cir: Rate, cbs: Bytes, ebs: Bytes, aware: bool) -> Single {
         Single {
             committed: Bucket::new(cir, cbs),
-            // It has no rate of its own: what spills over is poured in.
+            // It has no rate of its own; the excess of the other bucket is added.
             excess: Bucket::new(Rate::bit(0), ebs),
             aware,
         }
@@ -640,20 +641,20 @@ impl Two {
     }
 }
 
-/// Committed access rate: a bucket of depth `bc` that lends. A packet that finds too few tokens
-/// would bring the debt to `a`. The compounded debt is the sum of these `a` since the last packet
-/// that was refused. It is refused when `a` or the compounded debt would be more than `be`; then
-/// nothing is taken, and the compounded debt is 0 again: the longer a flow borrows the likelier it
-/// is refused. With `be` not above `bc` nothing is lent.
+/// Committed access rate: a bucket of depth `bc` that lends. A packet with too few tokens would
+/// raise the debt to `a`. The compounded debt is the sum of these `a` since the last rejected
+/// packet. A packet is rejected when `a` or the compounded debt would exceed `be`. Then no tokens
+/// are taken, and the compounded debt is 0 again. The longer a flow borrows, the likelier a packet
+/// is rejected. If `be` is not above `bc`, the bucket does not lend.
 ///
 /// Sources: Cisco, "Policing and Shaping Overview"; A. Witt, "Extended Burst Methodology" (NANOG
-/// 14, 1998). Deviation: an example in circulation ("token rate 1 data unit per time unit, normal
-/// burst 2, extended burst 4") loses the tokens of the time in which a packet is refused. The words
-/// say that nothing is removed then, and that is done here.
+/// 14, 1998). Deviation: a common example (token rate 1, normal burst 2, extended burst 4) loses
+/// the tokens of the time in which a packet is rejected. This file follows the text, which removes
+/// no tokens then.
 #[derive(Clone, Debug)]
 struct Lender {
     bucket: Bucket,
-    /// The extended burst; nothing where nothing is lent.
+    /// The extended burst; zero if the bucket does not lend.
     extended: u64,
     debt: u64,
     compounded: u64,

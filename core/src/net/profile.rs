@@ -1,32 +1,32 @@
-//! A rate over time, piecewise constant, and its integral, exactly.
+//! A piecewise constant rate over time, and its exact integral.
 //!
-//! Law: the work done until `t` is `W(t) = ∫₀ᵗ rate`, counted in bit-nanoseconds (`r` bit/s do `r`
-//! of them per nanosecond). All of it is integers, so an interval may be split anywhere and the
+//! The work done until `t` is `W(t) = ∫₀ᵗ rate`, counted in bit-nanoseconds (`r` bit/s do `r` of
+//! them per nanosecond). All numbers are integers, so an interval may be split anywhere and the
 //! parts add up. After its last step a profile holds the last rate, or it repeats: `W(k · period +
 //! t) = k · W(period) + W(t)`.
 //!
-//! Each step knows the work done before it, so that `W` and its inverse are one search in a list. A
-//! [`Pace`] begins that search where it ended before: over a run that costs the steps once and each
-//! packet a little, and a longer leap costs the logarithm of its length.
+//! Each step stores the work done before it, so `W` and its inverse are one search in a list. A
+//! [`Pace`] begins the search where the last one ended. Over a run, each step is passed once. A
+//! jump costs the logarithm of its length.
 
 use crate::units::{Rate, Span, Time};
 use alloc::vec::Vec;
 
-/// From `at` on, within one repetition.
+/// A rate from `at` on, within one repetition.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 struct Step {
     at: u64,
     bits: u64,
-    /// The work done before.
+    /// The work done before it.
     done: u128,
 }
 
 /// A rate over time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Profile {
-    /// By time; the first at 0.
+    /// Steps by time; the first at 0.
     steps: Vec<Step>,
-    /// One repetition: how long, and the work done in it.
+    /// One repetition: its duration, and the work done in it.
     cycle: Option<(u64, u128)>,
 }
 
@@ -35,8 +35,8 @@ impl Profile {
     pub fn constant(rate: Rate) -> Profile {
         Profile::new(rate, &[])
     }
-    /// `first` from the start, then each rate from its time on. Of two at one time the later in the
-    /// list counts; the list may be in any order.
+    /// `first` from the start, then each rate from its time on. Of two rates at one time, the later
+    /// in the list counts; the list may have any order.
     pub fn new(first: Rate, steps: &[(Time, Rate)]) -> Profile {
         let mut list: Vec<(u64, u64)> = Vec::with_capacity(steps.len() + 1);
         list.push((0, first.as_bit()));
@@ -44,14 +44,13 @@ impl Profile {
         list.sort_by_key(|(at, _)| *at);
         Profile::sorted(list, None)
     }
-    /// The same, repeating itself each `period` (at least 1 ns); what it does later than that is
-    /// forgotten.
+    /// The same profile, repeated each `period` (at least 1 ns); later steps are dropped.
     pub fn repeating(self, period: Span) -> Profile {
         let list = self.steps.iter().map(|s| (s.at, s.bits)).collect();
         Profile::sorted(list, Some(period.as_ns().max(1)))
     }
-    /// The same with nothing at all from each of these times on for so long. A repeating profile
-    /// has them in each repetition, as far as they lie in it.
+    /// The same profile with a rate of zero from each of these times on, for these spans. A
+    /// repeating profile has the outages in each repetition, as far as they lie in it.
     pub fn with_outages(self, outages: &[(Time, Span)]) -> Profile {
         let mut dark: Vec<(u64, u64)> = outages
             .iter()
@@ -98,8 +97,7 @@ impl Profile {
                 _ => steps.push(Step { at, bits, done: 0 }),
             }
         }
-        // A rate that was replaced may equal the one before it now; that costs a step and nothing
-        // else.
+        // After a replacement, two neighbouring rates may be equal; that only costs a step.
         for i in 1..steps.len() {
             steps[i].done = steps[i - 1].until(steps[i].at);
         }
@@ -112,8 +110,8 @@ impl Profile {
         let (_, within) = self.repetitions(now);
         Rate::bit(self.steps[self.last(0, |s| s.at <= within)].bits)
     }
-    /// The mean rate: of one repetition, or of the first `span` where it does not repeat (then an
-    /// empty span has the first rate).
+    /// The mean rate: of one repetition, or of the first `span` if the profile does not repeat (an
+    /// empty span gives the first rate).
     pub fn mean(&self, span: Span) -> Rate {
         let (ns, done) = match self.cycle {
             Some(cycle) => cycle,
@@ -134,13 +132,13 @@ impl Profile {
         at + Span::ns(u64::from(left > 0))
     }
 
-    /// Whole repetitions until `now`, and the time since.
+    /// Number of whole repetitions until `now`, and the time since.
     fn repetitions(&self, now: Time) -> (u64, u64) {
         self.cycle.map_or((0, now.as_ns()), |(period, _)| {
             (now.as_ns() / period, now.as_ns() % period)
         })
     }
-    /// The last step for which something `holds` that holds for all before it; `hint` is a guess.
+    /// The last step for which `holds` is true; it is true for all steps before. `hint` is a guess.
     fn last(&self, hint: usize, holds: impl Fn(&Step) -> bool) -> usize {
         let mut at = if self.steps.get(hint).is_some_and(&holds) {
             hint
@@ -155,7 +153,7 @@ impl Profile {
         }
         at + self.steps[at + 1..].partition_point(holds)
     }
-    /// W.
+    /// Returns W(`now`).
     fn done(&self, now: Time, hint: &mut usize) -> u128 {
         let (times, within) = self.repetitions(now);
         *hint = self.last(*hint, |s| s.at <= within);
@@ -163,8 +161,9 @@ impl Profile {
         // At most 2⁶⁴ − 1 bit/s for 2⁶⁴ − 1 ns: it fits.
         before + self.steps[*hint].until(within)
     }
-    /// The last instant by which no more than `work` is done from `from` on, or the first when it
-    /// is exactly done; and what is left then, which is less than a nanosecond's.
+    /// Returns the last instant by which at most `work` is done from `from` on, or the first
+    /// instant at which exactly `work` is done. Also returns the rest, which is less than a
+    /// nanosecond's work.
     fn reach(&self, from: Time, work: u128, hint: &mut usize) -> (Time, u64) {
         if work == 0 {
             return (from, 0);
@@ -175,7 +174,7 @@ impl Profile {
         let (since, rest) = match self.cycle {
             None => (0, target),
             Some((_, 0)) => return (Time::MAX, 0),
-            // One less, so that what a repetition ends with belongs to it.
+            // One less, so that the end of a repetition belongs to it.
             Some((period, each)) => {
                 let times = (target - 1) / each;
                 (
@@ -187,8 +186,8 @@ impl Profile {
         *hint = self.last(*hint, |s| s.done < rest);
         let step = self.steps[*hint];
         let bits = u128::from(step.bits);
-        // Only a last rate that is held can be zero here: otherwise the step behind this one has no
-        // more done.
+        // Only the final rate can be zero here: the step behind any other zero rate starts with the
+        // same work done, so `last` selects that one.
         if bits == 0 {
             return (Time::MAX, 0);
         }
@@ -210,27 +209,26 @@ impl Step {
     }
 }
 
-/// As many as 64 bits hold.
+/// Saturates at 64 bits.
 fn saturated(x: u128) -> u64 {
     u64::try_from(x).unwrap_or(u64::MAX)
 }
 
-/// A profile that is followed through time, for what keeps a rate: [`link`](super::link).
+/// A profile with a position, for servers that keep a rate: [`link`](super::link).
 #[derive(Clone, Debug)]
 pub struct Pace {
     profile: Profile,
-    /// Where the search ended last.
+    /// The step at which the last search ended.
     hint: usize,
 }
 
-/// When a link is done that never is: the end of time, yet a time, for a server that waits for it
-/// is not idle.
+/// Departure time of work that never ends. It is a time, because a server that waits for it is not
+/// idle.
 const NEVER: Time = Time::from_ns(u64::MAX - 1);
 
-// Cold: a link of constant rate, which most are, pays for no more than the question which of the
-// two it is.
+// Cold: links of constant rate, the most frequent ones, pay only for the test which kind they are.
 impl Pace {
-    /// Along `profile`.
+    /// Follows `profile`.
     pub fn new(profile: Profile) -> Pace {
         Pace { profile, hint: 0 }
     }
@@ -252,8 +250,8 @@ impl Pace {
         let (at, left) = self.profile.reach(from, u128::from(work), &mut self.hint);
         (at + Span::ns(u64::from(left > 0))).min(NEVER)
     }
-    /// The last instant at which no more than `work` is done since `from` (the first at which all
-    /// is, where one is), and what is left to do then; never later than one nanosecond before
+    /// Returns the last instant at which at most `work` is done since `from`, or the first at which
+    /// exactly `work` is done. Also returns the rest. The instant is at most one nanosecond before
     /// [`Time::MAX`].
     #[cold]
     #[inline(never)]

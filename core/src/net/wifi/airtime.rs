@@ -1,44 +1,43 @@
-//! Who is served next: stations in turn, or by the time that they take on the air.
+//! Station scheduling of an access point: round-robin, or by airtime.
 //!
-//! **In turn**: the first of the round gets one transmission and goes to its end; where the
-//! hardware has no room for what it would send it goes there all the same. The round is gone
-//! through with every packet that comes and whenever a transmission is over, until somebody finds
-//! no room. So a turn is worth most to who sends single frames, for which there is room longest:
-//! one old station among many can fill the hardware.
+//! **Round-robin**: the first station of the round gets one transmission and goes to the end. It
+//! also goes to the end if the hardware has no room for its transmission. The driver goes through
+//! the round with every arriving packet and after every transmission, until a station finds no
+//! room. A turn is therefore worth most to stations with single frames, for which there is room
+//! longest. One legacy station among many can fill the hardware.
 //!
-//! **By airtime**: a station has a deficit of time. Served is the first of the round; one whose
-//! deficit is below zero gets [`WEIGHT`] and goes to the end, one with too much pending (AQL) goes
-//! to the end. What it sends and what is received from it is taken off when that has happened. Who
-//! becomes active joins at the head, so that a station that sends little never waits behind one
-//! that sends much; who has nothing to send but owes time stays in the round for [`ACTIVE`] and
-//! pays.
+//! **By airtime**: a station has a deficit of time. The first station of the round is served. A
+//! station with a deficit below zero gets [`WEIGHT`] and goes to the end; so does one with too much
+//! pending airtime (AQL). Airtime of sent and received frames is subtracted after the exchange. A
+//! station that becomes active joins at the head, so a station with little traffic never waits
+//! behind one with much. A station with debt and nothing to send stays in the round for [`ACTIVE`].
 //!
-//! **AQL**, airtime queue limits: the time on the air that packets handed to the driver will take
-//! is estimated. A station's category gets more while less than 5 ms of its own is pending, or less
-//! than 12 ms of its own and 24 ms of all.
+//! **AQL**, airtime queue limits: the driver estimates the airtime of the packets that it holds. A
+//! station's category gets more packets while its own pending airtime is below 5 ms. Up to 12 ms it
+//! gets more while all pending airtime is below 24 ms.
 //!
 //! Sources: Linux 6.12 mac80211 (`ieee80211_next_txq`, `ieee80211_txq_airtime_check`, `airtime.c`);
-//! in turn: Linux 4.10 ath9k (`ath_txq_schedule`); Høiland-Jørgensen et al., *Ending the Anomaly*,
-//! ATC 2017.
+//! round-robin: Linux 4.10 ath9k (`ath_txq_schedule`); Høiland-Jørgensen et al., *Ending the
+//! Anomaly*, ATC 2017.
 
 use super::phy::Phy;
 use crate::units::{Bytes, Span, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// What a station's turn is worth, in µs.
+/// Credit of a station per round, in µs.
 pub const WEIGHT: i64 = 256;
-/// How long after its last activity a station's debt is remembered in the round.
+/// How long after its last activity a station with debt stays in the round.
 const ACTIVE: Span = Span::ms(100);
-/// Pending below this, a station may always have more.
+/// Below this pending airtime, a station may always get more.
 const AQL_LOW: Span = Span::us(5000);
-/// Pending of one station, at most.
+/// Maximum pending airtime of one station.
 const AQL_HIGH: Span = Span::us(12_000);
-/// Pending of all, at most, for a station beyond the lower limit.
+/// Maximum pending airtime of all, for a station above the lower limit.
 const AQL_TOTAL: Span = Span::us(24_000);
 
-/// The time on the air that a packet of this size is expected to take. What precedes a transmission
-/// is shared by as many as an aggregate is guessed to have: twice as many with each class of rate.
+/// The expected airtime of a packet of this size. The time before a transmission is shared by the
+/// expected length of an aggregate, which doubles with each class of rates.
 pub fn estimate(phy: &Phy, size: Bytes) -> Span {
     let ns_of = |bytes: u64| (bytes * 8).saturating_mul(1_000_000_000) / phy.rate().as_bit().max(1);
     // QoS header, LLC and FCS, as Linux adds them to what Ethernet's header leaves.
@@ -63,16 +62,16 @@ pub struct Aql {
 }
 
 impl Aql {
-    /// May a station with so much pending get more?
+    /// Returns whether a station with this pending airtime may get more.
     pub fn allows(&self, pending: Span) -> bool {
         pending < AQL_LOW || (self.total < AQL_TOTAL && pending < AQL_HIGH)
     }
-    /// A packet is handed on.
+    /// Adds the estimate of a packet that goes to the driver.
     pub fn takes(&mut self, pending: &mut Span, estimate: Span) {
         *pending = *pending + estimate;
         self.total = self.total + estimate;
     }
-    /// It has been sent, or given up.
+    /// Subtracts the estimate of a packet that was sent or given up.
     pub fn gives_back(&mut self, pending: &mut Span, estimate: Span) {
         *pending = *pending - estimate;
         self.total = self.total - estimate;
@@ -83,7 +82,7 @@ impl Aql {
 #[derive(Clone, Debug, Default)]
 struct Account {
     listed: bool,
-    /// Microseconds.
+    /// In microseconds.
     deficit: i64,
     active: Time,
 }
@@ -97,7 +96,7 @@ pub struct Round {
 }
 
 impl Round {
-    /// Of so many stations.
+    /// A round of this many stations.
     pub fn new(stations: usize, by_airtime: bool) -> Round {
         let fresh = Account {
             deficit: WEIGHT,
@@ -109,7 +108,7 @@ impl Round {
             list: VecDeque::new(),
         }
     }
-    /// A station has something to send.
+    /// Adds a station that has frames to send.
     pub fn wants(&mut self, now: Time, station: usize) {
         let account = &mut self.accounts[station];
         account.active = now;
@@ -122,8 +121,8 @@ impl Round {
             }
         }
     }
-    /// The station that is served now: it stays at the head. `has`: who has something to send;
-    /// `may`: who may send it.
+    /// Returns the station to serve now, which stays at the head. `has`: whether a station has
+    /// frames to send; `may`: whether it may send them.
     pub fn turn(
         &mut self,
         now: Time,
@@ -152,7 +151,7 @@ impl Round {
         }
         None
     }
-    /// The station at the head has been served; `more`: it has something left.
+    /// The station at the head was served; `more`: it has frames left.
     pub fn served(&mut self, station: usize, more: bool) {
         if self.by_airtime {
             return;
@@ -169,7 +168,7 @@ impl Round {
             self.list.rotate_left(1);
         }
     }
-    /// The station at the head cannot send although it has something.
+    /// Removes the station at the head, which has frames but may not send.
     pub fn leaves(&mut self, station: usize) {
         self.accounts[station].listed = false;
         if self.list.front() == Some(&station) {
@@ -178,7 +177,7 @@ impl Round {
             self.list.retain(|other| *other != station);
         }
     }
-    /// A station has used the air.
+    /// Charges a station for its airtime.
     pub fn charge(&mut self, now: Time, station: usize, airtime: Span) {
         let account = &mut self.accounts[station];
         account.active = now;
@@ -214,7 +213,7 @@ mod tests {
         assert_eq!(turn(&mut round), 1);
         round.served(1, true);
         assert_eq!(round.list, [2, 0, 1]);
-        // By airtime it is kept.
+        // By airtime, the station stays.
         let mut round = Round::new(2, true);
         round.wants(Time::ZERO, 1);
         round.wants(Time::ZERO, 0);
@@ -224,8 +223,8 @@ mod tests {
 
     #[test]
     fn who_has_nothing_to_send_pays_for_100_ms() {
-        // It owes 344 µs, is asked when it has nothing, and comes back beside one that owes
-        // nothing.
+        // It owes 344 µs, has nothing when its turn comes, and returns beside a station without
+        // debt.
         let first_after = |ms| {
             let mut round = Round::new(2, true);
             let at = Time::ZERO + Span::ms(ms);

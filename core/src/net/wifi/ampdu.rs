@@ -1,20 +1,20 @@
-//! Aggregation: many frames in one transmission, answered by one block ACK that tells which have
-//! arrived.
+//! Aggregation: many frames in one transmission (A-MPDU), acknowledged by one block ACK.
 //!
 //! ```text
-//!   A-MPDU = (delimiter 4 · frame · padding to 4)…     frame = QoS header 26 · LLC 8 · payload · FCS 4
+//!   A-MPDU = (delimiter 4 · frame · padding to 4)…    frame = QoS 26 · LLC 8 · payload · FCS 4
 //! ```
 //!
-//! Law: a transmission holds frames up to the first of 64 of them, so many bytes, so long on the
-//! air. Frames are numbered; none is sent whose number is 64 or more beyond the oldest that is
-//! neither acknowledged nor given up. What the block ACK misses is sent again, before what was
-//! never sent, and given up after [`SOFTWARE_RETRIES`]. The receiver hands frames on in the order
-//! of their numbers: one that is missing holds up those behind it until it comes or is given up.
+//! Algorithm: a transmission holds frames up to three limits: 64 frames, a number of bytes, and a
+//! duration. Frames are numbered. A number that is 64 or more above the oldest one that is neither
+//! acknowledged nor given up must wait. Frames that the block ACK misses are retransmitted before
+//! new frames, and given up after [`SOFTWARE_RETRIES`]. The receiver delivers frames in the order
+//! of their numbers: a missing frame holds up later ones until it arrives or is given up.
 //!
 //! Sources: IEEE 802.11-2016, 9.7 (A-MPDU), 10.24 (block ACK); Linux 6.12 ath9k (4 ms, 30 retries).
-//! Deviations: nothing is encrypted; frames need no distance from each other; answers are not lost;
-//! that a frame was given up reaches the receiver at once and free of charge (802.11 sends a
-//! BlockAckReq); mac80211 does not wait for a missing frame beyond 100 ms, here it is waited for.
+//!
+//! Deviations: there is no encryption; frames need no minimum spacing; block ACKs are not lost. The
+//! receiver learns without delay and airtime that a frame was given up (802.11: BlockAckReq). Its
+//! wait for a missing frame is not limited (mac80211: 100 ms).
 
 use super::minstrel::Chain;
 use super::phy::Phy;
@@ -24,31 +24,31 @@ use alloc::vec::Vec;
 
 /// Frames of one block ACK window.
 pub const WINDOW: u64 = 64;
-/// So often a frame that the block ACK missed is sent again.
+/// The number of retransmissions after which a frame that block ACKs miss is given up.
 pub const SOFTWARE_RETRIES: u8 = 30;
 
 const DELIMITER: u64 = 4;
 /// QoS header, LLC/SNAP and FCS, less the 14 bytes of Ethernet header that they replace.
 const MORE_THAN_ETHERNET: u64 = 26 + 8 + 4 - 14;
 
-/// What a frame of Ethernet is on the air, single.
+/// The size of a single Ethernet frame on the air.
 pub fn mpdu(frame: Bytes) -> Bytes {
     frame + Bytes::new(MORE_THAN_ETHERNET)
 }
 
-/// How large a transmission becomes by one more frame.
+/// The size of a transmission with one more frame.
 pub fn joined(so_far: Bytes, mpdu: Bytes) -> Bytes {
     Bytes::new(so_far.get().next_multiple_of(4) + DELIMITER) + mpdu
 }
 
-/// What one transmission may be.
+/// The limits of a transmission.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Frames, at most [`WINDOW`].
     pub frames: u64,
     /// Bytes on the air; the standard's own limit holds as well.
     pub bytes: Bytes,
-    /// How long its symbols last.
+    /// Duration of its symbols.
     pub duration: Span,
 }
 
@@ -62,68 +62,68 @@ impl Default for Limits {
     }
 }
 
-/// A frame on its way to the air.
+/// A frame before or during its transmission.
 #[derive(Clone, Debug)]
 pub struct Mpdu<P> {
-    /// What it carries.
+    /// The packet that it carries.
     pub packet: P,
     /// Its number.
     pub number: u64,
-    /// How often a block ACK has missed it.
+    /// The number of block ACKs that missed it.
     pub retries: u8,
-    /// Has its first transmission come to its turn?
+    /// Whether its first transmission has started.
     pub aired: bool,
-    /// The time on the air that it was estimated to take, as long as that is pending.
+    /// Its estimated airtime, while that is pending.
     pub estimate: Span,
 }
 
 /// One transmission.
 #[derive(Clone, Debug)]
 pub struct Ppdu<P> {
-    /// To which of its host's peers.
+    /// The peer, by its number at the host.
     pub peer: usize,
-    /// How it is sent: now, and by the number of that rate and those that follow, where a control
-    /// chose them.
+    /// Its rate. `rate` and `chain` are the numbers of this rate and of those for later tries, if a
+    /// rate control chose them.
     pub phy: Phy,
-    /// The rate's number.
+    /// The number of the rate.
     pub rate: u8,
-    /// Those of all tries.
+    /// The rates of all tries.
     pub chain: Chain,
     /// Its frames.
     pub frames: Vec<Mpdu<P>>,
     /// Bytes on the air.
     pub bytes: Bytes,
-    /// Is it an aggregate, which a block ACK answers?
+    /// Whether it is an aggregate, which a block ACK acknowledges.
     pub block: bool,
-    /// Was its receiver able to take aggregates?
+    /// Whether its receiver supported aggregates.
     pub aggregates: bool,
 }
 
-/// The sender's window: which numbers may be sent.
+/// The sender's window of frame numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
-    /// The oldest number that is open.
+    /// The oldest open number.
     start: u64,
-    /// Which from there on are not: acknowledged or given up.
+    /// Numbers from there on that are closed: acknowledged or given up.
     closed: u64,
     next: u64,
 }
 
 impl Window {
-    /// How many numbers more may be sent.
+    /// Returns how many more numbers may be used.
     pub fn free(&self) -> u64 {
         WINDOW - (self.next - self.start).min(WINDOW)
     }
-    /// May another number be sent?
+    /// Returns whether another number may be used.
     pub fn is_open(&self) -> bool {
         self.free() > 0
     }
-    /// The next number.
+    /// Takes the next number.
     pub fn take(&mut self) -> u64 {
         self.next += 1;
         self.next - 1
     }
-    /// A number was acknowledged or given up.
+    /// Closes a number: it was acknowledged or given up.
     pub fn close(&mut self, number: u64) {
         let place = number.saturating_sub(self.start);
         if number >= self.start && place < WINDOW {
@@ -136,7 +136,7 @@ impl Window {
     }
 }
 
-/// What the receiver knows of a number.
+/// The receiver's state of a number.
 #[derive(Clone, Debug)]
 enum Place<P> {
     Missing,
@@ -147,7 +147,7 @@ enum Place<P> {
 /// The receiver's buffer.
 #[derive(Clone, Debug)]
 pub struct Reorder<P> {
-    /// The number of its first place.
+    /// The number of its first slot.
     next: u64,
     places: VecDeque<Place<P>>,
 }
@@ -162,15 +162,15 @@ impl<P> Default for Reorder<P> {
 }
 
 impl<P> Reorder<P> {
-    /// A frame has arrived; what is in order goes to `up`.
+    /// Takes an arriving frame; frames that are then in order go to `up`.
     pub fn arrives(&mut self, number: u64, packet: P, up: &mut Vec<P>) {
         self.put(number, Place::Here(packet), up);
     }
-    /// A frame will not arrive.
+    /// Skips a frame that will not arrive; frames that are then in order go to `up`.
     pub fn given_up(&mut self, number: u64, up: &mut Vec<P>) {
         self.put(number, Place::GivenUp, up);
     }
-    /// Frames that wait for one before them.
+    /// Number of frames that wait for an earlier one.
     pub fn waiting(&self) -> usize {
         self.places
             .iter()

@@ -1,18 +1,19 @@
-//! Who speaks next: EDCA, the contention of 802.11's four access categories.
+//! EDCA: the contention of 802.11's four access categories.
 //!
-//! Law: a category with something to send waits until the medium has been idle for `AIFS = SIFS +
-//! AIFSN · slot`. From then on each slot boundary is one of three: with its counter at 0 it
-//! transmits, else it counts down, and the boundary at which another begins to transmit counts as
-//! well. Whoever begins at the same boundary collides, and all that they send is lost;
-//! between categories of one host the higher one sends and the lower counts a collision. After
-//! success the window is `CWmin`, after failure twice as large plus one, `CWmax` at most; after
-//! [`RETRIES`] failures it begins anew. In either case a new counter is drawn, evenly from 0 to the
-//! window, even when nothing waits.
+//! Algorithm: a category with frames waits until the medium has been idle for `AIFS = SIFS + AIFSN
+//! · slot`. From then on it acts at each slot boundary. With its counter at 0 it transmits,
+//! otherwise it counts down; the boundary at which another begins to transmit counts as well.
+//! Contenders that begin at the same boundary collide, and all their frames are lost. Between
+//! categories of one host the higher one sends and the lower counts a collision.
 //!
-//! Sources: IEEE 802.11-2016, 10.22.2 (the slots), table 9-137 (stations) and the Wi-Fi Alliance's
-//! WMM defaults for the access point's own transmissions, which are hostapd's. The count at the
-//! boundary of another's transmission is what makes EDCA, and not DCF, the process that Bianchi's
-//! model describes (Bianchi, Tinnirello, Scalia, 2005).
+//! After success the window is `CWmin`. After failure it is twice as large plus one, at most
+//! `CWmax`; after [`RETRIES`] failures it is `CWmin` again. In either case a new counter is drawn,
+//! uniformly from 0 to the window, even if no frame waits.
+//!
+//! Sources: IEEE 802.11-2016, 10.22.2 (the slots), table 9-137 (stations). For the access point's
+//! own transmissions: the Wi-Fi Alliance's WMM defaults, which are hostapd's. The count at the
+//! boundary of another's transmission distinguishes EDCA from DCF in Bianchi's model (Bianchi,
+//! Tinnirello, Scalia, 2005).
 
 use super::phy::Band;
 use crate::rng::Rng;
@@ -40,7 +41,7 @@ pub const CATEGORIES: [Category; 4] = [
 ];
 
 impl Category {
-    /// By the three highest bits of the code point, as Linux maps them where no one says otherwise.
+    /// The category of a code point by its three highest bits, Linux's default.
     pub fn of_dscp(dscp: u8) -> Category {
         match dscp >> 3 & 7 {
             1 | 2 => Category::Background,
@@ -49,22 +50,22 @@ impl Category {
             _ => Category::Voice,
         }
     }
-    /// Its place in tables.
+    /// Its index in tables.
     pub fn index(self) -> usize {
         self as usize
     }
 }
 
-/// How eagerly a category contends.
+/// Contention parameters of a category.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Edca {
     /// Slots after SIFS.
     pub aifsn: u32,
-    /// The least contention window.
+    /// Minimum contention window.
     pub cw_min: u32,
-    /// The largest.
+    /// Maximum contention window.
     pub cw_max: u32,
-    /// How long one transmission opportunity may last; zero: one transmission.
+    /// Maximum duration of a transmission opportunity; zero: one transmission.
     pub txop: Span,
 }
 
@@ -77,14 +78,14 @@ const fn edca(aifsn: u32, cw_min: u32, cw_max: u32, txop_us: u64) -> Edca {
     }
 }
 
-/// Of stations, by category.
+/// Parameters of stations, by category.
 pub const STATION: [Edca; 4] = [
     edca(7, 15, 1023, 0),
     edca(3, 15, 1023, 0),
     edca(2, 7, 15, 3008),
     edca(2, 3, 7, 1504),
 ];
-/// Of the access point's own transmissions.
+/// Parameters of the access point's own transmissions.
 pub const ACCESS_POINT: [Edca; 4] = [
     edca(7, 15, 1023, 0),
     edca(3, 15, 63, 0),
@@ -92,7 +93,7 @@ pub const ACCESS_POINT: [Edca; 4] = [
     edca(1, 3, 7, 1504),
 ];
 
-/// Failures in a row after which a transmission is given back and the window begins anew
+/// Consecutive failures after which a transmission is returned and the window starts anew
 /// (dot11ShortRetryLimit).
 pub const RETRIES: u32 = 7;
 
@@ -101,15 +102,15 @@ pub const RETRIES: u32 = 7;
 pub struct Contender {
     edca: Edca,
     window: u32,
-    /// Slots still to be counted.
+    /// Slots left to count.
     counter: u32,
     failures: u32,
-    /// Since when it has something to send; `None` while it has not.
+    /// Time since which it has frames to send; `None` if it has none.
     ready: Option<Time>,
 }
 
 impl Contender {
-    /// One that has nothing to send.
+    /// A contender without frames.
     pub fn new(edca: Edca) -> Contender {
         Contender {
             edca,
@@ -119,20 +120,20 @@ impl Contender {
             ready: None,
         }
     }
-    /// How it contends.
+    /// Its contention parameters.
     pub fn edca(&self) -> &Edca {
         &self.edca
     }
-    /// Has it something to send?
+    /// Returns whether it has frames to send.
     pub fn is_ready(&self) -> bool {
         self.ready.is_some()
     }
-    /// How often in a row it was not answered.
+    /// Number of consecutive failures.
     pub fn failures(&self) -> u32 {
         self.failures
     }
-    /// It has something to send from `now` on. One that finds the medium busy and has not counted
-    /// down draws.
+    /// It has frames to send from `now` on. If the medium is busy and its counter is 0, it draws
+    /// one.
     pub fn wants(&mut self, now: Time, busy: bool, rng: &mut Rng) {
         if self.ready.is_none() {
             self.ready = Some(now);
@@ -141,7 +142,7 @@ impl Contender {
             }
         }
     }
-    /// It has nothing more to send.
+    /// It has no more frames to send.
     pub fn rests(&mut self) {
         self.ready = None;
     }
@@ -149,8 +150,8 @@ impl Contender {
     fn base(&self, idle: Time, band: Band) -> Time {
         idle + band.sifs() + Span::ns(u64::from(self.edca.aifsn) * band.slot().as_ns())
     }
-    /// When it transmits on a medium idle since `idle` if nobody does before; [`Time::MAX`] if it
-    /// has nothing.
+    /// Returns when it transmits on a medium idle since `idle`, if no other does before;
+    /// [`Time::MAX`] without frames.
     pub fn transmits(&self, idle: Time, band: Band) -> Time {
         let Some(ready) = self.ready else {
             return Time::MAX;
@@ -163,8 +164,8 @@ impl Contender {
         }
         base + Span::ns(ready.since(base).as_ns().next_multiple_of(slot))
     }
-    /// Somebody begins to transmit at `now`, which ends an idleness since `idle`. Not for those who
-    /// do.
+    /// Another contender begins to transmit at `now`, on a medium idle since `idle`. Not to be
+    /// called for those that transmit.
     pub fn freezes(&mut self, now: Time, idle: Time, band: Band, rng: &mut Rng) {
         let base = self.base(idle, band);
         let had = self.counter;
@@ -174,18 +175,18 @@ impl Contender {
                 .counter
                 .saturating_sub(u32::try_from(boundaries).unwrap_or(u32::MAX));
         }
-        // It came to an idle medium and would have spoken without counting, had that stayed so.
+        // It became ready on an idle medium and would have transmitted without counting.
         if had == 0 && self.ready.is_some_and(|ready| ready >= idle) {
             self.draw(rng);
         }
     }
-    /// It was answered.
+    /// Its transmission was acknowledged.
     pub fn succeeds(&mut self, rng: &mut Rng) {
         self.failures = 0;
         self.window = self.edca.cw_min;
         self.draw(rng);
     }
-    /// It was not. Answers whether the transmission is given back.
+    /// Its transmission was not acknowledged. Returns whether the transmission is returned.
     pub fn fails(&mut self, rng: &mut Rng) -> bool {
         self.failures += 1;
         let gives_up = self.failures > RETRIES;
@@ -230,7 +231,7 @@ mod tests {
         assert_eq!(one.transmits(us(0), Band::Ghz5), us(43 + 45));
         one.freezes(us(43 + 18), us(0), Band::Ghz5, &mut rng);
         assert_eq!(one.counter, 2);
-        // Who speaks before its first boundary takes nothing off it.
+        // A transmission before its first boundary takes nothing off its counter.
         one.freezes(us(134), us(100), Band::Ghz5, &mut rng);
         assert_eq!(one.counter, 2);
     }

@@ -1,20 +1,24 @@
-//! What lies between one host's packets and its antenna: the stack under comparison.
+//! The queues between one host's packets and its antenna: the three stacks.
 //!
 //! ```text
-//!   before            ──▶ qdisc ──▶ driver: a FIFO for each station, so many frames in all ──▶ hardware
-//!   fq_mac, airtime   ──▶ mac80211: FQ-CoDel for each station ───────────────────────────────▶ hardware
+//!   before           ──▶ qdisc ──▶ driver: a FIFO per station, limited in frames ──▶ hardware
+//!   fq_mac, airtime  ──▶ mac80211: FQ-CoDel per station ───────────────────────────▶ hardware
 //! ```
 //!
-//! Each category has its own. **before**: the qdisc is asked whenever the driver holds fewer frames
-//! than its depth; the driver serves stations in turn. **fq_mac**: a transmission is filled from
-//! mac80211 when it is made; stations in turn. **airtime**: likewise, by airtime and under AQL
-//! ([`airtime`](super::airtime)). A turn is one aggregate, or two single frames to a station that
-//! takes no aggregates. The hardware takes another aggregate while it holds one at most, and single
-//! frames while it holds fewer than eight transmissions, in each category; two aggregates to one
-//! station only where its block ACK window has room for both.
+//! Each category has its own queues.
 //!
-//! Sources: Linux ath9k, 4.10 and 6.12 (two aggregates, eight frames, bursts of two; 512
-//! descriptors, hence 123 frames for each category of the old stack), mac80211.
+//! - **before**: the driver dequeues from the qdisc whenever it holds fewer frames than its depth,
+//!   and serves stations round-robin.
+//! - **fq_mac**: a transmission is filled from mac80211 when it is built; stations round-robin.
+//! - **airtime**: as `fq_mac`, but by airtime and under AQL ([`airtime`](super::airtime)).
+//!
+//! A turn is one aggregate, or two single frames for a station without aggregation. In each
+//! category, the hardware takes another aggregate while it holds at most one. It takes single
+//! frames while it holds fewer than eight transmissions. It takes two aggregates for one station
+//! only if its block ACK window has room for both.
+//!
+//! Sources: Linux mac80211 and ath9k, 4.10 and 6.12. ath9k has two aggregates, eight frames and
+//! bursts of two. It has 512 descriptors, hence 123 frames for each category of the stack `before`.
 
 use super::airtime::{Aql, Round, estimate};
 use super::ampdu::{Mpdu, Ppdu, Reorder, SOFTWARE_RETRIES, WINDOW, Window, joined, mpdu};
@@ -42,14 +46,14 @@ const BURST: usize = 2;
 
 /// One peer's frames of one category.
 struct Tid<P> {
-    /// Of the old stack: frames in the driver.
+    /// Frames in the driver, in the stack `before`.
     fifo: VecDeque<P>,
-    /// Frames with a number that wait for a transmission, by number.
+    /// Numbered frames that wait for a transmission, by number.
     again: VecDeque<Mpdu<P>>,
     window: Window,
-    /// At the receiver.
+    /// The receiver's reordering buffer.
     reorder: Reorder<P>,
-    /// Airtime handed to the driver.
+    /// Pending airtime in the driver.
     pending: Span,
 }
 
@@ -82,14 +86,14 @@ pub(super) struct Host<P> {
     lanes: [Lane<P>; 4],
     mac: Option<Mac<P>>,
     aql: Aql,
-    /// What a delivery lets go up.
+    /// Buffer for the frames that a delivery releases.
     up: Vec<P>,
 }
 
-/// Where a stack's drops and marks go.
+/// Receives a stack's drops and marks.
 struct Here<'a, P, O> {
     hop: u8,
-    /// Of a station's own stack.
+    /// The station, if the stack is a station's.
     station: Option<usize>,
     levels: &'a mut Levels,
     route: &'a (dyn Fn(&P) -> usize + Send),
@@ -97,7 +101,7 @@ struct Here<'a, P, O> {
 }
 
 impl<'a, P, O> Here<'a, P, O> {
-    /// Of a station's own stack, or of the access point's.
+    /// For a station's own stack, or for the access point's.
     fn of(
         own: Option<usize>,
         levels: &'a mut Levels,
@@ -129,7 +133,7 @@ impl<P: Packet, O: NetworkObserver<P>> Sink<P> for Here<'_, P, O> {
 }
 
 impl<P: Packet> Host<P> {
-    /// An idle host with so many peers.
+    /// An idle host with this many peers.
     pub fn new(number: usize, peers: usize, shared: &Shared<P>, seed: u64) -> Host<P> {
         let lane = |_| Lane {
             hardware: VecDeque::new(),
@@ -151,20 +155,20 @@ impl<P: Packet> Host<P> {
     fn own_station(&self) -> Option<usize> {
         self.number.checked_sub(1)
     }
-    /// The station that is spoken of when this host speaks to `peer`.
+    /// The station at either end of the link from this host to `peer`.
     pub fn station(&self, peer: usize) -> usize {
         self.own_station().unwrap_or(peer)
     }
-    /// The transmission that is next in a category.
+    /// Returns the next transmission of a category.
     pub fn head(&self, category: usize) -> Option<&Ppdu<P>> {
         self.lanes[category].hardware.front()
     }
-    /// The transmission that is next in a category, to be answered.
+    /// Returns the next transmission of a category, mutable.
     pub fn head_mut(&mut self, category: usize) -> Option<&mut Ppdu<P>> {
         self.lanes[category].hardware.front_mut()
     }
-    /// The transmission that is next in a category is tried once more after so many failures,
-    /// further down its chain.
+    /// Retries the next transmission of a category after this many failures, with a later rate of
+    /// its chain.
     pub fn falls_back(&mut self, category: usize, failures: u32, shared: &mut Shared<P>) {
         let (number, own) = (self.number, self.own_station());
         let Some(ppdu) = self.lanes[category].hardware.front_mut() else {
@@ -175,12 +179,12 @@ impl<P: Packet> Host<P> {
             ppdu.phy = control.phy(ppdu.rate);
         }
     }
-    /// A station has used the air, by sending or by receiving.
+    /// Charges a station for airtime, sent or received.
     pub fn charge(&mut self, now: Time, category: usize, peer: usize, airtime: Span) {
         self.lanes[category].round.charge(now, peer, airtime);
     }
 
-    /// A packet comes to the stack. Answers its category.
+    /// Enqueues a packet; returns its category.
     pub fn enqueue<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -215,8 +219,8 @@ impl<P: Packet> Host<P> {
         category
     }
 
-    /// Moves what may move, down to the hardware. The driver fills it anew with every packet that
-    /// it takes, and when a transmission is over.
+    /// Moves frames down to the hardware as far as there is room. The driver calls it for every
+    /// packet and after every transmission.
     pub fn fill<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -233,7 +237,7 @@ impl<P: Packet> Host<P> {
         self.air(now, category, shared, out);
     }
 
-    /// One packet from the qdisc to the driver, if that has room. Answers whether there was one.
+    /// Moves one packet from the qdisc to the driver, if there is room. Returns whether it did.
     fn feed<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -264,8 +268,8 @@ impl<P: Packet> Host<P> {
         true
     }
 
-    /// One transmission to the hardware, if there is room. Answers whether it is worth asking
-    /// again.
+    /// Gives one transmission to the hardware, if there is room. Returns whether another call may
+    /// succeed.
     fn load<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -297,7 +301,7 @@ impl<P: Packet> Host<P> {
             round.misses(peer);
             return false;
         }
-        // It is its turn: what is in the hardware will be over soon.
+        // It keeps its turn: the hardware's transmissions will be over soon.
         if aggregating && self.is_cut(category, peer, shared) {
             return false;
         }
@@ -319,7 +323,7 @@ impl<P: Packet> Host<P> {
         true
     }
 
-    /// The most bytes and frames of one transmission, at the lowest of its rates.
+    /// Returns the maximum bytes and frames of one transmission, at the lowest of its rates.
     fn limits(
         &self,
         category: usize,
@@ -347,8 +351,8 @@ impl<P: Packet> Host<P> {
         (most, count)
     }
 
-    /// Would a transmission to a peer be cut short because another, in the hardware, has taken its
-    /// window?
+    /// Returns whether a transmission to a peer would be cut short because another one in the
+    /// hardware uses its window.
     fn is_cut(&self, category: usize, peer: usize, shared: &Shared<P>) -> bool {
         let lane = &self.lanes[category];
         if !lane.hardware.iter().any(|ppdu| ppdu.peer == peer) {
@@ -405,7 +409,7 @@ impl<P: Packet> Host<P> {
             let size = mpdu(frame.packet.size());
             let bytes = match ppdu.frames.len() {
                 0 => size,
-                // The first one gets a delimiter only when there is a second.
+                // The first frame gets a delimiter only if there is a second.
                 1 => joined(joined(Bytes::ZERO, ppdu.bytes), size),
                 _ => joined(ppdu.bytes, size),
             };
@@ -420,7 +424,7 @@ impl<P: Packet> Host<P> {
         (!ppdu.frames.is_empty()).then_some(ppdu)
     }
 
-    /// The next new packet for a peer.
+    /// Takes the next new packet for a peer.
     fn pull<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -470,7 +474,7 @@ impl<P: Packet> Host<P> {
         frame
     }
 
-    /// The transmission whose turn has come leaves the driver.
+    /// Notifies that the transmission at the head starts: its frames leave the driver.
     fn air<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -494,8 +498,7 @@ impl<P: Packet> Host<P> {
         }
     }
 
-    /// Frames of the transmission at the head have reached their receiver: what is in order goes
-    /// `up`.
+    /// Takes frames of the head transmission that reached their receiver; frames in order go `up`.
     pub fn delivered<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -531,8 +534,7 @@ impl<P: Packet> Host<P> {
         }
     }
 
-    /// The transmission at the head is over: what of it was not delivered waits for another, or is
-    /// given up.
+    /// Ends the head transmission: undelivered frames wait for another one, or are given up.
     pub fn over<O: NetworkObserver<P>>(
         &mut self,
         now: Time,
@@ -580,7 +582,7 @@ impl<P: Packet> Host<P> {
     }
 }
 
-/// A packet is handed to the driver.
+/// Counts a packet that goes to the driver.
 fn handed<P: Packet, O: NetworkObserver<P>>(
     now: Time,
     station: usize,
@@ -594,7 +596,7 @@ fn handed<P: Packet, O: NetworkObserver<P>>(
     levels.enter(DRIVER, station, packet.size());
 }
 
-/// Has a peer anything that could be sent?
+/// Returns whether a peer has frames to send.
 fn waits<P: Packet>(tid: &Tid<P>, mac: Option<&Mac<P>>, txq: usize) -> bool {
     !tid.again.is_empty() || !tid.fifo.is_empty() || mac.is_some_and(|mac| mac.waiting(txq) > 0)
 }

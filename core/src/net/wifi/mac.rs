@@ -1,12 +1,11 @@
-//! The queues inside mac80211: one per station and category, each of them FQ-CoDel, all of them in
-//! one store.
+//! The queues inside mac80211: FQ-CoDel per station and category, with a common store.
 //!
-//! Law: flows hash to 4096 queues, which the station's categories share; one that finds its queue
-//! in use by another goes to its own category's spare queue. Within a station's category queues
-//! take turns of 300 bytes as in [`fq_codel`](crate::queue::fq_codel), new ones first, each under
-//! CoDel's law with a target of 20 ms and an interval of 100 ms that looks at its own backlog. When
-//! all together hold more than 8192 packets, or more memory than the limit, the queue of most bytes
-//! loses half of its packets, at its head, 32 at most, whoever's it is.
+//! Algorithm: flows hash to 4096 queues, which the station's categories share. A flow whose queue
+//! is in use by another category uses its own category's spare queue. Within a station's category,
+//! queues are served by deficit round-robin with a quantum of 300 bytes, as in
+//! [`fq_codel`](crate::queue::fq_codel), new queues first. Each queue has CoDel with a target of 20
+//! ms and an interval of 100 ms, on its own backlog. Above 8192 packets in all or the memory limit,
+//! the longest queue (in bytes) drops half of its packets from its head, at most 32.
 //!
 //! Sources: Linux 6.12 mac80211 (`include/net/fq.h`, `net/mac80211/tx.c`): 4096 flows, quantum 300,
 //! limit 8192, 16 MiB of memory, 4 MiB without 802.11ac; CoDel 20 ms, 100 ms, marking. Deviation:
@@ -34,7 +33,7 @@ struct Flow {
     vars: Vars,
     node: Node,
     backlog: Backlog,
-    /// Whose it is as long as it is in an order: the place of a station's category, and one.
+    /// Its owner while it is in an order: the index of a station's category, plus one.
     of: u32,
 }
 
@@ -60,7 +59,7 @@ struct Txq {
 /// Queues of one host.
 pub struct Mac<P> {
     packets: Pool<P>,
-    /// Made with the first packet: most stations never have many.
+    /// Allocated with the first packet: most stations never have many.
     flows: Vec<Flow>,
     txqs: Vec<Txq>,
     total: u64,
@@ -71,7 +70,7 @@ pub struct Mac<P> {
     seed: u64,
 }
 
-/// One queue for the time of its turn.
+/// One queue during its turn.
 struct Turn<'a, P> {
     packets: &'a mut Pool<P>,
     list: &'a mut List,
@@ -96,7 +95,7 @@ impl<P: Packet> Head<P> for Turn<'_, P> {
 }
 
 impl<P: Packet> Mac<P> {
-    /// Empty queues of so many stations' categories.
+    /// Empty queues of this many stations' categories.
     pub fn new(txqs: usize, memory_limit: Bytes, seed: u64) -> Mac<P> {
         Mac {
             packets: Pool::default(),
@@ -111,12 +110,12 @@ impl<P: Packet> Mac<P> {
         }
     }
 
-    /// Packets of one station's category.
+    /// Number of packets of one station's category.
     pub fn waiting(&self, txq: usize) -> u64 {
         self.txqs[txq].packets
     }
 
-    /// A packet comes.
+    /// Enqueues a packet.
     pub fn enqueue(&mut self, now: Time, txq: usize, packet: P, sink: &mut dyn Sink<P>) {
         if self.flows.is_empty() {
             self.flows = alloc::vec![Flow::default(); FLOWS + self.txqs.len()];
@@ -142,7 +141,7 @@ impl<P: Packet> Mac<P> {
         }
     }
 
-    /// Drops from the head of the queue that has most bytes, the first of several.
+    /// Drops from the head of the queue with the most bytes, the first of equals.
     #[cold]
     fn make_room(&mut self, now: Time, sink: &mut dyn Sink<P>) {
         let most = self
@@ -161,7 +160,7 @@ impl<P: Packet> Mac<P> {
         let batch = (flow.backlog.packets / 2).clamp(1, DROP_BATCH);
         for _ in 0..batch {
             let Some(packet) = self.packets.pop(&mut flow.list) else {
-                // Nothing is left anywhere: what is counted is nothing.
+                // All queues are empty: reset the counters.
                 (self.total, self.memory) = (0, 0);
                 return;
             };

@@ -1,14 +1,14 @@
-//! The medium: a fold of packets that enter and of transmissions that begin and end.
+//! The medium: takes entering packets, and simulates contention, transmissions and answers.
 //!
 //! ```text
 //!   idle ── a contender's slot ──▶ frames on the air ── end ──▶ answer ── end ──▶ idle
 //! ```
 //!
-//! When the frames end, those that arrived go up; when the exchange ends, the hardware is filled
-//! again and contention begins. After a transmission that nobody could read there is no answer, and
-//! everybody waits EIFS instead of AIFS.
+//! When the frames end, frames that arrived are delivered. When the exchange ends, the hardware is
+//! filled again and contention begins. After a collision there is no answer, and all contenders
+//! wait EIFS instead of AIFS.
 //!
-//! **At one instant**: what has come over the distances, then the medium.
+//! **Order of events at one instant**: arrivals from the distances, then the medium.
 
 use super::ampdu::mpdu;
 use super::edca::Contender;
@@ -25,22 +25,22 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
 
-/// What the medium is doing.
+/// The state of the medium.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Phase {
     Idle,
-    /// Frames, until then.
+    /// Frames until this time.
     Frames(Time),
-    /// An answer, until then.
+    /// An answer until this time.
     Answer(Time),
 }
 
-/// Who is on the air.
+/// A transmitting host.
 #[derive(Copy, Clone, Debug)]
 struct OnAir {
     host: usize,
     category: usize,
-    /// How long its frames last.
+    /// Duration of its frames.
     lasts: Span,
 }
 
@@ -48,21 +48,21 @@ struct OnAir {
 pub struct Wifi<P> {
     shared: Shared<P>,
     hosts: Vec<Host<P>>,
-    /// Four of each host.
+    /// Four per host.
     contenders: Vec<Contender>,
     phase: Phase,
-    /// Since when the medium has been idle, or from when on it counts as such.
+    /// Time since which the medium has been idle, or from which on it counts as idle.
     idle: Time,
-    /// When the next transmission begins if nothing happens before.
+    /// Time of the next transmission, if no other event comes before.
     start: Time,
     on_air: Vec<OnAir>,
-    /// From `NEAR` to the access point, and back; a line for each station's delay.
+    /// Distances from `NEAR` to the access point and back; a line for each delay.
     there: Access<P>,
     back: Access<P>,
     lines: Vec<(Option<u32>, Option<u32>)>,
-    /// What has arrived and was not yet told.
+    /// Packets that have arrived and were not reported yet.
     arrived: VecDeque<(Time, Port, P)>,
-    /// Packets in the hosts or on the air.
+    /// Number of packets in the hosts or on the air.
     inside: u64,
     backoff: Rng,
     errors: Rng,
@@ -124,7 +124,7 @@ impl<P: Packet> Wifi<P> {
         }
     }
 
-    /// What waits at a level.
+    /// Returns the backlog of a level.
     pub fn backlog(&self, level: usize) -> Backlog {
         self.shared
             .levels
@@ -133,23 +133,23 @@ impl<P: Packet> Wifi<P> {
             .copied()
             .unwrap_or_default()
     }
-    /// What of it is a station's.
+    /// Returns a station's part of the backlog of a level.
     pub fn backlog_of(&self, level: usize, station: usize) -> Backlog {
         let of = self.shared.levels.stations.get(level.min(LEVELS - 1));
         of.and_then(|stations| stations.get(station))
             .copied()
             .unwrap_or_default()
     }
-    /// What the stations have had of the medium, by their numbers.
+    /// The stations' use of the medium, by station.
     pub fn usage(&self) -> &[Usage] {
         &self.shared.usage
     }
-    /// Packets anywhere between the ports.
+    /// Number of packets between the ports.
     pub fn in_transit(&self) -> u64 {
         self.inside + (self.there.len() + self.back.len() + self.arrived.len()) as u64
     }
 
-    /// A packet comes to a host's stack.
+    /// Adds a packet to a host's stack.
     fn enter<O: NetworkObserver<P>>(&mut self, now: Time, host: usize, packet: P, out: &mut O) {
         self.inside += 1;
         let mut out = Counting {
@@ -160,7 +160,7 @@ impl<P: Packet> Wifi<P> {
         self.contend(now, host, category);
     }
 
-    /// A category that has something for the air contends for it.
+    /// Starts contention for a category that has frames in the hardware.
     fn contend(&mut self, now: Time, host: usize, category: usize) {
         if self.hosts[host].head(category).is_none() {
             return;
@@ -175,7 +175,7 @@ impl<P: Packet> Wifi<P> {
         }
     }
 
-    /// When the medium has something to do.
+    /// Returns the time of the medium's next event.
     fn due(&self) -> Time {
         match self.phase {
             Phase::Idle => self.start,
@@ -187,7 +187,7 @@ impl<P: Packet> Wifi<P> {
         self.due().min(self.there.next()).min(self.back.next())
     }
 
-    /// Everything up to and including `now`.
+    /// Handles everything up to and including `now`.
     fn serve<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         loop {
             let at = self.next();
@@ -208,15 +208,15 @@ impl<P: Packet> Wifi<P> {
         }
     }
 
-    /// Those whose slot has come transmit.
+    /// Starts the transmissions of all contenders whose slot has come.
     fn begin(&mut self, now: Time) {
         let (idle, band) = (self.idle, self.shared.band);
         self.on_air.clear();
         let mut ends = now;
         for host in 0..self.hosts.len() {
             let mut spoken = false;
-            // The highest category of a host speaks; the others count a collision when the exchange
-            // ends.
+            // The highest category of a host transmits; the others count a collision when the
+            // exchange ends.
             for category in (0..4).rev() {
                 let contender = &mut self.contenders[4 * host + category];
                 if contender.transmits(idle, band) != now {
@@ -242,7 +242,7 @@ impl<P: Packet> Wifi<P> {
         self.phase = Phase::Frames(ends);
     }
 
-    /// What arrived goes up; the answer begins, or there is none.
+    /// Delivers the frames that arrived; the answer begins, or there is none.
     fn frames_end<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         for i in 0..self.on_air.len() {
             let on_air = self.on_air[i];
@@ -318,8 +318,8 @@ impl<P: Packet> Wifi<P> {
             Span::ZERO
         };
         self.shared.usage[station].airtime = self.shared.usage[station].airtime + answer;
-        // The sender pays for what it sent whatever became of it, the receiver knows only of what
-        // it could read.
+        // The sender is charged for all frames it sent; the receiver only for frames it could
+        // decode.
         if host == 0 || received {
             self.hosts[0].charge(now, category, station, lasts + answer);
         }
@@ -360,7 +360,7 @@ impl<P: Packet> Wifi<P> {
             .iter()
             .map(|frame| frame.packet.size().get())
             .sum();
-        // Of what several send at once each has its part: the air is used once.
+        // Colliding transmissions share the airtime, which is used once.
         let all = self.on_air.iter().map(|on_air| on_air.lasts.as_ns());
         let (longest, sum) = all.fold((0, 0), |(longest, sum), ns| (ns.max(longest), sum + ns));
         let part = u128::from(lasts.as_ns()) * u128::from(longest) / u128::from(sum.max(1));
@@ -381,7 +381,7 @@ impl<P: Packet> Wifi<P> {
             .filter(|on_air| on_air.lasts > Span::ZERO)
             .count();
         usage.collisions += u64::from(speaking > 1);
-        // The access point has paid with the air, whoever else spoke.
+        // The access point is charged for this airtime, whichever station also transmitted.
         if host == 0 && speaking > 1 {
             let (now, peer) = (self.due(), ppdu.peer);
             self.hosts[0].charge(now, category, peer, lasts);
@@ -434,14 +434,14 @@ impl<P: Packet> Wifi<P> {
                 });
                 self.inside -= up;
             } else if let Some(ppdu) = self.hosts[host].head(category) {
-                // Sent again as it is, perhaps at another rate.
+                // Retransmitted unchanged, perhaps at another rate.
                 let station = self.hosts[host].station(ppdu.peer);
                 self.shared.usage[station].retries += ppdu.frames.len() as u64;
                 let failures = contender.failures();
                 self.hosts[host].falls_back(category, failures, &mut self.shared);
             }
         }
-        // What is no longer pending may let any category go on that is served by airtime.
+        // With less pending airtime, any category that is scheduled by airtime may continue.
         let airtime = self.shared.stack == Stack::Airtime;
         for OnAir {
             host,
@@ -475,7 +475,7 @@ impl<P: Packet> Wifi<P> {
     }
 }
 
-/// Where packets go that have crossed the air.
+/// The destination of packets that have crossed the air.
 struct Arrivals<'a, P> {
     now: Time,
     port: Port,
@@ -510,7 +510,7 @@ impl<'a, P> Arrivals<'a, P> {
     }
 }
 
-/// A [`NetworkObserver`] that keeps count of what is inside.
+/// A [`NetworkObserver`] that counts the packets inside.
 struct Counting<'a, O> {
     inside: &'a mut u64,
     out: &'a mut O,
@@ -533,7 +533,7 @@ impl<P, O: NetworkObserver<P>> NetworkObserver<P> for Counting<'_, O> {
 }
 
 impl<P: Packet> Network<P> for Wifi<P> {
-    /// Nothing arrives within a push: ask `next_wakeup` again.
+    /// No packet arrives within a push: call `next_wakeup` afterwards.
     fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
         out.entered(now, port, &packet);
         self.serve(now, out);

@@ -1,22 +1,22 @@
-//! Which rate: a control in the manner of Minstrel, and the errors that it learns from.
+//! Rate control in the manner of Minstrel, and the frame errors that it learns from.
 //!
-//! Law: each rate's probability of success is an average over intervals of [`INTERVAL`], an old one
-//! counting [`OLD`]. What it is worth is that probability, nine tenths at most and nothing below
-//! one tenth, over what a frame takes at this rate when the transmission has as many as they have
-//! on average. A transmission is tried twice at the rate worth most, twice at the second,
-//! then at the surest ([`Chain`]). One in [`SAMPLE`] begins with another rate instead, drawn from
-//! those that could be worth more than the best if nothing were lost, or, one in four, from all. It
-//! begins at the lowest rate and knows nothing of the others.
+//! Algorithm: the success probability of each rate is an average over intervals of [`INTERVAL`], in
+//! which the old average has the weight [`OLD`]. The expected throughput of a rate is that
+//! probability over the airtime of a frame, in a transmission of average length. Probabilities
+//! above nine tenths count as nine tenths, those below one tenth as zero. A transmission is tried
+//! twice at the rate with the highest throughput, twice at the second, then at the most reliable
+//! one ([`Chain`]). One in [`SAMPLE`] begins with another rate. It is drawn from the rates that
+//! could be better than the best without errors or, one in four, from all. The control begins at
+//! the lowest rate, without information about the others.
 //!
-//! **Errors**: of 4096 bytes a tenth is lost at the least level that a receiver must cope with,
-//! which is so far above the noise (figure 10 dB): BPSK ½ 9 dB, QPSK ½ 12, ¾ 14, 16-QAM ½ 17, ¾ 21,
-//! 64-QAM ⅔ 25, ¾ 26, ⅚ 27, 256-QAM ¾ 32, ⅚ 34; 3 dB more for each doubling of width or streams.
-//! Errors grow tenfold with 2 dB less.
+//! **Errors**: at the minimum sensitivity of a receiver, a tenth of the frames of 4096 bytes is
+//! lost. `NEEDS_DB` has its margin over the noise (figure 10 dB), from 9 dB for BPSK ½ to 34 dB for
+//! 256-QAM ⅚. Each doubling of width or streams adds 3 dB. Errors increase tenfold with 2 dB less.
 //!
 //! Sources: Linux 6.12 mac80211 (`rc80211_minstrel_ht.c`: 50 ms, 75 %, 90 %, 10 %, average length);
-//! IEEE 802.11-2016, tables 19-23 and 21-25 (sensitivity). Deviations: samples are drawn, not
-//! cycled through; the chain's tries are two, not what fits 6 ms; the 2 dB are a round number for a
-//! fading-free channel, since the standard gives one point of each curve.
+//! IEEE 802.11-2016, tables 19-23 and 21-25 (sensitivity). Deviations: samples are random, not
+//! cyclic; the chain's tries are two, not as many as fit into 6 ms. The 2 dB are a round number for
+//! a channel without fading, because the standard gives one point of each curve.
 
 use super::Link;
 use super::phy::{Band, Phy, Width};
@@ -24,36 +24,37 @@ use crate::rng::Rng;
 use crate::units::{Bytes, Span, Time};
 use alloc::vec::Vec;
 
-/// From one look at the averages to the next.
+/// Interval between updates of the averages.
 pub const INTERVAL: Span = Span::ms(50);
-/// What the old average counts.
+/// Weight of the old average.
 const OLD: f64 = 0.75;
-/// A probability above this is as good.
+/// Probabilities above this are treated as equal.
 const ENOUGH: f64 = 0.9;
-/// And below this worth nothing.
+/// A rate with a lower probability is worthless.
 const HOPELESS: f64 = 0.1;
-/// One transmission in so many tries another rate.
+/// One transmission in this many samples another rate.
 const SAMPLE: u32 = 16;
-/// Of those, one in so many tries any.
+/// One sample in this many is drawn from all rates.
 const ANY: u64 = 4;
-/// What precedes a transmission beside its preamble: AIFS and half of the least contention window.
+/// Time before a transmission, in addition to its preamble: AIFS and half of the minimum contention
+/// window.
 const CONTENTION_NS: f64 = 110_500.0;
 /// A full frame on the air.
 const FRAME: Bytes = Bytes::new(1538);
 
-/// Above the noise by MCS, in dB, at 20 MHz with one stream.
+/// Required signal above the noise by MCS, in dB, at 20 MHz with one stream.
 const NEEDS_DB: [f64; 10] = [9.0, 12.0, 14.0, 17.0, 21.0, 25.0, 26.0, 27.0, 32.0, 34.0];
 
 /// The rates of one transmission: for its first two tries, the next two, and the rest.
 pub type Chain = [u8; 3];
 
-/// The rate of the chain for a try, from 0.
+/// Returns the rate of the chain for a try, counted from 0.
 pub fn stage(chain: &Chain, failures: u32) -> u8 {
     chain[(failures / 2).min(2) as usize]
 }
 
-/// How much is lost of each byte at so many dB, as an exponent: of `n` bytes `exp(-n · errors)`
-/// arrive.
+/// The error exponent per byte at a signal-to-noise ratio: `n` bytes arrive with probability
+/// `exp(-n · errors)`.
 pub fn errors(snr_db: f64, width: Width, mcs: u8, streams: u8) -> f64 {
     let doublings = match width {
         Width::W20 => 0.0,
@@ -72,27 +73,27 @@ struct Rated {
     phy: Phy,
     /// [`errors`] of this link.
     errors: f64,
-    /// Of this interval.
+    /// In this interval.
     attempts: u32,
     successes: u32,
     /// Averaged; `None` before the first try.
     probability: Option<f64>,
 }
 
-/// The control of one direction of one link.
+/// The rate control of one direction of one link.
 #[derive(Clone, Debug)]
 pub struct Minstrel {
     rates: Vec<Rated>,
     chain: Chain,
     looks: Time,
     sent: u32,
-    /// Frames of a transmission on average.
+    /// Average number of frames of a transmission.
     length: f64,
     rng: Rng,
 }
 
 impl Minstrel {
-    /// Of all rates that a link may use.
+    /// Starts with all rates that a link may use.
     pub fn new(link: &Link, band: Band, rng: Rng) -> Minstrel {
         let Link {
             standard,
@@ -125,17 +126,17 @@ impl Minstrel {
     pub fn phy(&self, rate: u8) -> Phy {
         self.rates[usize::from(rate)].phy
     }
-    /// How likely a frame of so many bytes arrives damaged.
+    /// Returns the probability that a frame of this size arrives damaged.
     pub fn error(&self, rate: u8, size: Bytes) -> f64 {
         1.0 - libm::exp(-self.rates[usize::from(rate)].errors * size.get() as f64)
     }
-    /// The link changes.
+    /// Updates the errors after a change of the link.
     pub fn moves(&mut self, each: impl Fn(&Phy) -> f64) {
         self.rates
             .iter_mut()
             .for_each(|rate| rate.errors = each(&rate.phy));
     }
-    /// The rate that is worth most.
+    /// Returns the rate of the highest throughput.
     pub fn best(&self) -> u8 {
         self.chain[0]
     }
@@ -165,21 +166,21 @@ impl Minstrel {
             ],
         }
     }
-    /// So many frames were tried at a rate, and so many arrived.
+    /// Records that `successes` of `attempts` frames arrived at a rate.
     pub fn tells(&mut self, rate: u8, attempts: u32, successes: u32) {
         let rate = &mut self.rates[usize::from(rate)];
         rate.attempts += attempts;
         rate.successes += successes;
         self.length = self.length * OLD + f64::from(attempts) * (1.0 - OLD);
     }
-    /// Nanoseconds of a frame, and its part of what precedes a transmission.
+    /// Airtime of a frame in nanoseconds, with its part of the time before a transmission.
     fn takes(&self, rate: usize) -> f64 {
         let phy = &self.rates[rate].phy;
         let before = phy.duration(Bytes::ZERO).as_ns() as f64 + CONTENTION_NS;
         let data = FRAME.get() as f64 * 8.0 * 1e9 / phy.rate().as_bit() as f64;
         before / self.length.max(1.0) + data
     }
-    /// Frames in a nanosecond that arrive.
+    /// Delivered frames per nanosecond.
     fn worth(&self, rate: usize) -> f64 {
         match self.rates[rate].probability {
             Some(p) if p >= HOPELESS => p.min(ENOUGH) / self.takes(rate),
@@ -195,7 +196,7 @@ impl Minstrel {
             );
             (rate.attempts, rate.successes) = (0, 0);
         }
-        // The first of equals is the lowest.
+        // The first of equals is the lowest rate.
         let most = |of: &dyn Fn(usize) -> f64, but: Option<usize>| {
             let others = (0..self.rates.len()).filter(|rate| Some(*rate) != but);
             others
@@ -209,7 +210,7 @@ impl Minstrel {
         );
         let sure = |rate: usize| {
             let p = self.rates[rate].probability.unwrap_or(0.0);
-            // Where several are sure, the fastest of them.
+            // Among several reliable rates, the fastest.
             if p > 0.95 { 1.0 + self.worth(rate) } else { p }
         };
         let surest = most(&sure, None);
@@ -233,8 +234,8 @@ mod tests {
         Minstrel::new(&link, Band::Ghz5, Rng::named(1, "minstrel"))
     }
 
-    /// What is chosen after so many transmissions of 16 frames, one every millisecond, from `from`
-    /// on.
+    /// Returns the choice after this many transmissions of 16 frames, one every millisecond from
+    /// `from`.
     fn settle(control: &mut Minstrel, from: u64, ms: u64) -> u8 {
         let mut rng = Rng::named(7, "air");
         for ms in from..from + ms {
@@ -252,8 +253,8 @@ mod tests {
         control.best()
     }
 
-    /// The rate of the highest throughput at this length of aggregates, known from the curve
-    /// itself.
+    /// Returns the rate of the highest throughput at this length of aggregates, from the error
+    /// curve.
     fn oracle(control: &Minstrel) -> u8 {
         let worth = |rate: usize| (1.0 - control.error(rate as u8, FRAME)) / control.takes(rate);
         let all = 0..control.rates.len();

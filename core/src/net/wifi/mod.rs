@@ -5,27 +5,30 @@
 //!   NEAR ◀── distance ◀── access point ◀══ air ════ station n
 //! ```
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | [`phy`] | rates and durations |
 //! | [`edca`] | contention of the four access categories |
 //! | [`ampdu`] | aggregation, block ACK, retries, order |
 //! | [`mac`] | FQ-CoDel inside mac80211 |
-//! | [`airtime`] | who is served next: in turn or by airtime; AQL |
-//! | [`minstrel`] | which rate, and the errors by signal |
-//! | `host` | what lies between a host's packets and its antenna: the three stacks |
-//! | `medium` | the fold |
-//! | `spec` | [`WifiSpec`]: what the medium is made of |
+//! | [`airtime`] | station scheduling: round-robin or by airtime; AQL |
+//! | [`minstrel`] | rate control, and frame errors by signal |
+//! | `host` | the queues between a host's packets and its antenna: the three stacks |
+//! | `medium` | the medium as a [`Network`](super::Network) |
+//! | `spec` | [`WifiSpec`]: the description of a Wi-Fi |
 //!
-//! **The hops** that [`NetworkObserver`](super::NetworkObserver) is told of are the levels at which
-//! a packet waits, with the station as the class: 0, the stack (the qdisc, or mac80211); 1, the
-//! driver and its hardware, until a transmission's turn has come; 2, the air: contention,
-//! transmission, retries, and the wait for frames that are missing before it; 3, all that together
-//! at a station that sends to the access point. A station has the same stack as the access point.
+//! **Hops.** [`NetworkObserver`](super::NetworkObserver) reports the levels at which a packet
+//! waits, with the station as the class:
 //!
-//! Everybody hears everybody; two that begin in the same slot destroy each other's frames wholly;
-//! there is no RTS, no power saving, no beacons and no management frames, and stations neither come
-//! nor go.
+//! - 0, the stack: the qdisc, or mac80211;
+//! - 1, the driver and its hardware, until the transmission's first turn;
+//! - 2, the air: contention, transmission, retries, and the wait for earlier frames that are
+//!   missing;
+//! - 3, all of these together, at a station that sends to the access point. A station has the same
+//!   stack as the access point.
+//!
+//! Every host hears every other host. Two hosts that begin in the same slot destroy each other's
+//! frames. RTS, power saving, beacons, management frames and association are not modelled.
 
 pub mod airtime;
 pub mod ampdu;
@@ -53,28 +56,28 @@ use phy::{Band, Phy, Standard, Width};
 
 /// The level of the qdisc, or of mac80211.
 pub const STACK: u8 = 0;
-/// The driver's.
+/// The level of the driver.
 pub const DRIVER: u8 = 1;
-/// The air.
+/// The level of the air.
 pub const AIR: u8 = 2;
-/// Everything at a station that sends.
+/// The level of all queues at a station that sends.
 pub const UP: u8 = 3;
-/// How many levels there are.
+/// The number of levels.
 pub const LEVELS: usize = 4;
 
-/// The most stations: ports have a byte.
+/// Maximum number of stations: ports have a byte.
 pub const MOST_STATIONS: usize = 250;
 
-/// Frames that the driver of the old stack takes of each category: ath9k's, a quarter of 512
+/// Frames per category that the driver of the stack `before` takes: ath9k's, a quarter of 512
 /// descriptors less five.
 pub const DRIVER_FRAMES: u64 = 123;
 
-/// Which software queues for the air.
+/// The stack: the software queues before the air.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Stack {
     /// A qdisc above a deep driver.
     Before,
-    /// FQ-CoDel inside mac80211, stations in turn.
+    /// FQ-CoDel inside mac80211, stations round-robin.
     FqMac,
     /// The same, with airtime fairness and airtime queue limits.
     #[default]
@@ -89,11 +92,11 @@ pub const STACKS: [(&str, Stack); 3] = [
 ];
 
 impl Stack {
-    /// As a scenario writes it.
+    /// Its name in a scenario.
     pub fn name(self) -> &'static str {
         STACKS[self as usize].0
     }
-    /// What its levels are called.
+    /// The names of its levels.
     pub fn levels(self) -> [&'static str; LEVELS] {
         let stack = if self == Stack::Before {
             "qdisc"
@@ -107,61 +110,62 @@ impl Stack {
 /// A link whose rate is chosen by [`minstrel`].
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Link {
-    /// What is spoken, and how wide.
+    /// The standard.
     pub standard: Standard,
-    /// How wide.
+    /// The channel width.
     pub width: Width,
-    /// Symbols of 3.6 µs.
+    /// Whether symbols last 3.6 µs (short guard interval).
     pub short_guard: bool,
-    /// The highest MCS of a stream, and the most streams.
+    /// The highest MCS of a stream, and the maximum number of streams.
     pub most: (u8, u8),
-    /// Signal over noise, in dB.
+    /// Signal-to-noise ratio, in dB.
     pub snr_db: f64,
 }
 
 /// One station.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Peer {
-    /// How it is spoken to, and how it speaks.
+    /// The rate in both directions.
     pub phy: Phy,
-    /// Who chooses among rates up to `phy`'s, both ways; `None`: `phy` it is.
+    /// The link whose rate control chooses rates up to `phy`'s in both directions; `None` means the
+    /// constant rate `phy`.
     pub link: Option<Link>,
-    /// How often a single frame arrives damaged, from 0 to 1, whatever else damages it.
+    /// Probability that a single frame arrives damaged, from 0 to 1, in addition to other errors.
     pub error: f64,
-    /// The distance from `NEAR` to the access point, of its packets.
+    /// Propagation from `NEAR` to the access point.
     pub there: Span,
-    /// And back.
+    /// Propagation from the access point to `NEAR`.
     pub back: Span,
 }
 
-/// The station that a packet goes to or comes from, by its number from 0.
+/// Returns the station of a packet (source or destination), by its number from 0.
 pub type Route<P> = Box<dyn Fn(&P) -> usize + Send>;
-/// Makes the qdisc of a host's category: the host by its number (0 is the access point), the
-/// category by its.
+/// Creates the qdisc of a host's category: host number (0 is the access point), category number.
 pub type MakeQdisc<P> = Box<dyn Fn(usize, usize) -> Box<dyn QueueDiscipline<P>> + Send>;
 
-/// What a medium is made of.
+/// The parts of a medium.
 pub struct Setup<P> {
-    /// Where in the spectrum.
+    /// The frequency band.
     pub band: Band,
-    /// Of everybody.
+    /// The stack of all hosts.
     pub stack: Stack,
-    /// Frames of a category that the driver of the old stack takes.
+    /// Frames per category that the driver of the stack `before` takes.
     pub driver: u64,
-    /// What a transmission may be.
+    /// The limits of a transmission.
     pub limits: Limits,
     /// Memory of mac80211's queues, as Linux counts it.
     pub mac_memory: Bytes,
     /// At most [`MOST_STATIONS`].
     pub peers: Vec<Peer>,
-    /// Which station a packet belongs to.
+    /// Returns the station of a packet.
     pub route: Route<P>,
-    /// The qdiscs of the old stack.
+    /// The qdiscs of the stack `before`.
     pub qdisc: MakeQdisc<P>,
 }
 
 impl<P: 'static> Setup<P> {
-    /// Of `wifi`, whose qdisc is of `kind`. `seed` is the scenario's, `hz` the tick of its kernels.
+    /// The parts for `wifi`, with a qdisc of `kind`. `seed` is the scenario's, `hz` is the timer
+    /// frequency of its kernels.
     pub fn of(
         wifi: &WifiSpec,
         kind: &QueueKind<P>,
@@ -193,25 +197,25 @@ impl<P: 'static> Setup<P> {
     }
 }
 
-/// What a station has had of the medium.
+/// A station's use of the medium.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// On the air for it or by it, with answers, failures included; of a collision its part.
+    /// Airtime of frames to and from it, with answers and failures; of a collision its part.
     pub airtime: Span,
-    /// Transmissions to it and from it; what is sent again unchanged counts again.
+    /// Transmissions to it and from it, each retry included.
     pub transmissions: u64,
-    /// To it: transmissions, their frames, and the bytes of Ethernet frames in them.
+    /// To it: transmissions, their frames, and the bytes of the Ethernet frames in them.
     pub down: (u64, u64, u64),
-    /// Likewise from it.
+    /// From it: the same numbers.
     pub up: (u64, u64, u64),
-    /// Frames that were sent again.
+    /// Retransmitted frames.
     pub retries: u64,
     /// Transmissions that collided.
     pub collisions: u64,
 }
 
 impl Usage {
-    /// What has come in addition since `before`.
+    /// The difference from `before`.
     pub fn since(&self, before: &Usage) -> Usage {
         let less = |a: (u64, u64, u64), b: (u64, u64, u64)| (a.0 - b.0, a.1 - b.1, a.2 - b.2);
         Usage {
@@ -225,7 +229,7 @@ impl Usage {
     }
 }
 
-/// What waits, by level and station.
+/// The backlog by level and station.
 pub(crate) struct Levels {
     stations: [Vec<Backlog>; LEVELS],
     totals: [Backlog; LEVELS],
@@ -248,7 +252,7 @@ impl Levels {
     }
 }
 
-/// What all hosts have in common.
+/// The state that all hosts share.
 pub(crate) struct Shared<P> {
     band: Band,
     stack: Stack,
@@ -260,16 +264,16 @@ pub(crate) struct Shared<P> {
     qdisc: MakeQdisc<P>,
     levels: Levels,
     usage: Vec<Usage>,
-    /// Of each station, to it and from it.
+    /// Rate controls of each station, to it and from it.
     controls: Vec<[Option<Minstrel>; 2]>,
 }
 
 impl<P> Shared<P> {
-    /// The control of what a host sends to or from a station.
+    /// The rate control of the transmissions of a host to or from a station.
     fn control(&mut self, host: usize, station: usize) -> Option<&mut Minstrel> {
         self.controls[station][usize::from(host > 0)].as_mut()
     }
-    /// The rates of a transmission that is made now: the first, the lowest of all, and the chain.
+    /// The rates of a new transmission: the first, the lowest of all, and the chain.
     fn rates(&mut self, now: Time, host: usize, station: usize) -> (Phy, Phy, Chain) {
         let phy = self.peers[station].phy;
         let Some(control) = self.control(host, station) else {
@@ -280,7 +284,7 @@ impl<P> Shared<P> {
         let slower = |a: Phy, b: Phy| if b.rate() < a.rate() { b } else { a };
         (first, rest.into_iter().fold(first, slower), chain)
     }
-    /// How a host contends.
+    /// The contention parameters of a host.
     fn edca(&self, host: usize) -> &'static [Edca; 4] {
         if host == 0 { &ACCESS_POINT } else { &STATION }
     }

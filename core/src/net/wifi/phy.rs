@@ -1,24 +1,24 @@
-//! How long a transmission takes: preamble, symbols, and the answer that is owed to it.
+//! The duration of a transmission: preamble, symbols, and the answer to it.
 //!
 //! ```text
-//!   802.11n   L-STF 8  L-LTF 8  L-SIG 4  HT-SIG 8     HT-STF 4   HT-LTF 4·n               | symbols
-//!   802.11ac  L-STF 8  L-LTF 8  L-SIG 4  VHT-SIG-A 8  VHT-STF 4  VHT-LTF 4·n  VHT-SIG-B 4 | symbols
-//!   802.11a/g L-STF 8  L-LTF 8  SIGNAL 4                                                  | symbols
-//!   802.11b   long preamble and header 192                                                | bits
+//!   802.11n   L-STF 8 L-LTF 8 L-SIG 4 HT-SIG 8    HT-STF 4  HT-LTF 4·n              | symbols
+//!   802.11ac  L-STF 8 L-LTF 8 L-SIG 4 VHT-SIG-A 8 VHT-STF 4 VHT-LTF 4·n VHT-SIG-B 4 | symbols
+//!   802.11a/g L-STF 8 L-LTF 8 SIGNAL 4                                              | symbols
+//!   802.11b   long preamble and header 192                                          | bits
 //! ```
 //!
-//! Law: `symbols = ⌈(16 + 8·bytes + 6) / N_DBPS⌉` of 4 µs, or of 3.6 µs with a short guard
-//! interval, the whole then rounded up to 4 µs. A frame is answered after SIFS at the highest basic
-//! rate (6, 12, 24 Mbit/s; of 802.11b 1, 2, 5.5, 11) that is no higher than the rate of its
-//! modulation.
+//! Algorithm: `symbols = ⌈(16 + 8·bytes + 6) / N_DBPS⌉` of 4 µs, or of 3.6 µs with a short guard
+//! interval; then the sum is rounded up to 4 µs. A frame is answered after SIFS, at the highest
+//! basic rate that does not exceed the rate of its modulation. Basic rates are 6, 12 and 24 Mbit/s,
+//! in 802.11b 1, 2, 5.5 and 11.
 //!
 //! Sources: IEEE 802.11-2016, tables 19-27 to 19-34 (HT), 21-30 to 21-45 (VHT), 17-4 (OFDM), 16-2
-//! (DSSS); sections 19.4.3, 21.4.3, 10.7.6.5. Deviations: one encoder (of several, each adds six
+//! (DSSS); sections 19.4.3, 21.4.3, 10.7.6.5. Deviations: one encoder (each additional one adds six
 //! tail bits: at most one symbol); no STBC, no LDPC extra symbol; no short 802.11b preamble.
 
 use crate::units::{Bytes, Rate, Span};
 
-/// Which standard an access point and its stations speak.
+/// The standard that an access point and its stations use.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Standard {
     /// 802.11n (HT).
@@ -40,7 +40,7 @@ pub enum Width {
     W80,
 }
 
-/// Where in the spectrum: it decides slots and spaces.
+/// The frequency band; it determines slots and interframe spaces.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Band {
     /// 5 GHz.
@@ -51,26 +51,26 @@ pub enum Band {
 }
 
 impl Band {
-    /// A slot of contention.
+    /// Duration of a contention slot.
     pub fn slot(self) -> Span {
         Span::us(9)
     }
-    /// The short space: before an answer.
+    /// SIFS: the interframe space before an answer.
     pub fn sifs(self) -> Span {
         match self {
             Band::Ghz5 => Span::us(16),
             Band::Ghz2 => Span::us(10),
         }
     }
-    /// What OFDM frames are followed by, so that SIFS is the same for 802.11b.
+    /// Signal extension after OFDM frames, so that SIFS is the same for 802.11b.
     fn extension(self) -> Span {
         match self {
             Band::Ghz5 => Span::ZERO,
             Band::Ghz2 => Span::us(6),
         }
     }
-    /// What is waited for in addition after a transmission that nobody could read: SIFS and an ACK
-    /// at the lowest basic rate (EIFS − DIFS).
+    /// Additional wait after a transmission that no receiver could decode: SIFS and an ACK at the
+    /// lowest basic rate (EIFS − DIFS).
     pub fn penalty(self) -> Span {
         let lowest = match self {
             Band::Ghz5 => Phy::ofdm(6, self),
@@ -80,16 +80,16 @@ impl Band {
     }
 }
 
-/// An ACK.
+/// Size of an ACK.
 pub const ACK: Bytes = Bytes::new(14);
-/// A block ACK with a compressed bitmap.
+/// Size of a block ACK with a compressed bitmap.
 pub const BLOCK_ACK: Bytes = Bytes::new(32);
 
-/// Data bits of a symbol with one stream, by MCS: 20, 40, 80 MHz.
+/// Data bits per symbol with one stream, by MCS: 20, 40, 80 MHz.
 const HT20: [u32; 10] = [26, 52, 78, 104, 156, 208, 234, 260, 312, 0];
 const HT40: [u32; 10] = [54, 108, 162, 216, 324, 432, 486, 540, 648, 720];
 const VHT80: [u32; 10] = [117, 234, 351, 468, 702, 936, 1053, 1170, 1404, 1560];
-/// Data bits of a symbol of 802.11a/g, by the rate in Mbit/s.
+/// Data bits per symbol of 802.11a/g, by the rate in Mbit/s.
 const OFDM: [(u64, u32); 8] = [
     (6, 24),
     (9, 36),
@@ -105,29 +105,29 @@ const DSSS: [u64; 4] = [1000, 2000, 5500, 11_000];
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Code {
-    /// Data bits of a symbol, and how long one lasts in ns.
+    /// Data bits per symbol, and the duration of a symbol in ns.
     Ofdm { bits: u32, symbol_ns: u64 },
     /// kbit/s.
     Dsss { kbit: u64 },
 }
 
-/// How one station is spoken to.
+/// The modulation of a link, with its durations.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Phy {
     code: Code,
-    /// Before the data, and what follows it.
+    /// Time before and after the data.
     around: Span,
-    /// Of the answer: SIFS, and how long an ACK and a block ACK take.
+    /// The answer: SIFS, and the durations of an ACK and a block ACK.
     answers: (Span, Span),
     streams: u32,
     aggregates: bool,
-    /// A-MPDU limit of the standard.
+    /// The standard's A-MPDU limit.
     most_bytes: Bytes,
 }
 
 impl Phy {
-    /// 802.11n or 802.11ac; of 802.11n the MCS of one stream, 0 to 7, of 802.11ac 0 to 9. `None`
-    /// where the standard has no such combination.
+    /// 802.11n (MCS of one stream 0 to 7) or 802.11ac (0 to 9). `None` if the standard has no such
+    /// combination.
     pub fn new(
         standard: Standard,
         band: Band,
@@ -145,7 +145,7 @@ impl Phy {
             (Standard::Ac, Width::W80) => (9, VHT80),
         };
         let most_streams = if standard == Standard::N { 4 } else { 8 };
-        // Bits that do not fill a symbol's carriers evenly: 802.11ac leaves the combination out.
+        // Bits that do not fill a symbol's carriers evenly: 802.11ac excludes the combination.
         let odd = standard == Standard::Ac
             && width == Width::W80
             && matches!((mcs, streams), (6, 3 | 7) | (9, 6));
@@ -217,8 +217,7 @@ impl Phy {
         })
     }
 
-    /// A rate of 802.11a, b or g, one frame after the other. `None` where the band has no such
-    /// rate.
+    /// A rate of 802.11a, b or g, without aggregation. `None` if the band has no such rate.
     pub fn legacy(rate: Rate, band: Band) -> Option<Phy> {
         let mbit = rate.as_bit() / 1_000_000;
         if let Some(phy) = Phy::ofdm(mbit, band).filter(|_| Rate::mbit(mbit) == rate) {
@@ -246,7 +245,7 @@ impl Phy {
         b.chain(OFDM.into_iter().map(|(mbit, _)| Rate::mbit(mbit)))
     }
 
-    /// How long a frame of so many bytes is on the air.
+    /// Duration of a frame of this size.
     pub fn duration(&self, bytes: Bytes) -> Span {
         match self.code {
             Code::Ofdm { bits, symbol_ns } => {
@@ -257,7 +256,7 @@ impl Phy {
         }
     }
 
-    /// The bytes whose symbols last no longer than this.
+    /// The bytes whose symbols last at most this long.
     pub fn bytes_in(&self, span: Span) -> Bytes {
         let bits = match self.code {
             Code::Ofdm { bits, symbol_ns } => {
@@ -268,7 +267,7 @@ impl Phy {
         Bytes::new(bits / 8)
     }
 
-    /// The rate of its symbols.
+    /// The data rate of its symbols.
     pub fn rate(&self) -> Rate {
         match self.code {
             Code::Ofdm { bits, symbol_ns } => {
@@ -278,7 +277,7 @@ impl Phy {
         }
     }
 
-    /// How long the answer takes, SIFS apart: a block ACK, or an ACK to a single frame.
+    /// Duration of the answer without SIFS: a block ACK, or an ACK for a single frame.
     pub fn answer(&self, block: bool) -> Span {
         if block {
             self.answers.1
@@ -287,17 +286,17 @@ impl Phy {
         }
     }
 
-    /// May frames be put together into one transmission?
+    /// Returns whether frames may be aggregated.
     pub fn aggregates(&self) -> bool {
         self.aggregates
     }
 
-    /// The most bytes of one transmission.
+    /// The maximum number of bytes of one transmission.
     pub fn most_bytes(&self) -> Bytes {
         self.most_bytes
     }
 
-    /// Streams in space.
+    /// Number of spatial streams.
     pub fn streams(&self) -> u32 {
         self.streams
     }
@@ -354,8 +353,7 @@ mod tests {
         assert_eq!(us(ht(7, 2).duration(Bytes::new(0))), 40.0 + 4.0);
         let vht = Phy::new(Standard::Ac, Band::Ghz5, Width::W80, 9, 2, false).unwrap();
         assert_eq!(us(vht.duration(Bytes::new(1000))), 44.0 + 12.0);
-        // At 24 Mbit/s a block ACK takes 32 µs and an ACK 28; what is spoken slowly is answered
-        // slowly.
+        // At 24 Mbit/s a block ACK takes 32 µs and an ACK 28; a slow frame has a slow answer.
         assert_eq!(
             (us(ht(7, 2).answer(true)), us(ht(7, 2).answer(false))),
             (32.0, 28.0)

@@ -1,4 +1,4 @@
-//! What a Wi-Fi is made of: the standard, the stack, the stations. Plain data;
+//! The description of a Wi-Fi: the standard, the stack, the stations. This is plain data;
 //! [`Setup`](super::Setup) is built from it.
 
 use super::ampdu::Limits;
@@ -10,49 +10,49 @@ use crate::units::{Bytes, Rate, Span};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A medium and who is on it.
+/// A medium and its stations.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WifiSpec {
-    /// What they speak.
+    /// The standard.
     pub standard: Standard,
-    /// How wide.
+    /// The channel width.
     pub width: Width,
-    /// Where in the spectrum.
+    /// The frequency band.
     pub band: Band,
-    /// Symbols of 3.6 µs, or of 4.
+    /// Whether symbols last 3.6 µs (short guard interval) instead of 4 µs.
     pub short_guard: bool,
-    /// What queues for the air.
+    /// The software queues.
     pub stack: Stack,
-    /// Of the stack `before`: above the driver.
+    /// The qdisc above the driver, in the stack `before`.
     pub qdisc: Choice,
-    /// Of the stack `before`: frames that the driver takes of each category.
+    /// Frames that the driver takes per category, in the stack `before`.
     pub driver: u64,
-    /// Of one transmission.
+    /// Limits of one transmission.
     pub limits: Limits,
-    /// `count` has been expanded; at least one.
+    /// The stations, `count` expanded; at least one.
     pub stations: Vec<StationSpec>,
-    /// Keys without a place of their own, under their names.
+    /// Keys that have no field, by name.
     pub keys: Params,
 }
 
 /// One station.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StationSpec {
-    /// Unique.
+    /// Its name; unique.
     pub name: String,
-    /// How fast.
+    /// Its rate.
     pub speed: Speed,
-    /// Signal over noise in dB of one whose rates are chosen, `speed` the highest.
+    /// Signal-to-noise ratio in dB. If given, a rate control chooses rates up to `speed`.
     pub snr_db: Option<f64>,
-    /// How often a single frame arrives damaged, from 0 to 1.
+    /// Probability that a single frame arrives damaged, from 0 to 1.
     pub error: f64,
-    /// Two-way distance between the access point and the other end of its flows.
+    /// Two-way propagation between the access point and the other end of its flows.
     pub rtt: Span,
-    /// Keys without a place of their own, under their names.
+    /// Keys that have no field, by name.
     pub keys: Params,
 }
 
-/// How fast a station is spoken to.
+/// The rate of a station.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Speed {
     /// Modulation and coding (of one stream, 0 to 9), and streams.
@@ -66,7 +66,7 @@ const MEMORY_N: Bytes = Bytes::new(4 << 20);
 const MEMORY_AC: Bytes = Bytes::new(16 << 20);
 
 impl WifiSpec {
-    /// How a station is spoken to; `None` where the standard has no such combination.
+    /// The modulation of a rate; `None` if the standard has no such combination.
     pub fn phy(&self, speed: Speed) -> Option<Phy> {
         match speed {
             Speed::Mcs(mcs, streams) => Phy::new(
@@ -80,7 +80,7 @@ impl WifiSpec {
             Speed::Legacy(rate) => Phy::legacy(rate, self.band),
         }
     }
-    /// The stations as the medium knows them.
+    /// The stations as peers of the medium.
     pub fn peers(&self) -> Vec<Peer> {
         let peer = |station: &StationSpec| {
             let there = Span::ns(station.rtt.as_ns() / 2);
@@ -117,8 +117,8 @@ impl WifiSpec {
             Standard::Ac => MEMORY_AC,
         }
     }
-    /// The medium as a path of one hop, for those who ask only how fast and how far: the fastest
-    /// station's rate, and the shortest distance.
+    /// The medium as a path of one hop, with the fastest station's rate and the shortest distance.
+    /// It is for callers that need only these.
     pub fn as_path(&self) -> PathSpec {
         let rates = self
             .stations
