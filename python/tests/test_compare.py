@@ -279,7 +279,7 @@ def test_tests_that_differ_are_named_and_other_loads_are_not_judged(before: Meas
     found = {m.what: (m.before, m.after, m.way) for m in measurements.mismatches(before, other)}
     assert found == {
         "test": ("simulated", "rrul", None),
-        "load down": ("4 TCP flows", "1 TCP flow", "down"),
+        "download": ("4 TCP flows", "1 TCP flow", "down"),
         "load up": ("4 TCP flows", "1 TCP flow", "up"),
         "duration of the load down": ("6.0 s", "12.0 s", None),
         "duration of the load up": ("6.0 s", "12.0 s", None),
@@ -349,7 +349,7 @@ def test_every_command_shows_the_same_percentile(before: Measurement) -> None:
     told = run.summarized(one).json["latency_ms"]["loaded"]["p95"]
     assert told == pytest.approx(figure.before, rel=1e-5)
     shown = {row[0].text: row[4].text for row in telling.latencies(measured).rows}
-    assert float(shown["load down"]) == pytest.approx(figure.before, abs=0.06)
+    assert float(shown["download"]) == pytest.approx(figure.before, abs=0.06)
 
 
 def test_files_are_compared_and_converted_by_the_command(
@@ -467,7 +467,7 @@ def test_a_second_way_that_fails_does_not_take_the_first_with_it(
     monkeypatch.setattr("narrows.host.live.measure", live)
     measured, said = run.measure("h")
     assert len(measured.flows) == len(before.flows)
-    assert said == ["tcp_nup was not measured: the far end has gone"]
+    assert said == ["the test tcp_nup failed: the far end has gone"]
     with pytest.raises(EngineError):
         run.measure("h", test="tcp_nup")
 
@@ -486,9 +486,9 @@ def test_the_command_says_writes_draws_and_keeps(
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert asked == [["server", "--test", "tcp_down", "--max-data", "1GB"]]
-    assert "Payload passed at 18." in done.output
-    assert "grade C (DSLReports' scale" in done.output
-    assert "down: a buffer that drops what does not fit (sure)." in done.output
+    assert "The goodput was 18." in done.output
+    assert "on average: bufferbloat grade C." in done.output
+    assert "Download queue: drop-tail buffer (certain)." in done.output
     assert "Throughput: goodput (Mbit/s)" in done.output
     for file in files:
         assert Path(file).stat().st_size > 500
@@ -525,10 +525,10 @@ def test_a_path_that_is_not_written_is_told(
     ]
     done = CliRunner().invoke(cli.main, [*words, "--no-twin"])
     assert (done.exit_code, asked) == (2, [])
-    assert "leave --no-twin out" in done.output
+    assert "omit --no-twin" in done.output
     done = CliRunner().invoke(cli.main, words)
     assert done.exit_code == 2
-    assert "Payload passed at 18." in done.output
+    assert "The goodput was 18." in done.output
     assert "p.toml: not written: too little was sent" in done.output
 
 
@@ -544,7 +544,7 @@ def test_the_history_keeps_each_once_and_gives_it_back(
     monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "deep/h.duckdb"))
     runner = CliRunner()
     none = runner.invoke(cli.main, ["history"])
-    assert (none.exit_code, "there is no history yet" in none.output) == (2, True)
+    assert (none.exit_code, "no history exists yet" in none.output) == (2, True)
     for name, started in (("aa01", "2026-01-01T00:00:00Z"), ("ab02", "2026-01-02T00:00:00Z")):
         (tmp_path / f"{name}.json").write_text(
             json.dumps(before.json | {"id": name, "started": started})
@@ -579,9 +579,12 @@ def test_a_scenario_is_measured_in_the_simulator(tmp_path: Path) -> None:
     runner = CliRunner()
     done = runner.invoke(cli.main, ["measure", str(file), "--streams", "4"])
     assert done.exit_code == 0, done.output
-    assert "no packet went over a wire" in done.output
-    assert "down: a buffer that drops what does not fit (sure)." in done.output
+    assert "so it has no measurement error" in done.output
+    assert "Download queue: drop-tail buffer (certain)." in done.output
     again = runner.invoke(cli.main, ["measure", str(file), "--streams", "4"])
     assert again.output == done.output
     odd = runner.invoke(cli.main, ["measure", str(file), "--max-data", "1MB"])
-    assert (odd.exit_code, "--max-data is for a host" in odd.output) == (2, True)
+    assert (odd.exit_code, "--max-data: not supported for a scenario file" in odd.output) == (
+        2,
+        True,
+    )

@@ -61,8 +61,8 @@ def test_a_measurement_on_this_machine_says_what_passed(far: str, tmp_path: Path
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert "Payload passed at " in done.stdout
-    assert "Its own error: pings left" in done.stdout
+    assert "The goodput was " in done.stdout
+    assert "Measurement error: pings left" in done.stdout
     measured = files.read(made)
     assert measured.rate_mbit("down") == pytest.approx(20, rel=0.2)
     assert measured.latency("idle").n >= 20
@@ -118,7 +118,7 @@ def test_ctrl_c_ends_a_measurement_and_what_was_seen_is_told(far: str, tmp_path:
     made = tmp_path / "m.json"
     code, out = stopped(far, tmp_path, "--test", "ping", "--out", str(made))
     assert code == 130
-    assert "It was stopped after " in out and "Idle, a round trip took " in out  # noqa: PT018
+    assert "The measurement was stopped after " in out and "The idle RTT was " in out  # noqa: PT018
     measured = files.read(made)
     assert measured.interrupted
     assert measured.latency("idle").n >= 20
@@ -129,7 +129,7 @@ def test_ctrl_c_under_load_keeps_the_load(far: str, tmp_path: Path) -> None:
     words = ["--test", "bidir", "--idle", "200ms", "--pacing", "20Mbit"]
     code, out = stopped(far, tmp_path, *words, "--out", str(made))
     assert code == 130
-    assert "It was stopped after " in out and "Payload passed at " in out  # noqa: PT018
+    assert "The measurement was stopped after " in out and "The goodput was " in out  # noqa: PT018
     measured = files.read(made)
     assert measured.interrupted
     assert {flow.direction for flow in measured.flows} == {"up", "down"}

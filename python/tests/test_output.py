@@ -193,7 +193,7 @@ OUTPUTS: dict[str, tuple[list[str], list[tuple[str, str]], str]] = {
         ["measure", "far"],
         [("--out", ".json"), ("--out", ".csv"), ("--plot", ".png"), ("--report", ".html"),
         ("--path", ".toml")],
-        "Payload passed at",
+        "The goodput was",
     ),
     "latency": (
         ["latency", "far"], [("--out", ".json"), ("--hlog", ".hlog"), ("--plot", ".svg"),
@@ -204,7 +204,7 @@ OUTPUTS: dict[str, tuple[list[str], list[tuple[str, str]], str]] = {
     "Least delay"),
     "from": (["from", "tc qdisc add dev eth0 root netem delay 20ms rate 5mbit"], [("-o", ".toml")],
     "CUBIC"),
-    "twin": (["twin", "a.json"], [("--path", ".toml")], "Base round trip"),
+    "twin": (["twin", "a.json"], [("--path", ".toml")], "Base RTT"),
 }  # fmt: skip
 """Of each command: its words, its options for files with their suffixes, and what it prints."""
 
@@ -274,8 +274,8 @@ def test_history_and_forecasts_do_not_depend_on_each_other(
     monkeypatch.setattr("narrows.advise.forecasts.score_open", lambda one: scored.append(one) or [])
     done = measure("--no-twin", "--out", "m.json")
     assert (done.exit_code, len(scored)) == (0, 1), done.output
-    assert "not kept in the history: " in done.stderr
-    assert "Payload passed at" in done.stdout
+    assert "the measurement was not stored in the history: " in done.stderr
+    assert "The goodput was" in done.stdout
     (prepared / "history.duckdb").unlink()
 
     def fails(_: Measurement) -> None:
@@ -297,7 +297,7 @@ def test_ctrl_c_while_the_model_is_inferred_costs_the_model_only(
     monkeypatch.setattr("narrows.measure.command.infer", infer)
     done = measure("--no-history", "--report", "page.html")
     assert done.exit_code == 130, done.output
-    assert "Payload passed at" in done.stdout
+    assert "The goodput was" in done.stdout
     assert (prepared / "page.html").stat().st_size > 100
 
 
@@ -310,5 +310,5 @@ def test_a_fault_of_narrows_own_costs_nothing_that_was_measured(
     monkeypatch.setattr("narrows.measure.command.infer", infer)
     done = measure("--no-history", "--out", "m.json")
     assert isinstance(done.exception, ZeroDivisionError)
-    assert "Payload passed at" in done.stdout
+    assert "The goodput was" in done.stdout
     assert (prepared / "m.json").stat().st_size > 100

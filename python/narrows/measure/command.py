@@ -1,5 +1,5 @@
-"""`narrows measure`, `twin`, `convert`, `history`: paths as they are. What is heavy is imported
-where it is needed.
+"""The commands `narrows measure`, `twin`, `convert` and `history`. Large modules are imported on
+use.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _format(file: str) -> None:
 
 
 def _passed(command: F) -> F:
-    """The options that go to `narrows-host` as they are, which checks them."""
+    """The options that are passed unchanged to `narrows-host`, which checks them."""
     for name, help_ in reversed([
         ("--port", "Of the far end; 5201 without. Example: --port 5555"),
         ("--duration", "Of each load; 10s without. Example: --duration 30s"),
@@ -167,7 +167,9 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     Example: narrows measure scenarios/asymmetric/down-and-up.toml
     """
     if path_file is not None and not with_twin:
-        raise click.BadParameter("it is the twin's path: leave --no-twin out", param_hint="--path")
+        raise click.BadParameter(
+            "--path writes the path model; omit --no-twin", param_hint="--path"
+        )
     arguments = [
         word
         for name, value in passed.items()
@@ -186,8 +188,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
             except run.Interrupted as stop:
                 measured, said = stop.measured, stop.said
     with output.every() as attempt:
-        # What was measured is kept before anything that takes time, and before anything is printed:
-        # nobody may read it.
+        # The measurement is stored before any slow work and before printing, which may fail.
         _write(measured, out, attempt)
         scored = [] if no_history else _keep(measured, attempt)
         model, stopped = None, measured.interrupted
@@ -202,11 +203,11 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
             elif not quiet:
                 _show(measured, model, scored, sketch=plot == _HERE)
         except OSError:
-            # Who stopped it by hanging up reads nothing any more.
+            # After SIGHUP the terminal is gone.
             if not stopped:
                 raise
         if stopped:
-            # Kept and told; the exit code is the signal's all the same.
+            # The results are stored and printed; the exit code is that of the signal.
             raise KeyboardInterrupt
 
     if answer(measured).connectivity_lost or measured.stopped_by == "lost":
@@ -220,15 +221,15 @@ def _write(measured: Measurement, out: Sequence[str], attempt: Attempt) -> None:
 
 
 def _keep(measured: Measurement, attempt: Attempt) -> list[str]:
-    """Keeps it in the history, and scores the sealed forecasts that it can judge; answers what
-    became of those.
+    """Stores the measurement in the history, scores the sealed forecasts that apply to it, and
+    returns the scores as sentences.
 
-    Nobody asked for either, so that what cannot be done is a warning.
+    Both are optional, so a failure is only a warning.
     """
     from narrows.measure import history  # noqa: PLC0415
 
     if history.installed():
-        with attempt(), _warned("not kept in the history"):
+        with attempt(), _warned("the measurement was not stored in the history"):
             history.keep(measured)
     scored: list[str] = []
     with attempt(), _warned("no forecast was scored"):
@@ -249,21 +250,20 @@ def _warned(what: str) -> Iterator[None]:
 def _twin(
     measured: Measurement, path_file: str | None, attempt: Attempt, *, quiet: bool
 ) -> tuple[Twin | None, bool]:
-    """The twin, which is written where that is wanted, None where there is none; and whether Ctrl-C
-    ended it.
+    """The path model, or None without one, and whether Ctrl-C stopped its inference. `path_file`
+    selects a file for the model.
     """
     model = None
     with attempt():
         try:
-            with ProgressBar(quiet=quiet, of="the twin") as bar:
+            with ProgressBar(quiet=quiet, of="path model") as bar:
                 model = infer(measured, progress=bar)
         except NarrowsError as error:
-            # Not every measurement can be modelled; only who asked for the model's file has to know
-            # why.
+            # Not every measurement has a path model; this is an error only with --path.
             if path_file is not None:
                 raise OutputError(f"{path_file}: not written: {error}") from error
         except KeyboardInterrupt:
-            # That ends the inference, which takes some seconds, and not the measurement.
+            # Ctrl-C stops only the inference, which takes some seconds.
             return None, True
     if path_file is not None and model is not None:
         with attempt():
@@ -434,30 +434,35 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
     words = ("id", "started", "host", "test", "grade")
     table(
         console(),
-        Table("History", words, ("down", "up", "idle p50", "loaded p50", "loaded p95"), cells),
+        Table("History", words, _HEADERS, cells),
     )
 
 
 _NUMBERS = ("down_mbit", "up_mbit", "idle_p50_ms", "loaded_p50_ms", "loaded_p95_ms")
+_HEADERS = (
+    "download Mbit/s",
+    "upload Mbit/s",
+    "idle RTT p50 ms",
+    "loaded RTT p50 ms",
+    "loaded RTT p95 ms",
+)
 
 
 def compared(named: Sequence[str]) -> Iterator[Measurement]:
-    """The measurements of files, or of the history where there is no such file."""
+    """The measurements of files, or of the history if the file does not exist."""
     for name in named:
         yield files.read(name) if Path(name).exists() or not kept.installed() else kept.get(name)
 
 
 def are_measurements(named: Sequence[str]) -> bool:
-    """Is the first of these a measurement and not a scenario? A scenario is TOML, which begins
-    otherwise.
-    """
+    """Whether the first name is a measurement and not a scenario, which is TOML."""
     file = Path(named[0])
     if file.suffix == ".toml":
         return False
     try:
         begin = untrusted_input.head(file, 4096)
     except OSError:
-        # Neither: an id of the history has no dot.
+        # An id of the history has no dot.
         return not file.exists() and "." not in file.name and "/" not in named[0]
     return (
         begin.lstrip()[:1] == b"{"
@@ -470,11 +475,13 @@ def are_measurements(named: Sequence[str]) -> bool:
 def compare_measurements(
     named: Sequence[str], *, plot: str | None, page: str | None, as_json: bool = False
 ) -> None:
-    """Compares each with the first."""
+    """Compares each measurement with the first."""
     from narrows.measure import render as telling  # noqa: PLC0415
 
     if len(named) < 2:  # noqa: PLR2004 - one is compared with another
-        raise click.BadParameter("name another: narrows compare before.json after.json")
+        raise click.BadParameter(
+            "a comparison needs two files or more: narrows compare before.json after.json"
+        )
     if any(_is_latency(name) for name in named):
         _compare_latencies(named, plot=plot, page=page, as_json=as_json)
         return
@@ -526,7 +533,7 @@ def compare_measurements(
 
 
 def _is_latency(name: str) -> bool:
-    """Is it a result of `narrows latency`? Its own reader checks the rest."""
+    """Whether a file is a result of `narrows latency`; its own reader checks the rest."""
     try:
         raw = untrusted_input.read(name, untrusted_input.MOST_DATA_BYTES)
     except OSError:
@@ -542,14 +549,16 @@ def _compare_latencies(
 
     several = [telling.read(name) for name in named]
     hosts = [str(one.get("host") or "") for one in several]
-    # People think of hosts, unless there is one only.
+    # Host names identify the results, if they differ.
     names = (
         hosts
         if all(hosts) and len(set(hosts)) == len(hosts)
         else unique([Path(name).name for name in named])
     )
     if plot == _HERE:
-        raise click.BadParameter("of latencies into a file: --plot out.png", param_hint="--plot")
+        raise click.BadParameter(
+            "a plot of latencies needs a file: --plot out.png", param_hint="--plot"
+        )
     found = [
         (name, one, judged.differences(several[0], one))
         for name, one in zip(names[1:], several[1:], strict=True)

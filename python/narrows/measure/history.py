@@ -1,10 +1,9 @@
-"""The local history of measurements: one DuckDB file, a row for each, the whole JSON beside its
-figures.
+"""The local history of measurements: a DuckDB file with one row per measurement, which contains the
+main metrics and the JSON object.
 
-DuckDB is an extra (`pip install 'narrows[history]'`): it is larger than narrows. Without it
-measurements are files. The file is `$NARROWS_HISTORY`, or `narrows/history.duckdb` under
-`$XDG_DATA_HOME` (`~/.local/share`); any DuckDB opens
-it: `SELECT started, host, down_mbit, loaded_p95_ms FROM measurements`.
+DuckDB is an extra (`pip install 'narrows[history]'`) because it is larger than narrows. The file is
+`$NARROWS_HISTORY`, or `narrows/history.duckdb` under `$XDG_DATA_HOME` (`~/.local/share`). DuckDB
+itself can query it: `SELECT started, host, down_mbit, loaded_p95_ms FROM measurements`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ COLUMNS = (
     "loaded_p95_ms",
     "increase_ms", "grade",
 )  # fmt: skip
-"""The figures of a row, beside `json`."""
+"""The columns of a row, besides `json`."""
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS measurements (
@@ -41,7 +40,7 @@ CREATE TABLE IF NOT EXISTS measurements (
 
 
 def file() -> Path:
-    """Where it is."""
+    """Path of the history file."""
     told = os.environ.get("NARROWS_HISTORY")
     if told:
         return Path(told)
@@ -50,18 +49,18 @@ def file() -> Path:
 
 
 def installed() -> bool:
-    """Is DuckDB there?"""
+    """Whether DuckDB is installed."""
     from importlib.util import find_spec  # noqa: PLC0415
 
     return find_spec("duckdb") is not None
 
 
 def keep(measured: Measurement) -> str:
-    """Keeps a measurement; answers its id. The same one is kept once.
+    """Stores a measurement, replacing one with the same id, and returns the id.
 
     Raises:
         NarrowsError: If DuckDB is not installed.
-        OutputError: If it cannot be written.
+        OutputError: If the history cannot be written.
     """
     said, text = answer(measured), measured.text()
     name = measured.id or hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -86,10 +85,10 @@ def keep(measured: Measurement) -> str:
 
 
 def rows(*, host: str | None = None, last: int = 20) -> list[Json]:
-    """The last ones, the newest first; of one host only where that is told.
+    """The last measurements, newest first; only those of `host` if it is given.
 
     Raises:
-        NarrowsError: If DuckDB is not installed, or there is no history.
+        NarrowsError: If DuckDB is not installed or no history exists.
     """
     where, values = ("WHERE host = ?", [host]) if host else ("", [])
     found = _ask(
@@ -100,18 +99,19 @@ def rows(*, host: str | None = None, last: int = 20) -> list[Json]:
 
 
 def get(name: str) -> Measurement:
-    """One of them, by its id or the only one whose id begins so.
+    """The measurement with this id or with this unique prefix of its id.
 
     Raises:
-        NarrowsError: If there is none, or several.
+        NarrowsError: If no measurement or several match.
     """
     found = _ask(
         "SELECT id, json FROM measurements WHERE starts_with(id, ?) ORDER BY id LIMIT 3", [name]
     )
     exact = [row for row in found if row[0] == name] or found
     if len(exact) != 1:
-        many = "several measurements begin" if exact else "no measurement of the history begins"
-        raise NarrowsError(f"{many} with `{name}`\n    write: narrows history")
+        many = "several measurements" if exact else "no measurement of the history"
+        verb = "begin" if exact else "begins"
+        raise NarrowsError(f"{many} {verb} with `{name}`\n    write: narrows history")
     return Measurement.parse(exact[0][1], f"{file()}: {exact[0][0]}")
 
 
@@ -120,14 +120,15 @@ def _ask(question: str, values: Sequence[object], *, write: bool = False) -> lis
         import duckdb  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise NarrowsError(
-            "the history needs DuckDB\n    write: pip install 'narrows[history]'"
+            "the history needs DuckDB, which is not installed\n"
+            "    write: pip install 'narrows[history]'"
         ) from error
     where = file()
     if not write and not where.exists():
-        raise NarrowsError(f"{where}: there is no history yet\n    write: narrows measure HOST")
+        raise NarrowsError(f"{where}: no history exists yet\n    write: narrows measure HOST")
     try:
         where.parent.mkdir(parents=True, exist_ok=True)
-        # DuckDB has one writer at a time, and no reader meanwhile; each of ours is done within
+        # DuckDB allows one writer at a time and no reader meanwhile; each access takes
         # milliseconds.
         opened = retried(lambda: duckdb.connect(str(where), read_only=not write), _is_locked)
         with closing(opened) as base:

@@ -1,5 +1,6 @@
-"""A measurement for people: sentences, tables, pictures, the page. Only shows; `answers` and `twin`
-compute.
+"""Renders a measurement as sentences, tables, pictures and a report page.
+
+`measure.summary` and `path_model` compute the values.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from narrows import __version__
-from narrows.measure.result import DIRECTIONS, Flow, Json, Measurement, Spread
+from narrows.measure.result import DIRECTIONS, Direction, Flow, Json, Measurement, Spread
 from narrows.measure.summary import FEWEST_PINGS, SCALE, Answer, answer
 from narrows.render.pictures import TIME, Line, Picture
 from narrows.render.report import drawn
@@ -25,14 +26,17 @@ if TYPE_CHECKING:
 
 _SPREAD = ("min", "mean", "p50", "p95", "p99", "max")
 _MOST_FLOWS = 4
-"""So many of each way are drawn one by one."""
+"""Number of flows that are named or drawn individually (drawn: per direction)."""
 
 _LATE_MS = 1.0
 _BUSY_PCT = 80.0
 
+_LOADS: dict[Direction, str] = {"down": "download", "up": "upload"}
+_BOTH = "both directions"
+
 
 def sentences(measured: Measurement) -> list[str]:
-    """The answer first, in words."""
+    """The results in sentences, the most important ones first."""
     said = answer(measured)
     return [
         *_ended(measured),
@@ -47,48 +51,51 @@ def sentences(measured: Measurement) -> list[str]:
 
 
 def _ended(measured: Measurement) -> list[str]:
-    """Why it is shorter than it was meant to be."""
+    """The reason for a premature end of the measurement."""
     after = max((phase.to_s for phase in measured.phases), default=0.0)
     most = _tree(measured.json.get("asked")).get("max_data_bytes")
     data = f" of {most / 1e6:g} MB" if isinstance(most, int | float) else ""
     why = {
-        "user": "It was stopped",
-        "max_data": f"It had moved all its data (--max-data{data})",
-        "peer": "The far end ended it",
-        "lost": "The far end did not answer any more: it ended",
+        "user": "was stopped",
+        "max_data": f"reached its data limit (--max-data{data})",
+        "peer": "was ended by the far host",
+        "lost": "lost contact with the far host",
     }.get(measured.stopped_by)
-    return [f"{why} after {number(after, 1)} s: what follows was seen until then."] if why else []
+    if not why:
+        return []
+    return [f"The measurement {why} after {number(after, 1)} s; the results end at that time."]
 
 
 def _outages(said: Answer) -> list[str]:
     out = []
     for outage in said.outages:
         until = f"to {number(outage.to_s, 1)} s" if outage.ended else "to the end"
+        span = f"from {number(outage.from_s, 1)} s {until}"
         what = (
-            "No ping was answered, though data still arrived,"
+            f"No ping was answered {span}, but data arrived"
             if outage.data_arrived
-            else "Connectivity was lost: no ping was answered and no data arrived"
+            else f"Connectivity was lost {span}: no ping was answered and no data arrived"
         )
-        out.append(f"{what} from {number(outage.from_s, 1)} s {until}. There is no grade.")
+        out.append(f"{what}. The measurement has no bufferbloat grade.")
     return out
 
 
 def _datagrams(measured: Measurement) -> list[str]:
-    """What became of a load of datagrams."""
+    """Counts, rates and loss of a UDP load."""
     told = _tree(measured.json.get("udp_load"))
     if not isinstance(sent := told.get("sent"), int):
         return []
-    way = "up" if told.get("direction") == "up" else "down"
-    words = f"{sent:,} datagrams were sent {way} at {_mbit(told.get('sent_mbit'))}"
+    way = _LOADS["up" if told.get("direction") == "up" else "down"]
+    words = f"The UDP {way} sent {sent:,} datagrams at {_mbit(told.get('sent_mbit'))}"
     if isinstance(received := told.get("received"), int):
         words += f"; {received:,} arrived at {_mbit(told.get('received_mbit'))}"
     else:
-        words += "; how many arrived is not known"
+        words += "; the number of received datagrams is unknown"
     loss = told.get("loss")
     words += f"; {percent(float(loss))} were lost" if isinstance(loss, int | float) else ""
     unsent = told.get("unsent")
     rest = (
-        [f"{unsent:,} more had no room in this host's queue."]
+        [f"This host dropped {unsent:,} further datagrams because its queue was full."]
         if isinstance(unsent, int) and unsent
         else []
     )
@@ -103,63 +110,63 @@ def _mbit(rate: object) -> str:
 
 def _rates(said: Answer) -> list[str]:
     told = [
-        f"{number(rate, 2)} Mbit/s {way}"
+        f"{number(rate, 2)} Mbit/s ({_LOADS[way]})"
         for way in DIRECTIONS[::-1]
         if (rate := said.rates_mbit.get(way)) is not None
     ]
-    return [f"Payload passed at {listed(told)}."] if told else []
+    return [f"The goodput was {listed(told)}."] if told else []
 
 
 def _latency(said: Answer) -> list[str]:
     out = []
-    if said.idle.p50 is not None:
-        out.append(f"Idle, a round trip took {_spread(said.idle)}.")
-    if len(said.loaded) > 1 and not said.together:
-        out += [
-            f"With a load {way} it took {_spread(said.loaded[way])}." for way in DIRECTIONS[::-1]
-        ]
-    elif said.every.p50 is not None:
-        out.append(f"Under load it took {_spread(said.every)}.")
-    if said.increase_ms is not None and said.grade is None and said.too_few and not said.outages:
+    graded = said.increase_ms is not None and said.grade is not None
+    if graded:
+        out.append(
+            f"Load increased the RTT by {millis(said.increase_ms)} ms on average: bufferbloat "
+            f"grade {said.grade}."
+        )
+    elif said.increase_ms is not None and said.too_few and not said.outages:
         counts = "{} idle and {} under load".format(*said.too_few)
         out.append(
-            f"There are too few pings for a grade: {counts} were answered, and {FEWEST_PINGS} of "
-            "each are needed."
+            f"Too few pings were answered for a bufferbloat grade: {counts}; the grade needs "
+            f"{FEWEST_PINGS} of each."
         )
-    if said.increase_ms is not None and said.grade is not None:
-        trips = said.trips_per_minute
-        idle = f", idle {60_000 / said.idle.mean:.0f}" if said.idle.mean else ""
+    if said.idle.p50 is not None:
+        out.append(f"The idle RTT was {_spread(said.idle)}.")
+    if len(said.loaded) > 1 and not said.together:
         out += [
-            f"Load adds {millis(said.increase_ms)} ms on average: grade {said.grade} (DSLReports' "
-            "scale, of the mean "
-            f"increase down and up: {SCALE}).",
-            f"{number(trips, 0)} round trips, one after the other, fit into a minute under "
-            f"load{idle}.",
+            f"The RTT during the {_LOADS[way]} was {_spread(said.loaded[way])}."
+            for way in DIRECTIONS[::-1]
         ]
-    for share, when in zip(said.lost, ("idle", "under load"), strict=True):
+    elif said.every.p50 is not None:
+        out.append(f"The RTT under load was {_spread(said.every)}.")
+    if graded:
+        idle = f" and {60_000 / said.idle.mean:.0f} idle" if said.idle.mean else ""
+        out += [
+            f"The path allows {number(said.trips_per_minute, 0)} sequential round trips per minute "
+            f"under load{idle}.",
+            f"The grade rates the mean RTT increase of all directions (DSLReports scale: {SCALE}).",
+        ]
+    for share, when in zip(said.lost, ("while idle", "under load"), strict=True):
         if share:
-            out.append(f"{percent(share)} of the pings were not answered {when}.")
+            out.append(f"{percent(share)} of the pings {when} were not answered.")
     return out
 
 
 def _spread(spread: Spread) -> str:
-    known = [f"{millis(spread.p50)} ms (median"]
-    known += [
-        f"{name} {millis(value)}"
-        for name, value in (("p95", spread.p95), ("p99", spread.p99))
-        if value is not None
-    ]
-    known += [f"max {millis(spread.max)}"] if spread.max is not None else []
-    return ", ".join(known) + ")"
+    rest = (("p95", spread.p95), ("p99", spread.p99), ("max", spread.max))
+    known = [f"{name} {millis(value)} ms" for name, value in rest if value is not None]
+    more = f"; {', '.join(known)}" if known else ""
+    return f"{millis(spread.p50)} ms (median{more})"
 
 
 def _tree(told: object) -> dict[str, Any]:
-    """What a stranger's file has there, if it is a tree."""
+    """A value of an untrusted file, or an empty object if it is not an object."""
     return told if isinstance(told, dict) else {}
 
 
 def _voip(measured: Measurement) -> list[str]:
-    """The worse of its two ways, for who hears badly is heard badly."""
+    """The estimated quality of a call: the lower score of the two directions."""
     told = _tree(measured.json.get("voip"))
     scores = []
     for phase, when in (("idle", "idle"), ("loaded", "under load")):
@@ -167,7 +174,7 @@ def _voip(measured: Measurement) -> list[str]:
         known = [float(mos) for mos in ways if isinstance(mos, int | float)]
         scores += [f"{min(known):.1f} {when}"] if known else []
     return (
-        [f"A call would score {listed(scores)} (mean opinion, 1 to 4.4, by the E-model)."]
+        [f"The estimated voice quality is MOS {listed(scores)} (E-model, scale 1 to 4.4)."]
         if scores
         else []
     )
@@ -183,19 +190,15 @@ def _page(measured: Measurement) -> list[str]:
         if isinstance(took.get("waiting_share"), int | float):
             waited.append(f"{percent(took['waiting_share'])} {when}")
         failed += took["failed"] if isinstance(took.get("failed"), int) else 0
-    lost = [f"{failed} of the pages did not come."] if failed else []
-    turns = (
-        ", one after the other,"
-        if told.get("connections") == 1 and told.get("objects") != 1
-        else ""
-    )
+    lost = [f"{failed} {'page' if failed == 1 else 'pages'} failed to load."] if failed else []
+    turns = " in sequence" if told.get("connections") == 1 and told.get("objects") != 1 else ""
     said = (
         [f"A page of {told.get('objects')} objects{turns} loaded in {listed(out)} (median)."]
         if out
         else []
     )
     said += (
-        [f"Waiting for the first byte took {listed(waited)} of the time of its objects."]
+        [f"The time to first byte was {listed(waited)} of the load time of its objects."]
         if waited
         else []
     )
@@ -203,85 +206,86 @@ def _page(measured: Measurement) -> list[str]:
 
 
 def _held_back(measured: Measurement) -> list[str]:
-    """What the hosts and not the path limited: then the rate is theirs."""
+    """Flows whose rate a host limited instead of the path."""
     out = []
     for key, what in (
-        ("rwnd_limited_pct", "the receiver's window"),
-        ("sndbuf_limited_pct", "the send buffer"),
+        ("rwnd_limited_pct", "receive window"),
+        ("sndbuf_limited_pct", "send buffer"),
     ):
         held = [f.id for f in measured.flows if (f.figure(key) or 0) > _BUSY_PCT / 4]
         if held:
-            out.append(
-                f"{listed(held[:4])} {'was' if len(held) == 1 else 'were'} held back by {what} "
-                "and not by the path."
-            )
+            flows, was = ("flow", "was") if len(held) == 1 else ("flows", "were")
+            rest = [f"{len(held) - _MOST_FLOWS} more"] if len(held) > _MOST_FLOWS else []
+            ids = listed([*held[:_MOST_FLOWS], *rest])
+            out.append(f"The {flows} {ids} {was} limited by the {what}, not by the path.")
     return out
 
 
 def own_error(measured: Measurement) -> str:
-    """What the instrument says of itself."""
+    """The error of the measurement itself, in one or two sentences."""
     if (measured.json.get("peer") or {}).get("speaks") == "simulator":
         unused = (measured.json.get("asked") or {}).get("flows_left_out")
         alone = (
-            " The scenario's own flows were left out: only its path was measured." if unused else ""
+            " The flows of the scenario were left out; only its path was measured."
+            if unused
+            else ""
         )
-        return f"A simulation: no packet went over a wire, and the instrument has no error.{alone}"
+        return f"The simulator ran this measurement, so it has no measurement error.{alone}"
     told = measured.json.get("own_error") or {}
     late = told.get("lateness_ms") or {}
     late = late if isinstance(late, dict) else {}
     parts = []
     if late.get("p99") is not None:
         p50, p99, most = (number(late.get(name), 2) for name in ("p50", "p99", "max"))
-        parts.append(f"pings left {p50} ms late (p99 {p99}, max {most})")
+        parts.append(f"pings left {p50} ms late (median; p99 {p99} ms, max {most} ms)")
     if told.get("socket_drops") is not None:
         drops = told["socket_drops"]
-        parts.append(
-            "its sockets dropped nothing" if not drops else f"its sockets dropped {drops} packets"
-        )
+        count = "no packets" if not drops else "1 packet" if drops == 1 else f"{drops} packets"
+        parts.append(f"the sockets dropped {count}")
     if told.get("cpu_pct") is not None:
-        parts.append(f"it used {number(told['cpu_pct'], 0)} % of a processor")
+        parts.append(f"narrows used {number(told['cpu_pct'], 0)} % of a CPU")
     clock = told.get("clock")
     if isinstance(clock, dict) and clock.get("kind"):
-        off = f"the clocks of both ends were compared to {number(clock.get('error_ms'), 2)} ms"
+        off = (
+            "the clocks of both hosts were compared with an error of "
+            f"{number(clock.get('error_ms'), 2)} ms"
+        )
         known = {
-            "common": "both ends have one clock",
-            "none": "the clocks of both ends were not compared",
+            "common": "both ends use the same clock",
+            "none": "the clocks of both hosts were not compared",
         }
         parts.append(known.get(str(clock["kind"]), off))
     if not parts:
-        return "The measurement does not say how good its instrument was."
+        return "The measurement has no information about its own error."
     doubt = []
     if (late.get("p99") or 0) > _LATE_MS:
-        doubt.append("latencies below a few ms mean little")
+        doubt.append("Latencies of a few ms are therefore unreliable.")
     if (told.get("cpu_pct") or 0) > _BUSY_PCT:
-        doubt.append("the host may have been what was narrow")
-    text = f"Its own error: {', '.join(parts)}"
-    return f"{text}: {', and '.join(doubt)}." if doubt else f"{text}."
+        doubt.append("The CPU of this host may have been the bottleneck.")
+    return " ".join([f"Measurement error: {', '.join(parts)}.", *doubt])
 
 
 def notes(measured: Measurement) -> list[str]:
-    """What the instrument said beside its figures, a sentence each."""
+    """The notes of the measuring program, one sentence each."""
     told = (measured.json.get("own_error") or {}).get("notes") or []
     return [f"{note[:1].upper()}{note[1:]}." for note in told if isinstance(note, str) and note]
 
 
 def latencies(measured: Measurement) -> Table:
-    """A row for idle and for each load."""
+    """A row for the idle phase and one for each load."""
     said = answer(measured)
     rows = [("idle", said.idle, "latency_ms.idle")]
     if said.together or not said.loaded:
-        rows.append(
-            ("load both ways" if said.together else "load", said.every, "latency_ms.loaded")
-        )
+        rows.append((_BOTH if said.together else "load", said.every, "latency_ms.loaded"))
     else:
         rows += [
-            (f"load {way}", said.loaded[way], f"latency_ms.{way}")
+            (_LOADS[way], said.loaded[way], f"latency_ms.{way}")
             for way in DIRECTIONS[::-1]
             if way in said.loaded
         ]
     rows += [
         (
-            f"load {'both ways' if way == 'both' else way}, {cc}",
+            f"{_LOADS['up'] if way == 'up' else _LOADS['down'] if way == 'down' else _BOTH}, {cc}",
             spread,
             f"latency_by_cc_ms.{cc}.{way}",
         )
@@ -297,7 +301,7 @@ def latencies(measured: Measurement) -> Table:
         for name, s, at in rows
         if s.mean is not None
     ]
-    return Table("Round trips", ("",), (*(f"{k} ms" for k in _SPREAD), "pings"), cells)
+    return Table("RTT", ("RTT of pings",), (*(f"{k} ms" for k in _SPREAD), "pings"), cells)
 
 
 def flows(measured: Measurement, most: int = 200) -> Table:
@@ -309,7 +313,7 @@ def flows(measured: Measurement, most: int = 200) -> Table:
         again = flow.figure("retransmits")
         rows.append([
             Cell(flow.id, f"{at}.id"),
-            Cell(flow.direction, f"{at}.direction"),
+            Cell(_LOADS[flow.direction], f"{at}.direction"),
             Cell(flow.cc or "–", f"{at}.cc"),
             Cell(number(flow.goodput_mbit, 2), f"{at}.goodput_mbit"),
             Cell(millis((rtts or {}).get("p50")), f"{at}.rtt_ms.p50"),
@@ -319,8 +323,8 @@ def flows(measured: Measurement, most: int = 200) -> Table:
         ])  # fmt: skip
     return Table(
         "Flows",
-        ("flow", "way", "cc"),
-        ("goodput Mbit/s", "RTT p50 ms", "RTT p95 ms", "retransmits", "retransmitted"),
+        ("flow", "direction", "cc"),
+        ("goodput Mbit/s", "RTT p50 ms", "RTT p95 ms", "retransmits", "retransmission rate"),
         rows,
     )
 
@@ -330,12 +334,12 @@ def known(value: Known, unit: str, digits: int, scale: float = 1.0) -> str:
 
     >>> from narrows.path_model import Known
     >>> known(Known(20.0, 19.5, 20.4), "Mbit/s", 1), known(Known(None, why="an AQM"), "kB", 0)
-    ('20.0 Mbit/s (19.5 to 20.4)', 'cannot tell: an AQM')
+    ('20.0 Mbit/s (19.5 to 20.4)', 'unknown: an AQM')
     """
     if value.value is None:
         both = (("at least", value.low), ("at most", value.high))
         ends = [f"{word} {number(end * scale, digits)} {unit}" for word, end in both if end]
-        return f"cannot tell{f' ({listed(ends)})' if ends else ''}: {value.why}"
+        return f"unknown{f' ({listed(ends)})' if ends else ''}: {value.why}"
     text = f"{number(value.value * scale, digits)} {unit}"
     if value.high is None:
         least = f" (at least {number(value.low * scale, digits)})" if value.low is not None else ""
@@ -346,30 +350,34 @@ def known(value: Known, unit: str, digits: int, scale: float = 1.0) -> str:
 
 
 _KINDS = {
-    "drop-tail": "a buffer that drops what does not fit",
-    "policer": "a policer",
-    "aqm": "an AQM that keeps the queue short, one for all flows",
-    "fair": "fair queueing: each flow waits in its own queue",
+    "drop-tail": "drop-tail buffer",
+    "policer": "policer",
+    "aqm": "AQM with one queue for all flows",
+    "fair": "fair queueing, one queue per flow",
 }
+_CERTAINTY = {"sure": "certain", "likely": "likely"}
 
 
 def twin_lines(model: Twin) -> list[str]:
     """The path model in words."""
-    out = [f"Base round trip: {known(model.rtt, 'ms', 2)}."]
+    out = [
+        "Path model, with 90 % intervals in parentheses:",
+        f"Base RTT: {known(model.rtt, 'ms', 2)}.",
+    ]
     for name, way in model.ways.items():
-        out += [f"{name}: {line}" for line in _way(way)]
-    out.append(f"Others' traffic: {_others(model)}.")
-    words = {"negotiated": "ECN is negotiated", "dscp_survives": "DSCP survives"}
+        out += [f"{_LOADS[name].capitalize()} {line}" for line in _way(way)]
+    out.append(f"Cross traffic: {_others(model)}.")
+    words = {"negotiated": "ECN negotiated", "dscp_survives": "DSCP preserved by the path"}
     for key, what in words.items():
         told = model.marks.get(key)
-        out.append(f"{what}: {'cannot tell' if told is None else 'yes' if told else 'no'}.")
+        out.append(f"{what}: {'unknown' if told is None else 'yes' if told else 'no'}.")
     ce = model.marks.get("ce_rate")
-    out.append(f"CE marks: {'cannot tell' if ce is None else percent(ce) + ' of packets'}.")
+    out.append(f"CE marks: {'unknown' if ce is None else percent(ce) + ' of packets'}.")
     return out
 
 
 def _others(model: Twin) -> str:
-    """Whether others' traffic shows, and of which way it cannot be told."""
+    """Whether cross traffic was seen, and the directions for which this is unknown."""
     if model.others:
         return listed(
             list(
@@ -382,33 +390,34 @@ def _others(model: Twin) -> str:
     if not unknown:
         limits = [way.others.why for way in model.ways.values() if way.others.why]
         return f"none seen; {'; '.join(dict.fromkeys(limits))}" if limits else "none seen"
-    return f"cannot tell ({listed(list(unknown))}): {'; '.join(dict.fromkeys(unknown.values()))}"
+    ways = listed([_LOADS[name] for name in unknown])
+    return f"unknown ({ways}): {'; '.join(dict.fromkeys(unknown.values()))}"
 
 
 def _way(way: Way) -> list[str]:
-    varies = {None: "", True: "; it varies", False: "; it does not vary"}[way.varies]
-    out = [f"rate {known(way.rate, 'Mbit/s', 2)}{varies}."]
+    varies = {None: "", True: "; the rate varies", False: "; the rate is constant"}[way.varies]
+    out = [f"bottleneck rate: {known(way.rate, 'Mbit/s', 2)}{varies}."]
     if way.rate.high is None and way.left.high is not None:
-        out.append(f"rate that was left to this load {known(way.left, 'Mbit/s', 2)}.")
+        out.append(f"rate available to this load: {known(way.left, 'Mbit/s', 2)}.")
     if way.sure == "cannot tell":
-        return [*out, f"queue: cannot tell: {way.why}.", _loss(way)]
-    out.append(f"{_KINDS[way.family]} ({way.sure}{f': {way.why}' if way.why else ''}).")
+        return [*out, f"queue: unknown: {way.why}.", _loss(way)]
+    sure = f"{_CERTAINTY.get(way.sure, way.sure)}{f': {way.why}' if way.why else ''}"
+    out.append(f"queue: {_KINDS[way.family]} ({sure}).")
     if way.family == "drop-tail":
-        out.append(f"depth {known(way.depth, 'kB', 0, 1e-3)}.")
+        out.append(f"buffer size: {known(way.depth, 'kB', 0, 1e-3)}.")
     if way.family in ("aqm", "fair"):
-        out.append(f"it looks like {way.guess.kind}; its depth cannot be told: {way.depth.why}.")
+        out.append(f"most similar qdisc: {way.guess.kind}.")
+        out.append(f"buffer size: unknown: {way.depth.why}.")
     if way.family == "policer":
-        out.append(f"burst {known(way.burst, 'kB', 0, 1e-3)}.")
+        out.append(f"burst size: {known(way.burst, 'kB', 0, 1e-3)}.")
     return [*out, _loss(way)]
 
 
 def _loss(way: Way) -> str:
-    """Random loss in words: it is named only where the queue does not explain what was
-    retransmitted.
-    """
+    """Random loss in words: packet loss that the queue does not explain."""
     if way.loss.value is None:
         most = f" (at most {percent(way.loss.high)})" if way.loss.high else ""
-        return f"random loss: cannot tell{most}: {way.loss.why}."
+        return f"random loss: unknown{most}: {way.loss.why}."
     if way.loss.value:
         ends = (
             ""
@@ -420,8 +429,8 @@ def _loss(way: Way) -> str:
 
 
 def pictures(measured: Measurement) -> list[Picture]:
-    """Throughput, round trips, windows, what was sent again, the distribution of latency; empty
-    ones are left out.
+    """Throughput, RTT, congestion window, retransmits and latency distribution, without empty
+    pictures.
     """
     shown = [
         f
@@ -429,33 +438,33 @@ def pictures(measured: Measurement) -> list[Picture]:
         for f in [f for f in measured.flows if f.direction == way][:_MOST_FLOWS]
     ]
     left = (
-        f" The first {_MOST_FLOWS} flows of each way are drawn."
+        f" Only the first {_MOST_FLOWS} flows of each direction are drawn."
         if len(shown) < len(measured.flows)
         else ""
     )
     throughput = Picture(
         "throughput", "Throughput", TIME, "goodput (Mbit/s)",
-        "Payload acknowledged of each flow since the sample before; dotted, all flows of a way "
-        f"together.{left}",
+        "Lines: acknowledged payload of each flow per sample interval. Dotted: sum of all flows of "
+        f"a direction.{left}",
         [*(_goodput(i, f) for i, f in enumerate(shown)), *_together(measured)],
     )  # fmt: skip
     rtt = Picture(
         "rtt", "Round-trip time", TIME, "RTT (ms)",
-        f"Points, the pings; lines, the smoothed round-trip time that each sender sees.{left}",
+        f"Points: pings. Lines: smoothed RTT (srtt) of each sender.{left}",
         [*_pings(measured), *(_column(i, f, "rtt_ms") for i, f in enumerate(shown))],
     )  # fmt: skip
     window = Picture(
-        "window", "Window", TIME, "packets", f"The congestion window of each flow.{left}",
+        "window", "Congestion window", TIME, "packets", f"Congestion window of each flow.{left}",
         [_column(i, f, "cwnd_packets") for i, f in enumerate(shown)],
     )  # fmt: skip
     losses = Picture(
         "losses", "Retransmits", TIME, "packets, cumulative",
-        f"The retransmitted packets of each flow since its start.{left}",
+        f"Retransmitted packets of each flow since its start.{left}",
         [_column(i, f, "retransmits") for i, f in enumerate(shown)],
     )  # fmt: skip
     delay = Picture(
-        "delay", "Distribution of latency", "round trip (ms)", "share of pings",
-        "Which share of the pings took at most so long, idle and under load.",
+        "delay", "Latency distribution", "RTT (ms)", "share of pings",
+        "Share of the pings with at most this RTT, idle and under load.",
         list(_distributions(measured)),
     )  # fmt: skip
     every = (throughput, rtt, window, losses, delay)
@@ -488,8 +497,8 @@ def _together(measured: Measurement) -> list[Line]:
         times: list[float] = []
         rates: list[float | None] = []
         for begin, end in measured.loads(way):
-            # Whole steps of about a second from the load's first sample to its last: none is partly
-            # empty.
+            # Equal steps of about a second between the first and the last sample, so that every
+            # step is full.
             inside = [t for acked in flows for t, _ in acked if begin <= t <= end]
             if not inside or max(inside) <= min(inside):
                 continue
@@ -502,10 +511,10 @@ def _together(measured: Measurement) -> list[Line]:
                 )
                 times.append((t0 + t1) / 2)
                 rates.append(bits / (t1 - t0))
-            # Between two loads nothing is drawn.
+            # A gap between two loads.
             times.append(last)
             rates.append(None)
-        out.append(Line(f"all {way}", None, "dotted", times, rates))
+        out.append(Line(f"all, {_LOADS[way]}", None, "dotted", times, rates))
     return out
 
 
@@ -535,9 +544,9 @@ def _pings(measured: Measurement) -> list[Line]:
 def _distributions(measured: Measurement) -> list[Line]:
     out = []
     styles: tuple[Any, ...] = ("dashed", "line", "dotted")
-    ways = [(f"load {way}", measured.loads(way)) for way in DIRECTIONS[::-1]]
+    ways = [(_LOADS[way], measured.loads(way)) for way in DIRECTIONS[::-1]]
     if measured.together:
-        ways = [("load both ways", measured.loads())]
+        ways = [(_BOTH, measured.loads())]
     for style, (name, spans) in zip(
         styles, [("idle", measured.spans("idle")), *ways], strict=False
     ):
@@ -558,7 +567,7 @@ def _distributions(measured: Measurement) -> list[Line]:
 
 
 def show(measured: Measurement, out: Console, model: Twin | None = None) -> None:
-    """Prints it: the answer, tables, what the instrument says of itself, the path model."""
+    """Prints the results, the tables, the measurement error and the path model."""
     for at, sentence in enumerate(sentences(measured)):
         out.print(sentence, style="bold" if at == 0 else "", markup=False, soft_wrap=True)
     for shown in (latencies(measured), flows(measured)):
@@ -577,7 +586,7 @@ def show(measured: Measurement, out: Console, model: Twin | None = None) -> None
 def document(
     measured: Sequence[Measurement], names: Sequence[str], models: Sequence[Twin | None]
 ) -> Json:
-    """What the report page shows of measurements."""
+    """The content of the report page of measurements."""
     runs = [
         _run(one, name, model) for one, name, model in zip(measured, names, models, strict=True)
     ]

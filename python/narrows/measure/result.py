@@ -1,11 +1,10 @@
-"""A measurement of a path: what the near end sent, got and saw, as it stands in one JSON object
-(version 1).
+"""A measurement of a path as seen by the client, stored as one JSON object (version 1).
 
-`narrows-host measure` writes that object, files of other tools are read into it, and everything
-that is shown, compared or inferred starts from it. What was not measured is None and never zero. A
-file may come from anybody: it is checked once, here, and what is wrong is told with its place.
+`narrows-host measure` writes this object, and the readers of other tools' files create it.
+Renderers, comparisons and the path model use it. A value that was not measured is None, never zero.
+Files are untrusted: this module checks them once and reports the place of each error.
 
-docs/reference/measurement.md has every key with its unit.
+docs/reference/measurement.md lists every key with its unit.
 """
 
 from __future__ import annotations
@@ -24,19 +23,17 @@ Json = dict[str, Any]
 Direction = Literal["up", "down"]
 
 VERSION = 1
-"""Of the JSON; a later one is refused."""
+"""Version of the JSON format; later versions are rejected."""
 
 MOST_SAMPLES = 20_000_000
-"""So many numbers may a measurement hold: a day of pings each 20 ms is four million rows."""
+"""Maximum count of numbers in a measurement. A day of pings every 20 ms has four million rows."""
 
 MOST_S = 1e6
-"""Times are nearer to zero than this: eleven days. What has a value for each second has a limit,
-too.
-"""
+"""Maximum absolute time, in s (eleven days). It limits lists that have a value for each second."""
 
 SETTLE_S = 2.0
-"""Left out at the start of each load (at most a fifth of it): slow start's burst is no steady
-state.
+"""Warm-up at the start of each load that is left out, in s; at most a fifth of the load. It
+contains the burst of slow start.
 """
 
 QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
@@ -46,10 +43,10 @@ FLOW_COLUMNS = (
     "delivery_mbit",
     "pacing_mbit", "busy_s", "rwnd_limited_s", "sndbuf_limited_s", "delivered_ce", "sent_bytes",
 )  # fmt: skip
-"""What a flow's samples may have."""
+"""Columns that the samples of a flow may have."""
 
 PING_COLUMNS = ("t_s", "rtt_ms", "forward_ms", "back_ms")
-"""What a ping's samples may have."""
+"""Columns that the samples of a ping train may have."""
 
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
@@ -57,12 +54,12 @@ Column = list[float | None]
 
 
 class MeasurementError(NarrowsError):
-    """A file is not a measurement, or not a right one."""
+    """A file is not a valid measurement."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A distribution in a few numbers, in ms; a percentile of n sorted values is the one of rank
+    """Summary of a distribution, in ms. Percentile q of n sorted values has rank
     `min(n - 1, ⌊q n⌋)`.
 
     >>> Spread.of([1.0, 2.0, 3.0, None])
@@ -79,7 +76,7 @@ class Spread:
 
     @staticmethod
     def of(values: Iterable[float | None]) -> Spread:
-        """Of those that are known."""
+        """The summary of all values that are not None."""
         known = sorted(v for v in values if v is not None)
         if not known:
             return Spread(0, None, None, None, None, None, None)
@@ -88,7 +85,7 @@ class Spread:
         return Spread(n, known[0], math.fsum(known) / n, at["p50"], at["p95"], at["p99"], known[-1])
 
     def json(self) -> Json:
-        """As it stands in the JSON, six significant digits."""
+        """The JSON object, with six significant digits."""
         return {
             name: _short(getattr(self, name))
             for name in ("n", "min", "mean", "p50", "p95", "p99", "max")
@@ -97,8 +94,8 @@ class Spread:
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of the measurement: `idle`, `loaded` or `recovery`, in s; and the congestion
-    control that loads it.
+    """A phase of the measurement (`idle`, `loaded` or `recovery`), its times in s and the
+    congestion control of its load.
     """
 
     name: str
@@ -109,17 +106,17 @@ class Phase:
 
 @dataclass(frozen=True)
 class Flow:
-    """One load: who sent how much which way, and its samples over time by column.
+    """A flow of a load, with its samples over time by column.
 
     Attributes:
-        id: Its name.
-        direction: `up` from the near end to the far one, or `down`.
+        id: Name of the flow.
+        direction: `up` from the client to the server, or `down`.
         protocol: `tcp` or `udp`.
-        cc: The sender's congestion control.
-        from_s: When it began.
-        to_s: When it ended.
-        told: Everything else that its JSON says, as it says it.
-        columns: The samples; a column that is not there was not measured.
+        cc: Congestion control of the sender.
+        from_s: Start time, in s.
+        to_s: End time, in s.
+        told: All other values of its JSON object, unchanged.
+        columns: The samples. A missing column was not measured.
     """
 
     id: str
@@ -133,20 +130,20 @@ class Flow:
 
     @property
     def goodput_mbit(self) -> float | None:
-        """Payload over its time, Mbit/s."""
+        """Goodput over the duration of the flow, in Mbit/s."""
         return _number(self.told.get("goodput_mbit"))
 
     @property
     def segment_bytes(self) -> int:
-        """Payload of a full packet; 1448 where it was not told."""
+        """Payload of a full packet, in bytes; 1448 if unknown."""
         return int(_number(self.told.get("mss_bytes")) or 1448)
 
     def figure(self, name: str) -> float | None:
-        """A number of its JSON, such as `retransmits`."""
+        """A number of its JSON object, such as `retransmits`."""
         return _number(self.told.get(name))
 
     def acked(self) -> list[tuple[float, float]]:
-        """Time in s and bytes delivered so far, in the order of time, never falling."""
+        """Pairs of time in s and bytes delivered so far, both in increasing order."""
         times, counts = self.columns.get("t_s", []), self.columns.get("acked_bytes", [])
         out: list[tuple[float, float]] = []
         for t, count in zip(times, counts, strict=False):
@@ -161,9 +158,9 @@ class Flow:
 
 @dataclass(frozen=True)
 class Pings:
-    """One train of probes with its samples by column; an rtt of None was never answered.
+    """A train of pings with its samples by column. An unanswered ping has an RTT of None.
 
-    `told` is everything else that its JSON says, as it says it.
+    `told` holds all other values of its JSON object, unchanged.
     """
 
     id: str
@@ -176,7 +173,7 @@ class Pings:
     told: Json = field(default_factory=dict, repr=False)
 
     def rtts(self) -> Iterator[tuple[float, float | None]]:
-        """When each was sent, s, and its round trip, ms."""
+        """Pairs of send time in s and RTT in ms."""
         for t, rtt in zip(
             self.columns.get("t_s", []), self.columns.get("rtt_ms", []), strict=False
         ):
@@ -195,7 +192,7 @@ class Measurement:
     def __init__(
         self, tree: Json, phases: list[Phase], flows: list[Flow], pings: list[Pings]
     ) -> None:
-        """Made by `of`, from a tree that has been checked."""
+        """Created by `of` from a checked JSON object."""
         self.json = tree
         self.phases = phases
         self.flows = flows
@@ -203,10 +200,10 @@ class Measurement:
 
     @staticmethod
     def of(tree: object, name: str = "measurement") -> Measurement:
-        """Checks a tree of JSON.
+        """Checks a decoded JSON object.
 
         Raises:
-            MeasurementError: If it is not a measurement.
+            MeasurementError: If it is not a valid measurement.
         """
         check = _Check(name)
         top = check.table(tree, "")
@@ -214,7 +211,7 @@ class Measurement:
         if version != VERSION:
             check.wrong(
                 "measurement",
-                f"version {version:g} is not {VERSION}, the one that this narrows knows",
+                f"version {version:g} is not supported; this narrows reads version {VERSION}",
             )
         phases = [
             check.phase(p, f"phases[{i}]")
@@ -237,22 +234,22 @@ class Measurement:
         return Measurement.of(parse(text, name), name)
 
     def text(self) -> str:
-        """The JSON, a line."""
+        """The JSON object in one line."""
         return json.dumps(self.json, ensure_ascii=False, allow_nan=False) + "\n"
 
     @property
     def id(self) -> str:
-        """Its own name, empty where it has none."""
+        """Identifier of the measurement, or an empty string."""
         return str(self.json.get("id") or "")
 
     @property
     def started(self) -> str:
-        """When, as ISO 8601 in UTC; empty where that is not known."""
+        """Start time as ISO 8601 in UTC, or an empty string."""
         return str(self.json.get("started") or "")
 
     @property
     def host(self) -> str:
-        """Whom it was asked to measure."""
+        """The measured host."""
         return str(
             (self.json.get("asked") or {}).get("host")
             or (self.json.get("peer") or {}).get("address")
@@ -261,36 +258,34 @@ class Measurement:
 
     @property
     def test(self) -> str:
-        """Which test it was."""
+        """Name of the test."""
         return str((self.json.get("asked") or {}).get("test") or "")
 
     @property
     def stopped_by(self) -> str:
-        """What ended it: `duration`, `max_data`, `user`, `peer` or `lost`; empty where it was not
-        told.
-        """
+        """Reason of the end: `duration`, `max_data`, `user`, `peer` or `lost`; empty if unknown."""
         return str((self.json.get("data") or {}).get("stopped_by") or "")
 
     @property
     def interrupted(self) -> bool:
-        """The user ended it before its time: it has what was seen until then."""
+        """Whether the user stopped the measurement, so that its data end early."""
         return self.stopped_by == "user"
 
     def spans(self, name: str) -> list[tuple[float, float]]:
-        """When a phase of that name was."""
+        """Times of all phases with this name, in s."""
         return [(p.from_s, p.to_s) for p in self.phases if p.name == name]
 
     def loaded(self, direction: Direction) -> list[tuple[float, float]]:
-        """When flows of this direction sent, joined where they overlap."""
+        """Times in which flows of this direction sent, in s, with overlaps merged."""
         return self.loads(direction)
 
     def loads(
         self, way: Direction | None = None, cc: str | None = None
     ) -> list[tuple[float, float]]:
-        """When flows sent, joined where they overlap: of a direction, of a congestion control; any
-        where none is named.
+        """Times in which flows sent, in s, with overlaps merged.
 
-        Where no flow was counted (a load of datagrams), the loaded phases.
+        `way` and `cc` select a direction and a congestion control. Without flows, as under a UDP
+        load, these are the loaded phases.
         """
         if way is None and not self.flows:
             return self.spans("loaded")
@@ -309,8 +304,8 @@ class Measurement:
 
     @property
     def together(self) -> bool:
-        """Were both directions loaded at the same time? More than half of the longer load
-        counts.
+        """Whether both directions were loaded at the same time for more than half of the longer
+        load.
         """
         up, down = self.loads("up"), self.loads("down")
         shared = math.fsum(max(0.0, min(a[1], b[1]) - max(a[0], b[0])) for a in up for b in down)
@@ -320,8 +315,8 @@ class Measurement:
     def rtts(
         self, spans: Sequence[tuple[float, float]], *, settle_s: float = 0.0
     ) -> list[float | None]:
-        """Round trips of all trains within spans, each without its first `settle_s`; None for the
-        unanswered.
+        """RTTs of all trains within spans, each without its first `settle_s`, in ms. Unanswered
+        pings are None.
         """
         inside = [(begin + min(settle_s, (end - begin) / 5), end) for begin, end in spans]
         return [
@@ -332,11 +327,9 @@ class Measurement:
         ]
 
     def latency(self, phase: str) -> Spread:
-        """The distribution of the round trips of a phase: from the pings, or as its JSON has it
-        where there are none.
+        """The RTT distribution of a phase: of its pings or, without pings, that of the JSON object.
 
-        Under load it is that of every load without its first `SETTLE_S`; every command shows this
-        one.
+        Under load it covers every load without its first `SETTLE_S`. All commands use this one.
         """
         loaded = phase == "loaded"
         spans = (self.loads() if loaded else []) or self.spans(phase)
@@ -351,16 +344,16 @@ class Measurement:
         return spread
 
     def under_load(self, direction: Direction | None, cc: str | None = None) -> Spread:
-        """The distribution of the round trips while a direction was loaded, without each load's
-        first `SETTLE_S`.
+        """The RTT distribution under load of a direction, without the first `SETTLE_S` of each
+        load.
 
-        Where both directions were loaded at once, it is that of both.
+        If both directions were loaded at once, it covers both.
         """
         way = None if self.together else direction
         return Spread.of(self.rtts(self.loads(way, cc), settle_s=SETTLE_S))
 
     def latency_json(self) -> Json:
-        """The distributions that every command shows, as `latency_ms` of the JSON."""
+        """The RTT distributions of all commands, as `latency_ms` of the JSON object."""
         ways: Json = {way: self.under_load(way).json() for way in DIRECTIONS if self.loads(way)}
         return {
             "idle": self.latency("idle").json(),
@@ -369,9 +362,7 @@ class Measurement:
         }
 
     def rate_mbit(self, direction: Direction) -> float | None:
-        """What its flows got together, Mbit/s of payload, averaged over the time that any of them
-        sent.
-        """
+        """Goodput of a direction, in Mbit/s, over the time in which any of its flows sent."""
         flows = [f for f in self.flows if f.direction == direction and f.goodput_mbit is not None]
         time = math.fsum(end - begin for begin, end in self.loaded(direction))
         if not flows or time <= 0:
@@ -380,7 +371,7 @@ class Measurement:
         return bits / time
 
     def __repr__(self) -> str:
-        """Whom, how and when."""
+        """Host, test and start time."""
         return (
             f"<narrows.Measurement of {self.host or 'a path'}: {self.test or 'unknown test'}, "
             f"{self.started}>"
@@ -388,7 +379,7 @@ class Measurement:
 
 
 def parse(text: str | bytes, name: str) -> object:
-    """JSON of a stranger's file.
+    """Decodes the JSON of an untrusted file.
 
     Raises:
         MeasurementError: If it is not JSON.
@@ -430,11 +421,11 @@ _KINDS = table({
         "sent_mbit": number, "received_mbit": number,
     }),
 })  # fmt: skip
-"""What all that read a measurement rely on, beside phases, flows and samples."""
+"""Types of all other values of a measurement that narrows reads."""
 
 
 class _Check:
-    """Reads untrusted values; says where something is not what it should be."""
+    """Reads untrusted values and reports the place of each error."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -543,7 +534,7 @@ class _Check:
 
 
 def _number(value: object) -> float | None:
-    """A number, or None: NaN, infinity, and what no figure can be were not measured."""
+    """A number, or None for NaN, infinity and other values that cannot be a measured number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < kinds.MOST else None
@@ -558,7 +549,7 @@ def _short(value: float | None) -> float | None:
 
 
 def short(value: float | None) -> float | None:
-    """Six significant digits, as in all JSON of narrows.
+    """A number with six significant digits, as in all JSON of narrows.
 
     >>> short(1 / 3)
     0.333333

@@ -1,4 +1,4 @@
-"""Measuring a path: `narrows-host measure` does it, once for each way, and here it is made one
+"""Measures a path with `narrows-host measure`, once per direction, and joins the parts into one
 measurement.
 """
 
@@ -16,29 +16,29 @@ from narrows.measure.simulated import measure as play
 from narrows.runs.scenario import load
 
 TESTS = registry.measurement_tests()
-"""Each test, and the parts that are measured one after the other."""
+"""Each test with its parts, which are measured in sequence."""
 
 DEFAULT = next(iter(TESTS))
-"""Many flows down, then many flows up, each way alone, as a twin needs it."""
+"""Many flows down, then many flows up: a path model needs loads of single directions."""
 
 LOADER = "cubic"
-"""Who loads that, unless another is asked for: every Linux has it, and the twin is told most by who
-fills buffers.
+"""Default congestion control: every Linux has it, and a load that fills buffers determines most
+properties of a path model.
 """
 
 Progress = Callable[[float, float], object]
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, after the load had begun: what was seen until then.
+    """Ctrl-C after the load had begun, with the results up to that time.
 
     Attributes:
         measured: The measurement so far.
-        said: What the instrument said beside it.
+        said: Notes of `narrows-host`.
     """
 
     def __init__(self, measured: Measurement, said: list[str]) -> None:
-        """With what there is."""
+        """With the results so far."""
         super().__init__()
         self.measured = measured
         self.said = said
@@ -51,23 +51,23 @@ def measure(
     test: str = DEFAULT,
     progress: Progress | None = None,
 ) -> tuple[Measurement, list[str]]:
-    """Measures; answers what the instrument said beside it, too.
+    """Measures a path; returns the measurement and the notes of `narrows-host`.
 
     Args:
-        host: A name, an address, or the URL of something to download.
+        host: A name, an address, or the URL of an object to download.
         arguments: Options of `narrows-host measure`.
         test: One of `TESTS`.
-        progress: Called now and then with the time and the end, in s; what it raises stops the
-            measurement.
+        progress: Called periodically with the elapsed time and the end time, in s; its exceptions
+            stop the measurement.
 
     Raises:
-        EngineError: If it cannot be measured. If only the second of both ways cannot, that is said
-            beside the first.
-        Interrupted: If the user stopped it, with what was seen: to whoever does not look it is
-            Ctrl-C like any other.
+        EngineError: If the path cannot be measured. If only the second direction fails, a note
+            reports it instead.
+        Interrupted: If the user stopped the measurement; it contains the results so far. It is a
+            `KeyboardInterrupt`.
     """
     if test == DEFAULT and host.startswith(("http://", "https://")):
-        # A web server only gives, by a congestion control of its own.
+        # A web server only sends, with its own congestion control.
         test = TESTS[DEFAULT][0]
     parts = TESTS[test]
     if len(parts) > 1 and "--cc" not in arguments:
@@ -83,10 +83,10 @@ def measure(
         except EngineError as error:
             if not done:
                 raise
-            said.append(f"{part} was not measured: {error}")
+            said.append(f"the test {part} failed: {error}")
             break
         except KeyboardInterrupt:
-            # The next part had not begun: those before it are whole.
+            # The next part had not begun: the previous ones are complete.
             if not done:
                 raise
             done[-1].json.setdefault("data", {})["stopped_by"] = "user"
@@ -102,9 +102,7 @@ def measure(
 
 
 def _limited(arguments: Sequence[str], done: Sequence[Measurement], parts: int) -> list[str]:
-    """The arguments of the next part, which shares `--max-data` with those before it and those to
-    come.
-    """
+    """The arguments of the next part, with its share of the rest of `--max-data`."""
     words = (
         [*arguments, "--parts", str(parts - len(done))]
         if parts > len(done) + 1
@@ -124,26 +122,26 @@ def simulated(
     test: str = DEFAULT,
     progress: Progress | None = None,
 ) -> Measurement:
-    """Measures the path of a scenario in the simulator, as if this were its near end.
+    """Measures the path of a scenario in the simulator, as its client.
 
     Raises:
-        NarrowsError: If it is no scenario, or an option is for real paths only.
+        NarrowsError: If the file is not a scenario, or an option applies only to real paths.
     """
     odd = [name for name, value in passed.items() if value and name not in {"streams", "cc"}]
     if odd or test != DEFAULT:
         name = odd[0].replace("_", "-") if odd else "test"
         raise NarrowsError(
-            f"--{name} is for a host, not for a scenario\n    write: narrows measure {file} with "
-            "--streams or --cc only"
+            f"--{name}: not supported for a scenario file, only for a host\n"
+            f"    write: narrows measure {file}, with --streams and --cc as needed"
         )
     scenario = load(file)
     path = scenario.path
     if path is None:
-        raise NarrowsError(f"{file}: a measurement needs a [path], and this scenario has none")
+        raise NarrowsError(f"{file}: the scenario has no [path], which a measurement needs")
     ways: tuple[Direction, ...] = ("down", "up") if path.reverse is not None else ("down",)
     streams, most = passed.get("streams") or str(registry.streams(DEFAULT)), registry.most_streams()
     if not streams.isdecimal() or not 1 <= int(streams) <= most:
-        raise NarrowsError(f"--streams {streams}: a number from 1 to {most}")
+        raise NarrowsError(f"--streams {streams}: not a number from 1 to {most}")
     plan = Plan(cc=passed.get("cc") or LOADER, streams=int(streams), ways=ways)
     measured = play(path, plan, progress=progress)
     asked = measured.json["asked"] | {"host": file, "flows_left_out": len(scenario.flows)}
@@ -155,7 +153,7 @@ def _part(progress: Progress, at: int, of: int) -> Progress:
 
 
 def joined(parts: Sequence[Measurement], test: str) -> Measurement:
-    """One after the other on one time axis; what is told once is the first one's."""
+    """Joins consecutive measurements on one time axis. Other values come from the first one."""
     whole: Json = copy.deepcopy(parts[0].json)
     if len(parts) > 1:
         whole["asked"] = (whole.get("asked") or {}) | {"test": test}
@@ -179,7 +177,7 @@ def joined(parts: Sequence[Measurement], test: str) -> Measurement:
 
 
 def summarized(measured: Measurement) -> Measurement:
-    """With the latencies that every command shows in its JSON, too."""
+    """The measurement with the latency distributions of all commands in its JSON object."""
     measured.json["latency_ms"] = (measured.json.get("latency_ms") or {}) | measured.latency_json()
     return measured
 
@@ -197,14 +195,14 @@ def _shift(row: Json, by: float) -> None:
 
 
 def _add(whole: Json, more: Json) -> None:
-    """Data add up, and of errors the worst counts."""
+    """Adds the amounts of data and keeps the worst of the errors."""
     data, also = whole.get("data"), more.get("data")
     if data and also:
         for key in ("planned_bytes", "moved_bytes"):
             data[key] = (data.get(key) or 0) + (also.get(key) or 0)
         most = (whole.get("asked") or {}).get("max_data_bytes")
         if most:
-            # What the first did not move of its share the second may.
+            # The second part may use the rest of the first part's share.
             data["planned_bytes"] = min(data["planned_bytes"], most)
         if data.get("stopped_by") == "duration" or also.get("stopped_by") in {"user", "lost"}:
             data["stopped_by"] = also.get("stopped_by")

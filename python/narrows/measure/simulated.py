@@ -1,12 +1,11 @@
-"""A measurement of a path that the simulator plays: the near end's view, and nothing that it could
-not see.
+"""Measures a simulated path with only the data that a real client would have.
 
-The near end has its pings, and of each flow what the sender's `TCP_INFO` tells: bytes acknowledged,
-window, smoothed RTT, packets sent again (of flows that go down the far end sends these along).
-Queues, drops and the path's parameters stay behind.
+A client has its pings and the `TCP_INFO` of each sender: acknowledged bytes, window, smoothed RTT
+and retransmits. The server transmits those of the download. Queues, drops and the parameters of the
+path are not part of the measurement.
 
-First nothing is sent, then flows go down, then, after a pause, flows go up: each way is loaded
-alone.
+The measurement has an idle phase, a download, a pause and an upload, so that each direction is
+loaded alone.
 """
 
 from __future__ import annotations
@@ -34,23 +33,23 @@ _MSS = 1448
 _ROUNDING_S = 1e-9
 _SAMPLED = ("delivered_bytes", "cwnd_packets", "rtt_ms", "retransmits", "pacing_mbit")
 _COLUMNS = ("acked_bytes", "cwnd_packets", "rtt_ms", "retransmits", "pacing_mbit")
-"""What the simulator calls them, and what `TCP_INFO` does."""
+"""Names of the sampled columns in the simulator and in a measurement."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How a path is measured.
+    """The parameters of a simulated measurement.
 
     Attributes:
-        cc: The congestion control that loads it.
-        streams: So many flows each way.
-        idle_s: Before the first load, in s.
-        load_s: Of each load, in s.
-        pause_s: Between the loads and after the last, in s.
-        ping_ms: Between two pings, in ms.
-        sample_ms: Between two samples of a flow, in ms.
-        ways: Which ways are loaded, in this order.
-        at_once: All ways are loaded at the same time instead of one after the other.
+        cc: Congestion control of the load.
+        streams: Number of flows per direction.
+        idle_s: Duration of the idle phase before the first load, in s.
+        load_s: Duration of each load, in s.
+        pause_s: Pause between the loads and after the last one, in s.
+        ping_ms: Interval between pings, in ms.
+        sample_ms: Sample interval of a flow, in ms.
+        ways: The loaded directions, in this order.
+        at_once: Whether all directions are loaded at the same time instead of in sequence.
     """
 
     cc: str = "cubic"
@@ -64,7 +63,7 @@ class Plan:
     at_once: bool = False
 
     def times(self) -> dict[Direction, tuple[float, float]]:
-        """From when to when each way is loaded."""
+        """Start and end of the load of each direction, in s."""
         out: dict[Direction, tuple[float, float]] = {}
         at = self.idle_s
         for way in self.ways:
@@ -73,13 +72,13 @@ class Plan:
         return out
 
     def end_s(self) -> float:
-        """When all is over."""
+        """End of the measurement, in s."""
         return self.idle_s + (1 if self.at_once else len(self.ways)) * (self.load_s + self.pause_s)
 
 
 def scenario(path: Path, plan: Plan, *, seed: int, beside: Sequence[Flow] = ()) -> Scenario:
-    """The scenario that the simulator runs; `beside` are flows of others, which the measurement
-    does not see.
+    """The scenario that the simulator runs. `beside` is cross traffic, which is not part of the
+    measurement.
     """
     flows = [
         Flow(plan.cc, id=f"{way}{n}", direction=way, start=f"{begin}s", stop=f"{end}s")
@@ -114,7 +113,7 @@ def measure(
     (18, True)
 
     Raises:
-        ScenarioError: If the path is not right.
+        ScenarioError: If the path is invalid.
     """
     seen = watch(path, plan or Plan(), seed=seed, beside=beside, progress=progress)
     return Measurement.of(_tree(seen, plan or Plan()) | {"latency_ms": seen.latency_json()})
@@ -128,7 +127,7 @@ def watch(
     beside: Sequence[Flow] = (),
     progress: Callable[[float, float], object] | None = None,
 ) -> Measurement:
-    """The same without its JSON, for callers that simulate many paths."""
+    """Like `measure`, but without the JSON object, for callers that simulate many paths."""
     done = run(
         scenario(path, plan, seed=seed, beside=beside),
         sample_interval=f"{plan.sample_ms:g}ms",
@@ -224,7 +223,7 @@ def _flow(flow: Flow_) -> Json:
         **flow.told,
         "rtt_ms": {k: spread[k] for k in ("min", "mean", "p50", "p95", "p99")},
         "columns": list(flow.columns),
-        # Counts stay whole, however large.
+        # Byte counts keep all digits.
         "samples": [
             [
                 value if name == "acked_bytes" else short(value)

@@ -1,11 +1,10 @@
-"""What a measurement answers: rates, latency idle and loaded, the increase, a grade, round trips
+"""Summarizes a measurement: rates, idle and loaded latency, latency increase, grade, round trips
 per minute.
 
-Sources: the grade is DSLReports' (dslreports.com/faq/17930): the mean of what latency increases
-    under download and under upload; LibreQoS and 8x8 use the same thresholds. Round trips per
-    minute are what draft-ietf-ippm-responsiveness counts, 60 s over a round trip under load, but of
-    pings of their own beside the load
-and not of HTTP requests upon it: the two are not the same number.
+Sources: the grade is that of DSLReports (dslreports.com/faq/17930), of the mean latency increase
+    under download and upload. LibreQoS and 8x8 use the same thresholds. Round trips per minute are
+    60 s divided by the RTT of pings under load. draft-ietf-ippm-responsiveness counts HTTP requests
+    on the loaded connections instead: the two numbers differ.
 """
 
 from __future__ import annotations
@@ -18,18 +17,19 @@ from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Json, Measur
 Span = tuple[float, float]
 
 GRADES: tuple[tuple[float, str], ...] = ((5, "A+"), (30, "A"), (60, "B"), (200, "C"), (400, "D"))
-"""Below so many ms of increase, this grade; F beyond."""
+"""Upper limit of the latency increase in ms, and its grade; larger increases have grade F."""
 
 MINUTE_MS = 60_000
 
 FEWEST_PINGS = 20
-"""A grade needs so many answered pings, idle and under load: ten on each side of their median."""
+"""Number of answered pings that a grade needs, idle and under load: ten on each side of the median.
+"""
 
 SILENT_S, SILENT_PINGS = 2.0, 5
-"""Connectivity is lost where no ping is answered for so long, and so many in a row are not."""
+"""Connectivity is lost if no ping is answered for this time in s and this number of pings."""
 
 AWAITED_S = 1.0
-"""After the last ping, answers are awaited for so long."""
+"""Time to wait for replies after the last ping, in s."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,10 @@ class Outage:
     """A time during which no ping was answered.
 
     Attributes:
-        from_s: When the first unanswered ping was sent, in s.
-        to_s: When the next answered one was sent, in s; the end of the measurement where there is
-            none.
-        ended: Whether pings were answered again afterwards.
-        data_arrived: Whether a flow still delivered data: then it is the pings that were not
-            answered.
+        from_s: Send time of the first unanswered ping, in s.
+        to_s: Send time of the next answered ping, or the end of the measurement, in s.
+        ended: Whether later pings were answered.
+        data_arrived: Whether a flow still delivered data, so that only pings were lost.
     """
 
     from_s: float
@@ -51,7 +49,7 @@ class Outage:
     data_arrived: bool
 
     def json(self) -> Json:
-        """For programs."""
+        """The JSON object."""
         return {
             "from_s": short(self.from_s),
             "to_s": short(self.to_s),
@@ -62,17 +60,17 @@ class Outage:
 
 @dataclass(frozen=True)
 class Answer:
-    """The figures that come first; None where that was not measured.
+    """The main metrics; None if not measured.
 
     Attributes:
-        rates_mbit: By direction, payload.
-        idle: Round trips while nothing else went on.
-        loaded: By direction, round trips under its load.
-        every: Round trips under any load.
-        lost: Share of pings not answered, idle and loaded.
-        together: Both directions were loaded at the same time: they have one distribution.
-        by_cc: By congestion control, and by direction (`both` for both at once), where several took
-            turns.
+        rates_mbit: Goodput by direction, in Mbit/s.
+        idle: RTTs without load.
+        loaded: RTTs under load, by direction.
+        every: RTTs under any load.
+        lost: Shares of unanswered pings, idle and under load.
+        together: Whether both directions were loaded at once and share one distribution.
+        by_cc: RTTs under load by congestion control and direction (`both` for both at once), if
+            several congestion controls were measured.
         outages: Times without any answered ping.
     """
 
@@ -87,21 +85,19 @@ class Answer:
 
     @property
     def connectivity_lost(self) -> bool:
-        """Neither pings nor data got through for a while."""
+        """Whether neither pings nor data arrived for some time."""
         return any(not outage.data_arrived for outage in self.outages)
 
     @property
     def too_few(self) -> tuple[int, int] | None:
-        """How many pings were answered, idle and under load, where that is too few for a grade."""
-        # A count of zero beside a mean was not told.
+        """Numbers of answered pings, idle and under load, if too few for a grade."""
+        # A file may have a mean without a count.
         counts = (self.idle.n, min((s.n for s in self.loaded.values()), default=self.every.n))
         return counts if any(0 < n < FEWEST_PINGS for n in counts) else None
 
     @property
     def increase_ms(self) -> float | None:
-        """What a round trip takes longer under load: the mean over the directions of the difference
-        of the means.
-        """
+        """Mean RTT under load minus mean idle RTT, averaged over the directions, in ms."""
         if self.idle.mean is None:
             return None
         more = [s.mean - self.idle.mean for s in self.loaded.values() if s.mean is not None]
@@ -111,17 +107,17 @@ class Answer:
 
     @property
     def grade(self) -> str | None:
-        """On DSLReports' scale; None where too few pings were answered, or none for a while."""
+        """Grade on the DSLReports scale; None with too few answered pings or an outage."""
         more = self.increase_ms
         return None if more is None or self.outages or self.too_few else grade(more)
 
     @property
     def trips_per_minute(self) -> float | None:
-        """So many round trips, one after the other, fit into a minute under load, by their mean."""
+        """Sequential round trips per minute at the mean RTT under load."""
         return MINUTE_MS / self.every.mean if self.every.mean else None
 
     def json(self) -> Json:
-        """For programs; units in the names."""
+        """The JSON object, with units in the keys."""
         return {
             "rates_mbit": {way: short(rate) for way, rate in self.rates_mbit.items()},
             "latency_ms": {
@@ -143,7 +139,7 @@ class Answer:
 
 
 def grade(increase_ms: float) -> str:
-    """The grade of an increase.
+    """The grade of a latency increase.
 
     >>> grade(4.9), grade(5), grade(199), grade(400)
     ('A+', 'A', 'C', 'F')
@@ -151,12 +147,17 @@ def grade(increase_ms: float) -> str:
     return next((name for below, name in GRADES if increase_ms < below), "F")
 
 
-SCALE = ", ".join(f"{name} below {below:g} ms" for below, name in GRADES) + ", F from there on"
-"""The scale as it is printed with every grade."""
+SCALE = ", ".join(
+    [
+        *(f"{name} below {below:g} ms" for below, name in GRADES),
+        f"F from {GRADES[-1][0]:g} ms",
+    ]
+)
+"""The scale of the grades, as printed."""
 
 
 def answer(measured: Measurement) -> Answer:
-    """What it comes to."""
+    """The main metrics of a measurement."""
     rates = {way: rate for way in DIRECTIONS if (rate := measured.rate_mbit(way)) is not None}
     loaded = {
         way: s for way in DIRECTIONS if measured.loads(way) and (s := measured.under_load(way)).n
@@ -192,13 +193,13 @@ def _by_cc(measured: Measurement) -> dict[str, dict[str, Spread]]:
 
 
 def outages(measured: Measurement) -> list[Outage]:
-    """Times of `SILENT_S` and more during which no ping of any train was answered.
+    """Times of at least `SILENT_S` during which no ping of any train was answered.
 
-    Pings whose answers may have come after the end of the measurement do not count: answers are
-    awaited for a second, and one may take twice as long as the slowest so far.
+    Pings whose replies may have arrived after the end of the measurement do not count. A reply is
+    awaited for `AWAITED_S` and may take twice as long as the slowest one so far.
     """
     every = [list(train.rtts()) for train in measured.pings]
-    # Pings that nobody ever answered say nothing of a time.
+    # A train without any reply shows no outage: the far host may not answer such pings.
     trains = [rows for rows in every if any(rtt is not None for _, rtt in rows)]
     sent = sorted((row for rows in trains for row in rows), key=lambda row: row[0])
     slowest_s = max((rtt for _, rtt in sent if rtt is not None), default=0.0) / 1e3
@@ -214,15 +215,15 @@ def outages(measured: Measurement) -> list[Outage]:
         if certain - begin >= SILENT_S:
             out.append(Outage(begin, end, ended, _arrived(measured, (begin, end))))
     if measured.stopped_by == "lost" and all(outage.ended for outage in out):
-        # The far end was lost before so many pings could be.
+        # The far end was lost before `SILENT_PINGS` pings were sent.
         last = max((phase.to_s for phase in measured.phases), default=0.0)
         out.append(Outage(last, last, ended=False, data_arrived=False))
     return out
 
 
 def _arrived(measured: Measurement, span: Span) -> bool:
-    """Whether flows delivered data in the middle half of a span: its edges are known to one ping
-    only.
+    """Whether flows delivered data in the middle half of a span, whose ends are known to one ping
+    interval.
     """
     quarter = (span[1] - span[0]) / 4
     counts = [
