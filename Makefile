@@ -114,11 +114,12 @@ test-physical: setup $(if $(CHROMIUM),$(VENV)/.browser $(VENV)/.docs) ## Run tes
 	cd python && $(PYTEST) -m physical --junitxml $(TARGET)/tests/physical.xml
 
 # core is also built without an operating system if this target is installed.
-lint: setup ## Check style, types, layers, lints and prose; changes nothing
+lint: setup ## Check style, types, layers, sizes, lints and prose; changes nothing
 	cd python && ../$(BIN)/ruff check . && ../$(BIN)/ruff format --check . && ../$(BIN)/mypy narrows
 	$(BIN)/ruff check validation bench tools && $(BIN)/ruff format --check validation bench tools
 	$(BIN)/mypy --config-file python/pyproject.toml --python-version 3.11 validation tools
 	$(BIN)/python -m tools.layers
+	$(BIN)/python -m tools.sizes
 	$(BIN)/python -m tools.prose
 	cargo fmt --all --check
 	$(AS_MATURIN) cargo clippy --locked --release --workspace --all-targets -- -D warnings

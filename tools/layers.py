@@ -22,7 +22,8 @@ from pathlib import Path
 
 ROOTS = ("lib.rs", "main.rs")
 TOKEN = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|b?r(?P<hashes>\#*)".*?"(?P=hashes)|b?"(?:\\.|[^"\\])*"|b?'(?:\\.[^']*|[^\\'])'""",
+    r"""//[^\n]*|/\*.*?\*/|b?r(?P<hashes>\#*)".*?"(?P=hashes)"""
+    r"""|b?"(?:\\.|[^"\\])*"|b?'(?:\\.[^']*|[^\\'])'""",
     re.DOTALL,
 )
 TEST = re.compile(

@@ -287,7 +287,7 @@ def space(escape: re.Match[str]) -> str:
     return "\n" if escape[0] == "\\n" else "" if escape[0].startswith("\\\n") else " "
 
 
-def helped(command: Any, name: str, context: Any = None) -> Iterator[Text]:  # noqa: ANN401 - Click's
+def helped(command: Any, name: str, context: Any = None) -> Iterator[Text]:  # noqa: ANN401
     """Yields the help of a Click command, of its options and of its subcommands."""
     import click  # noqa: PLC0415 - pages can be checked without it
 

@@ -81,7 +81,12 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     given = sys.argv[1:] if arguments is None else arguments
     args.command = shlex.join(["python", "-m", "validation", *given])
     everything = not (
-        args.part or args.only or args.cases or args.cc or args.up_to < 1000 or args.like  # noqa: PLR2004
+        args.part
+        or args.only
+        or args.cases
+        or args.cc
+        or args.up_to < 1000  # noqa: PLR2004
+        or args.like
     )
     # A choice among stored cases leaves the other parts out.
     args.part = (

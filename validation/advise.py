@@ -51,6 +51,7 @@ from typing import Any
 import narrows as nw
 from narrows import path_model
 from narrows.advise import Asked, Kernel, candidates, kernel, measured, search, stated
+from narrows.advise.candidates import Candidate
 from narrows.advise.search import ROUNDS, Found
 from narrows.advise.trial import RIVAL, Trial, play
 from narrows.advise.utility import utility
@@ -432,7 +433,7 @@ def drawn(seed: int) -> tuple[nw.Path, str]:
     up = log(max(1.5, rate / 8), rate)
     depth = log(0.3, 6) if role == "sender" else log(1, 12)
     loss = log(5e-4, 1e-2) if role == "sender" and draw.random() < LOSSY else 0.0
-    ways = [
+    ways: list[dict[str, Any]] = [
         {
             "rate": path_model.bits(mbit),
             "buffer": f"{max(20_000, round(depth * mbit * 1e6 / 8 * rtt / 1000))}B",
@@ -441,7 +442,7 @@ def drawn(seed: int) -> tuple[nw.Path, str]:
     ]
     if loss:
         ways[0 if role != "sender" else 1]["loss"] = f"{100 * loss:.3g}%"
-    return nw.Path(rtt=f"{rtt:.4g}ms", **ways[0], reverse=nw.Hop(**ways[1])), role  # type: ignore[arg-type]
+    return nw.Path(rtt=f"{rtt:.4g}ms", **ways[0], reverse=nw.Hop(**ways[1])), role
 
 
 def played(seed: int) -> list[tuple[Found, Found]] | str:
@@ -538,7 +539,9 @@ def _played(world: Asked, found: Found) -> Found:
     return true
 
 
-def _with_rate(world: Asked, found: Found, trial: Trial, candidate: Any) -> dict[str, float | None]:  # noqa: ANN401
+def _with_rate(
+    world: Asked, found: Found, trial: Trial, candidate: Candidate
+) -> dict[str, float | None]:
     if candidate.share is None:
         return play(world, candidate, trial)
     ratio = found.asked.place.rate_mbit / world.place.rate_mbit
@@ -662,8 +665,7 @@ def main() -> int:
         return AGAIN
     rows, told = ([row for one in done for row in one[part]] for part in ("rows", "told"))
     if args.rows:
-        with open(args.rows, "w", encoding="utf-8") as file:  # noqa: PTH123 - a name of the caller's
-            json.dump({"rows": rows, "told": told}, file)
+        Path(args.rows).write_text(json.dumps({"rows": rows, "told": told}), encoding="utf-8")
     PAGE.write_text(
         markdown(rows, told, [one["error"] for one in done if "error" in one]), encoding="utf-8"
     )

@@ -115,7 +115,8 @@ def iperf2(
 
 def _three(value: float) -> str:
     """Three digits, as iperf2's byte_snprintf has them."""
-    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"  # noqa: PLR2004
+    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0  # noqa: PLR2004
+    return f"{value:.{digits}f}"
 
 
 def iperf3(

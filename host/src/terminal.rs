@@ -24,7 +24,8 @@ fn is_control(c: char) -> bool {
 /// The text with its control characters made visible.
 ///
 /// ```
-/// assert_eq!(narrows_host::terminal::printable("bbr\x1b[2J\u{9b}m\u{61c}\n"), "bbr\\u001b[2J\\u009bm\\u061c\n");
+/// assert_eq!(narrows_host::terminal::printable("bbr\x1b[2J\u{9b}m\u{61c}\n"),
+/// "bbr\\u001b[2J\\u009bm\\u061c\n");
 /// ```
 pub fn printable(text: &str) -> String {
     escaped(text, is_control)

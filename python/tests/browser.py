@@ -36,7 +36,7 @@ def chromium() -> Iterator[Browser]:
 class Opened:
     """A page in the browser, with all that went wrong on it."""
 
-    def __init__(self, browser: Browser, file: Path, **context: Any) -> None:  # noqa: ANN401 - Playwright's
+    def __init__(self, browser: Browser, file: Path, **context: Any) -> None:  # noqa: ANN401
         """Opens a file from the disk, as people do."""
         context = {"viewport": {"width": 1200, "height": 900}, **context}
         self.context = browser.new_context(offline=True, **context)

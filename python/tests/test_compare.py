@@ -6,6 +6,7 @@ import json
 import math
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -23,8 +24,8 @@ from narrows.measure.simulated import measure as simulate
 
 
 def seen(seed: int, **down: object) -> Measurement:
-    hop = {"rate": "20Mbit", "buffer": "200kB"} | down
-    path = nw.Path(rtt="30ms", reverse=nw.Hop(rate="5Mbit", buffer="50kB"), **hop)  # type: ignore[arg-type]
+    hop: dict[str, Any] = {"rate": "20Mbit", "buffer": "200kB"} | down
+    path = nw.Path(rtt="30ms", reverse=nw.Hop(rate="5Mbit", buffer="50kB"), **hop)
     return simulate(path, Plan(streams=4, load_s=6.0), seed=seed)
 
 
@@ -396,7 +397,8 @@ def test_both_ways_become_one_measurement(monkeypatch: pytest.MonkeyPatch) -> No
     path = nw.Path(
         rate="20Mbit", rtt="30ms", buffer="100kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB")
     )
-    down, up = (simulate(path, Plan(streams=2, load_s=3.0, ways=(way,))) for way in ("down", "up"))  # type: ignore[arg-type]
+    down = simulate(path, Plan(streams=2, load_s=3.0, ways=("down",)))
+    up = simulate(path, Plan(streams=2, load_s=3.0, ways=("up",)))
     asked = instead(monkeypatch, down, up)
     told: list[float] = []
     whole, _ = run.measure(

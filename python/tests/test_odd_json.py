@@ -44,7 +44,7 @@ FEW = 2
 def changed(document: Json) -> Iterator[tuple[str, Json]]:
     """The document with one change, and what was changed."""
 
-    def places(of: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401 - any JSON value
+    def places(of: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401
         items = (
             of.items()
             if isinstance(of, dict)

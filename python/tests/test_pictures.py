@@ -5,6 +5,7 @@ same.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -168,7 +169,8 @@ def test_what_is_drawn_is_what_is_told(run: nw.Run) -> None:
     axes = run.plot(only=["throughput"]).axes[0]
     (line,) = (line for line in axes.get_lines() if line.get_label() == "cubic0")
     rows = [row for row in run.samples.to_pylist() if row["flow"] == "cubic0"]
-    known = [(x, y) for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True) if y == y]  # noqa: PLR0124 - NaN
+    points = zip(line.get_xdata(), line.get_ydata(), strict=True)
+    known = [(x, y) for x, y in points if not math.isnan(y)]
     assert known == [(r["t_s"], r["goodput_mbit"]) for r in rows if r["goodput_mbit"] is not None]
 
 

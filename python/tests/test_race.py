@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -137,7 +138,7 @@ def test_mistakes_are_told_once() -> None:
 
 
 def test_names_in_the_picture_do_not_overlap() -> None:
-    about = {
+    about: dict[str, Any] = {
         "family": "loss",
         "sent_again_pct": 0.0,
         "share_pct": 50.0,
@@ -145,7 +146,7 @@ def test_names_in_the_picture_do_not_overlap() -> None:
         "fair_after_s": 1.0,
     }
     laps = [
-        Lap(cc=f"control{n}", goodput_mbit=18 + 0.01 * n, delay_p95_ms=40 + 0.2 * n, **about)  # type: ignore[arg-type]
+        Lap(cc=f"control{n}", goodput_mbit=18 + 0.01 * n, delay_p95_ms=40 + 0.2 * n, **about)
         for n in range(20)
     ]
     figure = plot(Race(path={}, duration_s=10, seed=1, laps=laps, left_out={}))

@@ -131,7 +131,7 @@ class Steep(Lab):
         self.falls = falls
         self.tried: set[float] = set()
 
-    def play(self, cases: Mapping[Any, Any], **_: Any) -> dict[Any, Any]:  # noqa: ANN401 - as `Lab.play`
+    def play(self, cases: Mapping[Any, Any], **_: Any) -> dict[Any, Any]:  # noqa: ANN401
         """Without running any."""
         out = {}
         for key in cases:
@@ -185,7 +185,7 @@ def test_a_missing_scikit_learn_is_said_with_what_to_install(
 class Played(Lab):
     """Runs nothing: BBR is a little faster everywhere."""
 
-    def play(self, cases: Mapping[Any, Any], **_: object) -> dict[Any, Any]:  # type: ignore[override]
+    def play(self, cases: Mapping[Any, Any], **_: Any) -> dict[Any, Any]:  # noqa: ANN401
         """Made-up figures."""
         return {
             key: [{"flows": [{"goodput_mbit": 2.0 if key[-1] == "bbr" else 1.0}]}] for key in cases

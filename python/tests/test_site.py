@@ -124,7 +124,7 @@ def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 class _Reader:
     """A browser's page, with all that went wrong on it and every address that it requested."""
 
-    def __init__(self, browser: Browser, site: str, **context: Any) -> None:  # noqa: ANN401 - Playwright's
+    def __init__(self, browser: Browser, site: str, **context: Any) -> None:  # noqa: ANN401
         self.context = browser.new_context(**context)
         self.page = self.context.new_page()
         self.wrong: list[str] = []

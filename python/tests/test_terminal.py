@@ -8,6 +8,7 @@ import sys
 import unicodedata
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.box import SIMPLE_HEAD
@@ -69,7 +70,7 @@ def test_a_printable_text_has_no_control_character(text: str) -> None:
     assert printable(shown) == shown
 
 
-def test_echo_makes_control_characters_visible(capsys) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+def test_echo_makes_control_characters_visible(capsys: pytest.CaptureFixture[str]) -> None:
     echo(HOSTILE)
     echo(HOSTILE, err=True)
     captured = capsys.readouterr()

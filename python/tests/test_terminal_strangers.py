@@ -37,7 +37,11 @@ def with_hostile_texts(value: Json) -> Iterator[tuple[str, Json]]:
     """
     seen: set[str] = set()
 
-    def places(of: Any, name: str, path: tuple[Any, ...]) -> Iterator[tuple[str, tuple[Any, ...]]]:  # noqa: ANN401
+    def places(
+        of: Any,  # noqa: ANN401 - any JSON value
+        name: str,
+        path: tuple[Any, ...],
+    ) -> Iterator[tuple[str, tuple[Any, ...]]]:
         if isinstance(of, str):
             yield name, path
         elif isinstance(of, dict):

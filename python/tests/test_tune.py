@@ -465,7 +465,9 @@ def test_one_destination() -> None:
     assert after == [*before, "congctl", "bbr"]  # type: ignore[misc]
     assert "sysctl:net.ipv4.tcp_congestion_control" not in found
     by_networkd = changes(read("ubuntu-22.04"), cc="bbr", to=["default"])
-    (text,) = [of[1]["text"] for name, of in by_networkd.items() if "netplan" in name]  # type: ignore[index]
+    (written,) = [of[1] for name, of in by_networkd.items() if "netplan" in name]
+    assert isinstance(written, dict)
+    text = written["text"]
     assert (
         "Destination=0.0.0.0/0\nGateway=192.0.2.1\nMetric=100\nTCPCongestionControlAlgorithm=bbr\n"
         in text

@@ -131,7 +131,7 @@ def space(tmp_path: Path) -> Iterator[Space]:
     made.end()
 
 
-def change(kind: str, target: Any, before: Any, after: Any, **more: Any) -> Json:  # noqa: ANN401 - as the plan has it
+def change(kind: str, target: Any, before: Any, after: Any, **more: Any) -> Json:  # noqa: ANN401
     name = target if isinstance(target, str) else ":".join(target.values())
     phase = "boot" if kind == "file" else "live"
     row = {"kind": kind, "target": target, "from": before, "to": after, "phase": phase}

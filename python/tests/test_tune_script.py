@@ -18,7 +18,8 @@ from test_tune import NAMES, read
 from narrows.errors import NarrowsError
 from narrows.tune.collect import collect, facts, host, script
 from narrows.tune.facts import parse
-from narrows.tune.plan import Ask, plan
+from narrows.tune.plan import Ask
+from narrows.tune.planner import plan
 from narrows.tune.script import script as shell_script
 
 SHELLS = [words for words in (["dash"], ["busybox", "sh"]) if shutil.which(words[0])]

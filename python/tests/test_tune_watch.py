@@ -62,8 +62,8 @@ def test_killed_one_after_another_the_watchers_still_undo_it(space: Space) -> No
     assert len(seen) == 2
     for nth in (0, 1, 0):
         os.kill(seen[nth], signal.SIGKILL)
-        gone = seen[nth]
-        assert waited(lambda gone=gone: len({*watchers(done["id"])} - {gone}) == 2)  # type: ignore[misc]
+        gone = {seen[nth]}
+        assert waited(lambda: len({*watchers(done["id"])} - gone) == 2)  # noqa: B023
         seen = watchers(done["id"])
     assert waited(lambda: not space.journal().exists())
     assert space.seen() == before

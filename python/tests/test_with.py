@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -45,9 +46,13 @@ print(*names)
 """
 
 
-def run(*command: str, cc: str = OTHER, **more: object) -> subprocess.CompletedProcess[str]:
+def run(
+    *command: str,
+    cc: str = OTHER,
+    **more: Any,  # noqa: ANN401 - options of `subprocess.run`
+) -> subprocess.CompletedProcess[str]:
     words = [str(NARROWS), "with", "--cc", cc, "--", *command]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, **more)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, **more)
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@
 //! | tick of 100 µs | the same of 100 µs; both as the engine's thread sleeps and in the class that it would have |
 //! | bare forwarder | pings through two namespaces and a loop that only copies: the RTT below which no live run gets |
 //!
-//! The limits are those by which a run's instruments judge ([`crate::emulator::self_check`]): what is late
-//! by more than 0.2 ms and more than 5 % of the RTT is not small.
+//! The limits are those by which a run's instruments judge ([`crate::emulator::self_check`]): what
+//! is late by more than 0.2 ms and more than 5 % of the RTT is not small.
 
 use crate::emulator::preflight;
 use crate::emulator::probe::{Echoes, Pinging, Probes};

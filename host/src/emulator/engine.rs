@@ -29,8 +29,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Ports of receivers, senders, echoes and pingers: so far apart that [`preflight::MOST_FLOWS`] fit in
-/// between.
+/// Ports of receivers, senders, echoes and pingers: so far apart that [`preflight::MOST_FLOWS`] fit
+/// in between.
 const RECEIVERS: u16 = 20_000;
 const SENDERS: u16 = 30_000;
 const ECHOES: u16 = 7_000;

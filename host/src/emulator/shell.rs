@@ -221,7 +221,8 @@ fn start<'scope>(
 
 /// Runs `front` over the path of `scenario`, whose flows and probes count for nothing, with the
 /// programs `beside` it. Every packet goes into the file `record`, if one is named.
-/// [`gain_privilege`](crate::emulator::preflight::gain_privilege) must have been called, and [`process::listen`].
+/// [`gain_privilege`](crate::emulator::preflight::gain_privilege) must have been called, and
+/// [`process::listen`].
 pub fn run(
     scenario: &Scenario,
     registry: &Registry<Frame>,

@@ -3,8 +3,9 @@
 //!
 //! A thread of its own waits on the control connection, so that no question waits for it. When the
 //! connection ends (the far end was restarted, or has ended the session) it connects again, each
-//! [`RETRY`], and hands the new session's cookie to [`Sessions`](crate::latency::protocol::Sessions), which
-//! asks with it from then on. A far end that went without a word is noticed by TCP's keepalives.
+//! [`RETRY`], and hands the new session's cookie to
+//! [`Sessions`](crate::latency::protocol::Sessions), which asks with it from then on. A far end
+//! that went without a word is noticed by TCP's keepalives.
 
 use crate::HostError;
 use crate::measure::link::{self, Link, Peer};

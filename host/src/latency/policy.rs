@@ -18,8 +18,8 @@
 //! there one thread for each processor turns in the idle class, which gives way to everything.
 //!
 //! **Nobody is starved.** A real-time class never goes with `spin`, and each real-time thread is
-//! watched ([`crate::sys::schedule`]): one that does not sleep for 200 ms becomes an ordinary one, and
-//! [`Guard::called_off`] tells it.
+//! watched ([`crate::sys::schedule`]): one that does not sleep for 200 ms becomes an ordinary one,
+//! and [`Guard::called_off`] tells it.
 //!
 //! What is not permitted is refused in words, before anything is measured, and never left out.
 

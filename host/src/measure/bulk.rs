@@ -3,10 +3,11 @@
 //!
 //! Threads or events? A thread for each connection is the shortest code, but at 500 clients its
 //! stacks and its scheduling decide who gets how much; one event loop for everything keeps a
-//! control connection waiting behind megabytes. So: *control* is one thread (`serve::listener`), *load*
-//! is a few (one for each processor, at most four), each with an epoll of its own, and what they
-//! share is counters. A connection stays on the thread that it was given to; its turn is a megabyte
-//! at most, so that nobody starves. No async runtime: there is nothing to await but readiness.
+//! control connection waiting behind megabytes. So: *control* is one thread (`serve::listener`),
+//! *load* is a few (one for each processor, at most four), each with an epoll of its own, and what
+//! they share is counters. A connection stays on the thread that it was given to; its turn is a
+//! megabyte at most, so that nobody starves. No async runtime: there is nothing to await but
+//! readiness.
 //!
 //! What comes is thrown away inside the kernel (`MSG_TRUNC`), which never copies it. A [`Budget`]
 //! bounds bytes and rate of all connections of one client together: who exceeds the rate is set

@@ -467,7 +467,7 @@ impl Allowance {
     pub fn stalled(&self, now: u64) -> bool {
         now > self.progress.load(Relaxed) + GONE
     }
-    /// It sends to a client that reads nothing: [`crate::serve::listener`] ends it, whatever its protocol.
+    /// It sends to a client that reads nothing; [`crate::serve::listener`] ends it.
     pub fn stuck(&self, now: u64) -> bool {
         self.senders.load(Relaxed) > 0 && self.stalled(now)
     }

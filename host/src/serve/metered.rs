@@ -8,8 +8,8 @@
 //! | [`DatagramSocket`] | pings, iperf3's datagrams | a [`Permit`] for each answer, an [`Allowance`] for the rest |
 //! | [`AnswerSocket`] | echo, STAMP, irtt, timed questions | a [`Permit`] for each answer |
 //!
-//! TCP load is sent by [`crate::measure::bulk`], whose streams cannot be made without the budget of a
-//! session.
+//! TCP load is sent by [`crate::measure::bulk`], whose streams cannot be made without the budget of
+//! a session.
 
 use super::budget::{Accounts, Allowance, Datagrams, Permit, Source};
 use super::limits::PENDING_BYTES;
@@ -229,7 +229,8 @@ impl Connection {
             allowance.alive(now.saturating_sub(socket::silence(&self.socket)));
         }
     }
-    /// The socket alone, for load of a session: [`crate::measure::bulk::Stream`] charges what it moves.
+    /// The socket alone, for load of a session: [`crate::measure::bulk::Stream`] charges what it
+    /// moves.
     pub fn into_load(self) -> (OwnedFd, Descriptor) {
         (self.socket, self.descriptor)
     }

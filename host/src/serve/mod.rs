@@ -1,10 +1,11 @@
 //! `narrows-host serve`: the far end of measurements. Many clients at once on one port, TCP and
-//! UDP, of two protocols: narrows' own ([`crate::protocols::wire`]) and iperf3's ([`crate::protocols::iperf3`]).
+//! UDP, of two protocols: narrows' own ([`crate::protocols::wire`]) and iperf3's
+//! ([`crate::protocols::iperf3`]).
 //!
 //! Three kinds of threads: the [`listener`] (every control connection), a few for load
-//! ([`crate::measure::bulk`], which says why no runtime), one for datagrams ([`udp`]). When one of them
-//! fails, the server ends with an error. Nothing here needs a privilege but answers from inside the
-//! kernel ([`xdp`]) and what [`confine::Keep`] lists, all of it optional.
+//! ([`crate::measure::bulk`], which says why no runtime), one for datagrams ([`udp`]). When one of
+//! them fails, the server ends with an error. Nothing here needs a privilege but answers from
+//! inside the kernel ([`xdp`]) and what [`confine::Keep`] lists, all of it optional.
 //!
 //! What a peer sends makes nothing grow: each table has a limit ([`limits`]), each wait a timeout,
 //! each message a length, and every refusal a counter ([`counters`]). What leaves is charged to a

@@ -57,8 +57,8 @@ const V6: (i16, i16, i16, i16, i16) = (IP + 6, IP + 7, IP + 8, IP + 24, IP + 40)
 const UDP: i16 = 8;
 const PROTOCOL_UDP: u8 = 17;
 
-/// Of a question of ours ([`crate::protocols::wire`]), behind UDP's header: version, kind, class, probe; from
-/// here on what an answer fills in.
+/// Of a question of ours ([`crate::protocols::wire`]), behind UDP's header: version, kind, class,
+/// probe; from here on what an answer fills in.
 const KIND: i16 = UDP + 4;
 const TIMES: i16 = UDP + 36;
 

@@ -1,10 +1,11 @@
 //! `narrows-host with`: one program with another congestion control, and the rest of the host as it
 //! is.
 //!
-//! Whatever the program starts asks this process for its TCP sockets ([`notify`](crate::sys::seccomp_notify));
-//! each is made here, told its congestion control, and given to who asked. What a listener accepts
-//! has the listener's. It needs no privilege beyond what the kernel asks for the congestion control
-//! itself, touches no setting, and is over when the last of them has ended.
+//! Whatever the program starts asks this process for its TCP sockets
+//! ([`notify`](crate::sys::seccomp_notify)); each is made here, told its congestion control, and
+//! given to who asked. What a listener accepts has the listener's. It needs no privilege beyond
+//! what the kernel asks for the congestion control itself, touches no setting, and is over when the
+//! last of them has ended.
 
 use crate::HostError;
 use crate::sys;

@@ -336,7 +336,8 @@ def _buffers(path: Path, way: Mapping[str, Any]) -> list[tuple[Path, str]]:
     whole = [size for key in ("low", "high") if (size := _size(known.get(key))) is not None]
     if known.get("value") is None:
         return [(path, "")]
-    if known.get("high") is not None and (len(whole) < 2 or whole[1] < WIDE * whole[0]):  # noqa: PLR2004 - two ends
+    is_narrow = not whole[1:] or whole[1] < WIDE * whole[0]
+    if known.get("high") is not None and is_narrow:
         return [(path, "")]
     if known.get("high") is None:
         # One that was never full holds what was seen, or more.

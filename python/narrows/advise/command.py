@@ -536,7 +536,8 @@ def _config(config: str) -> tuple[str, str]:
     """The text of a configuration, and what it is called in errors."""
     if config == "-":
         raw, name = sys.stdin.buffer.read(2_000_000), "standard input"
-    elif not any(sign in config for sign in " \n\0") and os.path.exists(config):  # noqa: PTH110 - no error for any name
+    # `Path.exists` raises an error for some names.
+    elif not any(sign in config for sign in " \n\0") and os.path.exists(config):  # noqa: PTH110
         name = name_of(config)
         try:
             raw = untrusted_input.read(config)

@@ -1,17 +1,19 @@
-"""What is good: the utility that candidates are ranked by, the same that the validation judges by.
+"""The utility that ranks candidates. The validation judges advice by the same utility.
 
-Each thing that somebody cares for is a score between 0 and 1, and the utility is the geometric mean
-of those scores: 5 % more utility is 5 % more of one thing where one is cared for, or 5 % more of
-each. Weights are equal.
+Each goal has a score between 0 and 1. The utility is the geometric mean of these scores, with equal
+weights.
 
-| care | score |
-|---|---|
-| bulk | of a sender: √(a · b), a the goodput alone over the rate, b the goodput beside one CUBIC flow over half the rate, at most 1. Of everybody else: the goodput of all flows over the rate |
-| calls | 1 / (1 + w / 100 ms), w the 95th percentile of a ping's round trip while flows send, beyond the path's own; ITU-T G.114 calls 150 ms one way good, and propagation has its part |
-| pages | i / t, t the mean time of a page, i what it would take on an empty path: its bytes at the rate and eight round trips |
-| fairness | what a CUBIC flow gets beside it over what it gets beside another CUBIC flow, at most 1 |
-| retransmissions | 1 − r, r the share of bytes that are sent again: what arrives of what was paid for |
-"""  # noqa: E501 - a table
+- Bulk, for a sender: √(a · b), at most 1. The first factor, a, is the goodput alone over the rate.
+  The second one, b, is the goodput beside one CUBIC flow over half the rate.
+- Bulk, for all others: the goodput of all flows over the rate.
+- Calls: 1 / (1 + w / 100 ms). w is the 95th percentile of the ping RTT while flows send, less the
+  base RTT. ITU-T G.114 rates a one-way delay of 150 ms as good, and propagation is a part of it.
+- Pages: i / t. The mean load time of a page is t. The time on an empty path is i: the bytes of the
+  page at the rate, and eight round trips.
+- Fairness: the goodput of a CUBIC flow beside the candidate, over its goodput beside another CUBIC
+  flow, at most 1.
+- Retransmissions: 1 − r. r is the share of retransmitted bytes.
+"""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def student(level: float, freedom: float) -> float:
     """
     unit = Estimate(1.0, freedom)
     low, high = 0.0, 1.0
-    while p_value(high, unit) > 1 - level and high < 1e12:  # noqa: PLR2004 - beyond any quantile here
+    while p_value(high, unit) > 1 - level and high < 1e12:  # noqa: PLR2004
         high *= 2
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2

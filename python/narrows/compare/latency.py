@@ -235,7 +235,7 @@ def _times(ratio: float) -> str:
     >>> _times(9.63), _times(1.25), _times(120.4)
     ('9.6 times', '1.2 times', '120 times')
     """
-    return f"{ratio:.1f} times" if ratio < 10 else f"{ratio:.0f} times"  # noqa: PLR2004 - two digits
+    return f"{ratio:.{0 if ratio >= 10 else 1}f} times"  # noqa: PLR2004
 
 
 def _spans(*values: float) -> list[str]:

@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
+from operator import methodcaller
 from typing import Any
 
 from narrows.measure.result import Direction, Flow, Json, Measurement, MeasurementError, short
@@ -211,8 +212,8 @@ def _sums(
     for way in ("download", "upload"):
         label = f"TCP {way}"
         if any(name.startswith(label) for name in results):
-            made[f"{label} avg"] = over(lambda name, label=label: name.startswith(label), mean)  # type: ignore[misc]
-            made[f"{label} sum"] = over(lambda name, label=label: name.startswith(label), sum)  # type: ignore[misc]
+            made[f"{label} avg"] = over(methodcaller("startswith", label), mean)
+            made[f"{label} sum"] = over(methodcaller("startswith", label), sum)
             if test.startswith("tcp_n"):
                 made[f"{label} fairness"] = over(
                     lambda name, label=label: name.startswith(label),  # type: ignore[misc]

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from narrows import __version__
@@ -25,14 +25,13 @@ def command(
     # Every mistake before the first of many minutes.
     subjects = [engines.load(file, here) for file in files]
     engines.ready(sorted({cc for what in subjects for cc in what.ccs}))
+
+    def progress_of(number: int) -> Callable[[float], object]:
+        return lambda part: progress(number + part, len(subjects))
+
     outcomes = []
     for number, what in enumerate(subjects):
-        done = engines.agree(
-            what,
-            runs=runs,
-            seeds=seeds,
-            progress=lambda part, number=number: progress(number + part, len(subjects)),  # type: ignore[misc]
-        )
+        done = engines.agree(what, runs=runs, seeds=seeds, progress=progress_of(number))
         outcomes.append(done)
         if not as_json and not quiet:
             show(done)
@@ -68,7 +67,9 @@ def number(x: float) -> str:
     """
     if not math.isfinite(x):
         return "-"
-    return f"{x:.3f}" if abs(x) < 1 else f"{x:.3g}" if abs(x) < 1000 else f"{x:.0f}"  # noqa: PLR2004
+    if abs(x) >= 1000:  # noqa: PLR2004
+        return f"{x:.0f}"
+    return f"{x:.3f}" if abs(x) < 1 else f"{x:.3g}"
 
 
 def show(done: engines.Outcome) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from narrows import __version__
 from narrows.errors import NarrowsError
 from narrows.host import live
-from narrows.render.pictures import Line, Picture
+from narrows.render.pictures import Line, Picture, Style
 from narrows.render.plot import COLOURS, check, matplotlib, write
 from narrows.render.report import drawn
 from narrows.render.tables import Cell, Table
@@ -503,10 +503,11 @@ def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
     """For the page: percentiles by their nines, and when slow answers came."""
     nines, slow = [], []
     for place, (name, told) in enumerate(several):
-        for key, of, style in (
+        drawn: tuple[tuple[str, str, Style], ...] = (
             ("response_us", "due to answer", "line"),
             ("rtt_us", "sent to answer", "dotted"),
-        ):
+        )
+        for key, of, style in drawn:
             if not told.get(key):
                 continue
             values, beyond = cumulative(told[key]["histogram_ns"])
@@ -516,7 +517,8 @@ def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
                 if share > 0
             ]
             label = of if len(several) == 1 else f"{name}: {of}"
-            nines.append(Line(label, place, style, [x for x, _ in kept], [y for _, y in kept]))  # type: ignore[arg-type]
+            x, y = [nines_of for nines_of, _ in kept], [value for _, value in kept]
+            nines.append(Line(label, place, style, x, y))
         kept = told["slow"]["kept"]
         if kept:
             label = "slow answers" if len(several) == 1 else name
@@ -560,7 +562,7 @@ def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None =
     """
     mpl = matplotlib()
     format_ = check(file) if file is not None else None
-    from matplotlib.figure import Figure as New  # noqa: PLC0415 - without pyplot: no window, no state of its own
+    from matplotlib.figure import Figure as New  # noqa: PLC0415
 
     with mpl.rc_context({"svg.hashsalt": "narrows", "font.size": 9, "axes.titlesize": 9}):
         figure = New(figsize=(9, 6.4), layout="constrained")

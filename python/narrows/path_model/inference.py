@@ -470,8 +470,8 @@ def _ceiling(budget: Budget) -> str:
     have a half each.
     """
     most = budget.most
-    number = f"{most / 1e6:.3g} million" if most >= 1e6 else f"{most / 1e3:.3g} thousand"  # noqa: PLR2004
-    return f"the search reached its ceiling of {number} simulated packets"
+    unit, name = (1e6, "million") if most >= 1e6 else (1e3, "thousand")  # noqa: PLR2004
+    return f"the search reached its ceiling of {most / unit:.3g} {name} simulated packets"
 
 
 def _untold(seen: Signs, grain: Grain, why: str, alike: dict[str, float]) -> Way:

@@ -233,7 +233,8 @@ def _delays(run: Run, queues: list[str]) -> Iterator[Line]:
     import pyarrow.compute as pc  # noqa: PLC0415
 
     of = run.delays["of"].cast("string")
-    for kind, style in (("queue", "line"), ("probe", "dashed")):
+    kinds: tuple[tuple[str, Style], ...] = (("queue", "line"), ("probe", "dashed"))
+    for kind, style in kinds:
         here = run.delays.filter(pc.equal(of, kind))
         for number in pc.unique(here["number"]).to_pylist():
             rows = here.filter(pc.equal(here["number"], number))
@@ -241,7 +242,7 @@ def _delays(run: Run, queues: list[str]) -> Iterator[Line]:
                 label = f"ping{number} RTT"
             else:
                 label = f"wait in {queues[number] if number < len(queues) else f'queue {number}'}"
-            yield Line(label, None, style, _list(rows, "delay_ms"), _list(rows, "share"))  # type: ignore[arg-type]
+            yield Line(label, None, style, _list(rows, "delay_ms"), _list(rows, "share"))
 
 
 _WAITS_FOR = {"web": "pages", "rpc": "answers", "poisson": "transfers"}

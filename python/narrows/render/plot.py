@@ -165,7 +165,8 @@ def draw_columns(
         OutputError: If the file cannot be written.
     """
     mpl = matplotlib()
-    from matplotlib.figure import Figure as New  # noqa: PLC0415 - without pyplot: no window, no state of its own
+    # Without pyplot there is no window and no global state.
+    from matplotlib.figure import Figure as New  # noqa: PLC0415
 
     format_ = check(file) if file is not None else None
     drawn = [{p.key: p for p in shown} for _, shown in columns]

@@ -82,7 +82,7 @@ def _legend(lines: Sequence[Line]) -> Text:
 
 def _points(line: Line, start: float, end: float) -> tuple[list[float], list[float]]:
     # What holds all along is told by its ends.
-    x, y = (line.x, line.y) if len(line.x) > 2 else ([start, end], [line.y[0], line.y[0]])  # noqa: PLR2004
+    x, y = (line.x, line.y) if line.x[2:] else ([start, end], [line.y[0], line.y[0]])
     known = [(x, y) for x, y in zip(x, y, strict=True) if y is not None and start <= x <= end]
     return [x for x, _ in known], [y for _, y in known]
 

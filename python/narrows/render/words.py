@@ -78,7 +78,7 @@ def seconds(value: float | None) -> str:
     >>> seconds(1.25), seconds(0.00065), seconds(None)
     ('1.250', '0.000650', '–')
     """
-    return number(value, 6 if value and abs(value) < 0.01 else 3)  # noqa: PLR2004 - one digit of a millisecond
+    return number(value, 6 if value and abs(value) < 0.01 else 3)  # noqa: PLR2004
 
 
 def percent(share: float | None) -> str:
@@ -92,7 +92,8 @@ def percent(share: float | None) -> str:
     of_hundred = 100 * share
     if of_hundred == 0:
         return "0 %"
-    return f"{of_hundred:.{0 if of_hundred >= 10 else 1 if of_hundred >= 0.1 else 2}f} %"  # noqa: PLR2004
+    digits = 0 if of_hundred >= 10 else 1 if of_hundred >= 0.1 else 2  # noqa: PLR2004
+    return f"{of_hundred:.{digits}f} %"
 
 
 def plain(value: float) -> str:

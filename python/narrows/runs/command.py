@@ -195,7 +195,12 @@ def check(files: tuple[str, ...]) -> None:
 class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on
     """What is listed; who names a single one instead is told where that is."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - Click defines the signature
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:  # noqa: ANN401
         """As click's own."""
         listed = json.loads(_core.list_json()) if value not in self.choices else {}
         for which, key in _LISTS.items():

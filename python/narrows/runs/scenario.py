@@ -151,7 +151,8 @@ def unread(file: str | PathLike[str], error: OSError) -> str:
         else []
     )
     # Of os.path, for which a name that is too long is just not there.
-    return "; ".join([told, *(f"{name_of(one)} is there" for one in near if isfile(one))])  # noqa: PTH113
+    found = [f"{name_of(one)} is there" for one in near if isfile(one)]  # noqa: PTH113
+    return "; ".join([told, *found])
 
 
 def text_of(file: str | PathLike[str]) -> str:

@@ -160,4 +160,5 @@ def _finite(digits: str) -> float | None:
 
 
 def _whole(digits: str) -> int | None:
-    return int(digits) if len(digits) <= 300 else None  # noqa: PLR2004 - of 1e308, the largest float
+    # The largest float is 1.8e308.
+    return int(digits) if len(digits) <= 300 else None  # noqa: PLR2004

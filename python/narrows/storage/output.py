@@ -73,7 +73,12 @@ class File(click.Path):
         self._makes_folders = makes_folders
         self._suffix = suffix
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - Click defines the signature
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:  # noqa: ANN401
         """As click's own, and checked.
 
         Raises:
@@ -94,7 +99,12 @@ class Folder(click.Path):
         """See the class."""
         super().__init__(file_okay=False)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - Click defines the signature
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:  # noqa: ANN401
         """As click's own, and checked.
 
         Raises:
@@ -115,7 +125,7 @@ class Picture(File):
         """See `File`."""
 
         def suffix(file: str) -> None:
-            from narrows.render.plot import check as check_picture  # noqa: PLC0415 - few commands draw
+            from narrows.render.plot import check as check_picture  # noqa: PLC0415
 
             check_picture(file)
 

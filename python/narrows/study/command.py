@@ -14,7 +14,7 @@ from narrows.study.study import Study, run
 from narrows.sweeps.command import Count
 
 
-def _studies() -> dict[str, object]:
+def _studies() -> dict[str, Study]:
     found = [
         value
         for module in (paths, queues, tools, tree)
@@ -71,15 +71,14 @@ def study(  # noqa: PLR0917
     known = _studies()
     if name is None:
         for each in known.values():
-            echo(f"{each.name:16} {each.question}")  # type: ignore[attr-defined]
+            echo(f"{each.name:16} {each.question}")
         return
     if name not in known:
         raise NarrowsError(f"there is no study `{name}`; there are {', '.join(known)}")
 
     asked = known[name]
-    assert isinstance(asked, Study)
     if rules_file is not None and not asked.rules:
-        ones = ", ".join(f"narrows study {each.name}" for each in known.values() if each.rules)  # type: ignore[attr-defined]
+        ones = ", ".join(f"narrows study {each.name}" for each in known.values() if each.rules)
         raise NarrowsError(f"the study {name} finds no rules; omit --rules, or run {ones}")
     count = Count(quiet=as_json)
     try:

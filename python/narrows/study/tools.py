@@ -65,7 +65,7 @@ def _answer(rows: dict[str, Rows]) -> Answer:
     def idle(of: Rows) -> float:
         return 100 - 100 * float(of[0]["goodput_mbit"]) / _RATE_MBIT
 
-    def grid(title: str, unit: str, of: Any, digits: int = 1) -> Grid:  # noqa: ANN401 - a figure of a run
+    def grid(title: str, unit: str, of: Any, digits: int = 1) -> Grid:  # noqa: ANN401
         return table(by_buffer, *keys, of, title=title, unit=unit, digits=digits, **about)
 
     loss = grid("Packet loss of 10 Mbit/s on a link of 20 Mbit/s", "%", lost)

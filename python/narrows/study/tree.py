@@ -370,7 +370,7 @@ def grow(every: list[Seen]) -> Grown:
         NarrowsError: If scikit-learn is not installed.
     """
     try:
-        from sklearn.model_selection import KFold, cross_val_score  # noqa: PLC0415 - heavy, and an extra
+        from sklearn.model_selection import KFold, cross_val_score  # noqa: PLC0415
         from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise NarrowsError(LEARN) from error

@@ -85,7 +85,8 @@ def _span(seconds: float) -> str:
     minutes = math.floor(seconds / 60)
     if minutes < 1:
         return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"  # noqa: PLR2004
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest} min" if hours else f"{rest} min"
 
 
 def _table_format(file: str) -> None:

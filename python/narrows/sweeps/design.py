@@ -46,7 +46,7 @@ class Range:
     whole: bool
     steps: int | None
 
-    def at(self, share: float) -> Any:  # noqa: ANN401 - what a scenario takes: text with a unit, or a number
+    def at(self, share: float) -> Any:  # noqa: ANN401
         """The value at a share of the way, by the range's scale.
 
         >>> Range("path.rtt", 1, 100, "ms", True, False, None).at(0.5)
@@ -97,7 +97,7 @@ def _range(key: str, given: Mapping[str, Any]) -> Range:
             wrong.append(f"`{key}`: from has to be less than to")
         if scale == "log" and low <= 0:
             wrong.append(f"`{key}`: a logarithmic range begins above 0")
-    if number is not None and not (isinstance(number, int) and 2 <= number <= _MOST):  # noqa: PLR2004 - both ends
+    if number is not None and not (isinstance(number, int) and 1 < number <= _MOST):
         wrong.append(f"`{key}`: steps is a whole number from 2")
     if wrong:
         raise NarrowsError("\n".join(wrong))
@@ -197,7 +197,7 @@ class Design:
             raise NarrowsError("\n".join(wrong))
 
     @classmethod
-    def of_right_axes(cls, axes: Any) -> Design | None:  # noqa: ANN401 - of a design that makes no sense
+    def of_right_axes(cls, axes: Any) -> Design | None:  # noqa: ANN401
         """A design of the values that can be tried although the design makes no sense; None where
         there are none.
 
@@ -288,7 +288,7 @@ class Design:
             found[key] = values[nth]
         return {key: found[key] for key in self._axes}
 
-    def _drawn(self, key: str, values: list[Any] | Range, number: int) -> Any:  # noqa: ANN401 - as `Range.at`
+    def _drawn(self, key: str, values: list[Any] | Range, number: int) -> Any:  # noqa: ANN401
         chance = random.Random(f"{self._seed} {key} {number}").random()
         if self.kind == "latin_hypercube":
             if key not in self._orders:

@@ -91,7 +91,7 @@ _ANY = Scenario(NetworkPath(rate="10Mbit", rtt="20ms"), flows=[Flow("reno")], du
 _NUMBERS: dict[str, int | None] = {"seeds": 1, "cases": None, "design_seed": 1}
 
 
-def _over(given: Mapping[str, Any], kind: str, wrong: list[str]) -> Any:  # noqa: ANN401 - a list or a table
+def _over(given: Mapping[str, Any], kind: str, wrong: list[str]) -> Any:  # noqa: ANN401
     """What varies; None where the file does not say."""
     if kind not in KINDS:
         wrong.append(f"there is no design `{kind}`; there are {', '.join(KINDS)}")
@@ -103,7 +103,12 @@ def _over(given: Mapping[str, Any], kind: str, wrong: list[str]) -> Any:  # noqa
     return None
 
 
-def _number(given: Mapping[str, Any], key: str, usual: int | None, wrong: list[str]) -> Any:  # noqa: ANN401
+def _number(
+    given: Mapping[str, Any],
+    key: str,
+    usual: int | None,
+    wrong: list[str],
+) -> Any:  # noqa: ANN401 - a number or a list
     value = given.get(key, usual)
     listed = key == "seeds" and isinstance(value, list) and all(map(_whole, value))
     if key not in given or _whole(value) or listed:

@@ -175,7 +175,7 @@ def picture(rows: Sequence[Row], file: str | PathLike[str] | None = None) -> Fig
         OutputError: If the file cannot be written.
     """
     mpl = plot.matplotlib()
-    from matplotlib.figure import Figure as New  # noqa: PLC0415 - without pyplot: no window, no state of its own
+    from matplotlib.figure import Figure as New  # noqa: PLC0415
 
     format_ = plot.check(file) if file is not None else None
     names = [f"{rung.name} ({rung.date[-4:]})" for rung in RUNGS]
@@ -222,10 +222,14 @@ HEADS = (
 """Column heads; times in milliseconds."""
 
 
+def _ms(x: float | None) -> str:
+    return number(x, 0 if x is not None and x >= 100 else 1)  # noqa: PLR2004
+
+
 def cells(of: Row) -> tuple[str, ...]:
     """Cells of a table row."""
     return (
-        *(number(x, 0 if x >= 100 else 1) for x in (of.ping, of.ping_p95, of.low_delay_p95)),  # noqa: PLR2004
+        _ms(of.ping), _ms(of.ping_p95), _ms(of.low_delay_p95),
         number(of.page, 0), number(of.large_mbit), number(of.large_rtt, 1), str(of.again),
         str(of.dropped),
     )  # fmt: skip

@@ -101,7 +101,9 @@ def _limited(words: list[str], given: str, where: str) -> tuple[int, str, str]:
         subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe) as child,
         selectors.DefaultSelector() as ready,
     ):
-        assert child.stdin is not None and child.stdout is not None and child.stderr is not None  # noqa: PT018
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
         kept = {child.stdout.fileno(): bytearray(), child.stderr.fileno(): bytearray()}
         left = memoryview(given.encode())
         os.set_blocking(child.stdin.fileno(), False)

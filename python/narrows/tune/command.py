@@ -58,7 +58,7 @@ _rate = click.option(
 _rtt = click.option("--rtt", help="Of that path. Example: --rate 1Gbit --rtt 80ms")
 
 
-def _path(rate: str | None, rtt: str | None, option: str = "--rate") -> Any:  # noqa: ANN401 - its module is imported here only
+def _path(rate: str | None, rtt: str | None, option: str = "--rate") -> Any:  # noqa: ANN401
 
     if rate is None and rtt is None:
         return Path()

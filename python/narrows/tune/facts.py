@@ -671,7 +671,7 @@ def _qdiscs(facts: Facts, lines: list[str]) -> None:
     for line in lines:
         words = line.split()
         # qdisc KIND HANDLE dev NAME ...
-        if words[:1] == ["qdisc"] and words[3:4] == ["dev"] and len(words) > 4:  # noqa: PLR2004 - as above
+        if words[:1] == ["qdisc"] and words[3:4] == ["dev"] and words[4:]:
             rest = words[5:]
             parent = "root"
             if rest[:1] == ["parent"] and len(rest) > 1:

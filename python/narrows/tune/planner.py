@@ -221,7 +221,8 @@ class _Making:
         self.kept["net.core.default_qdisc"] = kind
         self.done.append(f"interfaces get {kind}")
 
-    def interface(self, one: Interface, kind: str, *, named: bool) -> None:  # noqa: PLR0911 - one refusal each
+    # Each refusal returns.
+    def interface(self, one: Interface, kind: str, *, named: bool) -> None:  # noqa: PLR0911
         root = one.root
         if not DEVICE.fullmatch(one.name):
             self.leave(repr(one.name), "its name has signs that are not written into plans")

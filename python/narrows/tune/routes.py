@@ -86,9 +86,8 @@ def covering(network: Network, routes: list[list[str]]) -> list[str] | None:
     """The route that a destination has now."""
     best: tuple[int, list[str]] | None = None
     for words in routes:
-        text = (
-            words[0] if words[0] != "default" else ("0.0.0.0/0" if network.version == 4 else "::/0")  # noqa: PLR2004
-        )
+        default = {4: "0.0.0.0/0", 6: "::/0"}[network.version]
+        text = words[0] if words[0] != "default" else default
         try:
             route = ipaddress.ip_network(text)
         except ValueError:

@@ -141,7 +141,7 @@ def whole(text: str, at: Words) -> int:
 
 
 def _shown(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "…"  # noqa: PLR2004 - a line of an error stays short
+    return text if len(text) <= 40 else text[:37] + "…"  # noqa: PLR2004
 
 
 def bits(per_s: float) -> str:

@@ -305,7 +305,7 @@ def _car(at: Words, warned: list[Warned], left: list[str]) -> Json:
 
 
 def _shape(at: Words, warned: list[Warned], assumed: list[str], left: list[str]) -> Json:
-    if len(at.words) < 2 or at.words[1] not in {"average", "peak"}:  # noqa: PLR2004 - shape and what
+    if len(at.words) < 2 or at.words[1] not in {"average", "peak"}:  # noqa: PLR2004
         raise at.wrong("shape average or shape peak?", "shape average 2000000")
     how = at.words[1]
     _actions(at.words[2:], at, {}, left)
@@ -337,7 +337,7 @@ def _shape(at: Words, warned: list[Warned], assumed: list[str], left: list[str])
 
 
 def _queue_limit(at: Words, keys: Json) -> str:
-    if len(at.words) < 2 or not re.fullmatch(r"\d{1,9}", at.words[1]):  # noqa: PLR2004 - queue-limit and how much
+    if not at.words[1:] or not re.fullmatch(r"\d{1,9}", at.words[1]):
         raise at.wrong("how much?", "queue-limit 64 packets")
     unit = at.words[2] if len(at.words) > 2 else "packets"  # noqa: PLR2004
     number = max(1, int(at.words[1]))
