@@ -1,20 +1,21 @@
-//! What was in flight, lost and marked when each packet left, for laws that ask
+//! Packets in flight, losses and marks at the time each packet left, for congestion controls that
+//! need them
 //! ([`CongestionControl::needs_flight_record`](crate::cc::CongestionControl::needs_flight_record)).
 //!
-//! A ring by the scoreboard's numbers beside it; a connection whose law does not ask has none. A
-//! number may be asked about from when its packet left until something leaves after it was
-//! acknowledged.
+//! The records are a ring indexed by the scoreboard's numbers. Connections whose congestion control
+//! does not need them have none. A record is valid from the departure of its packet until another
+//! packet leaves after its acknowledgement.
 
 use alloc::vec::Vec;
 
-/// What was so when a packet was last sent.
+/// The state of the connection when a packet was last sent.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Flight {
     /// Packets in flight, this one included.
     pub in_flight: u32,
-    /// Packets found lost so far.
+    /// Packets marked lost so far.
     pub lost: u64,
-    /// Packets delivered so far of which ACKs with marks told.
+    /// Packets delivered so far by ACKs that reported marks.
     pub delivered_ce: u64,
 }
 
@@ -23,12 +24,12 @@ pub struct Flight {
 pub struct Flights {
     ring: Vec<Flight>,
     limited: bool,
-    /// Until everything below is acknowledged.
+    /// The window is used up until every packet below this number is acknowledged.
     limited_to: u64,
 }
 
 impl Flights {
-    /// Packet `number` leaves; `first` is the first that is not acknowledged.
+    /// Records packet `number`, which leaves; `first` is the first unacknowledged packet.
     pub fn sent(&mut self, first: u64, number: u64, flight: Flight) {
         let needed = (number + 1).saturating_sub(first) as usize;
         if needed > self.ring.len() {
@@ -44,20 +45,20 @@ impl Flights {
         let mask = self.ring.len() - 1;
         self.ring[number as usize & mask] = flight;
     }
-    /// Something was sent, or the window did not let it: is that the `limit`? `una` and `nxt` are
-    /// the scoreboard's.
+    /// Called after a transmission, or an attempt that the window stopped: `limit` is whether the
+    /// window is used up. `una` and `nxt` are the scoreboard's.
     pub fn used(&mut self, limit: bool, una: u64, nxt: u64) {
         if limit || una >= self.limited_to {
             (self.limited, self.limited_to) = (limit, nxt);
         }
     }
-    /// Was the window used up at any time in the last round trip? So the draft of BBR defines it
-    /// (C.is_cwnd_limited). Linux before 6.1 forgets it too soon; by the published maps of
-    /// version 2, that did not.
+    /// Returns whether the window was used up at any time in the last round trip, as in the BBR
+    /// draft (C.is_cwnd_limited). Linux before 6.1 forgets it too soon; the published maps show
+    /// that BBR version 2 did not.
     pub fn window_limits(&self) -> bool {
         self.limited
     }
-    /// What was so when packet `number` left.
+    /// Returns the record of packet `number`.
     pub fn of(&self, number: u64) -> Flight {
         let mask = self.ring.len().wrapping_sub(1);
         self.ring

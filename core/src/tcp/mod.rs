@@ -1,17 +1,17 @@
-//! TCP as Linux 6.12 runs it: a sender and a receiver, both folds.
+//! TCP as in Linux 6.12: a sender and a receiver, both deterministic state machines.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | [`wire`] | what travels: segments and ACKs, and their size on the wire |
-//! | [`sender`] | connects, sends, repairs; the states of recovery |
-//! | [`receiver`] | reassembles, acknowledges, offers a window |
-//! | [`scoreboard`] | what the sender knows of every segment in flight |
-//! | [`flight`] | and what more, for laws that ask |
-//! | [`rack`] | which of them are lost |
-//! | `past` | what a timestamp shows to be too old |
-//! | [`prr`] | how the window comes down in recovery |
-//! | [`rtt`] | round-trip times and the timeout |
-//! | [`options`] | what an administrator may choose |
+//! | [`wire`] | segments and ACKs, and their size on the wire |
+//! | [`sender`] | connection setup, transmission, loss recovery |
+//! | [`receiver`] | reassembly, ACKs, receive window |
+//! | [`scoreboard`] | the sender's record of every segment in flight |
+//! | [`flight`] | additional records, for congestion controls that need them |
+//! | [`rack`] | loss detection by RACK |
+//! | `past` | rejection of old timestamps (PAWS) |
+//! | [`prr`] | proportional rate reduction of the window |
+//! | [`rtt`] | round-trip times and the retransmission timeout |
+//! | [`options`] | options of an administrator |
 
 pub mod flight;
 pub mod options;
@@ -33,48 +33,48 @@ use crate::kernel::Kernel;
 use crate::transport::Signals;
 use crate::units::{Bytes, Rate, Span};
 
-/// `sk_pacing_shift`: a burst carries 2⁻¹⁰ of a second of the pacing rate, about 1 ms.
+/// `sk_pacing_shift`: a burst carries 2⁻¹⁰ s of the pacing rate, about 1 ms.
 pub const PACING_SHIFT: u32 = 10;
 
-/// What both ends of a connection are told when they are made.
+/// The configuration of both ends of a connection.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
     /// Initial window in packets.
     pub iw: u32,
-    /// The kernel's tick: timers fire on it.
+    /// Timer frequency of the kernel, in Hz; timers fire on its ticks.
     pub hz: u32,
-    /// Whose rules it follows.
+    /// The release whose rules apply.
     pub kernel: Kernel,
-    /// An interface of its own rate, which tells when packets have left it
+    /// An interface with its own rate, which reports departures of packets
     /// ([`Sender::on_departed`]).
     pub device: Option<Device>,
-    /// After a silence of more than a timeout the window comes down, by half for each timeout
+    /// After a silence of more than a timeout the window is halved for each timeout
     /// (`tcp_slow_start_after_idle`).
     pub slow_start_after_idle: bool,
-    /// Are bursts sized by the rate (`tcp_tso_autosize`), or as large as they may be?
+    /// Whether bursts are sized by the rate (`tcp_tso_autosize`); otherwise they have the maximum
+    /// size.
     pub autosize: bool,
-    /// Bursts and small queues hold 2 to the minus this of a second of the pacing rate
-    /// (`sk_pacing_shift`).
+    /// Bursts and small queues hold 2⁻ˢʰⁱᶠᵗ s of the pacing rate (`sk_pacing_shift`).
     pub pacing_shift: u32,
-    /// Who is paced.
+    /// Flows that are paced.
     pub pacing: Pacing,
     /// The largest super-packet.
     pub gso: Gso,
-    /// What round trips are measured with.
+    /// The clock that measures round trips.
     pub clock: Clock,
-    /// Receive buffer at the start.
+    /// Initial receive buffer.
     pub rmem_default: Bytes,
-    /// The most that auto-tuning may give it.
+    /// Maximum receive buffer of auto-tuning.
     pub rmem_max: Bytes,
-    /// Send buffer at the start.
+    /// Initial send buffer.
     pub wmem_default: Bytes,
-    /// The most that it may grow to.
+    /// Maximum send buffer.
     pub wmem_max: Bytes,
-    /// The application writes while less than this waits unsent.
+    /// The application writes while less than this is unsent.
     pub notsent_lowat: Bytes,
-    /// How a sender asks for ECN; what a receiver agrees to.
+    /// ECN that a sender requests, and that a receiver agrees to.
     pub ecn: EcnUse,
-    /// Does the receiver select what it acknowledges (SACK)?
+    /// Whether the receiver sends selective acknowledgements (SACK).
     pub sack: bool,
 }
 
@@ -104,7 +104,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// For the sender of a connection whose congestion control requires `signals`.
+    /// The configuration of a sender whose congestion control requires `signals`.
     pub fn under(&self, signals: Signals, ecn: EcnEnds) -> Config {
         Config {
             ecn: if ecn == EcnEnds::Off {
@@ -116,7 +116,7 @@ impl Config {
             ..self.clone()
         }
     }
-    /// Likewise for its receiver.
+    /// The configuration of its receiver.
     pub fn facing(&self, signals: Signals, ecn: EcnEnds) -> Config {
         let mut config = self.under(signals, ecn);
         if ecn == EcnEnds::Asked {
@@ -126,12 +126,12 @@ impl Config {
     }
 }
 
-/// What TCP_INFO shows of a sender, and a little more.
+/// The values that TCP_INFO shows of a sender, and a few more.
 #[derive(Copy, Clone, PartialEq, Debug, Default)]
 pub struct Info {
     /// Bytes acknowledged cumulatively.
     pub bytes_acked: u64,
-    /// Bytes that the receiver has beyond those, as selective acknowledgments say: whole segments.
+    /// Bytes beyond those that selective acknowledgements report: whole segments.
     pub bytes_sacked: u64,
     /// Payload bytes sent, retransmissions included.
     pub bytes_sent: u64,
@@ -147,36 +147,36 @@ pub struct Info {
     pub in_flight: u32,
     /// Smoothed round-trip time.
     pub srtt: Span,
-    /// The round-trip time measured last.
+    /// The latest round-trip time sample.
     pub rtt: Span,
-    /// The least round-trip time of the connection.
+    /// The minimum round-trip time of the connection.
     pub min_rtt: Span,
-    /// The rate at which bursts are sized (and packets paced, where they are).
+    /// The pacing rate, which also sizes the bursts of flows without pacing.
     pub pacing: Rate,
-    /// The rate at which packets were delivered, of the newest sample that the application did not
-    /// limit, or of a faster one; `None` before the first.
+    /// Delivery rate: of the newest sample that the application did not limit, or of a later,
+    /// faster one. `None` before the first sample.
     pub delivery_rate: Option<Rate>,
-    /// Did the application limit that one?
+    /// Whether the application limited that sample.
     pub delivery_rate_app_limited: bool,
     /// The state of recovery.
     pub state: State,
-    /// Is it in slow start, as its congestion control has it?
+    /// Whether the congestion control is in slow start.
     pub in_slow_start: bool,
-    /// The peer's window in bytes.
+    /// The peer's receive window in bytes.
     pub peer_window: u64,
     /// Packets delivered, as the receiver reports them; the handshake counts as one.
     pub delivered: u64,
-    /// Of them in ACKs that reported marks (ECE).
+    /// Packets delivered by ACKs that reported marks (ECE).
     pub delivered_ce: u64,
 }
 
-/// For how long what limited a sender.
+/// Time during which each cause limited a sender.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Limited {
-    /// Something written waited or was in flight.
+    /// Time with data unsent or in flight.
     pub busy: Span,
-    /// Of that: the peer's window was what kept data back.
+    /// Part of it in which the peer's window was the limit.
     pub peer_window: Span,
-    /// Of that: the send buffer was, since it held all that had been written and not acknowledged.
+    /// Part of it in which the send buffer was the limit: it was full of unacknowledged data.
     pub send_buffer: Span,
 }

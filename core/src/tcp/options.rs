@@ -1,25 +1,25 @@
-//! What an administrator may tell a host about its senders.
+//! Options that an administrator sets for the senders of a host.
 
 use crate::cc::CongestionControl;
 use crate::units::Bytes;
 
-/// Who is paced.
+/// Flows that are paced.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum Pacing {
-    /// Who asks for it: Linux, whatever its queue discipline is, unless that is `fq`.
+    /// Flows whose congestion control requests it: Linux with any queue discipline except `fq`.
     #[default]
     Auto,
-    /// Nobody, not even a congestion control that asks for it.
+    /// None, not even with a congestion control that requests it.
     Off,
-    /// Everybody, as by Linux's `fq` at the sender.
+    /// All, as with Linux's `fq` at the sender.
     Fq,
 }
 
 impl Pacing {
-    /// Every way, the default first.
+    /// All values, the default first.
     pub const ALL: [Pacing; 3] = [Pacing::Auto, Pacing::Off, Pacing::Fq];
 
-    /// As a scenario writes it.
+    /// Its name in a scenario.
     pub fn word(self) -> &'static str {
         match self {
             Pacing::Auto => "auto",
@@ -27,7 +27,7 @@ impl Pacing {
             Pacing::Fq => "fq",
         }
     }
-    /// Is a flow of this law paced?
+    /// Returns whether a flow of this congestion control is paced.
     pub(super) fn paces(self, cc: &dyn CongestionControl) -> bool {
         match self {
             Pacing::Auto => cc.needs_pacing(),
@@ -37,23 +37,23 @@ impl Pacing {
     }
 }
 
-/// Who asks for explicit congestion notification (`tcp_ecn`).
+/// Flows that request explicit congestion notification (`tcp_ecn`).
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum EcnMode {
-    /// A flow that says so; the other end agrees (2, Linux's default).
+    /// Flows with `ecn = true`; the other end agrees (2, Linux's default).
     #[default]
     Passive,
-    /// Every flow that does not say otherwise (1).
+    /// All flows except those with `ecn = false` (1).
     On,
-    /// Nobody, and the other end would not agree (0).
+    /// None, and the other end does not agree (0).
     Off,
 }
 
 impl EcnMode {
-    /// Every mode, the default first.
+    /// All values, the default first.
     pub const ALL: [EcnMode; 3] = [EcnMode::Passive, EcnMode::On, EcnMode::Off];
 
-    /// As a scenario writes it.
+    /// Its name in a scenario.
     pub fn word(self) -> &'static str {
         match self {
             EcnMode::Passive => "passive",
@@ -63,57 +63,58 @@ impl EcnMode {
     }
 }
 
-/// What the two ends of a flow were told about explicit congestion notification.
+/// Use of explicit congestion notification by the two ends of a flow.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum EcnEnds {
     /// Neither uses it.
     #[default]
     Off,
-    /// The sender asks, as its law needs. The far end is an ordinary host: it agrees to what RFC
-    /// 3168 has, and no more.
+    /// The sender requests the kind that its congestion control needs. The receiver is an ordinary
+    /// host: it agrees to RFC 3168 only.
     Asked,
-    /// Both do what the sender's law needs.
+    /// Both use the kind that the sender's congestion control needs.
     Both,
 }
 
-/// How much of one connection may lie below TCP, in the host's own queue and device.
+/// Limit of a connection's memory below TCP, in the host's own queue and device.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum SmallQueues {
-    /// What `sk_pacing_shift` makes of its rate, two super-packets at least: Linux since 3.12.
+    /// The limit follows the rate by `sk_pacing_shift`, at least two super-packets: Linux since
+    /// 3.12.
     #[default]
     ByRate,
-    /// So many bytes of kernel memory, whatever the rate: Linux since 3.6, with 128 KiB.
+    /// A constant limit in bytes of kernel memory: Linux since 3.6, with 128 KiB.
     Bytes(Bytes),
-    /// As much as there is.
+    /// No limit.
     Off,
 }
 
-/// An interface with a queue of its own: one that has a rate, or one whose discipline paces.
+/// An interface with its own queue: it has a rate, or a discipline that paces.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub struct Device {
     /// TCP small queues.
     pub tsq: SmallQueues,
-    /// Does its discipline pace (`fq`)?
+    /// Whether its discipline paces (`fq`).
     pub paces: bool,
 }
 
-/// The clock that round trips are measured with.
+/// The clock that measures round trips.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum Clock {
     /// Microseconds.
     #[default]
     Us,
-    /// Whole milliseconds, one at least: what a kernel of 1000 Hz without a finer clock sees.
+    /// Whole milliseconds, at least one: a kernel of 1000 Hz without a finer clock.
     Ms,
-    /// Whole ticks of the host's own, one at least: what Linux saw before 3.15.
+    /// Whole ticks of the host, at least one: Linux before 3.15.
     Jiffies,
 }
 
 impl Clock {
-    /// Every clock, the default first.
+    /// All values, the default first.
     pub const ALL: [Clock; 3] = [Clock::Us, Clock::Ms, Clock::Jiffies];
 
-    /// As a scenario writes it.
+    /// Its name in a scenario.
     pub fn word(self) -> &'static str {
         match self {
             Clock::Us => "us",
@@ -121,7 +122,8 @@ impl Clock {
             Clock::Jiffies => "jiffies",
         }
     }
-    /// From `then` to `now` (µs) on this clock of a host with `hz` ticks per second, in µs.
+    /// Returns the time from `then` to `now` (µs) on this clock, in µs; `hz` is the timer
+    /// frequency.
     pub fn since(self, now: u64, then: u64, hz: u32) -> u64 {
         match self {
             Clock::Us => now.saturating_sub(then),

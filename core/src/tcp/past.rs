@@ -1,29 +1,30 @@
-//! Protection against wrapped sequence numbers (PAWS), which on paths that reorder costs packets.
+//! Protection against wrapped sequence numbers (PAWS), which costs packets on paths that reorder.
 //!
-//! Law: what carries a timestamp more than one tick of its clock (1 ms) older than the newest that
-//! came with what was due is refused, however good it is. Data is answered with an ACK, and with
-//! what was seen before (DSACK) if it was; the ACK itself tells nothing new. Of ACKs those pass
-//! that are plain duplicates: the same ACK number, no wider a window, and younger than a timeout.
+//! A packet is rejected if its timestamp is more than one tick of its clock (1 ms) older than that
+//! of the latest expected data. Rejected data is answered with an ACK, and with a DSACK if it is a
+//! duplicate; the ACK in it is ignored. Plain duplicate ACKs pass: the same ACK number, no wider a
+//! window, and younger than a timeout.
 //!
-//! So a repair that fills the first hole makes its receiver refuse what was sent before it and
-//! comes after it, and a sender takes no news from an ACK that another has overtaken by two
-//! milliseconds.
+//! Once a retransmission has filled the first hole, the receiver therefore rejects segments that
+//! were sent before it and arrive after it. A sender ignores an ACK that one sent two milliseconds
+//! later has overtaken.
 //!
-//! Source: RFC 7323 section 5; Linux 6.12 `tcp_validate_incoming`, `tcp_disordered_ack`. Over 18.7
-//! Mbit/s, 31.8 ms and ±2 ms of jitter Linux's receiver refuses 12 of 8700 segments of a CUBIC flow
-//! in 6 s, all beyond a hole, and the flow reduces its window for them; over ±2 ms on the way back
-//! a BBR and a CUBIC flow refuse 1186 ACKs in 10 s. Left out: the ACK, one in half a second at
-//! most, with which a sender answers an ACK that it refuses.
+//! Source: RFC 7323 section 5; Linux 6.12 `tcp_validate_incoming`, `tcp_disordered_ack`. Measured
+//! over 18.7 Mbit/s, 31.8 ms and ±2 ms of jitter: Linux's receiver rejects 12 of 8700 segments of a
+//! CUBIC flow in 6 s. All are beyond a hole. The flow reduces its window for them. With ±2 ms on
+//! the reverse path, a BBR and a CUBIC flow reject 1186 ACKs in 10 s. Deviation: the ACK in answer
+//! to a rejected ACK (at most one in half a second) is left out.
 
-/// By how much a timestamp may be older, ms (`TCP_PAWS_WINDOW`).
+/// The tolerated age of a timestamp, ms (`TCP_PAWS_WINDOW`).
 const TOLERATED: u32 = 1;
 
-/// Is `stamp` too old beside the newest one seen?
+/// Returns whether `stamp` is too old compared with the newest one.
 pub(super) fn is_past(newest: u32, stamp: u32) -> bool {
     newest > stamp.saturating_add(TOLERATED)
 }
 
-/// May a plain duplicate be as old as that? A clock is thought to tick 1200 times a second at most.
+/// Returns whether a plain duplicate may be this old. A clock is assumed to tick at most 1200 times
+/// per second.
 pub(super) fn is_recent_duplicate(newest: u32, stamp: u32, timeout_us: u64) -> bool {
     u64::from(newest - stamp) <= timeout_us * 1200 / 1_000_000
 }
@@ -59,8 +60,8 @@ mod tests {
         acks
     }
 
-    /// As on Linux 6.12: segment 1 was lost and is sent again in millisecond 24; then come 6, sent
-    /// in 20, and 7, sent in 23.
+    /// As on Linux 6.12: segment 1 was lost and is retransmitted in millisecond 24. Then segments
+    /// 6, sent in 20, and 7, sent in 23, arrive.
     #[test]
     fn a_repair_that_overtakes_makes_the_receiver_refuse_what_comes_after() {
         let mut receiver = Receiver::new(&Config::default());
@@ -76,7 +77,7 @@ mod tests {
         assert_eq!(told(&taken), Some((range(0, 2).end, 2, range(7, 8))));
     }
 
-    /// What was seen before is told of, from the past or not.
+    /// Duplicates are reported, with an old timestamp or without.
     #[test]
     fn what_was_seen_before_is_told_of() {
         let mut receiver = Receiver::new(&Config::default());
@@ -90,8 +91,8 @@ mod tests {
         );
     }
 
-    /// The ACK of two segments of which a third is selected, two milliseconds older than one that
-    /// came before, says nothing; one of a millisecond does.
+    /// An ACK of two segments that SACKs a third is ignored if it is two milliseconds older than an
+    /// ACK before it. One of a millisecond is not.
     #[test]
     fn an_ack_that_was_overtaken_by_two_milliseconds_says_nothing() {
         let selected = |age: u32| {

@@ -1,19 +1,23 @@
-//! Proportional rate reduction: how the window comes down to its threshold during recovery.
+//! Proportional rate reduction: during recovery, the window decreases to its threshold.
 //!
-//! Law (RFC 6937 as Linux 6.12 runs it, in packets): per ACK that delivers anything,
-//! `sndcnt = ceil(prr_delivered · ssthresh / prior_cwnd) − prr_out` while more than `ssthresh` is
-//! in flight; then `sndcnt = min(max(prr_delivered − prr_out, delivered) + 1 if the ACK is safe,
-//! ssthresh − in_flight)`; at least one packet for the very first; `cwnd = in_flight + sndcnt`.
-//! Linux divides by the window at entry, not by RFC 9937's RecoverFS. Before 5.19 ([`CATCHES_UP`])
-//! an ACK that is not safe lets `min(delivered, ssthresh − in_flight)` leave; before 5.11
-//! ([`SAFE_ACK`]) an ACK was safe that acknowledged a retransmission and showed none to be lost.
+//! Algorithm (RFC 6937 as in Linux 6.12, in packets), for each ACK that delivers data:
+//!
+//! - while more than `ssthresh` is in flight, `sndcnt = ceil(prr_delivered · ssthresh / prior_cwnd)
+//!   − prr_out`;
+//! - otherwise `sndcnt = min(max(prr_delivered − prr_out, delivered) + 1 if the ACK is safe,
+//!   ssthresh − in_flight)`;
+//! - at least one packet for the first ACK; `cwnd = in_flight + sndcnt`.
+//!
+//! Linux divides by the window at entry, not by RFC 9937's RecoverFS. Before 5.19 ([`CATCHES_UP`]),
+//! an ACK that is not safe released `min(delivered, ssthresh − in_flight)`. Before 5.11
+//! ([`SAFE_ACK`]), an ACK was safe if it acknowledged a retransmission and showed none to be lost.
 
 use crate::kernel::{Kernel, Rule};
 
-/// What changed in PRR since Linux 4.15.
+/// Changes of PRR since Linux 4.15.
 pub const RULES: &[Rule] = &[SAFE_ACK, CATCHES_UP];
 
-/// Which ACKs are safe.
+/// The definition of a safe ACK.
 pub const SAFE_ACK: Rule = Rule {
     name: "safe ACKs",
     since: Kernel(5, 11),
@@ -21,7 +25,7 @@ pub const SAFE_ACK: Rule = Rule {
         if it acknowledged a retransmission and showed none lost",
     source: "Linux 5.11 tcp_cwnd_reduction; RFC 9937 (SafeACK)",
 };
-/// What was delivered and not yet made up for is sent with any ACK.
+/// Delivered packets that are not yet made up for are sent with any ACK.
 pub const CATCHES_UP: Rule = Rule {
     name: "reduction catches up",
     since: Kernel(5, 19),
@@ -41,7 +45,7 @@ pub struct Prr {
 }
 
 impl Prr {
-    /// A reduction begins from `cwnd`.
+    /// Begins a reduction from `cwnd`.
     pub fn begin(cwnd: u32, kernel: Kernel) -> Prr {
         Prr {
             prior_cwnd: cwnd,
@@ -50,12 +54,12 @@ impl Prr {
             kernel,
         }
     }
-    /// Packets left.
+    /// Counts packets that leave.
     pub fn sent(&mut self, packets: u32) {
         self.out += packets;
     }
-    /// An ACK delivered packets; `safe`: it advanced `una` and showed no new loss. Answers the
-    /// window, `None` to keep it.
+    /// Handles an ACK that delivered packets; `safe`: it advanced `una` and showed no new loss.
+    /// Returns the window, or `None` to keep it.
     pub fn on_ack(
         &mut self,
         delivered: u32,
@@ -90,8 +94,8 @@ impl Prr {
 mod tests {
     use super::*;
 
-    /// What is in flight as each of `n` ACKs arrives, from the one that begins recovery on, when
-    /// each delivers a packet.
+    /// Returns the packets in flight at each of `n` ACKs, from the one that begins recovery; each
+    /// delivers a packet.
     fn in_flight_at_acks(
         prr: &mut Prr,
         mut in_flight: u32,
@@ -109,8 +113,8 @@ mod tests {
     }
 
     /// A single loss at a window of 20 (RFC 6937 section 3.1): the retransmission at once, then a
-    /// packet for every second ACK. The RFC's own row has one 18 more: Linux divides by the
-    /// window, not by what was in flight.
+    /// packet for every second ACK. The RFC's row has one more 18: Linux divides by the window, not
+    /// by the packets in flight.
     #[test]
     fn one_packet_leaves_for_two_that_arrived() {
         let expected = [
@@ -122,7 +126,7 @@ mod tests {
         );
     }
 
-    /// Two packets are owed: an ACK that is not safe lets them leave since 5.19, and before but as
+    /// Two packets are owed. Since 5.19, an ACK that is not safe releases both; before, only as
     /// many as it delivered.
     #[test]
     fn what_is_owed_waited_for_a_safe_ack_before_5_19() {
@@ -143,8 +147,8 @@ mod tests {
     }
 
     /// Fifteen of twenty lost (RFC 6937 section 3.1, ACKs 17 to 19): a packet per ACK by the
-    /// conservative bound, two by the slow-start bound, which Linux takes for ACKs that are
-    /// safe.
+    /// conservative bound. By the slow-start bound, which Linux uses for safe ACKs, two packets
+    /// leave.
     #[test]
     fn after_a_burst_of_losses_only_safe_acks_open_the_window() {
         assert_eq!(

@@ -1,13 +1,15 @@
 //! RACK: a segment is lost when one sent later has arrived and a reordering window has passed.
 //!
-//! Law (RFC 8985 as Linux 6.12 runs it): let `(t, end, rtt)` belong to the most recently *sent*
-//! segment known to have arrived. Every segment sent before `(t, end)` is lost once `now ≥ sent +
-//! rtt + reo_wnd`; until then a timer waits for the newest of them. `reo_wnd = 0` while no
-//! reordering was ever seen and either recovery has begun or three segments are SACKed;
-//! otherwise `min(steps · min_rtt/4, srtt)`. `steps` grows by one per round with a DSACK and
-//! returns to 1 after 16 clean recoveries. Before 4.18 ([`SUBSUMES_DUPACKS`]) `reo_wnd` is a
-//! millisecond at least, and a second law looks for losses: a segment is lost when three (or as
-//! many as the path was seen to reorder) sent after it are SACKed.
+//! Algorithm (RFC 8985 as in Linux 6.12): let `(t, end, rtt)` belong to the most recently *sent*
+//! segment that has arrived. Every segment sent before `(t, end)` is lost once
+//! `now ≥ sent + rtt + reo_wnd`; until then a timer is armed for the newest of them.
+//! `reo_wnd = min(steps · min_rtt/4, srtt)`. `reo_wnd = 0` while no reordering was seen and either
+//! recovery has begun or three segments are SACKed. `steps` grows by one per round with a DSACK and
+//! returns to 1 after 16 recoveries without one.
+//!
+//! Before 4.18 ([`SUBSUMES_DUPACKS`]) `reo_wnd` is at least a millisecond, and duplicates detect
+//! losses as well. A segment is lost when three segments sent after it are SACKed, or as many as
+//! the path was seen to reorder.
 
 use super::rtt::Rtt;
 use super::scoreboard::{EVER_RETRANS, LOST, RETRANS, Scoreboard};
@@ -16,10 +18,10 @@ use crate::kernel::{Kernel, Rule};
 /// Recoveries without DSACK after which the reordering window returns to one step.
 const PERSIST: u32 = 16;
 const MAX_STEPS: u32 = 255;
-/// The least reordering window before [`SUBSUMES_DUPACKS`].
+/// The minimum reordering window before [`SUBSUMES_DUPACKS`].
 const OLD_LEAST_US: u64 = 1_000;
 
-/// What changed in RACK since Linux 4.15.
+/// Changes of RACK since Linux 4.15.
 pub const RULES: &[Rule] = &[SUBSUMES_DUPACKS];
 
 /// RACK counts duplicates itself.
@@ -39,14 +41,14 @@ pub struct Rack {
     sent_us: u64,
     end: u64,
     rtt_us: u64,
-    /// Something sent later than all before has arrived since losses were last looked for.
+    /// Whether a segment sent later than all before has arrived since the last detection of losses.
     pub advanced: bool,
     steps: u32,
     persist: u32,
-    /// A DSACK waits to widen the window.
+    /// Whether a DSACK is pending that will widen the window.
     pub dsack_seen: bool,
     last_delivered: u64,
-    /// Reordering was seen on this connection.
+    /// Whether reordering was seen on this connection.
     pub reordering_seen: bool,
 }
 
@@ -57,7 +59,7 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// On a host of this release.
+    /// The state of a host of this release.
     pub fn new(kernel: Kernel) -> Rack {
         Rack {
             kernel,
@@ -72,11 +74,10 @@ impl Rack {
             reordering_seen: false,
         }
     }
-    /// A segment sent at `sent_us` that ends at `end` has arrived.
+    /// Records the arrival of a segment sent at `sent_us` that ends at `end`.
     pub fn delivered(&mut self, now_us: u64, sent_us: u64, end: u64, flags: u16, rtt: &Rtt) {
         let took = now_us.saturating_sub(sent_us);
-        // Faster than the path can be: the original arrived, not the retransmission that carries
-        // this time.
+        // Faster than the minimum RTT: the original arrived, not the retransmission at this time.
         if flags & EVER_RETRANS != 0 && took < rtt.min_us().unwrap_or(u64::MAX) {
             return;
         }
@@ -87,7 +88,7 @@ impl Rack {
             self.end = end;
         }
     }
-    /// How long to wait for a segment that may only be late, µs.
+    /// Returns the reordering window, µs.
     pub fn window_us(
         &self,
         board: &Scoreboard,
@@ -112,11 +113,11 @@ impl Rack {
         let quarter = rtt.min_us().unwrap_or(u64::from(u32::MAX)) / 4;
         (quarter * u64::from(self.steps)).min(rtt.srtt_us())
     }
-    /// µs until a segment sent at `sent_us` counts as lost; not above zero: now.
+    /// Returns µs until a segment sent at `sent_us` is lost; zero or less: it is lost now.
     pub fn remaining_us(&self, now_us: u64, sent_us: u64, window_us: u64) -> i64 {
         (self.rtt_us + window_us) as i64 - now_us.saturating_sub(sent_us) as i64
     }
-    /// Marks what is lost by now; answers µs until the last of those that may still be late is.
+    /// Marks lost segments; returns µs until the last pending one is lost.
     pub fn detect(&self, now_us: u64, board: &mut Scoreboard, window_us: u64) -> Option<u64> {
         let mut at = board.oldest_sent();
         while let Some(i) = at {
@@ -130,8 +131,8 @@ impl Rack {
             }
             let remaining = self.remaining_us(now_us, seg.sent_us, window_us);
             if remaining > 0 {
-                // They wait in order of transmission: longest the newest of those sent before
-                // RACK's.
+                // Segments expire in order of transmission, so the newest segment sent before
+                // RACK's is the last.
                 let newest = board.last_sent_before(|seg| self.sent_before(seg.sent_us, seg.end()));
                 let sent_us = newest.map_or(seg.sent_us, |i| board.seg(i).sent_us);
                 let longest = self.remaining_us(now_us, sent_us, window_us);
@@ -144,8 +145,8 @@ impl Rack {
     fn sent_before(&self, sent_us: u64, end: u64) -> bool {
         (self.sent_us, self.end) > (sent_us, end)
     }
-    /// One ACK's say on the reordering window: `prior_delivered` is the snapshot of the newest
-    /// segment it acknowledged.
+    /// Updates the reordering window for an ACK: `prior_delivered` is the snapshot of the newest
+    /// segment that it acknowledged.
     pub fn update_window(&mut self, prior_delivered: Option<u64>, delivered: u64) {
         let Some(prior) = prior_delivered else { return };
         if prior < self.last_delivered {
@@ -160,11 +161,11 @@ impl Rack {
             self.steps = 1;
         }
     }
-    /// A recovery ended without having been undone.
+    /// Counts a recovery that ended without an undo.
     pub fn recovered(&mut self) {
         self.persist = self.persist.saturating_sub(1);
     }
-    /// A recovery was undone by DSACKs.
+    /// Restarts the count: a recovery was undone by DSACKs.
     pub fn undone(&mut self) {
         self.persist = (self.persist + 1).min(PERSIST);
     }
@@ -174,8 +175,8 @@ impl Rack {
 mod tests {
     use super::*;
 
-    /// A least round trip of 2 ms, smoothed likewise: a quarter is 0.5 ms, and before 4.18 a
-    /// millisecond was the least.
+    /// A minimum and smoothed round trip of 2 ms: a quarter is 0.5 ms; before 4.18 the minimum was
+    /// a millisecond.
     #[test]
     fn before_4_18_a_millisecond_was_waited_at_least() {
         let mut rtt = Rtt::new(1000);

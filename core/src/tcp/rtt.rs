@@ -1,22 +1,24 @@
 //! Round-trip times: the smoothed estimate, the retransmission timeout, and the connection's
 //! minimum.
 //!
-//! Law (RFC 6298 as Linux 6.12 keeps it, times in µs, `srtt` scaled by 8, deviations by 4):
-//! `srtt += (m − srtt)/8`; the deviation moves by 1/4 of its error, but only by 1/32 when the
-//! sample lies far below `srtt`; its maximum over one round trip, at least `rto_min`, becomes
-//! `rttvar` at once when it grows and by a quarter of the gap when it shrinks. `RTO = srtt +
-//! rttvar`: the 200 ms floor is inside the variance, so `RTO ≥ srtt + 200 ms`.
+//! Algorithm (RFC 6298 as in Linux 6.12; times in µs, `srtt` scaled by 8, deviations by 4):
+//!
+//! - `srtt += (m − srtt)/8`.
+//! - The deviation moves by 1/4 of its error, but only by 1/32 if the sample is far below `srtt`.
+//! - `rttvar` follows the maximum deviation of a round trip, at least `rto_min`. It increases at
+//!   once, and decreases by a quarter of the difference.
+//! - `RTO = srtt + rttvar`. The variance includes the minimum of 200 ms, so `RTO ≥ srtt + 200 ms`.
 
 use crate::transport::Jiffies;
 use crate::windowed::WindowedMin;
 
-/// The least that the variance part of a timeout may be: 200 ms.
+/// Minimum of the variance part of a timeout: 200 ms.
 pub const RTO_MIN_US: u64 = 200_000;
-/// The most that a timeout may be: 120 s.
+/// Maximum timeout: 120 s.
 pub const RTO_MAX_US: u64 = 120_000_000;
 /// Before any sample: 1 s (RFC 6298).
 pub const RTO_INITIAL_US: u64 = 1_000_000;
-/// How long a minimum is believed: 300 s (`tcp_min_rtt_wlen`).
+/// Time for which a minimum is valid: 300 s (`tcp_min_rtt_wlen`).
 const MIN_RTT_WINDOW_TICKS_S: u64 = 300;
 
 /// The estimator of one connection.
@@ -30,12 +32,12 @@ pub struct Rtt {
     round_end: u64,
     min: WindowedMin,
     window_ticks: u64,
-    /// The sample taken last, µs.
+    /// The latest sample, µs.
     pub latest_us: u64,
 }
 
 impl Rtt {
-    /// Without a sample.
+    /// An estimator without a sample.
     pub fn new(hz: u32) -> Rtt {
         Rtt {
             srtt8: 0,
@@ -48,7 +50,7 @@ impl Rtt {
             latest_us: 0,
         }
     }
-    /// A sample of `m` µs arrives while `una` and `nxt` bound what is in flight.
+    /// Adds a sample of `m` µs; `una` and `nxt` are the bounds of the data in flight.
     pub fn sample(&mut self, m: u64, una: u64, nxt: u64) {
         self.latest_us = m;
         let m = m.max(1) as i64;
@@ -83,7 +85,7 @@ impl Rtt {
             self.mdev_max4 = RTO_MIN_US;
         }
     }
-    /// A sample that counts for the minimum, at tick `now`.
+    /// Adds a sample for the minimum, at tick `now`.
     pub fn sample_min(&mut self, us: u64, now: u64) {
         self.min.update(us.max(1), now, self.window_ticks);
     }
@@ -95,11 +97,11 @@ impl Rtt {
     pub fn srtt_us(&self) -> u64 {
         self.srtt8 >> 3
     }
-    /// The least RTT, µs; `None` before the first sample.
+    /// The minimum RTT, µs; `None` before the first sample.
     pub fn min_us(&self) -> Option<u64> {
         self.min.get()
     }
-    /// The timeout without back-off, in ticks.
+    /// The timeout without backoff, in ticks.
     pub fn rto_ticks(&self, ticks: Jiffies) -> u64 {
         if self.srtt8 == 0 {
             return ticks.from_us(RTO_INITIAL_US);

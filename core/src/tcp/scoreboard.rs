@@ -1,9 +1,9 @@
-//! What the sender knows of every segment in flight.
+//! The sender's record of every segment in flight.
 //!
-//! One record per segment, in a ring by number. Three orders are kept, each so that an ACK costs
-//! O(1) amortised however many segments are in flight and however many holes there are:
+//! The records form a ring indexed by number. Three orders are kept. With them an ACK costs O(1)
+//! amortised, for any number of segments and holes:
 //!
-//! - *by sequence*: the ring itself; `skip` jumps over runs that are SACKed already (union–find
+//! - *by sequence*: the ring itself; `skip` jumps over runs that are already SACKed (union–find
 //!   with path halving);
 //! - *by time of the last transmission*: a linked list, oldest first, for RACK;
 //! - *lost and not yet retransmitted, by sequence*: a heap with lazy removal, for the next
@@ -18,20 +18,20 @@ use core::cmp::Reverse;
 
 /// SACKed by the receiver.
 pub const SACKED: u16 = 1;
-/// Counts as lost.
+/// Marked lost.
 pub const LOST: u16 = 2;
-/// A retransmission of it counts as in flight.
+/// A retransmission of it is in flight.
 pub const RETRANS: u16 = 4;
 /// Has ever been retransmitted.
 pub const EVER_RETRANS: u16 = 8;
 const LINKED: u16 = 16;
-/// Taken out of the order of transmission by a timeout, to be put back if the timeout was spurious.
+/// Removed from the order of transmission by a timeout; restored if the timeout was spurious.
 const TIMED_OUT: u16 = 32;
 /// The next segment left in the same super-packet.
 pub const GLUED: u16 = 64;
-/// A write of the application ended with it.
+/// It ended a write of the application.
 pub const PUSHED: u16 = 128;
-/// Left while the application was what limited the connection.
+/// It left while the application limited the connection.
 pub const APP_LIMITED: u16 = 256;
 
 const NIL: u64 = u64::MAX;
@@ -41,13 +41,13 @@ const NIL: u64 = u64::MAX;
 pub struct Seg {
     /// Offset of its first byte.
     pub seq: u64,
-    /// When it was last sent, µs.
+    /// Time when it was last sent, µs.
     pub sent_us: u64,
     /// Packets that had been delivered when it was last sent.
     pub delivered: u64,
-    /// So many µs before it was sent the last of those had been delivered.
+    /// µs between the delivery of the last of those packets and this transmission.
     delivered_before: u32,
-    /// So many µs before it was sent the packet had been sent that was delivered last.
+    /// µs between the transmission of the packet delivered last and this transmission.
     first_sent_before: u32,
     older: u64,
     newer: u64,
@@ -58,30 +58,30 @@ pub struct Seg {
     pub flags: u16,
 }
 
-/// What a connection knows of delivery when a packet leaves: a delivery-rate sample runs from here
-/// to the packet's ACK.
+/// A connection's delivery counters when a packet leaves. A delivery-rate sample runs from here to
+/// the packet's ACK.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Snapshot {
     /// Packets delivered so far.
     pub delivered: u64,
-    /// When the last of them was, µs.
+    /// Time when the last of them was delivered, µs.
     pub delivered_us: u64,
-    /// When the packet delivered last had been sent, µs.
+    /// Time when the packet delivered last had been sent, µs.
     pub first_sent_us: u64,
-    /// Was the application what limited the connection?
+    /// Whether the application limited the connection.
     pub app_limited: bool,
 }
 
 impl Seg {
-    /// One past its last byte.
+    /// The byte after its last byte.
     pub fn end(&self) -> u64 {
         self.seq + u64::from(self.len)
     }
-    /// Are any of `flags` set?
+    /// Returns whether any of `flags` is set.
     pub fn is(&self, flags: u16) -> bool {
         self.flags & flags != 0
     }
-    /// What was known of delivery when it was last sent.
+    /// The delivery counters when it was last sent.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             delivered: self.delivered,
@@ -108,7 +108,7 @@ pub struct Scoreboard {
     tail: u64,
     oldest: u64,
     newest: u64,
-    /// Where `last_sent_before` left off: nothing older is an answer to it any more.
+    /// The position of `last_sent_before`; older segments cannot be its result any more.
     before: u64,
     lost: BinaryHeap<Reverse<u64>>,
     una: u64,
@@ -118,19 +118,19 @@ pub struct Scoreboard {
     retrans_out: u32,
     buffers: u64,
     lost_total: u64,
-    /// One past the highest byte ever SACKed above `una`.
+    /// The byte after the highest one ever SACKed above `una`.
     fack: u64,
-    /// `mark_lost_by_count` has judged all below.
+    /// `mark_lost_by_count` has handled every segment below.
     counted: u64,
-    /// Is each segment found lost to be told of? Then those not yet told of are here.
+    /// Segments marked lost that were not reported yet; `None` if losses are not reported.
     found_lost: Option<Vec<u64>>,
-    /// Records looked at so far.
+    /// Records visited so far.
     #[cfg(test)]
     looks: core::cell::Cell<u64>,
 }
 
 impl Default for Scoreboard {
-    /// Nothing in flight, the stream at 0.
+    /// No segment in flight, the stream at 0.
     fn default() -> Scoreboard {
         Scoreboard {
             ring: Vec::new(),
@@ -169,11 +169,11 @@ impl Scoreboard {
     pub fn packets_out(&self) -> u32 {
         (self.tail - self.head) as u32
     }
-    /// Of them SACKed, or told of by [duplicates](Self::set_arrived).
+    /// Of them SACKed, or counted by [duplicates](Self::set_arrived).
     pub fn sacked_out(&self) -> u32 {
         self.sacked_out
     }
-    /// Of them lost.
+    /// Of them marked lost.
     pub fn lost_out(&self) -> u32 {
         self.lost_out
     }
@@ -181,19 +181,19 @@ impl Scoreboard {
     pub fn retrans_out(&self) -> u32 {
         self.retrans_out
     }
-    /// Segments found lost so far, each time it was.
+    /// Number of loss marks so far; a segment may be counted several times.
     pub fn lost_total(&self) -> u64 {
         self.lost_total
     }
-    /// SACKed or lost.
+    /// Segments SACKed or lost.
     pub fn left_out(&self) -> u32 {
         self.sacked_out + self.lost_out
     }
-    /// What the network is thought to hold.
+    /// Estimated packets in the network.
     pub fn in_flight(&self) -> u32 {
         (self.packets_out() + self.retrans_out).saturating_sub(self.left_out())
     }
-    /// One past the highest SACKed byte; `una` while nothing is SACKed.
+    /// The byte after the highest SACKed one; `una` if no byte is SACKed.
     pub fn fack(&self) -> u64 {
         if self.sacked_out == 0 {
             self.una
@@ -201,8 +201,8 @@ impl Scoreboard {
             self.fack
         }
     }
-    /// Super-packets that hold what is in flight: those that were sent, cut where one part was
-    /// SACKed or sent again and the other was not, merged where neighbours were SACKed.
+    /// Super-packets of the data in flight. They are split where only a part was SACKed or
+    /// retransmitted, and merged where neighbours were SACKed.
     pub fn buffers(&self) -> u64 {
         self.buffers
     }
@@ -224,7 +224,7 @@ impl Scoreboard {
     pub fn first(&self) -> Option<&Seg> {
         (self.head < self.tail).then(|| self.at(self.head))
     }
-    /// The records of the two oldest segments, the newest, and those that the next two will have.
+    /// The records of the two oldest segments, of the newest, and of the next two.
     pub fn ends(&self) -> impl Iterator<Item = &Seg> {
         let mask = self.ring.len().wrapping_sub(1);
         let (head, tail) = (self.head, self.tail);
@@ -233,7 +233,7 @@ impl Scoreboard {
             .into_iter()
             .filter_map(move |i| self.ring.get(i as usize & mask))
     }
-    /// Where the numbers of the lost segments are kept.
+    /// The heap's first entry: the number of a lost segment.
     pub fn first_lost(&self) -> Option<&u64> {
         self.lost.peek().map(|Reverse(number)| number)
     }
@@ -250,7 +250,7 @@ impl Scoreboard {
         self.at(number)
     }
 
-    /// New data leaves at `sent_us`; `flags`: `GLUED`, `PUSHED`.
+    /// Adds new data that leaves at `sent_us`; `flags`: `GLUED`, `PUSHED`.
     pub fn push(&mut self, len: u32, sent_us: u64, known: &Snapshot, flags: u16) {
         if self.packets_out() as usize == self.ring.len() {
             self.grow();
@@ -270,8 +270,7 @@ impl Scoreboard {
         self.buffers += u64::from(flags & GLUED == 0);
         self.link_newest(i);
     }
-    /// A segment leaves again. `counted`: it counts as a retransmission in flight (a tail loss
-    /// probe does not).
+    /// Records a retransmission. `counted`: it counts as in flight (a tail loss probe does not).
     pub fn resend(&mut self, i: u64, sent_us: u64, known: &Snapshot, counted: bool) {
         self.unlink(i);
         let seg = self.at_mut(i);
@@ -316,7 +315,7 @@ impl Scoreboard {
             self.bypass(i, older, newer);
         }
     }
-    /// Joins the neighbours of `i` in the order of transmission.
+    /// Links the neighbours of `i` in the order of transmission.
     #[inline]
     fn bypass(&mut self, i: u64, older: u64, newer: u64) {
         if self.before == i {
@@ -333,18 +332,18 @@ impl Scoreboard {
             self.at_mut(newer).older = older;
         }
     }
-    /// The segment sent longest ago of those neither acknowledged, SACKed nor found lost since.
+    /// The segment sent longest ago that is neither acknowledged, SACKed nor marked lost since.
     pub fn oldest_sent(&self) -> Option<u64> {
         (self.oldest != NIL).then_some(self.oldest)
     }
-    /// The next one by time of transmission.
+    /// The next segment by time of transmission.
     pub fn next_sent(&self, i: u64) -> Option<u64> {
         let newer = self.at(i).newer;
         (newer != NIL).then_some(newer)
     }
-    /// The last one by time of transmission of which `is_before` holds. What it holds of must be
-    /// the older end of the order, and from call to call only more of it: then each segment is
-    /// passed once.
+    /// The last segment by time of transmission for which `is_before` holds. It must hold for the
+    /// older end of the order, and from call to call for more segments. Then each segment is
+    /// visited once.
     pub fn last_sent_before(&mut self, is_before: impl Fn(&Seg) -> bool) -> Option<u64> {
         let after = |board: &Scoreboard| match board.before {
             NIL => board.oldest_sent(),
@@ -355,17 +354,17 @@ impl Scoreboard {
         }
         (self.before != NIL).then_some(self.before)
     }
-    /// The one before by time of transmission.
+    /// The previous segment by time of transmission.
     pub fn previous_sent(&self, i: u64) -> Option<u64> {
         let older = self.at(i).older;
         (older != NIL).then_some(older)
     }
-    /// The segment sent last of those neither acknowledged, SACKed nor found lost since.
+    /// The segment sent last that is neither acknowledged, SACKed nor marked lost since.
     pub fn newest_sent(&self) -> Option<u64> {
         (self.newest != NIL).then_some(self.newest)
     }
 
-    /// Takes the first segment off if it lies wholly below `ack`.
+    /// Removes the first segment if it lies wholly below `ack`.
     #[inline]
     pub fn pop_acked(&mut self, ack: u64) -> Option<Seg> {
         if self.head == self.tail {
@@ -393,12 +392,12 @@ impl Scoreboard {
         Some(seg)
     }
 
-    /// The number that the segment with byte `seq` has where all are full. None is longer, so it is
-    /// never too high.
+    /// The number of the segment with byte `seq` if all segments are full. None is longer, so the
+    /// number is never too high.
     fn guess(&self, seq: u64) -> u64 {
         self.head + seq.saturating_sub(self.una) / u64::from(MSS)
     }
-    /// Where the record of the segment with byte `seq` is kept, most likely.
+    /// The likely record of the segment with byte `seq`.
     pub fn place_of(&self, seq: u64) -> Option<&Seg> {
         let mask = self.ring.len().wrapping_sub(1);
         self.ring.get(self.guess(seq) as usize & mask)
@@ -423,7 +422,7 @@ impl Scoreboard {
         }
         self.starting_at(seq).unwrap_or_else(|| self.search(seq))
     }
-    /// As [`number_of`](Self::number_of), where nothing is known of the place.
+    /// As [`number_of`](Self::number_of), without a guess.
     #[inline(never)]
     fn search(&self, seq: u64) -> u64 {
         let (mut low, mut high) = (self.head, self.tail);
@@ -449,14 +448,13 @@ impl Scoreboard {
         }
         i
     }
-    /// The next segment that ends at `end` or before, from number `from` on, that is not SACKed
-    /// yet.
+    /// The next segment from number `from` on that ends at or before `end` and is not SACKed.
     #[inline]
     pub fn next_unsacked(&mut self, from: u64, end: u64) -> Option<u64> {
         let i = self.unsacked_from(from);
         (i < self.tail && self.at(i).end() <= end).then_some(i)
     }
-    /// Segment `i` has arrived, says a SACK block. Answers it as it was before.
+    /// Marks segment `i` as SACKed. Returns its previous state.
     pub fn sack(&mut self, i: u64) -> Seg {
         let before = *self.at(i);
         self.unlink(i);
@@ -464,7 +462,7 @@ impl Scoreboard {
         let seg = self.at_mut(i);
         seg.flags |= SACKED;
         seg.skip = i + 1;
-        // A retransmission of a segment that is no longer thought lost stays in flight.
+        // A retransmission of a segment that is no longer marked lost stays in flight.
         if lost {
             seg.flags &= !(LOST | RETRANS);
             self.lost_out -= 1;
@@ -484,40 +482,42 @@ impl Scoreboard {
         }
         before
     }
-    /// Where nothing is selected: so many segments have arrived out of order, whichever they are.
+    /// Without SACK: sets the number of segments that have arrived out of order, whichever they
+    /// are.
     pub fn set_arrived(&mut self, segments: u32) {
         self.sacked_out = segments;
         self.fack = self.una;
     }
-    /// Without a branch: neighbours are glued and cut by chance.
+    /// Without a branch: neighbours are joined and split unpredictably.
     fn set_glued(&mut self, i: u64, glued: bool) {
         let seg = self.at_mut(i);
         let was = seg.is(GLUED);
         seg.flags = seg.flags & !GLUED | if glued { GLUED } else { 0 };
         self.buffers = self.buffers + u64::from(was) - u64::from(glued);
     }
-    /// Cuts the super-packet of segment `i` before it.
+    /// Splits the super-packet of segment `i` before it.
     pub fn cut_before(&mut self, i: u64) {
         if i > self.head {
             self.set_glued(i - 1, false);
         }
     }
-    /// Cuts the super-packet of segment `i` behind it.
+    /// Splits the super-packet of segment `i` behind it.
     pub fn cut_after(&mut self, i: u64) {
         self.set_glued(i, false);
     }
-    /// A DSACK says that the retransmission of `i` was redundant: it is no longer in flight.
+    /// A DSACK reports that the retransmission of `i` was redundant: it is no longer in flight.
     pub fn clear_retrans(&mut self, i: u64) {
         if self.at(i).is(RETRANS) {
             self.at_mut(i).flags &= !RETRANS;
             self.retrans_out -= 1;
-            // Thought lost and no longer on its way again: it waits for its turn as before.
+            // It is marked lost and its retransmission is gone: it waits for retransmission as
+            // before.
             if self.at(i).is(LOST) {
                 self.lost.push(Reverse(i));
             }
         }
     }
-    /// Segment `i` counts as lost; if it was retransmitted, so does the retransmission.
+    /// Marks segment `i` lost, and its retransmission, if it has one.
     pub fn mark_lost(&mut self, i: u64) {
         let seg = self.at_mut(i);
         if seg.is(SACKED) {
@@ -538,19 +538,18 @@ impl Scoreboard {
             found.push(i);
         }
     }
-    /// From now on, each segment found lost is to be told of.
+    /// From now on, records the segments that are marked lost.
     pub fn watch_losses(&mut self) {
         self.found_lost = Some(Vec::new());
     }
-    /// Numbers of the segments found lost since this was last asked, in the order in which they
-    /// were.
+    /// Takes the numbers of the segments marked lost since the last call, in order of marking.
     pub fn take_found_lost(&mut self) -> Vec<u64> {
         self.found_lost
             .as_mut()
             .map(core::mem::take)
             .unwrap_or_default()
     }
-    /// What has `above` SACKed segments above it counts as lost (RFC 6675), unless it did already.
+    /// Marks segments lost that have at least `above` SACKed segments above them (RFC 6675).
     pub fn mark_lost_by_count(&mut self, above: u32) {
         let mut left = above.max(1);
         if self.sacked_out < left {
@@ -568,13 +567,13 @@ impl Scoreboard {
         }
         self.counted = self.counted.max(i);
     }
-    /// As `mark_lost`, and RACK need not look at it again until it is retransmitted.
+    /// As `mark_lost`; RACK ignores it until it is retransmitted.
     pub fn mark_lost_by_rack(&mut self, i: u64) {
         self.mark_lost(i);
         self.unlink(i);
     }
-    /// As `mark_lost`, by a timeout: RACK would skip it until it is retransmitted, but sees it
-    /// again after an undo.
+    /// As `mark_lost`, by a timeout: RACK ignores it until it is retransmitted, but sees it again
+    /// after an undo.
     pub fn mark_lost_by_timeout(&mut self, i: u64) {
         self.mark_lost(i);
         let seg = self.at_mut(i);
@@ -583,7 +582,7 @@ impl Scoreboard {
             self.unlink(i);
         }
     }
-    /// Nothing is lost after all.
+    /// Removes all loss marks.
     pub fn unmark_all_lost(&mut self) {
         let mut put_back = false;
         for i in self.head..self.tail {
@@ -612,7 +611,7 @@ impl Scoreboard {
             self.link_newest(i);
         }
     }
-    /// The receiver went back on its SACKs (or so it must be assumed): all are forgotten.
+    /// Forgets all SACKs: the receiver has discarded SACKed data, or must be assumed to have.
     pub fn forget_sacks(&mut self) {
         for i in self.head..self.tail {
             let seg = self.at_mut(i);
@@ -635,17 +634,17 @@ impl Scoreboard {
         }
         None
     }
-    /// Is the neighbour that left in the same super-packet waiting for retransmission too?
+    /// Returns whether the next segment of the same super-packet also waits for retransmission.
     pub fn lost_with_next(&self, i: u64) -> bool {
         self.at(i).is(GLUED)
             && i + 1 < self.tail
             && self.at(i + 1).flags & (LOST | RETRANS | SACKED) == LOST
     }
-    /// Was the first segment, or any that counts as in flight, ever retransmitted?
+    /// Returns whether a retransmission is in flight, or the first segment was ever retransmitted.
     pub fn any_retransmitted(&self) -> bool {
         self.retrans_out > 0 || self.first().is_some_and(|s| s.is(EVER_RETRANS))
     }
-    /// Numbers of the segments that are in one super-packet with segment `i`.
+    /// Numbers of the segments in the super-packet of segment `i`.
     pub fn buffer_of(&self, i: u64) -> core::ops::Range<u64> {
         let (mut first, mut end) = (i, i + 1);
         while first > self.head && self.at(first - 1).is(GLUED) {
@@ -671,8 +670,8 @@ mod tests {
 
     const MSS: u64 = super::MSS as u64;
 
-    /// Of ten, 3, 5, 6 and 9 are SACKed: 0, 1, 2 and 4 have three above them, 7 and 8 have not.
-    /// What was judged once is not again, unless everything is.
+    /// Of ten segments, 3, 5, 6 and 9 are SACKed: 0, 1, 2 and 4 have three above them, 7 and 8 have
+    /// not. Each segment is judged once, unless all are judged anew.
     #[test]
     fn what_has_enough_sacked_above_it_is_lost() {
         let mut board = Scoreboard::default();
@@ -699,10 +698,10 @@ mod tests {
         assert_eq!(lost(&board), [0, 1, 2, 4]);
     }
 
-    /// `n` segments leave, 1 µs apart, and of each two the first is lost. Every other one is SACKed
-    /// by an ACK of its own, with the blocks before it repeated; RACK finds the holes, each is
-    /// sent again and acknowledged in the end. Answers how many records were looked at. With a
-    /// reordering `window` (µs) holes wait for a while first.
+    /// `n` segments leave, 1 µs apart, and of each two the first is lost. Each other segment is
+    /// SACKed by its own ACK, with earlier blocks repeated. RACK finds the holes; each is
+    /// retransmitted and acknowledged in the end. Returns the number of visited records. With a
+    /// reordering `window` (µs), losses are detected later.
     fn looks(n: u64, window: u64) -> u64 {
         let rtt_us = 2 * n;
         let (mut board, mut rack) = (Scoreboard::default(), Rack::default());
@@ -725,7 +724,7 @@ mod tests {
                     rack.delivered(now, seg.sent_us, seg.end(), seg.flags, &rtt);
                 }
             }
-            // RACK's segment left `rtt_us` ago; a hole is lost when it left so much before that.
+            // RACK's segment left `rtt_us` ago; a hole is lost if it left at least as long before.
             let longest = (window > 0).then_some(window - 1);
             assert_eq!(rack.detect(now, &mut board, window), longest);
             if let Some(lost) = board.next_to_retransmit() {
@@ -734,8 +733,8 @@ mod tests {
             }
         }
         assert_eq!(u64::from(board.retrans_out()), (n - window) / 2);
-        // The retransmissions arrive in order: each fills a hole, and the ACK goes over what was
-        // SACKed behind it.
+        // The retransmissions arrive in order: each fills a hole, and the ACK passes the SACKed
+        // segments behind it.
         for filled in (2..=n).step_by(2) {
             while board.pop_acked(filled * MSS).is_some() {}
         }
@@ -743,7 +742,7 @@ mod tests {
         board.looks.get()
     }
 
-    /// Not timed: counted. Twice the holes are twice the work, not four times.
+    /// Work is counted, not timed: twice the holes cost twice the work, not four times.
     #[test]
     fn an_ack_costs_the_same_however_many_holes_there_are() {
         for window in [0, 5_000] {
@@ -753,8 +752,7 @@ mod tests {
         }
     }
 
-    /// One block that grows over everything, as behind a single loss: what was SACKed before is
-    /// jumped over.
+    /// One block that grows over everything, as behind a single loss: SACKed runs are skipped.
     #[test]
     fn an_ack_costs_the_same_however_long_its_block_is() {
         let looks = |n: u64| {

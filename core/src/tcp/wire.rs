@@ -1,17 +1,17 @@
-//! What travels between a sender and a receiver.
+//! Segments and ACKs between a sender and a receiver.
 //!
-//! Sequence numbers are byte offsets in the stream as `u64`: they never wrap. SYN and FIN take no
+//! Sequence numbers are byte offsets in the stream as `u64`: they never wrap. SYN and FIN use no
 //! sequence space here; they are flags.
 
 use crate::packet::{Congestion, Ecn, Feedback};
 use crate::transport::{HEADERS, MSS};
 use crate::units::{Bytes, Time};
 
-/// The most payload of a super-packet: 64 KiB with its headers.
+/// Maximum payload of a super-packet: 64 KiB with its headers.
 pub const MOST_PAYLOAD: u32 = 65_535 - HEADERS as u32;
 /// A SYN or SYN-ACK with its options.
 pub const SYN_SIZE: u64 = 74;
-/// The most SACK blocks that fit beside timestamps.
+/// Maximum number of SACK blocks beside timestamps.
 pub const MAX_SACKS: usize = 3;
 
 /// Bytes `[start, end)` of the stream.
@@ -19,12 +19,12 @@ pub const MAX_SACKS: usize = 3;
 pub struct Range {
     /// The first byte.
     pub start: u64,
-    /// One past the last byte.
+    /// The byte after the last byte.
     pub end: u64,
 }
 
-/// From the sender to the receiver: data, a SYN, or the ACK that ends the handshake (`len` 0, no
-/// flag).
+/// A segment from the sender to the receiver: data, a SYN, or the ACK that ends the handshake
+/// (`len` 0, no flag).
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
     /// Offset of the first byte.
@@ -37,22 +37,22 @@ pub struct Segment {
     pub tsecr: u32,
     /// Opens the connection.
     pub syn: bool,
-    /// The end of a write: the receiver should not sit on its ACK.
+    /// The end of a write (PSH): the receiver should not delay its ACK.
     pub psh: bool,
-    /// Left the sender in one super-packet with the segment before it.
+    /// It left the sender in one super-packet with the segment before it.
     pub joined: bool,
     /// The ECN bits of its IP header.
     pub ecn: Ecn,
-    /// The sender has reduced its window (CWR). On a SYN, with ECE: it asks for ECN.
+    /// The sender has reduced its window (CWR). On a SYN, with ECE: a request for ECN.
     pub cwr: bool,
-    /// When it may leave its host, where that has an interface that paces; zero is at once.
+    /// Earliest departure time, if its host has an interface that paces; zero means at once.
     pub departs: Time,
-    /// What it tells routers and hears from them, where its law asks for that.
+    /// The congestion header, if its congestion control uses one.
     pub congestion: Option<Congestion>,
 }
 
 impl Segment {
-    /// Bytes on the wire; of a super-packet, those of the segments that it is cut into at last.
+    /// Bytes on the wire; for a super-packet the sum of its segments.
     pub fn size(&self) -> Bytes {
         Bytes::new(match self.len {
             _ if self.syn => SYN_SIZE,
@@ -60,7 +60,7 @@ impl Segment {
             len => HEADERS * u64::from(len.div_ceil(MSS)) + u64::from(len),
         })
     }
-    /// Joins the segment behind this one to it: a super-packet on its way. False when it does not
+    /// Appends the next segment to this one, as in a super-packet. Returns false if it does not
     /// fit.
     pub fn join(&mut self, next: &Segment) -> bool {
         let fits = next.joined
@@ -74,13 +74,13 @@ impl Segment {
     }
 }
 
-/// ECN in an ACK beside ECE, in one byte: the ACE field and the bits of its IP header.
+/// ECN of an ACK except ECE, in one byte: the ACE field and the ECN bits of its IP header.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct AckMarks(u8);
 
 impl AckMarks {
-    /// `ace`: marked packets that have arrived, and five more, modulo eight, where they are counted
-    /// (RFC 9768).
+    /// `ace`: the number of marked packets that have arrived plus five, modulo eight, if they are
+    /// counted (RFC 9768).
     pub fn new(ace: u8, ecn: Ecn) -> AckMarks {
         let bits = match ecn {
             Ecn::NotEct => 0,
@@ -105,33 +105,33 @@ impl AckMarks {
     }
 }
 
-/// From the receiver to the sender, frozen when it was sent.
+/// An acknowledgement from the receiver to the sender, with the values of its departure.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct AckSegment {
     /// Every byte below has arrived.
     pub ack: u64,
-    /// Bytes the receiver can take beyond `ack`.
+    /// Bytes that the receiver accepts beyond `ack`.
     pub window: u64,
     /// The receiver's timestamp clock, in ms.
     pub tsval: u32,
     /// Echo of the timestamp of the segment that advanced the window's left edge.
     pub tsecr: u32,
-    /// How many of `sacks` are valid.
+    /// Number of valid `sacks`.
     pub n_sacks: u8,
     /// SACK blocks, newest first; the first is a DSACK when it reports duplicate data.
     pub sacks: [Range; MAX_SACKS],
-    /// Answers a SYN.
+    /// It is the answer to a SYN.
     pub syn: bool,
-    /// A marked segment has arrived (ECE). With `syn`: agrees to ECN.
+    /// A marked segment has arrived (ECE). With `syn`: agreement to ECN.
     pub ece: bool,
-    /// What it says of counted marks, and its own ECN bits.
+    /// The counter of marks, and its own ECN bits.
     pub marks: AckMarks,
-    /// What routers wrote into the segments that arrived since the last ACK, all together.
+    /// The sum of the routers' feedback in the segments since the last ACK.
     pub feedback: Feedback,
 }
 
 impl AckSegment {
-    /// Bytes on the wire: 66, and 12, 20, 28 more with 1, 2, 3 SACK blocks.
+    /// Bytes on the wire: 66, plus 12, 20 or 28 with 1, 2 or 3 SACK blocks.
     pub fn size(&self) -> Bytes {
         Bytes::new(match (self.syn, self.n_sacks) {
             (true, _) => SYN_SIZE,
@@ -145,7 +145,7 @@ impl AckSegment {
 mod tests {
     use super::*;
 
-    /// Thousands of them are under way at once.
+    /// Thousands of them are in flight at once.
     #[test]
     fn an_ack_has_not_grown() {
         assert_eq!(core::mem::size_of::<AckSegment>(), 80);

@@ -1,18 +1,27 @@
-//! When an ACK leaves.
+//! ACK timing.
 //!
-//! At once: when more than one full segment is unacknowledged; in quick-ACK mode (the first 16
-//! segments, 16 after each duplicate, one for every segment that makes the window grow); when the
-//! last hole was filled; when a segment with PSH, or a short one, has been read. Otherwise after a
-//! delay that adapts to the gaps between segments: 40 ms at least, then half the old value plus the
-//! gap, bounded by the round trip. While something is missing: the first three duplicates
-//! at once, then one ACK for all segments of 1 ms or 5 % of the round trip (SACK compression), at
-//! most 44 in one. Without SACK nothing is compressed.
+//! An ACK leaves at once
 //!
-//! An end that sends within the delay of an ACK after data came is in a dialogue: its own data will
-//! carry what is owed, so no ACK is quick and PSH hurries none, until an ACK had to leave by the
-//! timer after all or something was seen twice. (Three such answers make a dialogue in Linux 5.1 to
-//! 5.18, one before and since.) Source: Linux 6.12 `tcp_event_data_recv`, `__tcp_ack_snd_check`,
-//! `tcp_send_delayed_ack`, `tcp_event_data_sent`, `tcp_cleanup_rbuf`.
+//! - when more than one full segment is unacknowledged;
+//! - in quick-ACK mode: the first 16 segments, 16 after each duplicate, one for every segment that
+//!   makes the window grow;
+//! - when the last hole was filled;
+//! - when a segment with PSH, or a short one, has been read.
+//!
+//! Otherwise it leaves after a delay that adapts to the gaps between segments. The delay is at
+//! least 40 ms, then half the old value plus the gap, bounded by the round trip.
+//!
+//! Behind a hole, the first three duplicate ACKs leave at once. Then one ACK covers all segments of
+//! 1 ms or 5 % of the round trip (SACK compression), at most 44. Without SACK nothing is
+//! compressed.
+//!
+//! An end that sends data within the ACK delay after data arrived is in interactive mode
+//! (`pingpong`). Its own data carries the pending ACK, so there are no quick ACKs and PSH has no
+//! effect. The mode ends when an ACK had to leave by the timer or a duplicate arrived. (In Linux
+//! 5.1 to 5.18, three such responses begin the mode; before and since, one does.)
+//!
+//! Source: Linux 6.12 `tcp_event_data_recv`, `__tcp_ack_snd_check`, `tcp_send_delayed_ack`,
+//! `tcp_event_data_sent`, `tcp_cleanup_rbuf`.
 
 use crate::kernel::{Kernel, Rule};
 use crate::transport::Jiffies;
@@ -26,11 +35,11 @@ const UNCOMPRESSED: u32 = 3;
 const COMPRESS_MOST: u32 = 44;
 /// `tcp_comp_sack_delay_ns`.
 const COMPRESS_NS: u64 = 1_000_000;
-/// `tcp_comp_sack_slack_ns`: the timer may be late by so much, and on an otherwise idle clock it
+/// `tcp_comp_sack_slack_ns`: the timer may be late by this much, and on an otherwise idle CPU it
 /// is.
 const COMPRESS_SLACK_NS: u64 = 100_000;
 
-/// ACKs of what lies beyond a hole are compressed.
+/// ACKs of segments beyond a hole are compressed.
 pub const COMPRESSED: Rule = Rule {
     name: "compressed SACKs",
     since: Kernel(4, 18),
@@ -38,7 +47,7 @@ pub const COMPRESSED: Rule = Rule {
         each segment had its own",
     source: "Linux 4.18: tcp: add SACK compression",
 };
-/// The last hole is filled.
+/// An ACK leaves at once when the last hole is filled.
 pub const AT_ONCE_WHEN_WHOLE: Rule = Rule {
     name: "an ACK at once when nothing is missing any more",
     since: Kernel(4, 19),
@@ -46,7 +55,7 @@ pub const AT_ONCE_WHEN_WHOLE: Rule = Rule {
     source: "Linux 4.19: tcp: always ACK immediately on hole repairs",
 };
 
-/// Which timer sends an ACK.
+/// The timer that sends an ACK.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Due {
     Delayed,
@@ -56,31 +65,31 @@ pub(super) enum Due {
 #[derive(Clone, Debug)]
 pub(super) struct Acks {
     kernel: Kernel,
-    /// The last ACK said so.
+    /// The acknowledgement number of the last ACK.
     pub acked: u64,
-    /// Quick ACKs left.
+    /// Number of quick ACKs left.
     pub quick: u32,
-    /// Is an ACK owed?
+    /// Whether an ACK is pending.
     pub scheduled: bool,
-    /// Was a write's end (PSH) or a short segment among what it is owed for?
+    /// Whether the pending ACK covers the end of a write (PSH) or a short segment.
     pub pushed: bool,
-    /// Was there one before a short segment?
+    /// Whether there was one before a short segment.
     pushed_twice: bool,
-    /// Own data answers what comes (`pingpong`).
+    /// Interactive mode: own data follows arriving data (`pingpong`).
     dialogue: bool,
-    /// Is it owed at once?
+    /// Whether the ACK must leave at once.
     pub now: bool,
-    /// Duplicates held back.
+    /// Number of compressed duplicate ACKs.
     pub compressed: u32,
     ato: u64,
     ato_min: u64,
     delay_max: u64,
     last_data: u64,
-    /// The timer of delayed ACKs: when it expires, as a tick, and when it really fires. It is not
-    /// stopped when its ACK has left by another reason: if it then finds ACKs held back by
-    /// compression, it lets them go.
+    /// The delayed-ACK timer: its expiry as a tick, and the time when it fires. It keeps running
+    /// when its ACK leaves for another reason; if ACKs are then held back by compression, it
+    /// releases them.
     delayed: Option<(u64, Time)>,
-    /// Does an ACK still wait for it?
+    /// Whether an ACK still waits for it.
     delayed_owed: bool,
     compress_timer: Option<Time>,
     duplicates: u32,
@@ -122,13 +131,13 @@ impl Acks {
         self.ato = self.ato_min;
         self.dialogue = false;
     }
-    /// Data of this end's own leaves.
+    /// Handles the departure of own data.
     pub fn own_data(&mut self, tick: u64) {
         self.dialogue |= tick.saturating_sub(self.last_data) < self.ato;
     }
 
-    /// Data arrived in order: the delay follows the gap since the data before. The last two are
-    /// seldom asked for.
+    /// Handles data that arrived in order: the delay follows the gap since the last data. `quick`
+    /// and `rto` are functions, because they are seldom needed.
     pub fn data_arrived(
         &mut self,
         tick: u64,
@@ -156,11 +165,12 @@ impl Acks {
         self.last_data = tick;
     }
 
-    /// Is an ACK owed that must leave now, holes or not? `many`: more than a segment awaits it.
+    /// Returns whether an ACK must leave now, even with holes. `many`: it covers more than a
+    /// segment.
     pub fn at_once(&self, many: bool) -> bool {
         many || (self.quick > 0 && !self.dialogue) || self.now
     }
-    /// Is one owed that leaves as soon as all has been read?
+    /// Returns whether an ACK leaves as soon as all data has been read.
     pub fn once_read(&self) -> bool {
         self.pushed_twice || (self.pushed && !self.dialogue)
     }
@@ -170,8 +180,8 @@ impl Acks {
         self.now |= self.kernel.follows(&AT_ONCE_WHEN_WHOLE);
     }
 
-    /// A segment came beyond a hole. Answers whether its ACK leaves now; otherwise the compressed
-    /// one does, in time.
+    /// Handles a segment beyond a hole. Returns whether its ACK leaves now; otherwise the
+    /// compressed ACK leaves by its timer.
     pub fn compress(&mut self, now: Time, nxt: u64, rtt_us: u64) -> bool {
         if self.compressed >= COMPRESS_MOST || !self.kernel.follows(&COMPRESSED) {
             return true;
@@ -192,8 +202,8 @@ impl Acks {
         false
     }
 
-    /// Sets the delayed-ACK timer; answers whether it would fire so soon that the ACK had better
-    /// leave now.
+    /// Sets the delayed-ACK timer. Returns whether it would fire so soon that the ACK should leave
+    /// now.
     pub fn delay(&mut self, now: Time, ticks: Jiffies, rtt_us: u64) -> bool {
         let mut ato = self.ato;
         if ato > self.ato_min {
@@ -223,12 +233,12 @@ impl Acks {
         false
     }
 
-    /// Does an ACK wait for the timer of delayed ones?
+    /// Returns whether an ACK waits for the delayed-ACK timer.
     pub fn is_delayed(&self) -> bool {
         self.delayed_owed
     }
 
-    /// Answers what makes an ACK due by now, if anything does.
+    /// Returns the reason for which an ACK is due by now, if there is one.
     pub fn timer_fired(&mut self, now: Time, rto: u64) -> Option<Due> {
         let mut due = None;
         if self.compress_timer.is_some_and(|t| t <= now) {
@@ -240,7 +250,8 @@ impl Acks {
             if self.compressed > 0 {
                 due = Some(Due::Delayed);
             } else if self.delayed_owed && self.scheduled {
-                // The delay was too short for this sender: double it. Or nothing answered.
+                // The delay was too short for this sender: double it. In interactive mode no own
+                // data followed.
                 self.ato = if self.dialogue {
                     self.ato_min
                 } else {
@@ -257,8 +268,8 @@ impl Acks {
         Time::earlier(self.delayed.map(|d| d.1), self.compress_timer)
     }
 
-    /// An ACK of less has left, to tell of marks before the one for all up to `nxt`, which is still
-    /// owed.
+    /// An ACK for less has left, to report marks; the ACK for all data up to `nxt` is still
+    /// pending.
     pub fn sent_before(&mut self, nxt: u64) {
         self.acked = nxt;
         self.compressed = 0;
@@ -305,7 +316,7 @@ mod tests {
         );
     }
 
-    /// As Linux 6.12 does with answers of 60 kB to requests 20 ms after the last: each second
+    /// As Linux 6.12 does with responses of 60 kB to requests 20 ms after the last: each second
     /// segment of all but the first.
     #[test]
     fn in_a_dialogue_no_ack_is_quick_until_one_had_to_wait() {

@@ -1,25 +1,24 @@
-//! ECN at the receiver: what its ACKs say of marks, and which of them hurry.
+//! ECN at the receiver: marks in ACKs, and the ACKs that marks accelerate.
 //!
-//! Law, by what both ends agreed on ([`EcnUse`]):
-//! - Latched: from a segment marked CE until one with CWR, every ACK says ECE. The first mark of
-//!   such a time grants two quick ACKs, and a segment with CWR is acknowledged at once: its sender
-//!   may have a small window.
-//! - Echoed: an ACK says ECE if the last segment was marked. When that changes, an ACK that is
-//!   being delayed leaves first, for what came before and as it was then; the segment itself is
-//!   acknowledged at once.
-//! - Counted: every ACK says how many marked packets have arrived, and five more, modulo eight. The
-//!   first mark after a packet without one is acknowledged at once, and so is every second mark.
+//! Algorithm, by the kind that both ends agreed on ([`EcnUse`]):
+//! - Latched: from a segment marked CE until one with CWR, every ACK has ECE. The first mark of
+//!   such a period grants two quick ACKs. A segment with CWR is acknowledged at once, because its
+//!   sender may have a small window.
+//! - Echoed: an ACK has ECE if the last segment was marked. When that changes, a delayed ACK leaves
+//!   first, with the old echo, for the segments before. The segment itself is acknowledged at once.
+//! - Counted: every ACK carries the number of marked packets plus five, modulo eight. The first
+//!   mark after a packet without one is acknowledged at once, and so is every second mark.
 //!
-//! Once ECN-capable segments have come, two quick ACKs go to each that is not: it is likely a
-//! retransmission.
+//! Once ECN-capable segments have arrived, each segment that is not ECN-capable gets two quick
+//! ACKs: it is likely a retransmission.
 //!
-//! A listener whose own ECN is Latched refuses a SYN that is ECN-capable itself: it comes from a
-//! sender that expects more than a latch. One that echoes or counts agrees. To a sender that would
-//! count (its SYN says so by AE, here by ECT(1), which nobody else uses) the latching one agrees as
-//! well: RFC 9768 has it fall back.
+//! A listener whose own ECN is Latched rejects ECN for a SYN that is ECN-capable itself: its sender
+//! expects more than a latch. A listener that echoes or counts agrees. The SYN of a sender that
+//! would count has AE, represented here by ECT(1), which nothing else uses. A latching listener
+//! agrees to that as well: RFC 9768 has the sender fall back.
 //!
 //! Sources: RFC 3168 section 6.1.3; RFC 8257 section 3.2; RFC 9768 sections 3.2.2.5 and 3.2.2.5.1;
-//! Linux 6.12, whose latch is followed packet by packet (`core/tests/replay.rs`).
+//! Linux 6.12, whose latch is reproduced packet by packet (`core/tests/replay.rs`).
 
 use crate::packet::Ecn;
 use crate::tcp::EcnUse;
@@ -30,28 +29,28 @@ use crate::tcp::wire::Segment;
 pub(super) const QUICK: u32 = 2;
 /// RFC 9768 section 3.1.2, table 2.
 const SYN_CAME_WITH_ECT1: u8 = 0b011;
-/// So many marks are acknowledged at once.
+/// Number of marks after which an ACK leaves at once.
 const HURRY: u8 = 2;
 
-/// What becomes of the ACK for a segment.
+/// The effect of a segment's mark on its ACK.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Heed {
-    /// What would become of it anyway.
+    /// No effect.
     Nothing,
-    /// This one and the next are quick.
+    /// The ACK of this segment and the next one are quick.
     Quick,
-    /// Before it, one that is being delayed leaves, up to this byte and with this echo; then it
-    /// leaves at once.
+    /// A delayed ACK leaves before, up to this byte and with this echo; then the ACK of this
+    /// segment leaves at once.
     After(u64, bool),
 }
 
-/// What a receiver knows of marks.
+/// The receiver's state of ECN.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Marks {
-    /// What both ends agreed on.
+    /// The kind that both ends agreed on.
     how: EcnUse,
-    /// ACKs say ECE. Latched: a mark waits for the sender's answer (CWR). Echoed: the last segment
-    /// was marked.
+    /// ACKs have ECE. Latched: a mark that the sender has not confirmed (CWR). Echoed: the last
+    /// segment was marked.
     echo: bool,
     /// Echoed: the last ECN-capable segment was marked. Counted: the last packet was.
     marked: bool,
@@ -61,27 +60,27 @@ pub(super) struct Marks {
     nxt: u64,
     /// Counted: marked packets, modulo 256.
     count: u8,
-    /// Of them those that no ACK has told of.
+    /// Those of them that no ACK has reported.
     untold: u8,
 }
 
 impl Marks {
-    /// A SYN arrives at an end that is `willing` to use ECN so.
+    /// Handles a SYN at an end that is `willing` to use this kind of ECN.
     pub fn on_syn(&mut self, willing: EcnUse, syn: &Segment) {
         let refused = willing == EcnUse::Latched && matches!(syn.ecn, Ecn::Ect0 | Ecn::Ce);
         if syn.cwr && !refused {
             self.how = willing;
         }
     }
-    /// Both ends agreed on it, on the way that this end's own data goes.
+    /// Sets the kind that both ends agreed on, for own data too.
     pub fn agree(&mut self, how: EcnUse) {
         self.how = how;
     }
-    /// What both ends agreed on.
+    /// The kind that both ends agreed on.
     pub fn agreed(&self) -> EcnUse {
         self.how
     }
-    /// Did both ends agree?
+    /// Returns whether both ends agreed on ECN.
     pub fn on(&self) -> bool {
         self.how != EcnUse::Off
     }
@@ -89,7 +88,7 @@ impl Marks {
     pub fn control(&self) -> Ecn {
         self.how.control()
     }
-    /// A packet arrives, whatever it carries. Answers whether its ACK must leave at once.
+    /// Handles any packet. Returns whether its ACK must leave at once.
     pub fn on_packet(&mut self, ecn: Ecn) -> bool {
         if self.how != EcnUse::Counted {
             return false;
@@ -102,7 +101,7 @@ impl Marks {
         self.untold = self.untold.saturating_add(1);
         !before || self.untold >= HURRY
     }
-    /// Data has arrived, and with it everything below `nxt`.
+    /// Handles data; everything below `nxt` has arrived.
     pub fn on_data(&mut self, ecn: Ecn, nxt: u64) -> Heed {
         match (self.how, ecn) {
             (EcnUse::Off, _) => Heed::Nothing,
@@ -129,23 +128,22 @@ impl Marks {
             Heed::Nothing
         }
     }
-    /// The sender says that it has reduced its window.
+    /// The sender reports that it has reduced its window.
     pub fn on_cwr(&mut self) {
         self.echo = false;
     }
-    /// Does an ACK say ECE now?
+    /// Returns whether an ACK has ECE now.
     pub fn echo(&self) -> bool {
         self.echo
     }
-    /// The SYN-ACK's counter field: that the SYN came with ECT(1), which says that marks will be
-    /// counted, or nothing.
+    /// The counter field of the SYN-ACK: that the SYN was ECT(1) (a counting sender), or nothing.
     pub fn answer(&self) -> u8 {
         match self.how {
             EcnUse::Counted => SYN_CAME_WITH_ECT1,
             _ => 0,
         }
     }
-    /// An ACK leaves: its counter.
+    /// The counter of a leaving ACK.
     pub fn ace(&mut self) -> u8 {
         self.untold = 0;
         match self.how {
@@ -234,7 +232,7 @@ mod tests {
             }
             now
         });
-        // The first at once; of those that follow, each second.
+        // The first at once; of the following, every second.
         assert_eq!(hurries, [false, true, false, true, false, true]);
         assert_eq!(m.ace(), (5 + 4) % 8);
         assert!(!m.echo());

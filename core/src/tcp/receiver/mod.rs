@@ -1,11 +1,10 @@
-//! The receiving end of a connection, as Linux 6.12 runs it, with an application that reads at
-//! once.
+//! The receiver of a connection as in Linux 6.12, with an application that reads at once.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `ack` | when an ACK leaves: every second segment, quick ACKs, delayed ACKs, compressed ones |
-//! | `sack` | what arrived out of order, and the blocks that report it |
-//! | `window` | how much may come: auto-tuning of the buffer, the window offered |
+//! | `ack` | ACK timing: every second segment, quick ACKs, delayed ACKs, compressed ACKs |
+//! | `sack` | out-of-order data, and the SACK blocks that report it |
+//! | `window` | auto-tuning of the buffer, and the advertised window |
 //! | `ecn` | marks: latched, echoed or counted |
 
 mod ack;
@@ -26,7 +25,7 @@ use ecn::Heed;
 use sack::Holes;
 use window::Window;
 
-/// What changed in receiving since Linux 4.15.
+/// Changes of the receiver since Linux 4.15.
 pub const RULES: &[Rule] = &[
     ack::COMPRESSED,
     ack::AT_ONCE_WHEN_WHOLE,
@@ -41,80 +40,79 @@ enum Phase {
     Established,
 }
 
-/// What waits for the application to run. The buffer is resized as the first packet of a read has
-/// been copied: what else is read in the same instant counts for the next round.
+/// Data that waits for the application to run. The buffer is resized when the first packet of a
+/// read has been copied. All other data read at the same instant counts for the next round.
 #[derive(Copy, Clone, Debug)]
 struct Unread {
-    /// When the application runs.
+    /// The time when the application runs.
     at: Time,
-    /// Where it begins.
+    /// The first byte.
     start: u64,
-    /// Where its first packet ends.
+    /// The end of the first packet.
     first_end: u64,
     segments: u64,
-    /// It takes no more segments.
+    /// Whether it takes no more segments.
     full: bool,
 }
 
-/// The application that reads: it runs some microseconds after it was woken. When it does decides
-/// which segments a round of the receive buffer's tuning counts, and so which ones make the window
-/// grow and are acknowledged alone: over a path whose round trip is always the same, one that
-/// always ran at once would cut every round at the same segment. What its reading lets go
-/// (room, the ACK of a write's end) leaves with the segment nonetheless.
+/// The reading application, which runs some microseconds after its wake-up. Its latency decides
+/// which segments count for a round of the receive buffer's tuning. These segments make the window
+/// grow and are acknowledged singly. With a constant round trip and no latency, every round would
+/// end at the same segment. The consequences of reading (room, the ACK of a write's end) take
+/// effect with the segment all the same.
 #[derive(Clone, Debug, Default)]
 struct Reader {
-    /// It runs so late at most, each lateness as likely as another.
+    /// Maximum latency; the latency is uniformly distributed.
     latency: Span,
     rng: Rng,
 }
 
 impl Reader {
-    /// How late it runs this time.
+    /// Draws a latency.
     fn late(&mut self) -> Span {
         Span::ns(self.rng.below(self.latency.as_ns()))
     }
 }
 
-/// One receiver.
+/// A receiver.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     ticks: Jiffies,
     phase: Phase,
     /// Every byte below has arrived and was read.
     nxt: u64,
-    /// Timestamp to echo: that of the segment that came when the last ACK's edge was due.
+    /// Timestamp to echo: that of the segment that arrived when the last ACK's edge was due.
     ts_recent: u32,
-    /// When the clock was last read, for timestamps: a compressed ACK carries the time of the last
-    /// arrival.
+    /// Time of the last reading of the clock, for timestamps: a compressed ACK carries the time of
+    /// the last arrival.
     clock: Time,
     holes: Holes,
     acks: Acks,
     window: Window,
-    /// Does it select what it acknowledges (SACK)?
+    /// Whether it sends selective acknowledgements (SACK).
     sack: bool,
     dsack: Option<Range>,
-    /// How it is willing to use ECN.
+    /// The kind of ECN that it accepts.
     ecn: EcnUse,
     marks: ecn::Marks,
-    /// What routers have written, and the next ACK tells.
+    /// Routers' feedback for the next ACK.
     feedback: Feedback,
-    /// What the application has been woken to read; it reads once for all that has arrived until
-    /// it runs.
+    /// Data for which the application was woken; it reads all data that has arrived when it runs.
     unread: Option<Unread>,
     reader: Reader,
 
     syn_ack_sent: Time,
     syn_ack_timer: Option<Time>,
     syn_ack_timeouts: u32,
-    /// Handshake round trip, µs: bounds delayed ACKs.
+    /// Round trip of the handshake, µs; the upper bound of the ACK delay.
     rtt_us: u64,
 }
 
-/// A SYN-ACK is repeated at 1, 3, 7 … s, five times (`tcp_synack_retries`).
+/// Maximum number of repeated SYN-ACKs, at 1, 3, 7 … s (`tcp_synack_retries`).
 const SYN_ACK_RETRIES: u32 = 5;
 
 impl Receiver {
-    /// A receiver that listens.
+    /// A listening receiver.
     pub fn new(cfg: &Config) -> Receiver {
         let ticks = Jiffies::new(cfg.hz);
         Receiver {
@@ -139,15 +137,15 @@ impl Receiver {
             rtt_us: 0,
         }
     }
-    /// One whose application reads up to `latency` after it was woken, by chance; any other reads
-    /// at once.
+    /// The same receiver with an application that reads after a random time of up to `latency`;
+    /// without this call it reads at once.
     pub fn reading(mut self, latency: Span, rng: Rng) -> Receiver {
         self.reader = Reader { latency, rng };
         self
     }
 
-    /// This end has opened the connection, in a round trip of `rtt_us`: what it sends, not what it
-    /// receives, set it up. `ecn` is what both ends have agreed on.
+    /// This end has opened the connection, with a round trip of `rtt_us`; its sender performed the
+    /// handshake. `ecn` is the kind that both ends agreed on.
     pub fn accept(&mut self, now: Time, rtt_us: u64, ecn: EcnUse) {
         self.phase = Phase::Established;
         self.clock = now;
@@ -156,15 +154,15 @@ impl Receiver {
         self.window.established(now, self.nxt);
         self.acks.established(self.ticks.at(now));
     }
-    /// When its SYN-ACK left, once that was answered.
+    /// Time of its SYN-ACK, once the handshake is complete.
     pub fn established(&self) -> Option<Time> {
         (self.phase == Phase::Established).then_some(self.syn_ack_sent)
     }
-    /// Bytes that the other end may send from the start.
+    /// Bytes that the other end may send at the start.
     pub fn offered(&self) -> u64 {
         self.window.offered()
     }
-    /// How both ends have agreed to use ECN.
+    /// The kind of ECN that both ends agreed on.
     pub fn agreed(&self) -> EcnUse {
         self.marks.agreed()
     }
@@ -173,30 +171,30 @@ impl Receiver {
         self.nxt
     }
 
-    /// Bytes that have arrived, those behind holes included, each once.
+    /// Bytes that have arrived, including those behind holes, each counted once.
     pub fn received_bytes(&self) -> u64 {
         self.nxt + self.holes.bytes()
     }
 
-    /// What the next segment is likely to be compared with: the first and the last run that wait
-    /// behind a hole. For drivers that prepare what is to come.
+    /// The first and the last run behind a hole, with which the next segment is likely compared. It
+    /// is for drivers that prefetch.
     #[inline]
     pub fn runs_needed(&self) -> Option<(&Range, &Range)> {
         self.holes.ends()
     }
 
-    /// Kernel memory taken by what waits behind a hole, in bytes.
+    /// Kernel memory of the data behind holes, in bytes.
     pub fn waiting_memory(&self) -> u64 {
         self.holes.truesize
     }
 
-    /// A segment arrives.
+    /// Handles an arriving segment.
     pub fn on_segment(&mut self, now: Time, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         self.clock = now;
         if seg.syn {
             if self.phase != Phase::Established {
                 self.ts_recent = seg.tsval;
-                // Of several SYNs the first to arrive decides.
+                // Of several SYNs the first to arrive counts.
                 if self.phase == Phase::Listen {
                     self.marks.on_syn(self.ecn, seg);
                 }
@@ -227,12 +225,12 @@ impl Receiver {
         if seg.len > 0 {
             self.on_data(now, seg, wire);
         } else if seg.seq < self.nxt {
-            // An old segment without data asks how large the window is.
+            // An old segment without data is a window probe.
             self.send_ack(wire);
         }
     }
 
-    /// Data from the past is not taken, only answered.
+    /// Rejects data with an old timestamp: it is only answered.
     fn refuse(&mut self, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         if seg.seq < self.nxt {
             let end = (seg.seq + u64::from(seg.len)).min(self.nxt);
@@ -258,10 +256,10 @@ impl Receiver {
             start: seg.seq,
             end: seg.seq + u64::from(seg.len),
         };
-        // What ends before the last ACK is answered and otherwise ignored.
+        // A segment that ends before the last ACK is answered and otherwise ignored.
         if range.end >= self.acks.acked {
-            // Whatever its place: while a hole is open, only what lies beyond it tells how the
-            // round trip grows.
+            // In any position: while a hole is open, only data beyond it shows how the round trip
+            // grows.
             self.window.measure_rtt_by_stamp(now, seg);
             if seg.seq <= self.acks.acked {
                 self.ts_recent = self.ts_recent.max(seg.tsval);
@@ -272,7 +270,7 @@ impl Receiver {
             }
         }
         if range.end <= self.nxt {
-            // Seen before: say so, at once and for a while.
+            // A duplicate: report it at once, and send quick ACKs for a while.
             self.dsack = Some(range);
             self.acks
                 .enter_quick(self.window.quick_acks(ack::MAX_QUICK));
@@ -299,7 +297,7 @@ impl Receiver {
         wire: &mut impl FnMut(AckSegment),
     ) {
         self.nxt = end;
-        // What fills from behind a hole stays charged, too, until the application has read it.
+        // Data that fills up from behind the hole stays charged until the application has read it.
         let segments = match self.unread {
             Some(unread) => window::truesize_of(Range {
                 start: unread.start,
@@ -331,7 +329,7 @@ impl Receiver {
             }
         }
         self.window.queued = match self.unread {
-            // What filled up from behind the hole has been merged with it.
+            // Data behind the hole has been merged with it.
             Some(unread) if self.nxt > end => {
                 self.holes.truesize
                     + window::truesize_of(Range {
@@ -341,8 +339,8 @@ impl Receiver {
             }
             _ => unread,
         };
-        // Before the application has read, two segments are worth an ACK only if it would not take
-        // from the window.
+        // Before the application has read, two segments cause an ACK only if it would not shrink
+        // the window.
         let many = self.nxt - self.acks.acked > u64::from(self.window.segment())
             && self.window.holds(&mut self.acks.quick);
         self.check_ack(now, many, wire);
@@ -351,7 +349,7 @@ impl Receiver {
         let due = self.acks.scheduled
             && (self.nxt - self.acks.acked > u64::from(self.window.segment())
                 || (self.acks.once_read() && self.window.queued == 0));
-        // Room for twice the window is told of even where nothing awaits its ACK.
+        // Room for twice the window is reported even if no data awaits its ACK.
         if due
             || self
                 .window
@@ -361,7 +359,7 @@ impl Receiver {
         }
     }
 
-    /// What data says of marks.
+    /// Handles the ECN bits of data.
     fn read_marks(&mut self, seg: &Segment, wire: &mut impl FnMut(AckSegment)) {
         match self.marks.on_data(seg.ecn, self.nxt) {
             Heed::Nothing => {}
@@ -377,8 +375,8 @@ impl Receiver {
         }
     }
 
-    /// Data from `start` up to `end` awaits the application. Neighbours are merged into one packet
-    /// while it can hold them.
+    /// Data from `start` up to `end` waits for the application. Neighbours are merged into one
+    /// packet up to its maximum size.
     fn wait_for_reader(&mut self, now: Time, start: u64, end: u64) {
         let Some(unread) = &mut self.unread else {
             self.unread = Some(Unread {
@@ -420,18 +418,18 @@ impl Receiver {
         }
         let place = self.holes.place_of_block(range);
         if self.holes.is_unexpected(place) && self.acks.compressed > 0 {
-            // A pending compressed ACK leaves before the blocks it would report are pushed out. It
-            // takes this segment's turn, too.
+            // A pending compressed ACK leaves before the blocks that it would report are evicted.
+            // It replaces this segment's ACK.
             self.window.queued = self.holes.truesize;
             self.send_ack(wire);
         }
         self.holes.report(place, range);
-        // A packet of its own is charged to the buffer only after the window was opened for it; one
-        // that is merged into its neighbour, before. So the first duplicate of an episode
-        // may open a window that in-order data no longer can.
+        // A separate packet is charged to the buffer after the window was opened for it, a merged
+        // one before. The first duplicate of an episode may therefore open a window that in-order
+        // data no longer can.
         let merged = self.holes.truesize < waiting + window::truesize(len);
         let queued = if merged { self.holes.truesize } else { waiting };
-        // Without SACK the window stands still meanwhile: an ACK that moves it is no duplicate.
+        // Without SACK the window stays constant meanwhile: an ACK that moves it is no duplicate.
         if self.sack && !duplicate && self.window.grow(len, queued, merged) {
             self.acks.quick |= 1;
         }
@@ -440,7 +438,7 @@ impl Receiver {
         self.check_ack(now, many, wire);
     }
 
-    /// `many`: more than a segment awaits its ACK.
+    /// `many`: more than a segment is unacknowledged.
     fn check_ack(&mut self, now: Time, many: bool, wire: &mut impl FnMut(AckSegment)) {
         if !self.acks.scheduled {
             return;
@@ -456,7 +454,7 @@ impl Receiver {
         }
     }
 
-    /// The round trip as the window sees it, at most that of the handshake where there is one.
+    /// The round trip as measured for the window, at most that of the handshake, if there was one.
     fn least_rtt_us(&self) -> u64 {
         let rtt_us = self.window.rtt_us();
         if self.rtt_us > 0 {
@@ -466,8 +464,7 @@ impl Receiver {
         }
     }
 
-    /// The application of this end writes, and its data leaves: the ACK that it carries, where one
-    /// is owed.
+    /// Own data leaves: returns the ACK that it carries, if one is pending.
     pub fn on_write(&mut self, now: Time) -> Option<AckSegment> {
         if self.phase != Phase::Established {
             return None;
@@ -481,12 +478,12 @@ impl Receiver {
         rides
     }
 
-    /// What this end sent was acknowledged by a packet of its own, which echoed this stamp.
+    /// A pure ACK acknowledged own data and echoed this timestamp.
     pub fn on_own_acknowledged(&mut self, tsecr: u32) {
         self.window.heard(tsecr);
     }
 
-    /// A time that `next_wakeup` named has come (coming early does no harm).
+    /// Handles the time that `next_wakeup` returned (an early call has no effect).
     pub fn on_timer(&mut self, now: Time, wire: &mut impl FnMut(AckSegment)) {
         if self.syn_ack_timer.is_some_and(|t| t <= now) {
             self.syn_ack_timer = None;
@@ -504,7 +501,7 @@ impl Receiver {
         }
     }
 
-    /// When `on_timer` must be called.
+    /// Returns when `on_timer` must be called.
     pub fn next_wakeup(&self) -> Option<Time> {
         Time::earlier(self.syn_ack_timer, self.acks.next_wakeup())
     }
@@ -532,7 +529,7 @@ impl Receiver {
         self.acks.sent(self.nxt);
     }
 
-    /// An ACK up to `ack`.
+    /// Sends an ACK up to `ack`.
     #[inline(always)]
     fn ack(&mut self, ack: u64, ece: bool) -> AckSegment {
         let window = self
@@ -567,7 +564,7 @@ impl Receiver {
     }
 }
 
-/// The timeout by the round trip of the handshake.
+/// The timeout for the round trip of the handshake.
 fn rto_ticks(ticks: Jiffies, rtt_us: u64) -> u64 {
     ticks.from_us(rtt_us + super::rtt::RTO_MIN_US.max(2 * rtt_us))
 }
@@ -576,10 +573,10 @@ fn rto_ticks(ticks: Jiffies, rtt_us: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Linux 6.12, one of three Reno flows over 131 Mbit/s and 143 ms whose `fq_pie` drops what
-    /// slow start overshot by: `ss` tells a `rcv_rtt` of 432 ms when the first hole is left,
-    /// 571 ms 0.3 s later and 650 ms another 0.2 s later, with nothing in order since, while
-    /// the sender's round trip has risen to 640 ms.
+    /// Linux 6.12, one of three Reno flows over 131 Mbit/s and 143 ms whose `fq_pie` drops the
+    /// overshoot of slow start. `ss` shows a `rcv_rtt` of 432 ms when the first hole is left, 571
+    /// ms 0.3 s later and 650 ms another 0.2 s later. No data arrived in order since, and the
+    /// sender's round trip rose to 640 ms.
     #[test]
     fn what_comes_beyond_a_hole_tells_the_round_trip_too() {
         let mut receiver = Receiver::new(&Config::default());
@@ -602,9 +599,9 @@ mod tests {
         assert_eq!((in_order, beyond, again), (432, Some(650), 143));
     }
 
-    /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": the segment that fills a hole before 24
-    /// others is acknowledged with a window of 13 580 B, for all of them still wait, and the
-    /// application, which reads them all, has it told of 37 032 B at once.
+    /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": the ACK of the segment that fills a hole
+    /// before 24 others has a window of 13 580 B, because all of them still wait. When the
+    /// application has read them, an ACK with 37 032 B follows at once.
     #[test]
     fn reading_what_makes_room_for_twice_the_window_is_told_of() {
         let mut receiver = Receiver::new(&Config {

@@ -1,20 +1,21 @@
-//! What arrived out of order, and the SACK blocks that report it.
+//! Out-of-order data, and the SACK blocks that report it.
 //!
-//! The blocks are those of Linux: at most four are remembered, the newest first; a new segment
-//! extends the block it touches, or pushes the oldest out. Three fit in an ACK beside timestamps.
+//! The blocks are Linux's: at most four are kept, the newest first. A new segment extends the block
+//! that it touches, or evicts the oldest. Beside timestamps, an ACK has room for three.
 
 use crate::tcp::wire::Range;
 use alloc::collections::VecDeque;
 
 const REMEMBERED: usize = 4;
-/// A pending compressed ACK is sent before a block at this place or a new one comes to the front.
+/// A pending compressed ACK is sent before the block with this index or a new one comes to the
+/// front.
 const EXPECTED: usize = 2;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holes {
-    /// Disjoint and ascending, each above the next byte due.
+    /// Disjoint and ascending, all above the next expected byte.
     arrived: VecDeque<Range>,
-    /// Kernel memory it takes, bytes.
+    /// Its kernel memory, bytes.
     pub truesize: u64,
     blocks: [Range; REMEMBERED],
     n_blocks: usize,
@@ -39,14 +40,14 @@ impl Holes {
     pub fn ends(&self) -> Option<(&Range, &Range)> {
         self.arrived.front().zip(self.arrived.back())
     }
-    /// Bytes of all of them.
+    /// Number of bytes in all ranges.
     pub fn bytes(&self) -> u64 {
         self.arrived
             .iter()
             .map(|range| range.end - range.start)
             .sum()
     }
-    /// The place of the first range that ends at or after `start`. Arrivals are mostly at the end,
+    /// The index of the first range that ends at or after `start`. Arrivals are mostly at the end,
     /// fills at the front.
     fn place(&self, start: u64) -> usize {
         match self.arrived.back() {
@@ -55,7 +56,7 @@ impl Holes {
             _ => self.arrived.partition_point(|r| r.end < start),
         }
     }
-    /// `range` arrives beyond a hole; answers whether all of it had before.
+    /// Adds `range` beyond a hole; returns whether all of it is a duplicate.
     pub fn arrive(&mut self, range: Range) -> bool {
         let at = self.place(range.start);
         let Some(next) = self.arrived.get_mut(at) else {
@@ -74,7 +75,7 @@ impl Holes {
         let mut whole = union(range, *next);
         self.truesize -= super::window::truesize_of(*next);
         *next = whole;
-        // It may reach those behind it.
+        // It may touch the following ranges.
         while let Some(&next) = self
             .arrived
             .get(at + 1)
@@ -88,7 +89,7 @@ impl Holes {
         self.truesize += super::window::truesize_of(whole);
         false
     }
-    /// Everything below `nxt` has arrived: answers the next byte due after joining what waited.
+    /// Everything below `nxt` has arrived: joins waiting ranges and returns the next expected byte.
     pub fn fill(&mut self, mut nxt: u64) -> u64 {
         let before = self.arrived.len();
         while let Some(&first) = self.arrived.front() {
@@ -114,7 +115,7 @@ impl Holes {
         }
         nxt
     }
-    /// The place of the block that `range` would extend; behind all of them for a new one.
+    /// The index of the block that `range` would extend; the number of blocks for a new one.
     pub fn place_of_block(&self, range: Range) -> usize {
         let blocks = &self.blocks[..self.n_blocks];
         blocks
@@ -122,11 +123,11 @@ impl Holes {
             .position(|b| touches(*b, range))
             .unwrap_or(self.n_blocks)
     }
-    /// Would it be one that compression does not expect to move, or a new one beyond them?
+    /// Returns whether compression does not expect this index at the front.
     pub fn is_unexpected(&self, place: usize) -> bool {
         self.n_blocks > 0 && place >= EXPECTED
     }
-    /// Brings the block at `place`, that of `range`, to the front.
+    /// Moves the block with this index, which contains `range`, to the front.
     pub fn report(&mut self, place: usize, range: Range) {
         let known = place < self.n_blocks;
         let first = if known {
@@ -139,7 +140,7 @@ impl Holes {
         }
         self.blocks.copy_within(..place.min(self.n_blocks - 1), 1);
         self.blocks[0] = first;
-        // It may have grown into others.
+        // It may now overlap others.
         let mut i = 1;
         while known && i < self.n_blocks {
             if touches(self.blocks[0], self.blocks[i]) {

@@ -1,12 +1,13 @@
-//! How much the sender may have outstanding: the receive buffer tunes itself, the window follows.
+//! The receive window and its auto-tuning.
 //!
-//! Laws (Linux 6.12): memory is counted in *truesize*, what a packet takes in the kernel (2344 B
-//! for a full segment cut from a super-packet), and a share of the buffer, payload over truesize,
-//! is offered. The window starts at 64 KB and opens by two segments for each that arrives, up to
-//! that share. Once per round trip the buffer grows to hold twice what was read in it,
-//! sixteen segments, and twice the growth over the round before. What has come and still waits to
-//! be read takes from what was read: a filled hole lets much go at once, which says nothing of how
-//! fast the path is.
+//! Algorithm (Linux 6.12): memory is counted in *truesize*, the kernel memory of a packet (2344 B
+//! for a full segment cut from a super-packet). The advertised window is a share of the buffer,
+//! payload over truesize. It starts at 64 KB and opens by two segments for each arriving segment,
+//! up to that share.
+//!
+//! Once per round trip the buffer grows to hold twice the data read in it, sixteen segments, and
+//! twice the growth over the round before. Data that has arrived and still waits is subtracted from
+//! the data read. A filled hole releases much data at once, which is no measure of the path's rate.
 
 use crate::kernel::{Kernel, Rule};
 use crate::tcp::wire::{Range, Segment};
@@ -16,31 +17,30 @@ use crate::units::Time;
 /// Kernel memory beside the payload of one packet, bytes (measured on Linux 6.12: 2344 B for 1448 B
 /// of payload).
 const OVERHEAD: u64 = 896;
-/// Segments merged into one packet: it has room for 17 fragments, and some segments take two
+/// Segments merged into one packet, which has room for 17 fragments. Some segments need two
 /// (measured: 31 segments in two packets, 33 in three).
 pub(super) const MERGED: u64 = 16;
-/// The receiver's guess of the segment size before any data.
+/// The assumed segment size before any data.
 const MSS_GUESS: u32 = 536;
 /// Segments shorter than this do not open the window.
 const GROW_LEAST: u32 = 128;
-/// Shares are counted in 1/256.
+/// Shares are in units of 1/256.
 const SHARE_BITS: u32 = 8;
-/// Of the buffer before any segment has told its overhead.
+/// The share before any segment has shown its overhead.
 const SHARE_DEFAULT: u64 = 128;
-/// The first round of tuning is measured against so many segments, whatever window the sender
-/// begins with (`TCP_INIT_CWND`; `initcwnd` of a route is the sender's).
+/// Number of segments with which the first round of tuning is compared (`TCP_INIT_CWND`). The
+/// sender's initial window (`initcwnd` of a route) has no influence.
 const FIRST_ROUND: u64 = 10;
-/// Windows are scaled for a buffer of this size at least (`net.core.rmem_max`), whatever `tcp_rmem`
-/// allows.
+/// The minimum buffer for which windows are scaled (`net.core.rmem_max`), for any `tcp_rmem`.
 const SCALED_FOR: u64 = 212_992;
-/// Windows beyond 64 KB are scaled by at most 2¹⁴.
+/// Maximum scale of windows beyond 64 KB: 2¹⁴.
 const MAX_SCALE: u32 = 14;
 
 /// Kernel memory of one packet with `len` bytes of payload.
 pub(super) fn truesize(len: u32) -> u64 {
     u64::from(len) + OVERHEAD
 }
-/// Kernel memory of a run that waits out of order: neighbours are merged, [`MERGED`] segments to a
+/// Kernel memory of a run of out-of-order data: neighbours are merged, [`MERGED`] segments to a
 /// packet.
 pub(super) fn truesize_of(run: Range) -> u64 {
     let bytes = run.end - run.start;
@@ -48,7 +48,7 @@ pub(super) fn truesize_of(run: Range) -> u64 {
     bytes + segments.div_ceil(MERGED) * OVERHEAD
 }
 
-/// Segments that will be merged into others take no memory but their payload's.
+/// Segments that will be merged into others use memory only for their payload.
 pub const SHORT_ONES_OPEN: Rule = Rule {
     name: "short segments open the window",
     since: Kernel(5, 14),
@@ -57,7 +57,7 @@ pub const SHORT_ONES_OPEN: Rule = Rule {
     source: "Linux 5.14: tcp: tweak len/truesize ratio for coalesce candidates",
 };
 
-/// What still waits is taken from what was read.
+/// Waiting data is subtracted from the data read.
 pub const LESS_WHAT_WAITS: Rule = Rule {
     name: "the receive buffer grows by what was read less what still waits",
     since: Kernel(6, 12),
@@ -73,15 +73,15 @@ pub(super) struct Window {
     buffer: u64,
     buffer_max: u64,
     share: u64,
-    /// The most that may be offered now.
+    /// Maximum window now.
     clamp: u64,
-    /// What is offered, if memory permits.
+    /// The window, if memory permits.
     threshold: u64,
-    /// Offered in the last ACK, counted from what it acknowledged.
+    /// The window of the last ACK, counted from its acknowledgement number.
     window: u64,
     scale: u32,
     segment: u32,
-    /// Kernel memory of what waits, out of order or unread.
+    /// Kernel memory of data that is out of order or unread.
     pub queued: u64,
     // dynamic right-sizing
     round_bytes: u64,
@@ -123,18 +123,18 @@ impl Window {
         self.round_start = nxt;
         self.round_time = now;
     }
-    /// The segment size the sender is thought to use.
+    /// The assumed segment size of the sender.
     pub fn segment(&self) -> u32 {
         self.segment
     }
     pub fn offered(&self) -> u64 {
         self.window
     }
-    /// The round trip as this end sees it, µs.
+    /// The round trip as measured by this end, µs.
     pub fn rtt_us(&self) -> u64 {
         self.rtt8_us >> 3
     }
-    /// How many quick ACKs half the window is worth.
+    /// Number of quick ACKs for half the window.
     pub fn quick_acks(&self, most: u32) -> u32 {
         ((self.window / (2 * u64::from(self.segment))) as u32)
             .max(2)
@@ -144,7 +144,7 @@ impl Window {
         (bytes * self.share) >> SHARE_BITS
     }
 
-    /// A longer segment than before tells the overhead of this sender's packets.
+    /// A longer segment than before shows the overhead of this sender's packets.
     pub fn measure_segment(&mut self, len: u32) {
         if len.min(MSS) > self.segment {
             self.segment = len.min(MSS);
@@ -152,8 +152,8 @@ impl Window {
             self.clamp = self.share_of(self.buffer);
         }
     }
-    /// Opens the window for a segment of `len` bytes, which takes a packet's memory for itself or
-    /// `merges` into another; answers whether it did.
+    /// Opens the window for a segment of `len` bytes, which needs its own packet or `merges` into
+    /// another. Returns whether it did.
     pub fn grow(&mut self, len: u32, queued: u64, merges: bool) -> bool {
         if len < GROW_LEAST {
             return false;
@@ -163,7 +163,8 @@ impl Window {
         if room == 0 {
             return false;
         }
-        // A packet whose memory is worth more window than its payload opens less, until both fit.
+        // A packet whose memory exceeds its payload's share of the window opens less, until both
+        // fit.
         let mut step = 2 * u64::from(MSS);
         let free_of_overhead = merges && self.kernel.follows(&SHORT_ONES_OPEN);
         if !free_of_overhead && self.share_of(truesize(len)) > u64::from(len) {
@@ -187,7 +188,8 @@ impl Window {
         }
         0
     }
-    /// May one more packet wait? The buffer grows with what must wait, up to its maximum.
+    /// Returns whether one more packet may wait. The buffer grows with waiting data, up to its
+    /// maximum.
     pub fn admits(&mut self, queued: u64) -> bool {
         if queued > self.buffer {
             self.buffer = queued.min(self.buffer_max);
@@ -195,11 +197,11 @@ impl Window {
         queued <= self.buffer
     }
 
-    /// The window for an ACK of `nxt`, when the last one acknowledged `acked`. `quick`: the quick
-    /// ACKs left.
+    /// The window for an ACK of `nxt`, after an ACK of `acked`. `quick`: the number of quick ACKs
+    /// left.
     pub fn offer(&mut self, acked: u64, nxt: u64, quick: &mut u32) -> u64 {
         let left = (acked + self.window).saturating_sub(nxt);
-        // An offer is never taken back.
+        // The right edge never moves back.
         self.window = self.select(quick).max(self.round_up(left));
         self.window = self.window.min(65_535 << self.scale);
         self.window
@@ -207,7 +209,7 @@ impl Window {
     fn round_up(&self, bytes: u64) -> u64 {
         bytes.div_ceil(1 << self.scale) << self.scale
     }
-    /// The window that memory permits now. When more than half of it is taken, quick ACKs are over.
+    /// The window that memory permits now. When more than half of it is used, quick ACKs end.
     fn select(&self, quick: &mut u32) -> u64 {
         let all = self.share_of(self.buffer);
         let mut free = self.share_of(self.buffer.saturating_sub(self.queued));
@@ -220,11 +222,11 @@ impl Window {
         }
         self.round_up(free.min(self.threshold))
     }
-    /// Would an ACK offer as much as the last one?
+    /// Returns whether an ACK would have the same window as the last one.
     pub fn holds(&self, quick: &mut u32) -> bool {
         self.select(quick) >= self.window
     }
-    /// Has reading made room for twice the window that is left?
+    /// Returns whether reading has made room for twice the window that is left.
     pub fn doubled(&self, acked: u64, nxt: u64, quick: &mut u32) -> bool {
         let left = (acked + self.window).saturating_sub(nxt);
         2 * left <= self.clamp && {
@@ -233,13 +235,13 @@ impl Window {
         }
     }
 
-    /// An ACK without data echoed this stamp of this end's own: data that echoes it again tells
-    /// nothing.
+    /// An ACK without data echoed this timestamp of this end's own: data with the same echo is no
+    /// measurement.
     pub fn heard(&mut self, tsecr: u32) {
         self.last_tsecr = tsecr;
     }
 
-    /// The round trip, from the echo of this end's own timestamps.
+    /// Measures the round trip by the echo of this end's own timestamps.
     pub fn measure_rtt_by_stamp(&mut self, now: Time, seg: &Segment) {
         if seg.tsecr == 0 || seg.tsecr == self.last_tsecr || seg.len < self.segment {
             return;
@@ -257,7 +259,7 @@ impl Window {
             self.rtt8_us = self.rtt8_us - (self.rtt8_us >> 3) + us;
         }
     }
-    /// The round trip, at most: the time in which a whole window arrived.
+    /// Measures an upper bound of the round trip: the time in which a whole window arrived.
     pub fn measure_rtt_by_window(&mut self, now: Time, nxt: u64) {
         if let Some((until, since)) = self.by_window {
             if nxt < until {
@@ -271,8 +273,8 @@ impl Window {
         self.by_window = Some((nxt + self.window, now));
     }
 
-    /// The application has read everything below `read` of what has arrived below `nxt`: once per
-    /// round trip the buffer is resized.
+    /// The application has read everything below `read` of the data below `nxt`: once per round
+    /// trip the buffer is resized.
     #[inline]
     pub fn read(&mut self, now: Time, read: u64, nxt: u64) {
         let passed = now.as_us().saturating_sub(self.round_time.as_us());
@@ -316,8 +318,8 @@ mod tests {
         })
     }
 
-    /// Its first round trip of `rtt` is over: `came` segments have arrived and been read, then
-    /// `waiting` more have arrived.
+    /// The window after its first round trip of `rtt`: `came` segments have arrived and been read,
+    /// then `waiting` more have arrived.
     fn after_a_round(cfg: &Config, rtt: Span, came: u64, waiting: u64) -> Window {
         let mut window = Window::new(cfg);
         window.established(Time::ZERO, 0);
@@ -328,7 +330,7 @@ mod tests {
         window
     }
 
-    /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": the SYN-ACK tells a scale of 2, and the first
+    /// Linux 6.12 with `tcp_rmem` "4096 20000 60000": the SYN-ACK has a scale of 2, and the first
     /// full segment in the buffer leaves a window of 10 900 B.
     #[test]
     fn windows_are_scaled_for_what_a_program_might_ask_for() {
@@ -351,7 +353,7 @@ mod tests {
         assert_eq!(window.threshold, 22_481 + 2 * 1448);
     }
 
-    /// Linux 6.12, Illinois with `initcwnd 90` over 8.93 Mbit/s and 140 ms: `ss` tells a
+    /// Linux 6.12, Illinois with `initcwnd 90` over 8.93 Mbit/s and 140 ms. `ss` shows a
     /// `rcv_space` of 68 056 B, 47 segments, after the first round, and `rb2167820`.
     #[test]
     fn the_first_round_is_measured_against_ten_segments_whatever_the_sender_begins_with() {
@@ -363,7 +365,7 @@ mod tests {
         assert_eq!((window.round_bytes, window.buffer), (68_056, 2_167_820));
     }
 
-    /// A round of 200 segments ends as the first of 100 is read that a filled hole let go.
+    /// A round of 200 segments ends when the first of 100 is read that a filled hole has released.
     #[test]
     fn what_waits_makes_no_room() {
         let buffer = |kernel, came, waiting| {

@@ -1,24 +1,25 @@
-//! Handing down to the host's own interface: super-packets whole, each with its time of departure,
-//! and what is told of them.
+//! Transmission through the host's own interface: whole super-packets, each with its departure
+//! time, and their completions.
 //!
-//! Law: what the host's discipline does not take was never sent: it stays where it was, and the
-//! window comes down as after a mark, once per round trip; so it does where something of the flow's
-//! was dropped although this was taken. What was not taken is tried again with the next ACK or
-//! departure; if nothing is in flight, by the timer that asks about shut windows, a timeout later
-//! and from then on every half second. A retransmission that was not taken stays lost; after a
-//! timeout it is tried again in half a second, without backing off.
+//! Algorithm: a super-packet that the host's queue discipline rejects was never sent. It stays in
+//! the send queue, and the window is reduced as after a mark, once per round trip. The same
+//! reduction follows if another packet of the flow was dropped although this one was accepted. A
+//! rejected super-packet is retried with the next ACK or departure. If nothing is in flight, the
+//! zero-window timer retries it, a timeout later and then every half second. A rejected
+//! retransmission stays lost; after a timeout it is retried in half a second, without backoff.
 //!
-//! Where the host's discipline paces (`fq`), a super-packet is handed down before its time, with
-//! its time, which is what its timestamp says, and TCP waits only for its small queue. So up to two
-//! wait there, in flight already: what may leave, and whether that waits for the next ACK, is
-//! settled one or two gaps earlier than where TCP paces itself.
+//! Where the host's discipline paces (`fq`), TCP passes a super-packet to it before its departure
+//! time, which is also its timestamp. TCP waits only for its small queue. Up to two super-packets
+//! wait there and count as in flight. The decision to send, or to wait for the next ACK, is
+//! therefore one or two gaps earlier than with TCP's own pacing.
 //!
-//! Without an interface of its own rate segments go onto the path one by one, and nothing is ever
-//! refused. So they do with routers that write into each segment, which no device may cut.
+//! Without an interface of its own rate, segments enter the path one by one, and none is rejected.
+//! The same applies with routers that write into each segment, which no device may cut.
+//!
 //! Sources: Linux 6.12 `__tcp_transmit_skb`, `tcp_enter_cwr`, `net_xmit_eval`,
 //! `tcp_retransmit_timer` (`TCP_RESOURCE_PROBE_INTERVAL`), `tcp_check_probe_timer`,
-//! `tcp_send_probe0`, `tcp_update_skb_after_send`. Not done: after 15 such attempts
-//! (`tcp_retries2`) Linux ends the connection.
+//! `tcp_send_probe0`, `tcp_update_skb_after_send`. Deviation: Linux ends the connection after 15
+//! such attempts (`tcp_retries2`).
 
 use super::Sender;
 use super::output::Push;
@@ -29,16 +30,16 @@ use crate::tcp::scoreboard::PUSHED;
 use crate::tcp::wire::Segment;
 use crate::units::{Span, Time};
 
-/// How long a timer waits when its own host took nothing.
+/// Timer after the own host rejected all packets.
 pub(super) const RESOURCE_PROBE: Span = Span::ms(500);
 
 impl Sender {
-    /// Are super-packets handed down whole?
+    /// Returns whether super-packets go to the interface whole.
     #[inline]
     pub(super) fn hands_down(&self) -> bool {
         self.small_queue.is_some() && !self.law.needs_feedback
     }
-    /// `bytes` of new data as one super-packet. Was it taken?
+    /// Sends `bytes` of new data as one super-packet. Returns whether it was accepted.
     pub(super) fn hand_down<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -55,8 +56,8 @@ impl Sender {
         }
         taken
     }
-    /// Segments from `number` on that were lost together, `most` at most, once more. Were they
-    /// taken? True where they go one by one.
+    /// Retransmits lost segments from `number` on that left together, at most `most`. Returns
+    /// whether they were accepted; true if segments go one by one.
     pub(super) fn hand_again<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -86,7 +87,7 @@ impl Sender {
             ..self.data(self.pacer.stamped(now), seq, len, psh)
         }
     }
-    /// What is told of a super-packet; answers whether it counts as sent.
+    /// Handles the fate of a super-packet; returns whether it counts as sent.
     fn told(&mut self, now: Time, fate: Fate) -> bool {
         match fate {
             Fate::Sent => {}
@@ -95,7 +96,7 @@ impl Sender {
         }
         fate != Fate::Refused
     }
-    /// Lost segments from `first` on that leave together, `most` at most.
+    /// Number of lost segments from `first` on that leave together, at most `most`.
     pub(super) fn lost_together(&self, first: u64, most: u32) -> u32 {
         let room = self.w.cwnd.saturating_sub(self.board.in_flight());
         let most = most.min(room).max(1);
@@ -105,8 +106,8 @@ impl Sender {
         }
         count
     }
-    /// A super-packet has left the host's device, or was dropped above it: what lies below TCP has
-    /// become less. Only with [`Config::device`](crate::tcp::Config::device).
+    /// A super-packet has left the host's device, or was dropped above it: less of the connection's
+    /// data is below TCP. Only with [`Config::device`](crate::tcp::Config::device).
     pub fn on_departed<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         if self
             .small_queue
@@ -116,7 +117,7 @@ impl Sender {
             self.go_on(now, wire);
         }
     }
-    /// What waited for a departure may leave.
+    /// Sends the data that waited for a departure.
     pub(super) fn go_on<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         if self.phase != super::Phase::Established {
             return;

@@ -1,19 +1,22 @@
-//! Without SACK: duplicate ACKs are counted in place of what would have been selected (RFC 6582,
-//! NewReno).
+//! Loss recovery without SACK: duplicate ACKs are counted (RFC 6582, NewReno).
 //!
-//! Law, as Linux 6.12 runs it: a duplicate ACK tells that one segment more has arrived, not which.
-//! After three of them (or as many as the path was seen to reorder) the first segment is lost; so
-//! is, in recovery, the first one behind every ACK that advances, a partial one: one hole per round
-//! trip is repaired. What was counted is not in flight: new data leaves for duplicates, before
-//! recovery too (limited transmit, RFC 3042). Recovery (or a timeout's episode) stays until
-//! something beyond what had been sent when it began is acknowledged: what duplicates come of that
-//! before must not begin another. No RACK, no tail loss probes, no DSACK: nobody says what arrived.
+//! Algorithm, as in Linux 6.12:
+//!
+//! - A duplicate ACK reports that one more segment has arrived, but not which.
+//! - After three duplicates (or as many as the path was seen to reorder), the first segment is
+//!   lost. In recovery, so is the first segment after every partial ACK: one hole is repaired per
+//!   round trip.
+//! - Counted segments are not in flight, so new data leaves for duplicates, also before recovery
+//!   (limited transmit, RFC 3042).
+//! - Recovery, or a timeout's episode, lasts until data beyond its `high_seq` is acknowledged.
+//!   Duplicates before that must not begin another one.
+//! - Without reports of arrivals there is no RACK, no tail loss probe and no DSACK.
 //!
 //! Deviations from the RFC, all Linux's:
-//! - an ACK that advances by `n` segments takes `n − 1` duplicates back, and no window is inflated
-//!   or deflated: PRR sets it;
-//! - more duplicates than segments that could have caused them are taken for reordering, and it
-//!   takes that many from then on;
+//! - an ACK for `n` segments subtracts `n − 1` duplicates, and no window is inflated or deflated:
+//!   PRR sets it;
+//! - more duplicates than segments that could cause them count as reordering, and from then on that
+//!   many duplicates are required;
 //! - every partial ACK restarts the timer ("slow but steady"), and a timeout's F-RTO is that of RFC
 //!   5682 without SACK.
 
@@ -21,11 +24,11 @@ use super::input::News;
 use super::{Sender, State};
 use crate::tcp::scoreboard::LOST;
 
-/// The most duplicates that reordering may be taken to cause (`tcp_max_reordering`).
+/// The maximum number of duplicates that reordering may cause (`tcp_max_reordering`).
 const MOST_REORDERING: u32 = 300;
 
 impl Sender {
-    /// One duplicate ACK more.
+    /// Counts a duplicate ACK.
     pub(super) fn count_duplicate(&mut self, news: &mut News) {
         if !news.duplicate() {
             return;
@@ -39,7 +42,7 @@ impl Sender {
             self.delivered_ce += u64::from(news.ece);
         }
     }
-    /// An ACK acknowledged `packets` in order: the first fills a hole, duplicates had told of the
+    /// Handles an ACK for `packets` in order: the first filled a hole, duplicates had reported the
     /// others.
     pub(super) fn take_back_duplicates(&mut self, packets: u32, news: &mut News) {
         if packets == 0 {
@@ -49,7 +52,7 @@ impl Sender {
         news.delivered = packets.saturating_sub(counted).max(1);
         self.board.set_arrived(counted.saturating_sub(packets - 1));
         self.limit_duplicates(packets);
-        // Of what it acknowledged some may have been sent again and the rest arrived long before.
+        // Some of the acknowledged segments may be retransmissions; the others arrived long before.
         if news.retrans_acked {
             news.original_delivered = false;
         }
@@ -57,8 +60,8 @@ impl Sender {
     pub(super) fn forget_duplicates(&mut self) {
         self.board.set_arrived(0);
     }
-    /// Of what is in flight one segment is missing at least, or there would be no duplicates.
-    /// `acked`: so many were just acknowledged.
+    /// Limits the count: at least one segment in flight is missing, or there would be no
+    /// duplicates. `acked`: the number of segments just acknowledged.
     fn limit_duplicates(&mut self, acked: u32) {
         let out = self.board.packets_out();
         let most = out - self.board.lost_out().max(1).min(out);
@@ -68,7 +71,7 @@ impl Sender {
         }
     }
 
-    /// Is the first segment in flight lost?
+    /// Marks the first segment in flight lost, if enough duplicates have arrived.
     pub(super) fn judge_first(&mut self, news: &News) {
         let lost = match self.state {
             State::Recovery => news.una_advanced,
@@ -85,8 +88,8 @@ impl Sender {
         }
     }
 
-    /// Does the episode stay, although all that had been sent when it began is acknowledged? Only
-    /// just that is: duplicates of it may follow.
+    /// Returns whether the episode lasts, although exactly its `high_seq` is acknowledged:
+    /// duplicates may follow.
     pub(super) fn stays(&mut self) -> bool {
         let stays = !self.cfg.sack && self.board.una() == self.high_seq;
         if stays && !self.board.any_retransmitted() {

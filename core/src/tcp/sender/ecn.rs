@@ -1,27 +1,29 @@
-//! ECN at the sender: asked for, answered, told of.
+//! ECN at the sender: negotiation, and the response to marks.
 //!
-//! Law: a SYN with ECE and CWR asks, a SYN-ACK with ECE agrees; a SYN that is sent again asks no
-//! more (`tcp_ecn_fallback`). Then new data leaves as ECT(0). An ACK with ECE, in Open or Disorder,
-//! begins a reduction: state Cwr, PRR down to the law's threshold, over when something sent after
-//! it is acknowledged. In Cwr, Recovery and Loss it does nothing more, but in the last two it
-//! forbids to undo. Three ways of it ([`EcnUse`]):
+//! Algorithm: a SYN with ECE and CWR requests ECN, a SYN-ACK with ECE agrees. A retransmitted SYN
+//! does not request it (`tcp_ecn_fallback`). Then new data leaves as ECT(0). An ACK with ECE in
+//! Open or Disorder begins a reduction. The state becomes Cwr, and PRR reduces the window to the
+//! threshold of the congestion control. The reduction ends when data sent after its begin is
+//! acknowledged. In Cwr, Recovery and Loss an ACK with ECE begins none, but in the last two it
+//! prevents an undo. There are three kinds ([`EcnUse`]):
 //!
-//! | | what else is ECN-capable | an ACK tells of | the receiver is told |
+//! | | other ECN-capable packets | marks reported by an ACK | feedback to the receiver |
 //! |---|---|---|---|
-//! | Latched | nothing | all that it delivers, if it says ECE | CWR on the next new segment after a reduction (the first of its super-packet) |
-//! | Echoed | all: SYN, ACKs, what is sent again | as many | likewise; it changes nothing |
-//! | Counted | all, as ECT(1) | what its counter (ACE) has grown by | nothing |
+//! | Latched | none | with ECE: every packet it delivers | CWR after a reduction |
+//! | Echoed | SYN, ACKs, retransmissions | as Latched | CWR, without effect |
+//! | Counted | the same; all as ECT(1) | the increase of its counter (ACE) | none |
 //!
-//! Who asks to count and is answered as RFC 3168 has it falls back to that: Latched.
+//! CWR is on the next new segment, the first of its super-packet. If a sender requests Counted and
+//! the answer is that of RFC 3168, the kind is Latched.
 //!
-//! The counter has three bits. When an ACK delivers more than seven packets it may have gone round,
-//! and the greatest growth is taken that has these bits and is not more than was delivered.
+//! The counter has three bits, so it may wrap if an ACK delivers more than seven packets. Then the
+//! increase is the greatest one with these bits that does not exceed the delivered packets.
 //!
 //! Sources: RFC 3168 sections 6.1, 6.1.1.1, 6.1.2; RFC 8257 sections 3.1, 3.5; RFC 9768 section
-//! 3.1.2, 3.2.2.5.2 and appendix A.2; Linux 6.12, whose answer to a latch is followed packet by
-//! packet (`core/tests/replay.rs`). Of RFC 9768 there is the counter alone: no TCP option, and
-//! SYN and SYN-ACK say no more than whether marks will be counted. An ACK that delivers nothing new
-//! may be an old one: its counter is not read.
+//! 3.1.2, 3.2.2.5.2 and appendix A.2; Linux 6.12. `core/tests/replay.rs` reproduces Linux's
+//! response to a latch packet by packet. Of RFC 9768 only the counter is implemented, without the
+//! TCP option. SYN and SYN-ACK only negotiate counting. An ACK that delivers no data may be an old
+//! one, so its counter is not read.
 
 use super::input::News;
 use super::{Sender, Time};
@@ -30,23 +32,23 @@ use crate::packet::Ecn as Bits;
 use crate::tcp::wire::{AckSegment, Segment};
 use crate::tcp::{EcnUse, State};
 
-/// The counter counts modulo this.
+/// The modulus of the counter.
 const ROUND: u32 = 8;
-/// What it begins at.
+/// The initial value of the counter.
 pub(in crate::tcp) const FIRST_ACE: u8 = 5;
 
-/// What a sender knows of ECN.
+/// The sender's state of ECN.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ecn {
-    /// What the SYN asks for.
+    /// The kind that the SYN requests.
     asks: EcnUse,
-    /// What both ends agreed on.
+    /// The kind that both ends agreed on.
     how: EcnUse,
-    /// The code point of what is not new data.
+    /// The code point of all packets except new data.
     pub control: Bits,
-    /// The next new segment says that the window was reduced.
+    /// The next new segment carries CWR.
     cwr_due: bool,
-    /// The receiver's counter, as the last ACK had it.
+    /// The receiver's counter in the last ACK.
     ace: u8,
 }
 
@@ -60,22 +62,22 @@ impl Ecn {
             ..Ecn::default()
         }
     }
-    /// Do both ends use it?
+    /// Returns whether both ends use ECN.
     pub fn on(&self) -> bool {
         self.how != EcnUse::Off
     }
-    /// Likewise, in the way that was asked for?
+    /// Returns whether both ends use the requested kind.
     pub fn as_asked(&self) -> bool {
         self.on() && self.how == self.asks
     }
-    /// What a SYN says that was sent `retransmits` times before.
+    /// Sets the flags of a SYN that was sent `retransmits` times before.
     pub fn mark_syn(&self, retransmits: u32, syn: &mut Segment) {
         syn.cwr = self.asks != EcnUse::Off && retransmits == 0;
         syn.ecn = self.control;
     }
-    /// The SYN-ACK is here.
+    /// Handles the SYN-ACK.
     pub fn on_syn_ack(&mut self, ack: &AckSegment) {
-        // Who will count says so in the counter's field.
+        // A receiver that will count sets the field of the counter.
         if ack.ece && self.asks == EcnUse::Counted && ack.marks.ace() == 0 {
             self.how = EcnUse::Latched;
         } else if ack.ece {
@@ -83,18 +85,18 @@ impl Ecn {
         }
         self.control = self.how.control();
     }
-    /// A segment of new data leaves; `first`: of its super-packet.
+    /// Marks a segment of new data; `first`: of its super-packet.
     pub fn mark_data(&mut self, first: bool, segment: &mut Segment) {
         if self.on() {
             segment.ecn = self.how.data();
             segment.cwr = first && core::mem::take(&mut self.cwr_due);
         }
     }
-    /// Does an ACK say ECE?
+    /// Returns whether an ACK reports marks by ECE.
     pub fn echoed(&self, ack: &AckSegment) -> bool {
         ack.ece && !ack.syn && matches!(self.how, EcnUse::Latched | EcnUse::Echoed)
     }
-    /// So many more marks has the receiver counted, of `delivered` packets.
+    /// Returns the increase of the receiver's counter, for `delivered` packets.
     fn counted(&mut self, ack: &AckSegment, delivered: u32) -> u32 {
         let ace = ack.marks.ace() % ROUND as u8;
         let grown = u32::from(ace.wrapping_sub(self.ace)) % ROUND;
@@ -105,19 +107,19 @@ impl Ecn {
             delivered - (delivered - grown) % ROUND
         }
     }
-    /// The window shrinks.
+    /// The window was reduced.
     pub fn reduced(&mut self) {
         self.cwr_due = matches!(self.how, EcnUse::Latched | EcnUse::Echoed);
     }
-    /// The reduction was taken back before anybody was told of it.
+    /// The reduction was undone before CWR was sent.
     pub fn withdraw(&mut self) {
         self.cwr_due = false;
     }
 }
 
 impl Sender {
-    /// An ACK that tells of marks in no state of recovery, or a law that asks: a reduction begins,
-    /// unless one is under way.
+    /// Begins a reduction outside of recovery, after an ACK with marks or at the request of a
+    /// congestion control, unless one is in progress.
     pub(super) fn enter_cwr(&mut self, now: Time, cause: Cause) {
         self.prior_ssthresh = None;
         if matches!(self.state, State::Open | State::Disorder) {
@@ -126,7 +128,7 @@ impl Sender {
             self.set_state(now, State::Cwr);
         }
     }
-    /// Counts what an ACK delivered, as Linux's `delivered` and `delivered_ce`.
+    /// Counts the packets that an ACK delivered, as Linux's `delivered` and `delivered_ce`.
     pub(super) fn count_delivered(&mut self, ack: &AckSegment, news: &mut News) {
         self.delivered.packets += u64::from(news.delivered);
         if news.ece {
@@ -151,7 +153,7 @@ mod tests {
     }
 
     /// RFC 9768 appendix A.2: five, then two more; then an ACK of ten packets whose counter grew by
-    /// two may have met ten marks.
+    /// two may report ten marks.
     #[test]
     fn a_counter_that_may_have_gone_round_is_taken_to_have() {
         let mut ecn = Ecn::new(EcnUse::Counted);

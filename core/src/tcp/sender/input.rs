@@ -13,28 +13,28 @@ use crate::tcp::wire::{AckSegment, MAX_SACKS, Range, Segment};
 use crate::tcp::{MSS, State};
 use crate::units::Span;
 
-/// What one ACK turned out to say.
+/// The contents of one ACK.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct News {
     /// It acknowledged new data in order.
     pub una_advanced: bool,
     /// It SACKed something new.
     pub sacked: bool,
-    /// It reported duplicate data that we had sent again.
+    /// It reported duplicate data that this sender had retransmitted.
     pub dsack: bool,
-    /// And that was the tail loss probe's.
+    /// It reported the tail loss probe as duplicate data.
     pub dsack_of_probe: bool,
     /// It (S)ACKed data never retransmitted that was sent before recovery began.
     pub original_delivered: bool,
     /// It cumulatively acknowledged a retransmission.
     pub retrans_acked: bool,
-    /// It changed the peer's window, or carried nothing that makes it a duplicate.
+    /// It changed the peer's window, or had another property that makes it no duplicate.
     pub window_update: bool,
     /// It reported marks.
     pub ece: bool,
-    /// So many.
+    /// Number of marks.
     pub marked: u32,
-    /// A retransmission was found lost.
+    /// A retransmission was marked lost.
     pub retrans_lost: bool,
     /// The retransmission timer starts anew.
     pub set_timer: bool,
@@ -51,13 +51,13 @@ pub(super) struct News {
 }
 
 impl News {
-    /// Nothing but that something arrived out of order.
+    /// Returns whether it only reports that data arrived out of order.
     pub fn duplicate(&self) -> bool {
         !(self.una_advanced || self.window_update || self.dsack)
     }
 }
 
-/// Which repairs follow an ACK.
+/// The repairs that follow an ACK.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum Repair {
     None,
@@ -96,7 +96,8 @@ impl SentTimes {
 }
 
 impl Sender {
-    /// Is it an answer to a SYN, or an ACK that says what the last one did?
+    /// Returns whether an old copy is possible: the answer to a SYN, or a repetition of the last
+    /// ACK.
     pub(super) fn may_come_late(&self, ack: &AckSegment) -> bool {
         let duplicate =
             ack.ack == self.board.una() && ack.window <= self.peer_window && ack.window > 0;
@@ -104,8 +105,7 @@ impl Sender {
         ack.syn || duplicate && past::is_recent_duplicate(self.ts_recent, ack.tsval, timeout_us)
     }
 
-    /// Answers whether the timer is still to be set, should nothing be sent now (sending sets it
-    /// anyway).
+    /// Returns whether the timer must still be set if nothing is sent now (sending sets it anyway).
     pub(super) fn on_ack<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -147,8 +147,8 @@ impl Sender {
         if ack.n_sacks > 0 {
             self.tag_sacks(now, ack, &mut news, &mut times);
         }
-        // What laws are shown as delivered, in Linux's order: selected, not yet acknowledged in
-        // order.
+        // The delivered count of congestion controls, in Linux's order: SACKed packets not yet
+        // acknowledged in order.
         let shown = self.delivered.packets + u64::from(news.delivered);
         let shown_ce = self.delivered_ce
             + if news.ece {
@@ -209,7 +209,7 @@ impl Sender {
         if news.set_timer && !timer_due {
             self.set_timer(now);
         }
-        // It is filled in where it lies: copied, it would have to wait for what was just written.
+        // Filled in place: a copy would have to wait for the fields that were just written.
         let mut ev = Ack::at(now);
         ev.lost = (self.board.lost_total() - lost_before) as u32;
         let sample = self.delivered.sample(
@@ -219,7 +219,7 @@ impl Sender {
             self.rtt.min_us(),
         );
         if self.law.needs_delivery {
-            // A lone short packet: its ACK may have waited.
+            // A single short packet: its ACK may have been delayed.
             let short =
                 acked == 1 && self.board.una() - prior_una < u64::from(MSS) && !sacked_before;
             let only = prior.is_some_and(|prior| prior + 1 == self.delivered.packets);
@@ -271,14 +271,13 @@ impl Sender {
         let (mut selected, mut n) = ([Range::default(); MAX_SACKS], 0);
         let (mut new, mut n_new) = ([(0, Range::default()); MAX_SACKS], 0);
         for block in said {
-            // What lies below the ACK itself says nothing of what is in flight.
+            // A block below the ACK itself reports nothing about data in flight.
             if block.start < una || block.start >= block.end || block.end > nxt {
                 continue;
             }
             selected[n] = *block;
             n += 1;
-            // Most of what an ACK selects, the one before it did: nothing has to be looked up for
-            // that.
+            // Most of an ACK's blocks repeat those of the ACK before: no lookup is needed for them.
             if let Some(from) = self.first_unknown(*block) {
                 new[n_new] = (from, *block);
                 n_new += 1;
@@ -312,7 +311,7 @@ impl Sender {
         }
     }
 
-    /// The number of the first segment of `block` that the ACK before did not select.
+    /// The number of the first segment of `block` that the ACK before did not SACK.
     #[inline]
     fn first_unknown(&self, block: Range) -> Option<u64> {
         let mut end = 0;
@@ -324,7 +323,7 @@ impl Sender {
         if end >= block.end {
             return None;
         }
-        // Segments are whole.
+        // Blocks consist of whole segments.
         let number = if end > 0 {
             self.board.starting_at(end)
         } else {
@@ -333,7 +332,7 @@ impl Sender {
         Some(number.unwrap_or_else(|| self.board.number_of(block.start)))
     }
 
-    /// Segment `i` is selected for the first time; answers one past its last byte.
+    /// Handles the first SACK of segment `i`; returns the byte after its last byte.
     fn take_sack(
         &mut self,
         now: Time,
@@ -346,7 +345,7 @@ impl Sender {
         self.rack
             .delivered(now.as_us(), seg.sent_us, seg.end(), seg.flags, &self.rtt);
         if !seg.is(RETRANS | EVER_RETRANS) {
-            // Sent once, and others sent later had arrived before it.
+            // Sent once, and segments sent later had arrived before it.
             if seg.seq < fack.max(self.board.una()) {
                 news.reordered_from = news.reordered_from.min(seg.seq);
             }
@@ -362,7 +361,7 @@ impl Sender {
         seg.end()
     }
 
-    /// The receiver got `block` twice.
+    /// Handles a DSACK: the receiver got `block` twice.
     fn on_dsack(&mut self, block: Range, ack: u64, news: &mut News) {
         let len = block.end - block.start;
         if len > self.max_window {
@@ -400,7 +399,7 @@ impl Sender {
         }
     }
 
-    /// Takes what is cumulatively acknowledged off the scoreboard; answers how many packets.
+    /// Removes cumulatively acknowledged segments from the scoreboard; returns their number.
     fn clean(&mut self, now: Time, ack: u64, news: &mut News, times: &mut SentTimes) -> u32 {
         let mut packets = 0;
         let mut reordered_from = self.board.nxt();
@@ -437,7 +436,7 @@ impl Sender {
         packets
     }
 
-    /// Measures the round trip; answers the one that congestion controls are shown, µs.
+    /// Measures the round trip; returns the sample for congestion controls, µs.
     fn take_rtt(&mut self, now: Time, news: &mut News, times: &SentTimes) -> Option<u64> {
         let us = now.as_us();
         let since = |sent: u64| self.cfg.clock.since(us, sent, self.cfg.hz);
@@ -476,8 +475,8 @@ impl Sender {
         shown
     }
 
-    /// `from` was delivered after data up to `fack`: remembers that the path reorders, and by how
-    /// many segments.
+    /// `from` was delivered after data up to `fack`: stores that the path reorders, and by how many
+    /// segments.
     pub(super) fn check_reordering(&mut self, from: u64, fack: u64) {
         const MOST: u32 = 300;
         if from >= fack {
@@ -488,7 +487,7 @@ impl Sender {
         self.rack.reordering_seen = true;
     }
 
-    /// Has the tail loss probe told what became of the tail? (RFC 8985 section 7.4)
+    /// Checks whether the tail loss probe repaired a loss (RFC 8985 section 7.4).
     fn on_probe_acked(&mut self, now: Time, ack: u64, probe: TailProbe, news: &News) {
         if ack < probe.high_seq {
             return;
@@ -506,8 +505,7 @@ impl Sender {
         }
     }
 
-    /// What became of the flight that the packet sent last of those delivered began with, for laws
-    /// that ask.
+    /// The record of the packet sent last of those delivered, for congestion controls that need it.
     fn flight_told(&self, newest: Option<&Newest>) -> Option<FlightSample> {
         let (flights, newest) = (self.flights.as_ref()?, newest?);
         let then = flights.of(newest.number);
@@ -520,7 +518,7 @@ impl Sender {
         })
     }
 
-    /// The window after this ACK: PRR in recovery, the law's growth otherwise.
+    /// Sets the window after this ACK: by PRR in recovery, otherwise by the congestion control.
     fn control_window(&mut self, now: Time, news: &News, mut ev: Ack) {
         ev.state = self.state;
         ev.delivered = news.delivered;
@@ -535,7 +533,7 @@ impl Sender {
             let safe = self.safe(news, ev.lost);
             self.reduce_window(news.delivered, safe);
         } else {
-            // On a path that reorders, selective ACKs are progress too.
+            // On a path that reorders, selective ACKs count as progress too.
             ev.may_grow = news.una_advanced || (self.reordering > super::REORDERING && news.sacked);
         }
         self.cc.on_ack(&mut self.w, &ev);
@@ -545,7 +543,7 @@ impl Sender {
         }
     }
 
-    /// Tells the law of congestion.
+    /// Reports congestion to the congestion control.
     pub(super) fn tell_loss(&mut self, now: Time, cause: Cause) {
         let mut ev = Loss::at(now);
         ev.cause = cause;

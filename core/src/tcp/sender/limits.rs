@@ -1,10 +1,10 @@
-//! What limits a sender, in time, as TCP_INFO tells it: busy, and of that for want of the peer's
-//! window or of its own buffer.
+//! Time during which each cause limited a sender, as in TCP_INFO: busy, and of that limited by the
+//! peer's window or by the send buffer.
 //!
-//! Law: the clock runs in one of four states, the greatest that holds. *Idle*: nothing written
-//! waits or is in flight. *Busy*: something does. *Peer's window*: an attempt to send was stopped
-//! by it; until one is not. *Send buffer*: data left, the window was not the limit, nothing more
-//! waits, and the application waits for room; until it is told of room. Jiffies, not nanoseconds.
+//! Algorithm: the clock is in one of four states, the greatest that holds. *Idle*: no data is
+//! unsent or in flight. *Busy*: some is. *Peer's window*: it stopped an attempt to send, until an
+//! attempt is not stopped. *Send buffer*: data left, the window was not the limit, no more data is
+//! unsent, and the application waits for room; until it is woken. The resolution is a jiffy.
 //! Source: Linux 6.12 `tcp_chrono_start`, `tcp_chrono_stop`, `tcp_cwnd_validate`,
 //! `tcp_get_info_chrono_stats`.
 
@@ -26,7 +26,7 @@ pub(super) enum Limit {
 pub(super) struct Limits {
     state: Limit,
     since: u64,
-    /// Ticks spent busy, for want of the peer's window, for want of buffer.
+    /// Ticks of the states busy, peer's window and send buffer.
     ticks: [u64; 3],
 }
 
@@ -41,13 +41,13 @@ impl Limits {
 }
 
 impl Sender {
-    /// A limit begins to hold, unless a greater one does.
+    /// Enters a state, unless a greater one holds.
     pub(super) fn limit_begins(&mut self, now: Time, limit: Limit) {
         if limit > self.limits.state {
             self.limits.set(self.ticks.at(now), limit);
         }
     }
-    /// It holds no longer.
+    /// Leaves a state.
     pub(super) fn limit_ends(&mut self, now: Time, limit: Limit) {
         let state = if self.writer.is_empty() && self.board.packets_out() == 0 {
             Limit::Idle
@@ -60,7 +60,7 @@ impl Sender {
             self.limits.set(self.ticks.at(now), state);
         }
     }
-    /// For how long what has limited it so far.
+    /// Returns the time of each limit so far.
     pub fn limited(&self, now: Time) -> Limited {
         let mut limits = self.limits.clone();
         limits.set(self.ticks.at(now).max(limits.since), Limit::Idle);

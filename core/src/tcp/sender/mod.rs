@@ -1,4 +1,4 @@
-//! The sending end of a connection, as Linux 6.12 runs it.
+//! The sender of a connection as in Linux 6.12.
 //!
 //! ```text
 //!            SYN-ACK                 something (S)ACKed out of order
@@ -11,21 +11,21 @@
 //!                       └──────────────── Loss ◄────────────────┘  (slow start, F-RTO)
 //! ```
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `output` | what may leave now: window, bursts, deferral |
-//! | `input` | one ACK: scoreboard, RTT, window |
+//! | `output` | transmission: window, bursts, deferral |
+//! | `input` | handling of an ACK: scoreboard, RTT, window |
 //! | `recovery` | the states above and their undo |
-//! | `timers` | retransmission, tail loss probe, reordering, shut windows |
+//! | `timers` | retransmission, tail loss probe, reordering, zero window |
 //! | `rate` | delivery-rate samples |
-//! | `limits` | what limits, in time |
+//! | `limits` | time during which each cause limited the sender |
 //! | `pacing` | departure times |
-//! | `small_queue` | how much may lie in the host's own queue |
-//! | `below` | super-packets for the host's own interface, and what it tells of them |
+//! | `small_queue` | the limit of data in the host's own queue |
+//! | `below` | super-packets for the host's own interface, and their completions |
 //! | `writer` | the application's writes and the socket buffer |
-//! | `cuts` | what of that which was sent may be cut in two |
-//! | `ecn` | marks: asked for, answered, told of |
-//! | `duplicates` | what duplicate ACKs tell where nothing is selected |
+//! | `cuts` | limits to splitting super-packets |
+//! | `ecn` | negotiation of ECN, and the response to marks |
+//! | `duplicates` | loss recovery without SACK, by duplicate ACKs |
 
 mod below;
 mod cuts;
@@ -74,13 +74,13 @@ enum Phase {
     Stopped,
 }
 
-/// What the one timer of a sender waits for.
+/// The event that the sender's only timer waits for.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum TimerKind {
     Retransmit,
     Probe,
     Reorder,
-    /// The peer's window is shut and nothing is in flight: ask whether it has opened.
+    /// Zero-window probe: the peer's window is shut and nothing is in flight.
     Persist,
 }
 
@@ -97,16 +97,16 @@ struct TailProbe {
     retransmission: bool,
 }
 
-/// What it takes to undo a reduction of the window.
+/// The condition for undoing a reduction of the window.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 struct Undo {
-    /// `una` when it was made.
+    /// `una` at the reduction.
     marker: u64,
-    /// Retransmissions not yet reported as redundant; `None` before the first.
+    /// Retransmissions that were not yet reported as redundant; `None` before the first.
     retransmissions: Option<u32>,
 }
 
-/// What a law answered when it was asked what it needs.
+/// Requirements of a congestion control.
 #[derive(Copy, Clone, Debug)]
 struct Needs {
     owns_recovery: bool,
@@ -126,7 +126,7 @@ impl Needs {
     }
 }
 
-/// One sender.
+/// A sender.
 pub struct Sender {
     cfg: Arc<Config>,
     ticks: Jiffies,
@@ -135,7 +135,7 @@ pub struct Sender {
     law: Needs,
     w: Window,
     board: Scoreboard,
-    /// Only where the law asks.
+    /// Only if the congestion control needs it.
     flights: Option<Box<Flights>>,
     rtt: Rtt,
     rack: Rack,
@@ -146,7 +146,7 @@ pub struct Sender {
     /// The newest timestamp of the peer, echoed in data.
     ts_recent: u32,
 
-    // what the episode of recovery began with
+    // values at the begin of the recovery episode
     high_seq: u64,
     prior_cwnd: u32,
     prior_ssthresh: Option<u32>,
@@ -154,9 +154,9 @@ pub struct Sender {
     retrans_stamp: Option<u32>,
     frto: bool,
     reordering: u32,
-    /// The blocks of the last ACK that selected: every segment in them is SACKed.
+    /// The blocks of the last ACK with SACK: every segment in them is SACKed.
     selected: [Range; MAX_SACKS],
-    /// Some of what they hold was not taken note of, for want of memory.
+    /// Some of their segments were ignored for lack of memory.
     spared: bool,
     dsack_dups: u64,
     probe: Option<TailProbe>,
@@ -164,26 +164,26 @@ pub struct Sender {
 
     timer: Option<Timer>,
     rto_ticks: u64,
-    /// Timeouts in a row without progress.
+    /// Consecutive timeouts without progress.
     timeouts: u32,
-    /// Questions in a row about a window that stays shut.
+    /// Consecutive zero-window probes.
     window_probes: u32,
     syn_sent: Time,
     syn_retransmits: u32,
 
-    // is the window what limits us? (RFC 7661 as Linux has it)
+    // whether the congestion window is the limit (RFC 7661 as in Linux)
     cwnd_limited: bool,
     max_packets_out: u32,
     cwnd_usage_seq: u64,
     cwnd_used: u32,
     cwnd_stamp: u64,
-    /// When data last left, for TSO deferral.
+    /// Time of the last data, for TSO deferral.
     last_sent: Option<Time>,
-    /// Where the last segment that was not full ended.
+    /// End of the last segment that was not full.
     short_end: u64,
     pacing: Rate,
     pacer: Pacer,
-    /// Only above a device that completes.
+    /// Only above a device that reports completions.
     small_queue: Option<Box<SmallQueue>>,
     limits: Limits,
     writer: Writer,
@@ -195,7 +195,7 @@ pub struct Sender {
     retransmits: u64,
 }
 
-/// What changed in sending since Linux 4.15.
+/// Changes of the sender since Linux 4.15.
 pub const RULES: &[Rule] = &[
     timers::PROBES_WHILE_REDUCING,
     timers::TIMEOUT_SPARES_RECENT,
@@ -211,8 +211,7 @@ pub const RULES: &[Rule] = &[
 const REORDERING: u32 = 3;
 
 impl Sender {
-    /// A sender that will transfer `size` bytes, or send without end. Senders of one kind share
-    /// what they are told.
+    /// A sender for a transfer of `size` bytes, or without end. Senders of one kind share `cfg`.
     pub fn new(cfg: Arc<Config>, cc: Box<dyn CongestionControl>, size: Option<Bytes>) -> Sender {
         let ticks = Jiffies::new(cfg.hz);
         let rtt = Rtt::new(cfg.hz);
@@ -285,8 +284,8 @@ impl Sender {
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);
     }
 
-    /// The other end has opened the connection: this one sent its SYN-ACK at `asked`, and hears now
-    /// that it came, with the window that `answer` offers. ECN is in it as a SYN-ACK has it.
+    /// Starts a connection that the other end opened: this end sent its SYN-ACK at `asked`, and its
+    /// ACK arrives now. `answer` has the window, and the ECN flags of a SYN-ACK.
     pub fn accept<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -303,7 +302,7 @@ impl Sender {
         }
     }
 
-    /// The application of a transfer has `bytes` more to send. One without end has all it wants.
+    /// Adds `bytes` to a transfer. A connection without end ignores it.
     pub fn send_more<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -320,12 +319,12 @@ impl Sender {
         }
     }
 
-    /// Is the handshake over?
+    /// Returns whether the handshake is complete.
     pub fn is_established(&self) -> bool {
         self.phase == Phase::Established
     }
 
-    /// Something arrives from the receiver.
+    /// Handles a packet from the receiver.
     pub fn on_segment<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -343,7 +342,7 @@ impl Sender {
                 self.fill(now, wire);
                 self.persist(now);
             }
-            // The ACK that ended the handshake was lost: say it again.
+            // The ACK that ended the handshake was lost: repeat it.
             Phase::Established if ack.syn => {
                 wire(self.pure_ack(now));
             }
@@ -360,7 +359,7 @@ impl Sender {
         }
     }
 
-    /// The time that `next_wakeup` named has come (coming early does no harm).
+    /// Handles the time that `next_wakeup` returned (an early call has no effect).
     pub fn on_timer<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         self.wake_writer(now, wire);
         if self.pacer.fired(now) {
@@ -369,8 +368,8 @@ impl Sender {
         let Some(timer) = self.timer.filter(|t| t.fires <= now) else {
             return;
         };
-        // Probe and reordering stay pending while they are handled: what they re-arm counts the
-        // time already waited.
+        // Probe and reordering timers stay pending while they are handled: a rearmed timer
+        // subtracts the time that has passed.
         match timer.kind {
             TimerKind::Reorder => self.on_reorder_timer(now, wire),
             TimerKind::Probe => self.on_probe_timer(now, wire),
@@ -386,7 +385,7 @@ impl Sender {
         );
     }
 
-    /// When `on_timer` must be called.
+    /// Returns when `on_timer` must be called.
     pub fn next_wakeup(&self) -> Option<Time> {
         let due = Time::earlier(self.timer.map(|t| t.fires), self.writer.woken);
         if self.pacer.due == Time::MAX {
@@ -396,13 +395,13 @@ impl Sender {
         }
     }
 
-    /// The application falls silent: what it wrote still leaves, and it writes no more until
+    /// The application pauses: its data still leaves, and it writes no more until
     /// [`resume`](Self::resume).
     pub fn pause(&mut self) {
         self.writer.silent = true;
     }
 
-    /// The application writes again.
+    /// The application resumes writing.
     pub fn resume<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         self.writer.silent = false;
         if self.phase == Phase::Established {
@@ -411,7 +410,7 @@ impl Sender {
         }
     }
 
-    /// The application goes away: nothing is sent any more.
+    /// The application ends: nothing is sent any more.
     pub fn stop(&mut self) {
         self.phase = Phase::Stopped;
         self.writer.woken = None;
@@ -419,21 +418,21 @@ impl Sender {
         self.timer = None;
     }
 
-    /// Is every byte of the transfer acknowledged?
+    /// Returns whether every byte of the transfer is acknowledged.
     pub fn finished(&self) -> bool {
         self.writer
             .size
             .is_some_and(|size| self.board.una() >= size)
     }
 
-    /// The first byte of what its application would write now, if that would leave at once.
+    /// The first byte that the application would write now, if it would leave at once.
     pub fn would_send(&self) -> Option<u64> {
         let at_once =
             self.is_established() && self.writer.is_empty() && self.board.in_flight() < self.w.cwnd;
         at_once.then(|| self.board.nxt())
     }
 
-    /// What TCP_INFO would show.
+    /// The values of TCP_INFO.
     pub fn info(&self) -> Info {
         let (delivery_rate, delivery_rate_app_limited) = self.delivered.shown();
         Info {
@@ -459,22 +458,22 @@ impl Sender {
         }
     }
 
-    /// Records of segments that the next ACK is likely to need: of the first in flight, and where
-    /// the next that leave will be kept. For drivers that prepare what is to come.
+    /// Records of segments that the next ACK is likely to need: of the first in flight, and of the
+    /// next that will leave. It is for drivers that prefetch.
     pub fn records_needed(&self) -> impl Iterator<Item = &Seg> {
         self.board.ends()
     }
-    /// Likewise the one that this ACK newly selects, if it does.
+    /// The record that this ACK newly SACKs, if it does.
     pub fn record_selected(&self, ack: &AckSegment) -> Option<&Seg> {
         let newest = ack.sacks.first().filter(|_| ack.n_sacks > 0)?;
         self.board.place_of(newest.end.saturating_sub(1))
     }
-    /// Likewise the number of the segment that is to be sent again first.
+    /// The number of the segment that is retransmitted first.
     pub fn repair_needed(&self) -> Option<&u64> {
         self.board.first_lost()
     }
 
-    /// The law that sets the window, for traces.
+    /// The congestion control, for traces.
     pub fn cc(&self) -> &dyn CongestionControl {
         &*self.cc
     }
@@ -488,7 +487,7 @@ impl Sender {
         self.state = to;
     }
 
-    /// What laws are told of the connection so far.
+    /// Counters of the connection for congestion controls.
     fn totals(&self) -> Totals {
         self.delivered.totals(self.board.lost_total())
     }
@@ -515,7 +514,7 @@ impl Sender {
     fn on_syn_ack(&mut self, now: Time, ack: &AckSegment) {
         self.phase = Phase::Established;
         self.timer = None;
-        // Karn: only the timestamp tells the round trip of a SYN that was sent again, in whole
+        // Karn's rule: only the timestamp measures the round trip of a retransmitted SYN, in whole
         // milliseconds.
         let us = if self.syn_retransmits == 0 {
             self.cfg
@@ -531,8 +530,8 @@ impl Sender {
         self.peer_window = ack.window;
         self.max_window = ack.window;
         self.ecn.on_syn_ack(ack);
-        // A path that loses SYNs twice gets one packet (RFC 6298 section 5.7 in spirit; Linux's
-        // rule).
+        // After two lost SYNs the initial window is one packet (Linux's rule, after RFC 6298
+        // section 5.7).
         self.w = Window::new(if self.syn_retransmits > 1 {
             1
         } else {
@@ -549,7 +548,7 @@ impl Sender {
         ev.totals = self.totals();
         ev.ecn = self.ecn.as_asked();
         self.cc.on_start(&mut self.w, &ev);
-        // A law that has not got what it needs may be another from now on.
+        // Without its requirements met, the congestion control may change.
         self.law = Needs::of(&*self.cc);
         self.pacer.ask(&self.cfg, &*self.cc);
         self.take_pacing();

@@ -1,9 +1,9 @@
-//! What may leave now: the window's room, the size of bursts, TSO deferral, and whether the window
-//! was the limit.
+//! Transmission: room in the window, size of bursts, TSO deferral, and whether the window was the
+//! limit.
 //!
-//! A burst is what one super-packet would carry: about 1 ms of the pacing rate, at least two
-//! segments (`tcp_tso_autosize`); no more than half the window per call; and none at all while the
-//! next ACK, expected within a millisecond, would let a full one go (`tcp_tso_should_defer`).
+//! A burst is a super-packet: about 1 ms of the pacing rate, at least two segments
+//! (`tcp_tso_autosize`), and at most half the window per call. No burst leaves if the next ACK is
+//! expected within a millisecond and would release a full one (`tcp_tso_should_defer`).
 
 use super::limits::Limit;
 use super::{Sender, State, Time};
@@ -18,14 +18,14 @@ use crate::tcp::sender::stamp;
 use crate::tcp::wire::Segment;
 use crate::units::Rate;
 
-/// `tcp_tso_rtt_log`: very short paths get larger bursts.
+/// `tcp_tso_rtt_log`: larger bursts on very short paths.
 const TSO_RTT_LOG: u32 = 9;
-/// Deferral waits for no ACK farther away than this, and not after a silence as long.
+/// Deferral does not wait for an ACK farther away than this, nor after a silence as long.
 const DEFER_NS: u64 = 1_000_000;
 /// A third of the window is worth sending at once (`tcp_tso_win_divisor`).
 const DEFER_DIVISOR: u64 = 3;
 
-/// Deferral looks at departures, not at ticks.
+/// Deferral compares departures, not ticks.
 pub const DEFERS_BY_DEPARTURE: Rule = Rule {
     name: "deferral by departures",
     since: Kernel(5, 1),
@@ -33,7 +33,7 @@ pub const DEFERS_BY_DEPARTURE: Rule = Rule {
         within the tick of the last write",
     source: "Linux 5.1: tcp: get rid of tcp_tso_should_defer() dependency on HZ/jiffies",
 };
-/// Bursts are larger where round trips are short.
+/// Bursts are larger if round trips are short.
 pub const BURSTS_BY_RTT: Rule = Rule {
     name: "bursts by round trip",
     since: Kernel(5, 18),
@@ -41,7 +41,7 @@ pub const BURSTS_BY_RTT: Rule = Rule {
         millisecond of the rate",
     source: "Linux 5.18: tcp: adjust TSO packet sizes based on min_rtt",
 };
-/// The window may have been the limit although nothing left.
+/// The window may count as the limit although no data left.
 pub const LIMITED_WITHOUT_SENDING: Rule = Rule {
     name: "limited without sending",
     since: Kernel(5, 10),
@@ -49,7 +49,7 @@ pub const LIMITED_WITHOUT_SENDING: Rule = Rule {
         sent",
     source: "Linux 5.10: tcp: fix cwnd-limited bug for TSO deferral where we send nothing",
 };
-/// That the window was the limit is remembered.
+/// The window counts as the limit for one window's worth of data.
 pub const LIMITED_FOR_A_WINDOW: Rule = Rule {
     name: "limited for a window",
     since: Kernel(6, 1),
@@ -60,15 +60,15 @@ pub const LIMITED_FOR_A_WINDOW: Rule = Rule {
 
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(super) enum Push {
-    /// As much as may leave.
+    /// As much data as the window admits.
     All,
-    /// One super-packet, without waiting for more: the writer has filled a buffer that may leave.
+    /// One super-packet, without waiting for more: the application has filled a buffer.
     One,
     /// One segment, even beyond the window: a tail loss probe.
     Probe,
 }
 
-/// Where in its super-packet a segment is sent again.
+/// The position of a retransmitted segment in its super-packet.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     Alone,
@@ -79,16 +79,16 @@ pub(super) enum Place {
 
 pub(super) enum Hold {
     No,
-    /// The congestion window is what keeps a full burst back.
+    /// The congestion window stops a full burst.
     ForWindow,
-    /// The peer's window is.
+    /// The peer's window does.
     ForPeer,
-    /// Data yet to be written is.
+    /// A lack of data does.
     ForOther,
 }
 
 impl Sender {
-    /// Sends what may leave.
+    /// Sends the data that the window admits.
     pub(super) fn push<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         self.write(now, Push::All, wire);
     }
@@ -97,7 +97,7 @@ impl Sender {
         self.board.una().saturating_add(self.peer_window)
     }
 
-    /// Segments in one burst.
+    /// Number of segments in one burst.
     pub(super) fn burst_segments(&self) -> u32 {
         if !self.cfg.autosize {
             return self.cfg.gso.segments().min(self.w.max_burst);
@@ -113,7 +113,7 @@ impl Sender {
             .min(gso.segments().min(self.w.max_burst))
     }
 
-    /// Sends new data; answers whether any left.
+    /// Sends new data; returns whether any left.
     pub(super) fn write<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -201,7 +201,7 @@ impl Sender {
         sent > 0
     }
 
-    /// Does too much of this connection lie in the host's own queue and device?
+    /// Returns whether too much of this connection is in the host's own queue and device.
     fn held_by_device(&mut self, payload: u64, again: bool) -> bool {
         let only = self.board.buffers() <= 1;
         let Some(queue) = &mut self.small_queue else {
@@ -210,16 +210,16 @@ impl Sender {
         queue.holds(payload, self.pacing, self.pacer.on, again, only)
     }
 
-    /// A super-packet of `payload` bytes was handed to a device that will tell when it has left.
+    /// Counts a super-packet of `payload` bytes for a device that reports its departure.
     fn lies_below(&mut self, payload: u64) {
         if let Some(queue) = &mut self.small_queue {
             queue.sent(payload);
         }
     }
 
-    /// How much of `head` leaves: `most`, or what fits into the peer's `room`, a short segment at
-    /// the edge included. Of short segments only one is in flight (Nagle's rule as Minshall
-    /// changed it).
+    /// The part of `head` that leaves: `most`, or what the peer's `room` admits, including a short
+    /// segment at the edge. At most one short segment is in flight (Nagle's algorithm with
+    /// Minshall's change).
     fn split(&self, head: u64, most: u64, room: u64, push: Push) -> u64 {
         let bytes = head.min(room);
         if most <= bytes {
@@ -280,8 +280,8 @@ impl Sender {
         }
     }
 
-    /// Sends `bytes` as one super-packet; answers how many segments: none where the host's own
-    /// interface did not take it.
+    /// Sends `bytes` as one super-packet; returns its number of segments, zero if the host's own
+    /// interface rejected it.
     pub(super) fn send_burst<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -297,8 +297,8 @@ impl Sender {
         let snapshot = self.delivered.snapshot();
         let ends_write = self.writer.take(bytes);
         self.window_probes = 0;
-        // All leave before any is noted: their records are seldom in the cache, and what the path
-        // reads of a packet that was written behind them would have to wait for them.
+        // All segments leave before any is recorded. Their records are seldom in the cache, and the
+        // path's reads of a packet would wait for record writes before them.
         if !down {
             self.let_out(now, bytes, ends_write, wire);
         }
@@ -337,7 +337,7 @@ impl Sender {
         sent
     }
 
-    /// The segments of a super-packet of `bytes` leave one by one.
+    /// Sends the segments of a super-packet of `bytes` one by one.
     fn let_out<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -350,8 +350,8 @@ impl Sender {
         while from < bytes {
             let len = (bytes - from).min(u64::from(MSS));
             let last = from + len == bytes;
-            // Linux sets PSH on the last segment of every super-packet of more than one, and where
-            // a write ends.
+            // Linux sets PSH on the last segment of every super-packet of more than one, and at the
+            // end of a write.
             let psh = last && (from > 0 || ends_write);
             let mut segment = self.data(now, first + from, len as u32, psh);
             segment.joined = from > 0;
@@ -361,7 +361,7 @@ impl Sender {
         }
     }
 
-    /// A super-packet is about to leave; answers its time of departure, µs.
+    /// Begins a super-packet; returns its departure time, µs.
     fn begin_burst(&mut self, now: Time) -> u64 {
         if self.board.in_flight() == 0 {
             let mut ev = Sent::at(now);
@@ -379,7 +379,8 @@ impl Sender {
         sent_us
     }
 
-    /// Segment `number` has left: what is so now is recorded, for laws that ask.
+    /// Records the state at the departure of segment `number`, for congestion controls that need
+    /// it.
     fn note_flight(&mut self, number: u64) {
         let flight = Flight {
             in_flight: self.board.in_flight(),
@@ -391,15 +392,14 @@ impl Sender {
         }
     }
 
-    /// The congestion header of what leaves now. Apart, for hardly any law has one.
+    /// Sets the congestion header. Separate, because almost no congestion control has one.
     #[cold]
     fn header(&self) -> Option<Congestion> {
         self.cc.congestion(&self.w)
     }
 
-    /// A segment of data. It is changed in place and not copied into another: a copy would read a
-    /// header that is not there before the processor has written that it is not, and wait for
-    /// all that was written before.
+    /// Builds a segment of data in place. A copy would read a header that may be absent, and so
+    /// wait for all earlier writes.
     #[inline(always)]
     pub(super) fn data(&self, now: Time, seq: u64, len: u32, psh: bool) -> Segment {
         let mut segment = Segment {
@@ -417,8 +417,8 @@ impl Sender {
         segment
     }
 
-    /// Sends segment `number` again (it has been [handed down](Self::hand_again) where that is what
-    /// is done); `counted` says whether it counts as a retransmission in flight.
+    /// Retransmits segment `number`, which [went to the interface](Self::hand_again) if there is
+    /// one. `counted`: it counts as a retransmission in flight.
     pub(super) fn resend<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -430,7 +430,7 @@ impl Sender {
         let seg = *self.board.seg(number);
         let sent_us = match place {
             Place::Alone | Place::First => self.begin_burst(now),
-            // Linux cuts nothing between them: they bear one time.
+            // Linux splits nothing between them: they have one time.
             Place::Middle | Place::Last => self.pacer.wstamp.as_us(),
         };
         self.board
@@ -467,7 +467,7 @@ impl Sender {
         wire(segment);
     }
 
-    /// Sends lost segments again while the window has room.
+    /// Retransmits lost segments while the window has room.
     pub(super) fn retransmit_lost<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -488,15 +488,15 @@ impl Sender {
             let most = *most.get_or_insert_with(|| self.burst_segments());
             let room = most.min(self.w.cwnd - self.board.in_flight());
             if together == 0 && self.spares_memory() && !self.leaves_whole(i, u64::from(room)) {
-                // As in Linux, without a look at the timer.
+                // As in Linux, without setting the timer.
                 return;
             }
             if together == 0 && !self.hand_again(now, i, most, wire) {
                 break;
             }
             let head = self.board.first_number() == Some(i);
-            // Neighbours of one super-packet that were lost together leave together again, with PSH
-            // on the last.
+            // Neighbours of one super-packet that were lost together are retransmitted together,
+            // with PSH on the last.
             together += 1;
             let more = together < most
                 && self.board.in_flight() + 1 < self.w.cwnd
@@ -531,7 +531,7 @@ impl Sender {
         }
     }
 
-    /// Remembers whether the window or the application limits us, over one window's worth of data.
+    /// Stores whether the window or the application is the limit, for one window's worth of data.
     pub(super) fn validate_window(&mut self, now: Time, limited: bool) {
         if let Some(flights) = &mut self.flights {
             flights.used(limited, self.board.una(), self.board.nxt());
@@ -560,7 +560,8 @@ impl Sender {
         let unused = tick.saturating_sub(self.cwnd_stamp) >= self.rto_ticks;
         if unused && self.cfg.slow_start_after_idle && !self.law.owns_recovery {
             if self.state == State::Open && !self.writer.blocked {
-                // Not used for a whole timeout: come down halfway to what was used.
+                // The window was not used up for a whole timeout: reduce it halfway to the used
+                // part.
                 let used = self.cwnd_used.max(self.cfg.iw);
                 if used < self.w.cwnd {
                     self.w.ssthresh = self.current_ssthresh();
@@ -572,20 +573,21 @@ impl Sender {
         }
     }
 
-    /// May the window grow? In slow start already when it is less than twice what was in flight.
+    /// Returns whether the window may grow: in slow start already if it is less than twice the
+    /// packets in flight.
     pub(super) fn window_is_limit(&self) -> bool {
         self.cwnd_limited || (self.w.in_slow_start() && self.w.cwnd < 2 * self.max_packets_out)
     }
 
-    /// The law's own pacing rate, where it has one.
+    /// Takes the pacing rate of the congestion control, if it sets one.
     pub(super) fn take_pacing(&mut self) {
         if let Some(rate) = self.w.pacing {
             self.pacing = rate;
         }
     }
 
-    /// The rate that sizes bursts (and paces, where anything is): twice the window per RTT in early
-    /// slow start, 1.2 times otherwise.
+    /// Updates the rate that sizes bursts and paces: twice the window per RTT in early slow start,
+    /// 1.2 times otherwise.
     pub(super) fn update_pacing(&mut self) {
         let Some(percent) = (self.rtt.srtt8_us() > 0).then_some(
             if self.w.cwnd < self.w.ssthresh.min(INFINITE_SSTHRESH) / 2 {

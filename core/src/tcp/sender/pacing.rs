@@ -1,15 +1,15 @@
-//! Pacing by the sender: each super-packet has a time of departure, and the next one waits for it.
+//! Pacing by the sender: each super-packet has a departure time, and the next one waits for it.
 //!
-//! Law (Linux's earliest departure time): a super-packet of `len` payload bytes leaves at `wstamp =
-//! max(wstamp, now)`; then `wstamp += len / rate`, less what it was late, at most half. The first
-//! ten segments of a connection move nothing. A timer of nanoseconds, not of ticks, continues when
-//! `wstamp` comes.
+//! Algorithm (Linux's earliest departure time): a super-packet of `len` payload bytes leaves at
+//! `wstamp = max(wstamp, now)`. Then `wstamp += len / rate`, less its lateness, of which at most
+//! half the gap counts. The first ten segments of a connection do not move `wstamp`. A timer with a
+//! resolution of nanoseconds, not ticks, fires at `wstamp`.
 //!
-//! Timeouts and tail loss probes do not wait, and timers that are armed while a departure lies
-//! ahead count from there. Sources: Linux 6.12 `tcp_update_skb_after_send`, `tcp_pacing_check`,
-//! `tcp_pacing_delay`. Before 4.20 ([`EDT`]): the next one waits for `len / rate` from when the
-//! last one left, one TCP header counted, nothing deducted, from the first one on; timers do not
-//! know of it.
+//! Timeouts and tail loss probes do not wait. Timers that are armed before a departure count from
+//! there. Sources: Linux 6.12 `tcp_update_skb_after_send`, `tcp_pacing_check`, `tcp_pacing_delay`.
+//!
+//! Before 4.20 ([`EDT`]), a super-packet waits for `len / rate` after the last one. One TCP header
+//! counts, lateness is not subtracted, and the first segments are paced too. Timers ignore pacing.
 
 use crate::cc::CongestionControl;
 use crate::kernel::{Kernel, Rule};
@@ -18,7 +18,7 @@ use crate::units::{Rate, Span, Time};
 
 /// Segments that are sent before pacing begins.
 const UNPACED: u64 = 10;
-/// What a TCP header with timestamps weighs; before 4.20 it counted.
+/// Bytes of a TCP header with timestamps, which counted before 4.20.
 const TCP_HEADER: u64 = 32;
 
 /// Departure times instead of gaps.
@@ -30,17 +30,17 @@ pub const EDT: Rule = Rule {
     source: "Linux 4.20: tcp: switch tcp and sch_fq to new earliest departure time model",
 };
 
-/// The departures of one connection.
+/// The departure times of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Pacer {
-    /// Is anything paced?
+    /// Whether the connection is paced.
     pub on: bool,
-    /// By the host's own discipline: what leaves is handed down before its time.
+    /// Whether the host's own discipline paces: packets go to it before their departure time.
     pub below: bool,
     by_gaps: bool,
-    /// When the last super-packet left, or (paced) the next one may.
+    /// Departure of the last super-packet, or (paced) the earliest one of the next.
     pub wstamp: Time,
-    /// When the timer continues; [`Time::MAX`] while nobody waits for it.
+    /// Time of the timer; [`Time::MAX`] if it is not armed.
     pub due: Time,
     late: Span,
     bytes: u64,
@@ -53,11 +53,11 @@ impl Pacer {
         pacer.ask(cfg, cc);
         pacer
     }
-    /// Asks anew who is paced.
+    /// Updates who paces the connection.
     pub fn ask(&mut self, cfg: &Config, cc: &dyn CongestionControl) {
         let host_paces = cfg.device.as_ref().is_some_and(|device| device.paces);
         self.on = cfg.pacing.paces(cc) || (host_paces && cfg.pacing == Pacing::Auto);
-        // What is not handed down whole bears no time.
+        // Packets that do not go to the interface whole have no departure time.
         self.below = self.on && host_paces && !cc.needs_feedback();
     }
     fn of(on: bool, kernel: Kernel) -> Pacer {
@@ -72,7 +72,7 @@ impl Pacer {
             segments: 0,
         }
     }
-    /// May a super-packet leave? If not, the timer will tell when.
+    /// Returns whether a super-packet may leave now. If not, the timer is armed.
     pub fn may_send(&mut self, now: Time) -> bool {
         if !self.on || self.below || self.wstamp <= now {
             return true;
@@ -82,7 +82,7 @@ impl Pacer {
         }
         false
     }
-    /// The timer has come.
+    /// Handles the timer; returns whether it was due.
     pub fn fired(&mut self, now: Time) -> bool {
         let fired = self.due <= now;
         if fired {
@@ -90,7 +90,7 @@ impl Pacer {
         }
         fired
     }
-    /// A super-packet begins to leave; answers its time of departure.
+    /// Begins a super-packet; returns its departure time.
     pub fn begin(&mut self, now: Time) -> Time {
         let at = self.wstamp.max(now);
         self.late = at.since(self.wstamp);
@@ -98,7 +98,7 @@ impl Pacer {
         self.bytes = 0;
         at
     }
-    /// One of its segments.
+    /// Adds one of its segments.
     pub fn segment(&mut self, bytes: u64) {
         self.bytes += bytes;
         self.segments += 1;
@@ -107,7 +107,7 @@ impl Pacer {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// It has left, at `rate`.
+    /// Ends the super-packet, with the pacing `rate`.
     pub fn end(&mut self, now: Time, rate: Rate) {
         let bytes_per_s = rate.as_bit() / 8;
         if !self.on || bytes_per_s == 0 || bytes_per_s == u64::MAX / 8 {
@@ -123,8 +123,8 @@ impl Pacer {
             self.wstamp += Span::ns(gap - (gap / 2).min(self.late.as_ns()));
         }
     }
-    /// What a timestamp of now says: the departure, where that is kept below; before departure
-    /// times were, now.
+    /// The timestamp of a segment sent now: its departure time, if the host's discipline keeps it.
+    /// Before departure times were introduced, `now`.
     pub fn stamped(&self, now: Time) -> Time {
         if self.below && !self.by_gaps {
             self.wstamp.max(now)
@@ -132,7 +132,7 @@ impl Pacer {
             now
         }
     }
-    /// How far the next departure lies ahead.
+    /// Time until the next departure.
     pub fn delay(&self, now: Time) -> Span {
         if self.on && !self.by_gaps && self.wstamp > now {
             self.wstamp.since(now)
@@ -152,9 +152,9 @@ mod tests {
         pacer.end(now, rate);
     }
 
-    /// The first departures of BBR over 50 Mbit/s, 40 ms, as Linux 6.12 in virtual time showed
-    /// them: ten at once, then two after the first ACK, then gaps of 2.7996 ms, of which the
-    /// first is halved, because the flow had waited.
+    /// The first departures of BBR over 50 Mbit/s and 40 ms, as in Linux 6.12 in virtual time. Ten
+    /// leave at once, then two after the first ACK, then gaps of 2.7996 ms follow. The first gap is
+    /// halved, because the flow had waited.
     #[test]
     fn departures_are_those_of_linux() {
         let mut pacer = Pacer::of(true, Kernel::default());

@@ -1,49 +1,53 @@
-//! Delivery-rate samples, as Linux takes them.
+//! Delivery-rate samples as in Linux.
 //!
-//! Law: a packet that leaves takes along how many packets had been delivered, when the last of them
-//! was, and when that one had been sent. When an ACK tells of packets, the one sent last of them
-//! gives the sample: what was delivered since its snapshot, over the longer one of the time it took
-//! to send them and the time it took to have them acknowledged. So neither ACKs that come in clumps
-//! nor bursts that leave at once can make a path look faster than it is.
+//! Algorithm: a leaving packet stores the number of delivered packets and the time of the last
+//! delivery. It also stores the time when the packet delivered last had been sent. When an ACK
+//! delivers packets, the one sent last of them gives the sample. The sample is the number of
+//! packets delivered since its snapshot, over the longer of two times: of sending them and of
+//! acknowledging them. Therefore neither aggregated ACKs nor bursts make a path look faster than it
+//! is.
 //!
-//! A sample shorter than the least round trip is none. It counts as limited by the application if
-//! its packet left while a write had found nothing to send, room in the window and no repairs
-//! waiting; that mark holds for what was in flight then.
+//! A sample shorter than the minimum round trip is discarded. It is limited by the application if
+//! an earlier attempt to send found no data, room in the window and no pending repairs. That mark
+//! holds for the data in flight at that time.
 //!
 //! Sources: draft-cheng-iccrg-delivery-rate-estimation; Linux 6.12 `tcp_rate.c`. Deviation:
-//! reneging receivers (who take SACKs back) do not stop the samples; none of ours reneges.
+//! reneging receivers (which discard SACKed data) do not stop the samples; no receiver of narrows
+//! reneges.
 
 use crate::cc::{RateSample, Totals};
 use crate::tcp::MSS;
 use crate::tcp::scoreboard::Snapshot;
 use crate::units::{Rate, Span, Time};
 
-/// The packet sent last of those that one ACK told of.
+/// The packet sent last of those that one ACK delivered.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Newest {
     pub sent_us: u64,
     pub end: u64,
-    /// Of its segment.
+    /// The number of its segment.
     pub number: u64,
     pub snapshot: Snapshot,
 }
 
-/// What one connection knows of delivery.
+/// Delivery counters of a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delivered {
     /// Packets, the SYN included.
     pub packets: u64,
     last_us: u64,
     first_sent_us: u64,
-    /// Limited by the application until more than so many are delivered; 0 when not.
+    /// The application limits the connection until more packets than this are delivered; 0 if it
+    /// does not.
     app_limited: u64,
-    /// The rate shown to people: the last sample not limited by the application, or a faster one.
+    /// The reported rate: of the last sample not limited by the application, or of a later, faster
+    /// one.
     shown: (u64, u64),
     shown_app_limited: bool,
 }
 
 impl Delivered {
-    /// What a packet takes along that leaves now.
+    /// The snapshot for a packet that leaves now.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             delivered: self.packets,
@@ -52,21 +56,21 @@ impl Delivered {
             app_limited: self.app_limited > 0,
         }
     }
-    /// A flight begins: nothing else is out.
+    /// Begins a flight: no other packet is in flight.
     pub fn begin_flight(&mut self, sent_us: u64) {
         self.first_sent_us = sent_us;
         self.last_us = sent_us;
     }
-    /// The application is what limits: of what is in flight, samples will say so.
+    /// The application is the limit: samples of the packets in flight are marked.
     pub fn limit_by_app(&mut self, in_flight: u32) {
         self.app_limited = (self.packets + u64::from(in_flight)).max(1);
     }
-    /// Does the application limit?
+    /// Returns whether the application is the limit.
     pub fn app_limited(&self) -> bool {
         self.app_limited > 0
     }
-    /// An ACK delivered `delivered` packets (counted in already), `newest` sent last of them.
-    /// Answers its sample.
+    /// Takes the sample of an ACK for `delivered` packets (already counted); `newest` was sent last
+    /// of them.
     #[inline]
     pub fn sample(
         &mut self,
@@ -108,7 +112,7 @@ impl Delivered {
         let rate = (us > 0).then(|| Rate::bit(packets * u64::from(MSS) * 8_000_000 / us));
         (rate, self.shown_app_limited)
     }
-    /// For laws; `lost` is counted by the scoreboard.
+    /// Counters for congestion controls; the scoreboard counts `lost`.
     pub fn totals(&self, lost: u64) -> Totals {
         Totals {
             delivered: self.packets,
@@ -122,7 +126,7 @@ impl Delivered {
 mod tests {
     use super::*;
 
-    /// Ten packets leave 1 ms apart over a path of 40 ms, and their ACKs all come at once: the
+    /// Ten packets leave 1 ms apart over a path of 40 ms, and their ACKs all arrive at once:
     /// sending took longer.
     #[test]
     fn acks_that_come_in_a_clump_do_not_raise_the_rate() {

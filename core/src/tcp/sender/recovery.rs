@@ -9,12 +9,12 @@ use crate::tcp::scoreboard::{APP_LIMITED, LOST};
 use crate::tcp::{MSS, State};
 
 impl Sender {
-    /// Is PRR bringing the window down?
+    /// Returns whether PRR is reducing the window.
     pub(super) fn reducing(&self) -> bool {
         matches!(self.state, State::Cwr | State::Recovery)
     }
 
-    /// The threshold to remember, should a reduction have to be undone.
+    /// The threshold to restore if a reduction must be undone.
     pub(super) fn current_ssthresh(&self) -> u32 {
         if self.reducing() {
             self.w.ssthresh
@@ -23,7 +23,7 @@ impl Sender {
         }
     }
 
-    /// An ACK that is a duplicate, selects, or arrives in any state but Open.
+    /// Handles an ACK that is a duplicate, has SACKs, or arrives in any state but Open.
     pub(super) fn on_dubious_ack(&mut self, now: Time, news: &mut News) -> Repair {
         if news.ece {
             self.prior_ssthresh = None;
@@ -104,7 +104,7 @@ impl Sender {
         Repair::Lost
     }
 
-    /// F-RTO and the end of a timeout's episode.
+    /// Handles F-RTO and the end of a timeout's episode.
     fn on_ack_in_loss(&mut self, now: Time, news: &mut News, repair: &mut Repair) {
         let recovered = self.board.una() >= self.high_seq;
         if news.una_advanced && self.may_undo(news) {
@@ -145,8 +145,8 @@ impl Sender {
         *repair = Repair::Lost;
     }
 
-    /// Everything sent before the episode is acknowledged: back to Open, and undone if it was a
-    /// mistake. Answers whether it is over.
+    /// Everything sent before the episode is acknowledged: returns to Open, and undoes a spurious
+    /// reduction. Returns whether the episode is over.
     fn recover(&mut self, now: Time, news: &News) -> bool {
         if self.may_undo(news) {
             self.undo_reduction(now, false);
@@ -160,7 +160,7 @@ impl Sender {
         true
     }
 
-    /// Looks for losses; a reordering timer takes the place of the others.
+    /// Detects losses; the reordering timer replaces the others.
     fn identify_losses(&mut self, now: Time, news: &mut News) {
         if self.board.packets_out() == 0 {
             return;
@@ -179,7 +179,7 @@ impl Sender {
         }
         news.retrans_lost |= self.board.retrans_out() < retransmissions;
     }
-    /// RACK; answers µs until the next look.
+    /// Runs RACK; returns µs until the next detection.
     pub(super) fn detect_losses(&mut self, now: Time) -> Option<u64> {
         let in_recovery = matches!(self.state, State::Recovery | State::Loss);
         let window = self
@@ -190,7 +190,8 @@ impl Sender {
         next
     }
 
-    /// Tells a law that asks of every packet found lost since it was last told.
+    /// Reports the packets marked lost since the last call, to a congestion control that needs
+    /// them.
     pub(super) fn tell_lost(&mut self, now: Time) {
         let Some(flights) = &self.flights else { return };
         let found = self.board.take_found_lost();
@@ -215,8 +216,8 @@ impl Sender {
             && self.cfg.sack
             && self.board.sacked_out() >= self.reordering
     }
-    /// And told losses: of all that have enough SACKed above them, at the beginning of recovery at
-    /// least of the first.
+    /// Before that, the count detected losses too: segments with enough SACKs above them, and at
+    /// the begin of recovery at least the first.
     fn count_losses(&mut self, now: Time, news: &News, entered: bool) {
         if self.cfg.kernel.follows(&SUBSUMES_DUPACKS) || !self.cfg.sack {
             return;
@@ -242,7 +243,7 @@ impl Sender {
         self.tell_lost(now);
     }
 
-    /// `marked`: the network said so, too, and a reduction would be due even if nothing was lost.
+    /// `marked`: the network also marked packets, so a reduction would be due even without a loss.
     pub(super) fn enter_recovery(&mut self, now: Time, marked: bool) {
         if !self.board.any_retransmitted() {
             self.retrans_stamp = None;
@@ -274,7 +275,7 @@ impl Sender {
         self.tell_loss(now, cause);
         self.ecn.reduced();
     }
-    /// May this ACK open the window up to the threshold again?
+    /// Returns whether this ACK may open the window up to the threshold again.
     pub(super) fn safe(&self, news: &News, newly_lost: u32) -> bool {
         if self.cfg.kernel.follows(&SAFE_ACK) {
             news.una_advanced && newly_lost == 0
@@ -301,7 +302,7 @@ impl Sender {
         self.cc.on_reduced(&mut self.w, &Reduced::at(now));
     }
 
-    /// Open, or Disorder while something is SACKed or was retransmitted.
+    /// Sets Open, or Disorder while a segment is SACKed or was retransmitted.
     pub(super) fn keep_open(&mut self, now: Time) {
         let state = if self.board.left_out() > 0 || self.board.any_retransmitted() {
             State::Disorder
@@ -327,12 +328,12 @@ impl Sender {
 
     // undo
 
-    /// Did the ACK echo a time before the first retransmission? Then the original arrived, only
+    /// Returns whether the ACK echoes a time before the first retransmission: the original arrived
     /// late.
     fn packet_delayed(&self, news: &News) -> bool {
         match self.retrans_stamp {
             Some(stamp) => news.tsecr > 0 && news.tsecr < stamp,
-            // Nothing has been sent again; or an episode that stays has forgotten it.
+            // Nothing was retransmitted, or a lasting episode has forgotten it.
             None => self.cfg.sack || self.board.una() < self.high_seq,
         }
     }
@@ -357,7 +358,7 @@ impl Sender {
         self.undo = None;
         self.rack.advanced = true;
     }
-    /// `over`: nothing of it is left.
+    /// `over`: the whole episode is over.
     fn undo_loss(&mut self, now: Time, over: bool) {
         self.undo_reduction(now, true);
         self.timeouts = 0;
@@ -373,8 +374,8 @@ impl Sender {
         self.undo_reduction(now, false);
         true
     }
-    /// A partial ACK in recovery that was due to delay: undone as soon as no retransmission is out.
-    /// Answers whether this ACK needs nothing more.
+    /// A partial ACK shows that the recovery was spurious: undone as soon as no retransmission is
+    /// in flight. Returns whether this ACK needs no further handling.
     fn undo_partial(&mut self, now: Time, news: &News) -> bool {
         if self.undo.is_none() || !self.packet_delayed(news) {
             return false;

@@ -1,32 +1,30 @@
-//! TCP small queues: how much of one connection may lie below TCP, in the host's own queue and
+//! TCP small queues: the limit of one connection's memory below TCP, in the host's own queue and
 //! device.
 //!
-//! Law: a super-packet waits while more than `max(2 super-packets, 2⁻¹⁰ s of the pacing rate)` of
-//! its connection's memory lies below (2⁻ˢʰⁱᶠᵗ s with another `sk_pacing_shift`, which drivers of
-//! wireless devices lower to fill their aggregates), and, unless the connection is paced, never
-//! more than 1 MiB; a retransmission while more than twice that does. A connection with nothing
-//! else in flight always sends. When a super-packet has left the device, a connection that
-//! waited goes on.
+//! Algorithm: a super-packet waits while more than
+//! `max(2 super-packets, 2⁻¹⁰ s of the pacing rate)` of its connection's memory is below TCP. The
+//! exponent is `sk_pacing_shift`, which drivers of wireless devices lower to fill their aggregates.
+//! Unless the connection is paced, the limit is at most 1 MiB. A retransmission waits for twice the
+//! limit. A connection with nothing else in flight always sends. When a super-packet has left the
+//! device, a waiting connection continues.
 //!
-//! Without an interface of its own rate nothing ever lies below, and nothing is counted.
+//! Without an interface of its own rate, nothing is ever below TCP, and nothing is counted.
 //!
-//! From 3.6 to 3.11 the law was one number: a super-packet waited while 128 KiB lay below, whatever
-//! the rate. Source: Linux 6.12 `tcp_small_queue_check`, `tcp_wfree`, `tcp_tsq_handler`;
-//! `tcp_limit_output_bytes`.
+//! From 3.6 to 3.11 the limit was 128 KiB, at any rate. Source: Linux 6.12 `tcp_small_queue_check`,
+//! `tcp_wfree`, `tcp_tsq_handler`; `tcp_limit_output_bytes`.
 
 use crate::tcp::{Device, SmallQueues};
 use crate::units::Rate;
 use alloc::collections::VecDeque;
 
-/// The most below TCP without pacing (`tcp_limit_output_bytes`).
+/// The maximum below TCP without pacing (`tcp_limit_output_bytes`).
 const MOST_UNPACED: u64 = 1 << 20;
-/// A socket counts one byte that nobody has sent: with two super-packets below of two that may lie
-/// there, a third waits.
+/// A socket counts one extra byte. With a limit of two super-packets and two below, a third waits.
 const BIAS: u64 = 1;
 /// Kernel memory of a super-packet beside its payload.
 const OVERHEAD: u64 = 896;
 
-/// What lies below, and whether the connection waits for it to leave.
+/// Super-packets below TCP, and whether the connection waits for their departure.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SmallQueue {
     limits: SmallQueues,
@@ -34,7 +32,7 @@ pub(super) struct SmallQueue {
     below: VecDeque<u64>,
     bytes: u64,
     waits: bool,
-    /// The one that is being handed down has left already.
+    /// The super-packet being passed to the interface has already left.
     passed: bool,
 }
 
@@ -46,8 +44,8 @@ impl SmallQueue {
             ..SmallQueue::default()
         }
     }
-    /// Must a super-packet of `payload` bytes wait? Twice as patient with retransmissions; never
-    /// with the only one.
+    /// Returns whether a super-packet of `payload` bytes must wait. The limit of retransmissions is
+    /// twice as high; a single super-packet never waits.
     pub fn holds(
         &mut self,
         payload: u64,
@@ -70,11 +68,11 @@ impl SmallQueue {
         self.waits |= holds;
         holds
     }
-    /// The super-packet that was handed down just now has left already.
+    /// The super-packet passed to the interface just now has already left.
     pub fn passes(&mut self) {
         self.passed = true;
     }
-    /// A super-packet was handed down.
+    /// Counts a super-packet passed to the interface.
     pub fn sent(&mut self, payload: u64) {
         if core::mem::take(&mut self.passed) {
             return;
@@ -82,12 +80,12 @@ impl SmallQueue {
         self.below.push_back(payload + OVERHEAD);
         self.bytes += payload + OVERHEAD;
     }
-    /// The oldest one has left the device. Does the connection wait for that?
+    /// The oldest super-packet has left the device. Returns whether the connection waits for that.
     pub fn departed(&mut self) -> bool {
         self.bytes -= self.below.pop_front().unwrap_or(0);
         core::mem::take(&mut self.waits)
     }
-    /// Does nothing lie below?
+    /// Returns whether nothing is below TCP.
     pub fn is_empty(&self) -> bool {
         self.below.is_empty()
     }
@@ -158,8 +156,8 @@ mod tests {
             }
             q.bytes
         };
-        // 800 Mbit/s are 97 656 B in 2⁻¹⁰ s and 781 250 B in 2⁻⁷ s; at 1 Mbit/s neither is two
-        // super-packets.
+        // 800 Mbit/s are 97 656 B in 2⁻¹⁰ s and 781 250 B in 2⁻⁷ s; at 1 Mbit/s both are less than
+        // two super-packets.
         assert!((97_656..97_656 + 3_800).contains(&filled(10, 800)));
         assert!((781_250..781_250 + 3_800).contains(&filled(7, 800)));
         assert_eq!([filled(10, 1), filled(7, 1)], [2 * 3_792; 2]);

@@ -1,4 +1,4 @@
-//! Each rule of the sender, beside what was done before it.
+//! Each dated rule of the sender, compared with the behaviour before it.
 
 use super::output::{Hold, Push};
 use super::{Sender, State};
@@ -15,7 +15,7 @@ fn at(us: u64) -> Time {
     Time::ZERO + Span::us(us)
 }
 
-/// Connected after `rtt_ms`; then ten segments leave.
+/// A connection after `rtt_ms`, with ten segments sent.
 fn sender(kernel: Kernel, rtt_ms: u64) -> Sender {
     let cfg = Config {
         kernel,
@@ -118,7 +118,7 @@ fn probes_were_for_idle_tails_before_4_16() {
     assert_eq!(probes(Kernel(4, 16)), [true, true, true]);
 }
 
-/// Where no probe follows, the timeout counts from the last ACK all the same.
+/// Without a probe, the timeout counts from the last ACK all the same.
 #[test]
 fn a_timer_is_set_by_every_ack_whether_a_probe_follows_or_not() {
     for kernel in [LINUX_4_15, LINUX_6_12] {
@@ -148,8 +148,7 @@ fn a_timeout_took_everything_for_lost_before_4_18() {
     assert_eq!((in_flight, cwnd), (recent, recent + 1));
 }
 
-/// On a path that was seen to reorder RACK waits; three duplicates did not, before RACK counted
-/// them itself.
+/// On a path with reordering RACK waits; three duplicates did not, before RACK counted them.
 #[test]
 fn three_duplicates_told_a_loss_beside_rack_before_4_18() {
     let lost = |kernel| {
@@ -162,7 +161,8 @@ fn three_duplicates_told_a_loss_beside_rack_before_4_18() {
     assert_eq!(lost(Kernel(4, 18)), (State::Disorder, 0));
 }
 
-/// Below three, the first alone is lost when recovery begins for another reason, and none before.
+/// Below three duplicates, the first segment alone is lost if recovery begins for another reason;
+/// otherwise none.
 #[test]
 fn two_duplicates_told_nothing() {
     let mut s = sender(LINUX_4_15, 40);

@@ -1,5 +1,5 @@
-//! The sender's one timer: retransmission (RFC 6298), tail loss probe and reordering (RFC 8985),
-//! questions about a shut window (RFC 9293). Arming one disarms the others.
+//! The sender's only timer: retransmission (RFC 6298), tail loss probe and reordering (RFC 8985),
+//! zero-window probes (RFC 9293). Arming one disarms the others.
 
 use super::below::RESOURCE_PROBE;
 use super::output::{Place, Push};
@@ -11,14 +11,14 @@ use crate::tcp::MSS;
 use crate::tcp::rtt::{RTO_MAX_US, RTO_MIN_US};
 use crate::tcp::wire::Segment;
 
-/// Probe and reordering timers wait this much longer than computed: 2 ms.
+/// Probe and reordering timers wait at least this long: 2 ms.
 const TIMEOUT_MIN_US: u64 = 2_000;
-/// Questions about a shut window back off as far as timeouts do.
+/// Maximum backoff of zero-window probes, as of timeouts.
 const MAX_PERSIST_SHIFT: u32 = 15;
-/// SYN timeouts before their back-off becomes exponential (`tcp_syn_linear_timeouts`).
+/// SYN timeouts before backoff becomes exponential (`tcp_syn_linear_timeouts`).
 const SYN_LINEAR_TIMEOUTS: u32 = 4;
 
-/// Tail loss probes in CWR, and with room in the window.
+/// Tail loss probes are sent in CWR, and if the window has room.
 pub const PROBES_WHILE_REDUCING: Rule = Rule {
     name: "tail loss probes while reducing",
     since: Kernel(4, 16),
@@ -26,7 +26,7 @@ pub const PROBES_WHILE_REDUCING: Rule = Rule {
         before, in Open and for an idle tail only",
     source: "Linux 4.16: tcp: allow TLP in ECN CWR",
 };
-/// A timeout spares what was sent within a round trip.
+/// A timeout does not mark segments that were sent within a round trip.
 pub const TIMEOUT_SPARES_RECENT: Rule = Rule {
     name: "a timeout spares what is recent",
     since: Kernel(4, 18),
@@ -52,8 +52,8 @@ impl Sender {
         (sent + self.ticks.to_us(self.rto_ticks)) as i64 - now.as_us() as i64
     }
 
-    /// Arms the retransmission timer; time already spent waiting for a probe or for reordering
-    /// counts.
+    /// Arms the retransmission timer; time already spent waiting for a probe or for reordering is
+    /// subtracted.
     pub(super) fn rearm_rto(&mut self, now: Time) {
         if self.board.packets_out() == 0 {
             self.timer = None;
@@ -68,7 +68,7 @@ impl Sender {
         self.arm(now, TimerKind::Retransmit, ticks + self.pacing_delay(now));
     }
 
-    /// Timers count from the next departure, in whole ticks.
+    /// Ticks until the next departure, from which timers count.
     pub(super) fn pacing_delay(&self, now: Time) -> u64 {
         match self.pacer.delay(now).as_ns() {
             0 => 0,
@@ -76,7 +76,7 @@ impl Sender {
         }
     }
 
-    /// After an ACK: a tail loss probe if one may be sent, otherwise the retransmission timeout.
+    /// After an ACK: arms a tail loss probe if one may be sent, otherwise the retransmission timer.
     pub(super) fn set_timer(&mut self, now: Time) {
         if !self.schedule_probe(now, true) {
             self.rearm_rto(now);
@@ -96,7 +96,7 @@ impl Sender {
             return false;
         }
         let mut us = if self.rtt.srtt8_us() > 0 {
-            // One segment alone may meet a delayed ACK.
+            // The ACK of a single segment may be delayed.
             let extra = if out == 1 { RTO_MIN_US } else { TIMEOUT_MIN_US };
             (self.rtt.srtt8_us() >> 2) + extra
         } else {
@@ -118,8 +118,8 @@ impl Sender {
         true
     }
 
-    /// Will a tail loss probe be armed as soon as everything has been sent? Then nothing else need
-    /// be before.
+    /// Returns whether a tail loss probe will be armed once all data has been sent; then no other
+    /// timer is needed before.
     pub(super) fn probe_follows(&self) -> bool {
         matches!(self.state, State::Open | State::Cwr)
             && self.cfg.sack
@@ -182,8 +182,8 @@ impl Sender {
         self.rearm_rto(now);
     }
 
-    /// Nothing is in flight and the peer's window lets nothing leave: without a question the
-    /// connection could wait for ever.
+    /// Nothing is in flight and the peer's window is shut: without a probe the connection could
+    /// stall.
     pub(super) fn persist(&mut self, now: Time) {
         if self.board.packets_out() == 0 && !self.writer.is_empty() && self.timer.is_none() {
             let ticks = self.rto_ticks << self.window_probes.min(MAX_PERSIST_SHIFT);
@@ -191,9 +191,9 @@ impl Sender {
         }
     }
 
-    /// What the window has room for, though it fills no segment. With no room at all, a segment
-    /// that the peer has long had: it must answer, and its answer tells its window (RFC 9293
-    /// section 3.8.6.1).
+    /// Sends as much as the window admits, even if it fills no segment. With no room at all, it
+    /// sends a segment that the peer has acknowledged. The peer must answer, with its window (RFC
+    /// 9293 section 3.8.6.1).
     pub(super) fn on_persist_timer<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -251,7 +251,7 @@ impl Sender {
         self.rto_ticks = (self.rto_ticks * 2).min(self.ticks.from_us(RTO_MAX_US));
     }
 
-    /// Everything sent long enough ago counts as lost; one packet may leave.
+    /// Marks everything lost that was sent long enough ago; one packet may leave.
     pub(super) fn enter_loss(&mut self, now: Time) {
         let fresh = !matches!(self.state, State::Recovery | State::Loss);
         self.mark_lost_by_timeout(now);
@@ -290,7 +290,8 @@ impl Sender {
             return;
         };
         let spares = self.cfg.sack && self.cfg.kernel.follows(&TIMEOUT_SPARES_RECENT);
-        // A SACK of the first segment would have advanced `una`: the receiver has gone back on it.
+        // A SACK of the first segment would have advanced `una`: the receiver has discarded the
+        // segment.
         let reneged = first.is(crate::tcp::scoreboard::SACKED);
         if reneged {
             self.board.forget_sacks();

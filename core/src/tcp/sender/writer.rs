@@ -1,15 +1,15 @@
-//! The application that writes, and the socket buffer it writes to.
+//! The application's writes, and the socket buffer.
 //!
-//! The application writes 256 KiB at a time until the buffer is full, and again when it is told of
-//! room: when a third of the buffer is free and less than half of `TCP_NOTSENT_LOWAT` (128 KiB
-//! unless the host says otherwise) waits unsent. The buffer begins with 46 080 B of kernel memory,
-//! about 32 segments, and grows to hold two windows (three of BBR's), but only when it was
-//! found full while the window was not. So a sender that loses packets in its first rounds, with
-//! SACKed data in the buffer, can run dry.
+//! The application writes 256 KiB at a time until the buffer is full. It writes again when it is
+//! woken: a third of the buffer is free, and less than half of `TCP_NOTSENT_LOWAT` (default 128
+//! KiB) is unsent. The buffer starts with 46 080 B of kernel memory, about 32 segments. It grows to
+//! hold two windows (three of BBR's), but only when it was full while the window was not. A sender
+//! that loses packets in its first rounds, with SACKed data in the buffer, can therefore run out of
+//! data.
 //!
-//! What waits is kept in buffers of up to half the peer's largest window. Their edges show on the
-//! wire: a burst is cut from one buffer and filled up from the next one only, and the last of all
-//! may still grow, which is worth waiting for. Source: Linux 6.12 `tcp_sendmsg_locked`,
+//! Unsent data is in buffers of up to half the peer's largest window. Their edges are visible on
+//! the wire. A burst is cut from one buffer and filled up from the next one only. The last buffer
+//! may still grow, so it is worth waiting for. Source: Linux 6.12 `tcp_sendmsg_locked`,
 //! `tcp_grow_skb`, `sk_stream_write_space`, `tcp_sndbuf_expand`.
 
 use super::limits::Limit;
@@ -21,15 +21,16 @@ use crate::tcp::wire::Segment;
 use crate::tcp::{Config, MSS};
 use alloc::collections::VecDeque;
 
-/// What the application writes at once, bytes.
+/// Size of a write, bytes.
 const WRITE: u64 = 262_144;
 /// Kernel memory of a buffer beside its payload.
 const OVERHEAD: u64 = 896;
-/// Kernel memory that the socket buffer reckons for one segment.
+/// Kernel memory that the socket buffer estimates for one segment.
 const PER_SEGMENT: u64 = 2_304;
-/// And what two super-packets of 64 KiB take: so much beyond half of what waits may be cut at will.
+/// Kernel memory of two super-packets of 64 KiB: half of the queue's memory may exceed the buffer
+/// by this much.
 const CUT_ALLOWANCE: u64 = 2 * (65_536 + 576);
-/// The socket buffer holds windows of at least so many segments.
+/// Minimum number of segments of a window that the socket buffer holds.
 const LEAST_SEGMENTS: u32 = 10;
 
 /// One buffer of the send queue.
@@ -40,27 +41,27 @@ struct Chunk {
     push: bool,
 }
 
-/// What the application wrote and has not been sent.
+/// Data that the application wrote and that was not sent.
 #[derive(Clone, Debug)]
 pub(super) struct Writer {
-    /// Bytes the application wants sent; `None` without end.
+    /// Bytes that the application wants to send; `None` without end.
     pub size: Option<u64>,
     written: u64,
-    /// Where PSH was set last.
+    /// Position of the last PSH.
     pushed: u64,
-    /// The buffer that is sent from next. By itself, for it is looked at with every ACK.
+    /// The buffer that is sent from next. A separate field, because every ACK reads it.
     head: Option<Chunk>,
-    /// Those behind it.
+    /// The buffers behind it.
     behind: VecDeque<Chunk>,
     buffer: u64,
     buffer_max: u64,
-    /// `TCP_NOTSENT_LOWAT`: the application writes while less than this waits unsent.
+    /// `TCP_NOTSENT_LOWAT`: the application writes while less than this is unsent.
     low_water: u64,
-    /// The buffer was found full, and the application waits to be told of room.
+    /// The buffer was full, and the application waits for its wake-up.
     pub blocked: bool,
-    /// The application has nothing to say for now.
+    /// The application pauses.
     pub silent: bool,
-    /// When it was told: it writes after everything that arrives in the same instant has been
+    /// Time of its wake-up: it writes after everything that arrives at the same instant has been
     /// handled.
     pub woken: Option<Time>,
 }
@@ -81,15 +82,15 @@ impl Writer {
             woken: None,
         }
     }
-    /// Does nothing wait?
+    /// Returns whether no data is unsent.
     pub fn is_empty(&self) -> bool {
         self.head.is_none()
     }
-    /// Bytes in the buffer that is sent from next.
+    /// Number of bytes in the buffer that is sent from next.
     pub fn head(&self) -> Option<u64> {
         self.head.map(|c| c.len)
     }
-    /// Is it the last one?
+    /// Returns whether it is the last one.
     pub fn head_is_tail(&self) -> bool {
         self.head.is_some() && self.behind.is_empty()
     }
@@ -109,11 +110,11 @@ impl Writer {
             self.behind.pop_front();
         }
     }
-    /// Would a write end with `len` bytes from the head?
+    /// Returns whether a write ends after `len` bytes of the head.
     pub fn ends_with(&self, len: u64) -> bool {
         self.head.is_some_and(|head| head.len <= len && head.push)
     }
-    /// `len` bytes leave from the head as one super-packet; answers whether a write ended with
+    /// Removes `len` bytes from the head for a super-packet; returns whether a write ended with
     /// them.
     pub fn take(&mut self, len: u64) -> bool {
         let Some(head) = &mut self.head else {
@@ -126,28 +127,28 @@ impl Writer {
         }
         end && push
     }
-    /// The buffer grows to hold so many windows of `cwnd`, up to its most.
+    /// Enlarges the buffer for this many windows of `cwnd`, up to its maximum.
     pub fn expand(&mut self, windows: u32, cwnd: u32) {
         let wanted = u64::from(windows) * u64::from(cwnd.max(LEAST_SEGMENTS)) * PER_SEGMENT;
         self.buffer = self.buffer.max(wanted.min(self.buffer_max));
     }
-    /// Kernel memory of all that was written and not acknowledged.
+    /// Kernel memory of all written data that is not acknowledged.
     fn memory(&self, sent: &Scoreboard) -> u64 {
         self.written - sent.una() + OVERHEAD * (self.buffers() + sent.buffers())
     }
-    /// Is that more than twice the buffer and an allowance?
+    /// Returns whether that is more than twice the buffer and an allowance.
     pub fn overfull(&self, sent: &Scoreboard) -> bool {
         self.memory(sent) / 2 > self.buffer + CUT_ALLOWANCE
     }
-    /// How many wait.
+    /// Number of buffers.
     fn buffers(&self) -> u64 {
         u64::from(self.head.is_some()) + self.behind.len() as u64
     }
-    /// The one that is written to.
+    /// The buffer that is written to.
     fn tail(&mut self) -> Option<&mut Chunk> {
         self.behind.back_mut().or(self.head.as_mut())
     }
-    /// A new one is written to.
+    /// Begins a new buffer for writing.
     fn begin(&mut self) {
         let chunk = Chunk {
             len: 0,
@@ -175,7 +176,8 @@ impl Writer {
 }
 
 impl Sender {
-    /// After an ACK and after each burst: wakes an application that waits for room, if there is.
+    /// After an ACK and after each burst: wakes an application that waits for room, if there is
+    /// room.
     pub(super) fn check_space(&mut self, now: Time) {
         if !self.writer.blocked {
             return;
@@ -193,9 +195,8 @@ impl Sender {
         }
     }
 
-    /// A window that was not used for longer than a timeout is halved once for each, down to the
-    /// initial one: the path may have changed meanwhile. Not that of a law with a model of the
-    /// path.
+    /// After each timeout without transmission the window is halved, down to the initial one,
+    /// because the path may have changed. Congestion controls with a model of the path keep it.
     fn slow_start_after_idle(&mut self, now: Time) {
         if !self.cfg.slow_start_after_idle || self.board.packets_out() > 0 || self.law.owns_recovery
         {
@@ -215,7 +216,7 @@ impl Sender {
         self.cwnd_used = 0;
     }
 
-    /// The application runs, if it was woken.
+    /// Runs the application, if it was woken.
     pub(super) fn wake_writer<R: Into<Fate>>(
         &mut self,
         now: Time,
@@ -227,7 +228,7 @@ impl Sender {
         }
     }
 
-    /// The application, if it is awake, writes until all is written or the buffer is full.
+    /// Lets an active application write until all data is written or the buffer is full.
     pub(super) fn fill<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
         while !self.writer.blocked && !self.writer.silent {
             let left = self
