@@ -1,22 +1,22 @@
-//! BIC, as Linux runs it: after a loss the window looks for the old maximum by halves.
+//! BIC as in Linux: after a loss, the window approaches the old maximum by binary search.
 //!
-//! Law, `d` the distance from the window to `W_max`: per round trip `cwnd += d/4`, at most 16
-//! packets; from `d < 8` on, and up to 4 packets beyond `W_max`, one packet in five round trips;
-//! further beyond, a third of the way come since then, again at most 16. On loss `ssthresh = 0.8
-//! cwnd`, `W_max = cwnd`, or `0.9 cwnd` if it was already below the last `W_max` (fast
-//! convergence). With 14 packets and fewer it is Reno.
+//! Algorithm, with `d` the distance from the window to `W_max`: per round trip `cwnd += d/4`, at
+//! most 16 packets. From `d < 8` up to 4 packets beyond `W_max`, growth is one packet in five round
+//! trips. Further beyond, it is a third of the distance covered since then, at most 16 packets. On
+//! loss `ssthresh = 0.8 cwnd` and `W_max = cwnd`. If `cwnd` was already below the last `W_max`,
+//! `W_max = 0.9 cwnd` (fast convergence). Up to 14 packets it is Reno.
 //!
 //! Sources: Xu, Harfoush, Rhee, "Binary increase congestion control (BIC) for fast long-distance
-//! networks" (INFOCOM 2004); Linux 6.12 for what differs from it, all of it kept because
-//! measurements show it:
+//! networks" (INFOCOM 2004); Linux 6.12 for differences, all of which measurements show:
 //! - β = 819/1024, and a search in quarters, not in halves;
-//! - growth is "one packet per `cnt` acknowledged"; `cnt` is divided by the packets that an ACK
-//!   acknowledges, a moving average of 1/16. That once made up for a growth counted per ACK. Since
-//!   5.6 growth counts packets and the division is still there, so with a receiver that delays ACKs
-//!   everything above goes twice as fast;
-//! - `cnt` is computed anew when the window has moved, else after 1/32 s;
+//! - growth is "one packet per `cnt` acknowledged". `cnt` is divided by the packets per ACK, a
+//!   moving average of 1/16. That once compensated for growth counted per ACK. Since 5.6 growth
+//!   counts packets and the division is still there, so a receiver that delays ACKs doubles all
+//!   growth above;
+//! - `cnt` is computed anew when the window has changed, otherwise after 1/32 s;
 //! - before the first loss at least 5 % per round trip (times that ratio);
-//! - the reduction takes `cwnd`, not the flight size; a timeout forgets all but the ratio.
+//! - the reduction is computed from `cwnd`, not from the flight size; a timeout resets all but the
+//!   ratio.
 
 use super::reno::{avoid, beyond_slow_start};
 use super::{Ack, CcKind, CongestionControl, DefaultIn, Family, Host, Loss, Rto, Sample, Window};
@@ -25,15 +25,15 @@ use crate::transport::State;
 use crate::units::Time;
 use alloc::boxed::Box;
 
-/// β is counted in 1/1024.
+/// Unit of β: 1/1024.
 const SCALE: u64 = 1024;
-/// The search takes so much of the distance at a time: a quarter.
+/// The search covers a quarter of the distance at a time.
 const PART: u32 = 4;
-/// Packets per ACK are counted in 1/16, and averaged over as many ACKs.
+/// Unit and weight of the average of packets per ACK: 1/16.
 const RATIO_BITS: u32 = 4;
-/// A receiver that delays ACKs is expected.
+/// A receiver that delays ACKs is assumed.
 const FIRST_RATIO: u32 = 2 << RATIO_BITS;
-/// Before the first loss: one packet for at most so many.
+/// Maximum of `cnt` before the first loss.
 const FIRST_SEARCH: u32 = 20;
 
 /// The parameters.
@@ -82,7 +82,7 @@ pub struct Bic {
     beta: u64,
     smooth_part: u32,
 
-    /// One packet for so many acknowledged.
+    /// Acknowledged packets per packet of growth.
     cnt: u32,
     w_max: u32,
     last_cwnd: u32,
@@ -92,7 +92,7 @@ pub struct Bic {
 }
 
 impl Bic {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params, host: &Host) -> Bic {
         let hz = u64::from(host.hz.max(1));
         let count = |name| params.count(name) as u32;
@@ -112,7 +112,7 @@ impl Bic {
         }
     }
 
-    /// Sets `cnt`.
+    /// Computes `cnt`.
     fn update(&mut self, now: Time, cwnd: u32) {
         let tick = now.as_ns() / self.ns_per_tick;
         if self.last_cwnd == cwnd && tick.saturating_sub(self.last_tick) <= self.hz / 32 {
@@ -130,7 +130,7 @@ impl Bic {
         }
     }
 
-    /// One packet for so many acknowledged, were every packet acknowledged by itself.
+    /// `cnt` if every packet were acknowledged singly.
     fn search(&self, cwnd: u32) -> u32 {
         let linear = cwnd / self.max_increment;
         let smooth = cwnd.saturating_mul(self.smooth_part) / PART;
@@ -158,7 +158,7 @@ impl Bic {
 
 impl CongestionControl for Bic {
     fn on_sample(&mut self, _w: &mut Window, ev: &Sample) {
-        // In recovery ACKs come one for one.
+        // In recovery each ACK acknowledges one packet.
         if ev.state == State::Open {
             self.ratio = (self.ratio - (self.ratio >> RATIO_BITS)).saturating_add(ev.acked);
         }
@@ -208,7 +208,7 @@ impl CongestionControl for Bic {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "bic",
     help: "Linux's default before CUBIC: looks for the window of the last loss by halves",
@@ -234,7 +234,7 @@ mod tests {
         Bic::new(&Params::defaults(PARAMS), &Host::default())
     }
 
-    /// `cnt` at `cwnd` after a loss at `w_max`, where every ACK acknowledges `acked` packets.
+    /// `cnt` at `cwnd` after a loss at `w_max`, with `acked` packets per ACK.
     fn cnt(w_max: u32, cwnd: u32, acked: u32) -> u32 {
         let mut b = bic();
         b.w_max = w_max;
@@ -253,7 +253,7 @@ mod tests {
     fn a_loss_leaves_819_of_1024_and_remembers_where() {
         let mut b = bic();
         assert_eq!((lose(&mut b, 1000), b.w_max), (799, 1000));
-        // Below the last maximum: 1000 · (1024 + 819)/2048 of what it was.
+        // Below the last maximum: 1000 · (1024 + 819)/2048 of it.
         assert_eq!((lose(&mut b, 900), b.w_max), (719, 809));
         b.fast_convergence = false;
         assert_eq!((lose(&mut b, 800), b.w_max), (639, 800));
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn delayed_acks_halve_the_count() {
         assert_eq!([cnt(2000, 1000, 2), cnt(2000, 1000, 4)], [31, 15]);
-        // Never to nothing.
+        // Never zero.
         assert_eq!(cnt(1000, 15, 2), 1);
     }
 
@@ -349,12 +349,12 @@ mod tests {
         let mut b = bic();
         lose(&mut b, 1000);
         b.on_rto(&mut Window::new(1), &Rto::at(Time::ZERO));
-        // 700 is not below it: it is remembered whole.
+        // 700 is not below it, so it is stored unchanged.
         lose(&mut b, 700);
         assert_eq!(b.w_max, 700);
     }
 
-    /// Over a whole round trip: what `cnt` says is what the window does.
+    /// Over a whole round trip the window follows `cnt`.
     #[test]
     fn a_round_trip_far_away_adds_sixteen_and_with_delayed_acks_thirty_two() {
         for (acked, grown) in [(1, 16), (2, 32)] {

@@ -1,24 +1,23 @@
-//! CUBIC, as Linux runs it: after a loss the window returns along a cubic curve of time, not of
-//! round trips.
+//! CUBIC as in Linux: after a loss, the window grows along a cubic function of time, not of round
+//! trips.
 //!
-//! Law, `t` since the epoch began plus the least round trip:
-//! `W(t) = C (t − K)³ + W_max`, `K = cbrt((W_max − cwnd)/C)`, `C = 0.4 packets/s³`; on loss
-//! `ssthresh = 0.7 cwnd`, `W_max = cwnd`, or `0.85 cwnd` if it was already below the last `W_max`
-//! (fast convergence). Never slower than Reno would be with the same reduction: `0.53` packets per
-//! round trip.
+//! Algorithm, with `t` the time since the start of the epoch plus the minimum round trip:
+//! `W(t) = C (t − K)³ + W_max`, `K = cbrt((W_max − cwnd)/C)`, `C = 0.4 packets/s³`. On loss
+//! `ssthresh = 0.7 cwnd` and `W_max = cwnd`. If `cwnd` was already below the last `W_max`,
+//! `W_max = 0.85 cwnd` (fast convergence). The window is never smaller than Reno's with the same
+//! reduction, which grows by `0.53` packets per round trip.
 //!
-//! Sources: RFC 9438; Linux 6.12 for what differs from it, all of it kept because measurements show
-//! it:
-//! - β = 717/1024, C = 410/1024, time in 1/1024 s on the kernel's tick, the cube root a guess and
-//!   one Newton step;
-//! - the curve is looked up one *least* round trip ahead, not one smoothed one;
+//! Sources: RFC 9438; Linux 6.12 for differences, all of which measurements show:
+//! - β = 717/1024, C = 410/1024, time in 1/1024 s on the kernel's tick; the cube root is a guess
+//!   and one Newton step;
+//! - the curve is evaluated one *minimum* round trip ahead, not one smoothed one;
 //! - growth is "one packet per `cnt` acknowledged": at most 50 % per round trip, at least 5 %
-//!   before the first loss; `cnt` is computed once per tick, and at most every 1/32 s while the
-//!   window stands still;
-//! - the reduction takes `cwnd`, not the flight size; the friendly window grows by 8/15 forever,
-//!   never by 1;
+//!   before the first loss;
+//! - `cnt` is computed once per tick, and at most every 1/32 s while the window is constant;
+//! - the reduction is computed from `cwnd`, not from the flight size; the friendly window always
+//!   grows by 8/15, never by 1;
 //! - the epoch begins with the first ACK in avoidance after a reduction; idleness shifts it;
-//! - a timeout forgets everything.
+//! - a timeout resets all state.
 
 use super::hystart::{self, HyStart, Mode};
 use super::reno::{avoid, slow_start};
@@ -29,16 +28,17 @@ use crate::param::{Kind, Param, Params};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 
-/// β and the friendly slope are counted in 1/1024.
+/// Unit of β and the friendly slope: 1/1024.
 const SCALE: u64 = 1024;
 const BETA: u64 = 717;
 /// C in 1/1024 packet per (1/1024 s)³, as `bic_scale · 10`.
 const C_SCALED: u64 = 410;
-/// Time is counted in 2⁻¹⁰ s.
+/// Unit of time: 2⁻¹⁰ s.
 const TIME_BITS: u32 = 10;
-/// A packet for every so many acknowledged is Reno's pace with this β: 8 (1 + β)/3 (1 − β).
+/// Acknowledged packets per packet of growth that give Reno's rate with this β: 8 (1 + β)/3 (1 −
+/// β).
 const FRIENDLY: u64 = 8 * (SCALE + BETA) / 3 / (SCALE - BETA);
-/// Before the first loss: one packet for at most so many.
+/// Maximum of `cnt` before the first loss.
 const FIRST_SEARCH: u32 = 20;
 
 /// The parameters.
@@ -61,7 +61,7 @@ pub const PARAMS: &[Param] = &[
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 struct Epoch {
-    /// The tick at which it began.
+    /// The tick at which the epoch began.
     start: u64,
     /// `K` in 1/1024 s.
     k: u64,
@@ -79,7 +79,7 @@ pub struct Cubic {
     friendliness: bool,
     fine_clock: bool,
 
-    /// One packet for so many acknowledged.
+    /// Acknowledged packets per packet of growth.
     cnt: u32,
     w_max: u32,
     epoch: Option<Epoch>,
@@ -88,12 +88,12 @@ pub struct Cubic {
     /// Packets acknowledged since the friendly window last grew.
     acked: u32,
     w_est: u32,
-    /// The least round trip since the last timeout.
+    /// The minimum round trip since the last timeout.
     least: Option<Span>,
 }
 
 impl Cubic {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params, host: &Host) -> Cubic {
         let hz = u64::from(host.hz.max(1));
         Cubic {
@@ -117,14 +117,14 @@ impl Cubic {
         now.as_ns() / self.ns_per_tick
     }
 
-    /// Sets `cnt`.
+    /// Computes `cnt`.
     fn update(&mut self, now: Time, cwnd: u32, acked: u32) {
         let tick = self.tick(now);
         self.acked = self.acked.saturating_add(acked);
         if self.last_cwnd == cwnd && tick.saturating_sub(self.last_tick) <= self.hz / 32 {
             return;
         }
-        // Within one tick the curve does not move; only the friendly window does.
+        // Within one tick the curve is constant; only the friendly window grows.
         if self.epoch.is_none() || tick != self.last_tick {
             self.last_cwnd = cwnd;
             self.last_tick = tick;
@@ -169,8 +169,7 @@ impl Cubic {
         let ahead = ahead.as_ns().div_ceil(self.ns_per_tick);
         let t = ((tick.saturating_sub(epoch.start) + ahead) << TIME_BITS) / self.hz;
         let off = t.abs_diff(epoch.k);
-        // Beyond 2²⁰/1024 s (17 minutes) from the plateau the curve has long left every window
-        // behind.
+        // Beyond 2²⁰/1024 s (17 minutes) from the plateau, the curve exceeds every window.
         let off = off.min(1 << 20);
         let delta = ((u128::from(C_SCALED) * u128::from(off) * u128::from(off) * u128::from(off))
             >> (10 + 3 * TIME_BITS))
@@ -192,7 +191,7 @@ impl Cubic {
 
     fn befriend_reno(&mut self, cwnd: u32) {
         let per = ((u64::from(cwnd) * FRIENDLY) >> 3).max(1) as u32;
-        // One packet for every full `per`, the exact one left waiting.
+        // One packet for every full `per`; an exact remainder of `per` waits.
         if self.acked > per {
             let steps = (self.acked - 1) / per;
             self.acked -= steps * per;
@@ -206,7 +205,7 @@ impl Cubic {
 
 impl CongestionControl for Cubic {
     fn on_sent(&mut self, _w: &mut Window, ev: &Sent) {
-        // Time in which nothing was in flight does not count.
+        // Time without data in flight does not count.
         if let (Some(epoch), Some(last)) = (&mut self.epoch, ev.last_sent) {
             let idle = ev.now.since(last).as_ns() / self.ns_per_tick;
             epoch.start = (epoch.start + idle).min(ev.now.as_ns() / self.ns_per_tick);
@@ -215,7 +214,7 @@ impl CongestionControl for Cubic {
 
     fn on_sample(&mut self, w: &mut Window, ev: &Sample) {
         let Some(rtt) = ev.rtt else { return };
-        // For a second after a recovery the queue tells nothing of the path.
+        // For a second after a recovery, the queue is not representative of the path.
         let tick = self.tick(ev.now);
         if self
             .epoch
@@ -283,11 +282,11 @@ impl CongestionControl for Cubic {
     }
 }
 
-/// The cube root as Linux has it, within 0.2 %: a guess by the highest four to six bits, and one
-/// Newton step, `(2 x + a / (x (x − 1))) / 3`, whose third is 341/1024. A step leaves the square of
-/// what a guess is off by, too much; so a guess that is 1/32 too large in the middle of its range
-/// makes up for the 1/1024 that the third falls short of. Linux looks guesses up in a table that
-/// was refined by hand from there.
+/// The cube root as in Linux, within 0.2 %: a guess from the highest four to six bits, and one
+/// Newton step. The step is `(2 x + a / (x (x − 1))) / 3`, whose third is 341/1024. A Newton step
+/// is too high by about the square of the guess's relative error. A guess that is 1/32 too large in
+/// the middle of its range therefore compensates for the 1/1024 by which the third is too small.
+/// Linux reads guesses from a table that was refined by hand from there.
 fn cube_root(a: u64) -> u64 {
     if a < 64 {
         return libm::cbrt(a as f64) as u64;
@@ -299,7 +298,7 @@ fn cube_root(a: u64) -> u64 {
     (step * 341) >> 10
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "cubic",
     help: "Linux's default since 2006: a cubic curve of time since the last loss",
@@ -352,8 +351,8 @@ mod tests {
         assert_eq!((w.ssthresh, c.w_max), (56, 68));
     }
 
-    /// The times after which the window is back where it was, 1/1024 s, for what it came down by:
-    /// exact roots are 2375, 3771, 4218 and 6448.
+    /// Times until the window is restored, in 1/1024 s, for several reductions. The exact roots are
+    /// 2375, 3771, 4218 and 6448.
     #[test]
     fn the_cube_root_is_off_as_in_linux() {
         let k = |packets: u64| cube_root((1 << 40) / C_SCALED * packets);
@@ -371,7 +370,7 @@ mod tests {
         let mut c = cubic();
         let mut w = Window::new(10);
         c.on_loss(&mut w, &Loss::at(Time::ZERO));
-        // Long after, the curve is far above: it asks for everything at once.
+        // Much later the curve is far above: the window may grow at the maximum rate.
         c.update(Time::ZERO + Span::s(1), 10, 1);
         c.update(Time::ZERO + Span::s(100), 10, 1);
         assert_eq!(c.cnt, 2);
@@ -405,7 +404,7 @@ mod tests {
         assert_eq!((c.w_max, c.cnt), (0, 0));
     }
 
-    /// The second round's round trips are half as long again as the first's: a queue.
+    /// The round trips of the second round are 1.5 times those of the first: a queue.
     #[test]
     fn slow_start_ends_where_a_queue_begins() {
         let mut c = cubic();
@@ -422,8 +421,7 @@ mod tests {
         assert_eq!(w.ssthresh, 20);
     }
 
-    /// RFC 9438 section 4.2: the window is back at `W_max` after `K = cbrt(W_max (1 − β)/C)`
-    /// seconds.
+    /// RFC 9438 section 4.2: the window reaches `W_max` after `K = cbrt(W_max (1 − β)/C)` seconds.
     #[test]
     fn the_window_returns_to_its_maximum_after_k() {
         let mut c = cubic();

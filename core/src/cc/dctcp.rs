@@ -1,22 +1,22 @@
-//! DCTCP: where switches mark early, the window shrinks by how much of it was marked, not by half.
+//! DCTCP: with early marks of switches, the window decreases by the share of marked packets.
 //!
-//! Law, `F` the share of packets marked among those delivered in one window of data:
-//! `α = (1 − g) α + g F` with `g = 1/16`, `α = 1` at first; on a mark, once per window, `ssthresh =
-//! cwnd (1 − α/2)`; on loss `ssthresh = cwnd/2`; growth is Reno's. Without ECN it is Reno.
+//! Algorithm, with `F` the share of marked packets among those delivered in one window of data:
+//! `α = (1 − g) α + g F`, `g = 1/16`, and `α = 1` at first. On a mark, once per window,
+//! `ssthresh = cwnd (1 − α/2)`; on loss `ssthresh = cwnd/2`; growth is Reno's. Without ECN it is
+//! Reno.
 //!
-//! Marks have to be echoed one by one ([`Need::EcnEcho`]), and the queue has to mark what finds
-//! more than `K` before it. Then `N` flows hold the queue between `K + N` and `K + N − ½ √(2N
-//! (C·RTT + K))`: it never runs dry with `K > C·RTT/7`.
+//! The receiver must echo single marks ([`Need::EcnEcho`]), and the queue must mark packets that
+//! find more than `K` packets before them. Then `N` flows keep the queue between `K + N` and
+//! `K + N − ½ √(2N (C·RTT + K))`: it never becomes empty with `K > C·RTT/7`.
 //!
 //! Sources: RFC 8257; Alizadeh et al., "Data Center TCP (DCTCP)", 2010, section 3.3 for the queue;
-//! Linux 6.12 for what differs from the RFC:
-//! - `α` is an integer of 1024ths, and what it loses is `α >> 4`, all of it once that is 0;
-//! - `F` counts packets, not bytes, selected ones included; an ACK with ECE marks all that it
-//!   delivers;
-//! - what an ACK selects counts before the window is judged that it ends, what it acknowledges in
-//!   order after;
-//! - a loss found while the window is shrinking for a mark shrinks it again, from what it has come
-//!   down to.
+//! Linux 6.12 for differences from the RFC:
+//! - `α` is an integer of 1024ths and decreases by `α >> 4`, or to 0 once that is 0;
+//! - `F` counts packets, not bytes, including SACKed ones; an ACK with ECE marks all packets that
+//!   it delivers;
+//! - SACKed packets count before the window ends and is judged, packets acknowledged in order
+//!   after;
+//! - a loss during a reduction for a mark reduces the window again, from its present value.
 
 use super::reno::Reno;
 use super::{
@@ -27,10 +27,10 @@ use crate::param::{Kind, Param, Params};
 use crate::transport::State;
 use alloc::boxed::Box;
 
-/// `α` is counted in 1/1024.
+/// Unit of `α`: 1/1024.
 const ONE: u32 = 1 << SCALE;
 const SCALE: u32 = 10;
-/// The least window.
+/// Minimum window.
 const LEAST: u32 = 2;
 
 /// The parameters.
@@ -54,9 +54,9 @@ pub const PARAMS: &[Param] = &[
 pub struct Dctcp {
     shift_g: u32,
     alpha: u32,
-    /// When everything below is acknowledged, the window of data is over.
+    /// The window of data is over when everything below is acknowledged.
     window_end: u64,
-    /// Packets delivered before it, and of them those marked.
+    /// Packets delivered before it, and the marked ones among them.
     before: (u64, u64),
     /// The window before the last reduction.
     prior_cwnd: u32,
@@ -65,7 +65,7 @@ pub struct Dctcp {
 }
 
 impl Dctcp {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params) -> Dctcp {
         Dctcp {
             shift_g: params.count("shift_g") as u32,
@@ -77,10 +77,10 @@ impl Dctcp {
         }
     }
 
-    /// A window of data has delivered so many packets, and of them so many were marked.
+    /// Updates `α` after a window of data with `delivered` packets, `marked` of them marked.
     fn observe(&mut self, delivered: u64, marked: u64) {
         let share = self.alpha >> self.shift_g;
-        // What is too small to have a share vanishes.
+        // A share that rounds to zero becomes zero.
         self.alpha -= if share == 0 { self.alpha } else { share };
         let new = (marked << (SCALE - self.shift_g.min(SCALE))) / delivered.max(1);
         self.alpha = u64::from(self.alpha)
@@ -150,7 +150,7 @@ impl CongestionControl for Dctcp {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "dctcp",
     help: "for data centres: shrinks by the share of packets that the switches marked",
@@ -195,7 +195,8 @@ mod tests {
         law.on_state(w, &ev);
     }
 
-    /// RFC 8257 section 4.2: α starts at 1. Of it a sixteenth goes with every window, in integers.
+    /// RFC 8257 section 4.2: α starts at 1. It decreases by a sixteenth with every window, in
+    /// integers.
     #[test]
     fn alpha_falls_by_a_sixteenth_per_window_without_marks() {
         let (mut law, _) = dctcp();
@@ -228,12 +229,12 @@ mod tests {
                 law.alpha
             });
         assert_eq!(alphas, [19, 82, 77, 73, 133, 167]);
-        // A constant share is where it goes, rounded down by up to a sixteenth of sixteen.
+        // α approaches a constant share, rounded down by up to a sixteenth of sixteen.
         (0..200).for_each(|_| law.observe(100, 25));
         assert!((256..272).contains(&law.alpha), "{}", law.alpha);
         (0..200).for_each(|_| law.observe(100, 100));
         assert_eq!(law.alpha, ONE);
-        // A mark may be told of before the packet counts as delivered.
+        // A mark may be reported before the packet counts as delivered.
         law.observe(10, 11);
         assert_eq!(law.alpha, ONE);
     }
@@ -241,7 +242,7 @@ mod tests {
     #[test]
     fn alpha_is_worked_out_once_per_window_of_data() {
         let (mut law, mut w) = dctcp();
-        // The first ACK ends the window of nothing that began with the connection.
+        // The first ACK ends the empty window that began with the connection.
         law.on_sample(&mut w, &sample(10, 100, 1, 0));
         assert_eq!(law.alpha, 960);
         for una in 11..100 {

@@ -1,23 +1,23 @@
-//! HighSpeed TCP, as Linux runs it: the larger the window, the more it grows and the less it gives
-//! up.
+//! HighSpeed TCP as in Linux: the larger the window, the more it grows and the less it decreases.
 //!
-//! Law: for a loss rate p the window shall be `W = 0.12 / p^0.835`, as Reno's is at 10⁻³ (38
-//! packets) and 83 000 packets at 10⁻⁷. With `b(w) = 0.5 − 0.4 ln(w/38) / ln(83000/38)` that asks
-//! for `a(w) = w² p(w) 2 b(w) / (2 − b(w))`, `p(w) = 0.078 / w^1.2`: on loss `ssthresh = (1 − b(w))
-//! w`, per round trip `cwnd += a(w)`. Up to 38 packets it is Reno: a = 1, b = 1/2.
+//! Algorithm: the window for a loss rate p is `W = 0.12 / p^0.835`. It equals Reno's at 10⁻³ (38
+//! packets) and is 83 000 packets at 10⁻⁷. With `b(w) = 0.5 − 0.4 ln(w/38) / ln(83000/38)`, this
+//! requires `a(w) = w² p(w) 2 b(w) / (2 − b(w))`, `p(w) = 0.078 / w^1.2`. On loss
+//! `ssthresh = (1 − b(w)) w`, per round trip `cwnd += a(w)`. Up to 38 packets it is Reno: a = 1, b
+//! = 1/2.
 //!
-//! Sources: RFC 3649, whose appendix B has the table below, a(w) from 1 to 73; Linux 6.12 for what
-//! differs from it, all of it kept because measurements show it:
-//! - what a row says holds for every window down to the row before: a(w) is rounded up, b(w) down;
-//! - growth counts ACKs, not packets: a receiver that delays ACKs halves it, so at small windows it
+//! Sources: RFC 3649, whose appendix B has the table below, a(w) from 1 to 73; Linux 6.12 for
+//! differences, all of which measurements show:
+//! - a row applies to every window down to the row before: a(w) is rounded up, b(w) down;
+//! - growth counts ACKs, not packets. A receiver that delays ACKs halves it, so at small windows it
 //!   is slower than Reno;
-//! - the row is looked for when the window grows in avoidance, so a loss takes the row of the last
-//!   such ACK: the first loss, out of slow start, takes a half, and of two losses in a row the
-//!   second takes the share of the first;
-//! - b(w) is in 1/256, rounded down, but for the last row (beyond 89 053 packets), where Linux
-//!   takes 24, not 23;
-//! - the reduction takes `cwnd`, not the flight size; an ACK that crosses the threshold spends
-//!   nothing in avoidance.
+//! - the row is looked up when the window grows in avoidance, so a loss uses the row of the last
+//!   such ACK. The first loss, out of slow start, takes a half. Of two losses in a row, the second
+//!   takes the share of the first;
+//! - b(w) is in 1/256, rounded down, except in the last row (beyond 89 053 packets), where Linux
+//!   has 24, not 23;
+//! - the reduction is computed from `cwnd`, not from the flight size; an ACK that crosses the
+//!   threshold has no effect in avoidance.
 
 use super::reno::slow_start;
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Start, Window};
@@ -25,8 +25,8 @@ use alloc::boxed::Box;
 
 /// Rows of the table.
 const ROWS: usize = 73;
-/// The window of each row, in packets: the first at which a(w) has grown by another packet. The row
-/// goes up to it.
+/// The window of each row, in packets: the first one at which a(w) has grown by another packet. It
+/// is the row's upper end.
 const UP_TO: [u32; ROWS] = [
     38, 118, 221, 347, 495, 663, 851, 1058, 1284, 1529, 1793, 2076, 2378, 2699, 3039, 3399, 3778,
     4177, 4596, 5036, 5497, 5979, 6483, 7009, 7558, 8130, 8726, 9346, 9991, 10661, 11358, 12082,
@@ -35,14 +35,14 @@ const UP_TO: [u32; ROWS] = [
     46776, 48961, 51258, 53677, 56230, 58932, 61799, 64851, 68113, 71617, 75401, 79517, 84035,
     89053, 94717,
 ];
-/// What a loss takes at that window: b(w), in 1/256.
+/// Reduction on loss at that window: b(w), in 1/256.
 const TAKES: [u8; ROWS] = [
     128, 112, 104, 98, 93, 89, 86, 83, 81, 78, 76, 74, 72, 71, 69, 68, 66, 65, 64, 62, 61, 60, 59,
     58, 57, 56, 55, 54, 53, 52, 52, 51, 50, 49, 48, 48, 47, 46, 45, 45, 44, 43, 43, 42, 41, 41, 40,
     39, 39, 38, 38, 37, 36, 36, 35, 35, 34, 33, 33, 32, 32, 31, 30, 30, 29, 28, 28, 27, 26, 26, 25,
     24, 24,
 ];
-/// A window of which 128/256 still fit into 32 bits.
+/// The largest window of which 128/256 fit into 32 bits.
 const MOST: u32 = u32::MAX / 128;
 
 /// HighSpeed's state.
@@ -53,8 +53,8 @@ pub struct HighSpeed {
 }
 
 impl HighSpeed {
-    /// The first row that goes up to `cwnd` or further; the last one beyond them all. Windows move
-    /// little between two ACKs.
+    /// Finds the first row that reaches `cwnd`, or the last row. Windows change little between two
+    /// ACKs.
     fn find_row(&mut self, cwnd: u32) {
         while self.row < ROWS - 1 && cwnd > UP_TO[self.row] {
             self.row += 1;
@@ -107,7 +107,7 @@ impl CongestionControl for HighSpeed {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "highspeed",
     help: "grows faster and gives up less, the larger its window is: Reno up to 38 packets",
@@ -135,8 +135,8 @@ mod tests {
     fn a(w: f64) -> f64 {
         w * w * 2.0 * b(w) / ((2.0 - b(w)) * libm::pow(w, 1.2) * 12.8)
     }
-    /// The table as appendix B makes it: a row at each window at which a(w) has grown by more than
-    /// one since the last.
+    /// The table by the method of appendix B: a row at each window at which a(w) has grown by more
+    /// than one since the last.
     fn derived() -> Vec<(u32, f64)> {
         let (mut rows, mut last) = (Vec::from([(38, 0.5)]), 1.0);
         for w in 38..100_000 {
@@ -153,14 +153,14 @@ mod tests {
     fn the_table_is_what_the_formulas_of_the_rfc_make() {
         let rows = derived();
         assert_eq!(rows.iter().map(|r| r.0).collect::<Vec<_>>(), UP_TO);
-        // b(38) is a half but for the last bit.
+        // b(38) is a half except for the last bit.
         let mut takes: Vec<u8> = rows.iter().map(|r| (r.1 * 256.0 + 1e-9) as u8).collect();
-        // 23.84, of which Linux makes 24.
+        // 23.84, for which Linux has 24.
         takes[ROWS - 1] += 1;
         assert_eq!(takes, TAKES);
     }
 
-    /// RFC 3649 appendix B prints b(w) with two digits.
+    /// RFC 3649 appendix B gives b(w) with two digits.
     #[test]
     fn the_decreases_are_those_the_rfc_prints() {
         const PRINTED: [u8; ROWS] = [
@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// A flow in avoidance at `cwnd` that has seen one ACK of `acked` packets there.
+    /// A flow in avoidance at `cwnd` after one ACK of `acked` packets.
     fn at(cwnd: u32, acked: u32) -> (HighSpeed, Window) {
         let (mut h, mut w) = (HighSpeed::default(), Window::new(cwnd));
         w.ssthresh = cwnd;
@@ -209,8 +209,8 @@ mod tests {
             [1, 3, 38, 1000, 80_000].map(left),
             [2, 2, 19, 1000 - 324, 80_000 - 7812]
         );
-        // What Linux 6.12 did in virtual time (the window before the loss to a few packets, the
-        // threshold exactly).
+        // Results of Linux 6.12 in virtual time (the window before the loss within a few packets,
+        // the threshold exactly).
         assert_eq!(
             [2347, 7374, 60_232, 82_131, 87_125, 90_248, 94_202].map(left),
             [1687, 5733, 53_409, 74_111, 78_958, 81_788, 85_371]
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(lose(&mut HighSpeed::default(), 1000), 500);
         let (mut h, _) = at(1000, 1);
         assert_eq!(lose(&mut h, 30), 30 - 9);
-        // In slow start no row is looked for.
+        // In slow start no row is looked up.
         let mut w = Window::new(30);
         h.on_ack(&mut w, &Ack::at(Time::ZERO));
         assert_eq!(h.row, 7);

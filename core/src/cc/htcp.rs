@@ -1,20 +1,21 @@
-//! H-TCP, as Linux runs it: the longer the last congestion is ago, the faster the window grows.
+//! H-TCP as in Linux: the longer the time since the last congestion, the faster the window grows.
 //!
-//! Law, `Δ` since the last congestion in seconds: `f(Δ) = 1` up to 1 s, then `1 + 10 (Δ − 1) + ((Δ
-//! − 1)/2)²`; times `min_rtt / 100 ms`, that ratio from 1/10 to 2, and at least 1. Per window
-//! acknowledged `cwnd += α`, `α = 2 (1 − β) f`. On congestion `ssthresh = max(β cwnd, 2)` with `β =
-//! min_rtt / max_rtt`, from 0.5 to 0.8: a queue that was small is emptied by less than half. `β =
-//! 0.5` where the throughput has changed by more than a fifth since the congestion before.
+//! Algorithm, with `Δ` the time since the last congestion in seconds: `f(Δ) = 1` up to 1 s, then
+//! `1 + 10 (Δ − 1) + ((Δ − 1)/2)²`. It is scaled by `min_rtt / 100 ms`, limited to 1/10 to 2, and
+//! is at least
+//! 1. Per window acknowledged `cwnd += α`, `α = 2 (1 − β) f`. On congestion
+//!    `ssthresh = max(β cwnd, 2)` with `β = min_rtt / max_rtt`, from 0.5 to 0.8, because a short
+//!    queue is emptied by less than half. `β = 0.5` if the throughput has changed by more than a
+//!    fifth since the congestion before.
 //!
 //! Sources: Leith, Shorten, "H-TCP: TCP for high-speed and long-distance networks" (PFLDnet 2004);
-//! draft-leith-tcp-htcp-06; Linux 6.12 for what differs:
+//! draft-leith-tcp-htcp-06; Linux 6.12 for differences:
 //! - α, β are in 1/128, `f` in whole packets, time in ticks of the kernel;
-//! - α is computed as the window grows by a packet, not with each ACK, and counts the packets of
-//!   the ACK in Open, one in any other state; the ACK that makes the window grow counts for
-//!   nothing;
-//! - `max_rtt` grows in Open only, by at most 20 ms at once, and fades by a twentieth at each
+//! - α is computed when the window grows by a packet, not with each ACK. It counts the packets of
+//!   the ACK in Open, one in any other state. The ACK that grows the window does not count;
+//! - `max_rtt` grows in Open only, by at most 20 ms at once, and decays by a twentieth at each
 //!   congestion;
-//! - β follows the round trips from the second congestion of an unchanged path on, where they are
+//! - β follows the round trips from the second congestion of an unchanged path on, if they are
 //!   above 10 ms.
 
 use super::reno::slow_start;
@@ -27,16 +28,16 @@ use crate::transport::{Jiffies, State};
 use crate::units::Span;
 use alloc::boxed::Box;
 
-/// α and β are counted in 1/128.
+/// Unit of α and β: 1/128.
 const UNIT: u32 = 128;
-/// β: a half, and about 0.8.
+/// Bounds of β: a half, and about 0.8.
 const BETA_LEAST: u32 = UNIT / 2;
 const BETA_MOST: u32 = 102;
-/// Round trips no longer than this tell too little of the queue.
+/// Round trips up to this are too short to measure the queue.
 const SHORT: Span = Span::ms(10);
-/// The greatest round trip grows by no more at once: what is longer is not a queue.
+/// Maximum increase of the greatest round trip at once; a larger one is not a queue.
 const JUMP: Span = Span::ms(20);
-/// Of a second, the round trip by which α is scaled: 100 ms.
+/// The round trip by which α is scaled, as a fraction of a second: 100 ms.
 const SCALE_TENTHS: u64 = 10;
 
 /// The parameters.
@@ -57,7 +58,7 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// What a congestion that was a mistake gives back.
+/// The state that a spurious reduction restores.
 #[derive(Copy, Clone, Debug)]
 struct Before {
     congestion: u64,
@@ -75,27 +76,28 @@ pub struct Htcp {
 
     alpha: u32,
     beta: u32,
-    /// Has the path been the same for a congestion? Then β may follow the round trips.
+    /// Whether the path has been unchanged for one congestion, so that β may follow the round
+    /// trips.
     settled: bool,
     /// Packets of the last ACK that count for growth.
     packets: u32,
     min_rtt: Option<u64>,
     max_rtt: u64,
-    /// When the last congestion was over.
+    /// Time when the last congestion ended.
     congestion: u64,
     before: Option<Before>,
 
-    /// Packets acknowledged since the measurement of bandwidth began, and when that was.
+    /// Packets acknowledged since the bandwidth measurement began, and the time of its begin.
     measured: u32,
     since: Option<u64>,
     bandwidth: u64,
     max_bandwidth: u64,
-    /// The greatest between the two congestions before.
+    /// The maximum bandwidth between the two congestions before.
     max_bandwidth_before: u64,
 }
 
 impl Htcp {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params, host: &Host) -> Htcp {
         Htcp {
             hz: u64::from(host.hz.max(1)),
@@ -132,7 +134,7 @@ impl Htcp {
         }
     }
 
-    /// About once per round trip in which nothing is amiss: what was acknowledged in it.
+    /// Measures the bandwidth about once per round trip in Open.
     fn measure_bandwidth(&mut self, tick: u64, cwnd: u32, acked: u32, state: State) {
         if !matches!(state, State::Open | State::Disorder) {
             self.measured = 0;
@@ -142,7 +144,8 @@ impl Htcp {
         self.measured = self.measured.saturating_add(acked);
         let grows = (self.alpha / UNIT).max(1);
         let Some(least) = self.min_rtt else { return };
-        // The first measurement runs from the start of the kernel's clock: it amounts to nothing.
+        // The first measurement runs from the start of the kernel's clock, so its result is near
+        // zero.
         let took = self.since.map(|since| tick.saturating_sub(since));
         let whole = cwnd >= grows && self.measured >= cwnd - grows;
         if !whole || took.is_some_and(|took| took < least) {
@@ -190,7 +193,7 @@ impl Htcp {
             factor = 1 + (10 * late + (late / 2) * (late / 2) / self.hz) / self.hz;
         }
         if let Some(least) = self.min_rtt.filter(|_| self.rtt_scaling) {
-            // 100 ms over the least round trip, from a half to ten, in eighths.
+            // 100 ms over the minimum round trip, from a half to ten, in eighths.
             let scale = (8 * self.hz / (SCALE_TENTHS * least.max(1))).clamp(4, 80);
             factor = (8 * factor / scale).max(1);
         }
@@ -282,7 +285,7 @@ impl CongestionControl for Htcp {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "htcp",
     help: "grows faster the longer the last congestion is ago, and gives way by the queue it made",
@@ -361,7 +364,7 @@ mod tests {
         (c.alpha, c.packets) = (4 * UNIT, 2);
         let mut w = Window::new(40);
         w.ssthresh = 20;
-        // 2 packets and then one by one, as no new ACK says otherwise: ten are a quarter of the
+        // 2 packets and then one by one, because no new ACK changes it: ten are a quarter of the
         // window.
         for _ in 0..9 {
             c.on_ack(&mut w, &Ack::at(at(1)));
@@ -380,8 +383,8 @@ mod tests {
         assert_eq!(c.packets, 5);
     }
 
-    /// The first congestion of a path takes half, whatever its queue; the second 40/60 of the
-    /// window, 85/128.
+    /// The first congestion of a path takes half, with any queue; the second 40/60 of the window,
+    /// 85/128.
     #[test]
     fn beta_is_the_ratio_of_round_trips() {
         let mut c = law();
@@ -408,7 +411,7 @@ mod tests {
         assert_eq!([10, 11].map(beta), [64, 102]);
     }
 
-    /// 20 % more or less is the same path, more is another.
+    /// A change of up to 20 % is the same path, a larger one is another path.
     #[test]
     fn where_the_throughput_has_changed_half_is_taken() {
         let beta = |now, switch| {
@@ -439,8 +442,8 @@ mod tests {
         assert_eq!(c.max_rtt, 59);
     }
 
-    /// Windows of 100 packets that take 100 ms: 1000 packets per second, believed at once within
-    /// three round trips of a congestion, by a quarter later.
+    /// Windows of 100 packets that take 100 ms: 1000 packets per second. Within three round trips
+    /// of a congestion the estimate follows at once, later by a quarter.
     #[test]
     fn bandwidth_is_a_window_over_its_time() {
         let mut c = law();

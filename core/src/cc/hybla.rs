@@ -1,23 +1,21 @@
-//! Hybla, as Linux runs it: over a long path the rate grows as fast as Reno's would over one of 25
-//! ms.
+//! Hybla as in Linux: over a long path the rate grows as fast as Reno's over a path of 25 ms.
 //!
-//! Law, per ACK, with `ρ = max(srtt / 25 ms, 1)`: slow start `cwnd += 2^ρ − 1`, avoidance `cwnd +=
-//! ρ²/cwnd`; it starts at `cwnd = ρ`; on congestion `ssthresh = max(cwnd / 2, 2)`. Reno's window
-//! grows by 1/rtt packets per second, its rate by 1/rtt²: four times as far is 16 times as slow.
-//! Here it is as fast.
+//! Algorithm, per ACK, with `ρ = max(srtt / 25 ms, 1)`: slow start `cwnd += 2^ρ − 1`, avoidance
+//! `cwnd += ρ²/cwnd`; it starts at `cwnd = ρ`; on congestion `ssthresh = max(cwnd / 2, 2)`. Reno's
+//! window grows by 1/rtt packets per second and its rate by 1/rtt²: four times the distance is 16
+//! times as slow. Hybla's rate grows independently of the round trip.
 //!
 //! Sources: Caini, Firrincieli, "TCP Hybla" (Int. J. Satell. Commun. Netw. 22, 2004); Linux 6.12
-//! for what differs:
-//! - steps are per ACK, whatever it acknowledged: a receiver that delays ACKs halves them;
-//! - the initial window is `ρ` in whole packets and not what the host asks for: one packet on a
-//!   short path;
+//! for differences:
+//! - steps are per ACK, for any number of acknowledged packets: a receiver that delays ACKs halves
+//!   growth;
+//! - the initial window is `ρ` in whole packets, not the host's: one packet on a short path;
 //! - `ρ` is in eighths, from the smoothed round trip, and follows it only down to new minima: a
 //!   queue does not count;
-//! - 2^ρ is 2 to the whole part (16 at most) times a rounded eighth's power; fractions of a packet
+//! - 2^ρ is 2 to the whole part (at most 16) times a rounded eighth's power; fractions of a packet
 //!   are in 1/128;
-//! - a step of nothing, 1/128 of a packet rounded off, is made up for by one packet per window of
-//!   ACKs;
-//! - in any state but Open it grows as Reno; the window is 65535 packets at most;
+//! - a step that rounds to zero (below 1/128 packet) is replaced by one packet per window of ACKs;
+//! - in any state but Open it grows as Reno; the window is at most 65535 packets;
 //! - the paper's estimator of bandwidth and its pacing are left out.
 
 use super::reno::Reno;
@@ -27,13 +25,13 @@ use crate::transport::State;
 use crate::units::Span;
 use alloc::boxed::Box;
 
-/// Steps are counted in 1/128 packet.
+/// Unit of steps: 1/128 packet.
 const PACKET: u32 = 128;
-/// 2^(i/8) in 1/128, rounded as Linux has it.
+/// 2^(i/8) in 1/128, rounded as in Linux.
 const EIGHTHS: [u32; 8] = [128, 139, 152, 165, 181, 197, 215, 234];
-/// The whole part of ρ counts in slow start up to here.
+/// Maximum whole part of ρ in slow start.
 const STEEPEST: u32 = 16;
-/// The most that the window may be, packets.
+/// Maximum window, packets.
 const LARGEST: u32 = 65_535;
 
 /// The parameters.
@@ -50,16 +48,16 @@ pub struct Hybla {
     rtt0_us: u64,
     /// ρ in eighths.
     rho8: u32,
-    /// The smoothed round trip now, and at its least, in eighths of a microsecond.
+    /// The smoothed round trip, and its minimum, in eighths of a microsecond.
     srtt8_us: u64,
     least8_us: u64,
-    /// Less than a packet, in 1/128.
+    /// Fraction of a packet, in 1/128.
     fraction: u32,
     open: bool,
 }
 
 impl Hybla {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params) -> Hybla {
         Hybla {
             rtt0_us: params.span("rtt0").as_us().max(1),
@@ -79,7 +77,7 @@ impl Hybla {
         let (whole, eighths) = (self.rho8 >> 3, self.rho8 & 7);
         (EIGHTHS[eighths as usize] << whole.min(STEEPEST)) - PACKET
     }
-    /// The step of avoidance, likewise.
+    /// The step of avoidance, in 1/128 packet.
     fn avoidance(&self, cwnd: u32) -> u32 {
         // ρ² in 1/128 is twice the square of its eighths.
         2 * self.rho8 * self.rho8 / cwnd.max(1)
@@ -154,7 +152,7 @@ impl CongestionControl for Hybla {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "hybla",
     help: "Reno with steps that a longer round trip makes larger: for satellites",
@@ -172,7 +170,7 @@ mod tests {
     use super::*;
     use crate::units::Time;
 
-    /// A law and its window behind a round trip of `us`.
+    /// A congestion control and its window with a round trip of `us`.
     fn begun(us: u64) -> (Hybla, Window) {
         let (mut c, mut w) = (Hybla::new(&Params::defaults(PARAMS)), Window::new(10));
         let mut ev = Start::at(Time::ZERO);
@@ -180,7 +178,7 @@ mod tests {
         c.on_start(&mut w, &ev);
         (c, w)
     }
-    /// The window after so many ACKs of two packets.
+    /// The window after this many ACKs of two packets.
     fn grown(c: &mut Hybla, w: &mut Window, acks: usize) -> u32 {
         let mut ev = Ack::at(Time::ZERO);
         ev.delivered = 2;
@@ -236,7 +234,7 @@ mod tests {
         assert_eq!((grown(&mut c, &mut w, 1), c.fraction), (101, 12));
     }
 
-    /// 128/200 of 1/128 is rounded off; after a window of ACKs there is a packet all the same.
+    /// 128/200 of 1/128 is rounded off; a window of ACKs still gives a packet.
     #[test]
     fn where_a_step_is_rounded_off_a_window_of_acks_gives_a_packet() {
         let (mut c, mut w) = begun(25_000);

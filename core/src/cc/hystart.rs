@@ -1,20 +1,19 @@
-//! Leaving slow start before the buffer overflows: HyStart as Linux runs it, and HyStart++ (RFC
-//! 9406).
+//! Exit from slow start before the buffer overflows: HyStart as in Linux, and HyStart++ (RFC 9406).
 //!
-//! HyStart (Ha, Rhee 2011; Linux 6.12), from a window of 16 packets on, once per connection until a
-//! timeout:
-//! - *ACK train*: ACKs at most 2 ms apart have come for longer than half of the least round trip
-//!   since the round began (all of it where packets are paced): the path is full.
-//! - *Delay*: the least of a round's round trips, after eight, exceeds the connection's least by an
-//!   eighth of it, but by 4 ms at least and 16 ms at most.
+//! HyStart (Ha, Rhee 2011; Linux 6.12) runs from a window of 16 packets on, once per connection
+//! until a timeout. Either detector sets `ssthresh = cwnd`:
+//! - *ACK train*: ACKs at most 2 ms apart have arrived for longer than half of the minimum round
+//!   trip since the round began. For paced flows it is the whole round trip. Then the path is full.
+//! - *Delay*: after eight samples, the minimum round trip of a round exceeds the connection's
+//!   minimum. The difference is an eighth of that minimum, at least 4 ms and at most 16 ms.
 //!
-//! Either sets `ssthresh = cwnd`. Before 5.6 ([`FINE_CLOCK`]) the clock had whole milliseconds, the
-//! round trip eighths of one, half of the least round trip did for an ACK train whether packets
-//! were paced or not, and only the first eight round trips of a round counted.
+//! Before 5.6 ([`FINE_CLOCK`]) the clock had whole milliseconds, and round trips were in eighths of
+//! one. Half of the minimum round trip was enough for an ACK train, with pacing too. Only the first
+//! eight round trips of a round counted.
 //!
-//! HyStart++: eight samples into a round, if its least round trip exceeds the last round's by an
-//! eighth (4 to 16 ms), slow start turns conservative: a quarter of its growth, for five rounds;
-//! should the delay fall again it was a mistake.
+//! HyStart++: after eight samples of a round, its minimum round trip is compared with that of the
+//! last round. If it is higher by an eighth (4 to 16 ms), slow start becomes conservative: a
+//! quarter of the growth, for five rounds. If the delay falls again, slow start resumes.
 
 use super::{Ack, Host, Sample, Window};
 use crate::kernel::{Kernel, Rule};
@@ -27,18 +26,18 @@ const SAMPLES: u32 = 8;
 const ACK_GAP_US: u64 = 2_000;
 const DELAY_LEAST_US: u64 = 4_000;
 const DELAY_MOST_US: u64 = 16_000;
-/// HyStart++ without pacing lets no ACK count for more.
+/// Packets per ACK that count for HyStart++ without pacing.
 const ACK_MOST: u32 = 8;
 const CSS_DIVISOR: u32 = 4;
 const CSS_ROUNDS: u32 = 5;
 
-/// A millisecond in eighths, as round trips were counted before [`FINE_CLOCK`].
+/// A millisecond in eighths, the unit of round trips before [`FINE_CLOCK`].
 const EIGHTH_US: u64 = 125;
 
-/// What changed in HyStart since Linux 4.15.
+/// Changes of HyStart since Linux 4.15.
 pub const RULES: &[Rule] = &[FINE_CLOCK, ROUNDS_BY_SAMPLES];
 
-/// Microseconds, and an allowance for bursts.
+/// A clock of microseconds, and an allowance for bursts.
 pub const FINE_CLOCK: Rule = Rule {
     name: "HyStart in microseconds",
     since: Kernel(5, 6),
@@ -47,7 +46,7 @@ pub const FINE_CLOCK: Rule = Rule {
     source: "Linux 5.6: tcp_cubic: switch bictcp_clock() to usec resolution; refactor code to \
         perform a divide only when needed; make Hystart aware of pacing",
 };
-/// Rounds go by samples.
+/// Rounds advance with samples.
 pub const ROUNDS_BY_SAMPLES: Rule = Rule {
     name: "HyStart's rounds by samples",
     since: Kernel(5, 16),
@@ -57,10 +56,10 @@ pub const ROUNDS_BY_SAMPLES: Rule = Rule {
         not-cwnd-limited flows",
 };
 
-/// How slow start looks for its end.
+/// The algorithm that ends slow start.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// Only a loss ends it.
+    /// None: only a loss ends it.
     Off,
     /// Linux's HyStart.
     Linux,
@@ -68,7 +67,7 @@ pub enum Mode {
     PlusPlus,
 }
 
-/// The parameter that laws with HyStart share.
+/// The parameter that congestion controls with HyStart share.
 pub const PARAM: Param = Param {
     name: "hystart",
     kind: Kind::Word(&["linux", "off", "plusplus"]),
@@ -93,7 +92,7 @@ struct Conservative {
     rounds: u32,
 }
 
-/// The search for the end of slow start.
+/// The state of HyStart.
 #[derive(Clone, Debug)]
 pub struct HyStart {
     mode: Mode,
@@ -111,7 +110,7 @@ pub struct HyStart {
 }
 
 impl HyStart {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(mode: Mode, host: &Host) -> HyStart {
         HyStart {
             mode,
@@ -127,12 +126,12 @@ impl HyStart {
             rest: 0,
         }
     }
-    /// A timeout: slow start begins again.
+    /// Restarts after a timeout.
     pub fn reset(&mut self) {
         *self = HyStart::new(self.mode, &self.host);
     }
-    /// An ACK up to `una` lets slow start grow: does it begin a new round? (Linux asks before it
-    /// looks at the ACK's sample.)
+    /// Handles an ACK up to `una` that grows the window in slow start: it may begin a new round.
+    /// (Linux does this before the ACK's sample.)
     pub fn on_ack(&mut self, w: &mut Window, ev: &Ack) {
         let by_samples =
             self.mode != Mode::PlusPlus && self.host.kernel.follows(&ROUNDS_BY_SAMPLES);
@@ -158,7 +157,7 @@ impl HyStart {
         self.samples = 0;
     }
 
-    /// A round trip was measured in slow start; `least` is the connection's least. May set
+    /// Handles a round-trip sample in slow start; `least` is the connection's minimum. May set
     /// `w.ssthresh`.
     pub fn on_sample(&mut self, w: &mut Window, ev: &Sample, rtt: Span, least: Span) {
         match self.mode {
@@ -207,7 +206,7 @@ impl HyStart {
         }
     }
 
-    /// Before [`FINE_CLOCK`].
+    /// The algorithm before [`FINE_CLOCK`].
     fn coarse(&mut self, w: &mut Window, ev: &Sample, rtt: Span, least: Span) {
         let ms = |us: u64| us / 1000;
         let eighths = |span: Span| (span.as_us() / EIGHTH_US).max(1);
@@ -260,7 +259,7 @@ impl HyStart {
         }
     }
 
-    /// How many of the packets that an ACK acknowledged may make the window grow.
+    /// Number of acknowledged packets that may grow the window.
     pub fn growth(&mut self, acked: u32) -> u32 {
         if self.mode != Mode::PlusPlus || self.found {
             return acked;
@@ -280,8 +279,8 @@ fn threshold_us(least: u64) -> u64 {
     (least / 8).clamp(DELAY_LEAST_US, DELAY_MOST_US)
 }
 
-/// What four of the largest bursts take at the present rate, 1 ms at most: so much an ACK train may
-/// be stretched by them.
+/// Allowance of the ACK train for bursts: the time of four of the largest bursts at the present
+/// rate, at most 1 ms.
 fn burst_allowance_us(ev: &Sample, gso: Gso) -> u64 {
     let bytes_per_s = ev.pacing.as_bit() / 8;
     if bytes_per_s == 0 {
@@ -315,8 +314,8 @@ mod tests {
         )
     }
 
-    /// RFC 9406 section 4.2: eight samples above the last round's least by an eighth make slow
-    /// start conservative, five rounds of that end it.
+    /// RFC 9406 section 4.2: eight samples above the last round's minimum by an eighth make slow
+    /// start conservative, and five such rounds end it.
     #[test]
     fn a_rising_delay_ends_slow_start_after_five_conservative_rounds() {
         let (mut h, mut w) = plus_plus();
@@ -352,8 +351,8 @@ mod tests {
         HyStart::new(Mode::Linux, &host)
     }
 
-    /// Round trips that grow by a quarter of a millisecond with each ACK, over a path of 40 ms: the
-    /// first eight of a round were all that counted, now the least of all of them.
+    /// Round trips that grow by a quarter of a millisecond with each ACK, over a path of 40 ms.
+    /// Before, the first eight of a round counted; now the minimum of all does.
     #[test]
     fn eight_round_trips_of_a_round_counted_before_5_6() {
         let ended = |kernel| {
@@ -371,8 +370,8 @@ mod tests {
         assert_eq!([Kernel(5, 5), Kernel(5, 6)].map(ended), [true, false]);
     }
 
-    /// ACKs a millisecond apart for more than half of the least round trip ended slow start, paced
-    /// or not; paced flows now get all of it.
+    /// ACKs a millisecond apart for more than half of the minimum round trip ended slow start,
+    /// paced or not. Paced flows now need the whole of it.
     #[test]
     fn an_ack_train_of_a_paced_flow_may_last_a_round_trip_since_5_6() {
         let ended_ms = |kernel| {

@@ -1,13 +1,19 @@
-//! Congestion controls, one file each: folds of transport events into a [`Window`].
+//! Congestion controls, one file each: state machines that set a [`Window`] at transport events.
 //!
-//! The transport owns the window and lends it to the law with every event, because recovery (PRR),
-//! idle restart and undo change it too, for every law alike. A law that runs its own recovery says
-//! so in [`CongestionControl::owns_recovery`].
+//! The transport owns the window and lends it to the congestion control with every event. Recovery
+//! (PRR), idle restart and undo change the window too, in the same way for all congestion controls.
+//! A congestion control with its own recovery returns true from
+//! [`CongestionControl::owns_recovery`].
 //!
-//! Order of calls for one ACK: `on_sample` (what it told), then `on_packet_lost` for each packet it
-//! showed to be lost (to laws that ask), `on_loss`, `on_rto`, `on_spurious_loss`, `on_reduced` and
-//! `on_state` if it changed the state of recovery, then `on_ack` (the window may move). Before the
-//! first: `on_start`, when the connection stands.
+//! For one ACK, the transport calls in this order:
+//!
+//! 1. `on_sample`, with the measurements of the ACK;
+//! 2. `on_packet_lost` for each packet that the ACK showed to be lost, if it is needed;
+//! 3. `on_loss`, `on_rto`, `on_spurious_loss`, `on_reduced` and `on_state`, if the state of
+//!    recovery changed;
+//! 4. `on_ack`, which may change the window.
+//!
+//! `on_start` precedes all of them, when the connection is established.
 
 pub mod bbr;
 pub mod bbr2;
@@ -45,44 +51,44 @@ use crate::transport::{EcnUse, Gso, Signals, State};
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
 
-/// A threshold never reached: slow start has no end in sight.
+/// A threshold that is never reached: slow start has no limit.
 pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
-/// Segments in the least burst, unless the law says otherwise (`tcp_min_tso_segs`).
+/// Minimum number of segments in a burst, unless the congestion control sets another
+/// (`tcp_min_tso_segs`).
 pub const MIN_BURST: u32 = 2;
 
-/// What a sender may have in flight, in packets (of one MSS, as Linux counts) and how fast it may
-/// send.
+/// The limits of a sender: packets in flight (of one MSS, as Linux counts) and pacing rate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Window {
     /// The congestion window.
     pub cwnd: u32,
-    /// Below it the window doubles per round trip (slow start).
+    /// Below this threshold the window doubles per round trip (slow start).
     pub ssthresh: u32,
     /// Packets acknowledged towards the next increase in congestion avoidance.
     pub credit: u32,
-    /// The most that `cwnd` may be.
+    /// Maximum of `cwnd`.
     pub clamp: u32,
-    /// The rate the law paces at; the transport's own formula where it is `None`. It sizes bursts
-    /// even where nothing is paced.
+    /// The pacing rate of the congestion control; `None` selects the transport's own formula. It
+    /// sizes bursts of flows without pacing too.
     pub pacing: Option<Rate>,
-    /// Segments in the least burst.
+    /// Minimum number of segments in a burst.
     pub min_burst: u32,
-    /// Segments in the largest burst, if the device would take more.
+    /// Maximum number of segments in a burst, if the device would accept more.
     pub max_burst: u32,
-    /// Set by a law that holds its flow back on purpose: delivery-rate samples of what is in
-    /// flight count as limited by the application. The transport takes it back.
+    /// Set by a congestion control that limits its flow on purpose: delivery-rate samples of the
+    /// data in flight count as limited by the application. The transport resets it.
     pub app_limited: bool,
-    /// Set by a law, in `on_ack`, that sees congestion by itself: a reduction begins as after a
-    /// mark (state `Cwr`, PRR), unless one is under way. The transport takes it back.
+    /// Set in `on_ack` by a congestion control that detects congestion itself. A reduction begins
+    /// as after a mark (state `Cwr`, PRR), unless one is in progress. The transport resets it.
     pub reduce: bool,
 }
 
-/// A window that limits nothing, 1.5 GB: that of a law whose rate alone limits a flow. Figures
-/// leave it out.
+/// A window that limits nothing, 1.5 GB, for congestion controls that set only a rate. Figures omit
+/// it.
 pub const NO_WINDOW: u32 = 1 << 20;
 
 impl Window {
-    /// At the start of a connection.
+    /// The window at the start of a connection.
     pub fn new(iw: u32) -> Window {
         Window {
             cwnd: iw,
@@ -96,20 +102,20 @@ impl Window {
             reduce: false,
         }
     }
-    /// Is the window below its threshold?
+    /// Returns whether the window is below its threshold.
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 }
 
-/// What one ACK told about the path.
+/// The measurements of one ACK.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Sample {
-    /// When it arrived.
+    /// Time of its arrival.
     pub now: Time,
-    /// The round-trip time it measured (of its newest cumulatively or selectively acknowledged
-    /// packet), if any.
+    /// The round-trip time of its newest cumulatively or selectively acknowledged packet, if it was
+    /// measured.
     pub rtt: Option<Span>,
     /// Packets it acknowledged cumulatively.
     pub acked: u32,
@@ -117,50 +123,48 @@ pub struct Sample {
     pub una: u64,
     /// Bytes: everything below has been sent.
     pub nxt: u64,
-    /// The pacing rate of the transport, used for bursts even where nothing is paced.
+    /// The pacing rate of the transport, which also sizes bursts of flows without pacing.
     pub pacing: Rate,
-    /// Are packets really paced?
+    /// Whether the flow is paced.
     pub paced: bool,
-    /// Did it report marks?
+    /// Whether it reported marks.
     pub ece: bool,
-    /// Did it only acknowledge more in order: nothing selected, no mark, the peer's window as it
-    /// was? (Linux's fast path.)
+    /// Whether it only acknowledged more data in order: no SACK, no mark, an unchanged window of
+    /// the peer (Linux's fast path).
     pub plain: bool,
     /// The state of recovery before it.
     pub state: State,
-    /// The smoothed round-trip time, this ACK's included, in eighths of a microsecond, as Linux
-    /// keeps it.
+    /// The smoothed round-trip time, including this ACK, in eighths of a microsecond as in Linux.
     pub srtt8_us: u64,
-    /// Packets delivered so far, as Linux shows them here: what this ACK selected is counted, what
-    /// it acknowledged in order is not yet.
+    /// Packets delivered so far, as Linux passes them here: with the packets that this ACK SACKed,
+    /// without those that it acknowledged in order.
     pub delivered: u64,
-    /// Of them those marked: by ECE all that an ACK delivered, what this one selected included; by
-    /// a counter, those of this one not yet.
+    /// Of them the marked ones. With ECE these are all that an ACK delivered, including packets
+    /// that this one SACKed. With a counter, those of this ACK are not included.
     pub delivered_ce: u64,
-    /// The peer's timestamp in it and the echo of ours, ms.
+    /// The peer's timestamp in it and the echo of the sender's, ms.
     pub stamps: (u32, u32),
-    /// Packets selected (SACK) and not acknowledged in order, this ACK included.
+    /// Packets SACKed and not acknowledged in order, including this ACK.
     pub selected: u32,
-    /// Packets delivered since the one was sent that was sent last of those it told of, that one
-    /// and this ACK included: what was in flight then. 0 where it told of none.
+    /// Packets delivered since the transmission of the packet sent last of those it acknowledged,
+    /// that one and this ACK included: the packets in flight then. 0 if it acknowledged none.
     pub flight: u32,
-    /// What routers have written into the headers of what arrived since the last ACK, all
-    /// together.
+    /// The sum of the routers' feedback in the headers of packets that arrived since the last ACK.
     pub feedback: Feedback,
 }
 
-/// One ACK, after loss detection has had its say.
+/// One ACK, after loss detection.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Ack {
-    /// When it arrived.
+    /// Time of its arrival.
     pub now: Time,
     /// Packets newly acknowledged, cumulatively or selectively.
     pub delivered: u32,
-    /// May the window grow by this ACK? Not in recovery, nor when it acknowledged nothing new in
-    /// order.
+    /// Whether the window may grow. It may not in recovery, or if the ACK acknowledged no new data
+    /// in order.
     pub may_grow: bool,
-    /// Was the window the limit of what was sent in the last round?
+    /// Whether the window was the limit in the last round.
     pub cwnd_limited: bool,
     /// Bytes: everything below is acknowledged.
     pub una: u64,
@@ -168,66 +172,67 @@ pub struct Ack {
     pub nxt: u64,
     /// Packets in flight after it.
     pub in_flight: u32,
-    /// Packets it showed to be lost.
+    /// Packets that it showed to be lost.
     pub lost: u32,
     /// The state of recovery after it.
     pub state: State,
-    /// Did it report marks?
+    /// Whether it reported marks.
     pub ece: bool,
-    /// Packets marked, as it told: by ECE all that it delivered, as in Linux's `delivered_ce`; by
-    /// a counter what that grew by, which may be more than this ACK delivered.
+    /// Marked packets. With ECE these are all that the ACK delivered, as in Linux's `delivered_ce`.
+    /// With a counter it is the counter's increase, which may exceed the packets that this ACK
+    /// delivered.
     pub marked: u32,
-    /// What it told of delivery, for laws that ask ([`CongestionControl::needs_delivery`]).
+    /// Its delivery sample, if needed ([`CongestionControl::needs_delivery`]).
     pub delivery: Option<Delivery>,
 }
 
-/// What an ACK told of delivery (`tcp_rate` in Linux).
+/// The delivery sample of an ACK (`tcp_rate` in Linux).
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// The delivery rate over the flight of the newest packet it acknowledged; `None` where it
-    /// cannot be told.
+    /// The delivery rate over the flight of the newest packet that it acknowledged; `None` if it is
+    /// unknown.
     pub sample: Option<RateSample>,
-    /// The round-trip time of that packet, if it can be told.
+    /// The round-trip time of that packet, if it is known.
     pub rtt: Option<Span>,
-    /// May the receiver have delayed this ACK? (It acknowledged one short packet and nothing else
-    /// was in flight.)
+    /// Whether the receiver may have delayed this ACK: it acknowledged one short packet, and no
+    /// other packet was in flight.
     pub maybe_delayed: bool,
     /// Packets in flight before this ACK.
     pub prior_in_flight: u32,
-    /// When pacing lets the next packet leave.
+    /// Earliest departure of the next packet by pacing.
     pub next_departure: Time,
-    /// The connection so far, this ACK included.
+    /// Totals of the connection, including this ACK.
     pub totals: Totals,
-    /// What became of the flight it belongs to, for laws that ask
+    /// The result of the flight it belongs to, if needed
     /// ([`CongestionControl::needs_flight_record`]).
     pub flight: Option<FlightSample>,
 }
 
-/// What became of a flight: from when the newest acknowledged packet was sent to its ACK.
+/// The result of a flight: from the transmission of the newest acknowledged packet to its ACK.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct FlightSample {
-    /// Packets in flight when that packet had been sent, itself included.
+    /// Packets in flight after that packet was sent, itself included.
     pub in_flight: u32,
     /// Packets delivered since.
     pub delivered: u64,
-    /// Of them those of which ACKs with marks told.
+    /// Of them the packets delivered by ACKs with marks.
     pub delivered_ce: u64,
-    /// Packets found lost since.
+    /// Packets marked lost since.
     pub lost: u64,
-    /// Was the window used up at any time in the last round trip? (Slow start has no say in it,
-    /// other than in [`Ack`], nor has the kernel's release.)
+    /// Whether the window was used up at any time in the last round trip. Unlike the field of
+    /// [`Ack`], it does not depend on slow start or on the kernel's release.
     pub cwnd_limited: bool,
 }
 
-/// What became of a connection's packets so far.
+/// Totals of a connection's packets.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
     /// Packets delivered, the SYN included.
     pub delivered: u64,
-    /// When the last of them was.
+    /// Time of the last delivery.
     pub delivered_at: Time,
-    /// Packets found lost; each time anew, if one is lost again.
+    /// Packets marked lost; a packet that is lost again counts again.
     pub lost: u64,
 }
 
@@ -238,49 +243,49 @@ pub struct RateSample {
     pub prior_delivered: u64,
     /// Packets delivered since.
     pub delivered: u64,
-    /// In so much time: the longer one of sending them and having them acknowledged.
+    /// The time of these deliveries: the longer of sending and acknowledging them.
     pub interval: Span,
-    /// Did the application limit the flow when that packet was sent?
+    /// Whether the application limited the flow when that packet was sent.
     pub app_limited: bool,
 }
 
-/// The window must shrink: at most once per round trip.
+/// Congestion: the window must be reduced. At most once per round trip.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Loss {
-    /// When it was found.
+    /// Time of its detection.
     pub now: Time,
-    /// How it was found.
+    /// Its cause.
     pub cause: Cause,
     /// Packets in flight.
     pub in_flight: u32,
 }
 
-/// One packet is found lost; told to laws that ask ([`CongestionControl::needs_flight_record`]),
-/// before anything else is.
+/// One packet is marked lost; this precedes all other events
+/// ([`CongestionControl::needs_flight_record`]).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LostPacket {
-    /// When it was found.
+    /// Time of its detection.
     pub now: Time,
     /// Its first byte.
     pub seq: u64,
-    /// One past its last byte.
+    /// The byte after its last byte.
     pub end: u64,
-    /// Packets in flight when it had been sent, itself included.
+    /// Packets in flight after it was sent, itself included.
     pub in_flight: u32,
-    /// Packets found lost since it was sent, itself included.
+    /// Packets marked lost since it was sent, itself included.
     pub lost: u64,
-    /// Did the application limit the flow when it was sent?
+    /// Whether the application limited the flow when it was sent.
     pub app_limited: bool,
-    /// The connection so far.
+    /// Totals of the connection.
     pub totals: Totals,
 }
 
-/// How congestion showed.
+/// The signal of congestion.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// Packets were found lost by the ACKs of later ones.
+    /// ACKs of later packets showed losses.
     Loss,
     /// The network marked packets (ECN).
     Mark,
@@ -288,40 +293,40 @@ pub enum Cause {
     TailProbe,
     /// The retransmission timer fired.
     Timeout,
-    /// The law asked for it ([`Window::reduce`]).
+    /// The congestion control requested it ([`Window::reduce`]).
     Asked,
 }
 
-/// The connection stands: nothing has been sent.
+/// The connection is established; no data has been sent.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Start {
-    /// When.
+    /// Time of the event.
     pub now: Time,
     /// The smoothed round-trip time: that of the handshake.
     pub srtt: Span,
-    /// The least round-trip time: likewise.
+    /// The minimum round-trip time: that of the handshake.
     pub min_rtt: Span,
-    /// The SYN has been delivered.
+    /// Totals: the SYN has been delivered.
     pub totals: Totals,
-    /// Did both ends agree on ECN, in the way that the law needs? A law that needs it and does not
-    /// get it falls back to Reno.
+    /// Whether both ends agreed on the kind of ECN that the congestion control needs. Without it,
+    /// such a congestion control falls back to Reno.
     pub ecn: bool,
 }
 
-/// Data is about to leave while nothing is in flight.
+/// Data leaves while no other data is in flight.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Sent {
-    /// When.
+    /// Time of the event.
     pub now: Time,
-    /// When data was last sent before this.
+    /// Time of the last data before.
     pub last_sent: Option<Time>,
-    /// Had the application left the connection without data to send?
+    /// Whether the application had no data to send before.
     pub app_limited: bool,
     /// Bytes: everything below had been sent before this.
     pub nxt: u64,
-    /// The connection so far.
+    /// Totals of the connection.
     pub totals: Totals,
 }
 
@@ -329,9 +334,9 @@ pub struct Sent {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Rto {
-    /// When.
+    /// Time of the event.
     pub now: Time,
-    /// The connection so far.
+    /// Totals of the connection.
     pub totals: Totals,
 }
 
@@ -339,7 +344,7 @@ pub struct Rto {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Reduced {
-    /// When.
+    /// Time of the event.
     pub now: Time,
 }
 
@@ -347,32 +352,32 @@ pub struct Reduced {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StateChange {
-    /// When.
+    /// Time of the event.
     pub now: Time,
-    /// From this one.
+    /// The old state.
     pub from: State,
-    /// To this one; it may be the same.
+    /// The new state; it may be the same.
     pub to: State,
     /// Bytes: everything below has been sent.
     pub nxt: u64,
 }
 
-/// A reduction of the window was a mistake.
+/// A reduction of the window was spurious.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SpuriousLoss {
-    /// When that was found.
+    /// Time of its detection.
     pub now: Time,
     /// The window before the reduction.
     pub prior_cwnd: u32,
-    /// The connection so far.
+    /// Totals of the connection.
     pub totals: Totals,
 }
 
 macro_rules! event_at {
     ($($event:ident { $($field:ident : $value:expr),* $(,)? })*) => {$(
         impl $event {
-            /// An event at `now` with everything else at rest; fill in what you know.
+            /// An event at `now` with neutral values in all other fields.
             pub fn at(now: Time) -> $event {
                 $event { now, $($field: $value),* }
             }
@@ -405,54 +410,54 @@ event_at! {
 
 /// A congestion control.
 pub trait CongestionControl: Send + Sync {
-    /// The connection stands.
+    /// The connection is established.
     fn on_start(&mut self, _w: &mut Window, _ev: &Start) {}
-    /// Data is about to leave while nothing is in flight.
+    /// Data leaves while no other data is in flight.
     fn on_sent(&mut self, _w: &mut Window, _ev: &Sent) {}
-    /// What an ACK told, before loss detection.
+    /// The measurements of an ACK, before loss detection.
     fn on_sample(&mut self, _w: &mut Window, _ev: &Sample) {}
-    /// An ACK, after loss detection: grow here.
+    /// An ACK, after loss detection. The window grows here.
     fn on_ack(&mut self, w: &mut Window, ev: &Ack);
-    /// Congestion: set `w.ssthresh` (and with [`owns_recovery`](Self::owns_recovery) the window
-    /// too); PRR brings the window there.
+    /// Congestion: sets `w.ssthresh`, and with [`owns_recovery`](Self::owns_recovery) also the
+    /// window. PRR reduces the window to the threshold.
     fn on_loss(&mut self, w: &mut Window, ev: &Loss);
-    /// One packet was found lost, with [`needs_flight_record`](Self::needs_flight_record).
+    /// One packet was marked lost; only with [`needs_flight_record`](Self::needs_flight_record).
     fn on_packet_lost(&mut self, _w: &mut Window, _ev: &LostPacket) {}
-    /// The retransmission timer fired and everything in flight counts as lost (after `on_loss` if
-    /// this was a new episode).
+    /// The retransmission timer fired and everything in flight counts as lost (after `on_loss` at
+    /// the begin of an episode).
     fn on_rto(&mut self, _w: &mut Window, _ev: &Rto) {}
-    /// A reduction is over (`CA_EVENT_COMPLETE_CWR` in Linux); not with
+    /// A reduction is over (`CA_EVENT_COMPLETE_CWR` in Linux); not called with
     /// [`owns_recovery`](Self::owns_recovery).
     fn on_reduced(&mut self, _w: &mut Window, _ev: &Reduced) {}
     /// The state of recovery changes (`set_state` in Linux).
     fn on_state(&mut self, _w: &mut Window, _ev: &StateChange) {}
-    /// The reduction was a mistake: the window goes back to what it was. The transport restores the
-    /// threshold.
+    /// The reduction was spurious: restores the window. The transport restores the threshold.
     fn on_spurious_loss(&mut self, w: &mut Window, ev: &SpuriousLoss) {
         w.cwnd = w.cwnd.max(ev.prior_cwnd);
     }
-    /// Is it in slow start? For those who look on: a law whose window does not follow `ssthresh`
-    /// knows better.
+    /// Returns whether it is in slow start, for observers. Congestion controls whose window does
+    /// not follow `ssthresh` override it.
     fn in_slow_start(&self, w: &Window) -> bool {
         w.in_slow_start()
     }
-    /// Does the law set the window in recovery itself? Then PRR stays out.
+    /// Returns whether it sets the window in recovery itself, without PRR.
     fn owns_recovery(&self) -> bool {
         false
     }
-    /// Does it ask for pacing?
+    /// Returns whether it requests pacing.
     fn needs_pacing(&self) -> bool {
         false
     }
-    /// Does it want [`Ack::delivery`]?
+    /// Returns whether it needs [`Ack::delivery`].
     fn needs_delivery(&self) -> bool {
         false
     }
-    /// Does it want [`Delivery::flight`] and [`on_packet_lost`](Self::on_packet_lost)?
+    /// Returns whether it needs [`Delivery::flight`] and [`on_packet_lost`](Self::on_packet_lost).
     fn needs_flight_record(&self) -> bool {
         false
     }
-    /// Do its packets carry a congestion header? Then it is asked for each one's.
+    /// Returns whether its packets carry a congestion header; then [`congestion`](Self::congestion)
+    /// is called for each packet.
     fn needs_feedback(&self) -> bool {
         false
     }
@@ -461,26 +466,26 @@ pub trait CongestionControl: Send + Sync {
     fn congestion(&self, _w: &Window) -> Option<Congestion> {
         None
     }
-    /// The send buffer grows to hold so many windows.
+    /// The number of windows for which the send buffer has room.
     fn send_buffer_windows(&self) -> u32 {
         2
     }
-    /// Named numbers for traces (`w_max`, `k_s` …).
+    /// Visits named numbers for traces (`w_max`, `k_s` …).
     fn describe(&self, _visit: &mut dyn FnMut(&'static str, f64)) {}
     /// A copy in its present state.
     fn fork(&self) -> Box<dyn CongestionControl>;
 }
 
-/// What a law may know of the host it runs on.
+/// The properties of the host that a congestion control may use.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Host {
-    /// The kernel's tick, which some laws of Linux show.
+    /// The kernel's timer frequency in Hz, on which some congestion controls of Linux depend.
     pub hz: u32,
-    /// Whose rules it follows.
+    /// The release whose rules apply.
     pub kernel: Kernel,
     /// The largest super-packet.
     pub gso: Gso,
-    /// Of the law's own random choices; every flow has another.
+    /// Seed of the congestion control's random choices; every flow has another.
     pub seed: u64,
 }
 
@@ -495,7 +500,7 @@ impl Default for Host {
     }
 }
 
-/// What moves a congestion control.
+/// The main signal of a congestion control.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Family {
     /// Losses.
@@ -504,9 +509,9 @@ pub enum Family {
     Delay,
     /// A model of the path.
     Model,
-    /// What switches and routers tell it.
+    /// Feedback of switches and routers.
     Switch,
-    /// Rules that a computer has found.
+    /// Rules that were found by a computer search.
     Learned,
 }
 
@@ -523,29 +528,28 @@ impl Family {
     }
 }
 
-/// What a congestion control needs of the connection or the path, beside what every one gets.
+/// A requirement of a congestion control on the connection or the path.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Need {
     /// Both ends use ECN, and the receiver echoes every mark (RFC 8257 section 3.2). The connection
-    /// is made so.
+    /// is configured so.
     EcnEcho,
     /// Both ends use ECN with code point ECT(1), and the receiver counts marks (RFC 9331, RFC
-    /// 9768). The connection is made so.
+    /// 9768). The connection is configured so.
     EcnCount,
-    /// The receiver does not select (no SACK). The connection is made so.
+    /// The receiver sends no SACK. The connection is configured so.
     NoSack,
-    /// It cannot do without pacing: `host.pacing` must not be off. A congestion control that asks
-    /// for pacing and also works without, as BBR does in Linux, has not this need;
-    /// [`CcKind::paced`] says who asks.
+    /// It requires pacing: `host.pacing` must not be off. Some congestion controls request pacing
+    /// but also run without it, as BBR does in Linux; [`CcKind::paced`] reports the request.
     Pacing,
-    /// Round-trip times finer than a millisecond: `host.clock` must be `us`.
+    /// Round-trip times with a resolution finer than a millisecond: `host.clock` must be `us`.
     FineRtt,
-    /// Every packet carries a congestion header, and the narrowest hop's queue writes into it.
+    /// Every packet carries a congestion header, and the bottleneck's queue writes into it.
     Feedback,
 }
 
 impl Need {
-    /// What it needs, for people.
+    /// A description of the requirement.
     pub fn help(self) -> &'static str {
         match self {
             Need::EcnEcho => "ECN, every mark echoed",
@@ -558,42 +562,42 @@ impl Need {
     }
 }
 
-/// Where a congestion control is what a system uses unless told otherwise.
+/// A system whose default congestion control it is or was.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct DefaultIn {
     /// The system.
     pub system: &'static str,
     /// The first release, and its date: `"2.6.19 (2006-11)"`.
     pub since: &'static str,
-    /// The release that chose another, and its date; empty where none has.
+    /// The release that replaced it, and its date; empty if none has.
     pub until: &'static str,
 }
 
 /// One congestion control of a registry.
 #[derive(Clone)]
 pub struct CcKind {
-    /// The kernel's name where it has one.
+    /// The kernel's name, if there is one.
     pub name: &'static str,
     /// One line of help.
     pub help: &'static str,
-    /// The specification it is written from.
+    /// The specification that it implements.
     pub source: &'static str,
-    /// What moves it.
+    /// Its main signal.
     pub family: Family,
-    /// When it was first published.
+    /// Year of its first publication.
     pub year: u16,
-    /// What it needs.
+    /// Its requirements.
     pub needs: &'static [Need],
-    /// Where it is or was the default.
+    /// Systems whose default it is or was.
     pub default_in: &'static [DefaultIn],
     /// Its parameters.
     pub params: &'static [Param],
-    /// Makes one for a flow of `host`.
+    /// Creates one for a flow of `host`.
     pub make: fn(&Params, host: &Host) -> Box<dyn CongestionControl>,
 }
 
 impl CcKind {
-    /// Does it need this?
+    /// Returns whether it has this requirement.
     pub fn needs(&self, need: Need) -> bool {
         self.needs.contains(&need)
     }
@@ -610,13 +614,14 @@ impl CcKind {
             sack: !self.needs(Need::NoSack),
         }
     }
-    /// Does it ask for pacing (`SK_PACING_NEEDED` in Linux)? One that has just been made says so.
+    /// Returns whether it requests pacing (`SK_PACING_NEEDED` in Linux), according to a new
+    /// instance.
     pub fn paced(&self) -> bool {
         (self.make)(&Params::defaults(self.params), &Host::default()).needs_pacing()
     }
 }
 
-/// The congestion controls that narrows ships.
+/// The congestion controls of narrows.
 pub const KINDS: &[CcKind] = &[
     reno::KIND,
     cubic::KIND,

@@ -1,21 +1,20 @@
-//! NewReno: Reno's window between ends that do not select (no SACK), where duplicate ACKs alone
-//! tell of losses.
+//! NewReno: Reno's window without SACK, where duplicate ACKs alone report losses.
 //!
-//! Law: the window is [Reno](super::reno)'s. The third duplicate ACK says that the first segment is
-//! lost, and recovery begins; each duplicate lets a new segment leave, before it too. An ACK that
-//! advances in recovery without ending it, a partial one, says that the segment behind it is lost
-//! as well: one hole per round trip is repaired. Recovery ends when something beyond the last byte
-//! sent before it is acknowledged.
+//! Algorithm: the window is [Reno](super::reno)'s. The third duplicate ACK marks the first segment
+//! lost and begins recovery. Each duplicate releases a new segment, also before recovery. A partial
+//! ACK advances in recovery without ending it, and marks the segment behind it lost as well. Thus
+//! one hole per round trip is repaired. Recovery ends when data beyond the last byte sent before it
+//! is acknowledged.
 //!
 //! Sources: RFC 6582 (which obsoletes 3782 and 2582); RFC 3042 (limited transmit); Linux 6.12 with
-//! `net.ipv4.tcp_sack=0`, whose deviations from them the transport's `duplicates` names. The law is
-//! the transport's: this file only asks for it.
+//! `net.ipv4.tcp_sack=0`. `tcp::sender::duplicates` implements the algorithm and lists Linux's
+//! deviations; this file only requires a connection without SACK.
 
 use super::reno::Reno;
 use super::{CcKind, Family, Need};
 use alloc::boxed::Box;
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "newreno",
     help: "Reno without SACK: duplicate ACKs tell of losses, one per round trip is repaired",
@@ -59,7 +58,7 @@ mod tests {
         fn begun() -> Test {
             Test::behind(WINDOW)
         }
-        /// Likewise, where the peer offers `window` bytes.
+        /// The same with a peer that offers `window` bytes.
         fn behind(window: u64) -> Test {
             let config = Config::default().under(KIND.signals(), EcnEnds::Off);
             let mut sender = Sender::new(
@@ -83,7 +82,7 @@ mod tests {
                 next: 10,
             }
         }
-        /// An ACK for everything below segment `next`; answers which segments leave.
+        /// An ACK for everything below segment `next`; returns the segments that leave.
         fn ack(&mut self, ms: u64, next: u64) -> Vec<u64> {
             self.acked = next;
             let ack = AckSegment {
@@ -95,7 +94,7 @@ mod tests {
             let mut sent = Vec::new();
             self.sender
                 .on_segment(at(ms), &ack, &mut |s| sent.push(number(&s)));
-            // The application is woken.
+            // The application was woken.
             if self.sender.next_wakeup().is_some_and(|t| t <= at(ms)) {
                 self.sender.on_timer(at(ms), &mut |s| sent.push(number(&s)));
             }
@@ -105,7 +104,7 @@ mod tests {
         fn duplicate(&mut self, ms: u64) -> Vec<u64> {
             self.ack(ms, self.acked)
         }
-        /// So many duplicates from 80 ms on, 2 ms apart: nothing waits for the next one.
+        /// `n` duplicates from 80 ms on, 2 ms apart, each handled at its time.
         fn duplicates(&mut self, n: u64) -> Vec<Vec<u64>> {
             (0..n).map(|i| self.duplicate(80 + 2 * i)).collect()
         }
@@ -132,16 +131,15 @@ mod tests {
         assert_eq!((info.state, info.ssthresh), (State::Recovery, Some(5)));
     }
 
-    /// Segments 0 and 4 are lost: 1 to 3 and 5 to 11 make ten duplicates, the repair of 0 an ACK
-    /// for 4, which says the rest.
+    /// Segments 0 and 4 are lost. Segments 1 to 3 and 5 to 11 cause ten duplicates. The
+    /// retransmission of 0 causes an ACK for 4, which shows the second loss.
     #[test]
     fn a_partial_ack_says_that_the_next_is_lost() {
         let mut t = Test::begun();
         t.duplicates(10);
         assert!(t.ack(130, 4).starts_with(&[4]));
         assert_eq!(t.sender.info().state, State::Recovery);
-        // And it takes back three of the duplicates; the one that it is about is lost, and on its
-        // way again.
+        // It also subtracts three duplicates; segment 4 is lost and already retransmitted.
         assert_eq!(t.in_flight(), (t.next - 4) as u32 - (10 - 3));
     }
 
@@ -151,15 +149,15 @@ mod tests {
         let window = t.sender.info().cwnd;
         t.duplicates(3);
         let info = t.sender.info();
-        // Twelve left, three have arrived, one is lost and on its way again.
+        // Twelve left, three have arrived, one is lost and already retransmitted.
         assert_eq!(
             (window, info.in_flight, info.delivered),
             (10, 12 - 3, 1 + 3)
         );
     }
 
-    /// One of the segments in flight is missing at least. If there are more duplicates than others,
-    /// the path reorders: from then on three say nothing.
+    /// At least one of the segments in flight is missing. If there are more duplicates than other
+    /// segments, the path reorders: from then on three duplicates are not enough.
     #[test]
     fn more_duplicates_than_segments_are_reordering() {
         let mut t = Test::behind(40 * u64::from(MSS));
@@ -176,9 +174,8 @@ mod tests {
         assert_eq!(t.sender.info().state, State::Disorder);
     }
 
-    /// Recovery began when segments up to 11 had left. An ACK for just these does not end it, nor
-    /// do duplicates after it begin another; the next one that advances ends it, and nothing is
-    /// undone.
+    /// Recovery began when segments up to 11 had left. An ACK for exactly these does not end it,
+    /// and duplicates after it begin no other. The next ACK that advances ends it, without an undo.
     #[test]
     fn recovery_ends_beyond_what_had_been_sent_before_it() {
         let mut t = Test::begun();
@@ -199,7 +196,7 @@ mod tests {
     #[test]
     fn a_timeout_counts_all_as_lost_and_no_probe_goes_before_it() {
         let mut t = Test::begun();
-        // 40 ms and the least variance, 200 ms; a probe would come after 80 ms.
+        // 40 ms and the minimum variance, 200 ms; a probe would come after 80 ms.
         let fires = t.sender.next_wakeup().unwrap();
         assert!(fires >= at(280), "{fires:?}");
         t.duplicate(80);
@@ -213,8 +210,8 @@ mod tests {
         );
     }
 
-    /// Segments 0 and 2 do not come: each of the others has an ACK of its own, and none selects;
-    /// nor does one for what had come before.
+    /// Segments 0 and 2 are lost. Each of the others is acknowledged singly and without SACK, and
+    /// so is a duplicate.
     #[test]
     fn the_receiver_selects_nothing_and_answers_every_segment() {
         let mut receiver = Receiver::new(&Config::default().under(KIND.signals(), EcnEnds::Off));
@@ -241,7 +238,7 @@ mod tests {
         let at: Vec<_> = acks.iter().skip(1).map(|a| a.0).collect();
         assert_eq!(at, [0, 0, 0, 0, 0, 0, 0, 2, 2, 9]);
         assert!(acks.iter().all(|a| a.1 == 0));
-        // While something is missing the window stands still, or its ACKs would not be duplicates.
+        // While a segment is missing the window is constant, because its ACKs must be duplicates.
         assert!(acks[1..8].iter().all(|a| a.2 == acks[1].2), "{acks:?}");
         assert!(acks[10].2 > acks[1].2);
     }

@@ -1,17 +1,20 @@
-//! Reno, as Linux runs it: one packet per round trip, half on loss.
+//! Reno as in Linux: one packet per round trip, half on loss.
 //!
-//! Law: slow start `cwnd += acked` up to `ssthresh`; avoidance `cwnd += 1` per `cwnd` packets
-//! acknowledged; on congestion `ssthresh = max(cwnd / 2, 2)`.
-//! Sources: RFC 5681; Linux 6.12 for the details: packets, not bytes; what an ACK has left over
-//! when it crosses the threshold counts in avoidance; the reduction takes `cwnd`, not the flight
-//! size; credit for more than a window is given at once, one packet if it was already there before
-//! (the window had shrunk).
+//! Algorithm: slow start `cwnd += acked` up to `ssthresh`; congestion avoidance `cwnd += 1` per
+//! `cwnd` packets acknowledged; on congestion `ssthresh = max(cwnd / 2, 2)`.
+//!
+//! Sources: RFC 5681; Linux 6.12 for the details:
+//! - the unit is packets, not bytes;
+//! - an ACK that crosses the threshold counts with its rest in congestion avoidance;
+//! - the reduction is computed from `cwnd`, not from the flight size;
+//! - credit for more than a window takes effect at once, as one packet if it existed before (the
+//!   window had been reduced).
 
 use super::{Ack, CcKind, CongestionControl, DefaultIn, Family, Loss, Window};
 use alloc::boxed::Box;
 
-/// Slow start: doubles per round trip, stops at the threshold; answers the acknowledged packets
-/// left over.
+/// Slow start: the window doubles per round trip, up to the threshold. Returns the acknowledged
+/// packets left over.
 pub fn slow_start(w: &mut Window, acked: u32) -> u32 {
     let grown = w.cwnd.saturating_add(acked).min(w.ssthresh);
     let rest = acked - (grown - w.cwnd);
@@ -19,8 +22,8 @@ pub fn slow_start(w: &mut Window, acked: u32) -> u32 {
     rest
 }
 
-/// Slow start where it is due; answers the acknowledged packets that are left for avoidance. None:
-/// this ACK grows nothing more.
+/// Slow start, if the window is below the threshold. Returns the acknowledged packets left for
+/// congestion avoidance; `None` if this ACK must not grow the window further.
 pub fn beyond_slow_start(w: &mut Window, ev: &Ack) -> Option<u32> {
     if !ev.may_grow || !ev.cwnd_limited {
         return None;
@@ -47,7 +50,7 @@ pub fn avoid(w: &mut Window, per: u32, acked: u32) {
     w.cwnd = w.cwnd.min(w.clamp);
 }
 
-/// Reno's state: all of it is the window.
+/// Reno's state is the window.
 #[derive(Clone, Debug, Default)]
 pub struct Reno;
 
@@ -65,7 +68,7 @@ impl CongestionControl for Reno {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "reno",
     help: "additive increase by one packet per round trip, half on loss",

@@ -1,27 +1,27 @@
-//! Scalable TCP, as Linux runs it: the window grows by a hundredth of what is acknowledged and
-//! shrinks by an eighth.
+//! Scalable TCP as in Linux: the window grows by a hundredth of the acknowledged packets and
+//! decreases by an eighth.
 //!
-//! Law: `cwnd += 1` per `min(cwnd, 100)` packets acknowledged, so above 100 packets 1 % per round
-//! trip; on loss `ssthresh = cwnd − cwnd/8`. From there the window is back after `ln(8/7)/ln(1.01)
-//! = 13.4` round trips, whatever its size: hence the name. Two flows keep the shares that they
-//! have: both grow and shrink by the same factor.
+//! Algorithm: `cwnd += 1` per `min(cwnd, 100)` packets acknowledged, so above 100 packets 1 % per
+//! round trip; on loss `ssthresh = cwnd − cwnd/8`. The window recovers after
+//! `ln(8/7)/ln(1.01) = 13.4` round trips, whatever its size: hence the name. Two flows keep their
+//! shares, because both grow and decrease by the same factor.
 //!
 //! Sources: Kelly, "Scalable TCP: improving performance in highspeed wide area networks" (CCR
-//! 33(2), 2003), whose a = 0.01 and b = 0.125 these are; Linux 6.12 for the details:
+//! 33(2), 2003). a = 0.01 and b = 0.125 are the paper's. Linux 6.12 differs in details:
 //! - below 100 packets it grows as Reno does (the paper's threshold is 16 packets, and its
 //!   reduction there a half; Linux's is an eighth everywhere);
-//! - the reduction takes `cwnd`, not the flight size.
+//! - the reduction is computed from `cwnd`, not from the flight size.
 
 use super::reno::{avoid, beyond_slow_start};
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Window};
 use alloc::boxed::Box;
 
-/// One packet for so many acknowledged: a = 0.01.
+/// Acknowledged packets per packet of growth: a = 0.01.
 const PER: u32 = 100;
-/// What a loss takes: b = 1/8.
+/// Reduction on loss: b = 1/8.
 const PART: u32 = 8;
 
-/// Scalable's state: all of it is the window.
+/// Scalable's state is the window.
 #[derive(Clone, Debug, Default)]
 pub struct Scalable;
 
@@ -39,7 +39,7 @@ impl CongestionControl for Scalable {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "scalable",
     help: "up by a hundredth of what is acknowledged, down by an eighth: recovers as fast at any \

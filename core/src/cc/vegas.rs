@@ -1,24 +1,27 @@
-//! Vegas, as Linux runs it: keeps two to four packets of its own in the queue, by the round trip,
-//! and waits for no loss.
+//! Vegas as in Linux: keeps two to four of its packets in the queue, by the round trip, without
+//! waiting for losses.
 //!
-//! Law, once per round trip, `rtt` the least of it, `base` the least ever, `queued = cwnd · (rtt −
-//! base) / base`: slow start: over `gamma` queued, `cwnd = min(cwnd, cwnd · base / rtt + 1)`, and
-//! it is over; otherwise it doubles as Reno does. Avoidance: `cwnd − 1` over `beta` queued, `cwnd +
-//! 1` below `alpha`, otherwise it stays; never below 2 packets. A round trip with at most two
-//! measurements, and all of recovery, are Reno's; so is the answer to a loss.
+//! Algorithm, once per round trip, with `rtt` its minimum, `base` the minimum of the connection,
+//! and `queued = cwnd · (rtt − base) / base`:
+//! - slow start: above `gamma` queued, `cwnd = min(cwnd, cwnd · base / rtt + 1)`, and slow start
+//!   ends; otherwise the window doubles as Reno's;
+//! - avoidance: `cwnd − 1` above `beta` queued, `cwnd + 1` below `alpha`, otherwise no change; at
+//!   least 2 packets;
+//! - a round trip with at most two measurements, and all of recovery, are Reno's; so is the
+//!   response to a loss.
 //!
 //! Sources: Brakmo, Peterson, "TCP Vegas: end to end congestion avoidance on a global Internet"
-//! (IEEE JSAC 13(8), 1995); Linux 6.12 for what differs from it, kept because measurements show it:
+//! (IEEE JSAC 13(8), 1995). Linux 6.12 differs, as measurements show:
 //! - slow start doubles with every round trip, not with every other;
-//! - the excess is divided by `base`, not by `rtt`, which makes it a little larger; it is whole
-//!   packets, and so are its bounds;
-//! - nothing of the paper's early retransmissions: recovery is the transport's;
-//! - `base` is forgotten whenever data leaves while nothing is in flight, be it after a pause or
-//!   after a timeout; a standing queue of others is then taken for the path;
-//! - the window moves whether or not it was the limit; `ssthresh` follows it at three quarters.
+//! - the excess is divided by `base`, not by `rtt`, which makes it a little larger; it and its
+//!   bounds are whole packets;
+//! - the paper's early retransmissions are left out: recovery is the transport's;
+//! - `base` is reset whenever data leaves while none is in flight, after a pause or after a
+//!   timeout. A standing queue of other flows then counts as part of the path;
+//! - the window changes even if it was not the limit; `ssthresh` follows it at three quarters.
 //!
-//! Linux counts the excess in 32 bits, which run over where a large window waits for seconds; here
-//! they do not.
+//! Linux counts the excess in 32 bits, which overflow if a large window waits for seconds; this
+//! file does not.
 
 use super::reno::{Reno, slow_start};
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Sample, Sent, StateChange, Window};
@@ -27,11 +30,11 @@ use crate::transport::State;
 use crate::units::Span;
 use alloc::boxed::Box;
 
-/// A round trip with no more measurements than this may have seen delayed ACKs alone.
+/// A round trip with at most this many measurements may consist of delayed ACKs.
 const TOO_FEW: u32 = 2;
-/// Linux's clock counts whole microseconds, and this more, so that no round trip takes none.
+/// Added to Linux's whole microseconds, so that no round trip is zero.
 const NEVER_ZERO: Span = Span::us(1);
-/// The least window, in packets.
+/// Minimum window, in packets.
 const LEAST: u32 = 2;
 
 /// The parameters.
@@ -56,51 +59,51 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// Round-trip times by round trip: the least of all, and the least of this one.
+/// Round-trip times by round trip: the minimum of all, and of this one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RoundTrips {
     base: Option<Span>,
     least: Option<Span>,
     samples: u32,
-    /// It is over when more than this is acknowledged.
+    /// It ends when more than this is acknowledged.
     end: u64,
 }
 
-/// What a round trip told.
+/// The result of a round trip.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) struct Delays {
-    /// The least round trip ever, µs.
+    /// The minimum round trip of the connection, µs.
     pub base: u64,
-    /// The least of the last one, µs; not below it.
+    /// The minimum of the last round trip, µs; at least `base`.
     pub rtt: u64,
 }
 
 impl RoundTrips {
-    /// Nothing is known, and everything below `nxt` has been sent.
+    /// Without measurements; everything below `nxt` has been sent.
     pub(super) fn from(nxt: u64) -> RoundTrips {
         RoundTrips {
             end: nxt,
             ..RoundTrips::default()
         }
     }
-    /// A measurement.
+    /// Takes a measurement.
     pub(super) fn take(&mut self, rtt: Span) {
         let rtt = rtt + NEVER_ZERO;
         let least = |of: Option<Span>| Some(of.map_or(rtt, |of| of.min(rtt)));
         (self.base, self.least) = (least(self.base), least(self.least));
         self.samples = self.samples.saturating_add(1);
     }
-    /// Another round trip begins while everything below `nxt` has been sent.
+    /// Begins another round trip; everything below `nxt` has been sent.
     pub(super) fn begin(&mut self, nxt: u64) {
         self.end = nxt;
         self.samples = 0;
         self.least = None;
     }
-    /// Is it over, now that everything below `una` is acknowledged?
+    /// Returns whether it is over, if everything below `una` is acknowledged.
     pub(super) fn over(&self, una: u64) -> bool {
         una > self.end
     }
-    /// What it told; nothing if too little was measured.
+    /// Returns its result; `None` with too few measurements.
     pub(super) fn told(&self) -> Option<Delays> {
         let enough = self.samples > TOO_FEW;
         let (base, rtt) = (self.base?.as_us(), self.least?.as_us());
@@ -114,15 +117,15 @@ pub struct Vegas {
     alpha: u64,
     beta: u64,
     gamma: u64,
-    /// All is well with the connection: Vegas decides, not Reno.
+    /// The connection is in Open: Vegas decides, not Reno.
     on: bool,
     rounds: RoundTrips,
-    /// Packets queued, as of the last round trip that told.
+    /// Packets queued in the last round trip with a result.
     queued: u64,
 }
 
 impl Vegas {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params) -> Vegas {
         Vegas {
             alpha: params.packets("alpha"),
@@ -212,7 +215,7 @@ impl CongestionControl for Vegas {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "vegas",
     help: "two to four packets in the queue, by the round trip: one packet more or less with each",
@@ -230,8 +233,7 @@ mod tests {
     use super::*;
     use crate::units::Time;
 
-    /// A connection of which every ACK acknowledges a packet, and each may be the last of a round
-    /// trip.
+    /// A connection in which every ACK acknowledges one packet and may end a round trip.
     struct Bench {
         law: Vegas,
         w: Window,
@@ -260,7 +262,7 @@ mod tests {
             self.una = una;
             self.law.on_ack(&mut self.w, &ev);
         }
-        /// A round trip of three measurements; answers the window after it.
+        /// A round trip of three measurements; returns the window after it.
         fn round(&mut self, us: u64) -> u32 {
             for more in [0, 700, 5000] {
                 self.sample(us + more);

@@ -1,22 +1,24 @@
-//! Veno, as Linux runs it: Reno that asks Vegas's measure whether a loss was congestion.
+//! Veno as in Linux: Reno that uses Vegas's measure to distinguish congestion from random loss.
 //!
-//! Law, with every ACK, `rtt` the least since the last one, `base` the least ever, `queued = cwnd ·
-//! (rtt − base) / rtt`: slow start as Reno; avoidance: `cwnd + 1` per `cwnd` packets acknowledged
-//! while `queued < beta`, otherwise for every other `cwnd`. On congestion `ssthresh = 4/5 cwnd` if
-//! `queued < beta` (the loss was chance), otherwise `cwnd / 2`; at least 2. Three packets of queue
-//! are `beta`.
+//! Algorithm, with every ACK, `rtt` the minimum since the last one, `base` the minimum of the
+//! connection, `queued = cwnd · (rtt − base) / rtt`, and `beta` three packets:
+//! - slow start as Reno;
+//! - avoidance: `cwnd + 1` per `cwnd` packets acknowledged while `queued < beta`, otherwise for
+//!   every other `cwnd`;
+//! - on congestion `ssthresh = 4/5 cwnd` if `queued < beta` (random loss), otherwise `cwnd / 2`; at
+//!   least 2.
 //!
 //! Sources: Fu, Liew, "TCP Veno: TCP enhancement for transmission over wireless access networks"
-//! (IEEE JSAC 21(2), 2003); Linux 6.12 for what differs from it, kept because measurements show it:
+//! (IEEE JSAC 21(2), 2003). Linux 6.12 differs, as measurements show:
 //! - the measure is taken with every ACK, from that ACK's round trip alone, not once per round
-//!   trip; in half packets;
-//! - until three round-trip times have been measured, and whenever the connection is not Open, it
-//!   is Reno; the measure of before then still decides what a loss costs;
-//! - where nothing was measured, all of the window counts as queued;
-//! - the ACK that completes a window in the second kind of avoidance counts towards none;
-//! - `base` is forgotten whenever data leaves while nothing is in flight.
+//!   trip; its unit is half packets;
+//! - until three round-trip times have been measured, and in any state but Open, it is Reno; the
+//!   measure before then still determines the reduction;
+//! - without measurements, the whole window counts as queued;
+//! - the ACK that completes a window in the second kind of avoidance does not count;
+//! - `base` is reset whenever data leaves while none is in flight.
 //!
-//! Before 5.7 Linux counted an ACK of several packets as one in avoidance; that is not imitated.
+//! Before 5.7 Linux counted an ACK of several packets as one in avoidance; this is not modelled.
 
 use super::reno::{Reno, avoid, slow_start};
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Sample, Sent, StateChange, Window};
@@ -25,13 +27,13 @@ use crate::transport::State;
 use crate::units::Span;
 use alloc::boxed::Box;
 
-/// Packets are counted in halves.
+/// Unit of queued packets: halves.
 const HALVES: u64 = 2;
-/// So few measurements may be delayed ACKs alone.
+/// A round trip with at most this many measurements may consist of delayed ACKs.
 const TOO_FEW: u32 = 2;
-/// Linux's clock counts whole microseconds, and this more, so that no round trip takes none.
+/// Added to Linux's whole microseconds, so that no round trip is zero.
 const NEVER_ZERO: Span = Span::us(1);
-/// The least window, in packets.
+/// Minimum window, in packets.
 const LEAST: u32 = 2;
 
 /// The parameters.
@@ -48,17 +50,17 @@ pub struct Veno {
     /// In half packets, as the measure.
     beta: u64,
     queued: u64,
-    /// All is well with the connection: Veno decides, not Reno.
+    /// The connection is in Open: Veno decides, not Reno.
     on: bool,
     samples: u32,
     base: Option<Span>,
     least: Option<Span>,
-    /// The next full window of ACKs counts, in a queue.
+    /// With a queue, the next full window of ACKs counts.
     due: bool,
 }
 
 impl Veno {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params) -> Veno {
         Veno {
             beta: params.packets("beta").saturating_mul(HALVES),
@@ -164,7 +166,7 @@ impl CongestionControl for Veno {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "veno",
     help: "Reno that takes a loss for chance, a fifth instead of half, while it has fewer than \
@@ -188,7 +190,7 @@ mod tests {
         w: Window,
     }
 
-    /// In avoidance, with enough measured, of which the least is 100 ms.
+    /// In avoidance, with enough measurements, whose minimum is 100 ms.
     fn bench(cwnd: u32) -> Bench {
         let mut w = Window::new(cwnd);
         w.ssthresh = cwnd;
@@ -212,7 +214,7 @@ mod tests {
             ev.delivered = delivered;
             self.law.on_ack(&mut self.w, &ev);
         }
-        /// ACKs of one packet each, all of them after `us`; answers the window after them.
+        /// ACKs of one packet each, with round trips of `us`; returns the window after them.
         fn acks(&mut self, n: u32, us: u64) -> u32 {
             for _ in 0..n {
                 self.sample(us);
@@ -260,7 +262,7 @@ mod tests {
     #[test]
     fn with_more_it_grows_with_every_other_window() {
         let mut b = bench(50);
-        // The ACK that completes a window counts towards none.
+        // The ACK that completes a window does not count.
         assert_eq!(b.acks(50, 120_000), 50);
         assert_eq!(b.acks(1, 120_000), 51);
         assert_eq!(b.acks(52, 120_000), 51);
@@ -278,7 +280,7 @@ mod tests {
         assert!(b.law.is_congested());
         b.acks(1, 101_000);
         assert!(!b.law.is_congested());
-        // Two measurements before one ACK: the lesser.
+        // Two measurements before one ACK: the minimum counts.
         b.sample(102_000);
         b.sample(150_000);
         b.ack(1);
