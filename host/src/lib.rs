@@ -14,6 +14,7 @@
 //! | [`terminal`] | messages without control characters |
 //! | [`untrusted_input`] | files with ceilings |
 #![deny(unsafe_code)]
+#![deny(clippy::undocumented_unsafe_blocks)]
 #![deny(clippy::print_stderr)]
 #![cfg(target_os = "linux")]
 
@@ -24,6 +25,7 @@ pub mod measure;
 pub mod netns;
 pub mod protocols;
 pub mod serve;
+#[allow(unsafe_code)]
 pub mod sys;
 pub mod terminal;
 pub mod tune;

@@ -14,7 +14,8 @@ use crate::measure::bulk::{Place, Stream, UNSENT, Way};
 use crate::protocols::tcp_info::Row;
 use crate::protocols::wire::{Hello, Kind, PING, Ping};
 use crate::sys;
-use crate::sys::socket::{self, BATCH, Outgoing, Wanted};
+use crate::sys::datagram::{self, BATCH, Outgoing};
+use crate::sys::socket::{self, Wanted};
 use crate::terminal::field;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -345,13 +346,13 @@ pub fn flooded(
                 Outgoing {
                     to: None,
                     class: None,
-                    head: socket::header(&ping.to_bytes()),
+                    head: datagram::header(&ping.to_bytes()),
                     head_len: PING,
                     len: DATAGRAM,
                 }
             })
             .collect();
-        let sent = socket::send(&fd, &datagrams, false).unwrap_or(0) as u64;
+        let sent = datagram::send(&fd, &datagrams, false).unwrap_or(0) as u64;
         unsent += fit - sent;
         number = number.wrapping_add(sent as u32);
         next += fit * interval;

@@ -10,7 +10,8 @@
 //! its refusal.
 
 use crate::protocols::wire::{Cookie, Kind, PING, Ping};
-use crate::sys::socket::{self, BATCH, Datagram, Outgoing, Wanted};
+use crate::sys::datagram::{self, BATCH, Datagram, Outgoing};
+use crate::sys::socket::{self, Wanted};
 use crate::sys::{self, Epoll};
 use narrows_core::units::Span;
 use std::net::SocketAddr;
@@ -146,12 +147,12 @@ pub fn by_datagrams(
                 let datagram = Outgoing {
                     to: None,
                     class: None,
-                    head: socket::header(&ping.to_bytes()),
+                    head: datagram::header(&ping.to_bytes()),
                     head_len: PING,
                     len: probe.size.max(PING),
                 };
                 // One that the device has no room for is lost like any other.
-                let _ = socket::send(socket, &[datagram], false);
+                let _ = datagram::send(socket, &[datagram], false);
                 pings.leaving.push(sys::monotonic() - at);
                 pings.sent.push(Sent {
                     at,
@@ -160,7 +161,7 @@ pub fn by_datagrams(
                 due[i] += probe.interval.as_ns();
             }
             got.clear();
-            if let Ok(Some(lost)) = socket::receive(socket, &mut got) {
+            if let Ok(Some(lost)) = datagram::receive(socket, &mut got) {
                 pings.drops = lost.into();
             }
             let (wall, even) = (sys::realtime(), sys::monotonic());

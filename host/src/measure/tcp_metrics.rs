@@ -7,7 +7,7 @@
 //! not.
 
 use crate::sys;
-use crate::sys::socket;
+use crate::sys::netlink;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -72,14 +72,14 @@ fn family(answer: &[u8]) -> Option<u16> {
 }
 
 fn ask_to_forget(ip: IpAddr) -> io::Result<()> {
-    let fd = socket::generic_netlink()?;
+    let fd = netlink::open(libc::NETLINK_GENERIC)?;
     let answer = ask(
         &fd,
         &message(CONTROL.0, CONTROL.1, CONTROL.3, b"tcp_metrics\0"),
     )?;
     let id = family(&answer).ok_or_else(|| io::Error::other("this kernel remembers nothing"))?;
     // The acknowledgement of the first question came behind its answer.
-    let fd = socket::generic_netlink()?;
+    let fd = netlink::open(libc::NETLINK_GENERIC)?;
     let message = match ip.to_canonical() {
         IpAddr::V4(ip) => message(id, FORGET.0, FORGET.1, &ip.octets()),
         IpAddr::V6(ip) => message(id, FORGET.0, FORGET.2, &ip.octets()),

@@ -632,7 +632,7 @@ mod tests {
         // What serving needs: threads, sockets, time.
         let thread = std::thread::spawn(|| std::net::UdpSocket::bind("127.0.0.1:0").map(drop));
         assert!(thread.join().expect("a thread").is_ok());
-        assert!(crate::sys::socket::generic_netlink().is_ok());
+        assert!(crate::sys::netlink::open(libc::NETLINK_GENERIC).is_ok());
         assert!(sys::monotonic() > 0);
     }
 

@@ -17,7 +17,7 @@ use crate::measure::bulk::Way;
 use crate::protocols::iperf3::datagram;
 use crate::protocols::wire::{Cookie, Kind, Ping, TIMED, Timed};
 use crate::sys;
-use crate::sys::socket::{self, BATCH, Datagram, Outgoing};
+use crate::sys::datagram::{BATCH, Datagram, Outgoing, header};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -355,7 +355,7 @@ impl Exchange {
             Outgoing {
                 to: Some(to),
                 class: None,
-                head: socket::header(&head[..head_len]),
+                head: header(&head[..head_len]),
                 head_len,
                 len: stream.len,
             }
@@ -526,7 +526,7 @@ fn answered(question: &Datagram, bytes: &[u8]) -> Outgoing {
     Outgoing {
         to: Some(question.from),
         class: Some(question.class),
-        head: socket::header(bytes),
+        head: header(bytes),
         head_len: bytes.len().min(question.len),
         len: question.len,
     }
@@ -536,6 +536,7 @@ fn answered(question: &Datagram, bytes: &[u8]) -> Outgoing {
 mod tests {
     use super::super::limits::Limits;
     use super::*;
+    use crate::sys::socket;
     use std::os::fd::AsRawFd;
 
     #[test]
@@ -575,7 +576,7 @@ mod tests {
         let mut got = Vec::new();
         while got.len() < 3 {
             sys::wait_readable(&[fd.as_raw_fd()], LONGEST).unwrap();
-            socket::receive(&fd, &mut got).unwrap();
+            crate::sys::datagram::receive(&fd, &mut got).unwrap();
         }
         let accounts = Accounts::new(Limits::default());
         let mut answers = Answers::default();

@@ -8,11 +8,11 @@
 //!
 //! Source: RFC 9669 (the instruction set), bpf(2), linux/bpf.h of Linux 6.12 (the layout of the
 //! calls).
-#![allow(unsafe_code)]
 
+use super::{check, owned};
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// A register, 0 to 10.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -251,27 +251,21 @@ impl Arguments {
         u32::from_ne_bytes(four)
     }
     fn call(&mut self, command: c_int) -> io::Result<c_int> {
-        // SAFETY: the arguments are longer than what any command here reads; what they point to
-        // lives in the caller.
-        let result = unsafe {
+        // SAFETY: the kernel reads and writes at most the stated size of the arguments, which outlive
+        // the call; addresses in them point to values of the callers that outlive it too, with the
+        // lengths that the arguments state.
+        check(unsafe {
             libc::syscall(
                 libc::SYS_bpf,
                 command,
                 self.0.as_mut_ptr(),
                 size_of_val(&self.0),
             )
-        };
-        if result < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(result as c_int)
-        }
+        } as c_int)
     }
+    /// For commands that return a descriptor; bpf(2) sets close-on-exec.
     fn descriptor(&mut self, command: c_int) -> io::Result<OwnedFd> {
-        // SAFETY: a descriptor that the kernel has just given to us alone; those of bpf(2) close on
-        // exec.
-        self.call(command)
-            .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+        owned(self.call(command)?)
     }
 }
 
@@ -310,7 +304,7 @@ pub fn array(entries: u32) -> io::Result<OwnedFd> {
             rlim_cur: libc::RLIM_INFINITY,
             rlim_max: libc::RLIM_INFINITY,
         };
-        // SAFETY: the limit is valid for the call.
+        // SAFETY: the kernel reads one `rlimit`, which outlives the call.
         let raised = unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &all) } == 0;
         if raised && error.raw_os_error() == Some(libc::EPERM) {
             make()

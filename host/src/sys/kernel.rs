@@ -5,6 +5,7 @@ use crate::sys;
 use narrows_core::kernel::{KERNELS, Kernel};
 use serde_json::{Value, json};
 use std::fs;
+use std::io;
 
 /// The congestion controls of this kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -77,6 +78,14 @@ pub fn ccs() -> Ccs {
 fn module(file: &str) -> Option<&str> {
     let (name, _) = file.strip_prefix("tcp_")?.split_once(".ko")?;
     (name != "diag").then_some(name)
+}
+
+/// Unloads a kernel module that is not in use.
+pub fn unload(module: &str) -> io::Result<()> {
+    let name = sys::c_string(module)?;
+    // SAFETY: `name` is a C string that outlives the call.
+    let result = unsafe { libc::syscall(libc::SYS_delete_module, name.as_ptr(), libc::O_NONBLOCK) };
+    sys::check(result as i32).map(drop)
 }
 
 /// All of it as JSON.

@@ -5,6 +5,7 @@
 //! build.
 
 use crate::sys;
+use std::ffi::c_int;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -102,14 +103,21 @@ pub fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(&value[..end]).into_owned()
 }
 
+/// A netlink socket of a protocol (`NETLINK_ROUTE`, …) in this thread's namespace.
+pub fn open(protocol: c_int) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+    // SAFETY: the call takes integers only.
+    sys::owned(unsafe { libc::socket(libc::AF_NETLINK, kind, protocol) })
+}
+
 impl Netlink {
-    /// Begins.
+    /// A socket of rtnetlink.
     pub fn new() -> io::Result<Netlink> {
-        sys::netlink(libc::NETLINK_ROUTE).map(Netlink)
+        open(libc::NETLINK_ROUTE).map(Netlink)
     }
     /// Begins to ask about sockets.
     pub fn diag() -> io::Result<Netlink> {
-        sys::netlink(libc::NETLINK_SOCK_DIAG).map(Netlink)
+        open(libc::NETLINK_SOCK_DIAG).map(Netlink)
     }
     /// Brings a device up, changed so far as it is told.
     pub fn up(&mut self, index: u32, link: &Link) -> io::Result<()> {

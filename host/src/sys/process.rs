@@ -1,44 +1,40 @@
-//! Programs at a host of a shell: each in namespaces of processes and of mounts of its own, so that
-//! whatever it starts ends with it and `/etc/hosts` knows the other end. Thin, as
-//! [`sys`](crate::sys): calls of the kernel.
+//! Processes: programs in namespaces of their own for a host of a shell, fork, and the detaching of
+//! a background process.
+//!
+//! Each program of a shell runs in its own namespaces of processes and mounts, so that everything
+//! it starts ends with it and `/etc/hosts` names the other host.
 //!
 //! ```text
-//!   narrows-host ── thread in the host ── init (process 1 there) ── the program ── whatever it starts
+//!   narrows-host ── thread in the host ── init (process 1 there) ── the program ── its children
 //! ```
 //!
-//! The first process of a namespace of processes is deaf to signals without a handler and inherits
-//! orphans, so it is one that knows: it passes signals on, buries who ends, and answers the
-//! program's exit code. The kernel kills it when its thread ends, and everybody else there when it
-//! does.
-#![allow(unsafe_code)]
+//! The first process of a PID namespace ignores signals without a handler and inherits orphans, so
+//! it is an init: it forwards signals, reaps children, and returns the exit code of the program. The
+//! kernel kills the init when its thread ends, and every other process of the namespace with the
+//! init.
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use super::signals::{default_sigttou, ignore};
+use super::{c_string, check};
+use std::ffi::{CStr, c_int, c_void};
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Exit code of a program that was not found, as shells have it.
+/// Exit code of shells for a program that was not found.
 const NOT_FOUND: u8 = 127;
-/// Of one that may not be run.
+/// Exit code of shells for a program that is not executable.
 const NOT_RUNNABLE: u8 = 126;
-/// Of one that ended by a signal: this and its number.
+/// Offset of the exit codes of shells for signals.
 const SIGNALLED: i32 = 128;
-
-fn answer(result: c_int) -> io::Result<()> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
-}
 
 fn mount(what: &CStr, place: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -> io::Result<()> {
     let kind = kind.map_or(std::ptr::null(), CStr::as_ptr);
-    // SAFETY: every text ends with a zero.
-    answer(unsafe {
+    // SAFETY: `what`, `place` and `kind` are C strings that outlive the call, or null for `kind`,
+    // which a bind mount and a change of propagation ignore; no data is passed.
+    check(unsafe {
         libc::mount(
             what.as_ptr(),
             place.as_ptr(),
@@ -47,36 +43,37 @@ fn mount(what: &CStr, place: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -
             std::ptr::null::<c_void>(),
         )
     })
+    .map(drop)
 }
 
-/// This thread sees mounts of its own from now on; others do not see them.
+/// Moves this thread into its own mount namespace; other threads do not see its mounts.
 fn new_mounts() -> io::Result<()> {
-    // SAFETY: only this thread is moved.
-    answer(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    // SAFETY: the call takes an integer and changes the namespace of the calling thread only.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     mount(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE)
 }
 
-/// This thread, and whom it starts, reads `text` in `/etc/hosts`.
+/// Makes this thread and its children read `text` in `/etc/hosts`.
 pub fn new_hosts_file(text: &str) -> io::Result<()> {
     new_mounts()?;
-    // The file lies in memory; what is mounted over /tmp for a moment nobody else sees, and the
-    // file stays where it is bound to.
+    // The file lies on a tmpfs that covers /tmp for a moment, in this mount namespace only; the bind
+    // mount keeps the file after the tmpfs is detached.
     mount(c"narrows", c"/tmp", Some(c"tmpfs"), 0)?;
     let bound = fs::write("/tmp/hosts", text)
         .and_then(|()| mount(c"/tmp/hosts", c"/etc/hosts", None, libc::MS_BIND));
-    // SAFETY: the text ends with a zero.
-    answer(unsafe { libc::umount2(c"/tmp".as_ptr(), libc::MNT_DETACH) })?;
+    // SAFETY: the path is a C string with static lifetime.
+    check(unsafe { libc::umount2(c"/tmp".as_ptr(), libc::MNT_DETACH) })?;
     bound
 }
 
-/// Whom this thread starts from now on is the first process of a namespace of its own.
+/// Makes the next child of this thread the first process of a new PID namespace.
 pub fn new_processes() -> io::Result<()> {
-    // SAFETY: takes a number only; the caller stays where it is.
-    answer(unsafe { libc::unshare(libc::CLONE_NEWPID) })
+    // SAFETY: the call takes an integer; the caller stays in its namespace.
+    check(unsafe { libc::unshare(libc::CLONE_NEWPID) }).map(drop)
 }
 
-/// Starts `program` by way of an init, which dies with this thread. `apart`: it reads nothing, and
-/// writes to stderr alone.
+/// Starts `program` below an init, which dies with this thread. With `apart` its input is empty and
+/// its output goes to stderr.
 pub fn start(program: &[String], end: &str, apart: bool) -> io::Result<Child> {
     let mut init = Command::new(std::env::current_exe()?);
     init.arg("init")
@@ -87,20 +84,31 @@ pub fn start(program: &[String], end: &str, apart: bool) -> io::Result<Child> {
         init.stdin(Stdio::null())
             .stdout(io::stderr().as_fd().try_clone_to_owned()?);
     }
-    // SAFETY: one call that takes numbers, allowed between fork and exec.
+    // SAFETY: the closure makes one system call and allocates nothing, which is allowed between fork
+    // and exec.
     unsafe {
-        init.pre_exec(|| answer(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)));
+        init.pre_exec(parent_death_signal);
     }
     init.spawn()
 }
 
-/// Tells a process.
+fn parent_death_signal() -> io::Result<()> {
+    // SAFETY: the call takes integers and is async-signal-safe.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) }).map(drop)
+}
+
+/// Makes the kernel kill this process when its parent ends.
+pub fn end_with_parent() {
+    let _ = parent_death_signal();
+}
+
+/// Sends a signal to a process.
 pub fn signal(pid: u32, signal: c_int) {
-    // SAFETY: takes numbers only.
+    // SAFETY: the call takes integers only.
     unsafe { libc::kill(pid as libc::pid_t, signal) };
 }
 
-/// The exit code that a shell would tell for it.
+/// The exit code that a shell reports for a status.
 pub fn code_of(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|s| SIGNALLED + s));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
@@ -111,10 +119,10 @@ static PROGRAM: AtomicI32 = AtomicI32::new(0);
 
 const PASSED_ON: [c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
-/// What a terminal sends goes to everybody in the foreground, the program too: telling it again
-/// would be once too often.
-extern "C" fn came(signal: c_int, info: *const libc::siginfo_t, _context: *const c_void) {
-    // SAFETY: the kernel gives a valid record to a handler of this kind.
+/// Forwards a signal to the program, except those of a terminal, which the kernel sends to every
+/// process of the foreground group, the program included.
+extern "C" fn forward(signal: c_int, info: *const libc::siginfo_t, _context: *const c_void) {
+    // SAFETY: the kernel passes a valid record, or null, to a handler with SA_SIGINFO.
     let by_terminal = unsafe { info.as_ref() }.is_some_and(|info| info.si_code > 0);
     if by_terminal && (signal == libc::SIGINT || signal == libc::SIGQUIT) {
         return;
@@ -122,43 +130,44 @@ extern "C" fn came(signal: c_int, info: *const libc::siginfo_t, _context: *const
     LAST.store(signal, Ordering::Relaxed);
     let program = PROGRAM.load(Ordering::Relaxed);
     if program > 0 {
-        // SAFETY: takes numbers only, and is allowed in a handler.
+        // SAFETY: the call takes integers and is async-signal-safe.
         unsafe { libc::kill(program, signal) };
     }
 }
 
-/// From now on signals are not obeyed but remembered, and passed on to the program of this init.
+/// Handles signals from now on: records them and forwards them to the program of this init.
 pub fn listen() {
     for signal in PASSED_ON {
-        // SAFETY: all zeros is a valid action; the handler does only what handlers may.
+        // SAFETY: `sigaction` consists of integers and a pointer, for which all zeros is a valid
+        // value; it outlives the call. The handler stores to atomics and calls kill(2), which
+        // signal-safety(7) allows.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction =
-                came as extern "C" fn(c_int, *const libc::siginfo_t, *const c_void) as usize;
+                forward as extern "C" fn(c_int, *const libc::siginfo_t, *const c_void) as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
             libc::sigaction(signal, &action, std::ptr::null_mut());
         }
     }
-    // Whoever had the terminal may have left it to nobody; asking for it back must not stop us.
-    // SAFETY: takes numbers only.
-    unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
+    // Without a foreground group, taking the terminal back would stop this process.
+    ignore(&[libc::SIGTTOU]);
 }
 
-/// The signal that has come since the last call.
+/// The signal that arrived since the last call.
 pub fn heard() -> Option<c_int> {
     Some(LAST.swap(0, Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
 
-/// An interactive shell takes the terminal; when it has ended, this process takes it back.
+/// Makes this process group the foreground group of the terminal again, after an interactive shell.
 pub fn take_terminal_back() {
-    // SAFETY: takes numbers only; where there is no terminal nothing happens.
+    // SAFETY: the calls take integers; without a terminal they fail and change nothing.
     unsafe { libc::tcsetpgrp(0, libc::getpgrp()) };
 }
 
-/// The first process of a host's namespace: runs `program` and answers its exit code.
+/// The first process of a host's PID namespace: runs `program` and returns its exit code.
 pub fn init(program: &[String]) -> u8 {
-    // Its own mounts, so that the thread that started it keeps its view of processes. Without
-    // `/proc` of our own, `ps` shows those outside.
+    // The mount namespace keeps the new `/proc` from the thread that started this process. Without
+    // a new `/proc`, `ps` shows the processes outside.
     if new_mounts().is_ok() {
         let _ = mount(c"proc", c"/proc", Some(c"proc"), 0);
     }
@@ -166,16 +175,7 @@ pub fn init(program: &[String]) -> u8 {
         return NOT_FOUND;
     };
     listen();
-    let mut command = Command::new(name);
-    // SAFETY: one call that takes numbers, allowed between fork and exec: what this init ignores
-    // the program does not.
-    unsafe {
-        command.args(rest).pre_exec(|| {
-            libc::signal(libc::SIGTTOU, libc::SIG_DFL);
-            Ok(())
-        });
-    }
-    let child = match command.spawn() {
+    let child = match spawn(name, rest) {
         Ok(child) => child,
         Err(error) => {
             crate::terminal::say(format!("{name}: {error}"));
@@ -190,7 +190,7 @@ pub fn init(program: &[String]) -> u8 {
     PROGRAM.store(pid, Ordering::Relaxed);
     loop {
         let mut status = 0;
-        // SAFETY: the number is valid for the call.
+        // SAFETY: the kernel writes one integer to `status`, which outlives the call.
         let ended = unsafe { libc::waitpid(-1, &mut status, 0) };
         if ended == pid {
             return code_of(ExitStatus::from_raw(status));
@@ -201,11 +201,25 @@ pub fn init(program: &[String]) -> u8 {
     }
 }
 
-/// Is a program of that name to be found? Only then is it worth starting anything.
+/// Starts a program with the default action of SIGTTOU, which this process ignores.
+pub fn spawn(name: &str, rest: &[String]) -> io::Result<Child> {
+    let mut command = Command::new(name);
+    // SAFETY: the closure makes one async-signal-safe call and allocates nothing, which is allowed
+    // between fork and exec.
+    unsafe {
+        command.args(rest).pre_exec(|| {
+            default_sigttou();
+            Ok(())
+        });
+    }
+    command.spawn()
+}
+
+/// Whether a program of that name exists and is executable.
 pub fn found(name: &str) -> bool {
     let runs = |path: &str| {
-        CString::new(path).is_ok_and(|path| {
-            // SAFETY: the text ends with a zero.
+        c_string(path).is_ok_and(|path| {
+            // SAFETY: `path` is a C string that outlives the call.
             unsafe { libc::access(path.as_ptr(), libc::X_OK) == 0 }
         })
     };
@@ -215,4 +229,72 @@ pub fn found(name: &str) -> bool {
     let path = std::env::var("PATH").unwrap_or_default();
     path.split(':')
         .any(|folder| runs(&format!("{folder}/{name}")))
+}
+
+/// Forks this process, which must have one thread; `true` in the child.
+pub fn fork() -> io::Result<bool> {
+    // SAFETY: the process has one thread, which every caller ensures, so the child holds no lock of
+    // another thread.
+    check(unsafe { libc::fork() }).map(|pid| pid == 0)
+}
+
+/// Replaces a standard descriptor (0, 1 or 2).
+fn redirect(standard: c_int, to: BorrowedFd) {
+    // SAFETY: `to` is open, and the standard descriptors are not owned by any value of Rust.
+    unsafe { libc::dup2(to.as_raw_fd(), standard) };
+}
+
+/// Redirects the standard output of this process.
+pub fn become_stdout(to: BorrowedFd) {
+    redirect(1, to);
+}
+
+fn new_session() -> io::Result<()> {
+    // SAFETY: the call takes no arguments.
+    check(unsafe { libc::setsid() }).map(drop)
+}
+
+/// Continues in a child, in a new session and without input and output. True in the child; false
+/// in the parent, which may end. The process must have one thread.
+pub fn go_on_apart() -> io::Result<bool> {
+    if !fork()? {
+        return Ok(false);
+    }
+    let _ = new_session();
+    if let Ok(null) = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+    {
+        for standard in 0..3 {
+            redirect(standard, null.as_fd());
+        }
+    }
+    Ok(true)
+}
+
+/// Detaches this process: it continues as a child of init, in a new session, and ignores the signals
+/// of a terminal. The calling process ends here. It must have one thread.
+pub fn outlive() -> io::Result<()> {
+    new_session()?;
+    if !fork()? {
+        // SAFETY: the call does not return; buffers of the standard library belong to the child.
+        unsafe { libc::_exit(0) };
+    }
+    // SIGCHLD is ignored too, so that the kernel reaps children.
+    ignore(&[
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGPIPE,
+        libc::SIGTSTP,
+        libc::SIGCHLD,
+    ]);
+    std::env::set_current_dir("/")
+}
+
+/// Ends this process immediately, as a power failure would: for tests.
+pub fn die() -> ! {
+    signal(std::process::id(), libc::SIGKILL);
+    std::process::abort()
 }

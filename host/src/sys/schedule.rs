@@ -1,41 +1,33 @@
-//! How the kernel serves a thread: its class, its niceness, its processors, its memory; and the
-//! watchdog of those that come before everybody else. Thin, and unsafe code like [`crate::sys`].
+//! Scheduling of threads: class, niceness, processors, memory locks, and the watchdog of real-time
+//! threads.
 //!
-//! A real-time thread that never sleeps takes its processor from all ordinary ones, for 95 % of
-//! every second (and for all of it where `kernel.sched_rt_runtime_us` is -1). So every process that
-//! has one is told by the kernel when it has run for [`WATCHED`] without sleeping (RLIMIT_RTTIME,
-//! getrlimit(2)): SIGXCPU, at which all of its real-time threads become ordinary ones again.
-//! The kernel gives that signal to the thread that did not sleep. Where a process may not schedule
-//! other threads than the one that calls (`serve::confine`), that thread alone becomes an ordinary
-//! one. Should even that fail, the kernel ends the process after ten times as long.
-#![allow(unsafe_code)]
+//! A real-time thread that never sleeps takes its processor from all ordinary threads, for 95 % of
+//! every second, or for all of it where `kernel.sched_rt_runtime_us` is -1. The kernel therefore
+//! signals a process whose real-time thread has run for [`WATCHED`] without sleeping (RLIMIT_RTTIME,
+//! getrlimit(2)) with SIGXCPU. The handler makes all real-time threads of the process ordinary.
+//! The kernel sends the signal to the thread that did not sleep. Where a process may schedule the
+//! calling thread only (`serve::confine`), that thread alone becomes ordinary. If that fails too,
+//! the kernel ends the process after ten times as long.
 
+use super::check;
 use std::ffi::c_int;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
 
-/// So long may a real-time thread run without sleeping, µs.
+/// Time that a real-time thread may run without sleeping, µs.
 pub const WATCHED: u64 = 200_000;
 
-fn answer(result: c_int) -> io::Result<()> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
-}
-
-/// A class of threads.
+/// A scheduling class.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Class {
-    /// Like everybody.
+    /// `SCHED_OTHER`.
     Ordinary,
-    /// Only when nobody else wants the processor.
+    /// `SCHED_IDLE`: runs when no other thread is ready.
     Idle,
-    /// Before all ordinary ones, in turns among its equals; 1 to 99.
+    /// `SCHED_RR` with a priority of 1 to 99.
     RoundRobin(i32),
-    /// Before all ordinary ones, until it sleeps; 1 to 99.
+    /// `SCHED_FIFO` with a priority of 1 to 99.
     Fifo(i32),
 }
 
@@ -48,30 +40,32 @@ impl Class {
             Class::Fifo(priority) => (libc::SCHED_FIFO, priority),
         }
     }
-    /// Before all ordinary ones?
+    /// Whether it is a real-time class.
     pub fn is_real_time(self) -> bool {
         matches!(self, Class::RoundRobin(_) | Class::Fifo(_))
     }
 }
 
-/// This thread's number.
+/// The thread ID of this thread.
 pub fn thread() -> i32 {
-    // SAFETY: takes nothing; Linux numbers fit.
+    // SAFETY: the call takes no arguments and cannot fail; thread IDs fit into 32 bits.
     unsafe { libc::syscall(libc::SYS_gettid) as i32 }
 }
 
 fn set_class_of(thread: i32, class: Class) -> io::Result<()> {
     let (kind, priority) = class.number();
-    // SAFETY: all zeros is a valid parameter.
+    // SAFETY: `sched_param` consists of integers, for which all zeros is a valid value.
     let mut param: libc::sched_param = unsafe { zeroed() };
     param.sched_priority = priority;
-    // SAFETY: the parameter is valid for the call.
-    answer(unsafe { libc::sched_setscheduler(thread, kind | libc::SCHED_RESET_ON_FORK, &param) })
+    // SAFETY: the kernel reads one `sched_param`, which outlives the call.
+    check(unsafe { libc::sched_setscheduler(thread, kind | libc::SCHED_RESET_ON_FORK, &param) })
+        .map(drop)
 }
 
 /// The class of this thread.
 pub fn class() -> Class {
-    // SAFETY: all zeros is a valid parameter, which is valid for the call; 0 is this thread.
+    // SAFETY: `sched_param` consists of integers, for which all zeros is a valid value; the kernel
+    // writes one to `param`, which outlives the call. 0 is this thread.
     let (kind, priority) = unsafe {
         let mut param: libc::sched_param = zeroed();
         libc::sched_getparam(0, &mut param);
@@ -85,7 +79,7 @@ pub fn class() -> Class {
     }
 }
 
-/// Threads that are watched at once.
+/// Largest number of threads that are watched at the same time.
 const MOST: usize = 64;
 static WATCHED_THREADS: [AtomicI32; MOST] = [const { AtomicI32::new(0) }; MOST];
 static CALLED_OFF: AtomicU32 = AtomicU32::new(0);
@@ -102,30 +96,30 @@ extern "C" fn call_off(_signal: c_int) {
     }
 }
 
-/// How many threads the watchdog has made ordinary again.
+/// Number of threads that the watchdog has made ordinary.
 pub fn called_off() -> u32 {
     CALLED_OFF.load(Relaxed)
 }
 
-/// The watchdog's hold on a thread.
+/// The entry of a thread in the watchdog.
 #[derive(Debug)]
 struct Watched(usize);
 
 impl Watched {
-    /// From now on this thread is watched.
+    /// Starts to watch this thread.
     fn new() -> io::Result<Watched> {
-        // SAFETY: the limit is valid for both calls; the handler stores to atomics and makes one
-        // call of the kernel.
+        // SAFETY: `rlimit` consists of integers, for which all zeros is a valid value; it outlives
+        // both calls. The handler uses atomics and two system calls, which signal-safety(7) allows.
         unsafe {
             let mut limit: libc::rlimit = zeroed();
-            answer(libc::getrlimit(libc::RLIMIT_RTTIME, &mut limit))?;
+            check(libc::getrlimit(libc::RLIMIT_RTTIME, &mut limit))?;
             limit.rlim_max = limit.rlim_max.min(10 * WATCHED);
             limit.rlim_cur = limit.rlim_max.min(WATCHED);
             libc::signal(
                 libc::SIGXCPU,
                 call_off as extern "C" fn(c_int) as libc::sighandler_t,
             );
-            answer(libc::setrlimit(libc::RLIMIT_RTTIME, &limit))?;
+            check(libc::setrlimit(libc::RLIMIT_RTTIME, &limit))?;
         }
         let own = thread();
         let free = |place: &AtomicI32| place.compare_exchange(0, own, Relaxed, Relaxed).is_ok();
@@ -142,14 +136,14 @@ impl Drop for Watched {
     }
 }
 
-/// What a thread was; dropping it makes it so again.
+/// The class of a thread before a change; dropping it restores the class.
 #[derive(Debug)]
 pub struct Before {
     class: Class,
     watched: Option<Watched>,
 }
 
-/// From now on this thread is of that class.
+/// Changes the class of this thread.
 pub fn enter(class: Class) -> io::Result<Before> {
     let before = self::class();
     let watched = class.is_real_time().then(Watched::new).transpose()?;
@@ -162,7 +156,7 @@ pub fn enter(class: Class) -> io::Result<Before> {
 
 impl Drop for Before {
     fn drop(&mut self) {
-        // Ordinary first: nobody watches a moment later.
+        // The class is restored before the watchdog ends.
         let _ = set_class_of(0, self.class);
         self.watched = None;
     }
@@ -170,22 +164,22 @@ impl Drop for Before {
 
 /// The niceness of this thread.
 pub fn nice() -> i32 {
-    // SAFETY: takes numbers only; 0 is this thread. Of an error there is -1, which is a niceness,
-    // too: it cannot fail here.
+    // SAFETY: the call takes integers; 0 is this thread, for which it cannot fail.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
 }
 
-/// From now on this thread is so nice: -20 to 19.
+/// Sets the niceness of this thread, -20 to 19.
 pub fn set_nice(nice: i32) -> io::Result<()> {
-    // SAFETY: takes numbers only; 0 is this thread.
-    answer(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) })
+    // SAFETY: the call takes integers; 0 is this thread.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) }).map(drop)
 }
 
-/// Threads of this process may have that niceness later, without a privilege. Where that is not
-/// permitted now, it is not then.
+/// Raises the limit of niceness, so that threads of this process may use `nice` after it has lost its
+/// privileges. Without the privilege now, nothing changes.
 pub fn allow_niceness(nice: i32) {
-    // SAFETY: the limit is valid for both calls. The limit is 20 less the least niceness
-    // (setrlimit(2)).
+    // The limit is 20 minus the niceness (setrlimit(2)).
+    // SAFETY: `rlimit` consists of integers, for which all zeros is a valid value; it outlives both
+    // calls.
     unsafe {
         let mut limit: libc::rlimit = zeroed();
         if libc::getrlimit(libc::RLIMIT_NICE, &mut limit) == 0 {
@@ -196,12 +190,13 @@ pub fn allow_niceness(nice: i32) {
     }
 }
 
-/// Processors on which this thread may run.
+/// The processors on which this thread may run.
 pub fn processors() -> io::Result<Vec<usize>> {
-    // SAFETY: all zeros is a valid set, which is valid for the calls.
+    // SAFETY: `cpu_set_t` consists of integers, for which all zeros is a valid value; the kernel
+    // writes at most its size, and indices below CPU_SETSIZE lie within it.
     unsafe {
         let mut set: libc::cpu_set_t = zeroed();
-        answer(libc::sched_getaffinity(
+        check(libc::sched_getaffinity(
             0,
             size_of::<libc::cpu_set_t>(),
             &mut set,
@@ -212,9 +207,10 @@ pub fn processors() -> io::Result<Vec<usize>> {
     }
 }
 
-/// From now on this thread runs on these alone.
+/// Restricts this thread to these processors.
 pub fn pin(processors: &[usize]) -> io::Result<()> {
-    // SAFETY: all zeros is a valid set; what it has no room for is left out.
+    // SAFETY: `cpu_set_t` consists of integers, for which all zeros is a valid value; indices below
+    // CPU_SETSIZE lie within it, and the kernel reads its size.
     unsafe {
         let mut set: libc::cpu_set_t = zeroed();
         for cpu in processors
@@ -223,22 +219,40 @@ pub fn pin(processors: &[usize]) -> io::Result<()> {
         {
             libc::CPU_SET(*cpu, &mut set);
         }
-        answer(libc::sched_setaffinity(
+        check(libc::sched_setaffinity(
             0,
             size_of::<libc::cpu_set_t>(),
             &set,
         ))
+        .map(drop)
     }
 }
 
-/// All memory of this process, now and later, stays where it is.
+/// Locks all present and future memory of this process.
 pub fn lock_memory() -> io::Result<()> {
-    // SAFETY: takes numbers only.
-    answer(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
+    // SAFETY: the call takes integers only.
+    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }).map(drop)
 }
 
-/// And no longer.
+/// Unlocks the memory of this process.
 pub fn unlock_memory() {
-    // SAFETY: takes nothing.
+    // SAFETY: the call takes no arguments.
     unsafe { libc::munlockall() };
+}
+
+/// Gives this thread the real-time class `SCHED_FIFO`, if that is permitted, without a watchdog.
+pub fn real_time(priority: i32) -> bool {
+    set_class_of(0, Class::Fifo(priority)).is_ok()
+}
+
+/// Sets the niceness of this thread, if that is permitted, and makes its timers exact.
+pub fn prefer(nice: i32) -> bool {
+    prefer_exact_timers();
+    set_nice(nice).is_ok()
+}
+
+/// Sets the timer slack of this thread to 1 ns, which applies while it has an ordinary class.
+pub fn prefer_exact_timers() {
+    // SAFETY: the call takes integers only.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }

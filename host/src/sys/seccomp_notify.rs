@@ -1,27 +1,23 @@
-//! A program's calls of `socket`, answered by somebody else: seccomp's user notification. Thin, as
-//! [`sys`](crate::sys).
+//! Replacement of a program's TCP sockets, by the user notification of seccomp.
 //!
 //! ```text
-//!   program ── socket(AF_INET, SOCK_STREAM, …) ──> kernel ── "may it?" ──> this process
-//!   program <── a descriptor <──────────────────── kernel <── a socket that this process made
+//!   program ── socket(AF_INET, SOCK_STREAM, …) ──> kernel ── notification ──> this process
+//!   program <── a descriptor <──────────────────── kernel <── a socket that this process created
 //! ```
 //!
-//! The filter is inherited by whatever the program starts, whether it is linked statically or not,
-//! and needs no privilege. It looks at three numbers of one call; every other call passes at once.
+//! Children of the program inherit the filter, whether they are linked statically or not. It needs
+//! no privilege. It compares three arguments of one system call; every other call passes.
 //!
 //! Sources: `seccomp(2)`, `seccomp_unotify(2)` (Linux man-pages 6.9); Linux 5.9, "seccomp:
 //! Introduce addfd ioctl to seccomp user notifier".
-#![allow(unsafe_code)]
 
+use super::{check, no_new_privileges, owned};
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::os::fd::{AsRawFd, OwnedFd};
 
-/// What the kernel calls this machine in a filter (include/uapi/linux/audit.h); `None`: not known
-/// here.
+/// The `AUDIT_ARCH` number of this machine (include/uapi/linux/audit.h); `None` if unknown here.
 const MACHINE: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0xc000_003e)
 } else if cfg!(target_arch = "aarch64") {
@@ -34,14 +30,14 @@ const MACHINE: Option<u32> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// The kind of a socket without its flags.
+/// Mask of the type of a socket without its flags.
 const KIND: u32 = 0xf;
 
-/// A call that waits for an answer.
+/// A call of `socket` that waits for a response.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     id: u64,
-    /// Who calls.
+    /// The calling thread.
     pub pid: u32,
     /// `AF_INET`, `AF_INET6`.
     pub domain: c_int,
@@ -51,18 +47,18 @@ pub struct Asked {
     pub protocol: c_int,
 }
 
-/// What a listener has to tell.
+/// The state of a listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// Nothing within the time.
+    /// No notification within the time.
     Quiet,
-    /// Somebody asks.
+    /// A notification waits.
     Asked,
-    /// Nobody is left who could.
+    /// No process with the filter is left.
     Over,
 }
 
-/// What a load, a jump or an end of a filter is, as in linux/filter.h.
+/// An instruction of a filter (linux/filter.h).
 const fn step(code: u32, k: u32, yes: u8, no: u8) -> libc::sock_filter {
     libc::sock_filter {
         code: code as u16,
@@ -72,12 +68,12 @@ const fn step(code: u32, k: u32, yes: u8, no: u8) -> libc::sock_filter {
     }
 }
 
-/// Where in `seccomp_data` the low half of argument `n` lies.
+/// The offset of the low half of argument `n` in `seccomp_data`.
 const fn argument(n: u32) -> u32 {
     16 + 8 * n
 }
 
-/// The filter: asks about `socket` for TCP and lets everything else pass.
+/// The filter, without its last instruction: notifies of `socket` for TCP and allows other calls.
 fn program(machine: u32) -> [libc::sock_filter; 14] {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
@@ -115,51 +111,43 @@ fn install(flags: libc::c_ulong) -> io::Result<OwnedFd> {
         len: steps.len() as u16,
         filter: steps.as_mut_ptr(),
     };
-    // SAFETY: the program is valid for the call, which copies it.
-    let fd = unsafe {
+    // SAFETY: `filter` points to `steps` with its length; both outlive the call, which copies them.
+    owned(unsafe {
         libc::syscall(
             libc::SYS_seccomp,
             libc::SECCOMP_SET_MODE_FILTER,
             flags | libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
             &filter,
         )
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a descriptor that the kernel has just given to us alone; it closes on exec.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as c_int) })
+    } as c_int)
 }
 
-/// From now on this thread, and whom it starts, asks for its TCP sockets at what is answered.
+/// Installs the filter for this thread and its children, and returns the listener.
 ///
-/// Without privilege it also gives up gaining any by setuid programs, and so does whom it starts.
+/// Without privilege the thread and its children also lose the effect of setuid programs.
 pub fn filter() -> io::Result<OwnedFd> {
-    // A signal must not make a program ask twice; kernels before 5.19 do not know the flag.
+    // The flag keeps a signal from repeating a call; kernels before 5.19 do not know it.
     let once = |flags| match install(flags) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => install(0),
         other => other,
     };
     match once(libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV) {
         Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
-            // SAFETY: takes numbers only.
-            if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
+            no_new_privileges()?;
             once(libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
         }
         other => other,
     }
 }
 
-/// Waits for somebody who asks, at most `timeout` ms or until a signal comes.
+/// Waits for a notification, at most `timeout` ms or until a signal arrives.
 pub fn wait(listener: &OwnedFd, timeout: c_int) -> io::Result<State> {
     let mut one = libc::pollfd {
         fd: listener.as_raw_fd(),
         events: libc::POLLIN,
         revents: 0,
     };
-    // SAFETY: one descriptor, valid for the call.
+    // SAFETY: the kernel reads and writes one entry, which outlives the call.
     let n = unsafe { libc::poll(&mut one, 1, timeout) };
     if n < 0 {
         let error = io::Error::last_os_error();
@@ -179,24 +167,20 @@ pub fn wait(listener: &OwnedFd, timeout: c_int) -> io::Result<State> {
 }
 
 fn ioctl<T>(listener: &OwnedFd, what: libc::Ioctl, value: &mut T) -> io::Result<c_int> {
-    // SAFETY: each caller's value is of the type that `what` names, and valid for the call.
-    let n = unsafe {
+    // SAFETY: every caller passes a value of the type that the request `what` reads and writes; it is
+    // borrowed exclusively during the call.
+    check(unsafe {
         libc::ioctl(
             listener.as_raw_fd(),
             what,
             std::ptr::from_mut(value).cast::<c_void>(),
         )
-    };
-    if n < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(n)
-    }
+    })
 }
 
-/// The next call; `None`: whoever asked has gone.
+/// The next call; `None` if the calling thread has gone.
 pub fn receive(listener: &OwnedFd) -> io::Result<Option<Asked>> {
-    // SAFETY: plain numbers; the kernel wants zeros.
+    // SAFETY: `seccomp_notif` consists of integers, and the kernel requires zeros.
     let mut told: libc::seccomp_notif = unsafe { zeroed() };
     match ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_RECV, &mut told) {
         Ok(_) => {}
@@ -212,18 +196,18 @@ pub fn receive(listener: &OwnedFd) -> io::Result<Option<Asked>> {
     }))
 }
 
-fn answer(listener: &OwnedFd, id: u64, val: i64, error: i32, flags: u32) {
+fn respond(listener: &OwnedFd, id: u64, val: i64, error: i32, flags: u32) {
     let mut told = libc::seccomp_notif_resp {
         id,
         val,
         error,
         flags,
     };
-    // Whoever has gone meanwhile needs no answer.
+    // A thread that has gone needs no response.
     let _ = ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_SEND, &mut told);
 }
 
-/// Gives a socket to who asked for one.
+/// Makes the call return `socket`.
 pub fn give(listener: &OwnedFd, asked: &Asked, socket: &OwnedFd) -> io::Result<()> {
     let mut told = libc::seccomp_notif_addfd {
         id: asked.id,
@@ -233,13 +217,13 @@ pub fn give(listener: &OwnedFd, asked: &Asked, socket: &OwnedFd) -> io::Result<(
         newfd_flags: (asked.kind & libc::SOCK_CLOEXEC) as u32,
     };
     let fd = ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_ADDFD, &mut told)?;
-    answer(listener, asked.id, i64::from(fd), 0, 0);
+    respond(listener, asked.id, i64::from(fd), 0, 0);
     Ok(())
 }
 
-/// The call fails as if the kernel had said `error`.
+/// Makes the call fail with `error`.
 pub fn refuse(listener: &OwnedFd, asked: &Asked, error: &io::Error) {
-    answer(
+    respond(
         listener,
         asked.id,
         0,
@@ -248,9 +232,9 @@ pub fn refuse(listener: &OwnedFd, asked: &Asked, error: &io::Error) {
     );
 }
 
-/// The call goes its usual way.
+/// Lets the kernel execute the call.
 pub fn let_pass(listener: &OwnedFd, asked: &Asked) {
-    answer(
+    respond(
         listener,
         asked.id,
         0,
@@ -259,63 +243,11 @@ pub fn let_pass(listener: &OwnedFd, asked: &Asked) {
     );
 }
 
-/// A socket such as was asked for; nobody inherits this copy.
+/// A socket with the arguments of the call; it is closed on exec.
 pub fn socket(asked: &Asked) -> io::Result<OwnedFd> {
-    // SAFETY: takes numbers only.
-    let fd = unsafe {
-        libc::socket(
-            asked.domain,
-            asked.kind | libc::SOCK_CLOEXEC,
-            asked.protocol,
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a descriptor that the kernel has just given to us alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// The socket counts as that user's from now on, for rules of routing and firewalls.
-pub fn owned_by(socket: &OwnedFd, user: u32, group: u32) {
-    // SAFETY: takes numbers only; where it is not permitted the socket stays ours.
-    unsafe { libc::fchown(socket.as_raw_fd(), user, group) };
-}
-
-/// Starts a program that takes signals as it would anywhere.
-pub fn start(name: &str, rest: &[String]) -> io::Result<Child> {
-    let mut command = Command::new(name);
-    // SAFETY: one call that takes numbers, allowed between fork and exec: what this process ignores
-    // the program does not.
-    unsafe {
-        command.args(rest).pre_exec(|| {
-            libc::signal(libc::SIGTTOU, libc::SIG_DFL);
-            Ok(())
-        });
-    }
-    command.spawn()
-}
-
-/// Goes on in a process of its own, in the background. True there; false in the one that may end.
-/// For a process of one thread.
-pub fn go_on_apart() -> io::Result<bool> {
-    // SAFETY: this process has one thread, so the child may do what it could.
-    match unsafe { libc::fork() } {
-        0 => {
-            // SAFETY: take numbers and a text that ends with a zero.
-            unsafe {
-                libc::setsid();
-                let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
-                for fd in 0..3 {
-                    libc::dup2(nothing, fd);
-                }
-                libc::close(nothing);
-            }
-            Ok(true)
-        }
-        pid if pid > 0 => Ok(false),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let kind = asked.kind | libc::SOCK_CLOEXEC;
+    // SAFETY: the call takes integers only.
+    owned(unsafe { libc::socket(asked.domain, kind, asked.protocol) })
 }
 
 const _: () = assert!(size_of::<libc::seccomp_notif>() == 80);
@@ -324,7 +256,7 @@ const _: () = assert!(size_of::<libc::seccomp_notif>() == 80);
 mod tests {
     use super::*;
 
-    /// What the filter says of a call: an interpreter of the few instructions it has.
+    /// The verdict of the filter on a call: an interpreter of its instructions.
     fn verdict(machine: u32, nr: i64, args: [u64; 3]) -> u32 {
         let mut steps = program(0xc000_003e).to_vec();
         steps.push(step(
@@ -356,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn only_tcp_sockets_are_asked_about() {
+    fn only_tcp_sockets_are_notified() {
         const HERE: u32 = 0xc000_003e;
         let ask = |args: [i32; 3]| verdict(HERE, libc::SYS_socket, args.map(|a| a as u64));
         for domain in [libc::AF_INET, libc::AF_INET6] {

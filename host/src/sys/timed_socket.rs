@@ -1,43 +1,47 @@
-//! A datagram socket whose kernel says when each datagram came and when each left
-//! (`SO_TIMESTAMPING`): thin, and unsafe code.
+//! Datagram sockets with kernel timestamps of arrival and departure (`SO_TIMESTAMPING`).
 //!
-//! A stamp on the way in is taken when the kernel gets the packet from the device; on the way out,
-//! when it hands it to the device, behind every queue of its own. The latter comes back over the
-//! socket's queue of errors with the number of the datagram, which is how many were sent before it.
-//! Kernel stamps are of the clock of dates and are converted to the even one here ([`Even`]).
-//! Hardware stamps are asked for too, and come where the interface has been told to take them
-//! (`hwstamp_ctl -i eth0 -t 1 -r 1`).
-#![allow(unsafe_code)]
+//! The receive timestamp is taken when the kernel gets the packet from the device, the transmit
+//! timestamp when it passes the packet to the device, behind all queues of the kernel. The latter
+//! returns over the error queue of the socket with the number of the datagram, which counts the
+//! datagrams sent before it. Kernel timestamps use `CLOCK_REALTIME`; [`Even`] converts them to
+//! `CLOCK_MONOTONIC`. Hardware timestamps are requested too; they arrive if they are enabled at the
+//! interface (`hwstamp_ctl -i eth0 -t 1 -r 1`).
 
-use crate::sys;
-use crate::sys::socket::{STORAGE, from_kernel, plain, set, to_kernel};
+use super::control::{self, Buffer, Control};
+use super::datagram::mapped;
+use super::poll::{poll, readable};
+use super::socket::{
+    STORAGE, from_kernel, local, plain, set, start_connect, to_kernel, waiting_datagrams,
+};
+use super::time::from_timespec;
+use super::{length, monotonic, realtime, unless_empty};
 use std::ffi::c_int;
 use std::io;
-use std::mem::{size_of, size_of_val, zeroed};
+use std::mem::{size_of_val, zeroed};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// The longest sleep in one call, ns: so often a request to stop is seen.
+/// Longest sleep in one call, ns: the interval at which a request to stop is noticed.
 pub const SLICE: u64 = 50_000_000;
-/// From one comparison of the two clocks to the next, ns.
+/// Interval between two comparisons of the clocks, ns.
 const COMPARED: u64 = 100_000_000;
 
-/// From the clock of dates to the even one.
+/// Conversion from `CLOCK_REALTIME` to `CLOCK_MONOTONIC`.
 #[derive(Copy, Clone, Debug)]
 pub struct Even {
-    /// Dates minus even, ns.
+    /// Realtime minus monotonic, ns.
     ahead: u64,
     at: u64,
 }
 
 impl Even {
-    /// As it is now.
+    /// The present offset: the best of three readings.
     pub fn new() -> Even {
         let (mut best, mut ahead, mut at) = (u64::MAX, 0, 0);
         for _ in 0..3 {
-            let before = sys::monotonic();
-            let date = sys::realtime();
-            at = sys::monotonic();
+            let before = monotonic();
+            let date = realtime();
+            at = monotonic();
             if at - before < best {
                 best = at - before;
                 ahead = date.saturating_sub(before + (at - before) / 2);
@@ -45,17 +49,17 @@ impl Even {
         }
         Even { ahead, at }
     }
-    /// Compares them again if that is some time ago: the clock of dates may be set.
+    /// Compares the clocks again if the last comparison is old: the realtime clock may be set.
     pub fn renew(&mut self, now: u64) {
         if now.saturating_sub(self.at) > COMPARED {
             *self = Even::new();
         }
     }
-    /// Of a stamp; zero stays zero.
+    /// Monotonic time of a timestamp, ns; zero stays zero.
     pub fn of(&self, date: u64) -> u64 {
         date.saturating_sub(self.ahead)
     }
-    /// Dates minus even, ns.
+    /// Realtime minus monotonic, ns.
     pub fn ahead(&self) -> u64 {
         self.ahead
     }
@@ -67,37 +71,37 @@ impl Default for Even {
     }
 }
 
-/// A datagram that came.
+/// A received datagram.
 #[derive(Copy, Clone, Debug)]
 pub struct Got {
-    /// Its length; it may be longer than what was kept.
+    /// Length in bytes; it may exceed the buffer.
     pub len: usize,
-    /// Its sender, where the socket has no peer.
+    /// Sender, if the socket has no peer.
     pub from: Option<SocketAddr>,
-    /// Traffic class: code point and ECN.
+    /// Traffic class: DSCP and ECN.
     pub class: u8,
-    /// Hops that it still had.
+    /// Remaining hop limit.
     pub ttl: u8,
-    /// When the kernel got it, on the clock of dates, ns; zero is not known.
+    /// Time of arrival in the kernel (`CLOCK_REALTIME`), ns; zero: unknown.
     pub stamp: u64,
-    /// The same by the device's clock.
+    /// Time of arrival at the device, by the clock of the device, ns; zero: unknown.
     pub hardware: u64,
-    /// How many datagrams the socket had no room for since it was made.
+    /// Datagrams that the socket has dropped since it was created.
     pub lost: u32,
 }
 
-/// A datagram that has left.
+/// The departure of a datagram.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Left {
-    /// How many were sent before it.
+    /// Number of datagrams sent before it.
     pub id: u32,
-    /// On the clock of dates, ns; zero is not known.
+    /// Time of departure (`CLOCK_REALTIME`), ns; zero: unknown.
     pub stamp: u64,
-    /// By the device's clock.
+    /// Time of departure by the clock of the device, ns; zero: unknown.
     pub hardware: u64,
 }
 
-/// The socket.
+/// A datagram socket with timestamps.
 #[derive(Debug)]
 pub struct TimedSocket {
     fd: OwnedFd,
@@ -106,39 +110,24 @@ pub struct TimedSocket {
     stamps: bool,
 }
 
-fn unless_empty(n: isize) -> io::Result<Option<usize>> {
-    usize::try_from(n).map(Some).or_else(|_| {
-        let error = io::Error::last_os_error();
-        match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
-            _ => Err(error),
-        }
-    })
-}
-
-fn stamps_in(part: *const libc::cmsghdr) -> (u64, u64) {
-    // SAFETY: the caller has seen that this is a control message with three times in it.
-    let three = unsafe {
-        libc::CMSG_DATA(part)
-            .cast::<[libc::timespec; 3]>()
-            .read_unaligned()
-    };
-    let ns = |time: &libc::timespec| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-    (ns(&three[0]), ns(&three[2]))
+/// Software and hardware timestamp of a control message.
+fn stamps_in(control: &Control) -> (u64, u64) {
+    let three: [libc::timespec; 3] = control.get();
+    (from_timespec(&three[0]), from_timespec(&three[2]))
 }
 
 impl TimedSocket {
-    /// At `at`; with a `peer`, of that one alone. `shared`: others of this user may have the same
-    /// address.
+    /// A socket bound to `at`; with a `peer` it is connected. With `shared` other sockets of this
+    /// user may have the same address.
     pub fn new(
         at: SocketAddr,
         peer: Option<SocketAddr>,
         stamps: bool,
         shared: bool,
     ) -> io::Result<TimedSocket> {
-        /// Bytes; the kernel cuts it to `net.core.rmem_max`.
+        /// Bytes; the kernel limits it to `net.core.rmem_max`.
         const BUFFER: c_int = 1 << 20;
-        let fd = crate::sys::socket::waiting_datagrams(at, shared)?;
+        let fd = waiting_datagrams(at, shared)?;
         set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &BUFFER)?;
         set(&fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &1_i32)?;
         let slice = libc::timeval {
@@ -159,18 +148,7 @@ impl TimedSocket {
             stamps,
         };
         if let Some(peer) = peer {
-            let (address, size) = to_kernel(all.mapped(peer));
-            // SAFETY: the address is valid for its size.
-            let done = unsafe {
-                libc::connect(
-                    all.fd.as_raw_fd(),
-                    std::ptr::from_ref(&address).cast(),
-                    size,
-                )
-            };
-            if done < 0 {
-                return Err(io::Error::last_os_error());
-            }
+            start_connect(&all.fd, mapped(peer, all.v6))?;
         }
         all.stamp(stamps)?;
         Ok(all)
@@ -191,28 +169,20 @@ impl TimedSocket {
         };
         set(&self.fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)
     }
-    fn mapped(&self, of: SocketAddr) -> SocketAddr {
-        match of {
-            SocketAddr::V4(v4) if self.v6 => {
-                SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port())
-            }
-            other => other,
-        }
-    }
-    /// For options and for waiting.
+    /// The descriptor, for options and for polling.
     pub fn fd(&self) -> &OwnedFd {
         &self.fd
     }
-    /// Does its kernel stamp what leaves?
+    /// Whether departures have timestamps.
     pub fn stamps(&self) -> bool {
         self.stamps
     }
-    /// Where it is bound.
+    /// The address to which it is bound.
     pub fn local(&self) -> io::Result<SocketAddr> {
-        crate::sys::socket::local(&self.fd).map(plain)
+        local(&self.fd).map(plain)
     }
-    /// Sends one datagram, to its peer or to `to`; answers its number, or `None` when there is no
-    /// room now.
+    /// Sends one datagram, to its peer or to `to`, and returns its number; `None` when the socket has
+    /// no room.
     pub fn send(
         &mut self,
         bytes: &[u8],
@@ -223,41 +193,24 @@ impl TimedSocket {
             iov_base: bytes.as_ptr().cast_mut().cast(),
             iov_len: bytes.len(),
         };
-        let mut control = [0_u64; 4];
-        // SAFETY: all zeros is a valid header.
+        let mut buffer = [0_u64; 4];
+        // SAFETY: `msghdr` consists of integers and pointers, for which all zeros is a valid value.
         let mut message: libc::msghdr = unsafe { zeroed() };
         message.msg_iov = &mut part;
         message.msg_iovlen = 1;
         let mut address;
         if let Some(to) = to {
             let size;
-            (address, size) = to_kernel(self.mapped(to));
+            (address, size) = to_kernel(mapped(to, self.v6));
             message.msg_name = std::ptr::from_mut(&mut address).cast();
             message.msg_namelen = size;
         }
         if let Some(class) = class {
             let v4 = to.is_none_or(|to| to.is_ipv4());
-            let (level, kind) = if v4 {
-                (libc::IPPROTO_IP, libc::IP_TOS)
-            } else {
-                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
-            };
-            message.msg_control = control.as_mut_ptr().cast();
-            // SAFETY: the buffer has room for one message with one number.
-            unsafe {
-                message.msg_controllen = libc::CMSG_SPACE(size_of::<c_int>() as u32) as _;
-                if let Some(part) = libc::CMSG_FIRSTHDR(&message).as_mut() {
-                    part.cmsg_level = level;
-                    part.cmsg_type = kind;
-                    part.cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as _;
-                    libc::CMSG_DATA(part)
-                        .cast::<c_int>()
-                        .write_unaligned(class.into());
-                }
-            }
+            control::set_class(&mut message, &mut buffer, v4, class);
         }
-        // SAFETY: everything that the header points to lives until the end of this function, and
-        // the kernel only reads it.
+        // SAFETY: the header points to `part`, `bytes`, `address` and `buffer` with their lengths; all
+        // of them outlive the call, and the kernel reads them only.
         let sent = unsafe {
             libc::sendmsg(
                 self.fd.as_raw_fd(),
@@ -265,14 +218,14 @@ impl TimedSocket {
                 libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
             )
         };
-        match unless_empty(sent) {
+        match unless_empty(length(sent)) {
             Ok(None) => Ok(None),
             Ok(Some(_)) => {
                 let id = self.sent;
                 self.sent = self.sent.wrapping_add(1);
                 Ok(Some(id))
             }
-            // The device's queue was full: the kernel had numbered it already.
+            // The queue of the device was full; the kernel has already numbered the datagram.
             Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => {
                 self.sent = self.sent.wrapping_add(1);
                 Ok(None)
@@ -285,20 +238,22 @@ impl TimedSocket {
             iov_base: to.as_mut_ptr().cast(),
             iov_len: to.len(),
         };
-        let mut control = [0_u64; 32];
-        // SAFETY: all zeros is a valid address and a valid header.
+        let mut buffer: Buffer = [0; 32];
+        // SAFETY: addresses and headers consist of integers and pointers, for which all zeros is a
+        // valid value.
         let (mut from, mut message): (libc::sockaddr_storage, libc::msghdr) =
             unsafe { (zeroed(), zeroed()) };
         message.msg_name = std::ptr::from_mut(&mut from).cast();
         message.msg_namelen = STORAGE;
         message.msg_iov = &mut part;
         message.msg_iovlen = 1;
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = size_of_val(&control) as _;
-        // SAFETY: everything that the header points to lives until the end of this function.
+        message.msg_control = buffer.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&buffer) as _;
+        // SAFETY: the header points to `from`, `part`, `to` and `buffer` with their lengths; all of
+        // them outlive the call and nothing else refers to them.
         let n =
             unsafe { libc::recvmsg(self.fd.as_raw_fd(), &mut message, flags | libc::MSG_TRUNC) };
-        let Some(len) = unless_empty(n)? else {
+        let Some(len) = unless_empty(length(n))? else {
             return Ok(None);
         };
         let mut got = Got {
@@ -310,66 +265,53 @@ impl TimedSocket {
             hardware: 0,
             lost: 0,
         };
-        // SAFETY: the kernel has filled the control messages, and `CMSG_NXTHDR` stays among them.
-        unsafe {
-            let mut next = libc::CMSG_FIRSTHDR(&message);
-            while let Some(head) = next.as_ref() {
-                let number = || libc::CMSG_DATA(next).cast::<c_int>().read_unaligned();
-                match (head.cmsg_level, head.cmsg_type) {
-                    (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => {
-                        (got.stamp, got.hardware) = stamps_in(next)
-                    }
-                    (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => got.lost = number() as u32,
-                    (libc::IPPROTO_IP, libc::IP_TOS) => got.class = libc::CMSG_DATA(next).read(),
-                    (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => got.class = number() as u8,
-                    (libc::IPPROTO_IP, libc::IP_TTL)
-                    | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
-                        got.ttl = number() as u8;
-                    }
-                    _ => {}
+        control::each(
+            &buffer,
+            message.msg_controllen as _,
+            |control| match control.kind {
+                (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => {
+                    (got.stamp, got.hardware) = stamps_in(&control);
                 }
-                next = libc::CMSG_NXTHDR(&message, next);
-            }
-        }
+                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => got.lost = control.get(),
+                // One byte for IPv4, an integer for IPv6.
+                (libc::IPPROTO_IP, libc::IP_TOS) => got.class = control.get(),
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => got.class = control.get::<c_int>() as u8,
+                (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                    got.ttl = control.get::<c_int>() as u8;
+                }
+                _ => {}
+            },
+        );
         Ok(Some(got))
     }
-    /// The next datagram, if there is one.
+    /// The next datagram; `None` when none is there.
     pub fn receive(&self, to: &mut [u8]) -> io::Result<Option<Got>> {
         self.take(to, libc::MSG_DONTWAIT)
     }
-    /// The next datagram, waiting for at most [`SLICE`].
+    /// The next datagram; waits at most [`SLICE`].
     pub fn wait_for(&self, to: &mut [u8]) -> io::Result<Option<Got>> {
         self.take(to, 0)
     }
-    /// Waits for a datagram until the even clock shows `until`; true: a stamp of one that left has
-    /// come instead.
+    /// Waits for a datagram until the monotonic clock reaches `until`. Returns true if a transmit
+    /// timestamp has arrived.
     pub fn wait_until(&self, until: u64, now: u64) -> io::Result<bool> {
-        let mut one = libc::pollfd {
-            fd: self.fd.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let wait = until.saturating_sub(now);
-        let wait = libc::timespec {
-            tv_sec: (wait / 1_000_000_000) as libc::time_t,
-            tv_nsec: (wait % 1_000_000_000) as libc::c_long,
-        };
-        // SAFETY: descriptor and time are valid for the call; no signals are masked.
-        unsafe { libc::ppoll(&mut one, 1, &wait, std::ptr::null()) };
-        Ok(one.revents & libc::POLLERR != 0)
+        let mut one = [readable(self.fd.as_raw_fd())];
+        let _ = poll(&mut one, until.saturating_sub(now));
+        Ok(one[0].revents & libc::POLLERR != 0)
     }
-    /// When a datagram left, if that is known by now: one for each, in order; with hardware stamps
-    /// two.
+    /// The next departure that the kernel has reported. Departures are reported in order, twice with
+    /// hardware timestamps.
     pub fn departure(&self) -> Option<Left> {
         if !self.stamps {
             return None;
         }
-        let mut control = [0_u64; 32];
-        // SAFETY: all zeros is a valid header.
+        let mut buffer: Buffer = [0; 32];
+        // SAFETY: `msghdr` consists of integers and pointers, for which all zeros is a valid value.
         let mut message: libc::msghdr = unsafe { zeroed() };
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = size_of_val(&control) as _;
-        // SAFETY: everything that the header points to lives until the end of this function.
+        message.msg_control = buffer.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&buffer) as _;
+        // SAFETY: the header points to `buffer` with its length, which outlives the call; without
+        // parts the kernel stores no payload.
         let n = unsafe {
             libc::recvmsg(
                 self.fd.as_raw_fd(),
@@ -381,26 +323,20 @@ impl TimedSocket {
             return None;
         }
         let (mut id, mut stamps) = (None, (0, 0));
-        // SAFETY: the kernel has filled the control messages, and `CMSG_NXTHDR` stays among them.
-        unsafe {
-            let mut next = libc::CMSG_FIRSTHDR(&message);
-            while let Some(head) = next.as_ref() {
-                match (head.cmsg_level, head.cmsg_type) {
-                    (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => stamps = stamps_in(next),
-                    (libc::IPPROTO_IP, libc::IP_RECVERR)
-                    | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
-                        let told = libc::CMSG_DATA(next)
-                            .cast::<libc::sock_extended_err>()
-                            .read_unaligned();
-                        if told.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING {
-                            id = Some(told.ee_data);
-                        }
+        control::each(
+            &buffer,
+            message.msg_controllen as _,
+            |control| match control.kind {
+                (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => stamps = stamps_in(&control),
+                (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
+                    let error: libc::sock_extended_err = control.get();
+                    if error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING {
+                        id = Some(error.ee_data);
                     }
-                    _ => {}
                 }
-                next = libc::CMSG_NXTHDR(&message, next);
-            }
-        }
+                _ => {}
+            },
+        );
         id.map(|id| Left {
             id,
             stamp: stamps.0,
@@ -414,14 +350,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_says_when_a_datagram_left_and_came() {
+    fn departure_and_arrival_have_kernel_timestamps() {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let there = TimedSocket::new(any, None, true, false).unwrap();
         let mut here = TimedSocket::new(any, Some(there.local().unwrap()), true, false).unwrap();
         let even = Even::new();
         let mut bytes = [0; 100];
-        // The kernel begins to stamp a moment after it is asked to: until then a datagram that
-        // comes has no stamp.
+        // The kernel starts to stamp a moment after the option is set; datagrams that arrive before
+        // have no timestamp.
         let late = TimedSocket::new(any, Some(there.local().unwrap()), false, false);
         let mut late = late.unwrap();
         for _ in 0..5000 {
@@ -436,13 +372,13 @@ mod tests {
             }
         }
         for number in 0..3_u8 {
-            let before = sys::monotonic();
+            let before = monotonic();
             assert_eq!(
                 here.send(&[number; 64], None, Some(0xb8)).unwrap(),
                 Some(number.into())
             );
             let got = there.wait_for(&mut bytes).unwrap().unwrap();
-            let after = sys::monotonic();
+            let after = monotonic();
             assert_eq!((got.len, got.class, bytes[0]), (64, 0xb8, number));
             assert_eq!(got.from, Some(here.local().unwrap()));
             let left = here.departure().unwrap();

@@ -169,7 +169,7 @@ impl Maker {
         }
         if self.own_ids.0 == 0 {
             if let Some(ids) = ids_of(asked.pid).filter(|ids| *ids != self.own_ids) {
-                seccomp_notify::owned_by(&socket, ids.0, ids.1);
+                let _ = sys::give(&socket, ids.0, ids.1);
             }
         }
         if let Err(error) = seccomp_notify::give(listener, asked, &socket) {
@@ -205,7 +205,7 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
                 return;
             }
         };
-        let child = seccomp_notify::start(&command[0], &command[1..]);
+        let child = process::spawn(&command[0], &command[1..]);
         let _ = tell.send(Ok((listener, child.as_ref().map(|child| child.id()).ok())));
         let _ = end.send(child.and_then(|mut child| child.wait()));
     });
@@ -243,9 +243,7 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     };
     // What it left running goes on asking.
     let left = serve_once(&listener, &mut maker)? != seccomp_notify::State::Over;
-    if left
-        && seccomp_notify::go_on_apart().map_err(HostError::failed("going on in the background"))?
-    {
+    if left && process::go_on_apart().map_err(HostError::failed("going on in the background"))? {
         while !matches!(
             serve_once(&listener, &mut maker),
             Ok(seccomp_notify::State::Over) | Err(_)

@@ -85,7 +85,7 @@ impl Deadline {
 
 /// Seconds since the host booted.
 fn now() -> f64 {
-    super::place::since_boot() as f64 / 1e9
+    crate::sys::since_boot() as f64 / 1e9
 }
 
 /// One plan that was applied.

@@ -15,7 +15,7 @@
 //! | [`diag`] | what connections really use |
 //! | [`boot`] | files that come behind ours |
 //! | [`elsewhere`] | journals of other network namespaces |
-//! | [`place`] | files as root must touch them; unsafe code |
+//! | [`place`] | files as root must touch them |
 //! | [`netns`] | which network namespace this is, and whether files belong to it |
 //! | [`target`] | where all that happens |
 
@@ -81,7 +81,7 @@ fn enter(netns: Option<&str>) -> Result<bool, HostError> {
     let Some(name) = netns else { return Ok(false) };
     let open = || {
         let dir = std::fs::File::open("/run/netns")?;
-        place::open_file(&dir.into(), name)
+        sys::files::open_file(&dir.into(), name)
     };
     let ns = open().map_err(|e| {
         HostError::Unlike(format!(

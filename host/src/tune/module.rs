@@ -1,7 +1,6 @@
 //! A module of the kernel: loaded by `modprobe`, which knows what it needs, and taken out by the
 //! kernel itself.
 
-use super::place;
 use crate::sys::kernel;
 use std::fs;
 use std::io;
@@ -66,7 +65,7 @@ pub fn load(name: &str) -> io::Result<()> {
 
 /// Takes it out; `false` where somebody uses it.
 pub fn unload(name: &str) -> io::Result<bool> {
-    match place::unload(name) {
+    match kernel::unload(name) {
         Ok(()) => Ok(true),
         Err(e) => match e.raw_os_error() {
             Some(libc::ENOENT) => Ok(true),

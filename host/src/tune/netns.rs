@@ -15,7 +15,7 @@
 //! kernel's cookie (`SO_NETNS_COOKIE`, Linux 5.14), because the kernel gives the inode of a
 //! namespace that has ended to a new one.
 
-use super::place;
+use crate::sys;
 use serde_json::{Value, json};
 use std::fs;
 use std::io;
@@ -65,7 +65,7 @@ impl Namespace {
         Ok(Namespace {
             device,
             inode,
-            cookie: place::network_cookie(),
+            cookie: sys::network_cookie(),
             initial: Path::new(INITIAL_ONLY).exists(),
             boot: boot(),
         })

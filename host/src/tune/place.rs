@@ -4,14 +4,15 @@
 //! A path is walked directory by directory with `openat` and `O_NOFOLLOW`, and everything after
 //! that happens in the directory that was opened, so that nobody can exchange a part of the path
 //! meanwhile. A file is replaced by a new one beside it, which is written, synced and then renamed
-//! over it, and the directory is synced. Thin, and unsafe code like [`crate::sys`].
-#![allow(unsafe_code)]
+//! over it, and the directory is synced.
 
-use std::ffi::{CString, c_int};
-use std::fs::File;
+use crate::sys;
+use crate::sys::files::{lock, make_directory_at, open_at, rename_at, unlink_at};
+use std::ffi::c_int;
+use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
 /// A file of ours is shorter; what is longer is somebody else's.
@@ -40,19 +41,6 @@ pub struct Dir {
     name: String,
 }
 
-fn answer(result: c_int) -> io::Result<c_int> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
-}
-
-fn text(name: &str) -> io::Result<CString> {
-    CString::new(name)
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a name with a zero in it"))
-}
-
 fn refused(text: String) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
@@ -69,7 +57,7 @@ fn at(place: &str) -> impl Fn(io::Error) -> io::Error + '_ {
 
 /// Who may write there: this user and root, nobody else.
 fn trusted(place: &str, meta: &std::fs::Metadata) -> io::Result<()> {
-    let own = crate::sys::ids().0;
+    let own = sys::ids().0;
     if meta.uid() != 0 && meta.uid() != own {
         return Err(refused(format!(
             "{place}: belongs to user {}; chown root {place}",
@@ -83,16 +71,6 @@ fn trusted(place: &str, meta: &std::fs::Metadata) -> io::Result<()> {
         )));
     }
     Ok(())
-}
-
-fn open_at(dir: &OwnedFd, name: &str, flags: c_int, mode: u32) -> io::Result<OwnedFd> {
-    let name = text(name)?;
-    let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: the name ends with a zero; the descriptor is given to us alone.
-    unsafe {
-        let fd = libc::openat(dir.as_raw_fd(), name.as_ptr(), flags, mode as libc::c_uint);
-        answer(fd).map(|fd| OwnedFd::from_raw_fd(fd))
-    }
 }
 
 /// The file at `path`, for reading with privilege: no link, and nobody else could have written it.
@@ -144,24 +122,20 @@ impl Dir {
             let next = match (open_at(&dir.fd, part, flags, 0), make) {
                 (Err(e), None) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
                 (Err(e), Some(mode)) if e.kind() == io::ErrorKind::NotFound => {
-                    let c = text(part)?;
-                    // SAFETY: the name ends with a zero.
-                    answer(unsafe { libc::mkdirat(dir.fd.as_raw_fd(), c.as_ptr(), mode) })
-                        .map_err(at(&name))?;
+                    make_directory_at(&dir.fd, part, mode).map_err(at(&name))?;
                     dir.sync()?;
-                    let made = open_at(&dir.fd, part, flags, 0);
+                    let made = open_at(&dir.fd, part, flags, 0).map(File::from);
                     // Whatever this process masks: networkd, say, is another user and must read
                     // what is in it.
                     if let Ok(made) = &made {
-                        // SAFETY: takes numbers only.
-                        answer(unsafe { libc::fchmod(made.as_raw_fd(), mode) })
+                        made.set_permissions(Permissions::from_mode(mode))
                             .map_err(at(&name))?;
                     }
                     made
                 }
-                (found, _) => found,
+                (found, _) => found.map(File::from),
             };
-            let next = File::from(next.map_err(at(&name))?);
+            let next = next.map_err(at(&name))?;
             trusted(&name, &next.metadata()?)?;
             dir = Dir {
                 fd: next.into(),
@@ -186,8 +160,7 @@ impl Dir {
         format!("{}/{name}", self.name)
     }
     fn sync(&self) -> io::Result<()> {
-        // SAFETY: takes a descriptor only.
-        match answer(unsafe { libc::fsync(self.fd.as_raw_fd()) }) {
+        match File::from(self.fd.try_clone()?).sync_all() {
             // Some file systems have nothing to sync of a directory.
             Err(e) if e.raw_os_error() != Some(libc::EINVAL) => Err(e),
             _ => Ok(()),
@@ -197,14 +170,13 @@ impl Dir {
     /// dropped.
     pub fn lock(&self) -> io::Result<File> {
         let fd = open_at(&self.fd, ".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
-        // SAFETY: takes numbers only.
-        answer(unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_EX) })?;
+        lock(&fd, libc::LOCK_EX)?;
         Ok(fd.into())
     }
     /// Its owner, and what others may do there.
     pub fn is_private(&self) -> io::Result<bool> {
         let meta = File::from(self.fd.try_clone()?).metadata()?;
-        Ok(meta.mode() & 0o077 == 0 && meta.uid() == crate::sys::ids().0)
+        Ok(meta.mode() & 0o077 == 0 && meta.uid() == sys::ids().0)
     }
     /// A file of it; `None` where there is none.
     pub fn read(&self, name: &str) -> io::Result<Option<Found>> {
@@ -250,8 +222,8 @@ impl Dir {
         trusted(&place, &meta)?;
         (&old).write_all(&file.bytes).map_err(at(&place))?;
         old.set_len(file.bytes.len() as u64).map_err(at(&place))?;
-        // SAFETY: takes numbers only.
-        answer(unsafe { libc::fchmod(old.as_raw_fd(), file.mode) }).map_err(at(&place))?;
+        old.set_permissions(Permissions::from_mode(file.mode))
+            .map_err(at(&place))?;
         old.sync_all().map_err(at(&place))
     }
     /// Adds a line to a file of at most [`LONGEST`] bytes; a longer one begins anew.
@@ -277,8 +249,7 @@ impl Dir {
     pub fn hold(&self, name: &str) -> io::Result<File> {
         let fd = open_at(&self.fd, name, libc::O_RDONLY | libc::O_CREAT, 0o600)
             .map_err(at(&self.place(name)))?;
-        // SAFETY: takes numbers only.
-        answer(unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_SH) })?;
+        lock(&fd, libc::LOCK_SH)?;
         Ok(fd.into())
     }
     /// Does any process [`hold`](Self::hold) it?
@@ -287,10 +258,10 @@ impl Dir {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
             found => found.map_err(at(&self.place(name)))?,
         };
-        // SAFETY: takes numbers only; what is locked is given up with the descriptor.
-        match answer(unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+        // Closing the descriptor releases the lock.
+        match lock(&fd, libc::LOCK_EX | libc::LOCK_NB) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(true),
-            done => done.map(|_| false),
+            done => done.map(|()| false),
         }
     }
     fn replace_by(&self, name: &str, file: &Found, step: &mut dyn FnMut()) -> io::Result<()> {
@@ -304,21 +275,14 @@ impl Dir {
         let mut new = File::from(open_at(&self.fd, &beside, flags, 0o600).map_err(at(&place))?);
         step();
         new.write_all(&file.bytes).map_err(at(&place))?;
-        // SAFETY: these take numbers only.
-        unsafe {
-            if file.owner != crate::sys::ids() {
-                answer(libc::fchown(new.as_raw_fd(), file.owner.0, file.owner.1))
-                    .map_err(at(&place))?;
-            }
-            answer(libc::fchmod(new.as_raw_fd(), file.mode)).map_err(at(&place))?;
+        if file.owner != sys::ids() {
+            fchown(&new, Some(file.owner.0), Some(file.owner.1)).map_err(at(&place))?;
         }
+        new.set_permissions(Permissions::from_mode(file.mode))
+            .map_err(at(&place))?;
         new.sync_all().map_err(at(&place))?;
         step();
-        let (from, to) = (text(&beside)?, text(name)?);
-        let fd = self.fd.as_raw_fd();
-        // SAFETY: both names end with a zero.
-        answer(unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) })
-            .map_err(at(&place))?;
+        rename_at(&self.fd, &beside, name).map_err(at(&place))?;
         step();
         self.sync()
     }
@@ -327,12 +291,10 @@ impl Dir {
         self.remove(&format!(".{name}.narrows-new"))
     }
     fn unlink(&self, name: &str, flags: c_int) -> io::Result<()> {
-        let c = text(name)?;
-        // SAFETY: the name ends with a zero.
-        match answer(unsafe { libc::unlinkat(self.fd.as_raw_fd(), c.as_ptr(), flags) }) {
+        match unlink_at(&self.fd, name, flags) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(e) => Err(at(&self.place(name))(e)),
-            Ok(_) => self.sync(),
+            Ok(()) => self.sync(),
         }
     }
     /// Takes a file away, if it is there.
@@ -346,106 +308,6 @@ impl Dir {
             other => other,
         }
     }
-}
-
-/// Is an open file one of the kernel's own, below `/proc`?
-#[allow(clippy::unnecessary_cast)] // The two have other widths where words have 32 bits.
-pub fn is_proc(file: &File) -> bool {
-    // SAFETY: all zeros is a valid answer to be filled in, and it is valid for the call.
-    unsafe {
-        let mut about: libc::statfs = std::mem::zeroed();
-        libc::fstatfs(file.as_raw_fd(), &mut about) == 0
-            && about.f_type as i64 == libc::PROC_SUPER_MAGIC as i64
-    }
-}
-
-/// A file of a directory, no link.
-pub fn open_file(dir: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
-    open_at(dir, name, libc::O_RDONLY, 0)
-}
-
-/// The kernel's number of the network namespace of this thread: never given twice in a boot. `None`
-/// before Linux 5.14.
-pub fn network_cookie() -> Option<u64> {
-    let fd = OwnedFd::from(std::os::unix::net::UnixDatagram::unbound().ok()?);
-    let mut cookie = 0_u64;
-    let mut length = std::mem::size_of::<u64>() as libc::socklen_t;
-    // SAFETY: the answer has room for the eight bytes that the kernel writes.
-    let result = unsafe {
-        let to = std::ptr::from_mut(&mut cookie).cast();
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_NETNS_COOKIE,
-            to,
-            &mut length,
-        )
-    };
-    (result == 0).then_some(cookie)
-}
-
-/// One more process like this one; `true` in the new one. Only for a process of one thread.
-pub fn fork() -> io::Result<bool> {
-    // SAFETY: this process has one thread, so that nothing of another is cut short.
-    unsafe { answer(libc::fork()).map(|pid| pid == 0) }
-}
-
-/// From now on what this process prints goes there.
-pub fn become_stdout(to: BorrowedFd) {
-    // SAFETY: both descriptors are open.
-    unsafe { libc::dup2(to.as_raw_fd(), 1) };
-}
-
-/// Takes a module out of the kernel, unless somebody uses it.
-pub fn unload(module: &str) -> io::Result<()> {
-    let name = text(module)?;
-    // SAFETY: the name ends with a zero.
-    let result = unsafe { libc::syscall(libc::SYS_delete_module, name.as_ptr(), libc::O_NONBLOCK) };
-    answer(result as c_int).map(drop)
-}
-
-/// The clock that also runs while the machine sleeps, ns since it booted.
-pub fn since_boot() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `now` is valid for the call; the clock exists since Linux 2.6.39.
-    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// Ends this process at once, as a loss of power would: for tests.
-pub fn die() -> ! {
-    // SAFETY: takes numbers only.
-    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
-    std::process::abort()
-}
-
-/// This process becomes nobody's child in a session of its own, deaf to the end of a terminal; the
-/// caller's own process ends here.
-pub fn outlive() -> io::Result<()> {
-    // SAFETY: these take numbers only; this process has one thread, and the first of the two goes
-    // on to its end at once.
-    unsafe {
-        answer(libc::setsid())?;
-        if answer(libc::fork())? > 0 {
-            libc::_exit(0);
-        }
-        // Of a child that ends nothing is to remain either.
-        let deaf = [
-            libc::SIGHUP,
-            libc::SIGINT,
-            libc::SIGQUIT,
-            libc::SIGPIPE,
-            libc::SIGTSTP,
-            libc::SIGCHLD,
-        ];
-        for signal in deaf {
-            libc::signal(signal, libc::SIG_IGN);
-        }
-    }
-    std::env::set_current_dir("/")
 }
 
 #[cfg(test)]
@@ -469,7 +331,7 @@ mod tests {
         Found {
             bytes: bytes.to_vec(),
             mode: 0o644,
-            owner: crate::sys::ids(),
+            owner: sys::ids(),
         }
     }
 

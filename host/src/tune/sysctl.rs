@@ -5,7 +5,7 @@
 //! it out again. So that list is in the journal, too. A namespace of its own cannot change it;
 //! there it is left alone.
 
-use super::place;
+use crate::sys::files;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -35,7 +35,7 @@ fn at(key: &str) -> impl Fn(io::Error) -> io::Error + '_ {
 }
 
 fn checked(key: &str, file: File) -> io::Result<File> {
-    if place::is_proc(&file) {
+    if files::is_proc(&file) {
         return Ok(file);
     }
     Err(io::Error::new(

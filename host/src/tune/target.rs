@@ -2,7 +2,7 @@
 //! how far to go.
 
 use super::netns::{Namespace, owns_files};
-use super::place;
+use crate::sys::process;
 use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ impl World {
     pub fn step(&self) {
         self.steps.set(self.steps.get() + 1);
         if self.stop_after == Some(self.steps.get()) {
-            place::die();
+            process::die();
         }
     }
 }

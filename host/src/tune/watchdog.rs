@@ -13,9 +13,9 @@
 use super::engine::{Foreign, revert_top};
 use super::journal::{Deadline, Journal, Phase, Store};
 use super::netns::Namespace;
-use super::place;
 use crate::HostError;
 use crate::sys;
+use crate::sys::process;
 use crate::tune::target::World;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -65,7 +65,7 @@ pub fn start(world: &World, journal: &Journal) -> Result<(), HostError> {
 /// Is it: two processes, each of which undoes everything at its time, and replaces the other one
 /// where that is killed.
 pub fn run(world: &World, id: &str) -> Result<(), HostError> {
-    place::outlive().map_err(HostError::failed("a session of its own"))?;
+    process::outlive().map_err(HostError::failed("a session of its own"))?;
     sys::remember_end();
     // Both of them hold it, so that `verify` sees whether one is left.
     let held = Store::hold_watch(world).map_err(HostError::failed("the journal's directory"))?;
@@ -79,7 +79,7 @@ pub fn run(world: &World, id: &str) -> Result<(), HostError> {
     // Whoever waits for the end of our output must not wait for us.
     let null = std::fs::OpenOptions::new().write(true).open("/dev/null");
     if let Ok(null) = null {
-        place::become_stdout(null.as_fd());
+        process::become_stdout(null.as_fd());
     }
     let done = watch(world, id, partner);
     drop(held);
@@ -93,7 +93,7 @@ fn paired() -> std::io::Result<(UnixStream, bool)> {
     for end in [&ours, &theirs] {
         end.set_nonblocking(true)?;
     }
-    let second = place::fork()?;
+    let second = process::fork()?;
     Ok((if second { theirs } else { ours }, second))
 }
 

@@ -1,0 +1,141 @@
+//! Control messages of sockets (cmsg(3)): timestamps, traffic classes, hop limits, losses.
+
+use std::ffi::c_int;
+use std::mem::{size_of, zeroed};
+
+/// Types that every sequence of bytes represents.
+///
+/// # Safety
+///
+/// Every bit pattern must be a valid value of the type.
+pub(crate) unsafe trait Plain: Copy {}
+
+// SAFETY: an integer has no invalid bit patterns.
+unsafe impl Plain for u8 {}
+// SAFETY: an integer has no invalid bit patterns.
+unsafe impl Plain for u32 {}
+// SAFETY: an integer has no invalid bit patterns.
+unsafe impl Plain for u64 {}
+// SAFETY: an integer has no invalid bit patterns.
+unsafe impl Plain for c_int {}
+// SAFETY: the structure consists of integers.
+unsafe impl Plain for libc::timespec {}
+// SAFETY: the structure consists of integers.
+unsafe impl Plain for libc::sock_extended_err {}
+// SAFETY: an array of values without invalid bit patterns.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
+/// Room for the control messages of one datagram, aligned as `cmsghdr` requires.
+pub(crate) type Buffer = [u64; 32];
+
+/// One control message.
+pub(crate) struct Control<'a> {
+    /// Level and type.
+    pub kind: (c_int, c_int),
+    data: &'a [u8],
+}
+
+impl Control<'_> {
+    /// The value; zeros where the message is shorter.
+    pub fn get<T: Plain>(&self) -> T {
+        // SAFETY: all zeros is a valid value, as every bit pattern is.
+        let mut value: T = unsafe { zeroed() };
+        let n = size_of::<T>().min(self.data.len());
+        // SAFETY: `n` bytes are readable at the source and writable at the target; the two do not
+        // overlap; every bit pattern of `T` is valid.
+        unsafe {
+            let to = std::ptr::from_mut(&mut value).cast::<u8>();
+            std::ptr::copy_nonoverlapping(self.data.as_ptr(), to, n);
+        }
+        value
+    }
+}
+
+/// Calls `each` with every control message that the kernel has stored in `buffer`, of which the
+/// first `filled` bytes are valid.
+#[allow(clippy::unnecessary_cast)] // The lengths have 32 bits in musl.
+pub(crate) fn each(buffer: &Buffer, filled: usize, mut each: impl FnMut(Control)) {
+    // SAFETY: `msghdr` consists of integers and pointers, for which all zeros is a valid value.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_control = buffer.as_ptr().cast_mut().cast();
+    message.msg_controllen = filled.min(size_of::<Buffer>()) as _;
+    // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR return null or a header that lies wholly within the
+    // valid part of `buffer`, which is aligned for it. Nothing is written through the pointers.
+    unsafe {
+        let end = buffer
+            .as_ptr()
+            .cast::<u8>()
+            .add(message.msg_controllen as usize);
+        let mut next = libc::CMSG_FIRSTHDR(&message);
+        while let Some(head) = next.as_ref() {
+            let data = libc::CMSG_DATA(next).cast_const();
+            let length = (head.cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+            // The kernel's lengths stay within the buffer; the bound makes that independent of it.
+            let length = length.min((end as usize).saturating_sub(data as usize));
+            each(Control {
+                kind: (head.cmsg_level, head.cmsg_type),
+                data: std::slice::from_raw_parts(data, length),
+            });
+            next = libc::CMSG_NXTHDR(&message, next);
+        }
+    }
+}
+
+/// Adds to `message` the traffic class of its datagram, for IPv4 or IPv6. `buffer` holds the control
+/// message and must outlive the call that sends `message`.
+pub(crate) fn set_class(message: &mut libc::msghdr, buffer: &mut [u64; 4], v4: bool, class: u8) {
+    const SIZE: u32 = size_of::<c_int>() as u32;
+    let (level, kind) = if v4 {
+        (libc::IPPROTO_IP, libc::IP_TOS)
+    } else {
+        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
+    };
+    message.msg_control = buffer.as_mut_ptr().cast();
+    // SAFETY: CMSG_SPACE of one integer is at most 24 bytes, and the exclusively borrowed buffer
+    // has 32, aligned for a header.
+    unsafe {
+        message.msg_controllen = libc::CMSG_SPACE(SIZE) as _;
+        if let Some(part) = libc::CMSG_FIRSTHDR(message).as_mut() {
+            part.cmsg_level = level;
+            part.cmsg_type = kind;
+            part.cmsg_len = libc::CMSG_LEN(SIZE) as _;
+            libc::CMSG_DATA(part)
+                .cast::<c_int>()
+                .write_unaligned(class.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_read_back_and_a_cut_message_ends_the_list() {
+        // SAFETY: all zeros is a valid header.
+        let mut message: libc::msghdr = unsafe { zeroed() };
+        let mut four = [0; 4];
+        set_class(&mut message, &mut four, true, 0xb8);
+        let mut buffer: Buffer = [0; 32];
+        buffer[..4].copy_from_slice(&four);
+        let list = |filled: usize| {
+            let mut found = Vec::new();
+            each(&buffer, filled, |c| found.push((c.kind, c.get::<c_int>())));
+            found
+        };
+        let class = ((libc::IPPROTO_IP, libc::IP_TOS), 0xb8);
+        assert_eq!(list(message.msg_controllen as usize), [class]);
+        assert_eq!(list(4), []);
+        assert_eq!(list(0), []);
+    }
+
+    #[test]
+    fn a_length_beyond_the_buffer_is_cut() {
+        let mut buffer: Buffer = [u64::MAX; 32];
+        buffer[0] = 1 << 20;
+        buffer[1] = 0;
+        let mut sizes = Vec::new();
+        each(&buffer, size_of::<Buffer>(), |c| sizes.push(c.data.len()));
+        assert!(sizes.iter().all(|n| *n <= size_of::<Buffer>()), "{sizes:?}");
+    }
+}

@@ -1,0 +1,225 @@
+//! Batches of UDP datagrams: one system call for up to [`BATCH`] of them, with the kernel's
+//! timestamps, traffic classes and loss counters.
+
+use super::control::{self, Buffer};
+use super::realtime;
+use super::socket::{STORAGE, from_kernel, plain, set, to_kernel};
+use super::time::from_timespec;
+use super::{check, length, unless_empty};
+use std::ffi::c_int;
+use std::io;
+use std::mem::{size_of_val, zeroed};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Largest number of datagrams per system call.
+pub const BATCH: usize = 32;
+/// Bytes kept of each received datagram: more than any header of narrows or iperf3. The rest is
+/// only counted.
+pub const KEPT: usize = 256;
+
+/// Requests a timestamp (`CLOCK_REALTIME`) with each datagram received.
+pub fn set_stamps(fd: &impl AsRawFd) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)
+}
+
+/// The next datagram and its timestamp (`CLOCK_REALTIME`); `None` when none is there.
+pub fn receive_stamped(fd: &impl AsRawFd, to: &mut [u8]) -> io::Result<Option<(usize, u64)>> {
+    let mut part = libc::iovec {
+        iov_base: to.as_mut_ptr().cast(),
+        iov_len: to.len(),
+    };
+    let mut buffer: Buffer = [0; 32];
+    // SAFETY: `msghdr` consists of integers and pointers, for which all zeros is a valid value.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_iov = &mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = buffer.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&buffer) as _;
+    // SAFETY: the header points to `part`, `to` and `buffer` with their lengths; all of them
+    // outlive the call and nothing else refers to them.
+    let received = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, libc::MSG_DONTWAIT) };
+    let Some(n) = unless_empty(length(received))? else {
+        return Ok(None);
+    };
+    let mut stamp = realtime();
+    control::each(&buffer, message.msg_controllen as _, |control| {
+        if control.kind == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+            stamp = from_timespec(&control.get());
+        }
+    });
+    Ok(Some((n, stamp)))
+}
+
+/// A received datagram.
+#[derive(Copy, Clone, Debug)]
+pub struct Datagram {
+    /// Sender.
+    pub from: SocketAddr,
+    /// Length in bytes, including bytes that are not kept.
+    pub len: usize,
+    /// Traffic class: DSCP and ECN.
+    pub class: u8,
+    /// Time of arrival in the kernel (`CLOCK_REALTIME`), ns.
+    pub stamp: u64,
+    bytes: [u8; KEPT],
+}
+
+impl Datagram {
+    /// The first [`KEPT`] bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len.min(KEPT)]
+    }
+}
+
+/// Appends up to [`BATCH`] received datagrams to `to`. Returns the number of datagrams that the
+/// socket has dropped since it was created, if the kernel reports it.
+pub fn receive(fd: &OwnedFd, to: &mut Vec<Datagram>) -> io::Result<Option<u32>> {
+    let mut bytes = [[0_u8; KEPT]; BATCH];
+    let mut buffers: [Buffer; BATCH] = [[0; 32]; BATCH];
+    // SAFETY: addresses, parts and headers consist of integers and pointers, for which all zeros
+    // is a valid value.
+    let (mut from, mut parts, mut messages) = unsafe {
+        (
+            zeroed::<[libc::sockaddr_storage; BATCH]>(),
+            zeroed::<[libc::iovec; BATCH]>(),
+            zeroed::<[libc::mmsghdr; BATCH]>(),
+        )
+    };
+    for i in 0..BATCH {
+        parts[i].iov_base = bytes[i].as_mut_ptr().cast();
+        parts[i].iov_len = KEPT;
+        let head = &mut messages[i].msg_hdr;
+        head.msg_name = std::ptr::from_mut(&mut from[i]).cast();
+        head.msg_namelen = STORAGE;
+        head.msg_iov = &mut parts[i];
+        head.msg_iovlen = 1;
+        head.msg_control = buffers[i].as_mut_ptr().cast();
+        head.msg_controllen = size_of_val(&buffers[i]) as _;
+    }
+    // SAFETY: each of the `BATCH` headers points to its own address, part, bytes and buffer with
+    // their lengths; all of them outlive the call. The null pointer sets no timeout.
+    let n = unsafe {
+        libc::recvmmsg(
+            fd.as_raw_fd(),
+            messages.as_mut_ptr(),
+            BATCH as libc::c_uint,
+            (libc::MSG_DONTWAIT | libc::MSG_TRUNC) as _,
+            std::ptr::null_mut(),
+        )
+    };
+    let n = unless_empty(check(n))?.unwrap_or(0) as usize;
+    let mut lost = None;
+    for i in 0..n {
+        let mut datagram = Datagram {
+            from: plain(from_kernel(&from[i])),
+            len: messages[i].msg_len as usize,
+            class: 0,
+            stamp: 0,
+            bytes: bytes[i],
+        };
+        let filled = messages[i].msg_hdr.msg_controllen;
+        control::each(&buffers[i], filled as _, |control| match control.kind {
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                datagram.stamp = from_timespec(&control.get());
+            }
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => lost = Some(control.get()),
+            // One byte for IPv4, an integer for IPv6.
+            (libc::IPPROTO_IP, libc::IP_TOS) => datagram.class = control.get(),
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                datagram.class = control.get::<c_int>() as u8;
+            }
+            _ => {}
+        });
+        if datagram.stamp == 0 {
+            datagram.stamp = realtime();
+        }
+        to.push(datagram);
+    }
+    Ok(lost)
+}
+
+/// A datagram to be sent.
+#[derive(Copy, Clone, Debug)]
+pub struct Outgoing {
+    /// Destination; `None` for the peer of a connected socket.
+    pub to: Option<SocketAddr>,
+    /// Traffic class; `None` for that of the socket.
+    pub class: Option<u8>,
+    /// Header.
+    pub head: [u8; HEADER],
+    /// Length of the header in bytes.
+    pub head_len: usize,
+    /// Length of the datagram in bytes.
+    pub len: usize,
+}
+
+/// Largest length of a header in bytes.
+pub const HEADER: usize = crate::protocols::wire::TIMED;
+
+/// Content of datagrams behind the header; as long as the longest datagram.
+static REST: [u8; 65_536] = [0x6e; 65_536];
+
+/// The header `bytes`, padded with zeros.
+pub fn header(bytes: &[u8]) -> [u8; HEADER] {
+    let mut head = [0; HEADER];
+    let n = bytes.len().min(HEADER);
+    head[..n].copy_from_slice(&bytes[..n]);
+    head
+}
+
+/// Sends up to [`BATCH`] datagrams and returns how many the kernel accepted. `v6`: the socket
+/// belongs to IPv6 and sends to IPv4 by mapped addresses.
+pub fn send(fd: &OwnedFd, datagrams: &[Outgoing], v6: bool) -> io::Result<usize> {
+    let datagrams = &datagrams[..datagrams.len().min(BATCH)];
+    let mut buffers = [[0_u64; 4]; BATCH];
+    // SAFETY: addresses, parts and headers consist of integers and pointers, for which all zeros
+    // is a valid value.
+    let (mut to, mut parts, mut messages) = unsafe {
+        (
+            zeroed::<[libc::sockaddr_storage; BATCH]>(),
+            zeroed::<[[libc::iovec; 2]; BATCH]>(),
+            zeroed::<[libc::mmsghdr; BATCH]>(),
+        )
+    };
+    for (i, datagram) in datagrams.iter().enumerate() {
+        let head_len = datagram.head_len.min(datagram.len).min(HEADER);
+        let rest = (datagram.len - head_len).min(REST.len());
+        parts[i][0].iov_base = datagram.head.as_ptr().cast_mut().cast();
+        parts[i][0].iov_len = head_len;
+        parts[i][1].iov_base = REST.as_ptr().cast_mut().cast();
+        parts[i][1].iov_len = rest;
+        let head = &mut messages[i].msg_hdr;
+        if let Some(address) = datagram.to {
+            let (storage, size) = to_kernel(mapped(address, v6));
+            to[i] = storage;
+            head.msg_name = std::ptr::from_mut(&mut to[i]).cast();
+            head.msg_namelen = size;
+        }
+        head.msg_iov = parts[i].as_mut_ptr();
+        head.msg_iovlen = 2;
+        if let Some(class) = datagram.class {
+            let v4 = datagram.to.is_none_or(|to| to.is_ipv4());
+            control::set_class(head, &mut buffers[i], v4, class);
+        }
+    }
+    // SAFETY: each of the headers points to its own address, parts and buffer with their lengths;
+    // all of them outlive the call, and the kernel reads the datagrams and writes nothing to them.
+    let n = unsafe {
+        libc::sendmmsg(
+            fd.as_raw_fd(),
+            messages.as_mut_ptr(),
+            datagrams.len() as libc::c_uint,
+            (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as _,
+        )
+    };
+    Ok(unless_empty(check(n))?.unwrap_or(0) as usize)
+}
+
+/// The address as a socket of IPv6 (`v6`) takes it: IPv4 as a mapped address.
+pub(crate) fn mapped(of: SocketAddr, v6: bool) -> SocketAddr {
+    match of {
+        SocketAddr::V4(v4) if v6 => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
+        other => other,
+    }
+}

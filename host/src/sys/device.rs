@@ -1,0 +1,148 @@
+//! Devices and addresses of this thread's network namespace.
+
+use super::{check, owned};
+use std::ffi::c_int;
+use std::io;
+use std::mem::zeroed;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// A request about the device `name`, all other fields zero.
+fn request(name: &str) -> libc::ifreq {
+    // SAFETY: `ifreq` consists of integers and pointers, for which all zeros is a valid value.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    for (to, from) in request
+        .ifr_name
+        .iter_mut()
+        .zip(name.bytes().take(libc::IFNAMSIZ - 1))
+    {
+        *to = from as libc::c_char;
+    }
+    request
+}
+
+/// Creates a TUN device called `name`, whose packets begin with a header of offloads
+/// (`virtio_net_hdr`). With `super_packets` it also accepts packets to be segmented (TSO).
+pub fn open_tun(name: &str, super_packets: bool) -> io::Result<OwnedFd> {
+    let path = c"/dev/net/tun";
+    // SAFETY: the path is a C string with static lifetime.
+    let fd = owned(unsafe {
+        libc::open(
+            path.as_ptr(),
+            libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC,
+        )
+    })?;
+    let mut request = request(name);
+    request.ifr_ifru.ifru_flags =
+        (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
+    // SAFETY: TUNSETIFF reads and writes one `ifreq`, which outlives the call.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &mut request) })?;
+    let size: c_int = crate::emulator::frame::VNET as c_int;
+    // SAFETY: TUNSETVNETHDRSZ reads one `int`, which outlives the call.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETVNETHDRSZ, &size) })?;
+    let segmentation = libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+    let offload = libc::TUN_F_CSUM | if super_packets { segmentation } else { 0 };
+    let offload = libc::c_ulong::from(offload);
+    // SAFETY: TUNSETOFFLOAD takes its argument as an integer.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD, offload) })?;
+    Ok(fd)
+}
+
+/// The index of a device.
+pub fn interface(name: &std::ffi::CStr) -> io::Result<u32> {
+    // SAFETY: `name` is a C string that outlives the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+/// The hardware type of a device (`ARPHRD_ETHER`, …), if it has a link-layer address.
+pub fn hardware(name: &str) -> io::Result<Option<u16>> {
+    let mut kind = None;
+    each_address(name, |address| {
+        if c_int::from(address.sa_family) == libc::AF_PACKET {
+            // SAFETY: an address of the family AF_PACKET is a `sockaddr_ll`, and `getifaddrs`
+            // allocates the whole of it.
+            let link = unsafe { &*std::ptr::from_ref(address).cast::<libc::sockaddr_ll>() };
+            kind = Some(link.sll_hatype);
+        }
+    })?;
+    Ok(kind)
+}
+
+/// The IP addresses of a device.
+pub fn addresses(name: &str) -> io::Result<Vec<IpAddr>> {
+    let mut found = Vec::new();
+    each_address(name, |address| {
+        let at = std::ptr::from_ref(address);
+        match c_int::from(address.sa_family) {
+            libc::AF_INET => {
+                // SAFETY: an address of the family AF_INET is a `sockaddr_in`, and `getifaddrs`
+                // allocates the whole of it.
+                let v4 = unsafe { &*at.cast::<libc::sockaddr_in>() };
+                found.push(Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes()).into());
+            }
+            libc::AF_INET6 => {
+                // SAFETY: as above, with `sockaddr_in6` for AF_INET6.
+                let v6 = unsafe { &*at.cast::<libc::sockaddr_in6>() };
+                found.push(Ipv6Addr::from(v6.sin6_addr.s6_addr).into());
+            }
+            _ => {}
+        }
+    })?;
+    Ok(found)
+}
+
+/// Calls `each` with every address of a device, of any family.
+fn each_address(name: &str, mut each: impl FnMut(&libc::sockaddr)) -> io::Result<()> {
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: the call stores the head of a list that the C library allocates; it is freed below.
+    check(unsafe { libc::getifaddrs(&mut first) })?;
+    let mut next = first;
+    // SAFETY: each entry of the list is valid until `freeifaddrs`, ends with a pointer to the next
+    // entry or null, and its name is a C string. `each` cannot keep the reference.
+    unsafe {
+        while let Some(entry) = next.as_ref() {
+            next = entry.ifa_next;
+            let Some(address) = entry.ifa_addr.as_ref() else {
+                continue;
+            };
+            if std::ffi::CStr::from_ptr(entry.ifa_name).to_bytes() != name.as_bytes() {
+                continue;
+            }
+            each(address);
+        }
+        libc::freeifaddrs(first);
+    }
+    Ok(())
+}
+
+/// The source address of this host towards `to`. No packet is sent.
+pub fn source_towards(to: SocketAddr) -> io::Result<IpAddr> {
+    let any: SocketAddr = match to {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = std::net::UdpSocket::bind(any)?;
+    socket.connect(to)?;
+    Ok(socket.local_addr()?.ip())
+}
+
+/// An ethtool request about a device, by its number: the words of the answer, of which the first is
+/// the command itself.
+pub fn ethtool(name: &str, command: u32, words: usize) -> io::Result<Vec<u32>> {
+    /// The longest answer to any command of this program is shorter, in words. The kernel writes as
+    /// many as the command has, not as many as the caller wants.
+    const ROOM: usize = 64;
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let mut answer = vec![0_u32; words.max(ROOM)];
+    answer[0] = command;
+    let mut request = request(name);
+    request.ifr_ifru.ifru_data = answer.as_mut_ptr().cast();
+    // SAFETY: the kernel reads one `ifreq` and writes the answer of `command` to `answer`, which
+    // outlives the call and is longer than the answer to every command that callers pass.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) })?;
+    answer.truncate(words);
+    Ok(answer)
+}

@@ -1,0 +1,85 @@
+//! Requests to stop: SIGINT, SIGTERM and SIGHUP are recorded and a run ends in order.
+
+use super::{end_with_parent, monotonic};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+
+static STOPPED: AtomicBool = AtomicBool::new(false);
+/// A signal before this time of the monotonic clock repeats the last request, ns.
+static SAME_UNTIL: AtomicU64 = AtomicU64::new(0);
+/// Time during which a further signal repeats the request, ns.
+const SAME: u64 = 1_000_000_000;
+
+/// The last signal that arrived; 0: none.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn stop(signal: c_int) {
+    if monotonic() >= SAME_UNTIL.load(Ordering::Relaxed) {
+        SIGNAL.store(signal, Ordering::Relaxed);
+        STOPPED.store(true, Ordering::Relaxed);
+    }
+}
+
+fn handle(signal: c_int) -> libc::sighandler_t {
+    // SAFETY: the handler reads a clock and stores to atomics, which signal-safety(7) allows.
+    unsafe { libc::signal(signal, stop as extern "C" fn(c_int) as libc::sighandler_t) }
+}
+
+/// Restores the default action of SIGTTOU, between fork and exec.
+pub(super) fn default_sigttou() {
+    // SAFETY: the call takes integers and is async-signal-safe.
+    unsafe { libc::signal(libc::SIGTTOU, libc::SIG_DFL) };
+}
+
+/// Ignores `signals` in this process and in its children.
+pub(super) fn ignore(signals: &[c_int]) {
+    for signal in signals {
+        // SAFETY: the call takes integers; no handler runs.
+        unsafe { libc::signal(*signal, libc::SIG_IGN) };
+    }
+}
+
+/// From now on SIGINT, SIGTERM and SIGHUP are recorded and have no other effect. With `tied` this
+/// process also ends with its parent. A SIGHUP that was ignored before (`nohup`) stays ignored.
+pub fn remember_signals(tied: bool) {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        let before = handle(signal);
+        if signal == libc::SIGHUP && before == libc::SIG_IGN {
+            ignore(&[signal]);
+        }
+    }
+    if tied {
+        end_with_parent();
+    }
+}
+
+/// From now on SIGTERM is recorded; the actions of the other signals do not change.
+pub fn remember_end() {
+    handle(libc::SIGTERM);
+    STOPPED.store(false, Ordering::Relaxed);
+}
+
+/// Whether one of the signals has arrived.
+pub fn stopped() -> bool {
+    STOPPED.load(Ordering::Relaxed)
+}
+
+/// The exit code of a process that was stopped: 128 plus the number of the signal; that of SIGINT
+/// if none arrived.
+pub fn stopped_code() -> u8 {
+    /// Offset of the exit codes that shells use for signals.
+    const SIGNALLED: c_int = 128;
+    let signal = match SIGNAL.load(Ordering::Relaxed) {
+        0 => libc::SIGINT,
+        signal => signal,
+    };
+    u8::try_from(SIGNALLED + signal).unwrap_or(u8::MAX)
+}
+
+/// Acknowledges the request to stop, so that cleanup proceeds. A further signal counts as a new
+/// request after one second: a terminal signals both this process and its parent, which forwards
+/// the signal.
+pub fn take_stop() {
+    SAME_UNTIL.store(monotonic() + SAME, Ordering::Relaxed);
+    STOPPED.store(false, Ordering::Relaxed);
+}
