@@ -9,7 +9,7 @@
 //!   client has shown no sign of life for [`SILENCE`].
 //! - A *source* ([`Source`]) is an IPv4 address or the /64 of an IPv6 address. Its sessions,
 //!   pending connections, new connections per second, memory and wrong tokens are counted together.
-//!   Sessions are counted by wider prefixes, too ([`super::shares`]).
+//!   Sessions are also counted by wider prefixes ([`super::shares`]).
 //! - An *unvalidated source* of a datagram may be forged. It gets at most as many bytes as came
 //!   from it (RFC 9000, section 8, allows three times as many), and a limited number of answers per
 //!   second. A port that answers by itself gets none.
@@ -23,6 +23,7 @@ use super::limits::{
 };
 use super::pending::Pending;
 use super::shares::{Descriptors, Shares};
+use super::source::Source;
 use crate::measure::bulk::{self, May};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -54,30 +55,6 @@ fn take(used: &mut u64, now: u64, cost: u64, burst: u64) -> bool {
     }
     *used = from.saturating_add(cost);
     true
-}
-
-/// A source address as limits see it: an IPv4 address, or the /64 of an IPv6 address.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct Source(u128);
-
-impl Source {
-    /// Whether it is an IPv4 address.
-    pub fn is_v4(self) -> bool {
-        self.0 >> 32 == 0xffff
-    }
-    /// As 128 bits, an IPv4 address within `::ffff:0:0/96`.
-    pub fn bits(self) -> u128 {
-        self.0
-    }
-}
-
-impl From<IpAddr> for Source {
-    fn from(ip: IpAddr) -> Source {
-        match ip.to_canonical() {
-            IpAddr::V4(v4) => Source(u128::from(v4.to_ipv6_mapped())),
-            IpAddr::V6(v6) => Source(u128::from(v6) >> 64 << 64),
-        }
-    }
 }
 
 /// Why somebody is not admitted.

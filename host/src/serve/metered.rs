@@ -11,9 +11,10 @@
 //! TCP load is sent by [`crate::measure::bulk`], whose streams cannot be made without the budget of
 //! a session.
 
-use super::budget::{Accounts, Allowance, Datagrams, Permit, Source};
+use super::budget::{Accounts, Allowance, Datagrams, Permit};
 use super::limits::PENDING_BYTES;
 use super::shares::Descriptor;
+use super::source::Source;
 use crate::measure::bulk::Promised;
 use crate::sys;
 use crate::sys::datagram::{self, BATCH, Datagram, Outgoing};
@@ -407,6 +408,7 @@ mod tests {
             ("session.rs", include_str!("session.rs")),
             ("shared.rs", include_str!("shared.rs")),
             ("shares.rs", include_str!("shares.rs")),
+            ("source.rs", include_str!("source.rs")),
             ("udp.rs", include_str!("udp.rs")),
             ("latency/answer.rs", include_str!("../latency/answer.rs")),
         ];

@@ -29,6 +29,7 @@ pub mod pending;
 pub mod session;
 pub mod shared;
 pub mod shares;
+pub mod source;
 pub mod udp;
 pub mod xdp;
 

@@ -5,33 +5,22 @@
 //! narrower one with the most, down to one source, and of that source its oldest connection. Of two
 //! prefixes with equally many, the one that holds the older connection is chosen.
 //!
-//! | level | IPv4 | IPv6 |
-//! |---|---|---|
-//! | 1 | /16 | /32 |
-//! | 2 | /24 | /48 |
-//! | 3, a source | the address | /64 |
-//!
-//! Somebody who holds a whole prefix, such as the 65,536 networks of a /48, therefore closes his
-//! own connections. Each level keeps its prefixes in order, so that adding, removing and choosing
-//! take O(log n).
+//! The levels of prefixes are those of [`super::source`]. A client that holds a whole prefix, such as
+//! the 65,536 networks of a /48, therefore closes its own connections. Each level keeps its prefixes
+//! in order, so that adding, removing and choosing take O(log n).
 
-use super::budget::Source;
+use super::source::{LEVELS, Source};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
-/// Bits of a prefix at each level, of IPv4 within `::ffff:0:0/96`, and of IPv6. Level 0 is
-/// everybody.
-const BITS: [(u32, u32); LEVELS] = [(0, 0), (112, 32), (120, 48), (128, 64)];
-pub(super) const LEVELS: usize = 4;
-
-/// How many connections a prefix has, its oldest one, and its bits.
+/// Number of connections of a prefix, its oldest one, and its bits.
 type Rank = (usize, Reverse<u64>, u128);
 
 #[derive(Debug, Default)]
 struct Node {
-    /// Its connections, the oldest first.
+    /// Connections of the prefix, the oldest first.
     ids: BTreeSet<u64>,
-    /// The prefixes of the next level in it, the one to choose last.
+    /// Prefixes of the next level within this one; the last is chosen.
     within: BTreeSet<Rank>,
 }
 
@@ -42,27 +31,20 @@ impl Node {
     }
 }
 
-/// The pending connections of everybody. A connection is known by a number that rises with its age.
+/// All pending connections. Connections are numbered in the order of their arrival.
 #[derive(Debug, Default)]
 pub struct Pending {
     levels: [HashMap<u128, Node>; LEVELS],
 }
 
-/// The prefix of a source at a level.
-pub(super) fn prefix(of: Source, level: usize) -> u128 {
-    let (v4, v6) = BITS[level];
-    let bits = if of.is_v4() { v4 } else { v6 };
-    of.bits() & u128::MAX.checked_shl(128 - bits).unwrap_or(0)
-}
-
 impl Pending {
-    /// One more of that source.
+    /// Adds a connection of a source.
     pub fn insert(&mut self, source: Source, id: u64) {
         self.edit(source, |ids| {
             ids.insert(id);
         });
     }
-    /// One less.
+    /// Removes a connection of a source.
     pub fn remove(&mut self, source: Source, id: u64) {
         self.edit(source, |ids| {
             ids.remove(&id);
@@ -71,7 +53,7 @@ impl Pending {
     fn edit(&mut self, source: Source, edit: impl Fn(&mut BTreeSet<u64>)) {
         let mut below = (None, None);
         for level in (0..LEVELS).rev() {
-            let prefix = prefix(source, level);
+            let prefix = source.prefix(level);
             let node = self.levels[level].entry(prefix).or_default();
             let before = node.rank(prefix);
             if let Some(rank) = below.0 {
@@ -89,7 +71,7 @@ impl Pending {
     fn node(&self, level: usize, prefix: u128) -> Option<&Node> {
         self.levels[level].get(&prefix)
     }
-    /// How many there are.
+    /// Number of pending connections.
     pub fn len(&self) -> usize {
         self.node(0, 0).map_or(0, |node| node.ids.len())
     }
@@ -97,12 +79,12 @@ impl Pending {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// How many a source has, and its oldest.
+    /// Number of connections of a source, and its oldest one.
     pub fn of(&self, source: Source) -> Option<(usize, u64)> {
-        let node = self.node(LEVELS - 1, prefix(source, LEVELS - 1))?;
+        let node = self.node(LEVELS - 1, source.prefix(LEVELS - 1))?;
         Some((node.ids.len(), *node.ids.first()?))
     }
-    /// The one to close first.
+    /// The connection to close first.
     pub fn first(&self) -> Option<u64> {
         let mut node = self.node(0, 0)?;
         for level in 1..LEVELS {

@@ -1,25 +1,17 @@
-//! Shares of what all sources have together, by source prefix: nobody who holds one network has all
-//! of it.
+//! Shares of common resources by source prefix, so that no single network can use all of them.
 //!
-//! | level | IPv4 | IPv6 |
-//! |---|---|---|
-//! | 1 | /16 | /32 |
-//! | 2 | /24 | /48 |
-//! | 3, a source | the address | /64 |
-//!
-//! These are the levels of [`super::pending`]. A share is a number of items, such as seats of
-//! sessions or descriptors of connections, that one prefix of that level may have at most.
+//! A share is the number of items, such as seats of sessions or descriptors of connections, that one
+//! prefix may have at most. The levels of prefixes are 1 to 3 of [`super::source`].
 
-use super::budget::Source;
 use super::limits::{OBJECTS, STREAMS};
-use super::pending::{LEVELS, prefix};
+use super::source::{LEVELS, Source};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What one prefix may have at most, from the widest level to a source.
+/// Largest number of items of one prefix, from the widest level to a source.
 pub type Most = [u64; LEVELS - 1];
 
-/// How many items each prefix has.
+/// Number of items of each prefix.
 #[derive(Debug, Default)]
 pub struct Shares {
     levels: [HashMap<u128, u64>; LEVELS - 1],
@@ -28,34 +20,31 @@ pub struct Shares {
 impl Shares {
     fn each(&mut self, source: Source) -> impl Iterator<Item = (&mut HashMap<u128, u64>, u128)> {
         let levels = self.levels.iter_mut().enumerate();
-        levels.map(move |(i, level)| (level, prefix(source, i + 1)))
+        levels.map(move |(i, level)| (level, source.prefix(i + 1)))
     }
-    /// How many a source has.
+    /// Number of items of a source.
     pub fn of(&self, source: Source) -> u64 {
         let level = LEVELS - 2;
         self.levels[level]
-            .get(&prefix(source, level + 1))
+            .get(&source.prefix(level + 1))
             .copied()
             .unwrap_or(0)
     }
-    /// Whether each prefix of the source may have one more.
+    /// Whether each prefix of the source may have one more item.
     pub fn has_room(&self, source: Source, most: Most) -> bool {
         let levels = self.levels.iter().zip(most).enumerate();
         let mut has = levels.map(|(i, (level, most))| {
-            (
-                level.get(&prefix(source, i + 1)).copied().unwrap_or(0),
-                most,
-            )
+            (level.get(&source.prefix(i + 1)).copied().unwrap_or(0), most)
         });
         has.all(|(has, most)| has < most)
     }
-    /// One more of that source.
+    /// Adds an item of a source.
     pub fn add(&mut self, source: Source) {
         for (level, prefix) in self.each(source) {
             *level.entry(prefix).or_default() += 1;
         }
     }
-    /// One less.
+    /// Removes an item of a source.
     pub fn remove(&mut self, source: Source) {
         for (level, prefix) in self.each(source) {
             if let Some(has) = level.get_mut(&prefix) {
@@ -68,24 +57,24 @@ impl Shares {
     }
 }
 
-/// Descriptors of connections, load included: of all that this process may have, each prefix has
-/// its share.
+/// Descriptors of connections, load included. Each prefix has a share of the descriptors that this
+/// process may have.
 #[derive(Debug, Default)]
 pub struct Descriptors {
     of: Mutex<Shares>,
-    /// How many this process may have; no limit before it is known.
+    /// Descriptors that this process may have; without a value there is no limit.
     all: OnceLock<u64>,
 }
 
 impl Descriptors {
-    /// This process may have so many.
+    /// Sets the number of descriptors that this process may have.
     pub fn limit(&self, all: u64) {
         let _ = self.all.set(all);
     }
     fn lock(&self) -> MutexGuard<'_, Shares> {
         self.of.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// One more of that source; `None` where one of its prefixes has its share.
+    /// Takes a descriptor for a source; `None` if a prefix of the source has used its share.
     pub fn take(self: &Arc<Self>, source: Source) -> Option<Descriptor> {
         let all = self.all.get().copied().unwrap_or(u64::MAX);
         let mut shares = self.lock();
@@ -113,7 +102,7 @@ impl Drop for Descriptor {
     }
 }
 
-/// What to say where the share of an address is smaller than what one session may open.
+/// A notice if the share of an address is smaller than the number of connections of one session.
 pub fn notice(all: u64) -> Option<String> {
     let (share, one) = (all / 4, STREAMS as u64 + OBJECTS + 1);
     (share < one).then(|| {
