@@ -11,6 +11,7 @@
 //! | [`serve`] | the far end of measurements |
 //! | [`tune`] | changes of a host's settings, and their reversal |
 //! | [`sys`] | system calls, netlink, BPF; the only unsafe code |
+//! | [`arguments`] | command lines |
 //! | [`terminal`] | messages without control characters |
 //! | [`untrusted_input`] | files with ceilings |
 #![deny(unsafe_code)]
@@ -18,6 +19,7 @@
 #![deny(clippy::print_stderr)]
 #![cfg(target_os = "linux")]
 
+pub mod arguments;
 pub mod emulator;
 pub mod error;
 pub mod latency;

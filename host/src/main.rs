@@ -15,36 +15,47 @@
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
 use narrows_core::units::{Span, parse_span};
+use narrows_host::arguments::{Argument, Arguments};
 use narrows_host::emulator::{doctor, preflight, shell_command};
 use narrows_host::sys::{self, kernel, process};
 use narrows_host::terminal::json;
 use narrows_host::tune::{self, exec_with_cc};
 use narrows_host::untrusted_input::{MOST_TEXT_BYTES, MOST_TRACE_BYTES, lies_inside, read_text};
 use narrows_host::{HostError, Options, Progress, latency, measure, serve};
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 
 const USAGE: &str = "\
-narrows-host run [FILE] [options]     run a scenario over real packets; print the run as JSON
+narrows-host run [FILE] [options]
+    Run a scenario over real packets and print the run as JSON. FILE is the scenario; without FILE,
+    or for -, it is read from stdin.
 
-narrows-host ready [CC...]            say what is missing for that: nothing (exit 0), or what and \
-the cure (exit 2)
+narrows-host ready [CC...]
+    Check that this host can run scenarios, with the congestion controls CC. Exit code 2: something
+    is missing; the message states the remedy.
 
-narrows-host machine                  what this kernel is, as JSON
+narrows-host machine
+    Print release, tick rate and congestion controls of this kernel as JSON.
 
-narrows-host doctor [--stream]        what this machine can do, measured in some seconds, as JSON
+narrows-host doctor [--stream]
+    Measure for some seconds what this host can do, and print it as JSON.
 
-FILE: a scenario; stdin without one, or for -.
-  --name NAME             what FILE is called in messages
-  --seed N                instead of the scenario's
-  --sample-interval SPAN  between two samples, e.g. 100ms; off takes none, pictures some hundred
-  --record FILE           every packet into a capture (pcapng) that Wireshark opens
-  --verdicts N            tell the first N packets that are dropped, marked or lost one by one
-  --built                 a program built the scenario: it may name files outside of its folder
-  --stream                for programs: lines of progress, then the run and its samples (see \
-  `narrows/host/live.py`)
-  --tied                  end with the process that started this one
+Options of run:
+  --name NAME             name of the scenario in messages and the base of relative file names
+                          [default: FILE]
+  --seed N                seed [default: that of the scenario]
+  --sample-interval SPAN  time between two samples, e.g. 100ms; off: no samples; pictures: some
+                          hundred samples of the run
+  --record FILE           write every packet to a capture (pcapng)
+  --verdicts N            list the first N packets that are dropped, marked or lost
+                          [default: 0]
+  --built                 allow the scenario to name files outside its folder: for scenarios that a
+                          program built
+  --stream                for programs: print lines of progress, then the run and its samples
+  --tied                  end with the parent process
 ";
 
 const WRONG: u8 = 2;
@@ -71,51 +82,53 @@ struct Asked {
     built: bool,
 }
 
-fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
+fn asked(args: impl Iterator<Item = String>) -> Result<Asked, String> {
     let mut asked = Asked::default();
-    let needs =
-        |value: Option<String>, what: &str| value.ok_or_else(|| format!("{what} needs a value"));
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--name" => asked.name = Some(needs(args.next(), "--name")?),
-            "--seed" => {
-                let text = needs(args.next(), "--seed")?;
-                asked.seed = Some(
-                    text.parse()
-                        .map_err(|_| format!("--seed {text}: a seed is a whole number"))?,
-                );
+    let mut args = Arguments::new(args, USAGE);
+    while let Some(arg) = args.next_argument()? {
+        let option = match arg {
+            Argument::Option(option) => option,
+            Argument::Operand(file) if asked.file.is_none() => {
+                asked.file = Some(file);
+                continue;
             }
-            "--sample-interval" => {
-                let text = needs(args.next(), "--sample-interval")?;
+            Argument::Operand(word) => return Err(args.unexpected(&word)),
+            Argument::Rest(words) => {
+                for word in words {
+                    match asked.file {
+                        None => asked.file = Some(word),
+                        Some(_) => return Err(args.unexpected(&word)),
+                    }
+                }
+                continue;
+            }
+        };
+        match option.as_str() {
+            "--stream" => asked.stream = true,
+            "--tied" => asked.tied = true,
+            "--built" => asked.built = true,
+            "--name" => asked.name = Some(args.value()?),
+            "--record" => asked.record = Some(args.value()?.into()),
+            "--seed" => asked.seed = Some(number(&option, &args.value()?)?),
+            "--verdicts" => asked.verdicts = number(&option, &args.value()?)?,
+            _ => {
+                let text = args.value()?;
                 asked.interval = match text.as_str() {
                     "off" => Interval::Off,
                     "pictures" => Interval::Pictures,
                     _ => Interval::Of(parse_span(&text).map_err(|e| {
-                        format!(
-                            "sample_interval = {text:?} {}\n    write: {:?}",
-                            e.problem, e.fix
-                        )
+                        format!("{option} {text:?} {}\n    write: {:?}", e.problem, e.fix)
                     })?),
                 };
             }
-            "--verdicts" => {
-                let text = needs(args.next(), "--verdicts")?;
-                asked.verdicts = text
-                    .parse()
-                    .map_err(|_| format!("--verdicts {text}: a whole number"))?;
-            }
-            "--record" => asked.record = Some(needs(args.next(), "--record")?.into()),
-            "--stream" => asked.stream = true,
-            "--tied" => asked.tied = true,
-            "--built" => asked.built = true,
-            _ if arg.starts_with("--") => {
-                return Err(format!("no option is called {arg}\n\n{USAGE}"));
-            }
-            _ if asked.file.is_none() => asked.file = Some(arg),
-            _ => return Err(format!("one scenario at a time\n\n{USAGE}")),
         }
     }
     Ok(asked)
+}
+
+fn number<T: FromStr>(option: &str, text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| format!("{option} {text}: not a whole number; write, e.g., {option} 1"))
 }
 
 fn text(file: Option<&str>) -> Result<String, String> {
@@ -356,7 +369,14 @@ fn help(command: &str, args: &[String]) -> Option<String> {
 }
 
 fn main() -> ExitCode {
-    let mut args = std::env::args().skip(1).collect::<Vec<_>>().into_iter();
+    let args = std::env::args_os().skip(1).map(OsString::into_string);
+    let mut args = match args.collect::<Result<Vec<_>, _>>() {
+        Ok(args) => args.into_iter(),
+        Err(arg) => {
+            let problem = format!("{}: this argument is not UTF-8", arg.to_string_lossy());
+            return answer(Err(HostError::Unlike(problem)));
+        }
+    };
     let command = args.next();
     if let Some(usage) = help(command.as_deref().unwrap_or_default(), args.as_slice()) {
         return say(&usage);

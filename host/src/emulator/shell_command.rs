@@ -1,5 +1,6 @@
 //! `narrows-host shell`: what `narrows shell` becomes. Options in, an exit code out.
 
+use crate::arguments::{Argument, Arguments};
 use crate::emulator::preflight;
 use crate::emulator::shell::{self, End, Program};
 use crate::sys::process;
@@ -14,19 +15,19 @@ use std::path::Path;
 
 /// How it is called.
 pub const USAGE: &str = "\
-narrows-host shell --toml TEXT [options] [-- COMMAND...]   run a program over the path of a scenario
+narrows-host shell --toml TEXT [options] [-- COMMAND...]
+    Run COMMAND over the path of a scenario [default: $SHELL]. [path] carries the traffic to `near`
+    (download), [path.reverse] the traffic from `near` (upload).
 
-  [path] carries what `near` receives (down), [path.reverse] what it sends (up)
-
-  --toml TEXT     the scenario itself, for stdin is the program's
-  --name NAME     what it is called in messages
-  --seed N        instead of the scenario's
-  --at far|near   where COMMAND runs; near
-  --far COMMAND   start this at the far end first, by sh; any number of them
-  --near COMMAND  the same at the near end
-  --record FILE   every packet into a capture (pcapng) that Wireshark opens
-  --json FILE     write what was seen here
-  --quiet         do not tell it on stderr
+  --toml TEXT     the scenario; stdin belongs to COMMAND
+  --name NAME     name of the scenario in messages
+  --seed N        seed [default: that of the scenario]
+  --at far|near   host of COMMAND [default: near]
+  --far COMMAND   run COMMAND at the far end too, by sh; may be repeated
+  --near COMMAND  run COMMAND at the near end too, by sh; may be repeated
+  --record FILE   write every packet to a capture (pcapng)
+  --json FILE     write the observations to FILE
+  --quiet         do not print the observations on stderr
 ";
 
 #[derive(Default)]
@@ -50,37 +51,43 @@ fn by_sh(at: End, line: &str) -> Program {
     }
 }
 
-fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
+fn asked(args: impl Iterator<Item = String>) -> Result<Asked, String> {
     let mut asked = Asked::default();
-    while let Some(arg) = args.next() {
-        if arg == "--" {
-            asked.command = args.collect();
-            break;
-        }
-        if arg == "--quiet" {
+    let mut args = Arguments::new(args, USAGE);
+    while let Some(arg) = args.next_argument()? {
+        let option = match arg {
+            Argument::Option(option) => option,
+            Argument::Rest(command) => {
+                asked.command = command;
+                break;
+            }
+            Argument::Operand(word) => {
+                return Err(format!(
+                    "{word}: unexpected operand; write -- before the command\n\n{USAGE}"
+                ));
+            }
+        };
+        if option == "--quiet" {
             asked.quiet = true;
             continue;
         }
-        let value = args
-            .next()
-            .ok_or_else(|| format!("{arg} needs a value\n\n{USAGE}"))?;
-        match arg.as_str() {
+        let value = args.value()?;
+        match option.as_str() {
             "--toml" => asked.toml = value,
             "--name" => asked.name = Some(value),
             "--seed" => {
-                let seed = value
-                    .parse()
-                    .map_err(|_| format!("--seed {value}: a seed is a whole number"))?;
+                let seed = value.parse().map_err(|_| {
+                    format!("--seed {value}: not a whole number; write, e.g., --seed 1")
+                })?;
                 asked.seed = Some(seed);
             }
             "--at" if value == "far" => asked.at = End::Far,
             "--at" if value == "near" => asked.at = End::Near,
-            "--at" => return Err(format!("--at {value}: far or near")),
+            "--at" => return Err(format!("--at {value}: unknown host; write far or near")),
             "--far" => asked.beside.push(by_sh(End::Far, &value)),
             "--near" => asked.beside.push(by_sh(End::Near, &value)),
             "--record" => asked.record = Some(value),
-            "--json" => asked.json = Some(value),
-            _ => return Err(format!("no option is called {arg}\n\n{USAGE}")),
+            _ => asked.json = Some(value),
         }
     }
     if asked.command.is_empty() {

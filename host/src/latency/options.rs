@@ -1,49 +1,62 @@
-//! The options of `narrows-host latency`.
+//! Options of `narrows-host latency`.
 
 use super::exchange::{LARGEST, Pace, Plan, Stall};
 use super::lab::Load;
 use super::policy::Policy;
 use super::{irtt, stamp};
+use crate::arguments::{Argument, Arguments};
 use crate::protocols::wire;
 use narrows_core::units::{Span, format_span, parse_bytes, parse_seconds, parse_span};
 
-/// How it is called.
+/// The usage text.
 pub const USAGE: &str = "\
-narrows-host latency HOST [options]   how long an answer takes, and whose delay it is
+narrows-host latency HOST [options]
+    Measure the response time of HOST over UDP and attribute the delay to application, kernel and
+    network.
 
-  --speaks WHO          narrows (`narrows serve`), board (its datagrams without a session), echo, \
-  stamp or irtt; narrows
-  --port N              5201; of echo 7, stamp 862, irtt 2112
-  --pace HOW            even: each interval, whatever was answered; pingpong: when the last was \
-  answered; even
-  --interval SPAN       1ms; of pingpong at least, 0s
-  --count N             questions; as many as fit into the duration
-  --duration SPAN       of the questions that count: 11s, a tenth more of them than p99.9 needs; \
-  with --count without a limit
-  --size BYTES          of a question and its answer; 64B, or what the protocol needs
-  --slow SPAN           an answer is slow from here on; the median and 1ms
-  --timeout SPAN        an answer is lost after it, in pingpong and at the end; 1s
-  --lead SPAN           the application wakes so much before a question is due and watches the \
-  clock; 60us
-  --policy P[,P...]     how this host serves the application, see \
-  docs/reference/latency-policies.md; default
-                        several are tried in turns: default,nice,rr,fifo+lock,spin,awake
-  --load L[,L...]       what else its processors do meanwhile: none, or cpu, which keeps all of \
-  them busy; none
-  --rounds N            turns, where there are several; 4
-  --dscp N|NAME         code point; 0
-  --no-stamps           without the kernel's stamps: nobody is blamed
-  --stall SPAN@SPAN     stand still for so long so often, to see who is blamed: 4ms@100ms
-  --token T             the far end's; or in $NARROWS_TOKEN
-  --stream              for programs: lines of progress, then the outcome (see \
-  docs/reference/latency.md)
-  --tied                end with the process that started this one
+Requests:
+  --pace HOW            even: a request each interval; pingpong: a request after each response
+                        [default: even]
+  --interval SPAN       time between requests; with pingpong the smallest [default: 1ms; with
+                        pingpong 0s]
+  --count N             number of requests [default: as many as fit into --duration]
+  --duration SPAN       duration of the counted requests [default: 11s, ten percent longer than
+                        p99.9 needs; none with --count]
+  --size BYTES          size of request and response [default: 64B, or what the protocol needs]
+  --slow SPAN           responses slower than this are reported individually [default: median +
+                        1ms]
+  --timeout SPAN        a response is lost after this time, in pingpong and at the end
+                        [default: 1s]
+  --lead SPAN           time before a request at which the application wakes and polls the clock
+                        [default: 60us]
+
+Host:
+  --policy P[,P...]     scheduling policies (docs/reference/latency-policies.md); several are
+                        compared in alternating rounds [default: default]
+  --load L[,L...]       load of the processors meanwhile: none, or cpu, which keeps all of them
+                        busy [default: none]
+  --rounds N            rounds of several policies or loads [default: 4]
+  --dscp N|NAME         code point [default: 0]
+  --no-stamps           do without kernel timestamps; delays are then not attributed
+  --stall SPAN@SPAN     stop the application for the first span in every second span, to test the
+                        attribution; e.g. 4ms@100ms
+
+Connection:
+  --speaks PROTOCOL     narrows (`narrows serve`), board (its datagrams without a session), echo,
+                        stamp or irtt [default: narrows]
+  --port N              port of HOST [default: 5201; echo 7, stamp 862, irtt 2112]
+  --token T             token of HOST [default: $NARROWS_TOKEN]
+
+Output:
+  --stream              for programs: print lines of progress, then the outcome (see
+                        docs/reference/latency.md)
+  --tied                end with the parent process
 ";
 
-/// Of each set-up, all its turns together, where nothing else is asked for, ns.
+/// Default duration of each policy and load, all rounds together, ns.
 const LAB_LASTS: u64 = 4_000_000_000;
 
-/// What the far end speaks.
+/// The protocol of the far end.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Speaks {
     /// `narrows serve`: with a session.
@@ -115,7 +128,7 @@ impl Options {
     }
 }
 
-/// Words between commas, each as `one` has it, none twice.
+/// A list of words with commas between them, each read by `one`, without duplicates.
 fn several<T: PartialEq>(
     value: &str,
     one: impl Fn(&str) -> Result<T, String>,
@@ -124,7 +137,7 @@ fn several<T: PartialEq>(
     for word in value.split(',') {
         let next = one(word.trim())?;
         if all.contains(&next) {
-            return Err(format!("{word} is there twice"));
+            return Err(format!("{word} occurs twice; write it once"));
         }
         all.push(next);
     }
@@ -142,14 +155,14 @@ pub fn stall(text: &str) -> Result<Stall, String> {
             every: every.as_ns(),
         }),
         _ => Err(format!(
-            "--stall {text}: how long and how often, e.g. 4ms@100ms"
+            "--stall {text}: not a duration and a period; write, e.g., 4ms@100ms"
         )),
     }
 }
 
-/// Of a command line. `known` answers variables of the environment.
+/// Reads a command line. `known` returns variables of the environment.
 pub fn read(
-    mut args: impl Iterator<Item = String>,
+    args: impl Iterator<Item = String>,
     known: impl Fn(&str) -> Option<String>,
 ) -> Result<Options, String> {
     let mut asked = Options {
@@ -168,41 +181,36 @@ pub fn read(
         tied: false,
     };
     let (mut count, mut duration, mut interval) = (None, None, None);
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
+    let mut args = Arguments::new(args, USAGE);
+    while let Some(arg) = args.next_argument()? {
+        let option = match arg {
+            Argument::Option(option) => option,
+            Argument::Operand(host) if asked.host.is_empty() => {
+                asked.host = host;
+                continue;
+            }
+            Argument::Operand(word) => return Err(args.unexpected(&word)),
+            Argument::Rest(_) => return Err(args.unexpected("--")),
+        };
+        match option.as_str() {
             "--stream" => asked.stream = true,
             "--tied" => asked.tied = true,
             "--no-stamps" => asked.stamps = false,
-            _ if !arg.starts_with("--") && asked.host.is_empty() => asked.host = arg,
-            _ if !arg.starts_with("--") => return Err(format!("one host at a time\n\n{USAGE}")),
             "--count" => {
-                let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
-                let n = value
-                    .parse()
-                    .ok()
-                    .filter(|n| (1..=1_000_000_000).contains(n));
-                count =
-                    Some(n.ok_or_else(|| {
-                        format!("--count {value}: a number from 1 to 1000000000")
-                    })?);
+                let value = args.value()?;
+                let n = value.parse().ok();
+                let n = n.filter(|n| (1..=1_000_000_000).contains(n));
+                count = Some(n.ok_or_else(|| {
+                    format!("--count {value}: out of range; write a number from 1 to 1000000000")
+                })?);
             }
-            "--duration" | "--interval" => {
-                let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
-                let span = span(&arg, &value)?;
-                *(if arg == "--duration" {
-                    &mut duration
-                } else {
-                    &mut interval
-                }) = Some(span);
-            }
-            _ => {
-                let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
-                one(&mut asked, &arg, &value)?;
-            }
+            "--duration" => duration = Some(span(&option, &args.value()?)?),
+            "--interval" => interval = Some(span(&option, &args.value()?)?),
+            _ => one(&mut asked, &option, &args.value()?)?,
         }
     }
     if asked.host.is_empty() {
-        return Err(format!("which host?\n\n{USAGE}"));
+        return Err(args.missing("HOST", "narrows latency HOST"));
     }
     if asked.port == 0 {
         let usual = SPEAKS.iter().find(|(_, speaks, _)| *speaks == asked.speaks);
@@ -213,7 +221,8 @@ pub fn read(
     plan.interval = match (interval, plan.pace) {
         (Some(interval), Pace::Even) if interval < 1000 => {
             return Err(
-                "--interval: 1us at least; what is to be as fast as it goes is --pace pingpong"
+                "--interval: too short; write 1us or more, or --pace pingpong for requests without \
+                 pauses"
                     .into(),
             );
         }
@@ -232,7 +241,7 @@ pub fn read(
         plan.lasts = duration;
         if duration < plan.interval.max(1) {
             return Err(format!(
-                "--duration {}: not even one question leaves in that time; write --duration {}",
+                "--duration {}: shorter than one interval; write --duration {}",
                 format_span(Span::ns(duration)),
                 format_span(Span::ns(plan.interval.max(1_000_000).saturating_mul(1000)))
             ));
@@ -245,7 +254,7 @@ pub fn read(
 }
 
 fn span(option: &str, value: &str) -> Result<u64, String> {
-    // The time of the whole command is told in seconds, everything else in less.
+    // The duration is given in seconds, every other span in smaller units.
     let parse = if option == "--duration" {
         parse_seconds
     } else {
@@ -257,7 +266,7 @@ fn span(option: &str, value: &str) -> Result<u64, String> {
 }
 
 fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
-    // What is wrong with one of several has that one's name before it.
+    // A problem of one item of a list begins with that item.
     let wrong = |what: &str| {
         let what = what
             .strip_prefix(value)
@@ -268,18 +277,20 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
     match option {
         "--port" => {
             let port = value.parse().ok().filter(|port| *port > 0);
-            asked.port = port.ok_or_else(|| wrong("a port is a number from 1 to 65535"))?;
+            asked.port = port.ok_or_else(|| wrong("not a port; write a number from 1 to 65535"))?;
         }
         "--speaks" => {
             let found = SPEAKS.iter().find(|(name, ..)| *name == value);
             let names = SPEAKS.map(|(name, ..)| name).join(" ");
-            asked.speaks = found.ok_or_else(|| wrong(&format!("one of {names}")))?.1;
+            asked.speaks = found
+                .ok_or_else(|| wrong(&format!("unknown protocol; write one of {names}")))?
+                .1;
         }
         "--pace" => {
             asked.plan.pace = match value {
                 "even" => Pace::Even,
                 "pingpong" => Pace::PingPong,
-                _ => return Err(wrong("one of even pingpong")),
+                _ => return Err(wrong("unknown pace; write even or pingpong")),
             }
         }
         "--size" => {
@@ -288,7 +299,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             let size = usize::try_from(size.get())
                 .ok()
                 .filter(|size| *size <= LARGEST);
-            asked.plan.size = size.ok_or_else(|| wrong("65507B at most"))?;
+            asked.plan.size = size.ok_or_else(|| wrong("too large; write 65507B or less"))?;
         }
         "--slow" => asked.plan.slow = Some(span(option, value)?),
         "--timeout" => asked.plan.patience = span(option, value)?.max(1_000_000),
@@ -300,16 +311,17 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         "--load" => asked.loads = several(value, Load::parse).map_err(|e| wrong(&e))?,
         "--rounds" => {
             let rounds = value.parse().ok().filter(|n| (1..=1000).contains(n));
-            asked.rounds = rounds.ok_or_else(|| wrong("a number from 1 to 1000"))?;
+            asked.rounds =
+                rounds.ok_or_else(|| wrong("out of range; write a number from 1 to 1000"))?;
         }
         "--dscp" => {
             let dscp = narrows_core::scenario::code_point(value);
-            asked.dscp =
-                dscp.ok_or_else(|| wrong("a name (EF, CS1, AF41) or a number up to 63"))?;
+            asked.dscp = dscp.ok_or_else(|| {
+                wrong("unknown code point; write a name (EF, CS1, AF41) or a number up to 63")
+            })?;
         }
         "--stall" => asked.plan.stall = Some(stall(value)?),
-        "--token" => asked.token = Some(value.to_string()),
-        _ => return Err(format!("no option is called {option}\n\n{USAGE}")),
+        _ => asked.token = Some(value.to_string()),
     }
     Ok(())
 }

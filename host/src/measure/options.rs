@@ -1,5 +1,6 @@
-//! The options of `narrows-host measure`.
+//! Options of `narrows-host measure`.
 
+use crate::arguments::{Argument, Arguments};
 use crate::protocols::wire::PORT;
 pub use narrows_core::registry::measurement::Test;
 use narrows_core::registry::measurement::{MOST_STREAMS, TESTS};
@@ -8,7 +9,7 @@ use narrows_core::units::{
     Bytes, Rate, Span, format_bytes, parse_bytes, parse_rate, parse_seconds, parse_span,
 };
 
-/// How it is called.
+/// The usage text.
 pub fn usage() -> String {
     let names: Vec<&str> = TESTS.iter().map(|kind| kind.name).collect();
     let (first, rest) = names.split_at(names.len() - 2);
@@ -18,29 +19,35 @@ pub fn usage() -> String {
         .collect();
     format!(
         "\
-narrows-host measure HOST [options]   measure the path to HOST: a name, an address, or an http:// \
-or https:// URL
+narrows-host measure HOST --test NAME [options]
+    Measure the path to HOST: a name, an address, or an http:// or https:// URL.
 
+Load:
   --test NAME           {}
                         {}
-  --port N              5201
-  --duration SPAN       of each loaded phase; 10s
-  --idle SPAN           before it; 3s
-  --streams N           each way; {}, else 1
-  --cc A,B              congestion controls, in turn; the hosts' own
-  --repeats N           of each, A B A B; 1
-  --dscp N|NAME         code point of flows and pings: EF, CS1, AF41, 46; 0
-  --ecn                 say whether congestion is notified, which the hosts' sysctl decides
-  --pacing RATE         of each flow at most (SO_MAX_PACING_RATE); of udp_flood: its rate
-  --max-data BYTES      stop when so much payload has moved, both ways and all loads together; 2GB
-  --parts N             so many measurements share --max-data, this one the first of them; 1
-  --ping-interval SPAN  20ms
-  --insecure            do not check the certificate of an https:// server
-  --token T             the far end's; or in $NARROWS_TOKEN
-  --speaks WHO          auto, narrows, iperf3 or http
-  --stream              for programs: lines of progress, then the measurement (see \
-  docs/reference/measurement.md)
-  --tied                end with the process that started this one
+  --duration SPAN       duration of each load phase [default: 10s]
+  --idle SPAN           duration of the idle phase before it [default: 3s]
+  --streams N           streams in each direction [default: {}, otherwise 1]
+  --cc A,B              congestion controls, in alternating order [default: that of the hosts]
+  --repeats N           repetitions with each congestion control, A B A B [default: 1]
+  --dscp N|NAME         code point of flows and pings: EF, CS1, AF41, 46 [default: 0]
+  --ecn                 report whether ECN was negotiated, which the sysctls of the hosts decide
+  --pacing RATE         largest rate of each flow (SO_MAX_PACING_RATE); rate of udp_flood
+  --max-data BYTES      stop after this much payload, of both directions and all load phases
+                        [default: 2GB]
+  --parts N             share --max-data among N measurements [default: 1]
+  --ping-interval SPAN  time between two pings [default: 20ms]
+
+Connection:
+  --port N              port of HOST [default: 5201]
+  --speaks PROTOCOL     auto, narrows, iperf3 or http [default: auto]
+  --token T             token of HOST [default: $NARROWS_TOKEN]
+  --insecure            do not verify the certificate of an https:// server
+
+Output:
+  --stream              for programs: print lines of progress, then the measurement (see
+                        docs/reference/measurement.md)
+  --tied                end with the parent process
 ",
         first.join(" "),
         rest.join(" "),
@@ -48,10 +55,10 @@ or https:// URL
     )
 }
 
-/// Who the other end is.
+/// The protocol of the far end.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Speaks {
-    /// To be found out.
+    /// Detected.
     Auto,
     /// `narrows serve`.
     Narrows,
@@ -69,56 +76,56 @@ pub const SPEAKS: [(&str, Speaks); 4] = [
     ("http", Speaks::Http),
 ];
 
-/// What is asked for.
+/// The options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// A name, an address, or an URL.
+    /// A name, an address, or a URL.
     pub host: String,
-    /// Its port.
+    /// Port of the far end.
     pub port: u16,
-    /// What is measured.
+    /// The test.
     pub test: Test,
-    /// Of a loaded phase.
+    /// Duration of each load phase.
     pub duration: Span,
-    /// Before it.
+    /// Duration of the idle phase before it.
     pub idle: Span,
-    /// Each way.
+    /// Streams in each direction.
     pub streams: usize,
-    /// In turn; none: the hosts' own.
+    /// Congestion controls in alternating order; none: that of the hosts.
     pub cc: Vec<String>,
-    /// Of each.
+    /// Repetitions with each congestion control.
     pub repeats: usize,
-    /// Of flows and pings.
+    /// Code point of flows and pings.
     pub dscp: u8,
-    /// Is it wanted?
+    /// Whether to report ECN.
     pub ecn: bool,
-    /// Of each flow.
+    /// Largest rate of each flow.
     pub pacing: Option<Rate>,
-    /// Both ways and all loads together.
+    /// Largest payload of both directions and all load phases.
     pub max_data: Bytes,
-    /// So many measurements share it, this one included.
+    /// Number of measurements that share it.
     pub parts: u64,
-    /// The certificate of a web server is not checked.
+    /// Whether the certificate of a web server is not verified.
     pub insecure: bool,
-    /// From one ping to the next.
+    /// Time between two pings.
     pub ping_interval: Span,
-    /// The far end's.
+    /// Token of the far end.
     pub token: Option<String>,
-    /// Who the other end is.
+    /// Protocol of the far end.
     pub speaks: Speaks,
-    /// For programs.
+    /// Print progress for programs.
     pub stream: bool,
-    /// End with the parent.
+    /// End with the parent process.
     pub tied: bool,
 }
 
-/// Pings of one measurement, one probe: an hour of a thousand each second.
+/// Largest number of pings of one measurement and probe: an hour at 1000 per second.
 const MOST_PINGS: u64 = 3_600_000;
 const LEAST_INTERVAL: Span = Span::ms(1);
 
-/// Of a command line. `known` answers variables of the environment.
+/// Reads a command line. `known` returns variables of the environment.
 pub fn read(
-    mut args: impl Iterator<Item = String>,
+    args: impl Iterator<Item = String>,
     known: impl Fn(&str) -> Option<String>,
 ) -> Result<Options, String> {
     let mut asked = Options {
@@ -143,31 +150,32 @@ pub fn read(
         tied: false,
     };
     let mut chosen = None;
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
+    let mut args = Arguments::new(args, usage());
+    while let Some(arg) = args.next_argument()? {
+        let option = match arg {
+            Argument::Option(option) => option,
+            Argument::Operand(host) if asked.host.is_empty() => {
+                asked.host = host;
+                continue;
+            }
+            Argument::Operand(word) => return Err(args.unexpected(&word)),
+            Argument::Rest(_) => return Err(args.unexpected("--")),
+        };
+        match option.as_str() {
             "--ecn" => asked.ecn = true,
             "--insecure" => asked.insecure = true,
             "--stream" => asked.stream = true,
             "--tied" => asked.tied = true,
-            _ if !arg.starts_with("--") && asked.host.is_empty() => asked.host = arg,
-            _ if !arg.starts_with("--") => {
-                return Err(format!("one host at a time\n\n{}", usage()));
-            }
-            _ => {
-                let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
-                match arg.as_str() {
-                    "--test" => chosen = Some(test(&value)?),
-                    _ => one(&mut asked, &arg, &value)?,
-                }
-            }
+            "--test" => chosen = Some(test(&args.value()?)?),
+            _ => one(&mut asked, &option, &args.value()?)?,
         }
     }
     if asked.host.is_empty() {
-        return Err(format!("which host?\n\n{}", usage()));
+        return Err(args.missing("HOST", "narrows measure HOST"));
     }
     // The default of `narrows measure` is several tests, so that there is none here.
-    asked.test = chosen
-        .ok_or_else(|| format!("--test: which test? For instance --test {}", TESTS[0].name))?;
+    asked.test =
+        chosen.ok_or_else(|| format!("--test missing; write, e.g., --test {}", TESTS[0].name))?;
     if asked.streams == 0 {
         asked.streams = asked.test.streams();
     }
@@ -179,7 +187,7 @@ pub fn read(
     }
     if !url && asked.host.contains("://") {
         return Err(format!(
-            "{}: a URL begins with http:// or https://",
+            "{}: unknown scheme; write a URL that begins with http:// or https://",
             asked.host
         ));
     }
@@ -191,14 +199,14 @@ pub fn read(
         .saturating_add(asked.idle.as_ns());
     if all / asked.ping_interval.as_ns() > MOST_PINGS {
         return Err(format!(
-            "more than {MOST_PINGS} pings: a longer --ping-interval, or less of --duration and \
-             --repeats"
+            "--ping-interval: more than {MOST_PINGS} pings; write a longer --ping-interval, or a \
+             smaller --duration or --repeats"
         ));
     }
     let (pings, most) = (super::plan::pings(&asked), asked.share());
     if pings >= most {
         return Err(format!(
-            "--max-data {}: the pings alone move {pings} bytes; more of it, a longer \
+            "--max-data {}: the pings alone move {pings} bytes; write more, a longer \
              --ping-interval or a shorter --duration",
             format_bytes(asked.max_data)
         ));
@@ -207,7 +215,7 @@ pub fn read(
 }
 
 impl Options {
-    /// Bytes that this measurement may move.
+    /// Payload that this measurement may move, bytes.
     pub fn share(&self) -> u64 {
         self.max_data.get() / self.parts
     }
@@ -221,7 +229,8 @@ fn test(value: &str) -> Result<Test, String> {
             .collect::<Vec<_>>()
             .join(" ")
     };
-    Test::named(value).ok_or_else(|| format!("--test {value}: one of {}", names()))
+    Test::named(value)
+        .ok_or_else(|| format!("--test {value}: unknown test; write one of {}", names()))
 }
 
 fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
@@ -229,12 +238,12 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
     let unit = |e: narrows_core::units::UnitError| {
         format!("{option} {value}: {}; write {option} {}", e.problem, e.fix)
     };
-    let names = |list: Vec<&str>| wrong(&format!("one of {}", list.join(" ")));
+    let names = |list: Vec<&str>| wrong(&format!("unknown; write one of {}", list.join(" ")));
     match option {
         "--port" => {
             asked.port = value
                 .parse()
-                .map_err(|_| wrong("a port is a number up to 65535"))?
+                .map_err(|_| wrong("not a port; write a number up to 65535"))?
         }
         "--speaks" => {
             let found = SPEAKS.iter().find(|(name, _)| *name == value);
@@ -245,7 +254,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         "--duration" => {
             asked.duration = parse_seconds(value).map_err(unit)?;
             if asked.duration < Span::ms(500) {
-                return Err(wrong("half a second at least"));
+                return Err(wrong("too short; write 500ms or more"));
             }
         }
         "--idle" => asked.idle = parse_seconds(value).map_err(unit)?,
@@ -254,12 +263,16 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
                 .parse()
                 .ok()
                 .filter(|n| (1..=MOST_STREAMS).contains(n));
-            asked.streams =
-                n.ok_or_else(|| wrong(&format!("a number from 1 to {MOST_STREAMS}")))?;
+            asked.streams = n.ok_or_else(|| {
+                wrong(&format!(
+                    "out of range; write a number from 1 to {MOST_STREAMS}"
+                ))
+            })?;
         }
         "--repeats" => {
             let n = value.parse().ok().filter(|n| (1..=1000).contains(n));
-            asked.repeats = n.ok_or_else(|| wrong("a number from 1 to 1000"))?;
+            asked.repeats =
+                n.ok_or_else(|| wrong("out of range; write a number from 1 to 1000"))?;
         }
         "--cc" => {
             let name = |name: &str| {
@@ -271,27 +284,27 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
                 .map(|name| name.trim().to_string())
                 .collect();
             if !asked.cc.iter().all(|cc| name(cc)) {
-                return Err(wrong("names with commas between: bbr,cubic"));
+                return Err(wrong("not a list of names; write, e.g., bbr,cubic"));
             }
         }
         "--dscp" => {
-            asked.dscp = code_point(value)
-                .ok_or_else(|| wrong("a name (EF, CS1, AF41) or a number up to 63"))?;
+            asked.dscp = code_point(value).ok_or_else(|| {
+                wrong("unknown code point; write a name (EF, CS1, AF41) or a number up to 63")
+            })?;
         }
         "--pacing" => asked.pacing = Some(parse_rate(value).map_err(unit)?),
         "--max-data" => asked.max_data = parse_bytes(value).map_err(unit)?,
         "--parts" => {
             let n = value.parse().ok().filter(|n| (1..=16).contains(n));
-            asked.parts = n.ok_or_else(|| wrong("a number from 1 to 16"))?;
+            asked.parts = n.ok_or_else(|| wrong("out of range; write a number from 1 to 16"))?;
         }
         "--ping-interval" => {
             asked.ping_interval = parse_span(value).map_err(unit)?;
             if asked.ping_interval < LEAST_INTERVAL {
-                return Err(wrong("1ms at least"));
+                return Err(wrong("too short; write 1ms or more"));
             }
         }
-        "--token" => asked.token = Some(value.to_string()),
-        _ => return Err(format!("no option is called {option}\n\n{}", usage())),
+        _ => asked.token = Some(value.to_string()),
     }
     Ok(())
 }
@@ -305,8 +318,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_test_it_is_told_which_there_are() {
-        assert!(asked("h").unwrap_err().starts_with("--test: which test?"));
+    fn the_usage_lists_every_test() {
+        assert!(asked("h").unwrap_err().starts_with("--test missing; write"));
         let usage = usage();
         assert!(
             TESTS.iter().all(|kind| usage.contains(kind.name)),

@@ -109,6 +109,24 @@ pub struct Row {
     pub text: String,
 }
 
+/// A text in lines of at most 100 columns, of which the first is indented already by `column`.
+fn wrapped(text: &str, column: usize) -> String {
+    const WIDTH: usize = 100;
+    let (mut lines, mut length) = (String::new(), column);
+    for word in text.split(' ') {
+        if length > column && length + 1 + word.len() > WIDTH {
+            lines.push_str(&format!("\n{:column$}", ""));
+            length = column;
+        } else if length > column {
+            lines.push(' ');
+            length += 1;
+        }
+        lines.push_str(word);
+        length += word.len();
+    }
+    lines
+}
+
 fn seconds(ns: u64) -> String {
     format!("{}s", ns / 1_000_000_000)
 }
@@ -356,16 +374,16 @@ impl Limits {
             ),
         ]
     }
-    /// The lines of `--help` that stand for the options among them.
+    /// The lines of the usage for the options among the limits.
     pub fn help() -> String {
         let rows = Limits::table();
         let lines = rows.iter().filter(|row| !row.option.is_empty()).map(|row| {
             let name = format!("{} {}", row.option, row.metavar);
+            let text = format!("{}; per {} [default: {}]", row.text, row.of, row.default);
             format!(
-                "  {name:<24} {} of one {} [default: {}]\n",
-                row.text, row.of, row.default
+                "  {name:<24} {}\n",
+                wrapped(&text.replace("; per host", ""), 27)
             )
-            .replace("of one host ", "")
         });
         lines.collect()
     }

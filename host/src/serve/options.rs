@@ -1,7 +1,8 @@
-//! The options of `narrows-host serve`, and the unit for systemd.
+//! Options of `narrows-host serve`, and its systemd unit.
 
 use super::confine::User;
 use super::limits::Limits;
+use crate::arguments::{Argument, Arguments};
 use crate::latency::answer::Answers;
 use crate::latency::exchange::Stall;
 use crate::latency::options::stall;
@@ -10,82 +11,89 @@ use crate::protocols::handshake::canonical;
 use crate::protocols::wire::PORT;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// How it is called.
+/// The usage text.
 pub fn usage() -> String {
     let limits = Limits::help();
     format!(
         "\
-narrows-host serve [options]          the far end of `narrows measure`, and of plain iperf3 clients
+narrows-host serve [options]
+    Run the far end of `narrows measure` and `narrows latency`, and of plain iperf3 clients.
 
-  --port N            TCP and UDP; 5201
-  --bind ADDRESS      of this machine; all of them
-  --token TOKEN       who does not know it is refused (iperf3: --extra-data TOKEN); or in \
-  $NARROWS_TOKEN
-  --token-file FILE   the same, from the first line of a file
-  --public ADDRESS    another address at which clients reach this host, through a NAT in front of \
-  it, with :PORT where that
-                      differs; needed with a token; may be repeated
-  --metrics ADDR:PORT counters for Prometheus, at /metrics; none
-  --xdp DEVICE        answer datagrams to one more port inside the kernel, as they come over this \
-  device; needs root
-  --xdp-port N        that port; 5207
-  --echo PORT         send every datagram to this port back as it came; none
-  --stamp PORT        reflect STAMP (RFC 8762), usually at 862; none
-  --irtt PORT         answer irtt clients, usually at 2112; none
-  --board PORT        answer `narrows latency --speaks board`; none
-  --policy P          how this host serves the threads that answer; default
-  --stall SPAN@SPAN   they stand still for so long so often, to see who is blamed: 4ms@100ms
-  --user USER         user to become once the sockets are open, a name or a number; root only \
-  [default: 65520]
-  --net-admin         keep CAP_NET_ADMIN: clients may use every loaded congestion control, and \
-  make the kernel forget what it
-                      remembers of them; root only
-  --systemd-unit      print a unit for systemd, and end
-  --limits            print all limits as JSON, and end
-  --tied              end with the process that started this one
+Listening:
+  --port N                 TCP and UDP port [default: 5201]
+  --bind ADDRESS           address of this host [default: all]
+  --public ADDRESS[:PORT]  another address of this host, before a NAT; with a token, clients that
+                           use it need this option; may be repeated
+  --metrics ADDR:PORT      serve counters for Prometheus at /metrics [default: off]
+
+Access:
+  --token TOKEN            refuse clients without TOKEN (iperf3: --extra-data TOKEN) [default:
+                           $NARROWS_TOKEN, or accept every client]
+  --token-file FILE        read the token from the first line of FILE
+  --user USER              user (name or number) to become once the sockets are open; root only
+                           [default: 65520]
+  --net-admin              keep CAP_NET_ADMIN: clients may select every loaded congestion control
+                           and delete their cached TCP metrics; root only
+
+Responders of `narrows latency`:
+  --xdp DEVICE             answer datagrams from DEVICE inside the kernel, at one more port; root
+                           only
+  --xdp-port N             that port [default: 5207]
+  --echo PORT              return every datagram to its sender [default: off]
+  --stamp PORT             reflect STAMP packets (RFC 8762), usually at 862 [default: off]
+  --irtt PORT              answer irtt clients, usually at 2112 [default: off]
+  --board PORT             answer `narrows latency --speaks board` [default: off]
+  --policy P               scheduling policy of the responding threads [default: default]
+  --stall SPAN@SPAN        stop the responding threads for the first span in every second span, to
+                           test the attribution of delay; e.g. 4ms@100ms
+
+Output:
+  --systemd-unit           print a unit for systemd and exit
+  --limits                 print all limits as JSON and exit
+  --tied                   end with the parent process
 
 Limits:
 {limits}"
     )
 }
 
-/// What is asked for.
+/// The options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where.
+    /// Address at which it listens.
     pub bind: IpAddr,
-    /// Was that asked for?
+    /// Whether the address was given.
     pub bound: bool,
-    /// TCP and UDP.
+    /// Port, TCP and UDP.
     pub port: u16,
-    /// Who does not know it is refused.
+    /// Token that clients need.
     pub token: Option<String>,
     /// Addresses at which clients reach this host through a NAT, and their ports where they differ
-    /// from ours.
+    /// from `port`.
     pub publics: Vec<(IpAddr, Option<u16>)>,
     /// Limits.
     pub limits: Limits,
-    /// Where counters are told.
+    /// Address of the counters.
     pub metrics: Option<SocketAddr>,
-    /// The device whose datagrams the kernel answers, and their port.
+    /// Device whose datagrams the kernel answers.
     pub xdp: Option<String>,
-    /// See [`Options::xdp`].
+    /// Port of these datagrams.
     pub xdp_port: u16,
-    /// Who else is answered, and where.
+    /// Other responders and their ports.
     pub answers: Vec<(Answers, u16)>,
-    /// How threads that answer are served.
+    /// Scheduling policy of responding threads.
     pub policy: Policy,
-    /// They stand still now and then.
+    /// Deliberate stalls of responding threads.
     pub stall: Option<Stall>,
-    /// Whom root becomes; a user that nobody has without.
+    /// User that root becomes; `None`: a user ID that no account has.
     pub user: Option<User>,
-    /// Clients may choose any loaded congestion control and make the kernel forget them.
+    /// Whether clients may select any loaded congestion control and delete cached metrics.
     pub net_admin: bool,
-    /// Only print the unit.
+    /// Print the systemd unit only.
     pub unit: bool,
-    /// Only print the limits.
+    /// Print the limits only.
     pub show_limits: bool,
-    /// End with the parent.
+    /// End with the parent process.
     pub tied: bool,
 }
 
@@ -114,7 +122,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Where clients reach this host through a NAT, if it listens at `port`.
+    /// Addresses at which clients reach this host through a NAT, if it listens at `port`.
     pub fn public(&self, port: u16) -> Vec<SocketAddr> {
         let whole =
             |(ip, other): &(IpAddr, Option<u16>)| SocketAddr::new(*ip, other.unwrap_or(port));
@@ -122,49 +130,53 @@ impl Options {
     }
 }
 
-/// Where the kernel answers: beside iperf3's port and those that are registered next to it.
+/// Default port of the XDP program: outside iperf3's port and the registered ports next to it.
 const XDP_PORT: u16 = 5207;
-/// The shortest token: eight characters are not guessed over a network.
+/// Smallest length of a token: eight characters cannot be guessed over a network.
 const TOKEN: usize = 8;
 
 fn token(text: &str) -> Result<Option<String>, String> {
     let text = text.trim();
     match text.len() {
-        0 => Err("an empty token: leave the option out, and everybody is welcome".into()),
+        0 => Err("the token is empty; leave the option out to accept every client".into()),
         n if n < TOKEN => Err(format!(
-            "a token of {n} characters is guessed soon; write {TOKEN} or more"
+            "a token of {n} characters is easily guessed; write {TOKEN} or more"
         )),
         _ => Ok(Some(text.into())),
     }
 }
 
-/// Of a command line. `known` answers variables of the environment.
+/// Reads a command line. `known` returns variables of the environment.
 pub fn read(
-    mut args: impl Iterator<Item = String>,
+    args: impl Iterator<Item = String>,
     known: impl Fn(&str) -> Option<String>,
 ) -> Result<Options, String> {
     let mut asked = Options::default();
     if let Some(text) = known("NARROWS_TOKEN").filter(|text| !text.is_empty()) {
         asked.token = token(&text).map_err(|e| format!("NARROWS_TOKEN: {e}"))?;
     }
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
+    let mut args = Arguments::new(args, usage());
+    while let Some(arg) = args.next_argument()? {
+        let option = match arg {
+            Argument::Option(option) => option,
+            Argument::Operand(word) => return Err(args.unexpected(&word)),
+            Argument::Rest(_) => return Err(args.unexpected("--")),
+        };
+        match option.as_str() {
             "--systemd-unit" => asked.unit = true,
             "--limits" => asked.show_limits = true,
             "--tied" => asked.tied = true,
             "--net-admin" => asked.net_admin = true,
-            "--port" | "--bind" | "--token" | "--token-file" | "--public" | "--metrics"
-            | "--xdp" | "--xdp-port" | "--echo" | "--stamp" | "--irtt" | "--board" | "--policy"
-            | "--stall" | "--user" => {
-                let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
-                one(&mut asked, &arg, &value).map_err(|e| format!("{arg} {value}: {e}"))?;
+            _ => {
+                let value = args.value()?;
+                let limit = asked.limits.set(&option, &value);
+                let done = limit.unwrap_or_else(|| one(&mut asked, &option, &value));
+                done.map_err(|e| match option.as_str() {
+                    // A token is a secret.
+                    "--token" => format!("{option}: {e}"),
+                    _ => format!("{option} {value}: {e}"),
+                })?;
             }
-            limit if Limits::table().iter().any(|row| row.option == limit) => {
-                let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
-                let set = asked.limits.set(limit, &value).unwrap_or(Ok(()));
-                set.map_err(|e| format!("{arg} {value}: {e}"))?;
-            }
-            _ => return Err(format!("no option is called {arg}\n\n{}", usage())),
         }
     }
     Ok(asked)
@@ -175,18 +187,18 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         "--port" => {
             asked.port = value
                 .parse()
-                .map_err(|_| "a port is a number up to 65535")?
+                .map_err(|_| "not a port; write a number up to 65535")?
         }
         "--xdp" => asked.xdp = Some(value.into()),
         "--xdp-port" => {
             let port = value.parse().ok().filter(|port| *port > 0);
-            asked.xdp_port = port.ok_or("a port is a number from 1 to 65535")?;
+            asked.xdp_port = port.ok_or("not a port; write a number from 1 to 65535")?;
         }
         "--bind" => {
             let text = value.trim_start_matches('[').trim_end_matches(']');
             asked.bind = text
                 .parse()
-                .map_err(|_| "an address, e.g. 192.0.2.1 or ::1")?;
+                .map_err(|_| "not an address; write, e.g., 192.0.2.1 or ::1")?;
             asked.bound = true;
         }
         "--echo" | "--stamp" | "--irtt" | "--board" => {
@@ -198,7 +210,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             };
             let port = value
                 .parse()
-                .map_err(|_| "a port is a number up to 65535")?;
+                .map_err(|_| "not a port; write a number up to 65535")?;
             asked.answers.push((answers, port));
         }
         "--public" => {
@@ -207,9 +219,9 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
                 .map(|at: SocketAddr| (at.ip(), Some(at.port())));
             let text = value.trim_start_matches('[').trim_end_matches(']');
             let public = whole.or_else(|_| text.parse().map(|ip| (ip, None)));
-            asked
-                .publics
-                .push(public.map_err(|_| "an address, e.g. 192.0.2.1 or 192.0.2.1:5201")?);
+            asked.publics.push(
+                public.map_err(|_| "not an address; write, e.g., 192.0.2.1 or 192.0.2.1:5201")?,
+            );
         }
         "--user" => asked.user = Some(User::parse(value)?),
         "--policy" => asked.policy = Policy::parse(value)?,
@@ -223,15 +235,15 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
             asked.metrics = Some(
                 value
                     .parse()
-                    .map_err(|_| "an address and a port, e.g. 127.0.0.1:9101")?,
+                    .map_err(|_| "not an address and port; write, e.g., 127.0.0.1:9101")?,
             )
         }
     }
     Ok(())
 }
 
-/// A unit for systemd, for a program at `program`: a user that exists only while it runs, and may
-/// nothing but talk.
+/// A systemd unit for the program at `program`: a dynamic user without access to anything but
+/// sockets.
 pub fn unit(program: &str) -> String {
     format!(
         "\

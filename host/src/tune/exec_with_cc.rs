@@ -8,6 +8,7 @@
 //! last of them has ended.
 
 use crate::HostError;
+use crate::arguments::{Argument, Arguments};
 use crate::sys;
 use crate::sys::kernel;
 use crate::sys::process;
@@ -22,8 +23,10 @@ use std::thread;
 
 /// How it is called.
 pub const USAGE: &str = "\
-narrows-host with --cc NAME -- COMMAND...   run a program whose TCP connections use another \
-congestion control
+narrows-host with --cc NAME -- COMMAND...
+    Run COMMAND with another congestion control for its TCP connections.
+
+  --cc NAME   congestion control, such as bbr
 ";
 
 /// How long a signal may wait to be passed on, in ms.
@@ -32,26 +35,25 @@ const PATIENCE: i32 = 100;
 const NOT_FOUND: u8 = 127;
 const NOT_RUNNABLE: u8 = 126;
 
-fn asked(mut args: impl Iterator<Item = String>) -> Result<(String, Vec<String>), String> {
-    let mut cc = None;
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--cc" => cc = args.next(),
-            "--" => {
-                let command: Vec<String> = args.collect();
-                let cc =
-                    cc.ok_or_else(|| format!("which congestion control? --cc bbr\n\n{USAGE}"))?;
-                if command.is_empty() {
-                    break;
-                }
-                return Ok((cc, command));
+fn asked(args: impl Iterator<Item = String>) -> Result<(String, Vec<String>), String> {
+    let (mut cc, mut command) = (None, Vec::new());
+    let mut args = Arguments::new(args, USAGE);
+    while let Some(arg) = args.next_argument()? {
+        match arg {
+            Argument::Option(_) => cc = Some(args.value()?),
+            Argument::Rest(words) => command = words,
+            Argument::Operand(word) => {
+                return Err(format!(
+                    "{word}: unexpected operand; write -- before the command\n\n{USAGE}"
+                ));
             }
-            _ => return Err(format!("no option is called {arg}\n\n{USAGE}")),
         }
     }
-    Err(format!(
-        "which program? narrows with --cc bbr -- COMMAND\n\n{USAGE}"
-    ))
+    let cc = cc.ok_or_else(|| args.missing("--cc", "narrows with --cc bbr -- COMMAND"))?;
+    if command.is_empty() {
+        return Err(args.missing("COMMAND", &format!("narrows with --cc {cc} -- COMMAND")));
+    }
+    Ok((cc, command))
 }
 
 /// May this user choose it here? Nothing is started if not.

@@ -2,27 +2,33 @@
 
 use super::engine::Foreign;
 use super::plan::namespace;
+use crate::arguments::{Argument, Arguments};
 use crate::tune::target::World;
 use narrows_core::units::parse_seconds;
 use std::path::PathBuf;
 
 /// How it is called.
 pub const USAGE: &str = "\
-narrows-host tune apply [PLAN]        carry out a plan (narrows tune plan --json) from a file or \
-stdin; print what was done as JSON
-narrows-host tune confirm             keep what was applied with --confirm-within
-narrows-host tune verify              is it still so? exit 0, or 1 where something drifted
-narrows-host tune revert              put everything back, byte for byte
+narrows-host tune apply [PLAN] [options]
+    Apply a plan of `narrows tune plan --json`, from a file or stdin, and print the changes as JSON.
+narrows-host tune confirm [options]
+    Keep the changes of a plan that was applied with --confirm-within.
+narrows-host tune verify [options]
+    Compare the host with the applied plans. Exit code 1: a setting differs.
+narrows-host tune revert [options]
+    Restore all settings and files byte for byte.
 
-  --confirm-within SPAN   undo everything, and write nothing for the next boot, unless confirmed \
-  by then
-  --replace               replace a queue discipline that somebody made, too
-  --force                 of revert: put back what somebody has changed since, too
-  --last                  of revert: only the plan that was applied last
-  --netns NAME            in a network namespace of ip netns
-  --state DIR             where journals are; /var/lib/narrows/tune, of other network namespaces \
-  than the host's /run/narrows/tune
-  --root DIR              what stands before every path of a file
+  --confirm-within SPAN  apply: revert all changes unless they are confirmed in this time, and
+                         write nothing for the next boot before; 1s to 24h
+  --replace              replace queue disciplines that narrows did not install, too
+  --force                revert: restore settings that changed since, too
+  --last                 revert: only the plan applied last
+  --netns NAME           network namespace of `ip netns`
+  --state DIR            directory of the journals [default: /var/lib/narrows/tune; in another
+                         network namespace than the host's /run/narrows/tune]
+  --root DIR             directory below which all files are read and written [default: /]
+  --id ID                for narrows itself: the journal that the watchdog reverts
+  --stop-after N         for tests: end after N steps, as at a power failure
 ";
 
 /// What to do.
@@ -72,15 +78,15 @@ pub struct Options {
 /// Somebody must have time to look, and nobody remembers after a day.
 const WITHIN: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
 
-/// Reads them.
+/// Reads a command line.
 pub fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
     let command = args.next().unwrap_or_default();
-    let command = COMMANDS
+    let (_, command) = *COMMANDS
         .iter()
         .find(|(name, _)| *name == command)
-        .map(|(_, c)| *c);
-    let command =
-        command.ok_or_else(|| format!("tune apply, confirm, verify or revert\n\n{USAGE}"))?;
+        .ok_or_else(|| {
+            format!("tune {command:?}: write tune apply, confirm, verify or revert\n\n{USAGE}")
+        })?;
     let mut options = Options {
         command,
         plan: "-".to_string(),
@@ -91,41 +97,50 @@ pub fn read(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         id: String::new(),
         world: World::default(),
     };
-    while let Some(arg) = args.next() {
-        let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
-        match arg.as_str() {
+    let mut args = Arguments::new(args, USAGE);
+    while let Some(arg) = args.next_argument()? {
+        let option = match arg {
+            Argument::Option(option) => option,
+            Argument::Operand(plan) if command == Command::Apply && options.plan == "-" => {
+                options.plan = plan;
+                continue;
+            }
+            Argument::Operand(word) => return Err(args.unexpected(&word)),
+            Argument::Rest(_) => return Err(args.unexpected("--")),
+        };
+        match option.as_str() {
             "--confirm-within" if command == Command::Apply => {
-                let text = value()?;
-                let span = parse_seconds(&text).map_err(|e| {
-                    format!(
-                        "--confirm-within {text:?} {}\n    write: {}",
-                        e.problem, e.fix
-                    )
-                })?;
-                if !WITHIN.contains(&span.as_s()) {
-                    return Err(format!(
-                        "--confirm-within {text}: from 1s to 24h; 120s is usual"
-                    ));
-                }
-                options.within = Some(span.as_s());
+                options.within = Some(within(&args.value()?)?);
+            }
+            "--confirm-within" => {
+                return Err(format!("{option}: belongs to tune apply; leave it out"));
             }
             "--replace" => options.world.replace = true,
             "--force" => options.foreign = Foreign::Overwrite,
             "--last" => options.last = true,
-            "--netns" => options.netns = Some(named(value()?)?),
-            "--state" => options.world.given = Some(absolute(&value()?)?),
-            "--root" => options.world.root = PathBuf::from(value()?),
-            "--id" => options.id = value()?,
-            // For tests: as if the power failed after so many steps.
-            "--stop-after" => options.world.stop_after = value()?.parse().ok(),
-            _ if arg.starts_with("--") => {
-                return Err(format!("no option is called {arg}\n\n{USAGE}"));
-            }
-            _ if command == Command::Apply && options.plan == "-" => options.plan = arg,
-            _ => return Err(format!("{arg}: is one word too many\n\n{USAGE}")),
+            "--netns" => options.netns = Some(named(args.value()?)?),
+            "--state" => options.world.given = Some(absolute(&args.value()?)?),
+            "--root" => options.world.root = PathBuf::from(args.value()?),
+            "--id" => options.id = args.value()?,
+            _ => options.world.stop_after = args.value()?.parse().ok(),
         }
     }
     Ok(options)
+}
+
+fn within(text: &str) -> Result<f64, String> {
+    let span = parse_seconds(text).map_err(|e| {
+        format!(
+            "--confirm-within {text:?} {}\n    write: {}",
+            e.problem, e.fix
+        )
+    })?;
+    if !WITHIN.contains(&span.as_s()) {
+        return Err(format!(
+            "--confirm-within {text}: out of range; write 1s to 24h, such as 120s"
+        ));
+    }
+    Ok(span.as_s())
 }
 
 /// A name that is none must not come to mean this host's own network.
@@ -134,7 +149,7 @@ fn named(netns: String) -> Result<String, String> {
         return Ok(netns);
     }
     Err(format!(
-        "--netns {netns:?}: a name as `ip netns list` prints it"
+        "--netns {netns:?}: not the name of a namespace; write one that `ip netns list` prints"
     ))
 }
 
@@ -143,7 +158,7 @@ fn absolute(dir: &str) -> Result<String, String> {
         return Ok(dir.trim_end_matches('/').to_string());
     }
     Err(format!(
-        "--state {dir}: must be a whole path, like /var/lib/narrows/tune"
+        "--state {dir}: not an absolute path; write, e.g., --state /var/lib/narrows/tune"
     ))
 }
 
@@ -164,14 +179,15 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn errors_name_the_option_and_the_fix() {
         for (words, part) in [
             ("", "apply, confirm"),
             ("apply --confirm-within 120", "write: 120s"),
             ("apply --confirm-within 1ms", "120s"),
-            ("verify x", "too many"),
-            ("verify --state x", "whole path"),
-            ("apply --no", "no option"),
+            ("verify x", "unexpected operand"),
+            ("verify --state x", "absolute path"),
+            ("apply --no", "unknown option"),
+            ("revert --confirm-within 1s", "tune apply"),
             ("revert --netns ../1", "ip netns list"),
             ("verify --netns 101%", "ip netns list"),
         ] {

@@ -1,0 +1,180 @@
+//! Command lines of the subcommands: `lexopt` splits them, and the usage of the subcommand is the
+//! list of its options.
+//!
+//! A line of a usage that begins with `  --name VALUE  ` declares an option with a value, one that
+//! begins with `  --name  ` an option without. An option that the usage does not list does not
+//! exist, and every error quotes the line of the option that it concerns.
+
+use lexopt::{Arg, Parser};
+
+/// An argument of a command line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Argument {
+    /// An option, with its dashes.
+    Option(String),
+    /// An operand.
+    Operand(String),
+    /// The arguments behind `--`.
+    Rest(Vec<String>),
+}
+
+/// The arguments of a subcommand.
+pub struct Arguments {
+    parser: Parser,
+    usage: String,
+    option: String,
+}
+
+/// The option that a line of a usage declares: its name, and its value if it has one.
+fn declared(line: &str) -> Option<(&str, Option<&str>)> {
+    let line = line
+        .strip_prefix("  ")
+        .filter(|line| line.starts_with("--"))?;
+    let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let value = (!rest.is_empty() && !rest.starts_with(' '))
+        .then(|| rest.split("  ").next().unwrap_or(rest).trim_end());
+    Some((name, value))
+}
+
+impl Arguments {
+    /// The arguments `args` of the subcommand with that usage.
+    pub fn new(args: impl IntoIterator<Item = String>, usage: impl Into<String>) -> Arguments {
+        Arguments {
+            parser: Parser::from_args(args),
+            usage: usage.into(),
+            option: String::new(),
+        }
+    }
+    /// The next argument.
+    pub fn next_argument(&mut self) -> Result<Option<Argument>, String> {
+        if let Some(mut raw) = self.parser.try_raw_args() {
+            if raw.next_if(|arg| arg == "--").is_some() {
+                let rest = raw.map(|arg| arg.to_string_lossy().into_owned());
+                return Ok(Some(Argument::Rest(rest.collect())));
+            }
+        }
+        let option = match self.parser.next() {
+            Ok(Some(Arg::Long(name))) => format!("--{name}"),
+            Ok(Some(Arg::Short(name))) => format!("-{name}"),
+            Ok(Some(Arg::Value(word))) => {
+                return Ok(Some(Argument::Operand(word.to_string_lossy().into_owned())));
+            }
+            Ok(None) => return Ok(None),
+            Err(lexopt::Error::UnexpectedValue { option, .. }) => {
+                return Err(format!("{option}: takes no value; write {option}"));
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        if self.metavar(&option).is_none() {
+            return Err(self.unknown(&option));
+        }
+        self.option.clone_from(&option);
+        Ok(Some(Argument::Option(option)))
+    }
+    /// The value of the option that [`next_argument`](Self::next_argument) has returned.
+    pub fn value(&mut self) -> Result<String, String> {
+        let option = &self.option;
+        match self.parser.value() {
+            Ok(value) => Ok(value.to_string_lossy().into_owned()),
+            Err(_) => {
+                let metavar = self.metavar(option).flatten().unwrap_or("VALUE");
+                Err(format!("{option}: needs a value; write {option} {metavar}"))
+            }
+        }
+    }
+    /// The error for an operand that the subcommand does not take.
+    pub fn unexpected(&self, operand: &str) -> String {
+        format!("{operand}: unexpected operand\n\n{}", self.usage)
+    }
+    /// The error for a missing operand, an example of which is `example`.
+    pub fn missing(&self, operand: &str, example: &str) -> String {
+        format!("{operand} missing; write {example}\n\n{}", self.usage)
+    }
+    /// Whether the usage declares an option, and its value if it has one.
+    fn metavar(&self, option: &str) -> Option<Option<&str>> {
+        let mut declared = self.usage.lines().filter_map(declared);
+        declared
+            .find(|(name, _)| *name == option)
+            .map(|(_, value)| value)
+    }
+    fn unknown(&self, option: &str) -> String {
+        format!("{option}: unknown option\n\n{}", self.usage)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USAGE: &str = "\
+narrows-host x HOST [options]
+
+  --port N        TCP port
+  --at A|B        side
+  --tied          end with the parent
+";
+
+    fn all(line: &[&str]) -> Result<Vec<(Argument, Option<String>)>, String> {
+        let mut args = Arguments::new(line.iter().map(|arg| arg.to_string()), USAGE);
+        let mut found = Vec::new();
+        while let Some(arg) = args.next_argument()? {
+            let value = match &arg {
+                Argument::Option(name) if name != "--tied" => Some(args.value()?),
+                _ => None,
+            };
+            found.push((arg, value));
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn values_stand_behind_a_space_or_an_equals_sign() {
+        let option =
+            |name: &str, value: &str| (Argument::Option(name.into()), Some(value.to_string()));
+        let tied = (Argument::Option("--tied".into()), None);
+        let rest = Argument::Rest(vec!["ls".into(), "--port".into()]);
+        let host = Argument::Operand("h".into());
+        for line in [
+            vec!["h", "--port", "7", "--at=A", "--tied", "--", "ls", "--port"],
+            vec!["h", "--port=7", "--at", "A", "--tied", "--", "ls", "--port"],
+        ] {
+            assert_eq!(
+                all(&line).unwrap(),
+                [
+                    (host.clone(), None),
+                    option("--port", "7"),
+                    option("--at", "A"),
+                    tied.clone(),
+                    (rest.clone(), None),
+                ]
+            );
+        }
+        // A value may begin with a dash or be empty.
+        assert_eq!(all(&["--port", "-7"]).unwrap(), [option("--port", "-7")]);
+        assert_eq!(all(&["--port="]).unwrap(), [option("--port", "")]);
+        assert_eq!(
+            all(&["-"]).unwrap(),
+            [(Argument::Operand("-".into()), None)]
+        );
+    }
+
+    #[test]
+    fn errors_begin_with_the_option_and_end_with_what_to_write() {
+        for (line, problem) in [
+            (vec!["--port"], "--port: needs a value; write --port N"),
+            (vec!["--at"], "--at: needs a value; write --at A|B"),
+            (vec!["--tied=1"], "--tied: takes no value; write --tied"),
+            (
+                vec!["--prt", "7"],
+                "--prt: unknown option\n\nnarrows-host x",
+            ),
+            (vec!["-p"], "-p: unknown option\n\nnarrows-host x"),
+            (vec!["--"; 1], ""),
+        ] {
+            match all(&line) {
+                Err(error) => assert!(error.starts_with(problem), "{line:?}: {error}"),
+                Ok(found) => assert_eq!(found, [(Argument::Rest(Vec::new()), None)]),
+            }
+        }
+    }
+}
