@@ -459,7 +459,7 @@ def varints(data: bytes) -> Iterator[int]:
 def test_mistakes_are_told_with_their_fix(cli: Cli) -> None:
     for words, fix in (
         (["--interval", "10"], "write --interval"),
-        (["--size", "100kB"], "65507B at most"),
+        (["--size", "100kB"], "65507B or less"),
         (["--policy", "fast"], "default"),
         (["--stall", "4ms"], "4ms@100ms"),
         (["--duration", "10us"], "write --duration 1s"),
