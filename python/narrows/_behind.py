@@ -1,18 +1,23 @@
-"""A program that stands behind the options, `narrows COMMAND OPTIONS -- PROGRAM ARGUMENTS`."""
+"""Commands that run a program: `narrows COMMAND [OPTIONS] -- PROGRAM [ARGUMENTS]`."""
 
 from __future__ import annotations
 
 import click
 
+from narrows.cli.command import Command
+
 _PROGRAM = "narrows.behind.program"
-EPILOG = "Behind `--` stands the command and its arguments."
 
 
-class Behind(click.Command):
-    """What stands behind `--` is the program, and before it is not: Click alone would not tell."""
+class Behind(Command):
+    """A command whose arguments after `--` are a program and its arguments."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Adds the program to the usage line."""
+        return [*super().collect_usage_pieces(ctx), "-- PROGRAM [ARGUMENTS]"]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Takes the program away."""
+        """Parses the arguments before `--`, and keeps the others."""
         if "--" in args:
             at = args.index("--")
             ctx.meta[_PROGRAM] = args[at + 1 :]
@@ -21,6 +26,6 @@ class Behind(click.Command):
 
 
 def program() -> list[str]:
-    """The program of the command that is at work, and its arguments; empty where there is none."""
+    """The program and its arguments; empty if the command line has none."""
     found: list[str] = click.get_current_context().meta.get(_PROGRAM, [])
     return found

@@ -20,6 +20,8 @@ from click.testing import CliRunner
 from conftest import LONG, NARROWS, ROOT, TINY, Cli
 
 from narrows.cli import main
+from narrows.cli.command import Argument, Command, Option, summary
+from narrows.cli.entry import COMMANDS
 
 
 def test_a_table_in_plain_text_for_a_pipe(cli: Cli, tiny: Path) -> None:
@@ -45,12 +47,12 @@ def test_a_table_in_plain_text_for_a_pipe(cli: Cli, tiny: Path) -> None:
 def test_an_empty_word_is_refused(cli: Cli, words: list[str], of: str) -> None:
     done = cli(*words)
     assert done.returncode == 2
-    assert f"{of} is empty" in done.stderr
+    assert f"{of}: the value is empty" in done.stderr
 
 
 def test_what_a_program_is_given_may_be_empty(cli: Cli) -> None:
     done = cli("with", "--cc", "cubic", "--", "echo", "", "x")
-    assert "is empty" not in done.stderr
+    assert "value is empty" not in done.stderr
 
 
 def test_of_very_many_flows_the_first_are_shown(cli: Cli, tmp_path: Path) -> None:
@@ -159,21 +161,54 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
     ("args", "text"),
     [
         (("run", "absent.toml"), "absent.toml: no such file or directory"),
-        (("run", "."), "is a directory"),
-        (("run", "absent.toml", "--engine", "ns3"), "'ns3' is not one of 'sim', 'live'"),
-        (("run",), "Missing argument 'FILE'"),
-        (("run", "absent.toml", "--seed", "-1"), "-1 is not in the range"),
-        (("list", "cc", "cubik"), "no `cubik` among cc; known: "),
-        (("list", "codel"), "one of queues: narrows list queues codel"),
-        (("list", "cubik"), "'cubik' is not one of 'cc', 'queues', "),
-        (("check",), "Missing argument 'FILE...'"),
-        (("nonsense",), "No such command 'nonsense'"),
+        (("run", "."), ".: is a directory; write the name of a file"),
+        (
+            ("run", "absent.toml", "--engine", "simm"),
+            "--engine simm: must be one of sim, live; write --engine sim",
+        ),
+        (("run",), "FILE: this argument is missing; the usage is narrows run [OPTIONS] FILE"),
+        (
+            ("run", "absent.toml", "--seed", "-1"),
+            "--seed -1: must be a whole number from 0 to 2^64-1; write --seed 0",
+        ),
+        (
+            ("race", "--seed", "x"),
+            "--seed x: must be a whole number from 0 to 2^64-1; write --seed 1",
+        ),
+        (("run", "a", "b"), "b: unexpected argument; the usage is narrows run [OPTIONS] FILE"),
+        (("run", "a", "--sed", "1"), "--sed: narrows run has no such option; write --seed"),
+        (
+            ("run", "a", "--xyz"),
+            "--xyz: narrows run has no such option; narrows run --help lists the options",
+        ),
+        (("run", "a", "--seed"), "--seed: the value is missing; write --seed N"),
+        (("run", "a", "--json=1"), "--json: this option takes no value; write --json"),
+        (("remy", "a"), "-o: this option is required; write -o FILE.remy"),
+        (("--jsom",), "--jsom: narrows has no such option"),
+        (("tune", "aply"), "aply: narrows tune has no such command; write narrows tune apply"),
+        (
+            ("tune", "prove", "h"),
+            "PLAN: there is neither a plan nor a change; write narrows tune prove h --cc bbr",
+        ),
+        (
+            ("tune", "apply"),
+            "PLAN: there is neither a plan nor a change; write narrows tune apply --cc bbr",
+        ),
+        (("list", "cc", "cubik"), "cubik: not among cc; write one of "),
+        (("list", "codel"), "codel: is one of queues; write narrows list queues codel"),
+        (("list", "quues"), "quues: must be one of cc, queues, "),
+        (
+            ("check",),
+            "FILE: this argument is missing; the usage is narrows check",
+        ),
+        (("nonsense",), "nonsense: narrows has no such command; narrows --help lists the commands"),
+        (("mesure", "h"), "mesure: narrows has no such command; write narrows measure"),
     ],
 )
 def test_mistakes_on_the_command_line(cli: Cli, args: tuple[str, ...], text: str) -> None:
     done = cli(*args)
     assert done.returncode == 2
-    assert text in done.stderr
+    assert done.stderr.startswith(text)
     assert "Traceback" not in done.stderr
 
 
@@ -182,15 +217,15 @@ def test_mistakes_on_the_command_line(cli: Cli, args: tuple[str, ...], text: str
     [
         (("run", "tiny"), "tiny: no such file or directory; tiny.toml is there"),
         (("advise", "tiny"), "tiny: no such file or directory; tiny.toml is there"),
-        (("twin", "seen"), "seen: no such file or directory; seen.json is there"),
+        (("model", "seen"), "seen: no such file or directory; seen.json is there"),
         (("run", "many.toml"), "many.toml: a sweep, not a scenario: narrows sweep many.toml"),
         (
             ("check", "seen.json"),
-            "seen.json: JSON, not a scenario; the path of a measurement: narrows twin seen.json",
+            "seen.json: JSON, not a scenario; the path of a measurement: narrows model seen.json",
         ),
         (("sweep", "tiny.toml"), "tiny.toml: a scenario, not a sweep: narrows run tiny.toml"),
         (
-            ("twin", "tiny.toml"),
+            ("model", "tiny.toml"),
             "tiny.toml: a scenario, not a measurement: narrows measure tiny.toml",
         ),
         (
@@ -251,6 +286,14 @@ def test_out_that_cannot_be_written(cli: Cli, tiny: Path, tmp_path: Path) -> Non
     done = cli("run", tiny, "--out", "file/result")
     assert done.returncode == 2
     assert done.stderr.startswith("file/result: ")
+
+
+@pytest.mark.parametrize("folder", ["/proc/x", "/proc/x/y"])
+def test_out_where_no_file_can_be_made_is_refused_before_the_run(cli: Cli, folder: str) -> None:
+    done = cli("run", "absent.toml", "--out", folder)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"{folder}: ")
+    assert "absent.toml" not in done.stderr
 
 
 def processor_time(pid: int) -> float:
@@ -354,45 +397,105 @@ def leaves(group: click.Group, of: str = "narrows") -> dict[str, click.Command]:
     return found
 
 
+def ours(example: str) -> list[str]:
+    """The words of an example that are for `narrows`, without what a shell or a program takes."""
+    words = shlex.split(example)
+    words = words[words.index("narrows") + 1 :]
+    return list(itertools.takewhile(lambda word: word not in {"|", ">"}, words))
+
+
 @pytest.mark.parametrize("command", leaves(main))
-def test_help_has_an_example_for_the_command_and_for_each_option(command: str) -> None:
+def test_help_has_a_summary_groups_metavars_and_examples(command: str) -> None:
     entry = leaves(main)[command]
-    assert f"Example: {command}" in (entry.help or "")
-    for file in re.findall(r"\b(?:scenarios|sweeps)/[^\s*]+\.toml", entry.help or ""):
-        assert (ROOT / file).exists(), file
+    assert re.match(r"[A-Z][^.]*\.(\s|$)", entry.help or ""), entry.help
+    assert isinstance(entry, Command)
+    assert any(f"{command} " in f"{example} " for example in entry.examples)
+    assert len(entry.examples) <= 4
     for option in entry.params:
-        if isinstance(option, click.Option):
-            assert "Example: " in (option.help or ""), option.name
-            example = shlex.split(
-                (option.help or "").rpartition("Example: ")[2].removeprefix(f"{entry.name} ")
-            )
-            ours = list(itertools.takewhile(lambda word: word not in {"|", ">", "--"}, example))
-            assert {*option.opts, *option.secondary_opts} & {
-                word.partition("=")[0] for word in ours
-            }, example
-            entry.make_parser(click.Context(entry)).parse_args(ours)
+        if isinstance(option, click.Option) and not option.hidden:
+            assert isinstance(option, Option), option.name
+            assert re.fullmatch(r"(?!.*Example)[A-Za-z].*[^.]", option.help or ""), option.help
+            if not option.is_flag and not option.flag_value and not option.metavar:
+                assert isinstance(option.type, click.Choice), option.name
+    for param in entry.params:
+        if isinstance(param, click.Argument):
+            assert isinstance(param, Argument)
+            assert param.about, param.name
 
 
-@pytest.mark.parametrize("command", ["audit", "plan"])
-def test_each_example_of_tune_is_whole(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def examples() -> list[str]:
+    """All examples of all commands."""
+    entries = [entry for entry in leaves(main).values() if isinstance(entry, Command)]
+    return sorted({example for entry in entries for example in entry.examples})
+
+
+@pytest.mark.parametrize("example", examples())
+def test_each_example_of_the_help_is_accepted(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("scenarios", "sweeps"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    for file in re.findall(r"\b(?:scenarios|sweeps)/[^\s*]+\.toml", example):
+        assert Path(file).exists(), file
+    words = ours(example)
+    entry: click.Command = main
+    context = click.Context(entry, info_name="narrows")
+    while isinstance(entry, click.Group):
+        found = entry.get_command(context, words[0])
+        assert found is not None
+        entry = found
+        context = entry.make_context(words[0], words[1:], parent=context)
+        words = [*context._protected_args, *context.args] if isinstance(entry, click.Group) else []
+
+
+def test_summaries_of_the_help_are_those_of_the_commands() -> None:
+    context = click.Context(main)
+    for heading, commands in COMMANDS.items():
+        for name, (_, text) in commands.items():
+            entry = main.get_command(context, name)
+            assert entry is not None
+            assert summary(entry) == text, (heading, name)
+            assert len(text) <= 66
+
+
+def test_help_of_the_program_imports_no_command_and_hides_earlier_names(cli: Cli) -> None:
+    shown = cli("--help").stdout
+    headings = re.findall(r"^([A-Z][a-z ]+):$", shown, re.MULTILINE)
+    assert headings == [*COMMANDS, "Options", "Examples"]
+    assert "twin" not in shown
+    assert "no-twin" not in cli("measure", "--help").stdout
+    assert cli("twin", "--help").returncode == 0
+    code = (
+        "import sys; from narrows.cli import main; main(['--help'], standalone_mode=False);"
+        "print(*(m for m in sys.modules if m.endswith('command')))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "narrows.cli.command"
+
+
+HOST_EXAMPLES = [
+    "narrows tune audit --all",
+    "narrows tune audit --rate 100Mbit --rtt 40ms --json",
+    "narrows tune plan --cc bbr --qdisc fq",
+    "narrows tune plan --cc bbr --to 192.0.2.0/24",
+    "narrows tune plan --ecn on --mtu-probing --set net.ipv4.tcp_sack=1",
+    "narrows tune plan --sqm eth0 --down 90Mbit --up 18Mbit --install",
+    "narrows tune plan --shape eth0 --down 90Mbit --up 18Mbit --replace",
+    "narrows tune plan --cc bbr --json",
+    "narrows tune plan --cc bbr --sh -",
+]
+
+
+@pytest.mark.parametrize("example", HOST_EXAMPLES)
+def test_tune_plans_for_a_router(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     host = ROOT / "python/tests/data/hosts/openwrt-24.10.txt"
-    for option in leaves(main)[f"narrows tune {command}"].params:
-        if not isinstance(option, click.Option) or option.name in {
-            "ssh",
-            "netns",
-            "facts_file",
-            "root",
-        }:
-            continue
-        example = (option.help or "").rpartition("Example: ")[2].split(" | ")[0].split(" > ")[0]
-        done = CliRunner().invoke(main, ["tune", command, "--facts", str(host), *example.split()])
-        # What changes nothing by itself says what does.
-        assert done.exit_code != 2 or "nothing is asked for; for instance" in done.output, (
-            done.output
-        )
+    done = CliRunner().invoke(main, [*ours(example), "--facts", str(host)])
+    assert done.exit_code != 2, done.output
 
 
 @pytest.mark.parametrize("option", ["--report", "--plot"])

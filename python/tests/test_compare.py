@@ -527,7 +527,7 @@ def test_a_path_that_is_not_written_is_told(
     ]
     done = CliRunner().invoke(cli.main, [*words, "--no-twin"])
     assert (done.exit_code, asked) == (2, [])
-    assert "omit --no-twin" in done.output
+    assert "--path: needs the path model; omit --no-model" in done.output
     done = CliRunner().invoke(cli.main, words)
     assert done.exit_code == 2
     assert "The goodput was 18." in done.output

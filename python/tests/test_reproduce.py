@@ -233,7 +233,7 @@ def test_the_command_lists_runs_keeps_and_writes(tmp_path: Path) -> None:
     assert [line.split()[0] for line in listed.output.splitlines()] == list(ANSWERS)
     wrong = CliRunner().invoke(main, ["reproduce", "gird"])
     assert wrong.exit_code == 2
-    assert "there is no experiment `gird`; there are grid" in wrong.output
+    assert "gird: no such experiment; write one of grid" in wrong.output
     into = tmp_path / "kept"
     args = [
         "reproduce",

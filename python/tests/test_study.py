@@ -125,7 +125,7 @@ def test_the_command_knows_them_all_and_answers_one(tmp_path: Path) -> None:
     ]
     wrong = CliRunner().invoke(main, ["study", "gain"])
     assert wrong.exit_code == 2
-    assert "there is no study `gain`; there are gain-map" in wrong.output
+    assert "gain: no such study; write one of gain-map" in wrong.output
     args = ["study", "latency", "--quick", "--into", str(tmp_path), "--json"]
     found = json.loads(CliRunner().invoke(main, args).output)
     assert found["grids"][0]["queue"][0] == "fifo, 1bdp"

@@ -110,7 +110,7 @@ def test_it_asks_and_no_means_no(space: Space, tmp_path: Path) -> None:
                 break
         os.close(terminal)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code, said
-        assert b"Change it?" in said
+        assert b"Apply these changes?" in said
         assert (space.seen() == before) == (code == 1)
     assert command(space, "revert").returncode == 0
     assert space.seen() == before

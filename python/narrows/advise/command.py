@@ -21,6 +21,8 @@ from narrows.advise import measured as place_of
 from narrows.advise.importers.layers import RATE, RTT
 from narrows.advise.judge import judge
 from narrows.advise.render import report, show
+from narrows.cli.command import argument, command, option
+from narrows.cli.options import json_option, quiet_option
 from narrows.errors import NarrowsError, named_by, reason
 from narrows.render.progress import ProgressBar
 from narrows.render.run import table
@@ -45,73 +47,120 @@ _KNOWN = ("buffer", "queue", "loss")
 
 _WITHIN_S = 10.0
 
+_SEED = click.IntRange(0, 2**63)
 
-@click.command()
-@click.argument("file", required=False, type=click.Path(dir_okay=False))
-@click.option(
-    "--lone",
+
+@command(
+    "narrows advise --rate 50Mbit --rtt 40ms --buffer 4bdp --loss 1% --for bulk,calls",
+    "narrows advise measured.json --as receiver --for pages,calls --report advice.html",
+    "narrows advise measured.json --kernel 6.12 --json | jq .choice",
+)
+@argument(
+    "file",
+    metavar="[FILE]",
+    required=False,
     type=click.Path(dir_okay=False),
-    help="A measurement with one flow, which tells chance from a full queue. Example: --lone "
-    "one.json",
+    help="Measurement, output of narrows model --json, or scenario with a [path]",
 )
-@click.option("--rate", help="Of the path's narrowest link. Example: --rate 50Mbit --rtt 40ms")
-@click.option("--rtt", help="Two-way propagation. Example: --rate 50Mbit --rtt 40ms")
-@click.option(
-    "--buffer", help="What its queue holds, of a measured path, too. Example: --buffer 100kB"
+@option("--rate", group="Path", metavar="RATE", help="Rate of the bottleneck")
+@option("--rtt", group="Path", metavar="TIME", help="Base RTT")
+@option(
+    "--up",
+    group="Path",
+    metavar="RATE",
+    show_default="unlimited",
+    help="Rate of the reverse path",
 )
-@click.option("--queue", help="Its discipline, of a measured path, too. Example: --queue fq_codel")
-@click.option("--loss", help="Random loss, of a measured path, too. Example: --loss 0.1%")
-@click.option("--up", help="The rate of the way back; no limit without. Example: --up 10Mbit")
-@click.option(
-    "--as",
-    "role",
-    type=click.Choice(_ROLES),
-    help="Who asks; the sender without. Example: --as forwarder",
+@option(
+    "--buffer",
+    group="Path",
+    metavar="BUFFER",
+    help="Buffer of the bottleneck; also for a measured path",
 )
-@click.option(
-    "--for",
-    "cares",
-    help="bulk, pages, calls, fairness, retransmissions. Example: --for bulk,calls",
+@option(
+    "--queue",
+    group="Path",
+    metavar="QDISC",
+    help="Queue discipline of the bottleneck; also for a measured path",
 )
-@click.option(
-    "--now",
-    help="The congestion control in use; the kernel's without, else cubic. Example: --now cubic",
+@option("--loss", group="Path", metavar="PERCENT", help="Random loss; also for a measured path")
+@option(
+    "--lone",
+    group="Path",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Measurement with one flow, which separates random loss from a full queue",
 )
-@click.option(
-    "--kernel",
-    "told",
-    help="here, a release, or names: whatever can be loaded. Example: --kernel 6.12",
-)
-@click.option(
+@option(
     "--data-centre",
     "--data-center",
+    group="Path",
     is_flag=True,
-    help="The path is inside one. Example: --data-centre",
+    help="The path is in a data centre",
 )
-@click.option("--quick", is_flag=True, help="Only what ten seconds give. Example: --quick")
-@click.option(
-    "--seed", type=click.IntRange(0, 2**63), default=1, help="Of all simulations. Example: --seed 7"
+@option(
+    "--as",
+    "role",
+    group="Goal",
+    type=click.Choice(_ROLES),
+    show_default="sender",
+    help="Role of this host",
 )
-@click.option(
+@option(
+    "--for",
+    "cares",
+    group="Goal",
+    metavar="GOAL,...",
+    show_default="depends on the role",
+    help="Goals: bulk, pages, calls, fairness, retransmissions",
+)
+@option(
+    "--now",
+    group="Host",
+    metavar="CC",
+    show_default="the kernel's default, or cubic",
+    help="Congestion control in use",
+)
+@option(
+    "--kernel",
+    "told",
+    group="Host",
+    metavar="KERNEL",
+    show_default="here",
+    help="Available congestion controls: here, a Linux release, or a list of names",
+)
+@option(
+    "--quick",
+    group="Simulation",
+    is_flag=True,
+    help="Stop after ten seconds and report the results so far",
+)
+@option("--seed", group="Simulation", metavar="N", type=_SEED, default=1, help="Seed")
+@option(
     "--jobs",
+    group="Simulation",
+    metavar="N",
     type=click.IntRange(1, 1024),
-    help="Simulations at once; every core without. Example: --jobs 1",
+    show_default="one for each processor",
+    help="Concurrent simulations",
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="One JSON object instead of a screen. Example: --json | jq .choice",
-)
-@click.option(
-    "--report", "page", type=output.File(), help="Write a page. Example: --report advice.html"
-)
-@click.option(
+@option(
     "--seal/--no-seal",
+    group="Output",
     default=None,
-    help="Keep the forecast; of a measured path it is. Example: --no-seal",
+    show_default="seal for a measured path",
+    help="Store the forecast, so that narrows record can score it",
 )
-@click.option("--quiet", is_flag=True, help="No progress. Example: --quiet")
+@option(
+    "--report",
+    "page",
+    group="Output",
+    metavar="FILE",
+    type=output.File(),
+    help="Write an HTML report",
+)
+@json_option("Print one JSON object instead of text")
+@quiet_option("Print no progress")
 def advise(  # noqa: PLR0917 - Click calls it by keyword
     file: str | None,
     lone: str | None,
@@ -134,15 +183,11 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     seal: bool | None,
     quiet: bool,
 ) -> None:
-    """Say what to switch on for a path: the candidates are simulated on it, and "leave it" is an
-    answer.
+    """Recommend a congestion control or queue for a path.
 
-    FILE is a measurement, what `narrows twin --json` printed, or a scenario with a [path]. Without
-    it the path is what the options say; without those you are asked.
-
-    Example: narrows advise --rate 50Mbit --rtt 40ms --buffer 4bdp --loss 1% --for bulk,calls
-
-    Example: narrows advise measured.json --as receiver --for pages,calls --report advice.html
+    All candidates are simulated on the path. The recommendation can be to change nothing. Without
+    FILE, the options describe the path. Without these options, the command asks for them in a
+    terminal.
     """
     given = {"rate": rate, "rtt": rtt, "buffer": buffer, "queue": queue, "loss": loss, "up": up}
     measured: Measurement | None = None
@@ -153,12 +198,16 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
             (name for name in stated if file.endswith(".toml") or name not in _KNOWN), None
         )
         if wrong is not None:
-            raise click.BadParameter("the file says it already", param_hint=f"--{wrong}")
-        with ProgressBar(quiet=quiet or as_json, of="the twin") as bar:
+            raise click.BadParameter(
+                f"{file} specifies it already; omit the option", param_hint=f"--{wrong}"
+            )
+        with ProgressBar(quiet=quiet or as_json, of="path model") as bar:
             place, measured = _from_file(file, role or "sender", seed, bar, lone=lone, known=stated)
     else:
         if lone is not None:
-            raise click.BadParameter("goes with a measurement FILE", param_hint="--lone")
+            raise click.BadParameter(
+                "needs a measurement; write narrows advise FILE --lone ONE", param_hint="--lone"
+            )
         if rate is None and rtt is None:
             given, role, cares = _ask(given, role, cares)
         place = _stated(given)
@@ -166,8 +215,7 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     known = registry.names("cc")
     if now is not None and now not in known:
         raise NarrowsError(
-            f"no congestion control is called `{now}`; known: {', '.join(known)}\n    write: "
-            "--now cubic"
+            f"--now {now}: no such congestion control; write one of {', '.join(known)}"
         )
     asked = library.Asked(
         place=place,
@@ -285,63 +333,65 @@ def _ask(
     """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise NarrowsError(
-            "which path?\n    write: narrows advise --rate 50Mbit --rtt 40ms, or narrows advise "
-            "MEASUREMENT.json"
+            "FILE: there is neither a file nor a path; write narrows advise --rate 50Mbit "
+            "--rtt 40ms, or narrows advise MEASUREMENT.json"
         )
 
     def ask(question: str, default: str) -> str:
         return str(click.prompt(question, default=default, err=True))
 
-    role = role or ask("Who are you: sender, forwarder, receiver, operator?", "sender")
+    role = role or ask("Role of this host (sender, forwarder, receiver, operator)", "sender")
     answers: dict[str, str | None] = dict(given)
-    answers["rate"] = ask("How fast is the slowest link?", "50Mbit")
-    answers["rtt"] = ask("How long is the round trip when nothing else is going on?", "40ms")
+    answers["rate"] = ask("Rate of the bottleneck", "50Mbit")
+    answers["rtt"] = ask("Base RTT", "40ms")
     for name, question in (
-        ("buffer", "What does its buffer hold (250kB, 1bdp)?"),
-        ("loss", "What is lost by chance?"),
+        ("buffer", "Buffer of the bottleneck (such as 250kB or 1bdp)"),
+        ("loss", "Random loss (such as 1%)"),
     ):
-        said = answers[name] or ask(f"{question} Enter if you do not know", "-")
+        said = answers[name] or ask(f"{question}, or - if unknown", "-")
         answers[name] = None if said == "-" else said
-    cares = cares or ask(
-        "What do you care for: bulk, pages, calls, fairness, retransmissions?", "bulk,fairness"
-    )
+    cares = cares or ask("Goals (bulk, pages, calls, fairness, retransmissions)", "bulk,fairness")
     return answers, role, cares
 
 
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help="Every line as JSON. Example: --json")
-@click.option(
+@command(
+    "narrows record",
+    "narrows record --score after.json",
+    "narrows record --verify 3f2a91bc04d5",
+)
+@option(
     "--score",
+    group="Forecasts",
+    metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Score a forecast by this measurement. Example: --score after.json",
+    help="Score a forecast with this measurement",
 )
-@click.option(
+@option(
     "--forecast",
+    group="Forecasts",
     metavar="ID",
-    help="The forecast of --score; the last open one without. Example: --forecast 3f2a",
+    show_default="the last one without a score",
+    help="Forecast that --score applies to",
 )
-@click.option(
+@option(
     "--verify",
+    group="Forecasts",
     metavar="HASH",
-    help="Report whether the record still holds this line; exit code 1 if not. Example: --verify "
-    "3f2a91bc04d5",
+    help="Check that the record still contains the line with this hash; exit with code 1 if not",
 )
+@json_option("Print one JSON object instead of a table")
 def record(as_json: bool, score: str | None, forecast: str | None, verify: str | None) -> None:
-    """Report how the sealed forecasts of this host turned out.
+    """Report the accuracy of earlier recommendations.
 
-    Every later measurement of the same far end scores those that it can judge, and so does `narrows
-    tune prove`.
-
-    Example: narrows record
-
-    Example: narrows record --verify 3f2a91bc04d5
+    A recommendation for a measured path contains a sealed forecast. Later measurements to the same
+    host score the forecasts that they can test, and so does `narrows tune prove`.
     """
     if verify is not None:
         _verify(sealed.chain(), verify, as_json=as_json)
         return
 
     if forecast is not None and score is None:
-        raise click.BadParameter("goes with --score FILE", param_hint="--forecast")
+        raise click.BadParameter("needs --score FILE", param_hint="--forecast")
     if score is not None:
         sealed.score(files.read(score), forecast=forecast)
 
@@ -431,26 +481,33 @@ def _became(score: Mapping[str, Any] | None, name: str) -> str:
     return f"{judged['measured']:.4g} {'hit' if judged['hit'] else 'MISSED'}"
 
 
-@click.command("from")
-@click.argument("config")
-@click.option("--rtt", help="Of the path, where the text says none. Example: --rtt 20ms")
-@click.option("--rate", help="Of the link, where the text says none. Example: --rate 100Mbit")
-@click.option(
+@command(
+    "narrows from 'tc qdisc add dev eth0 root netem delay 100ms loss 1% rate 20mbit'",
+    "narrows from router.cfg --rate 100Mbit --rtt 20ms -o path.toml",
+    "tc -j qdisc show dev eth0 | narrows from - -o path.toml",
+    name="from",
+)
+@argument("config", help="File, the text itself, or - for standard input; its commands are not run")
+@option("--rate", group="Path", metavar="RATE", help="Rate of the link, if CONFIG specifies none")
+@option("--rtt", group="Path", metavar="TIME", help="Base RTT, if CONFIG specifies none")
+@option(
     "--flows",
+    group="Simulation",
+    metavar="N",
     type=click.IntRange(1, 1000),
     default=1,
-    show_default=True,
-    help="Flows of each congestion control. Example: --flows 4",
+    help="Flows of each congestion control",
 )
-@click.option(
-    "-o", "out_file", type=output.File(), help="Write the scenario. Example: -o path.toml"
+@option("--seed", group="Simulation", metavar="N", type=_SEED, default=1, help="Seed")
+@option(
+    "-o",
+    "out_file",
+    group="Output",
+    metavar="FILE",
+    type=output.File(),
+    help="Write the scenario",
 )
-@click.option(
-    "--seed", type=click.IntRange(0, 2**63), default=1, help="Of the simulations. Example: --seed 7"
-)
-@click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object. Example: --json | jq .warned"
-)
+@json_option("Print one JSON object instead of text")
 def from_(  # noqa: PLR0917 - Click calls it by keyword
     config: str,
     rtt: str | None,
@@ -460,14 +517,10 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     seed: int,
     as_json: bool,
 ) -> None:
-    """Read lines of tc, `tc -j`, a router's policy-map, VyOS or OpenWrt's sqm: a scenario, and what
-    it does to TCP.
+    """Convert a tc or router configuration to a scenario.
 
-    CONFIG is a file, - for standard input, or the text itself. Nothing in it is run.
-
-    Example: narrows from 'tc qdisc add dev eth0 root netem delay 100ms loss 1% rate 20mbit'
-
-    Example: tc -j qdisc show dev eth0 | narrows from - -o path.toml
+    CONFIG is in the syntax of tc, `tc -j`, a router's policy-map, VyOS or OpenWrt's sqm. The
+    command also simulates CUBIC and BBR with this configuration and reports the results.
     """
     from dataclasses import replace  # noqa: PLC0415
 

@@ -10,14 +10,16 @@ import io
 import os
 import re
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from narrows import __version__
+from narrows.cli.command import Group
 from narrows.cli.options import WRONG
 from narrows.errors import NarrowsError, reason
 from narrows.render.terminal import echo
@@ -26,62 +28,128 @@ _EMPTY = re.compile(r"(--[\w-]+=)?")
 """A word with nothing in it, or an option's with nothing behind its sign."""
 
 COMMANDS = {
-    "advise": "narrows.advise.command:advise",
-    "agree": "narrows.host.command:agree",
-    "check": "narrows.runs.command:check",
-    "compare": "narrows.compare.command:compare",
-    "convert": "narrows.measure.command:convert",
-    "demo": "narrows.teach.command:demo",
-    "doctor": "narrows.host.command:doctor",
-    "explain": "narrows.teach.command:explain",
-    "from": "narrows.advise.command:from_",
-    "history": "narrows.measure.command:history",
-    "latency": "narrows.latency.command:latency",
-    "list": "narrows.runs.command:list_",
-    "measure": "narrows.measure.command:measure",
-    "race": "narrows.runs.race_command:race",
-    "record": "narrows.advise.command:record",
-    "remy": "narrows.runs.command:remy",
-    "reproduce": "narrows.reproduce.command:reproduce",
-    "run": "narrows.runs.command:run",
-    "serve": "narrows.host.serve:serve",
-    "shell": "narrows.host.shell:shell",
-    "study": "narrows.study.command:study",
-    "sweep": "narrows.sweeps.command:sweep",
-    "tune": "narrows.tune.changing:tune",
-    "twin": "narrows.measure.command:twin",
-    "with": "narrows.tune.with_:with_",
+    "Simulate": {
+        "run": ("narrows.runs.command:run", "Run a scenario and report its metrics"),
+        "check": ("narrows.runs.command:check", "Check scenario files for errors"),
+        "race": ("narrows.runs.race_command:race", "Compare congestion controls on one path"),
+        "shell": ("narrows.host.shell:shell", "Run a program over an emulated path"),
+        "from": (
+            "narrows.advise.command:from_",
+            "Convert a tc or router configuration to a scenario",
+        ),
+        "list": (
+            "narrows.runs.command:list_",
+            "List the congestion controls and other models of scenarios",
+        ),
+        "remy": ("narrows.runs.command:remy", "Convert a trained Remy tree for use in scenarios"),
+        "doctor": ("narrows.host.command:doctor", "Check whether this host supports live runs"),
+    },
+    "Measure": {
+        "measure": (
+            "narrows.measure.command:measure",
+            "Measure goodput and latency under load to a host",
+        ),
+        "latency": (
+            "narrows.latency.command:latency",
+            "Measure UDP response times and attribute the delay",
+        ),
+        "serve": ("narrows.host.serve:serve", "Serve measurements from other hosts"),
+        "compare": ("narrows.compare.command:compare", "Compare measurements or scenarios"),
+        "model": ("narrows.measure.command:model", "Fit a path model to a measurement"),
+        "convert": (
+            "narrows.measure.command:convert",
+            "Convert a measurement to another file format",
+        ),
+        "history": ("narrows.measure.command:history", "List stored measurements"),
+    },
+    "Decide": {
+        "advise": (
+            "narrows.advise.command:advise",
+            "Recommend a congestion control or queue for a path",
+        ),
+        "record": (
+            "narrows.advise.command:record",
+            "Report the accuracy of earlier recommendations",
+        ),
+    },
+    "Change a host": {
+        "tune": (
+            "narrows.tune.changing:tune",
+            "Audit, plan, apply and revert network settings of a host",
+        ),
+        "with": (
+            "narrows.tune.with_:with_",
+            "Run a program with another congestion control",
+        ),
+    },
+    "Study": {
+        "sweep": ("narrows.sweeps.command:sweep", "Run all combinations of a sweep file"),
+        "study": ("narrows.study.command:study", "Run a predefined study and report its verdict"),
+        "reproduce": (
+            "narrows.reproduce.command:reproduce",
+            "Repeat published experiments and compare the results",
+        ),
+        "agree": (
+            "narrows.host.command:agree",
+            "Compare simulated and live results of scenarios",
+        ),
+    },
+    "Learn": {
+        "demo": (
+            "narrows.teach.command:demo",
+            "Repeat a published experiment with BBR and CUBIC",
+        ),
+        "explain": ("narrows.teach.command:explain", "Explain a topic with simulations"),
+    },
 }
-"""Where each subcommand is: module and object."""
+"""Module, object and summary of each subcommand, by heading of the help.
+
+The summary is the first sentence of the command's help; `narrows --help` imports no subcommand.
+"""
+
+_PLACES = {name: place for each in COMMANDS.values() for name, (place, _) in each.items()}
+_ALIASES = {"twin": "model"}
+"""Earlier names, which the help does not show."""
 
 
-class _LazyGroup(click.Group):
-    """A group that imports the module of a subcommand when it is asked for."""
+class _LazyGroup(Group):
+    """A group that imports the module of a subcommand when the subcommand is used."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return list(_PLACES)
 
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
+        place = _PLACES.get(_ALIASES.get(name, name))
+        if place is None:
             return None
-        module, _, attribute = COMMANDS[name].partition(":")
+        module, _, attribute = place.partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
+
+    def summaries(self, _ctx: click.Context) -> Iterator[tuple[str, str, str]]:
+        for heading, commands in COMMANDS.items():
+            for name, (_, text) in commands.items():
+                yield heading, name, text
 
 
 class _Narrows(_LazyGroup):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """An empty word is a variable that was never set: `--token "$TOKEN"` must not come to mean
-        nobody's.
-        """
+        """Refuses empty words: `--token "$TOKEN"` with an unset variable must not mean no token."""
         ours = args[: args.index("--")] if "--" in args else args
         for at, word in enumerate(ours):
             if _EMPTY.fullmatch(word):
                 of = word.rstrip("=") or next(
                     (w for w in ours[at - 1 : at] if w.startswith("-")), "an argument"
                 )
-                raise click.UsageError(f"{of} is empty: give it a value, or leave it out", ctx)
+                raise click.UsageError(f"{of}: the value is empty; write a value or omit it", ctx)
         return super().parse_args(ctx, args)
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:  # noqa: ANN401 - click's own
+        """Parses the options before the subcommand."""
+        try:
+            return super().make_context(*args, **extra)
+        except click.UsageError as error:
+            _refuse(error)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -92,9 +160,7 @@ class _Narrows(_LazyGroup):
         return found
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
-        """Mistakes are told in the core's words and without a traceback; a signal is not a
-        mistake.
-        """
+        """Prints errors without a traceback. A signal has its own exit code."""
         _ready_stdout()
         try:
             return super().invoke(ctx)
@@ -106,6 +172,8 @@ class _Narrows(_LazyGroup):
         except NarrowsError as error:
             echo(str(error), err=True)
             ctx.exit(WRONG)
+        except click.UsageError as error:
+            _refuse(error)
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise  # Click's: a reader that has seen enough is no mistake
@@ -113,10 +181,18 @@ class _Narrows(_LazyGroup):
             ctx.exit(WRONG)
 
 
+def _refuse(error: click.UsageError) -> NoReturn:
+    """Prints an error of the command line, and ends."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        raise error
+    from narrows.cli import usage  # noqa: PLC0415 - for errors only
+
+    echo(usage.text(error), err=True)
+    raise click.exceptions.Exit(WRONG)
+
+
 def _ready_stdout() -> None:
-    """A locale that lacks a sign gets a question mark for it; who closed stdout wants nothing
-    there.
-    """
+    """Makes stdout print `?` for a sign that the locale lacks, and accept text if it is closed."""
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     elif isinstance(sys.stdout, io.TextIOWrapper):
@@ -124,11 +200,15 @@ def _ready_stdout() -> None:
 
 
 @click.group(
-    cls=_Narrows, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=_Narrows,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    examples=(
+        "narrows run scenarios/first/cubic.toml",
+        "narrows measure server.example",
+        "narrows advise --rate 50Mbit --rtt 40ms --loss 1%",
+        "narrows COMMAND --help",
+    ),
 )
-@click.version_option(__version__, prog_name="narrows")
+@click.version_option(__version__, prog_name="narrows", help="Print the version")
 def main() -> None:
-    """A laboratory for the narrow part of a network path.
-
-    Example: narrows run scenarios/first/cubic.toml
-    """
+    """Measure, simulate and improve the bottleneck of a network path."""

@@ -3,35 +3,54 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
+from narrows.cli.command import option
 from narrows.storage import output
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 WRONG = 2
-"""Exit code of whatever is the caller's to mend, the same as for a wrong option."""
+"""Exit code of errors that the caller can correct, such as a wrong option."""
 
 WIDEST_SKETCH = 100
 """A sketch in a terminal is no wider, in characters."""
+
+SEED = click.IntRange(0, 2**64 - 1)
+"""Type of a seed."""
 
 IN_TERMINAL = ""
 """The file of a plot that is drawn in the terminal."""
 
 
-plot_option = click.option(
+plot_option = option(
     "--plot",
+    group="Output",
     is_flag=False,
     flag_value=IN_TERMINAL,
     metavar="[FILE]",
     is_eager=True,
     type=output.Picture(),
-    help="Draw it into a PNG, SVG or PDF; without a file, here. Example: --plot out.png",
+    help="Write a figure as PNG, SVG or PDF; without FILE, draw it in the terminal",
 )
-report_option = click.option(
+report_option = option(
     "--report",
     "page",
+    group="Output",
+    metavar="FILE",
     type=output.File(),
-    help="Write a page with pictures, verdicts and how sure it is. Example: --report out.html",
+    help="Write an HTML report",
+)
+seed_option = option(
+    "--seed",
+    group="Simulation",
+    metavar="N",
+    type=SEED,
+    show_default="the seed of the scenario",
+    help="Seed of all random numbers",
 )
 
 
@@ -43,13 +62,23 @@ def _allow_files(
         os.environ["NARROWS_FILES_FROM"] = os.pathsep.join(map(os.path.abspath, folders))
 
 
-files_option = click.option(
+files_option = option(
     "--files-from",
+    group="Input",
     metavar="DIR",
     multiple=True,
     type=click.Path(file_okay=False, exists=True),
     expose_value=False,
     callback=_allow_files,
-    help="A folder besides the scenario's own to read its files from; may be repeated. Example: "
-    "--files-from traces",
+    help="Let scenarios read files from DIR besides their own directory; may be repeated",
 )
+
+
+def json_option(what: str = "Print one JSON object instead of tables") -> Callable[[F], F]:
+    """Declares `--json`."""
+    return option("--json", "as_json", group="Output", is_flag=True, help=what)
+
+
+def quiet_option(what: str = "Print neither results nor progress, only errors") -> Callable[[F], F]:
+    """Declares `--quiet`."""
+    return option("--quiet", group="Output", is_flag=True, help=what)

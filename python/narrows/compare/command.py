@@ -6,7 +6,15 @@ from pathlib import Path
 
 import click
 
-from narrows.cli.options import IN_TERMINAL, files_option, plot_option, report_option
+from narrows.cli.command import argument, command, option
+from narrows.cli.options import (
+    IN_TERMINAL,
+    SEED,
+    files_option,
+    json_option,
+    plot_option,
+    report_option,
+)
 from narrows.measure.command import are_measurements, compare_measurements
 from narrows.render import words
 from narrows.render.plot import compare_plot
@@ -18,42 +26,47 @@ from narrows.runs.run import run as run_scenario
 from narrows.storage import output
 
 
-@click.command()
-@click.argument(
-    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False)
+@command(
+    "narrows compare before.json after.json",
+    "narrows compare scenarios/fairness/shallow.toml scenarios/first/cubic.toml",
+    "narrows compare before.json after.json --report both.html",
+)
+@argument(
+    "files",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(dir_okay=False),
+    help="Measurements, results of narrows latency, or scenarios; all of one kind",
 )
 @files_option
-@click.option(
-    "--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenarios'. Example: --seed 7"
-)
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Of measurements: one JSON object. Example: --json | jq .after",
+@option(
+    "--seed",
+    group="Simulation",
+    metavar="N",
+    type=SEED,
+    show_default="the seeds of the scenarios",
+    help="Seed of all random numbers",
 )
 @plot_option
 @report_option
+@json_option("Print one JSON object instead of text, for measurements only")
 def compare(
     files: tuple[str, ...], seed: int | None, as_json: bool, plot: str | None, page: str | None
 ) -> None:
-    """Run several scenarios and show them side by side; or compare measurements, before and after.
+    """Compare measurements or scenarios.
 
-    A measurement is a file that `narrows measure` wrote, a .flent.gz, iperf3's JSON, iperf2's text,
-    or an id of `narrows history`. Results of `narrows latency` are compared with each other.
-    Each is compared with the first: the difference, its interval, and a verdict that can be "no
-    difference seen".
-
-    Example: narrows compare a.toml b.toml --report both.html
-
-    Example: narrows compare before.json after.json
+    Each measurement is compared with the first: difference, interval and verdict. Formats are
+    those of `narrows measure` and `narrows latency`, .flent.gz, iperf3's JSON and iperf2's text. An
+    ID of `narrows history` can replace a file. Scenarios are run, and their metrics are printed
+    side by side.
     """
     if are_measurements(files):
         compare_measurements(files, plot=plot, page=page, as_json=as_json)
         return
     if as_json:
         raise click.BadParameter(
-            "of scenarios there is none: narrows run FILE --json", param_hint="--json"
+            "is for measurements; write narrows run FILE --json", param_hint="--json"
         )
 
     runs = []

@@ -6,73 +6,68 @@ import json
 
 import click
 
-from narrows.cli.options import files_option
+from narrows.cli.command import argument, command, option
+from narrows.cli.options import files_option, json_option, quiet_option
 from narrows.host import doctor as examination
-from narrows.host.agree import command
+from narrows.host.agree import command as compare
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import echo
 
 
-@click.command()
-@click.argument(
-    "files", metavar="SCENARIO...", nargs=-1, required=True, type=click.Path(dir_okay=False)
+@command(
+    "narrows agree scenarios/first/cubic.toml --runs 5",
+    "narrows agree scenarios/*/*.toml --json > agreement.json",
+)
+@argument(
+    "files",
+    metavar="SCENARIO...",
+    nargs=-1,
+    required=True,
+    type=click.Path(dir_okay=False),
+    help="Scenarios (TOML)",
 )
 @files_option
-@click.option(
+@option(
     "--runs",
+    group="Simulation",
+    metavar="N",
     type=click.IntRange(3, 100),
     default=5,
-    show_default=True,
-    help="Live runs. Example: --runs 3",
+    help="Number of live runs",
 )
-@click.option(
+@option(
     "--seeds",
+    group="Simulation",
+    metavar="N",
     type=click.IntRange(1, 1000),
     default=15,
-    show_default=True,
-    help="Simulations. Example: --seeds 30",
+    help="Number of simulations",
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="One JSON object instead of tables. Example: --json | jq .counts",
-)
-@click.option("--quiet", is_flag=True, help="Neither tables nor progress. Example: --quiet")
+@json_option()
+@quiet_option()
 def agree(files: tuple[str, ...], runs: int, seeds: int, as_json: bool, quiet: bool) -> None:
-    """Run scenarios by both engines and say whether they come to the same.
+    """Compare simulated and live results of scenarios.
 
-    The simulator's hosts get the tick and the rules of this kernel. A figure whose live runs lie
-    apart by more than 15 % is undecided; a live run that its own instruments flagged is repeated,
-    and that is told. Exit code 1: some figure parted, or none was decided.
-
-    Example: narrows agree scenarios/first/cubic.toml --runs 5
-
-    Example: narrows agree scenarios/*/*.toml --json > agreement.json
+    The simulated hosts have the timer tick and the rules of this kernel. A metric is undecided if
+    its live runs differ by more than 15 %. A live run whose self-check fails is repeated and
+    reported. The exit code is 1 if a metric differs, or if no metric is decided.
     """
     with ProgressBar(quiet=quiet, of="time of the live runs") as bar:
-        together = command(
+        together = compare(
             files, runs=runs, seeds=seeds, as_json=as_json, quiet=quiet, progress=bar
         )
     if not together:
         click.get_current_context().exit(1)
 
 
-@click.command()
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="One JSON object instead of a table. Example: --json | jq .verdict",
-)
+@command("narrows doctor", "narrows doctor --json | jq .verdict")
+@json_option("Print one JSON object instead of text")
 def doctor(as_json: bool) -> None:
-    """Say what this machine can do for live runs, and how to improve it: privilege, congestion
-    controls, timing.
+    """Check whether this host supports live runs.
 
-    It takes some seconds, for it measures: how late threads wake up, what a packet costs. Exit code
-    1: no live run is possible.
-
-    Example: narrows doctor
+    The check takes some seconds: it measures the delay of wake-ups and the cost of a packet. It
+    reports privileges, congestion controls and timing, and how to improve them. The exit code is 1
+    if no live run is possible.
     """
     with ProgressBar(quiet=False, of="examination") as bar:
         found = examination.examine(bar)

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
-import click
-
+from narrows.cli.command import command, option
 from narrows.errors import EngineError, reason
 from narrows.host.live import HOST
 
@@ -21,90 +20,116 @@ LIMITS: list[dict[str, str]] = json.loads(
 )
 """What `narrows-host serve --limits` prints."""
 
-_EXAMPLES = {"RATE": "100Mbit", "SPAN": "1min", "BYTES": "10GB", "N": "100"}
-"""A value of each kind."""
+_METAVARS = {"SPAN": "TIME", "BYTES": "SIZE"}
+"""Metavars of the table, and those of the other commands."""
 
 
-def _limits(command: Callable[..., Any]) -> Callable[..., Any]:
+def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that set limits, in the order of their table."""
     for row in reversed([row for row in LIMITS if row["option"]]):
-        of = "" if row["of"] == "host" else f" of one {row['of']}"
-        text = f"{row['text'][0].upper()}{row['text'][1:]}{of} [default: {row['default']}]"
-        text += f". Example: {row['option']} {_EXAMPLES[row['metavar']]}"
-        command = click.option(row["option"], metavar=row["metavar"], help=text)(command)
-    return command
+        of = "" if row["of"] == "host" else f", for each {row['of'].replace(', ', ' and ')}"
+        server = option(
+            row["option"],
+            group="Limits",
+            metavar=_METAVARS.get(row["metavar"], row["metavar"]),
+            show_default=row["default"],
+            help=f"{row['text'][0].upper()}{row['text'][1:]}{of}",
+        )(server)
+    return server
 
 
-@click.command()
-@click.option("--port", help="TCP and UDP; 5201 without. Example: --port 5555")
-@click.option(
-    "--bind", help="An address of this machine; all of them without. Example: --bind 192.0.2.1"
+@command(
+    "narrows serve",
+    "narrows serve --token correct-horse --rate 100Mbit",
+    "narrows serve --bind 127.0.0.1 --port 5555 --metrics 127.0.0.1:9201",
+    "narrows serve --systemd-unit",
 )
-@click.option(
-    "--token",
-    help="Who does not know it is refused; or in $NARROWS_TOKEN. Example: --token correct-horse",
+@option("--port", group="Connection", metavar="PORT", show_default="5201", help="TCP and UDP port")
+@option(
+    "--bind",
+    group="Connection",
+    metavar="IP",
+    show_default="all",
+    help="Address of this host to listen on",
 )
-@click.option(
-    "--token-file",
-    help="The same, from the first line of a file. Example: --token-file /etc/narrows.token",
-)
-@click.option(
+@option(
     "--public",
+    group="Connection",
     multiple=True,
-    metavar="ADDRESS[:PORT]",
-    help="Address of this host outside of a NAT; needed with a token there. Example: --public "
-    "192.0.2.1",
+    metavar="IP[:PORT]",
+    help="Address of this host outside of a NAT; required there with --token; may be repeated",
+)
+@option(
+    "--token",
+    group="Access",
+    metavar="TOKEN",
+    show_default="$NARROWS_TOKEN",
+    help="Refuse clients that do not know this token",
+)
+@option(
+    "--token-file",
+    group="Access",
+    metavar="FILE",
+    help="Read the token from the first line of FILE",
+)
+@option(
+    "--user",
+    group="Access",
+    metavar="USER",
+    show_default="65520",
+    help="User to change to when the sockets are open; for root only",
+)
+@option(
+    "--net-admin",
+    group="Access",
+    is_flag=True,
+    help="Let clients use all loaded congestion controls and delete the kernel's TCP metrics "
+    "about them; for root only",
 )
 @_limits
-@click.option(
-    "--metrics", help="Counters for Prometheus, at /metrics. Example: --metrics 127.0.0.1:9201"
+@option("--echo", group="Services", metavar="PORT", help="Return datagrams to this port unchanged")
+@option("--stamp", group="Services", metavar="PORT", help="Reflect STAMP (RFC 8762) at this port")
+@option("--irtt", group="Services", metavar="PORT", help="Answer irtt clients at this port")
+@option(
+    "--board",
+    group="Services",
+    metavar="PORT",
+    help="Answer `narrows latency --speaks board` at this port",
 )
-@click.option(
+@option(
     "--xdp",
-    help="Answer datagrams inside the kernel, over this device; needs root. Example: --xdp eth0",
+    group="Services",
+    metavar="DEVICE",
+    help="Answer datagrams from DEVICE in the kernel (XDP); requires root",
 )
-@click.option("--xdp-port", help="To this port; 5207 without. Example: --xdp-port 7007")
-@click.option("--echo", help="Send datagrams to this port back as they came. Example: --echo 7777")
-@click.option("--stamp", help="Reflect STAMP (RFC 8762) at this port. Example: --stamp 862")
-@click.option("--irtt", help="Answer irtt clients at this port. Example: --irtt 2112")
-@click.option(
-    "--board", help="Answer `narrows latency --speaks board` at this port. Example: --board 7778"
+@option("--xdp-port", group="Services", metavar="PORT", show_default="5207", help="Port of --xdp")
+@option(
+    "--metrics",
+    group="Services",
+    metavar="ADDRESS",
+    help="Serve counters for Prometheus at /metrics",
 )
-@click.option(
-    "--policy", help="How this host serves the threads that answer. Example: --policy spin"
+@option(
+    "--policy",
+    group="Threads",
+    metavar="POLICY",
+    show_default="default",
+    help="Scheduling policy of the threads that answer, as in `narrows latency`",
 )
-@click.option(
+@option(
     "--stall",
-    help="They stand still now and then, to see who is blamed. Example: --stall 4ms@100ms",
+    group="Threads",
+    metavar="TIME@TIME",
+    help="Suspend these threads for a time at an interval, to test the attribution",
 )
-@click.option(
-    "--user",
-    help="User to become once the sockets are open; root only [default: 65520]. Example: --user "
-    "nobody",
-)
-@click.option(
-    "--net-admin",
-    is_flag=True,
-    help="Let clients use every loaded congestion control, and make the kernel forget what it "
-    "remembers of them; "
-    "root only. Example: --net-admin",
-)
-@click.option(
-    "--systemd-unit",
-    is_flag=True,
-    help="Print a unit for systemd, and end. Example: --systemd-unit",
-)
+@option("--systemd-unit", is_flag=True, help="Print a systemd unit and exit")
 def serve(
     systemd_unit: bool, net_admin: bool, public: tuple[str, ...], **given: str | None
 ) -> None:
-    """Be the far end of `narrows measure`, and of plain iperf3 clients, until Ctrl-C. Needs no
-    root.
+    """Serve measurements from other hosts.
 
-    Example: narrows serve
-
-    Example: narrows serve --token correct-horse --rate 100Mbit
-
-    Example: narrows serve --xdp eth0
+    The clients are `narrows measure`, `narrows latency` and iperf3. The server runs until Ctrl-C
+    and requires no root.
     """
     words = [
         w

@@ -12,8 +12,9 @@ from typing import Any
 
 import click
 
-from narrows._behind import EPILOG, Behind, program
-from narrows.cli.options import files_option
+from narrows._behind import Behind, program
+from narrows.cli.command import argument, command, option
+from narrows.cli.options import SEED, files_option
 from narrows.errors import EngineError, NarrowsError, named_by, reason
 from narrows.host.live import HOST
 from narrows.runs.scenario import Hop, Path, Ping, Scenario, name_of, read
@@ -25,52 +26,76 @@ rate.
 """
 
 
-@click.command(cls=Behind, options_metavar="[OPTIONS]", epilog=EPILOG)
-@click.argument("file", metavar="[SCENARIO]", required=False, type=click.Path(dir_okay=False))
+@command(
+    "narrows shell --rate 20Mbit --rtt 80ms --queue fq_codel -- ping -c 3 far",
+    "narrows shell --down 100Mbit --up 20Mbit --far 'iperf3 -s -1' -- iperf3 -c far",
+    "narrows shell scenarios/first/cubic.toml --record packets.pcapng",
+    cls=Behind,
+)
+@argument(
+    "file",
+    metavar="[SCENARIO]",
+    required=False,
+    type=click.Path(dir_okay=False),
+    help="Scenario whose path is emulated, instead of the options under Path",
+)
+@option("--rate", group="Path", metavar="RATE", help="Rate of each direction")
+@option("--down", group="Path", metavar="RATE", help="Rate of the download, towards near")
+@option("--up", group="Path", metavar="RATE", help="Rate of the upload, towards far")
+@option("--rtt", group="Path", metavar="TIME", show_default="1us", help="Base RTT")
+@option(
+    "--queue",
+    group="Path",
+    metavar="QDISC",
+    show_default="fifo",
+    help="Queue discipline of each direction",
+)
+@option("--buffer", group="Path", metavar="BUFFER", help="Buffer of each direction")
+@option(
+    "--loss",
+    group="Path",
+    metavar="PERCENT",
+    help="Random loss in each direction, before the queue",
+)
+@option("--seed", group="Path", metavar="N", type=SEED, help="Seed of all random numbers")
 @files_option
-@click.option(
-    "--rate", help="Rate of each direction, in the place of a scenario. Example: --rate 20Mbit"
-)
-@click.option(
-    "--down", help="Rate of the download, towards near. Example: --down 100Mbit --up 20Mbit"
-)
-@click.option(
-    "--up", help="Rate of the upload, away from near. Example: --down 100Mbit --up 20Mbit"
-)
-@click.option("--rtt", help="Base RTT of the path [default: 1us]. Example: --rtt 80ms")
-@click.option(
-    "--queue", help="Queue discipline of each direction [default: fifo]. Example: --queue fq_codel"
-)
-@click.option("--buffer", help="Buffer of each direction. Example: --buffer 1bdp")
-@click.option("--loss", help="Random loss in each direction, before the queue. Example: --loss 1%")
-@click.option(
+@option(
     "--at",
+    group="Programs",
     type=click.Choice(["near", "far"]),
     default="near",
-    show_default=True,
-    help="Where the command runs. Example: --at far",
+    help="Host that runs PROGRAM",
 )
-@click.option(
-    "--far", multiple=True, help="Start this at the far end first. Example: --far 'iperf3 -s -1'"
+@option(
+    "--far",
+    group="Programs",
+    metavar="COMMAND",
+    multiple=True,
+    help="Start COMMAND on the host far first; may be repeated",
 )
-@click.option(
-    "--near", multiple=True, help="Start this at the near end first. Example: --near 'iperf3 -s -1'"
+@option(
+    "--near",
+    group="Programs",
+    metavar="COMMAND",
+    multiple=True,
+    help="Start COMMAND on the host near first; may be repeated",
 )
-@click.option(
-    "--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenario's. Example: --seed 7"
-)
-@click.option(
+@option(
     "--record",
+    group="Output",
+    metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Every packet, for Wireshark. Example: --record out.pcapng",
+    help="Write all packets to a capture file for Wireshark (pcapng)",
 )
-@click.option(
+@option(
     "--json",
     "json_file",
+    group="Output",
+    metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Figures as JSON. Example: --json seen.json",
+    help="Write the metrics as JSON",
 )
-@click.option("--quiet", is_flag=True, help="Tell nothing on stderr at the end. Example: --quiet")
+@option("--quiet", group="Output", is_flag=True, help="Print no summary")
 def shell(  # noqa: PLR0917 - Click calls it by keyword
     file: str | None,
     at: str,
@@ -82,21 +107,19 @@ def shell(  # noqa: PLR0917 - Click calls it by keyword
     quiet: bool,
     **path: str | None,
 ) -> None:
-    """Run a program over an emulated path; a shell, where none is named.
+    """Run a program over an emulated path.
 
-    Two hosts, `near` and `far`, know each other by these names; between them lies the path of
-    SCENARIO, or of the options. Download is towards near, where the command runs, and upload is
-    away from it.
-
-    Example: narrows shell --rate 20Mbit --rtt 80ms --queue fq_codel -- ping far
+    The command creates two hosts, `near` and `far`, as network namespaces. A path that the options
+    or SCENARIO describe connects them. PROGRAM runs on the host near, or a shell runs there if
+    there is no PROGRAM. Download is the direction towards near.
     """
     text, name = _scenario(file, {key: value for key, value in path.items() if value is not None})
     if not sys.platform.startswith("linux"):
         raise EngineError("a shell needs Linux: its network namespaces")
     words = [str(HOST), "shell", "--toml", text, "--name", name, "--at", at]
-    for option, values in (("--far", far), ("--near", near)):
+    for start, values in (("--far", far), ("--near", near)):
         for value in values:
-            words += [option, value]
+            words += [start, value]
     if seed is not None:
         words += ["--seed", str(seed)]
     if record is not None:
@@ -105,9 +128,8 @@ def shell(  # noqa: PLR0917 - Click calls it by keyword
         words += ["--json", json_file]
     if quiet:
         words.append("--quiet")
-    command = program()
-    if command:
-        words += ["--", *command]
+    if words_behind := program():
+        words += ["--", *words_behind]
     sys.stdout.flush()
     sys.stderr.flush()
     try:

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+from narrows.cli.command import argument, command, option
+from narrows.cli.options import json_option, quiet_option
 from narrows.latency import result as telling
 from narrows.latency.policies import document as lab_page
 from narrows.latency.policies import several as of_setups
@@ -23,88 +25,97 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _passed(command: F) -> F:
-    """The options that go to `narrows-host` as they are, which checks them."""
-    for name, help_ in reversed([
-        ("--port", "5201; of echo 7, stamp 862, irtt 2112. Example: --port 5555"),
-        ("--interval", "From one question to the next; 1ms without, 0s of pingpong. Example: "
-                       "--interval 200us"),
-        ("--count",
-        "Questions; as many as fit into the duration without. Example: --count 1000000"),
-        ("--duration", "Duration, after the warm-up [default: 11s]. Example: --duration 1min"),
-        ("--size", "Of a question and its answer; 64B without, or what the protocol needs. "
-                   "Example: --size 1000B"),
-        ("--slow", "An answer is slow from here on; the median and 1ms without. Example: --slow "
-                   "100us"),
-        ("--timeout", "An answer is lost after it, in pingpong and at the end; 1s without. "
-                      "Example: --timeout 200ms"),
-        ("--lead", "Wake so much before a question is due, and watch the clock; 60us without. "
-                   "Example: --lead 0s"),
-        ("--policy", "How this host serves the application; several take turns. Example: --policy "
-                     "default,rr,spin"),
-        ("--load", "What else its processors do: none, cpu, or both in turns. Example: --load "
-                   "none,cpu"),
-        ("--rounds", "Turns, where there are several policies or loads; 4 without. Example: "
-                     "--rounds 10"),
-        ("--dscp", "Code point of questions and answers. Example: --dscp EF"),
-        ("--stall", "Stand still now and then, to see who is blamed. Example: --stall 4ms@100ms"),
-        ("--token", "The far end's; or in $NARROWS_TOKEN. Example: --token correct-horse"),
+    """Adds the options that go to `narrows-host` as they are, which checks them."""
+    ports = "5201; 7 of echo, 862 of stamp, 2112 of irtt"
+    for name, group, metavar, default, text in reversed([
+        ("--interval", "Requests", "TIME", "1ms; 0s with pingpong", "Time between two requests"),
+        ("--count", "Requests", "N", "limited by --duration", "Number of requests"),
+        ("--duration", "Requests", "TIME", "11s without --count", "Duration after the warm-up"),
+        ("--size", "Requests", "SIZE", "64B, or the least of the protocol",
+         "Size of a request and of its response"),
+        ("--timeout", "Requests", "TIME", "1s",
+         "Time after which a response counts as lost, with pingpong and at the end"),
+        ("--slow", "Requests", "TIME", "median + 1ms",
+         "Response time from which a response is reported individually"),
+        ("--dscp", "Requests", "DSCP", "0", "DSCP of requests and responses"),
+        ("--port", "Connection", "PORT", ports, "Port of the host"),
+        ("--token", "Connection", "TOKEN", "$NARROWS_TOKEN", "Token of the server"),
+        ("--policy", "Scheduling", "POLICY,...", "default",
+         "Scheduling policies of the client, compared in alternating rounds: default, nice, rr, "
+         "fifo+lock, spin, awake"),
+        ("--load", "Scheduling", "LOAD,...", "none",
+         "Other work of this host: none, or cpu, which keeps all processors busy"),
+        ("--rounds", "Scheduling", "N", "4", "Rounds, with several policies or loads"),
+        ("--lead", "Scheduling", "TIME", "60us",
+         "Time before a request at which the client wakes up and polls the clock"),
+        ("--stall", "Scheduling", "TIME@TIME", None,
+         "Suspend the client for a time at an interval, to test the attribution"),
     ]):  # fmt: skip
-        command = click.option(name, help=help_)(command)
+        declared = option(name, group=group, metavar=metavar, show_default=default, help=text)
+        command = declared(command)
     return command
 
 
-@click.command()
-@click.argument("host")
-@click.option(
+@command(
+    "narrows latency server.example",
+    "narrows latency server.example --policy default,rr,awake --load none,cpu --plot out.png",
+    "narrows latency 192.0.2.7 --speaks echo --port 7 --pace pingpong --count 1000000",
+)
+@argument("host", help="Name or address of a host that answers UDP requests")
+@option(
     "--speaks",
+    group="Connection",
+    metavar="PROTOCOL",
     type=click.Choice(["narrows", "board", "echo", "stamp", "irtt"]),
     default="narrows",
-    show_default=True,
-    help="What the far end is: `narrows serve`, its datagrams without a session, anything that "
-    "echoes, "
-    "a STAMP reflector (RFC 8762), an irtt server. Example: --speaks stamp",
+    help="narrows (narrows serve), board (its datagrams without a session), echo, stamp (RFC "
+    "8762) or irtt",
 )
-@click.option(
+@option(
     "--pace",
+    group="Requests",
     type=click.Choice(["even", "pingpong"]),
     default="even",
-    show_default=True,
-    help="Ask each interval whatever was answered, or when the last was answered. Example: --pace "
-    "pingpong",
+    help="even sends a request each interval; pingpong waits for each response",
 )
 @_passed
-@click.option(
+@option(
     "--no-stamps",
+    group="Requests",
     is_flag=True,
-    help="Without the kernel's stamps: nobody is blamed. Example: --no-stamps",
+    help="Use no kernel timestamps; the delay is then not attributed",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="The outcome as JSON instead of words. Example: --json"
-)
-@click.option(
+@option(
     "--out",
+    group="Output",
+    metavar="FILE",
     type=output.File(makes_folders=False),
-    help="Write that JSON. Example: --out today.json",
+    help="Write the result as JSON",
 )
-@click.option(
-    "--plot",
-    type=output.Picture(makes_folders=False),
-    help="Draw it, both axes in powers of ten: PNG, SVG or PDF. Example: --plot out.png",
-)
-@click.option(
+@option(
     "--hlog",
+    group="Output",
+    metavar="FILE",
     type=output.File(makes_folders=False),
-    help="Write HdrHistogram's log. Example: --hlog out.hlog",
+    help="Write an HdrHistogram log",
 )
-@click.option(
+@option(
+    "--plot",
+    group="Output",
+    metavar="FILE",
+    type=output.Picture(makes_folders=False),
+    help="Write a log-log figure as PNG, SVG or PDF",
+)
+@option(
     "--report",
     "page",
+    group="Output",
+    metavar="FILE",
     type=output.File(makes_folders=False),
-    help="Write a page. Example: --report out.html",
+    help="Write an HTML report",
 )
-@click.option(
-    "--quiet", is_flag=True, help="No words and no progress. Example: --quiet --out a.json"
-)
+@json_option("Print the result as one JSON object instead of text")
+@quiet_option()
 def latency(  # noqa: PLR0917 - Click calls it by keyword
     host: str,
     speaks: str,
@@ -118,18 +129,11 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     quiet: bool,
     **passed: str | None,
 ) -> None:
-    """Ask HOST again and again over UDP: how long does one answer take, and whose delay is it?
+    """Measure UDP response times and attribute the delay.
 
-    With `narrows serve` there, each round trip is split into what both applications, their kernels
-    and the wire took.
-
-    Example: narrows latency server.example
-
-    Example: narrows latency server.example --policy default,rr,awake --load none,cpu --plot
-        policies.png
-
-    Example: narrows latency 192.0.2.7 --speaks echo --port 7 --pace pingpong --count 1000000 --plot
-        board.png
+    If HOST runs `narrows serve`, each response time is divided between the applications, the
+    kernels and the network. After Ctrl-C, SIGTERM or SIGHUP the results so far are printed. The
+    exit code is then 128 plus the number of the signal.
     """
     arguments = [word for name, value in passed.items() if value for word in (f"--{name}", value)]
     arguments += ["--speaks", speaks, "--pace", pace, *(["--no-stamps"] if no_stamps else [])]

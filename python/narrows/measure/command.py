@@ -15,7 +15,8 @@ import click
 
 from narrows import files, registry
 from narrows.advise import forecasts
-from narrows.cli.options import files_option
+from narrows.cli.command import argument, command, option
+from narrows.cli.options import SEED, files_option, json_option, quiet_option
 from narrows.compare import latency as judged
 from narrows.compare import measurements
 from narrows.errors import NarrowsError, OutputError
@@ -46,6 +47,16 @@ _WIDEST = 100
 _TESTS = list(registry.measurement_tests())
 """The first is the default."""
 
+
+def _streams() -> str:
+    """The default of --streams."""
+    by_number: dict[int, list[str]] = {}
+    for name in _TESTS:
+        by_number.setdefault(registry.streams(name), []).append(name)
+    said = [f"{n} for {', '.join(names)}" for n, names in by_number.items() if n > 1]
+    return f"{'; '.join(said)}; otherwise 1"
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -55,88 +66,98 @@ def _format(file: str) -> None:
 
 
 def _passed(command: F) -> F:
-    """The options that are passed unchanged to `narrows-host`, which checks them."""
-    for name, help_ in reversed([
-        ("--port", "Of the far end; 5201 without. Example: --port 5555"),
-        ("--duration", "Of each load; 10s without. Example: --duration 30s"),
-        ("--idle", "Before it; 3s without. Example: --idle 10s"),
-        ("--streams", "Flows each way; the test's own number without. Example: --streams 4"),
-        ("--cc", "Congestion controls, in turn; without, cubic for both, else the hosts' own. "
-                 "Example: --cc bbr"),
-        ("--repeats", "Of each, A B A B. Example: --repeats 5"),
-        ("--dscp", "Code point of flows and pings. Example: --dscp EF"),
-        ("--pacing", "Of each flow at most. Example: --pacing 20Mbit"),
-        ("--max-data", "Payload of all loads, pages and pings at most; 2GB without. Example: "
-                       "--max-data 100MB"),
-        ("--ping-interval", "20ms without. Example: --ping-interval 10ms"),
-        ("--token", "The far end's; or in $NARROWS_TOKEN. Example: --token correct-horse"),
-        ("--speaks", "auto, narrows, iperf3 or http. Example: --speaks iperf3"),
+    """Adds the options that go to `narrows-host` as they are, which checks them."""
+    for name, group, metavar, default, text in reversed([
+        ("--duration", "Load", "TIME", "10s", "Duration of each load phase"),
+        ("--idle", "Load", "TIME", "3s", "Duration of the idle phase before the load"),
+        ("--streams", "Load", "N", _streams(), "TCP flows in each direction"),
+        ("--cc", "Load", "CC,...", "cubic for --test both, otherwise the hosts' own",
+         "Congestion controls, compared in alternating phases"),
+        ("--repeats", "Load", "N", "1", "Phases of each congestion control"),
+        ("--pacing", "Load", "RATE", None, "Highest rate of each flow; of udp_flood, its rate"),
+        ("--max-data", "Load", "SIZE", "2GB", "Total payload of all loads, pages and pings"),
+        ("--ping-interval", "Load", "TIME", "20ms", "Time between two pings"),
+        ("--dscp", "Load", "DSCP", "0", "DSCP of flows and pings: a number, or EF, CS1, AF41, …"),
+        ("--port", "Connection", "PORT", "5201", "Port of the server"),
+        ("--token", "Connection", "TOKEN", "$NARROWS_TOKEN", "Token of the server"),
+        ("--speaks", "Connection", "PROTOCOL", "auto",
+         "Protocol of the server: auto, narrows, iperf3 or http"),
     ]):  # fmt: skip
-        command = click.option(name, help=help_)(command)
+        declared = option(name, group=group, metavar=metavar, show_default=default, help=text)
+        command = declared(command)
     return command
 
 
-@click.command()
-@click.argument("host")
-@files_option
-@click.option(
+@command(
+    "narrows measure server.example",
+    "narrows measure server.example --out today.json --report today.html",
+    "narrows measure https://server.example/large.iso",
+    "narrows measure scenarios/asymmetric/down-and-up.toml --cc bbr",
+)
+@argument("host", help="Host with `narrows serve` or `iperf3 -s`, URL of a web server, or scenario")
+@option(
     "--test",
+    group="Load",
+    metavar="TEST",
     type=click.Choice(_TESTS),
     default=_TESTS[0],
-    show_default=True,
-    help="What is sent; both: 12 flows of CUBIC down, then 12 up. Example: --test rrul",
+    help=f"Load to generate: {', '.join(_TESTS)}",
 )
 @_passed
-@click.option("--ecn", is_flag=True, help="Say whether congestion is notified. Example: --ecn")
-@click.option(
+@option("--ecn", group="Load", is_flag=True, help="Report whether ECN is negotiated")
+@option(
     "--insecure",
+    group="Connection",
     is_flag=True,
-    help="Do not check the certificate of an https:// URL. Example: --insecure",
+    help="Accept any certificate of an https:// URL",
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="The measurement as JSON instead of words. Example: --json",
+@files_option
+@option(
+    "--model/--no-model",
+    "--twin/--no-twin",
+    "with_model",
+    group="Path model",
+    aliases=("--twin", "--no-twin"),
+    default=True,
+    help="Fit a path model after the measurement, which takes some seconds",
 )
-@click.option(
+@option(
+    "--path",
+    "path_file",
+    group="Path model",
+    metavar="FILE",
+    type=output.File(makes_folders=False),
+    help="Write the path model as a [path] section for scenarios",
+)
+@option(
     "--out",
+    group="Output",
+    metavar="FILE",
     multiple=True,
     type=output.File(makes_folders=False, suffix=_format),
-    help="Write it: .json, .flent.gz, .csv, .jsonl, .hlog, .parquet; again for more. Example: "
-    "--out today.flent.gz",
+    help="Write the measurement as .json, .flent.gz, .csv, .jsonl, .hlog or .parquet; may be "
+    "repeated",
 )
-@click.option(
+@option(
     "--plot",
+    group="Output",
     is_flag=False,
     flag_value=_HERE,
     metavar="[FILE]",
     type=output.Picture(makes_folders=False),
-    help="Draw it into a PNG, SVG or PDF; without a file, here. Example: --plot out.png",
+    help="Write a figure as PNG, SVG or PDF; without FILE, draw it in the terminal",
 )
-@click.option(
+@option(
     "--report",
     "page",
+    group="Output",
+    metavar="FILE",
     type=output.File(makes_folders=False),
-    help="Write a page. Example: --report out.html",
+    help="Write an HTML report",
 )
-@click.option(
-    "--twin/--no-twin",
-    "with_twin",
-    default=True,
-    help="Infer the path's model, or not; the simulator needs some seconds for it. Example: "
-    "--no-twin",
-)
-@click.option(
-    "--path",
-    "path_file",
-    type=output.File(makes_folders=False),
-    help="Write the twin as a [path]. Example: --path here.toml",
-)
-@click.option("--no-history", is_flag=True, help="Do not keep it. Example: --no-history")
-@click.option(
-    "--quiet", is_flag=True, help="No words and no progress. Example: --quiet --out a.json"
-)
+@option("--no-history", group="Output", is_flag=True, help="Do not store the measurement")
+@json_option("Print the measurement as one JSON object instead of text")
+@quiet_option()
 def measure(  # noqa: PLR0917 - Click calls it by keyword
     host: str,
     test: str,
@@ -146,30 +167,23 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
     out: tuple[str, ...],
     plot: str | None,
     page: str | None,
-    with_twin: bool,
+    with_model: bool,
     path_file: str | None,
     no_history: bool,
     quiet: bool,
     **passed: str | None,
 ) -> None:
-    """Measure the path to HOST, where `narrows serve`, `iperf3 -s` or a web server runs.
+    """Measure goodput and latency under load to a host.
 
-    HOST may be a scenario file, too: what would a measurement of that path see?
+    The test `both` loads the download and then the upload with 12 CUBIC flows each. A scenario
+    file as HOST reports the result of this measurement on the simulated path.
 
-    Exit code 1: connectivity was lost during the measurement. Ctrl-C, SIGTERM and SIGHUP end it in
-    order: what was seen until then is kept and printed, and the exit code is 128 and the signal's
-    number.
-
-    Example: narrows measure server.example --report today.html
-
-    Example: narrows measure https://server.example/large.iso
-
-    Example: narrows measure scenarios/asymmetric/down-and-up.toml
+    The exit code is 1 if connectivity is lost during the measurement. After Ctrl-C, SIGTERM or
+    SIGHUP the results so far are stored and printed. The exit code is then 128 plus the number of
+    the signal.
     """
-    if path_file is not None and not with_twin:
-        raise click.BadParameter(
-            "--path writes the path model; omit --no-twin", param_hint="--path"
-        )
+    if path_file is not None and not with_model:
+        raise click.BadParameter("needs the path model; omit --no-model", param_hint="--path")
     arguments = [
         word
         for name, value in passed.items()
@@ -192,7 +206,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
         _write(measured, out, attempt)
         scored = [] if no_history else _keep(measured, attempt)
         model, stopped = None, measured.interrupted
-        if with_twin and not stopped and not (as_json and path_file is None):
+        if with_model and not stopped and not (as_json and path_file is None):
             model, stopped = _twin(measured, path_file, attempt, quiet=quiet)
         try:
             for line in said:
@@ -305,94 +319,102 @@ def _show(
         screen.print(sentence, soft_wrap=True)
 
 
-@click.command()
-@click.argument("file", type=click.Path(dir_okay=False))
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="One JSON object instead of words. Example: --json | jq .down",
+@command(
+    "narrows measure server.example --out today.json",
+    "narrows model today.json --path here.toml",
+    "narrows model today.json --json | jq .down",
+    name="model",
 )
-@click.option(
+@argument("file", type=click.Path(dir_okay=False), help="Measurement (.json or .flent.gz)")
+@option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="Seed")
+@option(
     "--path",
     "path_file",
+    group="Output",
+    metavar="FILE",
     type=output.File(),
-    help="Write the [path] here. Example: --path here.toml",
+    help="Write the path model as a [path] section for scenarios",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**64 - 1),
-    default=1,
-    help="Of the simulations. Example: --seed 7",
-)
-@click.option(
-    "--quiet", is_flag=True, help="No words and no progress. Example: --quiet --path here.toml"
-)
-def twin(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool) -> None:
-    """Infer the path that a measurement FILE went over, as a [path] that `narrows run` takes.
+@json_option("Print one JSON object instead of text")
+@quiet_option()
+def model(file: str, as_json: bool, path_file: str | None, seed: int, quiet: bool) -> None:
+    """Fit a path model to a measurement.
 
-    FILE is narrows' JSON or a .flent.gz.
-
-    Example: narrows twin today.json --path here.toml
+    The path model has rate, base RTT, buffer, queue discipline and random loss of each direction.
+    It is printed as a [path] section for scenarios unless --path writes it to a file.
     """
     measured = files.read(file)
     with ProgressBar(quiet=quiet, of="simulations") as bar:
-        model = infer(measured, seed=seed, progress=bar)
+        found = infer(measured, seed=seed, progress=bar)
     with output.every() as attempt:
         if path_file is not None:
             with attempt():
-                output.write(path_file, model.toml())
+                output.write(path_file, found.toml())
         if as_json:
-            echo(json.dumps(model.json()))
+            echo(json.dumps(found.json()))
         elif not quiet:
-            for line in twin_lines(model):
+            for line in twin_lines(found):
                 echo(line)
             if path_file is None:
-                echo(f"\n{model.toml()}", nl=False)
+                echo(f"\n{found.toml()}", nl=False)
 
 
-@click.command()
-@click.argument("source", metavar="FROM", type=click.Path(dir_okay=False))
-@click.argument("target", metavar="TO", type=output.File(suffix=_format))
+@command(
+    "narrows convert iperf3.json today.flent.gz",
+    "narrows convert today.json today.parquet",
+)
+@argument(
+    "source",
+    metavar="FROM",
+    type=click.Path(dir_okay=False),
+    help="narrows' JSON, .flent.gz, iperf3's -J or --json-stream, or iperf2's text",
+)
+@argument(
+    "target",
+    metavar="TO",
+    type=output.File(suffix=_format),
+    help="File ending in .json, .flent.gz, .csv, .jsonl, .hlog (HdrHistogram) or .parquet",
+)
 def convert(source: str, target: str) -> None:
-    """Read a measurement and write it as another kind of file.
-
-    FROM is narrows' JSON, .flent.gz, iperf3's -J or --json-stream, or iperf2's text; TO ends in
-    .json, .flent.gz, .csv, .jsonl, .hlog (HdrHistogram) or .parquet.
-
-    Example: narrows convert iperf3.json today.flent.gz
-    """
+    """Convert a measurement to another file format."""
     files.write(files.read(source), target)
 
 
-@click.command()
-@click.option("--host", help="Of this one only. Example: --host server.example")
-@click.option(
+@command(
+    "narrows history",
+    "narrows history --host server.example --last 5",
+    "narrows history --get 3f2a --out a.json",
+)
+@option("--host", group="Selection", metavar="HOST", help="List only measurements to this host")
+@option(
     "--last",
+    group="Selection",
+    metavar="N",
     type=click.IntRange(1, 100_000),
     default=20,
-    show_default=True,
-    help="So many. Example: --last 5",
+    help="Number of measurements, newest first",
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="A JSON object on each line. Example: --json | jq .grade",
+@json_option("Print one JSON object for each measurement")
+@option(
+    "--get",
+    group="Files",
+    metavar="ID",
+    help="Write the measurement with this ID to the file of --out",
 )
-@click.option(
+@option(
+    "--out",
+    group="Files",
+    metavar="FILE",
+    type=output.File(suffix=_format),
+    help="File to write; the suffix selects the format as in `narrows convert`",
+)
+@option(
     "--add",
+    group="Files",
+    metavar="FILE",
     multiple=True,
     type=click.Path(dir_okay=False),
-    help="Keep this file. Example: --add a.flent.gz",
-)
-@click.option(
-    "--get", metavar="ID", help="Write this one; see --out. Example: --get 3f2a --out a.json"
-)
-@click.option(
-    "--out",
-    type=output.File(suffix=_format),
-    help="Where --get writes. Example: --get 3f2a --out a.json",
+    help="Store the measurement in FILE; may be repeated",
 )
 def history(  # noqa: PLR0917 - Click calls it by keyword
     host: str | None,
@@ -402,15 +424,13 @@ def history(  # noqa: PLR0917 - Click calls it by keyword
     get: str | None,
     out: str | None,
 ) -> None:
-    """Show the measurements that were kept, the newest first.
+    """List stored measurements.
 
-    They are in one DuckDB file, $NARROWS_HISTORY or narrows/history.duckdb under ~/.local/share;
-    `pip install 'narrows[history]'` brings DuckDB.
-
-    Example: narrows history --host server.example
+    They are stored in a DuckDB file: $NARROWS_HISTORY, or narrows/history.duckdb under
+    ~/.local/share. The command needs DuckDB: `pip install 'narrows[history]'`.
     """
     if (get is None) != (out is None):
-        raise click.BadParameter("--get ID and --out FILE go together")
+        raise click.UsageError("--get and --out: one needs the other; write --get ID --out FILE")
     if get is not None and out is not None:
         files.write(kept.get(get), out)
         return
@@ -479,8 +499,8 @@ def compare_measurements(
     from narrows.measure import render as telling  # noqa: PLC0415
 
     if len(named) < 2:  # noqa: PLR2004 - one is compared with another
-        raise click.BadParameter(
-            "a comparison needs two files or more: narrows compare before.json after.json"
+        raise click.UsageError(
+            "FILE: a second file is missing; write narrows compare before.json after.json"
         )
     if any(_is_latency(name) for name in named):
         _compare_latencies(named, plot=plot, page=page, as_json=as_json)
@@ -557,7 +577,7 @@ def _compare_latencies(
     )
     if plot == _HERE:
         raise click.BadParameter(
-            "a plot of latencies needs a file: --plot out.png", param_hint="--plot"
+            "the name of a file is missing; write --plot out.png", param_hint="--plot"
         )
     found = [
         (name, one, judged.differences(several[0], one))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from narrows.cli.command import argument, command, option
+from narrows.cli.options import json_option
 from narrows.errors import NarrowsError
 from narrows.render import tables
 from narrows.render.run import table
@@ -25,39 +27,52 @@ if TYPE_CHECKING:
     from narrows.reproduce.checks import Outcome
 
 
-@click.command()
-@click.argument("name", required=False)
-@click.option("--all", "every", is_flag=True, help="Run every experiment. Example: --all --quick")
-@click.option(
+@command(
+    "narrows reproduce",
+    "narrows reproduce share-model --quick",
+    "narrows reproduce --all --quick --html results.html",
+)
+@argument(
+    "name", metavar="[NAME]", required=False, help="Experiment; without NAME, list the experiments"
+)
+@option("--all", "every", group="Execution", is_flag=True, help="Run every experiment")
+@option(
     "--quick",
+    group="Execution",
     is_flag=True,
-    help="Run fewer and shorter cases; about two minutes for --all. Example: --quick",
+    help="Run fewer and shorter cases; about two minutes for --all",
 )
-@click.option(
+@option("--anew", group="Execution", is_flag=True, help="Ignore stored results")
+@option(
     "--into",
+    group="Output",
+    metavar="DIR",
     default="reproduced",
-    show_default=True,
     type=click.Path(file_okay=False),
-    help="Directory of the results; results of this build are reused. Example: --into results",
+    help="Directory of the results; results of this build are reused",
 )
-@click.option("--anew", is_flag=True, help="Ignore stored results. Example: --anew")
-@click.option(
-    "--html", "html_file", type=output.File(), help="Write an HTML page. Example: --html page.html"
+@option(
+    "--html",
+    "html_file",
+    group="Output",
+    metavar="FILE",
+    type=output.File(),
+    help="Write an HTML page",
 )
-@click.option(
+@option(
     "--markdown",
     "markdown_file",
+    group="Output",
+    metavar="FILE",
     type=output.File(),
-    help="Write a Markdown page. Example: --markdown a.md",
+    help="Write a Markdown page",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object. Example: --json | jq .verdict"
-)
-@click.option(
+@json_option("Print one JSON object instead of text")
+@option(
     "--check",
     "strict",
     is_flag=True,
-    help="Exit with code 1 if less than 80 % are inside. Example: --check",
+    help="Exit with code 1 if less than 80 % of the values are inside the accepted ranges",
 )
 def reproduce(  # noqa: PLR0917
     name: str | None,
@@ -70,9 +85,9 @@ def reproduce(  # noqa: PLR0917
     as_json: bool,
     strict: bool,
 ) -> None:
-    """Repeat published experiments and compare the results. Without NAME, list the experiments.
+    """Repeat published experiments and compare the results.
 
-    Example: narrows reproduce share-model --quick
+    Each published value has an accepted range, which was fixed before the first run.
     """
     known = experiments()
     if name is None and not every:
@@ -80,22 +95,22 @@ def reproduce(  # noqa: PLR0917
             echo(f"{one.name:15} {one.title}")
         return
     if name is not None and every:
-        raise NarrowsError("NAME and --all cannot be combined")
+        raise NarrowsError(f"{name} --all: NAME and --all cannot be combined; omit one of them")
     if name is not None and name not in known:
-        raise NarrowsError(f"there is no experiment `{name}`; there are {', '.join(known)}")
+        raise NarrowsError(f"{name}: no such experiment; write one of {', '.join(known)}")
 
     outcomes = []
     for each in [name] if name is not None else list(known):
         with _progress(each, quiet=as_json) as told:
             outcomes.append(run(each, quick=quick, into=into, anew=anew, told=told))
-    command = f"narrows reproduce {name or '--all'}{' --quick' if quick else ''}"
+    written = f"narrows reproduce {name or '--all'}{' --quick' if quick else ''}"
     with output.every() as attempt:
         if html_file is not None:
             with attempt():
-                output.write(html_file, page.page(outcomes, command))
+                output.write(html_file, page.page(outcomes, written))
         if markdown_file is not None:
             with attempt():
-                output.write(markdown_file, page.markdown(outcomes, command))
+                output.write(markdown_file, page.markdown(outcomes, written))
         if as_json:
             document = {
                 "verdict": page.verdict(outcomes),

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import click
 
 from narrows import _core
+from narrows.cli.command import argument, command, option
 from narrows.cli.options import (
     IN_TERMINAL,
     WIDEST_SKETCH,
     WRONG,
     files_option,
+    json_option,
     plot_option,
+    quiet_option,
     report_option,
+    seed_option,
 )
 from narrows.errors import NarrowsError, RecordError, reason
 from narrows.render.progress import ProgressBar
@@ -24,9 +28,6 @@ from narrows.runs.run import ENGINES, Engine, Run
 from narrows.runs.run import run as run_scenario
 from narrows.runs.scenario import name_of, read
 from narrows.storage import output, untrusted_input
-
-if TYPE_CHECKING:
-    pass
 
 _ELEMENTS = ("link", "policer", "loss", "corrupt", "duplicate", "jitter", "reorder")
 _LISTS = {"cc": "cc", "queues": "queue", "workload": "workload"} | {
@@ -38,50 +39,50 @@ _VERDICTS = 20_000
 """So many packets are told one by one on a page."""
 
 
-@click.command()
-@click.argument("file", type=click.Path(dir_okay=False))
+@command(
+    "narrows run scenarios/first/cubic.toml --seed 7",
+    "narrows run scenarios/first/cubic.toml --out result --report result.html",
+    "narrows run scenarios/first/cubic.toml --json | jq .flows",
+    "narrows run scenarios/first/cubic.toml --engine live --record packets.pcapng",
+)
+@argument("file", type=click.Path(dir_okay=False), help="Scenario (TOML)")
 @files_option
-@click.option(
+@option(
     "--engine",
+    group="Simulation",
     type=click.Choice(ENGINES),
     default="sim",
-    show_default=True,
-    help="The simulator, or this machine's own TCP over real packets. Example: --engine live",
+    help="sim simulates in virtual time; live sends real packets with this host's TCP",
 )
-@click.option(
-    "--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the scenario's. Example: --seed 7"
-)
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="One JSON object instead of tables. Example: --json | jq .flows",
-)
-@click.option(
+@seed_option
+@option(
     "--out",
+    group="Output",
+    metavar="DIR",
     type=output.Folder(),
-    help="Write Parquet, JSON and the scenario here. Example: --out result",
+    help="Write samples (Parquet), metrics (JSON) and the scenario to DIR",
 )
-@click.option(
-    "--record",
-    type=output.File(makes_folders=False),
-    help="Every packet into a capture that Wireshark opens. Example: --record out.pcapng",
-)
-@click.option(
+@option(
     "--sample-interval",
-    help="Between two samples of the tables of --out. Example: --sample-interval 100ms",
+    group="Output",
+    metavar="TIME",
+    help="Time between two samples in --out",
+)
+@option(
+    "--record",
+    group="Output",
+    metavar="FILE",
+    type=output.File(makes_folders=False),
+    help="Write all packets to a capture file for Wireshark (pcapng)",
 )
 @plot_option
 @report_option
-@click.option(
-    "--quiet",
-    is_flag=True,
-    help="No tables and no progress, errors only. Example: --quiet --out result",
-)
-@click.option(
+@json_option()
+@quiet_option()
+@option(
     "--strict",
     is_flag=True,
-    help="Exit with 1 if a live run does not trust itself. Example: --strict",
+    help="Exit with code 1 if the self-check of a live run fails",
 )
 def run(  # noqa: PLR0917 - Click calls it by keyword
     file: str,
@@ -96,12 +97,12 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
     quiet: bool,
     strict: bool,
 ) -> None:
-    """Run the scenario in FILE and show what happened.
+    """Run a scenario and report its metrics.
 
-    Example: narrows run scenarios/first/cubic.toml --seed 7
+    `narrows list` prints the models that a scenario can name.
     """
     if out == "":
-        raise click.BadParameter("name a directory: --out result", param_hint="--out")
+        raise click.BadParameter("the directory is missing; write --out result", param_hint="--out")
     unrecorded: RecordError | None = None
     with ProgressBar(quiet=quiet) as bar:
         try:
@@ -168,15 +169,23 @@ def report(done: Run, *, as_json: bool, quiet: bool) -> None:
         show(done.json)
 
 
-@click.command()
-@click.argument(
-    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False)
+@command(
+    "narrows check scenarios/*/*.toml",
+    "narrows check --files-from scenarios scenarios/first/cubic.toml",
+)
+@argument(
+    "files",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(dir_okay=False),
+    help="Scenarios (TOML)",
 )
 @files_option
 def check(files: tuple[str, ...]) -> None:
-    """Read scenarios without running them; name every mistake.
+    """Check scenario files for errors.
 
-    Example: narrows check scenarios/*/*.toml
+    All errors of a file are reported, each with its line and a correction. No scenario is run.
     """
     wrong = 0
     for file in files:
@@ -205,29 +214,36 @@ class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
         listed = json.loads(_core.list_json()) if value not in self.choices else {}
         for which, key in _LISTS.items():
             if any(kind["name"] == value for kind in listed.get(key, ())):
-                self.fail(f"one of {which}: narrows list {which} {value}", param, ctx)
+                raise click.BadParameter(
+                    f"is one of {which}; write narrows list {which} {value}", ctx, param, value
+                )
         return super().convert(value, param, ctx)
 
 
-@click.command("list")
-@click.argument("what", type=_Lists([*_LISTS, "rules"]), required=False)
-@click.argument("name", required=False)
-@click.option(
+@command(
+    "narrows list",
+    "narrows list cc cubic --verbose",
+    "narrows list queues --json",
+    "narrows list rules bbr",
+    name="list",
+)
+@argument(
+    "what",
+    metavar="[KIND]",
+    type=_Lists([*_LISTS, "rules"]),
+    required=False,
+    help=f"{', '.join(_LISTS)} or rules (differences between Linux releases)",
+)
+@argument("name", metavar="[NAME]", required=False, help="Single entry")
+@option(
     "--verbose",
+    group="Output",
     is_flag=True,
-    help="With parameters, defaults, ranges, sources. Example: list cc --verbose",
+    help="Print parameters, defaults, ranges and sources",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object. Example: list cc cubic --json"
-)
+@json_option("Print one JSON object instead of text")
 def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> None:
-    """Congestion controls, queue disciplines, workloads and what else a path does: all that a
-    scenario may name.
-
-    `rules` are what releases of Linux do otherwise than those before.
-
-    Example: narrows list cc cubic --verbose
-    """
+    """List the congestion controls and other models of scenarios."""
     listed = json.loads(_core.list_json())
     if what == "rules":
         _list_rules(listed["rules"], name, verbose=verbose, as_json=as_json)
@@ -237,7 +253,7 @@ def list_(what: str | None, name: str | None, verbose: bool, as_json: bool) -> N
         known = ", ".join(kind["name"] for kind in kinds[what])
         kinds[what] = [kind for kind in kinds[what] if kind["name"] == name]
         if not kinds[what]:
-            raise NarrowsError(f"no `{name}` among {what}; known: {known}")
+            raise NarrowsError(f"{name}: not among {what}; write one of {known}")
     if as_json:
         echo(json.dumps(kinds))
         return
@@ -257,7 +273,7 @@ def _list_rules(
     found = [rule for rule in rules if of in {None, rule["of"]}]
     if not found:
         known = ", ".join(dict.fromkeys(rule["of"] for rule in rules))
-        raise NarrowsError(f"no rules of `{of}`; known: {known}")
+        raise NarrowsError(f"{of}: has no rules; write one of {known}")
     if as_json:
         echo(json.dumps({"rules": found}))
         return
@@ -291,21 +307,24 @@ def _describe(kind: dict[str, Any]) -> None:
         echo(f"{'':16} {param['help']} ({param['source']})")
 
 
-@click.command()
-@click.argument("file", metavar="FILE.dna", type=click.Path(dir_okay=False))
-@click.option(
+@command("narrows remy delta1.dna -o delta1.remy")
+@argument(
+    "file",
+    metavar="FILE.dna",
+    type=click.Path(dir_okay=False),
+    help="Tree that the Remy program wrote",
+)
+@option(
     "-o",
     "out",
+    group="Output",
     type=output.File(),
     required=True,
     metavar="FILE.remy",
-    help="Where it goes. Example: -o delta1.remy",
+    help="Write the rules to this file",
 )
 def remy(file: str, out: str) -> None:
-    """Make a tree of rules that scenarios can name of one that Remy has trained.
-
-    Example: narrows remy delta1.dna -o delta1.remy
-    """
+    """Convert a trained Remy tree for use in scenarios."""
     try:
         dna = untrusted_input.read(file)
     except OSError as error:

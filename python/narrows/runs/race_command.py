@@ -6,6 +6,8 @@ import json
 
 import click
 
+from narrows.cli.command import command, option
+from narrows.cli.options import SEED, json_option
 from narrows.render.progress import ProgressBar
 from narrows.render.run import table
 from narrows.render.terminal import console, echo
@@ -14,47 +16,60 @@ from narrows.runs.scenario import Path as NetworkPath
 from narrows.storage import output
 
 
-@click.command()
-@click.option(
-    "--rate", default="20Mbit", show_default=True, help="Of the path. Example: --rate 100Mbit"
+@command(
+    "narrows race --rate 50Mbit --rtt 40ms --only reno,cubic,bbr",
+    "narrows race --only cubic,bbr --buffer 0.5bdp --loss 0.1% --seeds 8",
+    "narrows race --only cubic,bbr --queue fq_codel --plot race.png",
 )
-@click.option(
-    "--rtt", default="40ms", show_default=True, help="Two-way propagation. Example: --rtt 20ms"
+@option("--rate", group="Path", metavar="RATE", default="20Mbit", help="Rate of the bottleneck")
+@option("--rtt", group="Path", metavar="TIME", default="40ms", help="Base RTT")
+@option(
+    "--buffer",
+    group="Path",
+    metavar="BUFFER",
+    show_default="1bdp with fifo",
+    help="Size of the bottleneck buffer",
 )
-@click.option(
-    "--buffer", help="What the queue holds; 1bdp of a fifo without. Example: --buffer 0.5bdp"
+@option(
+    "--queue",
+    group="Path",
+    metavar="QDISC",
+    show_default="fifo",
+    help="Queue discipline of the bottleneck",
 )
-@click.option("--queue", help="Discipline of the queue; fifo without. Example: --queue fq_codel")
-@click.option("--loss", help="By chance, before the queue. Example: --loss 0.1%")
-@click.option("--only", help="These, with commas between. Example: --only cubic,bbr")
-@click.option(
+@option("--loss", group="Path", metavar="PERCENT", help="Random loss before the queue")
+@option(
+    "--only",
+    group="Simulation",
+    metavar="CC,...",
+    show_default="all",
+    help="Congestion controls to compare, separated by commas",
+)
+@option(
     "--duration",
+    group="Simulation",
+    metavar="SECONDS",
     type=click.IntRange(4, 3600),
     default=40,
-    show_default=True,
-    help="Of each simulation, seconds. Example: --duration 60",
+    help="Duration of each simulation",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**64 - 1),
-    default=1,
-    help="The first of all seeds. Example: --seed 7",
-)
-@click.option(
+@option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="First seed")
+@option(
     "--seeds",
+    group="Simulation",
+    metavar="N",
     type=click.IntRange(1, 1000),
     default=5,
-    show_default=True,
-    help="Runs of each simulation, with successive seeds. Example: --seeds 8",
+    help="Number of seeds for each simulation",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object instead of a table. Example: --json"
-)
-@click.option(
+@option(
     "--plot",
+    group="Output",
+    metavar="FILE",
     type=output.Picture(),
-    help="Draw it into a PNG, SVG or PDF. Example: --plot race.png",
+    help="Write a figure as PNG, SVG or PDF",
 )
+@json_option("Print one JSON object instead of a table")
 def race(  # noqa: PLR0917 - Click calls it by keyword
     rate: str,
     rtt: str,
@@ -68,10 +83,10 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     plot: str | None,
 ) -> None:
-    """Every congestion control on one path: alone, beside CUBIC, and with a late comer of its own
-    kind.
+    """Compare congestion controls on one path.
 
-    Example: narrows race --rate 50Mbit --rtt 40ms --only reno,cubic,bbr
+    Each congestion control runs alone, beside one CUBIC flow, and with a second flow of its own
+    that starts later.
     """
     if buffer is None and queue in {None, "fifo"}:
         buffer = "1bdp"

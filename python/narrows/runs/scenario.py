@@ -179,7 +179,7 @@ def read(file: str | PathLike[str]) -> str:
     text, name = text_of(file), name_of(file)
     if text.lstrip().startswith("{"):
         raise NarrowsError(
-            f"{name}: JSON, not a scenario; the path of a measurement: narrows twin {name}"
+            f"{name}: JSON, not a scenario; the path of a measurement: narrows model {name}"
         )
     if kind_of(text, name) == "sweep":
         raise NarrowsError(f"{name}: a sweep, not a scenario: narrows sweep {name}")

@@ -113,7 +113,26 @@ class Folder(click.Path):
         folder: Any = super().convert(value, param, ctx)
         if folder:
             check(folder)
+            _probe(folder)
         return folder
+
+
+def _probe(folder: str) -> None:
+    """Makes a file in a folder, or in the nearest one that exists, and deletes it.
+
+    /proc, a full disk and some network file systems refuse files in folders that look writable.
+    """
+    place = Path(folder).absolute()
+    while not place.is_dir():
+        place = place.parent
+    probe = place / f".narrows-{os.getpid()}"
+    try:
+        os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        probe.unlink()
+    except OSError as error:
+        raise OutputError(
+            f"{name_of(folder)}: no file can be created in {name_of(place)}: {reason(error)}"
+        ) from error
 
 
 class Picture(File):

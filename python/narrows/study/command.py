@@ -6,6 +6,8 @@ import json
 
 import click
 
+from narrows.cli.command import argument, command, option
+from narrows.cli.options import json_option
 from narrows.errors import NarrowsError
 from narrows.render.terminal import echo
 from narrows.storage import output
@@ -24,36 +26,44 @@ def _studies() -> dict[str, Study]:
     return {study.name: study for study in found}
 
 
-@click.command()
-@click.argument("name", required=False)
-@click.option("--quick", is_flag=True, help="Run fewer and shorter cases. Example: --quick")
-@click.option(
+@command(
+    "narrows study",
+    "narrows study fairness --quick --plot fairness.png",
+    "narrows study fairness --quick --json | jq .verdict",
+)
+@argument("name", metavar="[NAME]", required=False, help="Study; without NAME, list the studies")
+@option("--quick", group="Execution", is_flag=True, help="Run fewer and shorter cases")
+@option(
     "--on",
+    group="Execution",
+    metavar="EXECUTOR",
     default="local",
-    show_default=True,
-    help="Executor, as in `narrows sweep`. Example: --on ray",
+    help="Executor, as in `narrows sweep`",
 )
-@click.option(
+@option(
     "--into",
+    group="Output",
+    metavar="DIR",
     default="sweep-results",
-    show_default=True,
     type=click.Path(file_okay=False),
-    help="Directory of the results; stored runs are reused. Example: --into results",
+    help="Directory of the results; stored runs are reused",
 )
-@click.option(
+@option(
     "--plot",
+    group="Output",
+    metavar="FILE",
     type=output.Picture(),
-    help="Write a figure as PNG, SVG or PDF. Example: --plot map.png",
+    help="Write a figure as PNG, SVG or PDF",
 )
-@click.option(
+@option(
     "--rules",
     "rules_file",
+    group="Output",
+    metavar="FILE",
     type=output.File(),
-    help="Write the rules of the study as JSON. Example: --rules tree.json",
+    help="Write the rules of the study as JSON",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object. Example: --json | jq .verdict"
-)
+@json_option("Print one JSON object instead of text")
 def study(  # noqa: PLR0917
     name: str | None,
     quick: bool,
@@ -63,10 +73,9 @@ def study(  # noqa: PLR0917
     rules_file: str | None,
     as_json: bool,
 ) -> None:
-    """Answer a question with a sweep: a verdict, tables and a figure. Without NAME, list the
-    studies.
+    """Run a predefined study and report its verdict.
 
-    Example: narrows study fairness --quick --plot fairness.png
+    A study is a sweep with a question. Its result is a verdict, tables and a figure.
     """
     known = _studies()
     if name is None:
@@ -74,12 +83,12 @@ def study(  # noqa: PLR0917
             echo(f"{each.name:16} {each.question}")
         return
     if name not in known:
-        raise NarrowsError(f"there is no study `{name}`; there are {', '.join(known)}")
+        raise NarrowsError(f"{name}: no such study; write one of {', '.join(known)}")
 
     asked = known[name]
     if rules_file is not None and not asked.rules:
         ones = ", ".join(f"narrows study {each.name}" for each in known.values() if each.rules)
-        raise NarrowsError(f"the study {name} finds no rules; omit --rules, or run {ones}")
+        raise NarrowsError(f"--rules: the study {name} has no rules; omit --rules, or run {ones}")
     count = Count(quiet=as_json)
     try:
         found = run(asked, quick=quick, on=on, into=into, progress=count)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from narrows.cli.options import files_option
+from narrows.cli.command import argument, command, option
+from narrows.cli.options import files_option, json_option, quiet_option
 from narrows.errors import OutputError, reason
 from narrows.render import tables
 from narrows.render.progress import ProgressBar
@@ -92,43 +93,50 @@ def _span(seconds: float) -> str:
 def _table_format(file: str) -> None:
     if not file.endswith((".parquet", ".csv")) and not output.is_stream(file):
         raise click.BadParameter(
-            "name a .parquet or a .csv: --table rows.csv", param_hint="--table"
+            f"{file} has no suffix .parquet or .csv; write --table rows.csv", param_hint="--table"
         )
 
 
-@click.command()
-@click.argument("file", type=click.Path(dir_okay=False))
+@command(
+    "narrows sweep sweeps/who-wins.toml --into results",
+    "narrows sweep sweeps/who-wins.toml --jobs 2 --table rows.csv",
+    "narrows sweep sweeps/who-wins.toml --on ray",
+)
+@argument("file", type=click.Path(dir_okay=False), help="Sweep (TOML)")
 @files_option
-@click.option(
+@option(
     "--on",
+    group="Execution",
+    metavar="EXECUTOR",
     default="local",
-    show_default=True,
-    help="Who runs it: local (every core), ray, ray://HOST:PORT. Example: --on ray",
+    help="Executor: local, ray, or ray://HOST:PORT",
 )
-@click.option(
-    "--jobs", type=click.IntRange(1, 4096), help="So many processes, of local. Example: --jobs 2"
+@option(
+    "--jobs",
+    group="Execution",
+    metavar="N",
+    type=click.IntRange(1, 4096),
+    show_default="one for each processor",
+    help="Processes of the local executor",
 )
-@click.option(
+@option(
     "--into",
+    group="Output",
+    metavar="DIR",
     default="sweep-results",
-    show_default=True,
     type=click.Path(file_okay=False),
-    help="Directory of the results; several sweeps may share it. Example: --into results",
+    help="Directory of the results; several sweeps may share it",
 )
-@click.option(
+@option(
     "--table",
     "table_file",
+    group="Output",
+    metavar="FILE",
     type=output.File(suffix=_table_format),
-    help="All rows into one file, Parquet or CSV by its name; a pipe gets CSV. Example: --table "
-    "rows.csv",
+    help="Write all rows as Parquet or CSV, selected by the suffix; a pipe gets CSV",
 )
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="One JSON object instead of a table. Example: --json | jq .failed",
-)
-@click.option("--quiet", is_flag=True, help="Neither table nor progress. Example: --quiet")
+@json_option("Print one JSON object instead of a table")
+@quiet_option()
 def sweep(  # noqa: PLR0917 - Click calls it by keyword
     file: str,
     on: str,
@@ -138,12 +146,10 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Run every case of the sweep in FILE that has no result yet, and show what came out.
+    """Run all combinations of a sweep file.
 
-    Results are kept as they come: stop it when you like, and the same command goes on. Exit code 1:
-    a case failed.
-
-    Example: narrows sweep sweeps/who-wins.toml --into results
+    Results are stored as each run ends. After an interruption, the same command continues with the
+    runs that have no result. The exit code is 1 if a run failed.
     """
     asked = load(file, into)
     count = Count(quiet=quiet or as_json)

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import click
 
-from narrows.cli.options import WIDEST_SKETCH, report_option
+from narrows.cli.command import argument, command, option
+from narrows.cli.options import SEED, WIDEST_SKETCH, json_option, report_option
 from narrows.render.terminal import console
 from narrows.runs.run import ENGINES
 from narrows.teach import explain as lessons
 from narrows.teach.demo import demo as show_demo
-from narrows.teach.story import command
+from narrows.teach.story import command as tell_story
 
 _TOPICS = ("bufferbloat", "bbr", "cubic", "codel", "fairness", "policer", "wifi", "ladder")
 """Topics of the lessons."""
 
 
-@click.command()
-@click.argument("topic", type=click.Choice(_TOPICS))
-@click.option(
+@command(
+    "narrows explain bufferbloat",
+    "narrows explain bufferbloat --report bufferbloat.html",
+    "narrows explain fairness --seed 7",
+)
+@argument("topic", type=click.Choice(_TOPICS), help=", ".join(_TOPICS))
+@option(
     "--seed",
-    type=click.IntRange(0, 2**64 - 1),
-    help="Seed of all random choices. Example: --seed 7",
+    group="Simulation",
+    metavar="N",
+    type=SEED,
+    show_default="the seeds of the lesson",
+    help="Seed of all random numbers",
 )
 @report_option
 def explain(topic: str, seed: int | None, page: str | None) -> None:
-    """Explain a topic, with figures from simulations that are run on the spot.
-
-    Example: narrows explain bufferbloat --report bufferbloat.html
-    """
+    """Explain a topic with simulations."""
     if page is not None:
         lessons.write(topic, page, seed=seed)
         return
@@ -35,43 +40,47 @@ def explain(topic: str, seed: int | None, page: str | None) -> None:
     lessons.show(topic, out, min(out.width, WIDEST_SKETCH), seed=seed)
 
 
-@click.command()
-@click.option(
-    "--quick",
-    is_flag=True,
-    help="Run a third of the cells, with every rate and RTT. Example: --quick",
+@command(
+    "narrows demo",
+    "narrows demo --quick --up-to 100",
+    "narrows demo --story --report story.html",
 )
-@click.option(
+@option(
+    "--quick",
+    group="Experiment",
+    is_flag=True,
+    help="Run a third of the cells, with every rate and RTT",
+)
+@option(
     "--up-to",
+    group="Experiment",
     type=click.IntRange(min=10),
-    help="Highest rate in Mbit/s. Example: --up-to 100",
+    help="Highest rate in Mbit/s",
     metavar="MBIT",
 )
-@click.option(
-    "--goodput",
-    is_flag=True,
-    help="Print maps of the goodput as well. Example: --goodput | less -R",
-)
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object. Example: --json | jq .criteria"
-)
-@click.option(
+@option("--goodput", group="Experiment", is_flag=True, help="Print maps of the goodput as well")
+@option(
     "--check",
     "strict",
+    group="Experiment",
     is_flag=True,
-    help="Exit with code 1 if a criterion is not met. Example: --check",
+    help="Exit with code 1 if a criterion is not met",
 )
-@click.option(
+@option(
     "--story",
+    group="Story",
     is_flag=True,
-    help="Measure a path with bufferbloat, improve it, measure again. Example: --story",
+    help="Measure a path with bufferbloat, improve it, measure again",
 )
-@click.option(
+@option(
     "--engine",
+    group="Story",
     type=click.Choice(ENGINES),
-    help="Engine of --story [default: live if possible]. Example: --engine sim",
+    show_default="live if possible",
+    help="Engine of --story",
 )
 @report_option
+@json_option("Print one JSON object instead of text")
 def demo(  # noqa: PLR0917 - Click calls it by keyword
     quick: bool,
     up_to: int | None,
@@ -82,15 +91,11 @@ def demo(  # noqa: PLR0917 - Click calls it by keyword
     engine: str | None,
     page: str | None,
 ) -> None:
-    """Repeat a published experiment with BBR and CUBIC, and compare the results with the
-    publication.
+    """Repeat a published experiment with BBR and CUBIC.
 
-    With --story: create a path with bufferbloat, measure it, change the congestion control as
-    advised, and measure it again. This uses real packets if the machine supports it.
-
-    Example: narrows demo
-
-    Example: narrows demo --story --report story.html
+    The results are compared with the publication. With --story the command creates a path with
+    bufferbloat, measures it, changes the congestion control as advised, and measures it again. The
+    story uses real packets if the host supports it.
     """
     if story:
         of_maps = {"--quick": quick, "--up-to": up_to, "--goodput": goodput, "--check": strict}
@@ -99,7 +104,7 @@ def demo(  # noqa: PLR0917 - Click calls it by keyword
                 "this option cannot be combined with --story", param_hint=option
             )
 
-        command(live=None if engine is None else engine == "live", as_json=as_json, page=page)
+        tell_story(live=None if engine is None else engine == "live", as_json=as_json, page=page)
         return
     if engine is not None or page is not None:
         raise click.BadParameter(

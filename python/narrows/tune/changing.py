@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from narrows.advise import forecasts as sealed
+from narrows.cli.command import argument, option
+from narrows.cli.options import json_option
 from narrows.deferred import deferred
 from narrows.errors import NarrowsError, reason
 from narrows.measure import run
@@ -47,20 +49,21 @@ _ASKED = (
     "down", "up",
     "replace",
 )  # fmt: skip
-"""What `narrows tune plan` is asked with, and so is what carries the plan out."""
+"""Options of `narrows tune plan` that `apply` and `prove` have, too."""
+
+_NAMES = {"devices": "dev", "settings": "set"}
+"""Names of options that differ from those of the parameters."""
 
 _ROUNDS = 3
 
 
 def _places(command: F) -> F:
     for made in reversed([
-        click.option("--netns", metavar="NAME", help="A network namespace of this host. Example: "
-                                                     "--netns blue"),
-        click.option("--state", metavar="DIR", help="Where journals are. Example: --state "
-                                                    "/etc/narrows/tune"),
-        click.option("--root", hidden=True, help="What stands before every path of a file. "
-                                                 "Example: --root /tmp/tree"),
-        click.option("--json", "as_json", is_flag=True, help="One JSON object. Example: --json"),
+        option("--netns", group="Host", metavar="NAMESPACE",
+               help="A network namespace of this host"),
+        option("--state", group="Host", metavar="DIR", help="Directory of the journals"),
+        option("--root", hidden=True, metavar="DIR", help="Prefix of all paths of files"),
+        json_option("Print one JSON object instead of text"),
     ]):  # fmt: skip
         command = made(command)
     return command
@@ -109,15 +112,18 @@ def _plan(file: str | None, place: Place, asked: dict[str, Any]) -> Json:
     if file is not None:
         odd = sorted(set(given) - {"replace"})
         if odd:
+            name = _NAMES.get(odd[0], odd[0].replace("_", "-"))
             raise NarrowsError(
-                f"--{odd[0].replace('_', '-')}: is in the plan already, or belongs to one of its "
-                "own"
+                f"--{name}: {file} is a plan already; omit the option, or omit {file}"
             )
         return read(file)
     if not set(given) - {"replace"}:
+        ctx = click.get_current_context()
+        host = f" {ctx.params['host']}" if "host" in ctx.params else ""
+        called = f"{ctx.command_path}{host}"
         raise NarrowsError(
-            "which change? narrows tune apply --cc bbr, or a file that narrows tune plan --json "
-            "wrote"
+            f"PLAN: there is neither a plan nor a change; write {called} --cc bbr, or {called} "
+            "plan.json with a file of narrows tune plan --json"
         )
     from narrows.tune.plan import Ask  # noqa: PLC0415
     from narrows.tune.planner import plan  # noqa: PLC0415
@@ -140,7 +146,7 @@ def _sure(plan: Json, *, yes: bool, question: str) -> None:
 
     _print(lines(plan))
     if not sys.stdin.isatty():
-        raise NarrowsError("nobody is there to be asked; --yes says yes")
+        raise NarrowsError("--yes: standard input is no terminal for a confirmation; write --yes")
     if not click.confirm(f"\n{question}", default=False):
         click.get_current_context().exit(1)
 
@@ -156,16 +162,26 @@ def _applicable(plan: Json) -> bool:
 
 
 @_asked
-@tune.command()
-@click.argument(
-    "file", metavar="[PLAN]", required=False, type=click.Path(dir_okay=False, allow_dash=True)
+@tune.command(
+    examples=(
+        "narrows tune apply --cc bbr --qdisc fq --confirm-within 120s",
+        "narrows tune plan --cc bbr --json > plan.json",
+        "narrows tune apply plan.json --yes",
+    )
 )
-@click.option("--yes", is_flag=True, help="Do not ask. Example: --yes")
-@click.option(
+@argument(
+    "file",
+    metavar="[PLAN]",
+    required=False,
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Output of narrows tune plan --json, or - for standard input; instead of options",
+)
+@option("--yes", group="Confirmation", is_flag=True, help="Do not ask for confirmation")
+@option(
     "--confirm-within",
-    metavar="SPAN",
-    help="Undo it, and write nothing for the next boot, unless confirmed by then. Example: "
-    "--confirm-within 120s",
+    group="Confirmation",
+    metavar="TIME",
+    help="Revert the change unless `narrows tune confirm` runs in this time",
 )
 @_places
 def apply(  # noqa: PLR0917 - Click calls it by keyword
@@ -178,15 +194,11 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     **asked: Any,  # noqa: ANN401 - as the plan is asked
 ) -> None:
-    """Make the changes of a plan: what was is written down first, each is read back, and a new
-    connection proves it.
+    """Make the changes of a plan and check each of them.
 
-    Whatever fails takes all of it back. PLAN is a file of `narrows tune plan --json`, or - for
-    stdin; without one, the options say what is wanted. Needs root.
-
-    Example: narrows tune apply --cc bbr --confirm-within 120s
-
-    Example: narrows tune apply plan.json --yes
+    The previous settings are recorded first. Each change is read back, and a new connection checks
+    the result. If a step fails, all changes are reverted. With --confirm-within nothing is written
+    for the next boot before the confirmation. The command requires root.
     """
     place = Place(netns=netns, state=state, root=root)
     replace = bool(asked.get("replace"))
@@ -194,7 +206,7 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
     with _told():
         wanted = _applicable(plan)
         if wanted:
-            _sure(plan, yes=yes or file == "-", question="Change it?")
+            _sure(plan, yes=yes or file == "-", question="Apply these changes?")
         with _reported():
             done: Json = {"done": [], "already": [], "nothing_to_do": True}
             if wanted:
@@ -208,12 +220,12 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
                 _print(applied_lines(done))
 
 
-@tune.command()
+@tune.command(examples=("narrows tune confirm",))
 @_places
 def confirm(netns: str | None, state: str | None, root: str | None, as_json: bool) -> None:
-    """Keep what was applied with --confirm-within, after a reboot, too.
+    """Keep changes that were applied with --confirm-within.
 
-    Example: narrows tune confirm
+    After the confirmation the changes also last after a reboot.
     """
     with _told(), _reported():
         done, _ = have(["confirm"], Place(netns=netns, state=state, root=root))
@@ -223,15 +235,13 @@ def confirm(netns: str | None, state: str | None, root: str | None, as_json: boo
             _print(confirmed_lines(done))
 
 
-@tune.command()
+@tune.command(examples=("narrows tune verify", "narrows tune verify --json"))
 @_places
 def verify(netns: str | None, state: str | None, root: str | None, as_json: bool) -> None:
-    """Say whether what was applied is still so.
+    """Check that applied changes are still in effect.
 
-    Exit code 0: yes; 1: something drifted, or nothing is left that would undo what waits to be
-    confirmed; 2: nothing was applied here.
-
-    Example: narrows tune verify --json
+    The exit code is 0 if they are, and 1 if a setting differs. It is also 1 if no process is left
+    that would revert an unconfirmed change. It is 2 if nothing was applied here.
     """
     with _told():
         found = look(Place(netns=netns, state=state, root=root))
@@ -244,20 +254,21 @@ def verify(netns: str | None, state: str | None, root: str | None, as_json: bool
         )
 
 
-@tune.command()
-@click.option(
-    "--force", is_flag=True, help="Also over what somebody has changed since. Example: --force"
+@tune.command(examples=("narrows tune revert", "narrows tune revert --force"))
+@option(
+    "--force",
+    group="Change",
+    is_flag=True,
+    help="Revert settings that were changed by others since, too",
 )
 @_places
 def revert(
     force: bool, netns: str | None, state: str | None, root: str | None, as_json: bool
 ) -> None:
-    """Put everything back as it was before the first apply, byte for byte.
+    """Restore the settings from before the first apply.
 
-    What somebody else has changed since is not trampled: then nothing is done, and it says what,
-    unless --force.
-
-    Example: narrows tune revert
+    If others changed a setting since, nothing is reverted and the setting is reported. Files are
+    restored byte for byte.
     """
     with _told(), _reported():
         done, _ = have(
@@ -270,47 +281,74 @@ def revert(
 
 
 @_asked
-@tune.command()
-@click.argument("host")
-@click.argument(
-    "file", metavar="[PLAN]", required=False, type=click.Path(dir_okay=False, allow_dash=True)
+@tune.command(
+    examples=(
+        "narrows tune prove server.example --cc bbr",
+        "narrows tune prove server.example --cc bbr --rounds 5 --max-data 500MB",
+        "narrows tune prove server.example plan.json --keep",
+    )
 )
-@click.option(
+@argument("host", help="Host that runs `narrows serve` or `iperf3 -s`")
+@argument(
+    "file",
+    metavar="[PLAN]",
+    required=False,
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Output of narrows tune plan --json, or - for standard input; instead of options",
+)
+@option(
     "--rounds",
+    group="Load",
+    metavar="N",
     type=click.IntRange(1, 50),
     default=_ROUNDS,
-    show_default=True,
-    help="Turns. Example: --rounds 5",
+    help="Rounds; each measures without and with the change",
 )
-@click.option(
+@option(
+    "--direction",
+    group="Load",
+    type=click.Choice(["up", "down"]),
+    show_default="the direction in which the plan acts",
+    help="Direction of the load; up means that this host sends",
+)
+@option(
+    "--duration",
+    group="Load",
+    metavar="TIME",
+    default="10s",
+    help="Duration of each load phase",
+)
+@option("--streams", group="Load", metavar="N", default="4", help="TCP flows")
+@option(
+    "--max-data",
+    group="Load",
+    metavar="SIZE",
+    show_default="2GB for each measurement",
+    help="Total payload of all rounds",
+)
+@option("--port", group="Connection", metavar="PORT", show_default="5201", help="Port of the host")
+@option(
+    "--token",
+    group="Connection",
+    metavar="TOKEN",
+    show_default="$NARROWS_TOKEN",
+    help="Token of the server",
+)
+@option(
     "--keep",
     "then",
+    group="Confirmation",
     flag_value="keep",
-    help="Afterwards it stays, whatever came out. Example: --keep",
+    help="Keep the change afterwards, whatever the result is",
 )
-@click.option(
-    "--revert", "then", flag_value="revert", help="Afterwards it is as it was. Example: --revert"
+@option(
+    "--revert",
+    "then",
+    group="Confirmation",
+    flag_value="revert",
+    help="Revert the change afterwards",
 )
-@click.option(
-    "--direction",
-    type=click.Choice(["up", "down"]),
-    help="up: this host sends; without, where the plan acts. Example: --direction up",
-)
-@click.option(
-    "--duration", default="10s", show_default=True, help="Of each load. Example: --duration 30s"
-)
-@click.option(
-    "--streams", default="4", show_default=True, help="Flows at once. Example: --streams 1"
-)
-@click.option(
-    "--max-data",
-    metavar="BYTES",
-    help="Payload of all rounds together at most; 2GB for each measurement without. Example: "
-    "--max-data 500MB",
-)
-@click.option("--port", help="Of the far end; 5201 without. Example: --port 5555")
-@click.option("--token", help="The far end's; or in $NARROWS_TOKEN. Example: --token correct-horse")
-@click.option("--yes", is_flag=True, help="Do not ask whether to begin. Example: --yes")
+@option("--yes", group="Confirmation", is_flag=True, help="Do not ask before the first round")
 @_places
 def prove(  # noqa: PLR0917 - Click calls it by keyword
     host: str,
@@ -330,25 +368,22 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     **asked: Any,  # noqa: ANN401 - as the plan is asked
 ) -> None:
-    """Measure the path to HOST without and with a change in turn, and say whether it does anything
-    there.
+    """Measure a path without and with a change and compare.
 
-    It measures the direction in which the change acts, and says so where it cannot act. HOST runs
-    `narrows serve` or `iperf3 -s`. Afterwards it is as it was, unless it is better and you say
-    keep, or --keep does. A round that could exceed --max-data is not begun; the complete ones are
-    shown.
-
-    Example: narrows tune prove server.example --cc bbr
+    The load has the direction in which the change acts. Afterwards the change is reverted, unless
+    it is better and you confirm it, or --keep is present. A round that could exceed --max-data is
+    not started; complete rounds are reported. The command requires root.
     """
     place = Place(netns=netns, state=state, root=root)
     if netns is not None:
         raise NarrowsError(
-            f"--netns: measures from where it is; ip netns exec {netns} narrows tune prove …"
+            f"--netns {netns}: prove measures in its own namespace; write ip netns exec {netns} "
+            f"narrows tune prove {host}"
         )
     replace = bool(asked.get("replace"))
     plan = _plan(file, place, asked)
     if not plan["changes"] and plan.get("able") is not False:
-        echo("Nothing to prove: it is so already.")
+        echo("Nothing to prove: the host already has these settings.")
         return
     way = proving.direction(plan, direction)
     passed = {
@@ -370,7 +405,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
         _sure(
             plan,
             yes=yes or file == "-",
-            question=f"Measure {rounds} times without and {rounds} times with it?",
+            question=f"Measure {rounds} times without and {rounds} times with the change?",
         )
         with ProgressBar(quiet=as_json, of="measurements") as bar:
             try:
@@ -400,7 +435,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
 def _keeps(proof: Proof, *, then: str | None, asks: bool) -> bool:
     """Is the change to stay? It asks only where it is better and somebody is there."""
     if then is None and proof.verdict == "better" and sys.stdin.isatty() and asks:
-        return click.confirm("\nKeep it?", default=False)
+        return click.confirm("\nKeep the change?", default=False)
     return then == "keep"
 
 

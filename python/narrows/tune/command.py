@@ -10,6 +10,8 @@ from typing import Any
 import click
 
 from narrows import _core
+from narrows.cli.command import Group, option
+from narrows.cli.options import json_option
 from narrows.errors import NarrowsError, named_by
 from narrows.render.terminal import console, echo
 from narrows.runs import scenario
@@ -25,37 +27,47 @@ from narrows.tune.render import audit_json, audit_lines
 _WORST = {"error": 1}
 
 
-@click.group()
+@click.group(
+    cls=Group,
+    examples=(
+        "narrows tune audit",
+        "narrows tune plan --cc bbr --qdisc fq",
+        "narrows tune apply --cc bbr --qdisc fq --confirm-within 120s",
+        "narrows tune revert",
+    ),
+)
 def tune() -> None:
-    """Look at this host's congestion control and queues, plan a change, make it, prove it, undo it.
+    """Audit, plan, apply and revert network settings of a host.
 
-    Example: narrows tune audit
+    The settings are congestion control, queue disciplines and TCP options of Linux.
     """
 
 
-_ssh = click.option(
-    "--ssh",
-    metavar="HOST",
-    help="Another host; nothing is installed there. Example: --ssh root@router",
+_ssh = option(
+    "--ssh", group="Host", metavar="HOST", help="Another host; nothing is installed there"
 )
-_netns = click.option(
-    "--netns", metavar="NAME", help="A network namespace of this host. Example: --netns blue"
+_netns = option(
+    "--netns", group="Host", metavar="NAMESPACE", help="A network namespace of this host"
 )
-_facts = click.option(
+_facts = option(
     "--facts",
     "facts_file",
+    group="Host",
+    metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="What the collector printed once. Example: --facts host.txt",
+    help="Saved output of the script that --collector prints",
 )
-_root = click.option(
+_root = option(
     "--root",
+    group="Host",
+    metavar="DIR",
     type=click.Path(file_okay=False),
-    help="A tree with proc, sys and etc in it. Example: --root /mnt/image",
+    help="A directory tree with proc, sys and etc",
 )
-_rate = click.option(
-    "--rate", help="Of the path that buffers should fill. Example: --rate 1Gbit --rtt 80ms"
+_rate = option(
+    "--rate", group="Path", metavar="RATE", help="Rate of a path that TCP buffers must fill"
 )
-_rtt = click.option("--rtt", help="Of that path. Example: --rate 1Gbit --rtt 80ms")
+_rtt = option("--rtt", group="Path", metavar="TIME", help="RTT of this path")
 
 
 def _path(rate: str | None, rtt: str | None, option: str = "--rate") -> Any:  # noqa: ANN401
@@ -63,7 +75,10 @@ def _path(rate: str | None, rtt: str | None, option: str = "--rate") -> Any:  # 
     if rate is None and rtt is None:
         return Path()
     if rate is None or rtt is None:
-        raise NarrowsError("--rate and --rtt belong together: --rate 1Gbit --rtt 80ms")
+        raise NarrowsError(
+            f"{'--rate' if rtt is None else '--rtt'}: --rate and --rtt need each other; "
+            "write --rate 1Gbit --rtt 80ms"
+        )
     path = scenario.Path(rate=rate, rtt=rtt)
     with named_by({"path.rate": option, "path.rtt": "--rtt"}, {option: rate, "--rtt": rtt}.get):
         numbers = _core.path_numbers(
@@ -79,24 +94,32 @@ def _kbit(rate: str | None, option: str) -> int | None:
 def _one_source(**sources: str | None) -> None:
     given = [f"--{name}" for name, value in sources.items() if value is not None]
     if len(given) > 1:
-        raise NarrowsError(f"{' and '.join(given)}: one host at a time")
+        raise NarrowsError(f"{' and '.join(given)}: each selects a host; write only one of them")
 
 
-@tune.command()
+@tune.command(
+    examples=(
+        "narrows tune audit",
+        "narrows tune audit --ssh root@router --rate 100Mbit --rtt 40ms",
+        "narrows tune audit --collector > collect.sh",
+        "narrows tune audit --facts host.txt --json | jq .findings",
+    )
+)
 @_ssh
 @_netns
 @_facts
 @_root
 @_rate
 @_rtt
-@click.option("--all", "every", is_flag=True, help="What is as it should be, too. Example: --all")
-@click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object. Example: --json | jq .findings"
+@option(
+    "--all", "every", group="Output", is_flag=True, help="Report settings without a problem, too"
 )
-@click.option(
+@json_option("Print one JSON object instead of text")
+@option(
     "--collector",
+    group="Output",
     is_flag=True,
-    help="Print the script that collects, and end. Example: --collector > c.sh",
+    help="Print the script that reads the settings of a host, and exit",
 )
 def audit(  # noqa: PLR0917 - Click calls it by keyword
     ssh: str | None,
@@ -109,15 +132,11 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     as_json: bool,
     collector: bool,
 ) -> None:
-    """Say what a host does to its own traffic: what, why it matters, what changes it, where that is
-    known from.
+    """Report settings that limit the host's own traffic.
 
-    It reads, changes nothing, and needs no privilege; as root it sees other namespaces, too. Exit
-    code 1: something works against itself.
-
-    Example: narrows tune audit
-
-    Example: narrows tune audit --ssh root@router --rate 100Mbit --rtt 40ms
+    Each finding has its effect, the command that changes it, and a source. The audit only reads and
+    requires no privilege; as root it also reads other namespaces. The exit code is 1 if settings
+    contradict each other.
     """
     from narrows.tune.collect import facts, script  # noqa: PLC0415
 
@@ -139,83 +158,103 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     )
 
 
-@tune.command()
-@click.option(
-    "--cc", metavar="NAME", help="The congestion control of new connections. Example: --cc bbr"
+@tune.command(
+    examples=(
+        "narrows tune plan --cc bbr --qdisc fq",
+        "narrows tune plan --cc bbr --ssh root@router --sh bbr.sh",
+        "narrows tune plan --shape eth0 --down 90Mbit --up 18Mbit",
+        "narrows tune plan --cc bbr --json > plan.json",
+    )
 )
-@click.option(
-    "--qdisc",
-    metavar="NAME",
-    help="fq where pacing needs it, else as it is; or keep. Example: --qdisc fq",
-)
-@click.option(
-    "--dev",
-    "devices",
-    metavar="NAME",
-    multiple=True,
-    help="--qdisc for this interface only. Example: --qdisc fq --dev eth0",
-)
-@click.option(
+@option("--cc", group="Change", metavar="CC", help="Congestion control of new connections")
+@option(
     "--to",
+    group="Change",
     metavar="PREFIX",
     multiple=True,
-    help="--cc for this destination only. Example: --cc bbr --to 192.0.2.0/24",
+    help="Apply --cc only to this destination, such as 192.0.2.0/24; may be repeated",
+)
+@option(
+    "--qdisc",
+    group="Change",
+    metavar="QDISC",
+    show_default="fq if the congestion control requires it",
+    help="Queue discipline, or keep",
+)
+@option(
+    "--dev",
+    "devices",
+    group="Change",
+    metavar="DEVICE",
+    multiple=True,
+    help="Apply --qdisc only to this interface; may be repeated",
+)
+@option(
+    "--ecn",
+    group="Change",
+    type=click.Choice(["on", "off", "passive"]),
+    help="ECN: request it, disable it, or only accept it",
+)
+@option(
+    "--mtu-probing",
+    group="Change",
+    is_flag=True,
+    help="Try smaller packets after timeouts (tcp_mtu_probing)",
+)
+@option(
+    "--set",
+    "settings",
+    group="Change",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Sysctl, such as net.ipv4.tcp_sack=1; may be repeated",
+)
+@option(
+    "--replace",
+    group="Change",
+    is_flag=True,
+    help="Replace queue disciplines that were configured by hand",
+)
+@option("--install", group="Change", is_flag=True, help="On OpenWrt: install missing packages")
+@option(
+    "--shape",
+    group="Shaper",
+    metavar="DEVICE",
+    help="Shape this interface with --qdisc or the best available queue discipline",
+)
+@option(
+    "--sqm",
+    group="Shaper",
+    metavar="DEVICE",
+    help="On OpenWrt: shape this interface with CAKE by sqm",
+)
+@option(
+    "--down",
+    group="Shaper",
+    metavar="RATE",
+    help="Rate of the download, a little below that of the access link",
+)
+@option(
+    "--up",
+    group="Shaper",
+    metavar="RATE",
+    help="Rate of the upload, a little below that of the access link",
 )
 @_rate
 @_rtt
-@click.option(
-    "--ecn",
-    type=click.Choice(["on", "off", "passive"]),
-    help="Ask for it; not; answer only. Example: --ecn on",
-)
-@click.option(
-    "--mtu-probing", is_flag=True, help="Try smaller packets after timeouts. Example: --mtu-probing"
-)
-@click.option(
-    "--set",
-    "settings",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="A setting. Example: --set net.ipv4.tcp_sack=1",
-)
-@click.option(
-    "--sqm",
-    metavar="NAME",
-    help="On OpenWrt: shape this interface with cake. Example: --sqm eth0 --down 90Mbit --up "
-    "18Mbit",
-)
-@click.option(
-    "--shape",
-    metavar="NAME",
-    help="Shape this interface, with --qdisc or the best. Example: --shape eth0 --up 18Mbit",
-)
-@click.option(
-    "--down",
-    help="Of a shaper, what comes in, a little below the line's. Example: --shape eth0 --down "
-    "90Mbit",
-)
-@click.option("--up", help="The same of what goes out. Example: --shape eth0 --up 18Mbit")
-@click.option(
-    "--replace",
-    is_flag=True,
-    help="Even a queue discipline that somebody set up. Example: --qdisc fq --replace",
-)
-@click.option(
-    "--install", is_flag=True, help="On OpenWrt: missing packages, too. Example: --install"
-)
 @_ssh
 @_netns
 @_facts
 @_root
-@click.option(
+@option(
     "--sh",
     "script_file",
+    group="Output",
+    metavar="FILE",
     type=output.File(allow_dash=True),
-    help="A POSIX script. Example: --sh bbr.sh",
+    help="Write a POSIX shell script that makes the changes; - is standard output",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="The plan as a document. Example: --json > plan.json"
-)
+@json_option("Print the plan as JSON, for narrows tune apply")
 def plan(  # noqa: PLR0917 - Click calls it by keyword
     cc: str | None,
     qdisc: str | None,
@@ -239,13 +278,9 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
     script_file: str | None,
     as_json: bool,
 ) -> None:
-    """Say exactly what would be changed, and change nothing.
+    """Print the commands of a change without running them.
 
-    Exit code 1: something that is never done unasked must be done first.
-
-    Example: narrows tune plan --cc bbr --qdisc fq
-
-    Example: narrows tune plan --cc bbr --ssh root@router --sh bbr.sh
+    The exit code is 1 if the change requires a step that narrows does only on request.
     """
     _one_source(ssh=ssh, facts=facts_file, root=root)
     ask = Ask(

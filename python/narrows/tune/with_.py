@@ -10,40 +10,46 @@ import os
 import re
 import sys
 
-import click
-
-from narrows._behind import EPILOG, Behind, program
+from narrows._behind import Behind, program
+from narrows.cli.command import command, option
 from narrows.errors import EngineError, NarrowsError, reason
 from narrows.host.live import HOST
 
 
-@click.command(
-    "with",
+@command(
+    "narrows with --cc bbr -- rsync -a here/ server:there/",
+    "narrows with --cc cubic -- iperf3 -c server.example",
+    name="with",
     cls=Behind,
-    options_metavar="--cc NAME -- COMMAND...",
-    epilog=EPILOG,
 )
-@click.option(
-    "--cc", required=True, metavar="NAME", help="The congestion control. Example: --cc bbr"
+@option(
+    "--cc",
+    group="Connection",
+    required=True,
+    metavar="CC",
+    help="Congestion control of the TCP connections",
 )
 def with_(cc: str) -> None:
-    """Run a program whose TCP connections use another congestion control; the host stays as it is.
+    """Run a program with another congestion control.
 
-    It acts on what the program sends, and on whatever it starts. It needs Linux 5.9, and no root
-    where everybody may choose that congestion control.
-
-    Example: narrows with --cc bbr -- rsync -a here/ server:there/
+    It applies to the data that PROGRAM and its child processes send. The settings of the host do
+    not change. The command requires Linux 5.9. It requires root only for a congestion control
+    that is not in net.ipv4.tcp_allowed_congestion_control.
     """
-    command = program()
-    if not command:
-        raise NarrowsError(f"which program? narrows with --cc {cc} -- COMMAND")
+    words = program()
+    if not words:
+        raise NarrowsError(
+            f"PROGRAM: this argument is missing; write narrows with --cc {cc} -- PROGRAM"
+        )
     if not re.fullmatch(r"[a-z0-9][a-z0-9_]{0,14}", cc):
-        raise NarrowsError(f"--cc {cc!r}: a name is made of small letters, digits and _")
+        raise NarrowsError(
+            f"--cc {cc}: must consist of lower-case letters, digits and _; write --cc bbr"
+        )
     if not sys.platform.startswith("linux"):
         raise EngineError("choosing a congestion control for a program needs Linux")
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        os.execv(HOST, [str(HOST), "with", "--cc", cc, "--", *command])
+        os.execv(HOST, [str(HOST), "with", "--cc", cc, "--", *words])
     except OSError as error:
         raise EngineError(f"{HOST}: {reason(error)}; `make setup` builds it") from error

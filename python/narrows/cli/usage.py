@@ -1,0 +1,138 @@
+"""Texts of errors on the command line: the option and its value, what is wrong, what to write.
+
+`--seed x: must be a whole number from 0 to 2^64-1; write --seed 1`
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+_MOST = 2**64 - 1
+"""The highest seed."""
+
+
+def invalid(
+    param: click.Parameter,
+    value: Any,  # noqa: ANN401 - as it was given
+    error: click.BadParameter,
+) -> click.BadParameter:
+    """Returns the error for a value that is not of a parameter's type."""
+    values = value if isinstance(value, list | tuple) else (value,)
+    given = " ".join(map(str, values))
+    name = _name(param)
+    place = f"{name} {given}" if isinstance(param, click.Option) else given
+    words = f"{name} " if isinstance(param, click.Option) else ""
+    kind = param.type
+    message = error.message[:1].lower() + error.message[1:].rstrip(".")
+    if isinstance(kind, click.IntRange) or kind is click.INT:
+        message = f"must be a whole number{_range(kind)}; write {words}{_number(param, given)}"
+    elif type(kind) is click.Choice or "is not one of" in message:
+        choices = [str(choice) for choice in kind.choices]  # type: ignore[attr-defined]
+        message = f"must be one of {', '.join(choices)}"
+        if close := difflib.get_close_matches(given, choices, 1):
+            message += f"; write {words}{close[0]}"
+    elif isinstance(kind, click.Path):
+        message = _path(kind, given) or message
+    return click.BadParameter(message, error.ctx, param, param_hint=place)
+
+
+def _path(kind: click.Path, given: str) -> str | None:
+    """What is wrong with the name of a file or folder."""
+    if not os.path.lexists(given):
+        return "no such directory" if not kind.file_okay else "no such file"
+    if os.path.isdir(given) and not kind.dir_okay:  # noqa: PTH112 - no error for any name
+        return "is a directory; write the name of a file"
+    if not os.path.isdir(given) and not kind.file_okay:  # noqa: PTH112 - no error for any name
+        return "is no directory; write the name of a directory"
+    return None
+
+
+def _range(kind: object) -> str:
+    low, high = getattr(kind, "min", None), getattr(kind, "max", None)
+    if low is None:
+        return ""
+    last = "2^64-1" if high == _MOST else high
+    return f" of at least {low}" if high is None else f" from {low} to {last}"
+
+
+def _number(param: click.Parameter, given: str) -> int:
+    """A value that the option accepts: the nearest to a number, or else its default."""
+    low, high = getattr(param.type, "min", None), getattr(param.type, "max", None)
+    try:
+        number = round(float(given))
+    except (ValueError, OverflowError):
+        number = param.default if isinstance(param.default, int) else 1
+    if low is not None:
+        number = max(low, number)
+    return number if high is None else min(high, number)
+
+
+def _name(param: click.Parameter) -> str:
+    if isinstance(param, click.Option):
+        return param.opts[0]
+    return (param.metavar or (param.name or "").upper()).strip("[].")
+
+
+def unknown_command(name: str, known: Sequence[str], ctx: click.Context) -> click.UsageError:
+    """Returns the error for a subcommand that does not exist."""
+    close = difflib.get_close_matches(name, known, 1)
+    fix = (
+        f"write {ctx.command_path} {close[0]}"
+        if close
+        else f"{ctx.command_path} --help lists the commands"
+    )
+    return click.UsageError(f"{name}: {ctx.command_path} has no such command; {fix}", ctx)
+
+
+def text(error: click.UsageError) -> str:
+    """Returns the text of an error: the place, what is wrong, what to write instead."""
+    ctx = error.ctx
+    path = ctx.command_path if ctx is not None else "narrows"
+    lists = f"{path} --help lists the options"
+    if isinstance(error, click.NoSuchOption):
+        options = [name for param in ctx.command.params for name in param.opts] if ctx else []
+        close = error.possibilities or difflib.get_close_matches(error.option_name, options, 1)
+        fix = f"write {' or '.join(close)}" if close else lists
+        return f"{error.option_name}: {path} has no such option; {fix}"
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        return _missing(error.param, ctx, path)
+    if isinstance(error, click.BadOptionUsage):
+        param = next(
+            (
+                each
+                for each in (ctx.command.params if ctx else ())
+                if error.option_name in (*each.opts, *each.secondary_opts)
+            ),
+            None,
+        )
+        if isinstance(param, click.Option) and param.is_flag:
+            return f"{error.option_name}: this option takes no value; write {error.option_name}"
+        return (
+            f"{error.option_name}: the value is missing; "
+            f"write {error.option_name} {_metavar(param)}"
+        )
+    if isinstance(error, click.BadParameter):
+        hint = error.param_hint or (_name(error.param) if error.param is not None else None)
+        if hint is not None:
+            return f"{hint if isinstance(hint, str) else ' and '.join(hint)}: {error.message}"
+    return error.format_message()
+
+
+def _metavar(param: click.Parameter | None) -> str:
+    return (param and param.metavar) or "VALUE"
+
+
+def _missing(param: click.Parameter, ctx: click.Context | None, path: str) -> str:
+    name = _name(param)
+    if isinstance(param, click.Option):
+        return f"{name}: this option is required; write {name} {_metavar(param)}"
+    if isinstance(param.type, click.Choice):
+        choices = ", ".join(str(choice) for choice in param.type.choices)
+        return f"{name}: this argument is missing; write one of {choices}"
+    pieces = " ".join(ctx.command.collect_usage_pieces(ctx)) if ctx is not None else name
+    return f"{name}: this argument is missing; the usage is {path} {pieces}"
