@@ -1,16 +1,17 @@
-//! BBR, version 2, as its alpha ran in published measurements: [version 3](super::bbr3) with other
+//! BBR, version 2, as the alpha in published measurements: [version 3](super::bbr3) with other
 //! numbers and switches.
 //!
-//! Law: Startup paces at 2.885 with as many products in the window, Drain at 1/2.885 for as long as
-//! it takes. Giving back paces at 0.75. Asking for more ends when it has lasted a least round trip
-//! and 1.25 products are in flight: before a plateau of the rate can show. Startup that ends with
-//! losses (told of by 8 ACKs of a round trip) bounds what is in flight by the product of what it
-//! has seen, though more was delivered. A mistaken recovery gets its bounds back, not its phase.
+//! Algorithm, where it differs: Startup paces at 2.885, with as many bandwidth-delay products in
+//! the window. Drain paces at 1/2.885, without a time limit. ProbeDown paces at 0.75. ProbeUp ends
+//! when it has lasted a minimum round trip and 1.25 products are in flight, before a plateau of the
+//! rate can show. Startup ends with losses if 8 ACKs of a round trip report them. The bound of data
+//! in flight is then the measured product, even if more was delivered. The undo of a spurious
+//! recovery restores its bounds, not its phase.
 //!
 //! Sources: draft-cardwell-iccrg-bbr-congestion-control-02 (2022), and the numbers of the alpha
-//! (2019 to 2021) where it differs; what version 3 changed (IETF 117, 2023). Deviations: as in
-//! version 3; what an ACK acknowledges while the window is not the limit counts towards the next
-//! increase of the bound; aggregation is looked at over 10 round trips.
+//! (2019 to 2021) where it differs; the changes of version 3 (IETF 117, 2023). Deviations: as in
+//! version 3. Packets acknowledged while the window is not the limit count towards the next
+//! increase of the bound. Aggregation is measured over 10 round trips.
 
 use super::bbr3::Bbr3;
 use super::bbr3::version::{Version, params};
@@ -38,7 +39,7 @@ const V2: Version = Version {
 /// The parameters.
 pub const PARAMS: &[Param] = &params(&V2);
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "bbr2",
     help: "version 2: as version 3, but asks for more until a queue stands, and gives back more",
@@ -78,7 +79,7 @@ mod tests {
         assert_eq!((p.count("startup_losses"), p.count("drain_rounds")), (8, 0));
     }
 
-    /// Startup grows faster than version 3's and leaves more in the queue.
+    /// Startup grows faster than version 3's and leaves a longer queue.
     #[test]
     fn startup_puts_nearly_three_products_in_flight() {
         let peak = |version| {
@@ -111,7 +112,7 @@ mod tests {
         assert_eq!((rounds(V2), rounds(V3)), (20, 4));
     }
 
-    /// Where version 3 has what was delivered in a round trip.
+    /// Version 3 uses the data delivered in a round trip.
     #[test]
     fn startup_that_loses_is_bounded_by_the_product() {
         let bound = |version| {
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!((v2, v3), (product, 1000));
     }
 
-    /// In the third round trip the rate has grown, though its last packet does not show it.
+    /// In the third round trip the rate has grown, although its last packet does not show it.
     #[test]
     fn the_greatest_rate_tells_whether_the_pipe_is_full() {
         let rates = [(1000, 1000), (1000, 1000), (1000, 1250), (1000, 1250)];
@@ -131,14 +132,14 @@ mod tests {
         assert_eq!((full(V2), full(V3)), (false, true));
     }
 
-    /// Losses before the probe, which an ACK of a packet of the probe tells of.
+    /// Losses before the probe, reported by an ACK of a packet of the probe.
     #[test]
     fn what_acks_tell_of_losses_is_judged_too() {
         let bound = |version| path_of(version).bound_after_ack(100, 3);
         assert_eq!((bound(V2), bound(V3)), (100, u64::MAX));
     }
 
-    /// Eight ACKs that tell of losses; in version 3 six places.
+    /// Eight ACKs that report losses; in version 3 six places.
     #[test]
     fn losses_are_counted_by_the_acks_that_tell_of_them() {
         let ends = |version, acks, ranges| path_of(version).startup_ends_with(acks, ranges);

@@ -1,25 +1,25 @@
-//! CDG, CAIA delay gradient, as Linux runs it: backs off, with some probability, when round trips
-//! grow longer.
+//! CDG, CAIA delay gradient, as in Linux: backs off with some probability when round trips
+//! increase.
 //!
-//! Law, once per round trip: `g` = change of the least round trip since the last round, or where
-//! that does not rise, of the greatest; averaged over the last 8 rounds. With probability `1 −
-//! exp(−g/G)`, `G` = 3 ms, `ssthresh = 0.71 cwnd`, through PRR as after a mark. Five such back-offs
-//! in a row that do not make the queue fall are ineffectual: others keep it full, so the next ones
-//! are left out. On loss `ssthresh = max(cwnd, shadow) / 2`, at most `cwnd`, where the *shadow*
-//! window is what Reno would have had without back-offs. Growth is Reno's; slow start ends as in
-//! HyStart, with an eighth of the least round trip.
+//! Algorithm, once per round trip: `g` is the change of the minimum round trip since the last
+//! round. If that does not rise, it is the change of the maximum. It is averaged over the last 8
+//! rounds. With probability `1 − exp(−g/G)`, `G` = 3 ms, `ssthresh = 0.71 cwnd`, by PRR as after a
+//! mark. Five such back-offs in a row without a decrease of the queue are ineffective: other flows
+//! keep it full, so the next ones are skipped. On loss `ssthresh = max(cwnd, shadow) / 2`, at most
+//! `cwnd`. The *shadow* window is Reno's without back-offs. Growth is Reno's; slow start ends as in
+//! HyStart, with an eighth of the minimum round trip.
 //!
 //! Sources: Hayes, Armitage, "Revisiting TCP congestion control using delay gradients" (Networking
-//! 2011); Linux 6.12 for what differs from it, all of it kept:
-//! - gradients are summed, not averaged: a sum of µs times 42 in millionths of the exponent is
-//!   `g/G` with `G` = 2.98 ms; while fewer than 8 are known the sum is scaled up;
-//! - the greatest round trip decides where the least does not grow; the paper backs off on either;
-//! - the paper holds the window for a round trip after a back-off and asks the gradient on loss
-//!   whether the queue was full (loss tolerance); here a back-off is a reduction like any other,
-//!   and tolerance is off unless asked for;
-//! - an ACK of one packet that comes where others acknowledged more (a delayed ACK) counts for the
-//!   least only;
-//! - the first packet after idleness begins everything anew.
+//! 2011). Linux 6.12 differs, and all of it is kept:
+//! - gradients are summed, not averaged. A sum of µs times 42 in millionths of the exponent is
+//!   `g/G` with `G` = 2.98 ms. With fewer than 8 gradients the sum is scaled up;
+//! - the maximum round trip counts if the minimum does not grow; the paper backs off on either;
+//! - the paper holds the window for a round trip after a back-off, and uses the gradient to
+//!   distinguish random loss (loss tolerance). Here a back-off is a reduction like any other, and
+//!   tolerance is off by default;
+//! - an ACK of one packet where others acknowledged more (a delayed ACK) counts for the minimum
+//!   only;
+//! - the first packet after idleness resets all state.
 //!
 //! Deviation: Linux approximates the exponential by a table with 16 bits; here it is exact.
 
@@ -36,17 +36,17 @@ use alloc::vec::Vec;
 /// Bits of `hystart_detect`.
 const ACK_TRAIN: u64 = 1;
 const DELAY: u64 = 2;
-/// ACKs less than this apart are one train, µs.
+/// ACKs closer than this are one train, µs.
 const TRAIN_GAP_US: u64 = 3_000;
-/// What half of, and an eighth beyond, the least round trip is at least, µs.
+/// Lower bound of half and of an eighth of the minimum round trip, µs.
 const FINEST_US: i64 = 125;
-/// Samples of a round before its least round trip is believed.
+/// Samples of a round before its minimum round trip counts.
 const SAMPLES: u32 = 8;
-/// A sum of gradients no higher than this tells that the queue falls, µs.
+/// At or below this sum of gradients the queue decreases, µs.
 const FALLS_US: i64 = -32;
-/// Gradients nearer to zero than half of this are none, where losses are tolerated, µs.
+/// With loss tolerance, gradients are rounded to multiples of this, µs.
 const GRAIN_US: i64 = 64;
-/// ACKs of one packet that count as delayed after one of more, at most.
+/// Maximum number of single-packet ACKs that count as delayed after one of more packets.
 const DELAYED_MOST: u32 = 5;
 
 /// The parameters.
@@ -95,43 +95,43 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// The least and the greatest of something, µs.
+/// A minimum and a maximum, µs.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 struct Extremes {
     least: i64,
     most: i64,
 }
 
-/// What the gradients say of the queue.
+/// The state of the queue by its gradients.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Queue {
     Unknown,
-    /// The least round trip grows and the greatest no longer does.
+    /// The minimum round trip grows and the maximum no longer does.
     Full,
     NotFull,
-    /// It grew, and a back-off is under way.
+    /// It grew, and a back-off is in progress.
     BackingOff,
 }
 
-/// What is forgotten when the flow was idle.
+/// The measurements, which idleness resets.
 #[derive(Clone, Debug)]
 struct Memory {
     /// Round trips of this round and of the one before; `None` before the first.
     round: Option<Extremes>,
     last: Option<Extremes>,
-    /// The ring of gradients, its sum, and where the next goes.
+    /// The ring of gradients, its sum, and the index of the next one.
     gradients: Vec<Extremes>,
     sum: Extremes,
     tail: usize,
     filled: bool,
     queue: Queue,
-    /// How many ACKs of one packet still count as delayed.
+    /// Number of single-packet ACKs that still count as delayed.
     delayed: u32,
     /// Bytes: the round lasts until this is acknowledged.
     round_end: u64,
     /// Packets: the window without back-offs.
     shadow: u32,
-    /// Back-offs since the queue last fell.
+    /// Back-offs since the queue last decreased.
     backoffs: u64,
     // slow start
     samples: u32,
@@ -178,7 +178,7 @@ pub struct Cdg {
 }
 
 impl Cdg {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params, host: &Host) -> Cdg {
         Cdg {
             beta: params.count("backoff_beta").min(1024),
@@ -193,7 +193,7 @@ impl Cdg {
         }
     }
 
-    /// Has slow start found its end?
+    /// Ends slow start, if a detector finds congestion.
     fn search(&mut self, w: &mut Window, ev: &Ack) {
         let m = &mut self.m;
         if let Some(round) = m.round {
@@ -218,7 +218,7 @@ impl Cdg {
         }
     }
 
-    /// With probability `1 − exp(−g/G)`, unless the last ones changed nothing.
+    /// Draws with probability `1 − exp(−g/G)`, unless the last back-offs had no effect.
     fn backs_off(&mut self, gradient_us: u64, cwnd: u32) -> bool {
         let keeps = decay(gradient_us.saturating_mul(self.factor));
         let draw = (self.rng.next_u64() >> 32) as u32;
@@ -239,7 +239,8 @@ impl Cdg {
 }
 
 impl Memory {
-    /// Have ACKs come close together for longer than half of the least round trip?
+    /// Returns whether ACKs have been close together for longer than half of the minimum round
+    /// trip.
     fn on_train(&mut self, ev: &Ack, delay_min_us: i64) -> bool {
         let now = ev.now.as_us();
         match self.last_ack_us {
@@ -259,7 +260,7 @@ impl Memory {
         }
     }
 
-    /// The gradient over the window, summed, µs; takes in the round from `last` to `round`.
+    /// The sum of gradients over the window, µs, with the change from `last` to `round`.
     fn gradient(&mut self, last: Extremes, round: Extremes, tolerant: bool) -> i64 {
         let new = Extremes {
             least: round.least - last.least,
@@ -300,7 +301,7 @@ fn nearest(us: i64) -> i64 {
 
 /// `exp(−x)`, `x` in millionths, as a share of 2³².
 fn decay(millionths: u64) -> u32 {
-    // Beyond 2²⁴ (an exponent of 17) Linux takes it for zero.
+    // From 2²⁴ on (an exponent of 17) Linux returns zero.
     if millionths >= 1 << 24 {
         return 0;
     }
@@ -421,7 +422,7 @@ impl Memory {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "cdg",
     help: "backs off by chance when round trips grow longer (CAIA delay gradient)",
@@ -450,7 +451,7 @@ mod tests {
     fn never() -> (&'static str, Value) {
         ("backoff_factor", Value::Count(0))
     }
-    /// Certain for every gradient of 17 µs and more.
+    /// A back-off is certain for every gradient of 17 µs or more.
     fn always() -> (&'static str, Value) {
         ("backoff_factor", Value::Count(1_000_000))
     }
@@ -481,7 +482,7 @@ mod tests {
                 (Some(Span::us(rtt_us)), acked, self.una, self.una + 10);
             self.law.on_sample(&mut self.w, &ev);
         }
-        /// One ACK of two packets; answers whether the law asks for a reduction.
+        /// An ACK of two packets; returns whether a reduction is requested.
         fn ack(&mut self, rtt_us: u64, cwnd_limited: bool) -> bool {
             self.una += 2;
             self.now_us += 100;
@@ -492,8 +493,8 @@ mod tests {
             self.law.on_ack(&mut self.w, &ev);
             core::mem::take(&mut self.w.reduce)
         }
-        /// A round with these least and greatest round trips; answers whether it made the law ask
-        /// for a reduction.
+        /// A round with these minimum and maximum round trips; returns whether a reduction was
+        /// requested.
         fn round(&mut self, least_us: u64, most_us: u64) -> bool {
             let mut asked = false;
             for i in 0..6 {
@@ -522,7 +523,7 @@ mod tests {
     }
 
     /// The paper's probability with `G` = 3 ms: a gradient of `g` ms per round backs off with
-    /// probability 1 − exp(−g/3), within the rounding of 333/8 to 42.
+    /// probability 1 − exp(−g/3). The tolerance is the rounding of 333/8 to 42.
     #[test]
     fn the_chance_to_back_off_is_one_less_the_exponential_of_the_gradient() {
         let mut law = cdg(&[("use_ineff", Value::Count(0))]);
@@ -539,8 +540,8 @@ mod tests {
         }
     }
 
-    /// The least round trip grows by 1 ms per round: the first gradient stands for eight, later the
-    /// sum is of the last eight.
+    /// The minimum round trip grows by 1 ms per round: the first gradient counts eight times, later
+    /// the sum is over the last eight.
     #[test]
     fn gradients_are_summed_over_eight_rounds_and_scaled_up_before() {
         let mut m = Memory::new(8, 0, 10);
@@ -551,7 +552,7 @@ mod tests {
         for i in 0..8 {
             assert_eq!(m.gradient(at(i), at(i + 1), false), 8000, "{i}");
         }
-        // Then it stands still: the old ones leave one by one.
+        // Then it is constant: the old gradients leave one by one.
         for left in (0..8).rev() {
             assert_eq!(m.gradient(at(8), at(8), false), 1000 * left);
         }
@@ -605,8 +606,8 @@ mod tests {
         }
     }
 
-    /// After five back-offs that did not make the queue fall the sixth is left out; when it falls
-    /// they count anew.
+    /// After five back-offs without a decrease of the queue the sixth is skipped; after a decrease
+    /// the count restarts.
     #[test]
     fn five_back_offs_without_effect_are_enough() {
         let mut law = cdg(&[always()]);
@@ -623,8 +624,8 @@ mod tests {
         assert!(law.backs_off(50_000, 10));
     }
 
-    /// 100 packets, one back-off to 70: a loss then leaves half of what there would have been
-    /// without it, not half of 70.
+    /// 100 packets, one back-off to 70: a loss then leaves half of the window without the back-off,
+    /// not half of 70.
     #[test]
     fn a_loss_takes_half_of_the_shadow_window() {
         let mut f = Flow::new(cdg(&[always()]), 100, 50);
@@ -654,8 +655,8 @@ mod tests {
         assert_eq!((f.w.cwnd, f.law.m.shadow), (11, 11));
     }
 
-    /// An ACK of one packet after ACKs of two may have been delayed by 40 ms: it can lower the
-    /// least round trip only.
+    /// An ACK of one packet after ACKs of two may have been delayed by 40 ms: it can only lower the
+    /// minimum round trip.
     #[test]
     fn a_delayed_ack_is_no_greatest_round_trip() {
         let mut f = Flow::new(cdg(&[never()]), 10, 5);
@@ -698,7 +699,7 @@ mod tests {
                 10,
                 10_000,
             );
-            // One round only: nothing more is sent, as it were.
+            // One round only: as if no more data were sent.
             f.law.m.round_end = u64::MAX;
             (0..400).find(|_| {
                 f.ack(40_000, true);
@@ -775,7 +776,7 @@ mod tests {
         assert_eq!(f.law.m.shadow, f.w.cwnd);
     }
 
-    /// The round in which the window was brought down tells nothing of growth.
+    /// The round in which the window was reduced is no measure of growth.
     #[test]
     fn a_reduction_begins_a_round() {
         let mut f = Flow::new(cdg(&[never()]), 10, 5);

@@ -1,23 +1,28 @@
-//! Compound TCP: Reno, and beside its window a second one that grows fast while no queue is seen.
+//! Compound TCP: Reno, with a second window that grows fast while there is no queue.
 //!
-//! Law, `win = cwnd + dwnd`: `cwnd` is Reno's, but one packet per `win` acknowledged. `dwnd` moves
-//! once per round trip in avoidance, by `diff = win (1 − base/rtt)`, the packets that wait in the
-//! queue: `diff < γ`: `dwnd += max(α winᵏ − 1, 0)`, if `win` is 38 and more; otherwise `dwnd −= ζ
-//! diff`, and `ssthresh` is `win` at most, so that slow start does not give it back.
-//! On loss `cwnd` is halved and `dwnd = max(win (1 − β) − cwnd/2, 0)`; in slow start and after a
-//! timeout it is 0. `γ` is what Reno alone would have had in the queue: at each loss `γ ← (1 − λ) γ
-//! + λ ¾ cwnd (1 − base/rtt)`, in 5 … 30.
+//! Algorithm, with `win = cwnd + dwnd`: `cwnd` is Reno's, but grows by one packet per `win`
+//! acknowledged. `dwnd` changes once per round trip in avoidance by `diff = win (1 − base/rtt)`,
+//! the packets in the queue:
+//! - `diff < γ`: `dwnd += max(α winᵏ − 1, 0)`, if `win` is at least 38;
+//! - otherwise `dwnd −= ζ diff`, and `ssthresh` is at most `win`, so that slow start does not undo
+//!   it;
+//! - on loss `cwnd` is halved and `dwnd = max(win (1 − β) − cwnd/2, 0)`, in slow start and after a
+//!   timeout 0;
+//! - `γ` is the queue of Reno alone: at each loss `γ ← (1 − λ) γ + λ ¾ cwnd (1 − base/rtt)`, in 5 …
+//!   30.
 //!
-//! So without queues `win ≈ 0.255/p^0.8` at a loss rate `p`, where Reno has `1.22/√p`; and once the
-//! queue holds `γ` packets the sum stands still while Reno's part grows on: what is left is Reno.
+//! Without queues, therefore, `win ≈ 0.255/p^0.8` at a loss rate `p`, where Reno has `1.22/√p`.
+//! Once the queue holds `γ` packets, the sum is constant while Reno's part grows: in the end only
+//! Reno is left.
 //!
 //! Sources: draft-sridharan-tcpm-ctcp-02 (2008); Tan, Song, Zhang, Sridharan, "A Compound TCP
-//! approach for high-speed and long distance networks", INFOCOM 2006. Where they leave a choice:
-//! - `α winᵏ` is of the whole window, as in the paper (drafts 00 and 01 took `dwnd`); `k = 3/4`, as
-//!   Windows has it (0.8 at first);
-//! - `rtt` is the mean of the round trip's samples, the ACKs in recovery left out; `base` is the
-//!   least ever, and what the smoothed one was after a timeout, since the path may be another one;
-//! - `λ = 0.8`; implementations in use took 0.25, 0.5 and 0.8.
+//! approach for high-speed and long distance networks", INFOCOM 2006. Choices where they are open:
+//! - `α winᵏ` is of the whole window, as in the paper (drafts 00 and 01 use `dwnd`); `k = 3/4`, as
+//!   in Windows (0.8 at first);
+//! - `rtt` is the mean of the round trip's samples without ACKs in recovery. `base` is the minimum
+//!   of the connection, and the smoothed round trip after a timeout, because the path may have
+//!   changed;
+//! - `λ = 0.8`; known implementations use 0.25, 0.5 and 0.8.
 
 use super::reno::{avoid, slow_start};
 use super::{
@@ -29,7 +34,7 @@ use crate::transport::State;
 use crate::units::Span;
 use alloc::boxed::Box;
 
-/// Reno's queue counts for so much when γ is tuned.
+/// Share of Reno's queue that counts for γ.
 const OF_RENO: f64 = 0.75;
 
 /// The parameters.
@@ -84,17 +89,17 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// The round trip that is being measured.
+/// The round trip under measurement.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 struct Round {
-    /// It is over when everything below is acknowledged, bytes.
+    /// It ends when everything below is acknowledged, bytes.
     ends: u64,
-    /// The sum of its round-trip times, and how many they are.
+    /// The sum and the number of its samples.
     sum: Span,
     samples: u64,
 }
 
-/// One flow's Compound TCP.
+/// The state of Compound TCP.
 #[derive(Clone, Debug)]
 pub struct Compound {
     alpha: f64,
@@ -110,17 +115,17 @@ pub struct Compound {
     /// Before the last reduction.
     prior_dwnd: f64,
     gamma: f64,
-    /// What Reno's part has in the queue, packets; `None` until a round trip has told since the
+    /// Packets of Reno's part in the queue; `None` until a round trip has been measured since the
     /// last loss.
     diff_reno: Option<f64>,
-    /// The least round trip.
+    /// The minimum round trip.
     base: Option<Span>,
     srtt: Span,
     round: Option<Round>,
 }
 
 impl Compound {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params) -> Compound {
         let most = params.number("gamma");
         Compound {
@@ -146,14 +151,14 @@ impl Compound {
         w.cwnd.saturating_sub(self.dwnd as u32)
     }
 
-    /// The delay window becomes `dwnd`, and Reno's part stays.
+    /// Sets the delay window to `dwnd`; Reno's part is unchanged.
     fn set_dwnd(&mut self, w: &mut Window, dwnd: f64) {
         let reno = self.reno(w);
         self.dwnd = dwnd.max(0.0);
         w.cwnd = reno.saturating_add(self.dwnd as u32).min(w.clamp);
     }
 
-    /// A round trip of `rtt` on the average is over.
+    /// Adjusts `dwnd` after a round trip with the mean `rtt`.
     fn adjust(&mut self, w: &mut Window, rtt: Span) {
         let Some(base) = self.base else { return };
         let waiting = 1.0 - (base.as_s() / rtt.as_s()).min(1.0);
@@ -162,8 +167,8 @@ impl Compound {
         self.diff_reno = Some(f64::from(self.reno(w)) * waiting);
         if diff >= self.gamma {
             self.set_dwnd(w, self.dwnd - self.zeta * diff);
-            // What a delay takes is part of congestion avoidance; below the threshold slow start
-            // would give it back as Reno's.
+            // A decrease for delay is part of congestion avoidance. Below the threshold, slow start
+            // would return it as Reno's part.
             w.ssthresh = w.ssthresh.min(w.cwnd.max(2));
         } else if w.cwnd >= self.low_window {
             let step = self.alpha * libm::pow(win, self.k) - 1.0;
@@ -171,7 +176,7 @@ impl Compound {
         }
     }
 
-    /// What Reno alone keeps in the queue when it loses is what both may keep there.
+    /// The queue of Reno alone at a loss is the limit for both parts.
     fn tune_gamma(&mut self) {
         if let Some(diff) = self.diff_reno.take() {
             let (low, high) = self.gamma_range;
@@ -198,7 +203,7 @@ impl CongestionControl for Compound {
         if !ev.may_grow || !ev.cwnd_limited {
             return;
         }
-        // The transport may have taken more than there was of Reno's part.
+        // The transport may have reduced the window by more than Reno's part.
         self.dwnd = self.dwnd.min(f64::from(w.cwnd.saturating_sub(1)));
         let mut acked = ev.delivered;
         if w.in_slow_start() {
@@ -239,7 +244,7 @@ impl CongestionControl for Compound {
     }
 
     fn on_state(&mut self, _w: &mut Window, ev: &StateChange) {
-        // A round trip in which packets were lost tells nothing of the queue.
+        // A round trip with losses is no measure of the queue.
         if !matches!(ev.to, State::Open | State::Disorder) {
             self.round = None;
         }
@@ -260,7 +265,7 @@ impl CongestionControl for Compound {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "compound",
     help: "Reno's window and a second one beside it that grows fast while no queue is seen",
@@ -315,8 +320,8 @@ mod tests {
         w.credit = 0;
     }
 
-    /// One round trip opens the measurement, the next one ends it with one packet of Reno's and
-    /// 0.125 · 257^0.75 − 1 = 7.02 of the delay window.
+    /// One round trip starts the measurement. The next ends it, with one packet of Reno's and 0.125
+    /// · 257^0.75 − 1 = 7.02 of the delay window.
     #[test]
     fn without_a_queue_it_grows_by_a_power_of_the_window() {
         let (mut c, mut w, mut una) = (compound(), in_avoidance(255), 0);
@@ -329,7 +334,7 @@ mod tests {
         assert!((263..=264).contains(&w.cwnd), "{}", w.cwnd);
     }
 
-    /// 1000 packets of which the queue holds 3 %: 30, which is γ.
+    /// 1000 packets, 3 % of them in the queue: 30, which is γ.
     #[test]
     fn a_queue_of_gamma_ends_the_growth_and_the_window_gives_back_what_waits() {
         for (waits, grows) in [(29.5, true), (30.5, false)] {
@@ -348,8 +353,8 @@ mod tests {
         }
     }
 
-    /// After a loss at 100 packets, 60 of Reno's and 40 of the delay window: 30 and 20, and the
-    /// threshold at 50. What the queue then takes does not come back by slow start, as Reno's.
+    /// After a loss at 100 packets, 60 of Reno's and 40 of the delay window: 30 and 20, with the
+    /// threshold at 50. A later decrease for delay is not undone by Reno's slow start.
     #[test]
     fn slow_start_does_not_undo_what_a_queue_takes() {
         let (mut c, mut w) = (compound(), in_avoidance(100));
@@ -376,7 +381,7 @@ mod tests {
         assert_eq!((w.cwnd, c.dwnd), (80, 0.0));
     }
 
-    /// 0.125 · 37^0.75 is 1.9: it would grow, and must not yet.
+    /// 0.125 · 37^0.75 is 1.9: it would grow, but the window is too small.
     #[test]
     fn a_small_window_is_renos() {
         for (cwnd, grows) in [(37, false), (38, true)] {
@@ -387,7 +392,7 @@ mod tests {
         }
     }
 
-    /// The whole window is what one packet is given for: 100, not the 40 of Reno's part.
+    /// The whole window grows by one packet per 100 acknowledged, not per the 40 of Reno's part.
     #[test]
     fn renos_part_grows_by_one_packet_per_window() {
         let (mut c, mut w) = (compound(), in_avoidance(100));
@@ -405,13 +410,12 @@ mod tests {
         c.dwnd = 60.0;
         lose(&mut c, &mut w);
         assert_eq!((w.ssthresh, c.dwnd, c.reno(&w)), (50, 30.0, 20));
-        // With a smaller β it is the delay window alone that keeps the difference: 0.8 · 50 less
-        // 10.
+        // With a smaller β, only the delay window keeps the difference: 0.8 · 50 less 10.
         let halved = c.clone();
         c.beta = 0.2;
         lose(&mut c, &mut w);
         assert_eq!((w.ssthresh, c.dwnd, c.reno(&w)), (40, 30.0, 10));
-        // And what was a mistake is undone for both.
+        // A spurious reduction is undone for both parts.
         let mut undo = SpuriousLoss::at(Time::ZERO);
         undo.prior_cwnd = 100;
         c = halved;
@@ -432,8 +436,8 @@ mod tests {
         assert_eq!((w.cwnd, c.dwnd), (8, 0.0));
     }
 
-    /// ¾ of 20 packets that Reno alone had in the queue, with λ = 0.8: 0.2 · 30 + 0.8 · 15 = 18;
-    /// only once per measurement; never below 5.
+    /// ¾ of 20 packets that Reno alone had in the queue, with λ = 0.8: 0.2 · 30 + 0.8 · 15 = 18. It
+    /// is computed once per measurement, and at least 5.
     #[test]
     fn gamma_follows_what_reno_alone_keeps_in_the_queue() {
         let (mut c, mut w) = (compound(), in_avoidance(100));
@@ -447,7 +451,7 @@ mod tests {
             lose(&mut c, &mut w);
         }
         assert_eq!(c.gamma, 5.0);
-        // And it is Reno's part that counts: 40 packets of 100, a fifth of them waiting.
+        // Only Reno's part counts: 40 packets of 100, a fifth of them queued.
         (c.dwnd, w.cwnd, c.base) = (60.0, 100, Some(Span::ms(80)));
         c.adjust(&mut w, Span::ms(100));
         assert!((c.diff_reno.unwrap() - 8.0).abs() < 1e-9);

@@ -1,32 +1,33 @@
-//! Copa: a few packets in the queue for each flow, found by moving towards a rate that the delay
-//! asks for.
+//! Copa: keeps a few packets per flow in the queue, by moving towards a target rate that follows
+//! the delay.
 //!
-//! Law, `standing` the least round trip of half a smoothed one, `least` that of 10 s, `dq =
-//! standing − least`:
-//! - per packet acknowledged `cwnd += v/(δ cwnd)` if `cwnd/standing ≤ 1/(δ dq)`, otherwise `cwnd −=
-//!   v/(δ cwnd)`; `δ = 0.5`;
-//! - `v = 1`, doubled each round trip from the third one on in which the window went the same way,
-//!   1 again when it turns;
-//! - slow start doubles per round trip until the first `cwnd/standing > 1/(δ dq)`; packets leave at
-//!   `2 cwnd/standing`;
-//! - competitive mode while the queue was not nearly empty for 5 round trips, `dq < 0.1 (greatest
-//!   of 4 − least)`: `1/δ` grows by 1 per round trip and is halved on loss, never below 2.
-//!   Otherwise loss changes nothing.
+//! Algorithm, with `standing` the minimum round trip of half a smoothed one, `least` that of 10 s
+//! and `dq = standing − least`:
+//! - per packet acknowledged `cwnd += v/(δ cwnd)` if `cwnd/standing ≤ 1/(δ dq)`, otherwise
+//!   `cwnd −= v/(δ cwnd)`; `δ = 0.5`;
+//! - `v = 1`, doubled each round trip from the third one in the same direction on, and reset to 1
+//!   by a change of direction;
+//! - slow start doubles per round trip until the first `cwnd/standing > 1/(δ dq)`; the pacing rate
+//!   is `2 cwnd/standing`;
+//! - the queue is nearly empty if `dq < 0.1 (greatest of 4 − least)`. After 5 round trips in which
+//!   it was not, the mode is competitive. Then `1/δ` grows by 1 per round trip and is halved on
+//!   loss, never below 2. In the default mode a loss has no effect.
 //!
-//! In the steady state the window passes its target, sees it one round trip later and turns: the
-//! queue swings between nothing and 2.5/δ packets per flow in 5 round trips. That it is empty so
-//! often is how a flow knows that it is among its like.
+//! In the steady state the window exceeds its target, detects that one round trip later and turns.
+//! The queue oscillates between nothing and 2.5/δ packets per flow in 5 round trips. A queue that
+//! is regularly empty indicates that all flows are Copa's.
 //!
 //! Sources: Arun, Balakrishnan, "Copa: Practical Delay-Based Congestion Control for the Internet",
-//! NSDI 2018. Where it leaves a choice:
-//! - when `v > 1` and an ACK asks for the other way, `v` is 1 at once, not at the end of the round
-//!   trip: it would swing the farther;
+//! NSDI 2018. Choices where it is open:
+//! - when `v > 1` and an ACK requires the other direction, `v` is 1 at once. At the end of the
+//!   round trip, the oscillation would be larger;
 //! - `v/δ` is at most `cwnd`: no faster than slow start;
-//! - a queue in which less than one packet of the flow's own waits is empty, too. The paper's queue
-//!   is a fluid; of whole packets, acknowledged in pairs, the last one rarely goes, and a tenth of
-//!   a swing of five is half a packet: flows among their like would compete;
+//! - a queue with less than one packet of the flow's own is empty, too. The paper's queue is a
+//!   fluid. Of whole packets, acknowledged in pairs, the last one rarely leaves, and a tenth of an
+//!   oscillation of five is half a packet. Without this rule, flows of Copa alone would become
+//!   competitive;
 //! - packets leave one by one, as those of the paper's sender do;
-//! - an unused window does not grow, but shrinks; a timeout begins slow start anew.
+//! - an unused window does not grow, but decreases; a timeout restarts slow start.
 
 use super::reno::slow_start;
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Need, Rto, Sample, Start, Window};
@@ -36,19 +37,19 @@ use crate::units::{Rate, Span, Time};
 use crate::windowed::{WindowedMax, WindowedMin};
 use alloc::boxed::Box;
 
-/// The least window, packets.
+/// Minimum window, packets.
 const LEAST: f64 = 2.0;
-/// Round trips the same way before the velocity doubles.
+/// Round trips in one direction before the velocity doubles.
 const STEADY: u32 = 3;
-/// The greatest round trip is that of so many.
+/// Number of round trips over which the maximum is taken.
 const GREATEST_OF: u64 = 4;
-/// So many round trips without an empty queue tell of others who fill it.
+/// Round trips without an empty queue that indicate competing flows.
 const PATIENCE: u64 = 5;
-/// The queue is nearly empty below this share of its swing.
+/// The queue is nearly empty below this share of its oscillation.
 const NEARLY: f64 = 0.1;
-/// Or while less than so many packets of the flow's own wait in it.
+/// The queue is also empty with fewer packets of the flow's own than this.
 const WHOLE: f64 = 1.0;
-/// Packets leave so many times as fast as the window passes.
+/// Pacing rate, as a multiple of the window per round trip.
 const PACING_GAIN: f64 = 2.0;
 
 /// The parameters.
@@ -73,14 +74,14 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// Which way the window goes.
+/// Direction of the window.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Way {
     Up,
     Down,
 }
 
-/// One flow's Copa.
+/// The state of Copa.
 #[derive(Clone, Debug)]
 pub struct Copa {
     /// δ of the default mode.
@@ -89,13 +90,13 @@ pub struct Copa {
     may_compete: bool,
 
     slow_start: bool,
-    /// Packets of the window beyond the whole ones.
+    /// Fraction of a packet in the window.
     part: f64,
     velocity: f64,
     way: Option<Way>,
-    /// Round trips that the window went that way, the last one included.
+    /// Round trips in this direction, including the last one.
     steady: u32,
-    /// The window when the round trip began, and where that ends, bytes.
+    /// The window at the begin of the round trip, and the end of the round trip, bytes.
     began_with: f64,
     round_ends: u64,
 
@@ -111,7 +112,7 @@ pub struct Copa {
 }
 
 impl Copa {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params) -> Copa {
         Copa {
             delta: params.number("delta"),
@@ -138,7 +139,7 @@ impl Copa {
         self.competing.map_or(self.delta, |packets| 1.0 / packets)
     }
 
-    /// The round trip as it stands, and what of it is the queue, s.
+    /// The standing round trip and its queueing delay, s.
     fn delays(&self) -> Option<(f64, f64)> {
         let (standing, least) = (self.standing.get()?, self.least.get()?);
         Some((
@@ -153,7 +154,7 @@ impl Copa {
         (w.min_burst, w.max_burst) = (1, 1);
     }
 
-    /// Does somebody keep the queue full?
+    /// Chooses the mode: competitive if other flows keep the queue full.
     fn choose_mode(&mut self, now: Time, queue: f64, own: f64) {
         let greatest = self.greatest.get().unwrap_or(0);
         let swing = Span::ns(greatest.saturating_sub(self.least.get().unwrap_or(0))).as_s();
@@ -169,7 +170,7 @@ impl Copa {
         }
     }
 
-    /// A round trip is over.
+    /// Handles the end of a round trip.
     fn end_round(&mut self, cwnd: f64) {
         if let Some(packets) = self.competing.as_mut().filter(|_| !self.lost) {
             *packets += 1.0;
@@ -193,7 +194,7 @@ impl Copa {
         self.began_with = cwnd;
     }
 
-    /// The window moves towards the target by what `packets` acknowledged are worth.
+    /// Moves the window towards the target, for `packets` acknowledged.
     fn step(&mut self, w: &mut Window, way: Way, packets: u32) {
         if self.velocity > 1.0 && self.way.is_some_and(|was| was != way) {
             (self.velocity, self.steady) = (1.0, 0);
@@ -293,7 +294,7 @@ impl CongestionControl for Copa {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "copa",
     help: "moves towards the rate that the queue's delay asks for: a few packets of queue per flow",
@@ -336,7 +337,7 @@ mod tests {
         c.on_ack(w, &ev);
     }
 
-    /// Least 100 ms, standing `standing`, smoothed 100 ms, a window of `cwnd`.
+    /// Minimum 100 ms, standing `standing`, smoothed 100 ms, a window of `cwnd`.
     fn with_queue(standing: u64, cwnd: u32) -> (Copa, Window) {
         let mut c = copa();
         sample(&mut c, 0, 100);
@@ -345,8 +346,8 @@ mod tests {
         (c, Window::new(cwnd))
     }
 
-    /// 10 packets, a queue of 20 ms: they pass at 83/s and the target is 100/s. At 25 ms both are
-    /// 80/s, at 26 ms it is less.
+    /// 10 packets, a queue of 20 ms: the rate is 83/s and the target is 100/s. At 25 ms both are
+    /// 80/s, at 26 ms the target is less.
     #[test]
     fn the_window_moves_towards_the_target() {
         for (standing, up) in [(120, true), (125, true), (126, false)] {
@@ -381,7 +382,7 @@ mod tests {
         sample(&mut c, 55, 140);
         assert_eq!(c.standing.get(), Some(140_000_000));
         assert_eq!(c.least.get(), Some(100_000_000));
-        // And the least one is forgotten after 10 s.
+        // The minimum expires after 10 s.
         (100..=10_100)
             .step_by(50)
             .for_each(|ms| sample(&mut c, ms, 130));
@@ -400,7 +401,7 @@ mod tests {
             seen.push(c.velocity);
         }
         assert_eq!(seen, [1.0, 1.0, 2.0, 4.0, 8.0]);
-        // It turns: the window was larger when the round trip began.
+        // It turns: the window was larger at the begin of the round trip.
         c.end_round(90.0);
         assert_eq!((c.velocity, c.way), (1.0, Some(Way::Down)));
     }
@@ -428,7 +429,7 @@ mod tests {
         c.slow_start = true;
         ack(&mut c, &mut w, 100, 10);
         assert_eq!(w.cwnd, 20);
-        // 1/(0.5 · 10 ms) are 200/s; 22 packets in 110 ms are as many, 23 are more.
+        // 1/(0.5 · 10 ms) are 200/s; 22 packets in 110 ms are equal, 23 are more.
         ack(&mut c, &mut w, 100, 3);
         assert!(w.cwnd == 23 && c.slow_start);
         ack(&mut c, &mut w, 100, 1);
@@ -447,7 +448,7 @@ mod tests {
     #[test]
     fn without_an_empty_queue_for_five_round_trips_it_competes() {
         let (mut c, mut w) = with_queue(150, 100);
-        // The swing is 50 ms, the queue never below 5.
+        // The oscillation is 50 ms, the queue never below 5.
         for ms in (100..=600).step_by(10) {
             sample(&mut c, ms, 150);
             ack(&mut c, &mut w, ms, 0);
@@ -462,8 +463,8 @@ mod tests {
         assert_eq!((c.competing, c.delta()), (None, 0.5));
     }
 
-    /// 2 ms of a swing of 10 are more than a tenth. But of 50 packets not one whole is in them, of
-    /// 60 there is.
+    /// 2 ms of an oscillation of 10 are more than a tenth. With 50 packets they hold less than one
+    /// packet, with 60 more.
     #[test]
     fn a_queue_without_a_packet_of_its_own_is_empty() {
         for (cwnd, competing) in [(50, None), (60, Some(2.0))] {

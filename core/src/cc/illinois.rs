@@ -1,24 +1,25 @@
-//! TCP Illinois, as Linux runs it: losses tell when to give way, queueing delay tells how much.
+//! TCP Illinois as in Linux: losses determine when the window decreases, queueing delay determines
+//! by how much.
 //!
-//! Law, `d` the mean queueing delay of the last round trip, `d_m` the greatest ever seen, `d₁ =
-//! d_m/100`: per round trip `cwnd += α`, on loss `ssthresh = (1 − β) cwnd`.
-//! `α = 10` while `d ≤ d₁`, else `10 (d_m − d₁) / (d_m − d₁ + 32.7 (d − d₁))`: 0.3 with a full
-//! queue. `β = 1/8` while `d ≤ d_m/10`, 1/2 from `0.8 d_m` on, in between a straight line. Below 15
-//! packets `α = 1`, `β = 1/2`. So the window rises fast and then ever more slowly (a concave
-//! curve), and a loss without a queue costs little.
+//! Algorithm: `d` is the mean queueing delay of the last round trip, `d_m` the maximum so far,
+//! `d₁ = d_m/100`. Per round trip `cwnd += α`, on loss `ssthresh = (1 − β) cwnd`.
+//! - `α = 10` while `d ≤ d₁`, else `10 (d_m − d₁) / (d_m − d₁ + 32.7 (d − d₁))`, 0.3 with a full
+//!   queue.
+//! - `β = 1/8` while `d ≤ d_m/10`, 1/2 from `0.8 d_m` on, linear between them.
+//! - Below 15 packets `α = 1`, `β = 1/2`.
+//!
+//! The window therefore follows a concave curve, and a loss without a queue costs little.
 //!
 //! Sources: Liu, Başar, Srikant, "TCP-Illinois: a loss- and delay-based congestion control
-//! algorithm for high-speed networks" (VALUETOOLS 2006; Performance Evaluation 65, 2008); Linux
+//! algorithm for high-speed networks" (VALUETOOLS 2006; Performance Evaluation 65, 2008). Linux
 //! 6.12 for the details:
-//! - α is counted in 1/128 and β in 1/64, both computed once per round trip, whether in slow start
-//!   or not;
-//! - who has once had a queue must see five round trips without one before α is 10 again;
-//! - the least and the greatest round trip are never forgotten, not even by a timeout, which sets α
-//!   = 1 and β = 1/2;
-//! - growth counts packets acknowledged in order, and throws away what is left over when the window
-//!   moves;
-//! - the reduction takes `cwnd`, not the flight size; an ACK that crosses the threshold spends
-//!   nothing in avoidance.
+//! - α is in 1/128 and β in 1/64, both computed once per round trip, also in slow start;
+//! - after a queue, α is 10 again only after five round trips without one;
+//! - the minimum and the maximum round trip are kept forever, even over a timeout, which sets α = 1
+//!   and β = 1/2;
+//! - growth counts packets acknowledged in order, and discards the rest when the window changes;
+//! - the reduction is computed from `cwnd`, not from the flight size; an ACK that crosses the
+//!   threshold has no effect in avoidance.
 
 use super::reno::slow_start;
 use super::{Ack, CcKind, CongestionControl, Family, Loss, Rto, Sample, Window};
@@ -26,17 +27,17 @@ use crate::param::{Kind, Param, Params};
 use crate::units::Span;
 use alloc::boxed::Box;
 
-/// α is counted in 1/128.
+/// Unit of α: 1/128.
 const ALPHA_BITS: u32 = 7;
 const ALPHA_ONE: u64 = 1 << ALPHA_BITS;
-/// 0.3, rounded down: the 32.7 of the law is `(ALPHA_MOST − ALPHA_LEAST)/ALPHA_LEAST`.
+/// 0.3, rounded down: the 32.7 of the formula is `(ALPHA_MOST − ALPHA_LEAST)/ALPHA_LEAST`.
 const ALPHA_LEAST: u64 = 3 * ALPHA_ONE / 10;
 const ALPHA_MOST: u64 = 10 * ALPHA_ONE;
-/// β is counted in 1/64.
+/// Unit of β: 1/64.
 const BETA_BITS: u32 = 6;
 const BETA_LEAST: u64 = (1 << BETA_BITS) / 8;
 const BETA_MOST: u64 = (1 << BETA_BITS) / 2;
-/// No round trip counts for more: Linux's arithmetic has 32 bits.
+/// Upper limit of round trips: Linux's arithmetic has 32 bits.
 const RTT_MOST: u64 = u32::MAX as u64 / ALPHA_MOST;
 
 /// The parameters.
@@ -59,19 +60,19 @@ pub const PARAMS: &[Param] = &[
 /// Round trips measured in the present one.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 struct Round {
-    /// It is over when more than this is acknowledged, in bytes; `None`: what will have been sent
-    /// when the next ACK arrives.
+    /// It ends when more than this is acknowledged, in bytes. `None` stands for the data that will
+    /// have been sent when the next ACK arrives.
     end: Option<u64>,
     sum_us: u64,
     samples: u64,
 }
 
-/// What is known of the queue.
+/// Observations of the queue.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Queue {
-    /// Never met, or gone for long.
+    /// No queue so far, or none for long.
     Unseen,
-    /// Met; then so many round trips without it.
+    /// A queue, and then this many round trips without one.
     Met(u64),
 }
 
@@ -83,7 +84,7 @@ pub struct Illinois {
 
     alpha: u64,
     beta: u64,
-    /// The least and the greatest round trip, µs.
+    /// The minimum and the maximum round trip, µs.
     range_us: Option<(u64, u64)>,
     round: Round,
     queue: Queue,
@@ -92,7 +93,7 @@ pub struct Illinois {
 }
 
 impl Illinois {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params) -> Illinois {
         Illinois {
             win_thresh: params.count("win_thresh") as u32,
@@ -109,7 +110,7 @@ impl Illinois {
         }
     }
 
-    /// Once per round trip.
+    /// Updates α and β once per round trip.
     fn update(&mut self, cwnd: u32) {
         if cwnd < self.win_thresh {
             self.be_reno();
@@ -142,7 +143,7 @@ impl Illinois {
                 }
             };
         }
-        // A queue between two round trips without one does not make the waiting start anew.
+        // A queue between two round trips without one does not restart the count.
         if self.queue == Queue::Unseen {
             self.queue = Queue::Met(0);
         }
@@ -165,7 +166,7 @@ fn beta(delay: u64, worst: u64) -> u64 {
 impl CongestionControl for Illinois {
     fn on_sample(&mut self, _w: &mut Window, ev: &Sample) {
         self.acked = ev.acked;
-        // Nothing has been sent since the timeout but what was sent before it.
+        // Only data from before the timeout has been sent.
         self.round.end.get_or_insert(ev.nxt);
         let Some(rtt) = ev.rtt else { return };
         let us = rtt.as_us().min(RTT_MOST);
@@ -228,7 +229,7 @@ impl CongestionControl for Illinois {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "illinois",
     help: "losses tell when to give way, queueing delay how much: fast while there is no queue",
@@ -260,7 +261,7 @@ mod tests {
             let law = Illinois::new(&Params::defaults(PARAMS));
             Flow { law, w, una: 0 }
         }
-        /// An ACK of one packet that took so long; in flight are ten others.
+        /// An ACK of one packet with this round trip; ten others are in flight.
         fn ack(&mut self, rtt_us: u64) {
             self.una += 1;
             let mut told = Sample::at(Time::ZERO);
@@ -271,14 +272,14 @@ mod tests {
             (ev.delivered, ev.una, ev.nxt) = (1, self.una, self.una + 10);
             self.law.on_ack(&mut self.w, &ev);
         }
-        /// A round trip of ACKs that took so long; the last of them ends it.
+        /// A round trip of ACKs with this delay; the last of them ends it.
         fn round(&mut self, rtt_us: u64) -> (u64, u64) {
             for _ in 0..11 {
                 self.ack(rtt_us);
             }
             (self.law.alpha, self.law.beta)
         }
-        /// After 10 ms and 60 ms have been seen, and a round trip that both were in.
+        /// After 10 ms and 60 ms have been measured, and a round trip with both.
         fn on_a_path(cwnd: u32) -> Flow {
             let mut f = Flow::new(cwnd);
             f.ack(10_000);
@@ -310,7 +311,7 @@ mod tests {
             [0, 5000, 22_500, 39_999, 40_000, 50_000].map(at),
             [8, 8, 20, 31, 32, 32]
         );
-        // Where no queue has been seen there is nothing to divide.
+        // Without a queue there is nothing to divide.
         assert_eq!([beta(0, 0), beta(1, 1), beta(0, 1)], [8, 32, 8]);
     }
 
@@ -319,14 +320,14 @@ mod tests {
         let mut f = Flow::new(100);
         f.ack(10_000);
         assert_eq!((f.law.alpha, f.law.beta), (1280, 8));
-        // Ten were in flight then: the eleventh ACK ends the round trip, of a mean queue of 50 ms.
+        // Ten were in flight: the eleventh ACK ends the round trip, with a mean queue of 50 ms.
         for _ in 0..10 {
             f.ack(60_000);
             assert_eq!((f.law.alpha, f.law.beta), (1280, 8));
         }
         f.ack(60_000);
         assert_eq!((f.law.alpha, f.law.beta), (38, 32));
-        // A mean counts: five ACKs without a queue, six with all of it.
+        // The mean counts: five ACKs without a queue, six with all of it.
         for rtt in [
             10_000, 60_000, 10_000, 60_000, 10_000, 60_000, 10_000, 60_000, 10_000, 60_000,
         ] {
@@ -355,8 +356,8 @@ mod tests {
         f.round(60_000);
         let alpha = [0; 5].map(|_| f.round(10_000).0);
         assert_eq!(alpha, [38, 38, 38, 38, 1280]);
-        // And then at once, until it is met again; a queue in between does not make the waiting
-        // start anew.
+        // Then at once, until there is a queue again; a queue in between does not restart the
+        // count.
         assert_eq!(f.round(10_000).0, 1280);
         f.round(60_000);
         let alpha = [10, 10, 60, 10, 10, 10].map(|ms| f.round(ms * 1000).0);
@@ -368,7 +369,7 @@ mod tests {
         let mut f = Flow::on_a_path(100);
         f.law.on_rto(&mut f.w, &Rto::at(Time::ZERO));
         assert_eq!(f.law.range_us, Some((10_000, 60_000)));
-        // 3.36 s and more are one.
+        // Round trips from 3.36 s on count as one value.
         f.ack(5_000_000);
         assert_eq!(f.law.range_us, Some((10_000, 3_355_443)));
     }
@@ -384,7 +385,7 @@ mod tests {
         }
         f.ack(20_000);
         assert_ne!((f.law.alpha, f.law.beta), (128, 32));
-        // Nor has it met a queue.
+        // Nor was there a queue.
         f.law.on_rto(&mut f.w, &Rto::at(Time::ZERO));
         f.ack(10_000);
         assert_eq!(f.round(10_000).0, 1280);
@@ -403,7 +404,7 @@ mod tests {
             grown.ack(10_000);
         }
         assert!((109..=110).contains(&grown.w.cwnd), "{}", grown.w.cwnd);
-        // What is left over when the window moves is lost.
+        // The rest is discarded when the window changes.
         f.w.credit = 25;
         f.ack(10_000);
         assert_eq!((f.w.cwnd, f.w.credit), (103, 0));

@@ -1,28 +1,27 @@
-//! LEDBAT++: for data that can wait. It fills what others leave and gives way to them, by the delay
-//! it sees.
+//! LEDBAT++: background transfers that use spare capacity and yield to other flows, by delay.
 //!
-//! Law, `delay` the round trip less its least of ten minutes, `GAIN = 1/min(16, ⌈2 · 60
-//! ms/least⌉)`:
+//! Algorithm, with `delay` the round trip less its minimum of ten minutes and
+//! `GAIN = 1/min(16, ⌈2 · 60 ms/least⌉)`:
 //! - slow start `W += GAIN` per packet acknowledged, from 2 packets, until `delay > ¾ · 60 ms`;
-//! - avoidance: `delay ≤ 60 ms`: `W += GAIN` per round trip; otherwise once per round trip `W +=
-//!   max(GAIN − W (delay/60 ms − 1), −W/2)`, which lowers `ssthresh` to `W`, so that slow start
-//!   does not undo it; loss halves it;
-//! - slowdown: 2 round trips after the first slow start and then each time nine times as long after
-//!   the last one as it took, `W = 2` for two round trips, then slow start (whatever the delay)
-//!   back to where it was.
+//! - avoidance: `delay ≤ 60 ms`: `W += GAIN` per round trip; otherwise once per round trip
+//!   `W += max(GAIN − W (delay/60 ms − 1), −W/2)`. This lowers `ssthresh` to `W`, so that slow
+//!   start does not undo it. A loss halves the window;
+//! - slowdown: `W = 2` for two round trips, then slow start (with any delay) back to the old
+//!   window. The first one begins 2 round trips after slow start. The time to the next one is nine
+//!   times the duration of the last.
 //!
-//! Slowdowns empty the queue, so that every flow sees the path without it: who comes late learns
-//! the same least round trip as who was there before, and with it the same target.
+//! Slowdowns empty the queue, so every flow measures the path without it. Late flows measure the
+//! same minimum round trip as older ones, and have the same target.
 //!
-//! Sources: draft-irtf-iccrg-ledbat-plus-plus-01 (2020); RFC 6817 for the filters. Where they leave
-//! a choice:
-//! - `delay` is that of the least of the last four samples (RFC 6817's CURRENT_FILTER), which
-//!   leaves out delayed ACKs. Of a burst it is the round trip of the first packets: a flow with
-//!   larger bursts reads less delay (`docs/reference/cc/ledbat.md`);
-//! - the slow start out of a slowdown has the GAIN of the first one: its length is what the time to
-//!   the next one is taken from;
-//! - a loss ends the first slow start as a delay does; one in a slowdown halves what it returns to;
-//!   a timeout ends a slowdown.
+//! Sources: draft-irtf-iccrg-ledbat-plus-plus-01 (2020); RFC 6817 for the filters. Choices where
+//! they are open:
+//! - `delay` is that of the minimum of the last four samples (RFC 6817's CURRENT_FILTER), which
+//!   excludes delayed ACKs. For a burst it is the round trip of the first packets: a flow with
+//!   larger bursts measures less delay (`docs/reference/cc/ledbat.md`);
+//! - the slow start out of a slowdown has the GAIN of the first one, because its duration
+//!   determines the time to the next slowdown;
+//! - a loss ends the first slow start as a delay does; one in a slowdown halves the window to
+//!   restore; a timeout ends a slowdown.
 
 use super::{
     Ack, CcKind, CongestionControl, Family, INFINITE_SSTHRESH, Loss, Reduced, Rto, Sample,
@@ -32,16 +31,15 @@ use crate::param::{Kind, Param, Params};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 
-/// The window at the start, in slowdowns, and the least of all.
+/// The window at the start and in slowdowns, and the minimum.
 const LEAST: u32 = 2;
-/// The first slow start ends at this share of the target.
+/// Share of the target that ends the first slow start.
 const ENOUGH: f64 = 0.75;
-/// A slowdown keeps its window so many round trips, and the first one begins so many after slow
-/// start.
+/// Round trips of a slowdown at the minimum window, and between slow start and the first slowdown.
 const ROUND_TRIPS: u64 = 2;
-/// Samples of which the least is the present round trip.
+/// Number of samples of which the minimum is the present round trip.
 const FILTER: usize = 4;
-/// Minutes of which each keeps its least round trip.
+/// Minutes of history; each has its minimum round trip.
 const HISTORY: usize = 10;
 const MINUTE: u64 = 60_000_000_000;
 
@@ -73,7 +71,7 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// The least round trip of ten minutes, minute by minute.
+/// The minimum round trip of ten minutes, minute by minute.
 #[derive(Clone, Debug, Default)]
 struct Base {
     least: [Option<Span>; HISTORY],
@@ -100,15 +98,15 @@ impl Base {
 enum Phase {
     /// The first slow start.
     Start,
-    /// The slowdown is due then, if ever.
+    /// Time of the next slowdown, if there is one.
     Avoidance { due: Option<Time> },
-    /// The window is held down until then.
+    /// The window is at its minimum until then.
     Held { since: Time, until: Time },
-    /// And returns to the threshold.
+    /// The window returns to the threshold.
     Return { since: Time },
 }
 
-/// One flow's LEDBAT++.
+/// The state of LEDBAT++.
 #[derive(Clone, Debug)]
 pub struct Ledbat {
     target: Span,
@@ -122,14 +120,14 @@ pub struct Ledbat {
     recent: [Option<Span>; FILTER],
     newest: usize,
     srtt: Span,
-    /// What the window is owed, less than a packet.
+    /// Fraction of a packet by which the window must still change.
     owed: f64,
     /// The round trip ends when everything below is acknowledged, bytes.
     round_ends: u64,
 }
 
 impl Ledbat {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params) -> Ledbat {
         Ledbat {
             target: params.span("target"),
@@ -155,18 +153,18 @@ impl Ledbat {
         1.0 / divisor as f64
     }
 
-    /// What waiting in the queue adds to the round trip.
+    /// Returns the queueing delay.
     fn delay(&self) -> Span {
         let now = self.recent.iter().flatten().min().copied();
         now.unwrap_or(Span::ZERO) - self.base.get().unwrap_or(Span::ZERO)
     }
 
-    /// How far above the target the delay is, as a share of it; negative below.
+    /// Excess of the delay over the target, as a share of it; negative below.
     fn excess(&self) -> f64 {
         self.delay().as_s() / self.target.as_s() - 1.0
     }
 
-    /// The window moves by `packets`; the whole ones count at once.
+    /// Changes the window by `packets`; whole packets take effect at once.
     fn move_by(&mut self, w: &mut Window, packets: f64) {
         let cwnd = (f64::from(w.cwnd) + self.owed + packets).max(f64::from(LEAST));
         w.cwnd = (cwnd as u32).min(w.clamp);
@@ -192,7 +190,7 @@ impl Ledbat {
         };
     }
 
-    /// Phases that time or delay ends.
+    /// Ends phases by time or delay.
     fn advance(&mut self, w: &mut Window, now: Time) {
         match self.phase {
             Phase::Start if self.excess() > ENOUGH - 1.0 => {
@@ -228,8 +226,8 @@ impl Ledbat {
             }
         } else if round_over {
             self.move_by(w, (gain - self.decrease * cwnd * excess).max(-cwnd / 2.0));
-            // A decrease is part of congestion avoidance; without this the next ACK would start
-            // slow start and undo it.
+            // A decrease is part of congestion avoidance. Otherwise the next ACK would start slow
+            // start and undo it.
             w.ssthresh = w.ssthresh.min(w.cwnd);
         }
     }
@@ -258,7 +256,7 @@ impl CongestionControl for Ledbat {
         }
         match self.phase {
             Phase::Held { .. } => {}
-            // After a timeout, too: up to the threshold, whatever the delay.
+            // After a timeout, too: up to the threshold, with any delay.
             _ if w.in_slow_start() => {
                 if ev.cwnd_limited {
                     self.move_by(w, self.gain() * f64::from(ev.delivered));
@@ -317,7 +315,7 @@ impl CongestionControl for Ledbat {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "ledbat",
     help: "LEDBAT++, for data that can wait: fills what others leave, 60 ms of queue at most",
@@ -349,14 +347,14 @@ mod tests {
         l.on_sample(w, &ev);
     }
 
-    /// `packets` acknowledged; nothing tells the end of a round trip.
+    /// `packets` acknowledged, without the end of a round trip.
     fn ack(l: &mut Ledbat, w: &mut Window, ms: u64, packets: u32) {
         let mut ev = Ack::at(at(ms));
         ev.delivered = packets;
         l.on_ack(w, &ev);
     }
 
-    /// In avoidance with a base of `base` ms and the queue of `queue` ms; no slowdown is due.
+    /// In avoidance with a base of `base` ms and a queue of `queue` ms; no slowdown is due.
     fn in_avoidance(base: u64, queue: u64, cwnd: u32) -> (Ledbat, Window) {
         let (mut l, mut w) = (ledbat(), Window::new(cwnd));
         w.ssthresh = LEAST;
@@ -443,7 +441,7 @@ mod tests {
         assert_eq!(l.base.get(), Some(Span::ms(90)));
     }
 
-    /// At the target it still grows, by a third of a packet in a window.
+    /// At the target it still grows, by a third of a packet per window.
     #[test]
     fn below_the_target_it_gains_a_share_of_a_packet_per_round_trip() {
         let (mut l, mut w) = in_avoidance(50, 60, 30);
@@ -455,8 +453,8 @@ mod tests {
         assert!(l.owed < 0.02, "{}", l.owed);
     }
 
-    /// A tenth above the target it gives back a tenth, less the gain: 100 + 1/3 − 10; twice the
-    /// target would take it all, and takes half.
+    /// A tenth above the target the window decreases by a tenth, less the gain: 100 + 1/3 − 10. At
+    /// twice the target the formula gives all of it, and the limit is half.
     #[test]
     fn above_the_target_it_gives_back_in_proportion_at_most_half() {
         for (queue, left) in [(66, 90), (75, 75), (120, 50), (600, 50)] {
@@ -469,8 +467,8 @@ mod tests {
         }
     }
 
-    /// The slow start up to 100 packets is over: what a delay took comes back by GAIN per round
-    /// trip, not per packet.
+    /// The slow start up to 100 packets is over: after a decrease for delay, the window grows by
+    /// GAIN per round trip, not per packet.
     #[test]
     fn a_decrease_is_not_undone_by_slow_start() {
         let (mut l, mut w) = in_avoidance(50, 75, 100);
@@ -481,8 +479,7 @@ mod tests {
         for _ in 0..FILTER {
             sample(&mut l, &mut w, 100, 50);
         }
-        // A window acknowledged below the target: a third of a packet, where slow start would add
-        // 25.
+        // A window acknowledged below the target adds a third of a packet; slow start would add 25.
         let owed = l.owed;
         l.round_ends = u64::MAX;
         ack(&mut l, &mut w, 100, 75);
@@ -501,7 +498,7 @@ mod tests {
     }
 
     /// Two round trips of 50 ms at two packets, and back to 40 by doubling less than once per round
-    /// trip; the next one comes nine times as long after.
+    /// trip. The time to the next one is nine times as long.
     #[test]
     fn a_slowdown_holds_two_packets_for_two_round_trips_and_comes_back() {
         let (mut l, mut w) = in_avoidance(50, 0, 40);
@@ -516,7 +513,7 @@ mod tests {
         l.on_reduced(&mut w, &Reduced::at(at(1050)));
         ack(&mut l, &mut w, 1099, 10);
         assert_eq!(w.cwnd, 2);
-        // Whatever the delay: others may have filled the queue.
+        // With any delay: other flows may have filled the queue.
         for _ in 0..FILTER {
             sample(&mut l, &mut w, 1100, 150);
         }

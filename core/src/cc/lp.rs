@@ -1,28 +1,29 @@
-//! TCP-LP, low priority, as Linux runs it: gives way as soon as one-way delays grow.
+//! TCP-LP, low priority, as in Linux: yields as soon as one-way delays grow.
 //!
-//! Law, per sample of the one-way delay (the peer's timestamp less the echo of ours): `owd = 7/8
-//! owd + 1/8 sample`. While `owd ≤ min + 0.15 (max − min)`: Reno. Beyond: `cwnd` is halved, and an
-//! *inference* of three round trips begins in which the window does not grow; beyond again before
-//! it is over: `cwnd = 1`. Each time the least begins anew at `owd` and the greatest at `2 owd`. On
-//! loss as Reno. A cut leaves `ssthresh` as it is: below it the window returns by slow start.
+//! Algorithm, per sample of the one-way delay (the peer's timestamp less the echo of the sender's):
+//! `owd = 7/8 owd + 1/8 sample`. While `owd ≤ min + 0.15 (max − min)`, it is Reno. Above, `cwnd` is
+//! halved, and an *inference* of three round trips begins, in which the window does not grow. If
+//! the delay is above again before its end, `cwnd = 1`. Each time the minimum restarts at `owd` and
+//! the maximum at `2 owd`. On loss it is Reno. A reduction for delay does not change `ssthresh`:
+//! below it the window recovers by slow start.
 //!
 //! Sources: Kuzmanovic, Knightly, "TCP-LP: low-priority service via end-point congestion control"
-//! (IEEE/ACM ToN 14(4), 2006; first at INFOCOM 2003); Linux 6.12 for what follows, all of it kept
-//! because it decides what the law does:
-//! - stamps count milliseconds: nothing finer is seen, and on a short path a delay of 1 after one
-//!   of 0 is a queue;
-//! - the rate of the peer's clock is estimated from the stamps of successive ACKs, 63/64 old and
-//!   1/64 new, in whole hertz, so that it falls by 1 with any lower value and rises with one higher
-//!   by 64 at least; its stamps then count for 1000/rate ms in whole numbers: 1 from 501 to 1000
-//!   Hz, and above not at all;
-//! - the greatest delay is forgotten: the greatest but one takes its place;
-//! - the arithmetic has 32 bits, and eighths of a delay have to fit. Linux's stamps begin anywhere
-//!   (`tcp_timestamps = 1`), so for seven of eight connections what should be a delay does not:
-//!   they never see it grow, and are Reno. `stamp_offset = "none"` is what `tcp_timestamps = 2` on
-//!   both hosts makes of it: the law of the paper.
+//! (IEEE/ACM ToN 14(4), 2006; first at INFOCOM 2003). Linux 6.12 for the following details, which
+//! determine its behaviour:
+//! - timestamps count milliseconds. Finer changes are invisible, and on a short path a delay of 1
+//!   after one of 0 is a queue;
+//! - the rate of the peer's clock is estimated from the timestamps of successive ACKs, 63/64 old
+//!   and 1/64 new, in whole hertz. It falls by 1 with any lower value and rises only with one
+//!   higher by at least 64. The peer's timestamps count for 1000/rate ms in whole numbers: 1 from
+//!   501 to 1000 Hz, and 0 above;
+//! - the greatest delay is discarded: the second greatest replaces it;
+//! - the arithmetic has 32 bits, which must hold eighths of a delay. Linux's timestamps have a
+//!   random offset (`tcp_timestamps = 1`), so seven of eight connections never see the delay grow,
+//!   and are Reno. `stamp_offset = "none"` corresponds to `tcp_timestamps = 2` on both hosts: the
+//!   algorithm of the paper.
 //!
-//! Deviation: stamps begin with the run, not with the host; which matters where the peer's clock is
-//! misjudged only.
+//! Deviation: timestamps begin with the run, not with the host. This matters only where the peer's
+//! clock is misjudged.
 
 use super::reno::Reno;
 use super::{Ack, CcKind, CongestionControl, Family, Host, Loss, Sample, Window};
@@ -30,15 +31,15 @@ use crate::param::{Kind, Param, Params};
 use crate::rng::Rng;
 use alloc::boxed::Box;
 
-/// Stamps per second.
+/// Timestamps per second.
 const STAMP_HZ: u32 = 1000;
-/// The estimate of the peer's clock takes in 1/2⁶ of a new one.
+/// Weight of a new estimate of the peer's clock: 1/2⁶.
 const CLOCK_BITS: u32 = 6;
-/// The smoothed delay takes in 1/2³ of a new one, and is kept in such parts.
+/// Weight of a new delay sample, and unit of the smoothed delay: 1/2³.
 const DELAY_BITS: u32 = 3;
-/// How far from the least delay to the greatest a queue is not believed, in hundredths.
+/// Threshold between the minimum and the maximum delay, in hundredths.
 const THRESHOLD: u32 = 15;
-/// Round trips that an inference lasts.
+/// Round trips of an inference.
 const INFERENCE: u32 = 3;
 
 /// The parameters.
@@ -50,36 +51,36 @@ pub const PARAMS: &[Param] = &[Param {
     source: "Linux 6.12: tcp_timestamps = 1 (random), 2 (none)",
 }];
 
-/// What one-way delays have been, in ms beyond an unknown offset, modulo 2³².
+/// One-way delays, in ms beyond an unknown offset, modulo 2³².
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 struct Delays {
     /// Smoothed, in eighths; 0 before the first.
     smoothed8: u32,
     least: u32,
     most: u32,
-    /// The greatest of all: it becomes `most` when a greater one comes.
+    /// The greatest of all: it becomes `most` when a greater one arrives.
     most_reserve: u32,
 }
 
 /// TCP-LP's state.
 #[derive(Clone, Debug)]
 pub struct Lp {
-    /// Added to the peer's stamps.
+    /// Offset of the peer's timestamps.
     offset: u32,
     delays: Delays,
     /// The estimated rate of the peer's clock, Hz.
     remote_hz: u32,
-    /// The stamps of the ACK before: the peer's and ours.
+    /// The timestamps of the ACK before: the peer's and the sender's.
     last_stamps: (u32, u32),
-    /// When the window was last cut, ms; `None` before the first time.
+    /// Time of the last reduction, ms; `None` before the first.
     last_cut_ms: Option<u32>,
-    /// How long an inference lasts, ms.
+    /// Duration of an inference, ms.
     inference_ms: u32,
     inferring: bool,
 }
 
 impl Lp {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params, host: &Host) -> Lp {
         let offset = match params.word("stamp_offset") {
             "none" => 0,
@@ -101,7 +102,7 @@ impl Lp {
         }
     }
 
-    /// Takes in the stamps of an ACK: does the peer's clock run as fast as ours?
+    /// Estimates the rate of the peer's clock from the timestamps of an ACK.
     fn judge_clock(&mut self, theirs: u32, ours: u32) {
         let (their_last, our_last) = core::mem::replace(&mut self.last_stamps, (theirs, ours));
         let moved = their_last != 0 && our_last != 0 && theirs != their_last && ours != our_last;
@@ -117,19 +118,19 @@ impl Lp {
         self.remote_hz = match (self.remote_hz, moved) {
             (0, _) => hz as u32,
             (_, true) => ((scaled + hz - (scaled >> CLOCK_BITS)) >> CLOCK_BITS) as u32,
-            // Nothing new.
+            // No change.
             (_, false) => self.remote_hz,
         };
     }
 
-    /// The one-way delay that these stamps tell.
+    /// Returns the one-way delay of these timestamps.
     fn delay(&mut self, theirs: u32, ours: u32) -> Option<u32> {
         self.judge_clock(theirs, ours);
         let step = STAMP_HZ.checked_div(self.remote_hz)?;
         Some(theirs.wrapping_mul(step).wrapping_sub(ours))
     }
 
-    /// Is the delay near the least?
+    /// Returns whether the delay is below the threshold.
     fn within_threshold(&self) -> bool {
         let d = &self.delays;
         let share = THRESHOLD.wrapping_mul(d.most.wrapping_sub(d.least)) / 100;
@@ -160,7 +161,7 @@ impl Delays {
         };
     }
 
-    /// The window was cut: what comes is measured from here.
+    /// The window was reduced: restarts the measurement.
     fn begin_anew(&mut self) {
         self.least = self.smoothed8 >> DELAY_BITS;
         self.most = self.smoothed8 >> (DELAY_BITS - 1);
@@ -218,7 +219,7 @@ impl CongestionControl for Lp {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "lp",
     help: "low priority: halves its window as soon as one-way delays grow",
@@ -264,7 +265,7 @@ mod tests {
             let now = Time::from_ns(self.now_ms * 1_000_000);
             let mut ev = Sample::at(now);
             let ours = self.now_ms as u32 - 50 - queue_ms;
-            // The delay of the way back is 40 ms.
+            // The delay of the reverse path is 40 ms.
             ev.stamps = (self.now_ms as u32 - 40, ours);
             ev.rtt = Some(Span::ms(u64::from(50 + queue_ms)));
             self.law.on_sample(&mut self.w, &ev);
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!((f.law.delays.smoothed8 >> 3, f.law.delays.least), (10, 10));
     }
 
-    /// Delays from 10 to 110 ms have been seen: 25 ms is not believed to be a queue, 26 ms is.
+    /// Delays from 10 to 110 ms have been measured: 25 ms is no queue, 26 ms is.
     #[test]
     fn beyond_a_threshold_of_fifteen_hundredths_the_window_is_halved() {
         let cwnd = |owd: u32| {
@@ -372,8 +373,8 @@ mod tests {
         assert_eq!((d.most, d.most_reserve), (200, 300));
     }
 
-    /// Eleven stamps of the peer's in ten of ours: 1100 Hz is taken as it is at first, then counts
-    /// for 1/64, rounded down.
+    /// Eleven timestamps of the peer in ten of the sender: 1100 Hz is taken unchanged at first,
+    /// then counts for 1/64, rounded down.
     #[test]
     fn the_peers_clock_is_estimated_by_sixty_fourths() {
         let mut law = lp();
@@ -423,8 +424,8 @@ mod tests {
         assert_eq!(w.cwnd, 12);
     }
 
-    /// Of stamps that begin anywhere, those below 2²⁹ let a delay be seen: one in eight. The others
-    /// never give way.
+    /// With random offsets, a delay is visible only for those below 2²⁹, one in eight. The others
+    /// never yield.
     #[test]
     fn seven_of_eight_random_offsets_blind_it() {
         let gives_way = |offset: u32| {

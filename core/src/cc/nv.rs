@@ -1,25 +1,27 @@
-//! TCP-NV, New Vegas, as Linux runs it: Vegas that waits until it has seen enough to be sure.
+//! TCP-NV, New Vegas, as in Linux: Vegas that decides only after enough measurements.
 //!
-//! Law, per round-trip sample: `rate` = what was in flight when the packet left / its smoothed
-//! round trip. Once per round trip, from the greatest `rate` since the last decision: `ideal = rate
-//! · min_rtt`, what would fill the path and no queue, and `max = ideal + 10` packets. `cwnd > max`,
-//! from 60 samples on: `ssthresh = max`, and `cwnd` loses 30 % of what it has too many, 2 packets
-//! at least. `cwnd ≤ max − 2`, from 20 samples on: growth is allowed, Reno's. In between: as it is.
+//! Algorithm, per round-trip sample: `rate` = packets in flight when the packet left / its smoothed
+//! round trip. Once per round trip, from the maximum `rate` since the last decision:
+//! `ideal = rate · min_rtt`, which fills the path without a queue, and `max = ideal + 10` packets.
+//! - `cwnd > max`, with at least 60 samples: `ssthresh = max`, and `cwnd` loses 30 % of the excess,
+//!   at least 2 packets.
+//! - `cwnd ≤ max − 2`, with at least 20 samples: Reno's growth is allowed.
+//! - Otherwise there is no change.
+//!
 //! On loss `ssthresh = 0.8 cwnd`, and growth waits for the next decision.
 //!
-//! Sources: Brakmo, TCP-NV (Linux Plumbers Conference 2010); Linux 6.12 for all that follows:
-//! - the first decision to shrink in slow start needs 30 samples; none is made before the second
-//!   round trip; if there are not enough samples for ten, growth stops meanwhile;
-//! - the round trip is averaged, half old, half new; what was in flight when the packet left is
-//!   taken from what was delivered since (before 5.16 from the bytes sent and not acknowledged
-//!   then);
-//! - the least round trip lasts for 3.75 to 6.25 s, by chance, and 2 s at first; then the least of
-//!   that period takes its place. Only a law that lets queues drain sees a true one: NV's own 10
-//!   packets become part of it;
-//! - a window so small that a round trip has one sample only is made larger by 2 until it has more;
-//! - a timeout slows growth to half (once more, a quarter …); nine decisions to grow in a row take
-//!   one step back;
-//! - a reduction forgets the average and the least round trip: the next sample is both.
+//! Sources: Brakmo, TCP-NV (Linux Plumbers Conference 2010); Linux 6.12 for all of the following:
+//! - the first decision to decrease in slow start needs 30 samples, and there is none before the
+//!   second round trip. With too few samples for ten round trips, growth stops meanwhile;
+//! - the round trip is averaged, half old, half new. The packets in flight when the packet left are
+//!   those delivered since. Before 5.16 they were the bytes sent and not acknowledged;
+//! - the minimum round trip is valid for a random 3.75 to 6.25 s, and for 2 s at first. Then the
+//!   minimum of that period replaces it. It is correct only if the queue drains: otherwise NV's own
+//!   10 packets become part of it;
+//! - a window with only one sample per round trip is enlarged by 2 until there are more;
+//! - a timeout halves growth (the next one quarters it …); nine decisions to grow in a row undo one
+//!   step;
+//! - a reduction resets the average and the minimum round trip to the next sample.
 //!
 //! Deviations: no bounds of the round trip from a BPF program, and no catch-up mode (nothing in
 //! 6.12 enters it).
@@ -35,16 +37,15 @@ use crate::transport::{MSS, State};
 use crate::units::Time;
 use alloc::boxed::Box;
 
-/// A rate is counted in hundreds of bits per second: bytes times this over µs.
+/// Unit of rates: hundreds of bits per second, which is bytes times this over µs.
 const RATE_UNIT: u64 = 80_000;
-/// The window that a round trip with one sample only may call for: at first, by how much more, at
-/// most.
+/// The window for a round trip with only one sample: its initial value, its increment, its maximum.
 const SMALL_CWND: u32 = 4;
 const SMALL_CWND_STEP: u32 = 2;
 const SMALL_CWND_MOST: u32 = 81;
-/// How far timeouts slow growth down, in powers of two.
+/// Maximum slowdown of growth by timeouts, as a power of two.
 const SLOWEST: i32 = -8;
-/// One packet per so many acknowledged is the fastest growth.
+/// Minimum number of acknowledged packets per packet of growth.
 const FASTEST_GROWTH: u32 = 4;
 
 /// The parameters.
@@ -142,7 +143,7 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// [`PARAMS`], read once.
+/// The values of [`PARAMS`].
 #[derive(Copy, Clone, Debug)]
 struct Settings {
     pad: u32,
@@ -185,12 +186,12 @@ impl Settings {
     }
 }
 
-/// What has been seen since the last decision.
+/// The measurements since the last decision.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 struct Seen {
     samples: u32,
     rounds: u32,
-    /// The greatest rate, in hundreds of bits per second.
+    /// The maximum rate, in hundreds of bits per second.
     rate: u64,
 }
 
@@ -202,29 +203,29 @@ pub struct Nv {
     rng: Rng,
     seen: Seen,
     may_grow: bool,
-    /// After a reduction everything is measured anew.
+    /// After a reduction all measurements are reset.
     reset_due: bool,
-    /// Growth is Reno's times 2 to this power.
+    /// Growth is Reno's times this power of 2.
     growth: i32,
-    /// Decisions in a row that found no congestion.
+    /// Consecutive decisions without congestion.
     calm: u32,
     small_cwnd: u32,
     /// The averaged round trip, µs; 0 before the first.
     rtt_us: u64,
     min_rtt_us: u64,
-    /// The least of the present period, µs.
+    /// The minimum of the present period, µs.
     next_min_rtt_us: u64,
-    /// The tick at which it takes the other's place.
+    /// The tick at which it becomes the minimum.
     period_ends: u64,
     /// Bytes: the round lasts until more than this is acknowledged.
     round_end: u64,
-    /// Bytes: everything below is acknowledged, and was at the last sample.
+    /// Bytes: everything below is acknowledged, now and at the last sample.
     una: u64,
     counted: u64,
 }
 
 impl Nv {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params, host: &Host) -> Nv {
         Nv {
             set: Settings::new(params),
@@ -258,7 +259,7 @@ impl Nv {
         self.counted = self.una;
     }
 
-    /// Takes in one round trip, µs, and what was in flight, bytes.
+    /// Takes a round-trip sample, µs, and the bytes in flight.
     fn measure(&mut self, rtt_us: u64, in_flight: u64) {
         let weight = self.set.rtt_factor;
         let average = if weight == 0 {
@@ -276,7 +277,7 @@ impl Nv {
         self.next_min_rtt_us = self.next_min_rtt_us.min(average);
     }
 
-    /// A period of the least round trip may be over.
+    /// Replaces the minimum round trip if its period is over.
     fn renew(&mut self, tick: u64) {
         if tick < self.period_ends {
             return;
@@ -288,14 +289,14 @@ impl Nv {
         self.small_cwnd = (self.small_cwnd / 2).max(SMALL_CWND);
     }
 
-    /// The window that fills the path, and the packets that it may keep in the queue.
+    /// The maximum window: it fills the path, plus the packets allowed in the queue.
     fn greatest(&self) -> u32 {
         let ideal = u128::from(self.seen.rate) * u128::from(self.min_rtt_us)
             / u128::from(RATE_UNIT * u64::from(MSS));
         (ideal.min(u128::from(u32::MAX / 2)) as u32).saturating_add(self.set.pad)
     }
 
-    /// Once per round trip.
+    /// Decides, once per round trip.
     fn decide(&mut self, w: &mut Window) {
         let set = self.set;
         let greatest = self.greatest();
@@ -442,7 +443,7 @@ impl CongestionControl for Nv {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "nv",
     help: "New Vegas: ten packets in the queue, decided only after enough round-trip samples",
@@ -481,7 +482,7 @@ mod tests {
                 now_us: 0,
             }
         }
-        /// One ACK of one packet; the last of a round says that it ends.
+        /// An ACK of one packet; `nxt` ends the round for the last one.
         fn ack(&mut self, rtt_us: u64, flight: u32, nxt: u64) {
             self.una += MSS64;
             self.now_us += 10;
@@ -492,13 +493,13 @@ mod tests {
         /// A round of `n` samples.
         fn round(&mut self, n: u64, rtt_us: u64, flight: u32) {
             let end = self.una + n * MSS64;
-            // The first ACK beyond the last round's end begins a round; it lasts until one beyond
-            // its own `nxt`.
+            // The first ACK beyond the last round's end begins a round, which lasts until one
+            // beyond its own `nxt`.
             for _ in 0..n {
                 self.ack(rtt_us, flight, end);
             }
         }
-        /// Has the path been seen without a queue?
+        /// A flow whose path has no queue.
         fn empty_path(cwnd: u32, rtt_us: u64) -> Flow {
             let mut f = Flow::new(cwnd);
             f.law.seen.rounds = 1;
@@ -522,18 +523,18 @@ mod tests {
             ev.delivered = delivered;
             self.law.on_ack(&mut self.w, &ev);
         }
-        /// A decision now, with so many samples, at the ideal window `ideal`.
+        /// A decision now, with this many samples and the ideal window `ideal`.
         fn decide(&mut self, samples: u32, ideal: u32) {
             self.law.min_rtt_us = 40_000;
             self.law.seen.samples = samples;
-            // A hundred bit/s more than exact: the division truncates.
+            // A hundred bit/s above the exact value, because the division truncates.
             self.law.seen.rate = u64::from(ideal) * RATE_UNIT * MSS64 / 40_000 + 1;
             self.law.decide(&mut self.w);
         }
     }
 
-    /// 100 packets in flight over 50 ms where 40 are possible: 80 fill the path, and ten more may
-    /// wait.
+    /// 100 packets in flight over 50 ms with a minimum of 40 ms: 80 fill the path, and ten more may
+    /// queue.
     #[test]
     fn the_greatest_window_is_what_fills_the_path_and_ten_packets() {
         let mut f = Flow::new(100);
@@ -655,7 +656,7 @@ mod tests {
         assert_eq!(f.law.min_rtt_us, 60_000);
     }
 
-    /// Seeds differ in the period, 3.75 to 6.25 s; the first lasts two.
+    /// Seeds differ in the period, 3.75 to 6.25 s; the first is 2 s.
     #[test]
     fn the_least_round_trip_of_a_period_takes_the_place_of_the_last() {
         let mut f = Flow::new(100);
@@ -687,7 +688,7 @@ mod tests {
         }
     }
 
-    /// Round trips with one sample only make the small window larger, and growth is allowed.
+    /// Round trips with one sample only enlarge the small window and allow growth.
     #[test]
     fn a_round_trip_with_one_sample_calls_for_a_larger_window() {
         let mut f = Flow::new(4);
@@ -723,7 +724,7 @@ mod tests {
         let mut f = Flow::empty_path(200, 40_000);
         f.w.ssthresh = 100;
         f.law.seen.rounds = 1;
-        // The first ACK ends a round, the other 61 are of the next.
+        // The first ACK ends a round, the other 61 belong to the next.
         f.round(62, 50_000, 100);
         assert_eq!((f.law.seen.rounds, f.w.cwnd), (2, 200));
         f.ack(50_000, 100, f.una + 500);

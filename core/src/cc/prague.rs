@@ -1,25 +1,25 @@
-//! Prague: DCTCP for the Internet. Marks are counted, the window moves by parts of packets, and
-//! short paths take no more.
+//! Prague: DCTCP for the Internet, with counted marks, fractional windows and limited RTT
+//! dependence.
 //!
-//! Law, `p` the share of packets marked: `α = (1 − g) α + g p`, `g = 1/16`, once per round trip
-//! from the first mark on, `α = 1` until then. A mark takes `α/2` of the window, once per round
-//! trip; a loss takes half, once per recovery. Every packet acknowledged without a mark adds `s /
-//! cwnd`, while the window shrinks, too. At rest two packets per round trip are marked: `cwnd =
-//! 2/p`. Packets leave at `cwnd / srtt`, in bursts of a quarter of a millisecond.
+//! Algorithm, with `p` the share of marked packets: `α = (1 − g) α + g p`, `g = 1/16`, once per
+//! round trip from the first mark on; `α = 1` until then. A mark takes `α/2` of the window, once
+//! per round trip; a loss takes half, once per recovery. Every packet acknowledged without a mark
+//! adds `s / cwnd`, also during a reduction. In equilibrium two packets per round trip are marked:
+//! `cwnd = 2/p`. The pacing rate is `cwnd / srtt`, in bursts of a quarter of a millisecond.
 //!
-//! Round trips below 25 ms: after 500 of them a flow acts as one of 25 ms. `s = (srtt / 25 ms)²`
-//! instead of 1, and `α` and reductions move once in 25 ms: its rate, not its window, grows as that
-//! of the other.
+//! Round trips below 25 ms: after 500 of them a flow behaves as one of 25 ms. `s = (srtt / 25 ms)²`
+//! instead of 1, and `α` and reductions are computed once in 25 ms. Its rate, not its window, then
+//! grows as that of the other flow.
 //!
-//! Sources: draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331 section 4.3 for what is
-//! asked of it; the Linux implementation (L4STeam, version 0.6) for numbers and for the order of
-//! things: the window is fractional in 2⁻²⁰ of a packet, `α` is kept with 20 bits and `1/g` times
-//! as large, so that no remainder is lost; the rate counts packets of 1500 bytes. Without ECN that
-//! counts ([`Need::EcnCount`]) it is Reno.
+//! Sources: draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331 section 4.3 for the
+//! requirements; the Linux implementation (L4STeam, version 0.6) for numbers and order. The window
+//! is fractional in 2⁻²⁰ of a packet. `α` has 20 bits and is stored times `1/g`, so that no
+//! remainder is lost. The rate counts packets of 1500 bytes. Without ECN that counts
+//! ([`Need::EcnCount`]) it is Reno.
 //!
-//! Deviations: in a recovery the window stands still until it is over, as in Linux, but after a
-//! timeout it grows like Reno's, where Linux's waits for the end of the episode. No fallback to
-//! Reno on a suspicion of a queue that marks like RFC 3168: Linux's is off by default.
+//! Deviations: in a recovery the window is constant, as in Linux. After a timeout it grows like
+//! Reno's, where Linux's waits for the end of the episode. There is no fallback to Reno for a queue
+//! that seems to mark as in RFC 3168: Linux's is off by default.
 
 use super::reno::{self, Reno};
 use super::{
@@ -31,14 +31,14 @@ use crate::transport::State;
 use crate::units::{Rate, Span, Time};
 use alloc::boxed::Box;
 
-/// Parts of a packet, and of `α`, are counted in 2⁻²⁰.
+/// Unit of fractions of a packet and of `α`: 2⁻²⁰.
 const BITS: u32 = 20;
 const ONE: i64 = 1 << BITS;
-/// The least window.
+/// Minimum window.
 const LEAST: u32 = 2;
 /// Bytes of a packet, for the rate.
 const MTU: u64 = 1500;
-/// A burst carries this share of a second of the rate: 2⁻¹², a quarter of a millisecond.
+/// Burst size as a share of a second of the rate: 2⁻¹², a quarter of a millisecond.
 const BURST_SHIFT: u32 = 12;
 
 /// The parameters.
@@ -72,17 +72,17 @@ pub struct Prague {
     rtt_target: Span,
     rtt_transition: u64,
 
-    /// What the window is more than whole packets, in 2⁻²⁰.
+    /// Fraction of the window beyond whole packets, in 2⁻²⁰.
     part: i64,
     /// `α`, in 2⁻²⁰, times `1/g`.
     alpha_g: u64,
     seen_mark: bool,
-    /// Since `α` was last worked out.
+    /// Packets delivered since the last update of `α`.
     delivered: u64,
     marked: u64,
     worked_out: Option<Time>,
     reduced: Option<Time>,
-    /// When everything below is acknowledged, the round trip is over.
+    /// The round trip is over when everything below is acknowledged.
     round_end: u64,
     rounds: u64,
     srtt: Span,
@@ -93,7 +93,7 @@ pub struct Prague {
 }
 
 impl Prague {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params) -> Prague {
         let shift_g = params.count("shift_g") as u32;
         Prague {
@@ -120,15 +120,15 @@ impl Prague {
         self.alpha_g >> self.shift_g
     }
 
-    /// Does it act as a flow of the target's round trip?
+    /// Returns whether it behaves as a flow of the target's round trip.
     fn acts_slower(&self) -> bool {
         self.rounds >= self.rtt_transition && self.srtt < self.rtt_target
     }
-    /// Is it too soon after `last` to act again?
+    /// Returns whether it is too early to act again after `last`.
     fn too_soon(&self, now: Time, last: Option<Time>) -> bool {
         self.acts_slower() && last.is_some_and(|last| now.since(last) < self.rtt_target)
     }
-    /// What a round trip without marks adds to the window, in 2⁻²⁰ of a packet.
+    /// Growth of the window in a round trip without marks, in 2⁻²⁰ of a packet.
     fn increase(&self) -> u64 {
         if !self.acts_slower() {
             return ONE as u64;
@@ -140,7 +140,7 @@ impl Prague {
         (((rtt * rtt) << BITS) / (target * target).max(1)) as u64
     }
 
-    /// A round trip is over: α follows what was marked in it.
+    /// Updates `α` at the end of a round trip.
     fn end_round(&mut self, ev: &Ack) {
         self.round_end = ev.nxt;
         self.rounds += 1;
@@ -155,7 +155,7 @@ impl Prague {
         (self.delivered, self.marked) = (0, 0);
     }
 
-    /// Whole packets of what the window is more, or less, become the window's.
+    /// Moves whole packets from the fraction to the window.
     fn settle(&mut self, w: &mut Window) {
         let whole = self.part >> BITS;
         self.part -= whole << BITS;
@@ -190,7 +190,7 @@ impl Prague {
         self.shrink(w, ONE as u64);
     }
 
-    /// How fast packets leave, and how many at once.
+    /// Sets the pacing rate and the burst size.
     fn pace(&self, w: &mut Window, in_flight: u32) {
         let us = self.srtt.as_us();
         if us == 0 {
@@ -249,7 +249,7 @@ impl CongestionControl for Prague {
     }
 
     fn on_state(&mut self, w: &mut Window, ev: &StateChange) {
-        // A loss after a mark: the transport takes both for one.
+        // A loss after a mark: the transport treats both as one.
         if !self.reno && ev.to == State::Recovery && ev.from == State::Cwr {
             self.halve(w);
         }
@@ -281,7 +281,7 @@ impl CongestionControl for Prague {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "prague",
     help: "DCTCP for the Internet (L4S): two marks per round trip, whatever the rate",
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!((w.cwnd, w.ssthresh), (52, 52));
     }
 
-    /// Twenty bits, and the remainder kept: a share of one in a million is not lost.
+    /// Twenty bits, with the remainder: a share of one in a million is not lost.
     #[test]
     fn alpha_follows_the_share_of_marks() {
         let (mut law, mut w) = prague();

@@ -1,29 +1,29 @@
-//! TIMELY: a rate that follows how the round trip changes, for data centres.
+//! TIMELY: a rate that follows the gradient of the round trip, for data centres.
 //!
-//! Law, at every completed segment of 64 KiB, `rtt` its round trip without its own serialization:
-//! `diff ← (1 − α) diff + α (rtt − the one before)`, `gradient = diff/20 µs`;
+//! Algorithm, at every completed segment of 64 KiB, with `rtt` its round trip without its own
+//! serialization: `diff ← (1 − α) diff + α (rtt − the one before)`, `gradient = diff/20 µs`;
 //! - `rtt < 50 µs`: `rate += δ`; `rtt > 500 µs`: `rate *= 1 − β (1 − 500 µs/rtt)`;
-//! - between: `gradient ≤ 0`: `rate += N δ`, `N = 5` from the fifth one in a row on, before 1;
-//!   `gradient > 0`: `rate *= 1 − β gradient`.
+//! - between them, `gradient ≤ 0`: `rate += N δ`, with `N = 5` from the fifth one in a row on,
+//!   before `N = 1`; `gradient > 0`: `rate *= 1 − β gradient`.
 //!
-//! Between the thresholds nothing says where the queue should stand nor who should have how much:
-//! any queue and any shares whose sum is the link's rate are at rest. So there is no one fixed
-//! point, and flows need not be fair (Zhu, Ghobadi, Misra, Padhye, "ECN or delay: lessons learnt
-//! from analysis of DCQCN and TIMELY", CoNEXT 2016).
+//! Between the thresholds, nothing determines the length of the queue or the shares of flows. Any
+//! queue and any shares with the link's rate as their sum are stable. There is no unique fixed
+//! point, and flows need not be fair. Source: Zhu, Ghobadi, Misra, Padhye, "ECN or delay: lessons
+//! learnt from analysis of DCQCN and TIMELY", CoNEXT 2016.
 //!
 //! Sources: Mittal et al., "TIMELY: RTT-based congestion control for the datacenter", SIGCOMM 2015;
-//! α and the least round trip from the paper of 2016. The defaults are for 10 Gbit/s. It is written
-//! for cards that send segments and time them; over TCP:
-//! - a segment is what so many bytes acknowledged in order make, and leaves as one burst. Its round
-//!   trip is the least one that its ACKs measured, that of its first packets: the rest of it waited
-//!   behind itself. The paper takes the last one and deducts the length at the card's rate, which
-//!   is the same where card and bottleneck are as fast;
-//! - a flow begins at the line's rate (the paper: divided by the flows of its host, here one), and
+//! α and the minimum round trip from the paper of 2016. The defaults are for 10 Gbit/s. It was
+//! designed for network cards that send and time segments. Over TCP:
+//! - a segment is this many bytes acknowledged in order, sent as one burst. Its round trip is the
+//!   minimum of its ACKs, that of its first packets, because the others waited behind them. The
+//!   paper uses the last one and subtracts the length at the card's rate. Both are equal if card
+//!   and bottleneck are equally fast;
+//! - a flow begins at the line rate (the paper: divided by the flows of its host, here one), and
 //!   stays between `δ` and it;
-//! - no segment takes more than half of the rate, as in the code that the authors published: a
-//!   gradient above 1/β would take all;
-//! - the window limits nothing; losses are sent again and change nothing: the paper's network does
-//!   not lose.
+//! - no segment reduces the rate by more than half, as in the authors' published code: a gradient
+//!   above 1/β would take all;
+//! - the window limits nothing. Lost packets are retransmitted without an effect on the rate: the
+//!   paper's network is lossless.
 
 use super::{
     Ack, CcKind, CongestionControl, Family, Loss, NO_WINDOW, Need, Sample, SpuriousLoss, Start,
@@ -93,16 +93,16 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// The increase in a hurry.
+/// Multiple of the increment in hyperactive increase.
 const HURRY: f64 = 5.0;
-/// What is left of the rate at least.
+/// Minimum share of the rate that a segment leaves.
 const LEFT: f64 = 0.5;
 
-/// One flow's TIMELY.
+/// The state of TIMELY.
 #[derive(Clone, Debug)]
 pub struct Timely {
     line_rate: f64,
-    /// Packets of a segment.
+    /// Packets per segment.
     segment: u32,
     t_low: f64,
     t_high: f64,
@@ -118,15 +118,15 @@ pub struct Timely {
     last: Option<f64>,
     /// The smoothed difference of two, s.
     diff: f64,
-    /// Segments in a row without a rising round trip.
+    /// Consecutive segments without a rising round trip.
     calm: u64,
-    /// The least round trip of the present segment, and where that ends, bytes.
+    /// The minimum round trip of the present segment, and the segment's end, bytes.
     least: Option<Span>,
     segment_ends: u64,
 }
 
 impl Timely {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params) -> Timely {
         let line_rate = params.rate("line_rate").as_bit() as f64;
         let packets = params.bytes("segment").get() / u64::from(MSS);
@@ -149,7 +149,7 @@ impl Timely {
         }
     }
 
-    /// A segment is complete, and took `rtt` seconds.
+    /// Handles a complete segment with a round trip of `rtt` seconds.
     fn complete(&mut self, rtt: f64) {
         let change = rtt - self.last.unwrap_or(rtt);
         self.last = Some(rtt);
@@ -233,7 +233,7 @@ impl CongestionControl for Timely {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "timely",
     help: "for data centres: a rate that follows how the round trip changes",
@@ -252,7 +252,7 @@ mod tests {
     use crate::units::Time;
     use alloc::vec::Vec;
 
-    /// At 1 Gbit/s, its last segment after `us`.
+    /// At 1 Gbit/s, the last segment after `us`.
     fn after(us: f64) -> Timely {
         Timely {
             rate: 1e9,
@@ -285,7 +285,7 @@ mod tests {
         near(rate(&mut after(500.0), 501.0), 1000.0 * (1.0 - 0.8 / 501.0));
     }
 
-    /// From 100 to 101 µs: 0.875 µs smoothed, 0.04375 of the least round trip, less 0.8 of that.
+    /// From 100 to 101 µs: 0.875 µs smoothed, 0.04375 of the minimum round trip, less 0.8 of that.
     /// Then 0.125 of it is left and 2 µs more: 1.859375 µs.
     #[test]
     fn between_them_it_falls_with_the_gradient() {
@@ -294,7 +294,7 @@ mod tests {
         near(rate(&mut t, 103.0), 965.0 * (1.0 - 0.8 * 1.859375 / 20.0));
     }
 
-    /// A round trip that rises by more than 1/(0.8 · 0.875) of the least one would make it
+    /// An increase of the round trip by more than 1/(0.8 · 0.875) of the minimum would make it
     /// negative.
     #[test]
     fn no_segment_takes_more_than_half() {
@@ -311,7 +311,7 @@ mod tests {
         near(rate(&mut t, 30.0), 10_000.0);
     }
 
-    /// Falling and standing round trips: 10 Mbit/s each, and from the fifth on 50.
+    /// Falling and constant round trips: 10 Mbit/s each, and from the fifth on 50.
     #[test]
     fn from_the_fifth_calm_segment_on_it_hurries() {
         let mut t = after(300.0);
@@ -327,7 +327,7 @@ mod tests {
         assert!(rate(&mut t, 290.0) < 1140.0 && t.calm == 0);
     }
 
-    /// Segments of 45 packets; of each the least round trip counts.
+    /// Segments of 45 packets; the minimum round trip of each counts.
     #[test]
     fn a_segment_has_one_round_trip_that_of_its_first_packets() {
         let mut t = Timely::new(&Params::defaults(PARAMS));

@@ -1,23 +1,21 @@
-//! Westwood+, as Linux runs it: grows like Reno, but comes down to what the path was seen to carry,
-//! not to half.
+//! Westwood+ as in Linux: grows like Reno, but on loss reduces the window to the measured bandwidth
+//! times the minimum round trip.
 //!
-//! Law: what was acknowledged in `Δ > max(rtt, 50 ms)` is a sample of the bandwidth, smoothed
-//! twice: `b ← (7 b + bytes/Δ)/8`, `bw ← (7 bw + b)/8`. A loss begins as Reno's, by half; when its
-//! repairs are over, `cwnd = ssthresh = max(bw · rtt_min, 2 packets)`. A timeout sets `ssthresh`
-//! so, and `rtt_min` is learned anew. So losses that are not of congestion cost little: the path
-//! carries what it carried before.
+//! Algorithm: the data acknowledged in `Δ > max(rtt, 50 ms)` is a sample of the bandwidth, smoothed
+//! twice: `b ← (7 b + bytes/Δ)/8`, `bw ← (7 bw + b)/8`. A loss first halves the window, as Reno.
+//! When recovery ends, `cwnd = ssthresh = max(bw · rtt_min, 2 packets)`. A timeout sets `ssthresh`
+//! in the same way, and `rtt_min` is measured anew. Random losses therefore cost little.
 //!
 //! Sources: Mascolo et al., "TCP Westwood" (MobiCom 2001); Grieco, Mascolo (ACM CCR 34(2), 2004)
-//! for the filter over round trips that makes it Westwood+; Linux 6.12 for what differs, kept
-//! because measurements show it:
-//! - the window falls to half while losses are repaired, and only then to the estimate: it may rise
-//!   by that;
-//! - bandwidth is whole bytes per tick, time is in ticks: at 100 Hz, or at some hundred kbit/s,
-//!   much is cut off;
-//! - an ACK is counted with the round trip of the one before it;
-//! - a duplicate ACK counts as a segment that has arrived, and is taken off the jump that
-//!   acknowledges it; only where the jump tells nothing else (the kernel's fast path) nothing is
-//!   taken off;
+//! for the filter over round trips that makes it Westwood+. Linux 6.12 differs, as measurements
+//! show:
+//! - the window is halved during recovery, and set to the estimate only afterwards, which may raise
+//!   it;
+//! - bandwidth is whole bytes per tick and time is in ticks, which truncates much at 100 Hz, or at
+//!   some hundred kbit/s;
+//! - an ACK counts with the round trip of the one before it;
+//! - a duplicate ACK counts as a segment that has arrived, and is subtracted from the ACK that
+//!   later acknowledges it. The kernel's fast path does not subtract it;
 //! - both filters begin with the first sample, not with zero.
 
 use super::reno::Reno;
@@ -28,11 +26,11 @@ use crate::transport::{Jiffies, MSS};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 
-/// A sample of the bandwidth takes at least so long.
+/// Minimum duration of a bandwidth sample.
 const LEAST_INTERVAL: Span = Span::ms(50);
-/// The round trip before any was measured: no sample is taken by it.
+/// The round trip before any was measured; no sample ends by it.
 const UNKNOWN_RTT: Span = Span::s(20);
-/// The least window that an estimate gives, packets.
+/// Minimum window of an estimate, packets.
 const LEAST_WINDOW: u64 = 2;
 
 /// Westwood's state.
@@ -40,24 +38,24 @@ const LEAST_WINDOW: u64 = 2;
 pub struct Westwood {
     hz: u32,
     ticks: Jiffies,
-    /// Samples smoothed once, and that smoothed again, in bytes per tick; `None` before the first.
+    /// The bandwidth smoothed once and twice, in bytes per tick; `None` before the first sample.
     bandwidth: Option<(u64, u64)>,
-    /// Bytes acknowledged, duplicates included, since the tick at which the present sample began.
+    /// Bytes acknowledged since the tick at which the present sample began, including duplicates.
     bytes: u64,
     since: u64,
-    /// `una` by the last ACK; `None` before the first.
+    /// `una` of the last ACK; `None` before the first.
     una: Option<u64>,
-    /// Bytes that duplicates were counted for and no jump has acknowledged yet.
+    /// Bytes counted for duplicates that no later ACK has acknowledged yet.
     early: u64,
-    /// Ticks of the round trip measured last, and of the least.
+    /// The latest and the minimum round trip, in ticks.
     rtt: u64,
     least: u64,
-    /// The least round trip is to be learned anew.
+    /// The minimum round trip must be measured anew.
     forget: bool,
 }
 
 impl Westwood {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(host: &Host) -> Westwood {
         let ticks = Jiffies::new(host.hz);
         let unknown = ticks.from_us(UNKNOWN_RTT.as_us());
@@ -74,7 +72,7 @@ impl Westwood {
             forget: true,
         }
     }
-    /// What the path holds by the estimate, in packets.
+    /// The bandwidth-delay product of the estimate, in packets.
     fn window(&self) -> u32 {
         let (_, bandwidth) = self.bandwidth.unwrap_or_default();
         let packets = bandwidth.saturating_mul(self.least) / u64::from(MSS);
@@ -98,7 +96,7 @@ impl Westwood {
         self.bytes = 0;
         self.since = tick;
     }
-    /// Bytes that an ACK up to `una` counts for, `jump` more than the one before.
+    /// The bytes that an ACK up to `una` counts for, which advances by `jump`.
     fn counted(&mut self, jump: u64) -> u64 {
         let segment = u64::from(MSS);
         match jump {
@@ -107,7 +105,7 @@ impl Westwood {
                 segment
             }
             _ if jump <= segment => jump,
-            // Duplicates told of all of it and more; the segment that filled the hole counts.
+            // Duplicates counted for all of it and more; the segment that filled the hole counts.
             _ if self.early >= jump => {
                 self.early -= jump;
                 segment
@@ -127,7 +125,7 @@ impl CongestionControl for Westwood {
     }
 
     fn on_sample(&mut self, _w: &mut Window, ev: &Sample) {
-        // What the first ACK acknowledges is not counted.
+        // Data of the first ACK does not count.
         let jump = ev.una.saturating_sub(self.una.unwrap_or(ev.una));
         self.una = Some(ev.una);
         self.take_sample(ev.now);
@@ -173,7 +171,7 @@ impl CongestionControl for Westwood {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "westwood",
     help: "Reno that comes down to the bandwidth it has measured: for paths that lose by chance",
@@ -192,7 +190,7 @@ mod tests {
 
     const SEGMENT: u64 = MSS as u64;
 
-    /// A law and its window after a handshake at 0.
+    /// A congestion control and its window after a handshake at 0.
     fn begun(hz: u32) -> (Westwood, Window) {
         let host = Host {
             hz,
@@ -208,8 +206,8 @@ mod tests {
         (ev.una, ev.rtt, ev.plain) = (una, Some(Span::ms(40)), plain);
         c.on_sample(&mut Window::new(10), &ev);
     }
-    /// An ACK for nothing, that tells the round trip, and one that acknowledges `bytes` in time for
-    /// the sample to end at `ms`.
+    /// An ACK without data that measures the round trip, and one that acknowledges `bytes` and ends
+    /// the sample at `ms`.
     fn measured(hz: u32, bytes: u64, ms: u64) -> Westwood {
         let (mut c, _) = begun(hz);
         ack(&mut c, 1, 0, true);
@@ -242,8 +240,8 @@ mod tests {
         assert_eq!(c.bandwidth, None);
     }
 
-    /// The kernel's clock cuts: 14 999 bytes in 100 ms are 149 bytes per millisecond, or 1499 per
-    /// 10 ms.
+    /// The kernel's clock truncates: 14 999 bytes in 100 ms are 149 bytes per millisecond, or 1499
+    /// per 10 ms.
     #[test]
     fn bandwidth_is_whole_bytes_per_tick() {
         assert_eq!(measured(1000, 14_999, 100).bandwidth, Some((149, 149)));

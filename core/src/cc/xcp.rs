@@ -1,20 +1,18 @@
-//! XCP's sender: routers say by how much the window changes.
+//! XCP's sender: routers determine the change of the window.
 //!
-//! Law: every data packet carries the window, the round-trip time and the change that the sender
-//! asks for, `(rate · rtt − cwnd) / (cwnd / s)`: what it lacks of its `rate`, spread over the
-//! packets of a round trip. Routers on the way lower that to what they allow
-//! ([`queue::xcp`](crate::queue::xcp)); the receiver returns it, and with each ACK `cwnd = max(cwnd
-//! + feedback, s)`. On loss it does as Reno does: half. There is no slow start.
+//! Algorithm: every data packet carries the window, the round-trip time and the change that the
+//! sender requests, `(rate · rtt − cwnd) / (cwnd / s)`. This is the distance to its `rate`,
+//! distributed over the packets of a round trip. Routers on the path reduce it to the change that
+//! they allow ([`queue::xcp`](crate::queue::xcp)). The receiver returns it, and with each ACK
+//! `cwnd = max(cwnd + feedback, s)`. A loss halves the window, as Reno. There is no slow start.
 //!
 //! Sources: Katabi, Handley, Rohrs: Congestion Control for High Bandwidth-Delay Product Networks
-//! (SIGCOMM 2002), sections 3.1 to 3.4; draft-falk-xcp-spec-03 for an ACK of several packets, which
+//! (SIGCOMM 2002), sections 3.1 to 3.4. By draft-falk-xcp-spec-03, an ACK of several packets
 //! returns the sum. Deviations:
-//! - `s` is a full frame, as routers see it: the window counts headers, too, so that it may be
-//!   compared with a link's rate;
-//! - what is allowed to a sender that does not use its window is not taken (the paper's senders are
-//!   never idle);
-//! - in recovery the transport brings the window down, and feedback waits until that is over: then
-//!   what was fed back since does not count;
+//! - `s` is a full frame, as routers see it: the window includes headers, so that it is comparable
+//!   with a link's rate;
+//! - a sender that does not use its window ignores feedback (the paper's senders are never idle);
+//! - in recovery the transport reduces the window, and feedback is ignored until recovery ends;
 //! - the window in a header is rounded to bytes, feedback to 1/256 byte.
 
 use super::{Ack, CcKind, CongestionControl, Family, Host, Loss, Need, Sample, Start, Window};
@@ -43,17 +41,17 @@ pub const PARAMS: &[Param] = &[Param {
 #[derive(Clone, Debug)]
 pub struct Xcp {
     rate: Rate,
-    /// The window in bytes of frames, with the part of a packet that [`Window`] has not.
+    /// The window in bytes of frames, with the fraction of a packet that [`Window`] lacks.
     cwnd: f64,
-    /// The window as it was last set from that: another one was set by the transport.
+    /// The window that was last set from `cwnd`; another value was set by the transport.
     set: u32,
     srtt: Span,
-    /// Fed back by this ACK.
+    /// Feedback of this ACK.
     heard: Feedback,
 }
 
 impl Xcp {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params, _host: &Host) -> Xcp {
         Xcp {
             rate: params.rate("rate"),
@@ -119,7 +117,7 @@ impl CongestionControl for Xcp {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "xcp",
     help: "routers write into every packet by how much its sender's window changes",
@@ -150,7 +148,7 @@ mod tests {
         xcp.on_start(&mut w, &ev);
         (xcp, w)
     }
-    /// One ACK that feeds back so many bytes.
+    /// An ACK with feedback of this many bytes.
     fn ack(xcp: &mut Xcp, w: &mut Window, bytes: f64, change: impl Fn(&mut Ack)) {
         let mut sample = Sample::at(Time::ZERO);
         sample.srtt8_us = 800_000;
@@ -205,7 +203,7 @@ mod tests {
             (Bytes::new(15_140), Span::ms(100))
         );
         assert_eq!(header.feedback, Feedback::bytes(2.0 * FRAME));
-        // Who has more than it wants gives back.
+        // A sender above its rate reduces the window.
         ack(&mut xcp, &mut w, 50.0 * FRAME, |_| ());
         assert_eq!(
             xcp.congestion(&w).unwrap().feedback,
@@ -231,7 +229,7 @@ mod tests {
             ev.state = State::Recovery
         });
         assert_eq!(w.cwnd, 15);
-        // From where recovery left it, and not with what was said during it.
+        // From the window after recovery, without the feedback during it.
         w.cwnd = 10;
         ack(&mut xcp, &mut w, FRAME, |_| ());
         assert_eq!(w.cwnd, 11);

@@ -1,24 +1,26 @@
-//! YeAH, as Linux runs it: fast while its queue is short, Reno once it is not; takes its own queue
-//! away before it is lost.
+//! YeAH as in Linux: fast while its queue is short, otherwise Reno; it empties its own queue before
+//! a loss.
 //!
-//! Law, once per round trip, `rtt` the least of it, `base` the least ever, `queued = cwnd · (rtt −
-//! base) / rtt`: slow mode if `queued > alpha` or `rtt − base > base / phy`, else fast mode. Fast:
-//! `cwnd + 1` per `min(cwnd, 100)` packets acknowledged (Scalable); slow: per `cwnd` (Reno).
-//! `queued > alpha`: `cwnd −= min(queued / gamma, cwnd / 2)`, not below `reno`, a guess of Reno's
-//! window beside it: half of `cwnd` at first, one more per slow round trip, half on loss, and 2
-//! again after `zeta` fast ones. On congestion `cwnd` loses `queued`, at least `cwnd / 8`, at most
-//! half; half after `rho` slow round trips in a row: then a greedy flow is beside it.
+//! Algorithm, once per round trip, with `rtt` its minimum, `base` the minimum of the connection,
+//! and `queued = cwnd · (rtt − base) / rtt`:
+//! - slow mode if `queued > alpha` or `rtt − base > base / phy`, else fast mode;
+//! - fast mode: `cwnd + 1` per `min(cwnd, 100)` packets acknowledged (Scalable); slow mode: per
+//!   `cwnd` (Reno);
+//! - `queued > alpha`: `cwnd −= min(queued / gamma, cwnd / 2)`, not below `reno`;
+//! - `reno` estimates a competing Reno flow's window: half of `cwnd` at first, plus one per slow
+//!   round trip. It is halved on loss, and 2 after `zeta` fast round trips;
+//! - on congestion `cwnd` loses `queued`, at least `cwnd / 8`, at most half. It loses half after
+//!   `rho` consecutive slow round trips, which indicate a competing greedy flow.
 //!
-//! Sources: Baiocchi, Castellani, Vacirca, "YeAH-TCP: yet another highspeed TCP" (PFLDnet 2007);
-//! Linux 6.12 for what differs from it, kept because measurements show it:
-//! - slow start has no rule of its own, the measure excepted, and begins like Reno's: the paper's
-//!   slow start is Vegas's;
+//! Sources: Baiocchi, Castellani, Vacirca, "YeAH-TCP: yet another highspeed TCP" (PFLDnet 2007).
+//! Linux 6.12 differs, as measurements show:
+//! - slow start is Reno's, plus the measure of the queue; the paper's slow start is Vegas's;
 //! - fast round trips are counted to `zeta` over all of the time since the last loss, not in a row;
 //! - the mode is that of the round trip before; recovery interrupts the measure, not the growth;
-//! - the window never exceeds 2³²/128 packets; `base` is forgotten whenever data leaves while
-//!   nothing is in flight.
+//! - the window never exceeds 2³²/128 packets; `base` is reset whenever data leaves while none is
+//!   in flight.
 //!
-//! Before 5.7 Linux counted an ACK of several packets as one in slow mode; that is not imitated.
+//! Before 5.7 Linux counted an ACK of several packets as one in slow mode; this is not modelled.
 
 use super::reno::{avoid, slow_start};
 use super::vegas::{Delays, RoundTrips};
@@ -29,13 +31,13 @@ use crate::param::{Kind, Param, Params};
 use crate::transport::State;
 use alloc::boxed::Box;
 
-/// Fast mode: a packet for so many acknowledged, however large the window is (Scalable).
+/// Fast mode: acknowledged packets per packet of growth for large windows (Scalable).
 const FAST_PER: u32 = 100;
-/// The least window, and the least guess of Reno's, in packets.
+/// Minimum window and minimum estimate of Reno's, in packets.
 const LEAST: u32 = 2;
-/// The largest window, in packets.
+/// Maximum window, in packets.
 const MOST: u32 = u32::MAX / 128;
-/// Slow round trips in a row are counted so far.
+/// Limit of the count of slow round trips.
 const MANY: u32 = 0xff_ffff;
 
 /// The parameters.
@@ -96,18 +98,18 @@ pub struct Yeah {
     rho: u64,
     zeta: u64,
     rounds: RoundTrips,
-    /// Packets queued, as of the last round trip that told.
+    /// Packets queued in the last round trip with a result.
     queued: u64,
     /// Slow round trips in a row.
     slow: u32,
-    /// Fast ones since the last loss, up to `zeta`.
+    /// Fast round trips since the last loss, up to `zeta`.
     fast: u64,
-    /// The guess of what Reno's window would be.
+    /// The estimate of Reno's window.
     reno: u32,
 }
 
 impl Yeah {
-    /// At the start of a connection.
+    /// The state at the start of a connection.
     pub fn new(params: &Params) -> Yeah {
         Yeah {
             alpha: params.packets("alpha"),
@@ -227,7 +229,7 @@ impl CongestionControl for Yeah {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "yeah",
     help: "Scalable while its queue is short, Reno beside others; takes its own queue away before \
@@ -268,15 +270,14 @@ mod tests {
             ev.rtt = Some(Span::us(us));
             self.law.on_sample(&mut self.w, &ev);
         }
-        /// Everything before it had been sent is acknowledged, `delivered` packets of it with this
-        /// ACK.
+        /// An ACK of everything sent before, `delivered` packets of it with this ACK.
         fn ack(&mut self, delivered: u32) {
             self.una += 1;
             let mut ev = Ack::at(Time::ZERO);
             (ev.una, ev.nxt, ev.delivered) = (self.una, self.una, delivered);
             self.law.on_ack(&mut self.w, &ev);
         }
-        /// A round trip of three measurements, its growth left out; answers the window after it.
+        /// A round trip of three measurements, without its growth; returns the window after it.
         fn round(&mut self, us: u64) -> u32 {
             for more in [0, 700, 5000] {
                 self.sample(us + more);

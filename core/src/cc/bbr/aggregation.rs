@@ -1,9 +1,9 @@
-//! Room for ACKs that come in clumps (Wi-Fi, receive offload): while none come, the flow must not
-//! run dry.
+//! Room for aggregated ACKs (Wi-Fi, receive offload): while none arrive, the flow must have enough
+//! data in flight.
 //!
-//! Law: over an epoch, `extra = acknowledged − bw · time`; an epoch begins anew when that is not
-//! positive, or at 2²⁰ packets. The greatest `extra` of the last 5 to 10 round trips is added to
-//! the window, at most what `bw` delivers in 100 ms.
+//! Algorithm: over an epoch, `extra = acknowledged − bw · time`. A new epoch begins when that is
+//! not positive, or at 2²⁰ packets. The maximum `extra` of the last 5 to 10 round trips is added to
+//! the window, at most `bw · 100 ms`.
 
 use super::bandwidth::Bw;
 use super::{Ack, Bbr, Delivery, Window};
@@ -11,12 +11,12 @@ use crate::units::Time;
 
 /// Round trips of each of the two windows.
 const WINDOW_ROUNDS: u32 = 5;
-/// The most that an epoch acknowledges.
+/// Maximum number of packets that an epoch acknowledges.
 const MOST_ACKED: u64 = 1 << 20;
-/// The most that is added, as time at `bw`.
+/// Maximum addition, as time at `bw`.
 const MOST_US: u64 = 100_000;
 
-/// What was acknowledged since a time, beside what was expected.
+/// Packets acknowledged since a time, compared with the expected number.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cc) struct Epoch {
     since: Time,
@@ -24,12 +24,12 @@ pub(in crate::cc) struct Epoch {
 }
 
 impl Epoch {
-    /// It begins at `now`.
+    /// Begins an epoch at `now`.
     pub fn restart(&mut self, now: Time) {
         self.since = now;
         self.acked = 0;
     }
-    /// `delivered` packets more at `at`, `bw` expected: answers the excess.
+    /// Adds `delivered` packets at `at`, with the expected rate `bw`; returns the excess.
     pub fn take(&mut self, at: Time, delivered: u32, bw: Bw) -> u64 {
         let us = at.as_us().saturating_sub(self.since.as_us());
         let mut expected = bw.packets_in(us);
@@ -42,7 +42,7 @@ impl Epoch {
     }
 }
 
-/// The epoch and the greatest excess of two windows of round trips.
+/// The epoch, and the maximum excess of two windows of round trips.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Aggregation {
     pub epoch: Epoch,
@@ -52,7 +52,7 @@ pub(super) struct Aggregation {
 }
 
 impl Aggregation {
-    /// The greatest excess, in packets.
+    /// The maximum excess, in packets.
     pub fn extra(&self) -> u32 {
         self.extra[0].max(self.extra[1])
     }
@@ -78,7 +78,7 @@ impl Bbr {
         a.extra[a.now] = a.extra[a.now].max(extra);
     }
 
-    /// Packets that are added to the window.
+    /// Number of packets that are added to the window.
     pub(super) fn aggregation_room(&self) -> u64 {
         if self.set.aggregation_gain == 0 || !self.pipe.full {
             return 0;

@@ -1,8 +1,8 @@
-//! Round trips, and the greatest delivery rate of the last ten of them.
+//! Round trips, and the maximum delivery rate of the last ten of them.
 //!
 //! A round trip ends when a packet is delivered that was sent after the round trip had begun. A
-//! rate that the application limited counts only if it is no lower than the greatest: it tells what
-//! the path can do, not what it cannot.
+//! rate that the application limited is only a lower bound of the path's rate. It counts only if it
+//! is at least the maximum.
 
 use super::{Ack, Bbr, Delivery};
 use crate::windowed::WindowedMax;
@@ -22,7 +22,7 @@ impl Bw {
     pub fn packets_in(self, us: u64) -> u64 {
         ((u128::from(self.0) * u128::from(us)) >> SCALE) as u64
     }
-    /// For people.
+    /// In packets per second, for traces.
     pub fn packets_per_s(self) -> f64 {
         self.0 as f64 * 1e6 / (1u64 << SCALE) as f64
     }
@@ -31,27 +31,28 @@ impl Bw {
         let exact = (u128::from(self.0) * u128::from(us) * u128::from(gain)) >> 8;
         exact.div_ceil(1 << SCALE).min(u128::from(u32::MAX)) as u64
     }
-    /// Bytes per second at `gain`/256 times this rate, in packets of `packet` bytes, of which
-    /// pacing takes `millionths`.
+    /// Bytes per second at `gain`/256 times this rate, in packets of `packet` bytes. Pacing uses
+    /// `millionths` of it.
     pub fn bytes_per_s(self, packet: u64, gain: u64, millionths: u64) -> u64 {
         let rate = (u128::from(self.0) * u128::from(packet) * u128::from(gain)) >> 8;
         ((rate * u128::from(millionths)) >> SCALE).min(u128::from(u64::MAX / 16)) as u64
     }
 }
 
-/// Round trips, as packets tell them.
+/// Round trips, by counts of delivered packets.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cc) struct Rounds {
-    /// So many have begun.
+    /// Number of round trips that have begun.
     pub count: u64,
-    /// The present one ends with a packet that was sent when so many had been delivered.
+    /// The present one ends with a packet that was sent after this many deliveries.
     pub ends: u64,
-    /// Did this ACK begin one?
+    /// Whether this ACK began one.
     pub start: bool,
 }
 
 impl Rounds {
-    /// A packet is delivered that was sent when `prior` had been; now `delivered` have been.
+    /// Handles the delivery of a packet that was sent after `prior` deliveries; now there are
+    /// `delivered`.
     pub fn take(&mut self, prior: u64, delivered: u64) {
         self.start = prior >= self.ends;
         if self.start {
@@ -61,7 +62,7 @@ impl Rounds {
     }
 }
 
-/// Round trips and the filter.
+/// Round trips and the maximum filter.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bandwidth {
     filter: WindowedMax,
@@ -69,7 +70,7 @@ pub(super) struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// The greatest rate.
+    /// The maximum rate.
     pub fn max(&self) -> Bw {
         Bw(self.filter.get().unwrap_or(0))
     }
@@ -102,7 +103,7 @@ mod tests {
         let bw = Bw::of(4128, 1_000_000);
         assert_eq!(bw.product(40_000, 256), 166);
         assert_eq!(bw.packets_in(40_000), 165);
-        // Within 2⁻¹⁷, which is what 24 bits leave of it.
+        // Within 2⁻¹⁷, the resolution of 24 bits.
         let exact = 4128 * 1448;
         assert!(
             (exact - exact / (1 << 17)..=exact).contains(&bw.bytes_per_s(1448, 256, 1_000_000))

@@ -1,35 +1,37 @@
-//! BBR, version 1, as Linux runs it: paces at the bandwidth it has seen, and keeps about two round
-//! trips' worth in flight.
+//! BBR, version 1, as in Linux: paces at the measured bandwidth, and keeps about two
+//! bandwidth-delay products in flight.
 //!
-//! Law: `bw` = greatest delivery rate of ten round trips; `min_rtt` = least round trip of ten
-//! seconds; `pacing = gain · bw` (less 1 %), `cwnd = 2 · bw · min_rtt` and a little more. Loss
-//! changes neither. Gains follow a mode:
+//! Algorithm: `bw` is the maximum delivery rate of ten round trips, `min_rtt` the minimum round
+//! trip of ten seconds. `pacing = gain · bw` (less 1 %), `cwnd = 2 · bw · min_rtt` plus some room.
+//! A loss changes neither. Gains follow a mode:
 //!
 //! ```text
 //!   Startup ── three round trips in which bw grew by less than 25 % ──▶ Drain
 //!   2.885 · bw                                                         bw / 2.885
-//!      ▲                                                                  │ in flight ≤ bw · min_rtt
+//!      ▲                                                                  │ inflight ≤ 1 bdp
 //!      │ done, pipe never seen full        10 s without a lower rtt       ▼
-//!   ProbeRtt ◀───────────────────────────────────────────────────────  ProbeBw
-//!   4 packets ──────────────── 200 ms and a round trip ──────────────▶ 1.25, 0.75, 1, 1, 1, 1, 1, 1 · bw
+//!   ProbeRtt ◀──────────────────────────────────────────────────────  ProbeBw
+//!   4 packets ─────────────── 200 ms and a round trip ──────────────▶ 1.25, 0.75, 6 times 1 · bw
 //! ```
 //!
 //! | file | part |
 //! |---|---|
-//! | `bandwidth` | round trips, and the greatest rate of ten of them |
-//! | `policer` | the rate of a token bucket, when losses give one away |
-//! | `aggregation` | what receivers acknowledge in clumps |
-//! | `startup` | is the pipe full? then drain it |
+//! | `bandwidth` | round trips, and the maximum rate of ten of them |
+//! | `policer` | the rate of a token bucket, inferred from losses |
+//! | `aggregation` | room for aggregated ACKs |
+//! | `startup` | detection of a full pipe, and draining |
 //! | `probe_bw` | the cycle of gains |
+//! | `probe_rtt` | the minimum round trip, and its periodic measurement by all flows at once |
+//! | `pacing` | the rate, and the size of a burst |
+//! | `window` | the window: its goal, its rounding, recovery |
 //! | `probe_rtt` | the least round trip, and looking for it anew, all flows at once |
 //! | `pacing` | the rate, and the size of a burst |
 //! | `window` | the window: its goal, its rounding, recovery |
 //!
 //! Order for one ACK: round trip and bandwidth, policer, aggregation, cycle, full pipe, drain,
-//! round-trip minimum, gains, pacing rate, window.
-//! Sources: Linux 6.12 `tcp_bbr.c`; Cardwell et al., "BBR: congestion-based congestion control"
-//! (ACM Queue 14(5), 2016). Arithmetic is Linux's: rates in packets per µs scaled by 2²⁴, gains by
-//! 2⁸. What came after 4.15 is in [`RULES`].
+//! round-trip minimum, gains, pacing rate, window. Sources: Linux 6.12 `tcp_bbr.c`; Cardwell et
+//! al., "BBR: congestion-based congestion control" (ACM Queue 14(5), 2016). Arithmetic is Linux's:
+//! rates in packets per µs scaled by 2²⁴, gains by 2⁸. [`RULES`] has the changes after 4.15.
 
 pub(super) mod aggregation;
 pub(super) mod bandwidth;
@@ -61,9 +63,9 @@ use probe_rtt::MinRtt;
 use startup::{Pipe, Plateau};
 use window::Recovery;
 
-/// Gains are counted in 1/256.
+/// Unit of gains: 1/256.
 pub(super) const UNIT: u64 = 256;
-/// Packets of the initial window, and what counts as a beginning.
+/// Packets of the initial window; until as many are delivered, the window grows in any case.
 pub(super) const INITIAL_WINDOW: u32 = 10;
 /// A full segment with its headers of TCP and IP, in bytes.
 const IP_PACKET: u64 = 1500;
@@ -151,7 +153,7 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// What changed in BBR since Linux 4.15.
+/// Changes of BBR since Linux 4.15.
 pub const RULES: &[Rule] = &[
     LONG_TERM_UNITY_GAIN,
     DELAYED_ACK_FILTER,
@@ -257,7 +259,7 @@ enum Mode {
     ProbeRtt,
 }
 
-/// The parameters as Linux holds them.
+/// The parameters in Linux's units.
 #[derive(Clone, Debug)]
 struct Settings {
     kernel: Kernel,
@@ -273,7 +275,7 @@ struct Settings {
     min_rtt_ticks: u64,
     probe_rtt_ticks: u64,
     min_cwnd: u32,
-    /// What is left of a rate after the margin, in millionths.
+    /// The share of a rate after the margin, in millionths.
     paced_millionths: u64,
     /// Bytes of a packet that the pacing rate counts.
     paced_packet: u64,
@@ -296,8 +298,8 @@ impl Settings {
         Settings {
             kernel: host.kernel,
             ticks,
-            // Rounded up, so that Startup surely doubles in a round trip; Drain's down, so that it
-            // surely drains.
+            // Rounded up, so that Startup doubles in a round trip; Drain's is rounded down, so that
+            // it drains.
             startup_gain: libm::ceil(startup * UNIT as f64) as u64,
             drain_gain: libm::floor(UNIT as f64 / startup) as u64,
             cwnd_gain: gain("cwnd_gain"),
@@ -328,7 +330,7 @@ impl Settings {
     }
 }
 
-/// One flow's BBR.
+/// BBR's state.
 #[derive(Clone, Debug)]
 pub struct Bbr {
     set: Settings,
@@ -344,12 +346,12 @@ pub struct Bbr {
     pacing_gain: u64,
     cwnd_gain: u64,
     paced: Paced,
-    /// Data leaves after the application had left nothing to send.
+    /// Data leaves after an idle period of the application.
     idle_restart: bool,
 }
 
 impl Bbr {
-    /// A flow's BBR with these parameters.
+    /// The state at the start of a connection.
     pub fn new(params: &Params, host: &Host) -> Bbr {
         let set = Settings::new(params, host);
         Bbr {
@@ -370,12 +372,12 @@ impl Bbr {
         }
     }
 
-    /// The bandwidth it goes by: the policed rate where there is one.
+    /// The bandwidth in use: the policed rate, if there is one.
     fn bw(&self) -> Bw {
         self.policer.rate().unwrap_or(self.bandwidth.max())
     }
 
-    /// Out of ProbeRTT.
+    /// Leaves ProbeRTT.
     fn resume(&mut self, now: Time) {
         if self.pipe.full {
             self.enter_probe_bw(now);
@@ -455,8 +457,8 @@ impl CongestionControl for Bbr {
     }
 
     fn on_spurious_loss(&mut self, _w: &mut Window, ev: &SpuriousLoss) {
-        // Losses were none: the pipe may not be full, and nothing polices. The window comes back
-        // when recovery ends.
+        // The losses were spurious: the pipe may not be full, and there is no policer. The window
+        // is restored when recovery ends.
         self.pipe.plateau = Plateau::default();
         self.policer.forget(&ev.totals);
     }
@@ -495,7 +497,7 @@ impl CongestionControl for Bbr {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "bbr",
     help: "version 1: paced at the greatest delivery rate seen, two round trips' worth in flight",

@@ -1,23 +1,23 @@
-//! The pacing rate, and the size of a burst that goes with it.
+//! The pacing rate, and the size of a burst at that rate.
 //!
-//! Law: `rate = 0.99 · gain · bw` in payload bytes per second; until the pipe is full it only
-//! rises. It begins at `2.885 · initial window / rtt of the handshake`. A burst is a millisecond of
-//! it (2⁻¹⁰ s), at least two segments, or one below 1.2 Mbit/s.
+//! Algorithm: `rate = 0.99 · gain · bw` in payload bytes per second; until the pipe is full it only
+//! increases. It begins at `2.885 · initial window / rtt of the handshake`. A burst is 2⁻¹⁰ s of
+//! it, about a millisecond, at least two segments, or one below 1.2 Mbit/s.
 
 use super::bandwidth::Bw;
 use super::{Bbr, UNIT, Window};
 use crate::transport::MSS;
 use crate::units::{Rate, Span};
 
-/// Below it a burst may be one segment, bytes per second: 1.2 Mbit/s.
+/// Below this rate a burst may be one segment, bytes per second: 1.2 Mbit/s.
 const SMALL_RATE: u64 = 1_200_000 / 8;
-/// A burst is this share of a second: 2⁻¹⁰.
+/// A burst as a share of a second: 2⁻¹⁰.
 const BURST_SHIFT: u32 = 10;
-/// What a super-packet carries at most, and the most segments that count as a burst.
+/// Maximum payload of a super-packet, and maximum number of segments of a burst.
 const MOST_BURST_BYTES: u64 = 65_536 - 1 - 320;
 const MOST_BURST: u64 = 0x7f;
 
-/// The rate, and how it is counted.
+/// The rate, and its unit.
 #[derive(Clone, Debug)]
 pub(in crate::cc) struct Paced {
     /// Bytes per second.
@@ -27,7 +27,7 @@ pub(in crate::cc) struct Paced {
 }
 
 impl Paced {
-    /// Packets of `packet` bytes; of a rate, `millionths` are used.
+    /// For packets of `packet` bytes; `millionths` of a rate are used.
     pub fn new(packet: u64, millionths: u64) -> Paced {
         Paced {
             rate: 0,
@@ -40,7 +40,7 @@ impl Paced {
         bw.bytes_per_s(self.packet, gain, self.millionths)
     }
 
-    /// The rate before any sample.
+    /// Sets the rate before any sample.
     pub fn by_handshake(&mut self, w: &mut Window, srtt: Span, gain: u64) {
         // Without a round trip: a millisecond.
         let us = if srtt == Span::ZERO {
@@ -52,7 +52,7 @@ impl Paced {
         self.show(w);
     }
 
-    /// `gain`/256 times `bw`; it may fall only if it `falls`.
+    /// Sets `gain`/256 times `bw`; it may decrease only if it `falls`.
     pub fn set(&mut self, w: &mut Window, bw: Bw, gain: u64, falls: bool) {
         let rate = self.at(bw, gain);
         if falls || rate > self.rate {
@@ -70,7 +70,7 @@ impl Paced {
         if self.rate < SMALL_RATE { 1 } else { 2 }
     }
 
-    /// Segments of a burst at the present rate.
+    /// Number of segments of a burst at the present rate.
     pub fn burst_goal(&self) -> u64 {
         let bytes = (self.rate >> BURST_SHIFT).min(MOST_BURST_BYTES);
         (bytes / u64::from(MSS))
@@ -78,8 +78,8 @@ impl Paced {
             .min(MOST_BURST)
     }
 
-    /// Of `in_flight` packets, what will be after `wait` if `bw` is delivered; the burst that
-    /// leaves then is counted where a gain above 1 asks for more.
+    /// Returns how many of `in_flight` packets are left after `wait`, if `bw` is delivered. The
+    /// burst that leaves then is included if the gain is above 1.
     pub fn in_flight_after(&self, wait: Span, in_flight: u32, bw: Bw, gain: u64) -> u64 {
         let mut then = u64::from(in_flight);
         if gain > UNIT {

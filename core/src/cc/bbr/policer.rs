@@ -1,11 +1,11 @@
-//! The long-term rate: is there a token bucket that lets through what arrives at its rate and drops
-//! the rest?
+//! The long-term rate: detection of a policer, a token bucket that passes its rate and drops the
+//! rest.
 //!
-//! Law: from the first loss on, intervals of 4 to 16 round trips are looked at; one ends with a
-//! loss, if of the packets sent in it at least 50/256 were lost. Two in a row whose delivery rates
-//! differ by at most an eighth, or by 4 kbit/s, are a policer's: their mean is taken for the
-//! bandwidth, with gain 1, for 48 round trips of ProbeBW. An application that limits starts all
-//! over. Random loss of a fifth looks the same, and ends the same.
+//! Algorithm: from the first loss on, intervals of 4 to 16 round trips are measured. One ends with
+//! a loss if at least 50/256 of the packets sent in it were lost. If the delivery rates of two
+//! successive intervals differ by at most an eighth, or by 4 kbit/s, there is a policer. Their mean
+//! is the bandwidth, with gain 1, for 48 round trips of ProbeBW. A limit by the application
+//! restarts the detection. Random loss of a fifth has the same effect.
 
 use super::bandwidth::Bw;
 use super::{Bbr, LONG_TERM_UNITY_GAIN, Mode, UNIT};
@@ -13,13 +13,13 @@ use crate::cc::Totals;
 
 /// Round trips of the shortest interval.
 const LEAST_ROUNDS: u32 = 4;
-/// And of the longest.
+/// Round trips of the longest interval.
 const MOST_ROUNDS: u32 = 4 * LEAST_ROUNDS;
 /// The share of losses that makes an interval, in 1/256: 19.5 %.
 const LOSS_THRESHOLD: u64 = 50;
-/// Two rates are the same within this share, in 1/256: an eighth.
+/// Relative difference of equal rates, in 1/256: an eighth.
 const SAME_RATIO: u64 = 32;
-/// Or within so many bytes per second: 4 kbit/s.
+/// Absolute difference of equal rates, in bytes per second: 4 kbit/s.
 const SAME_BYTES_PER_S: u64 = 4000 / 8;
 /// Round trips for which the rate is used.
 const USED_ROUNDS: u32 = 48;
@@ -31,7 +31,7 @@ pub(super) struct Policer {
     used: bool,
     bw: Bw,
     rounds: u32,
-    /// At the beginning of the interval: ms, packets.
+    /// At the start of the interval: ms, packets.
     since_ms: u64,
     since: Totals,
 }
@@ -46,14 +46,14 @@ impl Policer {
         self.since = *totals;
         self.rounds = 0;
     }
-    /// All over again.
+    /// Restarts the detection.
     pub fn forget(&mut self, totals: &Totals) {
         self.bw = Bw::default();
         self.used = false;
         self.sampling = false;
         self.begin_interval(totals);
     }
-    /// `paced`: what pacing would make of a rate, in bytes per second.
+    /// `paced` converts a rate to the pacing rate in bytes per second.
     fn end_interval(&mut self, bw: Bw, paced: impl Fn(Bw) -> u64, totals: &Totals) -> bool {
         if self.bw > Bw::default() {
             let off = Bw(bw.0.abs_diff(self.bw.0));
@@ -106,7 +106,7 @@ impl Bbr {
         if policer.rounds > MOST_ROUNDS {
             return policer.forget(totals);
         }
-        // An interval ends where tokens have run out.
+        // An interval ends when tokens have run out.
         if lost == 0 {
             return;
         }

@@ -1,10 +1,10 @@
-//! ProbeBW: eight phases of about one least round trip each, in which to ask for more, give it
-//! back, and cruise.
+//! ProbeBW: eight phases of about one minimum round trip each, which probe for bandwidth, drain the
+//! queue and cruise.
 //!
-//! Law: gain 1.25 until the phase has lasted `min_rtt` *and* 1.25 bandwidth-delay products are in
-//! flight or packets were lost; gain 0.75 until it has lasted `min_rtt` *or* one product is in
-//! flight; six of gain 1. It begins with a random one of the eight, only not with 0.75, so that
-//! flows do not ask all at once.
+//! Algorithm: gain 1.25 until the phase has lasted `min_rtt` *and* 1.25 bandwidth-delay products
+//! are in flight or packets were lost. Gain 0.75 until it has lasted `min_rtt` *or* one product is
+//! in flight. Then six phases of gain 1. The first phase is random, except 0.75, so that flows do
+//! not probe at the same time.
 
 use super::{Ack, Bbr, Delivery, IN_FLIGHT_AT_DEPARTURE, LONG_TERM_UNITY_GAIN, Mode, UNIT};
 use crate::units::Time;
@@ -15,7 +15,7 @@ const PHASES: u64 = 8;
 /// The phase.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cycle {
-    /// Which of the eight.
+    /// Its index, 0 to 7.
     pub phase: u64,
     since_us: u64,
     /// Its gain.
@@ -77,8 +77,7 @@ impl Bbr {
         }
     }
 
-    /// What will be in flight when pacing lets the next packet leave, if ACKs go on at the present
-    /// rate.
+    /// Packets in flight at the next departure by pacing, if ACKs continue at the present rate.
     pub(super) fn in_flight_at_departure(&self, in_flight: u32, now: Time, departure: Time) -> u64 {
         if !self.set.kernel.follows(&IN_FLIGHT_AT_DEPARTURE) {
             return u64::from(in_flight);

@@ -1,23 +1,23 @@
-//! The least round trip of ten seconds, and ProbeRTT, which empties the queue to see it anew.
+//! The minimum round trip of ten seconds, and ProbeRTT, which empties the queue to measure it.
 //!
-//! Law: when none as low has been seen for 10 s, the window falls to 4 packets, until no more are
-//! in flight and then for 200 ms and a round trip. Flows that share a queue see its emptiness at
-//! the same instant, so their ten seconds end together and they empty it together. What is
-//! delivered meanwhile counts as limited by the application. A flow that comes back from
-//! idleness need not look: its queue was empty.
+//! Algorithm: if no round trip as low has been measured for 10 s, the window falls to 4 packets. It
+//! stays there until no more are in flight, and then for 200 ms and a round trip. Flows that share
+//! a queue measure its emptiness at the same instant, so their ten seconds end together and they
+//! empty it together. Data delivered meanwhile counts as limited by the application. A flow that
+//! resumes after an idle period skips the probe, because its queue was empty.
 
 use super::{
     Ack, Bbr, DELAYED_ACK_FILTER, Delivery, IDLE_UNTIL_DELIVERY, LESS_THAN_LEAST, Mode, Window,
 };
 use crate::units::{Span, Time};
 
-/// The least round trip and its probing.
+/// The minimum round trip and its probe.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MinRtt {
     us: Option<u64>,
-    /// The tick at which it was seen.
+    /// The tick of its measurement.
     seen: u64,
-    /// ProbeRTT is over at this tick; `None` before as little as wanted is in flight.
+    /// ProbeRTT ends at this tick; `None` before the packets in flight are few enough.
     done: Option<u64>,
     round_done: bool,
 }
@@ -82,7 +82,7 @@ impl Bbr {
     pub(super) fn end_probe_rtt_when_due(&mut self, w: &mut Window, now: Time, delivered_at: Time) {
         let tick = self.set.tick(now);
         if self.min_rtt.done.is_some_and(|done| tick > done) {
-            // Wait as long again for the next one.
+            // The next probe follows after the same time.
             self.min_rtt.seen = tick;
             w.cwnd = w.cwnd.max(self.recovery.prior_cwnd);
             self.resume(delivered_at);

@@ -1,24 +1,24 @@
-//! Is the pipe full? Then what Startup left in the queue is drained.
+//! Detection of a full pipe, and Drain, which removes Startup's queue.
 //!
-//! Law: at the beginning of a round trip that the application did not limit, the greatest rate has
-//! grown by 25 % since it last had, or three such round trips have passed: the pipe is full, for
-//! good. Drain lasts until one bandwidth-delay product is in flight.
+//! Algorithm: the pipe is full once three round trips have passed in which the maximum rate has not
+//! grown by 25 %. Round trips that the application limited do not count. Drain lasts until one
+//! bandwidth-delay product is in flight.
 
 use super::bandwidth::Bw;
 use super::{Ack, Bbr, Delivery, Mode, STARTUP_THRESHOLD, UNIT, Window};
 
-/// Does a rate still grow?
+/// Detects that a rate no longer grows.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cc) struct Plateau {
-    /// The rate when it last had grown enough.
+    /// The rate at its last sufficient growth.
     pub bw: Bw,
-    /// Round trips since.
+    /// Round trips since then.
     pub rounds: u64,
 }
 
 impl Plateau {
-    /// `bw` after one more round trip: have there been `most` in which it did not grow by
-    /// `gain`/256?
+    /// Adds `bw` of one more round trip. Returns whether there have been `most` without growth by
+    /// `gain`/256.
     pub fn reached(&mut self, bw: Bw, gain: u64, most: u64) -> bool {
         if bw.0 >= (self.bw.0 * gain) >> 8 {
             (self.bw, self.rounds) = (bw, 0);
@@ -29,10 +29,10 @@ impl Plateau {
     }
 }
 
-/// What is known of the pipe.
+/// The state of the pipe.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pipe {
-    /// It is full.
+    /// Whether it is full.
     pub full: bool,
     pub plateau: Plateau,
 }

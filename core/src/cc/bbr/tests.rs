@@ -1,4 +1,4 @@
-//! Rules of BBR, each beside what was done before it.
+//! Dated rules of BBR, each compared with the behaviour before it.
 
 use super::bandwidth::Bw;
 use super::{Bbr, Mode, PARAMS};
@@ -36,8 +36,8 @@ fn the_rate_counted_ip_packets_before_4_19() {
     }
 }
 
-/// A product of 40 packets and room for bursts of two: 46, and two more in the phase that probes,
-/// or in all, or in none.
+/// A product of 40 packets and room for bursts of two: 46. Two more are added in the phase that
+/// probes, or in all phases, or in none.
 #[test]
 fn two_packets_more_are_asked_for() {
     let goals = |kernel| {
@@ -73,7 +73,7 @@ fn as_low_a_round_trip_postponed_probe_rtt_before_5_10() {
     assert_eq!([Kernel(5, 9), Kernel(5, 10)].map(probes), [false, true]);
 }
 
-/// A flow comes back from idleness; an ACK that delivers nothing arrives.
+/// A flow resumes after an idle period; an ACK that delivers nothing arrives.
 #[test]
 fn any_ack_ended_a_restart_before_4_17() {
     let restarting = |kernel| {

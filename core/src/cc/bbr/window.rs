@@ -1,13 +1,14 @@
-//! The window: a goal of two bandwidth-delay products, rounded so that bursts and delayed ACKs find
-//! room; and recovery.
+//! The window: a goal of two bandwidth-delay products, rounded to leave room for bursts and delayed
+//! ACKs; and recovery.
 //!
-//! Law: `goal = ⌈gain · bw · min_rtt⌉ + aggregation + 3 bursts`, even, and 2 more in the phase that
-//! asks for more. With the pipe known to be full the window grows by what is delivered up to the
-//! goal, and follows it down at once; before, it grows while below the goal. At least 4 packets.
+//! Algorithm: `goal = ⌈gain · bw · min_rtt⌉ + aggregation + 3 bursts`, even, plus 2 in the probing
+//! phase. Once the pipe is full, the window grows by the delivered packets up to the goal, and
+//! follows the goal down at once. Before, it grows while it is below the goal. The minimum is 4
+//! packets.
 //!
-//! In recovery: what is lost leaves the window; for the first round trip it is what is in flight
-//! and what was just delivered (packet conservation), afterwards it grows towards the goal again;
-//! its end restores the window of before.
+//! In recovery, lost packets are subtracted from the window. For the first round trip it is the
+//! packets in flight plus those just delivered (packet conservation). Afterwards it grows towards
+//! the goal again. The end of recovery restores the earlier window.
 
 use super::bandwidth::Bw;
 use super::{
@@ -15,14 +16,14 @@ use super::{
 };
 use crate::transport::State;
 
-/// What recovery began with.
+/// The state before recovery.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recovery {
     /// The window before it, or before ProbeRTT.
     pub prior_cwnd: u32,
     /// The state at the last ACK.
     pub prior_state: State,
-    /// Its first round trip: a packet for a packet.
+    /// Whether it is the first round trip: packet conservation.
     pub conserves: bool,
 }
 
@@ -31,7 +32,7 @@ fn repairs(state: State) -> bool {
 }
 
 impl Bbr {
-    /// Remembers the window, to come back to.
+    /// Stores the window, to restore it later.
     pub(super) fn save_window(&mut self, w: &Window) {
         let r = &mut self.recovery;
         r.prior_cwnd = if repairs(r.prior_state) || self.mode == Mode::ProbeRtt {
@@ -48,10 +49,10 @@ impl Bbr {
             None => u64::from(INITIAL_WINDOW),
         }
     }
-    /// With room for bursts on both sides and on the way, and for an ACK of every second packet.
+    /// Adds room for bursts at both ends and on the path, and for an ACK of every second packet.
     fn rounded(&self, packets: u64, gain: u64) -> u64 {
         let even = (packets + 3 * self.paced.burst_goal() + 1) & !1;
-        // So that asking for more puts more into flight even where the product is small.
+        // Probing must put more packets into flight even if the product is small.
         let kernel = self.set.kernel;
         let asks = if kernel.follows(&ONLY_PROBING_ADDS_TWO) {
             self.cycle.phase == 0
@@ -64,7 +65,7 @@ impl Bbr {
             0
         }
     }
-    /// What is in flight with `gain` bandwidth-delay products.
+    /// Packets in flight for `gain` bandwidth-delay products.
     pub(super) fn inflight(&self, bw: Bw, gain: u64) -> u64 {
         self.rounded(self.bdp(bw, gain), gain)
     }
@@ -96,7 +97,7 @@ impl Bbr {
         }
     }
 
-    /// The window in recovery: kept as it is with `Ok`, to be grown from with `Err`.
+    /// The window in recovery: `Ok` is final, `Err` may still grow.
     fn recover(&mut self, w: &Window, ev: &Ack, d: &Delivery) -> Result<u32, u32> {
         let mut cwnd = w.cwnd;
         if ev.lost > 0 {

@@ -1,24 +1,24 @@
 //! Marks, with `ecn`: as published by Google for very short paths; the draft leaves them open.
 //!
-//! Law, where the least round trip is at most 5 ms: per round trip `alpha += (marked share −
-//! alpha)/16`; outside of probing a round trip with marks leaves `1 − alpha/3` of what may be in
-//! flight; more than half marked is too much while probing, and ends Startup after two such round
-//! trips.
+//! Algorithm, if the minimum round trip is at most 5 ms: per round trip
+//! `alpha += (marked share − alpha)/16`. Outside of probing, a round trip with marks reduces the
+//! bound of data in flight to `1 − alpha/3` of it. A share of more than half is too high while
+//! probing, and ends Startup after two such round trips.
 //!
-//! What counts as marked is what the connection's ECN tells: with RFC 3168's it is all until the
-//! sender has answered. Left out: asking for more at once when marks cease.
+//! The connection's ECN determines the marked packets: with RFC 3168's, all packets until the
+//! sender's response. Deviation: there is no immediate probe when marks cease.
 
 use super::signals::UNBOUND;
 use super::{Bbr3, Delivery, Mode, Window};
 use crate::cc::FlightSample;
 
-/// What a round trip adds to the average.
+/// Weight of a round trip in the average.
 const ALPHA_GAIN: f64 = 1.0 / 16.0;
-/// How much of the average is given back.
+/// Reduction, as a multiple of the average.
 const FACTOR: f64 = 1.0 / 3.0;
-/// The share of marked packets that is too much.
+/// The share of marked packets that is too high.
 const THRESHOLD: f64 = 0.5;
-/// Round trips with as much that end Startup.
+/// Number of such round trips that end Startup.
 const STARTUP_ROUNDS: u32 = 2;
 
 /// The marked share.

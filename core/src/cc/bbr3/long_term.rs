@@ -1,51 +1,52 @@
-//! What may be in flight in the long term: learned by probing, from losses packet by packet.
+//! The long-term bound of data in flight, learned by probing from losses of single packets.
 //!
-//! Law: of the packets sent while probing, when one is found lost and with it more than 2 % of what
-//! was in flight as it left, `inflight_long = max(what was in flight where the losses crossed 2 %,
-//! 0.7 · min(bdp, cwnd))`, once per probe, and the probe is over. Whatever more proves safe raises
-//! it; while the phase that asks for more uses all of it, it grows by 1, 2, 4 … packets per round
-//! trip.
+//! Algorithm: let a packet that was sent while probing be lost, and more than 2 % of the packets in
+//! flight at its departure with it. Then `inflight_long = max(packets in flight when losses
+//! exceeded 2 %, 0.7 · min(bdp, cwnd))`, once per probe, and the probe ends. More packets in flight
+//! without such losses raise the bound. If ProbeUp uses all of it, it grows by 1, 2, 4 … packets
+//! per round trip.
 //!
-//! Where in a burst the losses crossed the threshold: `(lost + x)/(in flight + x) = threshold`,
-//! solved for `x` packets of the burst that the last packet before it left out.
+//! The position in a burst at which losses exceeded the threshold follows from
+//! `(lost + x)/(in flight + x) = threshold`. It is solved for the `x` packets of the burst that the
+//! last packet before did not include.
 
 use super::signals::UNBOUND;
 use super::{Bbr3, Delivery, LostPacket, Mode, Window};
 use crate::units::Time;
 
-/// Round trips after which growth no longer doubles.
+/// Number of round trips after which growth no longer doubles.
 const MOST_DOUBLINGS: u32 = 30;
 
-/// What ACKs tell of, as to probing.
+/// The phase of probing that ACKs belong to.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(super) enum AckPhase {
     /// No probe.
     Init,
-    /// What fills the pipe.
+    /// ACKs of the phase that fills the pipe.
     Refilling,
-    /// A probe has begun; no ACK tells of it yet.
+    /// A probe has begun; its ACKs have not arrived yet.
     Starting,
-    /// ACKs tell of the probe.
+    /// ACKs of the probe.
     Feedback,
-    /// The probe is over; ACKs still tell of it.
+    /// The probe has ended; its ACKs still arrive.
     Stopping,
 }
 
-/// The bound and its probing.
+/// The bound and its probe.
 #[derive(Clone, Debug)]
 pub(super) struct Long {
-    /// Packets.
+    /// The bound, in packets.
     pub inflight: u64,
     pub phase: AckPhase,
-    /// Do losses tell of packets of a probe, and has none been answered to?
+    /// Whether losses of the probe's packets count; the first reaction resets it.
     pub sampling: bool,
-    /// Packets acknowledged towards the next increase, and those that one takes.
+    /// Packets acknowledged towards the next increase, and the number that an increase needs.
     acked: u64,
     per_increase: u64,
     doublings: u32,
-    /// The last probe went too high.
+    /// The last probe exceeded the path's capacity.
     pub too_high: bool,
-    /// The last probe stopped when it came to the bound, because the one before went too high.
+    /// The last probe stopped at the bound, because the one before exceeded the capacity.
     pub cautious: bool,
 }
 
@@ -75,7 +76,7 @@ impl Long {
         self.per_increase = UNBOUND;
         self.phase = AckPhase::Stopping;
     }
-    /// One round trip more of growth in a window of `cwnd`.
+    /// Starts another round trip of growth in a window of `cwnd`.
     pub fn steepen(&mut self, cwnd: u32) {
         let growth = 1u64 << self.doublings;
         self.doublings = (self.doublings + 1).min(MOST_DOUBLINGS);
@@ -91,12 +92,12 @@ impl Long {
     }
 }
 
-/// What was in flight where losses crossed `threshold`, in a burst whose one packet left with
-/// `in_flight` (itself included) and was lost as the `lost`th since.
+/// Packets in flight when losses exceeded `threshold`, within a burst. One packet of it left with
+/// `in_flight` packets (itself included), and was lost as the `lost`th since.
 pub(super) fn inflight_at_loss(threshold: f64, in_flight: u32, lost: u64) -> u64 {
     let before = f64::from(in_flight.saturating_sub(1));
     let lost_before = lost.saturating_sub(1) as f64;
-    // With a threshold of 1 nothing is ever too much.
+    // With a threshold of 1, no loss is too high.
     let more = (threshold * before - lost_before) / (1.0 - threshold).max(1e-9);
     (before + more.max(0.0)) as u64
 }
@@ -125,7 +126,7 @@ impl Bbr3 {
     ) {
         self.long.too_high = true;
         self.long.sampling = false;
-        // A flow that its application limits does not know how much is too much.
+        // The limit of a flow that its application limits is unknown.
         if !app_limited {
             let least = (self.target(w) as f64 * self.set.beta) as u64;
             self.long.inflight = safe.max(least);
@@ -136,12 +137,12 @@ impl Bbr3 {
         }
     }
 
-    /// What it wants in flight: a product, or less if losses have cut the window.
+    /// The target of packets in flight: a product, or less if losses have reduced the window.
     pub(super) fn target(&self, w: &Window) -> u64 {
         self.bdp(self.bw()).min(u64::from(w.cwnd))
     }
 
-    /// The bound less what is left to others.
+    /// The bound less the headroom for other flows.
     pub(super) fn inflight_with_headroom(&self) -> u64 {
         if self.long.inflight == UNBOUND {
             return UNBOUND;
@@ -153,7 +154,7 @@ impl Bbr3 {
             .max(self.set.min_cwnd)
     }
 
-    /// Answers whether a new phase has begun with this ACK.
+    /// Returns whether this ACK began a new phase.
     pub(super) fn adapt_long(
         &mut self,
         w: &Window,
@@ -170,7 +171,7 @@ impl Bbr3 {
             self.long.sampling = false;
             self.long.phase = AckPhase::Init;
             if self.mode.probes_bw() {
-                // The best chance of this cycle to see a high rate has passed.
+                // The time of this cycle with the highest rate is over.
                 if !app_limited {
                     self.max_bw.next_cycle();
                 }

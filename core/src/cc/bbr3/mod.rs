@@ -1,32 +1,34 @@
-//! BBR, version 3, as the draft has it: a model of the path with two time scales, and what losses
-//! teach it. Version 2 is the same with other numbers and switches ([`super::bbr2`]).
+//! BBR, version 3, after the draft: a model of the path with two time scales, and bounds learned
+//! from losses. Version 2 is the same with other numbers and switches ([`super::bbr2`]).
 //!
-//! Law: `bw = min(greatest rate of two cycles, bw_short)`, `pacing = gain · bw`, `cwnd = gain · bw
-//! · min_rtt`, at most `inflight_long` and `inflight_short`. Losses while cruising lower the short
-//! bounds to what is delivered, at most by 0.7 per round trip; more than 2 % lost while asking for
-//! more sets the long one. Every 2 to 3 s, or sooner on small products, the short bounds are
-//! dropped and more is asked for.
+//! Algorithm: `bw = min(maximum rate of two cycles, bw_short)`, `pacing = gain · bw`,
+//! `cwnd = gain · bw · min_rtt`, at most `inflight_long` and `inflight_short`. Losses while
+//! cruising lower the short-term bounds to the delivered values, at most by 0.7 per round trip.
+//! More than 2 % of losses while probing set the long-term bound. Every 2 to 3 s, or sooner with
+//! small products, the short-term bounds are dropped and a probe follows.
 //!
 //! | file | part |
 //! |---|---|
-//! | `version` | parameters, and what tells version 2 from version 3 |
-//! | `signals` | greatest rate, latest round trip, bounds of the short term |
-//! | `long_term` | what may be in flight: losses packet by packet |
+//! | `version` | parameters, and differences between versions 2 and 3 |
+//! | `signals` | maximum rate, latest round trip, short-term bounds |
+//! | `long_term` | long-term bound of data in flight, from losses of single packets |
 //! | `startup` | Startup and Drain |
-//! | `probe_bw` | the cycle: give back, cruise, refill, ask for more |
-//! | `probe_rtt` | the least round trip, and looking for it |
-//! | `window` | rate, window, recovery and its undoing |
-//! | `ecn` | marks, if asked for |
+//! | `probe_bw` | the cycle: ProbeDown, Cruise, Refill, ProbeUp |
+//! | `probe_rtt` | the minimum round trip, and its measurement |
+//! | `window` | rate, window, recovery and its undo |
+//! | `ecn` | marks, if enabled |
 //!
-//! Order for one ACK: latest round trip, greatest rate and short bounds; aggregation; full pipe,
-//! Startup, Drain; the cycle and the long bound; least round trip; rate, window. Losses are told of
-//! before.
+//! Losses precede the ACK that shows them. An ACK updates the latest round trip, maximum rate,
+//! short-term bounds and aggregation. Full pipe, Startup, Drain, the cycle and the long-term bound
+//! follow. The last are minimum round trip, rate and window.
 //!
 //! Sources: draft-ietf-ccwg-bbr-06 (2026-07). Shared with [version 1](super::bbr): rates and their
-//! arithmetic, round trips, pacing and bursts, plateau, aggregation. Deviations: gains are held in
-//! 1/256, as in version 1; a burst is 2⁻¹⁰ s of the rate; a timeout does not become the bound of
-//! the short term (the window before it does, as in Google's code); in `probe_bw` and
-//! `window`, each with its reason.
+//! arithmetic, round trips, pacing and bursts, plateau, aggregation. Deviations:
+//! - gains are in 1/256, as in version 1;
+//! - a burst is 2⁻¹⁰ s of the rate;
+//! - the window before a timeout becomes the short-term bound, as in Google's code; in the draft it
+//!   is the window after it;
+//! - others are in `probe_bw` and `window`, each with its reason.
 
 mod ecn;
 mod long_term;
@@ -80,7 +82,7 @@ impl Mode {
     }
 }
 
-/// One flow's BBR of version 3, or 2.
+/// The state of BBR, version 3 or 2.
 #[derive(Clone, Debug)]
 pub struct Bbr3 {
     set: Settings,
@@ -99,12 +101,12 @@ pub struct Bbr3 {
     marks: Marks,
     undo: Undo,
     paced: Paced,
-    /// Data leaves after the application had left nothing to send.
+    /// Data leaves after an idle period of the application.
     idle_restart: bool,
 }
 
 impl Bbr3 {
-    /// A flow's BBR of version 3 with these parameters.
+    /// The state of version 3 at the start of a connection.
     pub fn new(params: &Params, host: &Host) -> Bbr3 {
         Bbr3::of(V3, params, host)
     }
@@ -147,7 +149,7 @@ impl Bbr3 {
         self.extra
             .update(extra.min(u64::from(w.cwnd)), self.rounds.count, window);
     }
-    /// Packets that are added to the window.
+    /// Number of packets that are added to the window.
     fn extra_acked(&self) -> u64 {
         self.extra.get().unwrap_or(0)
     }
@@ -272,7 +274,7 @@ impl CongestionControl for Bbr3 {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "bbr3",
     help: "version 3: probes for bandwidth now and then, and bounds what is in flight by what \

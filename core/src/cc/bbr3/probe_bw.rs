@@ -1,21 +1,21 @@
-//! ProbeBW: give back, cruise, fill the pipe again, ask for more.
+//! ProbeBW: ProbeDown drains the queue, then follow Cruise, Refill and ProbeUp.
 //!
 //! ```text
 //!   Down ── in flight ≤ bdp, and ≤ 0.85 of the bound ──▶ Cruise
 //!   0.9 · bw ◀───────────┐      └─── time ───┐           1 · bw
-//!      ▲                 │ too much lost     ▼              │ 2 to 3 s, or as many round trips as Reno's growth takes
-//!      │                 └───────────────▶ Refill ◀─────────┘
-//!      │ the rate grows no more            1 · bw, bounds of the short term dropped
+//!      ▲                 │ too much lost     ▼              │ 2 to 3 s, or the round trips
+//!      │                 └───────────────▶ Refill ◀─────────┘ of Reno's growth
+//!      │ the rate grows no more            1 · bw, short-term bounds dropped
 //!      └──────────── Up ◀────────────────────┘ a round trip
 //!                    1.25 · bw
 //! ```
 //!
-//! A probe after one that lost too much is cautious: it stops when what is in flight comes to the
-//! bound. If that loses nothing, it is refilled and asked for more at once.
+//! A probe after one with too many losses is cautious: it stops when the packets in flight reach
+//! the bound. If that causes no loss, Refill and ProbeUp follow at once.
 //!
-//! What is in flight is what will be when the next packet departs, before this ACK took its share,
-//! as in the published code; by what is left after an ACK a cautious probe, which the window holds
-//! at the bound, would never come to it.
+//! The packets in flight are those at the next departure, plus those of this ACK, as in the
+//! published code. The number left after an ACK would never reach the bound in a cautious probe,
+//! because the window is limited by the bound.
 
 use super::long_term::AckPhase;
 use super::signals::Short;
@@ -24,16 +24,16 @@ use crate::cc::bbr::UNIT;
 use crate::cc::bbr::bandwidth::Bw;
 use crate::units::{Span, Time};
 
-/// When to ask for more again.
+/// Timing of the next probe.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cycle {
-    /// When giving back began.
+    /// Start of ProbeDown.
     since: Time,
-    /// So long after that.
+    /// Time from there to the next probe.
     wait: Span,
     /// Round trips since, or one more.
     pub rounds: u64,
-    /// When asking for more began.
+    /// Start of ProbeUp.
     up_since: Time,
 }
 
@@ -126,7 +126,7 @@ impl Bbr3 {
         }
         let limited = d.flight.is_some_and(|f| f.cwnd_limited);
         if limited && u64::from(w.cwnd) >= self.long.inflight {
-            // The bound holds the rate back, not the path.
+            // The bound limits the rate, not the path.
             self.startup.ask_anew(bw);
             return false;
         }

@@ -1,24 +1,24 @@
-//! The least round trip of ten seconds, and ProbeRTT, which looks for it after five.
+//! The minimum round trip of ten seconds, and ProbeRTT, which measures it after five.
 //!
-//! Law: when five seconds have brought none lower, at most half a product stays in flight (at least
-//! 4 packets), for 200 ms and a round trip. What is delivered meanwhile counts as limited by the
-//! application. A flow that comes back from idleness need not look: its queue was empty. Afterwards
-//! bounds of the short term are dropped, and it cruises.
+//! Algorithm: after five seconds without a lower round trip, at most half a product stays in
+//! flight, but at least 4 packets. This lasts for 200 ms and a round trip. Data delivered meanwhile
+//! counts as limited by the application. A flow that resumes after an idle period skips the probe,
+//! because its queue was empty. Afterwards the short-term bounds are dropped, and the flow cruises.
 
 use super::long_term::AckPhase;
 use super::signals::Short;
 use super::{Ack, Bbr3, Delivery, Mode, Window};
 use crate::units::{Span, Time};
 
-/// The least round trip and its probing.
+/// The minimum round trip and its probe.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MinRtt {
     us: Option<u64>,
     seen: Time,
-    /// The least of the last five seconds.
+    /// The minimum of the last five seconds.
     recent_us: Option<u64>,
     recent_seen: Time,
-    /// ProbeRTT is over then; `None` before as little as wanted is in flight.
+    /// End of ProbeRTT; `None` before the packets in flight are few enough.
     done: Option<Time>,
     round_done: bool,
 }

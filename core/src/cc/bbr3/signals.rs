@@ -1,10 +1,11 @@
-//! What ACKs tell of the path: the greatest rate of two cycles, the latest round trip's delivery,
-//! and the bounds that hold until the next probe.
+//! Measurements from ACKs: the maximum rate of two cycles, the latest round trip's deliveries, and
+//! the short-term bounds, which hold until the next probe.
 //!
-//! Law: `max_bw` = greatest rate of this cycle of ProbeBW and the one before; a rate that the
-//! application limited counts only if it is no lower. After a round trip with losses, unless more
-//! is being asked for: `bw_short = max(bw of that round trip, 0.7 · bw_short)`, and likewise what
-//! may be in flight. `bw = min(max_bw, bw_short)`. The next probe drops both bounds.
+//! Algorithm: `max_bw` is the maximum rate of this cycle of ProbeBW and the one before. A rate that
+//! the application limited counts only if it is at least the maximum. After a round trip with
+//! losses, except while probing, `bw_short = max(bw of that round trip, 0.7 · bw_short)`. The bound
+//! of data in flight follows likewise. `bw = min(max_bw, bw_short)`. The next probe drops both
+//! bounds.
 
 use super::{Bbr3, Delivery, Mode, Window};
 use crate::cc::RateSample;
@@ -13,7 +14,7 @@ use crate::cc::bbr::bandwidth::Bw;
 /// No bound.
 pub(super) const UNBOUND: u64 = u64::MAX;
 
-/// The greatest rate of the last cycle and of this one.
+/// The maximum rates of the last cycle and of this one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MaxBw([Bw; 2]);
 
@@ -24,7 +25,7 @@ impl MaxBw {
     pub fn take(&mut self, bw: Bw) {
         self.0[1] = self.0[1].max(bw);
     }
-    /// A cycle is over. One that saw no rate at all is none.
+    /// Ends a cycle, unless it has no rate at all.
     pub fn next_cycle(&mut self) {
         if self.0[1] > Bw::default() {
             self.0 = [self.0[1], Bw::default()];
@@ -32,27 +33,27 @@ impl MaxBw {
     }
 }
 
-/// The latest round trip. One begins with the first loss, so that all that it shows is judged
+/// The latest round trip. The first loss starts a new one, so that all its losses are judged
 /// together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latest {
-    /// The greatest rate in it.
+    /// The maximum rate in it.
     pub bw: Bw,
-    /// The most that was delivered in the course of one.
+    /// The maximum number of packets delivered in it.
     pub inflight: u64,
-    /// It ends with a packet that was sent when so many had been delivered.
+    /// It ends with a packet that was sent after this many deliveries.
     pub ends: u64,
-    /// Did it end with this ACK?
+    /// Whether it ended with this ACK.
     pub over: bool,
-    /// Was a loss found in it?
+    /// Whether a loss was detected in it.
     pub lost: bool,
 }
 
-/// Bounds until the next probe.
+/// Short-term bounds, until the next probe.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Short {
     pub bw: Bw,
-    /// Packets.
+    /// Packets in flight.
     pub inflight: u64,
 }
 
@@ -64,7 +65,7 @@ impl Short {
 }
 
 impl Bbr3 {
-    /// The bandwidth it goes by.
+    /// The bandwidth in use.
     pub(super) fn bw(&self) -> Bw {
         self.max_bw.get().min(self.short.bw)
     }
@@ -89,7 +90,7 @@ impl Bbr3 {
         }
     }
 
-    /// At the end of an ACK: the next round trip has begun with it.
+    /// At the end of an ACK that started the next round trip.
     pub(super) fn begin_latest(&mut self, sample: &RateSample, bw: Bw) {
         if self.latest.over {
             self.latest.bw = bw;
@@ -117,7 +118,7 @@ impl Bbr3 {
         self.short.inflight = self.latest.inflight.max(cut(self.short.inflight));
     }
 
-    /// A loss was found when `delivered` packets had been.
+    /// Records a loss, detected after `delivered` deliveries.
     pub(super) fn note_loss(&mut self, w: &Window, delivered: u64) {
         if !self.latest.lost {
             self.latest.ends = delivered;
@@ -126,7 +127,7 @@ impl Bbr3 {
         self.save_state(w);
     }
 
-    /// A probe is over: what it showed is no longer the latest.
+    /// A probe has ended: discards its round trip.
     pub(super) fn forget_latest(&mut self) {
         self.latest.lost = false;
         self.latest.bw = Bw::default();

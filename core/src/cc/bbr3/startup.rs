@@ -1,9 +1,10 @@
-//! Startup and Drain: how fast is the path, and how much must be given back?
+//! Startup and Drain: they measure the path's rate and remove the queue.
 //!
-//! Law: Startup paces at 2.77 times the bandwidth, with two products in the window, until three
-//! round trips bring less than 25 % more; or until a round trip of recovery, of whose packets more
-//! than 2 % were lost in at least six places. Then `inflight_long = max(bdp, what was delivered in
-//! that round trip)`. Drain paces at half until one product is in flight, or for three round trips.
+//! Algorithm: Startup paces at 2.77 times the bandwidth, with two products in the window. It ends
+//! after three round trips with less than 25 % growth. It also ends after a round trip of recovery
+//! with more than 2 % of its packets lost in at least six places. Then `inflight_long = max(bdp,
+//! packets delivered in that round trip)`. Drain paces at half the bandwidth until one product is
+//! in flight, or for three round trips.
 
 use super::{Ack, Bbr3, Delivery, Mode, Window};
 use crate::cc::RateSample;
@@ -12,15 +13,15 @@ use crate::cc::bbr::bandwidth::Bw;
 use crate::cc::bbr::startup::Plateau;
 use crate::transport::State;
 
-/// What is known of the pipe, and losses of the round trip.
+/// The state of the pipe, and the losses of the round trip.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Startup {
     plateau: Plateau,
-    /// It is full since it was last asked.
+    /// Whether it is full since the last restart of the detection.
     pub full_now: bool,
-    /// It was full at some time.
+    /// Whether it was ever full.
     pub full: bool,
-    /// Losses of this round trip: ACKs that told of them, and ranges of bytes.
+    /// Losses of this round trip: ACKs that reported them, and ranges of bytes.
     pub acks: u64,
     pub ranges: u64,
     lost_to: u64,
@@ -33,7 +34,7 @@ impl Startup {
         self.ranges += u64::from(self.ranges == 0 || seq != self.lost_to);
         self.lost_to = end;
     }
-    /// Is the pipe full? It is asked anew, beginning with `bw`.
+    /// Restarts the detection of a full pipe, with `bw`.
     pub fn ask_anew(&mut self, bw: Bw) {
         self.plateau = Plateau { bw, rounds: 0 };
         self.full_now = false;
@@ -90,7 +91,7 @@ impl Bbr3 {
         }
     }
 
-    /// The path shows that it can hold no more.
+    /// Leaves Startup: the path's capacity is reached.
     pub(super) fn leave_startup(&mut self) {
         self.startup.full = true;
         self.startup.full_now = true;

@@ -1,40 +1,39 @@
-//! What is settable, and what tells version 2 from version 3: defaults of parameters, and switches.
+//! Parameters of versions 2 and 3, and their differences: defaults and switches.
 
 use crate::cc::bbr::UNIT;
 use crate::param::{Kind, Param, Params};
 use crate::transport::MSS;
 use crate::units::Span;
 
-/// A version of the law.
+/// A version of BBR.
 #[derive(Copy, Clone, Debug)]
 pub(in crate::cc) struct Version {
-    /// Where its defaults come from.
+    /// The source of its defaults.
     pub source: &'static str,
-    /// Times the bandwidth in Startup: pacing, window.
+    /// Gains of pacing and window in Startup.
     pub startup: (f64, f64),
-    /// Times the bandwidth in Drain.
+    /// Pacing gain in Drain.
     pub drain_gain: f64,
-    /// Round trips after which Drain ends anyway; 0: none.
+    /// Round trips after which Drain ends in any case; 0: none.
     pub drain_rounds: u64,
-    /// Times the bandwidth in the phase that gives back.
+    /// Pacing gain in ProbeDown.
     pub down_gain: f64,
-    /// Bandwidth-delay products in the window in the phase that asks for more.
+    /// Bandwidth-delay products in the window in ProbeUp.
     pub up_cwnd_gain: f64,
     /// Losses of a round trip that end Startup.
     pub startup_losses: u64,
-    /// Those are ACKs that told of losses; otherwise ranges of bytes.
+    /// Whether these are ACKs that reported losses; otherwise ranges of bytes.
     pub counts_acks: bool,
-    /// Startup that ends with losses bounds what is in flight by what was delivered in a round
-    /// trip, if that is more than the product.
+    /// Whether the bound after a Startup with losses is the data delivered in a round trip, if that
+    /// is more than the product.
     pub bounds_by_latest: bool,
-    /// The full pipe shows in the greatest rate; otherwise in that of the round trip.
+    /// Whether the full pipe is detected by the maximum rate; otherwise by that of the round trip.
     pub plateau_of_max: bool,
-    /// The phase that asks for more ends when that has made a queue; otherwise when the rate stops
-    /// to grow.
+    /// Whether ProbeUp ends when it has caused a queue; otherwise when the rate no longer grows.
     pub up_ends_by_queue: bool,
-    /// What ACKs tell is judged as losses are.
+    /// Whether ACKs without losses are judged as losses are.
     pub judges_acks: bool,
-    /// A mistaken recovery is undone with the phase that it ended.
+    /// Whether the undo of a spurious recovery restores the phase that it ended.
     pub undoes_phases: bool,
 }
 
@@ -55,7 +54,7 @@ pub(in crate::cc) const V3: Version = Version {
     undoes_phases: true,
 };
 
-/// Rows of a table of parameters.
+/// Number of rows of a parameter table.
 const ROWS: usize = 26;
 
 /// The parameters of a version.
@@ -237,13 +236,12 @@ pub(in crate::cc) const fn params(v: &Version) -> [Param; ROWS] {
     ]
 }
 
-/// The parameters as the law uses them, and the version's switches.
+/// The parameters in internal units, and the version's switches.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    /// Of what tells the versions apart, only the switches count here: the rest may be set
-    /// otherwise.
+    /// Only its switches are read here: the other values are defaults of parameters.
     pub version: Version,
-    /// Gains in 1/256.
+    /// Gains, in 1/256.
     pub startup_gain: u64,
     pub startup_cwnd_gain: u64,
     pub drain_gain: u64,
@@ -276,7 +274,7 @@ pub(super) struct Settings {
 impl Settings {
     pub fn new(params: &Params, version: Version) -> Settings {
         let floor = |name: &str| libm::floor(params.number(name) * UNIT as f64) as u64;
-        // What asks for more is rounded up, lest it asks for too little.
+        // Gains that probe are rounded up, so that a probe is not too small.
         let ceil = |name: &str| libm::ceil(params.number(name) * UNIT as f64) as u64;
         Settings {
             version,

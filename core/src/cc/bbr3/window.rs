@@ -1,16 +1,16 @@
-//! Rate and window; what a recovery keeps, and what its undoing brings back.
+//! Rate and window; the state that a recovery stores, and its undo.
 //!
-//! Law: `pacing = 0.99 · gain · bw`; until the pipe is full it only rises. `cwnd` grows by what is
-//! delivered up to `gain · bw · min_rtt + aggregation`, at least three bursts, 2 more while asking
-//! for more; it is at most `inflight_long` in ProbeBW (less 15 % while cruising and in ProbeRTT),
-//! at most `inflight_short` always, at least 4.
+//! Algorithm: `pacing = 0.99 · gain · bw`; until the pipe is full it only increases. `cwnd` grows
+//! by the delivered packets up to `gain · bw · min_rtt + aggregation`, at least three bursts, plus
+//! 2 in ProbeUp. In ProbeBW it is at most `inflight_long` (less 15 % in Cruise and ProbeRTT). It is
+//! always at most `inflight_short`, and at least 4.
 //!
-//! Losses cut the window by those bounds alone: no packet conservation. A timeout leaves what is in
-//! flight and one; the end of a repair restores what was before.
+//! Losses reduce the window only by those bounds: there is no packet conservation. A timeout
+//! reduces it to the packets in flight plus one; the end of recovery restores it.
 //!
-//! Saved for undoing is what was so at the first loss of an episode. (The draft saves again at each
-//! round trip with losses and at the beginning of recovery, when the loss that began it may have
-//! lowered what is saved.)
+//! The undo restores the state at the first loss of an episode. (The draft stores it again at each
+//! round trip with losses and at the begin of recovery. By then, the loss that began it may have
+//! lowered it.)
 
 use super::signals::Short;
 use super::{Ack, Bbr3, Mode, SpuriousLoss, Window};
@@ -19,7 +19,7 @@ use crate::cc::bbr::bandwidth::Bw;
 use crate::cc::bbr::{INITIAL_WINDOW, UNIT};
 use crate::transport::State;
 
-/// What recovery began with.
+/// The state before recovery.
 #[derive(Clone, Debug)]
 pub(super) struct Undo {
     /// The window before it, or before ProbeRTT.
@@ -68,19 +68,19 @@ impl Bbr3 {
     pub(super) fn bdp(&self, bw: Bw) -> u64 {
         self.products(bw, UNIT)
     }
-    /// With room for bursts, and so that asking for more puts more into flight even where the
-    /// product is small.
+    /// Adds room for bursts. A probe must put more packets into flight even if the product is
+    /// small.
     fn with_bursts(&self, packets: u64) -> u64 {
         let room = packets
             .max(3 * self.paced.burst_goal())
             .max(self.set.min_cwnd);
         room + if self.mode == Mode::Up { 2 } else { 0 }
     }
-    /// What is in flight with `gain`/256 products.
+    /// Packets in flight for `gain`/256 products.
     pub(super) fn inflight(&self, bw: Bw, gain: u64) -> u64 {
         self.with_bursts(self.products(bw, gain))
     }
-    /// Of `in_flight`, what will be when pacing lets the next packet leave.
+    /// Returns how many of `in_flight` packets are left at the next departure by pacing.
     pub(super) fn in_flight_at_departure(&self, in_flight: u32, ev: &Ack, d: &Delivery) -> u64 {
         let wait = d.next_departure.max(ev.now).since(ev.now);
         self.paced
@@ -124,7 +124,7 @@ impl Bbr3 {
         w.cwnd = w.cwnd.min(packets(cap)).min(w.clamp);
     }
 
-    /// The window as it was before a timeout cut it.
+    /// The window before a timeout reduced it.
     pub(super) fn window_unmodulated(&self, w: &Window) -> u64 {
         let before = if self.undo.state == State::Loss {
             self.undo.prior_cwnd
@@ -134,7 +134,7 @@ impl Bbr3 {
         u64::from(w.cwnd.max(before))
     }
 
-    /// Remembers the window, to come back to.
+    /// Stores the window, to restore it later.
     pub(super) fn save_window(&mut self, w: &Window) {
         self.undo.prior_cwnd = if repairs(self.undo.state) || self.mode == Mode::ProbeRtt {
             self.undo.prior_cwnd.max(w.cwnd)
@@ -146,7 +146,7 @@ impl Bbr3 {
         w.cwnd = w.cwnd.max(self.undo.prior_cwnd);
     }
 
-    /// The first loss of an episode.
+    /// Stores the state at the first loss of an episode.
     pub(super) fn save_state(&mut self, w: &Window) {
         if self.undo.saved {
             return;
@@ -168,7 +168,7 @@ impl Bbr3 {
         self.undo.state = to;
     }
 
-    /// Losses were none.
+    /// Restores the state: the losses were spurious.
     pub(super) fn undo(&mut self, w: &mut Window, ev: &SpuriousLoss) {
         self.restore_window(w);
         self.latest.lost = false;

@@ -1,4 +1,4 @@
-//! Remy's own files (`.dna`): protobuf, read by hand.
+//! Reader of Remy's own files (`.dna`), which are protobuf messages.
 //!
 //! ```text
 //! WhiskerTree   1 domain: MemoryRange   2 children: WhiskerTree, repeated   3 leaf: Whisker
@@ -7,11 +7,11 @@
 //! Whisker      31 window_increment: sint32   32 window_multiple: double   33 intersend: double
 //! ```
 //!
-//! What else a file says (how it was trained) is passed over. A node's children fill its box: they
-//! are cut apart again, one bound at a time, into the two-way splits of a [`Tree`]; Remy makes them
-//! by such cuts, so that this is always possible. A bound that is absent is none, and neither is an
-//! axis whose box is empty: files from before it was there have it so. Source: the field numbers of
-//! Remy's `protobufs/dna.proto`; the encoding, protobuf.dev/programming-guides/encoding.
+//! Other fields of a file (on its training) are ignored. A node's children fill its box: they are
+//! separated, one bound at a time, into the two-way splits of a [`Tree`]. Remy makes them by such
+//! splits, so this is always possible. An absent bound means no bound. An axis whose box is empty
+//! has no bounds either: files from before the axis existed have it so. Source: the field numbers
+//! of Remy's `protobufs/dna.proto`; the encoding, protobuf.dev/programming-guides/encoding.
 
 use super::tree::{
     Action, Builder, DEEPEST, MOST_BYTES, MOST_NODES, Node, Region, Tree, WHOLE, cut,
@@ -21,7 +21,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Children of one node; Remy makes sixteen at most.
+/// Maximum number of children of a node; Remy makes sixteen at most.
 const MOST_CHILDREN: usize = 64;
 
 fn wrong<T>(problem: impl Into<String>) -> Result<T, Mistake> {
@@ -32,7 +32,7 @@ fn wrong<T>(problem: impl Into<String>) -> Result<T, Mistake> {
     })
 }
 
-/// The tree in a `.dna` file. Its mistakes have no line.
+/// Reads the tree of a `.dna` file. Its errors have no line.
 pub fn from_dna(bytes: &[u8]) -> Result<Tree, Mistake> {
     if bytes.is_empty() || bytes.len() > MOST_BYTES {
         return wrong(format!("it is empty or has more than {MOST_BYTES} bytes"));
@@ -45,7 +45,7 @@ pub fn from_dna(bytes: &[u8]) -> Result<Tree, Mistake> {
     Ok(builder.finish())
 }
 
-/// One field's content.
+/// The content of a field.
 enum Wire<'a> {
     Varint(u64),
     Double(f64),
@@ -109,7 +109,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A box as a file says it.
+/// A box as encoded in a file.
 #[derive(Copy, Clone, Default)]
 struct Domain {
     lower: [Option<f64>; 4],
@@ -117,7 +117,7 @@ struct Domain {
 }
 
 impl Domain {
-    /// As far as it lies in `region`.
+    /// Its part in `region`.
     fn within(&self, region: &Region) -> Region {
         let mut own = *region;
         for axis in 0..4 {
@@ -132,7 +132,7 @@ impl Domain {
     }
 }
 
-/// A node as a file says it.
+/// A node as encoded in a file.
 #[derive(Default)]
 struct Branch {
     domain: Domain,
@@ -213,7 +213,7 @@ fn whisker(bytes: &[u8]) -> Result<Action, Mistake> {
     }
 }
 
-/// The part of the tree that lies in `region`.
+/// Adds the part of the tree that lies in `region`.
 fn emit(branch: &Branch, region: &Region, builder: &mut Builder) -> Result<(), Mistake> {
     if let (Some(action), true) = (branch.leaf, branch.children.is_empty()) {
         return push(builder, Node::Rule(action));
@@ -229,7 +229,7 @@ fn emit(branch: &Branch, region: &Region, builder: &mut Builder) -> Result<(), M
     divide(&mut children, region, builder)
 }
 
-/// Cuts `children` apart, which fill `region`.
+/// Separates `children`, which fill `region`.
 fn divide(
     children: &mut [(Region, &Branch)],
     region: &Region,
@@ -257,8 +257,8 @@ fn divide(
     wrong("children overlap, or leave a gap in their node's box")
 }
 
-/// The bound nearest to the middle that cuts through no child, and how many lie below it; sorted by
-/// where they begin.
+/// The bound nearest to the middle that splits no child, and the number of children below it; sorts
+/// them by their start.
 fn clear_cut(children: &[(Region, &Branch)], axis: usize) -> Option<(usize, f64)> {
     let mut reach = 0.0f64;
     let mut best: Option<(usize, f64)> = None;

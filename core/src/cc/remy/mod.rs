@@ -1,31 +1,33 @@
-//! RemyCC: a congestion control that a computer has found: a tree of rules.
+//! RemyCC: a congestion control found by a computer search, as a tree of rules.
 //!
-//! Law, ms and packets: a sender remembers moving averages (1/8) of the gaps between packets as
-//! they were sent (`rec_send_ewma`) and as their ACKs came (`rec_rec_ewma`, and a slow one of
-//! 1/256), and the last round trip over the least (`rtt_ratio`). The rule for where that lies says,
-//! for each packet acknowledged, `window = multiple · window + increment`, and that packets leave
-//! `intersend` apart. A loss changes nothing: sending again is the transport's.
+//! Algorithm, in ms and packets: a sender keeps moving averages (1/8) of the gaps between packets
+//! (`rec_send_ewma`) and between their ACKs (`rec_rec_ewma`). It also keeps a slow average (1/256)
+//! of the gaps between ACKs, and the last round trip over the minimum (`rtt_ratio`). For each
+//! packet acknowledged, the rule for these values sets `window = multiple · window + increment` and
+//! the gap `intersend` between packets. A loss has no effect on them: retransmission is the
+//! transport's.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `mod` | what is remembered and done |
+//! | `mod` | memory and actions |
 //! | [`tree`] | the tree, and its text |
 //! | [`dna`] | Remy's own files |
 //!
 //! Sources: Winstein, Balakrishnan: TCP ex Machina: Computer-Generated Congestion Control (SIGCOMM
-//! 2013); Sivaraman et al.: An Experimental Study of the Learnability of Congestion Control
-//! (SIGCOMM 2014) for the slow average; Remy's `memory.cc` and `dna.proto` for constants.
-//! Deviations, all because this is a TCP with selective and delayed ACKs:
-//! - an ACK of several packets counts as so many that came evenly since the last one;
-//! - gaps are of arrivals at the sender, since an ACK tells the receiver's clock in milliseconds
+//! 2013). The slow average is from Sivaraman et al.: An Experimental Study of the Learnability of
+//! Congestion Control (SIGCOMM 2014). Constants are from Remy's `memory.cc` and `dna.proto`.
+//!
+//! Deviations, all because TCP has selective and delayed ACKs:
+//! - an ACK of several packets counts as that many ACKs, evenly spaced since the last one;
+//! - gaps are of arrivals at the sender, because an ACK has the receiver's clock in milliseconds
 //!   only;
-//! - an ACK that tells no round trip (of what was sent twice) is remembered with the next one that
-//!   does;
-//! - one packet is always allowed, for who may send none hears of nothing;
-//! - what leaves within a millisecond may leave together (bursts are the transport's), and its
-//!   first ten packets are not paced;
-//! - a sender forgets everything when the application has more to send after a silence, as Remy's
-//!   does with every "on" period.
+//! - an ACK without a round-trip sample (of a retransmission) counts with the next one that has
+//!   one;
+//! - one packet is always allowed, because a sender without packets receives no ACKs;
+//! - packets of one millisecond may leave together (bursts are the transport's), and the first ten
+//!   packets are not paced;
+//! - a sender resets its memory when the application resumes after a silence, as Remy's does with
+//!   every "on" period.
 
 pub mod dna;
 pub mod tree;
@@ -45,11 +47,11 @@ use alloc::sync::Arc;
 pub use dna::from_dna;
 pub use tree::{Action, Memory, Tree};
 
-/// Of what is new in the averages, and in the slow one.
+/// Weights of new values in the averages and in the slow average.
 const ALPHA: f64 = 1.0 / 8.0;
 const SLOW_ALPHA: f64 = 1.0 / 256.0;
 
-/// The trees that come with narrows.
+/// The trees that are part of narrows.
 static TREES: TextKind = TextKind {
     shipped: &[("small", include_str!("small.remy"))],
     check: |text| Tree::read(text).map(|_| ()),
@@ -63,20 +65,20 @@ pub const PARAMS: &[Param] = &[Param {
     source: "docs/reference/remy-tree.md",
 }];
 
-/// What a sender remembers.
+/// The memory of a sender.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Past {
     memory: Memory,
-    /// When the newest acknowledged packet was sent, and when its ACK came.
+    /// Times of transmission and acknowledgement of the newest acknowledged packet.
     last: Option<(Time, Time)>,
     least: Option<Span>,
-    /// Acknowledged since.
+    /// Packets acknowledged since.
     untold: u32,
 }
 
 impl Past {
-    /// An ACK of a packet sent one `rtt` ago; answers of how many packets it tells, and by how much
-    /// the gaps of each move the averages.
+    /// Handles an ACK of a packet sent one `rtt` ago. Returns the number of packets that it counts
+    /// for, and the gaps of each for the averages.
     fn hear(&mut self, now: Time, rtt: Span, packets: u32) -> (u32, Option<(f64, f64)>) {
         let packets = core::mem::take(&mut self.untold).saturating_add(packets);
         let sent = Time::from_ns(now.as_ns().saturating_sub(rtt.as_ns()));
@@ -98,7 +100,7 @@ impl Past {
             )),
         )
     }
-    /// One packet more, so far after the one before it (ms; as sent, as heard of).
+    /// Adds one packet to the averages, with its gaps (ms; at transmission and at the ACK).
     fn average(&mut self, (sent, heard): (f64, f64)) {
         let [by_send, by_heard, _, slowly] = &mut self.memory;
         *by_send += ALPHA * (sent - *by_send);
@@ -117,7 +119,7 @@ pub struct Remy {
 }
 
 impl Remy {
-    /// A sender that follows `tree`.
+    /// The state of a sender that follows `tree`.
     pub fn new(tree: Tree) -> Remy {
         Remy {
             tree: Arc::new(tree),
@@ -126,14 +128,14 @@ impl Remy {
             rtt: None,
         }
     }
-    /// Does what the tree says for one packet.
+    /// Applies the tree's rule for one packet.
     fn act(&mut self, w: &mut Window) {
         let action = self.tree.action(&self.past.memory);
         self.window = action.window(self.window);
         w.pacing = Some(rate(action.intersend_ms));
         w.cwnd = self.window.max(1).min(w.clamp);
     }
-    /// As at the start: nothing is remembered, and the window is what the tree makes of none.
+    /// Resets the memory, and sets the window to the tree's for an empty memory.
     fn begin(&mut self, w: &mut Window) {
         self.past = Past::default();
         self.window = 0;
@@ -141,9 +143,9 @@ impl Remy {
     }
 }
 
-/// The rate of full packets so far apart.
+/// The rate of full packets with these gaps.
 fn rate(intersend_ms: f64) -> Rate {
-    // The cast saturates: no gap is no limit.
+    // The cast saturates: without a gap there is no limit.
     Rate::bit((f64::from(MSS) * 8000.0 / intersend_ms) as u64).max(Rate::bit(1))
 }
 
@@ -172,7 +174,7 @@ impl CongestionControl for Remy {
             }
             self.act(w);
         }
-        // Recovery, after a timeout, may have set another.
+        // After a timeout, recovery may have set another window.
         w.cwnd = self.window.max(1).min(w.clamp);
     }
     fn on_loss(&mut self, _w: &mut Window, _ev: &Loss) {}
@@ -200,19 +202,19 @@ impl CongestionControl for Remy {
     }
 }
 
-/// The tree of a text that has been read before.
+/// The tree of a text that has already been checked.
 fn tree_of(params: &Params) -> Tree {
     Tree::read(params.text("tree")).unwrap_or(Tree::of(UNTRAINED))
 }
 
-/// What Remy begins from.
+/// Remy's initial rule.
 const UNTRAINED: Action = Action {
     multiple: 1.0,
     increment: 1,
     intersend_ms: 3.0,
 };
 
-/// Its line in the registry.
+/// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "remy",
     help: "a tree of rules that a computer has found, over gaps and round-trip times",

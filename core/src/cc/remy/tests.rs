@@ -1,4 +1,4 @@
-//! The law, rule by rule; the text's mistakes; Remy's own files.
+//! The algorithm, rule by rule; errors of the text; Remy's own files.
 
 use super::*;
 use alloc::format;
@@ -18,7 +18,7 @@ fn started(text: &str) -> (Remy, Window) {
     remy.on_start(&mut w, &Start::at(at(0)));
     (remy, w)
 }
-/// An ACK of so many packets, the newest of them sent one `rtt` ago.
+/// An ACK of this many packets, the newest of them sent one `rtt` ago.
 fn ack(remy: &mut Remy, w: &mut Window, now: Time, rtt: Option<Span>, packets: u32) {
     let mut sample = Sample::at(now);
     sample.rtt = rtt;
@@ -63,14 +63,14 @@ fn no_gap_is_no_limit() {
     assert_eq!(w.pacing, Some(Rate::bit(u64::MAX)));
 }
 
-/// Remy's numbers: the first ACK is a beginning, then each average takes an eighth of what is new.
+/// Remy's numbers: the first ACK sets the start, then each average takes an eighth of new values.
 #[test]
 fn what_is_remembered_after_three_acks() {
     let (mut remy, mut w) = started("multiple 1 increment 1 intersend 3");
     ack(&mut remy, &mut w, at(100), Some(Span::ms(100)), 1);
     assert_eq!(remy.past.memory, [0.0; 4]);
     ack(&mut remy, &mut w, at(112), Some(Span::ms(104)), 1);
-    // Sent at 0 and 8, heard of at 100 and 112.
+    // Sent at 0 and 8, acknowledged at 100 and 112.
     assert_eq!(remy.past.memory, [1.0, 1.5, 1.04, 12.0 / 256.0]);
     ack(&mut remy, &mut w, at(116), Some(Span::ms(100)), 1);
     let slow = 12.0 / 256.0 + (4.0 - 12.0 / 256.0) / 256.0;
@@ -111,7 +111,7 @@ fn a_loss_changes_nothing() {
     remy.on_loss(&mut w, &Loss::at(at(50)));
     assert_eq!((w.cwnd, w.ssthresh), (9, super::super::INFINITE_SSTHRESH));
     assert!(remy.owns_recovery());
-    // A timeout leaves one packet; the next ACK says what the tree does.
+    // A timeout leaves one packet; the next ACK sets the tree's window.
     w.cwnd = 1;
     ack(&mut remy, &mut w, at(60), Some(Span::ms(50)), 1);
     assert_eq!(w.cwnd, 18);
@@ -156,7 +156,7 @@ fn below_a_bound_and_from_it_on() {
     assert_eq!(intersend([0.0; 4]), 0.25);
     assert_eq!(intersend([9.0, 4.49, 1.5, 0.0]), 3.0);
     assert_eq!(intersend([0.0, 4.5, 1.0, 0.0]), 10.0);
-    // Outside of everything.
+    // Outside of all regions.
     assert_eq!(intersend([1e300, 1e300, 1e300, 1e300]), 10.0);
 }
 
@@ -179,7 +179,7 @@ fn the_tree_that_comes_with_narrows_is_right_and_written_as_it_should_be() {
     assert!(tree.rules() > 10);
 }
 
-/// Each with its line and what to do.
+/// Each error with its line and its correction.
 #[test]
 fn mistakes() {
     let deep: String = (0..70)
@@ -310,7 +310,7 @@ fn mistakes() {
     );
 }
 
-/// A file by hand, as protobuf writes one: two children, cut at an `rtt_ratio` of 2.
+/// A file written by hand as protobuf encodes it: two children, split at an `rtt_ratio` of 2.
 #[test]
 fn a_file_of_remys_byte_by_byte() {
     fn message(field: u8, content: &[u8]) -> Vec<u8> {
@@ -350,7 +350,7 @@ fn a_file_of_remys_byte_by_byte() {
     let above = leaf(2.0, 163_840.0, &[3], 0.75, 4.0);
     let fields = [
         message(1, &domain(0.0, 163_840.0)),
-        // The other half first, and something of no concern between.
+        // The other half first, with an irrelevant field between.
         message(2, &above),
         message(4, b"ignored"),
         message(2, &below),

@@ -1,14 +1,14 @@
-//! A tree of rules: what to do at which memory. How it is written: docs/reference/remy-tree.md.
+//! A tree of rules: actions by memory. Its format is in docs/reference/remy-tree.md.
 
 use crate::param::Mistake;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What a sender remembers, by [`AXES`]: ms, ms, a ratio, ms.
+/// A sender's memory, in the order of [`AXES`]: ms, ms, a ratio, ms.
 pub type Memory = [f64; 4];
 
-/// The names of what a sender remembers, in Remy's order.
+/// The names of the memory's values, in Remy's order.
 pub const AXES: [&str; 4] = [
     "rec_send_ewma",
     "rec_rec_ewma",
@@ -16,45 +16,45 @@ pub const AXES: [&str; 4] = [
     "slow_rec_rec_ewma",
 ];
 
-/// Rules and splits of one tree.
+/// Maximum number of rules and splits of a tree.
 pub const MOST_NODES: usize = 65_535;
-/// Splits above a rule.
+/// Maximum number of splits above a rule.
 pub const DEEPEST: usize = 64;
-/// Bytes of a tree's text.
+/// Maximum size of a tree's text, bytes.
 pub const MOST_BYTES: usize = 16 << 20;
-/// Nothing that is remembered is compared with more.
+/// Maximum bound of a split.
 pub const FARTHEST: f64 = 1e9;
-/// The most packets in a window.
+/// Maximum window, packets.
 pub const MOST_WINDOW: i32 = 1_000_000;
-/// The greatest multiple.
+/// Maximum multiple.
 const MOST_MULTIPLE: f64 = 1000.0;
-/// The longest gap, ms: an hour.
+/// Maximum gap, ms: an hour.
 const MOST_INTERSEND: f64 = 3_600_000.0;
 /// The first line.
 const HEAD: &str = "remy-tree 1";
-/// Before a line, for each split above it.
+/// Spaces before a line, per split above it.
 const INDENT: usize = 2;
 
-/// What to do: the window becomes `multiple · window + increment`, and packets leave `intersend_ms`
+/// An action: the window becomes `multiple · window + increment`, and packets leave `intersend_ms`
 /// apart.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Action {
-    /// Times the window.
+    /// Factor of the window.
     pub multiple: f64,
-    /// Packets more.
+    /// Packets to add.
     pub increment: i32,
-    /// From one packet to the next, ms.
+    /// Gap between packets, ms.
     pub intersend_ms: f64,
 }
 
 impl Action {
     /// The window after `window`, packets.
     pub fn window(&self, window: u32) -> u32 {
-        // The cast cuts off what is not whole, as Remy's does.
+        // The cast truncates, as Remy's does.
         let next = (f64::from(window) * self.multiple + f64::from(self.increment)) as i32;
         next.clamp(0, MOST_WINDOW) as u32
     }
-    /// What is out of range in it, and what would not be.
+    /// The first value out of range: its name and its range.
     pub(super) fn refused(&self) -> Option<(&'static str, f64, f64)> {
         let most = f64::from(MOST_WINDOW);
         let rows = [
@@ -68,7 +68,7 @@ impl Action {
     }
 }
 
-/// In the order of the text: below a split comes what holds below its bound.
+/// In the order of the text: below a split follows the part below its bound.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub(super) enum Node {
     Split { axis: usize, at: f64, above: u32 },
@@ -81,13 +81,13 @@ pub struct Tree {
     nodes: Vec<Node>,
 }
 
-/// A box of memories: from, below.
+/// A box of memories: lower and upper bounds.
 pub(super) type Region = (Memory, Memory);
 
-/// All that may be remembered.
+/// The box of all memories.
 pub(super) const WHOLE: Region = ([0.0; 4], [FARTHEST; 4]);
 
-/// A box in two.
+/// Splits a box in two.
 pub(super) fn cut(region: &Region, axis: usize, at: f64) -> (Region, Region) {
     let (mut below, mut above) = (*region, *region);
     below.1[axis] = at;
@@ -104,15 +104,15 @@ fn wrong<T>(line: usize, problem: impl Into<String>, fix: impl Into<String>) -> 
 }
 
 impl Tree {
-    /// One rule for everything.
+    /// A tree of one rule.
     pub fn of(action: Action) -> Tree {
         Tree {
             nodes: alloc::vec![Node::Rule(action)],
         }
     }
 
-    /// What to do at this memory. What lies outside of all that a tree was made for is taken for
-    /// the nearest inside.
+    /// The action for this memory. A memory outside of the tree's box counts as the nearest one
+    /// inside.
     pub fn action(&self, memory: &Memory) -> &Action {
         let mut i = 0;
         loop {
@@ -129,7 +129,7 @@ impl Tree {
         }
     }
 
-    /// How many rules it has.
+    /// Number of rules.
     pub fn rules(&self) -> usize {
         self.nodes
             .iter()
@@ -247,7 +247,7 @@ impl Tree {
 }
 
 fn number<T: core::str::FromStr>(text: &str) -> Option<T> {
-    // No inf, no nan.
+    // Neither inf nor nan.
     let plain = text
         .bytes()
         .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'e'));
@@ -314,7 +314,7 @@ fn rule(n: usize, multiple: &str, increment: &str, intersend: &str) -> Result<No
     }
 }
 
-/// What of a tree is still to come.
+/// A part of a tree that is still to come.
 #[derive(Copy, Clone)]
 struct Open {
     depth: usize,
@@ -323,7 +323,7 @@ struct Open {
     above_of: Option<usize>,
 }
 
-/// A tree as it is made, node after node in the order of the text.
+/// A tree under construction, node after node in the order of the text.
 pub(super) struct Builder {
     nodes: Vec<Node>,
     open: Vec<Open>,
@@ -344,15 +344,15 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// How deep the next node lies; `None` when all are there.
+    /// Depth of the next node; `None` if the tree is complete.
     fn depth(&self) -> Option<usize> {
         self.open.last().map(|open| open.depth)
     }
-    /// What it is for.
+    /// The region of the next node.
     fn region(&self) -> &Region {
         self.open.last().map_or(&WHOLE, |open| &open.region)
     }
-    /// The next node, or what is wrong with it and what to do.
+    /// Adds the next node; the error is the problem and the correction.
     pub fn push(&mut self, node: Node) -> Result<(), (String, String)> {
         let Some(open) = self.open.pop() else {
             return Err(("the tree has ended before it".into(), "take it out".into()));
@@ -387,7 +387,7 @@ impl Builder {
         self.nodes.push(node);
         Ok(())
     }
-    /// The tree. All of it must be there.
+    /// Returns the tree, which must be complete.
     pub fn finish(self) -> Tree {
         debug_assert!(self.open.is_empty());
         Tree { nodes: self.nodes }

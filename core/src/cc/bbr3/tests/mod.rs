@@ -1,4 +1,4 @@
-//! The draft's own test cases, and the laws one by one.
+//! The draft's own test cases, and the rules one by one.
 
 pub(in crate::cc) mod path;
 
@@ -85,7 +85,7 @@ fn losses_end_startup_though_the_application_limits() {
     p.supply = Some(25);
     p.run(1.0);
     assert_eq!(p.mode(), Mode::Startup);
-    // 4 %, one here and one there; then four times as many, in lumps: too few places.
+    // 4 %, evenly spread; then four times as many, in runs: too few places.
     p.drops = |n| n % 25 == 0;
     p.run(1.0);
     assert_eq!(p.mode(), Mode::Startup);
@@ -100,8 +100,8 @@ fn losses_end_startup_though_the_application_limits() {
     assert!(p.law.long.inflight >= least && p.law.long.inflight < UNBOUND);
 }
 
-/// Losses beyond 2 % end Startup; what was delivered in the round trip bounds what is in flight, if
-/// that is more than the product.
+/// Losses beyond 2 % end Startup; the packets delivered in the round trip are the bound, if they
+/// are more than the product.
 #[test]
 fn startup_that_loses_is_bounded_by_what_was_delivered() {
     let mut p = path(0.5);
@@ -170,7 +170,7 @@ fn a_cycle_gives_back_cruises_refills_and_asks_for_more() {
         [(230, 512), (256, 512), (256, 512), (320, 576), (256, 128)]
     );
     assert_eq!(p.lost, 0);
-    // 1 % of margin, and what ProbeRTT takes.
+    // 1 % of margin, and the cost of ProbeRTT.
     assert!(
         p.delivered as f64 / 20.0 > 0.95 * p.rate(),
         "{}",
@@ -238,7 +238,7 @@ fn losses_while_asking_for_more_set_the_bound_and_end_it() {
     assert_eq!(p.law.undo.mode, Some(Mode::Up));
 }
 
-/// What an application holds back does not tell how much is too much, but the probe is over.
+/// The limit of an application-limited flow is unknown, but the probe ends.
 #[test]
 fn a_limited_flow_ends_its_probe_without_a_bound() {
     let mut p = path(4.0);
@@ -264,8 +264,7 @@ fn an_application_that_limits_lets_asking_go_on() {
     assert_eq!(p.mode(), Mode::Up);
 }
 
-/// Giving back lasts until the bound less 15 %, and a product, is in flight; cruising keeps to
-/// that.
+/// ProbeDown lasts until the bound less 15 %, and a product, is in flight; Cruise stays there.
 #[test]
 fn headroom_is_left_while_cruising() {
     let mut p = path(4.0);
@@ -290,14 +289,13 @@ fn headroom_is_left_while_cruising() {
     assert_eq!(law.inflight_with_headroom(), 4);
 }
 
-/// The path gets slower as it begins to give back: the queue does not fall, and it probes without
-/// having cruised.
+/// The path becomes slower during ProbeDown: the queue does not decrease, and a probe follows
+/// without Cruise.
 #[test]
 fn down_ends_after_its_time_though_much_is_in_flight() {
     let mut p = path(8.0);
     p.reach(Mode::Down);
-    // The least round trip is believed to be shorter than it is: a product is never as much as is
-    // in flight.
+    // The minimum round trip is set too low: a product is never as much as is in flight.
     p.law.min_rtt.start(Span::ms(30), Time::from_ns(p.now));
     p.law.long.inflight = 8;
     p.set_rate(2.0);
@@ -313,7 +311,7 @@ fn down_ends_after_its_time_though_much_is_in_flight() {
     );
 }
 
-/// After a probe that lost too much the next stops at the bound; if that loses nothing, another
+/// After a probe with too many losses the next one stops at the bound; without losses, another
 /// follows at once.
 #[test]
 fn a_cautious_probe_that_loses_nothing_is_followed_by_a_bold_one() {
@@ -384,8 +382,8 @@ fn what_proves_safe_raises_the_bound() {
     assert_eq!(law.long.inflight, 60);
 }
 
-/// (lost + x)/(in flight + x) = 2 %: after 99 packets without loss two more may be, after one lost
-/// of 99 one more, after two none.
+/// (lost + x)/(in flight + x) = 2 %: after 99 packets without loss, two more are allowed; after one
+/// loss of 99, one more; after two losses, none.
 #[test]
 fn the_threshold_is_crossed_within_a_burst() {
     assert_eq!(inflight_at_loss(0.02, 100, 1), 101);
@@ -397,8 +395,8 @@ fn the_threshold_is_crossed_within_a_burst() {
     assert!(!law.is_too_high(2, 100) && law.is_too_high(3, 100));
 }
 
-/// The draft's own sum: 137 round trips of 1 % loss, and twice twice as much in refilling and
-/// asking for more.
+/// The draft's own calculation: 137 round trips of 1 % loss, doubled once in Refill and once in
+/// ProbeUp.
 #[test]
 fn one_per_cent_of_loss_is_borne_for_137_round_trips() {
     let left = libm::pow(0.99, 137.0) * 4.0;
@@ -448,7 +446,7 @@ fn losses_while_cruising_lower_the_short_bounds_by_a_round_trip_at_most_by_beta(
     cycle(&mut law, 10, 5);
     law.take_signals(&w, &d, &sample(5, 1), Bw(10));
     assert_eq!((law.short.bw, law.short.inflight), (Bw(630), 56));
-    // The window keeps to it; the next probe does not.
+    // The window respects it; the next probe does not.
     let mut ack = Ack::at(Time::ZERO);
     ack.delivered = 1;
     law.min_rtt.start(Span::s(1), Time::ZERO);
@@ -456,13 +454,13 @@ fn losses_while_cruising_lower_the_short_bounds_by_a_round_trip_at_most_by_beta(
     assert!(w.cwnd <= 56);
     law.refill(0);
     assert_eq!(law.short.inflight, UNBOUND);
-    // While more is asked for, losses do not lower them.
+    // During a probe, losses do not lower them.
     cycle(&mut law, 10, 5);
     law.take_signals(&w, &d, &sample(5, 1), Bw(10));
     assert_eq!(law.short.inflight, UNBOUND);
 }
 
-/// The greatest rate is that of two cycles; the application's limits tell nothing lower.
+/// The maximum rate is over two cycles; rates limited by the application count only if higher.
 #[test]
 fn the_greatest_rate_is_forgotten_after_two_cycles() {
     let mut p = path(4.0);
@@ -625,8 +623,7 @@ fn what_came_in_a_clump_is_added_to_the_window() {
     assert_eq!(u64::from(w.cwnd), goal);
 }
 
-/// Losses do not cut the window as such; a timeout does, and what was before comes back with the
-/// end of the repair.
+/// Losses alone do not reduce the window. A timeout does, and the end of recovery restores it.
 #[test]
 fn recovery_restores_the_window() {
     let mut p = path(4.0);
@@ -673,7 +670,7 @@ fn a_mistaken_recovery_is_undone() {
     assert_eq!(undone(Mode::Startup), (Mode::Startup, 80, false));
 }
 
-/// What is saved is what was before the first loss of an episode, though the bound falls with it.
+/// The state before the first loss of an episode is stored, although the bound falls with it.
 #[test]
 fn the_first_loss_saves_what_was_before_it() {
     let mut p = path(4.0);
@@ -688,7 +685,7 @@ fn the_first_loss_saves_what_was_before_it() {
     assert_eq!((p.law.long.inflight, p.law.mode), (UNBOUND, Mode::Refill));
 }
 
-/// Tokens for 10 Mbit/s, 40 packets of them at most, on a path of 100.
+/// A policer of 10 Mbit/s with at most 40 packets of tokens, on a path of 100 Mbit/s.
 #[test]
 fn a_policer_is_lived_with() {
     let mut p = Path::new(V3, 100.0, 40, 1000);

@@ -1,5 +1,5 @@
-//! A narrow link with a buffer, a flow of full packets over it, and one ACK for each: enough to
-//! lead the law into every phase.
+//! A bottleneck with a buffer, a flow of full packets, and one ACK for each: enough to drive the
+//! congestion control into every phase.
 
 use crate::cc::bbr::UNIT;
 use crate::cc::bbr::bandwidth::Bw;
@@ -32,16 +32,16 @@ pub(in crate::cc) struct Path {
     pub law: Bbr3,
     pub w: Window,
     pub now: u64,
-    /// What a packet takes.
+    /// Transmission time of a packet.
     pub packet_ns: u64,
     pub rtt_ns: u64,
-    /// Packets.
+    /// Buffer, in packets.
     pub buffer: u64,
-    /// The most that the application lets be in flight.
+    /// Maximum packets in flight that the application permits.
     pub supply: Option<u32>,
-    /// Is this packet dropped, whatever the queue is?
+    /// Returns whether this packet is dropped, with any queue.
     pub drops: fn(u64) -> bool,
-    /// Tokens of a policer, and ns per token; its bucket holds as many as there are at first.
+    /// Tokens of a policer, the bucket's size, and ns per token; the bucket starts full.
     pub policer: Option<(f64, f64, f64)>,
     free_at: u64,
     next_send: u64,
@@ -54,12 +54,12 @@ pub(in crate::cc) struct Path {
     recover_to: Option<u64>,
     limited: bool,
     app_limited_to: u64,
-    /// Phases in the order in which they were entered, with their time in s.
+    /// Phases in the order of entry, with their time in s.
     pub phases: alloc::vec::Vec<(f64, Mode)>,
 }
 
 impl Path {
-    /// `mbit` of payload, `ms` of round trip, room for `buffer` packets, under the defaults of
+    /// `mbit` of payload, `ms` of round trip, room for `buffer` packets, with the defaults of
     /// `version`.
     pub fn new(version: Version, mbit: f64, ms: u64, buffer: u64) -> Path {
         let table = params(&version);
@@ -116,15 +116,15 @@ impl Path {
     pub fn mode(&self) -> Mode {
         self.law.mode
     }
-    /// What may be in flight in the long term.
+    /// The long-term bound of data in flight.
     pub fn bound(&self) -> u64 {
         self.law.long.inflight
     }
-    /// What is wanted in flight with one product.
+    /// The target of packets in flight for one product.
     pub fn product(&self) -> u64 {
         self.law.inflight(self.law.max_bw.get(), UNIT)
     }
-    /// For so many round trips Drain lasts if more is in flight than wanted, of 20.
+    /// Number of round trips of Drain with more packets in flight than the target, up to 20.
     pub fn drains_for(&mut self) -> u64 {
         self.reach(Mode::Drain);
         let mut ack = Ack::at(Time::from_ns(self.now));
@@ -136,7 +136,8 @@ impl Path {
         }
         self.law.rounds.count - since
     }
-    /// Is the pipe full after round trips with these rates: the latest, and the greatest so far?
+    /// Returns whether the pipe is full after round trips with these rates: the latest, and the
+    /// maximum so far.
     pub fn is_full_after(&mut self, rounds: &[(u64, u64)]) -> bool {
         for (latest, greatest) in rounds {
             let sample = RateSample {
@@ -151,8 +152,8 @@ impl Path {
         }
         self.law.startup.full
     }
-    /// Does Startup end with a round trip of recovery that lost a tenth, of which so many ACKs
-    /// told, in so many places?
+    /// Returns whether Startup ends with a round trip of recovery with a tenth lost, reported by
+    /// `acks` ACKs in `ranges` places.
     pub fn startup_ends_with(&mut self, acks: u64, ranges: u64) -> bool {
         (self.law.startup.acks, self.law.startup.ranges) = (acks, ranges);
         self.law.latest.over = true;
@@ -169,14 +170,14 @@ impl Path {
         self.law.judge_startup(&mut self.w, &ack, &d);
         self.law.mode == Mode::Drain
     }
-    /// The bound when losses end Startup and `latest` packets were delivered in a round trip.
+    /// The bound if losses end Startup after `latest` packets were delivered in a round trip.
     pub fn bound_after_startup(&mut self, latest: u64) -> u64 {
         self.law.latest.inflight = latest;
         self.law.leave_startup();
         self.law.long.inflight
     }
-    /// The bound when an ACK tells that of a probe's `in_flight` packets so many were lost, none of
-    /// which was of the probe.
+    /// The bound after an ACK which shows that `lost` of a probe's `in_flight` packets were lost,
+    /// none of them of the probe.
     pub fn bound_after_ack(&mut self, in_flight: u32, lost: u64) -> u64 {
         self.reach(Mode::Up);
         let d = Delivery {
@@ -191,7 +192,7 @@ impl Path {
             .adapt_long(&self.w, &d, 1, Time::from_ns(self.now), false);
         self.law.long.inflight
     }
-    /// The losses so far were none.
+    /// The losses so far were spurious.
     pub fn undo(&mut self) {
         let mut ev = SpuriousLoss::at(Time::from_ns(self.now));
         ev.totals = self.totals();
@@ -201,7 +202,7 @@ impl Path {
         self.sent.len() as u32
     }
 
-    /// Runs until `done` holds after an ACK, for `s` at most; did it?
+    /// Runs until `done` holds after an ACK, for at most `s`; returns whether it held.
     pub fn until(&mut self, s: f64, done: impl Fn(&Path) -> bool) -> bool {
         let end = self.now + (s * 1e9) as u64;
         while self.now < end {
@@ -243,7 +244,7 @@ impl Path {
         }
     }
 
-    /// The next packet or ACK; was it an ACK?
+    /// Handles the next packet or ACK; returns whether it was an ACK.
     fn step(&mut self, end: u64) -> bool {
         let supplied = self.supply.is_none_or(|most| self.in_flight() < most);
         let room = self.in_flight() < self.w.cwnd;
@@ -261,7 +262,7 @@ impl Path {
                 return true;
             }
             _ => {
-                // All that is in flight was dropped, or there is nothing to send.
+                // All packets in flight were dropped, or there is nothing to send.
                 self.sent.clear();
                 self.now = if self.supply == Some(0) {
                     end
@@ -286,7 +287,7 @@ impl Path {
         self.next_send = now + u64::from(MSS) * 8_000_000_000 / pacing;
         let mut dropped = (self.drops)(self.number);
         if let Some((tokens, most, ns)) = &mut self.policer {
-            // Tokens come with time; `first_sent` of the flight is as good a clock as any.
+            // Tokens accumulate with time; `first_sent` of the flight serves as the clock.
             *tokens = (*tokens + (self.next_send - now) as f64 / *ns).min(*most);
             dropped |= *tokens < 1.0;
             *tokens -= if dropped { 0.0 } else { 1.0 };
@@ -347,7 +348,7 @@ impl Path {
             change(&mut self.law, &mut self.w, State::Recovery, State::Open);
         }
         if self.lost > lost_before && self.recover_to.is_none() {
-            // What was sent again must come back, too.
+            // Retransmitted packets must be acknowledged, too.
             self.recover_to = Some(self.number + u64::from(prior_in_flight));
             self.law.on_loss(&mut self.w, &Loss::at(at));
             change(&mut self.law, &mut self.w, State::Open, State::Recovery);
