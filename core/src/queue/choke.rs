@@ -1,17 +1,19 @@
 //! CHOKe: choose and keep for responsive flows, choose and kill for unresponsive ones.
 //!
-//! Law: RED's average ([`law`](super::red::law)), here of packets. At `min` or below all pass.
-//! Above, the packet that arrives is compared with one drawn from the queue: of the same flow, both
-//! are dropped. Otherwise, above `max` it is refused, below one of many is, as by RED. Refused is
-//! marked with `ecn` if it can be, else dropped. Who fills the queue is met there most often.
+//! Algorithm: RED's average ([`law`](super::red::law)), here of packets. At or below `min` every
+//! packet passes. Above, the arriving packet is compared with one drawn from the queue; if both
+//! belong to the same flow, both are dropped. Otherwise it is refused: always above `max`, below
+//! with RED's probability. A refused packet is marked if `ecn` is set and it can be marked, else
+//! dropped. Flows with many packets in the queue are drawn most often.
 //!
 //! Sources: Pan, Prabhakar, Psounis, "CHOKe, a stateless active queue management scheme for
 //! approximating fair bandwidth allocation", 2000; Linux 6.12 `choke`; iproute2 6.1.
 //!
-//! As in Linux: a packet that was killed in the middle leaves a hole; a draw that meets holes is
-//! repeated twice, then the head is taken. Flows are the same when their hashes are. Not as in
-//! Linux: when the table is full of holes they are closed, where Linux would overrun its head. A
-//! `limit` must be given to tc; here it is 1000 packets.
+//! As in Linux, a packet that was dropped in the middle leaves a hole. A draw that hits holes is
+//! repeated twice, then the head is taken. Flows are equal if their hashes are.
+//!
+//! Deviations: when the table is full of holes they are closed. Linux would overrun its head. The
+//! default `limit` is 1000 packets; tc has none.
 
 use super::red::law::{Law, Vars, Verdict};
 use super::red::words::{self, Words};
@@ -56,8 +58,7 @@ pub const PARAMS: &[Param] = &[
     words::ECN,
 ];
 
-/// tc's words, in bytes, of these parameters for a queue of `limit` packets behind a link of
-/// `rate`.
+/// These parameters in tc's units, bytes, for a queue of `limit` packets behind a link of `rate`.
 fn words(params: &Params, limit: u64, rate: Rate) -> Words {
     let or = |given: u64, usual: u64| if given > 0 { given } else { usual };
     let max = or(params.packets("max"), limit / 4);
@@ -75,19 +76,19 @@ fn check(params: &Params) -> Result<(), Refusal> {
     words(params, params.packets("limit"), Rate::mbit(10)).check(true)
 }
 
-/// A queue in which packets are compared with chance companions.
+/// A queue in which arriving packets are compared with random ones.
 pub struct Choke<P> {
     law: Law,
     vars: Vars,
     refused: Refused,
     rng: Rng,
-    /// Of the hashes by which flows are told apart.
+    /// Seed of the flow hash.
     seed: u64,
     limit: Limit,
-    /// Packets and holes at which holes are closed.
+    /// Number of packets and holes at which holes are closed.
     table: usize,
     backlog: Backlog,
-    /// The head is never a hole, nor is the tail.
+    /// Neither the head nor the tail is a hole.
     packets: VecDeque<Option<P>>,
 }
 
@@ -119,7 +120,7 @@ impl<P: Packet + Send> Choke<P> {
         }
     }
 
-    /// A packet drawn at random: its place.
+    /// The index of a random packet.
     fn draw(&mut self) -> usize {
         for _ in 0..DRAWS {
             let at = self.rng.below(self.packets.len() as u64) as usize;
@@ -129,12 +130,12 @@ impl<P: Packet + Send> Choke<P> {
         }
         0
     }
-    /// Is the packet at this place of the same flow?
+    /// Returns whether the packet at this index belongs to the same flow.
     fn is_companion(&self, at: usize, packet: &P) -> bool {
         let hash = packet.flow_hash(self.seed);
         matches!(self.packets.get(at), Some(Some(drawn)) if drawn.flow_hash(self.seed) == hash)
     }
-    /// Takes the packet at a place; holes at the ends are closed.
+    /// Removes the packet at an index; holes at the ends are closed.
     fn take(&mut self, at: usize) -> Option<P> {
         let packet = self.packets.get_mut(at)?.take()?;
         self.backlog.remove(packet.size());
@@ -200,7 +201,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Choke<P> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "choke",

@@ -1,25 +1,29 @@
-//! CoDel: controls how long packets stand in a queue, by when they leave it. The law for the head
-//! of any queue, and `codel`, one such queue.
+//! CoDel: controls the time that packets spend in a queue, when they leave it. This file has the
+//! control law for the head of any queue, and the discipline `codel`.
 //!
-//! Law: a head that has stood for `target` or longer, with more than one full frame behind it, has
-//! begun or goes on a bad spell. Once a spell is older than `interval`, one packet is dropped
-//! (marked, with `ecn`), and the next at `drop_next`, which moves on by `interval / √count` with
-//! each. A head below `target` ends it. Dropping that begins again within 16 intervals goes on at
-//! the count that it had gained then; else at 1.
+//! Algorithm: a head is above if it has waited for `target` or longer, with more than one full
+//! frame behind it. Once heads have been above for `interval`, one packet is dropped (marked, with
+//! `ecn`). The next drop is at `drop_next`, which advances by `interval / √count` with each. A head
+//! below `target` ends dropping. If dropping begins again within 16 intervals, it resumes with the
+//! count gained in the last phase, else with 1.
 //!
 //! ```text
-//!            ┌────────── head stood < target, or <= 1514 B behind it ──────────┐
-//!            ▼                                                                 │
-//!   quiet ──▶ above since t ── head still above, now > t + interval ──▶ dropping: at drop_next one more
+//!            ┌───────── head waited < target, or <= 1514 B behind it ─────────┐
+//!            ▼                                                                │
+//!   quiet ──▶ above since t ── still above, now > t + interval ──▶ dropping: next at drop_next
 //! ```
 //!
 //! Sources: RFC 8289; Linux 6.12 `codel`, packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! As in Linux, and not in the RFC: the clock counts units of 1024 ns; a root is not worked out but
-//! followed by one Newton step per drop in 16 bits ([`newton_step`]), which is some per cent off
-//! after a jump of the count; a mark ends the turn; the count goes on from what the last spell
-//! added. Deviation: Linux's clock wraps after 73 minutes, so that what is 37 minutes old may count
-//! as to come; ours does not wrap.
+//! Linux differs from the RFC in four points, which this file follows:
+//! - the clock counts units of 1024 ns;
+//! - a root is followed by one Newton step per drop in 16 bits ([`newton_step`]). After a jump of
+//!   the count it is some per cent off;
+//! - a mark ends the dequeue;
+//! - the count resumes from the drops that the last phase added.
+//!
+//! Deviation: Linux's clock wraps after 73 minutes, so a time 37 minutes ago may count as future;
+//! this clock does not wrap.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::{Ecn, Packet};
@@ -28,18 +32,18 @@ use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
-/// The frame that may always stand behind the head: a device's MTU of 1500 B and its Ethernet
+/// The frame that may always wait behind the head: a device's MTU of 1500 B and its Ethernet
 /// header.
 pub const MTU: Bytes = Bytes::new(1514);
 
-/// `target`, of every discipline that has CoDel's law.
+/// `target`, of every discipline with CoDel's control law.
 pub const TARGET: Param = Param {
     name: "target",
     kind: Kind::Span(Span::ms(5), Span::us(1), Span::s(100)),
     help: "how long a head may have stood in the queue",
     source: "RFC 8289, Linux 6.12",
 };
-/// `interval`, likewise.
+/// `interval`, of every discipline with CoDel's control law.
 pub const INTERVAL: Param = Param {
     name: "interval",
     kind: Kind::Span(Span::ms(100), Span::us(1), Span::s(100)),
@@ -47,7 +51,7 @@ pub const INTERVAL: Param = Param {
         are within",
     source: "RFC 8289, Linux 6.12",
 };
-/// `ce_threshold`, likewise.
+/// `ce_threshold`, of every discipline with CoDel's control law.
 pub const CE_THRESHOLD: Param = Param {
     name: "ce_threshold",
     kind: Kind::Span(Span::ZERO, Span::ZERO, Span::s(100)),
@@ -74,7 +78,7 @@ pub const PARAMS: &[Param] = &[
     CE_THRESHOLD,
 ];
 
-/// Time in the law's unit of 1024 ns.
+/// Time in units of 1024 ns.
 type Tick = u64;
 
 fn ticks(span: Span) -> Tick {
@@ -85,30 +89,31 @@ fn tick(now: Time) -> Tick {
     now.as_ns() >> 10
 }
 
-/// All that the law needs of a queue. Whoever has more than one queue builds this for each turn.
+/// The interface of a queue for the control law. Disciplines with several queues create one per
+/// turn.
 pub trait Head<P> {
     /// Takes the packet at the head.
     fn pop(&mut self) -> Option<P>;
-    /// What stands behind the one taken last. Linux's disciplines count the whole discipline,
+    /// The bytes behind the packet removed last. Linux's disciplines count the whole discipline,
     /// mac80211 the one queue.
     fn behind(&self) -> Bytes;
 }
 
-/// What the law is told once.
+/// The settings of the control law.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Law {
     target: Tick,
     interval: Tick,
     ecn: bool,
     ce_threshold: Tick,
-    /// Bits of the DS field, and what they must be for `ce_threshold` to hold.
+    /// Mask of the DS field, and the value under it for which `ce_threshold` applies.
     ds: (u8, u8),
-    /// What may always stand behind the head.
+    /// Bytes that may always wait behind the head.
     exempt: Bytes,
 }
 
 impl Law {
-    /// With these, and without a `ce_threshold`.
+    /// Settings without a `ce_threshold`.
     pub fn new(target: Span, interval: Span, ecn: bool) -> Law {
         Law {
             target: ticks(target),
@@ -119,7 +124,7 @@ impl Law {
             exempt: MTU,
         }
     }
-    /// With so much that may always stand behind the head, in the place of a full frame.
+    /// Replaces the full frame that may always wait behind the head by `exempt`.
     pub fn exempting(self, exempt: Bytes) -> Law {
         Law { exempt, ..self }
     }
@@ -139,8 +144,8 @@ impl Law {
             )
         }
     }
-    /// Lets `ce_threshold` hold only for packets whose DS field (the ECN bits are its lowest),
-    /// under `mask`, is `selector`.
+    /// Restricts `ce_threshold` to packets whose DS field (with the ECN bits lowest), under `mask`,
+    /// is `selector`.
     pub fn selecting(self, selector: u8, mask: u8) -> Law {
         Law {
             ds: (mask, selector),
@@ -158,27 +163,27 @@ impl Law {
     }
 }
 
-/// One step of Newton's towards `1 / √count`, from `inverse` to `inverse · (3 − count · inverse²) /
-/// 2`, in units of 2⁻³².
+/// One Newton step towards `1 / √count`, from `inverse` to `inverse · (3 − count · inverse²) / 2`,
+/// in units of 2⁻³².
 ///
-/// Exact in every bit: where the guess is so far off that a step overshoots (`count · inverse² >
-/// 3`, which a fair queue's count can come to by leaps) the result wraps around as Linux's does,
-/// and is no root of anything.
+/// Exact in every bit. If the guess is so far off that a step overshoots (`count · inverse² > 3`),
+/// the result wraps around as Linux's does, and is not a root. A fair queue's count can jump so
+/// far.
 pub fn newton_step(inverse: u32, count: u32) -> u32 {
     let inverse = u64::from(inverse);
     let square = (inverse * inverse) >> 32;
     let rest = (3u64 << 32).wrapping_sub(u64::from(count).wrapping_mul(square));
-    // A quarter of the rest, so that the product fits; the other half follows with the shift.
+    // A quarter of the rest, so that the product fits; the remaining factor follows with the shift.
     ((rest >> 2).wrapping_mul(inverse) >> 31) as u32
 }
 
-/// What the law remembers of a queue.
+/// The control law's state of a queue.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Vars {
-    /// When a bad spell is old enough to act; `None` while there is none.
+    /// Time when the queue has been above for long enough to act; `None` while it is not above.
     first_above: Option<Tick>,
     drop_next: Tick,
-    /// Drops (or marks) since dropping began, going on from spells before.
+    /// Drops (or marks) since dropping began, resumed from earlier phases.
     count: u32,
     /// `count` when dropping began.
     lastcount: u32,
@@ -188,7 +193,7 @@ pub struct Vars {
 }
 
 impl Vars {
-    /// Packets of this queue were dropped by another law: presses harder from now on.
+    /// Another rule dropped packets of this queue: raises the rate of drops.
     pub fn press(&mut self, packets: u32) {
         self.count = self.count.wrapping_add(packets);
     }
@@ -200,7 +205,7 @@ impl Vars {
         self.first_above = None;
     }
 
-    /// The packet that may leave now; what may not goes to `sink`.
+    /// Returns the packet that may leave now; dropped packets go to `sink`.
     #[inline]
     pub fn dequeue<P: Packet, H: Head<P>>(
         &mut self,
@@ -255,7 +260,7 @@ impl Vars {
         Some(packet)
     }
 
-    /// The head after one that was dropped, and whether it is to be dropped, too.
+    /// Returns the head after a drop, and whether it is to be dropped, too.
     #[cold]
     fn next<P: Packet, H: Head<P>>(
         &mut self,
@@ -272,7 +277,7 @@ impl Vars {
         Some((packet, self.judge(law, *stood, head.behind(), at)))
     }
 
-    /// Has the queue been bad for so long that its head may be dropped?
+    /// Returns whether the queue has been above for so long that its head may be dropped.
     #[inline]
     fn judge(&mut self, law: &Law, stood: Tick, behind: Bytes, at: Tick) -> bool {
         if stood < law.target || behind <= law.exempt {
@@ -298,7 +303,7 @@ impl Vars {
     }
 }
 
-/// Marks a packet if it is ECN-capable; one that was marked before counts as marked.
+/// Marks a packet if it is ECN-capable. A packet that was marked before counts as marked.
 pub fn mark<P: Packet>(packet: &mut P, now: Time, sink: &mut dyn Sink<P>) -> bool {
     match packet.ecn() {
         Ecn::NotEct => return false,
@@ -311,7 +316,7 @@ pub fn mark<P: Packet>(packet: &mut P, now: Time, sink: &mut dyn Sink<P>) -> boo
     true
 }
 
-/// A plain queue under CoDel's law.
+/// A plain queue with CoDel's control law.
 pub struct Codel<P> {
     limit: Limit,
     law: Law,
@@ -319,7 +324,7 @@ pub struct Codel<P> {
     queue: Plain<P>,
 }
 
-/// First in, first out.
+/// A first-in first-out queue.
 struct Plain<P> {
     packets: VecDeque<P>,
     backlog: Backlog,
@@ -371,7 +376,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Codel<P> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "codel",

@@ -1,20 +1,22 @@
-//! DRR, deficit round robin: classes send in turn, each as many bytes as its turn is worth, and
-//! what it could not use it keeps.
+//! DRR, deficit round robin: classes send in turn, each a quantum of bytes per turn, and keep the
+//! unused rest.
 //!
-//! Law: a class that gets its first packet joins the end of the round with a deficit of one
-//! `quantum`. Served is the first class of the round: if its head fits into its deficit, the head
-//! goes and is taken off; if not, the class gets a `quantum` more and goes to the end. A class that
-//! has sent its last packet leaves the round, and what was left of its deficit is lost.
+//! Algorithm: a class that gets its first packet joins the end of the round with a deficit of one
+//! `quantum`. The first class of the round is served. If its head fits into its deficit, the head
+//! is sent and subtracted. If not, the class gets a `quantum` more and goes to the end. A class
+//! that has sent its last packet leaves the round and loses the rest of its deficit.
 //!
 //! Sources: Shreedhar and Varghese, *Efficient Fair Queueing using Deficit Round Robin*, SIGCOMM
 //! 1995; Linux 6.12 `sch_drr`, packet by packet (`core/tests/queue_replay.rs`), tc-drr(8).
 //!
-//! Linux's are the round, the default quantum (a full frame) and each class's own `pfifo` of
-//! `txqueuelen` packets that drops at its tail. In the paper a class gets its quantum when its turn
-//! comes, in Linux when it joins and when its turn ends; the order is the same. Ours is who belongs
-//! to a class: Linux has no classes until somebody makes them and no rule who goes where but its
-//! filters, and drops what no filter claims; here flows are hashed to `classes` equal ones.
-//! The path's `buffer` is each class's.
+//! As in Linux: the round, the default quantum (a full frame), and each class's own `pfifo` of
+//! `txqueuelen` packets that drops at its tail. In the paper a class gets its quantum at the begin
+//! of its turn. In Linux it gets it when it joins and at the end of its turn. The order is the
+//! same.
+//!
+//! Deviation: the assignment of packets to classes. Linux has no classes by default; filters assign
+//! packets, and packets that no filter matches are dropped. Here flows are hashed to `classes`
+//! equal classes. The path's `buffer` is that of each class.
 
 use super::fifo::Fifo;
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink};
@@ -57,13 +59,13 @@ pub struct Drr<P> {
     seed: u64,
     quantum: u64,
     classes: Vec<Class<P>>,
-    /// The classes that have packets, in the order of their turns.
+    /// The classes with packets, in the order of service.
     round: VecDeque<u32>,
     backlog: Backlog,
 }
 
 impl<P: Packet + Send> Drr<P> {
-    /// So many empty classes, each with this limit; `seed` is the hash's.
+    /// Empty classes, each with this limit; `seed` is the hash's.
     pub fn new(classes: usize, quantum: Bytes, limit: Limit, seed: u64) -> Drr<P> {
         let classes = classes.clamp(1, 65_536);
         let class = || Class {
@@ -72,7 +74,7 @@ impl<P: Packet + Send> Drr<P> {
         };
         Drr {
             seed,
-            // Without one no class would ever be served.
+            // Without a quantum no class would ever be served.
             quantum: quantum.get().max(1),
             classes: core::iter::repeat_with(class).take(classes).collect(),
             round: VecDeque::with_capacity(classes),
@@ -124,7 +126,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Drr<P> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "drr",

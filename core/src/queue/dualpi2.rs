@@ -1,23 +1,28 @@
-//! DualPI2: two queues under one law, so that senders who react to each mark get short delays
-//! beside those who need a standing queue, and neither takes from the other.
+//! DualPI2: two queues with one controller. Flows with a scalable congestion control get a short
+//! delay, beside flows that need a standing queue, with equal shares.
 //!
-//! Law: packets with ECT(1) (and CE) go to queue L, others to queue C. Every `tupdate`, with `d`
-//! the longer one of the two heads' waits: `p += alpha (d - target) + beta (d - d before)`. A
-//! packet of C is struck with `p²` (two coins with `p`), one of L with `coupling · p`; a strike
-//! marks what can be marked and drops the rest. L is marked, too, when its packet waited longer
-//! than `step`. Nothing is struck while fewer than two full frames wait. When `coupling · p` is
-//! above 1 the queue is overloaded: what C strikes is dropped, L is always marked and dropped with
-//! `p²`. L goes first as long as its credit lasts: while both wait, a byte of L costs `protection`,
-//! a byte of C gives back `100 - protection`. Verdicts fall when packets leave (or, with
-//! `drop_early`, when they come).
+//! Algorithm:
+//! - Packets with ECT(1) (and CE) enter queue L, others queue C.
+//! - Every `tupdate`, with `d` the longer one of the two heads' waiting times: `p += alpha (d -
+//!   target)
+//!   + beta (d - d before)`.
+//! - The probability of a mark or drop is `p²` for C (two random numbers below `p`), and
+//!   `coupling · p` for L. A packet that can be marked is marked, others are dropped.
+//! - A packet of L is also marked if it waited longer than `step`. With fewer than two full frames
+//!   in the queue, no packet is marked or dropped.
+//! - When `coupling · p` is above 1 the queue is overloaded. Then C drops instead of marking, and L
+//!   marks every packet and drops with `p²`.
+//! - L goes first while its credit lasts: while both have packets, a byte of L costs `protection`,
+//!   a byte of C returns `100 - protection`.
+//! - Verdicts are made when packets leave, or, with `drop_early`, when they arrive.
 //!
-//! Why it is fair: a sender that halves per round trip sends about `1.22 / √pC`, one that reacts to
-//! each mark `2 / pL`; with `pC = p²` and `pL = 2 p` that is nearly the same.
+//! Fairness: a sender that halves its window per round trip sends about `1.22 / √pC`, one that
+//! responds to each mark `2 / pL`. With `pC = p²` and `pL = 2 p`, both are nearly equal.
 //!
-//! Sources: RFC 9332 (appendix A for the scheme, section 2.5 for the coupling); Linux 6.17
-//! `sch_dualpi2`, whose defaults, step, credit and order these are. Linux has it since 6.17, so
-//! there is no recording of 6.12 to hold it to: tests hold the formulas. Deviations: the phase of
-//! the timer is drawn from the seed, since the queue was there before the scenario.
+//! Sources: RFC 9332 (appendix A for the algorithm, section 2.5 for the coupling); Linux 6.17
+//! `sch_dualpi2` for defaults, step, credit and order. It is newer than 6.12, so there is no
+//! recording for comparison: tests check the formulas. Deviation: the phase of the timer is drawn
+//! from the seed, because the queue exists before the scenario.
 
 use super::codel::mark;
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
@@ -100,14 +105,14 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// Below so many bytes in both queues nothing is struck: two full IP packets.
+/// Below this number of bytes in both queues no packet is marked or dropped: two full IP packets.
 const SPARED: u64 = 2 * 1500;
-/// A full IP packet, for the credit at the start.
+/// A full IP packet, for the initial credit.
 const MTU: i64 = 1500;
 /// A probability of 1.
 const ONE: u64 = 1 << 32;
 
-/// The proportional integral law: one probability for both queues.
+/// The proportional integral controller: one probability for both queues.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Law {
     target: Span,
@@ -115,19 +120,19 @@ pub struct Law {
     beta: f64,
     coupling: u64,
     drop_overload: bool,
-    /// Of which [`ONE`] is 1.
+    /// In units of 1/[`ONE`].
     p: u64,
     before: Span,
 }
 
-/// What becomes of a packet.
+/// The verdict on a packet.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Strike {
-    /// Nothing.
+    /// None.
     None,
-    /// It is marked, or dropped where it cannot be.
+    /// Mark, or drop where a mark is impossible.
     Mark,
-    /// It is dropped.
+    /// Drop.
     Drop,
 }
 
@@ -143,12 +148,13 @@ impl Law {
             before: Span::ZERO,
         }
     }
-    /// The timer has come; the head that has waited longest has waited for `delay`.
+    /// Updates the probability on the timer; the head that has waited longest has waited for
+    /// `delay`.
     pub fn update(&mut self, delay: Span) {
         let s = |a: Span, b: Span| a.as_s() - b.as_s();
         let step = self.alpha * s(delay, self.target) + self.beta * s(delay, self.before);
         self.before = delay;
-        // Without drops there is nothing above marking every packet of L.
+        // Without drops the maximum is to mark every packet of L.
         let most = if self.drop_overload {
             ONE
         } else {
@@ -157,11 +163,11 @@ impl Law {
         let next = self.p as f64 + step * ONE as f64;
         self.p = (next.max(0.0) as u64).min(most);
     }
-    /// The probability whose square strikes C, from 0 to 1.
+    /// The probability whose square applies to C, from 0 to 1.
     pub fn probability(&self) -> f64 {
         self.p as f64 / ONE as f64
     }
-    /// Is a packet of C, or of L, struck?
+    /// Draws the verdict on a packet of C or L.
     pub fn strike(&self, low: bool, coin: &mut Rng) -> Strike {
         let p = self.p;
         let mut falls = |p: u64| coin.next_u64() >> 32 < p;
@@ -169,7 +175,7 @@ impl Law {
         let overload = coupled > ONE;
         if low {
             if overload {
-                // Marks have reached their end; drops keep L from pushing C away.
+                // Marks are at their maximum; drops keep L from starving C.
                 return if falls(p) && falls(p) {
                     Strike::Drop
                 } else {
@@ -190,10 +196,10 @@ impl Law {
     }
 }
 
-/// A packet that waits.
+/// A packet in the queue.
 struct Waiting<P> {
     packet: P,
-    /// Is it subject to the step?
+    /// Whether the step applies to it.
     step: bool,
 }
 
@@ -228,7 +234,7 @@ impl<P: Packet> Queue<P> {
 const LOW: usize = 0;
 const CLASSIC: usize = 1;
 
-/// Both queues under the law.
+/// Both queues and their controller.
 pub struct DualPi2<P> {
     limit: Limit,
     law: Law,
@@ -236,9 +242,9 @@ pub struct DualPi2<P> {
     due: Time,
     step: Span,
     min_qlen_step: u64,
-    /// What a byte of L costs and one of C gives back.
+    /// Cost of a byte of L, and return of a byte of C.
     weights: [i64; 2],
-    /// L goes first while it is not above zero.
+    /// L goes first while this is not positive.
     credit: i64,
     drop_early: bool,
     coin: Rng,
@@ -271,7 +277,7 @@ impl<P: Packet> DualPi2<P> {
         it.reset_credit();
         it
     }
-    /// The law and what it knows.
+    /// Returns the controller and its state.
     pub fn law(&self) -> &Law {
         &self.law
     }
@@ -281,7 +287,7 @@ impl<P: Packet> DualPi2<P> {
     fn bytes(&self) -> Bytes {
         self.queues[LOW].backlog.bytes + self.queues[CLASSIC].backlog.bytes
     }
-    /// Does the law let this packet of a queue pass? It is marked where that saves it.
+    /// Returns whether this packet passes, marked if necessary.
     fn passes(
         &mut self,
         now: Time,
@@ -299,7 +305,7 @@ impl<P: Packet> DualPi2<P> {
             Strike::Drop => false,
         }
     }
-    /// Who goes next.
+    /// Returns the queue to serve next.
     fn next(&self) -> Option<usize> {
         let [low, classic] = [LOW, CLASSIC].map(|class| !self.queues[class].packets.is_empty());
         match (low, classic) {
@@ -385,7 +391,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for DualPi2<P> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "dualpi2",
@@ -407,7 +413,7 @@ mod tests {
         Law::new(&Params::defaults(PARAMS))
     }
 
-    /// RFC 9332's numbers: 10 ms above the target, not growing, adds 0.16 · 0.01 s; growing by 10
+    /// RFC 9332's numbers: 10 ms above the target, constant, adds 0.16 · 0.01 s; an increase by 10
     /// ms adds 3.2 · 0.01 s more.
     #[test]
     fn the_probability_moves_by_distance_and_growth() {
@@ -435,7 +441,7 @@ mod tests {
         assert!((0..1000).all(|_| law.strike(true, &mut coin) == Strike::Mark));
     }
 
-    /// pC = p² and pL = 2p, by 200 000 coins each (standard deviations below 0.0011).
+    /// pC = p² and pL = 2p, with 200 000 draws each (standard deviations below 0.0011).
     #[test]
     fn c_is_struck_with_the_square_and_l_with_twice() {
         let mut law = law();

@@ -1,11 +1,11 @@
-//! First in, first out; what does not fit is dropped: the packet that comes (`tail`) or the ones at
-//! the front (`head`).
+//! First in, first out. When the queue is full, it drops the arriving packet (`tail`) or the oldest
+//! ones (`head`).
 //!
-//! Law: a packet enters while `backlog + size <= limit` (bytes) or `packets < limit` (packets).
-//! With `drop = "head"` the oldest packets make room until it fits; one that would not fit into an
-//! empty queue is dropped itself. Source: Linux 6.12 `bfifo`, `pfifo`, `pfifo_head_drop`; without a
-//! buffer in the scenario, 1000 packets (a device's default `txqueuelen`). Deviation: Linux has
-//! head drop with a limit in packets only.
+//! Algorithm: a packet enters while `backlog + size <= limit` (bytes) or `packets < limit`
+//! (packets). With `drop = "head"` the oldest packets are dropped until it fits. A packet that
+//! would not fit into an empty queue is dropped itself. Source: Linux 6.12 `bfifo`, `pfifo`,
+//! `pfifo_head_drop`; without a buffer in the scenario, 1000 packets (a device's default
+//! `txqueuelen`). Deviation: Linux has head drop with a limit in packets only.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::Packet;
@@ -40,7 +40,7 @@ impl<P> Fifo<P> {
             packets: VecDeque::new(),
         }
     }
-    /// The same that drops at the head.
+    /// The same with head drop.
     pub fn dropping_oldest(limit: Limit) -> Fifo<P> {
         Fifo {
             from_head: true,
@@ -92,7 +92,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fifo<P> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "fifo",

@@ -1,16 +1,15 @@
-//! Fair queueing with pacing, Linux's `fq`: a queue for each flow, served in turn by bytes; no flow
-//! waits for another.
+//! Fair queueing with pacing, Linux's `fq`: a queue for each flow, served by deficit round robin.
 //!
-//! - Deficit round robin: a flow spends a credit; without any it gets a `quantum` and goes behind
-//!   the others. New flows (with `initial_quantum`) come before old ones. A flow that had nothing
-//!   for `refill_delay` has at least a quantum again.
+//! - Deficit round robin: a flow spends a credit. Without credit it gets a `quantum` and goes
+//!   behind the others. New flows (with `initial_quantum`) come before old ones. A flow that was
+//!   empty for `refill_delay` has at least a quantum again.
 //! - Three bands by priority, weighted by bytes in each round: a band without credit waits for the
 //!   next round.
-//! - Pacing: a flow that has spent its credit sends its next packet `max(size, quantum) / maxrate`
-//!   later, less what it came too late, up to half of that. Up to `low_rate_threshold` that is so
-//!   after each packet, by its own size. A packet that names its departure time waits for it.
-//! - No law of delay: a packet is dropped where its flow has `flow_limit` packets or its band
-//!   `limit`. One that left later than `ce_threshold` after it might have is marked.
+//! - Pacing: a flow without credit sends its next packet `max(size, quantum) / maxrate` later, less
+//!   its lateness, up to half of that. Up to `low_rate_threshold` this applies after each packet,
+//!   by its own size. A packet with a departure time waits for it.
+//! - No AQM: a packet is dropped if its flow has `flow_limit` packets or its band `limit`. A packet
+//!   that leaves more than `ce_threshold` after its due time is marked.
 //!
 //! ```text
 //!                      ┌─ fast path: nothing else is due, at most 8 packets ──────────────┐
@@ -19,14 +18,14 @@
 //!                                              └──────────── yes ─────────────────────────┘
 //! ```
 //!
-//! Sources: tc-fq(8), Linux 6.12 `sch_fq`, measured packet by packet. On a router packets belong to
-//! no socket and carry no departure time: a flow is a hash of the 5-tuple under `orphan_mask`, so
-//! that two may share a queue, and a band follows from the code point as Linux's forwarding maps
-//! it. Linux's negative credit is no less than any: refilling leaves it as it is.
+//! Sources: tc-fq(8), Linux 6.12 `sch_fq`, measured packet by packet. On a router packets have
+//! neither a socket nor a departure time. A flow is a hash of the 5-tuple under `orphan_mask`, so
+//! two flows may share a queue. The band follows from the code point by the map of Linux's
+//! forwarding. As in Linux, refilling does not raise a negative credit.
 //!
-//! Deviations: Linux forgets a flow that was idle for three seconds when it finds it in the way of
-//! another in one of its `buckets`; here none is forgotten. The map from priorities to bands is
-//! Linux's default.
+//! Deviations: Linux discards a flow that was idle for three seconds when another flow of the same
+//! bucket is looked up. Here none is discarded. The map from priorities to bands is Linux's
+//! default.
 
 use super::pool::{List, Pool};
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
@@ -130,12 +129,12 @@ pub const PARAMS: &[Param] = &[
     weight("weight_low", 65_536, "bytes of the low band in each round"),
 ];
 
-/// The fast path may hold so many packets beside others.
+/// Maximum number of packets in the fast path beside others.
 const FAST: usize = 8;
 
-/// The band of a code point: Linux takes two of its bits for the type of service they once were
-/// (`rt_tos2priority`), and `fq` maps interactive (6) to band 0, best effort (0) and interactive
-/// bulk (4) to 1, bulk (2) to 2.
+/// The band of a code point. Linux uses two of its bits, the former type of service
+/// (`rt_tos2priority`). `fq` maps interactive (6) to band 0, best effort (0) and interactive bulk
+/// (4) to 1, bulk (2) to 2.
 fn band_of(dscp: u8) -> usize {
     match (dscp >> 1) & 3 {
         1 => 2,
@@ -147,13 +146,13 @@ fn band_of(dscp: u8) -> usize {
 /// No index.
 const NONE: u32 = u32::MAX;
 
-/// A packet that waits.
+/// A packet in the queue.
 struct Waiting<P> {
     packet: P,
-    /// When it may leave.
+    /// Its due time.
     due: Time,
     band: usize,
-    /// Does it say when it may leave?
+    /// Whether it has a departure time of its own.
     timed: bool,
 }
 
@@ -171,24 +170,24 @@ impl Line {
     };
 }
 
-/// Where a flow is.
+/// The list that a flow is in.
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum Where {
-    /// In no list, since this tick.
+    /// None, since this tick.
     Detached(u64),
-    /// Among the new or the old flows of its band.
+    /// The new or the old flows of its band.
     Listed,
-    /// Waits for its time.
+    /// The throttled flows.
     Throttled,
 }
 
 struct Flow {
     packets: List,
-    /// When the packet at its tail may leave.
+    /// Due time of the packet at its tail.
     last_due: Time,
     len: u64,
     credit: i64,
-    /// Before this nothing of it leaves; zero where nothing has been paced yet.
+    /// Earliest departure of its next packet; zero before anything was paced.
     next_packet: Time,
     band: usize,
     at: Where,
@@ -200,7 +199,7 @@ struct Band {
     old: Line,
     credit: i64,
     weight: i64,
-    /// What counts against the limit: all but the fast path.
+    /// The backlog that counts against the limit: all but the fast path.
     counted: Backlog,
     waiting: Backlog,
 }
@@ -232,7 +231,7 @@ pub struct Fq<P> {
     fast_len: usize,
     bands: [Band; 3],
     band: usize,
-    /// Throttled flows by their time, first come first.
+    /// Throttled flows by their time, in order of entry.
     delayed: BinaryHeap<Reverse<(Time, u64, u32)>>,
     delays: u64,
     /// Flows that hold packets.
@@ -296,12 +295,12 @@ impl<P: Packet> Fq<P> {
         }
     }
 
-    /// The tick a flow is detached at. Linux keeps the lowest bit for itself.
+    /// The tick of a detachment. Linux reserves the lowest bit.
     fn tick(&self, now: Time) -> u64 {
         (u128::from(now.as_ns()) * u128::from(self.hz) / 1_000_000_000) as u64
     }
 
-    /// Is nothing else due, so that the packet need not enter a flow?
+    /// Returns whether the packet may use the fast path, because nothing else is due.
     fn fast_path(&self, now: Time, due: Time) -> bool {
         let idle = self.backlog.packets == 0
             || (self.active == self.delayed.len()
@@ -334,14 +333,14 @@ impl<P: Packet> Fq<P> {
         self.flow_of[masked]
     }
 
-    /// Notes a packet that joins.
+    /// Counts a packet that joins.
     fn joins(&mut self, waiting: &Waiting<P>) {
         let size = waiting.packet.size();
         self.backlog.add(size);
         self.bands[waiting.band].waiting.add(size);
     }
 
-    /// Notes a packet that leaves.
+    /// Counts a packet that leaves.
     fn leaves(&mut self, waiting: &Waiting<P>) {
         let size = waiting.packet.size();
         self.backlog.remove(size);
@@ -349,7 +348,7 @@ impl<P: Packet> Fq<P> {
         self.served = waiting.band;
     }
 
-    /// Puts a packet into its flow, behind all that are due no later.
+    /// Inserts a packet into its flow, behind all that are due no later.
     fn join_flow(&mut self, flow: u32, waiting: Waiting<P>) {
         let (flow, due) = (&mut self.flows[flow as usize], waiting.due);
         let in_order = flow.packets.is_empty() || flow.last_due <= due;
@@ -357,7 +356,7 @@ impl<P: Packet> Fq<P> {
             flow.last_due = due;
             return self.packets.push(&mut flow.packets, waiting);
         }
-        // Once around: only what names its departure time comes out of order.
+        // Once around: only packets with a departure time are out of order.
         let mut waiting = Some(waiting);
         for _ in 0..flow.len {
             if let Some(next) = self.packets.pop(&mut flow.packets) {
@@ -369,7 +368,7 @@ impl<P: Packet> Fq<P> {
         }
     }
 
-    /// Puts a flow at the end of its band's new or old flows.
+    /// Appends a flow to its band's new or old flows.
     fn enlist(&mut self, flow: u32, new: bool) {
         let it = &mut self.flows[flow as usize];
         (it.at, it.next) = (Where::Listed, NONE);
@@ -383,7 +382,7 @@ impl<P: Packet> Fq<P> {
         }
     }
 
-    /// Takes the flow at the head out of the band's list.
+    /// Removes the flow at the head of the band's list.
     fn delist(&mut self, band: usize, new: bool) {
         let band = &mut self.bands[band];
         let list = if new { &mut band.new } else { &mut band.old };
@@ -393,7 +392,7 @@ impl<P: Packet> Fq<P> {
         }
     }
 
-    /// Flows whose time has come are old flows again.
+    /// Moves throttled flows whose time has come to the old flows.
     fn release(&mut self, now: Time) {
         while self.next_delayed() <= now {
             if let Some(Reverse((_, _, flow))) = self.delayed.pop() {
@@ -402,7 +401,7 @@ impl<P: Packet> Fq<P> {
         }
     }
 
-    /// The flow whose turn it is, and whether it is a new one.
+    /// Returns the flow to serve, and whether it is a new one.
     fn turn(&mut self) -> Option<(u32, bool)> {
         let mut empty = 0;
         loop {
@@ -431,7 +430,7 @@ impl<P: Packet> Fq<P> {
         }
     }
 
-    /// What pacing makes of a packet of `size` that has left.
+    /// Sets the next departure of a flow after a packet of `size` has left.
     fn pace(&mut self, now: Time, flow: u32, size: Bytes, has_time: bool) {
         if !self.pacing {
             return;
@@ -459,7 +458,7 @@ impl<P: Packet> Fq<P> {
         flow.next_packet = now + Span::ns(ns);
     }
 
-    /// A packet comes that may leave from `departs` on, if it says so.
+    /// Handles an arriving packet, with its departure time `departs`, if it has one.
     fn enter(&mut self, now: Time, packet: P, departs: Option<Time>, sink: &mut dyn Sink<P>) {
         let band = band_of(packet.dscp());
         if !self.limit.admits(self.bands[band].counted, packet.size()) {
@@ -488,8 +487,8 @@ impl<P: Packet> Fq<P> {
             return sink.dropped(now, packet, Why::Overflow);
         }
         if let Where::Detached(since) = self.flows[at as usize].at {
-            // Its band is still that of its last packet here, and is the new one's only when it is
-            // listed again.
+            // Its band is still that of its last packet, and becomes the new one's only when the
+            // flow is listed again.
             self.enlist(at, true);
             let rested = self.tick(now) > since + self.refill_ticks;
             let flow = &mut self.flows[at as usize];
@@ -556,7 +555,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fq<P> {
             }
             let Some(head) = self.packets.front(&flow.packets) else {
                 self.delist(band, new);
-                // It waits for a round of the others before it may be new again.
+                // It must pass a round of the others before it may be new again.
                 if new {
                     self.enlist(at, false);
                 } else {
@@ -616,7 +615,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fq<P> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "fq",

@@ -1,21 +1,20 @@
-//! FQ-CoDel: a queue for each flow, served in turn, each under CoDel's law; flows that have just
-//! begun go first.
+//! FQ-CoDel: a queue for each flow, served by deficit round robin, each with CoDel; new flows go
+//! first.
 //!
-//! Law: flows hash to `flows` queues. A queue that gets its first packet joins the new ones with a
-//! deficit of `quantum`. Served is the first new queue, else the first old one: with a deficit of 0
-//! or less it gets a `quantum` and goes behind the old ones; otherwise CoDel
-//! ([`codel`](super::codel)) picks its packet, whose size is taken off. A queue found empty goes
-//! behind the old ones if it was new and there are any, so that nobody stays new by sending now and
-//! then; otherwise it leaves. When `limit` or `memory_limit` is exceeded, the queue of most bytes
-//! loses half of them at its head, `drop_batch` packets at most, and its CoDel counts each as a
-//! drop.
+//! Algorithm: flows hash to `flows` queues. A queue that gets its first packet joins the new ones
+//! with a deficit of `quantum`. The first new queue is served, else the first old one. With a
+//! deficit of 0 or less it gets a `quantum` and goes behind the old ones. Otherwise CoDel
+//! ([`codel`](super::codel)) selects its packet, whose size is subtracted. An empty new queue goes
+//! behind the old ones, if there are any, so that sparse packets do not keep a flow new. Any other
+//! empty queue leaves. When `limit` or `memory_limit` is exceeded, the queue with the most bytes
+//! loses half of them from its head, at most `drop_batch` packets. Its CoDel counts each as a drop.
 //!
 //! Sources: RFC 8290; Linux 6.12 `fq_codel`, packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! As in Linux, and not in the RFC: what may always stand behind a head
-//! ([`MTU`](super::codel::MTU)) is compared with the backlog of all queues, so CoDel may drop the
-//! only packet of a thin flow; the count grows by a batch at once, after which the root of
-//! [`newton_step`](super::codel::newton_step) may be none.
+//! Linux differs from the RFC in two points, which this file follows. The bytes that may always
+//! wait behind a head ([`MTU`](super::codel::MTU)) are compared with the backlog of all queues.
+//! CoDel may therefore drop the only packet of a thin flow. The count grows by a batch at once,
+//! after which the result of [`newton_step`](super::codel::newton_step) may be no root.
 
 use super::codel::{CE_THRESHOLD, Head, INTERVAL, Law, MTU, TARGET, Vars};
 use super::pool::{List, Pool};
@@ -104,22 +103,22 @@ impl AsMut<Node> for Flow {
     }
 }
 
-/// What all queues have in common.
+/// The state that all queues share.
 struct Store<P> {
     packets: Pool<P>,
     backlog: Backlog,
     memory: u64,
-    /// Bytes by queue, apart from the queues because the search for the fullest reads nothing
+    /// Bytes by queue, separate from the queues because the search for the fullest reads nothing
     /// else.
     bytes: Vec<u64>,
 }
 
-/// One queue for the time of its turn.
+/// One queue during its turn.
 struct Turn<'a, P> {
     store: &'a mut Store<P>,
     list: &'a mut List,
     index: usize,
-    /// Of the packet taken last.
+    /// Size of the packet taken last.
     size: Bytes,
 }
 
@@ -139,7 +138,7 @@ impl<P: Packet> Head<P> for Turn<'_, P> {
     }
 }
 
-/// Queues in turn.
+/// The queue discipline.
 pub struct FqCodel<P> {
     limit: Limit,
     memory_limit: u64,
@@ -152,7 +151,7 @@ pub struct FqCodel<P> {
 }
 
 impl<P: Packet> FqCodel<P> {
-    /// Empty queues; `limit` of all of them together, `seed` of the hash.
+    /// Empty queues; `limit` is for all of them together, `seed` for the hash.
     pub fn new(params: &Params, limit: Limit, seed: u64) -> FqCodel<P> {
         let flows = params.count("flows").clamp(1, 65_536) as usize;
         let [selector, mask] =
@@ -174,7 +173,7 @@ impl<P: Packet> FqCodel<P> {
         }
     }
 
-    /// Drops from the head of the queue that has most bytes, the first of several.
+    /// Drops from the head of the queue with the most bytes, the first of equals.
     #[cold]
     fn make_room(&mut self, now: Time, sink: &mut dyn Sink<P>) {
         let most = self.store.bytes.iter().copied().max().unwrap_or(0);
@@ -216,7 +215,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
         if self.limit.exceeded(self.store.backlog) || self.store.memory > self.memory_limit {
             self.make_room(now, sink);
         }
-        // Of a limit in packets, as Linux's is, one batch is always enough; of one in bytes it may
+        // With a limit in packets, as Linux's, one batch is always enough; with one in bytes it may
         // not be.
         while self.limit.exceeded(self.store.backlog) {
             self.make_room(now, sink);
@@ -229,7 +228,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
         while let Some(index) = self.turns.turn() {
             let flow = self.turns.queue(index);
-            // Most visits of a busy link find nothing: flows that have sent what they had.
+            // On a busy link most flows found here are empty.
             if flow.list.is_empty() {
                 flow.vars.rest();
             } else {
@@ -255,7 +254,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "fq_codel",

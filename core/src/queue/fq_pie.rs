@@ -1,19 +1,17 @@
-//! FQ-PIE: a queue for each flow, served in turn, each under PIE's law; flows that have just begun
-//! go first.
+//! FQ-PIE: a queue for each flow, served by deficit round robin, each with PIE; new flows go first.
 //!
-//! Law: flows hash to `flows` queues, which are served as [`turns`](super::turns) say. Each has
-//! PIE's law ([`pie`](super::pie)) of its own: its delay, its backlog, its probability, its burst.
-//! One timer updates them all. A packet that comes while `limit` packets wait in all queues is
-//! dropped, whosever they are.
+//! Algorithm: flows hash to `flows` queues, which are served as in [`turns`](super::turns). Each
+//! has its own state of PIE ([`pie`](super::pie)): delay, backlog, probability, burst. One timer
+//! updates them all. An arriving packet is dropped if all queues together hold `limit` packets.
 //!
 //! Sources: Linux 6.12 `sch_fq_pie`, packet by packet (`core/tests/queue_pie.rs`); tc-fq_pie(8);
 //! there is no RFC.
 //!
-//! As in Linux: `memory_limit` is known but drops nothing (tc counts it as `overmemory`). Updates
-//! of more than 2048 queues take a tick more for each further 2048; recordings with 2049 and 4096
-//! queues show that period, and that all of them are updated at one instant of it, so that is what
-//! is done. With 6144 neither fits what Linux did, and we do not know what would. Queues whose law
-//! rests are passed over, which changes nothing but the cost.
+//! As in Linux: `memory_limit` exists but causes no drops (tc counts it as `overmemory`). Updates
+//! of more than 2048 queues take a tick more for each further 2048. Recordings with 2049 and 4096
+//! queues show that period, and that all queues are updated at one instant of it, as here.
+//! Recordings with 6144 queues fit neither, and the rule for them is unknown. Queues whose PIE is
+//! at rest are skipped, which only saves time.
 
 use super::pie::{
     ALPHA, BETA, BYTEMODE, Coin, DQ_RATE_ESTIMATOR, ECN, Law, Settings, TARGET, TUPDATE, Timer,
@@ -69,7 +67,7 @@ pub const PARAMS: &[Param] = &[
     DQ_RATE_ESTIMATOR,
 ];
 
-/// Queues that are updated without another tick.
+/// Number of queues that are updated without another tick.
 const AT_ONCE: u64 = 2048;
 
 /// One queue.
@@ -78,11 +76,11 @@ struct Flow {
     list: List,
     backlog: Bytes,
     law: Law,
-    /// Is it among those that the timer updates?
+    /// Whether the timer updates it.
     awake: bool,
 }
 
-/// Queues in turn.
+/// The queue discipline.
 pub struct FqPie<P, C = Rng> {
     limit: Limit,
     with: Settings,
@@ -93,7 +91,7 @@ pub struct FqPie<P, C = Rng> {
     turns: Turns,
     packets: Pool<P>,
     backlog: Backlog,
-    /// The queues whose law does not rest.
+    /// The queues whose PIE is not at rest.
     awake: Vec<u32>,
 }
 
@@ -111,8 +109,8 @@ fn timer(params: &Params, place: &Place) -> Timer {
 }
 
 impl<P, C: Coin> FqPie<P, C> {
-    /// Empty queues whose first update is at `first`, and whose chance is `coin`: to follow a queue
-    /// where both are known.
+    /// Empty queues with the first update at `first` and the random numbers of `coin`, to follow a
+    /// recorded queue.
     pub fn following(params: &Params, place: &Place, first: Time, coin: C) -> FqPie<P, C> {
         let flows = params.count("flows").clamp(1, 65_536) as usize;
         FqPie {
@@ -208,7 +206,7 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for FqPie<P, C> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "fq_pie",

@@ -1,22 +1,21 @@
-//! HHF, the heavy-hitter filter: flows that send much in a short time wait behind those that do
-//! not.
+//! HHF, the heavy-hitter filter: flows that send much in a short time wait behind the others.
 //!
-//! Law: four arrays of 1024 counters, cleared every `reset_timeout`. A packet's flow has one
-//! counter in each; the least of the four, with the packet, bounds what the flow has sent. Up to
-//! `admit_bytes` the four are raised to that sum; above, the flow is heavy, counted no more, and
-//! remembered until it was idle for `evict_timeout`. Heavy packets and the others wait in two
-//! queues under deficit round robin, `quantum` and `non_hh_weight` quanta in a turn, the others
-//! first when they begin anew. When `limit` is exceeded, the head of the heavy queue is dropped, or
-//! of the other if there is none.
+//! Algorithm: four arrays of 1024 counters are cleared every `reset_timeout`. A packet's flow has
+//! one counter in each. The minimum of the four plus the packet is an upper bound of the flow's
+//! bytes. Up to `admit_bytes` the four are raised to that sum. Above, the flow is heavy: it is no
+//! longer counted, and stored until it was idle for `evict_timeout`. Heavy packets and the others
+//! wait in two queues under deficit round robin, with `quantum` and `non_hh_weight` quanta per
+//! turn. The others go first when they become active. When `limit` is exceeded, the head of the
+//! heavy queue is dropped, or of the other queue if the heavy one is empty.
 //!
 //! Sources: Estan, Varghese, "New directions in traffic measurement and accounting", 2002
 //! (multistage filter, conservative update, shielding); `tc qdisc add … hhf help`; Linux 6.12
 //! `hhf`, packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! As in Linux: time is in ticks and both timeouts must be exceeded; the packet that makes a flow
-//! heavy is itself heavy and not counted. Flows are remembered in 1024 lists: one that is idle
-//! makes room only for flows of its list, when they come by, and with `hh_limit` of them no more
-//! are. Ours: the counters' places are parts of a product of the flow's hash.
+//! As in Linux, time is in ticks and both timeouts must be exceeded. The packet that makes a flow
+//! heavy is itself heavy and not counted. Flows are stored in 1024 lists. An idle one makes room
+//! only for flows of its list, when they arrive, and at most `hh_limit` are stored. Deviation: the
+//! counters' indices are parts of a product of the flow's hash.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::Packet;
@@ -78,7 +77,7 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// Linux keeps a turn in 31 bits.
+/// Linux stores a turn in 31 bits.
 const MOST_IN_A_TURN: u64 = i32::MAX as u64;
 
 fn check(params: &Params) -> Result<(), Refusal> {
@@ -110,12 +109,12 @@ const HEAVY: usize = 0;
 /// The class of the others.
 const LIGHT: usize = 1;
 
-/// What flows have sent since the last reset, at most.
+/// Upper bounds of the flows' bytes since the last reset.
 struct Filter {
-    /// The reset after which it counted, and bytes: a counter of an earlier one is 0.
+    /// The reset before which it counted, and bytes: a counter of an earlier reset is 0.
     counters: [Vec<(u32, u32)>; STAGES],
     resets: u32,
-    /// The tick of the last one.
+    /// The tick of the last reset.
     since: u64,
     /// In ticks.
     timeout: u64,
@@ -130,8 +129,8 @@ impl Filter {
             self.resets = self.resets.wrapping_add(1);
         }
     }
-    /// Does the flow of `hash` stay below the threshold with `size` bytes more? They are counted if
-    /// so.
+    /// Returns whether the flow of `hash` stays below the threshold with `size` bytes more. If so,
+    /// they are counted.
     #[inline]
     fn passes(&mut self, hash: u32, size: Bytes) -> bool {
         // Fibonacci hashing: the upper bits of the product depend on all of the hash.
@@ -160,7 +159,7 @@ struct Flow {
     hash: u32,
     /// The tick of its last packet.
     seen: u64,
-    /// Behind it in its list, or among the free places.
+    /// The next flow in its list, or of the free entries.
     next: u32,
 }
 
@@ -182,8 +181,8 @@ impl Flows {
     fn is_idle(&self, flow: &Flow, tick: u64) -> bool {
         tick.saturating_sub(flow.seen) > self.timeout
     }
-    /// Is the flow of `hash` one of them? Idle ones on the way are forgotten, but not the last of
-    /// the list.
+    /// Returns whether the flow of `hash` is one of them. Idle ones before it are removed, except
+    /// the last of the list.
     #[inline]
     fn know(&mut self, hash: u32, tick: u64) -> bool {
         let list = Flows::list(hash);
@@ -211,7 +210,7 @@ impl Flows {
         }
         false
     }
-    /// Remembers a flow that is not one of them, if there is room.
+    /// Stores a flow that is not one of them, if there is room.
     #[cold]
     fn remember(&mut self, hash: u32, tick: u64) -> bool {
         let list = Flows::list(hash);
@@ -259,11 +258,11 @@ impl Flows {
 struct Class<P> {
     packets: VecDeque<P>,
     backlog: Backlog,
-    /// Bytes of a turn.
+    /// Bytes per turn.
     turn: i64,
-    /// Bytes that it may still send in this one.
+    /// Bytes that it may still send in this turn.
     deficit: i64,
-    /// Does it wait for its turn?
+    /// Whether it waits for its turn.
     listed: bool,
 }
 
@@ -272,7 +271,7 @@ impl<P: Packet> Class<P> {
         Class {
             packets: VecDeque::new(),
             backlog: Backlog::default(),
-            // Without one it would never be served.
+            // Without a turn it would never be served.
             turn: turn.clamp(1, MOST_IN_A_TURN) as i64,
             deficit: 0,
             listed: false,
@@ -298,7 +297,7 @@ pub struct Hhf<P> {
     flows: Flows,
     /// Heavy flows and others.
     classes: [Class<P>; 2],
-    /// The others have begun anew, and go first.
+    /// The other flows have become active, and go first.
     light_is_new: bool,
     /// The classes in turn.
     old: VecDeque<usize>,
@@ -403,7 +402,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Hhf<P> {
                 class.deficit += class.turn;
                 self.old.push_back(at);
             } else if new && !self.old.is_empty() {
-                // Nobody stays new by sending now and then.
+                // Sparse packets do not keep a class new.
                 self.old.push_back(at);
             } else {
                 class.listed = false;
@@ -427,7 +426,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Hhf<P> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "hhf",
@@ -444,8 +443,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
 mod tests {
     use super::*;
 
-    /// Others have filled three of a flow's four counters: what the fourth says is what the flow
-    /// can have sent at most.
+    /// Other flows have filled three of a flow's four counters: the fourth is the upper bound.
     #[test]
     fn the_least_counter_counts_and_only_what_is_below_is_raised() {
         let counters = [0, 900, 900, 900].map(|bytes| alloc::vec![(0, bytes); COUNTERS]);

@@ -1,5 +1,5 @@
 //! Queue disciplines, one file each. A discipline decides which packet leaves next, which is
-//! dropped and which is marked; the link that serves it decides when.
+//! dropped and which is marked. The link decides when a packet leaves.
 
 pub mod cake;
 pub mod choke;
@@ -29,31 +29,31 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Why a packet was dropped or marked.
+/// The reason of a drop or a mark.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Why {
     /// The buffer was full.
     Overflow,
     /// The discipline's control law decided so.
     Law,
-    /// The path lost it at random (`loss`).
+    /// Random loss of the path (`loss`).
     Loss,
-    /// A policer found it over its rate.
+    /// A policer measured an excess of its rate.
     Policer,
 }
 
-/// Where dropped and marked packets go. Fair queues drop other flows' packets, hence a sink and not
-/// a result.
+/// The receiver of dropped and marked packets. It is not a result, because fair queues drop packets
+/// of other flows.
 pub trait Sink<P> {
-    /// `packet` is gone.
+    /// `packet` was dropped.
     fn dropped(&mut self, now: Time, packet: P, why: Why);
-    /// `packet` was marked CE and goes on.
+    /// `packet` was marked CE and is forwarded.
     fn marked(&mut self, _now: Time, _packet: &P, _why: Why) {}
-    /// Completes what `packet` acknowledges, where its driver keeps that elsewhere.
+    /// Completes the acknowledgement of `packet`, if its driver stores parts of it elsewhere.
     fn completes(&self, _packet: &P, _ack: &mut Ack) {}
 }
 
-/// What waits in a discipline.
+/// The backlog of a discipline.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Backlog {
     /// Bytes on the wire.
@@ -62,96 +62,96 @@ pub struct Backlog {
     pub packets: u64,
 }
 
-/// What a class has counted since the start.
+/// The counters of a class.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClassCounts {
-    /// What left.
+    /// Packets and bytes sent.
     pub sent: Backlog,
     /// Packets dropped, on entry or later.
     pub drops: u64,
-    /// How often it used up what it may have at most.
+    /// Number of times that it reached its limit.
     pub overlimits: u64,
-    /// Packets that left on another class's account.
+    /// Packets sent with another class's tokens.
     pub borrowed: u64,
 }
 
-/// Makes a discipline that is in another one; `None` where there is none of that name.
+/// Creates a nested discipline; `None` if there is none of that name.
 pub type Maker<'a, P> = dyn FnMut(&Choice, &Place) -> Option<Box<dyn QueueDiscipline<P>>> + 'a;
 
-/// A queue discipline: a fold of arrivals and departures. The caller stamps `enqueued_at` before
-/// `enqueue`.
+/// A queue discipline. The caller sets `enqueued_at` before `enqueue`.
 pub trait QueueDiscipline<P>: Send {
-    /// A packet arrives: kept, or handed to `sink`.
+    /// Takes an arriving packet, which is queued or passed to `sink`.
     fn enqueue(&mut self, now: Time, packet: P, sink: &mut dyn Sink<P>);
-    /// The same of a packet whose sender, on this host, wants it to leave at `departs` and not
-    /// before. Who does not pace takes no notice.
+    /// Takes a packet with an earliest departure time that its sender, on this host, requests.
+    /// Disciplines without pacing ignore the time.
     fn enqueue_for(&mut self, now: Time, packet: P, _departs: Time, sink: &mut dyn Sink<P>) {
         self.enqueue(now, packet, sink);
     }
-    /// What a sender on this host is told of a packet that was dropped for this reason while its
-    /// own came: was its own not taken (`NET_XMIT_DROP`), or is there only congestion
-    /// (`NET_XMIT_CN`)?
+    /// Returns whether a sender on this host counts its own packet as rejected (`NET_XMIT_DROP`)
+    /// when one is dropped for this reason during its enqueue. Otherwise it only sees congestion
+    /// (`NET_XMIT_CN`).
     fn refuses(&self, _why: Why) -> bool {
         true
     }
-    /// The link is free: the next packet, if any.
+    /// Returns the next packet, if there is one; the link is free.
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P>;
-    /// The size of the packet that `dequeue` would answer, where that is known before it decides (a
+    /// Returns the size of the packet that `dequeue` would return, if it is known before (in a
     /// plain queue).
     fn peek(&self) -> Option<Bytes> {
         None
     }
-    /// Does it ever ask to be woken? Asked once; one that never does costs its host less.
+    /// Returns whether it ever requests a wake-up. Called once; a discipline without wake-ups costs
+    /// less.
     fn wakes(&self) -> bool {
         true
     }
-    /// When `on_wakeup` wants to be called although no packet moves.
+    /// Returns when `on_wakeup` must be called even if no packet moves.
     fn next_wakeup(&self) -> Option<Time> {
         None
     }
-    /// A time asked for by `next_wakeup` has come.
+    /// Handles a time that `next_wakeup` returned.
     fn on_wakeup(&mut self, _now: Time, _sink: &mut dyn Sink<P>) {}
-    /// What waits.
+    /// Returns the backlog.
     fn backlog(&self) -> Backlog;
-    /// The names of the classes or bands that it tells apart, in its own order; none for a
-    /// discipline that is one queue, or one per flow. Asked once.
+    /// Returns the names of its classes or bands, in its own order. A discipline with a single
+    /// queue, or with one per flow, has none. Called once.
     fn classes(&self) -> Vec<String> {
         Vec::new()
     }
-    /// What waits in a class.
+    /// Returns the backlog of a class.
     fn backlog_of(&self, _class: usize) -> Backlog {
         self.backlog()
     }
-    /// The class of the packet that `dequeue` answered last.
+    /// Returns the class of the packet that `dequeue` returned last.
     fn class_served(&self) -> usize {
         0
     }
-    /// What a class has counted, where it counts.
+    /// Returns the counters of a class, if it counts.
     fn counts_of(&self, _class: usize) -> Option<ClassCounts> {
         None
     }
-    /// Called once, before anything else: a discipline that others are in has them made.
+    /// Creates nested disciplines; called once, before any other function.
     fn furnish(&mut self, _make: &mut Maker<'_, P>) {}
 }
 
-/// A scenario's `buffer`, resolved: `bdp` has become bytes.
+/// A scenario's `buffer`, with `bdp` resolved to bytes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Limit {
-    /// At most so many bytes of whole frames.
+    /// Maximum number of bytes, in whole frames.
     Bytes(Bytes),
-    /// At most so many packets.
+    /// Maximum number of packets.
     Packets(u64),
 }
 
 impl Limit {
-    /// May a packet of `size` join `backlog`?
+    /// Returns whether a packet of `size` may join `backlog`.
     pub fn admits(self, backlog: Backlog, size: Bytes) -> bool {
         match self {
             Limit::Bytes(most) => backlog.bytes + size <= most,
             Limit::Packets(most) => backlog.packets < most,
         }
     }
-    /// Is `backlog` more than it allows?
+    /// Returns whether `backlog` exceeds it.
     pub fn exceeded(self, backlog: Backlog) -> bool {
         match self {
             Limit::Bytes(most) => backlog.bytes > most,
@@ -161,28 +161,28 @@ impl Limit {
 }
 
 impl Backlog {
-    /// A packet of `size` joins.
+    /// Adds a packet of `size`.
     pub fn add(&mut self, size: Bytes) {
         self.bytes += size;
         self.packets += 1;
     }
-    /// A packet of `size` leaves.
+    /// Removes a packet of `size`.
     pub fn remove(&mut self, size: Bytes) {
         self.bytes = self.bytes - size;
         self.packets -= 1;
     }
 }
 
-/// What a discipline is told of its place when it is made.
+/// The context of a discipline when it is created.
 #[derive(Copy, Clone, Debug)]
 pub struct Place {
-    /// The scenario's `buffer`, if it gives one; otherwise the discipline's own default holds.
+    /// The scenario's `buffer`, if it has one; otherwise the discipline's own default applies.
     pub limit: Option<Limit>,
-    /// The rate of the link that serves the queue; of a varying one its mean.
+    /// The rate of the link that serves the queue; the mean of a varying rate.
     pub rate: Rate,
-    /// Ticks per second of the kernel that it runs in: some disciplines keep their time in them.
+    /// Timer frequency of its kernel, in Hz; some disciplines measure time in ticks.
     pub hz: u32,
-    /// The seed of this queue's randomness and hashes.
+    /// The seed of this queue's random numbers and hashes.
     pub seed: u64,
 }
 
@@ -192,22 +192,23 @@ pub struct QueueKind<P> {
     pub name: &'static str,
     /// One line of help.
     pub help: &'static str,
-    /// The specification it is written from.
+    /// The specification that it implements.
     pub source: &'static str,
     /// Its parameters.
     pub params: &'static [Param],
-    /// What must hold between them; [`no_check`](crate::param::no_check) where nothing must.
+    /// Checks conditions between parameters; [`no_check`](crate::param::no_check) if there are
+    /// none.
     pub check: fn(&Params) -> Result<(), Refusal>,
-    /// Does it write into the congestion headers of packets?
+    /// Whether it writes into the congestion headers of packets.
     pub feedback: bool,
-    /// Makes one; [`Registry::make_queue`](crate::registry::Registry::make_queue) also has those
-    /// made that are in it.
+    /// Creates one. [`Registry::make_queue`](crate::registry::Registry::make_queue) also creates
+    /// nested disciplines.
     pub make: fn(&Params, &Place) -> Box<dyn QueueDiscipline<P>>,
 }
 
-/// The disciplines that narrows ships.
+/// The queue disciplines of narrows.
 pub fn kinds<P: Packet + Send + 'static>() -> Vec<QueueKind<P>> {
-    // Alphabetical but for the first, which is everybody's default.
+    // Alphabetical except for the first, which is the default.
     alloc::vec![
         fifo::kind(),
         cake::kind(),

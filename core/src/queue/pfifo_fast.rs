@@ -1,8 +1,8 @@
-//! `pfifo_fast`, what a Linux interface has when nobody asked for anything else: three bands, the
-//! first that has a packet is served.
+//! `pfifo_fast`, the default of a Linux interface: three bands, of which the first with a packet is
+//! served.
 //!
-//! Law: the type of service chooses the band, each band is a ring of `limit` packets that drops at
-//! its tail, and a lower band waits as long as a higher one has anything.
+//! Algorithm: the type of service selects the band. Each band is a ring of `limit` packets that
+//! drops at its tail. A lower band waits while a higher one has packets.
 //!
 //! ```text
 //!   bits of the TOS byte   DSCP & 7   priority              band
@@ -12,14 +12,14 @@
 //!   1 1 . (both)           6, 7       4 interactive bulk    1
 //! ```
 //!
-//! Only these two bits of the DSCP count, which are older than it: EF (46) is in band 1 as CS1 (8)
-//! is, AF11 (10) and AF41 (34) in band 2.
+//! Only these two bits of the DSCP count, which are older than the DSCP. EF (46) and CS1 (8) are in
+//! band 1, AF11 (10) and AF41 (34) in band 2.
 //!
-//! Sources: Linux 6.12 `pfifo_fast` (without a lock since 4.16, since when each band has a limit of
-//! its own), its map of TOS to priority and of priority to band (tc-prio(8)); packet by packet in
-//! `core/tests/queue_replay.rs`. As in Linux, a ring gives its places back sixteen at a time and
-//! when it comes to its end, so up to 15 fewer than `limit` may wait. Deviation: a buffer in bytes,
-//! which Linux does not have, limits each band to so many, and gives back at once.
+//! Sources: Linux 6.12 `pfifo_fast`; its map of TOS to priority and of priority to band
+//! (tc-prio(8)). `core/tests/queue_replay.rs` compares packet by packet. Since 4.16 it has no lock,
+//! and each band has its own limit. As in Linux, a ring frees its entries sixteen at a time and at
+//! its end, so up to 15 fewer than `limit` may wait. Deviation: a buffer in bytes, which Linux does
+//! not have, limits the bytes of each band, and frees them at once.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::Packet;
@@ -40,7 +40,7 @@ pub const PARAMS: &[Param] = &[Param {
 
 const BANDS: usize = 3;
 
-/// How many places a ring gives back at once: two cache lines of pointers.
+/// Number of entries that a ring frees at once: two cache lines of pointers.
 const BATCH: u64 = 16;
 
 /// The band of a packet with this DSCP.
@@ -55,9 +55,9 @@ pub fn band(dscp: u8) -> usize {
 struct Band<P> {
     packets: VecDeque<P>,
     backlog: Backlog,
-    /// The place of the ring that is served next.
+    /// The entry of the ring that is served next.
     at: u64,
-    /// Places that were served and not given back.
+    /// Entries that were served and not freed.
     kept: u64,
 }
 
@@ -72,7 +72,7 @@ impl<P: Packet> Band<P> {
         let packet = self.packets.pop_front()?;
         self.backlog.remove(packet.size());
         if let Limit::Packets(places) = limit {
-            // A ring too small for batches has none.
+            // A ring too small for batches frees single entries.
             let batch = if BATCH > places / 2 { 1 } else { BATCH };
             self.at += 1;
             self.kept += 1;
@@ -156,7 +156,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for PfifoFast<P> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "pfifo_fast",

@@ -1,32 +1,37 @@
 //! PIE (proportional integral controller, enhanced): drops at random on entry, with a probability
 //! that follows the delay.
 //!
-//! Law, every `tupdate`: `p += alpha (delay - target) + beta (delay - delay before)`, in smaller
-//! steps while p is small: half below 10 %, then a quarter for each power of ten down to 10^-6.
-//! From 10 % on a step adds at most 2 %; while the delay is above 250 ms, 2 % more. p loses 1/64
-//! when the delay was 0 twice. A packet that enters meets p when 150 ms of service have
-//! passed since the last calm (p 0, delay below target / 2 twice), p >= 20 % or `delay >= target /
-//! 2`, and two full frames wait. Derandomised: p is summed over the packets; no drop before the sum
-//! is 0.85, one at 8.5; a drop clears it. With `ecn` and p <= 10 %, what can be marked is marked
-//! instead. The delay is that of the packet that left last (0 when it left nothing behind), or with
-//! `dq_rate_estimator` the backlog over a measured departure rate.
+//! Algorithm, every `tupdate`: `p += alpha (delay - target) + beta (delay - delay before)`. Steps
+//! are smaller while p is small: half below 10 %, then a quarter for each power of ten down to
+//! 10^-6. From 10 % on a step adds at most 2 %. While the delay is above 250 ms, 2 % more is added.
+//! p loses 1/64 if the delay was 0 twice.
+//!
+//! An entering packet is dropped with probability p only under these conditions:
+//! - 150 ms of service have passed since the last calm (p 0, delay below target / 2 twice);
+//! - p >= 20 % or `delay >= target / 2`;
+//! - two full frames are waiting.
+//!
+//! Derandomisation: p is summed over the packets. There is no drop before the sum is 0.85, and a
+//! certain one at 8.5; a drop resets it. With `ecn` and p <= 10 %, packets that can be marked are
+//! marked instead. The delay is that of the packet that left last (0 if the queue is empty after
+//! it). With `dq_rate_estimator` it is the backlog over a measured departure rate.
 //!
 //! Sources: RFC 8033; Linux 6.12 `sch_pie`, by its own state after each update in recorded runs
-//! (`core/tests/queue_pie.rs`). Where Linux is not the RFC, this is Linux: the delay that spares a
-//! packet is the present one, not the one before; p decays by 1/64 instead of 1/50; the delay is by
-//! default not estimated from a rate; a mark that the sum of 8.5 forces leaves it.
+//! (`core/tests/queue_pie.rs`). Where Linux differs from the RFC, this file follows Linux. The
+//! present delay spares a packet, not the one before. p decays by 1/64 instead of 1/50. The delay
+//! is by default not estimated from a rate. A mark forced by the sum of 8.5 does not reset it.
 //!
-//! Three things of Linux that its documents do not say:
-//! - the timer wheel adds a tick: a `tupdate` of 15 ms is 16 ms at 1000 Hz and 20 ms at 250 Hz, and
-//!   p moves that much slower;
-//! - p does not end at 1: it is a word of 64 bits of which 2^56 are 1, so an overload that drops
-//!   cannot cure takes it to 2 and 3, and it has to come down from there afterwards;
-//! - the first update comes half a second after the queue was made. Until then nothing is dropped
-//!   but by the limit, and a slow start that begins with the queue, without HyStart and over a
-//!   short path, gets twice as far.
+//! Undocumented properties of Linux:
+//! - the timer wheel adds a tick to `tupdate`: 15 ms become 16 ms at 1000 Hz and 20 ms at 250 Hz.
+//!   The probability changes that much more slowly;
+//! - p is not limited to 1. It is a word of 64 bits of which 2^56 are 1. An overload that drops do
+//!   not end raises it to 2 and 3, and it must decrease from there afterwards;
+//! - the first update is half a second after the creation of the queue. Before, only the limit
+//!   drops packets. A slow start without HyStart that begins with the queue, over a short path,
+//!   therefore gets twice as far.
 //!
-//! Deviations: where Linux's 64 bits would wrap around in a step (delays of minutes), this
-//! saturates. The queue is made with the scenario; how long before its first packet, within a
+//! Deviations: in a step where Linux's 64 bits would wrap around (delays of minutes), this file
+//! saturates. The queue is created with the scenario; the time until its first packet, within a
 //! `tupdate`, is drawn from the seed.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
@@ -98,31 +103,31 @@ pub(super) const DQ_RATE_ESTIMATOR: Param = Param {
     source: "RFC 8033, tc-pie(8)",
 };
 
-/// A probability of 1: 56 bits, so that a random word's upper 56 can be compared with it.
+/// A probability of 1: 56 bits, for comparison with a random word's upper 56 bits.
 const ONE: u64 = u64::MAX >> 8;
 /// Linux's packet schedulers count time in units of 64 ns.
 const UNIT: u32 = 6;
 const UNITS_PER_S: u64 = 1_000_000_000 >> UNIT;
-/// What a queue may serve before the law begins (RFC 8033, MAX_BURST).
+/// Service before drops begin (RFC 8033, MAX_BURST).
 const BURST: u64 = 150_000_000 >> UNIT;
-/// Above this delay the probability climbs faster (RFC 8033).
+/// Above this delay the probability increases faster (RFC 8033).
 const HIGH_DELAY: u64 = 250_000_000 >> UNIT;
 /// A full frame.
 const FRAME: u64 = 1514;
-/// From a queue's making to its first update, µs (measured on Linux 6.12).
+/// Time from a queue's creation to its first update, µs (measured on Linux 6.12).
 const FIRST_US: u64 = 500_000;
 /// Bytes of a measurement of the departure rate (RFC 8033, DQ_THRESHOLD).
 const CYCLE: u64 = 16_384;
-/// The departure rate's binary places.
+/// Binary places of the departure rate.
 const RATE_SCALE: u32 = 8;
 
 fn clock(now: Time) -> u64 {
     now.as_ns() >> UNIT
 }
 
-/// What decides where the law leaves it to chance.
+/// The source of random decisions.
 pub trait Coin {
-    /// Does it fall, with a probability of which 2^56 are 1?
+    /// Returns true with this probability, in units of 2^-56.
     fn falls(&mut self, probability: u64) -> bool;
 }
 
@@ -132,21 +137,20 @@ impl Coin for Rng {
     }
 }
 
-/// What a user sets, in the units of the law.
+/// The user's settings, in internal units.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
     target: u64,
     alpha: u64,
     beta: u64,
-    /// The highest probability that marks; `None` without ECN.
+    /// The highest probability with marks; `None` without ECN.
     marks_up_to: Option<u64>,
     bytemode: bool,
     by_rate: bool,
 }
 
 impl Settings {
-    /// As a scenario's parameters say. `millionths`: up to which probability, in millionths, a
-    /// packet is marked.
+    /// The settings of a scenario. `millionths`: the highest probability with marks, in millionths.
     pub fn new(params: &Params, millionths: u64) -> Settings {
         let weight = |name| ((ONE / UNITS_PER_S) * params.count(name).min(32)) >> 4;
         Settings {
@@ -162,22 +166,22 @@ impl Settings {
     }
 }
 
-/// The state of the law for one queue: `admits` when a packet comes, `left` when one goes, `update`
-/// on the timer.
+/// The state of PIE for one queue: `admits` is for arriving packets, `left` for leaving ones,
+/// `update` for the timer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Law {
     probability: u64,
-    /// The probabilities of the packets since the last drop.
+    /// Sum of the probabilities of the packets since the last drop.
     sum: u64,
     delay: u64,
     delay_before: u64,
-    /// What is left of the burst that passes whatever the delay.
+    /// Rest of the burst that passes with any delay.
     burst: u64,
-    /// The last departure, or the start of the measurement of their rate.
+    /// The last departure, or the start of the rate measurement.
     since: Option<u64>,
-    /// Bytes of the measurement that runs.
+    /// Bytes of the present measurement.
     measured: Option<u64>,
-    /// Bytes per unit of time; 0 for not known.
+    /// Bytes per unit of time; 0 if unknown.
     rate: u64,
 }
 
@@ -197,8 +201,8 @@ impl Default for Law {
 }
 
 impl Law {
-    /// May this packet join a queue with `backlog`? It is marked, and `sink` told, where that saves
-    /// it.
+    /// Returns whether this packet may join a queue with `backlog`. It is marked, with a report to
+    /// `sink`, if that avoids a drop.
     pub fn admits<P: Packet, C: Coin>(
         &mut self,
         with: &Settings,
@@ -252,12 +256,12 @@ impl Law {
         strikes
     }
 
-    /// A packet was dropped, by the law or by the limit.
+    /// Handles a drop, by PIE or by the limit.
     pub fn dropped(&mut self) {
         self.sum = 0;
     }
 
-    /// A packet of `size` that had entered at `entered` has left `backlog` behind.
+    /// Handles the departure of a packet of `size` that entered at `entered`; `backlog` is left.
     pub fn left(&mut self, with: &Settings, now: Time, entered: Time, size: Bytes, backlog: Bytes) {
         let now = clock(now);
         let passed = if with.by_rate {
@@ -275,7 +279,7 @@ impl Law {
         self.burst = self.burst.saturating_sub(passed);
     }
 
-    /// The measurement of the departure rate goes on; answers how long it took when it ends.
+    /// Continues the measurement of the departure rate; returns its duration when it ends.
     fn measure(&mut self, now: u64, size: u64, backlog: u64) -> u64 {
         if backlog >= CYCLE && self.measured.is_none() {
             self.since = Some(now);
@@ -302,7 +306,7 @@ impl Law {
         took
     }
 
-    /// The timer has come while `backlog` waits.
+    /// Updates the probability on the timer, with `backlog` in the queue.
     pub fn update(&mut self, with: &Settings, backlog: Bytes) {
         let (delay, before) = if with.by_rate {
             let delay = (backlog.get() << RATE_SCALE)
@@ -312,7 +316,7 @@ impl Law {
         } else {
             (self.delay, self.delay_before)
         };
-        // A backlog without delay is too small to say anything.
+        // A backlog without a measured delay is too small to count.
         let mut decays = !(delay == 0 && backlog != Bytes::ZERO);
         let (mut alpha, mut beta) = (with.alpha, with.beta);
         if self.probability < ONE / 10 {
@@ -358,7 +362,8 @@ impl Law {
         }
     }
 
-    /// Is it as new, so that the timer changes nothing while the queue is empty?
+    /// Returns whether the state is initial, so that the timer changes nothing while the queue is
+    /// empty.
     pub fn rests(&self) -> bool {
         *self == Law::default()
     }
@@ -366,11 +371,11 @@ impl Law {
     pub fn word(&self) -> u64 {
         self.probability
     }
-    /// The departure rate that the law has measured (`dq_rate_estimator`); 0 for not known.
+    /// The measured departure rate (`dq_rate_estimator`); 0 if unknown.
     pub fn departure_rate(&self) -> Rate {
         Rate::bit(((self.rate * UNITS_PER_S) >> RATE_SCALE).saturating_mul(8))
     }
-    /// The delay that the law knows.
+    /// The current delay.
     pub fn delay(&self) -> Span {
         Span::ns(self.delay << UNIT)
     }
@@ -394,35 +399,35 @@ impl Timer {
             due: Time::MAX,
         }
     }
-    /// The same that takes `ticks` more from one time to the next.
+    /// The same timer with `ticks` more per period.
     pub(super) fn slower(self, ticks: u64) -> Timer {
         Timer {
             every: self.every + ticks,
             ..self
         }
     }
-    /// When the timer of a queue comes first that was made as the scenario began, or up to a period
-    /// before.
+    /// The first expiry of the timer of a queue that was created when the scenario began, or up to
+    /// a period before.
     pub(super) fn of_new(&self, rng: &mut Rng) -> Time {
         let age = rng.below(self.every.saturating_add(1));
         self.ticks
             .fires(0, self.ticks.from_us(FIRST_US).saturating_sub(age))
     }
-    /// It comes first at `due`.
+    /// Sets the first expiry to `due`.
     pub(super) fn starting(self, due: Time) -> Timer {
         Timer { due, ..self }
     }
     pub(super) fn due(&self) -> Time {
         self.due
     }
-    /// It has come, and is set again.
+    /// Restarts the timer after its expiry.
     pub(super) fn again(&mut self, now: Time) {
         let tick = self.ticks.at(now);
         self.due = self.ticks.fires(tick, tick.saturating_add(self.every));
     }
 }
 
-/// One queue under the law.
+/// A queue with PIE.
 pub struct Pie<P, C = Rng> {
     limit: Limit,
     with: Settings,
@@ -443,8 +448,8 @@ impl<P> Pie<P> {
 }
 
 impl<P, C: Coin> Pie<P, C> {
-    /// An empty queue whose first update is at `first`, and whose chance is `coin`: to follow a
-    /// queue where both are known.
+    /// An empty queue with the first update at `first` and the random numbers of `coin`, to follow
+    /// a recorded queue.
     pub fn following(params: &Params, place: &Place, first: Time, coin: C) -> Pie<P, C> {
         Pie {
             limit: place
@@ -458,7 +463,7 @@ impl<P, C: Coin> Pie<P, C> {
             packets: VecDeque::new(),
         }
     }
-    /// The law and what it knows.
+    /// Returns the state of PIE.
     pub fn law(&self) -> &Law {
         &self.law
     }
@@ -513,7 +518,7 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Pie<P, C> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "pie",
@@ -531,7 +536,7 @@ mod tests {
     use super::*;
     use crate::param::Value;
 
-    /// A coin that always falls so.
+    /// A coin that always falls the same way.
     struct Always(bool);
 
     impl Coin for Always {
@@ -544,7 +549,7 @@ mod tests {
         Settings::new(&Params::defaults(PARAMS), 100_000)
     }
 
-    /// A law that nothing keeps from striking but its sum.
+    /// A state in which only the sum decides.
     fn busy(probability: u64) -> Law {
         Law {
             probability,
@@ -554,7 +559,7 @@ mod tests {
         }
     }
 
-    /// A law after an update with one frame waiting.
+    /// The state after an update with one frame waiting.
     fn updated(mut law: Law) -> Law {
         law.update(&settings(), Bytes::new(FRAME));
         law
@@ -582,8 +587,8 @@ mod tests {
         assert!(told(0, half, ONE / 5 - 1), "half the target");
     }
 
-    /// At p = 1/2: no toss for the first packet (sum 0.5), no escape for the 17th (8.5), which
-    /// alone leaves the sum as it is.
+    /// At p = 1/2: no random number for the first packet (sum 0.5), a certain mark for the 17th
+    /// (8.5), which alone does not reset the sum.
     #[test]
     fn the_sum_delays_a_strike_and_then_forces_one() {
         let mut law = busy(ONE / 2);
@@ -609,8 +614,8 @@ mod tests {
         assert_eq!(law.sum, 0);
     }
 
-    /// 200 ms that were not there before: 0.5 (0.125 · 0.185 + 1.25 · 0.2) at p below 10 %, twice
-    /// that and so cut to 2 % above.
+    /// A new delay of 200 ms: 0.5 (0.125 · 0.185 + 1.25 · 0.2) at p below 10 %. Above it is twice
+    /// that, limited to 2 %.
     #[test]
     fn a_step_is_cut_to_two_percent_only_from_ten_percent_on() {
         let step = |probability: u64| {
@@ -626,7 +631,7 @@ mod tests {
         assert!((step(ONE / 10) - 0.02).abs() < 1e-9, "{}", step(ONE / 10));
     }
 
-    /// A new burst is given when two updates saw less than half the target and nothing is probable.
+    /// A new burst is allowed after two updates below half the target with probability 0.
     #[test]
     fn calm_gives_a_new_burst() {
         let half = settings().target / 2;
@@ -644,8 +649,8 @@ mod tests {
         assert_eq!(burst(half - 1, half - 1, ONE / 2), 0, "p");
     }
 
-    /// The first update of a queue that has emptied takes the probability, the second gives the
-    /// burst back: only then does it rest.
+    /// The first update of an empty queue resets the probability, the second restores the burst:
+    /// only then is it at rest.
     #[test]
     fn it_does_not_rest_before_it_has_its_burst_again() {
         let mut law = Law {
@@ -663,7 +668,7 @@ mod tests {
         assert!(law == rested);
     }
 
-    /// 11 full frames are the first 16 KiB and more. The clock of the next begins with the last of
+    /// 11 full frames are the first 16 KiB and more. The next measurement begins with the last of
     /// them: 100 µs, then 110 µs.
     #[test]
     fn the_next_measurement_of_the_rate_begins_where_one_ends() {

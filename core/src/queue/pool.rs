@@ -1,20 +1,20 @@
-//! The packets of many queues in one store: what a fair queue needs to hold a thousand of them
-//! without a thousand buffers.
+//! A common store for the packets of many queues: a fair queue with a thousand queues needs no
+//! thousand buffers.
 //!
 //! A [`Pool`] has the packets, a [`List`] is one queue in it: head, tail, and links between the
-//! packets, both ways. Both ends cost one access, places are used again, and the store never holds
-//! more places than there were packets at once.
+//! packets in both directions. Each end costs one access and entries are reused. The store never
+//! has more entries than the maximum number of packets.
 
 use alloc::vec::Vec;
 
-/// No place.
+/// No entry.
 const NONE: u32 = u32::MAX;
 
 struct Place<P> {
     packet: Option<P>,
-    /// The place behind it in its list, or among the free ones.
+    /// The next entry in its list, or of the free ones.
     next: u32,
-    /// The place before it in its list; a head's is not kept.
+    /// The previous entry in its list; not maintained for a head.
     before: u32,
 }
 
@@ -24,16 +24,16 @@ pub struct Pool<P> {
     free: u32,
 }
 
-/// Where a packet is, as long as it is there.
+/// The index of a packet while it is in the pool.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct At(u32);
 
-/// A queue of packets in a [`Pool`]; it is only good together with the pool that its packets were
-/// pushed to.
+/// A queue of packets in a [`Pool`]. It is valid only with the pool that its packets were pushed
+/// to.
 #[derive(Copy, Clone, Debug)]
 pub struct List {
     head: u32,
-    /// Of an empty one whatever it was.
+    /// Undefined for an empty list.
     tail: u32,
 }
 
@@ -56,19 +56,19 @@ impl<P> Default for Pool<P> {
 }
 
 impl List {
-    /// Has it no packets?
+    /// Returns whether it has no packets.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == NONE
     }
-    /// Has it one packet?
+    /// Returns whether it has one packet.
     #[inline]
     pub fn is_one(&self) -> bool {
         self.head == self.tail && !self.is_empty()
     }
 }
 
-/// The head of a list, found once for all that is done with it.
+/// The head of a list, looked up once for several operations.
 pub struct Head<'a, P> {
     place: &'a mut Place<P>,
     free: &'a mut u32,
@@ -80,12 +80,12 @@ impl<P> Head<'_, P> {
     pub fn packet(&mut self) -> Option<&mut P> {
         self.place.packet.as_mut()
     }
-    /// Takes it; `list` is the one that it is the head of.
+    /// Removes it; `list` is the list whose head it is.
     #[inline]
     pub fn take(self, list: &mut List) -> Option<P> {
         let at = list.head;
-        // The new head's `before` stays as it is, and so does an empty list's tail: nobody asks for
-        // them.
+        // The new head's `before` is not updated, and neither is an empty list's tail: neither is
+        // read.
         list.head = self.place.next;
         self.place.next = *self.free;
         *self.free = at;
@@ -94,15 +94,15 @@ impl<P> Head<'_, P> {
 }
 
 impl<P> Pool<P> {
-    /// Puts `packet` at the tail of `list`.
+    /// Appends `packet` to `list`.
     #[inline]
     pub fn push(&mut self, list: &mut List, packet: P) {
         if self.free == NONE {
             self.grow();
         }
         let (at, before) = (self.free, list.tail);
-        // Without a branch: whether a list is empty nobody could foresee. The first of one is
-        // linked to itself, for a moment.
+        // Without a branch, because emptiness is unpredictable. The first packet of a list is
+        // linked to itself temporarily.
         let empty = list.is_empty();
         let last = if empty { at } else { before };
         list.head = if empty { at } else { list.head };
@@ -122,7 +122,7 @@ impl<P> Pool<P> {
             };
         }
     }
-    /// One place more, where none is free.
+    /// Adds an entry, if none is free.
     #[cold]
     fn grow(&mut self) {
         self.free = self.places.len() as u32;
@@ -132,12 +132,12 @@ impl<P> Pool<P> {
             before: NONE,
         });
     }
-    /// Takes the packet at the head of `list`.
+    /// Removes the packet at the head of `list`.
     #[inline]
     pub fn pop(&mut self, list: &mut List) -> Option<P> {
         self.head(list)?.take(list)
     }
-    /// The head of `list`, where it has one: to be looked at, and perhaps taken.
+    /// The head of `list`, if there is one, for inspection and removal.
     #[inline]
     pub fn head(&mut self, list: &List) -> Option<Head<'_, P>> {
         let place = self.places.get_mut(list.head as usize)?;
@@ -146,7 +146,7 @@ impl<P> Pool<P> {
             free: &mut self.free,
         })
     }
-    /// Takes the packet at the tail of `list`.
+    /// Removes the packet at the tail of `list`.
     #[inline]
     pub fn pop_back(&mut self, list: &mut List) -> Option<P> {
         if list.is_empty() || list.head == list.tail {
@@ -164,11 +164,11 @@ impl<P> Pool<P> {
         }
         self.places.get(list.tail as usize)?.packet.as_ref()
     }
-    /// Is this the place at the tail of `list`?
+    /// Returns whether this is the entry at the tail of `list`.
     pub fn is_back(&self, list: &List, at: At) -> bool {
         list.tail == at.0
     }
-    /// The packets of `list` from its head on, each with its place.
+    /// The packets of `list` from its head on, with their indices.
     pub fn iter(&self, list: &List) -> impl Iterator<Item = (At, &P)> {
         let mut next = list.head;
         core::iter::from_fn(move || {
@@ -177,7 +177,7 @@ impl<P> Pool<P> {
             Some((At(at), place.packet.as_ref()?))
         })
     }
-    /// Takes the packet at a place of `list`.
+    /// Removes the packet with this index from `list`.
     pub fn remove(&mut self, list: &mut List, at: At) -> Option<P> {
         if at.0 == list.head {
             return self.pop(list);
@@ -193,7 +193,7 @@ impl<P> Pool<P> {
         self.places.get_mut(before as usize)?.next = next;
         self.release(at.0)
     }
-    /// Takes what is at a place that no list leads to any more.
+    /// Removes an entry that no list refers to.
     fn release(&mut self, at: u32) -> Option<P> {
         let place = self.places.get_mut(at as usize)?;
         place.next = self.free;
@@ -205,7 +205,7 @@ impl<P> Pool<P> {
     pub fn front(&self, list: &List) -> Option<&P> {
         self.places.get(list.head as usize)?.packet.as_ref()
     }
-    /// The packet at the head of `list`, to be marked.
+    /// The packet at the head of `list`, mutable.
     #[inline]
     pub fn front_mut(&mut self, list: &List) -> Option<&mut P> {
         self.places.get_mut(list.head as usize)?.packet.as_mut()

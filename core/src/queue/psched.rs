@@ -1,8 +1,8 @@
-//! How Linux's schedulers keep a rate: tokens are nanoseconds of it.
+//! Rates of Linux's packet schedulers: tokens are nanoseconds at a rate.
 //!
-//! Law: `L` bytes cost `L · factor >> shift` nanoseconds, rounded down; a rate is whole bytes per
-//! second. Sources: Linux 6.12 `psched_ratecfg`; iproute2 6.1, which hands a burst over as whole
-//! microseconds in ticks of 64 ns (measured: "burst 3010" at 700 Mbit/s lets 2973 bytes pass).
+//! Algorithm: `L` bytes cost `L · factor >> shift` nanoseconds, rounded down; a rate is whole bytes
+//! per second. Sources: Linux 6.12 `psched_ratecfg`; iproute2 6.1, which passes a burst as whole
+//! microseconds in ticks of 64 ns. Measured: `burst 3010` at 700 Mbit/s passes 2973 bytes.
 
 use crate::units::{Bytes, Rate};
 
@@ -14,7 +14,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// `rate` is rounded down to whole bytes per second, one at least.
+    /// `rate` is rounded down to whole bytes per second, at least one.
     pub fn new(rate: Rate) -> Pace {
         let per_second = (rate.as_bit() / 8).max(1);
         // As many bits as 32 hold, or as 10⁹ may be shifted in 64.
@@ -29,7 +29,7 @@ impl Pace {
             shift,
         }
     }
-    /// What `size` costs, in nanoseconds.
+    /// The cost of `size`, in nanoseconds.
     #[inline]
     pub fn ns(self, size: Bytes) -> i64 {
         let ns = (u128::from(size.get()) * u128::from(self.factor)) >> self.shift;
@@ -37,7 +37,7 @@ impl Pace {
     }
 }
 
-/// The tokens, in nanoseconds, of a bucket that tc was told to hold `burst`.
+/// The tokens, in nanoseconds, of a bucket that tc configures with `burst`.
 pub fn burst(rate: Rate, burst: Bytes) -> i64 {
     let us = u128::from(burst.get()) * 1_000_000 / u128::from((rate.as_bit() / 8).max(1));
     // 15.625 ticks are a microsecond.

@@ -1,22 +1,28 @@
-//! SFB, Stochastic Fair BLUE: each flow's packets are marked with a probability that its own share
-//! of the queue has taught.
+//! SFB, Stochastic Fair BLUE: marks each flow's packets with a probability that follows the flow's
+//! own share of the queue.
 //!
-//! Law: a flow has a bin in each of 8 levels of 16. A bin counts the packets that wait in it, and
-//! has a probability: a packet that comes to an empty bin takes `decrement` off it, one that finds
-//! `target` packets or more adds `increment`. The least count and the least probability p of its
-//! eight bins judge it: at `max` packets it is dropped; with p = 1 its flow is held to
-//! `penalty_rate`; otherwise it is refused with p, which is to be marked if it can be, but of p
-//! above a half twice the excess is dropped anyway. Every `rehash` the flows get other bins, of a
-//! second set, in which for `db` before the flows with p = 1 have been counted too.
+//! Algorithm: a flow has a bin in each of 8 levels of 16. A bin counts the packets that wait in it,
+//! and has a probability. A packet that arrives at an empty bin subtracts `decrement`; one that
+//! finds `target` packets or more adds `increment`. The minimum count and the minimum probability p
+//! of its eight bins decide:
+//! - at `max` packets it is dropped;
+//! - with p = 1 its flow is limited to `penalty_rate`;
+//! - otherwise it is refused with probability p: marked if possible. With p above a half, it is
+//!   dropped with twice the excess in any case.
+//!
+//! Every `rehash` the flows get other bins, of a second set. For `db` before, flows with p = 1 are
+//! counted in that set too.
 //!
 //! Sources: Feng, Kandlur, Saha, Shin, "BLUE: a new class of active queue management algorithms",
-//! 1999, and "Stochastic Fair Blue", 2001; tc-sfb(8); Linux 6.12 `sfb`, whose probability was
-//! followed packet by packet (`core/tests/queue_sfb.rs`).
+//! 1999, and "Stochastic Fair Blue", 2001; tc-sfb(8); Linux 6.12 `sfb`. `core/tests/queue_sfb.rs`
+//! follows Linux's probability packet by packet.
 //!
-//! As in Linux: probabilities are in units of 1/65535; p is updated by packets that are then
-//! dropped, but not by those beyond `limit`; a question for penalty tokens in vain starts their
-//! time again, so a flow that keeps asking gets none; a set put aside keeps its probabilities and
-//! is used again; the packet at which the sets change takes its hash from the old one to the new.
+//! As in Linux:
+//! - probabilities are in units of 1/65535;
+//! - p is updated by packets that are then dropped, but not by those beyond `limit`;
+//! - a request for penalty tokens in vain restarts their time, so frequent requests get none;
+//! - a set that is not in use keeps its probabilities for its next use;
+//! - the packet at which the sets change takes its hash from the old one to the new.
 
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
 use crate::packet::{Ecn, Packet};
@@ -88,9 +94,9 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// What decides where the law leaves it to chance.
+/// The source of random decisions.
 pub trait Coin {
-    /// A number of 0 to 65535, any as likely as another; below `probability` the packet is refused.
+    /// A uniform number of 0 to 65535; below `probability` the packet is refused.
     fn draw(&mut self, probability: u32) -> u32;
 }
 
@@ -104,10 +110,10 @@ impl Coin for Rng {
 const ONE: u32 = 65_535;
 const LEVELS: usize = 8;
 const BINS: usize = 16;
-/// What the time between two questions for penalty tokens counts at most, in seconds.
+/// Maximum time between two requests for penalty tokens that counts, in seconds.
 const LONGEST_REST: u64 = 10;
 
-/// BLUE's law: how a bin learns.
+/// The parameters of BLUE, the learning of a bin.
 #[derive(Copy, Clone, Debug)]
 struct Blue {
     target: u32,
@@ -147,13 +153,13 @@ impl Set {
             levels: [[Bin::default(); BINS]; LEVELS],
         }
     }
-    /// The bins of a hash: four of its bits are the place in each level.
+    /// The bins of a hash: four of its bits are the index in each level.
     #[inline]
     fn bins(&mut self, hash: u32) -> impl Iterator<Item = &mut Bin> {
         let levels = self.levels.iter_mut().enumerate();
         levels.map(move |(level, bins)| &mut bins[(hash >> (4 * level)) as usize % BINS])
     }
-    /// A packet of this hash comes: its bins learn, and what the least of them say.
+    /// Updates the bins of an arriving packet; returns their minimum count and probability.
     #[inline]
     fn learn(&mut self, hash: u32, blue: &Blue) -> Bin {
         let mut least = Bin {
@@ -174,13 +180,13 @@ struct Penalty {
     per_second: u64,
     burst: u64,
     tokens: u64,
-    /// The tick of the last question without tokens.
+    /// The tick of the last request in vain.
     asked: u64,
     hz: u64,
 }
 
 impl Penalty {
-    /// May a packet pass?
+    /// Returns whether a packet may pass.
     fn passes(&mut self, tick: u64) -> bool {
         if self.per_second == 0 {
             return false;
@@ -196,17 +202,17 @@ impl Penalty {
     }
 }
 
-/// Where a packet is counted: its hash in each of the two sets, if it is.
+/// The hashes under which a packet is counted in the two sets.
 type Counted = [Option<u32>; 2];
 
-/// A queue before bins.
+/// A queue behind bins.
 pub struct Sfb<P, C = Rng> {
     limit: Limit,
     max: u32,
     blue: Blue,
     penalty: Penalty,
     ticks: Jiffies,
-    /// In ticks; 0: never.
+    /// In ticks; 0 for never.
     rehash: u64,
     /// In ticks.
     warm_up: u64,
@@ -215,7 +221,7 @@ pub struct Sfb<P, C = Rng> {
     sets: [Set; 2],
     /// The set in use.
     used: usize,
-    /// Of the hashes.
+    /// For the hashes.
     rng: Rng,
     coin: C,
     backlog: Backlog,
@@ -235,7 +241,7 @@ impl<P: Packet> Sfb<P> {
 }
 
 impl<P: Packet, C: Coin> Sfb<P, C> {
-    /// An empty queue whose chance is `coin`: to follow a queue where it is known.
+    /// An empty queue with the random numbers of `coin`, to follow a recorded queue.
     pub fn following(params: &Params, place: &Place, coin: C) -> Sfb<P, C> {
         let ticks = Jiffies::new(place.hz);
         let in_ticks = |name| ticks.from_us(params.span(name).as_ns().div_ceil(1000));
@@ -278,7 +284,7 @@ impl<P: Packet, C: Coin> Sfb<P, C> {
         }
     }
 
-    /// Changes the set if it is time, and tells whether the other is warmed up.
+    /// Changes the set if it is time, and returns whether the other one is warming up.
     #[inline]
     fn turn(&mut self, tick: u64) -> bool {
         let age = tick.saturating_sub(self.rehashed);
@@ -294,7 +300,7 @@ impl<P: Packet, C: Coin> Sfb<P, C> {
         self.warm_up > 0 && age.saturating_add(self.warm_up) > self.rehash
     }
 
-    /// Which packets are counted where.
+    /// The packets' counts by set.
     #[inline]
     fn count(&mut self, counted: Counted, change: impl Fn(&mut u32)) {
         for (set, hash) in self.sets.iter_mut().zip(counted) {
@@ -336,7 +342,7 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
         } else if probability > 0 {
             let drawn = self.coin.draw(probability);
             if drawn < probability {
-                // What is refused so often does not respond to marks.
+                // A flow that is refused so often does not respond to marks.
                 let beyond = probability.saturating_sub(ONE / 2);
                 if drawn < 2 * beyond || packet.ecn() == Ecn::NotEct {
                     return sink.dropped(now, packet, Why::Law);
@@ -368,7 +374,7 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "sfb",
@@ -387,7 +393,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// A bin in each level: half a byte of the hash names it.
+    /// A bin in each level: half a byte of the hash selects it.
     #[test]
     fn a_flow_has_a_bin_of_its_own_in_each_level_and_the_least_of_them_says() {
         let mut set = Set::new(0);

@@ -1,20 +1,22 @@
-//! SFQ, stochastic fairness queueing: a short queue for each flow, served in turn.
+//! SFQ, stochastic fairness queueing: a short queue for each flow, served round-robin.
 //!
-//! Law: flows hash to `divisor` buckets; one that has packets holds one of `flows` queues of at
-//! most `depth` packets. The queue whose turn it is sends while it has allowance, which each
-//! packet's size is taken from; without any it gets a `quantum` and is passed over. A queue that
-//! fills joins behind all others with a `quantum`. Above `limit` the longest queue loses its newest
-//! packet (`headdrop`: the oldest), of equals the one that became so long last; so does a queue
-//! that is `depth` long. Each `perturb` the hash changes and everything is sorted again. With
-//! `redflowlimit` each queue is under RED ([`law`](super::red::law)), which it forgets when it is
-//! empty; with `headdrop` RED too marks or drops the oldest.
+//! Algorithm: flows hash to `divisor` buckets. A bucket with packets has one of `flows` queues of
+//! at most `depth` packets. The next queue in the round sends while it has allowance, from which
+//! packet sizes are subtracted. Without allowance it gets a `quantum` and is skipped. A queue that
+//! becomes active joins behind all others with a `quantum`.
+//!
+//! Above `limit` the longest queue loses its newest packet (`headdrop`: the oldest). Of equals, it
+//! is the one that reached this length last. A queue of length `depth` does the same. Each
+//! `perturb` the hash changes and all packets are sorted again. With `redflowlimit` each queue has
+//! RED ([`law`](super::red::law)), whose state is reset when the queue is empty. With `headdrop`,
+//! RED too marks or drops the oldest.
 //!
 //! Sources: McKenney, "Stochastic fairness queueing", 1990; Linux 6.12 `sfq`, packet by packet
 //! (`core/tests/queue_red.rs`); iproute2 6.1.
 //!
-//! As in Linux: `redflowlimit` itself limits nothing, tc only derives RED's thresholds from it;
-//! when all queues are one packet long, the one whose turn is next loses it; sorting again forgets
-//! the turns, and drops what overfills a queue. Allowances are whole bytes, as measured in
+//! As in Linux: `redflowlimit` itself limits nothing, tc only derives RED's thresholds from it. If
+//! all queues are one packet long, the next one in the round loses it. Sorting again resets the
+//! round, and drops packets that exceed a queue. Allowances are whole bytes, as measured in
 //! 6.12.117; older releases round to 8.
 
 use super::pool::{List, Pool};
@@ -104,13 +106,13 @@ pub const PARAMS: &[Param] = &[
     words::HARDDROP,
 ];
 
-/// tc's words for RED in each queue; none without `redflowlimit`.
+/// tc's words for RED in each queue; `None` without `redflowlimit`.
 fn words(params: &Params) -> Option<Words> {
     let or = |given: Bytes, usual: u64| if given.get() > 0 { given.get() } else { usual };
     let limit = params.bytes("redflowlimit").get();
     let max = or(params.bytes("max"), limit / 4);
     let min = or(params.bytes("min"), max / 3);
-    // An average that is never idle has no decay, hence no use for the link's rate.
+    // An average that is never idle has no decay, so the link's rate is not needed.
     (limit > 0).then(|| Words::of(params, min, max, Rate::mbit(10)))
 }
 
@@ -146,7 +148,7 @@ const NONE: u32 = u32::MAX;
 struct Slot {
     list: List,
     bucket: u32,
-    /// The queue whose turn is next.
+    /// The next queue in the round.
     next: u32,
     packets: u32,
     bytes: u64,
@@ -164,7 +166,7 @@ struct Red {
     refused: Refused,
 }
 
-/// Short queues in turn.
+/// Short queues, served round-robin.
 pub struct Sfq<P> {
     limit: Limit,
     depth: u32,
@@ -172,7 +174,7 @@ pub struct Sfq<P> {
     from_head: bool,
     red: Option<Red>,
     rng: Rng,
-    /// Of the hash.
+    /// Seed of the hash.
     seed: u64,
     perturb: Option<(Jiffies, u64, Time)>,
     packets: Pool<P>,
@@ -182,7 +184,7 @@ pub struct Sfq<P> {
     /// The first queue of each length.
     by_length: Vec<u32>,
     longest: u32,
-    /// The queue that had its turn last.
+    /// The queue that was served last.
     tail: u32,
     backlog: Backlog,
 }
@@ -246,7 +248,7 @@ impl<P: Packet + Send> Sfq<P> {
         sfq
     }
 
-    /// Notes the length of a queue: it becomes the first of those.
+    /// Stores the length of a queue: it becomes the first of that length.
     fn link(&mut self, at: u32) {
         let length = self.slots[at as usize].packets as usize;
         let after = self.by_length[length];
@@ -270,7 +272,7 @@ impl<P: Packet + Send> Sfq<P> {
         }
     }
 
-    /// A packet joins a queue.
+    /// Adds a packet to a queue.
     fn push(&mut self, at: u32, packet: P) {
         self.unlink(at);
         let slot = &mut self.slots[at as usize];
@@ -281,7 +283,7 @@ impl<P: Packet + Send> Sfq<P> {
         self.packets.push(&mut slot.list, packet);
         self.link(at);
     }
-    /// A packet leaves a queue that has some.
+    /// Removes a packet from a queue that has some.
     fn pop(&mut self, at: u32, from_head: bool) -> Option<P> {
         let slot = &mut self.slots[at as usize];
         let packet = match from_head {
@@ -300,8 +302,8 @@ impl<P: Packet + Send> Sfq<P> {
         self.link(at);
         Some(packet)
     }
-    /// A packet joins a queue whose oldest leaves: as long as it was, it keeps its place among its
-    /// equals.
+    /// Adds a packet to a queue and removes its oldest: with its length constant, the queue keeps
+    /// its position among its equals.
     fn exchange(&mut self, at: u32, packet: P) -> Option<P> {
         let slot = &mut self.slots[at as usize];
         let oldest = self.packets.pop(&mut slot.list)?;
@@ -313,7 +315,7 @@ impl<P: Packet + Send> Sfq<P> {
         Some(oldest)
     }
 
-    /// The queue of a bucket, or a free one for it; none where none is free.
+    /// The queue of a bucket, or a free one for it; `None` if none is free.
     fn slot(&mut self, bucket: u32) -> Option<u32> {
         match self.buckets[bucket as usize] {
             NONE => {
@@ -330,7 +332,7 @@ impl<P: Packet + Send> Sfq<P> {
     fn bucket(&self, packet: &P) -> u32 {
         ((u64::from(packet.flow_hash(self.seed)) * self.buckets.len() as u64) >> 32) as u32
     }
-    /// A queue has got its first packet: its turn comes last.
+    /// A queue got its first packet: it joins the end of the round.
     fn join(&mut self, at: u32) {
         let next = match self.slots.get_mut(self.tail as usize) {
             Some(last) => core::mem::replace(&mut last.next, at),
@@ -341,7 +343,7 @@ impl<P: Packet + Send> Sfq<P> {
         slot.allowance = self.quantum;
         self.tail = at;
     }
-    /// The queue whose turn is next has no packets any more, and leaves.
+    /// The next queue in the round is empty and leaves.
     fn leave(&mut self, at: u32) {
         let slot = &self.slots[at as usize];
         self.buckets[slot.bucket as usize] = NONE;
@@ -352,7 +354,7 @@ impl<P: Packet + Send> Sfq<P> {
         }
     }
 
-    /// The longest queue loses a packet.
+    /// Drops a packet of the longest queue.
     fn drop_of_longest(&mut self, now: Time, sink: &mut dyn Sink<P>) {
         let at = match self.longest {
             0 => return,
@@ -368,7 +370,7 @@ impl<P: Packet + Send> Sfq<P> {
         }
     }
 
-    /// RED's judgement of a packet that joins a queue: the packet, if it may; its refusal.
+    /// Applies RED to a packet that joins a queue; returns the verdict.
     fn judge(&mut self, now: Time, at: u32, packet: &mut P, sink: &mut dyn Sink<P>) -> Verdict {
         let (Some(red), slot) = (&self.red, &mut self.slots[at as usize]) else {
             return Verdict::Pass;
@@ -389,7 +391,7 @@ impl<P: Packet + Send> Sfq<P> {
         verdict
     }
 
-    /// Everything is sorted again, by another hash.
+    /// Sorts all packets again, by another hash.
     fn sort_again(&mut self, now: Time, sink: &mut dyn Sink<P>) {
         let mut all = List::default();
         for at in 0..self.slots.len() as u32 {
@@ -494,7 +496,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Sfq<P> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "sfq",

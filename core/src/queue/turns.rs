@@ -1,11 +1,10 @@
-//! Whose turn it is among many queues: deficit round robin in which queues that have just begun go
-//! before the others.
+//! Deficit round robin among many queues, in which new queues go before the others.
 //!
-//! A queue that gets its first packet joins the new ones with a deficit of one `quantum`. Served is
-//! the first new queue, else the first old one; one whose deficit is used up gets a `quantum` and
-//! goes behind the old ones. A queue found empty goes behind the old ones if it was new and there
-//! are any, so that nobody stays new by sending now and then; otherwise it leaves. Sources: RFC
-//! 8290, section 4; Linux 6.12 `fq_codel`, `fq_pie`.
+//! A queue that gets its first packet joins the new ones with a deficit of one `quantum`. The first
+//! new queue is served, else the first old one. A queue whose deficit is used up gets a `quantum`
+//! and goes behind the old ones. An empty new queue goes behind the old ones, if there are any, so
+//! that sparse packets do not keep a queue new. Any other empty queue leaves. Sources: RFC 8290,
+//! section 4; Linux 6.12 `fq_codel`, `fq_pie`.
 
 use crate::units::Bytes;
 use alloc::vec::Vec;
@@ -13,11 +12,11 @@ use alloc::vec::Vec;
 /// No queue.
 const NONE: u32 = u32::MAX;
 
-/// A queue's place in the order. Who keeps it with the rest of what is known of the queue saves an
-/// access for each visit.
+/// A queue's entry in the order. Storing it with the other state of the queue saves an access for
+/// each visit.
 #[derive(Copy, Clone, Debug)]
 pub struct Node {
-    /// The queue behind it in its ring.
+    /// The next queue in its ring.
     next: u32,
     listed: bool,
     /// Bytes that it may still send in this turn.
@@ -78,8 +77,8 @@ impl Ring {
     }
 }
 
-/// The order of service among queues that are kept elsewhere, in one slice; several orders may
-/// share it when each queue is in one of them.
+/// The order of service among queues that are stored elsewhere, in one slice. Several orders may
+/// share the slice if each queue is in one of them.
 #[derive(Copy, Clone)]
 pub struct Order {
     new: Ring,
@@ -96,7 +95,7 @@ impl Default for Order {
 }
 
 impl Order {
-    /// A packet has come to a queue. A turn is `quantum` bytes.
+    /// Handles a packet that arrived at a queue. A turn is `quantum` bytes.
     #[inline]
     pub fn wants<Q: AsMut<Node>>(&mut self, queues: &mut [Q], queue: usize, quantum: i64) {
         let node = queues[queue].as_mut();
@@ -106,7 +105,8 @@ impl Order {
             self.new.push(queues, queue as u32);
         }
     }
-    /// The queue to be served now. Say [`sent`](Node::sent) of it or [`empty`](Order::empty) next.
+    /// Returns the queue to serve now. Call [`sent`](Node::sent) or [`empty`](Order::empty) for it
+    /// next.
     #[inline]
     pub fn turn<Q: AsRef<Node> + AsMut<Node>>(
         &mut self,
@@ -129,7 +129,7 @@ impl Order {
             self.old.push(queues, index);
         }
     }
-    /// The queue that `turn` answered had nothing. Answers whether it left the order.
+    /// The queue that `turn` returned was empty. Returns whether it left the order.
     #[inline]
     pub fn empty<Q: AsRef<Node> + AsMut<Node>>(&mut self, queues: &mut [Q]) -> bool {
         let is_new = self.new.head != NONE;
@@ -154,12 +154,12 @@ impl Node {
     }
 }
 
-/// A turn as [`Order`] counts it: at least a byte, for without one no queue would ever be served.
+/// A turn as [`Order`] counts it: at least a byte, because otherwise no queue would ever be served.
 pub fn turn_of(quantum: Bytes) -> i64 {
     quantum.get().clamp(1, 1 << 30) as i64
 }
 
-/// The order of queues that are known by number, and what else is kept of each.
+/// The order of queues that are identified by number, with other state of each.
 pub struct Turns<Q = Node> {
     queues: Vec<Q>,
     order: Order,
@@ -167,7 +167,7 @@ pub struct Turns<Q = Node> {
 }
 
 impl<Q: AsRef<Node> + AsMut<Node> + Clone + Default> Turns<Q> {
-    /// For `queues` queues, none of which waits. A turn is `quantum`.
+    /// For `queues` empty queues. A turn is `quantum`.
     pub fn new(queues: usize, quantum: Bytes) -> Turns<Q> {
         Turns {
             queues: alloc::vec![Q::default(); queues],
@@ -175,27 +175,28 @@ impl<Q: AsRef<Node> + AsMut<Node> + Clone + Default> Turns<Q> {
             quantum: turn_of(quantum),
         }
     }
-    /// What is kept of a queue.
+    /// The state of a queue.
     #[inline]
     pub fn queue(&mut self, queue: usize) -> &mut Q {
         &mut self.queues[queue]
     }
-    /// A packet has come to a queue.
+    /// Handles a packet that arrived at a queue.
     #[inline]
     pub fn wants(&mut self, queue: usize) {
         self.order.wants(&mut self.queues, queue, self.quantum);
     }
-    /// The queue to be served now. Say [`sent`](Turns::sent) or [`empty`](Turns::empty) of it next.
+    /// Returns the queue to serve now. Call [`sent`](Turns::sent) or [`empty`](Turns::empty) for it
+    /// next.
     #[inline]
     pub fn turn(&mut self) -> Option<usize> {
         self.order.turn(&mut self.queues, self.quantum)
     }
-    /// The queue that `turn` answered has sent a packet of `size`.
+    /// The queue that `turn` returned has sent a packet of `size`.
     #[inline]
     pub fn sent(&mut self, queue: usize, size: Bytes) {
         self.queues[queue].as_mut().sent(size);
     }
-    /// The queue that `turn` answered had none.
+    /// The queue that `turn` returned was empty.
     #[inline]
     pub fn empty(&mut self) {
         self.order.empty(&mut self.queues);

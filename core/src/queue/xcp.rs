@@ -1,31 +1,30 @@
-//! XCP's router: it tells every sender by how much to change its window, and keeps a plain queue.
+//! XCP's router: a plain queue that determines the change of every sender's window.
 //!
-//! Law, once per control interval `d` (the mean round-trip time of what passes, in which each flow
-//! weighs `rtt · s/cwnd`):
-//! - efficiency: all together should change by `φ = α d S − β Q` bytes; `S` is the capacity less
-//!   what came in, bytes/s, `Q` the least queue of late;
-//! - fairness: `φ > 0` is shared out equally (additive increase: `p = ξp rtt² s/cwnd` per packet),
-//!   `φ < 0` in proportion (multiplicative decrease: `n = ξn rtt s`); and `h = max(0, γ y − |φ|)`
-//!   of the traffic `y` is moved both ways at once;
+//! Algorithm, once per control interval `d` (the mean round-trip time of the traffic, in which each
+//! flow weighs `rtt · s/cwnd`):
+//! - efficiency: the aggregate change is `φ = α d S − β Q` bytes. `S` is the capacity less the
+//!   arrivals, bytes/s; `Q` is the recent minimum of the queue;
+//! - fairness: `φ > 0` is distributed equally (additive increase), `p = ξp rtt² s/cwnd` per packet;
+//!   `φ < 0` is distributed in proportion (multiplicative decrease), `n = ξn rtt s`;
+//! - shuffling: `h = max(0, γ y − |φ|)` of the traffic `y` is both added and subtracted;
 //! - `ξp = (h + max(φ, 0)) / (d Σ rtt s/cwnd)`, `ξn = (h + max(−φ, 0)) / (d Σ s)`, sums of the
 //!   interval before.
 //!
-//! A packet that leaves may ask for at most `p − n`; what is allotted is not allotted twice
-//! (residues).
+//! A leaving packet gets at most `p − n`; allotments are subtracted from the total (residues).
 //!
 //! Sources: Katabi, Handley, Rohrs: Congestion Control for High Bandwidth-Delay Product Networks
-//! (SIGCOMM 2002), section 3.5 and appendix A; draft-falk-xcp-spec-03 for the time over which the
-//! least queue is taken, half of what `d` exceeds the queue's own delay by, at least 2 ms. It is
-//! stable for `0 < α < π/(4√2)` and `β = α²√2`, whatever the delay and the rate. Details:
-//! - the first interval begins with the first header and is its round-trip time; nothing is given
-//!   before it is over, nor to a sender that knows no round-trip time yet;
+//! (SIGCOMM 2002), section 3.5 and appendix A. By draft-falk-xcp-spec-03, the minimum of the queue
+//! is taken over half of `d` less the queue's own delay, at least 2 ms. The control is stable for
+//! `0 < α < π/(4√2)` and `β = α²√2`, at any delay and rate. Details:
+//! - the first interval begins with the first header and lasts its round-trip time. Before its end
+//!   no sender gets feedback, and later none without a round-trip time;
 //! - packets without a header count as traffic, and feedback is shared among those with one;
 //! - an interval ends with the first packet after it, not by a timer: nothing is counted between
-//!   the two;
-//! - an interval has at least a millisecond, so that the work stays bounded.
+//!   them;
+//! - an interval lasts at least a millisecond, which limits the computing time.
 //!
-//! The capacity is the link's rate: where that varies, or the medium is shared, the router does not
-//! know what it has to give.
+//! The capacity is the link's rate. If that varies, or the medium is shared, the router does not
+//! know its capacity.
 
 use super::fifo::Fifo;
 use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink};
@@ -57,17 +56,17 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// The least time over which the queue is looked at.
+/// Minimum time of a queue measurement.
 const ALLOWED_QUEUE: Span = Span::ms(2);
-/// The least control interval.
+/// Minimum control interval.
 const LEAST_INTERVAL: Span = Span::ms(1);
 
-/// What passed in one control interval.
+/// The traffic of one control interval.
 #[derive(Copy, Clone, Debug, Default)]
 struct Sums {
     /// Bytes of all packets.
     input: f64,
-    /// Bytes of those with a header.
+    /// Bytes of packets with a header.
     size: f64,
     /// `Σ rtt · s/cwnd`, s.
     gap: f64,
@@ -75,14 +74,14 @@ struct Sums {
     rtt_gap: f64,
 }
 
-/// What is given out and taken in one control interval.
+/// The increase and decrease of one control interval.
 #[derive(Copy, Clone, PartialEq, Debug, Default)]
 struct Shares {
     /// `ξp`, bytes/s².
     gain: f64,
     /// `ξn`, 1/s.
     cut: f64,
-    /// What may yet be given out, and taken, bytes/s.
+    /// The increase and decrease that are still available, bytes/s.
     left: (f64, f64),
 }
 
@@ -92,15 +91,15 @@ struct Law {
     alpha: f64,
     beta: f64,
     gamma: f64,
-    /// Bytes/s.
+    /// Capacity, bytes/s.
     capacity: f64,
-    /// Since when the interval lasts, and until when; before the first header none does.
+    /// Begin and end of the interval; `None` before the first header.
     interval: Option<(Time, Time)>,
     /// The mean round-trip time, s.
     mean_rtt: f64,
     sums: Sums,
     shares: Shares,
-    /// `Q`, bytes, and the least queue since it was set.
+    /// `Q`, bytes, and the minimum of the queue since it was set.
     queue: f64,
     least: Bytes,
     queue_until: Time,
@@ -141,7 +140,7 @@ impl Law {
         }
     }
 
-    /// What a packet may ask for that leaves now, and `waiting` stay behind.
+    /// The maximum feedback of a packet that leaves now; `waiting` is the rest of the queue.
     fn leaves(&mut self, now: Time, size: Bytes, header: &Congestion, waiting: Bytes) -> Feedback {
         self.catch_up(now, waiting);
         let asked = header.feedback.as_bytes();
@@ -153,7 +152,7 @@ impl Law {
         let gain = shares.gain * rtt * rtt * size / header.cwnd().get() as f64;
         let cut = shares.cut * rtt * size;
         let allowed = gain - cut;
-        // Of what was allotted to it, a packet takes only what it asks for.
+        // A packet takes from its allotment only as much as it requests.
         let (given, taken) = if asked > allowed {
             (gain, cut)
         } else if asked > 0.0 {
@@ -172,7 +171,7 @@ impl Law {
         Feedback::bytes(asked.min(allowed))
     }
 
-    /// Ends what has ended by now.
+    /// Ends intervals and measurements that are over by now.
     fn catch_up(&mut self, now: Time, waiting: Bytes) {
         if now >= self.queue_until {
             self.queue = self.least.get() as f64;
@@ -182,7 +181,7 @@ impl Law {
             self.queue_until = now + time.max(ALLOWED_QUEUE);
         }
         self.least = self.least.min(waiting);
-        // After the second interval in which nothing came there is nothing left to be said.
+        // After the second interval without packets, nothing is left to compute.
         for _ in 0..2 {
             match self.interval {
                 Some((since, until)) if now >= until => self.end_interval(since, until),
@@ -216,7 +215,7 @@ impl Law {
     }
 }
 
-/// A plain queue that drops at the tail, and what is told to senders.
+/// A plain queue with tail drop, and the feedback to senders.
 pub struct Xcp<P> {
     queue: Fifo<P>,
     law: Law,
@@ -252,7 +251,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Xcp<P> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "xcp",
@@ -289,7 +288,7 @@ mod tests {
         };
         Law::new(&Params::defaults(PARAMS), &place)
     }
-    /// Of a flow with a window of so many packets that asks for all there is.
+    /// A flow with a window of this many packets that requests the maximum.
     fn header(packets: u64, rtt_ms: u64) -> Congestion {
         Congestion::new(
             Bytes::new(packets * 1000),
@@ -297,8 +296,8 @@ mod tests {
             Feedback::bytes(8e6),
         )
     }
-    /// Flows of (packets, rtt) send one window each in an interval, and it ends; `waiting` is the
-    /// least queue.
+    /// Flows of (packets, rtt) send one window each in an interval, which ends; `waiting` is the
+    /// minimum queue.
     fn interval(law: &mut Law, flows: &[(u64, u64)], waiting: u64) {
         let waiting = Bytes::new(waiting);
         let begin = law.interval.map_or(at(0), |(since, _)| since);
@@ -353,7 +352,7 @@ mod tests {
         let mut law = law(Rate::mbit(8));
         law.mean_rtt = 0.1;
         law.catch_up(at(1000), Bytes::new(20_000));
-        // 20 kB are 20 ms: looked at for (100 − 20)/2 ms.
+        // 20 kB are 20 ms: measured for (100 − 20)/2 ms.
         assert_eq!(law.queue_until, at(1040));
         law.catch_up(at(1010), Bytes::new(5_000));
         law.catch_up(at(1020), Bytes::new(30_000));
@@ -364,7 +363,7 @@ mod tests {
         assert_eq!(law.queue_until, at(2002));
     }
 
-    /// Additive increase: of two flows each gets the same rate more, whatever it has.
+    /// Additive increase: two flows get the same increase of rate, at any rate.
     #[test]
     fn increase_is_shared_equally() {
         let mut law = law(Rate::mbit(80));
@@ -382,7 +381,8 @@ mod tests {
         assert!((large + small - 0.4 * 900_000.0).abs() < 1.0);
     }
 
-    /// The same for flows of different distance: `rtt²` makes the change of a window one of rate.
+    /// The same for flows with different round trips: `rtt²` turns the change of a window into one
+    /// of rate.
     #[test]
     fn near_and_far_get_the_same_rate() {
         let mut law = law(Rate::mbit(80));
@@ -392,7 +392,7 @@ mod tests {
                 .leaves(at(100), SIZE, &header(50, rtt), Bytes::ZERO)
                 .as_bytes()
         };
-        // Per packet ∝ rtt²: a window passes once per rtt, so its rate, cwnd/rtt, moves by the same
+        // Per packet ∝ rtt²: a window passes once per rtt, so its rate, cwnd/rtt, changes equally
         // in the same time.
         near(gain(&mut law, 200) / gain(&mut law, 100), 4.0);
     }
@@ -420,7 +420,7 @@ mod tests {
         assert!((large + small + 20_000.0).abs() < 1.0);
     }
 
-    /// A full link without a queue: φ = 0, and a tenth of the traffic changes hands.
+    /// A full link without a queue: φ = 0, and a tenth of the traffic is shuffled.
     #[test]
     fn a_tenth_is_shuffled_where_nothing_is_left_to_do() {
         let mut law = law(Rate::mbit(8));
@@ -443,7 +443,7 @@ mod tests {
         );
     }
 
-    /// φ itself moves shares, and only what is missing to γ is shuffled beside it.
+    /// φ itself changes shares, and only the rest up to γ is shuffled.
     #[test]
     fn shuffling_makes_way_for_what_moves_anyway() {
         let mut law = law(Rate::mbit(8));
@@ -456,7 +456,7 @@ mod tests {
     #[test]
     fn the_interval_is_the_mean_round_trip_in_which_the_fast_weigh_less() {
         let mut law = law(Rate::mbit(80));
-        // Gaps: 40 ms / 10 packets and 100 ms / 10 packets; each is seen ten times.
+        // Weights: 40 ms / 10 packets and 100 ms / 10 packets; each is counted ten times.
         interval(&mut law, &[(10, 40), (10, 100)], 0);
         near(law.mean_rtt, (0.04 * 0.04 + 0.1 * 0.1) / 0.14);
         let (since, until) = law.interval.unwrap();
@@ -488,7 +488,7 @@ mod tests {
                 asked,
             );
         }
-        // What they left is there for others.
+        // Their unused allotment is available to others.
         near(law.shares.left.0 * 0.1, 36_000.0 - 100.0);
     }
 

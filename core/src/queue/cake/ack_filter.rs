@@ -1,12 +1,14 @@
-//! The ACK filter: a newer ACK that says all that an older one does makes the older one needless.
+//! The ACK filter: removes older ACKs that a newer ACK makes redundant.
 //!
-//! Law: when a segment with an ACK joins a queue, pure ACKs of the same connection that wait there
-//! are looked through from the head. One can go if the new one acknowledges as much, its timestamps
-//! are not older, and its SACK blocks cover the old ones (a DSACK is never covered); but it must
-//! say something new, so duplicate ACKs stay. Conservative: the first that can go does so if
-//! a second follows with the same ECN flags; where they change, the search begins anew. Aggressive:
-//! it also goes alone, if it is right before the new one and has the same ECN flags. Source:
-//! tc-cake(8); Linux 6.12, case by case (`core/tests/queue_cake.rs`).
+//! Algorithm: when a segment with an ACK joins a queue, pure ACKs of the same connection in the
+//! queue are searched from the head. One is redundant if the new one acknowledges as much, its
+//! timestamps are not older, and its SACK blocks cover the old ones. A DSACK is never covered. The
+//! new one must also have new information, so duplicate ACKs stay.
+//!
+//! Conservative: the first redundant ACK is removed if a second follows with the same ECN flags; if
+//! they change, the search restarts. Aggressive: it is also removed alone, if it is directly before
+//! the new one and has the same ECN flags. Source: tc-cake(8); Linux 6.12, case by case
+//! (`core/tests/queue_cake.rs`).
 
 use crate::packet::{Ack, Packet};
 use crate::queue::Sink;
@@ -15,23 +17,23 @@ use crate::queue::pool::{List, Pool};
 /// tc's words; the first is its default.
 pub const WORDS: &[&str] = &["no-ack-filter", "ack-filter", "ack-filter-aggressive"];
 
-/// How much is filtered.
+/// The mode of the filter.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Filter {
     /// Nothing.
     Off,
-    /// One of two.
+    /// Removes one of two.
     Conservative,
-    /// One of one.
+    /// Removes single ones.
     Aggressive,
 }
 
-/// Is `a` before `b`, in a space that wraps?
+/// Returns whether `a` is before `b` in a sequence space that wraps.
 fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-/// Does `new` say all that `old` does, and more?
+/// Returns whether `new` has all information of `old`, and more.
 fn supersedes(old: &Ack, new: &Ack) -> bool {
     if !old.pure || before(new.next, old.next) {
         return false;
@@ -61,7 +63,7 @@ fn supersedes(old: &Ack, new: &Ack) -> bool {
 }
 
 impl Filter {
-    /// Of tc's word.
+    /// The mode of tc's word.
     pub fn of(word: &str) -> Filter {
         match word {
             "ack-filter" => Filter::Conservative,
@@ -70,8 +72,8 @@ impl Filter {
         }
     }
 
-    /// The ACK that the packet at the tail of `list` makes needless, taken out; `sink` knows what
-    /// packets do not carry themselves.
+    /// Removes and returns the ACK that the packet at the tail of `list` makes redundant. `sink`
+    /// has the fields that packets themselves lack.
     pub fn needless<P: Packet>(
         self,
         pool: &mut Pool<P>,
@@ -100,7 +102,7 @@ impl Filter {
                 second = true;
                 break;
             }
-            // Where the flags change, what came before the change stays.
+            // If the flags change, ACKs before the change stay.
             found = Some((at, *next, old.ecn));
         }
         drop(packets);

@@ -1,14 +1,14 @@
-//! The rate of a link that only its arrivals tell: what comes in between two pauses, the peak of it
-//! averaged.
+//! The rate of a link estimated from its arrivals: the averaged peak of the rate between two
+//! pauses.
 //!
-//! Law: gaps between packets are averaged, quickly upwards and slowly downwards. A gap above the
-//! average ends a window; the window's bytes over its time are averaged likewise into the peak, and
-//! the shaper is set to 15/16 of that. Source: tc-cake(8); Linux 6.12, packet by packet
+//! Algorithm: gaps between packets are averaged, quickly upwards and slowly downwards. A gap above
+//! the average ends a window. The window's bytes over its time are averaged likewise into the peak,
+//! and the shaper is set to 15/16 of that. Source: tc-cake(8); Linux 6.12, packet by packet
 //! (`core/tests/queue_replay.rs`).
 //!
-//! Measured in Linux 6.12: every window sets the rate, though its source means to wait for a
-//! quarter of a second. The first gap counts as a second, so that it takes some 1500 packets until
-//! short gaps end windows.
+//! Measured in Linux 6.12: every window sets the rate, although its source intends to wait for a
+//! quarter of a second. The first gap counts as a second, so about 1500 packets pass until short
+//! gaps end windows.
 
 use crate::units::{Span, Time};
 
@@ -30,14 +30,15 @@ fn average(average: u64, sample: u64) -> u64 {
 }
 
 impl Estimator {
-    /// That begins with so many bytes per second.
+    /// Starts with this many bytes per second.
     pub fn new(bytes_per_s: u64) -> Estimator {
         Estimator {
             peak: bytes_per_s,
             ..Estimator::default()
         }
     }
-    /// `bytes` arrive: the shaper's new rate in bytes per second, if a window ends.
+    /// Handles the arrival of `bytes`; returns the shaper's new rate in bytes per second, if a
+    /// window ends.
     pub fn arrive(&mut self, bytes: u64, now: Time) -> Option<u64> {
         self.bytes = self.bytes.saturating_add(bytes);
         let gap = now.since(self.last).min(Span::s(1)).as_ns();

@@ -1,26 +1,26 @@
-//! COBALT: CoDel, which asks how long packets stand, and BLUE, which asks whether the buffer
-//! overflows; one queue, one of each.
+//! COBALT: CoDel, which reacts to the delay of packets, and BLUE, which reacts to overflows; each
+//! queue has both.
 //!
-//! Law: a packet that stood for more than `target` (and four frames' time on the wire) makes the
-//! queue bad, another one good. A bad queue gives a signal at `drop_next`, a mark or else a drop;
-//! `count` goes up by one and `drop_next` on by `interval / √count`. In a good queue the same clock
-//! takes `count` down again, so that what was learned fades and is not forgotten at once. BLUE
-//! drops with a probability, whatever ECN says: 1/256 more each time that the buffer overflows,
-//! 1/4096 less each time that the queue is found empty, once per `target` at most either way.
+//! Algorithm: a packet that waited for more than `target` (and four frames' transmission time)
+//! makes the queue bad. Any other packet makes it good. A bad queue signals at `drop_next`, by a
+//! mark or else a drop; `count` grows by one and `drop_next` advances by `interval / √count`. In a
+//! good queue the same clock decreases `count`, so that it decays gradually. BLUE drops with a
+//! probability, regardless of ECN. It grows by 1/256 with each overflow, and decreases by 1/4096
+//! each time the queue is empty. Each change occurs at most once per `target`.
 //!
 //! ```text
-//!           ┌──────────────── one stood <= target ────────────────┐
+//!           ┌─────────────── one waited <= target ────────────────┐
 //!           ▼                                                     │
-//!   good: count falls ──▶ one stood > target ──▶ bad: at drop_next a signal, count rises
+//!   good: count falls ─▶ one waited > target ─▶ bad: at drop_next a signal, count rises
 //! ```
 //!
 //! Sources: Høiland-Jørgensen, Täht, Morton: Piece of CAKE (2018), section III.E; Linux 6.12,
 //! packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! Measured in Linux 6.12, and not in the paper: a queue that is bad for the first time signals
-//! with its next packet and not an interval later, for its root starts at zero. A clock that has
-//! fallen behind is set to now once a signal was a mark; so is one of a good queue.
-//! Deviation: Linux cuts the interval to 32 bits of ns in this one place, 4.3 s; ours is not cut.
+//! Measured in Linux 6.12, and not in the paper: a queue in its first bad state signals with its
+//! next packet, because its root starts at zero. In the paper it signals an interval later. A late
+//! clock is set to the present after a mark, and in a good queue. Deviation: Linux truncates the
+//! interval to 32 bits of ns in this one place, 4.3 s; this file does not.
 
 use crate::packet::Packet;
 use crate::queue::Sink;
@@ -30,24 +30,24 @@ use crate::units::{Span, Time};
 
 /// Below this count the root is exact to 2⁻³²; above, one Newton step follows each change.
 const EXACT: usize = 16;
-/// BLUE's steps, of 2³².
+/// BLUE's steps, in units of 2⁻³².
 const RISE: u32 = 1 << 24;
 const FALL: u32 = 1 << 20;
 
-/// What it is told.
+/// The settings.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Law {
-    /// How long a packet may stand.
+    /// Maximum waiting time of a packet in a good queue.
     pub target: Span,
-    /// The time of reaction.
+    /// The reaction time.
     pub interval: Span,
-    /// What a full frame takes on the wire.
+    /// Transmission time of a full frame.
     pub frame: Span,
     roots: [u32; EXACT],
 }
 
 impl Law {
-    /// With these.
+    /// Settings from these values.
     pub fn new(target: Span, interval: Span, frame: Span) -> Law {
         let mut roots = [u32::MAX; EXACT];
         for (count, root) in (0u128..).zip(&mut roots).skip(1) {
@@ -67,7 +67,7 @@ impl Law {
     }
 }
 
-/// What it remembers of a queue, within one cache line.
+/// The state of a queue, within one cache line.
 #[repr(align(32))]
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Cobalt {
@@ -75,9 +75,9 @@ pub struct Cobalt {
     /// About `2³² / √count`; 0 before the first signal.
     inverse: u32,
     drop_next: Time,
-    /// When BLUE's probability moved last.
+    /// Time of the last change of BLUE's probability.
     moved: Time,
-    /// BLUE's probability, of 2³².
+    /// BLUE's probability, in units of 2⁻³².
     probability: u32,
     bad: bool,
 }
@@ -96,12 +96,12 @@ impl Cobalt {
         self.count > 0 && now >= self.drop_next
     }
 
-    /// Is there anything left that fades?
+    /// Returns whether anything is left to decay.
     pub fn is_active(&self, now: Time) -> bool {
         self.probability > 0 || self.count > 0 || now < self.drop_next
     }
 
-    /// Until when finding it empty changes nothing.
+    /// Returns the time until which finding the queue empty changes nothing.
     pub fn quiet_until(&self) -> Time {
         if self.probability > 0 {
             Time::ZERO
@@ -110,7 +110,7 @@ impl Cobalt {
         }
     }
 
-    /// The buffer overflowed, and this queue was the longest.
+    /// Handles an overflow of the buffer, with this queue the longest.
     pub fn overflows(&mut self, law: &Law, now: Time) {
         if now.since(self.moved) > law.target {
             self.probability = self.probability.saturating_add(RISE);
@@ -121,7 +121,7 @@ impl Cobalt {
         self.count = self.count.max(1);
     }
 
-    /// The queue was found empty.
+    /// Handles an empty queue.
     #[inline]
     pub fn found_empty(&mut self, law: &Law, now: Time) {
         self.bad = false;
@@ -140,8 +140,8 @@ impl Cobalt {
         }
     }
 
-    /// Does a packet that entered then leave without more ado? Most queues are good and have
-    /// nothing that fades. Who does not is to be judged.
+    /// Returns whether a packet that entered at `entered` leaves without a verdict. Most queues are
+    /// good and have nothing left to decay. For the others, `judges` decides.
     #[inline]
     pub fn passes(&mut self, law: &Law, entered: Time, now: Time) -> bool {
         let passes = self.count == 0 && self.probability == 0 && now.since(entered) <= law.target;
@@ -152,8 +152,8 @@ impl Cobalt {
         passes
     }
 
-    /// Is `packet`, about to leave, to be dropped? `crowd` is how many flows share the wire where
-    /// the far end of it is what is shaped, else 0.
+    /// Returns whether the leaving `packet` is dropped. `crowd` is the number of flows on the link
+    /// if its far end is shaped, else 0.
     pub fn judges<P: Packet>(
         &mut self,
         law: &Law,
@@ -205,7 +205,7 @@ impl Cobalt {
 mod tests {
     use super::*;
 
-    /// 1/256 up, 1/4096 down, and either way once in 5 ms at most.
+    /// 1/256 up, 1/4096 down, and in each direction at most once in 5 ms.
     #[test]
     fn blue_rises_by_overflows_and_falls_while_the_queue_is_empty() {
         let law = Law::new(Span::ms(5), Span::ms(100), Span::ZERO);

@@ -1,29 +1,30 @@
-//! Which queue a packet's flow has, and which hosts it counts for.
+//! The queue of a packet's flow, and the hosts that it counts for.
 //!
-//! Law: a flow's hash names one of 1024 queues, and with it the eight of its set. The first of
-//! them, from the named one on, that is its own is taken; else the first that is idle, which
-//! becomes its own; else the named one, which two flows share then. So 100 flows share a queue less
-//! than once in 100, where a plain hash would nearly always have two that do. Hosts have a table of
-//! the same kind. Source: Piece of CAKE (2018), section III.C; Linux 6.12.
+//! Algorithm: a flow's hash selects one of 1024 queues, and with it the eight of its set. From the
+//! selected one on, the first queue that belongs to the flow is used. Otherwise the first idle one
+//! is, which then belongs to the flow; otherwise the selected one, which two flows then share. Of
+//! 100 flows, less than one in 100 shares a queue, where a plain hash almost always has two that
+//! do. Hosts have a table of the same kind. Source: Piece of CAKE (2018), section III.C; Linux
+//! 6.12.
 //!
-//! The modes: `flowblind` puts all into one queue; `srchost`, `dsthost` and `hosts` give one to
-//! each host or pair of them; `flows` one to each flow; `dual-srchost`, `dual-dsthost` and
-//! `triple-isolate` likewise, with a turn that is shorter the more flows of the same host are busy.
+//! Modes: `flowblind` uses one queue; `srchost`, `dsthost` and `hosts` use one for each host or
+//! pair of hosts; `flows` uses one for each flow. `dual-srchost`, `dual-dsthost` and
+//! `triple-isolate` do too, with a turn that is shorter the more flows of the same host are busy.
 //! With `nat` a host is the one behind a translated address, otherwise the address.
 
 use crate::packet::Packet;
 
-/// Queues of a tin.
+/// Number of queues of a tin.
 pub const QUEUES: usize = 1024;
 const WAYS: usize = 8;
 
-/// What is told apart.
+/// The isolation mode: flows and hosts that get queues of their own.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Isolation {
     flows: bool,
     source: bool,
     destination: bool,
-    /// Look behind translated addresses.
+    /// Whether hosts behind translated addresses are distinguished.
     nat: bool,
 }
 
@@ -40,7 +41,7 @@ pub const WORDS: &[&str] = &[
 ];
 
 impl Isolation {
-    /// Of this word, and whether hosts behind translated addresses are told apart.
+    /// The mode of this word; `nat`: whether hosts behind translated addresses are distinguished.
     pub fn of(word: &str, nat: bool) -> Isolation {
         let (flows, source, destination) = match word {
             "flowblind" => (false, false, false),
@@ -61,7 +62,7 @@ impl Isolation {
     }
 }
 
-/// What a packet's hashes are.
+/// The hashes of a packet.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 struct Hashes {
     flow: u32,
@@ -70,7 +71,7 @@ struct Hashes {
 }
 
 impl Isolation {
-    /// The hash that names a packet's queue; 0 of all if nothing is told apart.
+    /// The hash that selects a packet's queue; 0 for all with `flowblind`.
     #[inline]
     fn flow<P: Packet>(self, packet: &P, seed: u64) -> u32 {
         if self.flows {
@@ -95,8 +96,8 @@ impl Isolation {
     }
 }
 
-/// What of 65 535 one has of so many that share it: a table in the place of a division, as in
-/// Linux. Of a power of two, so that no index is too large; there are no more sharers than queues.
+/// The share of each of several sharers, of 65 535: a table instead of a division, as in Linux. Its
+/// size is a power of two, so no index is too large; there are no more sharers than queues.
 const PARTS: [u16; 2 * QUEUES] = {
     let (mut parts, mut sharers) = ([u16::MAX; 2 * QUEUES], 1);
     while sharers < parts.len() {
@@ -106,12 +107,12 @@ const PARTS: [u16; 2 * QUEUES] = {
     parts
 };
 
-/// One side of the hosts.
+/// The hosts of one direction.
 struct Hosts {
     tags: [u32; QUEUES],
-    /// Busy flows of each.
+    /// Number of busy flows per host.
     busy: [u16; QUEUES],
-    /// As how many a busy flow counts: 1, or 0 where hosts of this side are not told apart.
+    /// Weight of a busy flow: 1, or 0 if hosts of this side are not distinguished.
     weight: u16,
 }
 
@@ -143,7 +144,7 @@ impl Hosts {
     }
 }
 
-/// Eight places, and the one among them that a hash names.
+/// A set of eight queues, and the one that a hash selects.
 #[derive(Copy, Clone)]
 struct Set {
     begin: usize,
@@ -159,7 +160,7 @@ impl Set {
             named: named % WAYS,
         }
     }
-    /// The first place, from the named one on and round, where `fits` holds.
+    /// The first queue, from the selected one on and around, for which `fits` holds.
     #[inline]
     fn first<T>(self, table: &[T; QUEUES], fits: impl Fn(&T) -> bool) -> Option<usize> {
         let ways: &[T; WAYS] = table[self.begin..].first_chunk()?;
@@ -168,9 +169,9 @@ impl Set {
         (turned != 0)
             .then(|| self.begin + (self.named + turned.trailing_zeros() as usize / 8) % WAYS)
     }
-    /// The place where `tags` has this tag, of which `bytes` has the highest byte: eight of those
-    /// are compared at once. Where the search begins does not matter: no tag is in a set twice,
-    /// but that of the places that nobody has had, which is 0 and names the first.
+    /// The queue with this tag in `tags`; `bytes` has the highest byte of each tag, and eight of
+    /// those are compared at once. The start of the search is irrelevant, because no tag is in a
+    /// set twice. The exception is 0, that of unused queues, for which the first one is returned.
     #[inline]
     fn tagged(self, tags: &[u32; QUEUES], bytes: &[u8; QUEUES], tag: u32) -> Option<usize> {
         const EACH: u64 = 0x0101_0101_0101_0101;
@@ -195,9 +196,9 @@ impl Set {
 pub struct Table {
     isolation: Isolation,
     tags: [u32; QUEUES],
-    /// Of each tag the highest byte.
+    /// The highest byte of each tag.
     bytes: [u8; QUEUES],
-    /// Busy queues.
+    /// Number of busy queues.
     pub busy: u64,
     /// Each queue's state.
     pub states: [State; QUEUES],
@@ -207,25 +208,25 @@ pub struct Table {
     destinations: Hosts,
 }
 
-/// As what a queue counts.
+/// The state of a queue.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum State {
-    /// Nobody's.
+    /// It belongs to no flow.
     None,
-    /// Has just begun.
+    /// A new flow.
     Sparse,
-    /// Used up its turn, and was empty: still sparse, but in the chain of the busy ones.
+    /// Its turn is used up and it was empty: still sparse, but in the chain of busy ones.
     SparseWait,
     /// Busy: counts for its hosts.
     Bulk,
-    /// Empty, its law fades.
+    /// Empty, with a control law that decays.
     Decaying,
 }
 
 impl State {
-    /// Is a packet that comes the first of a new burst? One look, where a choice among five would
-    /// be guessed wrong half of the time.
+    /// Returns whether an arriving packet begins a new burst. One comparison, because a branch on
+    /// five states would be mispredicted half of the time.
     #[inline]
     pub fn begins(self) -> bool {
         const REST: u32 = 1 << State::None as u32 | 1 << State::Decaying as u32;
@@ -234,7 +235,7 @@ impl State {
 }
 
 impl Table {
-    /// Nobody's yet.
+    /// A table without flows.
     pub fn new(isolation: Isolation) -> Table {
         Table {
             isolation,
@@ -248,7 +249,7 @@ impl Table {
         }
     }
 
-    /// The queue of a packet. Hosts are asked for only where a queue gets another flow.
+    /// Returns the queue of a packet. `hosts` is called only when a queue gets another flow.
     #[inline]
     pub fn queue<P: Packet>(&mut self, packet: &P, seed: u64) -> usize {
         let flow = self.isolation.flow(packet, seed);
@@ -268,8 +269,7 @@ impl Table {
         }
     }
 
-    /// A flow without a queue takes one: the one that was its own, one that is idle, or the one
-    /// that its hash names.
+    /// Assigns a queue to a flow: its former one, an idle one, or the one that its hash selects.
     #[inline(never)]
     fn takes(&mut self, own: Option<usize>, hashes: Hashes) -> usize {
         let idle = || Set::of(hashes.flow).first(&self.states, |state| *state == State::None);
@@ -292,7 +292,7 @@ impl Table {
         queue
     }
 
-    /// The queue's flow is busy: its hosts have one more.
+    /// The queue's flow becomes busy: its hosts have one more.
     #[inline]
     pub fn toils(&mut self, queue: usize) {
         let [source, destination] = self.hosts[queue];
@@ -300,7 +300,7 @@ impl Table {
         *self.sources.busy(source) += self.sources.weight;
         *self.destinations.busy(destination) += self.destinations.weight;
     }
-    /// It is no longer, if it was. Without a branch: nobody could foresee which was.
+    /// It is no longer busy, if it was. Without a branch, because this is unpredictable.
     #[inline]
     pub fn rests(&mut self, queue: usize, was: bool) {
         let [source, destination] = self.hosts[queue];
@@ -313,8 +313,8 @@ impl Table {
     pub fn hosts(&self, queue: usize) -> [u16; 2] {
         self.hosts[queue]
     }
-    /// The part of a turn, of 65 535, that the queue gets: the less, the more busy flows its hosts
-    /// have. Of two hosts the busier one counts.
+    /// The queue's share of a turn, of 65 535: it decreases with the number of busy flows of its
+    /// hosts. Of the two hosts the busier one counts.
     #[inline]
     pub fn part(&self, queue: usize) -> u16 {
         let [source, destination] = self.hosts[queue].map(|host| usize::from(host) % QUEUES);
@@ -330,8 +330,8 @@ mod tests {
     use crate::units::{Bytes, Time};
     use alloc::vec::Vec;
 
-    /// A packet of a flow with this hash, to and from these hosts, whose addresses others stand
-    /// before.
+    /// A packet of a flow with this hash, to and from these hosts, behind these translated
+    /// addresses.
     struct Hashed {
         flow: u32,
         hosts: (u32, u32),
@@ -382,13 +382,13 @@ mod tests {
             table.states[queue] = State::Sparse;
             queue
         };
-        // 6 is the seventh of the eight of its set, and the search goes round.
+        // 6 is the seventh of the eight of its set, and the search wraps.
         let flows = [6, 6 + 1024, 6 + 2048, 6 + 3072];
         assert_eq!(flows.map(|flow| queue(&mut table, flow)), [6, 7, 0, 1]);
         assert_eq!(flows.map(|flow| queue(&mut table, flow)), [6, 7, 0, 1]);
         let more: Vec<usize> = (4..8).map(|n| queue(&mut table, 6 + 1024 * n)).collect();
         assert_eq!(more, [2, 3, 4, 5]);
-        // A ninth finds nothing idle, and shares the one that its hash names.
+        // A ninth finds no idle queue, and shares the one that its hash selects.
         assert_eq!(queue(&mut table, 6 + 1024 * 8), 6);
     }
 

@@ -1,17 +1,16 @@
-//! Which of all queues is the longest: a heap that is built at the first overflow and kept up for a
-//! while after the last.
+//! The longest of all queues: a heap that is built at the first overflow and maintained for a while
+//! after the last.
 //!
-//! As in Linux 6.12: an entry that sinks goes on doing so only below something larger than the one
-//! that has just taken its place, in a sound heap by one place, so that the one at the top is not
-//! always the longest. It is seen in what is dropped: of 2605 packets that a recording lost, this
-//! heap chooses every one, and a true one 655 others (`cake-longest`). Source: measurement of Linux
-//! 6.12.
+//! As in Linux 6.12: an entry that sinks continues only below a larger one than the entry that has
+//! just replaced it. In a valid heap it sinks by one level, so the top is not always the longest.
+//! The drops show it: of the 2605 packets that a recording lost, this heap selects every one. A
+//! correct heap selects 655 others (`cake-longest`). Source: measurement of Linux 6.12.
 
 use super::hash::QUEUES;
 use crate::units::Bytes;
 use alloc::vec::Vec;
 
-/// Tins that there may be; all have their place in the heap.
+/// Maximum number of tins; all have entries in the heap.
 const TINS: usize = 8;
 
 /// The number of a queue in a tin.
@@ -20,10 +19,10 @@ fn slot(tin: usize, queue: usize) -> usize {
     queue * TINS + tin
 }
 
-/// Dequeues for which the heap is kept up after an overflow.
+/// Dequeues for which the heap is maintained after an overflow.
 const KEPT: u16 = u16::MAX;
 
-/// Bytes of all queues while they are asked for, and who has most.
+/// Bytes of all queues while the heap is in use, and the longest queue.
 pub struct Longest {
     bytes: Vec<u64>,
     heap: Vec<u16>,
@@ -45,7 +44,7 @@ impl Default for Longest {
 }
 
 impl Longest {
-    /// A packet of this size joins a queue.
+    /// Adds a packet of this size to a queue.
     #[inline]
     pub fn joined(&mut self, tin: usize, queue: usize, size: Bytes) {
         if self.kept > 0 {
@@ -53,7 +52,7 @@ impl Longest {
             self.rise(usize::from(self.place[slot(tin, queue)]));
         }
     }
-    /// A packet of this size leaves a queue.
+    /// Removes a packet of this size from a queue.
     #[inline]
     pub fn left(&mut self, tin: usize, queue: usize, size: Bytes) {
         if self.kept > 0 {
@@ -61,7 +60,7 @@ impl Longest {
             self.sink(usize::from(self.place[slot(tin, queue)]));
         }
     }
-    /// Likewise, since it was sent.
+    /// Removes a packet that was sent.
     #[inline]
     pub fn sent(&mut self, tin: usize, queue: usize, size: Bytes) {
         if self.kept > 0 {
@@ -69,8 +68,8 @@ impl Longest {
             self.kept -= 1;
         }
     }
-    /// The queue that is to lose a packet, behind its tin; of the tins there are so many, `bytes`
-    /// says what a queue of one has.
+    /// Returns the tin and the queue that must drop a packet. `tins` is the number of tins, `bytes`
+    /// returns the bytes of a tin's queue.
     #[cold]
     pub fn longest(&mut self, tins: usize, bytes: impl Fn(usize, usize) -> u64) -> (usize, usize) {
         if self.kept == 0 {
@@ -84,7 +83,7 @@ impl Longest {
         let slot = usize::from(self.heap[0]);
         (slot % TINS, slot / TINS)
     }
-    /// It had none: the heap is built anew next time.
+    /// The queue was empty: the heap is built anew next time.
     pub fn was_wrong(&mut self) {
         self.kept = 0;
     }
@@ -100,7 +99,7 @@ impl Longest {
     }
     #[inline(never)]
     fn sink(&mut self, mut at: usize) {
-        // Not set anew after a swap: see the header.
+        // Not updated after a swap: see the header.
         let mut most = self.of(at);
         loop {
             let mut larger = at;
@@ -129,7 +128,7 @@ impl Longest {
 mod tests {
     use super::*;
 
-    /// What joins and leaves after the first question counts at the next.
+    /// Packets that join and leave after the first call count at the next.
     #[test]
     fn the_longest_is_at_the_top_and_stays_there() {
         let mut longest = Longest::default();

@@ -1,25 +1,25 @@
-//! CAKE: shaper, tins, fair queues and their control law in one.
+//! CAKE: shaper, tins, fair queues and their control law in one discipline.
 //!
 //! ```text
-//!   ──▶ tin by code point ──▶ queue by flow (8-way hash) ──▶ [ACK filter] ──▶ ┐ new, then old queues in turn,   ──▶ shaper ──▶
-//!                                                                            ┘ each under COBALT
+//!   ──▶ tin by code point ──▶ queue by flow (8-way hash) ──▶ [ACK filter] ──┐
+//!   ┌───────────────────────────────────────────────────────────────────────┘
+//!   └─▶ new, then old queues in turn, each with COBALT ──▶ shaper ──▶
 //! ```
 //!
-//! Law: a packet may leave when the shaper's clock has come ([`shaper`]). Among tins that have
-//! packets the last goes first that is within its threshold, else the one that will be so soonest;
-//! without a rate they take turns by weight ([`tins`]). Within a tin queues take turns, those that
-//! have just begun before the others, a turn being a quantum divided by the busy flows of the
-//! flow's host ([`hash`]); each queue's packets pass its control law ([`cobalt`]). A queue that is
-//! found empty leaves when its law has come to rest. When memory runs out the longest queue of all
-//! loses its head ([`longest`]).
+//! Algorithm: a packet may leave when the shaper's clock is due ([`shaper`]). Among tins with
+//! packets, the last one within its threshold is served first, else the one that will be within it
+//! soonest. Without a rate, tins take turns by weight ([`tins`]). Within a tin queues take turns,
+//! new ones first. A turn is a quantum divided by the number of busy flows of the flow's host
+//! ([`hash`]). Each queue has a control law ([`cobalt`]). An empty queue leaves when its control
+//! law is at rest. When memory runs out, the longest queue of all drops its head ([`longest`]).
 //!
 //! Sources: Høiland-Jørgensen, Täht, Morton: Piece of CAKE, LANMAN 2018; tc-cake(8); Linux 6.12
 //! `cake`, packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! As in Linux: the last packet of a queue is not dropped by its law. A turn is rounded at random
-//! to whole bytes, so that nobody gains by rounding.
-//! Deviations: a queue that lacks 64 turns or more is given them at once ([`tin`]). `nat` and
-//! `fwmark` are refused: nothing translates addresses on a path, and packets have no marks.
+//! As in Linux: the control law does not drop the last packet of a queue. A turn is rounded at
+//! random to whole bytes, so that no flow gains by rounding. Deviations: a queue that lacks 64
+//! turns or more gets them at once ([`tin`]). `nat` and `fwmark` are rejected: a path does not
+//! translate addresses, and packets have no marks.
 
 pub mod ack_filter;
 pub mod autorate;
@@ -54,12 +54,12 @@ use tins::Diffserv;
 
 pub use params::PARAMS;
 
-/// Packets that Linux counts as full frames to know how much memory may be used at most.
+/// Number of packets, of full size in Linux's estimate, that determine the memory limit.
 const PACKETS: u64 = 10_240;
-/// Memory that may be used at least.
+/// Minimum of the memory limit.
 const LEAST_MEMORY: u64 = 4 << 20;
 
-/// What is set once.
+/// The constant settings.
 struct Config {
     diffserv: &'static Diffserv,
     /// The tin of each code point.
@@ -72,7 +72,7 @@ struct Config {
     ingress: bool,
     wash: bool,
     splits: bool,
-    /// ACKs are filtered, or the rate follows what arrives.
+    /// Whether ACKs are filtered, or the rate follows arrivals.
     watches: bool,
     seed: u64,
 }
@@ -94,7 +94,7 @@ impl Config {
     }
 }
 
-/// What is counted of all that waits.
+/// Counters of all queues.
 #[derive(Default)]
 struct Stock {
     backlog: Backlog,
@@ -103,14 +103,14 @@ struct Stock {
 }
 
 impl Stock {
-    /// A packet has left a queue of a tin.
+    /// Counts off a packet that left a queue of a tin.
     #[inline]
     fn gone(&mut self, tin: &mut Tin, size: Bytes, memory: Bytes) {
         tin.backlog.remove(size);
         self.backlog.remove(size);
         self.memory = self.memory - memory;
     }
-    /// Likewise, since it is sent.
+    /// Counts off a packet that was sent.
     #[inline(always)]
     fn sent(&mut self, tin: &mut Tin, (at, queue): (usize, usize), size: Bytes, memory: Bytes) {
         self.gone(tin, size, memory);
@@ -118,7 +118,7 @@ impl Stock {
     }
 }
 
-/// A frame of so many bytes, of this tin, is paid for; did it leave? The bytes that it cost.
+/// Charges a frame of this many bytes to its tin; `left`: it was sent. Returns its cost in bytes.
 #[inline(always)]
 fn charge(
     shaper: &mut Shaper,
@@ -136,20 +136,20 @@ fn charge(
     len as i64
 }
 
-/// The whole of it.
+/// The queue discipline.
 pub struct Cake<P> {
     config: Config,
     memory_limit: u64,
     shaper: Shaper,
-    /// When the shaper lets the next packet go, if that has kept one back.
+    /// Time of the shaper's next release, if it holds a packet back.
     due: Option<Time>,
     tins: Vec<Tin>,
     /// The tin that was served last.
     current: usize,
-    /// There is no rate, and no other one has packets or lacks a turn. What it lacks itself is
-    /// looked at when that ends.
+    /// There is no rate, and no other tin has packets or lacks a turn. The tin's own deficit is
+    /// updated when that ends.
     alone: bool,
-    /// The deficit of the tin that is served, before it spends.
+    /// The deficit of the tin in service, before it spends.
     deficit: i64,
     pool: Pool<P>,
     stock: Stock,
@@ -158,7 +158,7 @@ pub struct Cake<P> {
 }
 
 impl<P: Packet + Send> Cake<P> {
-    /// Empty. `limit` takes the place of `memlimit`, `seed` is of hashes and of what is random.
+    /// An empty discipline. `limit` replaces `memlimit`; `seed` is for hashes and random decisions.
     pub fn new(params: &Params, limit: Option<Limit>, seed: u64) -> Cake<P> {
         let rtt = match params.span("rtt") {
             Span::ZERO => params::network(params.word("network")),
@@ -204,7 +204,7 @@ impl<P: Packet + Send> Cake<P> {
         cake
     }
 
-    /// Shapes to so many bytes per second; 0: does not shape.
+    /// Sets the shaper's rate in bytes per second; 0 disables it.
     fn configure(&mut self, rate: u64) {
         self.shaper.pace = Pace::of(rate);
         self.finds_rivals();
@@ -214,14 +214,14 @@ impl<P: Packet + Send> Cake<P> {
         }
     }
 
-    /// The tin that was alone may not be any longer.
+    /// The only busy tin may have rivals from now on.
     fn finds_rivals(&mut self) {
         if core::mem::take(&mut self.alone) {
             self.tins[self.current].goes_round(self.deficit);
         }
     }
 
-    /// A packet comes to an empty tin.
+    /// Handles a packet that arrives at an empty tin.
     fn wakes(&mut self, now: Time, at: usize) {
         self.finds_rivals();
         self.tins[at].schedule.wake(now);
@@ -237,7 +237,7 @@ impl<P: Packet + Send> Cake<P> {
         }
     }
 
-    /// All segments of a super-packet but the last, one by one.
+    /// Enqueues all segments of a super-packet but the last, one by one.
     #[cold]
     fn takes_apart(&mut self, now: Time, packet: &mut P, sink: &mut dyn Sink<P>) {
         while let Some(first) = packet.first_segment() {
@@ -245,8 +245,8 @@ impl<P: Packet + Send> Cake<P> {
         }
     }
 
-    /// A packet of this size has come to a queue: the ACK that it makes needless goes, and the rate
-    /// follows it.
+    /// Handles the arrival of a packet of this size: filters the redundant ACK, and updates the
+    /// rate.
     #[cold]
     #[inline(never)]
     fn watch(&mut self, now: Time, at: usize, queue: usize, size: Bytes, sink: &mut dyn Sink<P>) {
@@ -263,7 +263,7 @@ impl<P: Packet + Send> Cake<P> {
         self.tins[at].arrives(queue, &mut self.rng);
     }
 
-    /// The ACK that the one at the tail of a queue makes needless goes.
+    /// Removes the ACK that the one at the tail of a queue makes redundant.
     fn filters(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) {
         let tin = &mut self.tins[at];
         let list = &mut tin.lists[queue];
@@ -279,7 +279,7 @@ impl<P: Packet + Send> Cake<P> {
         sink.dropped(now, ack, Why::Law);
     }
 
-    /// The head of a queue is dropped by its law.
+    /// Drops the head of a queue by its control law.
     #[cold]
     fn drops(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) {
         let tin = &mut self.tins[at];
@@ -296,8 +296,8 @@ impl<P: Packet + Send> Cake<P> {
         sink.dropped(now, packet, Why::Law);
     }
 
-    /// The next packet, if any waits and may leave. The first look may be at an empty queue whose
-    /// law fades.
+    /// Returns the next packet, if one may leave. The first queue may be empty, with a decaying
+    /// control law.
     #[inline(always)]
     fn serve(&mut self, now: Time, first: bool, sink: &mut dyn Sink<P>) -> Option<P> {
         if self.stock.backlog.packets == 0 {
@@ -328,15 +328,15 @@ impl<P: Packet + Send> Cake<P> {
         head.take(&mut tin.lists[queue])
     }
 
-    /// The tin whose turn it was has none.
+    /// The tin in turn has no packet.
     #[cold]
     #[inline(never)]
     fn serve_another(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
         self.serve(now, false, sink)
     }
 
-    /// The head of a queue leaves as its law says, or if that drops it, one behind it or of another
-    /// queue of the tin.
+    /// The head of a queue leaves if its control law permits; otherwise a later one, or one of
+    /// another queue of the tin.
     #[inline(never)]
     fn serve_judged(
         &mut self,
@@ -360,8 +360,8 @@ impl<P: Packet + Send> Cake<P> {
         Some(packet)
     }
 
-    /// Asks the law of a queue about its head: it may be marked, or dropped unless it is the last
-    /// one. Was it dropped?
+    /// Applies the control law of a queue to its head, which may be marked, or dropped unless it is
+    /// the last one. Returns whether it was dropped.
     fn judges(&mut self, now: Time, at: usize, queue: usize, sink: &mut dyn Sink<P>) -> bool {
         let tin = &mut self.tins[at];
         let Some(packet) = self.pool.front_mut(&tin.lists[queue]) else {
@@ -376,7 +376,7 @@ impl<P: Packet + Send> Cake<P> {
         drops
     }
 
-    /// The longest queue of all loses its head.
+    /// Drops the head of the longest queue.
     #[cold]
     fn make_room(&mut self, now: Time, sink: &mut dyn Sink<P>) {
         while self.too_much() && self.stock.backlog.packets > 0 {
@@ -401,7 +401,7 @@ impl<P: Packet + Send> Cake<P> {
         }
     }
 
-    /// The tin whose turn it is, if a packet may leave.
+    /// Returns the tin in turn, if a packet may leave.
     fn turn(&mut self, now: Time) -> Option<usize> {
         if self.shaper.pace.is_unlimited() {
             return self.rotate();
@@ -413,7 +413,7 @@ impl<P: Packet + Send> Cake<P> {
         self.choose(now)
     }
 
-    /// The tin whose turn it is where there is a rate.
+    /// Returns the tin in turn, with a rate.
     fn choose(&self, now: Time) -> Option<usize> {
         let mut best: Option<(Time, usize)> = None;
         for (number, tin) in self
@@ -430,7 +430,7 @@ impl<P: Packet + Send> Cake<P> {
         best.map(|(_, number)| number)
     }
 
-    /// The tin whose turn it is where there is no rate: by weight.
+    /// Returns the tin in turn, without a rate: by weight.
     fn rotate(&mut self) -> Option<usize> {
         let (current, tins) = (self.current, &mut self.tins);
         if tins[current].deficit >= 0 && tins[current].is_active() {
@@ -507,7 +507,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
         self.due
     }
     fn on_wakeup(&mut self, _now: Time, _sink: &mut dyn Sink<P>) {
-        // Whoever asked is told; the link asks for the packet.
+        // The wake-up was delivered; the link dequeues the packet.
         self.due = None;
     }
     fn backlog(&self) -> Backlog {
@@ -529,7 +529,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "cake",

@@ -1,7 +1,7 @@
-//! What a packet takes of a line: the bytes that the shaper pays for.
+//! Overhead of a line: the bytes of a packet that the shaper charges.
 //!
-//! Law: with an overhead the frame loses its Ethernet header and gets `overhead`; it is `mpu` at
-//! least. ATM puts it into cells of 48 bytes, 53 each; PTM adds a byte for each 64 begun. Sources:
+//! Algorithm: with an overhead the frame loses its Ethernet header and gets `overhead`; it is at
+//! least `mpu`. ATM uses cells of 48 bytes, 53 each; PTM adds a byte for each 64 begun. Sources:
 //! tc-cake(8); Linux 6.12.
 
 use crate::param::Params;
@@ -10,7 +10,7 @@ use crate::units::Bytes;
 /// The Ethernet header, which an overhead replaces.
 const ETHERNET: i64 = 14;
 
-/// How a line frames packets.
+/// The framing of packets on a line.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Cells {
     None,
@@ -21,11 +21,11 @@ enum Cells {
 /// A line's framing.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Line {
-    /// Bytes taken off (the Ethernet header) or added.
+    /// Bytes subtracted (the Ethernet header) or added.
     more: i64,
     mpu: i64,
     cells: Cells,
-    /// A frame is paid as it is.
+    /// Whether a frame is charged without change.
     bare: bool,
 }
 
@@ -67,7 +67,7 @@ pub const WORDS: &[&str] = &[
 ];
 
 impl Line {
-    /// As the parameters `line`, `overhead`, `ether_vlan`, `mpu` and `cells` say.
+    /// From the parameters `line`, `overhead`, `ether_vlan`, `mpu` and `cells`.
     pub fn of(params: &Params) -> Line {
         let word = params.word("line");
         let (_, overhead, mpu, cells) = *LINES
@@ -99,7 +99,7 @@ impl Line {
             bare: (more, mpu, cells) == (0, 0, Cells::None),
         }
     }
-    /// The bytes that a frame of so many is paid as.
+    /// The charged bytes of a frame of this size.
     #[inline(always)]
     pub fn bytes(&self, size: Bytes) -> u64 {
         let size = size.get();

@@ -1,11 +1,11 @@
-//! The parameters of `cake`, by tc's words.
+//! The parameters of `cake`, in tc's words.
 
 use super::{ack_filter, hash, overhead, tins};
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::units::{Bytes, Rate, Span};
 use alloc::string::String;
 
-/// What tc means by a kind of network, and its round trip in µs; the first is its default.
+/// tc's names for networks, and their round trips in µs; the first is its default.
 pub const NETWORKS: &[(&str, u64)] = &[
     ("internet", 100_000),
     ("datacentre", 100),
@@ -128,7 +128,7 @@ pub const PARAMS: &[Param] = &[
     ),
 ];
 
-/// What would change nothing is not taken.
+/// Rejects parameters without an effect.
 pub fn check(params: &Params) -> Result<(), Refusal> {
     let refusal = |param, problem: &str, fix: &str| {
         Err(Refusal {

@@ -1,50 +1,49 @@
-//! Three chains of queues: the new, the old, and those that are empty but whose control law has not
-//! come to rest.
+//! Three chains of queues: the new, the old, and empty ones with a decaying control law.
 //!
-//! A queue is in one of them or in none. The new and the old ones are lists that lose their head
-//! and get a tail: one link for a queue. The old ones go round: a sweep visits each once, and who
-//! has used up its turn stands in the next sweep, or in a later one if it knows that it will not
-//! have a turn before. Sweeps in which nobody stands cost nothing. An empty queue that gets a
-//! packet leaves from the middle, so the decaying ones have links both ways. They are a ring
-//! without an end, whose head goes to its tail at one step: that is asked for with every packet.
+//! A queue is in at most one of them. The chains of new and old queues are lists with removal at
+//! the head and insertion at the tail, with one link per queue. The old ones rotate: a sweep visits
+//! each once. A queue that has used up its turn moves to the next sweep, or to a later one if it
+//! will have no turn before. Empty sweeps cost nothing. An empty queue that gets a packet leaves
+//! from the middle, so the decaying ones are linked in both directions. They form a ring, whose
+//! head moves to its tail in one step, because this happens with every packet.
 
 use super::hash::QUEUES;
 
-/// Sweeps that are told apart, the present one among them: a power of two.
+/// Number of sweeps, including the present one: a power of two.
 const SWEEPS: usize = 1024;
-/// How far on a queue may be put.
+/// The maximum distance of a queue's sweep.
 pub const FARTHEST: u64 = SWEEPS as u64 - 1;
 /// A queue's number, or [`NONE`].
 type Link = u32;
 /// No queue.
 const NONE: Link = Link::MAX;
 
-/// A list's first and last; the last of an empty one is whatever it was.
+/// A list's first and last; the last of an empty one is undefined.
 #[derive(Copy, Clone)]
 struct Ends {
     head: Link,
     tail: Link,
 }
 
-/// One of the new and the old ones.
+/// The chain: new or old.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Chain {
-    /// Those that have just begun.
+    /// New queues.
     New,
-    /// Those of the present sweep.
+    /// Queues of the present sweep.
     Old,
 }
 
 /// The chains of a tin.
 pub struct Chains {
     next: [Link; QUEUES],
-    /// Of a decaying queue: who is before it.
+    /// The previous queue of a decaying one.
     before: [Link; QUEUES],
     new: Ends,
     sweeps: [Ends; SWEEPS],
     /// The present sweep, modulo their number.
     sweep: usize,
-    /// The head of the ring of those that decay.
+    /// The head of the ring of decaying queues.
     decaying: Link,
     /// A bit for each sweep that has queues, or had.
     filled: [u64; SWEEPS / 64],
@@ -69,7 +68,7 @@ impl Default for Chains {
     }
 }
 
-/// Is it a queue?
+/// Returns whether it is a queue.
 #[inline]
 fn queue(number: Link) -> Option<usize> {
     let queue = number as usize;
@@ -77,7 +76,7 @@ fn queue(number: Link) -> Option<usize> {
 }
 
 impl Ends {
-    /// Without a branch: whether a list is empty nobody could foresee.
+    /// Without a branch, because emptiness is unpredictable.
     #[inline]
     fn push(&mut self, next: &mut [Link; QUEUES], queue: usize) {
         let empty = self.head == NONE;
@@ -94,7 +93,7 @@ impl Ends {
 }
 
 impl Chains {
-    /// The first of those that have just begun.
+    /// The first new queue.
     #[inline]
     pub fn first_new(&self) -> Option<usize> {
         queue(self.new.head)
@@ -108,16 +107,16 @@ impl Chains {
     fn present(&mut self) -> &mut Ends {
         &mut self.sweeps[self.sweep % SWEEPS]
     }
-    /// The first of those that decay.
+    /// The first decaying queue.
     #[inline]
     pub fn first_decaying(&self) -> Option<usize> {
         queue(self.decaying)
     }
-    /// Goes on to the next sweep that has a queue, if there is one.
+    /// Moves to the next sweep with a queue, if there is one.
     #[inline(never)]
     pub fn next_sweep(&mut self) -> bool {
         let mut word = self.sweep / 64;
-        // Of the present word first those behind the present sweep, at last those before it.
+        // In the present word first the sweeps after the present one, at last those before it.
         let mut mask = !0 << (self.sweep % 64);
         for _ in 0..=self.filled.len() {
             loop {
@@ -137,20 +136,19 @@ impl Chains {
         }
         false
     }
-    /// Puts a queue that is in no chain at the tail of those that have just begun.
+    /// Appends a queue that is in no chain to the new ones.
     #[inline]
     pub fn begins(&mut self, queue: usize) {
         self.new.push(&mut self.next, queue);
     }
-    /// Puts a queue that is in no chain behind those that stand so many sweeps on, 1 to
-    /// [`FARTHEST`].
+    /// Appends a queue that is in no chain to a later sweep, 1 to [`FARTHEST`] ahead.
     #[inline]
     pub fn to_sweep(&mut self, queue: usize, ahead: u64) {
         let sweep = (self.sweep + ahead as usize) % SWEEPS;
         self.filled[sweep / 64] |= 1 << (sweep % 64);
         self.sweeps[sweep].push(&mut self.next, queue);
     }
-    /// The first of a chain goes.
+    /// Removes the first of a chain.
     #[inline]
     pub fn pop(&mut self, chain: Chain) {
         let ends = match chain {
@@ -159,8 +157,7 @@ impl Chains {
         };
         ends.pop(&self.next);
     }
-    /// Of the old ones, those from the head on that `goes` holds for go on to the next sweep, one
-    /// behind the other.
+    /// Moves old queues from the head on, while `goes` holds for them, to the next sweep, in order.
     #[inline]
     pub fn go_on(&mut self, mut goes: impl FnMut(usize) -> bool) {
         let first = self.present().head;
@@ -183,12 +180,12 @@ impl Chains {
         to.tail = last;
         self.next[last as usize % QUEUES] = NONE;
     }
-    /// Puts a queue that is in no chain at the tail of those that decay.
+    /// Appends a queue that is in no chain to the decaying ones.
     #[inline]
     pub fn decays(&mut self, queue: usize) {
         let (head, number) = (self.decaying, queue as Link);
         let head = if head == NONE { number } else { head };
-        // Alone it is before itself.
+        // Alone it is its own predecessor.
         self.before[queue] = number;
         let last = self.before[head as usize % QUEUES];
         self.decaying = head;
@@ -197,12 +194,12 @@ impl Chains {
         self.next[queue] = head;
         self.before[queue] = last;
     }
-    /// The first of those that decay becomes the last.
+    /// Moves the first decaying queue to the end.
     #[inline]
     pub fn pass_over(&mut self, queue: usize) {
         self.decaying = self.next[queue];
     }
-    /// A queue that decays goes, from wherever it is.
+    /// Removes a decaying queue from any position.
     #[inline]
     pub fn recovers(&mut self, queue: usize) {
         let (next, before) = (self.next[queue], self.before[queue]);
@@ -219,7 +216,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// Whose turn it is.
+    /// The queue in turn.
     fn first(chains: &mut Chains) -> Option<(usize, Chain)> {
         let new = chains.first_new().map(|queue| (queue, Chain::New));
         if new.is_none() && chains.first_old().is_none() {
@@ -239,11 +236,11 @@ mod tests {
             came.push(queue);
             chains.pop(chain);
             if queue == 5 && came.len() == 1 {
-                // Goes on behind those of the third sweep: the present one is the first.
+                // Behind those of the third sweep: the present one is the first.
                 chains.to_sweep(5, 2);
             }
             if came.len() == 4 {
-                // Goes one sweep before the one that was put farthest on.
+                // One sweep before the farthest one.
                 chains.to_sweep(1, FARTHEST - 4);
             }
         }
@@ -257,7 +254,7 @@ mod tests {
             chains.to_sweep(queue, ahead);
         }
         assert_eq!(first(&mut chains).map(|(queue, _)| queue), Some(5));
-        // 5 and 6 go from the first sweep to the second, where 8 stands already.
+        // 5 and 6 move from the first sweep to the second, which already has 8.
         chains.go_on(|queue| queue != 7);
         let mut came = Vec::new();
         chains.begins(1);
@@ -267,7 +264,7 @@ mod tests {
             chains.pop(chain);
         }
         assert_eq!(came, [1, 7, 8, 5, 6]);
-        // Nobody goes on from where nobody is.
+        // From an empty sweep nothing moves.
         chains.go_on(|_| true);
         assert_eq!(first(&mut chains), None);
     }
@@ -285,7 +282,7 @@ mod tests {
         assert_eq!(chains.first_decaying(), None);
         [3, 1, 4].into_iter().for_each(|queue| chains.decays(queue));
         assert_eq!(round(&mut chains, 4), [3, 1, 4, 3]);
-        // The first is now 1, the last 3: who comes stands behind that.
+        // The first is now 1, the last 3: a new one follows that.
         chains.decays(9);
         assert_eq!(round(&mut chains, 4), [1, 4, 3, 9]);
         chains.recovers(4);

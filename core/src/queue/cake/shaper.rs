@@ -1,11 +1,11 @@
-//! The shaper: a clock that says when the next packet may leave, and no bucket.
+//! The shaper: a clock with the time of the next packet, without a token bucket.
 //!
-//! Law: a packet moves `next` on by its bytes' time at the rate; a packet may leave when `next` has
-//! come. An idle shaper's clock is set to now, so that nothing is saved up: there are no bursts,
-//! and a late packet does not delay the next one. A second clock, one and a half times as slow,
-//! moves for packets only that truly left: where a shaper at the receiving end (`ingress`) pays for
-//! what it drops, it promises two thirds of the rate to the others. Source: Piece of CAKE (2018),
-//! section III.A; Linux 6.12.
+//! Algorithm: a packet advances `next` by its bytes' time at the rate; a packet may leave when
+//! `next` is due. An idle shaper's clock is set to the present, so no credit accumulates. There are
+//! no bursts, and a late packet does not delay the next one. A second clock, one and a half times
+//! as slow, counts only packets that were sent. A shaper at the receiving end (`ingress`) also
+//! charges its drops; the second clock then guarantees two thirds of the rate to other packets.
+//! Source: Piece of CAKE (2018), section III.A; Linux 6.12.
 
 use crate::units::{Span, Time};
 
@@ -17,12 +17,12 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// At so many bytes per second, 64 at least; 0 is without limit.
+    /// At this many bytes per second, at least 64; 0 is without limit.
     pub fn of(bytes_per_s: u64) -> Pace {
         if bytes_per_s == 0 {
             return Pace::default();
         }
-        // 34 bits of a time per byte, the nearest to them from above cut off: Linux's precision.
+        // 34 bits of a time per byte, rounded up to Linux's precision.
         let (mut ns, mut shift) = ((1_000_000_000u64 << 34) / bytes_per_s.max(64), 34);
         while ns >> 34 != 0 {
             ns >>= 1;
@@ -30,11 +30,11 @@ impl Pace {
         }
         Pace { ns, shift }
     }
-    /// What `len` bytes take.
+    /// The time of `len` bytes.
     pub fn time(self, len: u64) -> Span {
         Span::ns(((u128::from(len) * u128::from(self.ns)) >> self.shift) as u64)
     }
-    /// Is there no limit?
+    /// Returns whether there is no limit.
     pub fn is_unlimited(self) -> bool {
         self.ns == 0
     }
@@ -43,24 +43,24 @@ impl Pace {
 /// The two clocks.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Shaper {
-    /// Its rate.
+    /// The rate.
     pub pace: Pace,
     next: Time,
     failsafe: Time,
 }
 
 impl Shaper {
-    /// A packet comes to empty queues.
+    /// Handles a packet that arrives at empty queues.
     pub fn wake(&mut self, now: Time) {
         if self.next < now {
             (self.next, self.failsafe) = (now, now);
         }
     }
-    /// When a packet may leave.
+    /// Returns when a packet may leave.
     pub fn due(&self) -> Time {
         self.next.min(self.failsafe)
     }
-    /// `len` bytes are paid for; did they leave?
+    /// Charges `len` bytes; `left`: they were sent.
     pub fn charge(&mut self, len: u64, left: bool) {
         let span = self.pace.time(len);
         self.next += span;
@@ -70,7 +70,7 @@ impl Shaper {
     }
 }
 
-/// The clock of a tin, which decides who goes first and delays nobody.
+/// The clock of a tin, which determines its priority and delays no packet.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Schedule {
     /// The rate up to which a tin has its priority.
@@ -79,16 +79,15 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A packet comes to an empty tin.
+    /// Handles a packet that arrives at an empty tin.
     pub fn wake(&mut self, now: Time) {
         self.next = self.next.max(now);
     }
-    /// When it has its priority again.
+    /// Returns when it has its priority again.
     pub fn due(&self) -> Time {
         self.next
     }
-    /// `len` bytes are paid for. A tin that sends more than its rate is never further ahead than by
-    /// its last packet.
+    /// Charges `len` bytes. A tin above its rate is never further ahead than by its last packet.
     pub fn charge(&mut self, len: u64, now: Time) {
         let span = self.pace.time(len);
         if self.next < now {
@@ -128,7 +127,7 @@ mod tests {
         shaper.charge(1000, true);
         shaper.charge(1000, true);
         assert_eq!(shaper.due(), now + Span::ms(2));
-        // Dropped packets cost the first clock only.
+        // Dropped packets advance only the first clock.
         (0..8).for_each(|_| shaper.charge(1000, false));
         assert_eq!(shaper.due(), now + Span::ms(3));
     }

@@ -1,4 +1,4 @@
-//! One tin: its queues, whose turn it is among them, and what it owes.
+//! A tin: its queues, their order of service, and their deficits.
 
 use super::cobalt::{Cobalt, Law};
 use super::hash::{Isolation, QUEUES, State, Table};
@@ -12,13 +12,13 @@ use crate::queue::pool::List;
 use crate::rng::Rng;
 use crate::units::{Span, Time};
 
-/// A queue that lacks fewer turns than this is asked again at each of them, as in Linux: a turn is
-/// short where its host has many busy flows, and with a thousand of them a packet costs Linux a
-/// thousand visits. One that lacks more is given them all at once, by what its host has now, and
-/// asked after as many sweeps. It then stands before those that come to that sweep later.
+/// A queue that lacks fewer turns than this is visited at each of them, as in Linux. A turn is
+/// short if its host has many busy flows: with a thousand of them a packet costs Linux a thousand
+/// visits. A queue that lacks more gets all turns at once, by its host's present share, and is
+/// visited after as many sweeps. It is then before queues that enter that sweep later.
 const ONE_BY_ONE: u64 = 64;
 
-/// Bytes that a packet is paid as at most; far more than one has.
+/// Maximum number of bytes charged for a packet; far above any packet's size.
 const MOST: i64 = 1 << 24;
 
 /// A tin.
@@ -29,13 +29,13 @@ pub struct Tin {
     pub schedule: Schedule,
     pub law: Law,
     pub backlog: Backlog,
-    /// Bytes of a turn.
+    /// Bytes per turn.
     quantum: u64,
-    /// Queues that are in the order, new ones and old ones.
+    /// Number of queues in the order, new and old.
     listed: u64,
     chains: Chains,
     table: Table,
-    /// Until when nothing becomes of a queue that decays.
+    /// Time until which a decaying queue does not change.
     quiet: [Time; QUEUES],
     /// Bytes that each queue may still send in its turn.
     deficits: [i32; QUEUES],
@@ -44,7 +44,7 @@ pub struct Tin {
 }
 
 impl Tin {
-    /// Empty; `configure` makes it whole.
+    /// An empty tin; `configure` completes it.
     pub fn new(share: &Share, isolation: Isolation) -> Tin {
         Tin {
             threshold: share.rate,
@@ -64,7 +64,7 @@ impl Tin {
         }
     }
 
-    /// Sets what follows from the whole rate in bytes per second (0: none) and the round trip.
+    /// Sets the values that depend on the rate in bytes per second (0: none) and the round trip.
     pub fn configure(&mut self, rate: u64, rtt: Span) {
         let rate = self.threshold.of(rate);
         self.schedule.pace = Pace::of(rate);
@@ -79,8 +79,8 @@ impl Tin {
         self.law = Law::new(target, interval, frame);
     }
 
-    /// It had no rival: what it lacked before it spent its last packets it was given, in as many
-    /// rounds as that took.
+    /// Without a rival, the tin got the credit that it lacked before its last packets, in as many
+    /// rounds as necessary.
     pub fn goes_round(&mut self, before: i64) {
         if before < 0 {
             let rounds = before.unsigned_abs().div_ceil(self.weight as u64);
@@ -88,30 +88,30 @@ impl Tin {
         }
     }
 
-    /// Its busy queues.
+    /// Number of its busy queues.
     pub fn busy(&self) -> u64 {
         self.table.busy
     }
 
-    /// Is there any queue that may have packets?
+    /// Returns whether any queue may have packets.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.listed > 0
     }
 
-    /// The queue of a packet.
+    /// Returns the queue of a packet.
     #[inline]
     pub fn queue<P: Packet>(&mut self, packet: &P, seed: u64) -> usize {
         self.table.queue(packet, seed)
     }
 
-    /// The bytes of a turn of the queue, of 2⁻¹⁶.
+    /// Bytes of a turn of the queue, in units of 2⁻¹⁶.
     #[inline]
     fn share(&self, queue: usize) -> u64 {
         self.quantum * u64::from(self.table.part(queue))
     }
 
-    /// The queue has got a packet.
+    /// Handles a queue that got a packet.
     #[inline(always)]
     pub fn arrives(&mut self, queue: usize, rng: &mut Rng) {
         let state = self.table.states[queue];
@@ -128,15 +128,14 @@ impl Tin {
         }
     }
 
-    /// The queue was sparse, and is busy from now on.
+    /// A sparse queue becomes busy.
     #[inline]
     fn grows(&mut self, queue: usize) {
         self.table.states[queue] = State::Bulk;
         self.table.toils(queue);
     }
 
-    /// The queue whose turn it is, and that has a packet. On the way there turns end, and queues
-    /// that are empty leave.
+    /// Returns the queue in turn that has a packet. Before it, turns end, and empty queues leave.
     #[inline(always)]
     pub fn next(&mut self, now: Time, rng: &mut Rng) -> Option<usize> {
         loop {
@@ -162,16 +161,15 @@ impl Tin {
         }
     }
 
-    /// The turn of the old queue that is first is over, and so may be those of others behind it.
-    /// Those that have the same hosts, and so the same share, get another one by one, and go on
-    /// to the next sweep together: where many flows share a host's turn that is nearly all that
-    /// is done.
+    /// Ends the turn of the first old queue, and of others behind it. Those with the same hosts,
+    /// and so the same share, get another turn one by one, and move to the next sweep together. If
+    /// many flows share a host's turn, this is most of the work.
     #[inline(never)]
     fn go_on(&mut self, first: usize, share: u64, rng: &mut Rng) {
         let hosts = self.table.hosts(first);
         let least = -(((share * ONE_BY_ONE - 1) >> 16) as i32);
         let (table, deficits) = (&self.table, &mut self.deficits);
-        // In a register: this is the loop that a packet is waiting for.
+        // In a register: a packet waits for this loop.
         let mut random = rng.clone();
         self.chains.go_on(|queue| {
             let deficit = &mut deficits[queue];
@@ -184,7 +182,7 @@ impl Tin {
         *rng = random;
     }
 
-    /// The first turn of the new queue that is first is over: it joins the old ones.
+    /// Ends the first turn of the first new queue, which joins the old ones.
     #[inline(always)]
     fn ends_first_turn(&mut self, queue: usize, rng: &mut Rng) {
         if self.lists[queue].is_empty() {
@@ -201,7 +199,7 @@ impl Tin {
         self.goes_behind(queue, Chain::New, turns, share, rng);
     }
 
-    /// The turn of the old queue that is first is over.
+    /// Ends the turn of the first old queue.
     #[inline]
     fn ends_turn(&mut self, queue: usize, rng: &mut Rng) {
         let (share, lacks) = (self.share(queue), self.lacks(queue));
@@ -212,13 +210,13 @@ impl Tin {
         }
     }
 
-    /// What a queue whose turn is over lacks, of 2⁻¹⁶ bytes.
+    /// The bytes that a queue lacks after its turn, in units of 2⁻¹⁶.
     #[inline]
     fn lacks(&self, queue: usize) -> u64 {
         u64::from(self.deficits[queue].wrapping_neg() as u32) << 16
     }
 
-    /// The first of a chain gets so many turns, behind the old ones of as many sweeps.
+    /// The first of a chain gets several turns, and goes behind the old ones of as many sweeps.
     #[inline]
     fn goes_behind(&mut self, queue: usize, chain: Chain, turns: u64, share: u64, rng: &mut Rng) {
         self.chains.pop(chain);
@@ -226,7 +224,7 @@ impl Tin {
         self.chains.to_sweep(queue, turns);
     }
 
-    /// The first queue that decays is looked at: it goes on doing so, or has come to rest.
+    /// Checks the first decaying queue: it continues to decay, or is at rest.
     #[inline]
     pub fn look_at_decaying(&mut self, now: Time) {
         let Some(queue) = self.chains.first_decaying() else {
@@ -252,14 +250,14 @@ impl Tin {
         }
     }
 
-    /// The queue has sent so many bytes.
+    /// The queue has sent this many bytes.
     #[inline]
     pub fn pays(&mut self, queue: usize, bytes: i64) {
         self.deficits[queue] -= bytes.min(MOST) as i32;
         self.deficit -= bytes;
     }
 
-    /// The queue that is first, at its turn, has no packet.
+    /// The queue in turn has no packet.
     #[inline(always)]
     fn found_empty(&mut self, queue: usize, chain: Chain, now: Time) {
         self.chains.pop(chain);
@@ -277,14 +275,13 @@ impl Tin {
     }
 }
 
-/// The turns that a queue gets at once which lacks many: those that it takes until it may send
-/// again.
+/// The turns that a queue gets at once if it lacks many: the number until it may send.
 #[inline]
 fn turns(lacks: u64, share: u64) -> u64 {
     (lacks / share.max(1) + 1).min(FARTHEST)
 }
 
-/// Whole bytes of so many times 2⁻¹⁶: a fraction of a byte becomes one with that probability.
+/// Whole bytes of a number of 2⁻¹⁶: a fraction of a byte becomes one with that probability.
 #[inline]
 fn whole(share: u64, rng: &mut Rng) -> i32 {
     ((share + (rng.next_u64() >> 48)) >> 16) as i32

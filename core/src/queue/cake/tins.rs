@@ -1,15 +1,14 @@
-//! Tins: which of them a packet belongs to, and what share of the rate each may have before the
-//! others go first.
+//! Tins: the tin of a packet, and the share of the rate that each tin may use with priority.
 //!
 //! Sources: tc-cake(8), RFC 4594, RFC 8622 (LE); the tables by measurement of Linux 6.12, each code
 //! point sent once to each mode (docs/reference/queue/cake.md).
 
-/// One of tc's ways to tell traffic apart.
+/// One of tc's `diffserv` modes.
 #[derive(Copy, Clone, Debug)]
 pub struct Diffserv {
     /// tc's word.
     pub word: &'static str,
-    /// The tins, in their order: of several whose turn it is, the last goes first.
+    /// The tins, in their order: of several in turn, the last goes first.
     pub tins: &'static [Share],
     /// The tin of a code point.
     pub tin: fn(u8) -> usize,
@@ -18,11 +17,11 @@ pub struct Diffserv {
 /// A tin's name and its share.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Share {
-    /// As `tc -s qdisc` has it, but for the numbers, which are tc's "Tin 0".
+    /// The name in `tc -s qdisc`, except for numbers, which are tc's "Tin 0".
     pub name: &'static str,
-    /// Its threshold of the whole rate.
+    /// Its threshold, as a part of the whole rate.
     pub rate: Threshold,
-    /// Its share of the link where there is no rate: bytes per turn.
+    /// Its share of the link without a rate: bytes per turn.
     pub weight: i64,
 }
 
@@ -31,7 +30,7 @@ pub struct Share {
 pub enum Threshold {
     /// The rate divided by two to this power.
     Halved(u32),
-    /// The rate, so many times seven eighths of it.
+    /// The rate times seven eighths to this power.
     SevenEighths(u32),
 }
 
@@ -142,7 +141,7 @@ pub const WORDS: &[&str] = &[
     "precedence",
 ];
 
-/// The way of this word.
+/// The mode of this word.
 pub fn of(word: &str) -> &'static Diffserv {
     DIFFSERV
         .iter()
@@ -156,8 +155,8 @@ mod tests {
     use alloc::string::String;
     use alloc::vec::Vec;
 
-    /// What Linux 6.12 does with code points 0 to 63, in the order of `tc -s qdisc`, which has bulk
-    /// before best effort.
+    /// The tins of Linux 6.12 for code points 0 to 63, in the order of `tc -s qdisc`, which has
+    /// bulk before best effort.
     const LINUX: [(&str, &str); 5] = [
         (
             "diffserv3",

@@ -1,8 +1,8 @@
-//! Who is to be looked at next: numbers in the order of their times, those of equal times in the
-//! order in which they came.
+//! Events of numbered entries in the order of their times; entries with equal times are in the
+//! order of insertion.
 //!
-//! A binary heap that knows where each number is, so that one can be taken out of its middle. Its
-//! room is made once.
+//! A binary heap with the position of each number, so that one can be removed from its middle. It
+//! allocates once.
 
 use crate::units::Time;
 use alloc::vec::Vec;
@@ -12,13 +12,13 @@ const NONE: u32 = u32::MAX;
 /// A heap over the numbers from 0 up.
 pub(super) struct Agenda {
     heap: Vec<(Time, u64, u32)>,
-    /// Where each number is in the heap.
+    /// The position of each number in the heap.
     place: Vec<u32>,
     came: u64,
 }
 
 impl Agenda {
-    /// For numbers below `size`, none of which is on it.
+    /// An empty heap for numbers below `size`.
     pub fn new(size: usize) -> Agenda {
         Agenda {
             heap: Vec::with_capacity(size),
@@ -26,20 +26,20 @@ impl Agenda {
             came: 0,
         }
     }
-    /// The first, and when.
+    /// The first number, and its time.
     #[inline]
     pub fn first(&self) -> Option<(Time, usize)> {
         self.heap
             .first()
             .map(|(at, _, number)| (*at, *number as usize))
     }
-    /// A number that is not on it.
+    /// Adds a number that is not in the heap.
     pub fn add(&mut self, number: usize, at: Time) {
         self.came += 1;
         self.heap.push((at, self.came, number as u32));
         self.rise(self.heap.len() - 1);
     }
-    /// Takes a number off, if it is on it.
+    /// Removes a number, if it is in the heap.
     pub fn remove(&mut self, number: usize) {
         let at = self.place[number] as usize;
         if at >= self.heap.len() {
@@ -54,7 +54,7 @@ impl Agenda {
             self.sink(at);
         }
     }
-    /// A number's time is this, or none.
+    /// Sets a number's time, or removes it.
     #[inline]
     pub fn set(&mut self, number: usize, at: Option<Time>) {
         let known = self

@@ -1,16 +1,16 @@
 //! One rate of a class: tokens, in nanoseconds of that rate.
 //!
-//! Law: time brings tokens, up to the depth; a packet takes what it costs, whether they suffice or
-//! not. Below nothing the class is in debt, and no deeper than a minute. Source: Linux 6.12
+//! Algorithm: tokens accumulate with time, up to the depth; a packet's cost is subtracted even if
+//! they do not suffice. Below zero the class is in debt, at most a minute. Source: Linux 6.12
 //! `htb_accnt_tokens`.
 
 use crate::queue::psched::{Pace, burst};
 use crate::units::{Bytes, Rate};
 
-/// The deepest debt, and the longest time that is looked back upon: a minute.
+/// The maximum debt, and the maximum time that accumulates: a minute.
 pub(super) const MINUTE: i64 = 60_000_000_000;
 
-/// What a packet counts as on the line behind.
+/// The size of a packet on the line behind.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Line {
     pub overhead: u64,
@@ -40,8 +40,8 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// A full one. Without a burst it has tc's: a full frame with its link layer, and what comes in
-    /// a tick of its clock, a nanosecond.
+    /// A full bucket. Without a burst it has tc's: a full frame with its link layer, plus the
+    /// tokens of one tick of its clock, a nanosecond.
     pub fn new(rate: Rate, depth: Bytes) -> Bucket {
         let depth = match depth {
             Bytes::ZERO => Bytes::new(1600 + rate.as_bit() / 8 / 1_000_000_000),
@@ -54,7 +54,7 @@ impl Bucket {
             tokens: depth,
         }
     }
-    /// `passed` nanoseconds after it was looked at last a packet of `size` leaves.
+    /// Takes the cost of a packet of `size`, `passed` nanoseconds after the last update.
     #[inline]
     pub fn charge(&mut self, passed: i64, size: Bytes) {
         let tokens = passed.saturating_add(self.tokens).min(self.depth);

@@ -1,6 +1,6 @@
-//! Which class a packet belongs to: the first one in the list whose `match` it meets.
+//! The class of a packet: the first one in the list whose `match` it meets.
 //!
-//! One look by its flow and one by its code point, however many classes there are.
+//! One lookup by its flow and one by its code point, for any number of classes.
 
 use crate::packet::Packet;
 use crate::param::Match;
@@ -10,14 +10,14 @@ const NONE: u32 = u32::MAX;
 
 /// Classes by what they match.
 pub(super) struct Classifier {
-    /// Of each flow that is named: code points and class, in the order of the list.
+    /// For each named flow: code points and class, in the order of the list.
     by_flow: Vec<Vec<(u64, u32)>>,
-    /// Classes that name code points and no flow.
+    /// Classes with code points and no flow.
     by_dscp: [u32; 64],
 }
 
 impl Classifier {
-    /// Of classes in the order of their list, by their number.
+    /// From classes in the order of their list, with their numbers.
     pub fn new<'m>(classes: impl Iterator<Item = (usize, &'m Match)>) -> Classifier {
         let mut made = Classifier {
             by_flow: Vec::new(),
@@ -46,7 +46,7 @@ impl Classifier {
         }
         made
     }
-    /// The class of a packet, if one wants it.
+    /// The class of a packet, if one matches.
     #[inline]
     pub fn class_of<P: Packet>(&self, packet: &P) -> Option<usize> {
         let point = packet.dscp() & 63;

@@ -1,32 +1,33 @@
-//! HTB, hierarchical token bucket: a tree of classes that share a line, each with a rate that it
-//! always gets and a ceil up to which it may borrow from its parent.
+//! HTB, hierarchical token bucket: a tree of classes that share a line. Each class has a guaranteed
+//! rate, and a ceil up to which it may borrow from its parent.
 //!
 //! ```text
-//!             1:1 rate 20 Mbit/s                  mode of a class      tokens of rate   tokens of ceil
-//!            /        |         \                  can send             >= 0             >= 0
-//!     1:10 5, ceil 20   1:20 3, ceil 20   …        may borrow            < 0             >= 0
-//!        |                 |                        can't send                            < 0
+//!             1:1 rate 20 Mbit/s                  mode of a class  tokens of rate  tokens of ceil
+//!            /        |         \                  can send         >= 0            >= 0
+//!     1:10 5, ceil 20   1:20 3, ceil 20   …        may borrow        < 0            >= 0
+//!        |                 |                        can't send                       < 0
 //!     fq_codel            cake     (leaves hold any discipline)
 //! ```
 //!
-//! Law: a packet that leaves costs its class, and everyone above it, its bytes' time at their rate
-//! and at their ceil; costs may lead into debt, and time pays ([`bucket`]). Served are first leaves
-//! that may send by their own right, then those that borrow from a parent that may send, then those
-//! whose parent borrows from its own …; on each level the lowest priority number first; among
-//! equals in turn, a turn being a `quantum` ([`tree`]). Who sends on somebody else's tokens does
-//! not pay with its own of rate, but with its ceil's. A class that may not send by itself is looked
-//! at again when its tokens will have come to nothing below zero ([`agenda`]). Packets that no
-//! class matches go to the `default` class; without one, past all others and without limit.
+//! Algorithm: a packet that leaves is charged to its class and all ancestors, at their rate and at
+//! their ceil. Charges may lead into debt, which time pays ([`bucket`]). Leaves that may send by
+//! their own right are served first. Leaves that borrow from a parent that may send follow, then
+//! those whose parent borrows. On each level the lowest priority number is first. Equals take turns
+//! of a `quantum` ([`tree`]). A class that borrows pays with the tokens of its ceil, not of its
+//! rate. A class that may not send is reconsidered when its debt is paid ([`agenda`]). Packets that
+//! no class matches go to the `default` class; without one, they bypass all classes without limit.
 //!
 //! Sources: Linux 6.12 `sch_htb`, packet by packet (`core/tests/queue_replay.rs`), tc-htb(8);
 //! Devera, *HTB Linux queuing discipline manual, user guide* (2002).
 //!
-//! As in Linux: nobody checks that children's rates sum up to no more than their parent's: each is
-//! served by its own right, and the parent's ceil does not hold then. A debt is a minute at most.
-//! Without hysteresis (its module parameter's default). Deviations: a class may not be `default` or
-//! match while it has children, nor have a ceil below its rate: Linux takes it, and does something
-//! else. Where Linux has filters of all kinds a class here says which flows and code points it
-//! wants. Of more than 255 leaves the last ones have no figures of their own.
+//! As in Linux, the sum of the children's rates may exceed their parent's. Each child is served by
+//! its own right, and the parent's ceil does not apply then. A debt is at most a minute. There is
+//! no hysteresis (the default of its module parameter).
+//!
+//! Deviations: a class may not be `default` or match while it has children, nor have a ceil below
+//! its rate. Linux accepts these and does something else. Instead of Linux's filters, a class here
+//! specifies flows and code points. Of more than 255 leaves, the last ones have no figures of their
+//! own.
 
 mod agenda;
 mod bucket;
@@ -51,16 +52,16 @@ use classify::Classifier;
 use params::{check_all, is_root, numbers, places};
 use tree::{LEVELS, Spec, Tree};
 
-/// Leaves that have figures of their own: what a packet's class is told as.
+/// Number of leaves with figures of their own; the class of a packet is reported as a byte.
 const MOST_TOLD: usize = 255;
-/// A turn, unless it is given.
+/// The default of a turn.
 const TURN: (u64, u64) = (1000, 200_000);
 const NONE: u32 = u32::MAX;
 
 /// A class that holds packets.
 struct Leaf<P> {
     name: String,
-    /// In the tree.
+    /// Its number in the tree.
     class: u32,
     queue: Box<dyn QueueDiscipline<P>>,
     wakes: bool,
@@ -72,21 +73,21 @@ struct Leaf<P> {
 pub struct Htb<P> {
     tree: Tree,
     leaves: Vec<Leaf<P>>,
-    /// The leaf of each class; `NONE` of those with children.
+    /// The leaf of each class; `NONE` for those with children.
     leaf_of: Vec<u32>,
     classifier: Classifier,
     default: Option<usize>,
-    /// Packets of no class.
+    /// Packets without a class.
     direct: Fifo<P>,
     direct_counts: (u64, Backlog),
     backlog: Backlog,
-    /// When somebody may send, where nobody may now.
+    /// Time when a class may send, if none may now.
     due: Option<Time>,
-    /// When disciplines of leaves want to be woken.
+    /// Wake-ups of the leaves' disciplines.
     wakeups: Agenda,
     /// The leaf that was served last.
     served: usize,
-    /// What is to be put into leaves, and where they are.
+    /// Disciplines to create for leaves, and their places.
     wanted: Vec<(usize, Choice, Place)>,
 }
 
@@ -119,7 +120,7 @@ fn ceil_of(class: &Params) -> Rate {
 }
 
 impl<P: Packet + Send + 'static> Htb<P> {
-    /// Of parameters that have passed their check. Its leaves are plain queues until it is
+    /// From checked parameters. Its leaves are plain queues until it is
     /// [furnished](QueueDiscipline::furnish).
     pub fn new(params: &Params, place: &Place) -> Htb<P> {
         let classes = params.rows("classes");
@@ -191,8 +192,7 @@ impl<P: Packet + Send + 'static> Htb<P> {
 }
 
 impl<P: Packet + Send> Htb<P> {
-    /// Something was done to a leaf's discipline: notes what waits there, and when it wants to be
-    /// woken.
+    /// Updates the backlog and the wake-up of a leaf's discipline after a change.
     #[inline]
     fn look_at(&mut self, leaf: usize) {
         let Leaf {
@@ -210,14 +210,14 @@ impl<P: Packet + Send> Htb<P> {
         }
     }
 
-    /// A packet of those that this level lets send at this priority.
+    /// Returns a packet of the classes that this level serves at this priority.
     fn serve(&mut self, level: usize, prio: usize, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
         let mut class = self.tree.turn(level, prio)?;
         let mut start = class;
         loop {
             let leaf = self.leaf_of[class] as usize;
             if self.leaves[leaf].backlog.packets == 0 {
-                // Its discipline has dropped what it had.
+                // Its discipline has dropped its packets.
                 self.tree.deactivate(class);
                 if self.tree.ready(level) >> prio & 1 == 0 {
                     return None;
@@ -241,7 +241,7 @@ impl<P: Packet + Send> Htb<P> {
                 self.served = leaf;
                 return Some(packet);
             }
-            // Its discipline keeps its packets back: the others have their turn.
+            // Its discipline holds its packets back: the others have their turn.
             self.tree.pass(class, level, prio);
             class = self.tree.turn(level, prio)?;
             if class == start {
@@ -298,7 +298,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Htb<P> {
         Time::earlier(self.due, self.wakeups.first().map(|(at, _)| at))
     }
     fn on_wakeup(&mut self, now: Time, sink: &mut dyn Sink<P>) {
-        // Whoever asked is told; the link asks for the packet.
+        // The wake-up was delivered; the link dequeues the packet.
         if self.due.is_some_and(|due| due <= now) {
             self.due = None;
         }
@@ -309,8 +309,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Htb<P> {
             self.leaves[leaf].queue.on_wakeup(now, sink);
             self.look_at(leaf);
             if self.wakeups.first() == Some((at, leaf)) {
-                // A discipline that asks again for the instant it was just given would stop the
-                // clock.
+                // A discipline that requests its present wake-up time again would stop the clock.
                 self.wakeups.remove(leaf);
             }
         }
@@ -369,7 +368,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Htb<P> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "htb",

@@ -1,4 +1,4 @@
-//! The parameters of `htb` and of its classes, by tc's words, and what must hold between them.
+//! The parameters of `htb` and of its classes, in tc's words, and the conditions between them.
 
 use super::tree::LEVELS;
 use crate::param::{Kind, Misplaced, Param, Params, Refusal, Rows};
@@ -8,7 +8,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// More classes than anybody's.
+/// Maximum number of classes; above any practical one.
 const MOST_CLASSES: usize = 10_000;
 const MOST_RATE: Rate = Rate::mbit(10_000_000);
 const MOST_BYTES: Bytes = Bytes::new(1_000_000_000);
@@ -147,14 +147,14 @@ pub(super) fn numbers(handle: &str) -> (u32, u32) {
     (number(major), number(minor))
 }
 
-/// The place of each class by its id; of two that have the same, the first.
+/// The index of each class by its id; of two with the same id, the first.
 pub(super) fn places(classes: &[Params]) -> BTreeMap<&str, usize> {
     let places = classes.iter().enumerate().rev();
     places.map(|(i, class)| (class.word("id"), i)).collect()
 }
 
-/// Parents whose children are promised more than they have themselves: what Linux takes, and few
-/// mean. In sentences.
+/// Warnings, as sentences, about parents whose children have more rate in total than they have.
+/// Linux accepts this, but few users intend it.
 pub fn notices(params: &Params) -> Vec<String> {
     let classes = params.rows("classes");
     let places = places(classes);
@@ -182,12 +182,12 @@ pub fn notices(params: &Params) -> Vec<String> {
     told.collect()
 }
 
-/// Has this parent somebody above it, or is it the queue itself?
+/// Returns whether this parent is the queue itself.
 pub(super) fn is_root(parent: &str) -> bool {
     numbers(parent).1 == 0
 }
 
-/// Each class, in the order of the list.
+/// Checks each class, in the order of the list.
 fn check(classes: &[Params]) -> Result<(), Misplaced> {
     let places = places(classes);
     let major = classes
@@ -220,7 +220,7 @@ fn check(classes: &[Params]) -> Result<(), Misplaced> {
     Ok(())
 }
 
-/// What a class says of itself.
+/// Checks a class by itself.
 fn one(
     class: &Params,
     place: usize,
@@ -263,7 +263,7 @@ fn one(
     Ok(())
 }
 
-/// What is above a class: not itself, and not too much.
+/// Checks the ancestors of a class: no cycle, and not too many levels.
 fn lineage(
     class: &Params,
     classes: &[Params],
@@ -292,7 +292,7 @@ fn lineage(
     Ok(())
 }
 
-/// The whole: its default is one of its classes.
+/// Checks the whole: its default is one of its classes.
 pub(super) fn check_all(params: &Params) -> Result<(), Refusal> {
     let (default, classes) = (params.word("default"), params.rows("classes"));
     if default.is_empty() || is_root(default) {

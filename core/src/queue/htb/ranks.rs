@@ -1,11 +1,12 @@
-//! A set of small numbers that answers who comes next: bits, and above them bits that say where
-//! there are any, 64 to one. What a tree of a thousand costs is two words.
+//! A set of small numbers with a search for the next one: bits, and layers of summary bits above
+//! them, 64 to one. With a thousand numbers a search reads two words.
 
 use alloc::vec::Vec;
 
 /// A set of numbers below a size.
 pub(super) struct Ranks {
-    /// The lowest has a bit for each number, the next one a bit for each word of it, and so on.
+    /// The lowest layer has a bit for each number, the next one a bit for each word of it, and so
+    /// on.
     layers: Vec<Vec<u64>>,
 }
 
@@ -44,7 +45,7 @@ impl Ranks {
     pub fn is_empty(&self) -> bool {
         self.layers.last().is_none_or(|top| top[0] == 0)
     }
-    /// The least that is not below `number`.
+    /// The least number that is at least `number`.
     #[inline]
     pub fn from(&self, number: usize) -> Option<usize> {
         let mut at = number;

@@ -1,13 +1,13 @@
-//! The tree of classes: who may send, who borrows from whom, and whose turn it is.
+//! The tree of classes: modes, borrowing, and order of service.
 //!
-//! A class that may send by its own right stands in the row of its level and priority. One that may
-//! only borrow stands in the feed of its parent, and the parent, if it may send, in the row of its
-//! level with the priorities of those that it feeds. So the rows have exactly those who may lend to
-//! somebody with packets, the lowest level first, and below an entry of a row the feeds lead down
-//! to leaves. Each row and feed remembers where its turn was.
+//! A class that may send by its own right is in the row of its level and priority. One that may
+//! only borrow is in the feed of its parent. The parent, if it may send, is in the row of its level
+//! with the priorities of the classes that it feeds. The rows thus contain exactly the classes that
+//! may lend to a class with packets, the lowest level first. Below an entry of a row the feeds lead
+//! down to leaves. Each row and feed stores the position of its turn.
 //!
-//! Order within a row or feed is by the number of the class, as in Linux, where they are search
-//! trees; here they are sets of ranks.
+//! Order within a row or feed is by the number of the class, as in Linux. Linux uses search trees;
+//! here they are sets of ranks.
 
 use super::agenda::Agenda;
 use super::bucket::{Bucket, Line, MINUTE};
@@ -20,11 +20,11 @@ use alloc::vec::Vec;
 pub(super) const LEVELS: usize = 8;
 /// Priorities, 0 is served first.
 pub(super) const PRIOS: usize = 8;
-/// More turns than any look at a tree takes (Linux's).
+/// Upper limit of turns per dequeue (Linux's).
 const MOST_TURNS: usize = 65_535;
 const NONE: u32 = u32::MAX;
 
-/// What a class may do.
+/// The mode of a class.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Mode {
     /// It is within its rate.
@@ -34,20 +34,20 @@ enum Mode {
     CantSend,
 }
 
-/// What a class has counted.
+/// The counters of a class.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Counts {
     pub bytes: u64,
     pub packets: u64,
-    /// How often it came to its ceil.
+    /// Number of times that it reached its ceil.
     pub overlimits: u64,
     /// Packets sent on a parent's tokens.
     pub borrowed: u64,
 }
 
-/// A class as it is made.
+/// The specification of a class.
 pub(super) struct Spec {
-    /// In the list of classes.
+    /// Index in the list of classes.
     pub parent: Option<usize>,
     /// The order among equals.
     pub id: u32,
@@ -63,7 +63,7 @@ struct Class {
     level: u8,
     prio: u8,
     mode: Mode,
-    /// Priorities at which it, or one that it feeds, has packets.
+    /// Priorities at which it, or a class that it feeds, has packets.
     active: u8,
     /// Among its siblings.
     rank: u32,
@@ -74,22 +74,22 @@ struct Class {
     line: Line,
     rate: Bucket,
     ceil: Bucket,
-    /// When its buckets were looked at last.
+    /// Time of its buckets' last update.
     at: Time,
     quantum: i64,
-    /// What is left of its turn when it is served on behalf of each level.
+    /// Rest of its turn, for each level on behalf of which it is served.
     deficit: [i64; LEVELS],
     counts: Counts,
 }
 
-/// Who stands in a row or is fed by a parent, at one priority.
+/// Members of a row or of a parent's feed, at one priority.
 struct Ring {
     set: Ranks,
-    /// Whose turn it is; `NONE` behind the last.
+    /// The member in turn; `NONE` after the last.
     at: u32,
-    /// Where to look for the next one, should the one whose turn it was have left.
+    /// Start of the search for the next one, if the member in turn has left.
     resume: u32,
-    /// Where its members begin among all.
+    /// Index of its first member among all.
     members: u32,
 }
 
@@ -108,7 +108,7 @@ impl Ring {
             .from(from as usize)
             .map_or(NONE, |rank| rank as u32)
     }
-    /// The turn passes on.
+    /// Passes the turn on.
     #[inline]
     fn advance(&mut self) {
         if self.at != NONE {
@@ -127,20 +127,20 @@ pub(super) struct Tree {
     classes: Vec<Class>,
     rings: Vec<Ring>,
     members: Vec<u32>,
-    /// The number of a priority among those that are used.
+    /// The index of a priority among those in use.
     slots: [u8; PRIOS],
     /// The first ring of the rows of each level.
     rows: [u32; LEVELS],
-    /// Priorities at which the rows of each level have somebody.
+    /// Priorities at which the rows of each level have members.
     ready: [u8; LEVELS],
-    /// Classes whose mode changes by itself, by level.
+    /// Classes whose mode changes with time, by level.
     waiting: [Agenda; LEVELS],
     /// The classes of each level by their row.
     levels: [Vec<u32>; LEVELS],
 }
 
 impl Tree {
-    /// All may send.
+    /// All classes may send.
     pub fn new(specs: &[Spec]) -> Tree {
         let mut children: Vec<Vec<usize>> = alloc::vec![Vec::new(); specs.len()];
         let mut order: Vec<usize> = (0..specs.len()).collect();
@@ -222,16 +222,16 @@ impl Tree {
         }
     }
 
-    /// What a class has counted.
+    /// The counters of a class.
     pub fn counts(&self, class: usize) -> Counts {
         self.classes[class].counts
     }
-    /// Priorities at which somebody may send or lend on this level.
+    /// Priorities at which a class may send or lend on this level.
     #[inline]
     pub fn ready(&self, level: usize) -> u8 {
         self.ready[level]
     }
-    /// When a class's mode changes next.
+    /// Time of the next change of a class's mode.
     pub fn next_event(&self) -> Option<Time> {
         self.waiting
             .iter()
@@ -248,7 +248,7 @@ impl Tree {
         (self.rows[level] + u32::from(self.slots[prio])) as usize
     }
 
-    /// A leaf has packets.
+    /// A leaf got packets.
     #[inline]
     pub fn activate(&mut self, class: usize) {
         let leaf = &mut self.classes[class];
@@ -257,14 +257,14 @@ impl Tree {
             self.join(class);
         }
     }
-    /// A leaf has none any more.
+    /// A leaf has become empty.
     #[inline]
     pub fn deactivate(&mut self, class: usize) {
         self.leave(class);
         self.classes[class].active = 0;
     }
 
-    /// A class that is active stands where its mode lets it.
+    /// Inserts an active class according to its mode.
     fn join(&mut self, mut class: usize) {
         let mut mask = self.classes[class].active;
         loop {
@@ -277,7 +277,7 @@ impl Tree {
             for prio in priorities(mask) {
                 let feed = self.feed(parent, prio);
                 let ring = &mut self.rings[feed];
-                // Who feeds somebody at that priority already stands where it ought to.
+                // A parent that feeds a class at that priority is already in its row or feed.
                 if !ring.set.is_empty() {
                     mask &= !(1 << prio);
                 }
@@ -299,7 +299,7 @@ impl Tree {
         }
     }
 
-    /// A class stands nowhere any more.
+    /// Removes a class from its row or feed.
     fn leave(&mut self, mut class: usize) {
         let mut mask = self.classes[class].active;
         loop {
@@ -345,7 +345,7 @@ impl Tree {
         }
     }
 
-    /// The leaf whose turn it is among those that this level lets send, if there is one.
+    /// The leaf in turn among those that this level serves, if there is one.
     #[inline]
     pub fn turn(&mut self, level: usize, prio: usize) -> Option<usize> {
         let mut path = [0; LEVELS];
@@ -358,7 +358,7 @@ impl Tree {
             }
             ring.resume = NONE;
             if ring.at == NONE {
-                // Behind the last: back to the first, and the turn passes on above.
+                // After the last: back to the first, and the turn passes on above.
                 ring.at = ring.next(0);
                 if depth > 0 {
                     depth -= 1;
@@ -378,7 +378,7 @@ impl Tree {
         None
     }
 
-    /// A leaf that `turn` answered gives its turn away.
+    /// A leaf that `turn` returned passes its turn on.
     #[inline]
     pub fn pass(&mut self, leaf: usize, level: usize, prio: usize) {
         let ring = if level > 0 {
@@ -389,7 +389,7 @@ impl Tree {
         self.rings[ring].advance();
     }
 
-    /// A leaf sends a packet of `size` in its turn: is the turn over?
+    /// A leaf sends a packet of `size` in its turn; returns whether the turn is over.
     #[inline]
     pub fn spend(&mut self, leaf: usize, level: usize, prio: usize, size: Bytes) {
         let class = &mut self.classes[leaf];
@@ -401,8 +401,8 @@ impl Tree {
         }
     }
 
-    /// What a class may do `passed` nanoseconds after its buckets were looked at; else, for how
-    /// long it may not do better.
+    /// The mode of a class `passed` nanoseconds after its last update, and the time until a better
+    /// mode.
     #[inline]
     fn mode(&self, class: usize, passed: i64) -> (Mode, i64) {
         let class = &self.classes[class];
@@ -436,13 +436,13 @@ impl Tree {
         }
     }
 
-    /// A class's mode is to be looked at again after so many nanoseconds.
+    /// Schedules an update of a class's mode after this many nanoseconds.
     fn wait(&mut self, class: usize, now: Time, ns: i64) {
         let Class { level, row, .. } = self.classes[class];
         self.waiting[usize::from(level)].add(row as usize, now + Span::ns(ns.max(1) as u64));
     }
 
-    /// What has changed by itself on this level.
+    /// Updates the modes that have changed with time on this level.
     #[inline]
     pub fn events(&mut self, level: usize, now: Time) {
         while let Some((at, row)) = self.waiting[level].first() {
@@ -464,8 +464,8 @@ impl Tree {
         now.since(self.classes[class].at).as_ns().min(MINUTE as u64) as i64
     }
 
-    /// A packet of `size` of `leaf` leaves with the tokens of the one above it that is on `level`.
-    /// Who is below has borrowed, but its ceil pays, too.
+    /// Charges a packet of `size` of `leaf` that leaves with the tokens of its ancestor on `level`.
+    /// Classes below that level have borrowed, but pay with their ceil.
     pub fn charge(&mut self, leaf: usize, level: usize, size: Bytes, now: Time) {
         let mut at = leaf as u32;
         while at != NONE {

@@ -1,36 +1,38 @@
-//! RED's law: an average of the backlog, and how many packets in a row may pass while it lies
-//! between two thresholds.
+//! RED's control law: an average of the backlog, and the number of packets between refusals while
+//! the average is between two thresholds.
 //!
-//! Law: with each arrival avg += (backlog − avg)·2^-Wlog, the packet itself not counted. Below
-//! `min` all pass. From `max` on all are refused. Between, the packets since the last refusal are
-//! counted and one is refused when (avg − min)·count ≥ R, R uniform in [0, (max − min)/probability)
-//! and drawn anew after each: refusals are spread evenly, not in clumps. While the queue was idle
-//! for t the average is halved `table[t >> Scell]` times; where that is never yet, it loses the
-//! share t / 2^Scell, but not more than half.
-//! Gentle: between `max` and 2·`max` the probability goes on from `probability` to 1, all are
-//! refused from 2·`max` on. Adaptive: each half second, where avg is outside of the middle fifth of
-//! [min, max], above: probability += min(1 %, a quarter), up to 50 %; below: ·0.9, down to 1 %.
+//! Algorithm: with each arrival avg += (backlog − avg)·2^-Wlog, without the packet itself. Below
+//! `min` every packet passes; from `max` on every packet is refused. Between them, packets since
+//! the last refusal are counted, and one is refused when (avg − min)·count ≥ R. R is uniform in [0,
+//! (max − min)/probability) and drawn anew after each refusal, which spaces refusals evenly. After
+//! an idle time of t the average is halved `table[t >> Scell]` times. If that is zero, it loses the
+//! share t / 2^Scell, at most half.
 //!
-//! Sources: Floyd, Jacobson, "Random Early Detection gateways for congestion avoidance", 1993;
-//! Floyd, "Recommendation on using the gentle_ variant of RED", 2000; Floyd, Gummadi, Shenker,
-//! "Adaptive RED", 2001; Linux 6.12 in integers, as it does, packet by packet (`core/tests/
-//! queue_red.rs`).
+//! - Gentle: between `max` and 2·`max` the probability grows from `probability` to 1; from 2·`max`
+//!   on every packet is refused.
+//! - Adaptive: each half second in which avg is outside of the middle fifth of [min, max], the
+//!   probability changes. Above, it grows by min(1 %, a quarter), up to 50 %; below, it is
+//!   multiplied by 0.9, down to 1 %.
 //!
-//! As in Linux, and not in the paper: R is a range and not a probability per packet; the average is
-//! not updated by the time that a queue was idle *and* the packet that ends it, but by one of the
-//! two.
+//! Sources: Floyd, Jacobson, "Random Early Detection gateways for congestion avoidance", 1993.
+//! Floyd, "Recommendation on using the gentle_ variant of RED", 2000. Floyd, Gummadi, Shenker,
+//! "Adaptive RED", 2001. Linux 6.12, in the same integers, packet by packet
+//! (`core/tests/queue_red.rs`).
+//!
+//! Linux differs from the paper in two points, which this file follows: R is a range and not a
+//! probability per packet. After an idle time the average is updated by that time or by the packet
+//! that ends it, not by both.
 
 use super::words::Words;
 use crate::rng::Rng;
 use crate::units::{Span, Time};
 
-/// How often Adaptive RED adapts.
+/// Interval of Adaptive RED's updates.
 pub const ADAPTED_EACH: Span = Span::ms(500);
 const ONE_PERCENT: u32 = 42_949_673;
 const MOST_ADAPTED: u32 = ONE_PERCENT * 50;
 
-/// What may be set of the law. The unit of thresholds and backlogs is the queue's: bytes, or
-/// packets.
+/// The settings. The unit of thresholds and backlogs is the queue's: bytes, or packets.
 #[derive(Clone, Debug)]
 pub struct Law {
     min: u64,
@@ -45,35 +47,35 @@ pub struct Law {
     slope: u32,
 }
 
-/// What the law says of a packet.
+/// The verdict on a packet.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It may enter.
     Pass,
-    /// It is the one of many: mark or drop.
+    /// An early refusal: mark or drop.
     Early,
     /// The average is at `max` or above: mark or drop.
     Forced,
 }
 
-/// The average, and how it has been judged by.
+/// The average, and the state of refusals.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Vars {
     /// In units of 2^-Wlog.
     average: u64,
-    /// Since when the queue is known to be empty.
+    /// Time since which the queue is known to be empty.
     idle_since: Option<Time>,
-    /// Packets since the last refusal, once between the thresholds.
+    /// Packets since the last refusal, if the average is between the thresholds.
     count: Option<u64>,
     /// R.
     wait: u64,
 }
 
 impl Law {
-    /// Of tc's words; `min` and `max` in the queue's own unit.
+    /// From tc's words; `min` and `max` are in the queue's own unit.
     pub fn new(words: &Words, min: u64, max: u64, gentle: bool) -> Law {
-        // Derived words may have no weight in a buffer of a few packets; then the average is as
-        // fast as can be.
+        // Derived words may have no weight in a buffer of a few packets; then the average has the
+        // fastest weight.
         let weight_log = words.weight_log().unwrap_or(1);
         let (cell_log, table) = words.damping(weight_log);
         let apart = max.saturating_sub(min).max(1);
@@ -90,7 +92,7 @@ impl Law {
         }
     }
 
-    /// The probability at `max`: what adapts.
+    /// The probability at `max`, which Adaptive RED changes.
     pub fn probability(&self) -> f64 {
         f64::from(self.probability) / 4_294_967_296.0
     }
@@ -101,7 +103,7 @@ impl Law {
         threshold.saturating_mul(1 << self.weight_log)
     }
 
-    /// Adaptive RED's half-second; `now` for an average that is decaying.
+    /// Applies Adaptive RED's update; `now` is for a decaying average.
     pub fn adapt(&mut self, vars: &Vars, now: Time) {
         let average = vars.average_at(self, now) >> self.weight_log;
         let fifth = self.apart() / 5;
@@ -121,12 +123,12 @@ fn slope(per_unit: u64) -> u32 {
 }
 
 impl Vars {
-    /// The average, in the queue's unit and cut off there.
+    /// The average, truncated to the queue's unit.
     pub fn average(&self, law: &Law) -> u64 {
         self.average >> law.weight_log
     }
 
-    /// A packet arrives behind `backlog`.
+    /// Handles a packet that arrives behind `backlog`.
     pub fn arrival(&mut self, law: &Law, now: Time, backlog: u64) {
         match self.idle_since {
             Some(_) => {
@@ -136,12 +138,12 @@ impl Vars {
             None => self.arrival_in_use(law, backlog),
         }
     }
-    /// The same for a queue that is never idle: it forgets when it empties.
+    /// The same for a queue that is never idle: it resets when it is empty.
     pub fn arrival_in_use(&mut self, law: &Law, backlog: u64) {
         let kept = self.average - (self.average >> law.weight_log);
         self.average = kept.saturating_add(backlog);
     }
-    /// The link found nothing to send.
+    /// The link found the queue empty.
     pub fn idle(&mut self, now: Time) {
         self.idle_since.get_or_insert(now);
     }
@@ -164,7 +166,7 @@ impl Vars {
         }
     }
 
-    /// The law for this arrival.
+    /// Returns the verdict on this arrival.
     pub fn judge(&mut self, law: &Law, rng: &mut Rng) -> Verdict {
         let top = if law.gentle {
             law.max.saturating_mul(2)
@@ -178,7 +180,7 @@ impl Vars {
             self.judge_above(self.average >= law.scaled(top), law, rng)
         }
     }
-    /// The law for an average that is not small; `forced`: it is too large.
+    /// The verdict for an average above `min`; `forced`: it is at the maximum.
     #[inline]
     fn judge_above(&mut self, forced: bool, law: &Law, rng: &mut Rng) -> Verdict {
         if forced {
@@ -190,7 +192,7 @@ impl Vars {
             Verdict::Pass
         }
     }
-    /// CHOKe's first question: is the average at `min` or below? What was counted is forgotten.
+    /// CHOKe's first test: whether the average is at or below `min`. If so, the count is reset.
     pub fn is_calm(&mut self, law: &Law) -> bool {
         let calm = self.average <= law.scaled(law.min);
         if calm {
@@ -198,7 +200,7 @@ impl Vars {
         }
         calm
     }
-    /// CHOKe's other one, of an average above `min`.
+    /// CHOKe's second test, for an average above `min`.
     pub fn judge_excited(&mut self, law: &Law, rng: &mut Rng) -> Verdict {
         self.judge_above(self.average > law.scaled(law.max), law, rng)
     }
@@ -218,8 +220,8 @@ impl Vars {
         due
     }
 
-    /// How far the average is above `min`; above `max`, where gentle, what makes the probability
-    /// reach 1 at 2·`max`.
+    /// Excess of the average over `min`. Above `max`, with gentle, it makes the probability reach 1
+    /// at 2·`max`.
     fn excess(&self, law: &Law) -> u64 {
         let above_max = self.average.saturating_sub(law.scaled(law.max)) >> law.weight_log;
         if !law.gentle || self.average < law.scaled(law.max) {
@@ -261,7 +263,7 @@ mod tests {
         }
     }
 
-    /// The share of refusals at a standing average.
+    /// The share of refusals at a constant average.
     fn refused(law: &Law, average: u64) -> f64 {
         let (mut vars, mut rng) = (standing(law, average), Rng::named(1, "test"));
         let n = (0..20_000)
@@ -270,7 +272,7 @@ mod tests {
         n as f64 / 20_000.0
     }
 
-    /// Linux 6.12, told to adapt in the way of iproute2 before 5.7, over a queue that was idle,
+    /// Linux 6.12, adaptive in the encoding of iproute2 before 5.7, with a queue that was idle,
     /// full, idle and half full.
     #[test]
     fn the_probability_moves_as_in_linux() {
@@ -312,8 +314,8 @@ mod tests {
         assert!((at[0] - at[1]).abs() < 0.01 && at[5] > 0.99, "{at:?}");
     }
 
-    /// In tc's table the first halving is in cell 13 of 2^14 µs each; before it the linear rule has
-    /// come to a half in the first.
+    /// In tc's table the first halving is in cell 13 of 2^14 µs each. Before it, the linear rule
+    /// gives a half in the first.
     #[test]
     fn an_idle_average_decays_by_the_table() {
         let law = law(false);

@@ -1,23 +1,26 @@
-//! RED, random early detection: drops or marks at random, more often the longer the queue has been
-//! on average.
+//! RED, random early detection: drops or marks at random, with a probability that grows with the
+//! average backlog.
 //!
-//! Law: each arrival updates the average ([`law`]) and is judged by it. One that is to be refused
-//! is marked with `ecn` if it can be, else dropped; `harddrop` drops all at `max` and above;
-//! `nodrop` lets pass what cannot be marked. What passes enters a plain queue of `limit`. The words
-//! and what is derived of them are tc's ([`words`]).
+//! Algorithm: each arrival updates the average ([`law`]), which decides on the packet. A refused
+//! packet is marked if `ecn` is set and it can be marked, else dropped. `harddrop` drops every
+//! packet at `max` and above; `nodrop` passes packets that cannot be marked. Packets that pass
+//! enter a plain queue of `limit`. The words and their derived values are tc's ([`words`]).
 //!
-//! Sources: those of the law; Linux 6.12 `red` over its `bfifo`; iproute2 6.1.
+//! Sources: those of the control law; Linux 6.12 `red` over its `bfifo`; iproute2 6.1.
 //!
-//! The average decays only once somebody asked the empty queue. In Linux neither `htb` nor `tbf`
-//! do, so that below them it stands still (`core/tests/data/queue/red-rest.txt`); `prio` does for a
-//! lower band (`red-decay.txt`), and a device.
+//! The average decays only after a dequeue from the empty queue. In Linux neither `htb` nor `tbf`
+//! dequeues from an empty queue, so below them it is constant
+//! (`core/tests/data/queue/red-rest.txt`). `prio` does for a lower band (`red-decay.txt`), and so
+//! does a device.
 //!
-//! Not as in Linux: `adaptive` adapts. Linux 6.12 looks for it where iproute2 before 5.7 put it
-//! and, told by a newer one, never does; told in the old way it does each 504 ms, the half second
-//! rounded up by its timers, as here. `gentle` is Floyd's, in Linux the law jumps at `max`.
-//! `bandwidth` is the link's rate, in tc 10 Mbit/s; `limit` must be given to tc, here it is a
-//! thousand usual packets, as without any discipline; `min` below `avpkt` or not below `max` is
-//! refused, where tc takes equal ones.
+//! Deviations from Linux:
+//! - `adaptive` adapts. Linux 6.12 reads the flag where iproute2 before 5.7 put it. With a newer
+//!   iproute2 it never adapts. With the old encoding it does each 504 ms, the half second rounded
+//!   up by its timers, as here.
+//! - `gentle` is Floyd's; in Linux the probability jumps at `max`.
+//! - `bandwidth` is the link's rate; in tc it is 10 Mbit/s.
+//! - tc requires `limit`; here it is a thousand usual packets, as without any discipline.
+//! - `min` below `avpkt` or not below `max` is rejected; tc accepts equal values.
 
 pub mod law;
 pub mod words;
@@ -84,19 +87,19 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// What becomes of packets that the law refuses.
+/// Treatment of refused packets.
 #[derive(Copy, Clone, Debug)]
 pub struct Refused {
-    /// Mark those that can be.
+    /// Mark packets that can be marked.
     pub ecn: bool,
-    /// But none at `max` and above.
+    /// Mark none at `max` and above.
     pub harddrop: bool,
-    /// Let the others pass.
+    /// Pass the others.
     pub nodrop: bool,
 }
 
 impl Refused {
-    /// As the parameters say.
+    /// As the parameters specify.
     pub fn of(params: &Params) -> Refused {
         Refused {
             ecn: params.bool("ecn"),
@@ -104,13 +107,13 @@ impl Refused {
             nodrop: params.bool("nodrop"),
         }
     }
-    /// Are packets to be marked that got this verdict?
+    /// Returns whether packets with this verdict are marked.
     pub fn marks(self, verdict: Verdict) -> bool {
         self.ecn && !(self.harddrop && verdict == Verdict::Forced)
     }
 }
 
-/// Marks a packet if it is ECN-capable; says whether it was.
+/// Marks a packet if it is ECN-capable; returns whether it was.
 pub fn mark<P: Packet>(now: Time, packet: &mut P, sink: &mut dyn Sink<P>) -> bool {
     let capable = packet.ecn() != Ecn::NotEct;
     if capable {
@@ -126,12 +129,12 @@ pub struct Red<P> {
     vars: Vars,
     refused: Refused,
     rng: Rng,
-    /// When the law adapts, and on which clock.
+    /// The next update of Adaptive RED, and its clock.
     adapts: Option<(Jiffies, Time)>,
     queue: Fifo<P>,
 }
 
-/// tc's words of these parameters, for a queue of `limit` bytes behind a link of `rate`.
+/// tc's words for these parameters, for a queue of `limit` bytes behind a link of `rate`.
 fn words(params: &Params, limit: u64, rate: crate::units::Rate) -> Words {
     let (mut min, mut max) = (params.bytes("min").get(), params.bytes("max").get());
     if max == 0 {
@@ -233,7 +236,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Red<P> {
     }
 }
 
-/// Its line in the registry.
+/// The registry entry.
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "red",

@@ -1,25 +1,25 @@
-//! The words of `tc` for RED, and what tc and the kernel make of them: thresholds, weight, decay,
-//! probability.
+//! The words of `tc` for RED, and the values that tc and the kernel derive from them: thresholds,
+//! weight, decay, probability.
 //!
-//! Of what is left out tc derives: `max` a quarter of the limit, `min` a third of `max`, `burst`
+//! tc derives missing words: `max` is a quarter of the limit, `min` a third of `max`, `burst`
 //! (2·min + max) / (3·avpkt). Then
-//! - the weight 2^-Wlog is the largest that lets a burst of `burst` packets into an empty queue
-//!   before the average passes `min` (Floyd, Jacobson 1993, section 6): (1 − (1−w)^burst) / w ≥
-//!   burst + 1 − min/avpkt;
-//! - the table of idle decay has in cell i how often the average halves in i·2^Scell of idle time,
-//!   a packet of `avpkt` taking its time at `bandwidth`;
+//! - the weight w = 2^-Wlog is the largest that lets `burst` packets enter an empty queue before
+//!   the average exceeds `min`. Its condition is `(1 − (1−w)^burst) / w ≥ burst + 1 − min/avpkt`
+//!   (Floyd, Jacobson 1993, section 6);
+//! - cell i of the table of idle decay has the number of halvings in i·2^Scell of idle time. A
+//!   packet of `avpkt` takes its time at `bandwidth`;
 //! - Plog, the probability for kernels before 3.3, is the least with 2^Plog > (max −
 //!   min)/probability.
 //!
-//! Source: iproute2 6.1, read from the messages that tc sends for these words; Linux 6.12.
+//! Source: iproute2 6.1, from the messages that tc sends for these words; Linux 6.12.
 //!
-//! Kept, because a queue set up by tc behaves so:
-//! - tc counts a packet's time in ticks of 64 ns, cut off at whole microseconds, and the kernel
-//!   looks the table up by microseconds: idle averages decay 15.6 times more slowly than Floyd
-//!   meant, where a packet takes less than a microsecond by one half;
-//! - a probability of 1 is 2^32 and does not fit: the kernel falls back to Plog, which makes it
-//!   between 1/2 and 1 (CHOKe, whose thresholds in the kernel are packets, but bytes in tc: about
-//!   1/avpkt).
+//! Two errors of tc and Linux are reproduced, because they determine the behaviour:
+//! - tc counts a packet's time in ticks of 64 ns, truncated to whole microseconds, and the kernel
+//!   indexes the table by microseconds. Idle averages therefore decay 15.6 times more slowly than
+//!   in Floyd's algorithm. Where a packet takes less than a microsecond, they decay by one half;
+//! - a probability of 1 is 2^32 and overflows: the kernel falls back to Plog, which gives between
+//!   1/2 and 1. For CHOKe, whose thresholds are packets in the kernel but bytes in tc, it gives
+//!   about 1/avpkt.
 
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::units::{Bytes, Rate, format_bytes};
@@ -74,25 +74,25 @@ fn usual_burst(min: u64, max: u64, avpkt: u64) -> u64 {
     min.saturating_mul(2).saturating_add(max) / avpkt.saturating_mul(3)
 }
 
-/// RED's settings in tc's words, with nothing left out. Thresholds are bytes.
+/// RED's settings in tc's words, complete. Thresholds are bytes.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Words {
-    /// Below it nothing happens; bytes.
+    /// Threshold below which every packet passes; bytes.
     pub min: u64,
-    /// From it on every packet is marked or dropped; bytes.
+    /// Threshold from which on every packet is marked or dropped; bytes.
     pub max: u64,
-    /// A usual packet, bytes.
+    /// Size of a usual packet, bytes.
     pub avpkt: u64,
-    /// Packets that may come at once.
+    /// Packets that may arrive in a burst.
     pub burst: u64,
-    /// Of a mark at `max`.
+    /// Probability of a mark at `max`.
     pub probability: f64,
-    /// The link's.
+    /// Rate of the link.
     pub bandwidth: Rate,
 }
 
 impl Words {
-    /// Of parameters, with these thresholds in bytes behind a link of `rate`.
+    /// From parameters, with these thresholds in bytes behind a link of `rate`.
     pub fn of(params: &Params, min: u64, max: u64, rate: Rate) -> Words {
         let avpkt = params.bytes("avpkt").get().max(1);
         Words {
@@ -110,7 +110,7 @@ impl Words {
             },
         }
     }
-    /// Wlog; none where `burst` is too small for `min`, or `min` for a packet.
+    /// Wlog; `None` if `burst` is too small for `min`, or `min` for a packet.
     pub fn weight_log(&self) -> Option<u32> {
         let burst = self.burst as f64;
         let room = burst + 1.0 - self.min as f64 / self.avpkt as f64;
@@ -124,7 +124,7 @@ impl Words {
         })
     }
 
-    /// Plog; none where the probability is too small for it.
+    /// Plog; `None` if the probability is too small for it.
     pub fn probability_log(&self) -> Option<u32> {
         let mut p = self.probability / self.max.saturating_sub(self.min).max(1) as f64;
         (0..32).find(|_| {
@@ -134,7 +134,7 @@ impl Words {
         })
     }
 
-    /// The probability in units of 2^-32, for thresholds that are `apart` in the kernel.
+    /// The probability in units of 2^-32, for thresholds with the distance `apart` in the kernel.
     pub fn probability_32(&self, apart: u64) -> u32 {
         match (self.probability * 4_294_967_296.0) as u64 as u32 {
             0 => {
@@ -165,7 +165,7 @@ impl Words {
         (cell, table)
     }
 
-    /// Do they go together? `packets`: `min` and `max` are written in packets (CHOKe's are).
+    /// Checks conditions between them. `packets`: `min` and `max` are in packets (CHOKe's are).
     pub fn check(&self, packets: bool) -> Result<(), Refusal> {
         let text = |bytes: u64| match packets {
             true => format!("{}p", bytes / self.avpkt),
@@ -232,7 +232,7 @@ mod tests {
         }
     }
 
-    /// What tc of iproute2 6.1 sent to the kernel for these words: Wlog, Plog, Scell.
+    /// Wlog, Plog, Scell that tc of iproute2 6.1 sent to the kernel for these words.
     #[test]
     fn they_come_to_what_tc_makes_of_them() {
         let mbit = Rate::mbit;
@@ -291,7 +291,7 @@ mod tests {
         let cells = |value| table.iter().filter(|cell| **cell == value).count();
         assert!((1..21).all(|value| cells(value) == 12) && table.is_sorted());
         assert_eq!((cells(0), cells(21), table[255]), (13, 2, 31));
-        // Less than a microsecond a packet: a table that halves once, and forgets after 255 µs.
+        // Less than a microsecond per packet: a table that halves once, and resets after 255 µs.
         let (cell, table) =
             words(3_000_000, 9_000_000, 1500, 0, 0.02, Rate::mbit(25_000)).damping(11);
         assert_eq!((cell, table[1], table[254], table[255]), (0, 0, 0, 31));
