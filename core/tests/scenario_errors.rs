@@ -192,7 +192,7 @@ fn corrections_by_line() {
             "[host]\nslow_start_after_idle = 0",
             "slow_start_after_idle = false",
         ),
-        ("[host]\npacing = false", "pacing = \"auto\""),
+        ("[host]\npacing = false", "pacing = \"off\""),
         ("[host]\ngso = 17", "gso = \"17p\""),
         ("[host]\ngso = 0", "gso = \"1p\""),
         ("[host]\ngso = 65536", "gso = \"64KiB\""),

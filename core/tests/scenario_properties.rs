@@ -4,7 +4,7 @@ use crate::common::*;
 use narrows_core::kernel::KERNELS;
 use narrows_core::net::loss;
 use narrows_core::param::Value;
-use narrows_core::scenario::keys::KEYS;
+use narrows_core::scenario::keys;
 use narrows_core::scenario::list;
 use narrows_core::scenario::*;
 use narrows_core::tcp::{Clock, EcnEnds, EcnMode, Gso, Pacing};
@@ -184,7 +184,10 @@ fn every_row_of_the_list_is_there() {
             .iter()
             .any(|k| k["name"] == "reno")
     );
-    assert_eq!(json["scenario"].as_array().unwrap().len(), KEYS.len());
+    assert_eq!(
+        json["scenario"].as_array().unwrap().len(),
+        keys::all().count()
+    );
 }
 
 /// The table of keys says what the parser does: every default in it that is a value, written out,
@@ -192,9 +195,8 @@ fn every_row_of_the_list_is_there() {
 #[test]
 fn the_defaults_in_the_table_are_the_parser_s() {
     let plain = good(&format!("{LEAST}[[probe]]\nkind = \"ping\"\n"));
-    for k in KEYS
-        .iter()
-        .filter(|k| k.built && k.default().starts_with(|c: char| c.is_ascii_digit()))
+    for k in
+        keys::all().filter(|k| k.built && k.default().starts_with(|c: char| c.is_ascii_digit()))
     {
         let bare = k.takes() == "count" || k.takes().starts_with("probability");
         if k.default().contains(' ') {

@@ -2,15 +2,17 @@
 
 use super::error::{Collector, Fix};
 use super::keys::{self, LATER_QUEUES};
+use super::model::offers;
 use super::parse::{DAY, FRAME, HOUR, Known, missing, optional, section, sections};
-use super::read::{Field, Section, offers, within};
+use super::quantity::within;
+use super::read::{Field, Section};
 use super::value::{Node, Value};
 use super::varying;
-use super::write::{Entries, choice_node, put, put_all, quote};
+use super::write::{Entries, choice_node, put, put_all, quote, write, write_some};
 use super::{Buffer, Choice, HopSpec, Link, PathSpec};
-use crate::net::{ElementKind, chance, jitter, link, loss, policer, reorder};
+use crate::net::{link, loss};
 use crate::param::Params;
-use crate::units::{Bytes, Rate, Span, format_bytes, format_rate, format_span};
+use crate::units::{Bytes, Rate, Span, format_bytes, format_rate};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -70,25 +72,19 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
         .iter()
         .flatten()
         .any(|hop| !matches!(hop.link, Link::Serial | Link::Htb { .. }));
-    let offload = optional(s.field("offload"), false, |f| {
-        let offload = out.switch(&f)?;
-        if offload && tbf {
-            let problem = "does not go with its link, which cuts super-packets; htb and serial \
-                pass them whole";
-            out.refuse(&f, problem, Fix::Value("false".into()));
-            return None;
-        }
-        Some(offload)
-    });
     let whole = keys::of("path").filter(|key| key.is_of_the_whole_path());
-    let plain = out.plain_of(&s, whole);
-    let (hops, reverse, offload, mut plain) = (hops?, reverse?, offload?, plain?);
+    let mut values = out.values_of(&s, whole);
+    let offload = values.take("offload");
+    let problem = "does not go with its link, which cuts super-packets; htb and serial pass them \
+        whole";
+    let f = s.field("offload");
+    out.require(f.as_ref(), !(offload && tbf), problem, || "false".into())?;
     Some(PathSpec {
-        nat: plain.bool("nat"),
-        hops,
-        reverse,
+        hops: hops?,
+        reverse: reverse?,
         offload,
-        keys: plain.rest(),
+        nat: values.take("nat"),
+        keys: values.rest()?,
     })
 }
 
@@ -96,26 +92,21 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
 fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -> Option<HopSpec> {
     let varying = varying::read(out, s);
     let trace = varying.as_ref().and_then(|v| v.as_ref()?.trace.as_ref());
+    let rows = keys::of(if distant { "path.hop" } else { "path.reverse" });
+    let mut values = out.values_of(s, rows);
     let rate = match (s.field("rate"), trace) {
         (Some(f), Some(trace)) => {
             varying::refuse_rate(out, &f, trace);
             None
         }
-        (Some(f), None) => out.quantity(&f, "Mbit", Rate::bit(1), Rate::mbit(10_000_000)),
+        (Some(_), None) => values.optional("rate"),
         (None, Some(file)) => Some(file.trace.mean(DAY).max(Rate::bit(1))),
         // A trace that is wrong has been told.
         (None, None) if s.field("trace").is_some() => None,
         (None, None) => missing(out, s, "rate", "rate = \"20Mbit\""),
     };
-    let rtt = match s.field("rtt") {
-        _ if !distant => Some(Span::ZERO),
-        Some(f) => out.quantity(&f, "ms", Span::us(1), HOUR),
-        None => missing(out, s, "rtt", "rtt = \"40ms\""),
-    };
-    let plain = out.plain_of(
-        s,
-        keys::of(if distant { "path.hop" } else { "path.reverse" }),
-    );
+    // The reverse hop has none.
+    let rtt: Option<Span> = values.optional("rtt");
     let whole = rtt.unwrap_or(HOUR);
     let delay_forward = optional(
         s.field("delay_forward").filter(|_| distant),
@@ -157,40 +148,23 @@ fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -
             return None;
         }
     }
-    let loss =
-        element(out, s, "loss", loss::KINDS).map(|loss| loss.filter(|loss| !loss::is_none(loss)));
-    let corrupt = element(out, s, "corrupt", chance::CORRUPT);
-    let duplicate = element(out, s, "duplicate", chance::DUPLICATE);
-    let policer = element(out, s, "policer", policer::KINDS);
-    let jitter = element(out, s, "jitter", jitter::KINDS);
-    let reorder = element(out, s, "reorder", reorder::KINDS);
+    let rate = rate?;
+    let loss: Option<Choice> = values.optional("loss");
     Some(HopSpec {
-        rate: rate?,
+        rate,
         varying: varying?,
-        rtt: rtt?,
+        rtt: rtt.unwrap_or_default(),
         delay_forward: delay_forward?,
         buffer: buffer?,
         queue: queue?,
         link: link?,
-        loss: loss?,
-        corrupt: corrupt?,
-        duplicate: duplicate?,
-        policer: policer?,
-        jitter: jitter?,
-        reorder: reorder?,
-        keys: plain?.rest(),
-    })
-}
-
-/// One model of what happens to packets, if the section has it.
-fn element(
-    out: &mut Collector<'_>,
-    s: &Section<'_>,
-    name: &str,
-    kinds: &'static [ElementKind],
-) -> Option<Option<Choice>> {
-    optional(s.field(name), None, |f| {
-        out.element(&f, name, &offers(kinds)).map(Some)
+        loss: loss.filter(|loss| !loss::is_none(loss)),
+        corrupt: values.optional("corrupt"),
+        duplicate: values.optional("duplicate"),
+        policer: values.optional("policer"),
+        jitter: values.optional("jitter"),
+        reorder: values.optional("reorder"),
+        keys: values.rest()?,
     })
 }
 
@@ -339,18 +313,14 @@ fn tbf_burst(rate: Rate) -> Bytes {
 pub(super) fn entries(hop: &HopSpec, distant: bool) -> Entries {
     let mut e = Entries::new();
     if hop.varying.as_ref().is_none_or(|v| v.trace.is_none()) {
-        put(&mut e, "rate", Node::string(format_rate(hop.rate)));
+        write(&mut e, "rate", &hop.rate);
     }
     for (name, node) in hop.varying.iter().flat_map(|v| varying::nodes(v)) {
         put(&mut e, name, node);
     }
     if distant {
-        put(&mut e, "rtt", Node::string(format_span(hop.rtt)));
-        put(
-            &mut e,
-            "delay_forward",
-            Node::string(format_span(hop.delay_forward)),
-        );
+        write(&mut e, "rtt", &hop.rtt);
+        write(&mut e, "delay_forward", &hop.delay_forward);
     }
     if let Some(buffer) = hop.buffer {
         put(&mut e, "buffer", Node::string(buffer_text(buffer)));
@@ -365,9 +335,7 @@ pub(super) fn entries(hop: &HopSpec, distant: bool) -> Entries {
         ("jitter", &hop.jitter),
         ("reorder", &hop.reorder),
     ] {
-        if let Some(choice) = element {
-            put(&mut e, name, choice_node(choice));
-        }
+        write_some(&mut e, name, element);
     }
     put_all(&mut e, &hop.keys);
     e
@@ -420,9 +388,9 @@ pub(super) fn path_node(path: &PathSpec) -> Node {
     if let Some(hop) = &path.reverse {
         put(&mut e, "reverse", Node::table(entries(hop, false)));
     }
-    put(&mut e, "offload", Node::bool(path.offload));
+    write(&mut e, "offload", &path.offload);
     if path.nat {
-        put(&mut e, "nat", Node::bool(true));
+        write(&mut e, "nat", &path.nat);
     }
     put_all(&mut e, &path.keys);
     Node::table(e)

@@ -3,16 +3,17 @@
 use super::error::{Collector, Fix, printable, show};
 use super::keys::{self, LATER_QUEUES};
 use super::parse::{Known, optional};
-use super::read::{Field, Section, listed, within};
-use super::schema::Plain;
+use super::quantity::within;
+use super::read::{Field, Section, listed};
+use super::schema::Values;
 use super::value::{Node, Value};
-use super::write::{Entries, choice_node, put, put_all, quote};
+use super::write::{Entries, choice_node, put, put_all, quote, write};
 use super::{Buffer, Choice, Link, hop};
 use crate::kernel::{KERNELS, Kernel};
 use crate::param::Params;
 use crate::queue::pfifo_fast;
 use crate::tcp::{Clock, Config, Device, EcnMode, EcnUse, Gso, Pacing, SmallQueues};
-use crate::units::{Bytes, Rate, Span, UnitError, format_bytes, format_rate, format_span};
+use crate::units::{Bytes, Rate, Span, UnitError, format_bytes};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -99,16 +100,13 @@ impl Nic {
 
 impl Default for HostSpec {
     fn default() -> HostSpec {
-        HostSpec::of(Plain::defaults("host"))
+        HostSpec::of(&mut Values::defaults("host"))
     }
 }
 
 /// The smallest and the largest buffer that a host may have.
 const LEAST: Bytes = Bytes::new(4096);
 const MOST: Bytes = Bytes::new(1 << 31);
-const NIC_LEAST: Rate = Rate::bit(1000);
-const NIC_MOST: Rate = Rate::bit(10_000_000_000_000);
-const MOST_RING: u64 = 65_536;
 const GSO_LEAST: Bytes = Bytes::new(1514);
 const GSO_MOST: Bytes = Bytes::new(65_536);
 const GSO_MOST_SEGMENTS: u32 = 65_535;
@@ -169,28 +167,28 @@ impl HostSpec {
         }
     }
 
-    /// With these plain keys, everything else as Linux has it.
-    fn of(mut plain: Plain) -> HostSpec {
+    /// With these values, everything else as Linux has it.
+    fn of(values: &mut Values) -> HostSpec {
         let config = Config::default();
         HostSpec {
             like: KERNELS[0].0.into(),
-            iw: plain.count("iw"),
-            hz: plain.count("hz"),
-            clock: plain.word("clock", Clock::ALL, Clock::word),
-            pacing: plain.word("pacing", Pacing::ALL, Pacing::word),
+            iw: values.take("iw"),
+            hz: values.take("hz"),
+            clock: values.word("clock", &Clock::ALL.map(|clock| (clock.word(), clock))),
+            pacing: values.word("pacing", &Pacing::ALL.map(|pacing| (pacing.word(), pacing))),
             gso: config.gso,
-            autosize: plain.bool("autosize"),
-            pacing_shift: plain.count("pacing_shift"),
-            ecn: EcnMode::default(),
-            slow_start_after_idle: plain.bool("slow_start_after_idle"),
+            autosize: values.take("autosize"),
+            pacing_shift: values.take("pacing_shift"),
+            ecn: values.word("ecn", &EcnMode::ALL.map(|ecn| (ecn.word(), ecn))),
+            slow_start_after_idle: values.take("slow_start_after_idle"),
             nic: None,
             rmem_default: config.rmem_default,
             rmem_max: config.rmem_max,
             wmem_default: config.wmem_default,
             wmem_max: config.wmem_max,
-            notsent_lowat: plain.bytes("notsent_lowat"),
-            read_latency: plain.span("read_latency"),
-            keys: plain.rest(),
+            notsent_lowat: values.take("notsent_lowat"),
+            read_latency: values.take("read_latency"),
+            keys: Params::default(),
         }
     }
 
@@ -202,32 +200,25 @@ impl HostSpec {
     ) -> Option<HostSpec> {
         let d = HostSpec::default();
         let like = optional(s.field("like"), d.like, |f| like(out, &f));
-        let plain = out.plain(s);
+        let mut values = out.values(s);
         let gso = optional(s.field("gso"), d.gso, |f| gso(out, &f));
-        let ecn = optional(s.field("ecn"), d.ecn, |f| {
-            // The sysctl's numbers, and what is either so or not.
-            let meant = match f.entry.node.value {
-                Value::Integer(0) | Value::Bool(false) => EcnMode::Off,
-                Value::Integer(1) | Value::Bool(true) => EcnMode::On,
-                _ => EcnMode::Passive,
-            };
-            let word = out.word(&f, &EcnMode::ALL.map(EcnMode::word), meant.word())?;
-            EcnMode::ALL.into_iter().find(|e| e.word() == word)
-        });
-        let nic = nic(out, s, known);
+        let nic = nic(out, s, known, &mut values);
         let rmem = buffer(out, s, "rmem", (d.rmem_default, d.rmem_max));
         let wmem = buffer(out, s, "wmem", (d.wmem_default, d.wmem_max));
         let ((rmem_default, rmem_max), (wmem_default, wmem_max)) = (rmem?, wmem?);
-        Some(HostSpec {
+        let host = HostSpec {
             like: like?,
             gso: gso?,
-            ecn: ecn?,
             nic: nic?,
             rmem_default,
             rmem_max,
             wmem_default,
             wmem_max,
-            ..HostSpec::of(plain?)
+            ..HostSpec::of(&mut values)
+        };
+        Some(HostSpec {
+            keys: values.rest()?,
+            ..host
         })
     }
 
@@ -235,23 +226,19 @@ impl HostSpec {
     pub(super) fn node(&self) -> Node {
         let mut e = Entries::new();
         put(&mut e, "like", Node::string(self.like.clone()));
-        put(&mut e, "iw", Node::integer(self.iw));
-        put(&mut e, "hz", Node::integer(self.hz));
+        write(&mut e, "iw", &self.iw);
+        write(&mut e, "hz", &self.hz);
         put(&mut e, "clock", Node::string(self.clock.word()));
         put(&mut e, "pacing", Node::string(self.pacing.word()));
         put(&mut e, "gso", Node::string(gso_text(self.gso)));
-        put(&mut e, "autosize", Node::bool(self.autosize));
-        put(&mut e, "pacing_shift", Node::integer(self.pacing_shift));
+        write(&mut e, "autosize", &self.autosize);
+        write(&mut e, "pacing_shift", &self.pacing_shift);
         put(&mut e, "ecn", Node::string(self.ecn.word()));
-        put(
-            &mut e,
-            "slow_start_after_idle",
-            Node::bool(self.slow_start_after_idle),
-        );
+        write(&mut e, "slow_start_after_idle", &self.slow_start_after_idle);
         if let Some(nic) = &self.nic {
-            put(&mut e, "nic", Node::string(format_rate(nic.rate)));
-            put(&mut e, "ring", Node::integer(nic.ring));
-            put(&mut e, "bql", Node::bool(nic.bql));
+            write(&mut e, "nic", &nic.rate);
+            write(&mut e, "ring", &nic.ring);
+            write(&mut e, "bql", &nic.bql);
             put(
                 &mut e,
                 "tsq",
@@ -277,28 +264,25 @@ impl HostSpec {
             "wmem",
             Node::string(range_text(self.wmem_default, self.wmem_max)),
         );
-        put(
-            &mut e,
-            "notsent_lowat",
-            Node::string(format_bytes(self.notsent_lowat)),
-        );
-        put(
-            &mut e,
-            "read_latency",
-            Node::string(format_span(self.read_latency)),
-        );
+        write(&mut e, "notsent_lowat", &self.notsent_lowat);
+        write(&mut e, "read_latency", &self.read_latency);
         put_all(&mut e, &self.keys);
         Node::table(e)
     }
 }
 
 /// The interface: `nic` is its rate, and the other keys mean nothing without it.
-fn nic(out: &mut Collector<'_>, s: &Section<'_>, known: &Known) -> Option<Option<Nic>> {
-    let rate = match s.field("nic") {
-        Some(f) => Some(out.quantity(&f, "Mbit", NIC_LEAST, NIC_MOST)?),
-        None => None,
-    };
-    let Some(rate) = rate else {
+fn nic(
+    out: &mut Collector<'_>,
+    s: &Section<'_>,
+    known: &Known,
+    values: &mut Values,
+) -> Option<Option<Nic>> {
+    let (ring, bql) = (values.optional("ring"), values.take("bql"));
+    if values.is_wrong("nic") {
+        return None;
+    }
+    let Some(rate) = values.optional("nic") else {
         let lone = ["ring", "bql", "tsq", "qdisc", "buffer", "link"]
             .into_iter()
             .find_map(|name| s.field(name));
@@ -316,10 +300,6 @@ fn nic(out: &mut Collector<'_>, s: &Section<'_>, known: &Known) -> Option<Option
         return None;
     };
     let d = Nic::new(rate);
-    let ring = optional(s.field("ring"), d.ring, |f| {
-        out.count(&f, 1, MOST_RING).map(|n| n as u32)
-    });
-    let bql = optional(s.field("bql"), d.bql, |f| out.switch(&f));
     let tsq = optional(s.field("tsq"), d.tsq, |f| small_queues(out, &f));
     let qdisc = match s.field("qdisc") {
         Some(f) => out.choice(&f, "queue", &known.queues, LATER_QUEUES),
@@ -339,8 +319,8 @@ fn nic(out: &mut Collector<'_>, s: &Section<'_>, known: &Known) -> Option<Option
         None
     });
     Some(Some(Nic {
-        ring: ring?,
-        bql: bql?,
+        ring: ring.unwrap_or(d.ring),
+        bql,
         tsq: tsq?,
         qdisc: qdisc?,
         buffer: buffer?,

@@ -2,12 +2,12 @@
 //! scenario's own keys, and the rules that releases of Linux brought.
 //! From here come `narrows list --verbose` and the reference pages.
 
-use super::keys::{KEYS, Key};
+use super::keys::{self, Form, Key};
 use super::value::{Node, Tree};
 use super::write::param_node;
 use crate::cc::CcKind;
 use crate::kernel::Rule;
-use crate::net::{ElementKind, chance, jitter, link, loss, policer, reorder};
+use crate::net::{ElementKind, link};
 use crate::packet::Packet;
 use crate::param::{Kind, Param};
 use crate::registry::{RULES, Registry, linux, measurement};
@@ -15,16 +15,16 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What a hop has beside its queue, by the key that names it.
-const ELEMENTS: &[(&str, &[ElementKind])] = &[
-    ("link", link::KINDS),
-    ("policer", policer::KINDS),
-    ("loss", loss::KINDS),
-    ("corrupt", chance::CORRUPT),
-    ("duplicate", chance::DUPLICATE),
-    ("jitter", jitter::KINDS),
-    ("reorder", reorder::KINDS),
-];
+/// The models that the key `name` selects from.
+fn models(name: &str) -> Option<&'static [ElementKind]> {
+    if name == "link" {
+        return Some(link::KINDS);
+    }
+    keys::of("path").find_map(|key| match &key.form {
+        Form::Model { kinds, .. } if key.name == name => Some(*kinds),
+        _ => None,
+    })
+}
 
 /// The lists of [`describe`], in its order.
 const LISTS: &[&str] = &[
@@ -89,7 +89,7 @@ fn list<P: Packet + Send + 'static>(registry: &Registry<P>, name: &str) -> Optio
                 .map(|k| kind(k.name, k.help, k.source, k.params))
                 .collect()
         }
-        "scenario" => KEYS.iter().map(key).collect(),
+        "scenario" => keys::all().map(key).collect(),
         "rules" => {
             let rules = RULES
                 .iter()
@@ -99,13 +99,10 @@ fn list<P: Packet + Send + 'static>(registry: &Registry<P>, name: &str) -> Optio
         "qdisc" => linux::QDISCS.iter().map(qdisc).collect(),
         "sysctl" => linux::SYSCTLS.iter().map(sysctl).collect(),
         "measurement" => return Some(measurement_tests()),
-        _ => {
-            let (_, kinds) = ELEMENTS.iter().find(|(element, _)| *element == name)?;
-            kinds
-                .iter()
-                .map(|k| kind(k.name, k.help, k.source, k.params))
-                .collect()
-        }
+        _ => models(name)?
+            .iter()
+            .map(|k| kind(k.name, k.help, k.source, k.params))
+            .collect(),
     };
     Some(Node::array(rows))
 }

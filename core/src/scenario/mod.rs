@@ -10,9 +10,11 @@
 //! | `hop` | one hop of `[path]`, there and back |
 //! | `host` | the section `[host]`, there and back |
 //! | `nested` | lists of tables, models and flows inside of a model's parameters |
-//! | `read` | one value: its type, unit and range, and what to write instead |
-//! | [`keys`] | every key, its default, range and help |
-//! | `schema` | what a row of them is, and how plain ones are read |
+//! | `read` | one section and one value: unknown keys, switches, words, texts |
+//! | `quantity` | quantities, counts and numbers: unit and range |
+//! | `model` | models with their parameters |
+//! | [`keys`] | every key: its default, range and help |
+//! | `schema` | the structure of their rows; reading and writing by rows |
 //! | [`error`] | what is told of a mistake: place, key, value, the corrected line |
 //! | `notices` | what it says that its writer may not mean |
 //! | `work` | what a flow's application does |
@@ -36,9 +38,11 @@ mod host;
 pub mod keys;
 pub mod likeness;
 pub mod list;
+mod model;
 mod nested;
 mod notices;
 mod parse;
+mod quantity;
 mod read;
 mod schema;
 pub mod value;

@@ -13,7 +13,8 @@
 use super::dscp;
 use super::error::{Collector, Fix};
 use super::keys;
-use super::read::{Field, Offer, listed};
+use super::model::Offer;
+use super::read::{Field, listed};
 use super::value::{Entry, Node, Table, Value};
 use super::write::{Entries, choice_node, inline, param_node, quote};
 use super::{Choice, FlowSpec, PathSpec, ProbeSpec};

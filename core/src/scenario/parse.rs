@@ -4,7 +4,9 @@ use super::dscp;
 use super::error::{Collector, Errors, Fix, MOST, show};
 use super::hop::path;
 use super::keys;
-use super::read::{Field, Offer, Section};
+use super::model::Offer;
+use super::read::{Field, Section};
+use super::schema::Values;
 use super::value::{Tree, Value};
 use super::varying::{Files, no_files};
 use super::wifi::{self, Written};
@@ -16,7 +18,7 @@ use crate::packet::Packet;
 use crate::param::{Param, Params, Refusal, no_check};
 use crate::registry::Registry;
 use crate::tcp::{Clock, EcnEnds, EcnMode, Pacing};
-use crate::units::{Bytes, Span};
+use crate::units::{Bytes, Span, format_span};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -26,9 +28,8 @@ use alloc::vec::Vec;
 pub(super) const FRAME: Bytes = Bytes::new(1514);
 pub(super) const DAY: Span = Span::s(24 * 3600);
 pub(super) const HOUR: Span = Span::s(3600);
-const MOST_FLOWS: u64 = 100_000;
-/// Hosts at the far end that are told apart.
-const MOST_HOSTS: u64 = 63;
+pub(super) const MOST_FLOWS: u64 = 100_000;
+const DIRECTIONS: [(&str, Direction); 2] = [("down", Direction::Down), ("up", Direction::Up)];
 
 impl Scenario {
     /// Reads a TOML document that names no files. `file_name` is what errors call it.
@@ -134,27 +135,18 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
     let title = optional(top.field("title"), String::new(), |f| {
         out.text(&f, 200).map(Into::into)
     });
-    let duration = match top.field("duration") {
-        Some(f) => out.quantity(&f, "s", Span::ms(1), DAY),
-        None => missing(out, &top, "duration", "duration = \"60s\""),
-    };
+    let mut values = out.values(&top);
+    let duration: Option<Span> = values.optional("duration");
     let end = duration.unwrap_or(DAY);
-    let warmup = optional(top.field("warmup"), Span::ns(end.as_ns() / 5), |f| {
-        let before_end = Span::ns(end.as_ns() - 1);
-        let warmup = out.quantity(&f, "s", Span::ZERO, DAY)?;
-        if warmup > before_end {
-            let fix = crate::units::format_span(Span::ns(end.as_ns() / 5));
-            out.refuse(
-                &f,
-                "leaves nothing of the duration",
-                Fix::Value(quote(&fix)),
-            );
-            return None;
-        }
-        Some(warmup)
-    });
-    let plain = out.plain(&top);
-    let seed = optional(top.field("seed"), 1, |f| out.count(&f, 0, u64::MAX));
+    let fifth = Span::ns(end.as_ns() / 5);
+    let warmup = values.optional("warmup").unwrap_or(fifth);
+    let f = top.field("warmup");
+    let kept = out.require(
+        f.as_ref(),
+        warmup < end,
+        "leaves nothing of the duration",
+        || quote(&format_span(fifth)),
+    );
     let wifi = wifi::read(out, &top, known);
     let mut path = match &wifi {
         Some(Some(wifi)) => Some(wifi.spec.as_path()),
@@ -207,18 +199,19 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
             line,
         );
     }
+    kept?;
     Some(Scenario {
         title: title?,
         duration: duration?,
-        warmup: warmup?,
-        seed: seed?,
+        warmup,
+        seed: values.take("seed"),
         start_jitter: start_jitter?,
         path: path?,
         wifi: wifi.map(|wifi| wifi.spec),
         host: host?,
         flows: flows?,
         probes: probes?,
-        keys: plain?.rest(),
+        keys: values.rest()?,
     })
 }
 
@@ -593,71 +586,19 @@ fn flow(
         Some(f) => out.choice(&f, "congestion control", &known.ccs, &[]),
         None => missing(out, s, "cc", &cc_line(known)),
     };
-    let count = optional(s.field("count"), 1, |f| out.count(&f, 1, MOST_FLOWS));
-    let plain = out.plain(s);
-    let start = optional(s.field("start"), Span::ZERO, |f| {
-        let start = out.quantity(&f, "s", Span::ZERO, DAY)?;
-        if start >= end {
-            out.refuse(
-                &f,
-                "is not before the end of the scenario",
-                Fix::Value("\"0s\"".into()),
-            );
-            return None;
+    let mut values = out.values(s);
+    let times = times(out, s, &mut values, end);
+    let direction = values.word("direction", &DIRECTIONS);
+    let upwards = match s.field("direction") {
+        Some(f) if direction == Direction::Up && !reverse => {
+            let line = Fix::Line("[path.reverse]\nrate = \"5Mbit\"".into());
+            out.refuse(&f, "needs a [path.reverse], where its data goes", line);
+            None
         }
-        Some(start)
-    });
-    let stop = optional(s.field("stop"), None, |f| {
-        let stop = out.quantity(&f, "s", Span::ns(1), DAY)?;
-        if start.is_some_and(|start| stop <= start) {
-            let fix = crate::units::format_span(end);
-            out.refuse(&f, "is not after the flow's start", Fix::Value(quote(&fix)));
-            return None;
-        }
-        Some(Some(stop))
-    });
-    let restart = optional(s.field("restart"), None, |f| {
-        let restart = out.quantity(&f, "s", Span::ns(1), DAY)?;
-        let after = match stop.flatten() {
-            Some(stop) if restart > stop => return Some(Some(restart)),
-            Some(stop) => stop,
-            None => start.unwrap_or(Span::ZERO),
-        };
-        let later = crate::units::format_span(after + Span::s(1));
-        match stop {
-            Some(None) => {
-                let stop = crate::units::format_span(Span::ns(restart.as_ns() / 2));
-                let line = format!("stop = \"{stop}\"\nrestart = {}", show(&f.entry.node.value));
-                out.refuse(&f, "needs a stop before it", Fix::Line(line));
-            }
-            _ => out.refuse(
-                &f,
-                "is not after the flow's stop",
-                Fix::Value(quote(&later)),
-            ),
-        }
-        None
-    });
-    let direction = optional(s.field("direction"), Direction::Down, |f| {
-        match out.word(&f, &["down", "up"], "up")? {
-            "up" if !reverse => {
-                out.refuse(
-                    &f,
-                    "needs a [path.reverse], where its data goes",
-                    Fix::Line("[path.reverse]\nrate = \"5Mbit\"".into()),
-                );
-                None
-            }
-            "up" => Some(Direction::Up),
-            _ => Some(Direction::Down),
-        }
-    });
+        _ => Some(()),
+    };
     let dscp = optional(s.field("dscp"), 0, |f| dscp::read(out, &f));
-    let host = far_host(out, s, wifi.is_some());
-    let size = optional(s.field("size"), None, |f| {
-        out.quantity(&f, "B", Bytes::new(1), Bytes::new(1_000_000_000_000_000))
-            .map(Some)
-    });
+    let host = far_host(out, s, &mut values, wifi.is_some());
     let wants = cc.as_ref().is_some_and(|cc| {
         let needs = known.needs_of(&cc.kind);
         needs.contains(&Need::EcnEcho) || needs.contains(&Need::EcnCount)
@@ -668,18 +609,14 @@ fn flow(
         EcnMode::Passive => EcnEnds::Off,
         EcnMode::On => EcnEnds::Asked,
     };
-    let ecn = optional(s.field("ecn"), unless_said, |f| {
-        let asks = out.switch(&f)?;
-        if asks && host_ecn == EcnMode::Off {
-            out.refuse(
-                &f,
-                "is not what the hosts do: their ecn is off",
-                Fix::Value("false".into()),
-            );
-            return None;
-        }
-        Some(if asks { EcnEnds::Asked } else { EcnEnds::Off })
-    });
+    let ecn = match values.optional("ecn") {
+        None => unless_said,
+        Some(false) => EcnEnds::Off,
+        Some(true) => EcnEnds::Asked,
+    };
+    let (f, problem) = (s.field("ecn"), "is not what the hosts do: their ecn is off");
+    let off = ecn == EcnEnds::Asked && host_ecn == EcnMode::Off;
+    let negotiable = out.require(f.as_ref(), !off, problem, || "false".into());
     let named = optional(s.field("id"), None, |f| {
         let id = out.text(&f, 64)?;
         let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -699,39 +636,78 @@ fn flow(
         }
         Some(Some(id.to_string()))
     });
-    let mut plain = plain?;
+    let (start, stop, restart) = times?;
+    upwards.and(negotiable)?;
+    let count = values.take("count");
     let flow = FlowSpec {
         id: String::new(),
         cc: cc?,
-        rtt: plain.span("rtt"),
-        start: start?,
-        stop: stop?,
-        restart: restart?,
-        direction: direction?,
+        rtt: values.take("rtt"),
+        start,
+        stop,
+        restart,
+        direction,
         dscp: dscp?,
         host: host?,
-        ecn: ecn?,
-        size: size?,
+        ecn,
+        size: values.optional("size"),
         station: None,
         workload: workload?,
-        keys: plain.rest(),
+        keys: values.rest()?,
     };
-    Some((flow, count?, named?))
+    Some((flow, count, named?))
+}
+
+/// Start, stop and restart of a flow, in this order; `end` is that of the scenario.
+fn times(
+    out: &mut Collector<'_>,
+    s: &Section<'_>,
+    values: &mut Values,
+    end: Span,
+) -> Option<(Span, Option<Span>, Option<Span>)> {
+    let start: Span = values.take("start");
+    let stop: Option<Span> = values.optional("stop");
+    let restart: Option<Span> = values.optional("restart");
+    let [of_start, of_stop, of_restart] = ["start", "stop", "restart"].map(|key| s.field(key));
+    let problem = "is not before the end of the scenario";
+    let started = out.require(of_start.as_ref(), start < end, problem, || quote("0s"));
+    let later = started.is_none() || stop.is_none_or(|stop| stop > start);
+    let stopped = out.require(
+        of_stop.as_ref(),
+        later,
+        "is not after the flow's start",
+        || quote(&format_span(end)),
+    );
+    if let (Some(restart), None, Some(f)) = (restart, &of_stop, &of_restart) {
+        let stop = format_span(Span::ns(restart.as_ns() / 2));
+        let line = format!("stop = \"{stop}\"\nrestart = {}", show(&f.entry.node.value));
+        out.refuse(f, "needs a stop before it", Fix::Line(line));
+        return None;
+    }
+    let later = restart.is_none_or(|restart| stop.is_none_or(|stop| restart > stop));
+    out.require(
+        of_restart.as_ref(),
+        later,
+        "is not after the flow's stop",
+        || quote(&format_span(stop.unwrap_or(start) + Span::s(1))),
+    )?;
+    started.and(stopped)?;
+    Some((start, stop, restart))
 }
 
 /// Which host at the far end; stations are hosts of their own.
-fn far_host(out: &mut Collector<'_>, s: &Section<'_>, wifi: bool) -> Option<u8> {
-    optional(s.field("host"), 0, |f| {
-        if wifi {
-            out.refuse(
-                &f,
-                "is a path's: each station of a wifi is a host of its own",
-                Fix::None,
-            );
-            return None;
-        }
-        out.count(&f, 1, MOST_HOSTS).map(|number| number as u8)
-    })
+fn far_host(
+    out: &mut Collector<'_>,
+    s: &Section<'_>,
+    values: &mut Values,
+    wifi: bool,
+) -> Option<u8> {
+    if let Some(f) = s.field("host").filter(|_| wifi) {
+        let problem = "is a path's: each station of a wifi is a host of its own";
+        out.refuse(&f, problem, Fix::None);
+        return None;
+    }
+    Some(values.take("host"))
 }
 
 fn probes(
@@ -743,27 +719,14 @@ fn probes(
     let read: Vec<Option<Vec<ProbeSpec>>> = list
         .iter()
         .map(|s| {
-            let kind = match s.field("kind") {
-                Some(f) => out.text(&f, 100).and_then(|kind| {
-                    if kind == "ping" {
-                        return Some(ProbeKind::Ping);
-                    }
-                    out.refuse(
-                        &f,
-                        "is not a known probe; known: ping",
-                        Fix::Value("\"ping\"".into()),
-                    );
-                    None
-                }),
-                None => missing(out, s, "kind", "kind = \"ping\""),
-            };
-            let plain = out.plain(s);
+            let mut values = out.values(s);
             let dscp = optional(s.field("dscp"), 0, |f| dscp::read(out, &f));
-            let host = far_host(out, s, wifi.is_some());
+            let host = far_host(out, s, &mut values, wifi.is_some());
             let stations = wifi::stations(out, s, wifi)?.into_iter();
-            let (kind, mut plain, dscp, host) = (kind?, plain?, dscp?, host?);
-            let interval = plain.span("interval");
-            let keys = plain.rest();
+            let (dscp, host) = (dscp?, host?);
+            let kind = values.word("kind", &[("ping", ProbeKind::Ping)]);
+            let interval = values.take("interval");
+            let keys = values.rest()?;
             let probe = |station| ProbeSpec {
                 kind,
                 interval,

@@ -1,70 +1,87 @@
-//! One key of a scenario, declared once: its row says what it takes, and a plain one is read and
-//! written by its row alone.
+//! One key of a scenario, declared once: its row contains everything that the parser, the writer,
+//! the lists and the documentation need.
+//!
+//! A key whose value is described completely by a kind of value is read and written by its row. The
+//! code of a section takes the value into a field, or leaves it in the `keys` of the section. A
+//! [`Form::Custom`] key is read by the code of its section; its row only documents it.
 //!
 //! The table of all rows is [`keys`](super::keys).
 
-use super::error::Collector;
+use super::error::{Collector, Fix};
 use super::keys;
-use super::read::Section;
+use super::model::offers;
+use super::parse::missing;
+use super::read::{Field, Section, unit_of};
 use super::value;
 use super::write::{inline, param_node};
-use crate::param::{Kind, Param, Params, Value};
-use crate::units::{Bytes, Span};
+use crate::net::ElementKind;
+use crate::param::{Choice, Kind, Param, Params, Value};
+use crate::units::{Bytes, Rate, Span};
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
-/// What a key takes.
-#[derive(Clone, PartialEq, Debug)]
+/// The values of a key, and its meaning when it is absent.
+#[derive(Clone)]
 pub enum Form {
-    /// A value that its row says everything about: it is read and written by the row alone.
+    /// A value with a default, which the kind contains.
     Plain(Kind),
-    /// What the section's own code reads, in a person's words.
-    Told {
-        /// What it takes: `time`, `rate`, `bytes`, `count` …
+    /// A value that must be given; the default in the kind is the example in the error message.
+    Required(Kind),
+    /// A value that may be absent, with the description of that case; the default in the kind is
+    /// an example.
+    Optional(Kind, &'static str),
+    /// A model of what happens to packets, or none.
+    Model {
+        /// The models.
+        kinds: &'static [ElementKind],
+        /// The short forms: `probability or { kind, parameters }`.
+        takes: &'static str,
+    },
+    /// A value that the code of the section reads and writes, described in words.
+    Custom {
+        /// Type of the value: `time`, `rate`, `bytes`, `count` …
         takes: &'static str,
         /// The default; `required` where there is none.
         default: &'static str,
-        /// The values accepted.
-        range: &'static str,
     },
 }
 
 /// One key.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone)]
 pub struct Key {
     /// The section it stands in; empty for the top level.
     pub section: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// What it takes, its default and its range.
+    /// Type, default and range.
     pub form: Form,
+    /// The range in words, where the form does not contain it.
+    range: Option<&'static str>,
+    /// The unit that is proposed for a number without unit; empty: that of the default.
+    unit: &'static str,
     /// One line of help.
     pub help: &'static str,
-    /// Does this version understand it? What it does not yet is refused, never ignored.
+    /// Does this version support it? A key that it does not support is an error.
     pub built: bool,
     /// Sections that have the keys of this one without this key: `path.hop` and `path.reverse`
     /// have those of `path`.
     pub without: &'static [&'static str],
 }
 
-pub(super) const fn key(
+/// A key that the code of its section reads and writes.
+pub(super) const fn custom(
     section: &'static str,
     name: &'static str,
     takes: &'static str,
     default: &'static str,
-    range: &'static str,
     help: &'static str,
 ) -> Key {
-    let form = Form::Told {
-        takes,
-        default,
-        range,
-    };
-    row(section, name, form, help)
+    row(section, name, Form::Custom { takes, default }, help)
 }
 
-/// A key that is declared here and nowhere else: it is read, written, suggested and listed by its
-/// row, and whoever uses it asks the section's `keys` for it.
+/// A key with a default.
 pub(super) const fn plain(
     section: &'static str,
     name: &'static str,
@@ -74,11 +91,45 @@ pub(super) const fn plain(
     row(section, name, Form::Plain(kind), help)
 }
 
+/// A key that must be given.
+pub(super) const fn required(
+    section: &'static str,
+    name: &'static str,
+    kind: Kind,
+    help: &'static str,
+) -> Key {
+    row(section, name, Form::Required(kind), help)
+}
+
+/// A key that may be absent; `absent` describes that case.
+pub(super) const fn optional(
+    section: &'static str,
+    name: &'static str,
+    kind: Kind,
+    absent: &'static str,
+    help: &'static str,
+) -> Key {
+    row(section, name, Form::Optional(kind, absent), help)
+}
+
+/// A key that selects a model of what happens to packets.
+pub(super) const fn model(
+    section: &'static str,
+    name: &'static str,
+    kinds: &'static [ElementKind],
+    takes: &'static str,
+    help: &'static str,
+) -> Key {
+    row(section, name, Form::Model { kinds, takes }, help)
+}
+
 const fn row(section: &'static str, name: &'static str, form: Form, help: &'static str) -> Key {
     Key {
         section,
         name,
         form,
+        range: None,
+        unit: "",
         help,
         built: true,
         without: &[],
@@ -86,6 +137,17 @@ const fn row(section: &'static str, name: &'static str, form: Form, help: &'stat
 }
 
 impl Key {
+    /// The range in words.
+    pub(super) const fn within(self, range: &'static str) -> Key {
+        Key {
+            range: Some(range),
+            ..self
+        }
+    }
+    /// The unit that is proposed for a number without unit.
+    pub(super) const fn unit(self, unit: &'static str) -> Key {
+        Key { unit, ..self }
+    }
     /// Of the whole path: no hop has it.
     pub(super) const fn of_the_whole_path(self) -> Key {
         Key {
@@ -100,44 +162,55 @@ impl Key {
             ..self
         }
     }
-    /// What it takes: `time`, `rate`, `bytes`, `count` …
-    pub fn takes(&self) -> &'static str {
+    /// The kind of its value, if a kind describes it.
+    fn kind(&self) -> Option<&Kind> {
         match &self.form {
-            Form::Told { takes, .. } => takes,
-            Form::Plain(Kind::Bool(_)) => "switch",
-            Form::Plain(kind) => kind.what(),
+            Form::Plain(kind) | Form::Required(kind) | Form::Optional(kind, _) => Some(kind),
+            Form::Model { .. } | Form::Custom { .. } => None,
         }
     }
-    /// The default, in a person's words; `required` where there is none.
+    /// Type of the value: `time`, `rate`, `bytes`, `count` …
+    pub fn takes(&self) -> &'static str {
+        match (&self.form, self.kind()) {
+            (Form::Model { takes, .. } | Form::Custom { takes, .. }, _) => takes,
+            (_, Some(Kind::Bool(_)) | None) => "switch",
+            (_, Some(kind)) => kind.what(),
+        }
+    }
+    /// The default in words; `required` where there is none.
     pub fn default(&self) -> String {
         match &self.form {
-            Form::Told { default, .. } => String::from(*default),
+            Form::Custom { default, .. } | Form::Optional(_, default) => String::from(*default),
+            Form::Model { .. } => "none".into(),
+            Form::Required(_) => "required".into(),
             Form::Plain(kind) => written(&kind.default()),
         }
     }
-    /// The values accepted, in a person's words.
+    /// The valid values in words.
     pub fn range(&self) -> String {
-        match &self.form {
-            Form::Told { range, .. } => String::from(*range),
-            Form::Plain(Kind::Bool(_)) => "true, false".into(),
-            Form::Plain(Kind::Probability(_)) => "0 to 1, or 0% to 100%".into(),
-            Form::Plain(Kind::Word(words)) => words.join(", "),
-            Form::Plain(kind) => kind.ends().map_or_else(String::new, |(least, most)| {
+        match (self.range, self.kind()) {
+            (Some(range), _) => String::from(range),
+            (None, None) => String::new(),
+            (None, Some(Kind::Bool(_))) => "true, false".into(),
+            (None, Some(Kind::Probability(_))) => "0 to 1, or 0% to 100%".into(),
+            (None, Some(Kind::Word(words))) => words.join(", "),
+            (None, Some(kind)) => kind.ends().map_or_else(String::new, |(least, most)| {
                 format!("{} to {}", written(&least), written(&most))
             }),
         }
     }
-    /// Its row as that of a parameter, where it is plain.
-    pub(super) fn param(&self) -> Option<Param> {
-        let Form::Plain(kind) = &self.form else {
-            return None;
-        };
+    /// Its row as that of a parameter, where a kind describes it.
+    fn param(&self) -> Option<Param> {
         Some(Param {
             name: self.name,
-            kind: kind.clone(),
+            kind: self.kind()?.clone(),
             help: self.help,
             source: "",
         })
+    }
+    /// Does the value stay in the `keys` of the section unless the section's code takes it?
+    pub(super) fn is_kept(&self) -> bool {
+        !matches!(self.form, Form::Custom { .. })
     }
     /// Is it of the whole path and of no hop?
     pub(super) fn is_of_the_whole_path(&self) -> bool {
@@ -160,101 +233,186 @@ fn written(value: &Value) -> String {
     }
 }
 
-/// The plain keys of a section. What the section's own code takes out has a place of its own in the
-/// scenario; the rest stays together, under the names of the keys.
-pub(super) struct Plain(Params);
+/// The type of a field that has the value of one key.
+pub(super) trait OfKey: Sized {
+    /// The field's value; `None` for a value of another kind.
+    fn of(value: Value) -> Option<Self>;
+    /// The value that a scenario writes.
+    fn value(&self) -> Value;
+}
 
-impl Plain {
-    /// Every plain key of a section at its default.
-    pub fn defaults(section: &str) -> Plain {
-        let mut keys = Params::default();
-        for p in keys::of(section).filter_map(Key::param) {
-            keys.set(p.name, p.default());
+macro_rules! of_key {
+    ($($of:ty, $kind:ident, $found:ident => $read:expr, $write:expr;)*) => {$(
+        impl OfKey for $of {
+            fn of(value: Value) -> Option<Self> {
+                match value {
+                    Value::$kind($found) => $read,
+                    _ => None,
+                }
+            }
+            fn value(&self) -> Value {
+                let $found = self;
+                Value::$kind($write)
+            }
         }
-        Plain(keys)
-    }
-    /// A switch.
-    pub fn bool(&mut self, name: &str) -> bool {
-        matches!(self.0.take(name), Some(Value::Bool(true)))
-    }
-    /// A count; what is small enough for its place says the row.
-    pub fn count(&mut self, name: &str) -> u32 {
-        match self.0.take(name) {
-            Some(Value::Count(n)) => u32::try_from(n).unwrap_or(u32::MAX),
-            _ => 0,
+    )*};
+}
+
+of_key! {
+    bool, Bool, b => Some(b), *b;
+    u64, Count, n => Some(n), *n;
+    u32, Count, n => u32::try_from(n).ok(), u64::from(*n);
+    u8, Count, n => u8::try_from(n).ok(), u64::from(*n);
+    f64, Number, x => Some(x), *x;
+    Span, Span, s => Some(s), *s;
+    Bytes, Bytes, b => Some(b), *b;
+    Rate, Rate, r => Some(r), *r;
+    Choice, Choice, c => Some(*c), Box::new(c.clone());
+}
+
+/// The values of a section's keys that rows describe. The code of the section takes some into
+/// fields; the others stay together, under the names of the keys.
+pub(super) struct Values {
+    read: Params,
+    /// Keys whose values are wrong, or that are missing.
+    wrong: Vec<&'static str>,
+}
+
+impl Values {
+    /// Every key of a section with a default, at this default.
+    pub fn defaults(section: &str) -> Values {
+        let mut read = Params::default();
+        for key in keys::of(section) {
+            if let Form::Plain(kind) = &key.form {
+                read.set(key.name, kind.default());
+            }
+        }
+        Values {
+            read,
+            wrong: Vec::new(),
         }
     }
-    /// A span.
-    pub fn span(&mut self, name: &str) -> Span {
-        match self.0.take(name) {
-            Some(Value::Span(span)) => span,
-            _ => Span::ZERO,
+    /// Is the value of this key wrong, or missing?
+    pub fn is_wrong(&self, name: &str) -> bool {
+        self.wrong.contains(&name)
+    }
+    /// The value of a key that is always present; of a wrong one the default of the type.
+    pub fn take<T: OfKey + Default>(&mut self, name: &str) -> T {
+        self.optional(name).unwrap_or_default()
+    }
+    /// The value of a key that may be absent; none if it is wrong.
+    pub fn optional<T: OfKey>(&mut self, name: &str) -> Option<T> {
+        self.read.take(name).and_then(T::of)
+    }
+    /// The meaning of a word; the first of `names` if the value is none of them.
+    pub fn word<T: Copy>(&mut self, name: &str, names: &[(&'static str, T)]) -> T {
+        let written = self.read.take(name);
+        let meant = |(word, _): &&(&str, T)| matches!(&written, Some(Value::Word(w)) if w == word);
+        names.iter().find(meant).unwrap_or(&names[0]).1
+    }
+    /// What `read` makes of the values; for sections without `keys`, which must take all of them.
+    pub fn all<T>(mut self, read: impl FnOnce(&mut Values) -> T) -> Option<T> {
+        if !self.wrong.is_empty() {
+            return None;
         }
+        let read = read(&mut self);
+        debug_assert!(
+            self.read.iter().next().is_none(),
+            "a key has no use: {:?}",
+            self.read
+        );
+        Some(read)
     }
-    /// A number.
-    pub fn number(&mut self, name: &str) -> f64 {
-        match self.0.take(name) {
-            Some(Value::Number(x)) => x,
-            _ => 0.0,
-        }
-    }
-    /// Bytes.
-    pub fn bytes(&mut self, name: &str) -> Bytes {
-        match self.0.take(name) {
-            Some(Value::Bytes(bytes)) => bytes,
-            _ => Bytes::ZERO,
-        }
-    }
-    /// What a word stands for; the first of `all` where it is none of them.
-    pub fn word<T: Copy, const N: usize>(
-        &mut self,
-        name: &str,
-        all: [T; N],
-        word: fn(T) -> &'static str,
-    ) -> T {
-        let written = self.0.take(name);
-        let meant = |one: &T| matches!(&written, Some(Value::Word(text)) if text == word(*one));
-        all.into_iter().find(meant).unwrap_or(all[0])
-    }
-    /// What nobody has taken out.
-    pub fn rest(self) -> Params {
-        self.0
+    /// The values that the section has not taken; `None` if any value is wrong.
+    pub fn rest(self) -> Option<Params> {
+        self.wrong.is_empty().then_some(self.read)
     }
 }
 
 impl Collector<'_> {
-    /// The plain keys of a section, each as it was written or at its default.
-    pub fn plain(&mut self, s: &Section<'_>) -> Option<Plain> {
-        self.plain_of(s, keys::of(s.name))
+    /// The keys of a section that rows describe, as written or at their defaults.
+    pub fn values(&mut self, s: &Section<'_>) -> Values {
+        self.values_of(s, keys::of(s.name))
     }
-    /// The plain ones of these keys.
-    pub fn plain_of(
+    /// Those of these keys.
+    pub fn values_of(
         &mut self,
         s: &Section<'_>,
         rows: impl Iterator<Item = &'static Key>,
-    ) -> Option<Plain> {
-        let mut read = Params::default();
-        let mut good = true;
-        for p in rows.filter_map(Key::param) {
-            let value = match s.field(p.name) {
-                None => Some(p.default()),
-                Some(f) => match &p.kind {
-                    Kind::Bool(_) => self.switch(&f).map(Value::Bool),
-                    Kind::Bytes(_, least, most) => {
-                        self.quantity(&f, "B", *least, *most).map(Value::Bytes)
-                    }
-                    Kind::Word(words) => {
-                        let word = self.word(&f, words, words.first().copied().unwrap_or(""));
-                        word.map(|word| Value::Word(word.into()))
-                    }
-                    _ => self.param(&f, &p, &[]),
-                },
+    ) -> Values {
+        let (mut read, mut wrong) = (Params::default(), Vec::new());
+        for key in rows.filter(|key| key.is_kept()) {
+            let value = match (s.field(key.name), &key.form) {
+                (Some(f), _) => self.value_of(&f, key),
+                (None, Form::Plain(kind)) => Some(kind.default()),
+                (None, Form::Required(kind)) => {
+                    let example = inline(&param_node(&kind.default()).value);
+                    missing(self, s, key.name, &format!("{} = {example}", key.name))
+                }
+                (None, _) => continue,
             };
             match value {
-                Some(value) => read.set(p.name, value),
-                None => good = false,
+                Some(value) => read.set(key.name, value),
+                None => wrong.push(key.name),
             }
         }
-        good.then_some(Plain(read))
+        Values { read, wrong }
     }
+    /// The value of one key.
+    fn value_of(&mut self, f: &Field<'_>, key: &'static Key) -> Option<Value> {
+        if let Form::Model { kinds, .. } = &key.form {
+            let choice = self.element(f, key.name, &offers(kinds))?;
+            return Some(Value::Choice(Box::new(choice)));
+        }
+        let param = key.param()?;
+        match &param.kind {
+            Kind::Bool(_) => self.switch(f).map(Value::Bool),
+            Kind::Bytes(_, least, most) => self.quantity(f, "B", *least, *most).map(Value::Bytes),
+            Kind::Span(default, least, most) => {
+                let usual = unit_of(&written(&Value::Span(*default)), "ms");
+                let unit = if key.unit.is_empty() {
+                    &usual
+                } else {
+                    key.unit
+                };
+                self.quantity(f, unit, *least, *most).map(Value::Span)
+            }
+            Kind::Word(words) => {
+                let example = words.first().copied().unwrap_or("");
+                let word = self.word(f, words, switched(&f.entry.node.value, words, example));
+                word.map(|word| Value::Word(word.into()))
+            }
+            _ => self.param(f, &param, &[]),
+        }
+    }
+    /// Refuses the value of a key unless it is `good` beside the other keys; `fix` is a value that
+    /// is.
+    pub fn require(
+        &mut self,
+        f: Option<&Field<'_>>,
+        good: bool,
+        problem: &str,
+        fix: impl FnOnce() -> String,
+    ) -> Option<()> {
+        match f {
+            Some(f) if !good => {
+                self.refuse(f, problem, Fix::Value(fix()));
+                None
+            }
+            _ => Some(()),
+        }
+    }
+}
+
+/// The word that a switch means, where `on` and `off` are among the words.
+fn switched(value: &value::Value, words: &[&'static str], otherwise: &'static str) -> &'static str {
+    let meant = match value {
+        value::Value::Integer(0) | value::Value::Bool(false) => "off",
+        value::Value::Integer(1) | value::Value::Bool(true) => "on",
+        _ => otherwise,
+    };
+    words
+        .iter()
+        .find(|word| **word == meant)
+        .unwrap_or(&otherwise)
 }

@@ -1,8 +1,9 @@
 //! A hop whose rate varies: steps, outages, a trace from a file.
 
 use super::error::{Collector, Fix};
-use super::parse::{DAY, missing, sections};
+use super::parse::sections;
 use super::read::{Field, Section};
+use super::schema::Values;
 use super::value::{Node, Value};
 use super::write::quote;
 use super::{TraceFile, Varying};
@@ -27,15 +28,8 @@ pub fn no_files(_: &str) -> Result<String, String> {
 
 /// Whether and how a hop's rate varies; `end` is the scenario's. `None` where something is wrong.
 pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<Box<Varying>>> {
-    let steps = list(out, s, "path.steps", |out, step| {
-        Some((time(out, step, "at", "10s")?, rate(out, step)?))
-    });
-    let outages = list(out, s, "path.outages", |out, outage| {
-        Some((
-            time(out, outage, "at", "10s")?,
-            time(out, outage, "lasts", "2s")?,
-        ))
-    });
+    let steps = list(out, s, "path.steps", |v| (v.take("at"), v.take("rate")));
+    let outages = list(out, s, "path.outages", |v| (v.take("at"), v.take("lasts")));
     let trace = match s.field("trace") {
         Some(f) => trace(out, &f).map(Some),
         None => Some(None),
@@ -67,11 +61,11 @@ pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<Bo
 }
 
 /// A list of small sections.
-fn list<'t, T>(
+fn list<T>(
     out: &mut Collector<'_>,
-    s: &Section<'t>,
+    s: &Section<'_>,
     name: &'static str,
-    mut read: impl FnMut(&mut Collector<'_>, &Section<'t>) -> Option<T>,
+    read: fn(&mut Values) -> T,
 ) -> Option<Vec<T>> {
     let list = sections(out, s, name)?;
     if list.len() > MOST_STEPS {
@@ -85,22 +79,11 @@ fn list<'t, T>(
         return None;
     }
     // All of them are read, so that all mistakes are told.
-    let read: Vec<Option<T>> = list.iter().map(|entry| read(out, entry)).collect();
+    let read: Vec<Option<T>> = list
+        .iter()
+        .map(|entry| out.values(entry).all(read))
+        .collect();
     read.into_iter().collect()
-}
-
-fn time(out: &mut Collector<'_>, s: &Section<'_>, name: &str, example: &str) -> Option<Span> {
-    match s.field(name) {
-        Some(f) => out.quantity(&f, "s", Span::ZERO, DAY),
-        None => missing(out, s, name, &format!("{name} = \"{example}\"")),
-    }
-}
-
-fn rate(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Rate> {
-    match s.field("rate") {
-        Some(f) => out.quantity(&f, "Mbit", Rate::bit(0), Rate::mbit(10_000_000)),
-        None => missing(out, s, "rate", "rate = \"5Mbit\""),
-    }
 }
 
 /// `"file"` or `{ file = "file", repeat = false }`.
@@ -114,10 +97,7 @@ fn trace(out: &mut Collector<'_>, f: &Field<'_>) -> Option<TraceFile> {
                 at: f.entry.key_at.clone(),
             };
             out.known_keys(&s);
-            let repeats = match s.field("repeat") {
-                Some(f) => out.switch(&f)?,
-                None => true,
-            };
+            let repeats = out.values(&s).all(|values| values.take("repeat"))?;
             match s.field("file") {
                 Some(f) => (f, repeats),
                 None => {

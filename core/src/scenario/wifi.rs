@@ -4,14 +4,15 @@
 use super::error::{Collector, Fix};
 use super::parse::{Known, missing, optional, section, sections};
 use super::read::{Field, Section};
+use super::schema::Values;
 use super::value::Node;
-use super::write::{Entries, choice_node, put, put_all, quote};
+use super::write::{Entries, choice_node, put, put_all, quote, write};
 use super::{Choice, Speed, StationSpec, WifiSpec};
-use crate::net::wifi::ampdu::{Limits, WINDOW};
+use crate::net::wifi::ampdu::Limits;
 use crate::net::wifi::phy::{Band, Phy, Standard, Width};
 use crate::net::wifi::{DRIVER_FRAMES, MOST_STATIONS, STACKS, Stack};
 use crate::param::Params;
-use crate::units::{Bytes, Rate, Span, format_bytes, format_rate, format_span};
+use crate::units::format_rate;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -113,15 +114,10 @@ pub(super) fn read(
         );
         return None;
     }
-    let standard = one_of(out, &s, "standard", &STANDARDS);
-    let width = one_of(out, &s, "width", &WIDTHS);
-    let band = one_of(out, &s, "band", &BANDS);
-    let guard = one_of(out, &s, "guard", &GUARDS);
-    let stack = match s.field("stack") {
-        Some(_) => one_of(out, &s, "stack", &STACKS),
-        None => Some(Stack::default()),
-    };
-    let before = stack.is_none_or(|stack| stack == Stack::Before);
+    let mut values = out.values(&s);
+    let wrong = values.is_wrong("stack");
+    let stack = values.word("stack", &STACKS);
+    let before = wrong || stack == Stack::Before;
     let plain = || Choice {
         kind: "pfifo_fast".into(),
         params: known
@@ -135,28 +131,25 @@ pub(super) fn read(
         plain(),
         |f| out.choice(&f, "queue", &known.queues, &[]),
     );
-    let driver = optional(
-        s.field("driver").filter(|f| old(out, f, before)),
-        DRIVER_FRAMES,
-        |f| out.count(&f, 1, 1_000_000),
-    );
+    if let Some(f) = s.field("driver") {
+        old(out, &f, before);
+    }
     if !before && (s.field("qdisc").is_some() || s.field("driver").is_some()) {
         return None;
     }
     let limits = limits(out, &s);
-    let keys = out.plain(&s);
     let stations = sections(out, &s, "wifi.station");
     let mut wifi = WifiSpec {
-        standard: standard?,
-        width: width?,
-        band: band?,
-        short_guard: guard?,
-        stack: stack?,
+        standard: values.word("standard", &STANDARDS),
+        width: values.word("width", &WIDTHS),
+        band: values.word("band", &BANDS),
+        short_guard: values.word("guard", &GUARDS),
+        stack,
         qdisc: qdisc?,
-        driver: driver?,
+        driver: values.optional("driver").unwrap_or(DRIVER_FRAMES),
         limits: limits?,
         stations: Vec::new(),
-        keys: keys?.rest(),
+        keys: values.rest()?,
     };
     if wifi.standard == Standard::N && wifi.width == Width::W80 {
         if let Some(f) = s.field("width") {
@@ -235,40 +228,16 @@ fn old(out: &mut Collector<'_>, f: &Field<'_>, before: bool) -> bool {
     before
 }
 
-/// A word that stands for something; the first one where it is absent.
-fn one_of<T: Copy>(
-    out: &mut Collector<'_>,
-    s: &Section<'_>,
-    name: &str,
-    names: &[(&'static str, T)],
-) -> Option<T> {
-    let words: Vec<&'static str> = names.iter().map(|(word, _)| *word).collect();
-    optional(s.field(name), names[0].1, |f| {
-        let word = out.word(&f, &words, names[0].0)?;
-        names
-            .iter()
-            .find(|(known, _)| *known == word)
-            .map(|(_, value)| *value)
-    })
-}
-
 /// `frames`, `bytes`, `duration` of an aggregate.
 fn limits(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Limits> {
     let most = Limits::default();
     let Some(s) = section(out, s, "wifi.aggregate").ok()? else {
         return Some(most);
     };
-    let frames = optional(s.field("frames"), most.frames, |f| out.count(&f, 1, WINDOW));
-    let bytes = optional(s.field("bytes"), most.bytes, |f| {
-        out.quantity(&f, "B", Bytes::new(1600), most.bytes)
-    });
-    let duration = optional(s.field("duration"), most.duration, |f| {
-        out.quantity(&f, "ms", Span::us(100), Span::us(5484))
-    });
-    Some(Limits {
-        frames: frames?,
-        bytes: bytes?,
-        duration: duration?,
+    out.values(&s).all(|values| Limits {
+        frames: values.take("frames"),
+        bytes: values.optional("bytes").unwrap_or(most.bytes),
+        duration: values.take("duration"),
     })
 }
 
@@ -303,27 +272,25 @@ fn station(
             Some(name.to_string())
         }
     };
-    let count = optional(s.field("count"), 1, |f| {
-        out.count(&f, 1, MOST_STATIONS as u64)
-    });
-    let speed = speed(out, s, wifi);
-    let snr = snr(out, s);
-    let plain = out.plain(s);
-    let (name, speed, snr_db, count, mut plain) = (name?, speed?, snr?, count?, plain?);
+    let mut values = out.values(s);
+    let speed = speed(out, s, wifi, &mut values);
+    let snr = snr(out, s, &mut values);
+    let (name, speed, snr_db) = (name?, speed?, snr?);
+    let count = values.take("count");
     let station = StationSpec {
         name,
         speed,
         snr_db,
-        error: plain.number("error"),
-        rtt: plain.span("rtt"),
-        keys: plain.rest(),
+        error: values.take("error"),
+        rtt: values.take("rtt"),
+        keys: values.rest()?,
     };
     Some((station, count))
 }
 
 /// `rate_control` and `snr`: the signal of a station whose rates are chosen.
-fn snr(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<f64>> {
-    let chosen = one_of(out, s, "rate_control", &CONTROLS)?;
+fn snr(out: &mut Collector<'_>, s: &Section<'_>, values: &mut Values) -> Option<Option<f64>> {
+    let chosen = values.word("rate_control", &CONTROLS);
     if let Some(f) = s.field("rate").filter(|_| chosen) {
         out.refuse(
             &f,
@@ -359,15 +326,20 @@ fn snr(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<f64>> {
 }
 
 /// `mcs` and `streams`, or `rate`.
-fn speed(out: &mut Collector<'_>, s: &Section<'_>, wifi: &WifiSpec) -> Option<Speed> {
-    if let Some(f) = s.field("rate") {
+fn speed(
+    out: &mut Collector<'_>,
+    s: &Section<'_>,
+    wifi: &WifiSpec,
+    values: &mut Values,
+) -> Option<Speed> {
+    let streams: Option<u8> = values.optional("streams");
+    if let (Some(f), Some(rate)) = (s.field("rate"), values.optional("rate")) {
         for other in ["mcs", "streams"] {
             if let Some(f) = s.field(other) {
                 out.refuse(&f, "does not go with rate, which is one without", Fix::None);
                 return None;
             }
         }
-        let rate = out.quantity(&f, "Mbit", Rate::mbit(1), Rate::mbit(54))?;
         if Phy::legacy(rate, wifi.band).is_none() {
             let near = Phy::legacy_rates(wifi.band)
                 .min_by_key(|known| known.as_bit().abs_diff(rate.as_bit()));
@@ -397,7 +369,7 @@ fn speed(out: &mut Collector<'_>, s: &Section<'_>, wifi: &WifiSpec) -> Option<Sp
             return None;
         }
         (Standard::N, None) => index / 8 + 1,
-        (Standard::Ac, f) => optional(f, 1, |f| out.count(&f, 1, 8))? as u8,
+        (Standard::Ac, _) => streams.unwrap_or(1),
     };
     let mcs = if wifi.standard == Standard::N {
         index % 8
@@ -424,19 +396,12 @@ pub(super) fn node(wifi: &WifiSpec) -> Node {
     word("stack", wifi.stack.name());
     if wifi.stack == Stack::Before {
         put(&mut e, "qdisc", choice_node(&wifi.qdisc));
-        put(&mut e, "driver", Node::integer(wifi.driver));
+        write(&mut e, "driver", &wifi.driver);
     }
-    let limits = alloc::vec![
-        ("frames".into(), Node::integer(wifi.limits.frames)),
-        (
-            "bytes".into(),
-            Node::string(format_bytes(wifi.limits.bytes))
-        ),
-        (
-            "duration".into(),
-            Node::string(format_span(wifi.limits.duration))
-        ),
-    ];
+    let mut limits = Entries::new();
+    write(&mut limits, "frames", &wifi.limits.frames);
+    write(&mut limits, "bytes", &wifi.limits.bytes);
+    write(&mut limits, "duration", &wifi.limits.duration);
     put(&mut e, "aggregate", Node::table(limits));
     let stations = wifi.stations.iter().map(|station| {
         let mut e = Entries::new();
@@ -446,7 +411,7 @@ pub(super) fn node(wifi: &WifiSpec) -> Node {
             put(&mut e, "snr", Node::string(format!("{db}dB")));
         }
         match station.speed {
-            Speed::Legacy(rate) => put(&mut e, "rate", Node::string(format_rate(rate))),
+            Speed::Legacy(rate) => write(&mut e, "rate", &rate),
             Speed::Mcs(mcs, streams) if wifi.standard == Standard::N => {
                 put(
                     &mut e,
@@ -456,13 +421,13 @@ pub(super) fn node(wifi: &WifiSpec) -> Node {
             }
             Speed::Mcs(mcs, streams) => {
                 put(&mut e, "mcs", Node::integer(u64::from(mcs)));
-                put(&mut e, "streams", Node::integer(u64::from(streams)));
+                write(&mut e, "streams", &streams);
             }
         }
         if station.error > 0.0 {
-            put(&mut e, "error", Node::float(station.error));
+            write(&mut e, "error", &station.error);
         }
-        put(&mut e, "rtt", Node::string(format_span(station.rtt)));
+        write(&mut e, "rtt", &station.rtt);
         put_all(&mut e, &station.keys);
         Node::table(e)
     });

@@ -2,8 +2,9 @@
 
 use super::Choice;
 use super::error::{Collector, Fix};
+use super::model::Offer;
 use super::parse::Known;
-use super::read::{Offer, Section};
+use super::read::Section;
 use crate::param::Params;
 use crate::workload::{KINDS, WorkloadKind, find};
 

@@ -4,6 +4,7 @@
 use super::dscp;
 use super::hop::path_node;
 use super::nested;
+use super::schema::OfKey;
 use super::value::{Node, Table, Tree, Value};
 use super::wifi;
 use super::{Choice, Direction, FlowSpec, Scenario};
@@ -20,6 +21,16 @@ pub(super) fn put(entries: &mut Entries, key: &str, node: Node) {
     entries.push((key.into(), node));
 }
 
+/// The value of a key that a row describes.
+pub(super) fn write(entries: &mut Entries, key: &str, value: &impl OfKey) {
+    put(entries, key, param_node(&value.value()));
+}
+
+/// The same, if there is a value.
+pub(super) fn write_some(entries: &mut Entries, key: &str, value: &Option<impl OfKey>) {
+    value.iter().for_each(|value| write(entries, key, value));
+}
+
 /// Keys without a place of their own.
 pub(super) fn put_all(entries: &mut Entries, keys: &Params) {
     keys.iter()
@@ -32,18 +43,10 @@ impl Scenario {
     pub fn to_tree(&self) -> Tree {
         let mut top = Entries::new();
         put(&mut top, "title", Node::string(self.title.clone()));
-        put(
-            &mut top,
-            "duration",
-            Node::string(format_span(self.duration)),
-        );
-        put(&mut top, "warmup", Node::string(format_span(self.warmup)));
-        put(&mut top, "seed", Node::integer(self.seed));
-        put(
-            &mut top,
-            "start_jitter",
-            Node::string(format_span(self.start_jitter)),
-        );
+        write(&mut top, "duration", &self.duration);
+        write(&mut top, "warmup", &self.warmup);
+        write(&mut top, "seed", &self.seed);
+        write(&mut top, "start_jitter", &self.start_jitter);
         put_all(&mut top, &self.keys);
         match &self.wifi {
             Some(wifi) => put(&mut top, "wifi", wifi::node(wifi)),
@@ -61,13 +64,11 @@ impl Scenario {
             let probes = self.probes.iter().map(|p| {
                 let mut e = Entries::new();
                 put(&mut e, "kind", Node::string(p.kind.name()));
-                put(&mut e, "interval", Node::string(format_span(p.interval)));
+                write(&mut e, "interval", &p.interval);
                 if p.dscp > 0 {
                     put(&mut e, "dscp", dscp::node(p.dscp));
                 }
-                if p.host > 0 {
-                    put(&mut e, "host", Node::integer(p.host));
-                }
+                write_some(&mut e, "host", &Some(p.host).filter(|host| *host > 0));
                 self.put_station(&mut e, p.station);
                 put_all(&mut e, &p.keys);
                 Node::table(e)
@@ -113,31 +114,23 @@ fn flow_entries(flow: &FlowSpec) -> Entries {
         put(&mut e, "workload", choice_node(workload));
     }
     if flow.workload.is_none() {
-        put(&mut e, "rtt", Node::string(format_span(flow.rtt)));
+        write(&mut e, "rtt", &flow.rtt);
     }
-    put(&mut e, "start", Node::string(format_span(flow.start)));
-    if let Some(stop) = flow.stop {
-        put(&mut e, "stop", Node::string(format_span(stop)));
-    }
-    if let Some(restart) = flow.restart {
-        put(&mut e, "restart", Node::string(format_span(restart)));
-    }
+    write(&mut e, "start", &flow.start);
+    write_some(&mut e, "stop", &flow.stop);
+    write_some(&mut e, "restart", &flow.restart);
     if flow.direction == Direction::Up {
         put(&mut e, "direction", Node::string("up"));
     }
     if flow.dscp > 0 {
         put(&mut e, "dscp", dscp::node(flow.dscp));
     }
-    if flow.host > 0 {
-        put(&mut e, "host", Node::integer(flow.host));
-    }
-    // That both ends do as the law needs is what no key means.
+    write_some(&mut e, "host", &Some(flow.host).filter(|host| *host > 0));
+    // Without the key, both ends do what the congestion control needs.
     if flow.ecn != EcnEnds::Both {
-        put(&mut e, "ecn", Node::bool(flow.ecn == EcnEnds::Asked));
+        write(&mut e, "ecn", &(flow.ecn == EcnEnds::Asked));
     }
-    if let Some(size) = flow.size {
-        put(&mut e, "size", Node::string(format_bytes(size)));
-    }
+    write_some(&mut e, "size", &flow.size);
     e
 }
 

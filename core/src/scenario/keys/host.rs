@@ -1,0 +1,167 @@
+//! The keys of `[host]`.
+
+use crate::param::Kind;
+use crate::scenario::schema::{Key, custom, optional, plain};
+use crate::units::{Bytes, Rate, Span};
+
+pub(super) const KEYS: &[Key] = &[
+    custom(
+        "host",
+        "like",
+        "word",
+        "linux-6.12",
+        "Linux release whose TCP rules the host follows; rules of later releases are off",
+    )
+    .within("linux-6.12, linux-5.15, linux-4.15"),
+    plain(
+        "host",
+        "iw",
+        Kind::Count(10, 1, 1000),
+        "initial congestion window in packets",
+    ),
+    plain(
+        "host",
+        "hz",
+        Kind::Count(1000, 100, 1000),
+        "timer interrupts of the kernel per second (CONFIG_HZ)",
+    ),
+    plain(
+        "host",
+        "clock",
+        Kind::Word(&["us", "ms", "jiffies"]),
+        "resolution of RTT samples: microseconds, milliseconds, or the ticks of hz as in Linux \
+         before 3.15",
+    ),
+    plain(
+        "host",
+        "pacing",
+        Kind::Word(&["auto", "off", "fq"]),
+        "flows that are paced: those whose congestion control requests it (auto), none (off), or \
+         all, as with the qdisc fq at the sender (fq)",
+    ),
+    custom(
+        "host",
+        "gso",
+        "on, off, packets or bytes",
+        "on",
+        "largest super-packet, and thus the largest burst: 64KiB (on), one segment (off), or a \
+         limit",
+    )
+    .within("on, off, 1p to 65535p, 1514B to 64KiB"),
+    plain(
+        "host",
+        "autosize",
+        Kind::Bool(true),
+        "TSO autosizing: a burst contains about 1 ms of the flow's rate; false: as much as gso \
+         and the window allow, as before Linux 3.12",
+    ),
+    // With more a burst of any rate is two segments, with less a whole second.
+    plain(
+        "host",
+        "pacing_shift",
+        Kind::Count(10, 1, 20),
+        "bursts and TCP small queues contain 1/2^n of a second of the rate: 10 is about 1 ms; \
+         Wi-Fi drivers use 8 or 7",
+    ),
+    custom(
+        "host",
+        "rmem",
+        "bytes…bytes",
+        "128KiB…512MiB",
+        "receive buffer: initial size…maximum",
+    )
+    .within("4KiB to 2GiB"),
+    custom(
+        "host",
+        "wmem",
+        "bytes…bytes",
+        "16KiB…512MiB",
+        "send buffer: initial size…maximum",
+    )
+    .within("4KiB to 2GiB"),
+    plain(
+        "host",
+        "notsent_lowat",
+        Kind::Bytes(Bytes::new(128 << 10), Bytes::new(1), Bytes::new(1 << 32)),
+        "the application writes while the send buffer contains less unsent data than this \
+         (TCP_NOTSENT_LOWAT)",
+    ),
+    // What an idle Linux needs to run who was woken: some microseconds
+    // (`validation/evidence/reading.md`); beyond the most,
+    // that an ACK waits for the application would be seen.
+    plain(
+        "host",
+        "read_latency",
+        Kind::Span(Span::us(10), Span::ZERO, Span::us(100)),
+        "upper limit of the random delay between the wake-up of a receiving application and its \
+         read",
+    ),
+    plain(
+        "host",
+        "slow_start_after_idle",
+        Kind::Bool(true),
+        "halve the congestion window once per retransmission timeout of idle time, but not below \
+         iw",
+    ),
+    optional(
+        "host",
+        "nic",
+        Kind::Rate(Rate::mbit(100), Rate::bit(1000), Rate::mbit(10_000_000)),
+        "unlimited",
+        "rate of the sender's network interface, which all flows and probes share",
+    ),
+    optional(
+        "host",
+        "ring",
+        Kind::Count(256, 1, 65_536),
+        "256 with nic",
+        "super-packets that the transmit ring of the interface holds; needs nic",
+    ),
+    plain(
+        "host",
+        "bql",
+        Kind::Bool(true),
+        "byte queue limits (BQL): the device accepts only as much data as keeps it busy; needs nic",
+    ),
+    custom(
+        "host",
+        "tsq",
+        "switch or bytes",
+        "true",
+        "TCP small queues (TSQ): a flow has about 1 ms of its rate in qdisc and device, the rest \
+         waits in TCP; bytes set a fixed limit, as before Linux 3.12 (128KiB); needs nic",
+    )
+    .within("true, false, 4KiB to 2GiB"),
+    custom(
+        "host",
+        "qdisc",
+        "name or { kind, parameters }",
+        "pfifo_fast",
+        "queue discipline of the interface, one of those for a path; needs nic",
+    ),
+    custom(
+        "host",
+        "buffer",
+        "bytes, packets or bdp",
+        "the default limit of the queue discipline",
+        "limit of the interface's queue discipline, where a super-packet counts as one packet \
+         (txqueuelen of pfifo_fast); needs nic",
+    )
+    .within("1514B to 1TB, 1p to 10000000p, 0bdp to 10000bdp"),
+    custom(
+        "host",
+        "link",
+        "name or { kind, parameters }",
+        "serial",
+        "mechanism that limits the rate of the interface: a serial line, or a class of htb in \
+         front of a device without delay; needs nic",
+    )
+    .within("serial, htb"),
+    plain(
+        "host",
+        "ecn",
+        Kind::Word(&["passive", "on", "off"]),
+        "explicit congestion notification (ECN): for flows that request it (passive), for all \
+         flows except those that disable it (on), or for none (off)",
+    ),
+];

@@ -1,0 +1,109 @@
+//! The keys of a scenario: one table for the parser, the writer, `narrows list` and the
+//! documentation.
+
+mod flows;
+mod host;
+mod path;
+mod top;
+mod wifi;
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+pub use super::schema::{Form, Key};
+
+/// The keys, by section.
+const SECTIONS: [&[Key]; 5] = [top::KEYS, path::KEYS, host::KEYS, flows::KEYS, wifi::KEYS];
+
+/// Every key, those of later versions included.
+pub fn all() -> impl Iterator<Item = &'static Key> {
+    SECTIONS.into_iter().flatten()
+}
+
+/// Names that the format knows and this version does not: refused as such, unless a registry has
+/// them.
+pub(super) const LATER_QUEUES: &[&str] = &["pfifo", "bfifo"];
+
+/// The keys of one section. A hop has the path's, in whatever section it stands.
+pub(super) fn of(section: &str) -> impl Iterator<Item = &'static Key> + use<'_> {
+    all().filter(move |k| k.is_of(section))
+}
+
+/// An example of an entry, for sections that people write inline.
+pub(super) fn entry(section: &str) -> Option<&'static str> {
+    match section {
+        "path.steps" => Some("{ at = \"10s\", rate = \"5Mbit\" }"),
+        "path.outages" => Some("{ at = \"20s\", lasts = \"2s\" }"),
+        "path.trace" => Some("{ file = \"rates.csv\" }"),
+        _ => None,
+    }
+}
+
+/// The last word of a section's name.
+pub(super) fn last(section: &'static str) -> &'static str {
+    section.rsplit('.').next().unwrap_or(section)
+}
+
+/// How a section is opened.
+pub(super) fn header(section: &str) -> String {
+    match section {
+        "flow" | "probe" | "path.hop" | "wifi.station" | "path.steps" | "path.outages" => {
+            format!("[[{section}]]")
+        }
+        _ => format!("[{section}]"),
+    }
+}
+
+/// The name nearest to `written`, if it is near enough to have been meant.
+pub(super) fn nearest<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if written.len() > 40 {
+        return None;
+    }
+    let low = written.to_lowercase().replace('-', "_");
+    names
+        .map(|name| (distance(&low, name), name))
+        .filter(|(d, name)| *d <= (name.len().min(low.len()) / 3).max(1) && *d < name.len())
+        .min_by_key(|(d, _)| *d)
+        .map(|(_, name)| name)
+}
+
+/// Edits (insert, delete, replace, swap of neighbours) from one word to the other.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = alloc::vec![i];
+        for j in 1..=b.len() {
+            let replace = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut d = replace.min(last[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                d = d.min(before[j - 2] + 1);
+            }
+            row.push(d);
+        }
+        before = core::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value that the code of the section does not take stays in the `keys` of the section.
+    /// Sections without `keys` must take all of their values ([`Values::all`](super::super::schema)).
+    #[test]
+    fn values_stand_in_sections_that_keep_or_take_them() {
+        const KEEP: [&str; 7] = ["", "path", "host", "flow", "probe", "wifi", "wifi.station"];
+        const TAKE: [&str; 4] = ["path.steps", "path.outages", "path.trace", "wifi.aggregate"];
+        for key in all().filter(|key| key.is_kept()) {
+            let known = KEEP
+                .iter()
+                .chain(&TAKE)
+                .any(|section| *section == key.section);
+            assert!(known, "{}.{}", key.section, key.name);
+        }
+    }
+}

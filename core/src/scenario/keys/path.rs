@@ -1,0 +1,203 @@
+//! The keys of `[path]`, its hops and its lists.
+
+use crate::net::{chance, jitter, loss, policer, reorder};
+use crate::param::Kind;
+use crate::scenario::parse::{DAY, HOUR};
+use crate::scenario::schema::{Key, custom, model, optional, plain, required};
+use crate::units::{Rate, Span};
+
+pub(super) const KEYS: &[Key] = &[
+    optional(
+        "path",
+        "rate",
+        Kind::Rate(Rate::mbit(20), Rate::bit(1), Rate::mbit(10_000_000)),
+        "required",
+        "rate of the bottleneck",
+    ),
+    required(
+        "path",
+        "rtt",
+        Kind::Span(Span::ms(40), Span::us(1), HOUR),
+        "two-way propagation delay",
+    )
+    .of_a_distance(),
+    custom(
+        "path",
+        "delay_forward",
+        "time",
+        "half of rtt",
+        "part of rtt on the forward path",
+    )
+    .within("0s to rtt")
+    .of_a_distance(),
+    custom(
+        "path",
+        "buffer",
+        "buffer",
+        "the default limit of the queue discipline",
+        "buffer of the bottleneck in bytes, packets (170p) or bandwidth-delay products (0.5bdp)",
+    )
+    .within("1514B to 1000GB, 1p to 10000000p, above 0bdp to 10000bdp"),
+    custom(
+        "path",
+        "queue",
+        "name or { kind, parameters }",
+        "fifo",
+        "queue discipline of the bottleneck",
+    ),
+    custom(
+        "path",
+        "link",
+        "name or { kind, parameters }",
+        "serial",
+        "mechanism that limits the rate: a serial line or a shaper",
+    )
+    .within("serial, tbf, htb, shape_average, shape_peak"),
+    plain(
+        "path",
+        "offload",
+        Kind::Bool(false),
+        "super-packets cross the path in one piece, as between machines with TSO and GRO: queue, \
+         loss model and receiver process each one as a single packet",
+    )
+    .within("true, false; with serial and htb only")
+    .of_the_whole_path(),
+    plain(
+        "path",
+        "nat",
+        Kind::Bool(false),
+        "the hosts at the far end share one address, as behind a home router; a queue discipline \
+         can separate them only if it looks up the addresses behind NAT",
+    )
+    .of_the_whole_path(),
+    model(
+        "path",
+        "loss",
+        loss::KINDS,
+        "probability or { kind, parameters }",
+        "loss before the queue, drawn once for each super-packet (all of its segments are lost \
+         together) or for each packet",
+    )
+    .within(
+        "0 to 1, or 0% to 100%, or a kind of `narrows list loss`; per superpacket (the default) \
+         or packet",
+    ),
+    custom(
+        "path",
+        "steps",
+        "list of { at, rate }",
+        "none",
+        "changes of the rate: [{ at = \"10s\", rate = \"5Mbit\" }]",
+    ),
+    custom(
+        "path",
+        "outages",
+        "list of { at, lasts }",
+        "none",
+        "times without any transmission: [{ at = \"20s\", lasts = \"2s\" }]",
+    ),
+    custom(
+        "path",
+        "trace",
+        "file name or { file, repeat }",
+        "none",
+        "file with the rate over time, instead of rate; its name is relative to the scenario",
+    )
+    .within("CSV of time and rate, or packet-delivery trace of Mahimahi"),
+    model(
+        "path",
+        "jitter",
+        jitter::KINDS,
+        "time or { kind, parameters }",
+        "variable part of the propagation delay, behind the queue",
+    )
+    .within("a width, or a kind of `narrows list jitter`"),
+    model(
+        "path",
+        "reorder",
+        reorder::KINDS,
+        "probability or { probability, late, correlation }",
+        "packets that are delayed so that later packets overtake them",
+    )
+    .within("0 to 1, or 0% to 100%"),
+    model(
+        "path",
+        "duplicate",
+        chance::DUPLICATE,
+        "probability or { probability, correlation }",
+        "packets that are duplicated before the policer and the queue",
+    )
+    .within("0 to 1, or 0% to 100%"),
+    model(
+        "path",
+        "corrupt",
+        chance::CORRUPT,
+        "probability or { probability, correlation }",
+        "packets that arrive damaged, so that the receiver drops them",
+    )
+    .within("0 to 1, or 0% to 100%"),
+    model(
+        "path",
+        "policer",
+        policer::KINDS,
+        "{ rate, burst } or { kind, parameters }",
+        "rate limit without a queue, in front of the queue: a policer drops excess packets",
+    )
+    .within("a kind of `narrows list policer`"),
+    custom(
+        "path",
+        "reverse",
+        "section",
+        "propagation delay only",
+        "bottleneck of the reverse path, which ACKs, responses and uploads cross",
+    )
+    .within("the keys of [path] except rtt and delay_forward")
+    .of_the_whole_path(),
+    custom(
+        "path",
+        "hop",
+        "list of sections",
+        "one hop with the keys of [path]",
+        "several hops in the order of the forward path, each with its own propagation delay \
+         behind it",
+    )
+    .within("up to 16, each with the keys of [path]")
+    .of_the_whole_path(),
+    required(
+        "path.steps",
+        "at",
+        Kind::Span(Span::s(10), Span::ZERO, DAY),
+        "time of the change",
+    ),
+    required(
+        "path.steps",
+        "rate",
+        Kind::Rate(Rate::mbit(5), Rate::bit(0), Rate::mbit(10_000_000)),
+        "rate from this time on",
+    ),
+    required(
+        "path.outages",
+        "at",
+        Kind::Span(Span::s(10), Span::ZERO, DAY),
+        "start of the outage",
+    ),
+    required(
+        "path.outages",
+        "lasts",
+        Kind::Span(Span::s(2), Span::ZERO, DAY),
+        "duration of the outage",
+    ),
+    custom(
+        "path.trace",
+        "file",
+        "text",
+        "required",
+        "file name, relative to the scenario",
+    ),
+    plain(
+        "path.trace",
+        "repeat",
+        Kind::Bool(true),
+        "restart the trace at its end; a packet-delivery trace always restarts",
+    ),
+];

@@ -1,0 +1,158 @@
+//! The keys of `[wifi]` and its stations.
+
+use crate::net::wifi::ampdu::WINDOW;
+use crate::net::wifi::{DRIVER_FRAMES, MOST_STATIONS};
+use crate::param::Kind;
+use crate::scenario::schema::{Key, custom, optional, plain};
+use crate::units::{Bytes, Rate, Span};
+
+pub(super) const KEYS: &[Key] = &[
+    plain(
+        "wifi",
+        "standard",
+        Kind::Word(&["n", "ac"]),
+        "802.11n or 802.11ac",
+    ),
+    plain(
+        "wifi",
+        "width",
+        Kind::Word(&["20MHz", "40MHz", "80MHz"]),
+        "channel width; 80MHz needs 802.11ac",
+    ),
+    plain(
+        "wifi",
+        "band",
+        Kind::Word(&["5GHz", "2.4GHz"]),
+        "frequency band, which determines slot times and interframe spaces; 802.11ac needs 5GHz",
+    ),
+    plain(
+        "wifi",
+        "guard",
+        Kind::Word(&["short", "long"]),
+        "guard interval: a symbol lasts 3.6us (short) or 4us (long)",
+    ),
+    plain(
+        "wifi",
+        "stack",
+        Kind::Word(&["airtime", "fq_mac", "before"]),
+        "transmit queues of the access point and the stations: a qdisc above a deep driver queue \
+         (before), FQ-CoDel in mac80211 (fq_mac), or also airtime fairness and AQL (airtime)",
+    ),
+    custom(
+        "wifi",
+        "qdisc",
+        "name or { kind, parameters }",
+        "pfifo_fast",
+        "queue discipline above the driver; needs stack = \"before\"",
+    ),
+    optional(
+        "wifi",
+        "driver",
+        Kind::Count(DRIVER_FRAMES, 1, 1_000_000),
+        "123",
+        "frames of each access category that the driver accepts; needs stack = \"before\"",
+    ),
+    custom(
+        "wifi",
+        "aggregate",
+        "section",
+        "the limits of the standard",
+        "limits of one transmission (A-MPDU)",
+    ),
+    custom(
+        "wifi",
+        "station",
+        "list of sections",
+        "at least one",
+        "stations of the access point",
+    )
+    .within("up to 250"),
+    plain(
+        "wifi.aggregate",
+        "frames",
+        Kind::Count(WINDOW, 1, WINDOW),
+        "largest number of frames in one transmission",
+    ),
+    optional(
+        "wifi.aggregate",
+        "bytes",
+        Kind::Bytes(
+            Bytes::new(1_048_575),
+            Bytes::new(1600),
+            Bytes::new(1_048_575),
+        ),
+        "65535B of 802.11n, 1048575B of 802.11ac",
+        "largest number of bytes in one transmission",
+    ),
+    plain(
+        "wifi.aggregate",
+        "duration",
+        Kind::Span(Span::ms(4), Span::us(100), Span::us(5484)),
+        "longest duration of the symbols of one transmission; 4ms is the limit of ath9k",
+    ),
+    custom(
+        "wifi.station",
+        "name",
+        "text",
+        "required",
+        "name of the station; with a count, a number is appended: 0, 1, 2 …",
+    )
+    .within("up to 64 letters, digits, _ - ."),
+    plain(
+        "wifi.station",
+        "count",
+        Kind::Count(1, 1, MOST_STATIONS as u64),
+        "number of identical stations",
+    )
+    .within("1 to 250, for all stations together"),
+    custom(
+        "wifi.station",
+        "mcs",
+        "count",
+        "required unless rate is given",
+        "modulation and coding scheme, in both directions; in 802.11n it includes the spatial \
+         streams: 8 to 15 have two",
+    )
+    .within("0 to 31 of 802.11n, 0 to 9 of 802.11ac"),
+    optional(
+        "wifi.station",
+        "streams",
+        Kind::Count(1, 1, 8),
+        "1",
+        "spatial streams of 802.11ac",
+    ),
+    optional(
+        "wifi.station",
+        "rate",
+        Kind::Rate(Rate::mbit(54), Rate::mbit(1), Rate::mbit(54)),
+        "the rate of mcs",
+        "rate of 802.11a, b or g instead of mcs, without aggregation",
+    )
+    .within("6, 9, 12, 18, 24, 36, 48, 54Mbit; at 2.4GHz 1, 2, 5.5, 11Mbit"),
+    plain(
+        "wifi.station",
+        "rate_control",
+        Kind::Word(&["fixed", "minstrel"]),
+        "selection of the rate: fixed, or minstrel, which selects rates up to mcs",
+    ),
+    custom(
+        "wifi.station",
+        "snr",
+        "text",
+        "40dB",
+        "signal-to-noise ratio; needs rate_control = \"minstrel\"",
+    )
+    .within("0dB to 60dB"),
+    plain(
+        "wifi.station",
+        "error",
+        Kind::Probability(0.0),
+        "probability that a frame arrives damaged",
+    ),
+    plain(
+        "wifi.station",
+        "rtt",
+        Kind::Span(Span::ms(2), Span::ZERO, Span::s(3600)),
+        "two-way propagation delay between the access point and the other end of the flows",
+    ),
+];
