@@ -14,13 +14,13 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What a name may be, with what is read of it.
+/// A registered name with its parameters.
 pub(super) struct Offer {
     /// As a scenario writes it.
     pub name: &'static str,
     /// Its parameters.
     pub params: &'static [Param],
-    /// What must hold between them.
+    /// The check of parameters that depend on each other.
     pub check: fn(&Params) -> Result<(), Refusal>,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn offers(kinds: &'static [ElementKind]) -> Vec<Offer> {
     kinds.iter().map(offer).collect()
 }
 
-/// What a table has in the place of a bare name or of the bare value of a first parameter.
+/// The table entry that replaces a bare name, or the bare value of a first parameter.
 fn bare(node: &Node, offer: &Offer) -> String {
     match (&node.value, offer.params.first()) {
         (Value::String(name), _) if name == offer.name => format!("kind = {}", quote(name)),
@@ -44,8 +44,8 @@ fn bare(node: &Node, offer: &Offer) -> String {
 }
 
 impl Collector<'_> {
-    /// One model of an element: a table, of the first kind where it names none; a name; or the bare
-    /// value of that kind's first parameter.
+    /// One model of an element: a table, a name, or the bare value of the first kind's first
+    /// parameter. A table without a kind is of the first kind.
     pub fn element(&mut self, f: &Field<'_>, what: &str, known: &[Offer]) -> Option<Choice> {
         let first = known.first()?;
         // Where there are several, a word that is no value of theirs was meant as one of them.
@@ -87,7 +87,7 @@ impl Collector<'_> {
         self.parameters(f, first, known)
     }
 
-    /// A table without what it is about means nothing, which nobody asks for by a table.
+    /// Refuses a table without the parameter that gives it an effect.
     fn is_empty(&mut self, f: &Field<'_>, offer: &Offer) -> bool {
         let (Value::Table(table), Some(first)) = (&f.node().value, offer.params.first()) else {
             return false;
@@ -237,7 +237,7 @@ impl Collector<'_> {
         })
     }
 
-    /// Tells what a check of parameters found: at the parameter where it was written, else at the
+    /// Reports the mistake that a check of parameters found: at the parameter where it was written, else at the
     /// whole choice.
     pub fn refuse_param(&mut self, f: &Field<'_>, offer: &Offer, refusal: Refusal) {
         let Refusal {

@@ -1,4 +1,4 @@
-//! Quantities, counts and numbers: from a value of the file to a value in range, or the mistake with
+//! Quantities, counts and numbers: a value of the file becomes a value in range, or a mistake with
 //! its correction.
 
 use super::error::Fix;
@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// What has a dimension.
+/// A quantity with a dimension.
 pub(super) trait Quantity: Copy + Ord {
     const WHAT: &'static str;
     /// Reads a text; `bare` is the unit to propose where there is none.

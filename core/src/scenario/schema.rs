@@ -310,7 +310,7 @@ impl Values {
         let meant = |(word, _): &&(&str, T)| matches!(&written, Some(Value::Word(w)) if w == word);
         names.iter().find(meant).unwrap_or(&names[0]).1
     }
-    /// What `read` makes of the values; for sections without `keys`, which must take all of them.
+    /// The result of `read`; for sections without `keys`, which must take all of their values.
     pub fn all<T>(mut self, read: impl FnOnce(&mut Values) -> T) -> Option<T> {
         if !self.wrong.is_empty() {
             return None;

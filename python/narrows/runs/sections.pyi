@@ -167,7 +167,7 @@ class Wifi(Part):
             (default: short).
         stack: Transmit queues of the access point and the stations: a qdisc above a deep driver
             queue (before), FQ-CoDel in mac80211 (fq_mac), or also airtime fairness and AQL
-            (airtime). Word; before, fq_mac, airtime (default: airtime).
+            (airtime). Word; airtime, fq_mac, before (default: airtime).
         qdisc: Queue discipline above the driver; needs stack = "before". Name or { kind,
             parameters } (default: pfifo_fast).
         driver: Frames of each access category that the driver accepts; needs stack = "before".
@@ -292,7 +292,7 @@ class Host(Part):
         nic: Rate of the sender's network interface, which all flows and probes share. Rate;
             1kbit to 10Tbit (default: unlimited).
         ring: Super-packets that the transmit ring of the interface holds; needs nic. Count; 1
-            to 65536 (default: 256).
+            to 65536 (default: 256 with nic).
         bql: Byte queue limits (BQL): the device accepts only as much data as keeps it busy;
             needs nic. Switch; true, false (default: true).
         tsq: TCP small queues (TSQ): a flow has about 1 ms of its rate in qdisc and device, the
