@@ -60,12 +60,10 @@ def test_two_values_are_too_few() -> None:
     )
     assert verdicts(short, short) == {"idle_ms": "cannot tell"}
     assert (
-        "too short: fewer than 3 stretches"
+        "too few data: fewer than 3 intervals"
         in measurements.sentences(measurements.differences(short, short), "a", "b")[0]
     )
-    assert measurements.sentences([], "a", "b") == [
-        "They have nothing in common that could be compared."
-    ]
+    assert measurements.sentences([], "a", "b") == ["The measurements have no metric in common."]
 
 
 def series(draw: random.Random, count: int, correlation: float) -> list[float]:
@@ -222,7 +220,7 @@ def test_udp_of_another_bitrate_is_another_test_and_what_was_sent_is_no_rate() -
     assert (found.before, found.after) == (pytest.approx(10), pytest.approx(23.4))
     assert (found.verdict, found.why) == (
         "cannot tell",
-        "the sender of UDP knows only in total what arrived",
+        "the sender of the UDP load knows only the total of the received data",
     )
     assert "pacing (10 Mbit/s, 30 Mbit/s)" in measurements.warnings(before, after, ("a", "b"))[0]
 
@@ -281,19 +279,19 @@ def test_tests_that_differ_are_named_and_other_loads_are_not_judged(before: Meas
     assert found == {
         "test": ("simulated", "rrul", None),
         "download": ("4 TCP flows", "1 TCP flow", "down"),
-        "load up": ("4 TCP flows", "1 TCP flow", "up"),
-        "duration of the load down": ("6.0 s", "12.0 s", None),
-        "duration of the load up": ("6.0 s", "12.0 s", None),
-        "congestion control down": ("cubic", "bbr", None),
-        "congestion control up": ("cubic", "bbr", None),
+        "upload": ("4 TCP flows", "1 TCP flow", "up"),
+        "duration of the download": ("6.0 s", "12.0 s", None),
+        "duration of the upload": ("6.0 s", "12.0 s", None),
+        "congestion control of the download": ("cubic", "bbr", None),
+        "congestion control of the upload": ("cubic", "bbr", None),
     }
     told = verdicts(before, other)
     assert told.pop("idle_ms") == "no difference seen"
     assert set(told.values()) == {"cannot tell"}
     (warned,) = measurements.warnings(before, other, ("a.json", "b.json"))
     assert warned.startswith(
-        "a.json and b.json are different tests: test (simulated, rrul), load down (4 TCP flows, 1 "
-        "TCP"
+        "a.json and b.json are different tests: test (simulated, rrul), download (4 TCP flows, "
+        "1 TCP"
     )
     assert measurements.warnings(before, seen(2), ("a", "b")) == []
 
@@ -328,9 +326,9 @@ def test_another_direction_is_named() -> None:
     up, down = read(iperf3(1, 20)), read(iperf3(2, 20, reverse=True))
     (warned,) = measurements.warnings(up, down, ("a", "b"))
     assert "test (tcp_up, tcp_down)" in warned
-    assert "load down (none, 1 TCP flow)" in warned
+    assert "download (none, 1 TCP flow)" in warned
     assert measurements.sentences(measurements.differences(up, down), "a", "b") == [
-        "They have nothing in common that could be compared."
+        "The measurements have no metric in common."
     ]
 
 
@@ -374,7 +372,7 @@ def test_files_are_compared_and_converted_by_the_command(
     assert "no difference seen" in page.read_text(encoding="utf-8")
     assert (tmp_path / "c.svg").stat().st_size > 10_000
     words = runner.invoke(cli.main, ["compare", *both])
-    assert "rate down: no difference seen" in words.output
+    assert "Download goodput: no difference seen" in words.output
     assert runner.invoke(cli.main, ["compare", both[0]]).exit_code == 2
 
 

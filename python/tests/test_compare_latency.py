@@ -89,7 +89,7 @@ def test_the_slower_host_is_named_with_the_factor() -> None:
     for a, b in ((slow, fast), (fast, slow)):
         assert sentences(a, b)[0].startswith("host A responds 9.")
         assert (
-            " times slower than host B: due to answer, p50 0.77 ms against 0.08 ms."
+            " times slower than host B: response time p50 0.77 ms against 0.08 ms."
             in sentences(a, b)[0]
         )
     assert {(d.clock, d.key): d.verdict for d in latency.differences(fast, slow)} == {
@@ -105,17 +105,15 @@ def test_the_verdict_is_of_the_headlines_time_and_both_are_named() -> None:
     a, b = result("A", 1, 80), result("B", 2, 80, late_us=400)
     first, rest, trip = sentences(a, b)
     assert re.match(
-        r"B responds 6\.\d times slower than A: due to answer, "
+        r"B responds 6\.\d times slower than A: response time "
         r"p50 4\d\d\.\d µs against \d\d\.\d µs\.",
         first,
     )
-    assert rest.startswith("Due to answer, B against A: p90 slower (")
-    assert trip.startswith("Sent to answer (round trip), B against A: p50 no difference seen (")
+    assert rest.startswith("Response time of B compared with A: p90 slower (")
+    assert trip.startswith("RTT of B compared with A: p50 no difference seen (")
     # A result of an earlier version has round trips only.
     del a["response_us"]
-    assert sentences(a, b)[0].startswith(
-        "No difference seen between A and B: sent to answer (round trip), p50 "
-    )
+    assert sentences(a, b)[0].startswith("No difference seen between A and B: RTT p50 ")
 
 
 def test_results_that_differ_by_chance_only_are_no_different() -> None:
@@ -129,7 +127,7 @@ def test_results_that_differ_by_chance_only_are_no_different() -> None:
     assert wrong == 0
     told = sentences(result("A", 1, 80), result("B", 2, 81))
     assert re.match(
-        r"No difference seen between A and B: due to answer, p50 \d\d\.\d µs and \d\d\.\d µs\.",
+        r"No difference seen between A and B: response time p50 \d\d\.\d µs and \d\d\.\d µs\.",
         told[0],
     )
     # Both values of a pair have the same unit.
@@ -153,7 +151,7 @@ def test_answers_that_one_interruption_made_slow_count_once() -> None:
 def test_other_tests_and_lost_answers_are_told() -> None:
     other = result("B", 2, 80, lost=100) | {"size_bytes": 1000, "peer": {"speaks": "stamp"}}
     told = sentences(result("A", 1, 80), other)
-    assert "Lost answers: 0 % in A, 1.0 % in B." in told[-2]
+    assert "Loss: 0 % in A, 1.0 % in B." in told[-2]
     assert told[-1].startswith(
         "A and B are different tests: protocol (narrows, stamp) and size (64, 1000)."
     )
@@ -177,7 +175,7 @@ def test_the_command_compares_results(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text('{"measurement": 1}')
     mixed = CliRunner().invoke(cli.main, ["compare", files[0], str(tmp_path / "c.json")])
     assert mixed.exit_code == 2
-    assert "c.json: no outcome of narrows latency" in mixed.output
+    assert "c.json: not a result of narrows latency" in mixed.output
 
 
 def test_scenarios_with_one_title_are_called_by_their_files(tiny: Path) -> None:

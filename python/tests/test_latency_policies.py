@@ -84,7 +84,7 @@ def test_policies_take_turns_and_are_told_apart(cli: Cli, tmp_path: Path) -> Non
         assert f"{policies.name(one)}:" in done.stdout
     assert told["setups"][1]["cpu_s"] > 3 * told["setups"][0]["cpu_s"]
     assert plot.read_text(encoding="utf-8").startswith("<?xml")
-    assert "processors busy" in page.read_text(encoding="utf-8")
+    assert "CPU load" in page.read_text(encoding="utf-8")
     assert "Cost:" in done.stdout
     assert told["surroundings"]["device"]["name"] == "lo"
 
@@ -194,5 +194,5 @@ def test_findings_are_said_with_their_cure() -> None:
             {"what": "b", "says": "So.", "cure": None},
         ]
     }
-    assert result.findings(told) == ["It is slow. Cure: a faster one.", "So."]
+    assert result.findings(told) == ["It is slow. Remedy: a faster one.", "So."]
     assert result.findings({}) == []

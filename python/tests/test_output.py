@@ -184,7 +184,7 @@ OUTPUTS: dict[str, tuple[list[str], list[tuple[str, str]], str]] = {
     "compare scenarios": (["compare", "a.toml", "b.toml"], [("--plot", ".svg"), ("--report",
     ".html")], "a.toml: "),
     "compare measurements": (["compare", "a.json", "b.json"], [("--plot", ".svg"), ("--report",
-    ".html")], "rate up"),
+    ".html")], "Upload goodput"),
     "compare latencies": (
         ["compare", "a-latency.json", "b-latency.json"], [("--plot", ".svg"), ("--report",
         ".html")], "No difference",
@@ -198,7 +198,7 @@ OUTPUTS: dict[str, tuple[list[str], list[tuple[str, str]], str]] = {
     "latency": (
         ["latency", "far"], [("--out", ".json"), ("--hlog", ".hlog"), ("--plot", ".svg"),
         ("--report", ".html")],
-        "questions were answered",
+        "requests were answered",
     ),
     "race": (["race", "--only", "reno", "--duration", "4", "--seeds", "1"], [("--plot", ".svg")],
     "Least delay"),

@@ -2,17 +2,18 @@
 once.
 
 Consecutive values of one load are correlated: the window of a congestion control rises for seconds.
-Their variance divided by their number is then far too small a variance of their mean. The standard
-error here is the equal-weighted cosine estimator of Lazarus, Lewis, Stock and Watson ("HAR
-Inference", J. Business & Economic Statistics 36, 2018): the series is projected on the B cosines of
-lowest frequency, B = 0.4 n^(2/3), and the mean square of these projections estimates its spectrum
-at frequency zero. The mean divided by it has Student's t distribution with B degrees of freedom, so
-that a short or slowly varying series has a wide interval. Deviation: B is at least three, for with
-two Student's t has tails too long for any verdict on ten seconds; in exchange the larger of the
-estimates with two and with three counts.
+Their variance divided by their number is therefore far too small as variance of their mean. The
+standard error here is the equal-weighted cosine estimator of Lazarus, Lewis, Stock and Watson ("HAR
+Inference", Journal of Business and Economic Statistics 36, 2018). It projects the series on the B
+cosines of lowest frequency, B = 0.4 n^(2/3). The mean square of these projections estimates the
+spectrum at frequency zero. The mean divided by the standard error has Student's t distribution with
+B degrees of freedom. A short or slowly varying series therefore has a wide interval.
 
-Several figures are judged at once by Holm's step-down procedure (Scandinavian J. Statistics 6,
-1979): the probability of any false verdict among them is at most the level of all.
+Deviation: B is at least three, because with two the tails of Student's t are too long for any
+verdict on ten seconds. In exchange, the larger of the estimates with two and with three counts.
+
+Holm's step-down procedure (Scandinavian J. Statistics 6, 1979) covers several metrics: the
+probability of any false verdict among them is at most the given level.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def of_series(values: Sequence[float]) -> Estimate:
     usual = round(0.4 * n ** (2 / 3))
     freedom = min(n - 1, max(3, usual))
     mean = math.fsum(values) / n
-    # Of a constant series, rounding would leave something that is not zero.
+    # Rounding must not leave a variance in a constant series.
     centred = [v - mean if abs(v - mean) > 1e-12 * abs(mean) else 0.0 for v in values]
     squares = []
     for j in range(1, freedom + 1):
@@ -90,7 +91,7 @@ def of_sum(parts: Sequence[tuple[float, Estimate]]) -> Estimate:
 
 
 def p_value(distance: float, estimate: Estimate) -> float:
-    """The probability of at least this distance from zero, either side, if the truth is zero.
+    """The two-sided probability of at least this distance from zero if the true value is zero.
 
     >>> round(p_value(2.776, Estimate(1.0, 4)), 3), p_value(1.0, Estimate(0.0, 4)), p_value(0.0,
     ...     Estimate(0.0, 4))
@@ -106,7 +107,7 @@ def p_value(distance: float, estimate: Estimate) -> float:
 
 @cache
 def student(level: float, freedom: float) -> float:
-    """Student's t: what lies within so many standard errors of zero has this probability.
+    """Two-sided quantile of Student's t: the half-width, in standard errors, with this probability.
 
     >>> [round(student(0.95, freedom), 2) for freedom in (1, 4, 30)], round(student(0.9, 12), 2)
     ([12.71, 2.78, 2.04], 1.78)
@@ -131,7 +132,7 @@ def half_width(level: float, estimate: Estimate) -> float:
 
 
 def holm(p_values: Sequence[float], alpha: float) -> list[tuple[bool, float]]:
-    """Of each test, whether it is significant, and the level at which it was tested.
+    """Whether each test is significant, and its level.
 
     >>> holm([0.04, 0.001, 0.003], 0.01)
     [(False, 0.01), (True, 0.0033333333333333335), (True, 0.005)]
@@ -142,8 +143,7 @@ def holm(p_values: Sequence[float], alpha: float) -> list[tuple[bool, float]]:
         level = stopped_at or alpha / (len(p_values) - rank)
         passed = stopped_at is None and p_values[at] < level
         if not passed:
-            # Nothing that is less significant passes either; it was tested at the level where the
-            # first one failed.
+            # Less significant tests fail, too, at the level at which the first one failed.
             stopped_at = level
         out[at] = (passed, level)
     return out

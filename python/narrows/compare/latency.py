@@ -1,18 +1,15 @@
-"""Two results of `narrows latency` side by side: how many times slower is one than the other?
+"""Compares two results of `narrows latency`.
 
-Compared are the percentiles of two times: from when a question was due to its answer, which is the
-headline of `narrows latency` and decides who responds slower, and from when it was sent to its
-answer. The first has the delay of late questions, too, so that a host that stands still cannot hide
-it. Lost answers are reported and not compared.
+The comparison covers the percentiles of the response time and of the RTT. The response time counts
+from the scheduled send time, so it includes the delay of late requests and shows a host that
+stalls. It decides which host is slower. Losses are reported but not compared.
 
-Answers of one run are not independent of each other, and two runs on the same hosts differ by what
-the hosts do meanwhile; a result holds no time series that would show how much. A percentile is
-therefore called different only where
-both hold: the intervals of the two percentiles do not overlap, and they differ by more than
-`LEAST_SHARE`. For these intervals a run counts as `BLOCKS` independent answers at most, and slow
-answers that follow each other within `APART_S`
-as one: one interruption of a host makes many answers slow (declustering by runs, as for the
-extremal index).
+Responses of one run are not independent, and two runs with the same hosts differ. A result has no
+time series that would show by how much. Two percentiles therefore count as different only under two
+conditions: their intervals do not overlap, and they differ by more than `LEAST_SHARE`. For these
+intervals, a run counts as at most `BLOCKS` independent responses. Slow responses within `APART_S`
+of each other count as one, since an interruption delays many responses (declustering
+by runs, as for the extremal index).
 """
 
 from __future__ import annotations
@@ -29,51 +26,49 @@ from narrows.render.tables import Cell, Table
 from narrows.render.words import listed, percent
 
 LEAST_SHARE = 0.10
-"""Percentiles of the same hosts differ by so much from run to run."""
+"""Relative difference of percentiles of the same hosts between runs."""
 
 BLOCKS = 1000
-"""A run counts as this many independent answers at most."""
+"""Maximum number of independent responses that a run counts as."""
 
 APART_S = 0.1
-"""Slow answers with more time between them belong to different interruptions."""
+"""Time in s between slow responses of different interruptions."""
 
 _Z = 2.58
-"""Standard deviations that hold 99 % of a normal distribution."""
+"""Half-width of the interval with 99 % of a normal distribution, in standard deviations."""
 
 CAUTION = (
-    "A percentile differs where its 99 % intervals do not overlap and one is "
+    "Two percentiles differ if their 99 % intervals do not overlap and one is at least "
     f"{100 * LEAST_SHARE:g} % larger. "
-    "The intervals cover one run each: measure both hosts in turn, more than once."
+    "Each interval covers only its own run: measure both hosts alternately, several times."
 )
-"""What a verdict does not cover."""
+"""Definition and limits of the verdicts."""
 
 _ALIKE = {
     "speaks": "protocol", "pace": "pace", "interval_us": "interval", "size_bytes": "size",
     "policy": "policy",
 }  # fmt: skip
-"""What both have to have in common, and what it is called."""
+"""Parameters that both tests must share, and their names."""
 
-CLOCKS = {"response_us": "due to answer", "rtt_us": "sent to answer (round trip)"}
-"""The times that are compared, by their keys in a result; the first one that both have is the
-headline's.
+CLOCKS = {"response_us": "response time", "rtt_us": "RTT"}
+"""The compared times by their keys in a result. The headline uses the first one that both results
+have.
 """
 
 _IN_MS_FROM_US = 500
-"""Times of which the longest is at least this are compared in ms, with two digits after the
-point.
-"""
+"""From this maximum on, in µs, compared times are printed in ms with two decimals."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One percentile of two results, µs.
+    """One percentile of two results, in µs.
 
     Attributes:
-        clock: Of which time, one of `CLOCKS`.
-        key: Its key.
-        before: In the first.
-        after: In the second.
-        sure: The two are different.
+        clock: The compared time, a key of `CLOCKS`.
+        key: Key of the percentile.
+        before: Value in the first result.
+        after: Value in the second result.
+        sure: Whether the two differ.
     """
 
     clock: str
@@ -94,7 +89,7 @@ class Difference:
         )
 
     def json(self) -> Json:
-        """For programs."""
+        """The JSON object."""
         ratio = self.after / self.before if self.before else None
         return {
             "before_us": short(self.before),
@@ -106,7 +101,7 @@ class Difference:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
-    """Every percentile that both results have, those of the headline's time first."""
+    """Every percentile that both results have, in the order of `CLOCKS`."""
     out = []
     for clock in CLOCKS:
         a_took, b_took = (one.get(clock) or {} for one in (before, after))
@@ -126,15 +121,15 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
 
 
 def by_clock(found: Sequence[Difference]) -> list[list[Difference]]:
-    """The differences of each time, the headline's first."""
+    """The differences of each time, in the order of `CLOCKS`."""
     return [each for clock in CLOCKS if (each := [d for d in found if d.clock == clock])]
 
 
 def _interval(one: Mapping[str, Any], clock: str, share: float) -> tuple[float, float]:
-    """Where the percentile lies: between order statistics, whose ranks are binomial."""
+    """The interval of a percentile: order statistics with binomially distributed ranks."""
     took = one[clock]
     values, beyond = cumulative(took["histogram_ns"])
-    # A rare percentile needs its own answers, which BLOCKS would take away.
+    # A high percentile needs more responses than BLOCKS.
     effective = max(1, min(took["n"], max(BLOCKS, 10 / (1 - share)))) / _together(one)
     off = _Z * math.sqrt(share * (1 - share) / effective)
 
@@ -145,7 +140,7 @@ def _interval(one: Mapping[str, Any], clock: str, share: float) -> tuple[float, 
 
 
 def _together(one: Mapping[str, Any]) -> float:
-    """How many slow answers an interruption makes, on average.
+    """Mean number of slow responses per interruption.
 
     >>> _together({"slow": {"kept": [{"t_s": 1.0}, {"t_s": 1.01}, {"t_s": 1.02}, {"t_s": 5.0}]}})
     2.0
@@ -161,7 +156,7 @@ def sentences(
     after: Mapping[str, Any],
     names: tuple[str, str],
 ) -> list[str]:
-    """The verdict first, then what else is to be known."""
+    """The verdict first, then details."""
     out: list[str] = []
     for each in by_clock(found):
         first = None if out else next((d for d in each if d.key == "p50"), each[0])
@@ -173,25 +168,28 @@ def sentences(
         ]
         clock = CLOCKS[each[0].clock]
         out += (
-            [f"{clock[:1].upper()}{clock[1:]}, {names[1]} against {names[0]}: {listed(rest)}."]
+            [
+                f"{clock[:1].upper()}{clock[1:]} of {names[1]} compared with {names[0]}: "
+                f"{listed(rest)}."
+            ]
             if rest
             else []
         )
-    out = out or [f"{names[0]} and {names[1]} have no percentile in common: too few answers."]
+    out = out or [f"{names[0]} and {names[1]} have no percentile in common: too few replies."]
     lost = [_lost(one) for one in (before, after)]
     if any(lost):
         out.append(
-            f"Lost answers: {percent(lost[0])} in {names[0]}, {percent(lost[1])} in {names[1]}. "
-            "Percentiles are of the answers that came."
+            f"Loss: {percent(lost[0])} in {names[0]}, {percent(lost[1])} in {names[1]}. "
+            "The percentiles do not include lost requests."
         )
     return [*out, *warnings(before, after, names)]
 
 
 def _headline(first: Difference, names: tuple[str, str]) -> str:
-    """Who responds slower, and by what factor."""
+    """The slower result and the factor."""
     slow, fast = (names[1], names[0]) if first.after > first.before else (names[0], names[1])
     low, high = sorted((first.before, first.after))
-    of = f"{CLOCKS[first.clock]}, {named(first.key)}"
+    of = f"{CLOCKS[first.clock]} {named(first.key)}"
     if not first.sure:
         return (
             f"No difference seen between {names[0]} and {names[1]}: {of} "
@@ -204,7 +202,7 @@ def _headline(first: Difference, names: tuple[str, str]) -> str:
 def warnings(
     before: Mapping[str, Any], after: Mapping[str, Any], names: tuple[str, str]
 ) -> list[str]:
-    """What differs between the two tests, in a sentence."""
+    """The differences between the two tests, in a sentence."""
     told = [
         f"{what} ({_trait(before, key)}, {_trait(after, key)})"
         for key, what in _ALIKE.items()
@@ -215,9 +213,8 @@ def warnings(
     if not told:
         return []
     return [
-        f"{names[0]} and {names[1]} are different tests: {listed(told)}. A difference between the "
-        "results need not be "
-        "a difference between the hosts."
+        f"{names[0]} and {names[1]} are different tests: {listed(told)}. The tests and not the "
+        "hosts may cause a difference."
     ]
 
 
@@ -239,7 +236,7 @@ def _times(ratio: float) -> str:
 
 
 def _spans(*values: float) -> list[str]:
-    """Times that are compared, in one unit: ms where the longest is about one or more, else µs.
+    """Times in a common unit: ms if the longest is at least `_IN_MS_FROM_US`, else µs.
 
     >>> _spans(770.0, 81.4), _spans(54.1, 45.3), _spans(9.2, 8.6)
     (['0.77 ms', '0.08 ms'], ['54.1 µs', '45.3 µs'], ['9.20 µs', '8.60 µs'])
@@ -250,7 +247,7 @@ def _spans(*values: float) -> list[str]:
 
 
 def table(found: Sequence[Difference], names: tuple[str, str]) -> Table:
-    """A row per percentile of one of the times."""
+    """A row per percentile of one time."""
     rows = [
         [
             Cell(named(d.key)),
@@ -263,4 +260,4 @@ def table(found: Sequence[Difference], names: tuple[str, str]) -> Table:
     ]
     caption = CLOCKS[found[0].clock]
     head = (f"{names[0]} µs", f"{names[1]} µs", "ratio")
-    return Table(f"{caption[:1].upper()}{caption[1:]}", ("", "verdict"), head, rows)
+    return Table(f"{caption[:1].upper()}{caption[1:]}", (caption, "verdict"), head, rows)

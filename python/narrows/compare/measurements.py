@@ -1,19 +1,19 @@
-"""Before and after: is there a difference between measurements, and how large?
+"""Compares measurements: significance and size of the difference of each metric.
 
-The value of a figure is the one that every other command shows (`answers`). Its uncertainty comes
-from consecutive stretches of a second or more of the load, or of the idle time: one value each,
-whose correlation counts (`inference`). With three or more loads in a measurement (`--repeats`) each
-load is one value instead, because loads differ more than the seconds of one; as many loads in both
-are compared by Student's test for two samples.
+The value of a metric is that of all other commands (`measure.summary`). Its uncertainty comes from
+consecutive stretches of at least a second of the load, or of the idle time. Each stretch has one
+value, and `inference` takes their correlation into account. A measurement with three or more loads
+(`--repeats`) has one value per load instead, because loads differ more than the seconds of one
+load. If both measurements have the same number of loads, Student's t-test for two samples compares
+them.
 
-Single loads are compared by the ratio of their values. There is a verdict where a difference is
-significantly larger than the least that matters, `LEAST_SHARE` of the value or `LEAST_MS`: the
-confidence interval has to lie beyond that as a whole. Several figures are judged at once, by Holm's
-procedure: among all figures of two measurements of an unchanged path, the probability of any false
-verdict is 1 %. `python -m validation.comparison` measures that rate. No difference seen does not
-mean that there is none.
+Single loads are compared by the ratio of their values. A verdict requires a difference
+significantly larger than the relevance threshold: `LEAST_SHARE` of the value, or `LEAST_MS`. The
+whole confidence interval must lie beyond the threshold. Holm's procedure covers all metrics
+together: for two measurements of an unchanged path, the probability of any false verdict is 1 %.
+`python -m validation.comparison` measures that rate. "No difference seen" does not prove equality.
 
-A figure is not judged where the two tests loaded that direction differently (`mismatches`).
+A metric has no verdict if the two tests loaded its direction differently (`mismatches`).
 """
 
 from __future__ import annotations
@@ -32,28 +32,31 @@ from narrows.render.tables import Cell, Table
 from narrows.render.words import listed, number
 
 ERROR_RATE = 0.01
-"""Probability of any false verdict among the figures of two measurements."""
+"""Probability of any false verdict among the metrics of two measurements."""
 
 LEAST_SHARE, LEAST_MS = 0.03, 0.1
-"""A difference below 3 %, or a tenth of a millisecond, does not matter."""
+"""Relevance threshold of a difference: relative, and in ms."""
 
 LEAST_S, SHORTEST_S = 1.0, 0.5
-"""Least length of a stretch, and of one where a load lasts less than four of those."""
+"""Minimum length of a stretch, in s; the second value applies to loads shorter than four stretches.
+"""
 
 FEWEST = 3
-"""Fewest values that have an uncertainty."""
+"""Minimum number of values for an uncertainty."""
 
 _WIDEST = 50.0
-"""Of the logarithm of a ratio; more overflows."""
+"""Maximum logarithm of a ratio; larger values overflow."""
 
 PINGS_OF_P95 = 20
-"""A stretch has at least as many pings where their p95 is taken."""
+"""Minimum number of pings in a stretch for a p95."""
 
 _NOTHING = 1e-3
-"""Of Mbit/s and of ms; less is printed as zero."""
+"""Smaller values, in Mbit/s or ms, are printed as zero."""
 
 OTHER_DURATION = 1.25
 """Loads whose durations differ by this factor are reported as different."""
+
+_LOADS: dict[Direction, str] = {"down": "download", "up": "upload"}
 
 Values = list[float]
 Span = tuple[float, float]
@@ -61,12 +64,12 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True)
 class Sample:
-    """A figure of one measurement.
+    """A metric of one measurement.
 
     Attributes:
-        value: As every command shows it.
-        uncertainty: Of that value, relative to it; None where there are too few stretches.
-        loads: Of so many loads, each of which is one value; 0 where stretches are.
+        value: The value, as in all commands.
+        uncertainty: Uncertainty relative to the value; None with too few stretches.
+        loads: Number of loads with one value each; 0 if stretches have values instead.
     """
 
     value: float
@@ -76,15 +79,15 @@ class Sample:
 
 @dataclass(frozen=True)
 class Figure:
-    """What is compared.
+    """A metric that can be compared.
 
     Attributes:
-        key: Its name for programs, with the unit.
-        name: Its name for people.
+        key: Key in JSON, with the unit.
+        name: Name in sentences and tables.
         unit: `Mbit/s` or `ms`.
-        better: 1 where more is better, -1 where less is.
-        of: The figure of a measurement; None where that was not measured.
-        way: The direction whose load it depends on; None for the idle round trip.
+        better: 1 if more is better, -1 if less is better.
+        of: Returns the metric of a measurement, or None if it was not measured.
+        way: The direction whose load it depends on; None for the idle RTT.
     """
 
     key: str
@@ -95,24 +98,23 @@ class Figure:
     way: Direction | None
 
     def least(self, before: float) -> float:
-        """The least difference that matters."""
+        """The relevance threshold of a difference."""
         return max(LEAST_SHARE * abs(before), LEAST_MS if self.unit == "ms" else 0.0)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One figure of two measurements.
+    """A metric of two measurements.
 
     Attributes:
-        figure: Which.
-        before: Its value in the first measurement.
-        after: Its value in the second.
-        low: Lower end of the confidence interval of the difference; None where it could not be
-            judged.
-        high: Upper end.
-        level: Confidence of that interval: 99 % or more, by Holm's procedure, so that all verdicts
-            err in 1 % together.
-        why: Why it could not be judged; empty where it was.
+        figure: The metric.
+        before: Value in the first measurement.
+        after: Value in the second measurement.
+        low: Lower end of the confidence interval of the difference; None without a verdict.
+        high: Upper end of this interval.
+        level: Confidence of this interval, at least 99 %: by Holm's procedure, the probability of
+            any false verdict is 1 %.
+        why: Reason for a missing verdict, or an empty string.
     """
 
     figure: Figure
@@ -125,9 +127,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """`better`, `worse`, `no difference seen`, or `cannot tell` where it could not be
-        judged.
-        """
+        """`better`, `worse`, `no difference seen`, or `cannot tell` without an interval."""
         if self.low is None or self.high is None:
             return "cannot tell"
         least = self.figure.least(self.before)
@@ -136,7 +136,7 @@ class Difference:
         return "better" if (self.low > 0) == (self.figure.better > 0) else "worse"
 
     def json(self) -> Json:
-        """For programs."""
+        """The JSON object."""
         return {
             "before": short(self.before),
             "after": short(self.after),
@@ -150,7 +150,7 @@ class Difference:
 
 
 def differences(before: Measurement, after: Measurement) -> list[Difference]:
-    """Every figure that both have."""
+    """The differences of all metrics that both measurements have."""
     different = {m.way: m for m in mismatches(before, after) if m.way is not None}
     answers = answer(before), answer(after)
     found: list[Difference] = []
@@ -163,11 +163,11 @@ def differences(before: Measurement, after: Measurement) -> list[Difference]:
         if figure.way in different:
             why = f"the tests load this direction differently ({different[figure.way].text()})"
         elif min(a.value, b.value) <= 0:
-            why = "one of them is zero"
+            why = "one of the values is zero"
         elif any(_total_only(one, figure) for one in (before, after)):
-            why = "the sender of UDP knows only in total what arrived"
+            why = "the sender of the UDP load knows only the total of the received data"
         elif a.uncertainty is None or b.uncertainty is None:
-            why = f"too short: fewer than {FEWEST} stretches of {SHORTEST_S:g} s or more"
+            why = f"too few data: fewer than {FEWEST} intervals of at least {SHORTEST_S:g} s"
         else:
             judged.append((len(found), _test(figure, a, b, a.uncertainty, b.uncertainty)))
         found.append(Difference(figure, a.value, b.value, None, None, why=why))
@@ -180,7 +180,7 @@ def differences(before: Measurement, after: Measurement) -> list[Difference]:
 
 
 def _total_only(measured: Measurement, figure: Figure) -> bool:
-    """Is it a rate of flows whose samples are what was sent?"""
+    """Whether the metric is a rate of flows that sampled only sent bytes."""
     flows = [f for f in measured.flows if f.direction == figure.way and f.goodput_mbit is not None]
     return figure.unit == "Mbit/s" and any(
         "sent_bytes" in f.columns and not f.acked() for f in flows
@@ -189,11 +189,11 @@ def _total_only(measured: Measurement, figure: Figure) -> bool:
 
 @dataclass(frozen=True)
 class _Test:
-    """A test of one figure.
+    """A test of one metric.
 
     Attributes:
-        p: The probability of such a difference if the truth is none that matters.
-        interval: Of the difference, at a level.
+        p: Probability of such a difference without a relevant true difference.
+        interval: Returns the confidence interval of the difference at a level.
     """
 
     p: float
@@ -203,8 +203,8 @@ class _Test:
 def _test(figure: Figure, a: Sample, b: Sample, of_a: Estimate, of_b: Estimate) -> _Test:
     least = figure.least(a.value)
     if a.loads == b.loads > 0:
-        # Of an unchanged path both have the same variance, and as many values: Student's test for
-        # two samples.
+        # On an unchanged path both have the same variance, and they have the same number of values:
+        # Student's t-test for two samples applies.
         error = inference.of_sum([(b.value, of_b), (-a.value, of_a)]).error
         both = Estimate(error, of_a.freedom + of_b.freedom)
         middle = b.value - a.value
@@ -225,7 +225,7 @@ def _test(figure: Figure, a: Sample, b: Sample, of_a: Estimate, of_b: Estimate) 
 
 
 def _toward(difference: float, before: float, least: float) -> float:
-    """The least difference that matters in this direction: 3 % more is as far as 3 % less."""
+    """The relevance threshold in this direction: the ratio is the same for more and for less."""
     return least if difference > 0 else least * before / (before + least)
 
 
@@ -234,7 +234,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _sample(value: float | None, series: Sequence[Sequence[float]]) -> Sample | None:
-    """A figure whose loads have these series, one value per stretch."""
+    """A metric whose loads have these series, with one value per stretch."""
     if value is None:
         return None
     known = [one for one in series if one]
@@ -284,13 +284,13 @@ def _rates(flows: Sequence[Sequence[tuple[float, float]]], span: Span) -> Values
 
 
 def _edges(flows: Sequence[Sequence[tuple[float, float]]], span: Span) -> list[float]:
-    """Where stretches end: at samples of the flow that has fewest of them, so that few bytes are
+    """Ends of the stretches: samples of the flow with the fewest samples, so that few bytes are
     interpolated.
     """
     inside = [[t for t, _ in acked if span[0] < t <= span[1]] for acked in flows]
     coarsest = min((times for times in inside if times), key=len, default=[])
     edges = [span[0]]
-    # Other tools' intervals are not quite a second.
+    # Intervals of other tools are slightly shorter than a second.
     for t in coarsest:
         if t - edges[-1] >= 0.9 * _least(span):
             edges.append(t)
@@ -298,7 +298,7 @@ def _edges(flows: Sequence[Sequence[tuple[float, float]]], span: Span) -> list[f
 
 
 def _bytes(acked: Sequence[tuple[float, float]], at: float) -> float:
-    """Bytes delivered until then, on a straight line between two samples."""
+    """Bytes delivered until a time, interpolated between samples."""
     after = bisect.bisect_right(acked, at, key=lambda sample: sample[0])
     if after == 0:
         return 0.0
@@ -328,8 +328,8 @@ def _latency(
 
 
 def _sectioned(sample: Sample | None, series: Sequence[Values]) -> Sample | None:
-    """A percentile is not the mean of the stretches' percentiles: their spread is taken around the
-    whole one.
+    """Adapts the uncertainty to a percentile: the spread of the stretches is taken around the
+    percentile of all values.
 
     Sectioning (Asmussen and Glynn, Stochastic Simulation, 2007, section III.5a).
     """
@@ -356,7 +356,7 @@ def _spreads(pings: Sequence[tuple[float, float]], span: Span, which: str) -> Va
 
 def _loads(way: Direction) -> Callable[[Measurement], list[Span]]:
     def of(measured: Measurement) -> list[Span]:
-        # Where both ways are loaded at once there is one round trip: it stands with the load down.
+        # With both directions loaded at once, there is one RTT, which is listed under download.
         if measured.together:
             return [] if way == "up" else measured.loads()
         return measured.loaded(way)
@@ -373,34 +373,35 @@ def _under(way: Direction, which: str) -> Callable[[Measurement, Answer], Sample
 
 
 FIGURES: tuple[Figure, ...] = (
-    Figure("down_mbit", "rate down", "Mbit/s", 1, _rate("down"), "down"),
-    Figure("up_mbit", "rate up", "Mbit/s", 1, _rate("up"), "up"),
+    Figure("down_mbit", "download goodput", "Mbit/s", 1, _rate("down"), "down"),
+    Figure("up_mbit", "upload goodput", "Mbit/s", 1, _rate("up"), "up"),
     Figure(
         "idle_ms",
-        "idle round trip",
+        "mean idle RTT",
         "ms",
         -1,
         _latency(_idle, "mean", lambda told: told.idle, 0.0),
         None,
     ),
-    Figure("loaded_down_ms", "round trip, load down", "ms", -1, _under("down", "mean"), "down"),
-    Figure("loaded_down_p95_ms", "its p95", "ms", -1, _under("down", "p95"), "down"),
-    Figure("loaded_up_ms", "round trip, load up", "ms", -1, _under("up", "mean"), "up"),
-    Figure("loaded_up_p95_ms", "its p95", "ms", -1, _under("up", "p95"), "up"),
+    Figure("loaded_down_ms", "mean RTT during download", "ms", -1, _under("down", "mean"), "down"),
+    Figure(
+        "loaded_down_p95_ms", "p95 RTT during download", "ms", -1, _under("down", "p95"), "down"
+    ),
+    Figure("loaded_up_ms", "mean RTT during upload", "ms", -1, _under("up", "mean"), "up"),
+    Figure("loaded_up_p95_ms", "p95 RTT during upload", "ms", -1, _under("up", "p95"), "up"),
 )
-"""What is compared, in this order."""
+"""The compared metrics, in this order."""
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Something that differs between two tests, so that a difference between them need not be the
-    path's.
+    """A parameter that differs between two tests and may cause a difference of their results.
 
     Attributes:
-        what: What differs.
-        before: In the first test.
-        after: In the second.
-        way: The direction whose figures cannot be compared for that reason; None where they can.
+        what: Name of the parameter.
+        before: Value in the first test.
+        after: Value in the second test.
+        way: The direction whose metrics therefore cannot be compared, or None.
     """
 
     what: str
@@ -409,12 +410,12 @@ class Mismatch:
     way: Direction | None = None
 
     def text(self) -> str:
-        """In words."""
+        """The mismatch in words."""
         return f"{self.what}: {self.before} before, {self.after} after"
 
 
 def mismatches(before: Measurement, after: Measurement) -> list[Mismatch]:
-    """What differs between the two tests; what is not known of one of them is not compared."""
+    """All parameters that differ between the two tests and are known for both."""
     out = []
     for what, of in _TRAITS.items():
         a, b = of(before), of(after)
@@ -423,18 +424,18 @@ def mismatches(before: Measurement, after: Measurement) -> list[Mismatch]:
     for way in DIRECTIONS[::-1]:
         a, b = (_load(one, way) for one in (before, after))
         if a != b:
-            out.append(Mismatch(f"load {way}", a or "none", b or "none", way))
+            out.append(Mismatch(_LOADS[way], a or "none", b or "none", way))
         s, t = (
             _mean([end - begin for begin, end in one.loaded(way) or [(0.0, 0.0)]])
             for one in (before, after)
         )
         if min(s, t) > 0 and max(s, t) > OTHER_DURATION * min(s, t):
             out.append(
-                Mismatch(f"duration of the load {way}", f"{number(s, 1)} s", f"{number(t, 1)} s")
+                Mismatch(f"duration of the {_LOADS[way]}", f"{number(s, 1)} s", f"{number(t, 1)} s")
             )
         a, b = (_senders(one, way) for one in (before, after))
         if a and b and a != b:
-            out.append(Mismatch(f"congestion control {way}", a, b))
+            out.append(Mismatch(f"congestion control of the {_LOADS[way]}", a, b))
     return out
 
 
@@ -447,7 +448,7 @@ def _asked(key: str, unit: str = "") -> Callable[[Measurement], str]:
 
 
 def _host(measured: Measurement) -> str:
-    # A scenario's file takes the place of the host, and two of them are meant to differ.
+    # Two scenario files are meant to differ.
     return "" if (measured.json.get("peer") or {}).get("speaks") == "simulator" else measured.host
 
 
@@ -460,7 +461,7 @@ def _pacing(measured: Measurement) -> str:
 _TRAITS: dict[str, Callable[[Measurement], str]] = {
     "test": lambda measured: measured.test,
     "host": _host,
-    "code point": _asked("dscp"),
+    "DSCP": _asked("dscp"),
     "ECN": _asked("ecn"),
     "pacing": _pacing,
 }
@@ -471,8 +472,8 @@ def _senders(measured: Measurement, way: Direction) -> str:
 
 
 def _load(measured: Measurement, way: Direction) -> str:
-    """How a direction is loaded: by how many flows of which protocol, alone or while the other one
-    is.
+    """The load of a direction: number of flows, protocol, and whether both directions are loaded at
+    once.
     """
     spans = measured.loaded(way)
     if not spans:
@@ -488,15 +489,14 @@ def _load(measured: Measurement, way: Direction) -> str:
 
 
 def warnings(before: Measurement, after: Measurement, names: tuple[str, str]) -> list[str]:
-    """What differs between the tests, in a sentence."""
+    """The differences between the tests, in a sentence."""
     found = mismatches(before, after)
     if not found:
         return []
     traits = listed([f"{m.what} ({m.before}, {m.after})" for m in found])
     return [
-        f"{names[0]} and {names[1]} are different tests: {traits}. A difference between the "
-        "results need not be a "
-        "difference between the paths."
+        f"{names[0]} and {names[1]} are different tests: {traits}. The tests and not the paths may "
+        "cause a difference."
     ]
 
 
@@ -505,18 +505,18 @@ def sentences(found: Sequence[Difference], before: str, after: str) -> list[str]
     out = []
     for d in found:
         a, b, unit = number(d.before, 1), number(d.after, 1), d.figure.unit
-        values = f"{d.figure.name}: {d.verdict}; {a} {unit} in {before}, {b} {unit} in {after}"
+        name = f"{d.figure.name[:1].upper()}{d.figure.name[1:]}"
+        values = f"{name}: {d.verdict}; {a} {unit} in {before}, {b} {unit} in {after}"
         if d.low is None or d.high is None:
             out.append(f"{values}; {d.why}.")
         else:
             low, high = _signed(d.low, d.high)
-            out.append(f"{values}, the difference is between {low} and {high} {unit}.")
-    return out or ["They have nothing in common that could be compared."]
+            out.append(f"{values}; the difference is {low} to {high} {unit}.")
+    return out or ["The measurements have no metric in common."]
 
 
 def _signed(low: float, high: float) -> tuple[str, str]:
-    """The ends of an interval with their signs; an end with more digits where one would show it as
-    zero.
+    """The ends of an interval with signs, and with more digits if one digit would show zero.
 
     >>> _signed(-12.34, 5.6), _signed(0.012, 0.3), _signed(-0.04, 1e-9)
     (('-12.3', '+5.6'), ('+0.01', '+0.30'), ('-0.04', '0'))
@@ -528,26 +528,23 @@ def _signed(low: float, high: float) -> tuple[str, str]:
 
 
 def caution(measured: Sequence[Measurement]) -> str:
-    """What the intervals mean, and what they do not cover."""
+    """The meaning and the limits of the intervals."""
     together = (
-        f"The verdicts of a comparison hold together with {1 - ERROR_RATE:.0%} confidence".replace(
-            "%", " %"
-        )
-    )
+        f"The joint confidence of all verdicts of a comparison is {1 - ERROR_RATE:.0%}"
+    ).replace("%", " %")
     if all(max(len(one.loaded(way)) for way in DIRECTIONS) >= FEWEST for one in measured):
         return (
-            f"{together}. The intervals come from the loads of each measurement and cover no "
+            f"{together}. The intervals come from the loads of each measurement and do not cover "
             "other times of the day."
         )
     return (
-        f"{together}. The intervals come from the seconds of one load each and do not cover what "
-        "changes from one load "
-        "to the next: `narrows measure --repeats 5` does."
+        f"{together}. The intervals come from the seconds of a single load and do not cover "
+        "changes between loads; `narrows measure --repeats 5` covers them."
     )
 
 
 def table(found: Sequence[Difference], before: str, after: str) -> Table:
-    """A row per figure."""
+    """A row per metric."""
     rows = [
         [
             Cell(d.figure.name),
@@ -555,10 +552,12 @@ def table(found: Sequence[Difference], before: str, after: str) -> Table:
             Cell(f"{number(d.before)} {d.figure.unit}", f"{d.figure.key}.before"),
             Cell(f"{number(d.after)} {d.figure.unit}", f"{d.figure.key}.after"),
             Cell(
-                "–" if d.low is None or d.high is None else " to ".join(_signed(d.low, d.high)),
+                "–"
+                if d.low is None or d.high is None
+                else f"{' to '.join(_signed(d.low, d.high))} {d.figure.unit}",
                 f"{d.figure.key}.low",
             ),
         ]
         for d in found
     ]
-    return Table("Difference", ("", "verdict"), (before, after, "difference"), rows)
+    return Table("Difference", ("metric", "verdict"), (before, after, "difference"), rows)

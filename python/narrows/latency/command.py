@@ -1,5 +1,5 @@
-"""`narrows latency`: how long one answer takes, and whose delay it is. What is heavy is imported
-where it is needed.
+"""The command `narrows latency`: response times and the attribution of delays. Large modules are
+imported on use.
 """
 
 from __future__ import annotations
@@ -165,11 +165,11 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
             elif not quiet:
                 _show(told)
         except OSError:
-            # Who stopped it by hanging up reads nothing any more.
+            # After SIGHUP the terminal is gone.
             if not told["interrupted"]:
                 raise
         if told["interrupted"]:
-            # Kept and told; the exit code is the signal's all the same.
+            # The result is stored and printed; the exit code is that of the signal.
             raise KeyboardInterrupt
 
 

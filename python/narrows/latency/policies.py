@@ -1,8 +1,6 @@
-"""The same latency test under several policies, in turns: what each gained and what it cost, in
-words and in one table.
+"""Renders a latency test of several scheduling policies: benefits and costs of each.
 
-Only shows: every figure is `narrows-host latency`'s. What is compared with is the first policy
-under the same load.
+`narrows-host latency` computes all values. The baseline is the first policy under the same load.
 """
 
 from __future__ import annotations
@@ -13,25 +11,25 @@ from narrows.latency.result import PERCENTILES, Json, named, paged, span
 from narrows.latency.result import document as of_outcomes
 from narrows.render.tables import Cell, Table
 
-LOADS = {"none": "no load", "cpu": "processors busy"}
-"""What else the processors did, in words."""
+LOADS = {"none": "no load", "cpu": "CPU load"}
+"""Names of the additional loads of the CPUs."""
 
 _ALIKE = 0.1
-"""Figures nearer to each other than this are not told apart."""
+"""Relative difference below which two values count as equal."""
 
 
 def name(setup: Json) -> str:
-    """Of a set-up, as legends have it."""
+    """Name of a setup, for legends."""
     return f"{setup['policy']}, {LOADS[setup['load']]}"
 
 
 def several(told: Json) -> list[tuple[str, Json]]:
-    """The outcomes of those that were permitted, with their names."""
+    """Names and results of all setups that the host permitted."""
     return [(name(setup), setup["latency"]) for setup in told["setups"] if not setup["refused"]]
 
 
 def _grade(told: Json) -> str:
-    """The highest percentile that every outcome can carry."""
+    """The highest percentile that all results have."""
     outcomes = [outcome["response_us"] for _, outcome in several(told)]
     carried = [p for p in PERCENTILES if all(took.get(p) is not None for took in outcomes)]
     return carried[-1] if carried else "max"
@@ -42,13 +40,13 @@ def _times(before: float, after: float) -> str:
         return ""
     ratio = before / after
     if abs(ratio - 1) < _ALIKE:
-        return "alike"
-    return f"{ratio:.1f} times less" if ratio > 1 else f"{1 / ratio:.1f} times more"
+        return f"equal within {100 * _ALIKE:.0f} %"
+    return f"{ratio:.1f} times lower" if ratio > 1 else f"{1 / ratio:.1f} times higher"
 
 
 def _cost(setup: Json, base: Json) -> str:
     own, usual = (one["cpu_s"] / one["wall_s"] for one in (setup, base))
-    words = f"{own:.2f} CPU seconds each second"
+    words = f"{own:.2f} CPU seconds per second"
     if setup is not base:
         words += f" instead of {usual:.2f}"
     if setup["load"] != "none":
@@ -56,18 +54,17 @@ def _cost(setup: Json, base: Json) -> str:
         if setup is not base and had:
             change = 100 * (left / had - 1)
             words += (
-                f", and the load got {abs(change):.0f} % {'less' if change < 0 else 'more'} "
-                "CPU time"
+                f"; the load had {abs(change):.0f} % {'less' if change < 0 else 'more'} CPU time"
             )
     if setup["awake_by"] == "cpu_dma_latency":
-        words += "; idle processors turn instead of sleeping, which costs power"
+        words += "; idle CPUs poll instead of sleeping, which increases the power consumption"
     return words
 
 
 def sentences(told: Json) -> list[str]:
-    """For each load, what was usual, and then what each other policy gained and cost."""
+    """For each load: the baseline, then benefits and costs of every other policy."""
     grade, limit = _grade(told), span(told["slow_us"])
-    out = ["It was stopped before its end."] if told.get("interrupted") else []
+    out = ["The measurement was stopped early."] if told.get("interrupted") else []
     for load in dict.fromkeys(setup["load"] for setup in told["setups"]):
         under = [setup for setup in told["setups"] if setup["load"] == load]
         allowed = [setup for setup in under if not setup["refused"]]
@@ -79,40 +76,40 @@ def sentences(told: Json) -> list[str]:
         for setup in allowed:
             took, slow = setup["latency"]["response_us"], setup["latency"]["slow"]["count"]
             words = (
-                f"{name(setup)}: due to answer, half within {span(took['p50'])}, "
-                f"{named(grade)} {span(took[grade])}"
+                f"{name(setup)}: response time {span(took['p50'])} (median), {span(took[grade])} "
+                f"({named(grade)}); {slow:,} of {took['n']:,} responses exceeded {limit}"
             )
-            words += f", {slow:,} of {took['n']:,} slow (over {limit})"
             if setup is not base:
                 was, most = base["latency"]["slow"]["count"], base["latency"]["response_us"][grade]
-                gains = [_times(most, took[grade]), _fewer(was, slow)]
-                words += f": {named(grade)} {gains[0]}, {gains[1]}"
+                factor = _times(most, took[grade])
+                gains = [*([f"{named(grade)} {factor}"] if factor else []), _fewer(was, slow)]
+                words += f". Compared with {base['policy']}: {', '.join(gains)}"
             out.append(f"{words}. Cost: {_cost(setup, base)}.")
             if setup["called_off"]:
                 out.append(
-                    f"{name(setup)}: the watchdog took the real-time class away, for it did not "
-                    "sleep for 200 ms."
+                    f"{name(setup)}: the watchdog ended real-time scheduling because the process "
+                    "did not sleep for 200 ms."
                 )
     return out
 
 
 def _fewer(before: int, after: int) -> str:
     if before == after:
-        return "as many slow ones"
+        return "as many slow responses"
     if not after:
-        return f"none slow instead of {before:,}"
+        return f"no slow responses instead of {before:,}"
     if not before:
-        return f"{after:,} slow ones instead of none"
+        return f"{after:,} slow responses instead of none"
     ratio = before / after
     return (
-        f"{ratio:.1f} times fewer slow ones"
+        f"{ratio:.1f} times fewer slow responses"
         if ratio > 1
-        else f"{1 / ratio:.1f} times more slow ones"
+        else f"{1 / ratio:.1f} times more slow responses"
     )
 
 
 def table(told: Json) -> Table:
-    """A row for each set-up."""
+    """A row for each setup."""
     rows: list[list[Cell]] = []
     names = ("min", "mean", "p50", "p90", "p99", "p99_9", "max")
     for place, setup in enumerate(told["setups"]):
@@ -142,15 +139,15 @@ def table(told: Json) -> Table:
         )
     head_ = tuple(f"{named(key)} µs" for key in names)
     return Table(
-        "Due to answer by policy",
-        ("policy", "besides"),
-        (*head_, "slow", "answers", "CPU s/s"),
+        "Response time by policy",
+        ("policy", "load"),
+        (*head_, "slow responses", "responses", "CPU s/s"),
         rows,
     )
 
 
 def fewest(told: Json) -> list[str]:
-    """For each load, under which policy the fewest answers were slow."""
+    """For each load, the policy with the fewest slow responses."""
     out, limit = [], span(told["slow_us"])
     for load in dict.fromkeys(setup["load"] for setup in told["setups"]):
         tried = [
@@ -160,20 +157,23 @@ def fewest(told: Json) -> list[str]:
             continue
         first, best = tried[0], min(tried, key=lambda setup: setup["latency"]["slow"]["count"])
         slow, n = best["latency"]["slow"]["count"], best["latency"]["rtt_us"]["n"]
-        under = f"(over {limit}) under {best['policy']}, {slow:,} of {n:,}"
-        words = f"{LOADS[load].capitalize()}: the fewest slow answers {under}"
+        load_name = LOADS[load][:1].upper() + LOADS[load][1:]
+        words = (
+            f"{load_name}: policy {best['policy']} had the fewest slow responses (over {limit}), "
+            f"{slow:,} of {n:,}"
+        )
         if best is not first:
             slow, n = first["latency"]["slow"]["count"], first["latency"]["rtt_us"]["n"]
-            words += f", instead of {slow:,} of {n:,} under {first['policy']}"
+            words += f"; {first['policy']} had {slow:,} of {n:,}"
         out.append(f"{words}.")
     return out
 
 
 def document(told: Json) -> dict[str, Any]:
-    """What the report page shows."""
+    """The content of the report page."""
     page = of_outcomes(several(told))
     beside = table(told)
-    # The page's places are within one run, and this table is beside all of them.
+    # Paths of cells refer to one run, but this table covers all of them.
     rows = [[Cell(cell.text) for cell in row] for row in beside.rows]
     overall = paged(Table(beside.caption, beside.words, beside.numbers, rows))
     page["runs"][0]["tables"].insert(0, overall)
@@ -182,4 +182,4 @@ def document(told: Json) -> dict[str, Any]:
         run["answer"].insert(0, said[run["name"]])
     refused = [f"{setup['refused'].capitalize()}." for setup in told["setups"] if setup["refused"]]
     first = " ".join([*fewest(told), *dict.fromkeys(refused)])
-    return page | {"title": f"{told['host']}: latency under several policies", "first": first}
+    return page | {"title": f"{told['host']}: latency by scheduling policy", "first": first}

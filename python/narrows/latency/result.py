@@ -1,11 +1,9 @@
-"""How long one answer takes, and whose delay it is: what `narrows-host latency` measured, for
-people to read.
+"""Renders a result of `narrows-host latency`: response times and the attribution of delays.
 
-Only shows: every figure is the program's own. The headline, the slow answers and the episodes use
-one clock, from when a question was due to its answer; the time from sent to answer, which leaves
-out how late questions left, is beside it. Times are µs in JSON, in tables and in sentences, from 10
-ms on ms in sentences. A percentile that its sample cannot carry (fewer than ten answers beyond it)
-is `None` and is shown as "–".
+`narrows-host` computes all values. The response time counts from the scheduled send time of a
+request to its reply; summary, slow responses and episodes use it. The RTT counts from the actual
+send time. Times are in µs; sentences use ms from 10 ms on. A percentile with fewer than ten replies
+beyond it is `None` and is shown as "–".
 """
 
 from __future__ import annotations
@@ -34,60 +32,62 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 PARTS = {
-    "client_application": "the client's application",
-    "client_kernel": "the client's kernel",
-    "wire": "the wire",
-    "server_kernel": "the server's kernel",
-    "server_application": "the server's application",
-    "server": "the server",
-    "beyond": "wire and server",
+    "client_application": "client application",
+    "client_kernel": "client kernel",
+    "wire": "network",
+    "server_kernel": "server kernel",
+    "server_application": "server application",
+    "server": "server",
+    "beyond": "network and server",
 }
-"""Whose a delay can be. The last two are what a protocol does not tell apart."""
+"""Components that a delay is attributed to. The last two are for protocols that cannot separate the
+others.
+"""
 
 PERCENTILES = ("p50", "p90", "p99", "p99_9", "p99_99", "p99_999")
 BEYOND = 10
-"""So many answers lie beyond a percentile that is told."""
+"""Minimum number of replies beyond a reported percentile."""
 
 _NONE = "–"
 _NOTHING: Json = {"histogram_ns": []}
 _MS_FROM_US = 10_000
 _DASHES = ("-", "--", ":")
 _SILENT_S = 1.5
-"""Without an answer for longer, at the end, the far end is gone; an answer is awaited for a
-second.
+"""Time without replies at the end, in s, after which the far host counts as lost. A reply is
+awaited for one second.
 """
 _SHOWN = 12
-"""So many episodes of slow answers are listed."""
+"""Maximum number of listed episodes of slow responses."""
 
 Tell = Callable[[float, str], object]
-"""Told now and then how far it is, 0 to 1, and how it stands, in words."""
+"""Receives the progress from 0 to 1 and a summary in words."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, after the first answers: what was seen until then.
+    """Ctrl-C after the first replies, with the result up to that time.
 
     Attributes:
-        told: The outcome so far.
+        told: The result so far.
     """
 
     def __init__(self, told: Json) -> None:
-        """With what there is."""
+        """With the result so far."""
         super().__init__()
         self.told = told
 
 
 def measure(host: str, arguments: Sequence[str] = (), *, tell: Tell | None = None) -> Json:
-    """Measures; answers the outcome.
+    """Measures the response time of a host and returns the result.
 
     Args:
         host: A name or an address.
         arguments: Options of `narrows-host latency`.
-        tell: Called now and then; what it raises stops the measurement.
+        tell: Called periodically; its exceptions stop the measurement.
 
     Raises:
-        EngineError: If it cannot be measured.
-        Interrupted: If the user stopped it, with what was seen: to whoever does not look it is
-            Ctrl-C like any other.
+        EngineError: If the measurement fails.
+        Interrupted: If the user stopped the measurement; it contains the result so far. It is a
+            `KeyboardInterrupt`.
     """
     share = 0.0
 
@@ -98,8 +98,8 @@ def measure(host: str, arguments: Sequence[str] = (), *, tell: Tell | None = Non
                 share = float(now) / max(float(end), 1e-9)
             case ["live", answered, lost, median, most] if tell is not None:
                 said = (
-                    f"{int(answered):,} answers, {lost} lost, half within {median} µs, slowest "
-                    f"{most} µs"
+                    f"{int(answered):,} replies, {lost} lost, response time {median} µs (median), "
+                    f"{most} µs (max)"
                 )
                 tell(share, said)
 
@@ -110,10 +110,10 @@ def measure(host: str, arguments: Sequence[str] = (), *, tell: Tell | None = Non
 
 
 def read(file: str | PathLike[str]) -> Json:
-    """Of a file that `narrows latency --json` wrote.
+    """Reads a file that `narrows latency --json` wrote.
 
     Raises:
-        NarrowsError: If it is none.
+        NarrowsError: If the file is not such a result.
     """
     name = name_of(file)
     try:
@@ -121,17 +121,15 @@ def read(file: str | PathLike[str]) -> Json:
     except OSError as error:
         raise NarrowsError(unread(file, error)) from error
     except ValueError as error:
-        raise NarrowsError(f"{name}: no outcome of narrows latency ({error})") from error
+        raise NarrowsError(f"{name}: not a result of narrows latency ({error})") from error
     if not isinstance(told, dict) or told.get("kind") != "latency":
-        raise NarrowsError(f"{name}: no outcome of narrows latency")
+        raise NarrowsError(f"{name}: not a result of narrows latency")
     kinds.check(told, _RESULT, name)
     return _filled(told)
 
 
 def _filled(told: Json) -> Json:
-    """A result of an earlier version, or one that somebody has shortened, with the keys that all
-    results have.
-    """
+    """A result of an earlier version, or an incomplete one, with the keys that all results have."""
     known = {key: value for key, value in told.items() if value is not None}
     slow = _EMPTY["slow"] | {
         key: value for key, value in known.get("slow", {}).items() if value is not None
@@ -141,7 +139,7 @@ def _filled(told: Json) -> Json:
 
 
 def _places(value: Any, place: str) -> None:  # noqa: ANN401 - any JSON value
-    """A histogram: pairs of a span in ns and how many took that long, the spans ascending."""
+    """Checks a histogram: pairs of a time in ns and a count, with ascending times."""
     kinds.rows(kinds.rows(kinds.whole, least=2), least=1)(value, place)
     before = -1
     for at, (ns, many, *_) in enumerate(value):
@@ -233,7 +231,7 @@ _RESULT = table(
     },
     required=("sent", "lost"),
 )
-"""What is used of a result."""
+"""The values of a result that narrows reads, and their types."""
 
 _EMPTY: Json = {
     "rtt_us": None,
@@ -257,11 +255,11 @@ _EMPTY: Json = {
         "episodes": {"count": 0, "kept": []},
     },
 }
-"""What results of earlier versions lack, and files that somebody has shortened."""
+"""Default values of keys that results of earlier versions lack."""
 
 
 def span(us: float | None) -> str:
-    """A span with its unit, as sentences have it.
+    """A time with its unit, for sentences.
 
     >>> span(0.42), span(21.31), span(2218.3), span(15_456.0), span(None)
     ('0.42 µs', '21.3 µs', '2218 µs', '15.5 ms', '–')
@@ -274,7 +272,7 @@ def span(us: float | None) -> str:
 
 
 def named(percentile: str) -> str:
-    """A percentile's name as people write it.
+    """The usual name of a percentile.
 
     >>> named("p99_9")
     'p99.9'
@@ -283,7 +281,7 @@ def named(percentile: str) -> str:
 
 
 def needed(percentile: str) -> int:
-    """How many answers carry it.
+    """Number of replies that a percentile needs.
 
     >>> needed("p50"), needed("p99"), needed("p99_999")
     (20, 1000, 1000000)
@@ -292,14 +290,15 @@ def needed(percentile: str) -> int:
 
 
 def sentences(told: Json) -> list[str]:
-    """The answer first, then what belongs to it."""
+    """The results in sentences, the most important ones first."""
     out = [_answer(told), *_round_trip(told)]
-    out += [f"It was stopped after {told['lasted_s']:.1f} s."] if told.get("interrupted") else []
+    if told.get("interrupted"):
+        out.append(f"The measurement was stopped after {told['lasted_s']:.1f} s.")
     silent = told["lasted_s"] - told.get("last_answer_s", told["lasted_s"])
     if silent > max(_SILENT_S, 2e-6 * told["interval_us"]):
         out.append(
-            f"Nothing was answered any more from {told['last_answer_s']:.1f} s on, of "
-            f"{told['lasted_s']:.1f} s."
+            f"The host stopped replying {told['last_answer_s']:.1f} s after the start of the "
+            f"measurement, which lasted {told['lasted_s']:.1f} s."
         )
     out += _trouble(told)
     out += _slow(told)
@@ -311,55 +310,66 @@ def sentences(told: Json) -> list[str]:
 def _answer(told: Json) -> str:
     corrupted = told.get("corrupted", 0)
     if told["lost"] or corrupted:
-        fates = [(told["lost"], "not answered"), (corrupted, "answered with wrong bytes only")]
-        counted = " and ".join(f"{n:,} were {what}" for n, what in fates if n)
-        lost = f"Of {told['sent']:,} questions {counted}"
+        fates = [(told["lost"], "unanswered"), (corrupted, "answered with wrong content")]
+        counted = " and ".join(
+            f"{n:,} {'was' if n == 1 else 'were'} {what}" for n, what in fates if n
+        )
+        lost = f"Of {told['sent']:,} requests, {counted}."
     elif told["sent"] == 1:
-        lost = "The one question was answered"
+        lost = "The single request was answered."
     else:
-        lost = f"All {told['sent']:,} questions were answered"
+        lost = f"All {told['sent']:,} requests were answered."
     took = told["response_us"]
     if took is None:
-        return f"{lost}."
+        return lost
     missing = next(
         (p for p in PERCENTILES[: PERCENTILES.index("p99_9") + 1] if took.get(p) is None), None
     )
-    rest = f" {named(missing)} would need {needed(missing):,} answers." if missing else ""
-    return f"{lost}. Due to answer: {_took(took)}.{rest}"
+    rest = f" {named(missing)} needs {needed(missing):,} replies." if missing else ""
+    return f"The response time was {_took(took)}. {lost}{rest}"
 
 
 def _round_trip(told: Json) -> list[str]:
-    return [f"Sent to answer (round trip): {_took(told['rtt_us'])}."] if told["rtt_us"] else []
+    return [f"The RTT was {_took(told['rtt_us'])}."] if told["rtt_us"] else []
 
 
 def _took(part: Json) -> str:
-    """Half, the carried percentiles and the slowest."""
-    within = [
-        (p, part[p]) for p in PERCENTILES if part.get(p) is not None and p not in {"p50", "p90"}
+    """Median, percentiles and maximum."""
+    shown = [
+        (named(p), part[p])
+        for p in PERCENTILES
+        if part.get(p) is not None and p not in {"p50", "p90"}
     ]
-    words = [f"half took at most {span(part['p50'])}"] if part.get("p50") is not None else []
-    words += [f"{named(p)[1:]} % at most {span(value)}" for p, value in within]
-    return ", ".join([*words, f"the slowest {span(part['max'])}"])
+    most = f"max {span(part['max'])}"
+    if part.get("p50") is None:
+        return f"at most {span(part['max'])}"
+    rest = ", ".join([*(f"{p} {span(value)}" for p, value in shown), most])
+    return f"{span(part['p50'])} (median; {rest})"
 
 
 def _trouble(told: Json) -> list[str]:
     kinds = {
-        "duplicates": "came twice",
-        "reordered": "came after a later one",
-        "mismatches": "answers had wrong bytes",
-        "unsent": "questions had no room to leave",
-        "skipped": "questions were not asked, for the client stood still",
-        "refused": "times the far end's host refused",
-        "socket_drops": "answers came and found no room",
+        "duplicates": "duplicate",
+        "reordered": "reordered",
+        "mismatches": "with wrong content",
+        "unsent": "not sent because the send buffer was full",
+        "skipped": "skipped because the client stalled",
+        "refused": "refused by the far host",
+        "socket_drops": "dropped by the receive buffer of this host",
     }
-    seen = [f"{told[key]:,} {what}" for key, what in kinds.items() if told.get(key)]
+    of_requests = {"unsent", "skipped", "refused"}
+    seen = [
+        f"{told[key]:,} {'requests' if key in of_requests else 'replies'} {what}"
+        for key, what in kinds.items()
+        if told.get(key)
+    ]
     if again := told.get("reconnections"):
         times = "once" if again == 1 else f"{again:,} times"
-        seen.append(f"the far end had gone, and the session was opened again {times}")
+        seen.append(f"the far end ended its session, and narrows opened a new one {times}")
     there, back = (told["class"].get(key) for key in ("there", "back"))
     if there is not None and back is not None and there >> 2 != back >> 2:
-        seen.append(f"questions arrived with code point {there >> 2}, answers with {back >> 2}")
-    return [f"Besides: {'; '.join(seen)}."] if seen else []
+        seen.append(f"requests arrived with DSCP {there >> 2}, replies with DSCP {back >> 2}")
+    return [f"Other events: {'; '.join(seen)}."] if seen else []
 
 
 def _slow(told: Json) -> list[str]:
@@ -368,17 +378,18 @@ def _slow(told: Json) -> list[str]:
         return []
     limit = span(slow["limit_us"])
     if not slow["count"]:
-        return [f"No answer was slow (came more than {limit} after its question was due)."]
+        return [f"No response time exceeded {limit}."]
     blamed = sorted(slow["blamed"].items(), key=lambda item: -item[1])
-    whose = ", ".join(f"{n:,} for {PARTS[part]}" for part, n in blamed)
+    whose = ", ".join(f"{PARTS[part]} {n:,}" for part, n in blamed)
     # Results of earlier versions have none.
     many = slow.get("episodes", {}).get("count", 0)
-    grouped = f" in {many:,} episode{'s' * (many != 1)}" if many else ""
+    grouped = f", in {many:,} episode{'s' * (many != 1)}" if many else ""
+    plural = "s" * (slow["count"] != 1)
     said = (
-        f"{slow['count']:,} answers were slow{grouped} (came more than {limit} after their "
-        f"question was due): {whose}."
+        f"{slow['count']:,} response time{plural} exceeded {limit}{grouped}. Attribution of the "
+        f"delay: {whose}."
     )
-    listed_only = f"The {_SHOWN} episodes with the slowest answers are listed."
+    listed_only = f"The table lists the {_SHOWN} episodes with the longest response times."
     return [f"{said} {listed_only}" if many > _SHOWN else said]
 
 
@@ -387,7 +398,7 @@ def _parts(told: Json) -> list[str]:
         (name, told["parts_us"][key]) for key, name in PARTS.items() if told["parts_us"].get(key)
     ]
     shown = [f"{name} {span(part['p50'])}" for name, part in halves if part.get("p50") is not None]
-    return [f"Where the time went, of half of them at most: {', '.join(shown)}."] if shown else []
+    return [f"Median delay of each component: {', '.join(shown)}."] if shown else []
 
 
 def _own(told: Json) -> str:
@@ -396,36 +407,35 @@ def _own(told: Json) -> str:
         most = f"at most {span(late['max'])}"
         usual = late.get("p50")
         said.append(
-            f"questions left {most} late"
+            f"requests left {most} late"
             if usual is None
-            else f"questions left {span(usual)} late (median; {most})"
+            else f"requests left {span(usual)} late (median; max {span(late['max'])})"
         )
     if not told["stamps"]:
-        said.append("without the kernel's stamps nobody is blamed")
+        said.append("without kernel timestamps, delays are not attributed")
     if told["contradicted"]:
         said.append(
-            f"{told['contradicted']:,} answers have stamps that contradict each other, as when a "
-            "clock is set or a "
-            "device stamps late: nobody is blamed for these"
+            f"the delays of {told['contradicted']:,} replies are not attributed because their "
+            "timestamps are contradictory (a clock was set, or a device sets timestamps late)"
         )
-    return f"Its own error: {'; '.join(said) or 'not known'}."
+    return f"Measurement error: {'; '.join(said) or 'unknown'}."
 
 
 def findings(told: Json) -> list[str]:
-    """What around it decides the outcome: the link, the device, the processors; with the cure."""
+    """Properties of the link, the device and the CPUs that affect the result, with remedies."""
     return [
-        one["says"] + (f" Cure: {one['cure']}." if one.get("cure") else "")
+        one["says"] + (f" Remedy: {one['cure']}." if one.get("cure") else "")
         for one in told.get("findings") or []
     ]
 
 
 def figures(told: Json) -> Table:
-    """A row for round trips, for what lies around them, and for each part."""
+    """A row for the response time, the RTT, the send delay and each component."""
     rows = [
-        ("due to answer", "response_us"),
-        ("sent to answer", "rtt_us"),
-        ("sent late", "late_us"),
-        *((name.removeprefix("the "), f"parts_us.{key}") for key, name in PARTS.items()),
+        ("response time", "response_us"),
+        ("RTT", "rtt_us"),
+        ("send delay", "late_us"),
+        *((name, f"parts_us.{key}") for key, name in PARTS.items()),
     ]
     parts: list[tuple[str, str, Json]] = []
     for name, path in rows:
@@ -434,7 +444,7 @@ def figures(told: Json) -> Table:
             at = (at or {}).get(step)  # type: ignore[assignment]
         if at:
             parts.append((name, path, at))
-    # A percentile that no row carries has no column.
+    # A percentile that is missing in all rows has no column.
     carried = [p for p in PERCENTILES if any(at.get(p) is not None for _, _, at in parts)]
     names = ("min", "mean", *carried, "max")
     cells = []
@@ -442,7 +452,7 @@ def figures(told: Json) -> Table:
         values = [Cell(_cell(at.get(key)), f"{path}.{key}") for key in names]
         cells.append([Cell(name), *values, Cell(f"{at['n']:,}", f"{path}.n")])
     head = tuple(f"{named(key)} µs" for key in names)
-    return Table("Latency", ("",), (*head, "answers"), cells)
+    return Table("Latency", ("time",), (*head, "replies"), cells)
 
 
 def _cell(us: float | None) -> str:
@@ -450,8 +460,8 @@ def _cell(us: float | None) -> str:
 
 
 def episodes(told: Json, most: int = _SHOWN) -> Table:
-    """The episodes with the slowest answers, in time: slow answers awaited at the same time are one
-    episode.
+    """The episodes with the longest response times, in order of time. Overlapping slow responses
+    are one episode.
     """
     # Files of earlier versions have none.
     known = told["slow"].get("episodes", {"count": 0, "kept": []})
@@ -461,7 +471,7 @@ def episodes(told: Json, most: int = _SHOWN) -> Table:
         at = f"slow.episodes.kept.{place}"
         rows.append(
             [
-                Cell(PARTS[one["blamed"]].removeprefix("the "), f"{at}.blamed"),
+                Cell(PARTS[one["blamed"]], f"{at}.blamed"),
                 Cell(one["at"], f"{at}.at"),
                 Cell(f"{one['t_s']:.6f}", f"{at}.t_s"),
                 Cell(f"{one['lasted_us'] / 1000:.3f}", f"{at}.lasted_us"),
@@ -474,18 +484,18 @@ def episodes(told: Json, most: int = _SHOWN) -> Table:
     left = known["count"] - len(rows)
     more = f"; {left:,} more" if left > 0 else ""
     head = (
-        "after s",
-        "lasted ms",
-        "slow answers",
-        "slowest: due to answer µs",
-        "sent to answer µs",
-        "sent late µs",
+        "time s",
+        "duration ms",
+        "slow responses",
+        "max response time µs",
+        "its RTT µs",
+        "its send delay µs",
     )
-    return Table(f"Episodes of slow answers{more}", ("whose delay", "began"), head, rows)
+    return Table(f"Episodes of slow responses{more}", ("attributed to", "start"), head, rows)
 
 
 def cumulative(places: Sequence[Sequence[int]]) -> tuple[list[float], list[float]]:
-    """Of a histogram's places (ns, count): values in µs, and which share of all is beyond each.
+    """Values of a histogram (pairs of ns and count) in µs, and the share of counts beyond each.
 
     >>> cumulative([[1000, 3], [2000, 1]])
     ([1.0, 2.0], [0.25, 0.0])
@@ -500,12 +510,12 @@ def cumulative(places: Sequence[Sequence[int]]) -> tuple[list[float], list[float
 
 
 def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
-    """For the page: percentiles by their nines, and when slow answers came."""
+    """Pictures of the report page: percentiles, and slow responses over time."""
     nines, slow = [], []
     for place, (name, told) in enumerate(several):
         drawn: tuple[tuple[str, str, Style], ...] = (
-            ("response_us", "due to answer", "line"),
-            ("rtt_us", "sent to answer", "dotted"),
+            ("response_us", "response time", "line"),
+            ("rtt_us", "RTT", "dotted"),
         )
         for key, of, style in drawn:
             if not told.get(key):
@@ -521,7 +531,7 @@ def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
             nines.append(Line(label, place, style, x, y))
         kept = told["slow"]["kept"]
         if kept:
-            label = "slow answers" if len(several) == 1 else name
+            label = "slow responses" if len(several) == 1 else name
             slow.append(
                 Line(
                     label,
@@ -537,15 +547,15 @@ def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
             "Percentiles",
             "nines of the percentile (1 is p90, 2 is p99, 3 is p99.9)",
             "µs",
-            "From due to answer at each percentile; dotted, from sent to answer.",
+            "Lines: response time at each percentile. Dotted: RTT at each percentile.",
             nines,
         ),
         Picture(
             "slow",
-            "Slow answers",
+            "Slow responses",
             "time (s)",
-            "due to answer (µs)",
-            "Each slow answer that was kept.",
+            "response time (µs)",
+            "Each stored slow response.",
             slow,
         ),
     ]
@@ -553,8 +563,8 @@ def pictures(several: Sequence[tuple[str, Json]]) -> list[Picture]:
 
 
 def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None = None) -> Figure:
-    """Draws how many answers took longer than so long, both axes in powers of ten, and how many
-    took how long.
+    """Draws the complementary cumulative distribution and the histogram of response times, with
+    logarithmic axes.
 
     Raises:
         NarrowsError: If Matplotlib is not installed.
@@ -601,10 +611,10 @@ def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None =
             beyond.annotate(
                 key, (1.0, share), xycoords=("axes fraction", "data"), fontsize=7, va="center"
             )
-        beyond.set(xscale="log", yscale="log", ylabel="share of answers beyond")
+        beyond.set(xscale="log", yscale="log", ylabel="share of slower responses")
         if len(several) == 1:
             beyond.set_title(_answer(several[0][1]), fontsize=8, loc="left", wrap=True)
-        counts.set(xscale="log", yscale="log", xlabel="due to answer (µs)", ylabel="answers")
+        counts.set(xscale="log", yscale="log", xlabel="response time (µs)", ylabel="responses")
         for ax in (beyond, counts):
             ax.grid(visible=True, linewidth=0.4, alpha=0.5)
         if len(several) > 1:
@@ -615,9 +625,7 @@ def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None =
 
 
 def _bars(places: Sequence[Sequence[int]], per_ten: int = 25) -> tuple[list[float], list[int]]:
-    """Of a histogram's places: edges in µs, so many to each power of ten, and how many lie between
-    two.
-    """
+    """Rebins a histogram: bin edges in µs, `per_ten` per decade, and the count in each bin."""
     first = math.floor(per_ten * math.log10(max(1, places[0][0]) / 1000))
     last = math.floor(per_ten * math.log10(max(1, places[-1][0]) / 1000)) + 1
     heights = [0] * (last - first)
@@ -627,7 +635,7 @@ def _bars(places: Sequence[Sequence[int]], per_ten: int = 25) -> tuple[list[floa
 
 
 def hlog(several: Sequence[tuple[str, Json]]) -> str:
-    """HdrHistogram's log: a line for each; unit: nanoseconds."""
+    """An HdrHistogram log with one line per result, in nanoseconds."""
     from narrows.files.hdr import encode_counts, head  # noqa: PLC0415
 
     lines = head("round-trip times", "nanoseconds")
@@ -642,7 +650,7 @@ def hlog(several: Sequence[tuple[str, Json]]) -> str:
 
 
 def document(several: Sequence[tuple[str, Json]]) -> Json:
-    """What the report page shows."""
+    """The content of the report page."""
     runs = [_run(name, told) for name, told in several]
     return {
         "narrows": __version__,
@@ -688,7 +696,7 @@ def _run(name: str, told: Json) -> Json:
 
 
 def paged(table: Table) -> Json:
-    """A table as the report page has it."""
+    """A table in the format of the report page."""
     rows = [[[cell.text, cell.path] for cell in row] for row in table.rows]
     return {"caption": table.caption, "words": table.words, "numbers": table.numbers, "rows": rows}
 
