@@ -1,5 +1,8 @@
 """Measures the whole process: segments delivered to the receiving application per CPU second.
 
+It first measures the CPU time of short commands, which is mostly the start of the process. A run of
+one second of simulated time takes at most 0.10 s on the machine of docs/performance.md.
+
 It also counts instructions per segment (callgrind, if valgrind is installed). Run by `make bench`.
 
     python bench/process.py [SCENARIO.toml] [--no-callgrind]
@@ -37,6 +40,42 @@ def run(scenario: str) -> tuple[int, float]:
         out.seek(0)
         flows = json.load(out)["flows"]
     return sum(f["series"][-1][1] // MSS for f in flows), usage.ru_utime + usage.ru_stime
+
+
+ONE_SECOND = """duration = "1s"
+[path]
+rate = "20Mbit"
+rtt = "40ms"
+buffer = "1bdp"
+[[flow]]
+cc = "cubic"
+[[probe]]
+kind = "ping"
+interval = "20ms"
+"""
+
+
+def start(arguments: list[str]) -> float:
+    """Median CPU time of a command in seconds, of 15 runs."""
+    times = []
+    for _ in range(15):
+        child = subprocess.Popen([*NARROWS, *arguments], stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if status:
+            sys.exit(f"narrows {' '.join(arguments)} failed")
+        times.append(usage.ru_utime + usage.ru_stime)
+    return sorted(times)[len(times) // 2]
+
+
+def starts() -> None:
+    """Prints the CPU time of short commands."""
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(ONE_SECOND)
+        file.flush()
+        for words in (["run", file.name], ["run", "--help"], ["--help"]):
+            shown = " ".join(words).replace(file.name, "(one second)")
+            print(f"narrows {shown}: {start(words):.3f} s of CPU (median of 15)")
 
 
 def instructions(command: list[str], profile: str = "/dev/null") -> int:
@@ -105,6 +144,7 @@ def main() -> None:
             parser.error("--where needs valgrind, which is not installed")
         where(args.scenario, run(args.scenario)[0])
         return
+    starts()
     runs = sorted((run(args.scenario) for _ in range(5)), key=lambda r: r[1])
     segments, cpu_s = runs[len(runs) // 2]
     print(f"{args.scenario}: {segments} segments")

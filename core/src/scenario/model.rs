@@ -237,8 +237,8 @@ impl Collector<'_> {
         })
     }
 
-    /// Reports the mistake that a check of parameters found: at the parameter where it was written, else at the
-    /// whole choice.
+    /// Reports the mistake that a check of parameters found: at the parameter where it was written,
+    /// else at the whole choice.
     pub fn refuse_param(&mut self, f: &Field<'_>, offer: &Offer, refusal: Refusal) {
         let Refusal {
             param,

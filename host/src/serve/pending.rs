@@ -5,9 +5,9 @@
 //! narrower one with the most, down to one source, and of that source its oldest connection. Of two
 //! prefixes with equally many, the one that holds the older connection is chosen.
 //!
-//! The levels of prefixes are those of [`super::source`]. A client that holds a whole prefix, such as
-//! the 65,536 networks of a /48, therefore closes its own connections. Each level keeps its prefixes
-//! in order, so that adding, removing and choosing take O(log n).
+//! The levels of prefixes are those of [`super::source`]. A client that holds a whole prefix, such
+//! as the 65,536 networks of a /48, therefore closes its own connections. Each level keeps its
+//! prefixes in order, so that adding, removing and choosing take O(log n).
 
 use super::source::{LEVELS, Source};
 use std::cmp::Reverse;

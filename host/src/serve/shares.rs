@@ -1,7 +1,7 @@
 //! Shares of common resources by source prefix, so that no single network can use all of them.
 //!
-//! A share is the number of items, such as seats of sessions or descriptors of connections, that one
-//! prefix may have at most. The levels of prefixes are 1 to 3 of [`super::source`].
+//! A share is the number of items, such as seats of sessions or descriptors of connections, that
+//! one prefix may have at most. The levels of prefixes are 1 to 3 of [`super::source`].
 
 use super::limits::{OBJECTS, STREAMS};
 use super::source::{LEVELS, Source};

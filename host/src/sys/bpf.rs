@@ -251,9 +251,9 @@ impl Arguments {
         u32::from_ne_bytes(four)
     }
     fn call(&mut self, command: c_int) -> io::Result<c_int> {
-        // SAFETY: the kernel reads and writes at most the stated size of the arguments, which outlive
-        // the call; addresses in them point to values of the callers that outlive it too, with the
-        // lengths that the arguments state.
+        // SAFETY: the kernel reads and writes at most the stated size of the arguments, which
+        // outlive the call; addresses in them point to values of the callers that outlive it too,
+        // with the lengths that the arguments state.
         check(unsafe {
             libc::syscall(
                 libc::SYS_bpf,

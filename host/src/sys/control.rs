@@ -81,8 +81,8 @@ pub(crate) fn each(buffer: &Buffer, filled: usize, mut each: impl FnMut(Control)
     }
 }
 
-/// Adds to `message` the traffic class of its datagram, for IPv4 or IPv6. `buffer` holds the control
-/// message and must outlive the call that sends `message`.
+/// Adds to `message` the traffic class of its datagram, for IPv4 or IPv6. `buffer` holds the
+/// control message and must outlive the call that sends `message`.
 pub(crate) fn set_class(message: &mut libc::msghdr, buffer: &mut [u64; 4], v4: bool, class: u8) {
     const SIZE: u32 = size_of::<c_int>() as u32;
     let (level, kind) = if v4 {

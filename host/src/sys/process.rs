@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The first process of a PID namespace ignores signals without a handler and inherits orphans, so
-//! it is an init: it forwards signals, reaps children, and returns the exit code of the program. The
-//! kernel kills the init when its thread ends, and every other process of the namespace with the
-//! init.
+//! it is an init: it forwards signals, reaps children, and returns the exit code of the program.
+//! The kernel kills the init when its thread ends, and every other process of the namespace with
+//! the init.
 
 use super::signals::{default_sigttou, ignore};
 use super::{c_string, check};
@@ -56,8 +56,8 @@ fn new_mounts() -> io::Result<()> {
 /// Makes this thread and its children read `text` in `/etc/hosts`.
 pub fn new_hosts_file(text: &str) -> io::Result<()> {
     new_mounts()?;
-    // The file lies on a tmpfs that covers /tmp for a moment, in this mount namespace only; the bind
-    // mount keeps the file after the tmpfs is detached.
+    // The file lies on a tmpfs that covers /tmp for a moment, in this mount namespace only; the
+    // bind mount keeps the file after the tmpfs is detached.
     mount(c"narrows", c"/tmp", Some(c"tmpfs"), 0)?;
     let bound = fs::write("/tmp/hosts", text)
         .and_then(|()| mount(c"/tmp/hosts", c"/etc/hosts", None, libc::MS_BIND));
@@ -84,8 +84,8 @@ pub fn start(program: &[String], end: &str, apart: bool) -> io::Result<Child> {
         init.stdin(Stdio::null())
             .stdout(io::stderr().as_fd().try_clone_to_owned()?);
     }
-    // SAFETY: the closure makes one system call and allocates nothing, which is allowed between fork
-    // and exec.
+    // SAFETY: the closure makes one system call and allocates nothing, which is allowed between
+    // fork and exec.
     unsafe {
         init.pre_exec(parent_death_signal);
     }
@@ -273,8 +273,8 @@ pub fn go_on_apart() -> io::Result<bool> {
     Ok(true)
 }
 
-/// Detaches this process: it continues as a child of init, in a new session, and ignores the signals
-/// of a terminal. The calling process ends here. It must have one thread.
+/// Detaches this process: it continues as a child of init, in a new session, and ignores the
+/// signals of a terminal. The calling process ends here. It must have one thread.
 pub fn outlive() -> io::Result<()> {
     new_session()?;
     if !fork()? {

@@ -3,11 +3,11 @@
 //!
 //! A real-time thread that never sleeps takes its processor from all ordinary threads, for 95 % of
 //! every second, or for all of it where `kernel.sched_rt_runtime_us` is -1. The kernel therefore
-//! signals a process whose real-time thread has run for [`WATCHED`] without sleeping (RLIMIT_RTTIME,
-//! getrlimit(2)) with SIGXCPU. The handler makes all real-time threads of the process ordinary.
-//! The kernel sends the signal to the thread that did not sleep. Where a process may schedule the
-//! calling thread only (`serve::confine`), that thread alone becomes ordinary. If that fails too,
-//! the kernel ends the process after ten times as long.
+//! signals a process whose real-time thread has run for [`WATCHED`] without sleeping
+//! (RLIMIT_RTTIME, getrlimit(2)) with SIGXCPU. The handler makes all real-time threads of the
+//! process ordinary. The kernel sends the signal to the thread that did not sleep. Where a process
+//! may schedule the calling thread only (`serve::confine`), that thread alone becomes ordinary. If
+//! that fails too, the kernel ends the process after ten times as long.
 
 use super::check;
 use std::ffi::c_int;
@@ -174,8 +174,8 @@ pub fn set_nice(nice: i32) -> io::Result<()> {
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) }).map(drop)
 }
 
-/// Raises the limit of niceness, so that threads of this process may use `nice` after it has lost its
-/// privileges. Without the privilege now, nothing changes.
+/// Raises the limit of niceness, so that threads of this process may use `nice` after it has lost
+/// its privileges. Without the privilege now, nothing changes.
 pub fn allow_niceness(nice: i32) {
     // The limit is 20 minus the niceness (setrlimit(2)).
     // SAFETY: `rlimit` consists of integers, for which all zeros is a valid value; it outlives both

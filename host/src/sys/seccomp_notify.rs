@@ -167,8 +167,8 @@ pub fn wait(listener: &OwnedFd, timeout: c_int) -> io::Result<State> {
 }
 
 fn ioctl<T>(listener: &OwnedFd, what: libc::Ioctl, value: &mut T) -> io::Result<c_int> {
-    // SAFETY: every caller passes a value of the type that the request `what` reads and writes; it is
-    // borrowed exclusively during the call.
+    // SAFETY: every caller passes a value of the type that the request `what` reads and writes; it
+    // is borrowed exclusively during the call.
     check(unsafe {
         libc::ioctl(
             listener.as_raw_fd(),

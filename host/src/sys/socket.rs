@@ -313,8 +313,8 @@ pub fn watch_peer(fd: &OwnedFd) {
     let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, &15_000_i32);
 }
 
-/// Time since the last segment from the peer, ns: data or an acknowledgement, including those of the
-/// probes of [`watch_peer`].
+/// Time since the last segment from the peer, ns: data or an acknowledgement, including those of
+/// the probes of [`watch_peer`].
 pub fn silence(fd: &OwnedFd) -> u64 {
     let ms = tcp::tcp_info(fd).map_or(u32::MAX, |info| info.last[2].min(info.last[3]));
     u64::from(ms) * 1_000_000

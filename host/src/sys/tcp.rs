@@ -108,8 +108,8 @@ pub fn error_of(fd: &OwnedFd) -> io::Error {
     io::Error::from_raw_os_error(get(fd, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0))
 }
 
-/// The beginning of `struct tcp_info` (include/uapi/linux/tcp.h of Linux 6.12), up to the last field
-/// that this program reads.
+/// The beginning of `struct tcp_info` (include/uapi/linux/tcp.h of Linux 6.12), up to the last
+/// field that this program reads.
 #[repr(C)]
 #[derive(Copy, Clone, Debug, Default)]
 #[allow(missing_docs)]

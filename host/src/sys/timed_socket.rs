@@ -181,8 +181,8 @@ impl TimedSocket {
     pub fn local(&self) -> io::Result<SocketAddr> {
         local(&self.fd).map(plain)
     }
-    /// Sends one datagram, to its peer or to `to`, and returns its number; `None` when the socket has
-    /// no room.
+    /// Sends one datagram, to its peer or to `to`, and returns its number; `None` when the socket
+    /// has no room.
     pub fn send(
         &mut self,
         bytes: &[u8],
@@ -209,8 +209,8 @@ impl TimedSocket {
             let v4 = to.is_none_or(|to| to.is_ipv4());
             control::set_class(&mut message, &mut buffer, v4, class);
         }
-        // SAFETY: the header points to `part`, `bytes`, `address` and `buffer` with their lengths; all
-        // of them outlive the call, and the kernel reads them only.
+        // SAFETY: the header points to `part`, `bytes`, `address` and `buffer` with their lengths;
+        // all of them outlive the call, and the kernel reads them only.
         let sent = unsafe {
             libc::sendmsg(
                 self.fd.as_raw_fd(),
@@ -299,8 +299,8 @@ impl TimedSocket {
         let _ = poll(&mut one, until.saturating_sub(now));
         Ok(one[0].revents & libc::POLLERR != 0)
     }
-    /// The next departure that the kernel has reported. Departures are reported in order, twice with
-    /// hardware timestamps.
+    /// The next departure that the kernel has reported. Departures are reported in order, twice
+    /// with hardware timestamps.
     pub fn departure(&self) -> Option<Left> {
         if !self.stamps {
             return None;

@@ -25,11 +25,12 @@ from narrows.cli.command import argument, command, option
 from narrows.cli.options import json_option, quiet_option
 from narrows.errors import NarrowsError, named_by, reason
 from narrows.render.progress import ProgressBar
-from narrows.render.run import table
+from narrows.render.styled import table
 from narrows.render.tables import Cell, Table, significant
 from narrows.render.terminal import console, echo
-from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario, name_of, unread
+from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario
 from narrows.storage import output, untrusted_input
+from narrows.storage.text import name_of, unread
 
 if TYPE_CHECKING:
     from narrows.advise.asked import Place

@@ -18,7 +18,7 @@ from narrows.advise.trial import run
 from narrows.advise.utility import LATE_MS, LEAST
 from narrows.errors import NarrowsError
 from narrows.render import tables
-from narrows.render.run import table as draw
+from narrows.render.styled import table as draw
 from narrows.render.tables import Cell
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress

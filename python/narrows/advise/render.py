@@ -9,7 +9,7 @@ from narrows.advise.trial import Trial, scenario, side
 from narrows.advise.verdict import FIGURES, WORTH, Advice, Effect, Row, claim
 from narrows.render import tables
 from narrows.render.report import document, write
-from narrows.render.run import table as draw
+from narrows.render.styled import table as draw
 from narrows.render.tables import Cell, significant
 from narrows.runs.run import run
 

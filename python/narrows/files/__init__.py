@@ -20,8 +20,9 @@ from os import PathLike
 from narrows.errors import OutputError
 from narrows.files import flent, hdr, iperf2, iperf3, rows
 from narrows.measure.result import Measurement, MeasurementError, parse
-from narrows.runs.scenario import kind_of, name_of, unread
+from narrows.runs.source import kind_of
 from narrows.storage import output, untrusted_input
+from narrows.storage.text import name_of, unread
 
 MOST_BYTES = untrusted_input.MOST_DATA_BYTES
 """Of a file, unpacked."""

@@ -19,7 +19,8 @@ from narrows import _core
 from narrows.host import live
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
-from narrows.runs.scenario import name_of, read
+from narrows.runs.source import read
+from narrows.storage.text import name_of
 
 Json = dict[str, Any]
 

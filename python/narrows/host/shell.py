@@ -17,7 +17,9 @@ from narrows.cli.command import argument, command, option
 from narrows.cli.options import SEED, files_option
 from narrows.errors import EngineError, NarrowsError, named_by, reason
 from narrows.host.live import HOST
-from narrows.runs.scenario import Hop, Path, Ping, Scenario, name_of, read
+from narrows.runs.scenario import Hop, Path, Ping, Scenario
+from narrows.runs.source import read
+from narrows.storage.text import name_of
 
 _FLAGS = "the options"
 _UNLIMITED: dict[str, Any] = {"rate": "1Tbit", "buffer": "100000p"}

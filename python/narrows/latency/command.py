@@ -17,7 +17,7 @@ from narrows.latency.policies import document as lab_page
 from narrows.latency.policies import several as of_setups
 from narrows.render.progress import ProgressBar
 from narrows.render.report import write
-from narrows.render.run import table
+from narrows.render.styled import table
 from narrows.render.terminal import console, echo
 from narrows.storage import output
 

@@ -21,10 +21,10 @@ from narrows.render.pictures import Line, Picture, Style
 from narrows.render.plot import COLOURS, check, matplotlib, write
 from narrows.render.report import drawn
 from narrows.render.tables import Cell, Table
-from narrows.runs.scenario import name_of, unread
 from narrows.storage import json_kinds as kinds
 from narrows.storage import untrusted_input
 from narrows.storage.json_kinds import amount, flag, number, rows, table, text, whole, word
+from narrows.storage.text import name_of, unread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

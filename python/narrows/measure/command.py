@@ -29,8 +29,8 @@ from narrows.path_model import infer
 from narrows.render.plot import draw_columns
 from narrows.render.progress import ProgressBar
 from narrows.render.report import unique, write
-from narrows.render.run import table
 from narrows.render.sketch import draw
+from narrows.render.styled import table
 from narrows.render.tables import Cell, Table
 from narrows.render.terminal import console, echo
 from narrows.render.words import number

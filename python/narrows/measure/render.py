@@ -15,7 +15,7 @@ from narrows.measure.result import DIRECTIONS, Direction, Flow, Json, Measuremen
 from narrows.measure.summary import FEWEST_PINGS, SCALE, Answer, answer
 from narrows.render.pictures import TIME, Line, Picture
 from narrows.render.report import drawn
-from narrows.render.run import table
+from narrows.render.styled import table
 from narrows.render.tables import Cell, Table
 from narrows.render.words import listed, millis, number, percent
 

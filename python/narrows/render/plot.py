@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from narrows.errors import NarrowsError
 from narrows.render.pictures import EVERY, Line, Picture, pictures
 from narrows.render.words import sentence
-from narrows.runs.scenario import name_of
 from narrows.storage import output
+from narrows.storage.text import name_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,34 +1,31 @@
-"""A run in a person's words and tables, in a terminal. Only shows: every figure was computed in the
-core.
+"""A run in a person's words and tables. Only shows: every figure was computed in the core.
+
+A terminal gets styles and Rich's tables. A file or a pipe gets plain text, equal to Rich's, but
+without the time to import Rich. Rich prints it where a line has to be wrapped at 160 columns, and
+where a sign may not be one column wide.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TextIO
-
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
+import os
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any, TextIO
 
 from narrows.render import tables
-from narrows.render.terminal import console, one_line
+from narrows.render.terminal import PIPE_COLUMNS, echo, one_line
 from narrows.render.words import fairness, number, sentence
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 Figures = dict[str, Any]
 
+Part = str | tuple[str, str] | tables.Table
+"""A text, a text with its style, or a table."""
 
-def table(out: Console, shown: tables.Table) -> None:
-    """Prints a table."""
-    lines = Table(box=SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, header_style="bold")
-    for name in shown.words:
-        lines.add_column(one_line(name))
-    for column in shown.numbers:
-        lines.add_column(one_line(column), justify="right")
-    for row in shown.rows:
-        lines.add_row(*(one_line(cell.text) for cell in row))
-    out.print(lines)
+_NARROW = re.compile(
+    "[\n -~\xa1-\xac\xae-\u02ff\u2010-\u2027\u2030-\u205e\u2190-\u21ff\u2260-\u2265]*"
+)
+"""Signs that are surely one column wide."""
 
 
 def confession(instruments: Figures) -> str:
@@ -62,28 +59,75 @@ def confession(instruments: Figures) -> str:
 
 def show(figures: Figures, stream: TextIO | None = None) -> None:
     """Prints a run: a sentence, a row per flow, the queue, the probes."""
-    out = console(stream)
-    out.print(sentence(figures), style="bold")
+    file = stream or sys.stdout
+    parts = list(_parts(figures))
+    forced = os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE")
+    text = None if file.isatty() or forced else plain(parts)
+    if text is not None:
+        echo(text, file=file, nl=False)
+        return
+    from narrows.render.styled import show_parts  # noqa: PLC0415 - a pipe needs no Rich
+
+    show_parts(parts, stream)
+
+
+def _parts(figures: Figures) -> Iterator[Part]:
+    yield sentence(figures), "bold"
     for notice in figures.get("notices", []):
-        out.print(f"Note: {notice}", style="yellow")
+        yield f"Note: {notice}", "yellow"
     most = tables.MOST_ROWS
     if figures["flows"]:
-        out.print()
-        table(out, tables.flows(figures, most))
+        yield ""
+        yield tables.flows(figures, most)
         if len(figures["flows"]) > most:
-            out.print(
+            yield (
                 f"The first {most} of {len(figures['flows'])} flows; --json and --out have all of "
                 "them."
             )
-    out.print()
-    table(out, tables.waits(figures))
+    yield ""
+    yield tables.waits(figures)
     if tables.has_stations(figures):
-        out.print()
-        table(out, tables.stations(figures, most))
+        yield ""
+        yield tables.stations(figures, most)
     if tables.has_workloads(figures):
-        out.print()
-        table(out, tables.workloads(figures, most))
+        yield ""
+        yield tables.workloads(figures, most)
     if jain := fairness(figures):
-        out.print(f"\nFairness (Jain's index): {jain}; 1 is an equal share for everyone.")
+        yield f"\nFairness (Jain's index): {jain}; 1 is an equal share for everyone."
     if "instruments" in figures:
-        out.print(f"\n{confession(figures['instruments'])}")
+        yield f"\n{confession(figures['instruments'])}"
+
+
+def plain(parts: list[Part]) -> str | None:
+    """The parts as text; None where a line has to be wrapped, or its width is not known.
+
+    >>> cells = [tables.Cell("bbr"), tables.Cell("8.25")]
+    >>> print(plain(["One flow", tables.Table("", ("cc",), ("Mbit/s",), [cells])]), end="")
+    One flow
+    cc   Mbit/s
+    bbr    8.25
+    """
+    lines: list[str] = []
+    for part in parts:
+        if isinstance(part, tables.Table):
+            lines += _table_lines(part)
+        else:
+            text = one_line(part if isinstance(part, str) else part[0])
+            lines += text.split("\n")
+    whole = "".join(f"{line}\n" for line in lines)
+    fits = all(len(line) <= PIPE_COLUMNS for line in lines)
+    return whole if fits and _NARROW.fullmatch(whole) else None
+
+
+def _table_lines(table: tables.Table) -> list[str]:
+    rows = [(*table.words, *table.numbers), *([cell.text for cell in row] for row in table.rows)]
+    shown = [[one_line(text) for text in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    words = len(table.words)
+    return [
+        "  ".join(
+            text.ljust(width) if at < words else text.rjust(width)
+            for at, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in shown
+    ]

@@ -35,6 +35,9 @@ _FORMAT = (
 _CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_FORMAT}\ud800-\udfff]")
 """Control characters but for tab and newline, format characters, and halves of surrogate pairs."""
 
+PIPE_COLUMNS = 160
+"""Width of a table or a text in a file or a pipe; a longer line is wrapped."""
+
 _INNER = re.compile("(?<=[^\n])\n+(?=[^\n])")
 """Newlines between two lines."""
 
@@ -64,9 +67,9 @@ def _escaped(found: re.Match[str]) -> str:
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
-def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
-    """Prints a text on stdout, or on stderr."""
-    click.echo(printable(text), err=err, nl=nl)
+def echo(text: str = "", *, err: bool = False, nl: bool = True, file: TextIO | None = None) -> None:
+    """Prints a text on stdout, on stderr, or into an open file."""
+    click.echo(printable(text), err=err, nl=nl, file=file)
 
 
 def console(stream: TextIO | None = None, *, err: bool = False) -> Console:
@@ -98,5 +101,9 @@ def console(stream: TextIO | None = None, *, err: bool = False) -> Console:
 
     file = stream or (sys.stderr if err else sys.stdout)
     return Gated(
-        file=file, highlight=False, markup=False, emoji=False, width=None if file.isatty() else 160
+        file=file,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        width=None if file.isatty() else PIPE_COLUMNS,
     )

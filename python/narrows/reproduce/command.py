@@ -14,7 +14,7 @@ from narrows.cli.command import argument, command, option
 from narrows.cli.options import json_option
 from narrows.errors import NarrowsError
 from narrows.render import tables
-from narrows.render.run import table
+from narrows.render.styled import table
 from narrows.render.terminal import console, echo
 from narrows.reproduce import page
 from narrows.reproduce.checks import experiments

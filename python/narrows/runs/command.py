@@ -26,8 +26,9 @@ from narrows.render.progress import ProgressBar
 from narrows.render.terminal import console, echo
 from narrows.runs.run import ENGINES, Engine, Run
 from narrows.runs.run import run as run_scenario
-from narrows.runs.scenario import name_of, read
+from narrows.runs.source import read
 from narrows.storage import output, untrusted_input
+from narrows.storage.text import name_of
 
 _ELEMENTS = ("link", "policer", "loss", "corrupt", "duplicate", "jitter", "reorder")
 _LISTS = {"cc": "cc", "queues": "queue", "workload": "workload"} | {

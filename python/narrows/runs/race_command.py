@@ -9,7 +9,7 @@ import click
 from narrows.cli.command import command, option
 from narrows.cli.options import SEED, json_option
 from narrows.render.progress import ProgressBar
-from narrows.render.run import table
+from narrows.render.styled import table
 from narrows.render.terminal import console, echo
 from narrows.runs import race as races
 from narrows.runs.scenario import Path as NetworkPath

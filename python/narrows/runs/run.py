@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path as FilePath
@@ -14,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from narrows import _core
 from narrows.errors import EngineError, OutputError, RecordError, reason
-from narrows.runs.scenario import Scenario, name_of, read
+from narrows.runs.source import read
 from narrows.storage import provenance
+from narrows.storage.text import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from narrows.render.plot import Look
+    from narrows.runs.scenario import Scenario
 
 Engine = Literal["sim", "live"]
 """Who runs a scenario: the simulator, or this machine's own TCP over real packets."""
@@ -33,10 +33,10 @@ ENGINES: tuple[str, ...] = get_args(Engine)
 Progress = Callable[[float, float], object]
 """Called now and then with the virtual time and the scenario's duration, in seconds."""
 
-_TABLES = ("samples", "queue_samples", "class_samples", "pings")
-"""What is saved."""
+TABLES = ("samples", "queue_samples", "class_samples", "pings")
+"""The tables that are saved."""
 
-_ALL = (*_TABLES, "delays", "verdicts")
+_ALL = (*TABLES, "delays", "verdicts")
 _SPREADS = {
     "rtt_ms": "rtt_{}_ms",
     "sampled_rtt_ms": "sampled_rtt_{}_ms",
@@ -232,35 +232,9 @@ class Run:
         Raises:
             OutputError: If they cannot be written.
         """
-        import pyarrow.parquet as pq  # noqa: PLC0415
+        from narrows.runs.save import save  # noqa: PLC0415
 
-        target = FilePath(directory)
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            part = FilePath(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-            try:
-                (part / "run.json").write_text(
-                    json.dumps(self._figures, indent=1) + "\n", encoding="utf-8"
-                )
-                toml = self._toml
-                for name, text in self._files.items():
-                    copy = _copy_of(name, {file.name for file in part.iterdir()})
-                    (part / copy).write_text(text, encoding="utf-8", newline="")
-                    toml = toml.replace(
-                        json.dumps(name, ensure_ascii=False), json.dumps(copy, ensure_ascii=False)
-                    )
-                (part / "scenario.toml").write_text(toml, encoding="utf-8")
-                for name in _TABLES:
-                    # A file and not its name: Arrow takes no name that is not UTF-8.
-                    with (part / f"{name}.parquet").open("wb") as sink:
-                        pq.write_table(self._table(name), sink)
-                target.mkdir(exist_ok=True)
-                for file in sorted(part.iterdir()):
-                    file.replace(target / file.name)
-            finally:
-                shutil.rmtree(part)
-        except OSError as error:
-            raise OutputError(f"{name_of(directory)}: {reason(error)}") from error
+        save(self, directory)
 
     def __getstate__(self) -> dict[str, Any]:
         """The tables by value: the engine's memory stays in its process."""
@@ -284,15 +258,6 @@ class Run:
             f"<narrows.Run of {ids}: engine {self._figures['engine']}, seed "
             f"{self._figures['seed']}>"
         )
-
-
-def _copy_of(name: str, taken: set[str]) -> str:
-    """What a copy of this file is called beside the results."""
-    base = FilePath(name).name
-    taken |= {"scenario.toml", *(f"{table}.parquet" for table in _TABLES)}
-    return next(
-        copy for n in range(len(taken) + 1) if (copy := f"{n}-{base}" if n else base) not in taken
-    )
 
 
 def run(
@@ -383,15 +348,15 @@ def _run(
     if engine == "live":
         from narrows.host import live  # noqa: PLC0415 - most runs need no other process
 
+        built = not isinstance(scenario, str | PathLike)
         toml, name = (
-            (scenario.toml(), "scenario")
-            if isinstance(scenario, Scenario)
-            else (read(scenario), name_of(scenario))
+            (read(scenario), name_of(scenario))
+            if isinstance(scenario, str | PathLike)
+            else (scenario.toml(), "scenario")
         )
-        built = isinstance(scenario, Scenario)
         files = _core.scenario_files(toml, name, built=built)
         raw = live.run(toml, name, built=built, **how)
-    elif isinstance(scenario, Scenario):
+    elif not isinstance(scenario, str | PathLike):
         raw = _core.run_tree(scenario.tree(), **how)
         toml, files = scenario.toml(), raw.files
     else:

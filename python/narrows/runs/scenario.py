@@ -10,22 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from os import PathLike, fsdecode, fsencode
-from os.path import isfile
+from os import PathLike
 from pathlib import Path as FilePath
 from typing import Any, cast
 
 from narrows import _core, registry
-from narrows.errors import NarrowsError, reason
 from narrows.runs import schema
 from narrows.runs.choice import Chosen
 from narrows.runs.sections import Flow, Hop, Host, Path, Ping, Settings, Station, Wifi
-from narrows.storage import untrusted_input
+from narrows.runs.source import read
+from narrows.storage.text import name_of
 
 __all__ = [
     "Flow", "Hop", "Host", "Path", "Ping", "Scenario", "Settings", "Station", "Tree", "Wifi",
-    "from_tree", "kind_of",
-    "load", "name_of", "read", "text_of", "unread",
+    "from_tree", "load",
 ]  # fmt: skip
 
 Tree = dict[str, Any]
@@ -135,66 +133,6 @@ def from_tree(tree: Tree, folder: FilePath = FilePath()) -> Scenario:
     return Scenario(
         whole, flows=flows, probes=probes, host=Host(**host) if host is not None else None, **rest
     )
-
-
-def name_of(file: str | PathLike[str]) -> str:
-    """A file's name as it can be shown, whatever bytes it has."""
-    return fsencode(file).decode("utf-8", "replace")
-
-
-def unread(file: str | PathLike[str], error: OSError) -> str:
-    """Why a file could not be read, and which one may have been meant."""
-    told = f"{name_of(file)}: {reason(error)}"
-    near = (
-        [fsdecode(file) + ending for ending in (".toml", ".json")]
-        if isinstance(error, FileNotFoundError)
-        else []
-    )
-    # Of os.path, for which a name that is too long is just not there.
-    found = [f"{name_of(one)} is there" for one in near if isfile(one)]  # noqa: PTH113
-    return "; ".join([told, *found])
-
-
-def text_of(file: str | PathLike[str]) -> str:
-    """The text of a file that is written by hand.
-
-    Raises:
-        NarrowsError: If it cannot be read.
-    """
-    try:
-        text = untrusted_input.read(file).decode()
-    except UnicodeDecodeError as error:
-        raise NarrowsError(f"{name_of(file)}: not UTF-8 text, so not a scenario") from error
-    except OSError as error:
-        raise NarrowsError(unread(file, error)) from error
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def read(file: str | PathLike[str]) -> str:
-    """The text of a scenario file.
-
-    Raises:
-        NarrowsError: If it cannot be read, or is of another kind that another command reads.
-    """
-    text, name = text_of(file), name_of(file)
-    if text.lstrip().startswith("{"):
-        raise NarrowsError(
-            f"{name}: JSON, not a scenario; the path of a measurement: narrows model {name}"
-        )
-    if kind_of(text, name) == "sweep":
-        raise NarrowsError(f"{name}: a sweep, not a scenario: narrows sweep {name}")
-    return text
-
-
-def kind_of(text: str, name: str) -> str | None:
-    """Is it plainly a "scenario" or a "sweep"? None for neither."""
-    try:
-        keys = _core.toml_tables(text, name).keys()
-    except NarrowsError:
-        return None
-    if "scenario" in keys and keys & {"over", "case"}:
-        return "sweep"
-    return "scenario" if keys & {"path", "wifi"} and "scenario" not in keys else None
 
 
 def load(file: str | PathLike[str]) -> Scenario:

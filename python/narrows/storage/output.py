@@ -22,8 +22,8 @@ import click
 
 from narrows.errors import NarrowsError, OutputError, reason
 from narrows.render.terminal import echo
-from narrows.runs.scenario import name_of
 from narrows.storage.durable import replacing
+from narrows.storage.text import name_of
 
 Attempt = Callable[[], AbstractContextManager[None]]
 """Makes a context for one output, which keeps an error until the others were tried."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from narrows.render import tables
 from narrows.render.plot import check, matplotlib, write
-from narrows.render.run import table
+from narrows.render.styled import table
 from narrows.render.terminal import console
 from narrows.render.words import number
 from narrows.study.study import Found, Grid

@@ -14,7 +14,7 @@ from narrows.cli.options import files_option, json_option, quiet_option
 from narrows.errors import OutputError, reason
 from narrows.render import tables
 from narrows.render.progress import ProgressBar
-from narrows.render.run import table
+from narrows.render.styled import table
 from narrows.render.terminal import console, echo
 from narrows.render.words import fine, number, percent, waited
 from narrows.storage import output

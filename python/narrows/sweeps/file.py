@@ -21,9 +21,11 @@ from typing import Any
 
 from narrows import _core
 from narrows.errors import NarrowsError, ScenarioError
-from narrows.runs.scenario import Flow, Scenario, kind_of, name_of, text_of
+from narrows.runs.scenario import Flow, Scenario
 from narrows.runs.scenario import Path as NetworkPath
 from narrows.runs.scenario import load as load_scenario
+from narrows.runs.source import kind_of
+from narrows.storage.text import name_of, text_of
 from narrows.sweeps.design import KINDS
 from narrows.sweeps.sweeping import INTO, Sweep, sweep
 

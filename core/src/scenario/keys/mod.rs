@@ -93,7 +93,8 @@ mod tests {
     use super::*;
 
     /// A value that the code of the section does not take stays in the `keys` of the section.
-    /// Sections without `keys` must take all of their values ([`Values::all`](super::super::schema)).
+    /// Sections without `keys` must take all of their values
+    /// ([`Values::all`](super::super::schema)).
     #[test]
     fn values_stand_in_sections_that_keep_or_take_them() {
         const KEEP: [&str; 7] = ["", "path", "host", "flow", "probe", "wifi", "wifi.station"];

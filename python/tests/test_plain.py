@@ -1,0 +1,95 @@
+"""The plain text of a run equals Rich's, and short commands import no heavy module."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+import narrows as nw
+from narrows import _core
+from narrows.render import run as plain
+from narrows.render.styled import show_parts
+from narrows.render.tables import Cell, Table
+from narrows.runs.scenario import from_tree
+
+SCENARIOS = sorted((ROOT / "scenarios").rglob("*.toml"))
+WIDE = "x" * 161
+
+
+def rich(parts: list[plain.Part]) -> str:
+    out = io.StringIO()
+    show_parts(parts, out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("file", SCENARIOS, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_the_plain_text_of_a_scenario_is_that_of_rich(file: Path) -> None:
+    tree = _core.toml_to_tree(file.read_text(encoding="utf-8"), str(file))
+    flows = [flow for flow in tree.get("flow", []) if "start" not in flow]
+    short = tree | {"duration": "1s", "warmup": "0s", "flow": flows}
+    try:
+        figures = nw.run(from_tree(short, file.parent), sample_interval="off").json
+    except nw.ScenarioError:
+        pytest.skip("the scenario has parts that begin after its first second")
+    parts = list(plain._parts(figures))
+    text = plain.plain(parts)
+    assert text is None or text == rich(parts)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "",
+        "one",
+        ("styled", "bold"),
+        "\nbefore and after\n",
+        "a\nb",
+        "x" * 160,
+        "é – µ ≥ → …",
+        "[bold]no markup[/bold] :smile:",
+        Table("", ("a", ""), ("b", "c"), [[Cell("é"), Cell(""), Cell("1"), Cell("–")]]),
+        Table("", ("a",), ("b",), []),
+        Table("", ("a\nb",), ("b",), [[Cell("c\nd"), Cell("e")]]),
+    ],
+)
+def test_texts_and_tables_are_equal(part: plain.Part) -> None:
+    assert plain.plain([part]) == rich([part])
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        WIDE,
+        "日本",
+        "e\u0301",
+        "a\tb",
+        "\x1b[2J",
+        Table("", (WIDE,), ("b",), [[Cell(""), Cell("")]]),
+        Table("", ("a",), ("b",), [[Cell(""), Cell("\x1b[1m")]]),
+    ],
+)
+def test_lines_that_only_rich_can_lay_out_are_left_to_it(part: plain.Part) -> None:
+    assert plain.plain([part]) is None
+
+
+@pytest.mark.parametrize(
+    "command", [("run",), ("run", "--json"), ("run", "--quiet"), ("check",), ("run", "--help")]
+)
+def test_short_commands_import_no_heavy_module(command: tuple[str, ...], tiny: Path) -> None:
+    code = (
+        "import sys; from narrows.cli import main; main(sys.argv[1:], standalone_mode=False);"
+        "print(*sorted(sys.modules))"
+    )
+    words = [sys.executable, "-c", code, *command, *([] if "--help" in command else [tiny])]
+    done = subprocess.run(words, cwd=tiny.parent, capture_output=True, text=True, check=True)
+    heavy = {
+        "asyncio", "concurrent.futures", "importlib.metadata", "matplotlib", "multiprocessing",
+        "narrows.registry", "narrows.runs.scenario", "narrows.runs.sections", "numpy", "pyarrow",
+        "rich.console", "sqlite3", "tempfile",
+    }  # fmt: skip
+    assert heavy & set(done.stdout.splitlines()[-1].split()) == set()
