@@ -452,7 +452,7 @@ def markdown(rows: Sequence[Json]) -> str:
     seeds = f"{CALIBRATED.start} to {CALIBRATED.stop - 1}"
     lines = [
         "# Accuracy of path models: simulated paths", "",
-        "This page compares path models inferred by `narrows twin` with the true parameters of "
+        "This page compares path models inferred by `narrows model` with the true parameters of "
         "random",
         "simulated paths. `python -m validation.twin` writes it.", "",
         "| | |", "|---|---|",

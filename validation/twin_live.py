@@ -272,7 +272,7 @@ def markdown(rows: Sequence[Json]) -> str:
     failed = [row for row in rows if "error" in row]
     lines = [
         "# Accuracy of path models: emulated paths", "",
-        "This page compares path models inferred by `narrows twin` with the true parameters of "
+        "This page compares path models inferred by `narrows model` with the true parameters of "
         "random",
         "emulated paths. `python -m validation.twin_live` writes it.", "",
         "| | |", "|---|---|",

@@ -503,7 +503,7 @@ def markdown(rows: Sequence[Json], on_off: Sequence[Json]) -> str:
     live = sum(row["live"] for row in good)
     lines = [
         "# Accuracy of path models: fair queueing, bidirectional load, cross traffic", "",
-        "This page compares path models inferred by `narrows twin` with the true parameters of "
+        "This page compares path models inferred by `narrows model` with the true parameters of "
         "paths that",
         "are difficult to infer. `python -m validation.twin_shared` writes it.", "",
         f"{len(good)} random paths were tested: {len(good) - live} simulated ones with seeds"
@@ -540,7 +540,7 @@ def markdown(rows: Sequence[Json], on_off: Sequence[Json]) -> str:
         f"A detectable stream takes at least {100 * EXAMPLE:.0f} % of the link rate for "
         f"{100 * part:.0f} % of the",
         f"time, with a mean pause of at most {limits.idle_s / PAUSES:g} s.",
-        "`narrows twin` states this limit when it reports no cross traffic. Other streams may be "
+        "`narrows model` states this limit when it reports no cross traffic. Other streams may be "
         "missed:", "",
         *on_off_table(on_off), "",
         "## Results by direction", "",

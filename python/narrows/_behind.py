@@ -12,9 +12,14 @@ _PROGRAM = "narrows.behind.program"
 class Behind(Command):
     """A command whose arguments after `--` are a program and its arguments."""
 
+    program_required = True
+
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Adds the program to the usage line."""
-        return [*super().collect_usage_pieces(ctx), "-- PROGRAM [ARGUMENTS]"]
+        piece = "-- PROGRAM [ARGUMENTS]"
+        if not self.program_required:
+            piece = f"[{piece}]"
+        return [*super().collect_usage_pieces(ctx), piece]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses the arguments before `--`, and keeps the others."""

@@ -104,7 +104,7 @@ def test_an_unknown_buffer_is_several() -> None:
     place = asked().place
     assert len(place.variants) == 3
     assert sum(variant.weight for variant in place.variants) == 1
-    assert place.open == ("how much the buffer holds",)
+    assert place.open == ("the size of the buffer",)
     assert len(asked(buffer="1bdp").place.variants) == 1
     assert len(asked(queue="fq_codel").place.variants) == 1
 
@@ -133,7 +133,7 @@ def test_a_twin_and_its_intervals() -> None:
     assert up.rate_mbit == pytest.approx(4, rel=0.1)
     assert up.variants[0].path.reverse is not None
     assert down.variants[0].path.buffer is not None
-    with pytest.raises(NarrowsError, match="not a twin"):
+    with pytest.raises(NarrowsError, match="not a path model"):
         measured({"path": 3}, role="sender", source="x")
     with pytest.raises(NarrowsError, match="no \\[path\\]"):
         from_scenario({}, source="x")
@@ -209,8 +209,8 @@ def test_nothing_is_recommended_that_the_kernel_cannot_load(tmp_path: Path) -> N
     ]
     left = answer(receiver, found)
     assert left.leave
-    assert headline(left) == "Leave it as it is: the kernel can load nothing else for this role."
-    assert any(line.startswith("Not tried: cake at 95%") for line in sentences(left))
+    assert headline(left) == "Change nothing: the kernel supports no other candidate for this role."
+    assert any(line.startswith("Not simulated: cake at 95%") for line in sentences(left))
 
 
 def test_a_package_that_brings_what_the_kernel_lacks_is_named(tmp_path: Path) -> None:
@@ -252,8 +252,8 @@ def test_every_candidate_is_shown_with_its_price_and_the_fastest_apart() -> None
         assert row.price.kept_pct is not None
         assert (row.figures["utility"] is None) is (row.runs == 0)
     assert found.choice.key != "bbr"
-    (said,) = [line for line in sentences(found) if line.startswith("Fastest: bbr, ")]
-    assert "It is not recommended: takes" in said
+    (said,) = [line for line in sentences(found) if line.startswith("Fastest: bbr with ")]
+    assert "It is not recommended because it takes" in said
     told = found.json()
     assert told["fastest"] == "bbr"
     assert [row["key"] for row in told["candidates"]] == [row.key for row in found.rows]
@@ -275,7 +275,7 @@ def test_boundaries_within_the_noise_are_not_stated() -> None:
     # One that differs by more than chance where losses are more.
     bbr = Candidate(key="bbr", says="bbr", cc="bbr")
     clean = asked(rate="4Mbit", buffer="1bdp", cares=("bulk",))
-    assert any("of loss or more" in line for line in edge_sentences(clean, one, bbr))
+    assert any("random loss or more" in line for line in edge_sentences(clean, one, bbr))
 
 
 def test_what_is_known_of_a_measured_path_is_used_and_shown() -> None:
@@ -296,7 +296,7 @@ def test_what_is_known_of_a_measured_path_is_used_and_shown() -> None:
     assert sure.open == ()
     assert (
         path_line(sure)
-        == "Path (x): 10 Mbit/s, 40 ms, a buffer of 4 BDP (200 kB), 0.1 % lost by chance."
+        == "Path (x): 10 Mbit/s, 40 ms, a buffer of 4 BDP (200 kB), 0.1 % random loss."
     )
 
 
@@ -419,7 +419,7 @@ def test_the_command(cli: Cli, tmp_path: Path) -> None:
     assert "bbr (recommended, fastest): " in page
     shown = cli("advise", *PATH)
     assert shown.returncode == 0
-    for part in ("Leave it as it is", "Rests on", "Path (stated)"):
+    for part in ("Change nothing", "Based on", "Path (stated)"):
         assert part in shown.stdout
     assert "Role: sender. Goal: bulk transfer. Kernel: as specified (cubic, bbr)." in shown.stdout
     assert len(shown.stdout.splitlines()) <= 30
@@ -453,7 +453,7 @@ def test_the_record_begins_empty(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_
     assert cli("advise", *PATH, "--loss", "3%", "--seal").returncode == 0
     assert json.loads(cli("record", "--json").stdout)["lines"][0]["choice"]["key"] == "bbr"
     shown = cli("record").stdout
-    assert "1 forecasts, 0 of them scored" in shown
+    assert "1 forecasts, 0 of them with a score" in shown
     head = json.loads(cli("record", "--json").stdout)["head"]
     assert f"The last line has the hash {head}." in shown
     assert "line 1 of 1 has this hash" in cli("record", "--verify", head[:12]).stdout
@@ -510,17 +510,17 @@ def test_what_an_advice_is_given_for() -> None:
     main = claim(found.effects, found.found.asked.cares)
     assert main is not None
     assert (main.name, main.unit) == ("p95_ms", "ms")
-    assert headline(found).startswith("Switch on bbr instead of cubic: latency under load, p95 ")
+    assert headline(found).startswith("Use bbr instead of cubic: latency under load, p95 from ")
     assert claim(found.effects, ("retransmissions",)) is None or found.effects
 
 
 @pytest.mark.parametrize(
     ("loss", "buffer", "tried"),
     [
-        ((None, 0.0, 0.01), (45_000, 55_000), ["", "0.25 % lost by chance", "1 % lost by chance"]),
+        ((None, 0.0, 0.01), (45_000, 55_000), ["", "0.25 % random loss", "1 % random loss"]),
         ((0.0, 0.0, 0.0001), (40_000, 60_000), ["", "a buffer of 40 kB", "a buffer of 60 kB"]),
-        ((0.002, 0.0, 0.003), (49_000, 51_000), ["", "0 % lost by chance"]),
-        ((0.01, 0.002, 0.03), (49_000, 51_000), ["", "0.2 % lost by chance", "3 % lost by chance"]),
+        ((0.002, 0.0, 0.003), (49_000, 51_000), ["", "0 % random loss"]),
+        ((0.01, 0.002, 0.03), (49_000, 51_000), ["", "0.2 % random loss", "3 % random loss"]),
         ((0.004, 0.003, 0.006), (49_000, 51_000), [""]),
     ],
 )
@@ -535,7 +535,9 @@ def test_what_a_measurement_leaves_open_is_tried(
     }
     place = measured({"path": path, "up": way}, role="sender", source="x")
     assert [variant.why for variant in place.variants] == tried
-    assert any("--lone" in what for what in place.open) is any("lost" in why for why in tried)
+    assert any("--lone" in what for what in place.open) is any(
+        "random loss" in why for why in tried
+    )
     assert not any(
         "--lone" in what
         for what in measured({"path": path, "up": way}, role="sender", source="x", lone=True).open
@@ -567,7 +569,7 @@ def test_a_loss_that_was_not_seen_is_not_tried_but_said() -> None:
     )
     assert [variant.why for variant in place.variants] == [""]
     assert any(
-        "none seen, and up to 1 % would not show" in what and "--lone" in what
+        "none was observed, up to 1 % would not be visible" in what and "--lone" in what
         for what in place.open
     )
 
@@ -608,7 +610,7 @@ def test_a_loss_makes_a_difference_below_what_fills_path_and_buffer(
         loss={"value": None, "low": 0.0, "high": 2e-4, "why": "a queue would show the same"},
     )
     place = measured({"path": path, "up": way}, role="sender", source="x")
-    assert any("lost by chance" in variant.why for variant in place.variants) is matters
+    assert any("random loss" in variant.why for variant in place.variants) is matters
 
 
 def test_two_of_a_kind_get_halves() -> None:

@@ -114,7 +114,7 @@ def test_the_command_says_where_they_part(
     done = CliRunner().invoke(command.main, asked)
     assert done.exit_code == code, done.output
     assert "goodput_mbit" in done.output
-    assert "figures agreed" in done.output
+    assert "metrics agree" in done.output
     told = json.loads(CliRunner().invoke(command.main, [*asked, "--json"]).stdout)
     assert told["counts"]["parted"] == code
     assert told["scenarios"][0]["live_runs"] == 3
@@ -155,7 +155,7 @@ def test_what_the_doctor_says_has_a_cure_for_all_that_is_not_good(cli: Cli) -> N
         "tick of 100 µs",
     }
     assert all(finding["cure"] for finding in found["findings"] if finding["grade"] != "good")
-    assert doctor.lines(found)[-1].startswith("This machine can do ")
+    assert doctor.lines(found)[-1].startswith("This machine supports ")
 
 
 @pytest.mark.parametrize("name", agreement.quick())

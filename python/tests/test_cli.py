@@ -256,7 +256,7 @@ def test_a_wrong_sample_interval_is_told_with_its_fix(cli: Cli, tiny: Path) -> N
 def test_check_names_the_right_and_the_wrong(cli: Cli, tiny: Path) -> None:
     done = cli("check", tiny, "absent.toml")
     assert done.returncode == 2
-    assert done.stdout == f"{tiny}: right\n"
+    assert done.stdout == f"{tiny}: valid\n"
     assert done.stderr == "absent.toml: no such file or directory\n"
 
 

@@ -205,7 +205,7 @@ def stated(path: Path, *, source: str = "stated") -> Place:
     if path.buffer is not None or path.queue not in {None, "fifo"} or shaped:
         return place([(path, "")], source=source)
     guesses = [(replace(path, buffer=b), f"a buffer of {b}") for b in OPEN_BUFFERS]
-    return place(guesses, source=source, left=["how much the buffer holds"])
+    return place(guesses, source=source, left=["the size of the buffer"])
 
 
 def from_scenario(tree: Mapping[str, Any], *, source: str) -> Place:
@@ -217,7 +217,7 @@ def from_scenario(tree: Mapping[str, Any], *, source: str) -> Place:
     """
     if not isinstance(tree.get("path"), Mapping):
         raise NarrowsError(
-            f"{source}: there is no [path] in it\n    write: narrows twin FILE --path here.toml"
+            f"{source}: there is no [path]; narrows model FILE --path here.toml writes one"
         )
     return stated(path_of(cast("Json", tree["path"])), source=source)
 
@@ -246,12 +246,12 @@ def measured(
     lone: bool = False,
     known: Mapping[str, str] | None = None,
 ) -> Place:
-    """The place of a twin's JSON, with its intervals as variants.
+    """The place of a path model's JSON, with its intervals as variants.
 
-    A sender's data goes up, everybody else's down, where both ways were measured.
+    A sender's data is the upload; for the other roles it is the download, if both were measured.
 
     Args:
-        twin: Of `narrows twin --json`.
+        twin: Output of `narrows model --json`.
         role: Who asks.
         source: What it is called.
         lone: It was also measured with one flow; if not, and that would tell more, this is said.
@@ -259,7 +259,7 @@ def measured(
             scenario has them.
 
     Raises:
-        NarrowsError: If it is not a twin's JSON.
+        NarrowsError: If it is not the JSON of a path model.
         ScenarioError: If its path is not right.
     """
     tree, told = (
@@ -267,7 +267,7 @@ def measured(
         [way for way in ("up", "down") if isinstance(twin.get(way), Mapping)],
     )
     if not isinstance(tree, Mapping) or not told:
-        raise NarrowsError(f"{source}: not a twin\n    write: narrows twin FILE --json")
+        raise NarrowsError(f"{source}: not a path model; narrows model FILE --json prints one")
     way = told[0] if role == "sender" else told[-1]
     ahead = _turned(dict(tree)) if way == "up" and "reverse" in tree else dict(tree)
     known = known or {}
@@ -285,8 +285,7 @@ def measured(
     ]
     if not sure and "queue" not in known:
         left.append(
-            "what kind of queue it is: "
-            f"{twin[way].get('why') or 'no kind looks like the measurement'}"
+            f"the type of the queue: {twin[way].get('why') or 'no type matches the measurement'}"
         )
     guesses = [(path, "")] if {"buffer", "queue"} & set(known) else _buffers(path, twin[way])
     guesses += _other_rates(path, twin[way])
@@ -304,21 +303,19 @@ def measured(
     least = min(LOSSY, RENO / max(1.0, rounds) ** 2)
     losses = _other_losses(of["loss"], twin[way], least=least) if "loss" not in known else []
     ask = (
-        ""
-        if lone or role != "sender"
-        else "; a measurement with --streams 1, given as --lone, tells more"
+        "" if lone or role != "sender" else "; a measurement with --streams 1 for --lone shows more"
     )
     if losses and (path.loss is None or isinstance(path.loss, dict)):
-        # A queue that fills hides what chance takes.
+        # A full queue hides random loss.
         could = " or ".join(f"{100 * loss:.2g} %" for loss in [of["loss"], *losses])
-        left.append(f"how many are lost by chance: {could}{ask}")
+        left.append(f"the random loss: {could}{ask}")
         for loss in losses:
             lossy = {"probability": f"{100 * loss:.3g}%", "per": "packet"} if loss else None
-            guesses.append((replace(path, loss=lossy), f"{100 * loss:.2g} % lost by chance"))
+            guesses.append((replace(path, loss=lossy), f"{100 * loss:.2g} % random loss"))
     elif "loss" not in known and (most := _unseen(twin[way])) >= least:
         left.append(
-            f"how many are lost by chance: none seen, and up to {100 * most:.2g} % would not "
-            f"show{ask}"
+            f"the random loss: none was observed, up to {100 * most:.2g} % would not be "
+            f"visible{ask}"
         )
     return replace(place(guesses, source=source, left=left), inferred=True)
 
@@ -377,10 +374,10 @@ def _other_rates(path: Path, way: Mapping[str, Any]) -> list[tuple[Path, str]]:
 
 
 def _other_losses(likeliest: float, way: Mapping[str, Any], *, least: float) -> list[float]:
-    """What else may be lost by chance: the ends of the interval, and between; what is less than
-    `least` is nothing.
+    """Other values of the random loss: the ends of the interval, and one between them.
 
-    Where none was seen, none is tried: the queue explains all that was lost.
+    A value below `least` counts as none. If no random loss was seen, none is tried: the queue
+    explains all losses.
     """
     told = way.get("loss")
     known = told if isinstance(told, Mapping) else {}
@@ -397,7 +394,7 @@ def _other_losses(likeliest: float, way: Mapping[str, Any], *, least: float) -> 
 
 
 def _unseen(way: Mapping[str, Any]) -> float:
-    """The most that may be lost by chance where none was seen."""
+    """Highest random loss that the measurement would not show, if it shows none."""
     told = way.get("loss")
     known = told if isinstance(told, Mapping) else {}
     return _share(known.get("high")) if known.get("value") == 0 else 0.0

@@ -38,12 +38,15 @@ first.
 Linux's `bbr` is version 1; versions 2 and 3 are no part of a released kernel."""
 
 ENCLOSED = {
-    "dctcp": "needs switches that mark, and starves what does not react to each mark: data "
-    "centres only",
-    "scalable": "takes from others whatever it can: data centres only",
-    "highspeed": "takes from others on fast paths: data centres only",
+    "dctcp": "it requires switches that mark packets and starves flows that do not react to each "
+    "mark; it is for data centres only",
+    "scalable": "it starves other flows; it is for data centres only",
+    "highspeed": "it takes goodput from other flows on fast paths; it is for data centres only",
 }
-"""Who is recommended only where the path is said to be inside a data centre, and why."""
+"""Candidates that are recommended only with --data-centre, with the reason."""
+
+UNCHANGED = "as it is"
+"""Key of the candidate that changes no queue."""
 
 QUEUES = ("fq_codel", "cake", "codel", "pie", "fq_pie", "sfq", "fq")
 """Disciplines that a forwarder may set."""
@@ -213,7 +216,7 @@ def kernel(told: str | None) -> Kernel:
             return found
         if told == "here":
             raise NarrowsError(
-                "--kernel here: the kernel of this host cannot be read\n    write: --kernel 6.12"
+                "--kernel here: the kernel of this host cannot be read; write --kernel 6.12"
             )
         told = "6.12"
     assert told is not None
@@ -232,9 +235,8 @@ def kernel(told: str | None) -> Kernel:
     unknown = [name for name in names if name not in LINUX]
     if unknown or not names:
         raise NarrowsError(
-            f"no congestion control of Linux is called `{unknown[0] if unknown else told}`; "
-            f"known: {', '.join(LINUX)}\n"
-            "    write: --kernel 6.12, or --kernel reno,cubic,bbr"
+            f"--kernel {told}: Linux has no congestion control {unknown[0] if unknown else told}; "
+            f"write --kernel 6.12, or names from {', '.join(LINUX)}"
         )
     return Kernel(ccs=names, says=f"as specified ({', '.join(names)})")
 
@@ -253,7 +255,7 @@ def _all(asked: Asked, has: Kernel) -> list[tuple[Candidate, list[str]]]:
     """Candidates, and of each the modules that cannot be had."""
     if asked.role == "sender":
         present = Candidate(
-            key=asked.now, says=f"{asked.now}, as it is", cc=asked.now, present=True
+            key=asked.now, says=f"{asked.now}, which is in use", cc=asked.now, present=True
         )
         others: Sequence[str] = [cc for cc in has.ccs if cc != asked.now]
         enclosed = {} if asked.data_centre else ENCLOSED
@@ -273,14 +275,14 @@ def _all(asked: Asked, has: Kernel) -> list[tuple[Candidate, list[str]]]:
                 for cc in others
             ),
         ]
-    present = Candidate(key="as it is", says="the queue as it is", present=True)
+    present = Candidate(key=UNCHANGED, says="the present queue", present=True)
     behind = asked.role == "receiver"
-    where = "on what comes in, " if behind else ""
+    kind = "an ingress shaper" if behind else "a shaper"
     found: list[tuple[Candidate, list[str]]] = [(present, [])]
     if not behind:
         for queue in QUEUES:
             modules = [f"sch_{queue}"]
-            says = f"{queue} in the narrow queue itself"
+            says = f"{queue} at the bottleneck"
             found.append(
                 (
                     Candidate(key=queue, says=says, queue=queue, needs=has.install(modules)),
@@ -292,7 +294,7 @@ def _all(asked: Asked, has: Kernel) -> list[tuple[Candidate, list[str]]]:
         for share in SHARES:
             shaped = Candidate(
                 key=f"{queue} at {share:.0%}",
-                says=f"a shaper {where}at {share:.0%} of the rate, with {queue}",
+                says=f"{kind} at {share:.0%} of the rate with {queue}",
                 queue=queue,
                 share=share,
                 behind=behind,

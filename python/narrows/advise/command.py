@@ -414,13 +414,13 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
     forecasts = {line["hash"]: line for line in lines if line["kind"] == "forecast"}
     scores = {line["forecast"]: line for line in lines if line["kind"] == "score"}
     if not forecasts:
-        out.print("There are no forecasts yet: narrows advise MEASUREMENT.json seals one.")
+        out.print("There are no forecasts yet. narrows advise MEASUREMENT.json seals one.")
         return
     said = (
-        f"{hits} of {of} figures were within their 90 % intervals" if of else "none is scored yet"
+        f"{hits} of {of} metrics were within their 90 % intervals" if of else "none has a score yet"
     )
     out.print(
-        f"{len(forecasts)} forecasts, {len(scores)} of them scored: {said}.",
+        f"{len(forecasts)} forecasts, {len(scores)} of them with a score: {said}.",
         style="bold",
         markup=False,
     )
@@ -429,7 +429,7 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
             Cell(hash_[:12]),
             Cell(line["at"]),
             Cell(line["host"]),
-            Cell("leave it" if line["leave"] else line["choice"]["key"]),
+            Cell("no change" if line["leave"] else line["choice"]["key"]),
             Cell(figure["name"]),
             Cell(f"{significant(figure['low'])} … {significant(figure['high'])}"),
             Cell(_became(scores.get(hash_), figure["name"])),
@@ -442,7 +442,7 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
         out,
         Table(
             "Forecasts",
-            ("forecast", "when", "far end", "change", "figure"),
+            ("forecast", "time", "host", "change", "metric"),
             ("forecast", "measured"),
             rows,
         ),
@@ -475,7 +475,7 @@ def _verify(chain: Chain, head: str, *, as_json: bool) -> None:
 
 def _became(score: Mapping[str, Any] | None, name: str) -> str:
     if score is None:
-        return "not yet"
+        return "no score yet"
     judged = next((figure for figure in score["figures"] if figure["name"] == name), None)
     if judged is None:
         return "not measured"
@@ -574,10 +574,10 @@ def _show_from(found: Reading, judged: Judgement, toml: str | None) -> None:
             soft_wrap=True,
         )
         if warning.fix:
-            out.print(f"    write: {warning.fix}", markup=False, soft_wrap=True)
+            out.print(f"    write {warning.fix}", markup=False, soft_wrap=True)
     for sentence in judged.sentences():
         out.print(sentence, markup=False, soft_wrap=True)
-    for what, sentences in (("assumed", found.assumed), ("left out", found.left)):
+    for what, sentences in (("assumed", found.assumed), ("not modelled", found.left)):
         for sentence in sentences:
             out.print(f"{what}: {sentence}", markup=False, soft_wrap=True)
     if toml is not None:

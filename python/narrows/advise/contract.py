@@ -20,6 +20,7 @@ from narrows.errors import NarrowsError
 from narrows.render import tables
 from narrows.render.styled import table as draw
 from narrows.render.tables import Cell
+from narrows.render.words import listed
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
 from narrows.runs.scenario import Flow, Path, Ping, Scenario
@@ -130,8 +131,8 @@ def _offers(asked: Asked) -> list[Offer]:
     path = asked.place.variants[0].path
     if path.hop is not None or path.trace is not None:
         raise NarrowsError(
-            "an offer is one hop: a rate and a round trip\n"
-            "    write: narrows advise --as operator --rate 20Mbit --rtt 30ms"
+            "--as operator: a product has one hop with a rate and an RTT; "
+            "write narrows advise --as operator --rate 20Mbit --rtt 30ms"
         )
     rate = asked.place.rate_mbit
     cir, per_s = f"{round(rate * 1e6)}", rate * 1e6 / 8
@@ -262,20 +263,20 @@ def table(found: Offers) -> tables.Table:
         "BBR alone %",
         "CUBIC beside BBR %",
         "p95 ms",
-        "CUBIC again %",
-        "BBR again %",
+        "CUBIC retransmitted %",
+        "BBR retransmitted %",
         "utility",
     )
-    return tables.Table("What each does", ("",), head, rows)
+    return tables.Table("Products", ("",), head, rows)
 
 
 def show(found: Offers, out: Console) -> None:
     """Prints it."""
     best = found.offers[0]
-    out.print(f"Sell it as: {best.says}.", style="bold", markup=False)
+    out.print(f"Recommended product: {best.says}.", style="bold", markup=False)
     out.print(path_line(found.asked.place), markup=False, soft_wrap=True)
     out.print()
     draw(out, table(found))
-    goals = " and ".join(GOALS[care] for care in found.asked.cares)
-    out.print(f"\nRole: operator. Goal: {goals}. Rests on {found.runs} simulations.")
+    goals = listed([GOALS[care] for care in found.asked.cares])
+    out.print(f"\nRole: operator. Goal: {goals}. Based on {found.runs} simulations.")
     out.print(f"\n  {best.policy}", markup=False, soft_wrap=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrows.advise.trial import run
+from narrows.render.words import listed
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
 from narrows.runs.scenario import Flow, Path, Ping, Scenario
@@ -38,7 +39,7 @@ class Judgement:
     rows: dict[str, Json]
 
     def sentences(self) -> list[str]:
-        """What is worth a word."""
+        """The results that exceed a threshold."""
         out = []
         for name, row in self.rows.items():
             got = sum(row["goodput_mbit"])
@@ -48,18 +49,22 @@ class Judgement:
             if got < IDLES * self.rate_mbit:
                 told.append(f"use{s} {100 * got / self.rate_mbit:.0f} % of the rate")
             if wait > WAITS_MS:
-                told.append(f"make{s} everybody wait {wait:.0f} ms more")
+                told.append(f"add{s} {wait:.0f} ms to the RTT (p95)")
             if row["again_pct"] > LOSES_PCT:
-                told.append(f"send{s} {row['again_pct']:.1f} % again")
+                told.append(f"retransmit{s} {row['again_pct']:.1f} %")
             if told:
-                out.append(f"{name if name != 'both' else 'Both together'} {', '.join(told)}.")
+                out.append(f"{name if name != 'both' else 'Both together'} {listed(told)}.")
         first, second = self.rows["both"]["goodput_mbit"]
         least = min(first, second) / (first + second) if first + second else 0.5
         if least < STARVES:
             out.append(
-                f"{'CUBIC' if first < second else 'BBR'} gets {100 * least:.0f} % beside the other."
+                f"If both compete, {'CUBIC' if first < second else 'BBR'} gets "
+                f"{100 * least:.0f} % of their goodput."
             )
-        return out or ["Neither CUBIC nor BBR has any trouble here."]
+        return out or [
+            "Neither CUBIC nor BBR has low goodput, high delay or many retransmissions on this "
+            "path."
+        ]
 
 
 def judge(

@@ -1,16 +1,18 @@
-"""The answer on one screen, and as a page."""
+"""Output of a recommendation in the terminal and as a report."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from narrows.advise.asked import Place
+from narrows.advise.candidates import UNCHANGED
 from narrows.advise.trial import Trial, scenario, side
 from narrows.advise.verdict import FIGURES, WORTH, Advice, Effect, Row, claim
 from narrows.render import tables
 from narrows.render.report import document, write
 from narrows.render.styled import table as draw
 from narrows.render.tables import Cell, significant
+from narrows.render.words import listed
 from narrows.runs.run import run
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ DEADLINE = "the last round is missing."
 
 
 def headline(advice: Advice) -> str:
-    """What to do, in one line."""
+    """The recommendation in one line."""
     if not advice.leave:
         what = (
             advice.choice.says
@@ -33,31 +35,40 @@ def headline(advice: Advice) -> str:
         why = (
             ""
             if main is None
-            else f": {main.says} {_amount(main.before)} to {_amount(main.after)} {main.unit}"
+            else f": {main.says} from {_amount(main.before)} to {_amount(main.after)} {main.unit}"
         )
-        return f"Switch on {what}{why}."
+        return f"Use {what}{why}."
     best = advice.best
     if len(advice.found.candidates) == 1:
-        return "Leave it as it is: the kernel can load nothing else for this role."
+        return "Change nothing: the kernel supports no other candidate for this role."
     if best.present:
-        return "Leave it as it is: nothing that may be recommended was better."
+        return "Change nothing: no candidate that can be recommended was better."
     gain = (advice.found.utility(best.key) or 0.0) / (
         advice.found.utility(advice.found.present) or 1.0
     ) - 1
     if gain <= 0:
         return (
-            f"Leave it as it is: the best of the others, {best.key}, would be worse by "
+            f"Change nothing: the best alternative, {best.key}, reduces the utility by "
             f"{-100 * gain:.0f} %."
         )
-    much = (
-        "only"
-        if gain < WORTH
-        else "in the mean, but not surely: chance, or what is not known, decides"
-    )
+    if gain < WORTH:
+        return (
+            f"Change nothing: the best alternative, {best.key}, improves the utility by only "
+            f"{100 * gain:.1f} %."
+        )
     return (
-        f"Leave it as it is: the best of the others, {best.key}, would better it by "
-        f"{100 * gain:.1f} % {much}."
+        f"Change nothing: the best alternative, {best.key}, improves the mean utility by "
+        f"{100 * gain:.1f} %, which is within the uncertainty."
     )
+
+
+def shown(key: str) -> str:
+    """The name of a candidate.
+
+    >>> shown("bbr"), shown("as it is")
+    ('bbr', 'no change')
+    """
+    return "no change" if key == UNCHANGED else key
 
 
 def _amount(value: float) -> str:
@@ -74,14 +85,14 @@ def path_line(place: Place) -> str:
     >>> from narrows.advise.asked import stated
     >>> from narrows.runs.scenario import Path
     >>> path_line(stated(Path(rate="50Mbit", rtt="40ms", buffer="2bdp", loss="1%")))
-    'Path (stated): 50 Mbit/s, 40 ms, a buffer of 2 BDP, 1 % lost by chance.'
+    'Path (stated): 50 Mbit/s, 40 ms, a buffer of 2 BDP, 1 % random loss.'
     >>> path_line(stated(Path(rate="50Mbit", rtt="40ms")))
     'Path (stated): 50 Mbit/s, 40 ms, a buffer of 1bdp or a buffer of 0.3bdp or a buffer of 4bdp.'
     """
     likeliest, *others = place.variants
     parts = [f"{place.rate_mbit:g} Mbit/s", f"{place.rtt_ms:g} ms"]
     if likeliest.why:
-        # Nothing is the likeliest: each of these may be.
+        # No variant is the most likely one.
         parts.append(" or ".join(v.why for v in place.variants))
         others = []
     elif place.buffer_bdp is not None:
@@ -91,7 +102,7 @@ def path_line(place: Place) -> str:
             + (f" ({kilobytes:.3g} kB)" if place.inferred else "")
         )
     if place.loss > 0:
-        parts.append(f"{100 * place.loss:.2g} % lost by chance")
+        parts.append(f"{100 * place.loss:.2g} % random loss")
     also = f"; also tried: {', '.join(v.why for v in others)}" if others else ""
     return f"Path ({place.source}): {', '.join(parts)}{also}."
 
@@ -100,94 +111,93 @@ GOALS = {
     "bulk": "bulk transfer",
     "pages": "page loads",
     "calls": "calls",
-    "fairness": "fairness to others",
+    "fairness": "fairness",
     "retransmissions": "few retransmissions",
 }
-"""What is cared for, in words."""
+"""Names of the goals."""
 
 
 def sentences(advice: Advice) -> list[str]:
-    """All that is not a table, a sentence each."""
+    """The explanation of the recommendation."""
     found = advice.found
     asked = found.asked
-    goals = " and ".join(GOALS[care] for care in asked.cares)
+    goals = listed([GOALS[care] for care in asked.cares])
     said = [f"Role: {asked.role}. Goal: {goals}. Kernel: {advice.has.says}."]
     said += [f"Not known: {what}." for what in asked.place.open]
     said += _fastest(advice)
     said += [
-        f"Not recommended: {row.key}: {row.why_not}."
+        f"{shown(row.key)} is not recommended because {row.why_not}."
         for row in advice.rows
         if row.why_not and row.key != advice.fastest
     ]
     if advice.lacking:
         modules = sorted({module for of in advice.lacking.values() for module in of})
         said.append(
-            f"Not tried: {', '.join(advice.lacking)}. The kernel has no "
-            f"{' and no '.join(modules)}, and no package is "
-            f"known that brings {'it' if len(modules) == 1 else 'them'}; --kernel 6.12 simulates "
-            "another host's kernel."
+            f"Not simulated: {', '.join(advice.lacking)}. The kernel has no "
+            f"{' and no '.join(modules)}, and narrows knows no package that contains "
+            f"{'it' if len(modules) == 1 else 'them'}. To simulate the kernel of another host, use "
+            "--kernel 6.12."
         )
     if advice.choice.needs:
         said.append(f"The kernel needs a package for {advice.choice.key}: {advice.choice.needs}")
     if advice.wakeups_per_s:
         said.append(
-            f"Pacing costs about {advice.wakeups_per_s:.0f} timer wake-ups a second for each flow."
+            f"Pacing costs about {advice.wakeups_per_s:.0f} timer wake-ups per second for each "
+            "flow."
         )
-    said += [f"This would be wrong {sentence}." for sentence in advice.wrong]
+    said += [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in advice.wrong]
     said += (
-        [
-            "For goodput alone, whatever it takes from others, the rule for such paths is: "
-            f"{advice.rule}"
-        ]
+        [f"Rule for such paths, by goodput alone and without regard to other flows: {advice.rule}"]
         if advice.rule
         else []
     )
-    count = f"Rests on {len(found.trials)} simulations of {len(found.candidates)} candidates."
+    count = f"Based on {len(found.trials)} simulations of {len(found.candidates)} candidates."
     said.append(count + (f" Preliminary: {DEADLINE}" if advice.preliminary else ""))
     if advice.inside:
         near = advice.cases[0]
         said.append(
             f"Validated: the nearest case of Linux 6.12 is {near['case']}, at a distance of "
             f"{near['distance']:.1f} "
-            f"({100 * near['agreement']:.0f} % of its figures agree)."
+            f"({100 * near['agreement']:.0f} % of its metrics agree)."
         )
     else:
         said.append(
-            "Extrapolated: no case of Linux like this one is near enough; measure before and after."
+            "Extrapolated: no validation case of Linux is near this path. Measure before and after "
+            "the change."
         )
     return said
 
 
 def _fastest(advice: Advice) -> list[str]:
-    """The fastest candidate beside the recommended one, where these are two."""
+    """The fastest candidate, if it is not the recommended one."""
     by = {row.key: row for row in advice.rows}
     fast, chosen = by.get(advice.fastest), by.get(advice.choice.key)
     if fast is None or chosen is None or fast.key == chosen.key:
         return []
     goodput = "goodput_mbit"
     said = (
-        f"Fastest: {fast.key}, {significant(fast.figures[goodput])} Mbit/s, where {chosen.key} has "
-        f"{significant(chosen.figures[goodput])} Mbit/s."
+        f"Fastest: {shown(fast.key)} with {significant(fast.figures[goodput])} Mbit/s "
+        f"({shown(chosen.key)}: {significant(chosen.figures[goodput])} Mbit/s)."
     )
     why = fast.why_not
     if not why:
         mine, its = chosen.figures["utility"] or 0.0, fast.figures["utility"] or 0.0
         why = (
-            f"by the goals its utility is {its:.3f}, that of {chosen.key} {mine:.3f}"
+            f"its utility is {its:.3f}, that of {shown(chosen.key)} is {mine:.3f}"
             if its <= mine
-            else f"its gain by the goals, {100 * (its / (mine or 1.0) - 1):.1f} %, is not surely "
+            else f"its gain in utility, {100 * (its / (mine or 1.0) - 1):.1f} %, may be below "
             f"{100 * WORTH:.0f} %"
         )
-    return [f"{said} It is not recommended: {why}."]
+    return [f"{said} It is not recommended because {why}."]
 
 
 def every(advice: Advice) -> tables.Table:
-    """Every candidate, with its figures and what it takes from others."""
+    """All candidates with their metrics and their effect on other flows."""
     sender = side(advice.found.asked) == "sender"
     names = ["goodput_mbit", "p95_ms", "again_pct"]
     heads = ["goodput Mbit/s", "p95 ms", "retransmitted %"]
     if sender:
-        heads += ["of both, beside CUBIC %", "CUBIC keeps %", "times fair share"]
+        heads += ["share beside CUBIC %", "CUBIC keeps %", "times fair share"]
     lines = []
     for row in advice.rows:
         cells = [", ".join(row.marks), *(significant(_digits(row.figures[name])) for name in names)]
@@ -196,7 +206,7 @@ def every(advice: Advice) -> tables.Table:
             cells += [_whole(price.share_pct), _whole(price.kept_pct), _tenths(price.times_fair)]
         utility = row.figures["utility"]
         lines.append([
-            Cell(row.key),
+            Cell(shown(row.key)),
             *(Cell(text) for text in cells),
             Cell("–" if utility is None else f"{utility:.3f}"),
             Cell(str(row.runs)),
@@ -219,7 +229,9 @@ def _said(row: Row) -> str:
         significant(_digits(row.figures[name])) for name in ("goodput_mbit", "p95_ms", "again_pct")
     )
     kept = "" if row.price.kept_pct is None else f"; CUBIC keeps {row.price.kept_pct:.0f} %"
-    return f"{row.key}{marks}: {goodput} Mbit/s, p95 {p95} ms, {again} % retransmitted{kept}."
+    return (
+        f"{shown(row.key)}{marks}: {goodput} Mbit/s, p95 {p95} ms, {again} % retransmitted{kept}."
+    )
 
 
 def _digits(value: float | None) -> float | None:
@@ -236,14 +248,14 @@ def _tenths(value: float | None) -> str:
 
 
 def table(advice: Advice) -> tables.Table:
-    """What should change."""
+    """The expected changes."""
     name = advice.best.key
     rows = [
         [Cell(f"{e.says}, {FIGURES[e.name][1]}"), *(Cell(text) for text in _cells(e))]
         for e in advice.effects
     ]
-    head = ("as it is", f"with {name}", "change", "90 % interval")
-    return tables.Table("What it should change", ("",), head, rows)
+    head = ("current", f"with {name}", "change", "90 % interval")
+    return tables.Table("Expected changes", ("",), head, rows)
 
 
 def _cells(of: Effect) -> list[str]:
@@ -268,7 +280,7 @@ def show(advice: Advice, out: Console) -> None:
     if advice.effects:
         out.print()
         draw(out, table(advice))
-    out.print("\nEvery candidate, the best for the goal first:")
+    out.print("\nAll candidates, the best first:")
     draw(out, every(advice))
     out.print()
     for line in sentences(advice):
@@ -280,8 +292,7 @@ def show(advice: Advice, out: Console) -> None:
 
 
 def report(advice: Advice, file: str | PathLike[str]) -> None:
-    """Writes the page: the same path as it is and with the choice, side by side, and the answer
-    above.
+    """Writes the report: the path now and with the recommended candidate, and the sentences.
 
     Raises:
         OutputError: If it cannot be written.
@@ -298,12 +309,12 @@ def report(advice: Advice, file: str | PathLike[str]) -> None:
         )
         for one in several
     ]
-    names = ["as it is", f"with {advice.best.key}"][: len(runs)]
+    names = ["current", f"with {advice.best.key}"][: len(runs)]
     rows = [
         f"{row[0].text}: {row[1].text} to {row[2].text} ({row[4].text})."
         for row in table(advice).rows
     ]
     rows += [_said(row) for row in advice.rows]
-    todo = [f"To do it: {'; '.join(advice.commands)}."] if advice.commands else []
+    todo = [f"Commands: {'; '.join(advice.commands)}."] if advice.commands else []
     told = " ".join([headline(advice), path_line(asked.place), *rows, *sentences(advice), *todo])
     write(document(runs, names=names, title="narrows advise") | {"first": told}, file)

@@ -114,7 +114,9 @@ def sentences(asked: Asked, choice: Candidate, other: Candidate) -> list[str]:
             nearest = boundary(side_, {v for w, v in flipped if w == what}, beyond=beyond)
             if nearest is not None:
                 known = (
-                    f"here {say(here[what])}" if here[what] or what == "loss" else "not known here"
+                    f"this path: {say(here[what])}"
+                    if here[what] or what == "loss"
+                    else "this path: unknown"
                 )
                 out.append(f"with {say(nearest)} {word} ({known}), {other.key} would be better")
     return out
@@ -139,8 +141,8 @@ def boundary(tried: Sequence[float], flipped: AbstractSet[float], *, beyond: boo
 
 _SAYS: dict[str, Callable[[float], str]] = {
     "buffer": lambda bdp: f"a buffer of {bdp:.2g} BDP",
-    "loss": lambda share: f"{100 * share:.2g} % of loss",
-    "round trip": lambda ms: f"a round trip of {ms:.3g} ms",
+    "loss": lambda share: f"{100 * share:.2g} % random loss",
+    "round trip": lambda ms: f"an RTT of {ms:.3g} ms",
 }
 
 

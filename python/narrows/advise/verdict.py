@@ -49,17 +49,17 @@ FIGURES: dict[str, tuple[str, str, bool]] = {
     "goodput_mbit": ("goodput", "Mbit/s", True),
     "p95_ms": ("latency under load, p95", "ms", False),
     "again_pct": ("retransmitted", "%", False),
-    "page_s": ("page load", "s", False),
+    "page_s": ("page load time", "s", False),
     "beside_mbit": ("goodput beside one CUBIC flow", "Mbit/s", True),
-    "rival_mbit": ("left to that CUBIC flow", "Mbit/s", True),
+    "rival_mbit": ("goodput of that CUBIC flow", "Mbit/s", True),
 }
-"""What a change is told of: in words, its unit, and whether more is better."""
+"""Name, unit, and whether more is better."""
 
 OF_QUEUES = {
     "goodput_mbit": "goodput of four CUBIC flows",
-    "rival_mbit": "left to a CUBIC flow beside BBR",
+    "rival_mbit": "goodput of a CUBIC flow beside BBR",
 }
-"""What is said otherwise where queues are changed."""
+"""Names that differ if queues are changed."""
 
 UNKNOWN = (1.0, 0.05)
 """Of a figure that was not calibrated: the factor on chance, and the share of the figure itself."""
@@ -516,7 +516,7 @@ def _why_not(found: Found, key: str) -> str:
     if candidate.only:
         return candidate.only
     times = found.greedy(key)
-    return "" if times is None else f"takes {times:.1f} times its fair share among CUBIC flows"
+    return "" if times is None else f"it takes {times:.1f} times its fair share among CUBIC flows"
 
 
 def _wakeups(found: Found, key: str) -> float | None:

@@ -29,6 +29,9 @@ NOTATIONS = {
 }
 """Metavars of quantities, and how their values are written."""
 
+_HUGE = re.compile(r"; 0<=x<=\d{10,}(?=\])|  \[0<=x<=\d{10,}\]")
+"""The range of a seed, which help does not show."""
+
 _WIDEST_OPTION = 26
 """Help of an option that is wider begins on the next line."""
 
@@ -83,7 +86,7 @@ class Option(_Parameter, click.Option):
         if isinstance(self.show_default, str):
             # click puts a default that it has not got itself in parentheses.
             text = text.replace(f"default: ({self.show_default})", f"default: {self.show_default}")
-        text = text.replace("; 0<=x<=18446744073709551615", "")
+        text = _HUGE.sub("", text)
         return left, re.sub(r"(\d+)<=x<=(\d+)\]", r"range: \1 to \2]", text)
 
 

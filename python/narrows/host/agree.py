@@ -80,8 +80,8 @@ def show(done: engines.Outcome) -> None:
     out = console()
     out.print(f"{done.subject.name}: {done.verdict}", style="bold", markup=False)
     table = Table(box=SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, header_style="bold")
-    table.add_column("figure")
-    for column in ("sim", "live", "live spread", "apart", "allowed"):
+    table.add_column("metric")
+    for column in ("sim", "live", "live spread", "difference", "tolerance"):
         table.add_column(column, justify="right")
     table.add_column("verdict")
     for row in done.rows:
@@ -90,9 +90,7 @@ def show(done: engines.Outcome) -> None:
     out.print(table)
     told = f"live: {done.runs} runs"
     if done.flagged:
-        told += (
-            f"; {len(done.flagged)} more were not trusted by their instruments: {done.flagged[-1]}"
-        )
+        told += f"; {len(done.flagged)} more failed their self-check: {done.flagged[-1]}"
     out.print(f"{told}\n", markup=False, soft_wrap=True)
 
 
@@ -100,8 +98,8 @@ def sentence(outcomes: Sequence[engines.Outcome], here: engines.Machine) -> str:
     """What it all comes to."""
     of, flagged = counts(outcomes), sum(len(done.flagged) for done in outcomes)
     told = (
-        f"{of['agreed']} of {sum(of.values())} figures agreed, {of['parted']} parted, "
-        f"{of['undecided']} undecided"
+        f"{of['agreed']} of {sum(of.values())} metrics agree, {of['parted']} differ, "
+        f"{of['undecided']} are undecided"
     )
-    again = f"; {flagged} live runs were flagged and repeated" if flagged else ""
+    again = f"; {flagged} live runs failed their self-check and were repeated" if flagged else ""
     return f"{told}{again}. Linux {here.release}, {here.hz} Hz, simulated as {here.like}."

@@ -32,16 +32,16 @@ def lines(found: dict[str, Any]) -> list[str]:
     >>> print("\n".join(lines({"findings": [tick, slow], "verdict": "live runs of any RTT"})))
     good     tick          250 Hz
     poor     idle wake-up  p50 300 µs
-                           better: less sleep
-    This machine can do live runs of any RTT.
+                           to improve: less sleep
+    This machine supports live runs of any RTT.
     """
     wide = max(len(finding["what"]) for finding in found["findings"])
     told = []
     for finding in found["findings"]:
         told.append(f"{_MARKS[finding['grade']]:<8} {finding['what']:<{wide}}  {finding['found']}")
         if finding["cure"]:
-            told.append(f"{'':<8} {'':<{wide}}  better: {finding['cure']}")
-    return [*told, f"This machine can do {found['verdict']}."]
+            told.append(f"{'':<8} {'':<{wide}}  to improve: {finding['cure']}")
+    return [*told, f"This machine supports {found['verdict']}."]
 
 
 def show(found: dict[str, Any]) -> None:

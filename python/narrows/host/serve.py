@@ -27,13 +27,14 @@ _METAVARS = {"SPAN": "TIME", "BYTES": "SIZE"}
 def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that set limits, in the order of their table."""
     for row in reversed([row for row in LIMITS if row["option"]]):
-        of = "" if row["of"] == "host" else f", for each {row['of'].replace(', ', ' and ')}"
+        of = "" if row["of"] == "host" else f"for each {row['of'].replace(', ', ' and ')}, "
+        text = f"{of}{row['text']}"
         server = option(
             row["option"],
             group="Limits",
             metavar=_METAVARS.get(row["metavar"], row["metavar"]),
             show_default=row["default"],
-            help=f"{row['text'][0].upper()}{row['text'][1:]}{of}",
+            help=f"{text[0].upper()}{text[1:]}",
         )(server)
     return server
 

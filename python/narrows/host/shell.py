@@ -28,11 +28,15 @@ rate.
 """
 
 
+class _Shell(Behind):
+    program_required = False
+
+
 @command(
     "narrows shell --rate 20Mbit --rtt 80ms --queue fq_codel -- ping -c 3 far",
     "narrows shell --down 100Mbit --up 20Mbit --far 'iperf3 -s -1' -- iperf3 -c far",
     "narrows shell scenarios/first/cubic.toml --record packets.pcapng",
-    cls=Behind,
+    cls=_Shell,
 )
 @argument(
     "file",

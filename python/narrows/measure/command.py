@@ -74,7 +74,7 @@ def _passed(command: F) -> F:
         ("--cc", "Load", "CC,...", "cubic for --test both, otherwise the hosts' own",
          "Congestion controls, compared in alternating phases"),
         ("--repeats", "Load", "N", "1", "Phases of each congestion control"),
-        ("--pacing", "Load", "RATE", None, "Highest rate of each flow; of udp_flood, its rate"),
+        ("--pacing", "Load", "RATE", None, "Maximum rate of each flow; the rate of udp_flood"),
         ("--max-data", "Load", "SIZE", "2GB", "Total payload of all loads, pages and pings"),
         ("--ping-interval", "Load", "TIME", "20ms", "Time between two pings"),
         ("--dscp", "Load", "DSCP", "0", "DSCP of flows and pings: a number, or EF, CS1, AF41, …"),

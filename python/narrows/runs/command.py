@@ -37,7 +37,7 @@ _LISTS = {"cc": "cc", "queues": "queue", "workload": "workload"} | {
 """The kinds that `narrows list` lists, and what the core calls them."""
 
 _VERDICTS = 20_000
-"""So many packets are told one by one on a page."""
+"""Number of packets that a report lists."""
 
 
 @command(
@@ -135,14 +135,14 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
                 raise unrecorded
     instruments = done.json.get("instruments", {"trusted": True, "why": []})
     if strict and not instruments["trusted"]:
-        echo(f"not to be trusted: {'; '.join(instruments['why'])}", err=True)
+        echo(f"self-check failed: {'; '.join(instruments['why'])}", err=True)
         click.get_current_context().exit(1)
 
 
 def samples_for(
     interval: str | None, plot: str | None, page: str | None, out: str | None
 ) -> dict[str, Any]:
-    """What a run must keep for what is asked of it."""
+    """The samples and packets that a run must keep for its outputs."""
     pictured = plot is not None or page is not None
     return {
         "sample_interval": interval or ("pictures" if pictured else "off" if out is None else None),
@@ -192,7 +192,7 @@ def check(files: tuple[str, ...]) -> None:
     for file in files:
         try:
             notices = _core.check_toml(read(file), name_of(file))
-            echo(f"{name_of(file)}: right")
+            echo(f"{name_of(file)}: valid")
             for notice in notices:
                 echo(f"{name_of(file)}: note: {notice}")
         except NarrowsError as error:
@@ -203,7 +203,7 @@ def check(files: tuple[str, ...]) -> None:
 
 
 class _Lists(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on
-    """What is listed; who names a single one instead is told where that is."""
+    """The kinds of `narrows list`. For the name of an entry the error names its kind."""
 
     def convert(
         self,

@@ -166,7 +166,7 @@ def race(
     unknown = [name for name in only or () if name not in kinds]
     if unknown:
         raise NarrowsError(
-            f"no congestion control is called `{unknown[0]}`; known: {', '.join(kinds)}"
+            f"{unknown[0]}: no such congestion control; write some of {', '.join(kinds)}"
         )
     if seeds < 1 or seed + seeds - 1 > _LARGEST_SEED:
         raise NarrowsError(
@@ -356,7 +356,7 @@ def table(found: Race) -> tables.Table:
         ]
         for lap in found.laps
     ]
-    return tables.Table("The race", ("cc", "family"), tuple(head for head, _, _ in _COLUMNS), rows)
+    return tables.Table("Results", ("cc", "family"), tuple(head for head, _, _ in _COLUMNS), rows)
 
 
 def sentence(found: Race) -> str:
@@ -369,7 +369,7 @@ def sentence(found: Race) -> str:
     'Least delay: a (p95 3.0 ms); least share beside CUBIC: a (20 %); most: b (61 %).'
     """
     if not found.laps:
-        return "Nobody could take part."
+        return "No congestion control could be simulated."
     delayed = [lap for lap in found.laps if lap.delay_p95_ms is not None]
     sharing = [lap for lap in found.laps if lap.share_pct is not None]
     parts = []
@@ -470,7 +470,7 @@ def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
         OutputError: If the file cannot be written.
     """
     if not found.laps:
-        raise NarrowsError("nobody could take part: there is nothing to draw")
+        raise NarrowsError("--plot: no congestion control could be simulated")
     mpl = matplotlib()
     from matplotlib.figure import Figure as New  # noqa: PLC0415
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from narrows.sweeps.sweeping import Sweep
 
 _FEW = 5
-"""So many failures are shown; the directory has all."""
+"""Number of failures that are shown; the directory has all."""
 
 _FIGURES = (("goodput_mbit", "goodput Mbit/s"), ("queue_delay_p95_ms", "queue p95 ms"))
 
@@ -69,7 +69,7 @@ class Count:
         rate = (done - self._before) / elapsed_s if elapsed_s > 0 else 0.0
         left = f", {_span((planned - done) / rate)} left" if rate > 0 else ""
         wrong = f", {failed} failed" if failed else ""
-        about = f"{done} of {planned}{wrong}, {rate:.3g} in a second{left}"
+        about = f"{done} of {planned}{wrong}, {rate:.3g} per second{left}"
         self._bar(done, planned, about)
 
     def stop(self) -> None:
@@ -241,7 +241,7 @@ def _show(asked: Sweep, rows: int, medians: Medians) -> None:
     out.print("\nMedians over all cases:")
     table(out, summary(medians))
     if asked.failures:
-        out.print(f"\n{len(asked.failures)} could not be run:")
+        out.print(f"\n{len(asked.failures)} runs failed:")
         for failure in asked.failures[:_FEW]:
             out.print(f"  {failure.file}: {failure.reason.splitlines()[0]}")
         if len(asked.failures) > _FEW:

@@ -21,7 +21,7 @@ _TOPICS = ("bufferbloat", "bbr", "cubic", "codel", "fairness", "policer", "wifi"
     "narrows explain bufferbloat --report bufferbloat.html",
     "narrows explain fairness --seed 7",
 )
-@argument("topic", type=click.Choice(_TOPICS), help=", ".join(_TOPICS))
+@argument("topic", metavar="TOPIC", type=click.Choice(_TOPICS), help=", ".join(_TOPICS))
 @option(
     "--seed",
     group="Simulation",
