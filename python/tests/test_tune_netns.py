@@ -292,7 +292,7 @@ def test_what_waits_in_a_namespace_is_confirmed_with_the_command_that_is_said(ho
     assert host.run(NARROWS, "tune", "confirm", "--netns", "qt").returncode == 0
     assert host.files() == []
     assert host.run(NARROWS, "tune", "revert", "--netns", "qt").stdout.endswith(
-        "Everything is as it was.\n"
+        "All previous settings are restored.\n"
     )
 
 

@@ -60,22 +60,22 @@ def test_the_commands_say_what_they_did_and_undid(space: Space) -> None:
     assert done.returncode == 0, done.stderr
     assert f"sysctl:{CC}: was {whole['changes'][2]['from']}, is {wanted}" in done.stdout
     assert (
-        f"Proved: a new connection uses {wanted}, by its own socket and in the kernel's list"
+        f"Checked: a new connection uses {wanted}, as shown by its socket and by the connection "
         in done.stdout
     )
     assert "Neither `sysctl -p` nor a reboot is needed" in done.stdout
     again = command(space, "apply", "-", plan=whole)
-    assert again.stdout == "Nothing to do: it is so already.\n"
+    assert again.stdout == "Nothing to do: the host already has these settings.\n"
     verified = command(space, "verify")
     assert verified.returncode == 0
-    assert verified.stdout.startswith("Still so: For a test (applied ")
+    assert verified.stdout.startswith("In effect: For a test (applied ")
     space.set(WMEM, "4096 16384 7777777")
     drifted = command(space, "verify", "--json")
     assert drifted.returncode == 1
     assert json.loads(drifted.stdout)["drifted"][0]["is"] == "4096 16384 7777777"
     assert command(space, "revert").returncode == 1
     reverted = command(space, "revert", "--force")
-    assert reverted.stdout.endswith("Everything is as it was.\n")
+    assert reverted.stdout.endswith("All previous settings are restored.\n")
     assert space.seen() == before
     assert command(space, "verify").returncode == 2
 
@@ -135,9 +135,9 @@ def test_confirm_keeps_it(space: Space) -> None:
     before, whole = space.seen(), everything(space)
     done = command(space, "apply", "-", "--confirm-within", "10min", plan=whole)
     assert "narrows tune confirm" in done.stdout
-    assert "It waits to be confirmed" in command(space, "verify").stdout
+    assert "Not confirmed yet: the changes are reverted in " in command(space, "verify").stdout
     kept = command(space, "confirm")
-    assert kept.stdout.endswith("Confirmed: it stays, after a reboot, too.\n")
+    assert kept.stdout.endswith("Confirmed: the changes stay, also after a reboot.\n")
     assert command(space, "confirm").returncode == 2
     assert command(space, "revert").returncode == 0
     assert space.seen() == before
@@ -183,7 +183,7 @@ def test_a_change_at_the_receiver_cannot_have_this_effect(space: Space) -> None:
     whole = plan(change("sysctl", CC, now, then))
     assert acts_on(whole) == {"up"}
     assert direction(whole, None) == "up"
-    with pytest.raises(NarrowsError, match="cannot have this effect"):
+    with pytest.raises(NarrowsError, match=r"--direction [a-z]+: .* affects data that this host"):
         direction(whole, "down")
     receiver = plan(change("sysctl", "net.ipv4.tcp_rmem", "1 2 3", "4 5 6"))
     assert direction(receiver, None) == "down"
@@ -195,8 +195,8 @@ def test_a_change_at_the_receiver_cannot_have_this_effect(space: Space) -> None:
     # Nothing is measured, and nothing changed: the answer is known.
     done = command(space, "prove", "192.0.2.2", "-", "--direction", "down", plan=whole)
     assert done.returncode == 2
-    assert f"cannot have this effect: {CC} acts on what this host sends" in done.stderr
-    assert "the far end sends" in done.stderr
+    assert f"--direction down: {CC} affects data that this host sends" in done.stderr
+    assert "the far host sends" in done.stderr
     assert space.seen() == before
 
 
@@ -283,9 +283,10 @@ def test_complete_rounds_are_shown_when_a_signal_or_an_error_ends_the_proof(
     changing._unfinished(proof, 4, as_json=False)
     shown = capsys.readouterr()
     assert shown.err == (
-        "Stopped after 2 of 4 rounds; `narrows tune verify` reports whether a change is still on.\n"
+        "Stopped after 2 of 4 rounds; `narrows tune verify` reports whether a change is still "
+        "in effect.\n"
     )
-    assert "without and with it in turn, 2 times each" in shown.out
+    assert "measured alternately without and with the change, 2 times each" in shown.out
     changing._unfinished(proof, 4, as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert (told["rounds"], told["unfinished"], told["kept"]) == (2, True, False)
@@ -348,8 +349,11 @@ def test_a_signal_that_comes_after_the_change_costs_no_report(
     if as_json:
         assert json.loads(out) == DONE
     else:
-        assert out == "sysctl:net.ipv4.tcp_ecn: was 2, is 1\nTo undo it: narrows tune revert\n"
-    assert said == "The signal came when this was complete; nothing of it was undone.\nstopped\n"
+        assert (
+            out
+            == "sysctl:net.ipv4.tcp_ecn: changed from 2 to 1\nTo revert the changes: narrows tune revert\n"
+        )
+    assert said == "The signal arrived after completion; nothing was reverted.\nstopped\n"
 
 
 @pytest.fixture
@@ -444,8 +448,8 @@ def test_a_round_that_could_exceed_the_maximum_is_not_begun(
     assert (proof.json()["rounds"], proof.json()["moved_bytes"]) == (2, 3_700_000)
     assert proof.ended in proving.proof_lines(proof)
     assert proof.ended == (
-        "It ended after 2 of 4 rounds: another one could exceed --max-data 5MB. "
-        "3.7 MB were moved, and up to 1.9 MB in a round."
+        "The measurement ended after 2 of 4 rounds: another round could exceed --max-data 5MB. "
+        "All rounds transferred 3.7 MB, the largest one 1.9 MB."
     )
 
 
@@ -457,7 +461,7 @@ def test_a_round_that_was_cut_short_does_not_count(monkeypatch: pytest.MonkeyPat
     with pytest.raises(Unfinished) as stopped:
         proved_with(monkeypatch, [(2_500_000, "max_data")])
     assert stopped.value.proof is None
-    assert "--max-data 5MB: it was moved before one round was complete" in str(
+    assert "--max-data 5MB: reached before the first round was complete" in str(
         stopped.value.__cause__
     )
 
@@ -467,7 +471,9 @@ def test_the_maximum_is_stated_before_anything_is_measured(space: Space) -> None
     whole = plan(change("sysctl", CC, now, then))
     words = ["--max-data", "7MB", "--rounds", "2", "--duration", "1s"]
     done = command(space, "prove", "192.0.2.2", "-", *words, plan=whole)
-    assert done.stdout.startswith("It moves at most 7MB of payload in 2 rounds (--max-data).\n")
+    assert done.stdout.startswith(
+        "The measurement transfers at most 7MB of payload in 2 rounds (--max-data).\n"
+    )
     assert done.returncode == 2, "nobody is there"
     usage = subprocess.run(
         [HOST, "measure"], capture_output=True, text=True, check=False, timeout=60
@@ -490,7 +496,7 @@ def test_what_was_measured_is_not_lost_where_it_cannot_be_kept_or_scored(
 
     monkeypatch.setattr("narrows.tune.changing.have", refuse)
     monkeypatch.setattr("narrows.tune.changing.scored", unreadable)
-    with pytest.raises(RefusedError, match="It is not kept: somebody made htb"):
+    with pytest.raises(RefusedError, match="the change was not kept: somebody made htb"):
         changing._finished(
             proof, {"changes": []}, Place(), keep=True, then="keep", replace=False, as_json=as_json
         )

@@ -1,7 +1,7 @@
-"""Handing a plan to what changes hosts, `narrows-host tune`, and saying what it did.
+"""Passes a plan to `narrows-host tune`, which changes the host, and reports the changes.
 
-This process asks and explains; it never changes anything itself, and it needs no privilege that the
-other does not.
+This process only requests confirmation and prints; it never changes the host and needs no
+privileges of its own.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ _LONGEST = 1 << 20
 
 
 class RefusedError(NarrowsError):
-    """It was not done, or it is not so; nothing is left half done.
+    """The operation or the check failed; no change is incomplete.
 
     Attributes:
-        code: The exit code that says which: 1 for what failed, 2 for a mistake of the caller's.
+        code: Exit code: 1 for a failure, 2 for an error of the caller.
     """
 
     def __init__(self, message: str, code: int) -> None:
-        """Keeps both."""
+        """With the message and the exit code."""
         super().__init__(message)
         self.code = code
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where the journal is, and of which network namespace."""
+    """Network namespace and location of the journal."""
 
     netns: str | None = None
     state: str | None = None
     root: str | None = None
 
     def words(self) -> list[str]:
-        """As options of `narrows-host tune`."""
+        """The options of `narrows-host tune`."""
         given = {"--netns": self.netns, "--state": self.state, "--root": self.root}
         return [
             word for name, value in given.items() if value is not None for word in (name, value)
@@ -56,18 +56,17 @@ class Place:
 
 
 def have(words: Sequence[str], place: Place, *, plan: Json | None = None) -> tuple[Json, bool]:
-    """Has it done; answers what came of it, and whether that is a yes.
+    """Runs `narrows-host tune`; returns its JSON result and whether it succeeded.
 
     Raises:
-        RefusedError: If it was not done.
-        EngineError: If the program is not there.
-        KeyboardInterrupt: If a signal came before all of it was done: everything was put back. One
-            that came later
-            is not lost, and what was done is reported first where the caller reports it in
-            `deferred`.
+        RefusedError: If the operation was not done.
+        EngineError: If the program is missing.
+        KeyboardInterrupt: If a signal arrived before the operation was complete; all changes were
+            reverted. A later signal is deferred, so a caller that reports inside `deferred` prints
+            the result first.
     """
     if not sys.platform.startswith("linux"):
-        raise EngineError("changing a host needs Linux")
+        raise EngineError("changing a host requires Linux")
     command = [str(HOST), "tune", *words, *place.words()]
     pipe = subprocess.PIPE
     try:
@@ -75,7 +74,7 @@ def have(words: Sequence[str], place: Place, *, plan: Json | None = None) -> tup
     except OSError as error:
         raise EngineError(f"{HOST}: {reason(error)}; `make setup` builds it") from error
     given = "" if plan is None else json.dumps(plan)
-    # It puts everything back before it ends, unless it has done all of it already.
+    # On SIGTERM the program reverts everything before it ends, unless it has finished.
     with child, deferred(child.terminate):
         out, said = child.communicate(given)
     if child.returncode in STOPPED:
@@ -88,10 +87,10 @@ def have(words: Sequence[str], place: Place, *, plan: Json | None = None) -> tup
 
 
 def read(file: str) -> Json:
-    """A plan from a file that nobody else could have written, or from stdin for `-`.
+    """Reads a plan from a file that only its owner can write, or from stdin for `-`.
 
     Raises:
-        NarrowsError: If it is none, or others may write to it.
+        NarrowsError: If the file is not a plan, or if others may write to it.
     """
     if file == "-":
         text = sys.stdin.read(_LONGEST)
@@ -99,23 +98,24 @@ def read(file: str) -> Json:
         try:
             fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
-            raise NarrowsError(f"{file}: {reason(error)}; links are not followed") from error
+            raise NarrowsError(f"{file}: {reason(error)}; symbolic links are rejected") from error
         with os.fdopen(fd, encoding="utf-8", errors="replace") as opened:
             about = os.fstat(fd)
             if not stat.S_ISREG(about.st_mode):
-                raise NarrowsError(f"{file}: is no file")
+                raise NarrowsError(f"{file}: not a regular file")
             if about.st_uid not in {0, os.geteuid()} or about.st_mode & _OTHERS_WRITE:
                 raise NarrowsError(
-                    f"{file}: others may write to it; chown root {file}; chmod go-w {file}"
+                    f"{file}: other users may write to it\n"
+                    f"    write: chown root {file}; chmod go-w {file}"
                 )
             text = opened.read(_LONGEST)
     try:
         plan = json.loads(text)
     except ValueError as error:
-        raise NarrowsError(f"{file}: is no plan: {error}") from error
+        raise NarrowsError(f"{file}: not a plan: {error}") from error
     if not isinstance(plan, dict) or not isinstance(plan.get("changes"), list):
-        raise NarrowsError(f"{file}: is no plan; `narrows tune plan --json` writes one")
-    # What changes the host checks all of it; this is what a person is shown before.
+        raise NarrowsError(f"{file}: not a plan; `narrows tune plan --json` writes one")
+    # narrows-host checks the whole plan; these keys are printed before.
     for change in plan["changes"]:
         if not isinstance(change, dict) or not {
             "kind",
@@ -125,14 +125,12 @@ def read(file: str) -> Json:
             "to",
             "why",
         } <= set(change):
-            raise NarrowsError(
-                f"{file}: a change in it has no kind, phase, target, from, to or why"
-            )
+            raise NarrowsError(f"{file}: a change lacks kind, phase, target, from, to or why")
     return {"title": "A plan", "needs": [], "left": [], "effects": [], "netns": None} | plan
 
 
 def live_only(plan: Json) -> Json:
-    """The plan without what is written for the next boot."""
+    """The plan without the changes for the next boot."""
     return plan | {"changes": [c for c in plan["changes"] if c.get("phase") == "live"]}
 
 
@@ -141,31 +139,34 @@ def _value(value: Any) -> str:  # noqa: ANN401 - text, or a row per queue discip
 
 
 def applied_lines(done: Json) -> list[str]:
-    """What was done, in a person's words.
+    """The applied changes in words.
 
     >>> applied_lines({"done": [], "already": ["a"], "nothing_to_do": True})
-    ['Nothing to do: it is so already.']
+    ['Nothing to do: the host already has these settings.']
     """
     left = [f"Left out: {row['id']}: {row['why']}." for row in done.get("left") or []]
     if done.get("nothing_to_do"):
-        return ["Nothing to do: it is so already.", *left]
-    # The kernel's own doing is told by the change that caused it.
+        return ["Nothing to do: the host already has these settings.", *left]
+    # A side effect in the kernel is reported by the change that caused it.
     rows = [row for row in done["done"] if not row["id"].startswith("allowed:")]
-    told = [f"{row['id']}: was {_value(row['before'])}, is {_value(row['after'])}" for row in rows]
-    told += [f"{name}: is so already" for name in done.get("already") or []]
+    told = [
+        f"{row['id']}: changed from {_value(row['before'])} to {_value(row['after'])}"
+        for row in rows
+    ]
+    told += [f"{name}: already set" for name in done.get("already") or []]
     told += left
     told += _proof(done)
     told += _still(done)
-    told += [f"Careful: {text}." for text in done.get("overridden") or []]
+    told += [f"Warning: {text}." for text in done.get("overridden") or []]
     within = done.get("unconfirmed_s")
     if within:
         told += [
-            f"Nothing is written for the next boot yet, and all of it is undone in {within:g} s, "
-            "also if this session "
-            f"ends, unless you say: {done['confirm']}"
+            f"The changes are reverted in {within:g} s, or when this session ends, unless you run: "
+            f"{done['confirm']}",
+            "Nothing is written for the next boot before the confirmation.",
         ]
     if done.get("revert"):
-        told.append(f"To undo it: {done['revert']}")
+        told.append(f"To revert the changes: {done['revert']}")
     return told
 
 
@@ -174,13 +175,13 @@ def _proof(done: Json) -> list[str]:
     if not proof:
         return []
     by = (
-        " and in the kernel's list of connections"
+        " and by the connection list of the kernel"
         if proof["listed"]
-        else "; the loopback is down, so only by its socket"
+        else "; the loopback interface is down, so the connection list was not checked"
     )
-    text = f"Proved: a new connection uses {proof['cc']}, by its own socket{by}"
+    text = f"Checked: a new connection uses {proof['cc']}, as shown by its socket{by}"
     if proof["module_users"] is not None:
-        text += f"; {proof['module_users']} use the module {proof['module']}"
+        text += f"; the module {proof['module']} has {proof['module_users']} users"
     return [f"{text}."]
 
 
@@ -192,45 +193,45 @@ def _still(done: Json) -> list[str]:
         one = row["connections"] == 1
         who = (
             ", ".join(p["program"] for p in row["programs"])
-            or "the kernel, or programs that are not yours to see"
+            or "the kernel, or programs that you may not see"
         )
         told.append(
-            f"{row['connections']} connection{'' if one else 's'} that began before "
-            f"keep{'s' if one else ''} "
-            f"{row['cc']} until {'it ends' if one else 'they end'}: {who}."
+            f"{row['connections']} existing connection{'' if one else 's'} "
+            f"keep{'s' if one else ''} {row['cc']} until {'it ends' if one else 'they end'}: {who}."
         )
     told.append(
-        "Neither `sysctl -p` nor a reboot is needed: the kernel has the values now. Services need "
-        "no restart for new "
-        "connections, since a listener hands each the default of the moment, unless it chose one "
-        "itself."
+        "The kernel uses the new values now; neither `sysctl -p` nor a reboot is needed. New "
+        "connections of running services use the new default, unless a service selects its own "
+        "congestion control."
     )
     return told
 
 
 def reverted_lines(done: Json) -> list[str]:
-    """What was undone.
+    """The reverted changes in words.
 
     >>> reverted_lines({"reverted": ["sysctl:a"], "notes": []})
-    ['sysctl:a: as it was', 'Everything is as it was.']
+    ['sysctl:a: restored', 'All previous settings are restored.']
     """
     if done.get("nothing_to_do"):
-        return ["Nothing to do: nothing was applied here."]
-    told = [f"{name}: as it was" for name in done["reverted"] if not name.startswith("allowed:")]
+        return ["Nothing to do: no changes are applied here."]
+    told = [f"{name}: restored" for name in done["reverted"] if not name.startswith("allowed:")]
     notes = list(done["notes"])
-    told += [f"Note: {note}." for note in notes] or ["Everything is as it was."]
+    told += [f"Note: {note}." for note in notes] or ["All previous settings are restored."]
     for row in done.get("elsewhere") or []:
         told.append(
-            f"Still applied in {row['namespace']}: {row['title']}. To undo it: {row['revert']}"
+            f"Still applied in {row['namespace']}: {row['title']}. To revert it: {row['revert']}"
         )
     return told
 
 
 def confirmed_lines(done: Json) -> list[str]:
-    """What is kept."""
+    """The confirmed changes in words."""
     told = [f"{row['id']}: is {_value(row['after'])}" for row in done["done"]]
-    told += [f"Careful: {text}." for text in done.get("overridden") or []]
+    told += [f"Warning: {text}." for text in done.get("overridden") or []]
     return [
         *told,
-        "Confirmed: it stays, after a reboot, too." if done["done"] else "Confirmed: it stays.",
+        "Confirmed: the changes stay, also after a reboot."
+        if done["done"]
+        else "Confirmed: the changes stay.",
     ]

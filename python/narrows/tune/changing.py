@@ -77,7 +77,7 @@ def _asked(command: click.Command) -> click.Command:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """What was refused is told with its own exit code."""
+    """Prints refused operations and exits with their exit codes."""
     try:
         yield
     except RefusedError as error:
@@ -87,7 +87,7 @@ def _told() -> Iterator[None]:
 
 @contextmanager
 def _reported() -> Iterator[None]:
-    """What is done in this block is reported in it, also when a signal comes after it was done."""
+    """Defers signals in this block, so that a completed operation is reported before the exit."""
     done = False
     try:
         with deferred():
@@ -96,7 +96,7 @@ def _reported() -> Iterator[None]:
     except KeyboardInterrupt:
         if done:
             with suppress(OSError):
-                echo("The signal came when this was complete; nothing of it was undone.", err=True)
+                echo("The signal arrived after completion; nothing was reverted.", err=True)
         raise
 
 
@@ -107,7 +107,7 @@ def _print(lines: Sequence[str]) -> None:
 
 
 def _plan(file: str | None, place: Place, asked: dict[str, Any]) -> Json:
-    """The plan of a file, or of what is asked."""
+    """The plan of a file or of the options."""
     given = {name: value for name, value in asked.items() if value}
     if file is not None:
         odd = sorted(set(given) - {"replace"})
@@ -135,10 +135,10 @@ def _plan(file: str | None, place: Place, asked: dict[str, Any]) -> Json:
 
 
 def _sure(plan: Json, *, yes: bool, question: str) -> None:
-    """Shows it and asks, unless it was said already.
+    """Prints the plan and requests a confirmation, unless `yes`.
 
     Raises:
-        NarrowsError: If nobody is there to be asked.
+        NarrowsError: If standard input is not a terminal.
     """
     if yes:
         return
@@ -152,12 +152,12 @@ def _sure(plan: Json, *, yes: bool, question: str) -> None:
 
 
 def _applicable(plan: Json) -> bool:
-    """Is there something to do that can be done?"""
+    """Whether the plan has changes; raises an error if they are not possible."""
     if plan.get("able") is False:
         needs = "; ".join(
             str(need.get("why") or need.get("name")) for need in plan.get("needs") or []
         )
-        raise RefusedError(f"needed first: {needs}", 1)
+        raise RefusedError(f"the plan is not possible yet: {needs}", 1)
     return bool(plan["changes"])
 
 
@@ -420,8 +420,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
                     progress=bar,
                 )
             except proving.Unfinished as stop:
-                # A terminal that has hung up reads nothing any more; the exit code is the signal's
-                # all the same.
+                # After SIGHUP the terminal is gone; the exit code is that of the signal.
                 with suppress(OSError):
                     _unfinished(stop.proof, rounds, as_json=as_json)
                 raise stop.__cause__ or stop from None
@@ -433,7 +432,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
 
 
 def _keeps(proof: Proof, *, then: str | None, asks: bool) -> bool:
-    """Is the change to stay? It asks only where it is better and somebody is there."""
+    """Whether to keep the change. The user decides if it is better and a terminal is present."""
     if then is None and proof.verdict == "better" and sys.stdin.isatty() and asks:
         return click.confirm("\nKeep the change?", default=False)
     return then == "keep"
@@ -478,22 +477,18 @@ def _finished(
             _print(applied_lines(done))
         elif refused is None:
             _print(
-                [
-                    "Everything is as it was."
-                    if then
-                    else "Everything is as it was; --keep keeps it."
-                ]
+                ["The change is reverted." if then else "The change is reverted; --keep keeps it."]
             )
     if unscored:
         echo(f"The sealed forecasts were not scored: {unscored}", err=True)
     if isinstance(refused, KeyboardInterrupt):
         raise refused
     if refused is not None:
-        raise RefusedError(f"It is not kept: {refused}", getattr(refused, "code", 2))
+        raise RefusedError(f"the change was not kept: {refused}", getattr(refused, "code", 2))
 
 
 def _unfinished(proof: Proof | None, rounds: int, *, as_json: bool) -> None:
-    """What the complete rounds show."""
+    """Prints the results of the complete rounds."""
     done = len(proof.without) if proof else 0
     if as_json:
         echo(
@@ -504,7 +499,7 @@ def _unfinished(proof: Proof | None, rounds: int, *, as_json: bool) -> None:
         return
     echo(
         f"Stopped after {done} of {rounds} rounds; `narrows tune verify` reports whether a change "
-        "is still on.",
+        "is still in effect.",
         err=True,
     )
     if proof is not None:

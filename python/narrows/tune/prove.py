@@ -1,10 +1,8 @@
-"""Does a change do on this path what is said of it? Measured without and with it in turn: A B A B A
-B.
+"""Proves the effect of a change: measures a path alternately without and with it (A B A B A B).
 
-In turn, because paths change over the day: two measurements an hour apart differ by themselves. And
-in the direction in which this host *sends*, because that is what its congestion control and its
-queues act on. Who changes the receiver and then measures a download has measured the weather; such
-a question is answered by "cannot have this effect".
+The measurements alternate because paths change over the day. The load has the direction in which
+the change acts: congestion control and queue disciplines act on data that this host sends. Another
+`--direction` is rejected, because the measurement could only show other influences.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
     from narrows.advise.forecasts import Scored
 
 ROUNDS = 3
-"""Each is one measurement without and one with the change; three are the fewest that tell loads
-apart.
+"""Number of rounds, each with a measurement without and one with the change; a comparison of loads
+needs at least three.
 """
 
 SENDS = frozenset({
@@ -39,55 +37,57 @@ SENDS = frozenset({
     "net.ipv4.tcp_slow_start_after_idle",
     "net.ipv4.tcp_no_metrics_save", "net.ipv4.tcp_mtu_probing", "net.ipv4.tcp_base_mss",
 })  # fmt: skip
-"""Settings that act on what this host sends."""
+"""Settings that affect data that this host sends."""
 
 RECEIVES = frozenset({
     "net.core.rmem_max", "net.core.netdev_max_backlog", "net.ipv4.tcp_rmem",
     "net.ipv4.tcp_moderate_rcvbuf",
 })  # fmt: skip
-"""Settings that act on what it receives."""
+"""Settings that affect data that this host receives."""
 
 AGREED = frozenset({
     "net.ipv4.tcp_ecn", "net.ipv4.tcp_ecn_fallback", "net.ipv4.tcp_window_scaling",
     "net.ipv4.tcp_sack",
     "net.ipv4.tcp_timestamps",
 })  # fmt: skip
-"""Settings that both ends agree on when a connection begins: they act both ways."""
+"""Settings that both ends negotiate for a connection; they affect both directions."""
 
-_WAYS: dict[Direction, str] = {"up": "what this host sends", "down": "what this host receives"}
+_WAYS: dict[Direction, str] = {
+    "up": "data that this host sends",
+    "down": "data that this host receives",
+}
 _SECONDS_OF_A_WATCH = 86_400
 
 Measure = Callable[[Direction, Sequence[str]], Measurement]
-"""Measures the path once, loaded in a direction, with these options besides."""
+"""Measures the path once under load in a direction, with additional options."""
 
 USUAL_DATA = "2GB"
-"""Payload that one measurement moves at most without `--max-data`, as `narrows measure` has it."""
+"""Default of `--max-data` of `narrows measure`, the maximum payload of one measurement."""
 
 
 class Unfinished(Exception):  # noqa: N818 - an event, as KeyboardInterrupt is
-    """A signal or an error ended it before the last round; the change is off again.
+    """A signal or an error ended the proof before the last round; the change is reverted.
 
     Attributes:
-        proof: What the complete rounds show; None where there is none.
+        proof: The result of the complete rounds, or None without any.
     """
 
     def __init__(self, proof: Proof | None) -> None:
-        """With the complete rounds; what ended it is the cause."""
+        """With the complete rounds; the signal or error is the `__cause__`."""
         super().__init__()
         self.proof = proof
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What came of it.
+    """The result of a proof.
 
     Attributes:
-        direction: In which it was measured.
-        found: Each figure, without and with the change.
-        without: The measurements without it, in their order.
-        with_it: Those with it.
-        ended: Why it has fewer rounds than asked for, as a sentence; empty where it has all of
-            them.
+        direction: Direction of the load.
+        found: Each metric without and with the change.
+        without: The measurements without the change, in order.
+        with_it: The measurements with the change, in order.
+        ended: Reason for missing rounds, as a sentence; empty if all rounds are complete.
     """
 
     direction: Direction
@@ -108,7 +108,7 @@ class Proof:
         return "no difference seen"
 
     def json(self) -> Json:
-        """For programs."""
+        """The JSON object."""
         return {
             "direction": self.direction,
             "verdict": self.verdict,
@@ -125,68 +125,66 @@ def moved(measured: Measurement) -> int:
 
 
 class Budget:
-    """The payload that all rounds together may move at most.
+    """The maximum payload of all rounds together.
 
-    A measurement is limited to what is left. A round is begun only if it may move as much as the
-    largest one so far.
+    A measurement is limited to the rest. A round starts only if the rest is at least the payload of
+    the largest round so far.
     """
 
     def __init__(self, most: str | None) -> None:
-        """With the value of `--max-data`; None: each measurement has its own maximum, and all
-        together have none.
-        """
+        """With the value of `--max-data`; None limits each measurement but not their sum."""
         self._most = most
         self._bytes = 0
         self._moved: list[int] = []
 
     def stated(self, rounds: int) -> str:
-        """How much may be moved, as a sentence.
+        """The limit of the transferred payload, as a sentence.
 
         >>> Budget("5MB").stated(3)
-        'It moves at most 5MB of payload in 3 rounds (--max-data).'
+        'The measurement transfers at most 5MB of payload in 3 rounds (--max-data).'
         """
         if self._most is not None:
             several = "" if rounds == 1 else "s"
             return (
-                f"It moves at most {self._most} of payload in {rounds} round{several} (--max-data)."
+                f"The measurement transfers at most {self._most} of payload in {rounds} "
+                f"round{several} (--max-data)."
             )
-        each = f"{USUAL_DATA} of payload in each of {2 * rounds} measurements"
-        return f"It moves at most {each}; --max-data limits the sum."
+        each = f"{USUAL_DATA} of payload in each of {2 * rounds} phases"
+        return f"The measurement transfers at most {each}; --max-data limits the total."
 
     def words(self) -> list[str]:
         """Options of the next measurement."""
         if self._most is None:
             return []
         if not self._moved:
-            # Nothing is known of the path yet: the second measurement may move as much as the first
-            # one.
+            # The rate of the path is unknown: the second measurement may need as much as the first.
             return ["--max-data", self._most, "--parts", "2"]
-        # The first of a round leaves room for its counterpart.
+        # The first measurement of a round leaves enough for the second one.
         reserve = max(self._moved) if len(self._moved) % 2 == 0 else 0
         return ["--max-data", f"{max(1, self._left() - reserve)}B"]
 
     def spent(self, measured: Measurement) -> bool:
-        """Counts a measurement; was it cut short because nothing was left?"""
+        """Counts a measurement; returns whether the limit cut it short."""
         if not self._moved:
             self._bytes = int((measured.json.get("asked") or {}).get("max_data_bytes") or 0)
         self._moved.append(moved(measured))
         return self._most is not None and measured.stopped_by == "max_data"
 
     def ended(self, done: int, rounds: int) -> str:
-        """Why no other round is begun, as a sentence; empty where one is."""
+        """The reason for not starting another round, as a sentence; empty if one is started."""
         each = [sum(self._moved[at : at + 2]) for at in range(0, 2 * done, 2)]
         if self._most is None or not each or max(each) <= self._left():
             return ""
         return (
-            f"It ended after {done} of {rounds} rounds: another one could exceed --max-data "
-            f"{self._most}. "
-            f"{_mb(sum(self._moved))} were moved, and up to {_mb(max(each))} in a round."
+            f"The measurement ended after {done} of {rounds} rounds: another round could exceed "
+            f"--max-data {self._most}. All rounds transferred {_mb(sum(self._moved))}, the largest "
+            f"one {_mb(max(each))}."
         )
 
     def too_little(self) -> NarrowsError:
-        """The first round did not fit."""
+        """The error if the first round exceeds the limit."""
         return NarrowsError(
-            f"--max-data {self._most}: it was moved before one round was complete\n"
+            f"--max-data {self._most}: reached before the first round was complete\n"
             "    write: a larger --max-data, or a shorter --duration"
         )
 
@@ -199,7 +197,7 @@ def _mb(size: int) -> str:
 
 
 def acts_on(plan: Json) -> set[Direction]:
-    """The directions in which a plan can have an effect, `up` being what this host sends.
+    """The directions in which a plan can have an effect; `up` is the data that this host sends.
 
     >>> acts_on({"changes": [{"kind": "sysctl", "target": "net.ipv4.tcp_congestion_control"}]})
     {'up'}
@@ -219,15 +217,15 @@ def acts_on(plan: Json) -> set[Direction]:
 
 
 def direction(plan: Json, asked: str | None) -> Direction:
-    """In which direction it is to be measured.
+    """The direction to measure.
 
     Raises:
-        NarrowsError: If the plan cannot have an effect there, or nowhere.
+        NarrowsError: If the plan has no effect in the requested direction, or in any.
     """
     ways = acts_on(plan)
     if not ways:
         raise NarrowsError(
-            "nothing in this plan acts on connections by itself, so there is nothing to measure"
+            "no change of this plan affects connections directly, so there is nothing to measure"
         )
     if asked is None:
         return "up" if "up" in ways else "down"
@@ -243,26 +241,23 @@ def direction(plan: Json, asked: str | None) -> Direction:
         ]
     )
     who = (
-        "the far end sends, and its congestion control and queues decide"
+        "the far host sends, so that its congestion control and queues decide"
         if way == "down"
         else "this host sends"
     )
     raise NarrowsError(
-        f"cannot have this effect: {names} acts on {_WAYS[other]}, and in the direction `{way}` "
-        f"{who}.\n"
-        f"    measure where it acts: --direction {other}"
-        + ("; or apply the plan at the far end and measure from there" if way == "down" else "")
+        f"--direction {way}: {names} affects {_WAYS[other]}, and in the direction `{way}` {who}\n"
+        f"    write: --direction {other}"
+        + ("; or apply the plan at the far host and measure from there" if way == "down" else "")
     )
 
 
 @contextlib.contextmanager
 def changed(plan: Json, place: Place, *, replace: bool) -> Iterator[None]:
-    """The change is on, for the next boot nothing is written, and whatever happens it is off
-    again.
-    """
+    """Applies the change without writing files for the next boot, and reverts it in every case."""
     within = ["--confirm-within", f"{_SECONDS_OF_A_WATCH}s"]
-    # Its own process watches: it undoes the change when it is told to end, as it is with a session
-    # or the machine.
+    # A watchdog process reverts the change if it receives SIGTERM, as at the end of a session or a
+    # shutdown.
     done: Json = {"nothing_to_do": True}
     try:
         with deferred():
@@ -270,10 +265,10 @@ def changed(plan: Json, place: Place, *, replace: bool) -> Iterator[None]:
                 ["apply", *within, *(["--replace"] if replace else [])], place, plan=live_only(plan)
             )
         if done.get("nothing_to_do"):
-            # Undoing the last plan would undo another.
+            # Reverting the last plan would revert a different one.
             raise NarrowsError(
-                "nothing to prove: it is so already; narrows tune revert, or a plan for something "
-                "else"
+                "nothing to prove: the host already has these settings\n"
+                "    write: narrows tune revert, or a plan with other changes"
             )
         yield
     finally:
@@ -293,21 +288,21 @@ def prove(
     max_data: str | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> Proof:
-    """Measures without and with it in turn; afterwards it is off.
+    """Measures alternately without and with a change, which is reverted afterwards.
 
     Args:
         plan: The change.
-        place: Where the journal is.
+        place: Location of the journal.
         measure: Measures the path once.
-        way: The direction that is loaded.
-        rounds: So many, unless `max_data` ends it before.
-        replace: Also over a queue discipline that somebody set up.
-        max_data: Payload of all rounds at most.
-        progress: Called before each measurement with how many are done, and how many there are.
+        way: Direction of the load.
+        rounds: Number of rounds, unless `max_data` ends the measurement before.
+        replace: Whether to replace a queue discipline that was configured by others.
+        max_data: Maximum payload of all rounds.
+        progress: Called before each measurement with the number of finished and of all
+            measurements.
 
     Raises:
-        Unfinished: If a signal stopped it, or if it cannot be measured or applied, with the rounds
-            that were complete.
+        Unfinished: If a signal or an error stopped the measurement, with the complete rounds.
     """
     without: list[Measurement] = []
     with_it: list[Measurement] = []
@@ -334,13 +329,12 @@ def prove(
                 if not with_it:
                     raise budget.too_little()
                 ended = (
-                    f"It ended after {len(with_it)} of {rounds} rounds: --max-data {max_data} was "
-                    "moved before "
-                    "the next one was complete."
+                    f"The measurement ended after {len(with_it)} of {rounds} rounds: --max-data "
+                    f"{max_data} was reached before the next round was complete."
                 )
                 break
     except (KeyboardInterrupt, NarrowsError) as stop:
-        # A measurement without its counterpart is of no use.
+        # A measurement without its counterpart cannot be compared.
         del without[len(with_it) :]
         raise Unfinished(
             Proof(way, compared(without, with_it, way), without, with_it) if with_it else None
@@ -352,7 +346,7 @@ def prove(
 def compared(
     without: Sequence[Measurement], with_it: Sequence[Measurement], way: Direction
 ) -> list[Difference]:
-    """The figures of that direction, and the idle round trip."""
+    """The metrics of that direction, and the idle RTT."""
     test = f"tcp_n{way}"
     other = "down" if way == "up" else "up"
     found = measurements.differences(joined(without, test), joined(with_it, test))
@@ -360,7 +354,7 @@ def compared(
 
 
 def scored(proof: Proof, plan: Json) -> list[Scored]:
-    """What became of the open sealed forecasts, by the measurements with the change.
+    """Scores the open sealed forecasts by the measurements with the change.
 
     Raises:
         NarrowsError: If the forecasts cannot be read, or a score cannot be written.
@@ -372,20 +366,20 @@ def scored(proof: Proof, plan: Json) -> list[Scored]:
 
 
 def proof_lines(proof: Proof) -> list[str]:
-    """The verdict first, then each figure."""
+    """The verdict first, then each metric."""
     words = {
-        "better": "It is better with the change.",
-        "worse": "It is worse with the change.",
-        "better and worse": "Some of it is better with the change, and some worse.",
-        "no difference seen": "No difference seen: not the same as that there is none.",
-        "cannot tell": "Too few values to tell.",
+        "better": "The path is better with the change.",
+        "worse": "The path is worse with the change.",
+        "better and worse": "Some metrics are better with the change, others are worse.",
+        "no difference seen": "No difference seen between the measurements; a small one may exist.",
+        "cannot tell": "No verdict: there are too few values.",
     }
-    way = "up" if proof.direction == "up" else "down"
+    way = "upload" if proof.direction == "up" else "download"
+    times = "once" if len(proof.without) == 1 else f"{len(proof.without)} times"
     head = (
-        f"Measured {way}, {_WAYS[proof.direction]}: without and with it in turn, "
-        f"{len(proof.without)} times each."
+        f"Direction of the load: {way} ({_WAYS[proof.direction]}); measured alternately without "
+        f"and with the change, {times} each."
     )
-    # One sentence each, but for what was too short.
     return [
         words[proof.verdict],
         head,
@@ -393,5 +387,5 @@ def proof_lines(proof: Proof) -> list[str]:
         *measurements.sentences(proof.found, "without", "with"),
         measurements.caution([*proof.without, *proof.with_it])
         if len(proof.without) < ROUNDS
-        else "Intervals are of 99 %.",
+        else "The intervals have a joint confidence of 99 %.",
     ]

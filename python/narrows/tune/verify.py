@@ -1,4 +1,4 @@
-"""Is it still so? For a person, and for what watches hosts."""
+"""Verifies that applied changes are still in effect, for users and for monitoring systems."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from narrows.tune.apply import Json, Place, have
 
 
 def verify(place: Place) -> Json:
-    """Looks.
+    """Checks the applied changes.
 
     Raises:
         RefusedError: If nothing was applied here.
@@ -15,7 +15,7 @@ def verify(place: Place) -> Json:
 
 
 def verified_lines(found: Json) -> list[str]:
-    r"""What was found, the answer first.
+    r"""The result of a verification, the verdict first.
 
     >>> row = {"id": "sysctl:net.ipv4.tcp_ecn", "is": "2", "fix": "narrows tune apply"}
     >>> found = {"so": False, "right": ["a"], "drifted": [row], "overridden": [],
@@ -23,47 +23,52 @@ def verified_lines(found: Json) -> list[str]:
     ...     "made": "2026-01-01T00:00:00.000Z", "title": "ECN is asked for",
     ...     "new_connection": None}
     >>> print("\n".join(verified_lines(found)))
-    No longer so: ECN is asked for (applied 2026-01-01T00:00:00.000Z).
-    sysctl:net.ipv4.tcp_ecn: is 2 now; narrows tune apply
-    a: is so
+    No longer in effect: ECN is asked for (applied 2026-01-01T00:00:00.000Z).
+    sysctl:net.ipv4.tcp_ecn: is 2 now; to correct it: narrows tune apply
+    a: in effect
     """
-    title = f"{found['title'] or 'what was applied'} (applied {found['made']})"
-    told = [f"Still so: {title}." if found["so"] else f"No longer so: {title}."]
+    title = f"{found['title'] or 'the applied changes'} (applied {found['made']})"
+    told = [f"In effect: {title}." if found["so"] else f"No longer in effect: {title}."]
     for row in found["drifted"]:
         is_ = ", ".join(row["is"]) if isinstance(row["is"], list) else row["is"]
-        told.append(f"{row['id']}: is {is_} now; {row['fix']}")
-    told += [f"{name}: is so" for name in found["right"]]
+        told.append(f"{row['id']}: is {is_} now; to correct it: {row['fix']}")
+    told += [f"{name}: in effect" for name in found["right"]]
     if found["new_connection"]:
         told.append(f"A new connection uses {found['new_connection']}.")
-    told += [f"Careful: {text}." for text in found["overridden"]]
+    told += [f"Warning: {text}." for text in found["overridden"]]
     if found.get("booted"):
-        told.append("The host has booted since: what no file says for the boot is forgotten.")
+        told.append("The host has booted since; settings without a file for the boot are lost.")
     if found["unconfirmed"]:
         told.append(_waits(found))
     return told
 
 
 def _waits(found: Json) -> str:
-    """Who undoes it, and when, where nobody confirms."""
+    """The state of changes that wait for a confirmation."""
     confirm, revert, left = found["confirm"], found["revert"], found["remaining_s"]
     if left is None:
-        return f"It was not confirmed before the host booted, and cannot be any more: {revert}"
+        return (
+            "The changes were not confirmed before the host booted and cannot be confirmed any "
+            f"more. To revert them: {revert}"
+        )
     if not found["watched"]:
         keep = (
-            f"keep it with {confirm}, or undo it with"
+            f"To keep the changes: {confirm}; to revert them:"
             if left > 0
-            else "it is too late to confirm it; undo it with"
+            else "It is too late for a confirmation; to revert the changes:"
         )
         stopped = [
             str(one["pid"]) for one in found.get("watchers") or [] if one["state"] == "stopped"
         ]
         why = (
-            f"are stopped, and nothing undoes it while they are (kill -CONT {' '.join(stopped)} "
-            "lets them go on)"
+            f"are stopped (kill -CONT {' '.join(stopped)} continues them)"
             if stopped
-            else "were killed, and nothing undoes it by itself"
+            else "were killed"
         )
-        return f"Careful: the processes that would undo it {why}: {keep} {revert}"
+        return (
+            f"Warning: the processes that would revert the changes automatically {why}. {keep} "
+            f"{revert}"
+        )
     if left <= 0:
-        return "Its time has passed, and it is being undone."
-    return f"It waits to be confirmed, and is undone in {left:.0f} s otherwise: {confirm}"
+        return "The time for the confirmation is over; the changes are being reverted."
+    return f"Not confirmed yet: the changes are reverted in {left:.0f} s unless you run: {confirm}"
