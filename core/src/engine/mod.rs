@@ -7,10 +7,10 @@
 //! - a **[`Network`]**, built from the scenario, which packets enter and leave;
 //! - an **[`Observer`]** of that network, which meters its queues and records packets. The engine
 //!   describes its own packets to it by implementing [`Packets`].
+//!
+//! It drives the hosts itself, meters each flow with a [`FlowMeter`](crate::figures::FlowMeter) and
 //! each probe with a [`ProbeMeter`](crate::figures::ProbeMeter), and returns a [`Run`].
 //!
-//! | file | holds |
-//! |---|---|
 //! | file | contents |
 //! |---|---|
 //! | `flow` | place and time at which the data of a flow enters the network |

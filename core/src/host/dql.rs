@@ -1,38 +1,38 @@
-//! Byte queue limits: how many bytes a device is given at a time, so that it never runs dry while
-//! more wait, and hardly ever has more than that.
+//! Byte queue limits: a bound of the bytes in a device, just large enough that it is never idle
+//! while more data waits.
 //!
 //! ```text
 //!   bytes given ▲            ┌── limit + completed: open below, one super-packet may cross it
 //!               │        ····┌───
 //!               │    ┌───┘
-//!               │    │  queued − completed = what is in the device
-//!               └────┴──────────▶ time;  the law looks at each completion
+//!               │    │  queued − completed = bytes in the device
+//!               └────┴──────────▶ time;  the limit is updated at each completion
 //! ```
 //!
-//! - *Starved* → larger. The device has nothing left although it was given more than the limit
-//!   allows; or all that was given before the last look has left although that was more than the
-//!   limit. Then the limit was too small: `limit += what was completed beyond what had been queued
-//!   at the last look, and what was over it then`.
-//! - *Busy throughout* → perhaps smaller. What was not needed is slack: `max(limit + over − 2 ×
-//!   completed, last super-packet − over)`, the second only where something was over. The least
-//!   slack of a second (`HOLD`) is taken off: a shorter look would shrink the limit in a lull and
-//!   starve the device after it.
-//! - In any other case the limit stays. It begins at 0: one super-packet at a time, and it learns
-//!   within some of them.
+//! - *Starved* → larger. Either the device is empty although it was given more than the limit. Or
+//!   all bytes of the last update have left, although they exceeded the limit. Then the limit was
+//!   too small. It grows by the bytes completed beyond those queued at the last update, and by the
+//!   excess at that time.
+//! - *Busy throughout* → perhaps smaller. The slack is `max(limit + over − 2 × completed, last
+//!   super-packet − over)`, the second only with an excess. The minimum slack of a second (`HOLD`)
+//!   is subtracted. A shorter interval would reduce the limit in a lull and starve the device after
+//!   it.
+//! - In any other case the limit is constant. It begins at 0, one super-packet at a time, and grows
+//!   within a few of them.
 //!
-//! What it comes to: a device that completes each super-packet keeps about two of them. One that
-//! completes all of a millisecond at once keeps two milliseconds' worth: twice what a completion
-//! takes off, plus what may cross.
+//! As a result, a device that completes each super-packet holds about two of them. A device that
+//! completes all of a millisecond at once holds the data of two milliseconds. That is twice the
+//! data of a completion, plus the super-packet that crosses the limit.
 //!
 //! Sources: Linux 6.12 `lib/dynamic_queue_limits.c` and its description in
-//! `include/linux/dynamic_queue_limits.h` (Herbert, "dql: Dynamic queue limits", 3.3); the figures
-//! of its tests below were worked out by hand from these rules. Counters here do not wrap.
+//! `include/linux/dynamic_queue_limits.h` (Herbert, "dql: Dynamic queue limits", 3.3). The figures
+//! of the tests below were computed by hand from these rules. Counters here do not wrap.
 
 use crate::units::{Bytes, Span, Time};
 
-/// How long a limit must have been too large before it shrinks (`slack_hold_time`).
+/// Time for which a limit must have been too large before it is reduced (`slack_hold_time`).
 const HOLD: Span = Span::s(1);
-/// The most that a limit may become (`DQL_MAX_LIMIT`: half of 32 bits, less the largest object).
+/// Maximum limit (`DQL_MAX_LIMIT`: half of 32 bits, less the largest object).
 const MOST: u64 = u32::MAX as u64 / 2 - u32::MAX as u64 / 16;
 
 /// The limit of one device.
@@ -50,20 +50,20 @@ pub struct Dql {
 }
 
 impl Dql {
-    /// Bytes that may be outstanding, more or less one super-packet.
+    /// Bytes that may be outstanding; one super-packet may cross it.
     pub fn limit(&self) -> Bytes {
         Bytes::new(self.limit)
     }
-    /// May another super-packet go into the device? One may cross the limit.
+    /// Returns whether another super-packet may enter the device. One may cross the limit.
     pub fn open(&self) -> bool {
         self.queued <= self.limit + self.completed
     }
-    /// A super-packet of `size` bytes went into it.
+    /// Adds a super-packet of `size` bytes.
     pub fn queued(&mut self, size: Bytes) {
         self.last = size.get();
         self.queued += self.last;
     }
-    /// So much of what went in has left; more than that is none.
+    /// Completes `size` bytes, at most those outstanding.
     pub fn completed(&mut self, now: Time, size: Bytes) {
         let outstanding = self.queued - self.completed;
         let size = size.get().min(outstanding);
@@ -110,7 +110,7 @@ mod tests {
         Time::ZERO + Span::ms(ms)
     }
 
-    /// What may go in of super-packets of `size`, and how many did.
+    /// Fills the device with super-packets of `size`; returns their number.
     fn fill(dql: &mut Dql, size: u64) -> u64 {
         let mut n = 0;
         while dql.open() {
@@ -120,32 +120,33 @@ mod tests {
         n
     }
 
-    /// By hand, from the rule. Full frames of 1514 bytes, one completed at a time.
+    /// Computed by hand from the rules. Full frames of 1514 bytes, one completed at a time.
     #[test]
     fn a_limit_that_starves_grows_by_what_was_over_it() {
         let mut dql = Dql::default();
-        // Nothing is known: limit 0 is open while nothing is outstanding; one crosses it.
+        // At first, the limit 0 is open while nothing is outstanding; one crosses it.
         assert_eq!(fill(&mut dql, 1514), 1);
-        // It leaves: 1514 were over the limit of 0, and nothing is left. Completed beyond what had
-        // been queued at the last look (0): 1514.
+        // It leaves: 1514 were over the limit of 0, and nothing is left. Completed beyond those
+        // queued at the last update (0): 1514.
         dql.completed(ms(1), Bytes::new(1514));
         assert_eq!(dql.limit().get(), 1514);
         // 0 and 1514 are within the limit, 3028 are not.
         assert_eq!(fill(&mut dql, 1514), 2);
-        // 3028 outstanding, 1514 over; one leaves, one is left; at the last look nothing had been
-        // over: it stays, and what is over is remembered.
+        // 3028 outstanding, 1514 over; one leaves, one is left. At the last update there was no
+        // excess: the limit is constant, and the excess is stored.
         dql.completed(ms(2), Bytes::new(1514));
         assert_eq!((dql.limit().get(), dql.over_before), (1514, 1514));
-        // 1514 are outstanding: another goes in. It was over (1514) before and 3028 < 4542 had been
+        // 1514 are outstanding: another enters. It was over (1514) before and 3028 < 4542 had been
         // queued: not all left.
         assert_eq!(fill(&mut dql, 1514), 1);
         dql.completed(ms(3), Bytes::new(1514));
-        // 4542 completed ≥ 4542 queued before: all of it has left. Grows by 0 beyond and 1514 over.
+        // 4542 completed ≥ 4542 queued before: all of it has left. It grows by 0 beyond and 1514
+        // over.
         assert_eq!(dql.limit().get(), 3028);
         assert_eq!(dql.over_before, 0);
     }
 
-    /// A completion takes off one of 1514; the limit is ten. Slack: 15140 − 2 × 1514 = 12112, off
+    /// A completion is one of 1514; the limit is ten. Slack: 15140 − 2 × 1514 = 12112, subtracted
     /// after a second.
     #[test]
     fn what_a_second_did_not_need_is_taken_off() {
@@ -162,8 +163,8 @@ mod tests {
             now += 10;
         }
         dql.completed(ms(now), Bytes::new(1514));
-        // What crossed the limit was a whole super-packet (last − over = 0): the unused is what
-        // counts, with 1514 over.
+        // A whole super-packet crossed the limit (last − over = 0): the unused part counts, with
+        // 1514 over.
         assert_eq!(dql.limit().get(), 15_140 - (15_140 + 1514 - 2 * 1514));
     }
 
@@ -173,7 +174,7 @@ mod tests {
             limit: 15_140,
             ..Dql::default()
         };
-        // One at a time, each gone before the next: the device is idle in between, and not for want
+        // One at a time, each gone before the next: the device is idle in between, but not for lack
         // of room.
         for i in 0..3000 {
             dql.queued(Bytes::new(1514));
@@ -183,7 +184,7 @@ mod tests {
     }
 
     /// 100 B and a super-packet of 3000 that crosses the limit of 3000: 100 are over. Then 1000
-    /// leave: unused are 3000 + 100 − 2 × 1000 = 1100, but the super-packet need not have
+    /// leave: the slack is 3000 + 100 − 2 × 1000 = 1100, but the super-packet need not have
     /// crossed: 3000 − 100.
     #[test]
     fn a_last_super_packet_that_need_not_have_been_there_is_slack() {
@@ -206,9 +207,9 @@ mod tests {
         assert!(dql.open() && dql.limit().get() == 100);
     }
 
-    /// A device that takes `rate` bytes per millisecond, tells of what it has sent every `every`
-    /// ms, and is fed all it may have, in super-packets of changing sizes: the milliseconds in
-    /// which it sent less than it could, and the bytes in it.
+    /// A device sends `rate` bytes per millisecond, reports completions every `every` ms, and is
+    /// always filled, with super-packets of changing sizes. Returns the milliseconds in which it
+    /// sent less than possible, and the bytes in it.
     fn run(every: u64, rate: u64, sizes: &[u64], from: u64, until: u64) -> (u64, u64) {
         let mut dql = Dql::default();
         let (mut in_device, mut unreported, mut idle, mut most) = (0u64, 0u64, 0, 0);
@@ -235,8 +236,8 @@ mod tests {
         (idle, most)
     }
 
-    /// The property it is there for: once it has learned, a device that has something waiting above
-    /// it is never idle, and what lies in it is bounded by what its completions need.
+    /// The purpose: after learning, a device with data waiting above it is never idle. The bytes in
+    /// it are bounded by the need of its completions.
     #[test]
     fn a_device_with_work_is_never_idle_and_never_far_ahead() {
         let mut rng = crate::rng::Rng::named(7, "dql");

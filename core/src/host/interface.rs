@@ -1,27 +1,26 @@
 //! The sender's own interface: a queue discipline, the ring of the device, and the wire.
 //!
-//! What lies in the ring no discipline and no sender can take back, so a deep ring is a buffer that
-//! nobody sees; byte queue limits ([`Dql`]) keep it short. What is completed is what TCP's small
-//! queues count.
+//! Packets in the ring are beyond the control of discipline and sender, so a deep ring is a hidden
+//! buffer. Byte queue limits ([`Dql`]) keep it short. TCP's small queues count completions.
 //!
-//! A packet here is a super-packet, as TCP hands it down: it takes one place in discipline and
-//! ring. On the wire it is cut into its segments ([`Cut`]), which take it one by one, unless the
-//! path takes super-packets whole. A completion comes with each super-packet, as from a card that
-//! interrupts for each.
+//! A packet here is a super-packet of TCP. It takes one entry in discipline and ring. On the wire
+//! it is split into its segments ([`Cut`]), which are sent one by one, unless the path carries
+//! super-packets. Each super-packet has its own completion, as from a card that interrupts for
+//! each.
 //!
-//! With `htb` instead of a wire, a class of tc's htb keeps the rate above a device that takes no
-//! time, as a virtual one (veth) does: a super-packet leaves when those before it are paid for, is
-//! TCP's no longer at that instant, and lies in no ring.
+//! With `htb` instead of a wire, a class of tc's htb limits the rate above a virtual device (veth),
+//! which takes no time. A super-packet leaves when those before it are paid for. It is completed at
+//! that instant, and there is no ring.
 //!
-//! **What the sender is told** when its packet comes ([`Fate`]): a discipline that drops the packet
-//! that comes hands it back, it was never sent (tail drop, CoDel's and PIE's and `fq`'s entrance);
-//! one that drops by a law of its own, or another packet of the same flow, says only that there is
-//! congestion (RED, CHOKe, SFB, `fq_codel`, `sfq`, `cake`). What is dropped later, when its turn
-//! comes, is lost like any packet: nobody is told.
+//! **Result for the sender** ([`Fate`]): a discipline that drops the arriving packet returns it,
+//! and it was never sent. Examples are tail drop, and drops on entry of CoDel, PIE and `fq`. A
+//! discipline that drops by its control law, or drops another packet of the same flow, only reports
+//! congestion (RED, CHOKe, SFB, `fq_codel`, `sfq`, `cake`). A packet dropped later, at its
+//! departure, is lost without a report.
 //!
 //! Sources: Linux 6.12 `__dev_queue_xmit`, `sch_direct_xmit`, the return values of each
-//! discipline's `enqueue`; `pfifo_fast` with the device's `txqueuelen` of 1000 is what an interface
-//! has that nobody configured.
+//! discipline's `enqueue`. The default of an interface is `pfifo_fast` with the device's
+//! `txqueuelen` of 1000.
 
 use super::Fate;
 use super::dql::Dql;
@@ -35,25 +34,25 @@ use alloc::vec::Vec;
 
 /// A packet that may be several segments.
 pub trait Cut: Packet + Sized {
-    /// Takes the first segment off; `None` from a packet that is one.
+    /// Removes and returns the first segment; `None` from a packet of one segment.
     fn cut(&mut self) -> Option<Self>;
 }
 
-/// What comes out of an interface.
+/// The receiver of an interface's output.
 pub trait Below<P> {
-    /// A packet has left on the wire; `enqueued_at` is when it was handed down.
+    /// A packet has left on the wire; `enqueued_at` is the time when the sender passed it on.
     fn left(&mut self, now: Time, packet: P);
-    /// All of a super-packet has left, and is TCP's no longer; `last` is the end of it.
+    /// All of a super-packet has left, and TCP no longer counts it; `last` is its end.
     fn completed(&mut self, now: Time, last: &P);
-    /// A super-packet that counted as sent is lost before it left the host.
+    /// A super-packet that counted as sent was dropped in the host.
     fn dropped(&mut self, now: Time, packet: P, why: Why);
-    /// A super-packet is handed back: it was not taken.
+    /// A super-packet is returned: it was rejected.
     fn refused(&mut self, now: Time, packet: P, why: Why);
-    /// The discipline has marked a super-packet that goes on.
+    /// The discipline has marked a super-packet, which is forwarded.
     fn marked(&mut self, now: Time, packet: &P, why: Why);
 }
 
-/// Where drops go when a packet leaves the discipline.
+/// Receives the drops when a packet leaves the discipline.
 struct Leaving<'a, B>(&'a mut B);
 
 impl<P, B: Below<P>> Sink<P> for Leaving<'_, B> {
@@ -65,7 +64,7 @@ impl<P, B: Below<P>> Sink<P> for Leaving<'_, B> {
     }
 }
 
-/// Where they go while one comes: which is whose is known afterwards.
+/// Receives the drops while one enters: which packet they concern is determined afterwards.
 struct Entering<'a, P, B> {
     dropped: &'a mut Vec<(P, Why)>,
     below: &'a mut B,
@@ -80,20 +79,20 @@ impl<P, B: Below<P>> Sink<P> for Entering<'_, P, B> {
     }
 }
 
-/// What keeps the rate.
+/// The server with the rate.
 enum Server {
     Wire(Serial),
     Htb(TokenBucket),
-    /// Nothing does.
+    /// No rate.
     Free,
 }
 
 /// One interface.
 pub struct Interface<P> {
     server: Server,
-    /// Does it cut super-packets?
+    /// Whether it splits super-packets.
     cuts: bool,
-    /// The packet on the wire, whether it is the last of its super-packet, and when it has left.
+    /// The packet on the wire, whether it is the last of its super-packet, and its departure.
     sending: Option<(P, bool)>,
     due: Time,
     ring: VecDeque<P>,
@@ -102,17 +101,17 @@ pub struct Interface<P> {
     most_in_ring: usize,
     limits: Option<Dql>,
     queue: Box<dyn QueueDiscipline<P>>,
-    /// When the discipline wants to be woken.
+    /// Wake-up of the discipline.
     wake: Time,
-    /// Bytes of the one on the wire that have left.
+    /// Bytes of the super-packet on the wire that have left.
     left: Bytes,
-    /// What was dropped while a packet came.
+    /// Packets dropped while one entered.
     dropped: Vec<(P, Why)>,
 }
 
 impl<P: Cut> Interface<P> {
-    /// An idle interface of `rate` below `queue` whose ring holds `ring` super-packets; `bql`: with
-    /// byte queue limits. It `cuts` super-packets, or the path takes them whole.
+    /// An idle interface of `rate` below `queue` whose ring holds `ring` super-packets. `bql`: it
+    /// has byte queue limits. `cuts`: it splits super-packets; otherwise the path carries them.
     pub fn new(
         rate: Rate,
         queue: Box<dyn QueueDiscipline<P>>,
@@ -136,7 +135,7 @@ impl<P: Cut> Interface<P> {
             dropped: Vec::new(),
         }
     }
-    /// The same behind a class of htb with this `burst` instead of a wire; its device has no ring.
+    /// The same with a class of htb with this `burst` instead of a wire; its device has no ring.
     pub fn behind_htb(
         rate: Rate,
         burst: Bytes,
@@ -148,19 +147,19 @@ impl<P: Cut> Interface<P> {
             ..Interface::new(rate, queue, 1, false, cuts)
         }
     }
-    /// The same before a device that takes no time and keeps no rate: what `queue` lets go has
-    /// left.
+    /// The same with a device that takes no time and has no rate: a packet that leaves `queue` is
+    /// sent.
     pub fn free(queue: Box<dyn QueueDiscipline<P>>, cuts: bool) -> Interface<P> {
         Interface {
             server: Server::Free,
             ..Interface::new(Rate::bit(0), queue, 1, false, cuts)
         }
     }
-    /// Super-packets in the ring, the one on the wire included, and above it.
+    /// Number of super-packets in the ring, including the one on the wire, and above it.
     pub fn super_packets(&self) -> (usize, u64) {
         (self.in_ring, self.queue.backlog().packets)
     }
-    /// What waits, in ring and discipline; super-packets count as one.
+    /// The backlog of ring and discipline; super-packets count as one.
     pub fn backlog(&self) -> Backlog {
         let above = self.queue.backlog();
         Backlog {
@@ -168,20 +167,20 @@ impl<P: Cut> Interface<P> {
             packets: above.packets + self.in_ring as u64,
         }
     }
-    /// The discipline, to look at.
+    /// Returns the discipline, for inspection.
     pub fn queue(&self) -> &dyn QueueDiscipline<P> {
         &*self.queue
     }
-    /// The limit in force, with byte queue limits.
+    /// The present limit, with byte queue limits.
     pub fn limit(&self) -> Option<Bytes> {
         self.limits.as_ref().map(Dql::limit)
     }
-    /// When `poll` must be called; [`Time::MAX`] from an idle interface.
+    /// Returns when `poll` must be called; [`Time::MAX`] from an idle interface.
     pub fn next(&self) -> Time {
         self.due.min(self.wake)
     }
-    /// A sender hands a super-packet down that may leave from `departs` on (any time in the past:
-    /// at once).
+    /// Takes a super-packet from a sender, with its earliest departure time (a past time means at
+    /// once).
     pub fn push(
         &mut self,
         now: Time,
@@ -211,19 +210,19 @@ impl<P: Cut> Interface<P> {
         self.flush(now, below);
         fate
     }
-    /// What may go into the ring does.
+    /// Fills the ring as far as there is room.
     fn flush(&mut self, now: Time, below: &mut impl Below<P>) {
         match self.server {
             Server::Wire(_) => self.fill_ring(now, below),
             Server::Htb(_) | Server::Free => self.let_go(now, below),
         }
-        // A discipline that asks again for the instant it was just given would stop the clock.
+        // A discipline that requests its present wake-up time again would stop the clock.
         self.wake = self
             .queue
             .next_wakeup()
             .map_or(Time::MAX, |at| at.max(now + Span::ns(1)));
     }
-    /// Whatever is paid for leaves at once.
+    /// Sends every packet that is paid for.
     fn let_go(&mut self, now: Time, below: &mut impl Below<P>) {
         let mut bucket = match &mut self.server {
             Server::Htb(bucket) => Some(bucket),
@@ -281,7 +280,7 @@ impl<P: Cut> Interface<P> {
             _ => Time::MAX,
         };
     }
-    /// Everything that has left by `now`.
+    /// Handles everything that has left by `now`.
     pub fn poll(&mut self, now: Time, below: &mut impl Below<P>) {
         loop {
             let at = self.next();
@@ -438,8 +437,8 @@ mod tests {
         );
     }
 
-    /// What is owed is paid first: 2500 B at 100 Mbit/s are 200 µs; the burst of 1250 B is lent at
-    /// the start.
+    /// Debts are paid first: 2500 B at 100 Mbit/s are 200 µs; the burst of 1250 B is credit at the
+    /// start.
     #[test]
     fn behind_htb_a_super_packet_leaves_at_once_and_is_paid_for_afterwards() {
         let mut log = Log::default();
@@ -472,8 +471,8 @@ mod tests {
         );
     }
 
-    /// `fq_codel` makes room at the head of the longest queue: its owner, if it comes just then,
-    /// hears of congestion; the others of nothing.
+    /// `fq_codel` drops the head of the longest queue: its owner sees congestion if its packet is
+    /// entering; other flows get no report.
     #[test]
     fn who_dropped_another_packet_says_only_that_there_is_congestion() {
         let mut log = Log::default();
@@ -502,7 +501,7 @@ mod tests {
         assert!(log.dropped.len() > before && log.refused == 0);
     }
 
-    /// RED drops by its law: the packet counts as sent.
+    /// RED drops by its control law: the packet counts as sent.
     #[test]
     fn a_packet_that_a_law_took_counts_as_sent() {
         let mut log = Log::default();
@@ -521,7 +520,7 @@ mod tests {
         assert_eq!(log.refused, seen[Fate::Refused as usize]);
     }
 
-    /// `fq` keeps what may not leave yet, and the wire wakes for it.
+    /// `fq` holds packets until they may leave, and the wire wakes for it.
     #[test]
     fn a_departure_time_is_kept_by_a_discipline_that_paces() {
         let mut log = Log::default();
@@ -544,12 +543,11 @@ mod tests {
         }
         // Ten microseconds of timer slack and a hundred on the wire.
         assert_eq!(log.left, [100, 5110, 10_110]);
-        // Nobody waited before the time that it had chosen itself.
+        // No packet counts as waiting before the departure time that it requested.
         assert_eq!(log.waited_from, [0, 5000, 10_000]);
     }
 
-    /// Before a device that takes no time `fq` alone says when something leaves, all its segments
-    /// at once.
+    /// With a device that takes no time, `fq` alone determines departures, of all segments at once.
     #[test]
     fn a_free_device_takes_what_may_leave_and_fq_keeps_the_rest_until_its_time() {
         let mut log = Log::default();
@@ -573,7 +571,7 @@ mod tests {
         assert_eq!(log.completed, [0, 3010, 5010]);
     }
 
-    /// A discipline that wants to be woken at 1, 2 and 3 ms, and counts.
+    /// A discipline that requests wake-ups at 1, 2 and 3 ms, and counts them.
     #[derive(Default)]
     struct Clock(Arc<AtomicU64>);
     impl QueueDiscipline<Frame> for Clock {
@@ -604,8 +602,8 @@ mod tests {
         assert_eq!(i.next(), Time::MAX);
     }
 
-    /// A sender that always has more: the limit settles at what one completion needs, two
-    /// super-packets or so, and not at what the ring could hold.
+    /// A sender with unlimited data: the limit settles at the need of one completion, about two
+    /// super-packets, and not at the size of the ring.
     #[test]
     fn byte_queue_limits_keep_the_ring_short_and_the_wire_busy() {
         let mut log = Log::default();
@@ -623,7 +621,7 @@ mod tests {
             i.poll(now, &mut log);
         }
         assert!(most <= 3, "{most} super-packets of 2500 B in the ring");
-        // Not one idle microsecond.
+        // No idle microsecond.
         assert_eq!(
             log.left.len() as u64 * 100,
             log.left.last().copied().unwrap_or(0)

@@ -1,45 +1,45 @@
-//! What a packet meets before it leaves its own host.
+//! The sending host below TCP: queue discipline, device ring, wire.
 //!
 //! ```text
 //!   TCP ──▶ queue discipline ──▶ ring of the device ──▶ wire
-//!    ▲  ▲          │ full: not taken, or dropped           │
-//!    │  └──────────┘ told at once (Fate)                   │
+//!    ▲  ▲          │ full: rejected, or dropped            │
+//!    │  └──────────┘ reported at once (Fate)               │
 //!    └──────────── completed: a super-packet has left ◀────┘
 //! ```
 //!
-//! Where a host's own interface is the narrow place, this is the queue. How deep it is was settled
-//! release by release:
+//! If a host's own interface is the bottleneck, this is the queue. These releases of Linux
+//! determined its depth:
 //!
-//! | since | what | here |
+//! | since | change | here |
 //! |---|---|---|
-//! | 3.3 | byte queue limits: the device takes what keeps it busy, the rest waits where a discipline can see it | [`dql`] |
+//! | 3.3 | byte queue limits: the device takes only enough to stay busy | [`dql`] |
 //! | 3.5 | `codel`, `fq_codel` | [`queue`](crate::queue), by the key `qdisc` |
-//! | 3.6 | TCP small queues: a connection keeps 128 KiB below it at most | `tcp::sender`, the key `tsq` |
-//! | 3.12 | bursts by rate (`tcp_tso_autosize`), and small queues with them; `fq` and its pacing | the keys `autosize`, `tsq`, `qdisc` |
+//! | 3.6 | TCP small queues: at most 128 KiB of a connection below TCP | the key `tsq` |
+//! | 3.12 | bursts and small queues by rate; `fq` and its pacing | `autosize`, `tsq`, `qdisc` |
 //! | 3.15 | round trips in microseconds, not in ticks | the key `clock` |
-//! | 4.9 | BBR, which must be paced | [`cc::bbr`](crate::cc::bbr) |
-//! | 4.13 | pacing by TCP itself, under any discipline | the key `pacing` |
-//! | 4.16 | `sk_pacing_shift`: a device may ask for more below TCP than a millisecond | the key `pacing_shift` |
+//! | 4.9 | BBR, which requires pacing | [`cc::bbr`](crate::cc::bbr) |
+//! | 4.13 | pacing by TCP itself, with any discipline | the key `pacing` |
+//! | 4.16 | `sk_pacing_shift`: more than a millisecond below TCP | the key `pacing_shift` |
 
 pub mod dql;
 pub mod interface;
 
-/// What became of a super-packet that was handed down.
+/// The result of sending a super-packet.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Fate {
-    /// It waits, or is on its way.
+    /// It is queued, or on its way.
     #[default]
     Sent,
-    /// It counts as sent, but something of its flow was dropped: the sender reduces its window
+    /// It counts as sent, but another packet of its flow was dropped: the sender reduces its window
     /// (`NET_XMIT_CN`).
     Congested,
-    /// It was not taken: it was never sent, and the sender reduces its window (`NET_XMIT_DROP`).
+    /// It was rejected and never sent, and the sender reduces its window (`NET_XMIT_DROP`).
     Refused,
-    /// It has left already: nothing of it lies below TCP.
+    /// It has already left: nothing of it is below TCP.
     Gone,
 }
 
-/// Who hands down without asking has sent.
+/// A callback without a result counts every packet as sent.
 impl From<()> for Fate {
     fn from((): ()) -> Fate {
         Fate::Sent

@@ -4,7 +4,6 @@
 //! Algorithm: a packet takes `max(0, delay + spread · q(u))`, `u` uniform in 0…1. With `ordered` it
 //! waits for packets before it; otherwise packets leave at their own times. Packets that leave at
 //! one instant keep their order of entry.
-//! their order of entry.
 //!
 //! | kind | q(u) | mean | deviation |
 //! |---|---|---|---|

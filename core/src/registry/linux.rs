@@ -1,11 +1,11 @@
-//! What `narrows tune` may change on a Linux host: its queue disciplines and its settings. Both the
-//! plan (Python) and the privileged helper that carries it out read these tables.
+//! Queue disciplines and settings of a Linux host that `narrows tune` may change. Both the plan
+//! (Python) and the privileged helper that executes it read these tables.
 //!
-//! A discipline that a host has by default, by networkd or by an earlier plan is *plain*: replacing
-//! it loses nobody's work. One with a handle of its own that is not plain was configured by
-//! somebody (`tc` gives each new discipline a handle; handle `0:` is the kernel's own). `ingress`
-//! and `clsact` hang on `ffff:fff1`, beside the way out, so that replacing the root leaves them as
-//! they are.
+//! A *plain* discipline is a default of the host, of networkd or of an earlier plan: replacing it
+//! loses no configuration. One with its own handle that is not plain was configured by a user.
+//! (`tc` gives each new discipline a handle; handle `0:` is the kernel's own.) `ingress` and
+//! `clsact` are attached to `ffff:fff1`, apart from the egress root, so replacing the root does not
+//! change them.
 //!
 //! Sources: Linux 6.12 `net/sched` (`sch_generic.c`, `sch_fifo.c` and `sch_mq.c` are always built
 //! in), tc(8), systemd.network(5), Documentation/networking/ip-sysctl.rst and
@@ -14,14 +14,14 @@
 use alloc::format;
 use alloc::string::String;
 
-/// What a queue discipline is to somebody who replaces it.
+/// The role of a queue discipline for its replacement.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// A default, or one that comes without configuration: may be replaced.
+    /// A default, or one without configuration: it may be replaced.
     Plain,
-    /// With a handle of its own, somebody configured it: a shaper, a scheduler, an emulation.
+    /// With its own handle, it was configured: a shaper, a scheduler, an emulation.
     Configured,
-    /// Not on the way out.
+    /// Not in the egress direction.
     Incoming,
 }
 
@@ -41,15 +41,15 @@ impl Role {
 pub struct Qdisc {
     /// tc's name.
     pub name: &'static str,
-    /// What it is to somebody who replaces it.
+    /// Its role for its replacement.
     pub role: Role,
-    /// May a plan ask for it without options?
+    /// Whether a plan may request it without options.
     pub planned: bool,
-    /// Do all flows share one first-in, first-out queue?
+    /// Whether all flows share one first-in, first-out queue.
     pub fifo: bool,
-    /// Is it part of every kernel, never a module?
+    /// Whether it is part of every kernel, never a module.
     pub built_in: bool,
-    /// Does it make its classes itself? Then nobody changes them one by one.
+    /// Whether it creates its own classes, which then cannot be changed singly.
     pub own_classes: bool,
 }
 
@@ -90,13 +90,13 @@ impl Qdisc {
     pub fn named(name: &str) -> Option<&'static Qdisc> {
         QDISCS.iter().find(|qdisc| qdisc.name == name)
     }
-    /// What the discipline called `name` is to somebody who replaces it.
+    /// The role of the discipline called `name`.
     pub fn role_of(name: &str) -> Role {
         Qdisc::named(name).map_or(Role::Configured, |qdisc| qdisc.role)
     }
 }
 
-/// The queue disciplines of Linux that a plan or an audit treats in its own way.
+/// The queue disciplines of Linux with special treatment in a plan or an audit.
 pub const QDISCS: &[Qdisc] = &[
     Qdisc::new("fq", Role::Plain).planned().own_classes(),
     Qdisc::new("fq_codel", Role::Plain).planned().own_classes(),
@@ -125,14 +125,15 @@ pub const QDISCS: &[Qdisc] = &[
     Qdisc::new("clsact", Role::Incoming),
 ];
 
-/// The form of a setting's value. Each has a regular expression, which Python matches whole.
+/// The form of a setting's value. Each has a regular expression, which Python matches against the
+/// whole value.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// A number from the first to the second, each of one digit.
+    /// A number of one digit, from the first to the second.
     Digit(u8, u8),
     /// A number of up to ten digits.
     Count,
-    /// Three of them.
+    /// Three such numbers.
     Three,
     /// A name: of a congestion control or a queue discipline.
     Name,
@@ -152,7 +153,7 @@ impl Form {
             Form::Words => "[a-z0-9_]+( [a-z0-9_]+)*".into(),
         }
     }
-    /// Has `value` this form?
+    /// Returns whether `value` has this form.
     pub fn fits(self, value: &str) -> bool {
         let count =
             |text: &str| (1..=10).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
@@ -181,7 +182,8 @@ pub struct Sysctl {
     pub name: &'static str,
     /// The form of its value.
     pub form: Form,
-    /// Is it the whole machine's? Only the first network namespace has such a setting.
+    /// Whether it applies to the whole machine. Only the first network namespace has such a
+    /// setting.
     pub global: bool,
 }
 

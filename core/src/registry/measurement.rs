@@ -1,4 +1,4 @@
-//! The tests by which a path is measured: their names, how many flows each has, and the default.
+//! The tests of a path measurement: their names, the number of flows of each, and the default.
 
 /// One test of `narrows-host measure`.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -11,7 +11,7 @@ pub enum Test {
     TcpNup,
     /// Many flows from the far end.
     TcpNdown,
-    /// Flows in both directions, each with a code point of its own.
+    /// Flows in both directions, each with its own code point.
     Rrul,
     /// The same without code points (best effort).
     RrulBe,
@@ -34,9 +34,9 @@ pub enum Test {
 pub struct TestKind {
     /// The name of the option's value.
     pub name: &'static str,
-    /// What it does.
+    /// The test.
     pub test: Test,
-    /// Flows in each direction, unless the user says otherwise.
+    /// Flows in each direction, unless the user specifies another number.
     pub streams: usize,
 }
 
@@ -64,11 +64,10 @@ pub const TESTS: &[TestKind] = &[
     kind("ping", Test::Ping, 1),
 ];
 
-/// Tests that are several measurements, one after the other: name and parts. The first is the
-/// default.
+/// Sequences of several measurements: name and parts. The first is the default.
 pub const SEQUENCES: &[(&str, &[Test])] = &[("both", &[Test::TcpNdown, Test::TcpNup])];
 
-/// Flows in each direction at most.
+/// Maximum number of flows in each direction.
 pub const MOST_STREAMS: usize = 128;
 
 impl Test {
@@ -90,11 +89,11 @@ impl Test {
     pub fn name(self) -> &'static str {
         self.kind().name
     }
-    /// Flows in each direction, unless the user says otherwise.
+    /// Flows in each direction, unless the user specifies another number.
     pub fn streams(self) -> usize {
         self.kind().streams
     }
-    /// Does it load pages?
+    /// Returns whether it loads pages.
     pub fn pages(self) -> bool {
         matches!(self, Test::Page | Test::PageSequential)
     }

@@ -1,15 +1,14 @@
-//! Congestion controls and queue disciplines by name. Adding one, in this crate or in yours, is a
-//! registration.
+//! Congestion controls and queue disciplines by name. To add one, in this crate or in another,
+//! register it.
 //!
-//! The dated rules of every module stand here too ([`RULES`]), since this is the first layer that
-//! sees all of them.
+//! The dated rules of every module are collected here too ([`RULES`]), because this is the lowest
+//! layer above all of them.
 //!
-//! The registry is the only home of what others must know about such names: Python and
-//! `narrows-host` read it here.
+//! The registry is the only source of such names: Python and `narrows-host` read it.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`linux`] | queue disciplines and settings of a Linux host, as plans and audits treat them |
+//! | [`linux`] | queue disciplines and settings of a Linux host, for plans and audits |
 //! | [`measurement`] | the tests of a measurement |
 
 pub mod linux;
@@ -34,14 +33,14 @@ pub const RULES: &[(&str, &[Rule])] = &[
     ("bbr", bbr::RULES),
 ];
 
-/// Everything a scenario may name. `P` is the driver's packet.
+/// The names that a scenario may use. `P` is the driver's packet.
 pub struct Registry<P> {
     ccs: Vec<CcKind>,
     queues: Vec<QueueKind<P>>,
 }
 
 impl<P: Packet + Send + 'static> Registry<P> {
-    /// What narrows ships.
+    /// The congestion controls and queue disciplines of narrows.
     pub fn standard() -> Registry<P> {
         Registry {
             ccs: cc::KINDS.to_vec(),
@@ -74,7 +73,7 @@ impl<P: Packet + Send + 'static> Registry<P> {
     pub fn queue(&self, name: &str) -> Option<&QueueKind<P>> {
         self.queues.iter().find(|k| k.name == name)
     }
-    /// A discipline as a scenario chooses it, with all that are in it; `None` where there is none
+    /// Creates a discipline as a scenario specifies it, with nested ones; `None` if there is none
     /// of that name.
     pub fn make_queue(
         &self,

@@ -19,11 +19,11 @@ pub enum Gso {
 
 /// `gso_max_size` of most devices.
 const SIZE: u64 = 65_536;
-/// What Linux keeps free of it for headers.
+/// Bytes that Linux reserves for headers.
 const RESERVE: u64 = 321;
 
 impl Gso {
-    /// The most bytes of payload.
+    /// Maximum number of payload bytes.
     pub fn payload(self) -> u64 {
         let size = match self {
             Gso::Bytes(bytes) => bytes.get().min(SIZE),
@@ -31,7 +31,7 @@ impl Gso {
         };
         size.saturating_sub(RESERVE).max(u64::from(MSS))
     }
-    /// The most segments.
+    /// Maximum number of segments.
     pub fn segments(self) -> u32 {
         let most = match self {
             Gso::Off => 1,

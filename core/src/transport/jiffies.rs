@@ -1,9 +1,9 @@
 //! Jiffies, the ticks of a kernel's coarse clock, and the timer wheel that advances with them.
 //!
 //! A Linux timer never fires early and may fire late: it waits for the next edge of its wheel
-//! level. Level 0 holds timers up to 62 ticks ahead and has edges every tick; each further level
-//! reaches 8 times as far with edges 8 times as coarse. So a 240 ms retransmission timeout at 1000
-//! Hz fires on a multiple of 8 ms, a 1 s one on a multiple of 64 ms. Source: Linux 6.12
+//! level. Level 0 holds timers up to 62 ticks ahead and has edges every tick. Each further level
+//! reaches 8 times as far with edges 8 times as coarse. At 1000 Hz, a retransmission timeout of 240
+//! ms therefore fires on a multiple of 8 ms, and one of 1 s on 64 ms. Source: Linux 6.12
 //! `kernel/time/timer.c` (the non-cascading wheel of 4.8 and later).
 
 use crate::units::Time;
@@ -36,7 +36,7 @@ impl Jiffies {
     pub fn time(self, tick: u64) -> Time {
         Time::from_ns(tick.saturating_mul(u64::from(self.ns)))
     }
-    /// How many ticks cover `us` microseconds.
+    /// Number of ticks that cover `us` microseconds.
     pub fn from_us(self, us: u64) -> u64 {
         us.div_ceil(u64::from(self.us))
     }
@@ -44,7 +44,7 @@ impl Jiffies {
     pub fn to_us(self, ticks: u64) -> u64 {
         ticks.saturating_mul(u64::from(self.us))
     }
-    /// When a timer set at tick `now` for tick `expires` really fires.
+    /// The time when a timer set at tick `now` for tick `expires` fires.
     pub fn fires(self, now: u64, expires: u64) -> Time {
         let ahead = expires.saturating_sub(now);
         let mut level = 0;
@@ -70,9 +70,9 @@ mod tests {
         assert_eq!(t.fires(0, 10_000), ms(10_240));
     }
 
-    /// A flow over 50 Mbit/s, 40 ms whose packets all vanish, as Linux 6.12 in virtual time saw it,
-    /// in ticks of its own clock: the tail loss probe after the last ACK, then four timeouts of
-    /// 266 ms and its doubles.
+    /// A flow over 50 Mbit/s, 40 ms whose packets are all lost, as in Linux 6.12 in virtual time,
+    /// in ticks of its clock. The tail loss probe follows the last ACK, then four timeouts of 266
+    /// ms and its doubles.
     #[test]
     fn a_dying_flow_of_linux_fired_when_these_do() {
         let t = Jiffies::new(1000);

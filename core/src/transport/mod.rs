@@ -3,11 +3,11 @@
 //! This module lies below all three, so that a congestion control does not depend on the sender
 //! that drives it.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | `jiffies` | [`Jiffies`]: the kernel's tick clock and its timer wheel |
 //! | `gso` | [`Gso`]: the largest super-packet |
-//! | `signals` | [`EcnUse`], [`Signals`]: what a congestion control requires of its connection |
+//! | `signals` | [`EcnUse`], [`Signals`]: requirements of a congestion control |
 
 mod gso;
 mod jiffies;
@@ -20,22 +20,21 @@ pub use signals::{EcnUse, Signals};
 /// Payload of a full segment: 1500 of MTU less IP, TCP and the timestamp option.
 pub const MSS: u32 = 1448;
 
-/// Ethernet, IP and TCP headers with the timestamp option: what a segment weighs beside its
-/// payload.
+/// Bytes of a segment beyond its payload: Ethernet, IP and TCP headers with the timestamp option.
 pub const HEADERS: u64 = 66;
 
 /// Linux's states of recovery.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum State {
-    /// All is well.
+    /// Normal operation.
     #[default]
     Open,
-    /// Selective or duplicate ACKs, nothing lost yet.
+    /// Selective or duplicate ACKs, no loss yet.
     Disorder,
     /// The window is being reduced without loss (ECN, tail probe).
     Cwr,
-    /// Lost packets are being repaired.
+    /// Lost packets are being retransmitted.
     Recovery,
-    /// The timer fired.
+    /// The retransmission timer fired.
     Loss,
 }

@@ -1,18 +1,18 @@
-//! Congestion signals: what a congestion control requires of its connection.
+//! Congestion signals that a congestion control requires of its connection.
 
 use crate::packet::Ecn;
 
-/// How the two ends of one connection use explicit congestion notification.
+/// Use of explicit congestion notification by the two ends of a connection.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Hash)]
 pub enum EcnUse {
-    /// Not at all.
+    /// None.
     #[default]
     Off,
-    /// As RFC 3168 has it: a mark is echoed until the sender answers it, once per round trip.
+    /// RFC 3168: a mark is echoed until the sender confirms it, once per round trip.
     Latched,
-    /// Every mark is echoed, and everything that leaves is ECN-capable (RFC 8257).
+    /// Every mark is echoed, and every packet is ECN-capable (RFC 8257).
     Echoed,
-    /// Marks are counted, and what leaves has code point ECT(1) (RFC 9331, RFC 9768).
+    /// Marks are counted, and packets have code point ECT(1) (RFC 9331, RFC 9768).
     Counted,
 }
 
@@ -25,7 +25,7 @@ impl EcnUse {
             EcnUse::Counted => Ecn::Ect1,
         }
     }
-    /// The code point of everything else: SYNs, ACKs, and what is sent again.
+    /// The code point of all other packets: SYNs, ACKs and retransmissions.
     pub fn control(self) -> Ecn {
         match self {
             EcnUse::Off | EcnUse::Latched => Ecn::NotEct,
@@ -37,8 +37,8 @@ impl EcnUse {
 /// The signals that a congestion control requires of its connection.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Signals {
-    /// How ECN is used where both ends support it.
+    /// Use of ECN if both ends support it.
     pub ecn: EcnUse,
-    /// Does the receiver select what it acknowledges (SACK)?
+    /// Whether the receiver sends selective acknowledgements (SACK).
     pub sack: bool,
 }

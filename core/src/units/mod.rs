@@ -1,7 +1,7 @@
-//! Units as types: a gain compared with bytes does not compile.
+//! Units as types: a comparison of a gain with bytes does not compile.
 //!
-//! Time is counted in nanoseconds, rates in bits per second, both in `u64`. Arithmetic saturates: a
-//! law never panics.
+//! Time is in nanoseconds, rates are in bits per second, both in `u64`. Arithmetic saturates and
+//! never panics.
 
 mod text;
 pub use text::{
@@ -68,7 +68,7 @@ impl Time {
 }
 
 impl Span {
-    /// No time at all.
+    /// An empty span.
     pub const ZERO: Span = Span(0);
     /// From nanoseconds.
     pub const fn ns(n: u64) -> Span {
@@ -105,7 +105,7 @@ impl Span {
 }
 
 impl Bytes {
-    /// None.
+    /// Zero bytes.
     pub const ZERO: Bytes = Bytes(0);
     /// From a count of bytes.
     pub const fn new(n: u64) -> Bytes {

@@ -1,27 +1,24 @@
-//! Quantities as people write them: `40ms`, `50Mbit`, `250kB` (k = 1000, Ki = 1024). A bare number
-//! is refused.
+//! Quantities as text: `40ms`, `50Mbit`, `250kB` (k = 1000, Ki = 1024). A bare number is rejected.
 //!
-//! Reading is exact: decimal digits are scaled as integers and rounded once, half up, to the whole
-//! nanosecond, byte or bit. A text that is nearly right (`40msec`, `10mbps`, `5MB/s`) is refused
-//! with the text it should have been, because a guessed unit is how experiments go wrong by a
-//! factor of eight.
+//! Parsing is exact: decimal digits are scaled as integers and rounded once, half up, to the whole
+//! nanosecond, byte or bit. A text that is nearly right (`40msec`, `10mbps`, `5MB/s`) is rejected
+//! with the corrected text. A guessed unit could be wrong by a factor of eight.
 
 use super::{Bytes, Rate, Span};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// Why a text is not a quantity, with the corrected text.
+/// The reason why a text is not a quantity, with the corrected text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnitError {
-    /// What is wrong, in a person's words; reads on from "`key = value`".
+    /// The problem, in words for a person; a continuation of "`key = value`".
     pub problem: String,
-    /// The text as it should be.
+    /// The corrected text.
     pub fix: String,
 }
 
-/// One dimension: its units in order of preference, the words people write instead, and what to
-/// show by way of example.
+/// A dimension: its units in order of preference, other words for them, and an example.
 struct Dimension {
     what: &'static str,
     units: &'static [(&'static str, u64)],
@@ -245,8 +242,7 @@ impl Dimension {
         })
     }
 
-    /// The text that `number` with `unit` should have been: itself where that parses, the example
-    /// otherwise.
+    /// The corrected text of `number` with `unit`: itself if that parses, the example otherwise.
     fn proposal(&self, number: &Decimal, unit: &str) -> String {
         match self.scale(unit).and_then(|scale| number.times(scale)) {
             Some(value) if value > 0 || number.digits == 0 => match number.to_text() {
@@ -291,8 +287,7 @@ impl Dimension {
     fn wrong_unit(&self, number: &Decimal, unit: &str, bare: &str) -> UnitError {
         if unit.is_empty() {
             let bare = match self.what {
-                // A rate of six digits and more was surely counted in bits, a time below 1 in
-                // seconds.
+                // A rate of six digits and more is probably in bits, a time below 1 in seconds.
                 what if what == RATE.what && number.times(1).is_some_and(|n| n >= 100_000) => "bit",
                 what if what == SPAN.what
                     && number.digits != 0
@@ -339,8 +334,8 @@ impl Dimension {
         }
     }
 
-    /// `MB/s` where bits are due, `kbit` where bytes are: the unit meant, and what to multiply and
-    /// divide by.
+    /// Recognizes `MB/s` for bits, and `kbit` for bytes: the intended unit, and the factor and
+    /// divisor.
     fn bits_for_bytes(&self, unit: &str) -> Option<(&'static str, u64, u64)> {
         if self.what == RATE.what {
             let stem = unit
@@ -435,8 +430,8 @@ fn exact_quotient(value: u64, scale: u64) -> Option<String> {
     None
 }
 
-/// Where the number ends and the unit begins; commas and underscores are told from units here and
-/// refused later. An `e` belongs to the number only when digits follow.
+/// The end of the number and the begin of the unit. Commas and underscores are separated from units
+/// here and rejected later. An `e` belongs to the number only if digits follow.
 fn split(text: &str) -> (&str, &str) {
     let bytes = text.as_bytes();
     let digits = |mut i: usize| {
@@ -466,7 +461,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// More than a `u64` can tell apart, and times the largest unit still within a `u128`.
+    /// More than the resolution of a `u64`; times the largest unit it fits a `u128`.
     const SIGNIFICANT: u128 = 10_u128.pow(24);
 
     fn parse(text: &str) -> Option<Decimal> {
@@ -501,7 +496,7 @@ impl Decimal {
         seen_digit.then_some(number)
     }
 
-    /// The number times `scale`, rounded half up; `None` when a `u64` does not hold it.
+    /// The number times `scale`, rounded half up; `None` if it exceeds a `u64`.
     fn times(&self, scale: u64) -> Option<u64> {
         let mut value = self.digits * u128::from(scale);
         if value == 0 {
@@ -524,7 +519,7 @@ impl Decimal {
         u64::try_from(value).ok()
     }
 
-    /// Plain digits, where that is short.
+    /// Plain digits, if that is short.
     fn to_text(&self) -> Option<String> {
         match self.exponent {
             0 => Some(self.digits.to_string()),

@@ -2,10 +2,10 @@
 //!
 //! - Exponential: `−mean · ln(1 − u)`.
 //! - Bounded Pareto on `[L, H]` with shape `α`: `F(x) = (1 − (L/x)^α) / (1 − (L/H)^α)`. Its mean is
-//!   `α/(α−1) · L^α/(1 − (L/H)^α) · (L^(1−α) − H^(1−α))`, for α = 1 `ln(H/L) · L·H/(H − L)`; `L` is
-//!   found so that the mean is the one asked for. Sizes of files and of transfers have such tails,
-//!   with α from 1.05 to 1.4 (Crovella and Bestavros, "Self-similarity in World Wide Web traffic",
-//!   1997: 1.06 to 1.16 for what is transferred).
+//!   `α/(α−1) · L^α/(1 − (L/H)^α) · (L^(1−α) − H^(1−α))`, for α = 1 `ln(H/L) · L·H/(H − L)`. `L` is
+//!   computed from the specified mean. Sizes of files and of transfers have such tails, with α from
+//!   1.05 to 1.4. For transfers it is 1.06 to 1.16 (Crovella and Bestavros, "Self-similarity in
+//!   World Wide Web traffic", 1997).
 
 use crate::rng::Rng;
 use crate::units::{Bytes, Span};
@@ -17,18 +17,18 @@ pub fn exponential(rng: &mut Rng, mean: Span) -> Span {
     Span::ns(ns as u64)
 }
 
-/// How sizes are distributed.
+/// A distribution of sizes.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub enum Sizes {
-    /// All alike.
+    /// A constant.
     Fixed(f64),
     /// Exponential, of this mean.
     Exponential(f64),
     /// Bounded Pareto.
     Pareto {
-        /// The least.
+        /// Minimum.
         least: f64,
-        /// The most.
+        /// Maximum.
         most: f64,
         /// α.
         shape: f64,
@@ -36,13 +36,12 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// A bounded Pareto distribution of this mean; where `most` leaves no room for one, all are
-    /// alike.
+    /// A bounded Pareto distribution of this mean; if `most` leaves no room for one, a constant.
     pub fn pareto(mean: f64, most: f64, shape: f64) -> Sizes {
         if most <= mean {
             return Sizes::Fixed(mean);
         }
-        // The mean grows with the least: halve until the interval is one of floats.
+        // The mean grows with the minimum: halve until the interval is one of floats.
         let (mut low, mut high) = (mean * 1e-9, mean);
         for _ in 0..200 {
             let middle = (low + high) / 2.0;
@@ -58,11 +57,11 @@ impl Sizes {
             shape,
         }
     }
-    /// One size, of a byte at least.
+    /// Draws a size of at least a byte.
     pub fn draw(&self, rng: &mut Rng) -> Bytes {
         Bytes::new((self.weight(rng) + 0.5).max(1.0) as u64)
     }
-    /// One number of this distribution.
+    /// Draws a number of this distribution.
     fn weight(&self, rng: &mut Rng) -> f64 {
         match *self {
             Sizes::Fixed(x) => x,
@@ -73,12 +72,12 @@ impl Sizes {
             }
         }
     }
-    /// `n` sizes of this distribution, scaled so that they come to `total`; each a byte at least.
+    /// Draws `n` sizes of this distribution, scaled to the sum `total`; each is at least a byte.
     pub fn share(&self, rng: &mut Rng, n: usize, total: Bytes) -> Vec<Bytes> {
         let weights: Vec<f64> = (0..n).map(|_| self.weight(rng)).collect();
         let sum: f64 = weights.iter().sum();
         let spare = total.get().saturating_sub(n as u64);
-        // Cut at the running sum, so that rounding adds up to nothing.
+        // Cut at the running sum, so that rounding errors cancel.
         let (mut so_far, mut given) = (0.0, 0);
         let cut = |weight: &f64| {
             so_far += weight;

@@ -1,21 +1,22 @@
-//! The E-model: how good a call is, from its delay and its losses.
+//! The E-model: the quality of a call from its delay and its losses.
 //!
-//! Law (ITU-T G.107, 06/2015, all parameters that do not come from the network at their defaults,
-//! Table 3): `R = Ro − Is − Id(Ta) − Ie,eff`, `Ie,eff = Ie + (95 − Ie) · Ppl / (Ppl / BurstR +
-//! Bpl)`, `Ppl` in per cent. `Id` is talker's echo, listener's echo and too long a delay. `MOS = 1
-//! + 0.035 R + R (R − 60)(100 − R) · 7·10⁻⁶` between R = 0 (1) and R = 100 (4.5) (Annex B).
+//! Algorithm (ITU-T G.107, 06/2015, all parameters not of the network at their defaults, Table 3):
+//! `R = Ro − Is − Id(Ta) − Ie,eff`, `Ie,eff = Ie + (95 − Ie) · Ppl / (Ppl / BurstR + Bpl)`, `Ppl`
+//! in per cent. `Id` is the impairment by talker's echo, listener's echo and absolute delay.
+//! `MOS = 1 + 0.035 R + R (R − 60)(100 − R) · 7·10⁻⁶` between R = 0 (1) and R = 100 (4.5) (Annex
+//! B).
 //!
 //! | codec (ITU-T G.113 Appendix I) | Ie | Bpl |
 //! |---|---|---|
 //! | G.711, with packet-loss concealment (its Appendix I) | 0 | 25.1 |
-//! | G.711 without | 0 | 4.3 |
+//! | G.711, no packet-loss concealment | 0 | 4.3 |
 //!
-//! A call without loss or delay has R = 93.2. Every delay is `Ta`; so are half the round trip `T =
-//! Ta` and `Tr = 2 Ta`.
+//! A call without loss or delay has R = 93.2. Every delay is `Ta`; so are half the round trip
+//! `T = Ta` and `Tr = 2 Ta`.
 
 use libm::{exp, log10, pow, sqrt};
 
-/// How a codec bears losses.
+/// The sensitivity of a codec to losses.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Codec {
     /// Equipment impairment without loss.
@@ -26,7 +27,7 @@ pub struct Codec {
 
 /// G.711 with packet-loss concealment.
 pub const G711_PLC: Codec = Codec { ie: 0.0, bpl: 25.1 };
-/// G.711 without.
+/// G.711, no packet-loss concealment.
 pub const G711: Codec = Codec { ie: 0.0, bpl: 4.3 };
 
 // G.107 Table 3.
@@ -63,7 +64,7 @@ fn basic() -> f64 {
     15.0 - 1.5 * (SLR + noise())
 }
 
-/// What comes together with the voice (7-8 to 7-17).
+/// Impairment that occurs with the voice (7-8 to 7-17).
 fn simultaneous(delay_ms: f64) -> f64 {
     let x = OLR + 0.2 * (64.0 + noise() - RLR);
     let loud = 20.0 * (pow(1.0 + pow(x / 8.0, 8.0), 1.0 / 8.0) - x / 8.0);
@@ -82,13 +83,13 @@ fn simultaneous(delay_ms: f64) -> f64 {
     loud + side + quantised
 }
 
-/// What comes late (7-18 to 7-28).
+/// Impairment by delay (7-18 to 7-28).
 fn late(delay_ms: f64) -> f64 {
     let t = delay_ms;
     let ro = -1.5 * (noise() - RLR);
     let masked = 40.0 * log10((1.0 + t / 10.0) / (1.0 + t / 150.0));
     let echo = TELR - masked + 6.0 * exp(-0.3 * t * t);
-    // Side tone is in its default range, where no correction applies.
+    // Side tone is in its default range, in which no correction applies.
     let re = 80.0 + 2.5 * (echo - 14.0);
     let half = (ro - re) / 2.0;
     let talker = (half + sqrt(half * half + 100.0) - 1.0) * (1.0 - exp(-t));
@@ -105,15 +106,15 @@ fn late(delay_ms: f64) -> f64 {
     talker + listener + long
 }
 
-/// The rating of a call: mouth to ear in `delay_ms`, `loss` of its packets gone (0…1), in bursts
-/// `burst` times as long as chance would have them. At least 0.
+/// The rating of a call, at least 0. `delay_ms` is the mouth-to-ear delay, `loss` the packet loss
+/// (0…1), `burst` the length of loss bursts relative to random loss.
 pub fn rating(codec: Codec, delay_ms: f64, loss: f64, burst: f64) -> f64 {
     let percent = 100.0 * loss;
     let lost = codec.ie + (95.0 - codec.ie) * percent / (percent / burst.max(1.0) + codec.bpl);
     (basic() - simultaneous(delay_ms) - late(delay_ms) - lost).max(0.0)
 }
 
-/// The mean opinion score that a rating stands for.
+/// The mean opinion score for a rating.
 pub fn mos(r: f64) -> f64 {
     if r <= 0.0 {
         1.0
@@ -135,8 +136,8 @@ mod tests {
         assert!((mos(93.2) - 4.41).abs() < 0.005);
     }
 
-    /// Cole and Rosenbluth, "Voice over IP performance monitoring" (2001), fitted the model so for
-    /// delays below 400 ms.
+    /// Cole and Rosenbluth, "Voice over IP performance monitoring" (2001), approximated the model
+    /// in this way for delays below 400 ms.
     #[test]
     fn delay_costs_what_the_usual_fit_of_the_model_says() {
         for delay in [10.0, 25.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0] {

@@ -1,10 +1,10 @@
-//! Workloads: what the applications at both ends of a flow do with the path.
+//! Workloads: the applications at both ends of a flow.
 //!
-//! A workload is a fold: told the time and what happened, it answers what is to be done. It plays
-//! both ends, the *server* that a flow's data comes from and the *client* that it goes to, but each
-//! learns only what has reached it. The engine owns the connections: it opens them with the flow's
-//! congestion control, and their handshakes, requests and answers are packets that meet the path's
-//! queues like any others, there and back.
+//! A workload is a state machine: it receives events with their time, and returns actions. It plays
+//! both ends, the *server*, the source of a flow's data, and the *client*, its destination. Each
+//! end knows only data that has reached it. The engine owns the connections and opens them with the
+//! flow's congestion control. Handshakes, requests and responses are packets that pass the path's
+//! queues like any others, in both directions.
 //!
 //! ```text
 //!    event  ──▶ ┌──────────┐ ──▶  action
@@ -16,24 +16,24 @@
 //!   Refused       └─▶ next_wakeup, figures
 //! ```
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | [`draw`] | sizes and gaps drawn at random |
-//! | `stream` | what became of numbered datagrams |
+//! | [`draw`] | random sizes and gaps |
+//! | `stream` | statistics of numbered datagrams |
 //! | `udp` | `udp`, evenly paced, and `bursty` |
-//! | `on_off` | `on_off`: speaks and is silent by turns |
-//! | `poisson` | `poisson`: transfers that arrive at random |
+//! | `on_off` | `on_off`: alternating on and off periods |
+//! | `poisson` | `poisson`: transfers with random arrivals |
 //! | `web` | `web`: pages |
-//! | `rpc` | `rpc`: requests and answers |
-//! | `video` | `video`: films of an adaptive bit rate |
+//! | `rpc` | `rpc`: requests and responses |
+//! | `video` | `video`: adaptive bit rate |
 //! | `voip` | `voip`: calls |
-//! | [`emodel`] | how good a call is |
-//! | `torrent` | `torrent`: peers both ways |
+//! | [`emodel`] | the quality of a call |
+//! | `torrent` | `torrent`: peers in both directions |
 //!
-//! What is counted from the warm-up on and what over the whole run, each kind's header says.
+//! The header of each kind states which figures cover the summary interval and which the whole run.
 //!
-//! Deviations from what real applications on Linux do: a request and its answer are acknowledged by
-//! packets of their own (no ACK rides on data), and connections end without a FIN.
+//! Deviations from real applications on Linux: pure ACKs acknowledge a request and its response,
+//! none is piggybacked on data. Connections end without a FIN.
 
 pub mod draw;
 pub mod emodel;
@@ -56,111 +56,110 @@ use alloc::vec::Vec;
 /// An end of a flow.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// Where its data comes from.
+    /// The source of its data.
     Server,
-    /// Where its data goes to.
+    /// The destination of its data.
     Client,
 }
 
-/// What a workload calls one of its connections. Small numbers, used again once it is closed:
-/// engines keep a table.
+/// The identifier of a workload's connection. Identifiers are small numbers that are reused after
+/// close, because engines keep a table.
 pub type Conn = u32;
 
-/// What a workload is told.
+/// An event for a workload.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// The flow begins.
+    /// The flow starts.
     Started,
-    /// The time that [`Workload::next_wakeup`] named has come.
+    /// The time that [`Workload::next_wakeup`] returned has come.
     Woke,
-    /// The handshake is over at the side that opened.
+    /// The handshake is complete at the side that opened.
     Opened(Conn),
-    /// The engine cannot open so many at once; the connection does not exist.
+    /// The engine cannot open another connection; this one does not exist.
     Refused(Conn),
-    /// The application at a side has read so many bytes of a connection, in all.
+    /// The application at a side has read this many bytes of a connection, in total.
     Arrived {
-        /// Which.
+        /// The connection.
         conn: Conn,
-        /// At which side.
+        /// The side.
         at: Side,
-        /// Since it was opened.
+        /// Bytes since it was opened.
         bytes: u64,
     },
-    /// A datagram arrives; perhaps twice, perhaps out of its turn.
+    /// A datagram arrives, possibly duplicated or out of order.
     Datagram {
-        /// At which side.
+        /// The receiving side.
         at: Side,
-        /// As it was sent.
+        /// Its number when it was sent.
         number: u64,
-        /// When it was sent.
+        /// Time of its transmission.
         sent: Time,
         /// UDP payload, bytes.
         bytes: u16,
     },
 }
 
-/// What a workload wants done.
+/// An action that a workload requests.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Action {
     /// Open a connection.
     Open {
-        /// Under a name that no open connection has.
+        /// Its identifier, which no open connection has.
         conn: Conn,
-        /// Who sends the SYN.
+        /// The side that sends the SYN.
         by: Side,
-        /// Does the other side send data, too?
+        /// Whether the other side sends data, too.
         answers: bool,
     },
-    /// Write to a connection; what is written before it is open waits for that.
+    /// Write to a connection; data written before it is open waits.
     Write {
-        /// Which.
+        /// The connection.
         conn: Conn,
-        /// Who writes: who opened it, or with `answers` either.
+        /// The writing side: the opener, or with `answers` either one.
         from: Side,
-        /// How much.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// Both ends forget a connection, what is under way included.
+    /// Both ends drop a connection, with its data in flight.
     Close(Conn),
     /// Send a datagram.
     Send {
-        /// Who sends.
+        /// The sending side.
         from: Side,
-        /// Given back when it arrives.
+        /// Returned when it arrives.
         number: u64,
         /// UDP payload, at most [`MOST_DATAGRAM`].
         bytes: u16,
     },
 }
 
-/// The most UDP payload of a packet: 1500 of MTU less IP and UDP headers.
+/// Maximum UDP payload of a packet: 1500 of MTU less IP and UDP headers.
 pub const MOST_DATAGRAM: u16 = 1472;
 
 /// Ethernet, IP and UDP headers, bytes.
 pub const DATAGRAM_HEADERS: u16 = 42;
 
-/// Both applications of a flow, as one fold.
+/// Both applications of a flow, as one state machine.
 pub trait Workload: Send {
-    /// Something has happened at `now`; what is to be done is appended to `todo`, and done in that
-    /// order.
+    /// Handles an event at `now`; actions are appended to `todo`, and executed in that order.
     fn on_event(&mut self, now: Time, event: Event, todo: &mut Vec<Action>);
-    /// When it wants to be woken.
+    /// Returns when it requests to be woken.
     fn next_wakeup(&self) -> Option<Time> {
         None
     }
-    /// What it came to, once the flow is over. Datagrams that were under way at the end have been
-    /// told by then.
+    /// Its figures, once the flow is over. Datagrams in flight at the end have been reported by
+    /// then.
     fn figures(&self, end: Time) -> WorkloadFigures;
 }
 
-/// What a workload is made for.
+/// The setting of a workload.
 #[derive(Copy, Clone, Debug)]
 pub struct Setting {
-    /// Of its random choices.
+    /// Seed of its random choices.
     pub seed: u64,
-    /// The warm-up is over.
+    /// End of the warm-up.
     pub from: Time,
     /// The flow's end.
     pub end: Time,
@@ -168,34 +167,34 @@ pub struct Setting {
 
 /// A kind of workload.
 pub struct WorkloadKind {
-    /// As a scenario writes it.
+    /// Its name in a scenario.
     pub name: &'static str,
     /// One line of help.
     pub help: &'static str,
-    /// Where its form comes from.
+    /// The source of its model.
     pub source: &'static str,
     /// Its parameters.
     pub params: &'static [Param],
-    /// What must hold between them.
+    /// Checks conditions between parameters.
     pub check: fn(&Params) -> Result<(), Refusal>,
-    /// The congestion control of its connections where the flow names none.
+    /// The default congestion control of its connections.
     pub cc: &'static str,
-    /// What it moves and over what, with these parameters.
+    /// Its traffic, with these parameters.
     pub traffic: fn(&Params) -> Traffic,
-    /// A workload of this kind.
+    /// Creates a workload of this kind.
     pub make: fn(&Params, Setting) -> Box<dyn Workload>,
 }
 
-/// What a workload loads the path with.
+/// The traffic of a workload.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Traffic {
-    /// Nothing but datagrams.
+    /// Whether it consists of datagrams only.
     pub udp: bool,
-    /// Data of its own in both directions, so that the way back should have a rate.
+    /// Whether it has data in both directions, so that the reverse path should have a rate.
     pub both_ways: bool,
 }
 
-/// TCP whose data goes the flow's way.
+/// TCP in the flow's direction.
 fn tcp(_: &Params) -> Traffic {
     Traffic {
         udp: false,
@@ -203,7 +202,7 @@ fn tcp(_: &Params) -> Traffic {
     }
 }
 
-/// UDP that goes the flow's way.
+/// UDP in the flow's direction.
 fn datagrams(_: &Params) -> Traffic {
     Traffic {
         udp: true,
@@ -212,7 +211,7 @@ fn datagrams(_: &Params) -> Traffic {
 }
 
 impl WorkloadKind {
-    /// Has it no use for a congestion control, with these parameters?
+    /// Returns whether it needs no congestion control, with these parameters.
     pub fn is_udp(&self, params: &Params) -> bool {
         (self.traffic)(params).udp
     }
@@ -236,7 +235,7 @@ pub fn find(name: &str) -> Option<&'static WorkloadKind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
-/// Names for connections, the freed ones again.
+/// Identifiers of connections; freed ones are reused.
 #[derive(Clone, Debug, Default)]
 struct Names {
     next: Conn,

@@ -1,14 +1,14 @@
-//! `on_off`: speaks at a rate for an exponential time and is silent for another, over UDP or on one
+//! `on_off`: sends at a rate for an exponential time and is silent for another, over UDP or on one
 //! TCP connection.
 //!
-//! Law: on-times and off-times are exponential with means `on` and `off`, so it is on for `on / (on
-//! + off)` of the time and that is the share of `rate` that it sends in the long run. While it is
-//! on, a datagram (or a write of as many bytes) is due whenever the time spent on has come to `n ·
-//! 8 · packet / rate`. Sums of many such sources are what a path's cross traffic looks like; with
-//! heavy-tailed times they would be self-similar (Willinger et al., 1997), which these are not.
+//! Algorithm: on-times and off-times are exponential with means `on` and `off`. The source is on
+//! for `on / (on + off)` of the time, so in the long run it sends that share of `rate`. A datagram
+//! (or a write of as many bytes) is due whenever the total on-time reaches `n · 8 · packet / rate`.
+//! Sums of many such sources model cross traffic. Sources with heavy-tailed times would be
+//! self-similar (Willinger et al., 1997); these are not.
 //!
-//! Figures are of payload, after the warm-up. Over TCP: what was written and what the client has
-//! read.
+//! Figures are of payload, after the warm-up. Over TCP: the bytes written and those that the client
+//! has read.
 
 use super::stream::Stream;
 use super::udp::{PACKET, RATE, check, due};
@@ -77,29 +77,29 @@ pub const KIND: WorkloadKind = WorkloadKind {
 struct OnOff {
     rate: Rate,
     packet: u16,
-    /// Of the times on and off.
+    /// Means of the on-times and off-times.
     means: [Span; 2],
     udp: bool,
     rng: Rng,
     setting: Setting,
     on: bool,
-    /// When it falls silent or speaks again.
+    /// Time of the next change.
     turn: Time,
     on_since: Time,
-    /// All times on before this one.
+    /// Total on-time before this one.
     on_before: Span,
-    /// Likewise, of those after the warm-up.
+    /// Its part after the warm-up.
     on_counted: Span,
     next: Option<Time>,
     number: u64,
     stream: Stream,
-    /// Of TCP, after the warm-up: bytes.
+    /// Bytes written over TCP after the warm-up.
     written: u64,
-    /// In all, and before the summary.
+    /// Bytes read over TCP: in total, and before the summary.
     read: (u64, u64),
 }
 
-/// Its one connection.
+/// Its only connection.
 const CONN: super::Conn = 0;
 
 impl OnOff {
@@ -115,7 +115,7 @@ impl OnOff {
             self.on_counted
         }
     }
-    /// When the next datagram is due, if it stays on.
+    /// Due time of the next datagram, if it stays on.
     fn due(&self) -> Time {
         let on_for = due(self.number + 1, self.packet, self.rate);
         self.on_since + (on_for - self.on_before)

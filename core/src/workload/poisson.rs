@@ -1,14 +1,15 @@
-//! `poisson`: transfers arrive at random, each a TCP connection of its own from the server.
+//! `poisson`: transfers with random arrivals, each a TCP connection of its own from the server.
 //!
-//! Law: gaps between arrivals are exponential with mean `8 · mean size / load`, so `load` is the
-//! payload asked for per second in the long run. Sizes are bounded Pareto, exponential or all alike
-//! ([`super::draw`]). Arrivals do not wait for each other: with a load above what passes, ever more
-//! are under way; beyond what an engine opens at once they are refused, and counted.
+//! Algorithm: gaps between arrivals are exponential with mean `8 · mean size / load`, so `load` is
+//! the requested payload per second in the long run. Sizes are bounded Pareto, exponential or
+//! constant ([`super::draw`]). Arrivals are independent of each other: with a load above the path's
+//! rate, the number of active transfers grows. Beyond the engine's limit they are rejected, and
+//! counted.
 //!
-//! Completion time of a transfer: from its SYN until its last byte is read at the client. On an
-//! empty path that is the handshake's round trip, one more for each round of slow start, and half
-//! of one. Counted: transfers that arrive after the warm-up; a transfer that is not complete at the
-//! end has no completion time.
+//! Completion time of a transfer: from its SYN until the client reads its last byte. On an empty
+//! path it is the handshake's round trip, one more for each round of slow start, and half of one.
+//! Transfers that arrive after the warm-up count; a transfer that is incomplete at the end has no
+//! completion time.
 
 use super::draw::{Sizes, exponential};
 use super::{Action, Event, Names, Setting, Side, Workload, WorkloadKind, tcp};
@@ -72,7 +73,7 @@ pub const KIND: WorkloadKind = WorkloadKind {
     make: |params, setting| Box::new(Poisson::new(params, setting)),
 };
 
-/// The most arrivals a second.
+/// Maximum number of arrivals per second.
 const MOST_A_SECOND: u64 = 1_000_000;
 
 fn check(params: &Params) -> Result<(), Refusal> {
@@ -96,7 +97,7 @@ fn check(params: &Params) -> Result<(), Refusal> {
     })
 }
 
-/// Classes of sizes: up to so many bytes, and those above.
+/// Classes of sizes by upper bound in bytes, and a class above.
 const CLASSES: [(u64, &str); 3] = [
     (10_000, "to_10kB"),
     (100_000, "to_100kB"),

@@ -1,14 +1,14 @@
-//! `rpc`: requests and answers on persistent connections, each connection's next request a while
-//! after its last answer.
+//! `rpc`: requests and responses on persistent connections; each next request follows a pause after
+//! the last response.
 //!
-//! Law: every connection is opened by the client; on it, request, `service` at the server, answer,
-//! `think` at the client, and so on. A response takes from the writing of the request until the
-//! last byte of the answer is read: on an empty path the round trip, `service` and what the bytes
-//! take on the wire, and a round trip more for each round of slow start that a long answer needs.
-//! Counted: requests asked after the warm-up.
+//! Algorithm: every connection is opened by the client. Its cycle is request, `service` at the
+//! server, response, `think` at the client. The response time is measured from the write of the
+//! request until the last byte of the response is read. On an empty path it is the round trip,
+//! `service` and the transmission time. Each round of slow start of a long response adds a round
+//! trip. Requests made after the warm-up count.
 //!
-//! A closed loop: a client that waits does not ask. A slow path therefore lowers the number of
-//! requests as well as it raises their time.
+//! This is a closed loop: a waiting client makes no request. A slow path therefore both lowers the
+//! number of requests and raises their response time.
 
 use super::{Action, Conn, Event, Setting, Side, Workload, WorkloadKind, tcp};
 use crate::figures::{Figure, Histogram, WorkloadFigures};
@@ -77,9 +77,9 @@ pub const KIND: WorkloadKind = WorkloadKind {
 
 #[derive(Copy, Clone, Debug, Default)]
 struct Link {
-    /// When the last request was asked.
+    /// Time of the last request.
     asked: Time,
-    /// Requests so far, and those of them that the server has.
+    /// Requests so far, and those that have reached the server.
     requests: u64,
     heard: u64,
 }
@@ -91,7 +91,7 @@ struct Rpc {
     service: Span,
     setting: Setting,
     links: Vec<Link>,
-    /// When a side speaks next on a connection.
+    /// Time of each side's next write on a connection.
     due: BTreeSet<(Time, Conn, bool)>,
     asked: u64,
     answered: u64,
@@ -106,7 +106,7 @@ impl Rpc {
             answers: true,
         });
     }
-    /// The server (or the client) speaks on a connection after `pause`.
+    /// The server (or the client) writes on a connection after `pause`.
     fn later(&mut self, now: Time, pause: Span, conn: Conn, server: bool, todo: &mut Vec<Action>) {
         if pause == Span::ZERO {
             self.speak(now, conn, server, todo);

@@ -1,21 +1,20 @@
-//! What became of a stream of numbered datagrams: how many arrived, how late, how unevenly.
+//! Statistics of a stream of numbered datagrams: arrivals, delays, jitter.
 //!
-//! Jitter is RFC 3550's: `J ← J + (|D| − J) / 16`, `D` the difference of the delays of two packets
-//! that arrive one after the other; its mean over all arrivals is shown. Of a packet that is there
-//! twice the first counts.
+//! Jitter is RFC 3550's: `J ← J + (|D| − J) / 16`, where `D` is the difference of the delays of two
+//! successive arrivals. The figure is its mean over all arrivals. Of duplicates the first counts.
 
 use crate::figures::{Figure, Histogram};
 use crate::units::{Span, Time};
 use alloc::vec::Vec;
 
-/// Arrivals are told apart from second ones among so many numbers: as far as packets may overtake.
+/// Size of the window of numbers in which duplicates are detected; packets overtake by less.
 const WINDOW: u64 = 4096;
 
 /// One direction of a stream, whose numbers count from 0.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     from: Time,
-    /// Numbers below are of before the summary.
+    /// Numbers below this one belong to the time before the summary.
     first: Option<u64>,
     pub sent: u64,
     pub received: u64,
@@ -30,7 +29,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// What is sent from `from` on counts.
+    /// Counts datagrams sent from `from` on.
     pub fn new(from: Time) -> Stream {
         Stream {
             from,
@@ -46,14 +45,14 @@ impl Stream {
             newest: None,
         }
     }
-    /// Number `number` leaves.
+    /// Counts datagram `number`, which leaves.
     pub fn sent(&mut self, now: Time, number: u64) {
         if now >= self.from {
             self.first.get_or_insert(number);
             self.sent += 1;
         }
     }
-    /// It arrives; answers its delay, if it counts and is the first.
+    /// Counts an arrival; returns its delay, if it counts and is the first.
     pub fn received(&mut self, now: Time, number: u64, sent: Time, bytes: u16) -> Option<Span> {
         if sent < self.from || !self.is_new(number) {
             return None;
@@ -73,7 +72,7 @@ impl Stream {
     fn is_new(&mut self, number: u64) -> bool {
         let newest = self.newest.unwrap_or(0);
         if number > newest {
-            // What lies between has not been seen.
+            // Numbers in between have not been seen.
             for n in (newest + 1..=number).take(WINDOW as usize) {
                 self.seen[(n % WINDOW / 64) as usize] &= !(1 << (n % 64));
             }
@@ -87,11 +86,11 @@ impl Stream {
         self.seen[word] |= bit;
         new
     }
-    /// The share that did not arrive.
+    /// The share of datagrams that did not arrive.
     pub fn loss(&self) -> f64 {
         1.0 - self.received as f64 / self.sent as f64
     }
-    /// How long datagrams were on their way.
+    /// The delays of the datagrams.
     pub fn delays(&self) -> &Histogram {
         &self.delay
     }

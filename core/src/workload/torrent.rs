@@ -1,9 +1,9 @@
-//! `torrent`: many peers at once, both ways, each sending all it can.
+//! `torrent`: many peers in both directions, each with unlimited data.
 //!
-//! Law: `down` connections from the server, `up` connections from the client, opened one after the
-//! other over `ramp`, as a client joins a swarm; each is written to without end. Under LEDBAT they
-//! shall yield to everybody else, under CUBIC each takes a share. Counted: payload that arrives
-//! after the warm-up.
+//! Algorithm: `down` connections from the server and `up` connections from the client are opened
+//! successively over `ramp`, as when joining a swarm. Each has unlimited data. With LEDBAT they
+//! should yield to all other flows, with CUBIC each takes a share. Payload that arrives after the
+//! warm-up counts.
 
 use super::{Action, Conn, Event, Setting, Side, Traffic, Workload, WorkloadKind};
 use crate::figures::{Figure, WorkloadFigures};
@@ -12,7 +12,7 @@ use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// More than any run moves.
+/// More bytes than any run transfers.
 const WITHOUT_END: u64 = 1 << 50;
 
 const fn peers(name: &'static str, default: u64, help: &'static str) -> Param {
@@ -78,14 +78,14 @@ struct Torrent {
     setting: Setting,
     opened: u64,
     started: Time,
-    /// Of each connection: what has arrived.
+    /// Bytes that have arrived, by connection.
     before: Vec<u64>,
     /// After the warm-up, to the client and to the server.
     arrived: [u64; 2],
 }
 
 impl Torrent {
-    /// When the next peer opens.
+    /// Time when the next peer opens.
     fn next(&self) -> Time {
         let ns =
             u128::from(self.ramp.as_ns()) * u128::from(self.opened) / u128::from(self.peers.max(1));

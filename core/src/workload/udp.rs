@@ -1,13 +1,13 @@
 //! `udp`: datagrams of one size, evenly paced at a rate, as `iperf3 -u -b` sends them. `bursty`:
-//! silent for a time, then what its rate has come to at once, as an application does that sleeps
+//! silence for a time, then the accumulated datagrams at once, as from an application that sleeps
 //! between its writes.
 //!
-//! Law: datagram n of `udp` leaves `n · 8 · packet / rate` after the start, to the nanosecond
-//! below: nothing drifts. `bursty` wakes each `sleep` and sends what brings it up to `rate`, whole
-//! datagrams, the rest with the next burst.
+//! Algorithm: datagram n of `udp` leaves `n · 8 · packet / rate` after the start, rounded down to a
+//! nanosecond, without drift. `bursty` wakes each `sleep` and sends the whole datagrams up to
+//! `rate`; the rest goes with the next burst.
 //!
-//! Rate and figures are of UDP payload (42 bytes of headers go with each datagram), of what was
-//! sent after the warm-up.
+//! Rate and figures are of UDP payload (each datagram has 42 bytes of headers), of datagrams sent
+//! after the warm-up.
 
 use super::stream::Stream;
 use super::{Action, Event, MOST_DATAGRAM, Setting, Side, Workload, WorkloadKind, datagrams};
@@ -37,12 +37,12 @@ pub(super) const PACKET: Param = Param {
     source: "iperf3(1), -l: as much as a segment of TCP",
 };
 
-/// The most datagrams a second: an engine would do nothing else.
+/// Maximum number of datagrams per second; an engine would do nothing else.
 const MOST_A_SECOND: u64 = 10_000_000;
-/// The most of one burst: they leave at one instant, and wait in memory.
+/// Maximum size of a burst: its datagrams leave at one instant, and wait in memory.
 const MOST_AT_ONCE: u64 = 100_000;
 
-/// A rate and a size that come to more datagrams than anything sends.
+/// Rejects a rate and a size that give too many datagrams.
 pub(super) fn check(params: &Params) -> Result<(), Refusal> {
     let (rate, packet) = (params.rate("rate"), params.bytes("packet"));
     let least = rate.as_bit().div_ceil(8 * MOST_A_SECOND);
@@ -130,7 +130,7 @@ pub const BURSTY: WorkloadKind = WorkloadKind {
 #[derive(Copy, Clone, Debug)]
 enum Pace {
     Even,
-    /// With so long a silence between.
+    /// With this silence between them.
     Bursts(Span),
 }
 
@@ -147,7 +147,7 @@ struct Datagrams {
     stream: Stream,
 }
 
-/// When `number` datagrams of `packet` bytes are due at `rate`, after the start.
+/// Time after the start when `number` datagrams of `packet` bytes are due at `rate`.
 pub(super) fn due(number: u64, packet: u16, rate: Rate) -> Span {
     let ns =
         u128::from(number) * u128::from(packet) * 8_000_000_000 / u128::from(rate.as_bit().max(1));

@@ -1,21 +1,21 @@
-//! `video`: a film in segments, at a bit rate that is chosen anew for each.
+//! `video`: a video in segments, with a bit rate chosen for each.
 //!
-//! Law. The client asks for a segment over one connection, hears it whole, and asks for the next at
-//! once, unless the buffer has no room for one: then as soon as it has. Playing begins when `start`
-//! is in the buffer, and again after a stall; a stall begins when the buffer runs dry before the
-//! end of the film. A segment weighs its rung's rate times its length.
+//! Algorithm: the client requests a segment over one connection, receives it, and requests the next
+//! at once. If the buffer has no room for one, it waits until it has. Playback begins when `start`
+//! is in the buffer, and again after a stall. A stall begins when the buffer is empty before the
+//! end of the video. The size of a segment is its bit rate times its length.
 //!
-//! The rung, by `abr`; the first segment has the lowest:
+//! The bit rate is selected by `abr`; the first segment has the lowest:
 //! - `rate`: the highest that is at most `safety` times the harmonic mean of the last five
-//!   segments' throughput (from asking until the last byte). Jiang, Sekar, Zhang, "FESTIVE", CoNEXT
-//!   2012, estimates so.
-//! - `buffer`: by how full the buffer is. Up to 3/8 of it the lowest rung, from 9/10 on the
-//!   highest, a straight line between; the rung stays until the line has reached the next one.
+//!   segments' throughput (from request to last byte). Source of the estimate: Jiang, Sekar, Zhang,
+//!   "FESTIVE", CoNEXT 2012.
+//! - `buffer`: by the level of the buffer. Up to 3/8 of it the lowest bit rate, from 9/10 on the
+//!   highest, linear in between. The bit rate changes only when the line has reached the next one.
 //!   Huang et al., "A buffer-based approach to rate adaptation", SIGCOMM 2014, BBA-0: 90 s and 216
 //!   s of 240 s.
 //!
-//! Figures, over the whole run. Where the path's rate lies below the lowest rung, each segment
-//! takes longer than it plays, and the difference is a stall.
+//! Figures cover the whole run. If the path's rate is below the lowest bit rate, each segment takes
+//! longer than its playback, and the difference is a stall.
 //!
 //! Deviations: segments have a constant rate; connection set-up is TCP's alone.
 
@@ -28,7 +28,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
 
-/// Throughputs of so many segments are remembered.
+/// Number of throughput samples.
 const REMEMBERED: usize = 5;
 
 const fn kbit(n: u64) -> Rate {
@@ -48,7 +48,7 @@ const LADDER: &[Rate] = &[
     kbit(5800),
 ];
 
-/// A film.
+/// The registry entry.
 pub const KIND: WorkloadKind = WorkloadKind {
     name: "video",
     help: "a film in segments of an adaptive bit rate: start-up delay, stalls, mean bit rate",
@@ -140,7 +140,8 @@ fn check(params: &Params) -> Result<(), Refusal> {
         params.span("buffer"),
         params.span("start"),
     );
-    // Whole segments come: with less room than for what is missing to `start` it would never play.
+    // Only whole segments arrive: with less room than for those missing to `start` it would never
+    // play.
     if buffer < start + segment {
         let fix = format!("\"{}\"", format_span(start + segment));
         return refuse(
@@ -165,11 +166,11 @@ struct Video {
 
     begun: Time,
     rung: usize,
-    /// Segments asked for, and those that are whole.
+    /// Segments requested, and complete segments.
     asked: u64,
     whole: u64,
     asked_at: Time,
-    /// Bytes asked for and answered so far, both ways.
+    /// Bytes requested and received so far, in both directions.
     asks: u64,
     answers: u64,
     size: u64,
@@ -178,18 +179,18 @@ struct Video {
     next: Option<Time>,
     throughputs: VecDeque<f64>,
 
-    /// Ahead at `at`.
+    /// Playback time in the buffer at `at`.
     ahead: Span,
     at: Time,
     playing: bool,
-    /// When playing stopped for want of data; the start of the film before it plays at all.
+    /// Start of the present stall; before playback, the start of the video.
     dry_since: Option<Time>,
     startup: Option<Span>,
     stalls: u64,
     stalled: Span,
     played: Span,
     switches: u64,
-    /// Sum over whole segments, Mbit/s.
+    /// Sum over complete segments, Mbit/s.
     rates: f64,
 }
 
@@ -236,7 +237,7 @@ impl Video {
         }
     }
 
-    /// Plays until `now`.
+    /// Advances playback to `now`.
     fn play(&mut self, now: Time) {
         let passed = now.since(self.at);
         if self.playing {
@@ -267,7 +268,7 @@ impl Video {
             _ => {}
         }
     }
-    /// Asks for the next segment, or waits until there is room.
+    /// Requests the next segment, or waits until there is room.
     fn go_on(&mut self, now: Time, todo: &mut Vec<Action>) {
         self.next = None;
         if self.under_way || self.asked == self.segments {
@@ -381,7 +382,7 @@ impl Workload for Video {
         self.next.filter(|at| *at < self.setting.end)
     }
     fn figures(&self, end: Time) -> WorkloadFigures {
-        // What it played since it was last told, and a stall that is not over.
+        // Playback since the last event, and a stall that is not over.
         let ahead = end.since(self.at);
         let heard = if self.playing {
             ahead.min(self.ahead)

@@ -1,18 +1,17 @@
-//! `voip`: a call, one way or both, and how good it is.
+//! `voip`: a call in one direction or both, and its quality.
 //!
-//! Law: a datagram each `interval`, with 8 bytes of G.711 a millisecond and 12 of RTP, whatever the
-//! path does. The receiver plays each second of speech with a delay that is set as its first
-//! datagram arrives: the greatest delay of the ten seconds before, and `playout` more. What comes
-//! later than that is lost, too. From the mean of that delay (and `interval`, for a datagram leaves
-//! when it is full), the share that was not played and how it is bunched, [`super::emodel`] makes R
-//! and MOS.
+//! Algorithm: a datagram each `interval`, with 8 bytes of G.711 per millisecond and 12 of RTP,
+//! regardless of the path. The receiver plays each second of speech with a constant delay, set when
+//! its first datagram arrives. It is the maximum delay of the ten seconds before, plus `playout`.
+//! Later datagrams are lost, too. [`super::emodel`] computes R and MOS from the mean of that delay,
+//! the share that was not played, and its burstiness. `interval` is added to the delay, because a
+//! datagram leaves when it is full.
 //!
-//! Figures, of each way, of datagrams sent after the warm-up; R and MOS of the call are those of
-//! the worse way.
+//! Figures are for each direction, of datagrams sent after the warm-up. R and MOS of the call are
+//! those of the worse direction.
 //!
-//! Deviations: speech is never silent, so seconds stand for talk spurts. Receivers differ in how
-//! they set their delay; this one is slow to give up what it once needed, and has no loss as long
-//! as delay does not grow.
+//! Deviations: speech is never silent, so seconds stand for talk spurts. Receivers differ in their
+//! playout delay. This one is slow to reduce it, and has no loss as long as delay does not grow.
 
 use super::emodel::{self, Codec};
 use super::stream::Stream;
@@ -27,9 +26,9 @@ use alloc::vec::Vec;
 /// G.711: 64 kbit/s.
 const BYTES_PER_MS: u64 = 8;
 const RTP: u64 = 12;
-/// Seconds of delay that are remembered.
+/// Seconds of delay that are stored.
 const MEMORY: usize = 10;
-/// Datagrams whose fate is open at most: some 80 s at 20 ms.
+/// Maximum number of datagrams without a verdict: about 80 s at 20 ms.
 const OPEN: u64 = 4096;
 
 /// A call.
@@ -92,7 +91,7 @@ pub const KIND: WorkloadKind = WorkloadKind {
     },
 };
 
-/// What is said one way, and heard.
+/// One direction of the call.
 struct Way {
     codec: Codec,
     interval: Span,
@@ -100,20 +99,20 @@ struct Way {
     stream: Stream,
     /// Datagrams in a second of speech.
     per_spurt: u64,
-    /// The second that is being played, its delay, and the greatest delays of the last ones.
+    /// The second being played, its delay, and the maximum delays of the last ones.
     spurt: Option<u64>,
     delay: Span,
     greatest: [Span; MEMORY],
-    /// The first that counts, how many have been sent, and below what number fates are known.
+    /// The first that counts, the number sent, and the number below which verdicts are known.
     first: Option<u64>,
     sent: u64,
     settled: u64,
-    /// Was it played? A bit for each of the newest.
+    /// A bit for each of the newest datagrams: whether it was played.
     played: Vec<u64>,
     late: u64,
     heard: u64,
     heard_delay_ms: f64,
-    /// Lost or late, and how many times that began.
+    /// Lost or late datagrams, and the number of loss bursts.
     missing: u64,
     bursts: u64,
     silent: bool,
@@ -153,7 +152,7 @@ impl Way {
         self.played[(number % OPEN / 64) as usize] &= !(1 << (number % 64));
         self.sent = number + 1;
     }
-    /// What is below `until` has been played, or never will be.
+    /// Decides on datagrams below `until`: played or lost.
     fn settle(&mut self, until: u64) {
         while self.settled < until {
             let number = self.settled;
@@ -192,7 +191,7 @@ impl Way {
             self.heard_delay_ms += (self.delay + self.interval).as_ms();
         }
     }
-    /// R of what was heard, and the delay from mouth to ear.
+    /// R of the played speech, and the mouth-to-ear delay.
     fn rating(&self) -> (f64, f64) {
         let settled = self.sent - self.first.unwrap_or(self.sent);
         if settled == 0 {
@@ -301,7 +300,7 @@ impl Workload for Voip {
 }
 
 impl Way {
-    /// The same, when nothing comes any more.
+    /// The same after the last arrival.
     fn settled_all(&self) -> Way {
         let mut all = Way {
             stream: self.stream.clone(),

@@ -1,29 +1,31 @@
-//! `web`: pages of objects, fetched one after the other or as a browser does.
+//! `web`: pages of objects, fetched one after the other or as in a browser.
 //!
-//! Law. A page is `objects` that come to `total` bytes, or the list `sizes`; object i lies on host
-//! i mod `hosts`. Before the first connection to a host its name is looked up (`dns`): a datagram
-//! there and one back, asked again after 5 s. A connection is TCP's handshake, then `tls` round
-//! trips, then a request for each object it fetches.
+//! Algorithm: a page is `objects` with the sum `total`, or the list `sizes`; object i is on host i
+//! mod `hosts`. Before the first connection to a host its name is looked up (`dns`): one datagram
+//! in each direction, repeated after 5 s. A connection is TCP's handshake, then `tls` round trips,
+//! then a request for each object that it fetches.
 //!
-//! - `sequential`, as wget: one object after the other, each on a connection of its own unless
+//! - `sequential`, as wget: one object after the other, each on its own connection unless
 //!   `keepalive`.
-//! - `parallel`, as a browser: the first object alone, for it names the others; then all of them,
-//!   on up to `connections` to each host, which are kept until the page is there.
+//! - `parallel`, as a browser: the first object alone, because it names the others. Then all of
+//!   them, on up to `connections` to each host, which stay open until the page is complete.
 //!
-//! | step | client sends | server answers | source |
+//! | step | client sends | server sends | source |
 //! |---|---|---|---|
-//! | look-up | 47 bytes | 111 | RFC 1035 and 6891: a name of 20 characters, four addresses |
-//! | TLS 1.3, `tls = 1` | 517, then 74 with the first request | 4 096 | RFC 8446: a padded hello; a chain of two or three certificates; Finished |
+//! | look-up | 47 bytes | 111 | RFC 1035, 6891: name of 20 characters, four addresses |
+//! | TLS 1.3, `tls = 1` | 517, then 74 | 4 096 | RFC 8446: padded hello; 2 or 3 certificates |
 //! | TLS 1.2, `tls = 2` | 517, then 126 | 4 096, then 51 | RFC 5246 |
 //!
-//! Figures, over the whole run: of each page the time from its start until its last object is
-//! whole. Its time is divided by what each connection was doing: setting up (look-up, TCP, TLS),
-//! waiting (from the request to the first byte of the answer), receiving. `setup_share` is the
-//! first over the sum; `before_data_share` the first two, which is what wget's wall clock shows
-//! beyond its download time. With parallel connections the parts are sums over connections.
+//! The 74 bytes of TLS 1.3 are sent with the first request.
 //!
-//! Deviations: names that were looked up are forgotten with the page, and so are connections;
-//! nothing takes time to be computed or rendered.
+//! Figures cover the whole run. The time of a page is from its start until its last object is
+//! complete. It is divided by the activity of each connection: setup (look-up, TCP, TLS), waiting
+//! (from the request to the first byte of the response), receiving. `setup_share` is the first over
+//! the sum. `before_data_share` is that of the first two, the difference between wget's wall-clock
+//! time and its download time. With parallel connections the parts are sums over connections.
+//!
+//! Deviations: look-ups and connections are not kept beyond a page; computation and rendering take
+//! no time.
 
 use super::draw::Sizes;
 use super::{Action, Conn, Event, Names, Setting, Side, Workload, WorkloadKind, tcp};
@@ -35,7 +37,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-/// glibc's resolver asks again after so long (resolv.conf(5), `timeout`).
+/// Timeout of glibc's resolver (resolv.conf(5), `timeout`).
 const LOOKUP_AGAIN: Span = Span::s(5);
 const QUESTION: u16 = 47;
 const ANSWER: u16 = 111;
@@ -44,7 +46,7 @@ const CERTIFICATES: u64 = 4096;
 const FINISHED_13: u64 = 74;
 const KEYS_12: u64 = 126;
 const FINISHED_12: u64 = 51;
-/// After a connection was refused for want of room.
+/// Pause after a connection was rejected for lack of room.
 const OPEN_AGAIN: Span = Span::s(1);
 
 /// Pages.
@@ -145,15 +147,15 @@ pub const KIND: WorkloadKind = WorkloadKind {
     make: |params, setting| Box::new(Web::new(params, setting)),
 };
 
-/// What a connection is doing.
+/// The activity of a connection.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Doing {
     /// TCP's handshake.
     Connecting,
-    /// So many of TLS's round trips are over.
+    /// Number of TLS round trips that are complete.
     Greeting(u64),
     Idle,
-    /// The request left then; the first byte of its answer came, or did not yet.
+    /// Time of the request, and of the first byte of its response, if it has arrived.
     Fetching(Time, Option<Time>),
 }
 
@@ -162,7 +164,7 @@ struct Link {
     host: usize,
     doing: Doing,
     since: Time,
-    /// Where the request under way, and its answer, end.
+    /// Ends of the request in progress and of its response, bytes.
     asks: u64,
     answers: u64,
     answer: u64,
@@ -172,11 +174,11 @@ struct Link {
 #[derive(Clone, Debug, Default)]
 struct Host {
     known: bool,
-    /// When it was asked for first, and when it is asked for again.
+    /// Times of the first look-up and of its repetition.
     lookup: Option<(Time, Time)>,
     /// Objects to be fetched, by size.
     waiting: VecDeque<u64>,
-    /// Its connections, those of them that are being set up, and those that have nothing to do.
+    /// Its connections, those being set up, and the idle ones.
     links: u64,
     coming: u64,
     idle: Vec<Conn>,
@@ -200,11 +202,11 @@ struct Web {
 
     page: u64,
     begun: Time,
-    /// Not asked for yet: sequential, or parallel before the first is there.
+    /// Not requested yet: sequential, or parallel before the first is complete.
     later: VecDeque<(usize, u64)>,
     unfinished: usize,
     hosts: Vec<Host>,
-    /// How many of them are being looked up.
+    /// Number of hosts being looked up.
     asking: usize,
     names: Names,
     links: Vec<Option<Link>>,
@@ -289,7 +291,7 @@ impl Web {
             .collect();
         self.ask_for(now, 1, todo);
     }
-    /// The next `n` objects are wanted, and what can be done for them is.
+    /// Requests the next `n` objects, as far as possible.
     fn ask_for(&mut self, now: Time, n: usize, todo: &mut Vec<Action>) {
         let n = n.min(self.later.len());
         let hosts: BTreeSet<usize> = self.later.iter().take(n).map(|(host, _)| *host).collect();
@@ -300,7 +302,7 @@ impl Web {
             .into_iter()
             .for_each(|host| self.serve(now, host, todo));
     }
-    /// Everything that can be done now for what is wanted of a host.
+    /// Starts everything that is possible now for the objects of a host.
     fn serve(&mut self, now: Time, host: usize, todo: &mut Vec<Action>) {
         if self.hosts[host].waiting.is_empty() {
             return;
@@ -378,7 +380,7 @@ impl Web {
         self.names.give_back(conn);
         Some(link)
     }
-    /// The client says `asks` bytes and will hear `answers`.
+    /// The client sends `asks` bytes and will receive `answers`.
     fn exchange(&mut self, conn: Conn, asks: u64, answers: u64, todo: &mut Vec<Action>) {
         if let Some(link) = &mut self.links[conn as usize] {
             link.asks += asks;
@@ -391,7 +393,7 @@ impl Web {
             });
         }
     }
-    /// A connection is one step farther: the next of TLS, or its first request.
+    /// Advances a connection: the next TLS step, or its first request.
     fn step(&mut self, now: Time, conn: Conn, done: u64, todo: &mut Vec<Action>) {
         let Some(link) = &mut self.links[conn as usize] else {
             return;
@@ -410,7 +412,7 @@ impl Web {
         self.hosts[host].coming -= 1;
         self.serve(now, host, todo);
     }
-    /// A connection has nothing to do.
+    /// A connection becomes idle.
     fn rest(&mut self, conn: Conn) {
         if let Some(link) = &mut self.links[conn as usize] {
             link.doing = Doing::Idle;
@@ -434,7 +436,7 @@ impl Web {
         link.fetched += 1;
         self.exchange(conn, self.request + finished, size, todo);
     }
-    /// An object is whole.
+    /// Handles a complete object.
     fn fetched(&mut self, now: Time, conn: Conn, todo: &mut Vec<Action>) {
         let Some(link) = self.links[conn as usize].as_mut() else {
             return;
@@ -475,7 +477,7 @@ impl Web {
             return;
         };
         if at == Side::Server {
-            // A request may come in pieces; it is answered once, when it is whole.
+            // A request may arrive in parts; it is answered once, when it is complete.
             if bytes >= link.asks && link.answer > 0 {
                 let bytes = core::mem::take(&mut link.answer);
                 let from = Side::Server;

@@ -24,14 +24,13 @@
 //! | `probe_rtt` | the minimum round trip, and its periodic measurement by all flows at once |
 //! | `pacing` | the rate, and the size of a burst |
 //! | `window` | the window: its goal, its rounding, recovery |
-//! | `probe_rtt` | the least round trip, and looking for it anew, all flows at once |
-//! | `pacing` | the rate, and the size of a burst |
-//! | `window` | the window: its goal, its rounding, recovery |
 //!
 //! Order for one ACK: round trip and bandwidth, policer, aggregation, cycle, full pipe, drain,
-//! round-trip minimum, gains, pacing rate, window. Sources: Linux 6.12 `tcp_bbr.c`; Cardwell et
-//! al., "BBR: congestion-based congestion control" (ACM Queue 14(5), 2016). Arithmetic is Linux's:
-//! rates in packets per µs scaled by 2²⁴, gains by 2⁸. [`RULES`] has the changes after 4.15.
+//! round-trip minimum, gains, pacing rate, window.
+//!
+//! Sources: Linux 6.12 `tcp_bbr.c`; Cardwell et al., "BBR: congestion-based congestion control"
+//! (ACM Queue 14(5), 2016). Arithmetic is Linux's: rates in packets per µs scaled by 2²⁴, gains by
+//! 2⁸. [`RULES`] has the changes after 4.15.
 
 pub(super) mod aggregation;
 pub(super) mod bandwidth;
