@@ -167,7 +167,7 @@ pub fn split(near: &Near, far: &Far) -> (Parts, bool) {
 }
 
 /// Who is to blame: the part that took most beyond what it usually takes, ns.
-pub fn blame(parts: &Parts, usual: &[u64; PARTS]) -> Option<Part> {
+pub fn attribute(parts: &Parts, usual: &[u64; PARTS]) -> Option<Part> {
     let beyond = |i: usize| parts[i].map(|took| (took.saturating_sub(usual[i]), i));
     let worst = (0..PARTS)
         .filter_map(beyond)
@@ -210,13 +210,13 @@ mod tests {
         (near, far)
     }
 
-    fn blamed(near: &Near, far: &Far) -> &'static str {
+    fn attributed(near: &Near, far: &Far) -> &'static str {
         let (parts, right) = split(near, far);
         assert!(right);
         let sum: u64 = parts.iter().flatten().sum();
         assert_eq!(sum, near.read - near.due, "{parts:?}");
         let (a, b) = usual();
-        blame(&parts, &split(&a, &b).0.map(|part| part.unwrap_or(0)))
+        attribute(&parts, &split(&a, &b).0.map(|part| part.unwrap_or(0)))
             .unwrap()
             .name()
     }
@@ -269,15 +269,15 @@ mod tests {
         };
         let (near, far) = usual();
         // Busy when the question was due; asleep, and woken late; held in its kernel.
-        assert_eq!(blamed(&later(&near, 1), &far), "client_application");
-        assert_eq!(blamed(&later(&near, 2), &far), "client_kernel");
-        assert_eq!(blamed(&later(&near, 3), &far), "client_kernel");
-        assert_eq!(blamed(&later(&near, 4), &far), "wire");
+        assert_eq!(attributed(&later(&near, 1), &far), "client_application");
+        assert_eq!(attributed(&later(&near, 2), &far), "client_kernel");
+        assert_eq!(attributed(&later(&near, 3), &far), "client_kernel");
+        assert_eq!(attributed(&later(&near, 4), &far), "wire");
         // Busy when the answer came; asleep, and woken late.
         let mut busy = later(&near, 6);
         busy.waiting = busy.read - 500;
-        assert_eq!(blamed(&busy, &far), "client_application");
-        assert_eq!(blamed(&later(&near, 6), &far), "client_kernel");
+        assert_eq!(attributed(&busy, &far), "client_application");
+        assert_eq!(attributed(&later(&near, 6), &far), "client_kernel");
         // The same at the far end: all that the near end sees is an answer that comes late.
         let near = later(&near, 4);
         let mut stamps = [
@@ -297,7 +297,7 @@ mod tests {
             slow[from..].iter_mut().for_each(|stamp| *stamp += 4 * MS);
             let [received, ready, read, answered, departed] = slow;
             assert_eq!(
-                blamed(
+                attributed(
                     &near,
                     &Far {
                         received,
@@ -312,7 +312,7 @@ mod tests {
         }
         stamps[0] -= 1;
         assert_eq!(
-            blamed(
+            attributed(
                 &near,
                 &Far {
                     received: stamps[0],

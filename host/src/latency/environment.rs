@@ -386,7 +386,7 @@ mod tests {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let n = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let root =
-            std::env::temp_dir().join(format!("narrows-surroundings-{}-{n}", std::process::id()));
+            std::env::temp_dir().join(format!("narrows-environment-{}-{n}", std::process::id()));
         for (path, text) in [
             ("sys/class/net/eth0/speed", "100\n"),
             ("sys/class/net/eth0/duplex", "full\n"),
@@ -470,7 +470,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_null_and_says_nothing() {
-        let root = Root(std::env::temp_dir().join("narrows-surroundings-none"));
+        let root = Root(std::env::temp_dir().join("narrows-environment-none"));
         let seen = look(&root, "none", &|_, _| None);
         assert!(seen["device"]["speed_mbit"].is_null() && seen["device"]["coalescing"].is_null());
         assert_eq!(findings(&seen, 64), Vec::<Value>::new());

@@ -14,8 +14,8 @@
 
 pub use super::outcome::{Episode, MOST_EPISODES, MOST_SLOW, Outcome, Slow};
 use crate::HostError;
-use crate::latency::attribution::{Far, Near, PARTS, Part, blame, split};
-use crate::latency::protocol::{Answer, FILL, Heard, Mark, Speak};
+use crate::latency::attribution::{Far, Near, PARTS, Part, attribute, split};
+use crate::latency::protocol::{Answer, FILL, Heard, Mark, Protocol};
 use crate::sys::timed_socket::{Got, Left};
 use std::io;
 
@@ -64,7 +64,7 @@ pub enum Pace {
     PingPong,
 }
 
-/// The application stands still now and then, to see whether it is blamed for that.
+/// The application stands still now and then, to see whether it is attributed for that.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Stall {
     /// For so long, ns.
@@ -153,7 +153,7 @@ struct Place {
 struct Engine<'a> {
     plan: &'a Plan,
     line: &'a mut dyn Line,
-    speak: &'a mut dyn Speak,
+    protocol: &'a mut dyn Protocol,
     ring: Vec<Place>,
     seen: Outcome,
     /// When it began, on the even clock.
@@ -178,7 +178,7 @@ struct Engine<'a> {
 pub fn run(
     plan: &Plan,
     line: &mut dyn Line,
-    speak: &mut dyn Speak,
+    protocol: &mut dyn Protocol,
     pulse: &mut dyn FnMut(Pulse) -> bool,
 ) -> Result<Outcome, HostError> {
     let began = line.now();
@@ -200,7 +200,7 @@ pub fn run(
         usual: [0; PARTS],
         plan,
         line,
-        speak,
+        protocol,
     };
     engine.all(began, pulse)?;
     Ok(engine.seen)
@@ -208,7 +208,7 @@ pub fn run(
 
 impl Engine<'_> {
     fn all(&mut self, began: u64, pulse: &mut dyn FnMut(Pulse) -> bool) -> Result<(), HostError> {
-        let size = self.plan.size.clamp(self.speak.least(), LARGEST);
+        let size = self.plan.size.clamp(self.protocol.least(), LARGEST);
         self.seen.size = size;
         let mut question = vec![FILL; size];
         let mut answer = vec![0; LARGEST + 1];
@@ -380,7 +380,7 @@ impl Engine<'_> {
             return Ok(());
         }
         let number = self.next;
-        let mark = self.speak.ask(number, sent, self.line.ahead(), question);
+        let mark = self.protocol.ask(number, sent, self.line.ahead(), question);
         let mut sent_off = self.line.send(question);
         if matches!(&sent_off, Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED))
             && self.seen.answered > 0
@@ -477,7 +477,7 @@ impl Engine<'_> {
     fn hear(&mut self, bytes: &[u8], got: &Got, size: usize, idle: u64, read: u64) {
         self.idle = None;
         self.seen.socket_drops = got.lost.into();
-        let answer = match self.speak.hear(bytes, size) {
+        let answer = match self.protocol.hear(bytes, size) {
             Heard::Answer(answer) if got.len == bytes.len() => answer,
             Heard::Foreign => {
                 self.seen.foreign += 1;
@@ -531,7 +531,7 @@ impl Engine<'_> {
         {
             self.due = Some(read.max(sent.saturating_add(self.plan.interval)));
         }
-        if !self.speak.follows_up() {
+        if !self.protocol.follows_up() {
             self.settle(at);
         }
         self.follow(&answer);
@@ -608,9 +608,9 @@ impl Engine<'_> {
         if took < self.limit {
             return;
         }
-        let blamed = blame(&parts, &self.usual).unwrap_or(Part::Beyond) as usize;
+        let attributed = attribute(&parts, &self.usual).unwrap_or(Part::Beyond) as usize;
         self.seen.slow += 1;
-        self.seen.blamed[blamed] += 1;
+        self.seen.attributed[attributed] += 1;
         let slow = Slow {
             took,
             number: place.number,
@@ -618,7 +618,7 @@ impl Engine<'_> {
             rtt: place.near.read.saturating_sub(place.near.sent),
             late: place.near.sent.saturating_sub(place.near.due),
             parts,
-            blamed,
+            attributed,
         };
         self.seen.keep(slow);
         self.seen.happened(Episode::of(slow));

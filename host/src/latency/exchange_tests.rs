@@ -54,7 +54,10 @@ fn questions_leave_at_absolute_times() {
     assert!(seen.late.extremes().unwrap().1 < 100);
     // They came after nine others each.
     assert_eq!((seen.reordered, seen.duplicates), (10, 0));
-    assert_eq!((seen.slow, seen.blamed[Part::Beyond as usize]), (10, 10));
+    assert_eq!(
+        (seen.slow, seen.attributed[Part::Beyond as usize]),
+        (10, 10)
+    );
 }
 
 #[test]
@@ -182,7 +185,7 @@ fn episodes_are_joined_in_any_order_and_bounded() {
         rtt: took,
         late: 0,
         parts: [None; PARTS],
-        blamed: Part::Wire as usize,
+        attributed: Part::Wire as usize,
     };
     let mut seen = Outcome::default();
     for (at, took) in [(500, 10), (100, 50), (480, 15), (140, 400), (900, 1)] {
@@ -270,9 +273,9 @@ fn a_client_that_stands_still_is_blamed_itself_and_one_woken_late_is_not() {
     };
     let (seen, _) = played(&stalls, |_| usual());
     assert!(
-        seen.slow >= 19 && seen.blamed[Part::ClientApplication as usize] == seen.slow,
+        seen.slow >= 19 && seen.attributed[Part::ClientApplication as usize] == seen.slow,
         "{:?}",
-        seen.blamed
+        seen.attributed
     );
     let woken = |n| Fate {
         woken_late: if n % 100 == 50 { 4_000_000 } else { 0 },
@@ -287,7 +290,7 @@ fn a_client_that_stands_still_is_blamed_itself_and_one_woken_late_is_not() {
         woken,
     );
     assert_eq!(
-        (seen.slow, seen.blamed[Part::ClientKernel as usize]),
+        (seen.slow, seen.attributed[Part::ClientKernel as usize]),
         (20, 20)
     );
 }

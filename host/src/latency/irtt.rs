@@ -16,7 +16,7 @@
 //! he hears at his address; everything else is as long as its question.
 
 use crate::latency::attribution::Far;
-use crate::latency::protocol::{Answer, Heard, Mark, Speak};
+use crate::latency::protocol::{Answer, Heard, Mark, Protocol};
 
 /// Where irtt's server listens.
 pub const PORT: u16 = 2112;
@@ -248,7 +248,7 @@ impl Client {
     }
 }
 
-impl Speak for Client {
+impl Protocol for Client {
     fn least(&self) -> usize {
         self.layout.len
     }

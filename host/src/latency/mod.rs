@@ -35,7 +35,7 @@ pub mod stamp;
 pub mod summary;
 
 use crate::HostError;
-use crate::latency::protocol::{Echo, Own, Sessions, Speak};
+use crate::latency::protocol::{Echo, Own, Protocol, Sessions};
 use crate::measure::address::resolve;
 use crate::measure::link::{self, Peer};
 use crate::protocols::digest;
@@ -70,7 +70,7 @@ pub fn date(ns: u64) -> String {
 /// The far end, ready to be asked.
 struct FarEnd {
     line: RealLine,
-    speak: Box<dyn Speak>,
+    protocol: Box<dyn Protocol>,
     /// It is held open while questions are asked.
     keeper: Option<Keeper>,
     token: Option<u64>,
@@ -144,8 +144,8 @@ fn within_limits(options: &Options, to: SocketAddr, allowed_s: &Value) -> Result
 
 fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
     let mut line = RealLine::new(to, options.dscp << 2, options.stamps, &options.policy)?;
-    let far = |speak: Box<dyn Speak>| (speak, None, None, Value::Null);
-    let (speak, keeper, token, told) = match options.speaks {
+    let far = |protocol: Box<dyn Protocol>| (protocol, None, None, Value::Null);
+    let (protocol, keeper, token, told) = match options.speaks {
         Speaks::Echo => far(Box::new(Echo)),
         Speaks::Stamp => {
             let session = digest::random::<2>().map(u16::from_be_bytes);
@@ -170,7 +170,7 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
             let told = json!({ "interval_us": params.interval as f64 / 1000.0,
                 "duration_s": params.duration as f64 / 1e9 });
             (
-                Box::new(irtt::Client::new(token, &params)) as Box<dyn Speak>,
+                Box::new(irtt::Client::new(token, &params)) as Box<dyn Protocol>,
                 None,
                 Some(token),
                 told,
@@ -203,7 +203,7 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
                     renewed,
                 };
                 (
-                    Box::new(sessions) as Box<dyn Speak>,
+                    Box::new(sessions) as Box<dyn Protocol>,
                     Some(keeper),
                     None,
                     told,
@@ -213,7 +213,7 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
     };
     Ok(FarEnd {
         line,
-        speak,
+        protocol,
         keeper,
         token,
         told,
@@ -244,7 +244,7 @@ pub fn slice(
     let mut seen = exchange::run(
         &options.plan,
         &mut far.line,
-        far.speak.as_mut(),
+        far.protocol.as_mut(),
         &mut |at| {
             let stopped = sys::stopped();
             if stopped {

@@ -31,7 +31,7 @@ pub struct Slow {
     /// What each part took.
     pub parts: Parts,
     /// Who is to blame.
-    pub blamed: usize,
+    pub attributed: usize,
 }
 
 /// Slow answers that were awaited at the same time: what delayed one of them delayed the others,
@@ -45,20 +45,20 @@ pub struct Episode {
     /// How many.
     pub answers: u64,
     /// Whose delay they were.
-    pub blamed: [u64; PARTS],
+    pub attributed: [u64; PARTS],
     /// The slowest of them.
     pub worst: Slow,
 }
 
 impl Episode {
     pub(super) fn of(slow: Slow) -> Episode {
-        let mut blamed = [0; PARTS];
-        blamed[slow.blamed] = 1;
+        let mut attributed = [0; PARTS];
+        attributed[slow.attributed] = 1;
         Episode {
             from: slow.at,
             until: slow.at + slow.took,
             answers: 1,
-            blamed,
+            attributed,
             worst: slow,
         }
     }
@@ -66,16 +66,16 @@ impl Episode {
         self.from = self.from.min(other.from);
         self.until = self.until.max(other.until);
         self.answers += other.answers;
-        for (to, from) in self.blamed.iter_mut().zip(other.blamed) {
+        for (to, from) in self.attributed.iter_mut().zip(other.attributed) {
             *to += from;
         }
         self.worst = self.worst.max(other.worst);
     }
     /// Whose delay most of its answers were.
-    pub fn most_blamed(&self) -> usize {
+    pub fn most_attributed(&self) -> usize {
         (0..PARTS)
-            .max_by_key(|part| (self.blamed[*part], *part == self.worst.blamed))
-            .unwrap_or(self.worst.blamed)
+            .max_by_key(|part| (self.attributed[*part], *part == self.worst.attributed))
+            .unwrap_or(self.worst.attributed)
     }
 }
 
@@ -126,7 +126,7 @@ pub struct Outcome {
     /// Slow answers, all of them.
     pub slow: u64,
     /// Whose they were.
-    pub blamed: [u64; PARTS],
+    pub attributed: [u64; PARTS],
     /// What counted as slow at the end, ns.
     pub slow_limit: u64,
     /// The slowest ones.
@@ -192,7 +192,7 @@ impl Outcome {
         self.response.merge(&other.response);
         for i in 0..PARTS {
             self.parts[i].merge(&other.parts[i]);
-            self.blamed[i] += other.blamed[i];
+            self.attributed[i] += other.attributed[i];
         }
         for slow in &other.slowest {
             self.keep(slow.0);

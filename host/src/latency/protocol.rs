@@ -44,7 +44,7 @@ pub struct Answer {
 }
 
 /// A protocol, as the near end speaks it.
-pub trait Speak {
+pub trait Protocol {
     /// Bytes of a question, at least.
     fn least(&self) -> usize;
     /// Does an answer tell when the one before it left?
@@ -78,7 +78,7 @@ pub struct Own {
     pub cookie: Cookie,
 }
 
-impl Speak for Own {
+impl Protocol for Own {
     fn least(&self) -> usize {
         TIMED
     }
@@ -134,7 +134,7 @@ pub struct Sessions {
     pub renewed: Receiver<Cookie>,
 }
 
-impl Speak for Sessions {
+impl Protocol for Sessions {
     fn least(&self) -> usize {
         self.own.least()
     }
@@ -166,7 +166,7 @@ impl Echo {
     }
 }
 
-impl Speak for Echo {
+impl Protocol for Echo {
     fn least(&self) -> usize {
         ECHO
     }

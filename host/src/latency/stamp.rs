@@ -19,7 +19,7 @@
 //! microsecond.
 
 use crate::latency::attribution::Far;
-use crate::latency::protocol::{Answer, FILL, Heard, Mark, Speak};
+use crate::latency::protocol::{Answer, FILL, Heard, Mark, Protocol};
 
 /// Where reflectors listen.
 pub const PORT: u16 = 862;
@@ -120,7 +120,7 @@ impl Sender {
     }
 }
 
-impl Speak for Sender {
+impl Protocol for Sender {
     fn least(&self) -> usize {
         BASE + 2 * HEAD + CLASS_LEN + FOLLOW_LEN
     }

@@ -29,7 +29,7 @@ fn slow_of(slow: &Slow, began: u64) -> Value {
         "response_us": us(slow.took),
         "rtt_us": us(slow.rtt),
         "late_us": us(slow.late),
-        "blamed": NAMES[slow.blamed].0,
+        "blamed": NAMES[slow.attributed].0,
         "parts_us": parts_of(&slow.parts),
     })
 }
@@ -40,7 +40,7 @@ fn episode_of(episode: &Episode, began: u64) -> Value {
         "at": super::date(episode.from),
         "lasted_us": us(episode.until - episode.from),
         "answers": episode.answers,
-        "blamed": NAMES[episode.most_blamed()].0,
+        "blamed": NAMES[episode.most_attributed()].0,
         "number": episode.worst.number,
         "response_us": us(episode.worst.took),
         "rtt_us": us(episode.worst.rtt),
@@ -59,9 +59,9 @@ pub fn to_json(plan: &Plan, seen: &Outcome) -> Value {
     };
     let mut kept: Vec<Slow> = seen.slowest.iter().map(|slow| slow.0).collect();
     kept.sort_by_key(|slow| slow.at);
-    let blamed: serde_json::Map<_, _> = NAMES
+    let attributed: serde_json::Map<_, _> = NAMES
         .iter()
-        .zip(seen.blamed)
+        .zip(seen.attributed)
         .filter(|(_, n)| *n > 0)
         .map(|((name, _), n)| ((*name).to_string(), json!(n)))
         .collect();
@@ -103,7 +103,7 @@ pub fn to_json(plan: &Plan, seen: &Outcome) -> Value {
         "slow": {
             "limit_us": (seen.slow_limit < u64::MAX).then(|| us(seen.slow_limit)),
             "count": seen.slow,
-            "blamed": blamed,
+            "blamed": attributed,
             "episodes": {
                 "count": seen.episodes.len() as u64 + seen.forgotten,
                 "kept": seen.episodes.values().map(|episode| episode_of(episode,

@@ -1,4 +1,4 @@
-//! The door of a far end: one thread that accepts, tells protocols apart by their first bytes, and
+//! The listener of a far end: one thread that accepts, tells protocols apart by their first bytes, and
 //! never waits for anybody.
 //!
 //! | first bytes | is |
@@ -61,7 +61,7 @@ const LISTENERS: u64 = 1 << 63;
 enum Who {
     /// Not known yet.
     Nobody,
-    /// HTTP, which asks the door whether a session is there.
+    /// HTTP, which asks the listener whether a session is there.
     Page(Page),
     /// A client.
     Client(Box<dyn Speaker>),
@@ -106,18 +106,18 @@ impl Conn {
 }
 
 /// Where connections come in.
-pub struct Listener {
+pub struct ListeningSocket {
     /// It.
     pub socket: OwnedFd,
     /// Only for who asks for the counters.
     pub metrics: bool,
 }
 
-/// The door.
-pub struct Door<'a> {
+/// The listener.
+pub struct Listener<'a> {
     shared: &'a Shared,
     epoll: Epoll,
-    listeners: Vec<Listener>,
+    listeners: Vec<ListeningSocket>,
     conns: Vec<Option<Conn>>,
     free: Vec<usize>,
     keys: HashMap<Key, usize>,
@@ -135,19 +135,19 @@ pub struct Door<'a> {
     looked: u64,
 }
 
-impl<'a> Door<'a> {
+impl<'a> Listener<'a> {
     /// Behind these listeners, with so many descriptors for this process.
     pub fn new(
-        listeners: Vec<Listener>,
+        listeners: Vec<ListeningSocket>,
         shared: &'a Shared,
         descriptors: u64,
-    ) -> io::Result<Door<'a>> {
+    ) -> io::Result<Listener<'a>> {
         let epoll = Epoll::new()?;
         // A second descriptor of what is open: no file can be opened any more (`confine`).
         let reserve = listeners
             .first()
             .and_then(|listener| listener.socket.try_clone().ok());
-        let door = Door {
+        let listener = Listener {
             shared,
             epoll,
             listeners,
@@ -162,8 +162,8 @@ impl<'a> Door<'a> {
             complained: None,
             looked: 0,
         };
-        door.open()?;
-        Ok(door)
+        listener.open()?;
+        Ok(listener)
     }
     fn open(&self) -> io::Result<()> {
         for (i, listener) in self.listeners.iter().enumerate() {
@@ -249,7 +249,7 @@ impl<'a> Door<'a> {
     fn accept(&mut self, listener: usize) {
         for _ in 0..TURN {
             let now = sys::monotonic();
-            let Listener { socket, metrics } = &self.listeners[listener];
+            let ListeningSocket { socket, metrics } = &self.listeners[listener];
             let metrics = *metrics;
             match Connection::accept(socket, &self.shared.accounts, metrics, now) {
                 Ok(Accepted::None) => return,

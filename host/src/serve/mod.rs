@@ -36,7 +36,7 @@ pub mod xdp;
 use crate::HostError;
 use crate::latency::answer::{Answered, Payer, Responder};
 use crate::measure::bulk::Carriers;
-use crate::serve::listener::{Door, Listener};
+use crate::serve::listener::{Listener, ListeningSocket};
 use crate::sys;
 use crate::sys::schedule;
 use crate::sys::socket;
@@ -87,12 +87,12 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
     accounts.descriptors().limit(descriptors);
     let exchange = Exchange::new(at, &accounts, Arc::clone(&counters));
     let exchange = exchange.map_err(HostError::failed("listening for datagrams"))?;
-    let mut listeners = vec![Listener {
+    let mut listeners = vec![ListeningSocket {
         socket: listener,
         metrics: false,
     }];
     if let Some(at) = options.metrics {
-        listeners.push(Listener {
+        listeners.push(ListeningSocket {
             socket: listen(at)?,
             metrics: true,
         });
@@ -152,8 +152,8 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
     ports.extend(locals.iter().map(SocketAddr::port));
     accounts.answers_at(ports);
     let stop = AtomicBool::new(false);
-    let mut door =
-        Door::new(listeners, &shared, descriptors).map_err(HostError::failed("epoll"))?;
+    let mut listener =
+        Listener::new(listeners, &shared, descriptors).map_err(HostError::failed("epoll"))?;
     for notice in confined
         .kept()
         .into_iter()
@@ -188,7 +188,7 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
             scope.spawn(move || guarded(name, stop, || responder.run(done, stop)))
         }));
         let served = guarded("connections", stop, || {
-            door.run(stop);
+            listener.run(stop);
             Ok(())
         });
         let ended = threads.into_iter().map(|thread| {

@@ -37,7 +37,7 @@ pub struct Page {
     /// Bytes of the object that are to be written yet.
     left: u64,
     last: bool,
-    /// Whose object: the door says whether there is such a session.
+    /// Whose object: the listener reports whether there is such a session.
     asked: Option<(crate::protocols::wire::Cookie, u64)>,
     /// The session whose object is written.
     allowance: Option<Arc<Allowance>>,

@@ -1,5 +1,5 @@
 //! Every sender of [`SENDERS`] over loopback: it stops without a sign of life, and a client that
-//! reads nothing keeps no seat. And a door whose epoll fails, and clients that do not read.
+//! reads nothing keeps no seat. And a listener whose epoll fails, and clients that do not read.
 
 use super::super::budget::Allowance;
 use super::super::fed;
@@ -27,9 +27,9 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// A client of a door that runs on the same thread.
+/// A client of a listener that runs on the same thread.
 struct Client<'a, 'b> {
-    door: &'a mut Door<'b>,
+    listener: &'a mut Listener<'b>,
     at: SocketAddr,
     datagrams: SocketAddr,
     control: TcpStream,
@@ -70,7 +70,7 @@ impl Client<'_, '_> {
         let begun = Instant::now();
         while self.input.len() < n {
             assert!(begun.elapsed() < PATIENCE, "nothing comes");
-            self.door.step();
+            self.listener.step();
             let mut more = [0; 4096];
             if let Ok(got) = self.control.read(&mut more) {
                 assert!(got > 0, "it hung up");
@@ -156,7 +156,7 @@ impl Client<'_, '_> {
     }
     fn allowance(&self) -> Option<Arc<Allowance>> {
         let mut clients = self
-            .door
+            .listener
             .conns
             .iter()
             .flatten()
@@ -166,13 +166,13 @@ impl Client<'_, '_> {
             });
         clients.next_back()
     }
-    /// Lets the door act until it is later than `after` and nothing has been sent for [`QUIET`];
+    /// Lets the listener act until it is later than `after` and nothing has been sent for [`QUIET`];
     /// `reads`: of what is sent.
     fn until_quiet(&mut self, allowance: &Allowance, after: u64, mut reads: Option<&mut Load>) {
         let (begun, mut last, mut since) = (Instant::now(), 0, Instant::now());
         while last == 0 || since.elapsed() < QUIET || sys::monotonic() <= after {
             assert!(begun.elapsed() < PATIENCE, "it goes on: {last} bytes");
-            self.door.step();
+            self.listener.step();
             while reads
                 .as_mut()
                 .is_some_and(|load| load.read().is_some_and(|n| n > 0))
@@ -185,7 +185,7 @@ impl Client<'_, '_> {
     }
 }
 
-/// Runs `what` for a client of a new door. An object of 8 MB lasts for 3 s, longer than a client
+/// Runs `what` for a client of a new listener. An object of 8 MB lasts for 3 s, longer than a client
 /// may be silent.
 fn served(what: impl FnOnce(&mut Client)) {
     let limits = Limits {
@@ -195,11 +195,11 @@ fn served(what: impl FnOnce(&mut Client)) {
     let (shared, stop) = (fed::limited(limits), AtomicBool::new(false));
     let socket = socket::listen("127.0.0.1:0".parse().expect("an address")).expect("a listener");
     let at = socket::local(&socket).expect("its address");
-    let listener = Listener {
+    let listener = ListeningSocket {
         socket,
         metrics: false,
     };
-    let mut door = Door::new(vec![listener], &shared, 1 << 20).expect("a door");
+    let mut listener = Listener::new(vec![listener], &shared, 1 << 20).expect("a listener");
     std::thread::scope(|scope| {
         scope.spawn(|| shared.exchange.run(&stop));
         let _ends = Ends(&stop);
@@ -207,7 +207,7 @@ fn served(what: impl FnOnce(&mut Client)) {
         control.set_nonblocking(true).expect("an option");
         let datagrams = shared.exchange.at();
         what(&mut Client {
-            door: &mut door,
+            listener: &mut listener,
             at,
             datagrams,
             control,
@@ -250,7 +250,7 @@ fn every_sender_stops_without_a_sign_of_life() {
             let mut load = client.load(name);
             let allowance = client.allowance().expect("a seat");
             // From now on nobody notes that the client is there, although it reads.
-            client.door.looked = u64::MAX / 2;
+            client.listener.looked = u64::MAX / 2;
             client.until_quiet(&allowance, allowance.load().alive_until(), Some(&mut load));
             assert!(!allowance.spent(), "{name} has paused, not ended");
             // And with the next one it goes on.
@@ -259,7 +259,7 @@ fn every_sender_stops_without_a_sign_of_life() {
             while allowance.load().moved() == before {
                 assert!(begun.elapsed() < PATIENCE, "{name} does not go on");
                 allowance.alive(sys::monotonic());
-                client.door.step();
+                client.listener.step();
                 load.read();
             }
         });
@@ -282,10 +282,10 @@ fn a_client_that_reads_nothing_keeps_no_seat() {
             client.until_quiet(&allowance, 0, None);
             let begun = sys::monotonic();
             let mut lasted = 0;
-            while client.door.shared.accounts.clients() > 0 {
+            while client.listener.shared.accounts.clients() > 0 {
                 // Its kernel still says that it is there.
                 sys::AHEAD.set(sys::AHEAD.get() + GONE / 5);
-                client.door.step();
+                client.listener.step();
                 lasted = sys::monotonic() - begun;
                 assert!(lasted < 2 * IDLE, "{name} keeps its seat");
             }
@@ -311,14 +311,14 @@ fn a_client_that_reads_nothing_keeps_no_seat() {
 fn an_epoll_that_fails_does_not_end_the_server() {
     served(|client| {
         client.session();
-        client.door.epoll = Epoll::broken();
+        client.listener.epoll = Epoll::broken();
         // The one that is there is served, and the next one comes in.
         assert_eq!(client.ask(&json!({ "do": "clock", "at": 5 }))["at"], 5);
-        client.door.epoll = Epoll::broken();
+        client.listener.epoll = Epoll::broken();
         let next = client.connect();
         let _first = std::mem::replace(&mut client.control, next);
         client.session();
-        assert_eq!(client.door.shared.accounts.clients(), 2);
+        assert_eq!(client.listener.shared.accounts.clients(), 2);
     });
 }
 
@@ -335,9 +335,9 @@ fn a_client_that_reads_no_answers_leaves_the_door_asleep() {
             assert!(begun.elapsed() < PATIENCE, "it goes on");
             let wrote = client.control.write(&many[sent % request.len()..]);
             sent += wrote.as_ref().ok().copied().unwrap_or(0);
-            client.door.step();
+            client.listener.step();
             let conn = client
-                .door
+                .listener
                 .conns
                 .iter()
                 .flatten()
@@ -352,7 +352,7 @@ fn a_client_that_reads_no_answers_leaves_the_door_asleep() {
             quiet = if moves { 0 } else { quiet + 1 };
         }
         assert!(before.0 > 0 && before.1 > 0, "{before:?}");
-        let events = client.door.epoll.wait(0).expect("events");
+        let events = client.listener.epoll.wait(0).expect("events");
         assert!(events.is_empty(), "{events:?}");
         // Once it reads, it gets the answers to all of them.
         let (begun, mut answers, mut bytes) = (Instant::now(), 0, vec![0; 1 << 16]);
@@ -360,7 +360,7 @@ fn a_client_that_reads_no_answers_leaves_the_door_asleep() {
             assert!(begun.elapsed() < PATIENCE, "{answers} answers have come");
             match client.control.read(&mut bytes) {
                 Ok(n) => client.input.extend(&bytes[..n]),
-                Err(_) => client.door.step(),
+                Err(_) => client.listener.step(),
             }
             let mut read = 0;
             while let Ok(Some((answer, n))) = frame(&client.input[read..], ANSWER) {
@@ -384,11 +384,11 @@ fn requests_behind_an_object_wait_without_waking_the_door() {
         let begun = Instant::now();
         let full =
             |conn: &Conn| matches!(&conn.who, Who::Page(page) if conn.input.len() == page.most());
-        while !client.door.conns.iter().flatten().any(full) {
+        while !client.listener.conns.iter().flatten().any(full) {
             assert!(begun.elapsed() < PATIENCE, "nothing comes");
-            client.door.step();
+            client.listener.step();
         }
-        let events = client.door.epoll.wait(0).expect("events");
+        let events = client.listener.epoll.wait(0).expect("events");
         assert!(
             events.iter().all(|(events, _)| events & sys::READABLE == 0),
             "{events:?}"
@@ -397,7 +397,7 @@ fn requests_behind_an_object_wait_without_waking_the_door() {
         let (mut lines, mut bytes) = (0, vec![0; 1 << 16]);
         while lines < 4 * 201 {
             assert!(begun.elapsed() < PATIENCE, "{lines} lines have come");
-            client.door.step();
+            client.listener.step();
             if let Ok(n) = load.read(&mut bytes) {
                 assert!(n > 0, "it hung up");
                 lines += bytes[..n].iter().filter(|byte| **byte == b'\r').count();
