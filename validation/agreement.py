@@ -233,9 +233,12 @@ def markdown(found: Json, here: agreement.Machine) -> str:
 _KINDS = {
     "left more than": "packets left late",
     "rate was off": "rate error",
+    "rate differed": "rate error",
     "own devices dropped": "packets dropped by the hosts' own devices",
     "did not take": "packets not accepted by a host",
+    "did not accept": "packets not accepted by a host",
     "kept the real-time": "real-time thread stopped by the kernel",
+    "suspended the real-time": "real-time thread stopped by the kernel",
 }
 
 

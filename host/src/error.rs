@@ -1,27 +1,28 @@
-//! Why there is no run, in one sentence with the cure.
+//! Errors that prevent or end a run, each with its remedy.
 
 use narrows_core::engine::{TooShort, UnknownQueue};
 use std::fmt;
 use std::io;
 
-/// Why there is no run.
+/// Reason why there is no run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HostError {
-    /// Something that this machine or this user would need; nothing was started.
+    /// A requirement that this host or this user does not meet; nothing was started.
     Missing(String),
-    /// A right scenario says what no kernel can be told; nothing was started.
+    /// A valid scenario has a setting that the kernel does not support, or an argument is wrong;
+    /// nothing was started.
     Unlike(String),
-    /// Something went wrong underway: where, and what the kernel said.
+    /// An operation failed during the run: the operation, and the error of the kernel.
     Failed(&'static str, io::Error),
-    /// A flow broke.
+    /// A flow failed.
     Broken(String),
-    /// Ctrl-C, or the progress callback said so.
+    /// Stopped by a signal or by the progress callback.
     Stopped,
 }
 
 impl HostError {
-    /// For `map_err`: it went wrong while `doing`.
+    /// For `map_err`: the error of an operation.
     pub fn failed(doing: &'static str) -> impl Fn(io::Error) -> HostError {
         move |error| HostError::Failed(doing, error)
     }

@@ -1,16 +1,4 @@
-//! `narrows-host`: the one program of narrows that touches the host. The Python package starts it.
-//!
-//! | subcommand | touches |
-//! |---|---|
-//! | `run`, `shell` | network namespaces that it makes itself |
-//! | `measure`, `latency` | sockets of this host |
-//! | `serve` | sockets of this host; it gives up its privileges once they are open |
-//! | `with` | the sockets of the program that it starts |
-//! | `tune apply`, `confirm`, `revert` | settings of the host: sysctls, qdiscs, modules, files; it records what they were |
-//! | `tune verify`, `ready`, `machine`, `doctor` | nothing; they report |
-//!
-//! `init` and `hog` are for its own use: the first process of a namespace, and a process that loads
-//! a core.
+//! `narrows-host`: the program of narrows that accesses the host. The Python package starts it.
 
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
@@ -240,7 +228,7 @@ fn serve_command(args: impl Iterator<Item = String>) -> Result<(), HostError> {
     }
     sys::remember_signals(options.tied);
     serve::run(&options, &mut |what, at| {
-        // Whoever started it waits for these lines; one that closed stdout does not.
+        // The parent process waits for these lines; it may have closed stdout.
         let _ = writeln!(out, "{what} at {at}").and_then(|()| out.flush());
     })
 }
@@ -252,7 +240,7 @@ fn measure_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
     let stream = options.stream;
     let mut planned = |bytes: u64, seconds: f64| {
         if stream {
-            // A reader that has gone is noticed at the next line of progress.
+            // A closed stdout is detected at the next line of progress.
             let _ = writeln!(std::io::stdout(), "plan {bytes} {seconds:.3}");
         } else {
             narrows_host::terminal::say(format!(
@@ -319,14 +307,14 @@ fn latency_command(args: impl Iterator<Item = String>) -> Result<(), HostError> 
     Ok(())
 }
 
-/// What drifted is no mistake, but no success either.
+/// A difference has exit code 1 and is not an error.
 fn tune_command(args: impl Iterator<Item = String>) -> ExitCode {
     let done = tune::options::read(args)
         .map_err(HostError::Unlike)
         .and_then(tune::run);
     match done {
         Ok((done, yes)) => {
-            // It is done whether or not anybody reads of it.
+            // The changes are made even if stdout is closed.
             let _ = writeln!(std::io::stdout(), "{}", json(done));
             if yes {
                 ExitCode::SUCCESS
@@ -338,7 +326,7 @@ fn tune_command(args: impl Iterator<Item = String>) -> ExitCode {
     }
 }
 
-/// The usage of every subcommand.
+/// The usage of all subcommands.
 fn usage() -> String {
     format!(
         "{USAGE}\n{}\n{}\n{}\n{}\n{}\n{}",
@@ -351,7 +339,7 @@ fn usage() -> String {
     )
 }
 
-/// The usage of a subcommand, where its options ask for it; those behind `--` are a program's.
+/// The usage of a subcommand if its options request it; options behind `--` belong to a program.
 fn help(command: &str, args: &[String]) -> Option<String> {
     let usage = match command {
         "run" | "ready" | "machine" | "doctor" => USAGE.to_string(),
@@ -435,7 +423,7 @@ fn main() -> ExitCode {
     answer(run(&asked))
 }
 
-/// A reader that has gone is no panic.
+/// A closed stdout is an error, not a panic.
 fn say(text: &str) -> ExitCode {
     answer(
         std::io::stdout()

@@ -1,11 +1,10 @@
 //! A host: a network namespace of its own with one TUN device, `e0`.
 //!
-//! The namespace has no name: it lives in the descriptor that a [`Space`] holds and in the threads
-//! that entered it, and dies with them, however they end. Nothing has to be taken back.
+//! The namespace has no name. It exists as long as the descriptor of a [`Space`] and the threads
+//! that entered it, so nothing remains after any end of the process.
 //!
-//! The device's queue is ours: a `pfifo` (or `fq`) of [`QUEUE`] packets, which the device itself
-//! also holds at most; it is emptied in every tick, and what it drops all the same is told among
-//! the instruments.
+//! The queue of the device is a `pfifo` (or `fq`) of [`QUEUE`] packets, which is also the limit of
+//! the device itself. It is emptied in every tick; its drops are counted in the instruments.
 
 use crate::error::HostError;
 use crate::sys;
@@ -16,51 +15,52 @@ use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::thread;
 
-/// What its device is called.
+/// Name of the device.
 pub const DEVICE: &str = "e0";
-/// Packets that the device holds at most.
+/// Largest number of packets in the device.
 pub const QUEUE: u32 = 5000;
-/// Bytes of an IP packet at most.
+/// MTU, bytes.
 const MTU: u32 = 1500;
 const LOOPBACK: u32 = 1;
-/// Another host, as this one reaches it.
+/// Another host that this host can reach.
 #[derive(Copy, Clone, Debug)]
 pub struct Peer {
     /// Its address.
     pub address: Ipv4Addr,
-    /// Connections to it ask for explicit congestion notification.
+    /// Whether connections to it request ECN.
     pub ecn: bool,
     /// The initial window of connections to it, in packets.
     pub iw: u32,
 }
 
-/// How a host is to be.
+/// Configuration of a host.
 #[derive(Clone, Debug, Default)]
 pub struct SpaceSpec {
-    /// Its own addresses.
+    /// Its addresses.
     pub addresses: Vec<Ipv4Addr>,
-    /// Whom it reaches.
+    /// Other hosts that it can reach.
     pub peers: Vec<Peer>,
     /// Names under `/proc/sys/net` and their values.
     pub sysctls: Vec<(&'static str, String)>,
-    /// The device's queue discipline.
+    /// Queue discipline of the device.
     pub qdisc: &'static str,
-    /// The largest super-packet in segments, and in bytes.
+    /// Largest super-packet in segments, and in bytes.
     pub gso: (Option<u32>, Option<u32>),
 }
 
-/// One host.
+/// A host.
 #[derive(Debug)]
 pub struct Space {
     namespace: OwnedFd,
-    /// Its device: what the host sends is read here, what is written here it receives.
+    /// Its device: packets that the host sends are read here, packets for the host are written
+    /// here.
     pub device: OwnedFd,
 }
 
 impl Space {
-    /// Makes one.
+    /// Creates a host.
     pub fn new(spec: &SpaceSpec) -> Result<Space, HostError> {
-        // On a thread of its own, for entering a namespace cannot be undone without privilege.
+        // A new thread, because a thread cannot leave a namespace without privilege.
         thread::scope(|scope| scope.spawn(|| Space::make(spec)).join()).unwrap_or_else(|_| {
             Err(HostError::Failed(
                 "a network namespace",
@@ -89,24 +89,25 @@ impl Space {
             device,
         })
     }
-    /// Moves this thread into it; for good, where the thread may not go back.
+    /// Moves this thread into the namespace; permanently, unless the thread has the privilege to
+    /// return.
     pub fn enter(&self) -> Result<(), HostError> {
         sys::enter_network(&self.namespace).map_err(HostError::failed("a network namespace"))
     }
 }
 
-/// Packets that the device of the namespace of this thread could not hold.
+/// Packets dropped by the queue of the device in this thread's namespace.
 pub fn overflow() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     let line = text
         .lines()
         .find_map(|line| line.trim().strip_prefix(DEVICE)?.strip_prefix(':'));
-    // Eight numbers of what was received, then bytes, packets, errors and drops of what was sent.
+    // Eight numbers about reception, then bytes, packets, errors and drops of transmission.
     let dropped = line.and_then(|line| line.split_whitespace().nth(11)?.parse().ok());
     dropped.unwrap_or(0)
 }
 
-/// Brings up what is in the namespace of this thread.
+/// Brings up the devices of this thread's namespace.
 fn configure(spec: &SpaceSpec) -> io::Result<()> {
     let index = sys::interface(c"e0")?;
     let mut netlink = Netlink::new()?;

@@ -1,8 +1,4 @@
-//! Text for a terminal: what a stranger sent is shown without its control characters.
-//!
-//! Every message that the program prints on stderr passes through [`say`], every JSON text on
-//! stdout through [`json`]. The counterpart of the Python command is `narrows/render/terminal.py`;
-//! both write a control character as JSON does, `\u001b`.
+//! Text for a terminal: control characters of untrusted text are made visible.
 
 use serde_json::Value;
 use std::fmt::Display;
@@ -31,8 +27,7 @@ pub fn printable(text: &str) -> String {
     escaped(text, is_control)
 }
 
-/// A stranger's text within a sentence of ours: shown on one line, at most [`LONGEST`] characters
-/// of it.
+/// Untrusted text within a message: on one line, at most [`LONGEST`] characters.
 ///
 /// ```
 /// let shown = narrows_host::terminal::field("no room\nnarrows: all is well");
@@ -53,7 +48,7 @@ pub fn field(text: &str) -> String {
     shown
 }
 
-/// A stranger's JSON, in which every text is as [`field`] has it.
+/// Untrusted JSON, in which every text is as [`field`] has it.
 pub fn fields(value: &Value) -> Value {
     match value {
         Value::String(text) => field(text).into(),
@@ -79,7 +74,7 @@ pub fn json(text: impl Display) -> String {
     printable(&text.to_string())
 }
 
-/// The most characters that a stranger's text takes, escapes included.
+/// Largest number of characters of untrusted text, escapes included.
 pub const LONGEST: usize = 300;
 
 fn escaped(text: &str, hidden: impl Fn(char) -> bool) -> String {

@@ -1,9 +1,8 @@
-//! Files that anybody may have written, read with a ceiling: the counterpart of the Python module
-//! of this name.
+//! Untrusted files, read with a size limit: the counterpart of the Python module of this name.
 //!
-//! Only regular files are read: a pipe could block for ever and a device need never end. The file
-//! type is checked before the file is opened, because opening a device can have effects, and once
-//! more on the open file, because the name may have been replaced between the two.
+//! Only regular files are read: a pipe could block forever, and a device may be endless. The file
+//! type is checked before the file is opened, because opening a device can have effects, and again
+//! on the open file, because the name may have been replaced in between.
 
 use std::fs::{self, FileType, OpenOptions};
 use std::io::Read;
@@ -15,8 +14,7 @@ pub const MOST_TEXT_BYTES: u64 = 8 << 20;
 /// Size limit of a file that a scenario names, such as a trace, bytes.
 pub const MOST_TRACE_BYTES: u64 = 100 << 20;
 
-/// The text of a regular file of at most `most` bytes, or what is wrong with it, as the end of a
-/// sentence.
+/// Reads a regular file of at most `most` bytes as text; the error is the end of a sentence.
 pub fn read_text(file: &Path, most: u64) -> Result<String, String> {
     let wrong = |error: std::io::Error| format!("cannot be read ({error})");
     regular(fs::metadata(file).map_err(wrong)?.file_type())?;
@@ -40,8 +38,8 @@ pub fn read_text(file: &Path, most: u64) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "is not text".into())
 }
 
-/// Does a file lie in the scenario's folder, or in one of `NARROWS_FILES_FROM`, wherever links
-/// lead?
+/// Whether a file lies in the scenario's folder or in one of `NARROWS_FILES_FROM` after links are
+/// resolved.
 pub fn lies_inside(folder: &Path, file: &Path) -> Result<(), String> {
     let real = fs::canonicalize(file).map_err(|e| format!("cannot be read ({e})"))?;
     let more = std::env::var_os("NARROWS_FILES_FROM").unwrap_or_default();

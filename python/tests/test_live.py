@@ -220,7 +220,7 @@ def test_two_runs_side_by_side_do_not_disturb_each_other(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("scenario", "problem"),
     [
-        (LONG.replace("[path]", '[host]\nnic = "1Gbit"\n[path]'), "take nic out"),
+        (LONG.replace("[path]", '[host]\nnic = "1Gbit"\n[path]'), "remove nic"),
         (
             LONG.replace('cc = "cubic"', 'cc = { kind = "cubic", hystart = false }'),
             'write cc = "cubic"',

@@ -1,16 +1,16 @@
-//! What this machine can do for live runs, measured in some seconds, and what would make it better.
+//! The suitability of this host for live runs, measured in some seconds, with remedies.
 //!
-//! | finding | how it is found |
+//! | finding | measurement |
 //! |---|---|
-//! | privilege | a namespace with a device is made, as every live run makes two |
-//! | congestion controls | what the kernel has, lets this user choose, and could load |
-//! | tick, timer slack, real-time class | the kernel is asked |
-//! | idle wake-up | sleeps of 5 ms, after which a processor has gone to rest: how long after the end of each the thread ran |
-//! | tick of 100 µs | the same of 100 µs; both as the engine's thread sleeps and in the class that it would have |
-//! | bare forwarder | pings through two namespaces and a loop that only copies: the RTT below which no live run gets |
+//! | privilege | creation of a namespace with a device; every live run creates two |
+//! | congestion controls | those that the kernel has, permits to this user, and can load |
+//! | tick, timer slack, real-time class | settings of the kernel |
+//! | idle wake-up | lateness after sleeps of 5 ms, in which a processor enters an idle state |
+//! | tick of 100 µs | lateness after sleeps of 100 µs; both with the calls and the class of the engine's thread |
+//! | bare forwarder | pings through two namespaces and a loop that copies packets: the smallest possible RTT of a live run |
 //!
-//! The limits are those by which a run's instruments judge ([`crate::emulator::self_check`]): what
-//! is late by more than 0.2 ms and more than 5 % of the RTT is not small.
+//! The limits are those of the self-check of a run ([`crate::emulator::self_check`]): a lateness of
+//! more than 0.2 ms and more than 5 % of the RTT is too large.
 
 use crate::emulator::preflight;
 use crate::emulator::probe::{Echoes, Pinging, Probes};
@@ -28,27 +28,27 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// How a finding is.
+/// The grade of a finding.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Grade {
-    /// As it should be.
+    /// Suitable.
     Good,
-    /// Live runs work, and would be better.
+    /// Live runs work with less accuracy.
     Poor,
-    /// No live run, or not every one.
+    /// Some or all live runs do not work.
     Missing,
 }
 
-/// One thing that was looked at.
+/// A property of the host.
 #[derive(Debug)]
 struct Finding {
     what: &'static str,
     grade: Grade,
-    /// What is so.
+    /// Its value, in words.
     found: String,
-    /// What to do about it; empty where nothing is to be done.
+    /// The remedy; empty if none is needed.
     cure: String,
-    /// The same in numbers.
+    /// Its value as JSON.
     numbers: Value,
 }
 
@@ -82,26 +82,26 @@ impl Finding {
     }
 }
 
-/// From one tick of the engine to the next.
+/// Timer interval of the engine.
 const TICK: Span = Span::us(100);
 const TICKING: Span = Span::s(3);
-/// Sleeps after which a processor has gone to rest.
+/// Sleep in which a processor enters an idle state.
 const REST: Span = Span::ms(5);
 const RESTING: Span = Span::s(1);
-/// Late by less is good, whatever the RTT.
+/// Lateness that is small at every RTT.
 const GOOD: Span = Span::us(200);
-/// A wake-up that takes longer is that of a processor in a deep sleep.
+/// Largest wake-up time of a processor that is not in a deep idle state.
 const GOOD_REST: Span = Span::us(100);
-/// The bare forwarder adds no more than this.
+/// Largest delay of a good bare forwarder.
 const GOOD_FORWARDER: Span = Span::us(300);
-/// The part of an RTT that lateness may be.
+/// Largest lateness as a share of the RTT.
 const PART_OF_RTT: f64 = 0.05;
-/// The hypervisor may take so much.
+/// Largest share of a processor that the hypervisor may use.
 const STOLEN: f64 = 0.01;
 const FORWARDING: Span = Span::s(2);
 
-/// Looks at everything; 6 s or less. `progress` is told the part that is over. It is one thread
-/// that asks: it may gain privilege.
+/// Measures everything in at most 6 s. `progress` receives the share that is done. The process must
+/// have one thread, because it may gain privilege.
 pub fn look(progress: &mut dyn FnMut(f64) -> bool) -> Result<Value, HostError> {
     let mut step = |part| match !sys::stopped() && progress(part) {
         true => Ok(()),
@@ -116,7 +116,7 @@ pub fn look(progress: &mut dyn FnMut(f64) -> bool) -> Result<Value, HostError> {
         Ok(()) if user == 0 => Finding::new("privilege", Grade::Good, "root", ""),
         Ok(()) => Finding::new("privilege", Grade::Good, "a user namespace", ""),
         Err(error) => {
-            // The sentence has its cure behind its first colon.
+            // The message states the remedy after its first colon.
             let text = error.to_string();
             let (what, cure) = text.split_once(": ").unwrap_or((&text, ""));
             Finding::new("privilege", Grade::Missing, what, cure)
@@ -139,11 +139,11 @@ pub fn look(progress: &mut dyn FnMut(f64) -> bool) -> Result<Value, HostError> {
     let worst = |grade| found.iter().any(|f: &Finding| f.grade == grade);
     let least_ms = us(&ticking, 0.99) / 1e3 / PART_OF_RTT;
     let verdict = if !privileged {
-        "no live runs here".to_string()
+        "no live runs".to_string()
     } else if us(&ticking, 0.99) <= GOOD.as_ns() as f64 / 1e3 {
         "live runs of any RTT".to_string()
     } else {
-        format!("live runs with an RTT of {least_ms:.0} ms and more, as the machine is now")
+        format!("live runs with an RTT of at least {least_ms:.0} ms, under the present load")
     };
     Ok(json!({
         "verdict": verdict,
@@ -155,7 +155,7 @@ pub fn look(progress: &mut dyn FnMut(f64) -> bool) -> Result<Value, HostError> {
 }
 
 fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    // A class and a timer slack that are asked for stay with the thread.
+    // Class and timer slack belong to the thread and end with it.
     thread::scope(|scope| scope.spawn(work).join())
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
@@ -196,7 +196,7 @@ fn congestion_controls(root: bool) -> Finding {
             format!("`sudo modprobe tcp_{name}`")
         } else {
             format!(
-                "a kernel with {name} (CONFIG_TCP_CONG_{})",
+                "use a kernel with {name} (CONFIG_TCP_CONG_{})",
                 name.to_uppercase()
             )
         });
@@ -209,10 +209,10 @@ fn congestion_controls(root: bool) -> Finding {
     }
     let mut text = ccs.available.join(", ");
     if !forbidden.is_empty() {
-        text += &format!("; not for this user: {}", forbidden.join(", "));
+        text += &format!("; not permitted to this user: {}", forbidden.join(", "));
     }
     if !ccs.loadable.is_empty() {
-        text += &format!("; can be loaded: {}", ccs.loadable.join(", "));
+        text += &format!("; loadable: {}", ccs.loadable.join(", "));
     }
     let grade = if missing.is_empty() && forbidden.is_empty() {
         Grade::Good
@@ -224,7 +224,7 @@ fn congestion_controls(root: bool) -> Finding {
     Finding::new("congestion controls", grade, text, cures.join("; ")).numbers(numbers)
 }
 
-/// What the kernel says of itself: tick, timer slack, processors.
+/// Settings of the kernel: tick, timer slack, processors.
 fn settings() -> Vec<Finding> {
     let hz = sys::kernel_hz();
     let slack = read("/proc/self/timerslack_ns")
@@ -253,7 +253,7 @@ fn settings() -> Vec<Finding> {
         Finding::new(
             "timer slack",
             Grade::Good,
-            format!("{slack:.0} µs; live runs set their own to 1 ns"),
+            format!("{slack:.0} µs; live runs set it to 1 ns"),
             "",
         )
         .numbers(json!({ "us": slack })),
@@ -266,11 +266,8 @@ fn settings() -> Vec<Finding> {
             },
             format!("{processors}, load {load:.1}"),
             match (busy, few) {
-                (true, _) => {
-                    "end what else runs, or wait for it: live runs need a processor and \
-                    a half"
-                }
-                (_, true) => "a second processor: one passes packets, others are the hosts",
+                (true, _) => "end other programs, or wait for them: live runs need 1.5 processors",
+                (_, true) => "use two processors: one forwards packets, the other runs the hosts",
                 _ => "",
             },
         )
@@ -287,14 +284,14 @@ fn real_time_class(permitted: bool) -> Finding {
     let (runtime, period) = (number("sched_rt_runtime_us"), number("sched_rt_period_us"));
     let numbers = json!({ "permitted": permitted, "runtime_us": runtime, "period_us": period });
     if !permitted {
-        let text = "not permitted: the thread that passes packets competes with all others";
+        let text = "not permitted: the forwarding thread competes with all other threads";
         let cure = "run as root, or `ulimit -r 20` where limits.conf has `rtprio 20` for this user";
         return Finding::new("real-time class", Grade::Poor, text, cure).numbers(numbers);
     }
     let throttle = match (runtime, period) {
         (Some(runtime), Some(period)) if runtime >= 0 && period > 0 && runtime < period => {
             format!(
-                "permitted, {:.0} % of each {:.1} s; a run that needs more says so (`sudo sysctl \
+                "permitted for {:.0} % of each {:.1} s; a run that needs more reports it (`sudo sysctl \
                  kernel.sched_rt_runtime_us=-1`)",
                 100.0 * runtime as f64 / period as f64,
                 period as f64 / 1e6
@@ -305,8 +302,8 @@ fn real_time_class(permitted: bool) -> Finding {
     Finding::new("real-time class", Grade::Good, throttle, "").numbers(numbers)
 }
 
-/// How late a thread wakes up that sleeps until each multiple of `interval`, and whether it is of
-/// the real-time class.
+/// Lateness of a thread that sleeps until each multiple of `interval`, and whether it has the
+/// real-time class.
 fn late(interval: Span, duration: Span) -> (Histogram, bool) {
     sys::prefer(-20);
     let real_time = sys::real_time(20);
@@ -317,27 +314,26 @@ fn late(interval: Span, duration: Span) -> (Histogram, bool) {
         clock.sleep_until(at);
         let now = clock.now();
         late.record(now.since(at));
-        // What it slept through is not slept again.
+        // Intervals that have passed are skipped.
         let ticks = now.since(at).as_ns() / interval.as_ns() + 1;
         at = Time::from_ns(at.as_ns() + ticks * interval.as_ns());
     }
     (late, real_time)
 }
 
-/// `ticking_us`: how late the same thread is in the median when no processor has the time to go to
-/// rest.
+/// `ticking_us`: median lateness of the same thread while the processors do not become idle.
 fn idle(late: &Histogram, ticking_us: f64) -> Finding {
     let p50 = us(late, 0.5);
     let text = format!("late by p50 {p50:.0} µs, p99 {:.0} µs", us(late, 0.99));
     let good = p50 <= GOOD_REST.as_ns() as f64 / 1e3;
-    // Who is late without rest, too, is kept waiting by others and not by sleep.
+    // Lateness without idle processors has another cause: other threads.
     let (grade, cure) = match (good, ticking_us > 0.5 * p50) {
         (true, _) => (Grade::Good, ""),
-        (_, true) => (Grade::Poor, "end what else runs, or run as root"),
+        (_, true) => (Grade::Poor, "end other programs, or run as root"),
         _ => (
             Grade::Poor,
-            "keep processors from deep sleep: `sudo cpupower idle-set -D 10`, or `idle=poll` for \
-             a guest's kernel",
+            "disable deep sleep of the processors: `sudo cpupower idle-set -D 10`, or `idle=poll` \
+             for the kernel of a guest",
         ),
     };
     Finding::new("idle wake-up", grade, text, cure).numbers(quantiles(late))
@@ -353,16 +349,16 @@ fn tick(late: &Histogram, real_time: bool, stolen: f64) -> Finding {
     );
     if stolen > STOLEN {
         text += &format!(
-            "; the hypervisor took {:.0} % of a processor",
+            "; the hypervisor used {:.0} % of a processor",
             100.0 * stolen
         );
     }
     let good = p99 <= GOOD.as_ns() as f64 / 1e3;
     let cure = match (good, stolen > STOLEN, real_time) {
         (true, _, _) => String::new(),
-        (_, true, _) => "a machine of your own, or one that is less shared".into(),
-        (_, _, false) => "the real-time class: run as root".into(),
-        _ => "end what else runs; see idle wake-up".into(),
+        (_, true, _) => "use a machine that is less shared".into(),
+        (_, _, false) => "run as root, for the real-time class".into(),
+        _ => "end other programs; see idle wake-up".into(),
     };
     let mut numbers = quantiles(late);
     numbers["stolen"] = json!(stolen);
@@ -371,18 +367,18 @@ fn tick(late: &Histogram, real_time: bool, stolen: f64) -> Finding {
     Finding::new("tick of 100 µs", grade, text, cure).numbers(numbers)
 }
 
-/// Seconds of processor time that the hypervisor has taken so far.
+/// Processor time that the hypervisor has used so far, s.
 fn stolen_time() -> f64 {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let of = text
         .lines()
         .next()
         .and_then(|line| line.split_whitespace().nth(8)?.parse::<f64>().ok());
-    // In hundredths of a second, whatever the tick.
+    // The unit is USER_HZ, 1/100 s.
     of.unwrap_or(0.0) / 100.0
 }
 
-/// Pings through two hosts with nothing between them but a loop that copies.
+/// Pings between two hosts that a copying loop connects.
 fn forwarder() -> Result<Finding, HostError> {
     let at = |n| Ipv4Addr::new(10, 0, 0, n);
     let spec = |own, other| SpaceSpec {
@@ -418,7 +414,7 @@ fn forwarder() -> Result<Finding, HostError> {
         let copy = scope.spawn(|| copy(&spaces, &stop));
         let pinging = scope.spawn(|| {
             spaces[0].enter()?;
-            // The echo is there by then.
+            // The responder listens by then.
             let clock = Clock::starting_in(Span::ms(50));
             clock.sleep_until(Time::ZERO);
             Probes::new(&ping)?.run(clock, Time::ZERO + FORWARDING, &stop)
@@ -446,17 +442,17 @@ fn forwarder() -> Result<Finding, HostError> {
         true => (Grade::Good, ""),
         false => (
             Grade::Poor,
-            "see idle wake-up: each ping wakes four threads",
+            "see idle wake-up; each ping wakes four threads",
         ),
     };
-    let text = format!("a ping takes p50 {p50:.0} µs, p99 {p99:.0} µs");
+    let text = format!("RTT of a ping: p50 {p50:.0} µs, p99 {p99:.0} µs");
     Ok(
         Finding::new("bare forwarder", grade, text, cure)
             .numbers(json!({ "p50": p50, "p99": p99 })),
     )
 }
 
-/// Copies packets between two devices until it is told to stop.
+/// Copies packets between two devices until `stop` is set.
 fn copy(spaces: &[Space; 2], stop: &AtomicBool) -> std::io::Result<()> {
     sys::prefer(-20);
     sys::real_time(20);
@@ -465,7 +461,7 @@ fn copy(spaces: &[Space; 2], stop: &AtomicBool) -> std::io::Result<()> {
     while !stop.load(Ordering::Relaxed) {
         for (from, to) in [(0, 1), (1, 0)] {
             while let Some(n) = sys::read(&spaces[from].device, &mut packet)? {
-                // A host that has no room drops it.
+                // A host without room drops the packet.
                 let _ = sys::write(&spaces[to].device, &packet[..n], &[]);
             }
         }
@@ -485,11 +481,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_has_a_cure_and_what_is_not_has_none() {
+    fn lateness_has_a_remedy() {
         let good = tick(&histogram(&[10, 20, 30]), true, 0.0);
         assert_eq!((good.grade, good.cure.as_str()), (Grade::Good, ""));
         for (real_time, stolen, word) in [
-            (true, 0.0, "end what"),
+            (true, 0.0, "end other"),
             (false, 0.0, "root"),
             (true, 0.5, "shared"),
         ] {
@@ -502,12 +498,12 @@ mod tests {
         assert!(
             idle(&histogram(&[400, 400]), 390.0)
                 .cure
-                .contains("end what")
+                .contains("end other")
         );
     }
 
     #[test]
-    fn who_may_not_use_the_real_time_class_is_told_how() {
+    fn a_missing_real_time_class_has_a_remedy() {
         assert!(real_time_class(false).cure.contains("root"));
     }
 }

@@ -1,5 +1,5 @@
-//! Before anything starts: can this machine do it, may this user, and does the scenario say only
-//! what a kernel can be told?
+//! Checks before a live run: whether this host and this user can run it, and whether the kernel
+//! supports every setting of the scenario.
 
 use crate::emulator::frame::Frame;
 use crate::error::HostError;
@@ -16,23 +16,23 @@ use std::fs;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// The most flows of a live run.
+/// Largest number of flows of a live run.
 pub const MOST_FLOWS: usize = 1000;
-/// The most probes.
+/// Largest number of probes.
 pub const MOST_PROBES: usize = 100;
-/// The most stations of a Wi-Fi.
+/// Largest number of Wi-Fi stations.
 pub const MOST_STATIONS: usize = 60;
-/// The least interval of samples.
+/// Smallest sample interval.
 pub const LEAST_INTERVAL: Span = Span::ms(1);
-/// The least interval of pings.
+/// Smallest interval of pings.
 const LEAST_PINGS: Span = Span::us(100);
 
-/// From one sample of a figure to the next, of a run that ends at `end`.
+/// Sample interval of the figures of a run that ends at `end`.
 pub fn figure_interval(end: Time) -> Span {
     narrows_core::figures::figure_interval(end.since(Time::ZERO)).max(LEAST_INTERVAL)
 }
 
-/// What of a scenario no kernel can be told.
+/// Checks that the kernel supports every setting of a scenario.
 pub fn check_scenario(
     scenario: &Scenario,
     registry: &Registry<Frame>,
@@ -46,27 +46,27 @@ pub fn check_scenario(
         .filter(|wifi| wifi.stations.len() > MOST_STATIONS)
     {
         return unlike(format!(
-            "wifi: {} stations; a live run has at most {MOST_STATIONS}, each a host of its own; \
-             take some out, or write --engine sim",
+            "wifi: {} stations, but a live run supports at most {MOST_STATIONS}; remove some, or \
+             write --engine sim",
             wifi.stations.len()
         ));
     }
     if host.nic.is_some() {
         return unlike(
-            "host.nic: the live engine's hosts have no interface of a rate of its own; \
-            take nic out"
-                .into(),
+            "host.nic: the live engine does not emulate a NIC rate; remove nic, or write --engine \
+             sim"
+            .into(),
         );
     }
     if host.clock != Clock::Us {
         return unlike(
-            "host.clock: a kernel of today measures in microseconds; write clock = \"us\"".into(),
+            "host.clock: current kernels measure RTTs in microseconds; write clock = \"us\"".into(),
         );
     }
     if scenario.path.nat {
         return unlike(
-            "path.nat: nothing translates addresses on the live engine's path; take nat out, or \
-             write --engine sim"
+            "path.nat: the live engine does not support address translation; remove nat, or write \
+             --engine sim"
                 .into(),
         );
     }
@@ -74,7 +74,7 @@ pub fn check_scenario(
         || scenario.probes.iter().any(|probe| probe.host > 0)
     {
         return unlike(
-            "flow.host: the live engine has one host at the far end; take host out, or write \
+            "flow.host: the live engine has one host at the far end; remove host, or write \
              --engine sim"
                 .into(),
         );
@@ -82,8 +82,8 @@ pub fn check_scenario(
     for flow in &scenario.flows {
         if let Some(workload) = &flow.workload {
             return unlike(format!(
-                "flow {}: the live engine does not offer workloads, so not {}; take workload out, \
-                 or write --engine sim",
+                "flow {}: the live engine does not support workloads ({}); remove workload, or \
+                 write --engine sim",
                 flow.id, workload.kind
             ));
         }
@@ -98,16 +98,15 @@ pub fn check_scenario(
                 "trees of rules"
             };
             return unlike(format!(
-                "flow {}: {} runs in the simulator alone, since kernels know nothing of {lacks}; \
-                 choose another cc, or write \
-                 --engine sim",
+                "flow {}: kernels do not support {}, because they do not support {lacks}; select \
+                 another cc, or write --engine sim",
                 flow.id, cc.kind
             ));
         }
         let table = kind.map_or(&[][..], |kind| kind.params);
         if cc.params != Params::defaults(table) {
             return unlike(format!(
-                "flow {}: the kernel's own {} has the kernel's own parameters; write cc = \"{}\"",
+                "flow {}: the parameters of {} cannot be set in the kernel; write cc = \"{}\"",
                 flow.id, cc.kind, cc.kind
             ));
         }
@@ -120,14 +119,14 @@ pub fn check_scenario(
     }
     if scenario.flows.len() > MOST_FLOWS || scenario.probes.len() > MOST_PROBES {
         return unlike(format!(
-            "a live run has at most {MOST_FLOWS} flows and {MOST_PROBES} probes; take some out"
+            "a live run supports at most {MOST_FLOWS} flows and {MOST_PROBES} probes; remove some"
         ));
     }
     Ok(check_rows(scenario, options, LEAST_INTERVAL, LEAST_PINGS)?)
 }
 
-/// Everything that does not depend on a scenario: privilege, a namespace with a device, these
-/// congestion controls.
+/// Checks the host without a scenario: privilege, a namespace with a device, and the congestion
+/// controls `ccs`.
 pub fn check_machine(ccs: &[String]) -> Result<(), HostError> {
     gain_privilege()?;
     let spec = SpaceSpec {
@@ -147,8 +146,8 @@ fn missing(text: impl Into<String>) -> HostError {
     HostError::Missing(text.into())
 }
 
-/// Makes sure that this process, which has one thread yet, may make network namespaces: as root, or
-/// in a user namespace of its own.
+/// Gains the privilege to create network namespaces, as root or in a new user namespace. The process
+/// must still have one thread.
 pub fn gain_privilege() -> Result<(), HostError> {
     match fs::OpenOptions::new()
         .read(true)
@@ -158,8 +157,8 @@ pub fn gain_privilege() -> Result<(), HostError> {
         Ok(_) => {}
         Err(e) if matches!(e.kind(), ErrorKind::PermissionDenied) => {
             return Err(missing(
-                "/dev/net/tun may not be opened by this user: `sudo chmod 666 /dev/net/tun` (most \
-                 distributions have it so), or run as root",
+                "this user may not open /dev/net/tun: `sudo chmod 666 /dev/net/tun` (the default \
+                 of most distributions), or run as root",
             ));
         }
         Err(e) => {
@@ -169,14 +168,14 @@ pub fn gain_privilege() -> Result<(), HostError> {
             )));
         }
     }
-    // A child of this thread tries: what it gains is lost with it.
+    // A thread tries, which ends with its new namespace.
     let may = std::thread::spawn(sys::new_network).join();
     if matches!(may, Ok(Ok(()))) {
         return Ok(());
     }
     let (user, group) = sys::ids();
     sys::new_user().map_err(|e| {
-        let cure = if fs::read_to_string("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+        let remedy = if fs::read_to_string("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
             .is_ok_and(|s| s.trim() == "1")
         {
             "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
@@ -188,7 +187,7 @@ pub fn gain_privilege() -> Result<(), HostError> {
             "`sudo sysctl user.max_user_namespaces=10000`; for a container, --cap-add SYS_ADMIN"
         };
         missing(format!(
-            "this user may make no namespaces ({e}): {cure}, or run as root"
+            "this user may not create namespaces ({e}): {remedy}, or run as root"
         ))
     })?;
     let own = [
@@ -199,15 +198,15 @@ pub fn gain_privilege() -> Result<(), HostError> {
     for (file, line) in own {
         fs::write(format!("/proc/self/{file}"), line).map_err(|e| {
             missing(format!(
-                "this user may map nobody in a user namespace ({file}: {e}): run as root"
+                "this user may not map user IDs in a user namespace ({file}: {e}): run as root"
             ))
         })?;
     }
     Ok(())
 }
 
-/// Are all of these congestion controls to be had in the namespace of this thread? A module is
-/// loaded by the asking, where that is permitted.
+/// Checks that this thread's namespace has all of these congestion controls. The kernel loads a
+/// module on request if that is permitted.
 pub fn check_ccs(names: &[String]) -> Result<(), HostError> {
     let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
     for name in names {
@@ -223,14 +222,14 @@ pub fn check_ccs(names: &[String]) -> Result<(), HostError> {
         let text = if error.kind() == ErrorKind::PermissionDenied {
             let allowed = read("allowed");
             format!(
-                "this user may not choose {name}: `sudo sysctl \
+                "this user may not select {name}: `sudo sysctl \
                  net.ipv4.tcp_allowed_congestion_control=\"{} {name}\"`, or run as root",
                 allowed.trim()
             )
         } else {
             format!(
                 "this kernel has no congestion control {name} (it has {}): `sudo modprobe \
-                 tcp_{name}`, or take it out",
+                 tcp_{name}`, or select another",
                 known.trim().replace(' ', ", ")
             )
         };

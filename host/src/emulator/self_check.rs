@@ -1,5 +1,5 @@
-//! Instruments confess: how far a run is from what was asked for, and whether its figures can be
-//! trusted.
+//! The self-check of a live run: how far it deviates from the scenario, and whether its figures can
+//! be trusted. docs/reference/figures.md lists the criteria.
 
 use crate::emulator::frame::Frame;
 use crate::emulator::traffic::Writes;
@@ -9,14 +9,14 @@ use narrows_core::packet::Packet as _;
 use narrows_core::units::{Rate, Span, Time};
 use serde_json::{Value, json};
 
-/// The rate is compared in windows of so long.
+/// Window in which the rate is compared.
 const WINDOW: Span = Span::ms(100);
-/// A window is busy when so much of the rate was due in it.
+/// Share of the rate that must be due in a window for the comparison.
 const BUSY: f64 = 0.9;
-/// So late a wake-up of the real-time class is one that the kernel kept from it.
+/// Lateness of a wake-up from which the kernel must have throttled the real-time class.
 const THROTTLED: Span = Span::ms(40);
 
-/// How late packets were written, and how much of the rate was.
+/// Lateness of packets, and the rate at which they were written.
 #[derive(Debug)]
 pub struct Lateness {
     real_time: bool,
@@ -25,17 +25,17 @@ pub struct Lateness {
     most: Span,
     gaps: u64,
     longest: Span,
-    /// Bytes to FAR by window: due, and written.
+    /// Bytes to the far host by window: due, and written.
     windows: Vec<(u64, u64)>,
     end: Time,
     cpu_ns: u64,
-    /// Packets that were no IPv4.
+    /// Packets that were not IPv4.
     pub foreign: u64,
-    /// Packets that a device did not take.
+    /// Packets that a device did not accept.
     pub refused: u64,
-    /// Packets that did not arrive because their host's device was down.
+    /// Packets lost because the device of their host was down.
     pub down: u64,
-    /// Why no packet passed any more before the run was over.
+    /// Error that ended the forwarding before the end of the run.
     pub ended: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl Lateness {
             ended: None,
         }
     }
-    /// `frame` was due at `port` at `at` and is written now.
+    /// Records that `frame`, due at `port` at `at`, is written now.
     pub(crate) fn left(&mut self, now: Time, at: Time, port: Port, frame: &Frame) {
         if at > self.end {
             return;
@@ -78,7 +78,7 @@ impl Lateness {
         }
         &mut self.windows[place]
     }
-    /// It wanted to wake up at `at` at the latest and did so now.
+    /// Records a wake-up that was due at `at`.
     pub(crate) fn woke(&mut self, at: Time, now: Time) {
         let late = now.since(at);
         self.longest = self.longest.max(late);
@@ -90,8 +90,8 @@ impl Lateness {
     pub(crate) fn cpu(&mut self, ns: u64) {
         self.cpu_ns = ns;
     }
-    /// Relative errors of the rate in busy windows: how many windows, mean, standard deviation, the
-    /// worst.
+    /// Relative errors of the rate in busy windows: number of windows, mean, standard deviation and
+    /// the largest absolute error.
     fn rate_errors(&self) -> (usize, f64, f64, f64) {
         let full = (self.rate * WINDOW).get() as f64;
         let busy = self
@@ -112,49 +112,47 @@ impl Lateness {
     }
 }
 
-/// What else is known of a run's conditions.
+/// The other conditions of a run.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    /// The least propagation that a flow or probe has, both ways.
+    /// Smallest base RTT of all flows and probes.
     pub rtt: Span,
-    /// Packets that a queue dropped.
+    /// Packets dropped by the emulated queues.
     pub drops: u64,
-    /// Packets that the devices of both hosts could not hold.
+    /// Packets that exceeded the queues of both devices.
     pub overflow: u64,
-    /// How sending applications kept up.
+    /// Writes of the sending applications.
     pub writes: Writes,
-    /// The devices' queue discipline.
+    /// Queue discipline of the devices.
     pub qdisc: &'static str,
-    /// From one wake-up to the next while something waits.
+    /// Timer interval while packets wait; `None`: a timer for each packet.
     pub tick: Option<Span>,
-    /// What follows each other went out as one.
+    /// Whether consecutive packets leave as one.
     pub joined: bool,
-    /// Some sender goes by the greatest rate that it saw, as BBR does: to it a clump of packets is
-    /// a rate.
+    /// Whether a sender uses the largest delivery rate that it has measured, as BBR does: it takes a
+    /// burst of late packets for a rate.
     pub peaks: bool,
     /// Processor time of the whole process.
     pub process_cpu: Span,
-    /// What the scenario asks of its hosts and this kernel does otherwise: key, and what it is
-    /// here.
+    /// Host settings of the scenario that this kernel does not have: key, and value of this kernel.
     pub otherwise: Vec<(&'static str, String)>,
 }
 
-/// Late by more than this part of the least RTT is not small beside the figures, but this late
-/// always is.
+/// Limit of the p99 of lateness: this share of the base RTT, but at least [`ALWAYS_SMALL`].
 const PART_OF_RTT: f64 = 0.05;
 const ALWAYS_SMALL: Span = Span::us(200);
-/// Of the latest packets, one in a thousand, this part is not small.
+/// Limit of the p99.9 of lateness: this share of the base RTT.
 const WORST_OF_RTT: f64 = 0.25;
-/// The same where a sender goes by the greatest rate of ten round trips: it sends too fast by this
-/// part, and what that is too much queues. Of six runs of BBR at 20 Mbit/s and 40 ms, four with
-/// less than 1.1 ms had an RTT of 45.1 to 45.7 ms; with 2.4 ms it was 48.7.
+/// The same limit for a sender that uses the largest rate of ten round trips: it sends too fast by
+/// this share, and the excess queues. In six runs of BBR at 20 Mbit/s and 40 ms, four with less than
+/// 1.1 ms had an RTT of 45.1 to 45.7 ms; with 2.4 ms it was 48.7 ms.
 const PEAK_OF_RTT: f64 = 0.05;
 const WORST_ALWAYS_SMALL: Span = Span::ms(1);
-/// The rate may be off by this.
+/// Limit of the mean rate error.
 const RATE: f64 = 0.005;
-/// So much of the drops may be the devices'.
+/// Limit of the drops of the devices, as a share of the drops of the queues.
 const OVERFLOW: f64 = 0.01;
-/// So often may an application come late.
+/// Limit of the late writes of applications, as a share of all writes.
 const STARVED: f64 = 0.01;
 
 fn shown(x: f64) -> Value {
@@ -163,7 +161,7 @@ fn shown(x: f64) -> Value {
     json!(rounded)
 }
 
-/// The confession as JSON: `instruments` of a run, with its verdict.
+/// The result as JSON: `instruments` of a run, with the verdict.
 pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
     let us = |span: Span| span.as_ns() as f64 / 1e3;
     let at = |q| seen.late.percentile(q).map_or(0.0, us);
@@ -172,67 +170,71 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
     let limit = (on.rtt.as_ns() as f64 / 1e3 * PART_OF_RTT).max(us(ALWAYS_SMALL));
     if at(0.99) > limit {
         why.push(format!(
-            "1 % of packets left more than {:.0} us late, which is not small beside an RTT of \
-             {:.1} ms: a quieter machine, or root",
+            "1 % of packets left more than {:.0} us late; the limit at an RTT of {:.1} ms is {:.0} \
+             us: use an idle machine, or run as root",
             at(0.99),
-            on.rtt.as_ms()
+            on.rtt.as_ms(),
+            limit
         ));
     }
     let worst_part = if on.peaks { PEAK_OF_RTT } else { WORST_OF_RTT };
     let worst_limit = (on.rtt.as_ns() as f64 / 1e3 * worst_part).max(us(WORST_ALWAYS_SMALL));
     if at(0.999) > worst_limit {
         why.push(format!(
-            "packets in clumps: 0.1 % left more than {:.0} us late at an RTT of {:.1} ms: a \
-             quieter machine, or root",
+            "0.1 % of packets left more than {:.0} us late; the limit at an RTT of {:.1} ms is \
+             {:.0} us: use an idle machine, or run as root",
             at(0.999),
-            on.rtt.as_ms()
+            on.rtt.as_ms(),
+            worst_limit
         ));
     }
     if windows > 0 && mean.abs() > RATE {
         why.push(format!(
-            "the rate was off by {:.2} %: a lower rate, or a faster machine",
-            mean * 100.0
+            "the rate differed by {:.2} % from that of the scenario; the limit is {:.1} %: write a \
+             lower rate, or use a faster machine",
+            mean * 100.0,
+            RATE * 100.0
         ));
     }
     if on.overflow as f64 > OVERFLOW * on.drops as f64 {
         why.push(format!(
-            "the hosts' own devices dropped {} packets beside {} of the queues: a quieter machine",
+            "the hosts' own devices dropped {} packets, the emulated queues {}: use an idle machine",
             on.overflow, on.drops
         ));
     }
     if on.writes.late as f64 > STARVED * on.writes.asked as f64 {
         why.push(format!(
-            "applications wrote too late {} of {} times, so that nothing was there to send: a \
-             quieter machine, or a larger notsent_lowat",
+            "applications wrote too late {} of {} times, so that no data was left to send: use an \
+             idle machine, or write a larger notsent_lowat",
             on.writes.late, on.writes.asked
         ));
     }
     if seen.refused > 0 {
         why.push(format!(
-            "the hosts did not take {} packets: more memory",
+            "the hosts did not accept {} packets: add memory",
             seen.refused
         ));
     }
     if seen.down > 0 {
         why.push(format!(
-            "a host's device was down, and {} packets did not arrive there: ip link set e0 up",
+            "the device of a host was down, and {} packets for it were lost: `ip link set e0 up`",
             seen.down
         ));
     }
     if let Some(ended) = &seen.ended {
         why.push(format!(
-            "no packet passed any more, as after a host's device was deleted: {ended}"
+            "forwarding ended before the run, as after the device of a host is deleted: {ended}"
         ));
     }
     if seen.real_time && seen.gaps > 0 {
         why.push(format!(
-            "the kernel kept the real-time thread from running {} times (up to {:.0} ms): a lower \
-             rate, or kernel.sched_rt_runtime_us=-1",
+            "the kernel suspended the real-time thread {} times (up to {:.0} ms): write a lower \
+             rate, or set kernel.sched_rt_runtime_us=-1",
             seen.gaps,
             seen.longest.as_ms()
         ));
     }
-    // Nothing was late because nothing passed: that says nothing about this machine.
+    // Without a packet nothing is known about this machine.
     let nothing = why.is_empty() && seen.late.count() == 0;
     if nothing {
         why.push("no packet crossed the path".to_string());
@@ -309,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_error_is_trusted_and_told() {
+    fn a_small_error_is_trusted_and_reported() {
         let told = confess(&seen(Span::us(900), 999_000), &on(Span::ms(20)));
         assert_eq!((&told["trusted"], &told["why"]), (&json!(true), &json!([])));
         assert_eq!(told["rate_error"]["windows"], 10);
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_error_has_its_words() {
+    fn every_kind_of_error_has_a_reason() {
         let reasons = |seen: &Lateness, on: &Conditions| {
             confess(seen, on)["why"].as_array().map_or(0, Vec::len)
         };
@@ -350,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_packet_nobody_can_tell() {
+    fn without_a_packet_there_is_no_verdict() {
         let calm = Conditions {
             overflow: 0,
             ..on(Span::ms(20))

@@ -1,5 +1,6 @@
-//! A thread that answers the timed questions of one client, on a socket of its own at the far end's
-//! usual address: the kernel gives it what that client sends, and nothing else stands in its way.
+//! A thread that answers the timed questions of one client, on its own socket at the usual address
+//! of the far end. The kernel delivers the client's datagrams to that socket, so no other traffic
+//! delays the answers.
 
 use super::budget::Allowance;
 use super::shared::Shared;
@@ -9,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The thread; it ends by itself, a moment after this is dropped: nobody waits for it.
+/// The thread. After it is dropped, the thread ends by itself; nobody waits for it.
 pub struct Answering {
     peer: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -18,8 +19,8 @@ pub struct Answering {
 }
 
 impl Answering {
-    /// Whether a client may be answered at that port: without one its thread would get what all
-    /// others send.
+    /// Whether a client at that port may have a thread; without a port its socket would receive the
+    /// datagrams of all clients.
     pub fn allowed(shared: &Shared, peer: SocketAddr) -> Result<(), HostError> {
         let port = peer.port();
         let refused =
@@ -29,7 +30,7 @@ impl Answering {
             .then_some(())
             .ok_or_else(|| HostError::Missing(refused()))
     }
-    /// For the client at `peer`, charged to its session.
+    /// A thread for the client at `peer`, charged to its session.
     pub fn start(
         shared: &Shared,
         allowance: &Arc<Allowance>,
@@ -56,7 +57,7 @@ impl Answering {
         let (its_stop, its_done) = (Arc::clone(&stop), Arc::clone(&done));
         std::thread::Builder::new()
             .name("answering".into())
-            // What it cannot do any more, the thread for everybody does.
+            // When this thread cannot answer, the common thread does.
             .spawn(move || drop(responder.run(&its_done, &its_stop)))
             .map_err(HostError::failed("a thread for timed questions"))?;
         Ok(Answering {
@@ -66,16 +67,16 @@ impl Answering {
             seen: 0,
         })
     }
-    /// Whom it answers.
+    /// The address of its client.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
-    /// Has it answered anything since it was last asked?
+    /// Whether it has answered since the last call.
     pub fn works(&mut self) -> bool {
         let answers = self.answers();
         std::mem::replace(&mut self.seen, answers) != answers
     }
-    /// How many questions it has answered.
+    /// Number of answered questions.
     pub fn answers(&self) -> u64 {
         self.done.answers.load(Relaxed)
     }

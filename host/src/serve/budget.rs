@@ -1,8 +1,7 @@
 //! Limits of the far end: what one session, one source address and all of them together may use.
 //!
-//! Everything that this host sends for somebody is charged here, and nothing can be sent without:
-//! the sockets of [`super::metered`] take a [`Permit`] or an [`Allowance`], which only this module
-//! issues.
+//! Everything that this host sends is charged here: the sockets of [`super::metered`] require a
+//! [`Permit`] or an [`Allowance`], which only this module issues.
 //!
 //! - A *session* ([`Allowance`]) has passed the TCP handshake and, where one is required, the
 //!   token. It is charged seats, bytes, rate, packets and memory, and it sends nothing once its
@@ -36,18 +35,18 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 const SECOND: u64 = 1_000_000_000;
 /// Token buckets of unvalidated sources.
 pub const BUCKETS: usize = 1 << 14;
-/// Source addresses that are remembered while they have nothing open.
+/// Largest number of sources that are remembered without open sessions and connections.
 const ACCOUNTS: usize = 1 << 14;
-/// From one removal of idle accounts to the next, ns.
+/// Interval between two removals of idle sources, ns.
 const SWEEP: u64 = SECOND / 10;
-/// A source is forgotten after so long without anything open and without a wrong token, ns.
+/// Time after which a source without open connections and wrong tokens is forgotten, ns.
 const FORGET: u64 = 600 * SECOND;
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes `cost` ns out of a bucket that may be ahead of time by `burst` ns.
+/// Takes `cost` ns from a bucket that may be ahead of the time by `burst` ns.
 fn take(used: &mut u64, now: u64, cost: u64, burst: u64) -> bool {
     let from = (*used).max(now);
     if from - now > burst {
@@ -57,21 +56,21 @@ fn take(used: &mut u64, now: u64, cost: u64, burst: u64) -> bool {
     true
 }
 
-/// Why somebody is not admitted.
+/// Reason why a session is not admitted.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Refused {
     /// All seats are taken.
     Full,
-    /// This address has as many sessions as one address may have.
+    /// The address has the largest number of sessions.
     Address,
-    /// A prefix of this address has as many sessions as one such prefix may have.
+    /// A prefix of the address has the largest number of sessions.
     Network,
-    /// Too many wrong tokens came from this address; seconds until the next attempt.
+    /// Too many wrong tokens came from the address; seconds until the next attempt.
     Backoff(u64),
 }
 
 impl Refused {
-    /// For the client.
+    /// The message for the client.
     pub fn text(self) -> String {
         match self {
             Refused::Full => "as many clients as allowed: try again later".into(),
@@ -88,20 +87,20 @@ impl Refused {
     }
 }
 
-/// What one source has in use.
+/// The use of one source.
 #[derive(Debug, Default)]
 struct Account {
     memory: u64,
     /// Bucket of new connections.
     new: u64,
-    /// Wrong tokens in a row, and until when no other is looked at.
+    /// Consecutive wrong tokens, and the time until which no other is checked.
     wrong: u32,
     refused_until: u64,
     seen: u64,
 }
 
 impl Account {
-    /// Whether wrong tokens would be forgotten with it that still count.
+    /// Whether removing the source would forget wrong tokens that still count.
     fn waits(&self, now: u64) -> bool {
         self.refused_until > 0 && self.refused_until + BACKOFF.1 > now
     }
@@ -142,7 +141,7 @@ impl Table {
         let waiting = waiting.map(|(_, account)| account);
         let mut until: Vec<u64> = waiting.map(|account| account.refused_until).collect();
         if until.len() > ACCOUNTS {
-            // Those that have to wait for the longest are kept.
+            // Sources with the longest waits are kept.
             let least = *until.select_nth_unstable_by(ACCOUNTS, |a, b| b.cmp(a)).1;
             self.of.retain(|source, account| {
                 open(source, account) || !account.waits(now) || account.refused_until > least
@@ -151,42 +150,42 @@ impl Table {
     }
 }
 
-/// Of an unvalidated source.
+/// State of an unvalidated source.
 #[derive(Copy, Clone, Debug, Default)]
 struct Bucket {
     answers: u64,
     unrecognised: u64,
-    /// Bytes that came and were not answered.
+    /// Received bytes that were not answered.
     credit: u32,
 }
 
-/// Everybody's use of the far end.
+/// The accounts of all clients.
 #[derive(Debug)]
 pub struct Accounts {
     limits: Limits,
     table: Mutex<Table>,
     key: RandomState,
     buckets: Mutex<Vec<Bucket>>,
-    /// UDP ports at which something here answers.
+    /// UDP ports at which this host answers.
     ports: OnceLock<Vec<u16>>,
     descriptors: Arc<Descriptors>,
 }
 
-/// The right to send so many bytes in one datagram, once.
+/// A single right to send one datagram of a size.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Permit {
     bytes: usize,
 }
 
 impl Permit {
-    /// Bytes that may be sent.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
 impl Accounts {
-    /// Nobody has anything yet.
+    /// Accounts without clients.
     pub fn new(limits: Limits) -> Arc<Accounts> {
         Arc::new(Accounts {
             limits,
@@ -205,8 +204,8 @@ impl Accounts {
     pub fn descriptors(&self) -> &Arc<Descriptors> {
         &self.descriptors
     }
-    /// At these UDP ports something here answers: nothing is sent to such a port, lest two of them
-    /// answer each other.
+    /// Sets the UDP ports at which this host answers. Nothing is sent to such a port, so that two
+    /// responders do not answer each other.
     pub fn answers_at(&self, ports: Vec<u16>) {
         let _ = self.ports.set(ports);
     }
@@ -214,13 +213,13 @@ impl Accounts {
     pub fn answerable(&self, port: u16) -> bool {
         port >= PRIVILEGED && !self.ports.get().is_some_and(|own| own.contains(&port))
     }
-    /// The place of a source in tables of [`BUCKETS`] places.
+    /// The index of a source in tables of [`BUCKETS`] entries.
     pub fn bucket(&self, ip: IpAddr) -> usize {
         self.key.hash_one(Source::from(ip)) as usize % BUCKETS
     }
     /// A permit to answer an unvalidated source that sent `asked` bytes with `answer` bytes.
-    /// `recognised`: the datagram is a question of a known protocol, which no answer of this
-    /// host is.
+    /// `recognised`: the datagram is a question of a known protocol, which no answer of this host
+    /// can be.
     pub fn reply(
         &self,
         to: SocketAddr,
@@ -254,8 +253,8 @@ impl Accounts {
         bucket.credit = (credit - answer as u32).min(CREDIT);
         Some(Permit { bytes: answer })
     }
-    /// A connection has been accepted: its number, or `None` where its source makes more of them
-    /// than one may.
+    /// Counts an accepted connection and returns its number; `None` if its source opens connections
+    /// too fast.
     pub(super) fn connected(&self, source: Source, now: u64) -> Option<u64> {
         let mut table = lock(&self.table);
         let (rate, burst) = self.limits.new_connections;
@@ -268,16 +267,16 @@ impl Accounts {
         table.pending.insert(source, id);
         Some(id)
     }
-    /// A pending connection was admitted or closed.
+    /// Records that a pending connection was admitted or closed.
     pub(super) fn settled(&self, source: Source, id: u64) {
         lock(&self.table).pending.remove(source, id);
     }
-    /// The session of a connection has ended: it is pending again until it is closed.
+    /// Records that the session of a connection has ended; the connection is pending until it is
+    /// closed.
     pub(super) fn unsettled(&self, source: Source, id: u64) {
         lock(&self.table).pending.insert(source, id);
     }
-    /// The pending connection that has to be closed, where this source or all together have too
-    /// many.
+    /// The pending connection to close if this source or all sources together have too many.
     pub fn crowded(&self, source: Source) -> Option<u64> {
         let pending = &lock(&self.table).pending;
         let own = pending.of(source);
@@ -289,11 +288,11 @@ impl Accounts {
         };
         own.map(|(_, oldest)| oldest).or_else(all)
     }
-    /// The pending connection that is closed where one has to be.
+    /// The pending connection to close first.
     pub fn least_wanted(&self) -> Option<u64> {
         lock(&self.table).pending.first()
     }
-    /// Whether a wrong token of this source would be looked at now.
+    /// Whether a token of this source would be checked now.
     pub fn may_guess(&self, ip: IpAddr, now: u64) -> Result<(), Refused> {
         let mut table = lock(&self.table);
         let account = table.account(ip.into(), now);
@@ -302,7 +301,7 @@ impl Accounts {
             ns => Err(Refused::Backoff(ns.div_ceil(SECOND))),
         }
     }
-    /// A token was right or wrong.
+    /// Records a right or a wrong token.
     pub fn guessed(&self, ip: IpAddr, right: bool, now: u64) {
         let mut table = lock(&self.table);
         let account = table.account(ip.into(), now);
@@ -320,7 +319,7 @@ impl Accounts {
             account.refused_until = now + wait;
         }
     }
-    /// Whether there is a seat for one more session of this source.
+    /// Whether one more session of this source may be admitted.
     pub fn room(&self, ip: IpAddr, now: u64) -> Result<(), Refused> {
         let mut table = lock(&self.table);
         let source = Source::from(ip);
@@ -337,7 +336,7 @@ impl Accounts {
         }
         Ok(())
     }
-    /// One more session of this source.
+    /// Admits one more session of this source.
     pub fn admit(self: &Arc<Self>, ip: IpAddr, now: u64) -> Result<Arc<Allowance>, Refused> {
         self.room(ip, now)?;
         let source = Source::from(ip);
@@ -365,11 +364,11 @@ impl Accounts {
         allowance.alive(now);
         Ok(Arc::new(allowance))
     }
-    /// Sessions now.
+    /// Number of sessions.
     pub fn clients(&self) -> u64 {
         lock(&self.table).clients
     }
-    /// Forgets sources that have had nothing open for long.
+    /// Forgets sources that have had no open connection for a long time.
     pub fn sweep(&self, now: u64) {
         let mut table = lock(&self.table);
         if now > table.swept + SECOND {
@@ -387,7 +386,7 @@ struct Rates {
     datagrams: u64,
 }
 
-/// What one session may use. Its seat is free again when it ends.
+/// The limits and use of one session. Dropping it frees its seat.
 #[derive(Debug)]
 pub struct Allowance {
     accounts: Arc<Accounts>,
@@ -397,38 +396,39 @@ pub struct Allowance {
     rates: Mutex<Rates>,
     objects: AtomicU64,
     memory: AtomicU64,
-    /// TCP streams of this host that send.
+    /// Number of its TCP streams that send.
     senders: AtomicU64,
-    /// When its client last acknowledged or sent some of a TCP load, ns of the even clock.
+    /// Time at which its client last acknowledged or sent part of a TCP load, ns of the monotonic
+    /// clock.
     progress: AtomicU64,
     over: AtomicBool,
 }
 
-/// How many datagrams may leave now.
+/// The number of datagrams that may leave now.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Datagrams {
-    /// So many.
+    /// This many.
     Send(usize),
-    /// None before this time, ns of the even clock.
+    /// None before this time, ns of the monotonic clock.
     Wait(u64),
     /// None any more.
     Stop,
 }
 
 impl Allowance {
-    /// Whose it is.
+    /// The address of its client.
     pub fn ip(&self) -> IpAddr {
         self.ip
     }
-    /// Bytes and rate of TCP load, which the threads for load obey.
+    /// Bytes and rate of TCP load, which the threads for load respect.
     pub fn load(&self) -> &Arc<bulk::Budget> {
         &self.load
     }
-    /// Its client was heard at that time, ns of the even clock.
+    /// Records that its client was heard at that time, ns of the monotonic clock.
     pub fn alive(&self, at: u64) {
         self.load.alive(at + SILENCE);
     }
-    /// One more of its TCP streams sends, or one less.
+    /// Changes the number of its TCP streams that send.
     pub(super) fn sends(&self, more: bool) {
         if more {
             self.senders.fetch_add(1, Relaxed);
@@ -436,32 +436,32 @@ impl Allowance {
             self.senders.fetch_sub(1, Relaxed);
         }
     }
-    /// Its client has acknowledged or sent some of a TCP load, or begins one.
+    /// Records that its client has acknowledged or sent part of a TCP load, or starts one.
     pub(super) fn progressed(&self, now: u64) {
         self.progress.fetch_max(now, Relaxed);
     }
-    /// Nothing of its TCP load has been acknowledged or has come for [`GONE`].
+    /// Whether its TCP load has made no progress for [`GONE`].
     pub fn stalled(&self, now: u64) -> bool {
         now > self.progress.load(Relaxed) + GONE
     }
-    /// It sends to a client that reads nothing; [`crate::serve::listener`] ends it.
+    /// Whether it sends to a client that does not read; [`crate::serve::listener`] then ends it.
     pub fn stuck(&self, now: u64) -> bool {
         self.senders.load(Relaxed) > 0 && self.stalled(now)
     }
-    /// Nothing is left, or it has ended.
+    /// Whether its limit is used up or it has ended.
     pub fn spent(&self) -> bool {
         self.over.load(Relaxed) || self.load.spent()
     }
-    /// A permit to answer a datagram of the session with as many bytes; the datagram is a sign of
-    /// life.
+    /// A permit to answer a datagram of the session with as many bytes. The datagram shows that the
+    /// client is alive.
     pub fn answer(&self, bytes: usize, now: u64) -> Option<Permit> {
         if self.spent() {
             return None;
         }
         let limits = self.accounts.limits();
         let mut rates = lock(&self.rates);
-        // The load of a session uses its rate up to the last byte; answers beside it are refused
-        // only where they alone exceed it.
+        // The load of a session uses its whole rate; answers are refused only if they alone exceed
+        // it.
         let cost = limits
             .rate
             .map_or(0, |rate| bytes as u64 * 8 * SECOND / rate.as_bit().max(1));
@@ -479,12 +479,12 @@ impl Allowance {
         self.load.took(now, bytes as u64);
         Some(Permit { bytes })
     }
-    /// A datagram of the session that gets no answer has come: a sign of life, and it is charged.
+    /// Charges a datagram of the session that gets no answer. It shows that the client is alive.
     pub fn heard(&self, bytes: usize, now: u64) {
         self.alive(now);
         self.load.took(now, bytes as u64);
     }
-    /// How many of `wanted` datagrams of `len` bytes may leave without a question.
+    /// The number of the `wanted` datagrams of `len` bytes that may leave without a question.
     pub fn datagrams(&self, wanted: usize, len: usize, now: u64) -> Datagrams {
         if self.spent() {
             return Datagrams::Stop;
@@ -496,7 +496,8 @@ impl Allowance {
         }
         let limits = self.accounts.limits();
         let rate = limits.udp_rate.as_bit().max(1);
-        // Small datagrams cost what a packet costs, large ones what their bytes cost.
+        // The cost of small datagrams is that of a packet, the cost of large ones that of their
+        // bytes.
         let cost = (len as u64 * 8 * SECOND / rate).max(SECOND / limits.udp_packets.max(1));
         let most = (self.load.chunk() / len.max(1)).clamp(1, wanted.max(1));
         let mut rates = lock(&self.rates);
@@ -514,7 +515,7 @@ impl Allowance {
         }
         Datagrams::Send(n)
     }
-    /// One more connection for objects of pages.
+    /// Counts one more connection for objects of pages.
     pub(super) fn add_object(&self) -> bool {
         let more = |n: u64| (n < OBJECTS).then_some(n + 1);
         !self.spent() && self.objects.fetch_update(Relaxed, Relaxed, more).is_ok()
@@ -522,9 +523,8 @@ impl Allowance {
     pub(super) fn remove_object(&self) {
         self.objects.fetch_sub(1, Relaxed);
     }
-    /// Charges memory of one of its sockets instead of what was charged for it before. Where the
-    /// session's address or all sessions together hold more than allowed, its senders wait
-    /// until they do not.
+    /// Replaces the charge of one of its sockets, bytes of memory. If the address of the session or
+    /// all sessions together exceed their limit, its senders wait.
     pub fn hold(&self, charged: &mut u64, bytes: u64) {
         let before = std::mem::replace(charged, bytes);
         self.memory.fetch_add(bytes, Relaxed);
@@ -539,7 +539,7 @@ impl Allowance {
         account.memory = (account.memory + bytes).saturating_sub(before);
         self.load.hold(all > limit || account.memory > limit / 2);
     }
-    /// The session has ended: it sends nothing any more, and its seat is free.
+    /// Ends the session: it sends nothing more, and its seat is free.
     pub fn end(&self) {
         if self.over.swap(true, Relaxed) {
             return;

@@ -1,5 +1,5 @@
-//! What a far end gives up once its sockets are open: being root, files, programs, and the calls of
-//! the kernel that a server never needs.
+//! Privileges that a far end drops once its sockets are open: root, files, programs, and system
+//! calls that it does not need.
 //!
 //! | what | how | without it |
 //! |---|---|---|
@@ -7,8 +7,8 @@
 //! | files | Landlock: `/proc` and `/sys` may be read, nothing may be written or executed; no TCP port may be opened | kernels before 5.13; [`Files`] says what an older one leaves |
 //! | calls | seccomp: those of [`REFUSED`] fail with EPERM, as do new namespaces, sockets but UDP and netlink, data that opens a TCP connection, schedules of other processes and calls of the x32 ABI; `clone3` with ENOSYS | processors that `seccompiler` does not know |
 //!
-//! A peer that takes over the process can then answer wrongly and send packets, but it can neither
-//! read the host's files nor start a program. With `--net-admin` it could also change the network.
+//! An attacker who takes over the process can answer wrongly and send packets, but can neither read
+//! files of the host nor start a program. With `--net-admin` the network could be changed, too.
 //!
 //! `clone3` takes its flags from memory, which a filter cannot read: the C library falls back to
 //! `clone`, whose flags can be compared. The server itself needs none of the calls; with `--xdp` it
@@ -37,7 +37,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Who a far end of root becomes.
+/// The user that root becomes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct User {
     /// User.
@@ -48,8 +48,8 @@ pub struct User {
 
 impl Default for User {
     /// A number that neither systemd (65520 to 65533 are unused, <https://systemd.io/UIDS-GIDS>)
-    /// nor Debian (65000 to 65533 are
-    /// reserved) gives to anybody, so that no other service has the same user.
+    /// nor Debian (65000 to 65533 are reserved) assigns, so that no other service has the same
+    /// user.
     fn default() -> User {
         User {
             uid: 65520,
@@ -59,7 +59,7 @@ impl Default for User {
 }
 
 impl User {
-    /// From a number, of the user and the group alike, or a name of /etc/passwd.
+    /// Reads a number, for user and group alike, or a name of /etc/passwd.
     pub fn parse(text: &str) -> Result<User, String> {
         let passwd = || std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         match text.parse() {
@@ -86,19 +86,19 @@ impl User {
     }
 }
 
-/// For what a far end of root keeps a capability.
+/// The reasons for which a far end of root keeps a capability.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Keep {
-    /// Clients may choose any loaded congestion control, and make the kernel forget what it
-    /// remembers of them (`CAP_NET_ADMIN`).
+    /// Clients may select any loaded congestion control and delete cached TCP metrics
+    /// (`CAP_NET_ADMIN`).
     pub net_admin: bool,
-    /// Sockets of single clients at a port below 1024 (`CAP_NET_BIND_SERVICE`).
+    /// Sockets of single clients use a port below 1024 (`CAP_NET_BIND_SERVICE`).
     pub low_port: bool,
-    /// A scheduling policy that locks memory (`CAP_IPC_LOCK`).
+    /// The scheduling policy locks memory (`CAP_IPC_LOCK`).
     pub lock: bool,
-    /// A scheduling policy before ordinary threads (`CAP_SYS_NICE`).
+    /// The scheduling policy has a higher class than ordinary threads (`CAP_SYS_NICE`).
     pub nice: bool,
-    /// Counters of a program in the kernel (`CAP_BPF`, and the call `bpf`).
+    /// The counters of an XDP program are read (`CAP_BPF`, and the call `bpf`).
     pub bpf: bool,
 }
 
@@ -121,7 +121,8 @@ impl Keep {
 /// The newest version of Landlock whose rules are used; an older kernel applies those that it has.
 const LANDLOCK: ABI = ABI::V5;
 
-/// What each version of Landlock added, as far as it is used here, and the Linux that brought it.
+/// The features of each version of Landlock that are used here, and the Linux release that
+/// introduced them.
 const LANDLOCK_ADDED: [(ABI, &str); 5] = [
     (ABI::V1, "files (Linux 5.13)"),
     (ABI::V2, "moving files between directories (Linux 5.19)"),
@@ -133,12 +134,12 @@ const LANDLOCK_ADDED: [(ABI, &str); 5] = [
 /// Directories that are read while serving: congestion controls, clocks, devices.
 const READ: [&str; 2] = ["/proc", "/sys"];
 
-/// Families of sockets that may still be opened: those of clients, and what the kernel remembers of
-/// them.
+/// Families of sockets that may still be opened: those of clients, and netlink for cached TCP
+/// metrics.
 pub const FAMILIES: [libc::c_int; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// Types of sockets that are refused, of every family but netlink: all but datagrams. The flags of
-/// a type are in its upper bits.
+/// Types of sockets that are refused for every family except netlink: all but datagrams. The flags
+/// of a type are in its upper bits.
 const SOCKETS: [libc::c_int; 6] = [
     libc::SOCK_STREAM,
     libc::SOCK_RAW,
@@ -152,15 +153,15 @@ const SOCK_PACKET: libc::c_int = 10;
 /// `SOCK_TYPE_MASK` of linux/net.h.
 const SOCKET_TYPE: u64 = 0xf;
 
-/// Calls that send, and which of their arguments is the flags.
+/// Calls that send, and the index of their flags argument.
 const SENDING: [(libc::c_long, u8); 3] = [
     (libc::SYS_sendto, 3),
     (libc::SYS_sendmsg, 2),
     (libc::SYS_sendmmsg, 3),
 ];
 
-/// Calls that schedule, and those of their arguments that say whom, with the value that they must
-/// have: the thread that calls. `CAP_SYS_NICE` would let them reach any process of the host.
+/// Calls that schedule, and those of their arguments that select a process, with the required
+/// value: the calling thread. `CAP_SYS_NICE` would let them reach any process of the host.
 const SCHEDULING: [(libc::c_long, &[(u8, libc::c_int)]); 6] = [
     (
         libc::SYS_setpriority,
@@ -194,8 +195,8 @@ const NAMESPACES: [libc::c_int; 8] = [
 /// `CLONE_NEWTIME` of linux/sched.h.
 const CLONE_NEWTIME: libc::c_int = 0x80;
 
-/// Calls that start programs, look into other processes, change what is mounted or which namespace
-/// this is, load code into the kernel, hold keys, set clocks, or open other ways to the same.
+/// Calls that start programs, inspect other processes, change mounts or namespaces, load code into
+/// the kernel, hold keys, set clocks, or provide other ways to these effects.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -256,7 +257,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_setdomainname,
 ];
 
-/// Calls that are refused on processors that have them.
+/// Calls that are refused on architectures that have them.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: &[libc::c_long] = &[
     libc::SYS_iopl,
@@ -269,14 +270,14 @@ const REFUSED_HERE: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[libc::c_long] = &[];
 
-/// Files and TCP ports, which Landlock keeps out of reach.
+/// Files and TCP ports, to which Landlock prevents access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Files {
     /// All of them.
     Confined,
-    /// As far as this version of Landlock has rules for them.
+    /// Those for which this version of Landlock has rules.
     Partly(ABI),
-    /// This kernel has no Landlock, or does not allow it.
+    /// This kernel has no Landlock, or does not permit it.
     #[default]
     Free,
 }
@@ -299,19 +300,19 @@ impl Files {
     }
 }
 
-/// What was given up.
+/// The privileges that were dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Confined {
-    /// The process was root and is not any more.
+    /// Whether the process was root.
     pub root: bool,
     /// Files and TCP ports.
     pub files: Files,
-    /// Some calls are refused.
+    /// Whether some calls are refused.
     pub calls: bool,
 }
 
 impl Confined {
-    /// What could not be given up, as a message; `None` where everything was.
+    /// A message about privileges that could not be dropped; `None` if all were dropped.
     pub fn kept(self) -> Option<String> {
         let root = !self.root && sys::ids().0 == 0;
         let parts = [
@@ -328,13 +329,13 @@ fn failed(doing: &'static str, error: impl std::fmt::Display) -> HostError {
     HostError::Failed(doing, io::Error::other(error.to_string()))
 }
 
-/// Gives up what serving does not need. Threads that exist already keep their files; start them
-/// afterwards. `user`: as whom to go on, where somebody asked for one; `shared`: sockets at whose
-/// addresses that user opens others.
+/// Drops the privileges that serving does not need. Existing threads keep access to files, so start
+/// threads afterwards. `user`: the user to become; `shared`: sockets at whose addresses that user
+/// opens others.
 pub fn confine(user: Option<User>, keep: Keep, shared: &[&OwnedFd]) -> Result<Confined, HostError> {
     let root = leave_root(user, keep, shared)?;
     sys::no_new_privileges().map_err(HostError::failed("giving up new privileges"))?;
-    // A kernel, a container or a unit may refuse either: the server says so and serves.
+    // A kernel, a container or a unit may prevent either step: the server reports it and serves.
     Ok(Confined {
         root,
         files: confine_files().unwrap_or_default(),
@@ -368,7 +369,7 @@ fn leave_root(user: Option<User>, keep: Keep, shared: &[&OwnedFd]) -> Result<boo
     let to = user.unwrap_or_default();
     let left = match sys::become_user(to.uid, to.gid) {
         Ok(()) => true,
-        // A user namespace may have no such user: root there is nobody outside of it.
+        // A user namespace may lack such a user; its root has no privileges outside.
         Err(error)
             if user.is_none()
                 && matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EPERM)) =>
@@ -378,8 +379,7 @@ fn leave_root(user: Option<User>, keep: Keep, shared: &[&OwnedFd]) -> Result<boo
         Err(error) => return Err(HostError::Failed(doing, error)),
     };
     if left && had.contains(&Capability::CAP_CHOWN) {
-        // Only now, when it is known whose they have to be: the kernel lets sockets of one user
-        // share an address.
+        // The owner is known only now: the kernel lets sockets of one user share an address.
         caps::set(
             None,
             CapSet::Effective,
@@ -417,8 +417,8 @@ fn confine_files() -> Result<Files, landlock::RulesetError> {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// What fails with EPERM. A call without rules fails always, one with rules where one of them
-/// holds.
+/// The calls that fail with EPERM: a call without rules always, a call with rules if one of them
+/// matches.
 fn refused(bpf: bool) -> Result<Rules, seccompiler::BackendError> {
     #[allow(clippy::unnecessary_cast)] // Numbers of calls have 32 bits on some processors.
     let mut rules: Rules = REFUSED
@@ -455,8 +455,7 @@ fn refused(bpf: bool) -> Result<Rules, seccompiler::BackendError> {
         let kind = when(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), kind)?;
         sockets.push(SeccompRule::new(vec![no_netlink()?, kind])?);
     }
-    // UDP is the protocol of datagrams where none is named. The kernel may load a module for
-    // others.
+    // UDP is the default protocol of datagrams. For other protocols the kernel may load a module.
     let protocol = when(2, SeccompCmpOp::Ne, 0)?;
     sockets.push(SeccompRule::new(vec![no_netlink()?, protocol])?);
     rules.insert(libc::SYS_socket, sockets);
@@ -475,8 +474,8 @@ fn refused(bpf: bool) -> Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
-/// A program that refuses the calls of the x32 ABI, whose numbers no rule has. `seccompiler`
-/// compares numbers of calls only for equality.
+/// A filter program that refuses the calls of the x32 ABI, whose numbers no rule has. `seccompiler`
+/// compares call numbers only for equality.
 #[cfg(target_arch = "x86_64")]
 fn no_x32() -> BpfProgram {
     let step = |code: u32, jt, jf, k| sock_filter {

@@ -1,22 +1,22 @@
-//! What a far end has seen, for Prometheus: text format 0.0.4, one line for each counter.
+//! Counters of a far end for Prometheus: text format 0.0.4, one line per counter.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 macro_rules! counters {
     ($($name:ident $kind:literal $help:literal,)*) => {
-        /// Counted since the start; a gauge goes down, too.
+        /// A counter since the start; a gauge also decreases.
         #[derive(Debug, Default)]
         pub struct Counters {
             $(#[doc = $help] pub $name: AtomicU64,)*
         }
         impl Counters {
-            /// For Prometheus.
+            /// The text for Prometheus.
             pub fn to_text(&self) -> String {
                 let mut text = String::new();
                 $(
                     let name = concat!("narrows_serve_", stringify!($name));
-                    // A String takes everything.
+                    // Writing to a String cannot fail.
                     let _ = writeln!(
                         text,
                         "# HELP {name} {}\n# TYPE {name} {}\n{name} {}",
@@ -52,11 +52,11 @@ counters! {
 }
 
 impl Counters {
-    /// One more.
+    /// Increments a counter.
     pub fn more(counter: &AtomicU64) {
         counter.fetch_add(1, Relaxed);
     }
-    /// One less.
+    /// Decrements a gauge.
     pub fn less(counter: &AtomicU64) {
         counter.fetch_sub(1, Relaxed);
     }

@@ -1,5 +1,5 @@
-//! A control session without a connection: its state machine is fed bytes and the time. For fuzzing
-//! and tests.
+//! A control session without a connection, for fuzzing and tests: its state machine receives bytes
+//! and the time.
 
 use super::budget::Accounts;
 use super::counters::Counters;
@@ -14,24 +14,23 @@ use crate::protocols::wire::{self, REQUEST};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
-/// From one frame to the next, ns.
+/// Interval between two frames, ns.
 const STEP: u64 = 50_000_000;
-/// Requests that act on this host: a thread with a socket, and what its kernel remembers of a peer.
+/// Requests that act on this host: a thread with a socket, and deletion of cached TCP metrics.
 const ACTING: [&str; 2] = ["latency", "forget"];
 
-/// What the sessions of a far end share, without a listener: limits as they are by default, no
-/// token.
+/// The shared state of a far end without a listener, with default limits and without a token.
 ///
 /// # Panics
-/// If this host has no socket or no thread to give.
+/// If this host provides no socket or no thread.
 pub fn shared() -> Shared {
     limited(Limits::default())
 }
 
-/// The same with these limits.
+/// As [`shared`], with these limits.
 ///
 /// # Panics
-/// Likewise.
+/// As [`shared`].
 pub fn limited(limits: Limits) -> Shared {
     let accounts = Accounts::new(limits);
     let counters = Arc::new(Counters::default());
@@ -81,7 +80,7 @@ pub fn feed(bytes: &[u8]) {
         }
         out.clear();
     }
-    // What is no frame ends a session, too.
+    // Bytes that form no frame end a session, too.
     let _ = session.heard(&bytes[at..], &mut out, now, shared);
     session.gone(shared);
 }

@@ -1,19 +1,17 @@
-//! A client that speaks iperf3: any 3.x as it comes from a distribution, over TCP or UDP, `-R`,
-//! `--bidir`, `-P`.
+//! An iperf3 client of any version 3.x, over TCP or UDP, with `-R`, `--bidir` and `-P`.
 //!
 //! ```text
 //! cookie -> 9, parameters -> 10, streams -> 1, 2 ... 4 from the client -> 13, its results, ours ->
 //! 14, 16 from the client
 //! ```
 //!
-//! iperf3's own server has one client and says 255 to others; here each has a test of its own,
-//! known by its cookie. The streams of UDP have none: they are known by the address that they come
-//! from, one test of an address at a time while they are made. A token, where one is asked for, is
-//! what stands in `--extra-data`: an iperf3 client has nothing better, and it is not hidden.
+//! iperf3's own server has one client and sends 255 to others; here each client has its own test,
+//! which its cookie identifies. UDP streams carry no cookie: their source address identifies them,
+//! so only one test of an address opens streams at a time. If a token is required, it is the text
+//! of `--extra-data`, which iperf3 sends unencrypted.
 //!
-//! A test that was admitted ends with the limit of duration, whatever its client does: its load
-//! stops and its seat is free. A client whose test is as long as the limit may still fetch its
-//! results ([`FAREWELL`]).
+//! A test ends with the limit of duration in any case: its load stops and its seat is free. Its
+//! client may still fetch the results for [`FAREWELL`].
 
 use super::budget::{Allowance, Refused};
 use super::counters::Counters;
@@ -32,27 +30,26 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// From one step to the next, ns, while no data flows.
+/// Interval between two steps while no data flows, ns.
 const STEP: u64 = 15_000_000_000;
-/// From one datagram stream of a test to the next, ns: meanwhile no other test of the same address
-/// can make its streams.
+/// Time limit between two UDP streams of a test, ns; meanwhile no other test of the same address
+/// can open streams.
 const STREAM: u64 = 3_000_000_000;
-/// A client may run over its own time by so much, ns.
+/// Time by which a client may exceed its own duration, ns.
 const GRACE: u64 = 30_000_000_000;
-/// After the limit of duration a client may fetch its results for so long, ns.
+/// Time in which a client may fetch its results after the limit of duration, ns.
 const FAREWELL: u64 = 2_000_000_000;
-/// So often it is looked whether all streams of UDP have come, ns.
+/// Interval at which the arrival of UDP streams is checked, ns.
 const LOOK: u64 = 2_000_000;
-/// Bytes of a datagram at most, and of one without a wish: the Internet's least MTU for IPv6 holds
-/// it.
+/// Largest datagram, and its default, bytes: it fits into the smallest MTU of IPv6.
 const DATAGRAM: (u64, u64) = (65_507, 1_200);
-/// Bytes of a socket's buffer that a peer may ask for.
+/// Largest socket buffer that a client may request, bytes.
 const MOST_WINDOW: u64 = 16 << 20;
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Step {
     Params,
-    /// Datagram streams of the same address must have come first.
+    /// UDP streams of the same address must have opened first.
     Queue,
     Streams,
     Running,
@@ -60,7 +57,7 @@ enum Step {
     Farewell,
 }
 
-/// What was counted of a stream up to the end of the omitted part.
+/// Counters of a stream at the end of the omitted part.
 #[derive(Copy, Clone, Default)]
 struct Omitted {
     bytes: u64,
@@ -73,16 +70,17 @@ struct Omitted {
 pub struct Test {
     from: IpAddr,
     cookie: Cookie,
-    /// Where a token is required, only once it has come.
+    /// `None` until a required token has arrived.
     allowance: Option<Arc<Allowance>>,
-    /// When the limit of duration is reached, ns of the even clock; without an allowance never.
+    /// Time at which the limit of duration is reached, ns of the monotonic clock; without an
+    /// allowance never.
     until: u64,
-    /// It has been reached.
+    /// Whether it is reached.
     expired: bool,
     step: Step,
     since: u64,
     params: Params,
-    /// Those to us first, as the client opens them.
+    /// Streams to this host first, in the order in which the client opens them.
     streams: Vec<Carried>,
     udp: Option<Arc<Awaited>>,
     omitted: Vec<Omitted>,
@@ -91,13 +89,14 @@ pub struct Test {
     cpu: u64,
 }
 
-/// When a test that is admitted now has lasted as long as it may, ns of the even clock.
+/// Time at which a test that is admitted now reaches the limit of duration, ns of the monotonic
+/// clock.
 fn end_of(now: u64, shared: &Shared) -> u64 {
     now.saturating_add(shared.accounts.limits().duration.as_ns())
 }
 
 impl Test {
-    /// One whose cookie has come.
+    /// A test after the cookie of its client.
     pub fn new(
         from: IpAddr,
         cookie: Cookie,
@@ -222,7 +221,7 @@ impl Test {
         }
         Ok(())
     }
-    /// Waits for the streams of UDP once no other test of the same address does.
+    /// Waits for the UDP streams as soon as no other test of the same address waits for its own.
     fn queue(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) {
         if self
             .udp
@@ -233,11 +232,11 @@ impl Test {
             self.go(Step::Streams, now);
         }
     }
-    /// How many streams, both ways together.
+    /// Number of streams in both directions.
     fn count(&self) -> usize {
         self.params.parallel as usize * if self.params.bidirectional { 2 } else { 1 }
     }
-    /// Which way the `place`-th goes.
+    /// Direction of the stream at `place`.
     fn way(&self, place: usize) -> Way {
         let back = if self.params.bidirectional {
             place >= self.params.parallel as usize
@@ -258,7 +257,8 @@ impl Test {
         }
         self.measured = self.params.omit == 0;
     }
-    /// The limit of duration is reached: nothing is sent or counted any more, and the seat is free.
+    /// Ends the test at the limit of duration: nothing more is sent or counted, and the seat is
+    /// free.
     fn expire(&mut self, shared: &Shared) {
         self.expired = true;
         self.streams
@@ -274,8 +274,8 @@ impl Test {
     fn end(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) {
         for carried in &mut self.streams {
             carried.stop(shared);
-            // A client waits for whole blocks: without an end it would wait for the rest of one
-            // that was cut short.
+            // A client waits for whole blocks: without the end of the stream it would wait for the
+            // rest of a partial one.
             socket::end_sending(carried.stream.socket());
         }
         if let Some(udp) = &self.udp {
@@ -329,7 +329,7 @@ impl Test {
                     }
                     _ => json!(-1),
                 };
-                // The client takes what is omitted off these itself, but off bytes it does not.
+                // The client itself subtracts omitted retransmits, but not omitted bytes.
                 json!({
                     "id": stream_id(place), "bytes": seen.bytes.saturating_sub(before.bytes),
                     "retransmits": resent, "jitter": jitter,
@@ -429,7 +429,7 @@ impl Speaker for Test {
                 && self.streams.len() < count
         });
         let Some(allowance) = allowance else {
-            // Whoever it is, it does not belong here; the byte is shorter than the cookie that it
+            // The connection does not belong to a test; one byte is shorter than the cookie that it
             // has sent.
             let _ = link.send(&[state::ACCESS_DENIED], now);
             return Ok(());
@@ -464,7 +464,7 @@ impl Speaker for Test {
             }
         }
         if way == Way::Out {
-            // What waits unsent counts as sent: some 20 ms of a rate that was asked for.
+            // Unsent data counts as sent: about 20 ms at the requested rate.
             let share = (self.params.bandwidth / 400)
                 .clamp(16 << 10, crate::measure::bulk::UNSENT.into())
                 as u32;

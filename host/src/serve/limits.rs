@@ -1,5 +1,5 @@
-//! The limits of the far end, in one table: what `serve --help`, `--limits` and
-//! `docs/reference/far-end.md` show is made from it.
+//! The limits of the far end in one table, from which `serve --help`, `--limits` and
+//! `docs/reference/far-end.md` are generated.
 
 use super::shares::Most;
 use narrows_core::units::{Bytes, Rate, Span, parse_bytes, parse_rate, parse_seconds};

@@ -1,24 +1,24 @@
-//! The listener of a far end: one thread that accepts, tells protocols apart by their first bytes, and
-//! never waits for anybody.
+//! The listener of a far end: one thread that accepts connections, identifies their protocol by the
+//! first bytes, and never blocks.
 //!
-//! | first bytes | is |
+//! | first bytes | protocol |
 //! |---|---|
-//! | `NARR` | ours: control, or load of a session |
-//! | 37 of iperf3's cookie | the first is the control connection of a test, those after it with the same cookie are its streams |
-//! | `GET ` | an object of a page, of a session |
+//! | `NARR` | narrows: control connection, or load of a session |
+//! | 37 bytes of iperf3's cookie | the first connection controls a test, later ones with the same cookie are its streams |
+//! | `GET ` | HTTP: an object of a page of a session, or counters |
 //!
-//! Whatever else is dropped and counted, as is who is silent before it is known ([`UNKNOWN`]).
+//! Other connections are closed and counted, as are those that send nothing for [`UNKNOWN`].
 //!
-//! A connection is *pending* until it belongs to a session: until the token was right, an iperf3
-//! test has a seat, or a request names the cookie of a session. Pending connections are limited for
-//! each address and for all of them together. When one more comes, an older one is closed, of the
-//! prefix that has the most ([`super::pending`]), so that a crowd shuts nobody else out. An address
-//! that opens connections faster than it may gets a reset, which costs this thread two calls of the
-//! kernel.
+//! A connection is *pending* until it belongs to a session: until its token was right, its iperf3
+//! test has a seat, or its request names the cookie of a session. Pending connections are limited
+//! for each address and in total. When a new one exceeds a limit, an older one is closed, of the
+//! prefix that has the most ([`super::pending`]), so that many connections of one network exclude
+//! nobody else. An address that opens connections too fast gets resets, each of which costs this
+//! thread two system calls.
 //!
-//! The process never runs out of descriptors by connections that it accepted: [`SPARE`] are left
-//! for everything else. Where the kernel has none left for anybody, a descriptor that is kept for
-//! that purpose takes the next connection in order to close it.
+//! Accepted connections never use up the descriptors of the process: [`SPARE`] remain for other
+//! uses. If the kernel has no descriptor left, a reserved one accepts the next connection in order
+//! to close it.
 
 use super::counters::Counters;
 use super::iperf::Test;
@@ -36,34 +36,34 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Bytes that may wait to be sent to one client: the largest page, and then some.
+/// Largest output buffer of one client, bytes: more than the largest page.
 const MOST_OUT: usize = 1 << 20;
-/// Bytes that are read by one call.
+/// Bytes read by one call.
 const READ: usize = 16 << 10;
-/// The longest sleep, ns: so often a request to stop is seen.
+/// Longest sleep, ns: the interval at which a request to stop is noticed.
 const LONGEST: u64 = 100_000_000;
-/// One that is to be closed has so long to fetch the last words, ns.
+/// Time for a closing connection to fetch the last message, ns.
 const FAREWELL: u64 = 2_000_000_000;
-/// Connections accepted before others get their turn.
+/// Largest number of connections accepted in one turn.
 const TURN: usize = 64;
-/// Parts of an object that are written before others get their turn.
+/// Largest number of parts of an object written in one turn.
 const PARTS: usize = 16;
-/// From one look at what each client's sockets hold and when it was heard to the next, ns.
+/// Interval between two checks of each client's socket memory and silence, ns.
 const LOOK: u64 = 250_000_000;
-/// Descriptors that are left for load, datagrams, counters and `/proc`.
+/// Descriptors reserved for load, datagrams, counters and `/proc`.
 const SPARE: u64 = 64;
-/// A listener rests for so long where not even a connection can be closed, ns.
+/// Pause of the listening sockets when not even a connection can be closed, ns.
 const REST: u64 = 10_000_000;
-/// From one report of a failure to the next, ns.
+/// Smallest interval between two reports of a failure, ns.
 const COMPLAIN: u64 = 1_000_000_000;
 const LISTENERS: u64 = 1 << 63;
 
 enum Who {
-    /// Not known yet.
+    /// Not yet identified.
     Nobody,
-    /// HTTP, which asks the listener whether a session is there.
+    /// HTTP; the listener looks up the session of each request.
     Page(Page),
-    /// A client.
+    /// A session or a test.
     Client(Box<dyn Speaker>),
 }
 
@@ -76,13 +76,13 @@ struct Conn {
     metrics: bool,
     key: Option<Key>,
     closing: Option<u64>,
-    /// Events that epoll reports of it.
+    /// Events for which epoll watches the connection.
     watched: u32,
     due: u64,
 }
 
 impl Conn {
-    /// Bytes that may be read now.
+    /// Number of bytes that may be read now.
     fn room(&self) -> usize {
         let most = match &self.who {
             Who::Nobody => COOKIE,
@@ -91,9 +91,8 @@ impl Conn {
         };
         most.saturating_sub(self.input.len()).min(READ)
     }
-    /// Events to wait for. epoll reports what can be read until it is read, so it is not asked
-    /// while there is no room for it: what is more than may wait stays in the kernel, whose
-    /// window closes.
+    /// Events to wait for. Input is not watched while there is no room for it: epoll would report
+    /// it in every call. The data stays in the kernel, which closes the receive window.
     fn awaited(&self) -> u32 {
         let reads = if self.room() > 0 { sys::READABLE } else { 0 };
         let writes = if self.output.is_empty() {
@@ -105,15 +104,15 @@ impl Conn {
     }
 }
 
-/// Where connections come in.
+/// A listening socket.
 pub struct ListeningSocket {
-    /// It.
+    /// The socket.
     pub socket: OwnedFd,
-    /// Only for who asks for the counters.
+    /// Whether it serves the counters only.
     pub metrics: bool,
 }
 
-/// The listener.
+/// The event loop of the far end.
 pub struct Listener<'a> {
     shared: &'a Shared,
     epoll: Epoll,
@@ -121,29 +120,29 @@ pub struct Listener<'a> {
     conns: Vec<Option<Conn>>,
     free: Vec<usize>,
     keys: HashMap<Key, usize>,
-    /// Places of connections, by their numbers.
+    /// Indices of connections by their numbers.
     ids: HashMap<u64, usize>,
     scratch: Vec<u8>,
-    /// Descriptors that this process may have.
+    /// Number of descriptors that this process may have.
     descriptors: u64,
-    /// Given up to take a connection where the kernel has no other descriptor.
+    /// Closed to accept a connection when the kernel has no other descriptor.
     reserve: Option<OwnedFd>,
-    /// Listeners rest until then, ns of the even clock.
+    /// End of the pause of the listening sockets, ns of the monotonic clock.
     rests: Option<u64>,
-    /// When a failure was reported last, ns of the even clock.
+    /// Time of the last report of a failure, ns of the monotonic clock.
     complained: Option<u64>,
     looked: u64,
 }
 
 impl<'a> Listener<'a> {
-    /// Behind these listeners, with so many descriptors for this process.
+    /// A loop for these listening sockets and this limit of descriptors.
     pub fn new(
         listeners: Vec<ListeningSocket>,
         shared: &'a Shared,
         descriptors: u64,
     ) -> io::Result<Listener<'a>> {
         let epoll = Epoll::new()?;
-        // A second descriptor of what is open: no file can be opened any more (`confine`).
+        // A duplicate of an open descriptor, because `confine` prevents opening files.
         let reserve = listeners
             .first()
             .and_then(|listener| listener.socket.try_clone().ok());
@@ -171,14 +170,14 @@ impl<'a> Listener<'a> {
                 .epoll
                 .add(&listener.socket, sys::READABLE, LISTENERS | i as u64)
             {
-                // It is watched already, of an attempt that failed at another one.
+                // An earlier attempt, which failed at a later socket, has added it.
                 Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
                 other => other?,
             }
         }
         Ok(())
     }
-    /// Serves until it is told to stop, and then says goodbye.
+    /// Serves until `stop` is set, then ends every session.
     pub fn run(&mut self, stop: &AtomicBool) {
         while !stop.load(Relaxed) && !sys::stopped() {
             self.step();
@@ -187,7 +186,7 @@ impl<'a> Listener<'a> {
             self.close(at);
         }
     }
-    /// Waits for what happens next, and acts on it.
+    /// Waits for the next event and handles it.
     fn step(&mut self) {
         let now = sys::monotonic();
         let due = self.conns.iter().flatten().map(|conn| conn.due).min();
@@ -207,8 +206,8 @@ impl<'a> Listener<'a> {
         }
         self.tick();
     }
-    /// Waiting has failed: everything is watched by another epoll. Where the kernel has none to
-    /// give, this thread rests before it tries again; the server goes on in any case.
+    /// Replaces the epoll instance after waiting has failed. If the kernel has no resources for a
+    /// new one, this thread pauses before the next attempt; the server continues in any case.
     fn watch_anew(&mut self, error: &io::Error) {
         self.complain("waiting for clients", error);
         let Ok(epoll) = Epoll::new() else {
@@ -229,14 +228,14 @@ impl<'a> Listener<'a> {
             }
         }
     }
-    /// Nobody is accepted for so long, ns.
+    /// Pauses accepting, ns.
     fn rest(&mut self, time: u64) {
         for listener in &self.listeners {
             let _ = self.epoll.remove(&listener.socket);
         }
         self.rests = Some(sys::monotonic() + time);
     }
-    /// Reports a failure that does not end the server, at most once a second.
+    /// Reports a failure that does not end the server, at most once per second.
     fn complain(&mut self, doing: &str, error: &io::Error) {
         let now = sys::monotonic();
         if self.complained.is_none_or(|last| now >= last + COMPLAIN) {
@@ -267,14 +266,14 @@ impl<'a> Listener<'a> {
                             return;
                         }
                     }
-                    // That connection is gone already.
+                    // The connection has gone already.
                     _ => return,
                 },
             }
         }
     }
-    /// The kernel has no descriptor or no memory for one more connection: the next one is closed,
-    /// lest it waits in front of this thread and wakes it for ever. False: the listeners rest.
+    /// Closes the next connection if the kernel has no descriptor or memory for it; otherwise it
+    /// would wake this thread in every call. False: the listening sockets pause.
     fn turn_away(&mut self, listener: usize) -> bool {
         self.reserve = None;
         let taken = socket::accept(&self.listeners[listener].socket);
@@ -317,7 +316,7 @@ impl<'a> Listener<'a> {
             self.make_room(id);
         }
         if number as u64 + SPARE.min(self.descriptors / 4) >= self.descriptors {
-            // At least this one is pending.
+            // At least the new connection is pending.
             self.make_room(self.shared.accounts.least_wanted().unwrap_or(id));
         }
     }
@@ -344,7 +343,7 @@ impl<'a> Listener<'a> {
         }
         self.turn(at);
     }
-    /// Everything that a connection can do now.
+    /// Reads, processes and writes as much as possible for one connection.
     fn turn(&mut self, at: usize) {
         let now = sys::monotonic();
         for _ in 0..PARTS {
@@ -352,7 +351,7 @@ impl<'a> Listener<'a> {
                 self.end(at, end, now);
             }
             self.flush(at, now);
-            // An object is written in parts: the next one as soon as the kernel has taken the last.
+            // An object is written in parts: the next one when the kernel has accepted the last.
             let conn = self.conns.get(at).and_then(Option::as_ref);
             let more = |conn: &Conn| {
                 conn.output.is_empty() && matches!(&conn.who, Who::Page(page) if page.more(now))
@@ -384,7 +383,7 @@ impl<'a> Listener<'a> {
                 let took = client.heard(&conn.input, &mut conn.output, now, shared)?;
                 conn.input.drain(..took);
                 client.tick(&mut conn.output, now, shared)?;
-                // What was not taken this time is taken in the next turn, after others had theirs.
+                // Remaining input is processed in the next turn, after that of other connections.
                 let more = took > 0 && !conn.input.is_empty();
                 conn.due = if more { now } else { client.due() };
                 if let Some(allowance) = client.allowance() {
@@ -399,7 +398,7 @@ impl<'a> Listener<'a> {
         }
         self.page(at, now)
     }
-    /// The rest of the turn of a connection that speaks HTTP.
+    /// The rest of the turn of an HTTP connection.
     fn page(&mut self, at: usize, now: u64) -> Result<(), End> {
         let asked = self.conns[at].as_ref().and_then(|conn| match &conn.who {
             Who::Page(page) => page.asked(),
@@ -427,7 +426,7 @@ impl<'a> Listener<'a> {
         conn.due = page.due();
         Ok(())
     }
-    /// What is this connection?
+    /// Identifies the protocol of a connection.
     fn recognise(&mut self, at: usize, now: u64) -> Result<(), End> {
         let shared = self.shared;
         let Some(conn) = self.conns[at].as_mut() else {
@@ -487,7 +486,7 @@ impl<'a> Listener<'a> {
         }
         Ok(())
     }
-    /// A connection of load goes to its client.
+    /// Passes a connection of load to its client.
     fn hand_over(&mut self, at: usize, key: Key, stream: u16, now: u64) -> Result<(), End> {
         let Some(owner) = self.keys.get(&key).copied() else {
             return Err(End::Garbage);
@@ -513,7 +512,7 @@ impl<'a> Listener<'a> {
         self.flush(owner, now);
         Ok(())
     }
-    /// A visit ends: what was said last may still leave.
+    /// Closes a connection after its last message has left.
     fn end(&mut self, at: usize, end: End, now: u64) {
         let Some(conn) = self.conns.get_mut(at).and_then(Option::as_mut) else {
             return;
@@ -530,7 +529,7 @@ impl<'a> Listener<'a> {
         if let Who::Client(client) = &mut conn.who {
             client.gone(self.shared);
         }
-        // A client's seat is free at once. An object of a page is on its way yet.
+        // The seat of the client is free at once; an object of a page may still be under way.
         if !matches!(conn.who, Who::Page(_)) {
             conn.who = Who::Page(Page::new(What::Objects, now));
         }
@@ -562,7 +561,7 @@ impl<'a> Listener<'a> {
         if over || conn.output.len() > MOST_OUT {
             return self.close(at);
         }
-        // Requests that had to wait until the answers before them have left: no event announces
+        // Processes requests that waited until earlier responses have left; no event announces
         // them.
         let known = !matches!(conn.who, Who::Nobody) && conn.closing.is_none();
         if waited && conn.output.is_empty() && !conn.input.is_empty() && known {
@@ -593,8 +592,8 @@ impl<'a> Listener<'a> {
             }
         }
     }
-    /// What the sockets of each client hold, and when it was heard. A client that is sent to and
-    /// reads nothing is ended here, so that no protocol can forget it.
+    /// Charges the socket memory of each client and records when it was heard. A client that does
+    /// not read what it is sent is ended here, for every protocol.
     fn look(&mut self, now: u64) {
         self.shared.accounts.sweep(now);
         for at in 0..self.conns.len() {
@@ -604,8 +603,8 @@ impl<'a> Listener<'a> {
             conn.link.look(conn.output.len(), now);
             if let Who::Client(client) = &mut conn.who {
                 client.look(now);
-                // Its bytes may have been used up by others than itself, and its time runs in any
-                // case.
+                // Other connections of the session may have used its bytes, and its time passes in
+                // any case.
                 conn.due = now;
                 if client
                     .allowance()

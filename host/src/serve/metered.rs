@@ -1,6 +1,5 @@
-//! The sockets by which the far end sends. Each charges what it sends to a budget, and none shows
-//! how to send without one: the only calls of this folder that send are in this file (a test
-//! compares).
+//! The sockets by which the far end sends. Each charges what it sends to a budget and offers no way
+//! to send without one. No other file of this folder sends (a test compares).
 //!
 //! | socket | for | charged to |
 //! |---|---|---|
@@ -25,18 +24,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-/// Bytes of one document of counters.
+/// Largest document of counters, bytes.
 const METRICS: u64 = 64 << 10;
-/// Unsent bytes of an object that wait in the kernel.
+/// Largest unsent part of an object in the kernel, bytes.
 const OBJECT_UNSENT: u32 = 128 << 10;
 
-/// Who pays for what a connection sends.
+/// The budget of a connection.
 enum Payer {
-    /// Nobody yet: so many bytes are left.
+    /// No session yet: bytes left.
     Nobody(u64),
     /// A session, for its control connection.
     Control(Arc<Allowance>),
-    /// A session, for objects of pages, and what it has promised to this connection.
+    /// A session, for objects of pages, and the bytes promised to this connection.
     Objects(Arc<Allowance>, Promised),
 }
 
@@ -51,11 +50,11 @@ struct Ticket {
 }
 
 impl Ticket {
-    /// The connection is not pending any more.
+    /// Records that the connection is no longer pending.
     fn settled(&self) {
         self.accounts.settled(self.source, self.id);
     }
-    /// Nobody pays for it any more; false where nobody did.
+    /// Ends the payment by a session; false if there was none.
     fn leave(&mut self) -> bool {
         match std::mem::replace(&mut self.payer, Payer::Nobody(PENDING_BYTES)) {
             Payer::Nobody(left) => {
@@ -80,7 +79,7 @@ impl Drop for Ticket {
     }
 }
 
-/// A TCP connection that was accepted.
+/// An accepted TCP connection.
 pub struct Connection {
     socket: OwnedFd,
     from: SocketAddr,
@@ -88,18 +87,18 @@ pub struct Connection {
     descriptor: Descriptor,
 }
 
-/// What came of accepting.
+/// The result of accepting.
 pub enum Accepted {
-    /// Nobody waits.
+    /// No connection waits.
     None,
     /// A connection.
     Connection(Connection),
-    /// One whose address makes or has more of them than it may: it was closed at once.
+    /// The address has too many connections, or opens them too fast: the connection was closed.
     TooMany,
 }
 
 impl Connection {
-    /// The next connection of a listener.
+    /// Accepts the next connection of a listening socket.
     pub fn accept(
         listener: &OwnedFd,
         accounts: &Arc<Accounts>,
@@ -114,7 +113,7 @@ impl Connection {
         let admitted = accounts.descriptors().take(source);
         let Some((descriptor, id)) = admitted.and_then(|descriptor| Some((descriptor, number()?)))
         else {
-            // A reset leaves nothing behind in this kernel.
+            // A reset leaves no state in this kernel.
             let _ = sys::set_reset(&socket);
             return Ok(Accepted::TooMany);
         };
@@ -132,35 +131,35 @@ impl Connection {
             descriptor,
         }))
     }
-    /// The client's address.
+    /// The address of the client.
     pub fn from(&self) -> IpAddr {
         self.from.ip()
     }
-    /// The same with its port.
+    /// The address and port of the client.
     pub fn peer(&self) -> SocketAddr {
         self.from
     }
-    /// The same, as limits see it.
+    /// The source of the client, for limits.
     pub fn source(&self) -> Source {
         self.ticket.source
     }
-    /// Its number among all that were accepted.
+    /// The number of the connection among all accepted ones.
     pub fn id(&self) -> u64 {
         self.ticket.id
     }
-    /// For options, for waiting, and for reading.
+    /// The descriptor, for options, polling and reading.
     pub fn fd(&self) -> &OwnedFd {
         &self.socket
     }
-    /// Number of the descriptor: the kernel gives the lowest that is free.
+    /// The number of the descriptor: the kernel assigns the lowest free one.
     pub fn number(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
-    /// Whether it does not belong to a session.
+    /// Whether it belongs to no session yet.
     pub fn pending(&self) -> bool {
         matches!(self.ticket.payer, Payer::Nobody(_))
     }
-    /// It is the control connection of a session from now on.
+    /// Makes it the control connection of a session.
     pub fn admit(&mut self, allowance: &Arc<Allowance>) {
         if self.pending() {
             self.ticket.settled();
@@ -168,8 +167,8 @@ impl Connection {
             self.ticket.payer = Payer::Control(Arc::clone(allowance));
         }
     }
-    /// It fetches objects of a session from now on; false where that has as many such connections
-    /// as it may.
+    /// Makes it fetch objects of a session; false if the session has the largest number of such
+    /// connections.
     pub fn fetch(&mut self, allowance: &Arc<Allowance>) -> bool {
         if let Payer::Objects(now, _) = &self.ticket.payer {
             return Arc::ptr_eq(now, allowance) && !allowance.spent();
@@ -182,15 +181,15 @@ impl Connection {
         self.ticket.payer = Payer::Objects(Arc::clone(allowance), Promised::new(allowance.load()));
         true
     }
-    /// Up to `wanted` bytes of an object that its session has left, and that nobody else is going
-    /// to send.
+    /// Reserves up to `wanted` bytes of an object, as far as the session has them and no other
+    /// connection is going to send them.
     pub fn promise(&mut self, wanted: u64) -> u64 {
         match &mut self.ticket.payer {
             Payer::Objects(_, promised) => promised.more(wanted),
             Payer::Nobody(_) | Payer::Control(_) => 0,
         }
     }
-    /// Its session has ended: it may send a farewell of so many bytes yet.
+    /// Ends its session; it may still send a farewell of this many bytes.
     pub fn dismiss(&mut self, farewell: usize) {
         if self.ticket.leave() {
             self.ticket
@@ -199,7 +198,7 @@ impl Connection {
             self.ticket.payer = Payer::Nobody(farewell as u64);
         }
     }
-    /// Writes what the kernel takes of `bytes`; `None` where that is nothing now.
+    /// Writes as many of `bytes` as the kernel accepts; `None` if it accepts none now.
     pub fn send(&mut self, bytes: &[u8], now: u64) -> io::Result<Option<usize>> {
         let most = match &self.ticket.payer {
             Payer::Nobody(0) => return Err(io::Error::other("it may send nothing more")),
@@ -219,8 +218,8 @@ impl Connection {
         }
         Ok(sent)
     }
-    /// Charges the memory that its socket and `more` bytes of ours take, and notes when its peer
-    /// was heard.
+    /// Charges the memory of its socket and `more` bytes of buffers, and records when its peer was
+    /// heard.
     pub fn look(&mut self, more: usize, now: u64) {
         let ticket = &mut self.ticket;
         if let Payer::Control(allowance) | Payer::Objects(allowance, _) = &ticket.payer {
@@ -231,46 +230,45 @@ impl Connection {
             allowance.alive(now.saturating_sub(socket::silence(&self.socket)));
         }
     }
-    /// The socket alone, for load of a session: [`crate::measure::bulk::Stream`] charges what it
-    /// moves.
+    /// The socket alone, for load of a session: [`crate::measure::bulk::Stream`] charges its bytes.
     pub fn into_load(self) -> (OwnedFd, Descriptor) {
         (self.socket, self.descriptor)
     }
 }
 
-/// Answers that leave together.
+/// Answers that are sent together.
 #[derive(Default)]
 pub struct Answers {
     list: Vec<Outgoing>,
 }
 
 impl Answers {
-    /// One more, where its permit covers it.
+    /// Adds an answer if its permit covers it.
     pub fn push(&mut self, answer: Outgoing, permit: Permit) {
         if answer.len <= permit.bytes() {
             self.list.push(answer);
         }
     }
-    /// All of them.
+    /// Removes all answers.
     pub fn iter(&self) -> impl Iterator<Item = &Outgoing> {
         self.list.iter()
     }
-    /// None yet.
+    /// An empty list.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 }
 
-/// What has left of datagrams that nobody asked for one by one.
+/// The result of sending unrequested datagrams.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Flooded {
-    /// So many, and the socket took all of them.
+    /// This many were sent.
     All(u64),
-    /// So many: the socket has no room for more.
+    /// This many were sent; the socket has no room for more.
     Some(u64),
-    /// None before this time, ns of the even clock.
+    /// None may be sent before this time, ns of the monotonic clock.
     Wait(u64),
-    /// None any more.
+    /// None may be sent any more.
     Stop,
 }
 
@@ -281,7 +279,7 @@ pub struct DatagramSocket {
 }
 
 impl DatagramSocket {
-    /// At that address, which sockets of single clients may share.
+    /// A socket at that address, which sockets of single clients may share.
     pub fn new(at: SocketAddr) -> io::Result<DatagramSocket> {
         let fd = socket::shared_datagrams(at)?;
         Ok(DatagramSocket {
@@ -289,31 +287,32 @@ impl DatagramSocket {
             v6: at.is_ipv6(),
         })
     }
-    /// For whom root becomes: sockets of single clients share its address, and only one user's may.
+    /// Changes the owner to the user that root becomes: only sockets of one user may share an
+    /// address.
     pub fn fd(&self) -> &OwnedFd {
         &self.fd
     }
-    /// Where it is.
+    /// The address of the socket.
     pub fn local(&self) -> io::Result<SocketAddr> {
         socket::local(&self.fd)
     }
-    /// Datagrams that have come; how many were lost before them, where the kernel says so.
+    /// Received datagrams, and the number lost before them if the kernel reports it.
     pub fn receive(&self, to: &mut Vec<Datagram>) -> io::Result<Option<u32>> {
         datagram::receive(&self.fd, to)
     }
-    /// Waits for datagrams, for so many ns.
+    /// Waits for datagrams, at most for this time, ns.
     pub fn wait(&self, ns: u64) {
         let _ = sys::wait_readable(&[self.fd.as_raw_fd()], ns);
     }
-    /// Sends the answers. One that the socket has no room for is lost like any other.
+    /// Sends the answers. An answer for which the socket has no room is lost.
     pub fn answer(&self, answers: &mut Answers) {
         for some in answers.list.chunks(BATCH) {
             let _ = datagram::send(&self.fd, some, self.v6);
         }
         answers.list.clear();
     }
-    /// Sends up to `wanted` datagrams of `len` bytes, as many as the allowance has now; `datagram`
-    /// is told their places, from zero.
+    /// Sends up to `wanted` datagrams of `len` bytes, as many as the allowance permits now.
+    /// `datagram` builds each from its index.
     pub fn flood(
         &self,
         allowance: &Allowance,
@@ -345,21 +344,21 @@ pub struct AnswerSocket {
 }
 
 impl AnswerSocket {
-    /// At `at`; with a peer, for that one alone.
+    /// A socket at that address; with a peer, it is connected.
     pub fn new(at: SocketAddr, peer: Option<SocketAddr>) -> io::Result<AnswerSocket> {
         Ok(AnswerSocket {
             socket: TimedSocket::new(at, peer, true, peer.is_some())?,
         })
     }
-    /// Where it is.
+    /// The address of the socket.
     pub fn local(&self) -> io::Result<SocketAddr> {
         self.socket.local()
     }
-    /// For options.
+    /// The descriptor, for options.
     pub fn fd(&self) -> &OwnedFd {
         self.socket.fd()
     }
-    /// The next datagram; `waits`: for some time, asleep.
+    /// The next datagram; with `waits` it sleeps until one arrives or some time has passed.
     pub fn receive(&self, to: &mut [u8], waits: bool) -> io::Result<Option<Got>> {
         if waits {
             self.socket.wait_for(to)
@@ -367,8 +366,8 @@ impl AnswerSocket {
             self.socket.receive(to)
         }
     }
-    /// Sends an answer; its number, or `None` where the permit does not cover it or there is no
-    /// room.
+    /// Sends an answer and returns its number; `None` if the permit does not cover it or the socket
+    /// has no room.
     pub fn send(
         &mut self,
         bytes: &[u8],
@@ -381,7 +380,7 @@ impl AnswerSocket {
         }
         self.socket.send(bytes, to, Some(class))
     }
-    /// When an answer left.
+    /// The next departure of an answer.
     pub fn departure(&self) -> Option<Left> {
         self.socket.departure()
     }

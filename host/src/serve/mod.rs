@@ -1,16 +1,16 @@
-//! `narrows-host serve`: the far end of measurements. Many clients at once on one port, TCP and
-//! UDP, of two protocols: narrows' own ([`crate::protocols::wire`]) and iperf3's
+//! `narrows-host serve`: the far end of measurements. It serves many clients at once on one port,
+//! TCP and UDP, in two protocols: narrows' own ([`crate::protocols::wire`]) and iperf3's
 //! ([`crate::protocols::iperf3`]).
 //!
-//! Three kinds of threads: the [`listener`] (every control connection), a few for load
-//! ([`crate::measure::bulk`], which says why no runtime), one for datagrams ([`udp`]). When one of
-//! them fails, the server ends with an error. Nothing here needs a privilege but answers from
-//! inside the kernel ([`xdp`]) and what [`confine::Keep`] lists, all of it optional.
+//! There are three kinds of threads: the [`listener`] (all control connections), a few for load
+//! ([`crate::measure::bulk`], which explains why there is no async runtime), and one for datagrams
+//! ([`udp`]). When one of them fails, the server ends with an error. Privileges are needed only for
+//! answers by the kernel ([`xdp`]) and for the options in [`confine::Keep`].
 //!
-//! What a peer sends makes nothing grow: each table has a limit ([`limits`]), each wait a timeout,
-//! each message a length, and every refusal a counter ([`counters`]). What leaves is charged to a
-//! session and a source address ([`budget`]): the sockets that send are those of [`metered`] and
-//! the streams of [`crate::measure::bulk`], and neither can be used without a budget.
+//! Input of a peer cannot exhaust resources: each table has a limit ([`limits`]), each wait a
+//! timeout, each message a length, and every refusal a counter ([`counters`]). Output is charged to
+//! a session and a source address ([`budget`]): the only sockets that send are those of [`metered`]
+//! and the streams of [`crate::measure::bulk`], both of which require a budget.
 //!
 //! `docs/reference/far-end.md` documents all of it.
 
@@ -68,13 +68,13 @@ fn listen(at: SocketAddr) -> Result<OwnedFd, HostError> {
     })
 }
 
-/// Serves until a signal says stop. `ready` is told what is done where.
+/// Serves until a signal requests the end. `ready` receives each service and its address.
 pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result<(), HostError> {
     let descriptors = socket::allow_descriptors();
     let mut at = SocketAddr::new(options.bind, options.port);
     let listener = match (listen(at), options.bound) {
         (Ok(listener), _) => listener,
-        // A kernel without IPv6, and nobody asked for it.
+        // A kernel without IPv6, and no address was given.
         (Err(_), false) => {
             at = SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), options.port);
             listen(at)?
@@ -123,7 +123,7 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
             ))
         })?);
     }
-    // Every socket is open, and no thread has begun that would keep what is given up here.
+    // All sockets are open, and no thread has started that would keep the privileges dropped here.
     options.policy.prepare();
     schedule::allow_niceness(udp::NICENESS);
     let keep = Keep {
@@ -195,7 +195,7 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
             let broken = |_| Err(HostError::Broken("a thread of the server failed".into()));
             thread.join().unwrap_or_else(broken)
         });
-        // Whatever failed first has stopped the others.
+        // The first failure has stopped the other threads.
         ended.fold(served, Result::and)
     })?;
     if sys::stopped() {
@@ -204,8 +204,8 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
     Ok(())
 }
 
-/// Whether an echo at that port would answer some clients rarely, because their ports are not above
-/// it; `range`: where the kernel takes theirs from, its first and its last port.
+/// Whether an echo at that port would rarely answer some clients, because their ports are not above
+/// it. `range`: the first and last ephemeral port of the kernel.
 fn limits_clients(port: u16, range: &str) -> Option<String> {
     let first = range
         .split_whitespace()
@@ -221,8 +221,8 @@ fn limits_clients(port: u16, range: &str) -> Option<String> {
     })
 }
 
-/// One of the server's threads. When it fails, the others are stopped: a server of which a part
-/// does not answer would go unnoticed.
+/// One of the threads of the server. When it fails, the others are stopped: a partial failure would
+/// go unnoticed.
 fn guarded(
     name: &str,
     stop: &AtomicBool,

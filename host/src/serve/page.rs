@@ -1,9 +1,9 @@
-//! Two answers to `GET`: what the far end has counted (only where `--metrics` listens), and so many
-//! bytes for who measures pages.
+//! Two responses to `GET`: the counters of the far end (only at the address of `--metrics`), and
+//! objects of pages of a given length.
 //!
-//! `GET /COOKIE/BYTES HTTP/1.1` with the cookie of a session: one object of a page, up to [`MOST`]
-//! bytes, over a connection that is kept, as RFC 9112 has it. Without a cookie there is nothing to
-//! be had: nobody's download site.
+//! `GET /COOKIE/BYTES HTTP/1.1` with the cookie of a session requests one object of up to [`MOST`]
+//! bytes, over a persistent connection (RFC 9112). Without a valid cookie the far end serves no
+//! object, so it cannot be used as a download site.
 
 use super::budget::Allowance;
 use super::limits::GONE;
@@ -13,15 +13,15 @@ use crate::protocols::digest::from_hex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes of a request's head.
+/// Largest head of a request, bytes.
 const HEAD: usize = 2048;
-/// Bytes of an object; the mean page's largest is some 1 MB.
+/// Largest object, bytes; the largest object of the average page has about 1 MB.
 const MOST: u64 = 8 << 20;
-/// So much is written at once.
+/// Largest part written at once, bytes.
 const FILL: usize = 128 << 10;
-/// Until it looks again whether something is left of what was promised to others, ns.
+/// Interval at which a connection checks for bytes that were promised to others and not used, ns.
 const AGAIN: u64 = 10_000_000;
-/// What is served.
+/// The resource of a connection.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum What {
     /// Counters.
@@ -30,22 +30,23 @@ pub enum What {
     Objects,
 }
 
-/// A connection that speaks HTTP.
+/// An HTTP connection.
 pub struct Page {
     what: What,
     heard: u64,
-    /// Bytes of the object that are to be written yet.
+    /// Bytes of the object that are not written yet.
     left: u64,
     last: bool,
-    /// Whose object: the listener reports whether there is such a session.
+    /// Session of the requested object: the listener reports whether it exists.
     asked: Option<(crate::protocols::wire::Cookie, u64)>,
     /// The session whose object is written.
     allowance: Option<Arc<Allowance>>,
-    /// It may not write before this time, ns of the even clock.
+    /// Time before which it may not write, ns of the monotonic clock.
     wait: u64,
 }
 
-/// The path of a request and whether the connection is kept; `None` while some of it is missing.
+/// The path of a request and whether the connection persists; `None` while the request is
+/// incomplete.
 pub fn request(input: &[u8]) -> Result<Option<(&str, bool, usize)>, End> {
     let Some(end) = input.windows(4).position(|four| four == b"\r\n\r\n") else {
         return if input.len() > HEAD {
@@ -74,7 +75,7 @@ pub fn request(input: &[u8]) -> Result<Option<(&str, bool, usize)>, End> {
     }
 }
 
-/// Whose object and how long.
+/// Session and length of an object.
 pub fn object(path: &str) -> Option<(crate::protocols::wire::Cookie, u64)> {
     let (cookie, bytes) = path.strip_prefix('/')?.split_once('/')?;
     let bytes = bytes.parse().ok().filter(|n| *n <= MOST)?;
@@ -90,7 +91,7 @@ fn head(out: &mut Vec<u8>, status: &str, kind: &str, length: u64, kept: bool) {
 }
 
 impl Page {
-    /// From its first request on.
+    /// A connection, from its first request on.
     pub fn new(what: What, now: u64) -> Page {
         Page {
             what,
@@ -102,15 +103,15 @@ impl Page {
             wait: 0,
         }
     }
-    /// Is there more that may be written now?
+    /// Whether more may be written now.
     pub fn more(&self, now: u64) -> bool {
         self.left > 0 && self.wait <= now
     }
-    /// An object of which session is asked for? The answer goes to [`Page::allow`].
+    /// The session of a requested object; the answer goes to [`Page::allow`].
     pub fn asked(&self) -> Option<crate::protocols::wire::Cookie> {
         self.asked.map(|(cookie, _)| cookie)
     }
-    /// The session pays for it, or there is none that does.
+    /// Sets the session that pays, or refuses the object.
     pub fn allow(&mut self, allowance: Option<Arc<Allowance>>, out: &mut Vec<u8>, shared: &Shared) {
         let Some((_, bytes)) = self.asked.take() else {
             return;
@@ -125,7 +126,7 @@ impl Page {
         }
         self.allowance = allowance;
     }
-    /// Reads what it can of `input`; answers how many bytes that was.
+    /// Processes a prefix of `input` and returns its length.
     pub fn heard(
         &mut self,
         input: &[u8],
@@ -162,12 +163,12 @@ impl Page {
         }
         Ok(took)
     }
-    /// So many bytes may wait to be understood.
+    /// Largest number of bytes that may wait to be processed.
     pub fn most(&self) -> usize {
         2 * HEAD
     }
-    /// Writes the next part of an object, where its session may send now; `promise`: so many bytes
-    /// of those that are wanted are left to it.
+    /// Writes the next part of an object if its session may send now; `promise` returns how many of
+    /// the wanted bytes the session grants.
     pub fn tick(
         &mut self,
         out: &mut Vec<u8>,
@@ -189,7 +190,7 @@ impl Page {
                         self.left -= more;
                         self.heard = now;
                     } else {
-                        // Others may not need all that they were promised.
+                        // Others may not use all bytes that were promised to them.
                         self.wait = now + AGAIN;
                     }
                 }
@@ -205,7 +206,7 @@ impl Page {
         }
         Ok(())
     }
-    /// When it wants to be told the time again at the latest, ns.
+    /// Time of the next call at the latest, ns.
     pub fn due(&self) -> u64 {
         let silent = self.heard + GONE;
         if self.left > 0 && self.wait > self.heard {

@@ -1,5 +1,5 @@
-//! A client that speaks narrows' own protocol: greeted, then joined, then any number of streams
-//! opened, started, stopped.
+//! A session of narrows' own protocol: handshake, then any number of streams, which are opened,
+//! started and stopped.
 //!
 //! ```text
 //! client                                       server
@@ -16,9 +16,9 @@
 //! {do: latency, port}                          {is: latency, thread}: who asks timed questions from there has a thread of his own
 //! ```
 //!
-//! The table of streams is bounded, as are the samples that wait to be fetched: one who does not
-//! read loses rows, and the report says how many. A session without load ends after [`IDLE`]; any
-//! after the limits' duration.
+//! The table of streams is bounded, as are the samples that wait to be fetched: a client that does
+//! not read loses rows, and the report states how many. A session without load ends after [`IDLE`],
+//! and every session after the duration of the limits.
 
 use super::answering::Answering;
 use super::budget::{Allowance, Refused};
@@ -42,31 +42,30 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Requests that are answered before others get their turn.
+/// Largest number of requests processed in one turn.
 const TURN: usize = 32;
-/// From one thread for timed questions of a session to the next, ns: each takes the kernel some
-/// time to make.
+/// Smallest interval between two new threads for timed questions of one session, ns.
 const THREADS: u64 = 500_000_000;
-/// From the greeting to the proof, ns.
+/// Time limit from the greeting to the proof, ns.
 const HANDSHAKE: u64 = 10_000_000_000;
-/// The least time between two samples, ms, and the longest.
+/// Smallest and largest sample interval, ms.
 const SAMPLES: (u64, u64) = (10, 1000);
-/// Bytes that may wait to be read by the client; what comes after it is not sampled.
+/// Largest number of bytes of samples that wait for the client; later ones are dropped.
 const WAITING: usize = 256 << 10;
-/// Rows leave together, so often (ns) or when so many have come.
+/// Rows are sent together at this interval (ns), or when this many are there.
 const TOGETHER: (u64, usize) = (250_000_000, 64);
 
 enum Flow {
-    /// Its connection is awaited.
+    /// The connection is awaited.
     Open(Way, Wanted),
-    /// It is there.
+    /// The connection is there.
     Here(Carried, Vec<Row>),
 }
 
 /// A session.
 pub struct Session {
     from: IpAddr,
-    /// The server's address in it is the one at which this connection came in.
+    /// The address of the server in the handshake is the one at which this connection arrived.
     transcript: Transcript,
     cookie: Option<Cookie>,
     allowance: Option<Arc<Allowance>>,
@@ -87,7 +86,7 @@ fn say(out: &mut Vec<u8>, value: &Value) {
     out.extend(wire::to_frame(value));
 }
 
-/// What a request asks for; what it does not have is refused by name.
+/// The fields of a request; a request without a required field is refused with its name.
 fn text<'a>(request: &'a Value, key: &str) -> Option<&'a str> {
     request.get(key).and_then(Value::as_str)
 }
@@ -105,13 +104,13 @@ fn streams(request: &Value) -> Vec<u16> {
         .collect()
 }
 
-/// A name that may be given to the kernel.
+/// A name that may be passed to the kernel.
 fn is_name(name: &str) -> bool {
     (1..16).contains(&name.len()) && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
 }
 
 impl Session {
-    /// One that has said hello.
+    /// A session after the hello of its client.
     pub fn new(
         link: &Connection,
         client: Nonce,
@@ -129,7 +128,7 @@ impl Session {
         };
         Ok(Session::greeted(link.from(), transcript, now, out, shared))
     }
-    /// One whose connection is known by its addresses alone.
+    /// A session whose connection is known by its addresses only.
     pub fn greeted(
         from: IpAddr,
         transcript: Transcript,
@@ -163,7 +162,7 @@ impl Session {
             threads: 0,
         }
     }
-    /// In words that every version understands.
+    /// A refusal in text that every version can read.
     pub fn refuse_version(version: u8, out: &mut Vec<u8>) {
         let ours = env!("CARGO_PKG_VERSION");
         let (newer, older) = if version < VERSION {
@@ -324,7 +323,7 @@ impl Session {
                             "cc": socket::cc_of(told.socket()),
                         }),
                     );
-                    // What is still under way is of no use to anybody.
+                    // Remaining output is of no use to a client that has gone.
                     let _ = sys::set_reset(told.socket());
                 }
                 _ => say(
@@ -396,7 +395,7 @@ impl Session {
                     return Err(End::Garbage);
                 };
                 let peer = SocketAddr::new(self.from, port);
-                // One for each session: the last one that was requested.
+                // One thread per session: that of the last request.
                 let why = if self
                     .answering
                     .as_ref()
@@ -435,8 +434,8 @@ impl Session {
         }
         Ok(())
     }
-    /// Notes a row of every stream that sends. What comes is its sender's to note: rows of it would
-    /// only wait before the answers to pings, on a path back that is empty otherwise.
+    /// Records a row of every stream that sends. The sender of the other direction records its own
+    /// rows; rows of it would delay the answers to pings on an otherwise idle path.
     fn note(&mut self, out: &[u8], now: u64) {
         let full = out.len() > WAITING;
         for flow in self.flows.values_mut() {
@@ -487,7 +486,7 @@ impl Speaker for Session {
         shared: &Shared,
     ) -> Result<usize, End> {
         let mut took = 0;
-        // Whoever does not read answers gets no more of them.
+        // A client that does not read answers gets no more of them.
         for _ in 0..TURN {
             if out.len() > WAITING {
                 break;
@@ -548,7 +547,7 @@ impl Speaker for Session {
             return Ok(());
         }
         if way == Way::Out {
-            // The kernel asks for more in time, and what waits unsent is no load.
+            // The kernel requests more data in time, so unsent data is not load.
             let _ = sys::set_notsent_lowat(socket, crate::measure::bulk::UNSENT);
         }
         say(
@@ -583,7 +582,7 @@ impl Speaker for Session {
             return Err(End::Limit);
         }
         if now >= self.sample {
-            // Rows that were missed are not made up for.
+            // Rows that were missed are not repeated.
             self.sample = (self.sample + self.interval).max(now);
             self.note(out, now);
         }
@@ -593,8 +592,8 @@ impl Speaker for Session {
         }
         let carried = |flow: &Flow| matches!(flow, Flow::Here(carried, _) if carried.runs());
         if self.flows.values().any(carried) {
-            // Load that moves is as good as a word; one of which nothing moves for so long has lost
-            // its client.
+            // Load in progress keeps a session alive; without progress for this time the client is
+            // lost.
             if self
                 .allowance
                 .as_ref()

@@ -1,5 +1,5 @@
-//! What every client of a far end shares: the limits, the threads that carry load, the datagram
-//! socket, the counters.
+//! State that all clients of a far end share: limits, threads for load, the datagram socket, and
+//! counters.
 
 use super::budget::{Accounts, Allowance, Refused};
 use super::counters::Counters;
@@ -17,30 +17,30 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Why a client's visit ends.
+/// Reason why a session ends.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum End {
-    /// All is said.
+    /// The client has finished.
     Done,
-    /// Bytes that no protocol has.
+    /// The bytes belong to no known protocol.
     Garbage,
-    /// Silent for too long.
+    /// The client was silent for too long.
     Timeout,
-    /// As many clients as allowed.
+    /// The largest number of clients is reached.
     Full,
-    /// Wrong token, or none.
+    /// The token is wrong or missing.
     Token,
-    /// A limit.
+    /// A limit is reached.
     Limit,
 }
 
-/// For everybody.
+/// The shared state.
 pub struct Shared {
-    /// What everybody has in use, and the limits.
+    /// Use of resources and limits.
     pub accounts: Arc<Accounts>,
-    /// Who does not know it is refused.
+    /// Token that clients need.
     pub token: Option<String>,
-    /// Other addresses at which clients reach this host, through a NAT in front of it.
+    /// Other addresses of this host, outside a NAT.
     pub public: Vec<SocketAddr>,
     /// Counters.
     pub counters: Arc<Counters>,
@@ -48,12 +48,12 @@ pub struct Shared {
     pub carriers: Carriers,
     /// Datagrams.
     pub exchange: Arc<Exchange>,
-    /// How threads that answer single clients are served, and whether they stand still now and
-    /// then.
+    /// Scheduling policy and deliberate stalls of the threads that answer single clients.
     pub answering: (Policy, Option<Stall>),
-    /// Clients may choose any loaded congestion control, not only those that everybody may.
+    /// Whether clients may select every loaded congestion control, or only those permitted to all
+    /// users.
     pub net_admin: bool,
-    /// Datagrams that the kernel answers.
+    /// The XDP program that answers datagrams.
     pub echo: Option<Echo>,
 }
 
@@ -66,15 +66,15 @@ impl Shared {
             .store(self.accounts.clients(), Relaxed);
         Ok(allowance)
     }
-    /// A client has gone.
+    /// Records that a client has gone.
     pub fn leave(&self, allowance: &Allowance) {
         allowance.end();
         self.counters
             .clients
             .store(self.accounts.clients(), Relaxed);
     }
-    /// Whether clients may choose that congestion control; why not, where they may not. The kernel
-    /// is never asked for another one: for a process with `CAP_NET_ADMIN` it would load the
+    /// Checks whether clients may select a congestion control, and returns the reason if not. The
+    /// kernel is asked for no other name: for a process with `CAP_NET_ADMIN` it would load the
     /// module `tcp_<name>`.
     pub fn may_choose(&self, cc: &str) -> Result<(), String> {
         let ccs = kernel::ccs();
@@ -92,7 +92,7 @@ impl Shared {
             list.join(", ")
         ))
     }
-    /// What has been counted, for Prometheus.
+    /// The counters, for Prometheus.
     pub fn counted(&self) -> String {
         if let Some(echo) = &self.echo {
             let answers = echo.count(Count::Answered);
@@ -102,20 +102,20 @@ impl Shared {
     }
 }
 
-/// A connection under load at this end: what it moved is counted when it is stopped.
+/// A connection under load at this end; its bytes are counted when it stops.
 pub struct Carried {
-    /// It.
+    /// The stream.
     pub stream: Arc<Stream>,
     allowance: Arc<Allowance>,
     place: Option<Place>,
     charged: u64,
-    /// Bytes that the peer has acknowledged or sent up to the last look.
+    /// Bytes that the peer has acknowledged or sent until the last check.
     seen: u64,
     _descriptor: Descriptor,
 }
 
 impl Carried {
-    /// Not yet running.
+    /// A connection that does not run yet.
     pub fn new(link: Connection, way: Way, allowance: &Arc<Allowance>, shared: &Shared) -> Carried {
         Counters::more(&shared.counters.streams_total);
         let (socket, descriptor) = link.into_load();
@@ -128,13 +128,13 @@ impl Carried {
             _descriptor: descriptor,
         }
     }
-    /// From now on it moves load.
+    /// Starts the load.
     pub fn start(&mut self, shared: &Shared) {
         if self.place.is_none() {
             let now = sys::monotonic();
             self.allowance.progressed(now);
             if self.stream.way() == Way::Out {
-                // Until its memory is looked at for the first time: what it may fill by then.
+                // Until the first check of its memory: the buffers that it may fill by then.
                 self.allowance.hold(&mut self.charged, UNSENT.into());
             }
             self.allowance.alive(now);
@@ -144,11 +144,11 @@ impl Carried {
             }
         }
     }
-    /// Does it run?
+    /// Whether it runs.
     pub fn runs(&self) -> bool {
         self.place.is_some()
     }
-    /// Charges the memory that it takes, and notes when its peer was heard.
+    /// Charges its memory and records when its peer was heard.
     pub fn look(&mut self, now: u64) {
         if !self.runs() {
             return;
@@ -168,7 +168,7 @@ impl Carried {
             self.allowance.progressed(now);
         }
     }
-    /// No more.
+    /// Stops the load.
     pub fn stop(&mut self, shared: &Shared) {
         let Some(place) = self.place.take() else {
             return;
@@ -191,7 +191,7 @@ impl Drop for Carried {
     }
 }
 
-/// By what a connection of load finds its client.
+/// The key by which a connection of load finds its client.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Key {
     /// A session.
@@ -200,9 +200,10 @@ pub enum Key {
     Iperf(crate::protocols::iperf3::Cookie),
 }
 
-/// A client: bytes of its control connection in, bytes out. It is told the time, and never waits.
+/// A client: turns bytes of its control connection into bytes to send. It never blocks; the caller
+/// passes the time.
 pub trait Speaker {
-    /// Reads what it can of `input`; answers how many bytes that was.
+    /// Processes a prefix of `input` and returns its length.
     fn heard(
         &mut self,
         input: &[u8],
@@ -210,9 +211,9 @@ pub trait Speaker {
         now: u64,
         shared: &Shared,
     ) -> Result<usize, End>;
-    /// So many bytes may wait to be understood.
+    /// Largest number of bytes that may wait to be processed.
     fn most(&self) -> usize;
-    /// A connection of load has come.
+    /// Accepts a connection of load.
     fn joined(
         &mut self,
         stream: u16,
@@ -221,18 +222,18 @@ pub trait Speaker {
         now: u64,
         shared: &Shared,
     ) -> Result<(), End>;
-    /// Time has passed; some of `out` may have left.
+    /// Called when time has passed or part of `out` has left.
     fn tick(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) -> Result<(), End>;
-    /// When it wants to be told the time again at the latest, ns.
+    /// Time of the next call at the latest, ns.
     fn due(&self) -> u64;
-    /// By what its load finds it.
+    /// The key of its load.
     fn key(&self) -> Option<Key>;
-    /// What it may use, once it has a seat.
+    /// Its limits, once it has a seat.
     fn allowance(&self) -> Option<&Arc<Allowance>>;
-    /// It is ended, because it sends to a client that reads nothing.
+    /// Ends it because it sends to a client that does not read.
     fn ended(&mut self, _out: &mut Vec<u8>) {}
-    /// Charges what the sockets of its load hold, and notes when its client was heard.
+    /// Charges the socket memory of its load and records when its client was heard.
     fn look(&mut self, _now: u64) {}
-    /// It has gone.
+    /// Ends it because the connection has gone.
     fn gone(&mut self, shared: &Shared);
 }

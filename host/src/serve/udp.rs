@@ -1,14 +1,14 @@
-//! The datagram socket of a far end, on a thread of its own, so that a ping is not answered behind
-//! megabytes of load.
+//! The datagram socket of a far end, on its own thread, so that answers to pings do not wait behind
+//! load.
 //!
-//! One socket for everybody: a datagram belongs to whoever's cookie it carries (ours) or to the
-//! address that it comes from (iperf3, whose stream begins with four bytes). Either is known only
-//! after a TCP connection from that address asked for it, and an answer is as long as its question:
-//! nobody is used to send to somebody else. Everything else is counted and forgotten; the tables
-//! grow with clients, which are limited, and never with datagrams.
+//! One socket serves all clients. A datagram belongs to the session whose cookie it carries, or for
+//! iperf3, whose streams begin with four bytes, to its source address. Both are known only after a
+//! TCP connection from that address has requested it. An answer is as long as its question, so the
+//! far end cannot be used to amplify traffic to a forged address. Other datagrams are counted and
+//! dropped; the tables grow with clients, which are limited, and not with datagrams.
 //!
-//! How iperf3 counts: a gap in the numbers adds to the losses, a late one takes one back; jitter is
-//! RFC 1889's, by a clock that need not be ours.
+//! Counters follow iperf3: a gap in the numbers adds to the losses, a late datagram removes one.
+//! Jitter is that of RFC 1889; the two clocks need not agree.
 
 use super::budget::{Accounts, Allowance};
 use super::counters::Counters;
@@ -24,35 +24,35 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Probes of one session; the number of one is in its pings.
+/// Largest number of probes of one session; each ping carries the number of its probe.
 pub const PROBES: usize = 16;
-/// Niceness of the thread, where that is permitted: pings are answered before load is moved.
+/// Niceness of the thread, if permitted: pings are answered before load is moved.
 pub const NICENESS: i32 = -10;
-/// The longest sleep, ns: so often a request to stop is seen.
+/// Longest sleep, ns: the interval at which a request to stop is noticed.
 const LONGEST: u64 = 50_000_000;
-/// A sender that is late by more, ns, does not make up for it.
+/// Lateness beyond which a sender skips datagrams, ns.
 const LATE: u64 = 100_000_000;
-/// After a socket that took nothing, ns.
+/// Pause after the socket had no room, ns.
 const PAUSE: u64 = 500_000;
 
 /// Load that is counted and not answered.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Load {
-    /// Datagrams.
+    /// Number of datagrams.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Datagrams that came after one with a higher number.
+    /// Datagrams that arrived after one with a higher number.
     pub reordered: u64,
-    /// The highest number, and one more.
+    /// The highest number plus one.
     pub highest: u64,
-    /// When the first and the last came, ns.
+    /// Arrival of the first and of the last datagram, ns.
     pub first: u64,
-    /// The last.
+    /// Arrival of the last datagram, ns.
     pub last: u64,
 }
 
-/// A session as datagrams know it.
+/// A session, as far as datagrams need it.
 #[derive(Debug)]
 pub struct Pinged {
     allowance: Arc<Allowance>,
@@ -61,7 +61,7 @@ pub struct Pinged {
 }
 
 impl Pinged {
-    /// Charged to that session.
+    /// The allowance of the session.
     pub fn new(allowance: &Arc<Allowance>) -> Arc<Pinged> {
         Arc::new(Pinged {
             allowance: Arc::clone(allowance),
@@ -69,7 +69,7 @@ impl Pinged {
             load: Mutex::default(),
         })
     }
-    /// What load has come, which is forgotten.
+    /// Takes the counters of received load.
     pub fn take_load(&self) -> Load {
         std::mem::take(&mut *self.load.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -86,27 +86,27 @@ impl Pinged {
     }
 }
 
-/// What is known of an iperf3 stream.
+/// Counters of an iperf3 stream.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Counts {
-    /// The highest number, or how many were sent.
+    /// The highest number received, or the number of datagrams sent.
     pub packets: u64,
-    /// Missing.
+    /// Missing datagrams.
     pub errors: u64,
-    /// Payload.
+    /// Payload, bytes.
     pub bytes: u64,
-    /// Seconds.
+    /// Jitter, s.
     pub jitter: f64,
     transit: Option<f64>,
     next: u64,
 }
 
 impl Counts {
-    /// A datagram of this number, sent and received at these times in seconds.
+    /// Counts a datagram of this number, sent and received at these times, s.
     fn came(&mut self, number: u64, sent: f64, received: f64, bytes: usize) {
         self.bytes += bytes as u64;
         if number > self.packets {
-            // A number is the peer's word: what it leaves out is a count, not a list.
+            // The number is untrusted input: missing datagrams are counted, not listed.
             self.errors = self.errors.saturating_add(number - self.packets - 1);
             self.packets = number;
         } else {
@@ -121,13 +121,13 @@ impl Counts {
     }
 }
 
-/// One iperf3 stream of datagrams.
+/// An iperf3 stream of datagrams.
 #[derive(Debug)]
 pub struct UdpStream {
     way: Way,
     len: usize,
     wide: bool,
-    /// From one datagram to the next, ns.
+    /// Interval between two datagrams, ns.
     interval: u64,
     allowance: Arc<Allowance>,
     running: AtomicBool,
@@ -135,8 +135,8 @@ pub struct UdpStream {
 }
 
 impl UdpStream {
-    /// Datagrams of `len` bytes; `rate` in bit/s, zero is as fast as it goes; `wide` numbers have
-    /// 64 bits.
+    /// A stream of datagrams of `len` bytes; `rate` in bit/s, zero: as fast as possible; `wide`
+    /// numbers have 64 bits.
     pub fn new(
         way: Way,
         len: usize,
@@ -155,20 +155,20 @@ impl UdpStream {
             counts: Mutex::default(),
         })
     }
-    /// Which way.
+    /// Whether this host sends.
     pub fn way(&self) -> Way {
         self.way
     }
-    /// From now on it sends.
+    /// Starts to send.
     pub fn start(&self) {
         self.lock().next = sys::monotonic();
         self.running.store(true, Relaxed);
     }
-    /// No more.
+    /// Stops.
     pub fn stop(&self) {
         self.running.store(false, Relaxed);
     }
-    /// So far.
+    /// The counters.
     pub fn counts(&self) -> Counts {
         *self.lock()
     }
@@ -180,15 +180,15 @@ impl UdpStream {
 /// A test that waits for its streams.
 #[derive(Debug)]
 pub struct Awaited {
-    /// From where they must come.
+    /// Source address of its streams.
     pub ip: IpAddr,
-    /// In the order of their numbers.
+    /// Its streams, in the order of their numbers.
     pub streams: Vec<Arc<UdpStream>>,
-    /// So many have come.
+    /// Number of streams that have begun.
     pub come: AtomicUsize,
-    /// Where from.
+    /// Addresses of the streams.
     pub from: Mutex<Vec<SocketAddr>>,
-    /// When the last one came, ns of the even clock.
+    /// Arrival of the last datagram, ns of the monotonic clock.
     pub last: AtomicU64,
 }
 
@@ -199,7 +199,7 @@ struct Tables {
     streams: HashMap<SocketAddr, Arc<UdpStream>>,
 }
 
-/// What the thread and the clients share.
+/// State shared by the thread and the clients.
 pub struct Exchange {
     socket: DatagramSocket,
     at: SocketAddr,
@@ -211,7 +211,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// At that address.
+    /// A socket at that address.
     pub fn new(
         at: SocketAddr,
         accounts: &Arc<Accounts>,
@@ -231,24 +231,24 @@ impl Exchange {
     fn lock(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Its socket, which those of single clients share the address of.
+    /// Its socket, whose address sockets of single clients share.
     pub fn fd(&self) -> &OwnedFd {
         self.socket.fd()
     }
-    /// Where it is.
+    /// The address of the socket.
     pub fn at(&self) -> SocketAddr {
         self.at
     }
-    /// Pings with that cookie are answered.
+    /// Answers pings with that cookie from now on.
     pub fn join(&self, cookie: Cookie, session: &Arc<Pinged>) {
         self.lock().sessions.insert(cookie, Arc::clone(session));
     }
-    /// No more.
+    /// Stops to answer pings with that cookie.
     pub fn leave(&self, cookie: &Cookie) {
         self.lock().sessions.remove(cookie);
     }
-    /// Waits for the streams of a test; false while another of the same address still waits, for
-    /// theirs could not be told apart.
+    /// Waits for the streams of a test; false while another test of the same address waits for its
+    /// streams, which could not be distinguished.
     pub fn await_streams(&self, awaited: &Arc<Awaited>) -> bool {
         let mut tables = self.lock();
         if tables.awaited.iter().any(|other| other.ip == awaited.ip) {
@@ -257,13 +257,13 @@ impl Exchange {
         tables.awaited.push(Arc::clone(awaited));
         true
     }
-    /// They have come, or are not waited for any longer.
+    /// Ends the wait for streams.
     pub fn awaited(&self, awaited: &Arc<Awaited>) {
         self.lock()
             .awaited
             .retain(|other| !Arc::ptr_eq(other, awaited));
     }
-    /// Its test is over.
+    /// Removes the streams of a test.
     pub fn forget(&self, awaited: &Arc<Awaited>) {
         self.awaited(awaited);
         let from = awaited.from.lock().unwrap_or_else(PoisonError::into_inner);
@@ -273,17 +273,16 @@ impl Exchange {
             tables.streams.remove(from);
         }
     }
-    /// Datagrams that the socket had no room for.
+    /// Datagrams for which the socket had no room.
     pub fn lost(&self) -> u64 {
         self.lost.load(Relaxed)
     }
-    /// How long answers take the kernel from the time that they bear until they are on their way,
-    /// ns: the median, nearly.
+    /// Approximate median of the time from the timestamp of an answer until its departure, ns.
     pub fn answering(&self) -> u64 {
         self.answering.load(Relaxed)
     }
-    /// One more: a step towards it, of a sixteenth. Where as many steps go up as down is the median
-    /// (frugal streaming, Ma, Muthukrishnan, Sandler 2013).
+    /// Adds a sample: one step of a sixteenth towards it. The steps balance at the median (frugal
+    /// streaming, Ma, Muthukrishnan, Sandler 2013).
     fn took(&self, ns: u64) {
         let known = self.answering.load(Relaxed);
         let step = known / 16 + 1;
@@ -295,7 +294,7 @@ impl Exchange {
         };
         self.answering.store(next, Relaxed);
     }
-    /// Answers and counts until it is told to stop.
+    /// Answers and counts until `stop` is set.
     pub fn run(&self, stop: &AtomicBool) {
         sys::prefer(NICENESS);
         let mut got: Vec<Datagram> = Vec::with_capacity(BATCH);
@@ -337,7 +336,7 @@ impl Exchange {
             }
         }
     }
-    /// Sends what is due of a stream; answers how long it has time, ns.
+    /// Sends the due datagrams of a stream and returns the time until the next, ns.
     fn send(&self, to: SocketAddr, stream: &UdpStream) -> u64 {
         let now = sys::monotonic();
         let mut counts = stream.lock();
@@ -384,8 +383,8 @@ impl Exchange {
 }
 
 impl Tables {
-    /// A datagram that came at `at`, ns of the even clock, gets as many bytes back as it has, or
-    /// nothing.
+    /// Processes a datagram that arrived at `at`, ns of the monotonic clock. The answer, if any,
+    /// has as many bytes.
     fn came(
         &mut self,
         datagram: &Datagram,
@@ -398,7 +397,7 @@ impl Tables {
             Counters::more(&counters.dropped_datagrams_total);
         }
     }
-    /// The same; false: it is nobody's.
+    /// As above; false if the datagram belongs to no client.
     fn read(
         &mut self,
         datagram: &Datagram,
@@ -445,8 +444,7 @@ impl Tables {
             return true;
         }
         if let Some(timed) = Timed::from_bytes(bytes).filter(|timed| !timed.answer) {
-            // One that did not reach the thread that was made for its client: somebody on the path
-            // has changed its address.
+            // It did not reach the thread of its client: the path has changed its address.
             let session = self.sessions.get(&timed.cookie).filter(mine);
             let Some(permit) = session.and_then(|session| session.allowance.answer(len, at)) else {
                 return false;
@@ -459,7 +457,7 @@ impl Tables {
             return true;
         }
         if let Some(answer) = datagram::greeting(bytes, len) {
-            // One that comes again: the answer was lost.
+            // A repeated datagram: the answer was lost.
             if !self.streams.contains_key(&datagram.from) && !self.meet(datagram.from, at) {
                 return false;
             }
@@ -482,7 +480,7 @@ impl Tables {
         }
         true
     }
-    /// A stream begins at an address: it is the next one of the test that waits for it.
+    /// Assigns a new address to the next stream of the test that waits for it.
     fn meet(&mut self, from: SocketAddr, at: u64) -> bool {
         let Some(awaited) = self.awaited.iter().find(|awaited| awaited.ip == from.ip()) else {
             return false;
@@ -521,7 +519,7 @@ fn timed_answer(asked: &Timed, datagram: &Datagram, at: u64) -> [u8; TIMED] {
     head
 }
 
-/// As long as the question, and of its class.
+/// As long as the question, and with its traffic class.
 fn answered(question: &Datagram, bytes: &[u8]) -> Outgoing {
     Outgoing {
         to: Some(question.from),

@@ -1,6 +1,6 @@
-//! Answers from inside the kernel: an XDP program on a device that sends datagrams back before the
-//! network stack has seen them. No process has to be woken, so what is left of an answer's time is
-//! the wire, the driver and some tens of instructions.
+//! Answers by the kernel: an XDP program at a device returns datagrams before the network stack
+//! sees them. No process is woken, so the response time consists of the wire, the driver and a few
+//! tens of instructions.
 //!
 //! ```text
 //!   frame in ──▶ IPv4 or IPv6, UDP, whole, to an address of this device and to our port? ──no──▶ the stack, as ever
@@ -9,24 +9,25 @@
 //!                swap ports, addresses, MACs; time to live less one ──▶ frame out
 //! ```
 //!
-//! Checksums: exchanging two words leaves a sum as it is, so UDP's stays valid, and so does the
-//! unfinished one of a packet that never met a wire. The time to live changes IPv4's header, which
-//! is put right by the difference (RFC 1624, equation 3). Times are made good inside the payload,
-//! by two bytes that were zero, as RFC 7820 does it for OWAMP: UDP's checksum is never touched.
+//! Checksums: swapping two words leaves a sum unchanged, so the checksum of UDP stays valid, as
+//! does the partial checksum of a packet that never crossed a wire. The change of the time to live
+//! in the IPv4 header is compensated by the difference (RFC 1624, equation 3). The changed times
+//! are compensated inside the payload by two bytes that were zero, as RFC 7820 does for OWAMP; the
+//! checksum of UDP is never changed.
 //!
-//! **No loops.** No answer is answered by another far end: those of ours are marked as answers
-//! (`a`, `s`), and any other datagram is sent back only to a port above the program's own, which of
-//! two programs that answer each other at most one has ([`crate::latency::repeats`] has the same
-//! rule). Against echoes of others the time to live of an answer is that of the question
-//! less one, as if the packet had been forwarded: no packet lives longer than 255 answers.
+//! **No loops.** Far ends do not answer answers: those of narrows are marked (`a`, `s`), and any
+//! other datagram is returned only to a port above that of the program. Of two programs that answer
+//! each other, at most one has such a port ([`crate::latency::repeats`] follows the same rule).
+//! Against other echo services, the time to live of an answer is that of the question minus one, as
+//! after forwarding: no packet causes more than 255 answers.
 //!
-//! Whom it does not answer: a port below 1024 or one at which this host answers, packets whose time
-//! to live ends here, groups, fragments, packets with options, frames with a VLAN tag, other
-//! addresses than those that the device had when it began. Nobody is asked for a token: an
-//! answer is as long as its question, but it goes to whoever the question names as its sender.
+//! The program does not answer: ports below 1024 and ports at which this host answers, packets
+//! whose time to live ends here, multicast, fragments, packets with options, frames with a VLAN
+//! tag, and addresses that the device did not have at the start. No token is required: an answer is
+//! as long as its question, but it goes to the address that the question names as its sender.
 //!
-//! The program is attached in generic mode, which every driver has and which needs nothing of the
-//! other end, and it goes with this process however that ends ([`bpf::attach`]).
+//! The program is attached in generic mode, which every driver supports and which requires nothing
+//! of the peer. It is removed when this process ends in any way ([`bpf::attach`]).
 
 use crate::HostError;
 use crate::sys;
@@ -37,33 +38,33 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
-/// Addresses that one program compares at most.
+/// Largest number of addresses that a program compares.
 const ADDRESSES: usize = 32;
-/// Ports below are services that may answer an answer.
+/// Ports below belong to services that may answer an answer.
 const SERVICES: u16 = 1024;
-/// Packets with fewer hops left are not answered.
+/// Packets with fewer remaining hops are not answered.
 const HOPS: i32 = 2;
 
-/// Where things are in a frame: Ethernet.
+/// Offsets in an Ethernet frame.
 const TYPE: i16 = 12;
 const IP: i16 = 14;
-/// IPv4 without options: class of service, fragments, time to live and protocol, checksum, source,
-/// destination, end.
+/// Offsets in IPv4 without options: class of service, fragments, time to live and protocol,
+/// checksum, source, destination, end.
 const V4: (i16, i16, i16, i16, i16, i16, i16) =
     (IP + 1, IP + 6, IP + 8, IP + 10, IP + 12, IP + 16, IP + 20);
-/// IPv6: next header, hop limit, source, destination, end.
+/// Offsets in IPv6: next header, hop limit, source, destination, end.
 const V6: (i16, i16, i16, i16, i16) = (IP + 6, IP + 7, IP + 8, IP + 24, IP + 40);
-/// UDP: its header's bytes.
+/// Length of the UDP header.
 const UDP: i16 = 8;
 const PROTOCOL_UDP: u8 = 17;
 
-/// Of a question of ours ([`crate::protocols::wire`]), behind UDP's header: version, kind, class,
-/// probe; from here on what an answer fills in.
+/// Offsets in a question of narrows ([`crate::protocols::wire`]) behind the UDP header: version,
+/// kind, class, probe; from [`TIMES`] on the fields that an answer fills in.
 const KIND: i16 = UDP + 4;
 const TIMES: i16 = UDP + 36;
 
-/// A kind of question: its letter and its answer's, bytes behind [`TIMES`], how often an answer
-/// tells when the question came, and where there is a zero that may become anything.
+/// A kind of question: its letter and that of its answer, bytes behind [`TIMES`], number of times
+/// that an answer repeats the arrival, and offset of a zero that compensates the checksum.
 struct Question {
     kinds: (u8, u8),
     bytes: i16,
@@ -71,8 +72,7 @@ struct Question {
     spare: i16,
 }
 
-/// When the question came, when it was answered, how many came (not counted here: zero): both kinds
-/// begin so.
+/// Arrival, departure, and count of questions (not counted here: zero); both kinds begin with them.
 const RECEIVED: i16 = 0;
 const ANSWERED: i16 = 8;
 /// A ping ends with four zeros.
@@ -82,8 +82,8 @@ const PING: Question = Question {
     came: &[RECEIVED],
     spare: 20,
 };
-/// A timed question goes on: ready, read (both when it came: the program waits for nobody), the
-/// last answer's departure and its number (not known), zeros.
+/// A timed question continues with ready and read (both the arrival, because the program waits for
+/// nobody), the departure and number of the last answer (unknown), and zeros.
 const TIMED: Question = Question {
     kinds: (b't', b's'),
     bytes: 52,
@@ -91,8 +91,8 @@ const TIMED: Question = Question {
     spare: 48,
 };
 
-/// On the stack: a key of the map; the class; the kind's word and the times of the question, and of
-/// the answer. The two stamps of eight bytes lie where eight divides.
+/// Offsets on the stack: a key of the map; the class; the kind and times of the question, and of
+/// the answer. The two timestamps are aligned to eight bytes.
 const KEY: i16 = -8;
 const CLASS: i16 = -16;
 const OLD: i16 = -72;
@@ -106,16 +106,16 @@ fn port(number: u16) -> i32 {
     two(number.to_be_bytes())
 }
 
-/// Counted by the program.
+/// A counter of the program.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Count {
     /// Answers.
     Answered,
-    /// Of these, with times.
+    /// Answers with times.
     Stamped,
 }
 
-/// A packet pointer in `base`: exchanges `words` words of `size` bytes.
+/// Swaps `words` words of `size` bytes behind the packet pointer `base`.
 fn swap(a: &mut Assembler, base: Reg, size: Size, one: i16, other: i16, words: i16) {
     let bytes = if size == Size::Two { 2 } else { 4 };
     for i in 0..words {
@@ -126,7 +126,7 @@ fn swap(a: &mut Assembler, base: Reg, size: Size, one: i16, other: i16, words: i
     }
 }
 
-/// Goes on where the destination at `at` is one of `addresses`, else to `pass`.
+/// Continues if the destination at `at` is one of `addresses`, otherwise jumps to `pass`.
 fn one_of(a: &mut Assembler, at: i16, addresses: &[Vec<u8>], pass: Label) {
     let known = a.label();
     for address in addresses {
@@ -143,8 +143,8 @@ fn one_of(a: &mut Assembler, at: i16, addresses: &[Vec<u8>], pass: Label) {
     a.here(known);
 }
 
-/// Goes on where the datagram at R9 is a question of ours or comes from a port above our own
-/// `port`; an answer of ours goes to `pass`.
+/// Continues if the datagram at R9 is a question of narrows, or comes from a port above `port`; an
+/// answer of narrows goes to `pass`.
 fn no_answer(a: &mut Assembler, own: u16, pass: Label) {
     let (question, plain) = (a.label(), a.label());
     for kind in [PING, TIMED] {
@@ -177,7 +177,7 @@ fn no_answer(a: &mut Assembler, own: u16, pass: Label) {
     a.here(question);
 }
 
-/// Goes on where the datagram at R9 is for us and from somebody who may be answered.
+/// Continues if the datagram at R9 is for this program and its sender may be answered.
 fn between(a: &mut Assembler, own: &[u16], pass: Label) {
     a.load(Size::Two, R2, R9, 2);
     a.jump_if(
@@ -208,8 +208,8 @@ fn count(a: &mut Assembler, map: &OwnedFd, what: Count) {
     a.here(none);
 }
 
-/// Fills in what an answer of ours has, behind R9, where the question is one of that kind; else
-/// goes to `other`.
+/// Fills in the fields of an answer behind R9 if the question is of that kind; otherwise jumps to
+/// `other`.
 fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
     a.mov(R2, R9);
     a.alu(Alu::Add, R2, i32::from(TIMES + question.bytes));
@@ -224,7 +224,7 @@ fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
         two([crate::protocols::wire::DATAGRAM_VERSION, question.kinds.0]),
         other,
     );
-    // What it has now: pairs of a place in the packet and one on the stack.
+    // The present values: pairs of an offset in the packet and one on the stack.
     let places = [KIND]
         .into_iter()
         .chain((0..question.bytes / 4).map(|i| TIMES + 4 * i));
@@ -236,7 +236,7 @@ fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
         a.load(Size::Four, R2, R9, *at);
         a.store(Size::Four, STACK, OLD + i, R2);
     }
-    // What it will have.
+    // The new values.
     let new = NEW + 4;
     a.store(
         Size::Byte,
@@ -263,7 +263,7 @@ fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
             a.store(Size::Four, STACK, new + at + half, R2);
         }
     }
-    // What that adds to the sum, folded to 16 bits, and its complement where zeros were.
+    // The difference of the sums, folded to 16 bits; its complement goes to the zeros.
     let length = i32::from(question.bytes + 4);
     a.mov(R1, STACK);
     a.alu(Alu::Add, R1, i32::from(OLD));
@@ -285,7 +285,7 @@ fn stamp(a: &mut Assembler, map: &OwnedFd, question: &Question, other: Label) {
     count(a, map, Count::Stamped);
 }
 
-/// A sum of 32 bits folded to 16, carries added again. Uses R1.
+/// Folds a sum of 32 bits to 16 bits and adds carries. Uses R1.
 fn fold(a: &mut Assembler, sum: Reg) {
     for _ in 0..2 {
         a.mov(R1, sum);
@@ -295,7 +295,7 @@ fn fold(a: &mut Assembler, sum: Reg) {
     }
 }
 
-/// From here on an IPv4 packet; then R9 is the header of UDP.
+/// The part for IPv4 packets; at its end, R9 is the UDP header.
 fn v4(a: &mut Assembler, own: &[u16], addresses: &[Vec<u8>], pass: Label) {
     let (class, fragment, lives, sum, source, destination, end) = V4;
     a.load(Size::Byte, R2, R6, IP);
@@ -328,7 +328,7 @@ fn v4(a: &mut Assembler, own: &[u16], addresses: &[Vec<u8>], pass: Label) {
     swap(a, R6, Size::Four, source, destination, 1);
 }
 
-/// As [`v4`], of IPv6.
+/// As [`v4`], for IPv6.
 fn v6(a: &mut Assembler, own: &[u16], addresses: &[Vec<u8>], pass: Label) {
     let (next, lives, source, destination, end) = V6;
     a.mov(R2, R6);
@@ -340,7 +340,7 @@ fn v6(a: &mut Assembler, own: &[u16], addresses: &[Vec<u8>], pass: Label) {
     a.mov(R9, R6);
     a.alu(Alu::Add, R9, i32::from(end));
     between(a, own, pass);
-    // The class lies across two bytes, behind the version.
+    // The traffic class lies across two bytes, behind the version.
     a.load(Size::Two, R2, R6, IP);
     a.big_endian(R2, 16);
     a.alu(Alu::ShiftRight, R2, 4);
@@ -352,9 +352,9 @@ fn v6(a: &mut Assembler, own: &[u16], addresses: &[Vec<u8>], pass: Label) {
     swap(a, R6, Size::Four, source, destination, 4);
 }
 
-/// The program for the first of the ports `own`, at all of which this host answers: R6 the frame,
-/// R7 its end, R9 the header of UDP. A family without addresses has no part in it, for the kernel
-/// takes no instruction that is never reached.
+/// The program for the first of the ports `own`, at all of which this host answers. R6 is the
+/// frame, R7 its end, R9 the UDP header. A family without addresses is left out, because the kernel
+/// rejects unreachable instructions.
 pub fn program(own: &[u16], addresses: &[IpAddr], map: &OwnedFd) -> Vec<[u8; 8]> {
     let mut assembler = Assembler::default();
     let a = &mut assembler;
@@ -371,7 +371,7 @@ pub fn program(own: &[u16], addresses: &[IpAddr], map: &OwnedFd) -> Vec<[u8; 8]>
     a.mov(R2, R6);
     a.alu(Alu::Add, R2, i32::from(V4.6 + UDP));
     a.jump_if(R2, If::Greater, R7, pass);
-    // Either MAC is a group's.
+    // One of the MAC addresses is a multicast address.
     for mac in [0, 6] {
         a.load(Size::Byte, R2, R6, mac);
         a.jump_if(R2, If::AnyBit, 1, pass);
@@ -412,7 +412,7 @@ pub fn program(own: &[u16], addresses: &[IpAddr], map: &OwnedFd) -> Vec<[u8; 8]>
     assembler.finish()
 }
 
-/// Answers in the kernel, as long as it lives.
+/// The attached program; it answers until it is dropped.
 #[derive(Debug)]
 pub struct Echo {
     map: OwnedFd,
@@ -420,15 +420,15 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// Datagrams that come over `device` to the first of `ports` and one of its addresses (or to
-    /// `only`) are answered from now on; at the other ports this host answers, too.
+    /// Answers datagrams that arrive at `device` for the first of `ports` and one of its addresses
+    /// (or `only`). At the other ports this host answers itself.
     pub fn attach(device: &str, ports: &[u16], only: Option<IpAddr>) -> Result<Echo, HostError> {
         let missing = |why: String| HostError::Missing(format!("--xdp {device}: {why}"));
         let name = CString::new(device).map_err(|_| missing("no device has such a name".into()))?;
         let index = sys::interface(&name)
             .map_err(|_| missing("there is no such device; `ip link` lists them".into()))?;
         let kind = sys::hardware(device).map_err(HostError::failed("the kind of a device"))?;
-        // The C library tells nothing of devices without an address of their own, such as TUN.
+        // The C library does not list devices without an address, such as TUN.
         if !matches!(kind, Some(libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK)) {
             return Err(missing(
                 "its packets have no Ethernet header (a TUN, WireGuard or PPP device, or a \
@@ -461,13 +461,13 @@ impl Echo {
         let link = bpf::attach(&loaded, index).map_err(told)?;
         Ok(Echo { map, _link: link })
     }
-    /// How many so far.
+    /// The value of a counter.
     pub fn count(&self, what: Count) -> u64 {
         bpf::entry(&self.map, what as u32).unwrap_or(0)
     }
 }
 
-/// What a refusal of the kernel means.
+/// The meaning of an error of the kernel.
 fn refusal(error: &io::Error) -> Option<String> {
     let text = match error.raw_os_error()? {
         libc::EPERM | libc::EACCES => {

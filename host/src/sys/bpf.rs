@@ -1,10 +1,9 @@
-//! Programs for the kernel's own machine (eBPF): a small assembler, and the five calls of bpf(2)
-//! that load, try and attach one.
+//! eBPF: a small assembler, and the five calls of bpf(2) that load, test and attach a program.
 //!
-//! A program is some tens of instructions, written in Rust when narrows starts and checked by the
-//! kernel when it is loaded: no compiler, no library, no file of objects. The machine has eleven
-//! registers (r0 the answer, r1 to r5 arguments and lost at a call, r6 to r9 kept, r10 the end of
-//! 512 bytes of stack), jumps forward, and reads nothing whose bounds it has not compared before.
+//! A program has a few tens of instructions, which are generated at run time and verified by the
+//! kernel: no compiler, library or object file is involved. The machine has eleven registers (r0
+//! the result; r1 to r5 arguments, clobbered by calls; r6 to r9 preserved; r10 the end of the stack
+//! of 512 bytes). It jumps forward only and accesses only memory whose bounds it has checked.
 //!
 //! Source: RFC 9669 (the instruction set), bpf(2), linux/bpf.h of Linux 6.12 (the layout of the
 //! calls).
@@ -18,9 +17,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Reg(pub u8);
 
-/// The answer of a call, and of the program.
+/// The result of a call, and of the program.
 pub const R0: Reg = Reg(0);
-/// The first argument; at the beginning, the packet.
+/// The first argument; at the start, the packet.
 pub const R1: Reg = Reg(1);
 /// An argument.
 pub const R2: Reg = Reg(2);
@@ -30,18 +29,18 @@ pub const R3: Reg = Reg(3);
 pub const R4: Reg = Reg(4);
 /// An argument.
 pub const R5: Reg = Reg(5);
-/// Kept by calls.
+/// Preserved by calls.
 pub const R6: Reg = Reg(6);
-/// Kept by calls.
+/// Preserved by calls.
 pub const R7: Reg = Reg(7);
-/// Kept by calls.
+/// Preserved by calls.
 pub const R8: Reg = Reg(8);
-/// Kept by calls.
+/// Preserved by calls.
 pub const R9: Reg = Reg(9);
-/// The end of the stack, which grows down.
+/// The end of the stack, which grows downwards.
 pub const STACK: Reg = Reg(10);
 
-/// What is read or written at once.
+/// The size of a memory access.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum Size {
@@ -51,7 +50,7 @@ pub enum Size {
     Eight = 0x18,
 }
 
-/// What is computed, in 64 bits.
+/// An operation in 64 bits.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum Alu {
@@ -63,7 +62,7 @@ pub enum Alu {
     Move = 0xb0,
 }
 
-/// When it is jumped; numbers without a sign.
+/// The condition of a jump; comparisons are unsigned.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum If {
@@ -75,12 +74,12 @@ pub enum If {
     Less = 0xa0,
 }
 
-/// A register or a number.
+/// A register or a constant.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Operand {
-    /// What is in it.
+    /// The value of a register.
     Of(Reg),
-    /// Extended by its sign to 64 bits.
+    /// A constant, sign-extended to 64 bits.
     Is(i32),
 }
 
@@ -96,22 +95,23 @@ impl From<i32> for Operand {
     }
 }
 
-/// What the kernel does for a program, by its number in linux/bpf.h.
+/// A helper function of the kernel, by its number in linux/bpf.h.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Helper {
-    /// r1 a map, r2 where the key lies: where the value lies, or 0.
+    /// r1 a map, r2 the address of the key; returns the address of the value, or 0.
     Lookup = 1,
     /// CLOCK_MONOTONIC, ns.
     Now = 5,
-    /// r1, r2 bytes that go; r3, r4 bytes that come; r5 a sum of checksums before: the sum after.
+    /// r1, r2 bytes removed; r3, r4 bytes added; r5 a previous sum; returns the new sum of
+    /// checksums.
     ChecksumDifference = 28,
 }
 
-/// A place to jump to.
+/// The target of a jump.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Label(usize);
 
-/// A program in the making.
+/// A program under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Assembler {
     code: Vec<[u8; 8]>,
@@ -132,12 +132,12 @@ const FROM_REGISTER: u8 = 0x08;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 const TO_BIG_ENDIAN: u8 = 0xdc;
-/// As the source of a wide load: the number is the descriptor of a map.
+/// The source of a wide load: the constant is the descriptor of a map.
 const MAP: u8 = 1;
 
 impl Assembler {
     fn put(&mut self, code: u8, to: Reg, from: u8, offset: i16, number: i32) {
-        // RFC 9669, 3: the two registers share a byte, in the order of the host's bits.
+        // RFC 9669, section 3: the two registers share a byte, in the bit order of the host.
         let regs = if cfg!(target_endian = "little") {
             from << 4 | to.0
         } else {
@@ -147,12 +147,12 @@ impl Assembler {
         self.code
             .push([code, regs, o[0], o[1], n[0], n[1], n[2], n[3]]);
     }
-    /// A place that has no place yet.
+    /// A label without a position.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
-    /// Here it is.
+    /// Sets the position of a label.
     pub fn here(&mut self, label: Label) {
         self.labels[label.0] = Some(self.code.len());
     }
@@ -167,12 +167,12 @@ impl Assembler {
     pub fn mov(&mut self, to: Reg, what: impl Into<Operand>) {
         self.alu(Alu::Move, to, what);
     }
-    /// `to` = these four bytes, the upper half zero: as a load of four bytes from a packet gives
-    /// them.
+    /// Sets `to` to these four bytes, the upper half zero: as a load of four bytes from a packet
+    /// does.
     pub fn four(&mut self, to: Reg, bytes: [u8; 4]) {
         self.put(MOVE_FOUR, to, 0, 0, i32::from_ne_bytes(bytes));
     }
-    /// The bytes of `to` are those of a big-endian number of so many bits.
+    /// Converts `to` between host byte order and big-endian, with this many bits.
     pub fn big_endian(&mut self, to: Reg, bits: i32) {
         self.put(TO_BIG_ENDIAN, to, 0, 0, bits);
     }
@@ -187,16 +187,16 @@ impl Assembler {
             Operand::Is(number) => self.put(STORE_NUMBER | size as u8, to, 0, offset, number),
         }
     }
-    /// `*(to + offset) += from`, in 64 bits, whoever else does so.
+    /// `*(to + offset) += from`, in 64 bits, atomically.
     pub fn add_atomically(&mut self, to: Reg, offset: i16, from: Reg) {
         self.put(ATOMIC_ADD, to, from.0, offset, 0);
     }
-    /// `to` is a map.
+    /// Sets `to` to a map.
     pub fn map(&mut self, to: Reg, map: &OwnedFd) {
         self.put(LOAD_WIDE, to, MAP, 0, map.as_raw_fd());
         self.put(0, Reg(0), 0, 0, 0);
     }
-    /// Jumps to `label` if `left` is so, compared with `right`.
+    /// Jumps to `label` if the comparison of `left` with `right` is true.
     pub fn jump_if(&mut self, left: Reg, is: If, right: impl Into<Operand>, label: Label) {
         self.jumps.push((self.code.len(), label));
         match right.into() {
@@ -208,16 +208,16 @@ impl Assembler {
     pub fn jump(&mut self, label: Label) {
         self.jump_if(R0, If::Always, 0, label);
     }
-    /// Asks the kernel for something.
+    /// Calls a helper function.
     pub fn call(&mut self, helper: Helper) {
         self.put(CALL, Reg(0), 0, 0, helper as i32);
     }
-    /// Ends; the answer is in r0.
+    /// Ends the program; the result is in r0.
     pub fn exit(&mut self) {
         self.put(EXIT, Reg(0), 0, 0, 0);
     }
-    /// The instructions, jumps filled in. A label without a place is a mistake of the caller: the
-    /// kernel refuses a jump to itself.
+    /// The instructions with resolved jumps. A label without a position becomes a jump to itself,
+    /// which the kernel rejects.
     pub fn finish(mut self) -> Vec<[u8; 8]> {
         for (at, label) in &self.jumps {
             let to = self.labels[label.0].unwrap_or(*at);
@@ -229,7 +229,7 @@ impl Assembler {
     }
 }
 
-/// The part of the kernel's union of arguments that is needed here.
+/// The part of `union bpf_attr` that is needed here.
 #[derive(Default)]
 struct Arguments([u64; 16]);
 
@@ -281,10 +281,11 @@ const LINK_CREATE: c_int = 28;
 const TYPE_ARRAY: u32 = 2;
 const TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
-/// `XDP_FLAGS_SKB_MODE`: where the stack takes the packet from the driver, which every driver can.
+/// `XDP_FLAGS_SKB_MODE`: after the driver has passed the packet to the stack, which every driver
+/// supports.
 const GENERIC: u32 = 2;
 
-/// What an XDP program answers: the packet goes on as without it, or back out where it came from.
+/// Result of an XDP program: pass the packet to the stack, or send it back out of the device.
 pub const PASS: i32 = 2;
 /// See [`PASS`].
 pub const BACK: i32 = 3;
@@ -299,7 +300,7 @@ pub fn array(entries: u32) -> io::Result<OwnedFd> {
         sizes.four(12, entries).descriptor(MAP_CREATE)
     };
     make().or_else(|error| {
-        // Before Linux 5.11 maps count as locked memory, of which little is allowed.
+        // Before Linux 5.11 maps count as locked memory, whose limit is small.
         let all = libc::rlimit {
             rlim_cur: libc::RLIM_INFINITY,
             rlim_max: libc::RLIM_INFINITY,
@@ -323,8 +324,8 @@ pub fn entry(map: &OwnedFd, key: u32) -> io::Result<u64> {
     ask.call(MAP_LOOKUP).map(|_| value)
 }
 
-/// Loads an XDP program; where the kernel refuses it, the error ends with the last lines of its
-/// log.
+/// Loads an XDP program. If the kernel rejects it, the error ends with the last lines of the
+/// verifier's log.
 pub fn load(code: &[[u8; 8]], name: &str) -> io::Result<OwnedFd> {
     let licence = c"MIT OR Apache-2.0";
     let mut called = [0_u8; 16];
@@ -369,8 +370,7 @@ pub fn load(code: &[[u8; 8]], name: &str) -> io::Result<OwnedFd> {
     })
 }
 
-/// Lets a program answer one packet, which goes nowhere: what it answers, and the packet as it
-/// leaves it.
+/// Runs a program on one packet, which is not sent: the result, and the changed packet.
 pub fn try_once(program: &OwnedFd, packet: &[u8]) -> io::Result<(i32, Vec<u8>)> {
     let mut out = vec![0_u8; packet.len() + 256];
     let mut ask = Arguments::default().four(0, program.as_raw_fd() as u32);
@@ -384,8 +384,8 @@ pub fn try_once(program: &OwnedFd, packet: &[u8]) -> io::Result<(i32, Vec<u8>)> 
     Ok((ask.read(4) as i32, out))
 }
 
-/// Attaches an XDP program to a device, in generic mode, as long as what is answered lives: the
-/// kernel takes it off when the descriptor is closed, however this process ends.
+/// Attaches an XDP program to a device in generic mode. The kernel detaches it when the returned
+/// descriptor is closed, including at the end of the process.
 pub fn attach(program: &OwnedFd, device: u32) -> io::Result<OwnedFd> {
     let ask = Arguments::default().four(0, program.as_raw_fd() as u32);
     ask.four(4, device)

@@ -1,28 +1,28 @@
-//! The run's own clock: the core's time, which is zero when the run begins, on the kernel's even
-//! clock.
+//! The clock of a run: time of the core, which is zero at the beginning of the run, from
+//! `CLOCK_MONOTONIC`.
 
 use crate::sys;
 use narrows_core::units::{Span, Time};
 
-/// The run's own clock.
+/// The clock of a run.
 #[derive(Copy, Clone, Debug)]
 pub struct Clock {
     zero: u64,
 }
 
 impl Clock {
-    /// One that will be at zero `ahead` from now.
+    /// A clock that reaches zero after `ahead`.
     pub fn starting_in(ahead: Span) -> Clock {
         Clock {
             zero: sys::monotonic() + ahead.as_ns(),
         }
     }
-    /// Now; zero before it begins.
+    /// The present time; zero before the run begins.
     pub fn now(&self) -> Time {
         Time::from_ns(sys::monotonic().saturating_sub(self.zero))
     }
-    /// When a packet came that was stamped `stamp` by the kernel's clock for stamps; asked right
-    /// after it came, before that clock can have been set.
+    /// The time of a packet's timestamp (`CLOCK_REALTIME`). It must be converted right after the
+    /// packet arrived, before that clock can have been set.
     pub fn of_stamp(&self, stamp: u64) -> Time {
         let ago = sys::realtime().saturating_sub(stamp);
         Time::from_ns(

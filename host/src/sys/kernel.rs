@@ -1,5 +1,5 @@
-//! What this kernel is, as far as a scenario's hosts can be made like it: its tick, its release,
-//! its congestion controls.
+//! Properties of this kernel, as far as a scenario can specify them: tick rate, release, congestion
+//! controls.
 
 use crate::sys;
 use narrows_core::kernel::{KERNELS, Kernel};
@@ -12,30 +12,29 @@ use std::io;
 pub struct Ccs {
     /// Loaded.
     pub available: Vec<String>,
-    /// Of these, who everybody may choose; root may choose any.
+    /// Those that every user may select; root may select any.
     pub allowed: Vec<String>,
-    /// Modules that are installed and not loaded.
+    /// Installed modules that are not loaded.
     pub loadable: Vec<String>,
 }
 
-/// The release: `6.12.3-amd64`.
+/// The release, such as `6.12.3-amd64`.
 pub fn release() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     text.trim().to_string()
 }
 
-/// A digest of this boot and time namespace: two hosts with the same one have the same clock.
+/// A digest of this boot and time namespace: hosts with the same digest share a clock.
 pub fn boot() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    // Time namespaces move the clock within one boot.
+    // Time namespaces shift the clock within one boot.
     let moved = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
     crate::protocols::digest::hex(
         &crate::protocols::digest::sha256(&[b"narrows", id.as_bytes(), moved.as_bytes()])[..16],
     )
 }
 
-/// The release that a scenario may name and whose rules this kernel follows: the newest that is not
-/// newer.
+/// The newest kernel that a scenario may name and that is not newer than `release`.
 pub fn like(release: &str) -> &'static str {
     let mut numbers = release
         .split(['.', '-', '+'])
@@ -50,7 +49,7 @@ pub fn like(release: &str) -> &'static str {
         .map_or("", |(name, _)| name)
 }
 
-/// What this kernel says of its congestion controls, in the namespace of this thread.
+/// The congestion controls of this kernel, in the namespace of this thread.
 pub fn ccs() -> Ccs {
     let list = |what| {
         let text = fs::read_to_string(format!("/proc/sys/net/ipv4/tcp_{what}_congestion_control"));
@@ -74,7 +73,7 @@ pub fn ccs() -> Ccs {
     }
 }
 
-/// The congestion control that a module's file holds, by its name: `tcp_vegas.ko.xz`.
+/// The congestion control of a module file, from its name, such as `tcp_vegas.ko.xz`.
 fn module(file: &str) -> Option<&str> {
     let (name, _) = file.strip_prefix("tcp_")?.split_once(".ko")?;
     (name != "diag").then_some(name)
@@ -88,7 +87,7 @@ pub fn unload(module: &str) -> io::Result<()> {
     sys::check(result as i32).map(drop)
 }
 
-/// All of it as JSON.
+/// All properties as JSON.
 pub fn to_json() -> Value {
     let (release, ccs) = (release(), ccs());
     json!({

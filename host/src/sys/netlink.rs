@@ -1,8 +1,7 @@
-//! The messages by which a namespace is furnished and a host is asked and changed, as rtnetlink(7)
-//! and sock_diag(7) lay them out: a header, a fixed part, attributes.
+//! Messages of rtnetlink(7) and sock_diag(7): a header, a fixed part, attributes.
 //!
-//! Written by hand because they are so few: the crates that know all of rtnetlink take a minute to
-//! build.
+//! They are written by hand because narrows uses few of them; crates for all of rtnetlink take a
+//! minute to build.
 
 use crate::sys;
 use std::ffi::c_int;
@@ -19,23 +18,23 @@ const FEATURE_ECN: u32 = 1;
 const ROOT: u32 = u32::MAX;
 const HANDLE: u32 = 1 << 16;
 
-/// What a device may be told.
+/// Settings of a device.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Link {
-    /// Bytes of an IP packet at most.
+    /// MTU in bytes.
     pub mtu: Option<u32>,
-    /// Packets of its queue at most.
+    /// Largest number of packets in its queue.
     pub queue: Option<u32>,
-    /// Segments of a super-packet at most.
+    /// Largest number of segments of a super-packet.
     pub gso_segments: Option<u32>,
-    /// Bytes of one at most.
+    /// Largest size of a super-packet, bytes.
     pub gso_bytes: Option<u32>,
 }
 
-/// A conversation with the kernel about the namespace of the thread that began it.
+/// A netlink socket of the namespace of the thread that created it.
 pub struct Netlink(OwnedFd);
 
-/// One message in the making.
+/// A message under construction.
 #[derive(Clone, Debug)]
 pub struct Message {
     kind: u16,
@@ -43,13 +42,13 @@ pub struct Message {
 }
 
 impl Message {
-    /// Of a kind, with its fixed part.
+    /// A message of a type, with its fixed part.
     pub fn new(kind: u16, fixed: &[&[u8]]) -> Message {
         let mut bytes = vec![0; HEADER];
         fixed.iter().for_each(|part| bytes.extend_from_slice(part));
         Message { kind, bytes }
     }
-    /// An attribute: its length, its kind, its value, padded to four bytes.
+    /// Adds an attribute: length, type and value, padded to four bytes.
     pub fn attribute(mut self, kind: u16, value: &[u8]) -> Message {
         self.bytes.extend((value.len() as u16 + 4).to_ne_bytes());
         self.bytes.extend(kind.to_ne_bytes());
@@ -57,11 +56,11 @@ impl Message {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
         self
     }
-    /// An attribute that is a number.
+    /// Adds an attribute with an integer.
     pub fn number(self, kind: u16, value: u32) -> Message {
         self.attribute(kind, &value.to_ne_bytes())
     }
-    /// What is behind its header.
+    /// The message without its header.
     pub fn body(&self) -> &[u8] {
         &self.bytes[HEADER..]
     }
@@ -73,9 +72,9 @@ impl Message {
     }
 }
 
-/// The attributes in `bytes`: kind without its flags, and value. What is cut short ends them.
+/// The attributes in `bytes`: type without flags, and value. A truncated attribute ends the list.
 pub fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
-    /// `NLA_TYPE_MASK`: without the bits for nested ones and for the order of bytes.
+    /// `NLA_TYPE_MASK`: without the bits for nested attributes and for byte order.
     const KIND: u16 = 0x3fff;
     let mut found = Vec::new();
     while let Some(head) = bytes.first_chunk::<4>() {
@@ -89,7 +88,7 @@ pub fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
     found
 }
 
-/// The value of the attribute of a kind.
+/// The value of the first attribute of a type.
 pub fn attribute<'a>(found: &[(u16, &'a [u8])], kind: u16) -> Option<&'a [u8]> {
     found
         .iter()
@@ -97,7 +96,7 @@ pub fn attribute<'a>(found: &[(u16, &'a [u8])], kind: u16) -> Option<&'a [u8]> {
         .map(|(_, value)| *value)
 }
 
-/// A text of the kernel's, without its zero.
+/// A text of the kernel, without its terminating zero.
 pub fn text(value: &[u8]) -> String {
     let end = value.iter().position(|c| *c == 0).unwrap_or(value.len());
     String::from_utf8_lossy(&value[..end]).into_owned()
@@ -115,11 +114,11 @@ impl Netlink {
     pub fn new() -> io::Result<Netlink> {
         open(libc::NETLINK_ROUTE).map(Netlink)
     }
-    /// Begins to ask about sockets.
+    /// A socket of sock_diag.
     pub fn diag() -> io::Result<Netlink> {
         open(libc::NETLINK_SOCK_DIAG).map(Netlink)
     }
-    /// Brings a device up, changed so far as it is told.
+    /// Brings a device up and changes the given settings.
     pub fn up(&mut self, index: u32, link: &Link) -> io::Result<()> {
         let up = libc::IFF_UP as u32;
         let fixed: [&[u8]; 4] = [
@@ -135,7 +134,7 @@ impl Netlink {
             .number_if(libc::IFLA_GSO_MAX_SIZE, link.gso_bytes);
         self.ask(message)
     }
-    /// Gives a device a queue discipline.
+    /// Sets the queue discipline of a device.
     pub fn queue(&mut self, index: u32, kind: &str) -> io::Result<()> {
         let (index, handle, root) = (
             index.to_ne_bytes(),
@@ -146,7 +145,7 @@ impl Netlink {
         let name = [kind.as_bytes(), &[0]].concat();
         self.ask(Message::new(libc::RTM_NEWQDISC, &fixed).attribute(libc::TCA_KIND, &name))
     }
-    /// Gives a device an address.
+    /// Adds an address to a device.
     pub fn address(&mut self, index: u32, address: Ipv4Addr) -> io::Result<()> {
         let fixed: [&[u8]; 2] = [&[libc::AF_INET as u8, 32, 0, 0], &index.to_ne_bytes()];
         let message = Message::new(libc::RTM_NEWADDR, &fixed)
@@ -154,8 +153,8 @@ impl Netlink {
             .attribute(libc::IFA_ADDRESS, &address.octets());
         self.ask(message)
     }
-    /// Leads to a host over a device, with an initial window in packets; `ecn`: connections to it
-    /// ask for that.
+    /// Adds a route to a host over a device, with an initial window in packets; with `ecn`
+    /// connections to it request ECN.
     pub fn route(&mut self, index: u32, to: Ipv4Addr, iw: u32, ecn: bool) -> io::Result<()> {
         let kind = [
             libc::AF_INET as u8,
@@ -184,9 +183,9 @@ impl Netlink {
         bytes[6..8].copy_from_slice(&((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
         sys::send(&self.0, &bytes).map(drop)
     }
-    /// Asks for a list: what each answer has behind its header.
+    /// Requests a list: the body of each answer.
     pub fn list(&mut self, message: Message) -> io::Result<Vec<Vec<u8>>> {
-        /// No answer is larger: the kernel fills pages.
+        /// The kernel sends at most this many bytes at once.
         const LARGEST: usize = 1 << 16;
         self.send(message, libc::NLM_F_DUMP)?;
         let mut found = Vec::new();
@@ -214,7 +213,7 @@ impl Netlink {
             }
         }
     }
-    /// Asks for one thing: what the answer has behind its header.
+    /// Requests one object: the body of the answer.
     pub fn one(&mut self, message: Message) -> io::Result<Vec<u8>> {
         self.send(message, 0)?;
         let mut answer = [0; 4096];
@@ -228,17 +227,16 @@ impl Netlink {
         }
         Ok(body.to_vec())
     }
-    /// Asks for something to be done, made where it is not there and replaced where it is, and
-    /// waits until it is.
+    /// Requests a change, which creates or replaces an object, and waits for the result.
     pub fn ask(&mut self, message: Message) -> io::Result<()> {
         self.tell(message, libc::NLM_F_CREATE | libc::NLM_F_REPLACE)
     }
-    /// Asks for something to be done in the way that `flags` say, and waits until it is.
+    /// Requests a change with these flags, and waits for the result.
     pub fn tell(&mut self, message: Message, flags: i32) -> io::Result<()> {
         self.send(message, libc::NLM_F_ACK | flags)?;
         let mut answer = [0; 4096];
         let n = sys::read(&self.0, &mut answer)?.unwrap_or(0);
-        // Behind the header: what went wrong, or 0.
+        // Behind the header: the error number, or 0.
         match answer[..n].get(HEADER..).and_then(<[u8]>::first_chunk) {
             Some(code) => match i32::from_ne_bytes(*code) {
                 0 => Ok(()),
