@@ -1,5 +1,5 @@
-//! The price of the latency engine itself: exchanges over a line without a network, a clock that
-//! costs nothing, no system call.
+//! Cost of the latency engine: exchanges over a line without a network and with a free clock,
+//! without system calls.
 //!
 //! `cargo run --release -p narrows-host --example latency_null -- 10000000`
 

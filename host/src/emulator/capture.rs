@@ -1,5 +1,5 @@
-//! The thread that writes a live run's capture: the thread that passes packets must not wait for a
-//! disk.
+//! The thread that writes the capture of a live run, so that the forwarding thread does not wait
+//! for a disk.
 
 use crate::HostError;
 use narrows_core::capture::Sink;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-/// So many chunks of 64 KiB wait for the disk at most.
+/// Largest number of chunks of 64 KiB that wait for the disk.
 const WAITING: usize = 1024;
 
 /// The thread that writes a capture.
@@ -19,12 +19,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Creates the file; what is given to the sink goes there.
+    /// Creates the file and the sink that writes to it.
     pub fn create(name: &Path) -> io::Result<(Sink, Writer)> {
         let mut file = File::create(name)?;
         let (send, receive) = sync_channel::<Vec<u8>>(WAITING);
         let thread = std::thread::spawn(move || {
-            // What arrives after an error has nowhere to go.
+            // Data after an error is dropped.
             for chunk in receive {
                 file.write_all(&chunk)?;
             }
@@ -39,7 +39,8 @@ impl Writer {
         let file = name.to_path_buf();
         Ok((Box::new(sink), Writer { thread, file }))
     }
-    /// Waits until everything is written; the sink must be gone. `whole`: did it take everything?
+    /// Waits until everything is written; the sink must be dropped before. `whole`: whether it
+    /// accepted everything.
     pub fn finish(self, whole: bool) -> Result<(), HostError> {
         let written = self.thread.join();
         let written = written.unwrap_or_else(|_| Err(io::Error::other("its thread failed")));

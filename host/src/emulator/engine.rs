@@ -1,4 +1,4 @@
-//! The engine: a scenario in, a run out, as by any engine.
+//! The live engine: runs a scenario and returns a run, as every engine does.
 
 use crate::emulator::capture::Writer;
 use crate::emulator::frame::{Frame, Ports};
@@ -29,16 +29,16 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Ports of receivers, senders, echoes and pingers: so far apart that [`preflight::MOST_FLOWS`] fit
-/// in between.
+/// First ports of receivers, senders, responders and pingers, with room for
+/// [`preflight::MOST_FLOWS`] between them.
 const RECEIVERS: u16 = 20_000;
 const SENDERS: u16 = 30_000;
 const ECHOES: u16 = 7_000;
 const PINGERS: u16 = 8_000;
 
-/// From the moment when everything is ready to the beginning.
+/// Time from readiness to the beginning of the run.
 const AHEAD: Span = Span::ms(20);
-/// Between two looks at whether to go on.
+/// Interval between two checks for the end.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The address of the host at a port; the second one is reached with ECN.
@@ -46,12 +46,12 @@ pub(crate) fn address(port: Port, ecn: bool) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, u8::from(ecn), port + 1)
 }
 
-/// The port behind which a flow or probe has its far end: FAR, or that of its station.
+/// The port of the far end of a flow or probe: FAR, or that of its station.
 fn far(station: Option<u8>) -> Port {
     FAR + station.unwrap_or(0)
 }
 
-/// Where a flow is sent from, and where to.
+/// Source and destination of a flow.
 fn ends(flow: &FlowSpec) -> (Port, Port) {
     match flow.direction {
         Direction::Down => (NEAR, far(flow.station)),
@@ -59,7 +59,7 @@ fn ends(flow: &FlowSpec) -> (Port, Port) {
     }
 }
 
-/// How many hosts there are beside that at NEAR.
+/// Number of hosts besides the one at NEAR.
 fn far_hosts(scenario: &Scenario) -> Port {
     scenario
         .wifi
@@ -67,7 +67,7 @@ fn far_hosts(scenario: &Scenario) -> Port {
         .map_or(1, |wifi| wifi.stations.len() as Port)
 }
 
-/// What all hosts are, but for their addresses.
+/// The common configuration of all hosts, without addresses.
 pub(crate) fn space(scenario: &Scenario, port: Port) -> SpaceSpec {
     let host = &scenario.host;
     let others = if port == NEAR {
@@ -125,7 +125,7 @@ pub(crate) fn qdisc(scenario: &Scenario) -> &'static str {
     }
 }
 
-/// Flows with a start moved as in every engine.
+/// The flows, with start jitter as in every engine.
 fn outgoing(scenario: &Scenario, number: usize, flow: &FlowSpec) -> Outgoing {
     let (from, to) = ends(flow);
     let place = number as u16;
@@ -161,9 +161,9 @@ pub(crate) fn emulator(
     Ok(Emulator::new(scenario, options, network, meters).flows(ports, delays))
 }
 
-/// Runs `scenario` with this machine's own TCP; every packet goes into the file `record`, if one is
-/// named: a run is whole whatever becomes of that file, which is the second part of what is
-/// returned. `progress` is called now and then; when it answers `false` the run stops.
+/// Runs `scenario` with the TCP of this kernel and writes every packet to the file `record`, if
+/// given. An error of that file does not affect the run; it is the second part of the result.
+/// `progress` is called regularly; when it returns `false`, the run stops.
 /// [`preflight::gain_privilege`] must have been called.
 pub fn run(
     scenario: &Scenario,
@@ -196,7 +196,7 @@ pub fn run(
                 events: 0,
             })
         });
-        // Whatever went wrong, nobody waits for threads that nobody stops.
+        // After any error all threads are stopped before they are joined.
         stop.store(true, Ordering::Relaxed);
         done
     });
@@ -209,8 +209,8 @@ pub fn run(
     Ok((run, recorded))
 }
 
-/// Every packet goes into the file `record`, if one is named; `ends` name the interfaces at
-/// [`NEAR`] and [`FAR`].
+/// Writes every packet to the file `record`, if given; `ends` name the interfaces at [`NEAR`] and
+/// [`FAR`].
 pub(crate) fn recorded(
     emulator: &mut Emulator,
     scenario: &Scenario,
@@ -225,7 +225,7 @@ pub(crate) fn recorded(
     Ok(Some(writer))
 }
 
-/// No packet passes any more: the file is whole, or this is an error.
+/// Ends the capture after the last packet; an incomplete file is an error.
 pub(crate) fn end_record(emulator: &mut Emulator, writer: Option<Writer>) -> Result<(), HostError> {
     let whole = emulator.end_record();
     writer.map_or(Ok(()), |writer| writer.finish(whole))
@@ -238,7 +238,7 @@ struct Parts<'a> {
     interval: Option<Span>,
 }
 
-/// What the threads answer.
+/// The results of the threads.
 struct Answers {
     passed: Seen,
     hosts: Vec<Told>,
@@ -246,7 +246,7 @@ struct Answers {
 }
 
 impl<'p> Parts<'p> {
-    /// Starts a thread in the host at `port`: `make` gets it ready, `work` begins with the run.
+    /// Starts a thread in the host at `port`: `make` prepares it, `work` starts with the run.
     fn start<'scope, R: 'scope, T: Send + 'scope>(
         &self,
         scope: &'scope thread::Scope<'scope, 'p>,
@@ -272,7 +272,7 @@ impl<'p> Parts<'p> {
                     return Err(HostError::Stopped);
                 }
             };
-            // Nobody begins: something else could not be made.
+            // Another part failed: the run does not begin.
             work(made, begins.recv().map_err(|_| HostError::Stopped)?)
         });
         match ready.recv() {
@@ -285,7 +285,7 @@ impl<'p> Parts<'p> {
         }
     }
 
-    /// The whole run.
+    /// A whole run.
     fn go<'scope>(
         &'scope self,
         scope: &'scope thread::Scope<'scope, 'p>,
@@ -302,7 +302,7 @@ impl<'p> Parts<'p> {
             interval: self.interval,
         };
         let mut hosts = Vec::new();
-        // Receivers first, so that nobody knocks in vain.
+        // Receivers first, so that senders find them.
         for port in (NEAR..=far_hosts(scenario)).rev() {
             let (mut out, mut incoming) = (Vec::new(), Vec::new());
             for (number, flow) in scenario.flows.iter().enumerate() {
@@ -314,7 +314,7 @@ impl<'p> Parts<'p> {
                     incoming.push(Incoming {
                         at: flow_out.to,
                         dscp: flow.dscp,
-                        // What makes a listener do what such a law needs.
+                        // A listening socket configured as such a congestion control needs it.
                         cc: (flow.ecn == EcnEnds::Both).then_some(flow_out.cc),
                     });
                 }
@@ -424,7 +424,7 @@ impl<'p> Parts<'p> {
         })
     }
 
-    /// The run that the answers come to.
+    /// The run from the results of the threads.
     fn told(&self, emulator: &Emulator, answers: Answers) -> Run {
         let Answers {
             passed,
@@ -492,7 +492,7 @@ impl<'p> Parts<'p> {
     }
 }
 
-/// What the scenario's hosts are and this kernel is not.
+/// The host settings of the scenario that this kernel does not have.
 fn otherwise(scenario: &Scenario) -> Vec<(&'static str, String)> {
     let mut list = Vec::new();
     let hz = sys::kernel_hz();
@@ -512,7 +512,7 @@ fn otherwise(scenario: &Scenario) -> Vec<(&'static str, String)> {
     list
 }
 
-/// The rows of several tables by time and flow.
+/// The rows of several tables, sorted by time and flow.
 fn in_order(tables: &[FlowSamples]) -> FlowSamples {
     let mut rows: Vec<(f64, u32, usize, usize)> = Vec::new();
     for (table, samples) in tables.iter().enumerate() {

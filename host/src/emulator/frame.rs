@@ -1,14 +1,14 @@
-//! Real packets as the network of the core sees them.
+//! Real packets in the form that the network of the core requires.
 //!
-//! A read from a TUN device is a [`Whole`]: one packet, or a super-packet of up to 64 KiB that is
-//! cut here into the segments that a card would send. A [`Frame`] is one of them: a place in a
-//! whole, which all of them share, and what may change on the way (the ECN bits, the code point).
-//! Headers are made when a frame is written; payload is never touched, and what is under way is
-//! trusted not to be damaged: checksums over payload are left to nobody, as between a host and its
-//! card.
+//! A read from a TUN device is a [`Whole`]: one packet, or a super-packet of up to 64 KiB, which is
+//! split here into the segments that a NIC would send. A [`Frame`] is one segment: a range of a
+//! whole, which all its segments share, and the fields that may change on the path (ECN bits, code
+//! point). Headers are created when a frame is written, and payload is never changed. Data in
+//! memory is assumed to be intact, so payload checksums are left to the offload, as between a host
+//! and its NIC.
 //!
-//! Sizes are whole frames, so an IP packet weighs 14 bytes more here than its length: figures equal
-//! those of simulated packets.
+//! Sizes are those of whole frames: 14 bytes more than the length of the IP packet, so that figures
+//! equal those of simulated packets.
 //!
 //! Sources: virtio 1.2, 5.1.6 (the header of offloads); RFC 791, 1624, 9293; Linux 6.12
 //! `net/ipv4/tcp_offload.c` for which flags go to which segment.
@@ -19,11 +19,11 @@ use narrows_core::units::{Bytes, Time};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of the header of offloads.
+/// Length of the header of offloads.
 pub const VNET: usize = 10;
-/// What a frame has and a packet has not.
+/// The fields that a frame has in addition to a packet.
 const ETHERNET: u32 = 14;
-/// Headers of a segment at most: offloads, IP with options, TCP with options.
+/// Largest length of the headers of a segment: offloads, IP with options, TCP with options.
 pub const HEAD: usize = VNET + 60 + 60;
 
 const NEEDS_CHECKSUM: u8 = 1;
@@ -37,19 +37,17 @@ const ACK: u8 = 0x10;
 const ECE: u8 = 0x40;
 const CWR: u8 = 0x80;
 
-/// Whose packets are whose: those of a connection to one port belong to a flow, datagrams to
-/// another one to a probe.
+/// Assignment of packets to flows and probes by their ports.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Ports {
-    /// The receiver of flow 0, and how many flows.
+    /// The port of the receiver of flow 0, and the number of flows.
     pub flows: (u16, u16),
-    /// The echo of probe 0, and how many probes.
+    /// The port of the responder of probe 0, and the number of probes.
     pub probes: (u16, u16),
 }
 
 impl Ports {
-    /// The flow or probe that one of these two ports belongs to; probes count on from the last
-    /// flow.
+    /// The flow or probe of one of these two ports; probes are numbered after the flows.
     fn owner(self, tcp: bool, ports: [u16; 2]) -> Option<u16> {
         let (first, count) = if tcp { self.flows } else { self.probes };
         let place = |port: u16| port.checked_sub(first).filter(|n| *n < count);
@@ -58,15 +56,15 @@ impl Ports {
     }
 }
 
-/// One read.
+/// The result of one read.
 #[derive(Debug)]
 struct Whole {
     /// The packet with the header of offloads.
     bytes: Box<[u8]>,
-    /// Of IP and TCP; of IP alone in what is not TCP.
+    /// Length of the headers of IP and TCP; without TCP, of IP alone.
     head: usize,
     ip_head: usize,
-    /// Payload of each segment but the last; of a single packet all of it.
+    /// Payload of each segment but the last; of a single packet all payload.
     mss: usize,
     tcp: bool,
     identity: u64,
@@ -83,12 +81,12 @@ impl Whole {
     }
 }
 
-/// One packet on its way.
+/// A packet in the network.
 #[derive(Clone, Debug)]
 pub struct Frame {
     whole: Arc<Whole>,
     enqueued_at: Time,
-    /// Where its payload begins in that of the whole, and how long it is.
+    /// Offset of its payload in that of the whole, and its length.
     offset: u32,
     len: u32,
     /// Bytes on the wire.
@@ -117,8 +115,8 @@ fn sum(bytes: &[u8], start: u32) -> u16 {
     sum as u16
 }
 
-/// What is in a packet as it was read from the device at `port`: frames for `each`, in order.
-/// `whole`: a super-packet stays one. False for what is no IPv4.
+/// Passes the frames of a packet read from the device at `port` to `each`, in order. With `whole` a
+/// super-packet stays one frame. False if it is not IPv4.
 pub fn cut(
     read: &[u8],
     port: Port,
@@ -191,7 +189,7 @@ pub fn cut(
     true
 }
 
-/// What a TCP header acknowledges; nothing in a SYN.
+/// The acknowledgement number of a TCP header; none in a SYN.
 fn acknowledges(tcp: &[u8], connection: u64, empty: bool) -> Option<Ack> {
     if tcp[13] & SYN != 0 || tcp[13] & ACK == 0 {
         return None;
@@ -230,29 +228,30 @@ fn acknowledges(tcp: &[u8], connection: u64, empty: bool) -> Option<Ack> {
 }
 
 impl Frame {
-    /// Where it entered.
+    /// The port at which it entered.
     pub fn port(&self) -> Port {
         self.whole.port
     }
-    /// The flow or probe that it belongs to, data, ACK or answer; probes count on from the last
-    /// flow.
+    /// The flow or probe to which it belongs, as data, ACK or answer; probes are numbered after the
+    /// flows.
     pub fn owner(&self) -> Option<u16> {
         self.whole.owner
     }
-    /// The port of the host that it is addressed to, by the last byte of the address; `None` for
-    /// what is for nobody.
+    /// The port of the host to which it is addressed, by the last byte of the address; `None` if no
+    /// host has the address.
     pub fn to_port(&self) -> Option<Port> {
         self.whole.packet()[19].checked_sub(1)
     }
-    /// Is it a TCP segment? Its headers are then TCP's, too.
+    /// Whether it is a TCP segment and has headers of TCP.
     pub fn is_tcp(&self) -> bool {
         self.whole.tcp
     }
-    /// Whoever gets it drops it.
+    /// Makes its checksum wrong, so that the receiver drops it.
     pub fn damaged(&self) -> bool {
         self.damaged
     }
-    /// Does `next` go on where this one, which is so long by now, ends, with the same headers?
+    /// Whether `next` continues this frame, whose payload has grown to this length, with the same
+    /// headers.
     pub fn continued_by(&self, len: usize, next: &Frame) -> bool {
         Arc::ptr_eq(&self.whole, &next.whole)
             && next.offset as usize == self.offset as usize + len
@@ -260,17 +259,17 @@ impl Frame {
             && next.tos == self.tos
             && !next.damaged
     }
-    /// Payload bytes.
+    /// Length of its payload.
     pub fn payload(&self) -> usize {
         self.len as usize
     }
-    /// Its payload, and that of those behind it up to `len` bytes.
+    /// Its payload, and that of the following frames up to `len` bytes.
     pub fn body(&self, len: usize) -> &[u8] {
         let start = self.whole.head + self.offset as usize;
         &self.whole.packet()[start..start + len]
     }
-    /// Its headers with those of offloads, for `len` bytes of payload, into `to`; answers which
-    /// part of it.
+    /// Writes its headers, with those of offloads, for `len` bytes of payload to `to`, and returns
+    /// the used part.
     pub fn headers(&self, len: usize, to: &mut [u8; HEAD]) -> Range<usize> {
         let whole = &*self.whole;
         let packet = whole.packet();
@@ -299,8 +298,8 @@ impl Frame {
             if self.offset > 0 {
                 transport[13] &= !CWR;
             }
-            // What the kernel leaves to a card: the sum over what is not in the segment, which the
-            // card adds to the rest.
+            // The kernel leaves this to the NIC: the sum over everything outside the segment, to
+            // which the NIC adds the rest.
             let length = (whole.head - whole.ip_head + len) as u32;
             let check = sum(&ip[12..20], u32::from(TCP) + length);
             transport[16..18].copy_from_slice(&check.to_be_bytes());

@@ -1,33 +1,4 @@
-//! Real packets through the path of the core.
-//!
-//! ```text
-//!   near device ──▶ NEAR ┐              ┌ FAR ──▶ far device
-//!                        │ path, lines  │
-//!   near device ◀── NEAR ┘              └ FAR ◀── far device
-//! ```
-//!
-//! Of a Wi-Fi there is one far device for each station, at the ports from FAR on.
-//!
-//! **Time is virtual.** A packet enters at the time at which it is read; everything after that is
-//! the path's arithmetic, and a packet that is due is written when this thread is awake. Being late
-//! delays packets, but the next one is computed from when the last one should have left, so the
-//! rate is kept; how late packets are is measured, each of them.
-//!
-//! **When it is awake.** Up to [`EXACT`]: for every packet that is due or comes. Above, with
-//! something in a queue: at multiples of a tick of 100 µs, and what follows each other in a
-//! super-packet and is due goes out as one. With nothing in a queue there is no tick: what comes is
-//! dealt with when it comes. Never spinning: a thread of the real-time class that did would
-//! be stopped by the kernel for 50 ms of each second.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`preflight`], [`doctor`] | whether this machine can run a scenario; what limits its accuracy |
-//! | [`engine`] | a scenario in, a run out |
-//! | [`frame`], [`packets`] | a real packet as the core sees it; super-packets split and joined |
-//! | [`traffic`], [`probe`] | flows through kernel sockets; pings |
-//! | [`self_check`] | the error of the run itself: lateness and rate |
-//! | [`capture`] | the thread that writes a packet capture |
-//! | [`shell`], [`shell_command`] | any program over the path, and its options |
+//! The emulator: real packets through the network of the core.
 
 pub mod capture;
 pub mod doctor;
@@ -59,40 +30,40 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Up to this rate every packet has its own wake-up.
+/// Largest rate at which every packet has its own wake-up.
 pub const EXACT: Rate = Rate::mbit(100);
-/// Above it, from one wake-up to the next.
+/// Interval of wake-ups above it.
 pub const TICK: Span = Span::us(100);
-/// Reads from one device before the other gets its turn.
+/// Largest number of reads from one device in one turn.
 const TURN: usize = 64;
-/// The longest sleep: so often a request to stop is seen.
+/// Longest sleep: the interval at which a request to stop is noticed.
 const LONGEST: Span = Span::ms(50);
-/// The most bytes of payload that go out as one.
+/// Largest payload that leaves as one packet, bytes.
 const MOST_JOINED: usize = 65_000;
 
-/// Where the receiver of a flow is, and what lies between it and the path.
+/// The position of the receiver of a flow, and the delays between it and the path.
 #[derive(Copy, Clone, Debug)]
 pub struct Farther {
-    /// The port behind which it is.
+    /// Its port.
     pub receiver: Port,
-    /// The line from the path to it.
+    /// Delay from the path to the receiver.
     pub there: Option<u32>,
-    /// The line back.
+    /// Delay from the receiver to the path.
     pub back: Option<u32>,
 }
 
-/// How packets are passed.
+/// Options of forwarding.
 #[derive(Copy, Clone, Debug)]
 pub struct Manner {
-    /// From one wake-up to the next while something waits; `None`: for every packet.
+    /// Timer interval while packets wait; `None`: a wake-up for every packet.
     pub tick: Option<Span>,
-    /// What follows each other goes out as one.
+    /// Whether consecutive packets leave as one.
     pub join: bool,
-    /// Super-packets cross the path whole.
+    /// Whether super-packets cross the path as one packet.
     pub whole: bool,
 }
 
-/// A path or a Wi-Fi, its lines, its meters.
+/// A network (path or Wi-Fi) with its delay lines and meters.
 pub struct Emulator {
     network: Network<Frame>,
     access: Access<Frame>,
@@ -105,23 +76,23 @@ pub struct Emulator {
     rate: Rate,
 }
 
-/// What it has seen.
+/// The observations of a run.
 pub struct Seen {
-    /// Of every hop.
+    /// Counters of every hop.
     pub queues: Vec<QueueFigures>,
     /// Random losses of every hop, packets.
     pub random_losses: Vec<u64>,
-    /// What each station had of the medium.
+    /// Medium use of each station.
     pub used: Vec<Usage>,
-    /// Where pings waited, by probe.
+    /// Queueing delay of pings, by probe.
     pub levels: Vec<LevelMeter>,
-    /// Of the queues and their classes.
+    /// Samples of the queues and their classes.
     pub samples: Samples,
-    /// How late packets were.
+    /// Lateness of packets.
     pub lateness: Lateness,
 }
 
-/// One run of it.
+/// The emulator of one run.
 struct Passage<'a> {
     e: &'a mut Emulator,
     devices: &'a [&'a OwnedFd],
@@ -137,7 +108,7 @@ struct Passage<'a> {
 }
 
 impl Emulator {
-    /// Of a scenario's `network`, with meters for its queues.
+    /// An emulator for the `network` of a scenario, with meters for its queues.
     pub fn new(
         scenario: &Scenario,
         options: &Options,
@@ -155,7 +126,7 @@ impl Emulator {
             ports: Ports::default(),
             manner: Manner {
                 tick: (!exact).then_some(TICK),
-                // What an aggregate brings is due at one instant.
+                // All packets of an aggregate are due at the same time.
                 join: !exact || wifi,
                 whole: scenario.path.offload,
             },
@@ -164,8 +135,8 @@ impl Emulator {
             rate,
         }
     }
-    /// Flows by their ports, with the delays of the lines between the path and their receivers:
-    /// port of the receiver, there, back.
+    /// Sets the ports of flows and the delays between the path and their receivers: port of the
+    /// receiver, forward delay, reverse delay.
     pub fn flows(
         mut self,
         ports: Ports,
@@ -182,11 +153,11 @@ impl Emulator {
         }
         self
     }
-    /// Tells every packet to a capture.
+    /// Writes every packet to a capture.
     pub fn record(&mut self, recorder: Recorder) {
         self.observer.recorder = Some(Box::new(recorder));
     }
-    /// No packet passes any more: ends the capture, if there is one. False when it did not take
+    /// Ends the capture, if there is one, after the last packet. False if it did not accept
     /// everything.
     pub fn end_record(&mut self) -> bool {
         self.observer
@@ -194,16 +165,16 @@ impl Emulator {
             .take()
             .is_none_or(|recorder| recorder.finish())
     }
-    /// How packets are passed.
+    /// The options of forwarding.
     pub fn manner_of(&self) -> Manner {
         self.manner
     }
-    /// How packets are passed, to be changed before the run.
+    /// The options of forwarding, to be changed before the run.
     pub fn manner(&mut self) -> &mut Manner {
         &mut self.manner
     }
-    /// Passes packets between the devices, that at NEAR and those at the ports that follow, until
-    /// it is told to stop.
+    /// Forwards packets between the device at NEAR and those at the following ports, until `stop`
+    /// is set.
     pub fn run(
         &mut self,
         devices: &[&OwnedFd],
@@ -213,7 +184,7 @@ impl Emulator {
         let (seen, ended) = self.pass(devices, clock, stop);
         ended.map_or(Ok(seen), Err)
     }
-    /// The same; answers what was seen also where an error ended it.
+    /// As above; returns the observations also after an error.
     pub fn pass(
         &mut self,
         devices: &[&OwnedFd],
@@ -264,7 +235,7 @@ impl Passage<'_> {
             lateness: self.lateness,
         }
     }
-    /// Does what is due, takes what has come, and sleeps.
+    /// Processes due events, reads packets, and sleeps.
     fn turn(&mut self) -> io::Result<()> {
         let now = self.clock.now();
         self.advance(now);
@@ -292,19 +263,20 @@ impl Passage<'_> {
         }
         Ok(())
     }
-    /// When something is to be done.
+    /// The time of the next event.
     fn next(&self) -> Time {
         let path = self.e.network.next_wakeup().unwrap_or(Time::MAX);
         path.min(self.e.access.next()).min(self.next_look())
     }
-    /// When something is to be looked at.
+    /// The time of the next sample.
     fn next_look(&self) -> Time {
         if self.closed.is_some() {
             return Time::MAX;
         }
         self.next_figures.min(self.next_rows).min(self.e.end)
     }
-    /// Everything up to `now`, in the order of virtual time: the path, lines, then who looks.
+    /// Processes all events up to `now` in the order of virtual time: the path, delay lines, then
+    /// samples.
     fn advance(&mut self, now: Time) {
         loop {
             let path = self.e.network.next_wakeup().unwrap_or(Time::MAX);
@@ -333,7 +305,7 @@ impl Passage<'_> {
     fn farther(&self, frame: &Frame) -> Option<Farther> {
         self.e.farther.get(usize::from(frame.owner()?)).copied()
     }
-    /// A frame has come out of the path at `port`.
+    /// A frame leaves the path at `port`.
     fn arrive(&mut self, at: Time, port: Port, frame: Frame) {
         if frame.damaged() {
             return;
@@ -347,7 +319,7 @@ impl Passage<'_> {
             None => self.due.push_back((at, port, frame)),
         }
     }
-    /// A frame has come to the end of a line: at its receiver, or at the path.
+    /// A frame reaches the end of a delay line: its receiver, or the path.
     fn leave_line(&mut self, at: Time, frame: Frame) {
         match self.farther(&frame) {
             Some(farther) if farther.receiver != frame.port() => {
@@ -359,7 +331,7 @@ impl Passage<'_> {
                 .push(at, frame.port(), frame, &mut self.e.observer),
         }
     }
-    /// Reads what the hosts have sent; true when there may be more.
+    /// Reads the packets of the hosts; true if there may be more.
     fn take(&mut self, now: Time) -> io::Result<bool> {
         let mut more = false;
         for port in NEAR..=self.e.network.far_hosts() as Port {
@@ -398,7 +370,7 @@ impl Passage<'_> {
         }
         Ok(more)
     }
-    /// Writes what is due.
+    /// Writes due packets.
     fn write(&mut self) -> io::Result<()> {
         let mut head = [0; HEAD];
         while let Some((at, port, first)) = self.due.pop_front() {
@@ -425,10 +397,10 @@ impl Passage<'_> {
                 &head[headers],
                 first.body(len),
             ) {
-                // A host that has no room drops; anything else is the end.
+                // A host without room drops the packet; any other error ends the run.
                 match error.raw_os_error() {
                     Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => self.lateness.refused += 1,
-                    // As on every path, what is for a host whose interface is down is lost.
+                    // Packets for a host whose interface is down are lost, as on every path.
                     Some(libc::EIO) => self.lateness.down += 1,
                     _ => return Err(error),
                 }
@@ -436,7 +408,7 @@ impl Passage<'_> {
         }
         Ok(())
     }
-    /// Looks at the queues.
+    /// Samples the queues.
     fn look(&mut self, now: Time) {
         let (figures, rows) = (self.next_figures == now, self.next_rows == now);
         let e = &mut *self.e;
@@ -452,7 +424,7 @@ impl Passage<'_> {
             self.close();
         }
     }
-    /// The run is over: packets still pass, nobody looks.
+    /// Ends the measurement; packets are still forwarded.
     fn close(&mut self) {
         if self.closed.is_some() {
             return;

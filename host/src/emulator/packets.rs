@@ -1,16 +1,16 @@
-//! What the live engine knows of its packets.
+//! Properties of packets that the live engine provides to the network.
 
 use crate::emulator::frame::{Frame, HEAD, VNET};
 use narrows_core::engine::{self, Network};
 use narrows_core::net::{NEAR, Port};
 
-/// The observer of a live run's network.
+/// The network observer of a live run.
 pub type Observer = engine::Observer<Packets>;
 
-/// Frames that have come out of the network, for the devices at their ports.
+/// Frames that have left the network, for the devices at their ports.
 #[derive(Default)]
 pub struct Packets {
-    /// In the order in which they came.
+    /// The frames in the order of their departure.
     pub arrivals: Vec<(Port, Frame)>,
 }
 
@@ -38,7 +38,7 @@ impl engine::Packets<Frame> for Packets {
         let own = &room[VNET..range.end];
         head.extend_from_slice(own);
         if !packet.is_tcp() {
-            // Their own headers count as payload: those of UDP are eight bytes.
+            // Their own headers count as payload: eight bytes of UDP.
             head.extend_from_slice(packet.body(payload.min(8)));
         }
         (own.len() + payload) as u32
@@ -46,7 +46,7 @@ impl engine::Packets<Frame> for Packets {
 }
 
 impl Frame {
-    /// The station that it goes to, or comes from.
+    /// The station to which it goes, or from which it comes.
     pub fn station(&self) -> usize {
         let port = if self.port() == NEAR {
             self.to_port()
@@ -56,7 +56,7 @@ impl Frame {
         port.and_then(|port| usize::from(port).checked_sub(1))
             .unwrap_or(usize::MAX)
     }
-    /// Has it a destination in this network? What a host sends of its own accord goes to nobody.
+    /// Whether it has a destination in this network; packets of the kernel itself have none.
     pub fn has_destination(&self, network: &Network<Frame>) -> bool {
         match network {
             Network::Wired(_) => true,

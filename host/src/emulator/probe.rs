@@ -1,9 +1,9 @@
-//! Pings: datagrams of 64 bytes through the same path, each answered at once by the host at its
-//! end.
+//! Pings: datagrams of 64 bytes through the same path, each answered at once by the host at the
+//! other end.
 //!
-//! One is sent each interval, the first at zero; when an answer came is the kernel's stamp, so that
-//! a late reader does not lengthen a round trip. A late echo does; its thread is of the real-time
-//! class where that is permitted.
+//! One ping is sent each interval, the first at time zero. The arrival of an answer is the kernel's
+//! timestamp, so a late reader does not lengthen the RTT. A late responder does; its thread has the
+//! real-time class if permitted.
 
 use crate::error::HostError;
 use crate::sys;
@@ -14,25 +14,25 @@ use std::net::{SocketAddrV4, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Payload of a ping.
+/// Payload of a ping, bytes.
 const PAYLOAD: usize = 64;
-/// How long answers are awaited after the end.
+/// Time for which answers are awaited after the end.
 const GRACE: Span = Span::s(2);
-/// The longest sleep: so often a request to stop is seen.
+/// Longest sleep: the interval at which a request to stop is noticed.
 const LONGEST: Span = Span::ms(50);
-/// Below that of the thread that passes packets.
+/// Real-time priority, below that of the forwarding thread.
 const PRIORITY: i32 = 10;
 
-/// One probe.
+/// A probe.
 #[derive(Copy, Clone, Debug)]
 pub struct Pinging {
-    /// From one ping to the next.
+    /// Interval between pings.
     pub interval: Span,
-    /// Of pings and answers.
+    /// Code point of pings and answers.
     pub dscp: u8,
-    /// Where they are sent from.
+    /// Source address.
     pub from: SocketAddrV4,
-    /// Where they are answered.
+    /// Address of the responder.
     pub to: SocketAddrV4,
 }
 
@@ -44,11 +44,11 @@ fn bind(at: SocketAddrV4, dscp: u8) -> std::io::Result<UdpSocket> {
     Ok(fd.into())
 }
 
-/// The probes of the host that this thread has entered, ready to begin.
+/// The probes of the host that this thread has entered.
 pub struct Probes(Vec<(Pinging, UdpSocket, ProbeMeter)>);
 
 impl Probes {
-    /// Makes their sockets.
+    /// Creates their sockets.
     pub fn new(probes: &[Pinging]) -> Result<Probes, HostError> {
         let ready = |probe: &Pinging| {
             let socket = bind(probe.from, probe.dscp)?;
@@ -61,7 +61,7 @@ impl Probes {
             probes.map_err(HostError::failed("the socket of a probe"))?,
         ))
     }
-    /// Pings until `end`, and then waits for the last answers.
+    /// Sends pings until `end` and then waits for the last answers.
     pub fn run(
         mut self,
         clock: Clock,
@@ -87,7 +87,7 @@ impl Probes {
                 while *due <= now && *due < end {
                     let number = meter.sent(clock.now());
                     content[..8].copy_from_slice(&number.to_le_bytes());
-                    // One that the device has no room for is lost like any other.
+                    // A ping for which the device has no room is lost.
                     let _ = socket.send(&content);
                     open += 1;
                     *due += probe.interval;
@@ -113,11 +113,11 @@ impl Probes {
     }
 }
 
-/// Who answers pings, at the host that this thread has entered.
+/// The responders of the host that this thread has entered.
 pub struct Echoes(Vec<UdpSocket>);
 
 impl Echoes {
-    /// Makes their sockets.
+    /// Creates their sockets.
     pub fn new(probes: &[Pinging]) -> Result<Echoes, HostError> {
         let sockets: std::io::Result<_> = probes
             .iter()
@@ -127,7 +127,7 @@ impl Echoes {
             sockets.map_err(HostError::failed("the socket of an echo"))?,
         ))
     }
-    /// Answers until it is told to stop.
+    /// Answers until `stop` is set.
     pub fn run(self, stop: &AtomicBool) -> Result<(), HostError> {
         sys::prefer(-10);
         sys::real_time(PRIORITY);

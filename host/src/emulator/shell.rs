@@ -1,13 +1,13 @@
-//! Any program at an end of a path: the everyday emulator.
+//! The emulator for arbitrary programs.
 //!
-//! Two hosts as for a run, `near` and `far`; programs at them instead of flows. It lasts as long as
-//! the program in front; what was started beside it is then asked to end, and killed when it does
+//! There are two hosts, `near` and `far`, with programs instead of flows. The run lasts as long as
+//! the front program. Background programs are then asked to end by a signal, and killed if they do
 //! not.
 //!
-//! **Direction.** Download is towards `near`, upload away from it, as in every measurement:
-//! `[path]` carries what `near` receives and `[path.reverse]` what it sends. The host called `near`
+//! **Direction.** Download is towards `near` and upload away from it, as in every measurement:
+//! `[path]` carries the traffic to `near` and `[path.reverse]` the traffic from it. The host `near`
 //! is therefore at the receiving port of the core's path ([`FAR`](narrows_core::net::FAR)), and the
-//! host called `far` at its sending port.
+//! host `far` at its sending port.
 
 use crate::emulator::Emulator;
 use crate::emulator::engine;
@@ -35,14 +35,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// So long what a program listens on is awaited.
+/// Time limit for a background program to listen.
 const LISTENS_WITHIN: Duration = Duration::from_secs(1);
-/// So long a program beside may go on after the one in front has ended; then it is asked to end,
-/// and as long again it may take.
+/// Time that a background program may run after the front program has ended, before the signal, and
+/// again after it.
 const GRACE: Duration = Duration::from_millis(500);
-/// Between two looks.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(5);
-/// Longer than anybody waits.
+/// Longer than any wait.
 const FOREVER: Span = Span::s(1_000_000_000);
 
 /// A host of a shell.
@@ -51,20 +51,19 @@ pub enum End {
     /// The client: download is towards it.
     #[default]
     Near,
-    /// The other one.
+    /// The server.
     Far,
 }
 
 impl End {
-    /// What the host is called.
+    /// The name of the host.
     pub fn name(self) -> &'static str {
         match self {
             End::Near => "near",
             End::Far => "far",
         }
     }
-    /// The host whose addresses it has: the first and the second, whatever port of the path it is
-    /// at.
+    /// The index of its addresses: the first and the second, regardless of its port of the path.
     fn host(self) -> Port {
         match self {
             End::Near => 0,
@@ -73,50 +72,50 @@ impl End {
     }
 }
 
-/// The interfaces of a capture, in the order of the path's ports: `far` is at its sending port.
+/// The interfaces of a capture, in the order of the path's ports: `far` is at the sending port.
 const RECORDED: [(&str, &str); 2] = [
     ("far", "the host at the other end of the path"),
     ("near", "the client's end of the path"),
 ];
 
-/// A program and where it runs.
+/// A program and its host.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Where it runs.
+    /// Its host.
     pub at: End,
     /// Its name and arguments.
     pub words: Vec<String>,
 }
 
-/// What a shell saw.
+/// The result of a shell.
 pub struct Seen {
-    /// The exit code of the program in front, as a shell tells it.
+    /// Exit code of the front program, as shells report it.
     pub code: u8,
-    /// How long it lasted.
+    /// Duration.
     pub lasted: Span,
-    /// Of every hop.
+    /// Metrics of every hop.
     pub queues: Vec<HopFigures>,
-    /// Is the upload limited by a queue, or delayed only?
+    /// Whether a queue limits the upload, or it is only delayed.
     pub upload_limited: bool,
-    /// How late and how wrong.
+    /// The self-check.
     pub instruments: Value,
-    /// What became of the file for every packet.
+    /// The result of writing the capture.
     pub recorded: Result<(), HostError>,
 }
 
-/// What a hop did.
+/// Metrics of a hop.
 pub struct HopFigures {
     /// `"down"`, towards `near`, or `"up"`.
     pub direction: &'static str,
     /// Its rate, as text.
     pub rate: String,
-    /// Of its queue.
+    /// Metrics of its queue.
     pub queue: QueueFigures,
     /// Random losses, packets.
     pub random_losses: u64,
 }
 
-/// `/etc/hosts` of a host: both ends first, then what this machine's says.
+/// `/etc/hosts` of a host: both hosts first, then the entries of this machine.
 fn hosts_file(address: impl Fn(Port) -> Ipv4Addr) -> String {
     let own = fs::read_to_string("/etc/hosts").unwrap_or_default();
     let line = |end: End| format!("{} {}\n", address(end.host()), end.name());
@@ -127,12 +126,12 @@ fn hosts_file(address: impl Fn(Port) -> Ipv4Addr) -> String {
     )
 }
 
-/// Ports that something listens on in the namespace of this thread.
+/// Ports on which programs listen in this thread's namespace.
 fn listening() -> usize {
     let lines = |table: &str| {
         fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default()
     };
-    // The fourth word is the state; 0A listens. A datagram socket has none but being there.
+    // The fourth field is the state; 0A means listening. Datagram sockets have no state.
     let tcp = ["tcp", "tcp6"].map(|t| {
         lines(t)
             .lines()
@@ -143,14 +142,14 @@ fn listening() -> usize {
     tcp.iter().chain(&udp).sum()
 }
 
-/// A program that runs.
+/// A running program.
 struct Running<'scope> {
     pid: u32,
     thread: thread::ScopedJoinHandle<'scope, (u8, u64)>,
 }
 
 impl Running<'_> {
-    /// Waits until it has ended, at most so long.
+    /// Waits for its end, at most for this time.
     fn ends_within(&self, limit: Duration) -> bool {
         let begin = Instant::now();
         while !self.thread.is_finished() && begin.elapsed() < limit {
@@ -158,8 +157,7 @@ impl Running<'_> {
         }
         self.thread.is_finished()
     }
-    /// Its exit code and what the device of its host dropped; asks it to end, and does not ask
-    /// twice.
+    /// Its exit code and the drops of its host's device; it is signalled once.
     fn end(self) -> (u8, u64) {
         if !self.ends_within(GRACE) {
             process::signal(self.pid, libc::SIGTERM);
@@ -171,8 +169,8 @@ impl Running<'_> {
     }
 }
 
-/// Starts `program` in `space` on a thread that waits for it. `beside`: until it listens on
-/// something, nothing else starts.
+/// Starts `program` in `space` on a thread that waits for it. With `beside` no other program starts
+/// until it listens on a port.
 fn start<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     space: &'scope Space,
@@ -219,10 +217,10 @@ fn start<'scope>(
     }
 }
 
-/// Runs `front` over the path of `scenario`, whose flows and probes count for nothing, with the
-/// programs `beside` it. Every packet goes into the file `record`, if one is named.
-/// [`gain_privilege`](crate::emulator::preflight::gain_privilege) must have been called, and
-/// [`process::listen`].
+/// Runs `front` and the programs `beside` it over the path of `scenario`, whose flows and probes
+/// are ignored. Every packet is written to the file `record`, if given.
+/// [`gain_privilege`](crate::emulator::preflight::gain_privilege) and [`process::listen`] must have
+/// been called.
 pub fn run(
     scenario: &Scenario,
     registry: &Registry<Frame>,
@@ -279,7 +277,7 @@ pub fn run(
         )
     };
     let (mut passed, error) = passed.map_err(failed)?;
-    // What was seen until then is worth having.
+    // Observations until the error are kept.
     passed.lateness.ended = error.map(|error| error.to_string());
     let lasted = clock.now().since(Time::ZERO);
     Ok(Seen {
@@ -288,8 +286,7 @@ pub fn run(
     })
 }
 
-/// Everything that runs, from its start to its end: exit code, and packets that the devices
-/// dropped.
+/// Runs all programs: exit code, and packets that the devices dropped.
 fn programs<'scope, T>(
     scope: &'scope thread::Scope<'scope, '_>,
     spaces: &'scope [Space; 2],
@@ -350,7 +347,7 @@ fn told(
         joined: manner.join,
         peaks: false,
         process_cpu: Span::ns(sys::process_cpu()),
-        // What programs do at the ends is theirs.
+        // Traffic of programs is not limited.
         writes: Writes::default(),
         otherwise: Vec::new(),
     };
@@ -378,7 +375,7 @@ fn told(
     }
 }
 
-/// A time in ms with so many digits that one above zero is not shown as zero: times are whole
+/// A time in ms with enough digits that a positive time is not shown as zero: times are whole
 /// nanoseconds.
 fn millis(ms: f64) -> String {
     let digits = match ms {
@@ -390,7 +387,7 @@ fn millis(ms: f64) -> String {
 }
 
 impl HopFigures {
-    /// As JSON: the figures of a run's queue, and what only a shell tells.
+    /// The metrics of a run's queue and those of a shell, as JSON.
     fn to_json(&self) -> Value {
         let mut told = serde_json::to_value(&self.queue).unwrap_or_default();
         told["direction"] = json!(self.direction);
@@ -400,7 +397,7 @@ impl HopFigures {
 }
 
 impl Seen {
-    /// All of it as JSON.
+    /// The result as JSON.
     pub fn to_json(&self, narrows: &str, scenario: &Value, front: &Program) -> Value {
         json!({
             "narrows": narrows,
@@ -414,7 +411,7 @@ impl Seen {
             "instruments": self.instruments,
         })
     }
-    /// The figures of the queues and the verdict of the instruments, in lines for a person.
+    /// The metrics of the queues and the self-check as text.
     pub fn to_text(&self) -> String {
         let mut lines = Vec::new();
         for hop in &self.queues {

@@ -1,4 +1,4 @@
-//! `narrows-host shell`: what `narrows shell` becomes. Options in, an exit code out.
+//! `narrows-host shell`, which `narrows shell` executes: its options and its exit code.
 
 use crate::arguments::{Argument, Arguments};
 use crate::emulator::preflight;
@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-/// How it is called.
+/// The usage text.
 pub const USAGE: &str = "\
 narrows-host shell --toml TEXT [options] [-- COMMAND...]
     Run COMMAND over the path of a scenario [default: $SHELL]. [path] carries the traffic to `near`
@@ -43,7 +43,7 @@ struct Asked {
     command: Vec<String>,
 }
 
-/// A line for the shell, which gives way to its only command.
+/// A command line for sh, which replaces itself by its only command.
 fn by_sh(at: End, line: &str) -> Program {
     Program {
         at,
@@ -96,7 +96,7 @@ fn asked(args: impl Iterator<Item = String>) -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// What every scenario has and a shell does not use: without it, a value that counts for nothing.
+/// Adds keys that every scenario requires and a shell does not use.
 fn fill(tree: &mut Tree) {
     let node = |value| Node { value, at: None };
     let entry = |key: &str, value| Entry {
@@ -119,7 +119,7 @@ fn fill(tree: &mut Tree) {
     }
 }
 
-/// Does it; answers the exit code of the program.
+/// Runs the subcommand; returns the exit code of the program.
 pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     let asked = asked(args).map_err(HostError::Unlike)?;
     let name = asked.name.as_deref().unwrap_or("scenario");
@@ -136,7 +136,7 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     let mut scenario =
         Scenario::from_tree(&tree, name, Some(&asked.toml), &registry, &files).map_err(wrong)?;
     scenario.seed = asked.seed.unwrap_or(scenario.seed);
-    // Before an hour is spent in a shell; a run that comes to nothing leaves the file empty.
+    // The file is created before a long shell; after a failed run it stays empty.
     let json_file = match &asked.json {
         Some(file) => {
             Some(File::create(file).map_err(|e| HostError::Unlike(format!("--json {file}: {e}")))?)

@@ -1,9 +1,9 @@
-//! Flows: kernel sockets of one host, those that send and those that receive, on one thread that
-//! has entered it.
+//! Flows: kernel sockets of one host, senders and receivers, on one thread that has entered its
+//! namespace.
 //!
-//! A sending application writes whatever the kernel takes, and is asked for more while less than
-//! `notsent_lowat` waits unsent; a receiving one reads at once. Where its own congestion control,
-//! code point and ECN come from: a socket option each for the first two, the route to the
+//! A sending application writes as much as the kernel accepts, and again while less than
+//! `notsent_lowat` is unsent. A receiving application reads at once. Congestion control and code
+//! point are socket options; ECN is set by the route to the receiver's second address.
 //! receiver's second address for the third.
 
 use crate::emulator::preflight::figure_interval;
@@ -18,88 +18,88 @@ use std::net::SocketAddrV4;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How much is written or read at once.
+/// Largest read or write, bytes.
 const CHUNK: usize = 256 << 10;
-/// So often a transfer of which all is written is asked whether all is acknowledged.
+/// Interval at which a completely written transfer is checked for the last acknowledgement.
 const ASK: Span = Span::ms(1);
-/// The longest sleep: so often a request to stop is seen.
+/// Longest sleep: the interval at which a request to stop is noticed.
 const LONGEST: Span = Span::ms(50);
-/// Reads of one connection before others get their turn.
+/// Largest number of reads of one connection in one turn.
 const TURN: usize = 16;
-/// From here on an application's buffers have grown to what it needs.
+/// Time after which an application's buffers have grown to the required size.
 const GROWN: u64 = 1 << 20;
-/// Below those of the threads that pass packets and that answer pings.
+/// Real-time priority, below those of the threads that forward packets and answer pings.
 const PRIORITY: i32 = 5;
-/// Where a flow has no slow-start threshold yet, the kernel says this or more.
+/// The kernel reports this value or more while a flow has no slow-start threshold.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
 
 /// A flow that this host sends.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// Its place in the scenario.
+    /// Its index in the scenario.
     pub number: u32,
-    /// Its name there.
+    /// Its name in the scenario.
     pub id: String,
     /// Its congestion control.
     pub cc: String,
-    /// Where it is sent from and to.
+    /// Its source and destination.
     pub from: SocketAddrV4,
     /// Its receiver.
     pub to: SocketAddrV4,
     /// Its code point.
     pub dscp: u8,
-    /// When it connects, stops, and goes on.
+    /// Its start.
     pub start: Time,
-    /// When it stops, if before the end.
+    /// Its stop, if before the end.
     pub stop: Option<Time>,
-    /// When it goes on.
+    /// Its restart.
     pub restart: Option<Time>,
-    /// Bytes of a transfer.
+    /// Size of a transfer, bytes.
     pub size: Option<u64>,
-    /// The application writes while less than this waits unsent.
+    /// The application writes while less than this is unsent, bytes.
     pub notsent_lowat: u32,
 }
 
 /// A flow that this host receives.
 #[derive(Clone, Debug)]
 pub struct Incoming {
-    /// Where.
+    /// Its address.
     pub at: SocketAddrV4,
-    /// Of its ACKs.
+    /// Code point of its ACKs.
     pub dscp: u8,
-    /// The congestion control of its listener, if not the host's own.
+    /// The congestion control of its listening socket, if not that of the host.
     pub cc: Option<String>,
 }
 
-/// What a run asks of all flows.
+/// Parameters of all flows of a run.
 #[derive(Copy, Clone, Debug)]
 pub struct Watching {
-    /// Figures leave out what is before.
+    /// End of the warm-up, which the metrics exclude.
     pub warmup: Time,
-    /// When all ends.
+    /// End of the run.
     pub end: Time,
-    /// From one row of samples to the next.
+    /// Sample interval.
     pub interval: Option<Span>,
 }
 
-/// What one host saw of its flows.
+/// Observations of one host.
 pub struct Told {
-    /// Of those that it sends: number and figures' meter.
+    /// Its senders: index, and meter of the metrics.
     pub meters: Vec<(u32, FlowMeter)>,
-    /// Rows of those.
+    /// Samples of its senders.
     pub samples: FlowSamples,
-    /// Packets that its device could not hold.
+    /// Packets dropped by its device.
     pub overflow: u64,
-    /// How its applications kept up.
+    /// Writes of its applications.
     pub writes: Writes,
 }
 
-/// How sending applications kept up with the kernel.
+/// Writes of the sending applications.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Writes {
-    /// Times that one was asked for more, after its beginning.
+    /// Number of writable events after the start of a flow.
     pub asked: u64,
-    /// Of those: it came so late that nothing waited unsent any more.
+    /// Number of those in which no unsent data was left.
     pub late: u64,
 }
 
@@ -120,14 +120,14 @@ struct Sender {
     phase: Phase,
     socket: Option<OwnedFd>,
     written: u64,
-    /// Nothing was written since its silence.
+    /// Nothing was written since the pause.
     resumed: bool,
     measured: bool,
-    /// What it said last.
+    /// The last `TCP_INFO`.
     info: TcpInfo,
 }
 
-/// The flows of one host, ready to begin.
+/// The flows of one host, ready to start.
 pub struct Traffic {
     epoll: Epoll,
     senders: Vec<Sender>,
@@ -143,7 +143,7 @@ const LISTENER: u64 = 1 << 32;
 const RECEIVER: u64 = 2 << 32;
 
 impl Traffic {
-    /// Of the host that this thread has entered.
+    /// The flows of the host that this thread has entered.
     pub fn new(
         outgoing: Vec<Outgoing>,
         incoming: Vec<Incoming>,
@@ -235,7 +235,7 @@ impl Traffic {
             let events = self.epoll.wait(until.since(clock.now()).as_ns());
             for (events, token) in events.map_err(HostError::failed("epoll"))? {
                 match self.happened(events, token, &clock, &chunk) {
-                    // Who looks only after the end finds the other host gone already.
+                    // After the end the other host may have gone already.
                     Err(HostError::Broken(_)) if clock.now() >= end => break,
                     told => told?,
                 }
@@ -292,7 +292,7 @@ impl Traffic {
                     match sys::discard(socket, CHUNK) {
                         Ok(None) => return Ok(()),
                         Ok(Some(0)) | Err(_) => {
-                            // The sender is done, or was stopped.
+                            // The sender has finished, or was stopped.
                             self.receivers[place] = None;
                             return Ok(());
                         }
@@ -313,7 +313,7 @@ impl Traffic {
             if point {
                 sender.meter.point(now, &info);
             }
-            // Nothing is known of a round trip before the handshake is over.
+            // There is no RTT before the end of the handshake.
             if rows && info.srtt > Span::ZERO {
                 self.samples.push(row(now, sender.flow.number, &info));
             }
@@ -321,7 +321,7 @@ impl Traffic {
     }
 }
 
-/// What TCP_INFO says as the core says it.
+/// Converts `TCP_INFO` to the form of the core.
 fn info(t: &TcpInfo) -> Info {
     Info {
         bytes_acked: t.bytes_acked,
@@ -333,7 +333,7 @@ fn info(t: &TcpInfo) -> Info {
         ssthresh: Some(t.snd_ssthresh).filter(|s| *s < NO_SSTHRESH),
         in_flight: (t.unacked + t.retrans).saturating_sub(t.sacked + t.lost),
         srtt: Span::us(u64::from(t.rtt)),
-        // Not among what it says.
+        // `TCP_INFO` does not contain this.
         rtt: Span::ZERO,
         min_rtt: Span::us(u64::from(t.min_rtt)),
         pacing: Rate::bit(t.pacing_rate.saturating_mul(8)),
@@ -362,7 +362,7 @@ fn limited(t: &TcpInfo) -> Limited {
     }
 }
 
-/// A row of samples; the kernel does not tell the round-trip time measured last.
+/// A row of samples; the kernel does not report the latest RTT sample.
 fn row(now: Time, flow: u32, info: &Info) -> FlowSample {
     FlowSample {
         ack_rtt_ms: f64::NAN,
@@ -371,14 +371,14 @@ fn row(now: Time, flow: u32, info: &Info) -> FlowSample {
 }
 
 impl Sender {
-    /// Asks the kernel.
+    /// Reads `TCP_INFO`.
     fn ask(&mut self) -> Info {
         if let Some(now) = self.socket.as_ref().and_then(|s| sys::tcp_info(s).ok()) {
             self.info = now;
         }
         info(&self.info)
     }
-    /// When it has something to do.
+    /// The time of its next action.
     fn due(&self, now: Time) -> Time {
         let f = &self.flow;
         let own = match self.phase {
@@ -398,11 +398,11 @@ impl Sender {
         };
         own.min(measure)
     }
-    /// Does what is due.
+    /// Performs due actions.
     fn on_time(&mut self, now: Time, token: u64, epoll: &Epoll) -> Result<(), HostError> {
         let stops = self.flow.stop.filter(|stop| *stop <= now);
         if self.phase == Phase::Waiting && self.flow.start <= now {
-            // A start that was moved behind the stop is none.
+            // A start that jitter has moved behind the stop does not happen.
             if stops.is_some() && self.flow.restart.is_none() {
                 self.phase = Phase::Over;
             } else {
@@ -461,7 +461,7 @@ impl Sender {
             None => Ok(()),
         }
     }
-    /// Did its application come in time?
+    /// Counts a write and whether it was late.
     fn count(&self, writes: &mut Writes) {
         let asked = self.phase == Phase::Running && self.written > GROWN && !self.resumed;
         if let Some(socket) = self.socket.as_ref().filter(|_| asked) {
@@ -469,7 +469,7 @@ impl Sender {
             writes.late += u64::from(sys::unsent(socket).unwrap_or(1) == 0);
         }
     }
-    /// The kernel takes more, or something broke.
+    /// Handles a writable or failed socket.
     fn writable(
         &mut self,
         events: u32,
@@ -509,7 +509,7 @@ impl Sender {
             }
         }
     }
-    /// Is all of a transfer acknowledged?
+    /// Whether all of a transfer is acknowledged.
     fn finish(&mut self, now: Time) {
         let open = self
             .socket

@@ -1,24 +1,16 @@
-//! The far end of a latency test: one thread, one socket, one protocol; each answer as long as its
-//! question.
+//! The far end of a latency test: one thread, one socket, one protocol; each answer is as long as
+//! its question.
 //!
-//! It sleeps in the call that receives, has every buffer before it begins, and answers one datagram
-//! at a time: whoever answers many at once makes the first wait for the last. When an answer left
-//! its kernel is known only after it has left, so the next answer to the same client tells it.
+//! The thread sleeps in the receive call, allocates every buffer in advance, and answers one
+//! datagram at a time: with batches the first would wait for the last. The departure time of an
+//! answer is known only afterwards, so the next answer to the same client reports it.
 //!
-//! Nobody can use it against somebody else. Every answer is charged to a session or to its source
-//! address ([`crate::serve::budget`]), which gets at most as many bytes as came from it; ports at
-//! which this host answers get none. Two that answer do not answer each other for ever, whatever
-//! their ports and hosts, for no answer is a question:
+//! The service cannot be used against other hosts. Every answer is charged to a session or to its
+//! source address ([`crate::serve::budget`]), which gets at most as many bytes as it sent. Ports at
+//! which this host answers get none. Two such services cannot answer each other forever, whatever
+//! their ports and hosts, because no answer is a question:
 //!
-//! | service | no question |
-//! |---|---|
-//! | timed questions | the kind `s` |
-//! | irtt | the flag for replies |
-//! | STAMP | anything but zeros where the sender of RFC 8762, section 4.2.1, has zeros: there a reflector tells what it received |
-//! | echo | an echo's answer has nothing that shows it: ports, a rate and a memory end the loop ([`super::repeats`]) |
-//!
-//! What it remembers of clients is bounded, for each source and for all of them together. Who opens
-//! many sessions makes room for them by sessions of his own network ([`crate::serve::pending`]).
+//! | service | why an answer is no question |
 
 use super::exchange::{LARGEST, Stall};
 use super::irtt;
@@ -41,17 +33,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Answers whose leaving is awaited.
+/// Largest number of answers whose departure is awaited.
 const LEAVING: usize = 64;
-/// The shortest interval that an irtt client is allowed, ns, and its longest test.
+/// Smallest interval of an irtt client, ns, and its longest test.
 const IRTT: (i64, i64) = (10_000, 3_600_000_000_000);
-/// Waiting for longer, ns, is a sleep that can be too long.
+/// Time of a sleep beyond which it may end too late, ns.
 const LONG: u64 = 200_000;
 
-/// Who is answered, and how.
+/// The clients and the protocol of a responder.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Answers {
-    /// Everything, as it came.
+    /// Every datagram is returned unchanged.
     Echo,
     /// Timed questions with that cookie, or with any.
     Timed(Option<Cookie>),
@@ -61,21 +53,21 @@ pub enum Answers {
     Irtt,
 }
 
-/// What a responder has done.
+/// Counters of a responder.
 #[derive(Debug, Default)]
 pub struct Answered {
     /// Questions answered.
     pub answers: AtomicU64,
-    /// Datagrams that got none.
+    /// Datagrams without an answer.
     pub ignored: AtomicU64,
 }
 
-/// Who pays for the answers.
+/// The account to which answers are charged.
 #[derive(Clone, Debug)]
 pub enum Payer {
     /// The source address of each question.
     Source(Arc<Accounts>),
-    /// The session whose client is the only one that is answered.
+    /// The session of the only client.
     Session(Arc<Allowance>),
 }
 
@@ -93,7 +85,7 @@ impl Payer {
             Payer::Session(allowance) => allowance.answer(answer.min(asked), now),
         }
     }
-    /// The place of that source in tables of fixed size.
+    /// The index of that source in tables of fixed size.
     pub fn bucket(&self, ip: IpAddr) -> usize {
         match self {
             Payer::Source(accounts) => accounts.bucket(ip),
@@ -104,25 +96,25 @@ impl Payer {
 
 #[derive(Clone, Debug, Default)]
 struct Client {
-    /// Its number, which rises with each that is new.
+    /// Number of the client, in the order of arrival.
     id: u64,
     seen: u64,
     count: u32,
-    /// Answers that have left and were not told yet: several leave at once after they were held
+    /// Departures that were not reported yet: several answers leave at once after they were held
     /// back together.
     followed: VecDeque<(u32, u64)>,
     irtt: Option<irtt::Session>,
 }
 
-/// By what a client is known: its address, and the session or token that it tells.
+/// The key of a client: its address, and the session or token that it sends.
 type Key = (SocketAddr, u64);
 
-/// Clients that are remembered. Where a source has too many, the one of them that was silent for
-/// the longest makes room; where all have, one of the prefix that has the most.
+/// The remembered clients. If a source has too many, its client that was silent for the longest is
+/// forgotten; if the table is full, one of the prefix that has the most.
 #[derive(Default)]
 struct Clients {
     of: HashMap<Key, Client>,
-    /// Their numbers, by prefix.
+    /// Numbers of the clients by prefix.
     sources: Pending,
     /// The last number.
     id: u64,
@@ -132,7 +124,7 @@ impl Clients {
     fn get_mut(&mut self, key: &Key) -> Option<&mut Client> {
         self.of.get_mut(key)
     }
-    /// One that was heard now.
+    /// Records that a client was heard, and returns it.
     fn known(&mut self, key: Key, now: u64) -> &mut Client {
         if !self.of.contains_key(&key) {
             self.make_room(source(&key));
@@ -148,7 +140,7 @@ impl Clients {
         client.seen = now;
         client
     }
-    /// Makes room for one more of that source.
+    /// Makes room for one more client of that source.
     fn make_room(&mut self, from: Source) {
         let own = self.sources.of(from).map_or(0, |(n, _)| n);
         let crowded = if own >= REMEMBERED_OF_SOURCE {
@@ -171,7 +163,7 @@ impl Clients {
             self.forget(&key);
         }
     }
-    /// Whether it was there.
+    /// Forgets a client; returns whether it was known.
     fn forget(&mut self, key: &Key) -> bool {
         let client = self.of.remove(key);
         if let Some(client) = &client {
@@ -185,12 +177,12 @@ fn source(key: &Key) -> Source {
     key.0.ip().into()
 }
 
-/// Somebody who answers.
+/// A responder.
 pub struct Responder {
     socket: AnswerSocket,
     peer: Option<SocketAddr>,
     payer: Payer,
-    /// Of an echo.
+    /// The memory of an echo.
     echoed: Option<Echoed>,
     answers: Answers,
     policy: Policy,
@@ -202,7 +194,7 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// At `at`, for everybody or for one peer; it does not answer yet.
+    /// A responder at `at`, for all clients or for one peer; it does not answer yet.
     pub fn new(
         at: SocketAddr,
         peer: Option<SocketAddr>,
@@ -227,7 +219,7 @@ impl Responder {
             even: Even::new(),
         })
     }
-    /// What it does, in a line for whoever started it.
+    /// A line that describes the service.
     pub fn name(&self) -> &'static str {
         match self.answers {
             Answers::Echo => "echo",
@@ -236,23 +228,22 @@ impl Responder {
             Answers::Irtt => "irtt",
         }
     }
-    /// Does it send everything back?
+    /// Whether it returns every datagram.
     pub fn is_echo(&self) -> bool {
         self.answers == Answers::Echo
     }
-    /// Where it is.
+    /// The address of the socket.
     pub fn local(&self) -> io::Result<SocketAddr> {
         self.socket.local()
     }
-    /// Answers until it is told to stop. The policy is entered by the thread that calls this.
+    /// Answers until `stop` is set. The calling thread has entered the scheduling policy.
     pub fn run(mut self, done: &Answered, stop: &AtomicBool) -> Result<(), HostError> {
         let _guard = self.policy.enter()?;
         self.policy.apply(self.socket.fd())?;
         let spins = self.policy.spins();
         let mut bytes = vec![0; LARGEST + 1];
         let mut idle = None;
-        // The last long sleep: what came while the kernel held this thread asleep did not find it
-        // busy.
+        // The last long sleep: a datagram that arrived during it did not find the application busy.
         let mut slept = (0, 0);
         let mut stall_due = self
             .stall
@@ -262,7 +253,7 @@ impl Responder {
             let got = match self.socket.receive(&mut bytes, !spins) {
                 Ok(Some(got)) => got,
                 Ok(None) => continue,
-                // A client that has gone: its host says so on a socket that has one peer.
+                // The client has gone: on a connected socket its host reports it.
                 Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED) => continue,
                 Err(e) => return Err(HostError::Failed("waiting for questions", e)),
             };
@@ -374,7 +365,7 @@ impl Responder {
                 let Some(class) = stamp::reflect(datagram, &told) else {
                     return false;
                 };
-                // The number that follow-up telemetry names is the reflector's own.
+                // Follow-up telemetry carries the number of the reflector.
                 self.send(datagram, from, class, Some((key, count)), permit)
             }
             Answers::Irtt => self.irtt(datagram, from, got.class, read),
@@ -397,7 +388,7 @@ impl Responder {
                 return false;
             };
             let welcome = session.welcome(token);
-            // It is longer than the open: the first open of a source only pays for the answer to
+            // The answer is longer than the open: the first open of a source pays for the answer to
             // the second.
             let sizes = (datagram.len(), welcome.len());
             let Some(permit) = self.payer.permit(from, sizes, true, read) else {
@@ -432,7 +423,7 @@ impl Responder {
         self.send(datagram, from, class, None, permit)
     }
 
-    /// To answer a datagram with as many bytes.
+    /// A permit to answer a datagram with as many bytes.
     fn permit(
         &self,
         from: SocketAddr,
@@ -444,7 +435,8 @@ impl Responder {
             .permit(from, (datagram.len(), datagram.len()), recognised, now)
     }
 
-    /// Sends; `awaited`: when it leaves is to be told to that client, under that number.
+    /// Sends an answer. `awaited`: its departure is to be reported to that client, under that
+    /// number.
     fn send(
         &mut self,
         datagram: &[u8],
@@ -454,8 +446,7 @@ impl Responder {
         permit: Permit,
     ) -> bool {
         let to = self.peer.is_none().then_some(from);
-        // An answer keeps its question's code point; what the network said of congestion is not
-        // sent back.
+        // An answer keeps the code point of its question; congestion marks are not returned.
         let Ok(Some(id)) = self.socket.send(datagram, to, class & !3, permit) else {
             return false;
         };

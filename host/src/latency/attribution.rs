@@ -1,5 +1,5 @@
-//! Whose delay it is: a round trip cut into what the two applications, their two kernels and the
-//! wire took.
+//! Attribution of delay: divides a round trip among the two applications, their two kernels, and
+//! the network.
 //!
 //! ```text
 //! client  due ─ sent ─ departed ··································· arrived ─ read
@@ -11,43 +11,31 @@
 //!
 //! | part | from | to |
 //! |---|---|---|
-//! | client application | a question is due, or its answer has come | the application, busy until then, asks or waits again |
-//! | client kernel | the application asks, or sleeps | the kernel stamped the packet on its way out, or woke the application |
-//! | wire | the one kernel's stamp on the way out | the other's on the way in, both ways together |
-//! | server kernel, server application | likewise | likewise |
-//!
-//! **Asleep or busy** is what tells kernel from application: whoever sleeps in a call that waits
-//! and is woken late was kept by its kernel (another program had the processor, the processor
-//! slept); whoever was at something else when the packet came kept it waiting itself.
-//!
-//! The two clocks are never compared: the wire is what the near end saw between its stamps, less
-//! what the far end saw between its own. What a protocol does not tell stays together: `server` is
-//! a far end that does not say what its kernel took of it, `beyond` is everything that is not told
-//! apart beyond the near end's last known stamp.
+//! | client application | a question is due, or its answer has arrived | the application, busy until then, sends or waits again |
 
-/// One of the parts.
+/// A part of the delay.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// The near end's application was busy.
+    /// The client's application was busy.
     ClientApplication,
-    /// The near end's kernel.
+    /// The client's kernel.
     ClientKernel,
-    /// Everything between the two kernels.
+    /// The network between the two kernels.
     Wire,
-    /// The far end's kernel.
+    /// The server's kernel.
     ServerKernel,
-    /// The far end's application.
+    /// The server's application.
     ServerApplication,
-    /// The far end, as a whole.
+    /// The server as a whole.
     Server,
-    /// Wire and far end, or what of them is not told.
+    /// Network and server, if they cannot be distinguished.
     Beyond,
 }
 
-/// How many parts there are.
+/// Number of parts.
 pub const PARTS: usize = 7;
 
-/// All of them, with their names in JSON.
+/// All parts, with their names in JSON.
 pub const NAMES: [(&str, Part); PARTS] = [
     ("client_application", Part::ClientApplication),
     ("client_kernel", Part::ClientKernel),
@@ -58,59 +46,59 @@ pub const NAMES: [(&str, Part); PARTS] = [
     ("beyond", Part::Beyond),
 ];
 
-/// Stamps of the near end, ns of its even clock; zero is not known.
+/// Timestamps of the client, ns of its monotonic clock; zero: unknown.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Near {
-    /// The question was to leave.
+    /// The question was due.
     pub due: u64,
-    /// The application has slept since then, waiting for that.
+    /// The application started to sleep until then.
     pub rested: u64,
-    /// The application asks.
+    /// The application sent the question.
     pub sent: u64,
-    /// Its kernel hands the question to the device.
+    /// Its kernel passed the question to the device.
     pub departed: u64,
-    /// Its kernel has the answer.
+    /// Its kernel received the answer.
     pub arrived: u64,
-    /// The application has waited for it since then.
+    /// The application started to wait for the answer.
     pub waiting: u64,
-    /// It has it.
+    /// The application received the answer.
     pub read: u64,
-    /// From one hardware stamp to the other, where a device has both.
+    /// Interval between the hardware timestamps, if the device has both.
     pub hardware: u64,
 }
 
-/// Stamps of the far end, ns of its own clock; zero is not known.
+/// Timestamps of the server, ns of its own clock; zero: unknown.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Far {
-    /// Its kernel has the question.
+    /// Its kernel received the question.
     pub received: u64,
-    /// Its application waits, and the question is there.
+    /// The question was there and its application waited.
     pub ready: u64,
-    /// It has it.
+    /// Its application received the question.
     pub read: u64,
-    /// It answers.
+    /// Its application answered.
     pub answered: u64,
-    /// Its kernel hands the answer to the device.
+    /// Its kernel passed the answer to the device.
     pub departed: u64,
 }
 
-/// What each part took, ns, where it is known.
+/// Time of each part, ns, if known.
 pub type Parts = [Option<u64>; PARTS];
 
 fn known(stamp: u64) -> Option<u64> {
     (stamp != 0).then_some(stamp)
 }
 
-/// Cuts a round trip; false: the stamps contradict each other, for a clock was set.
+/// Divides a round trip; false: the timestamps contradict each other, because a clock was set.
 pub fn split(near: &Near, far: &Far) -> (Parts, bool) {
     let mut parts: Parts = [None; PARTS];
     let mut right = true;
     let mut from = |later: u64, earlier: u64| {
-        // A stamp in between may have been converted by some tens of ns.
+        // An intermediate timestamp may differ by some tens of ns after its conversion.
         right &= later + 2_000 >= earlier;
         later.saturating_sub(earlier)
     };
-    // Between due and asked: busy until it rested, then kept asleep.
+    // Between due and sent: busy until the application slept, then delayed by the kernel.
     let busy = near.rested.clamp(near.due, near.sent.max(near.due)) - near.due;
     let woken_late =
         near.sent.saturating_sub(near.due) - busy.min(near.sent.saturating_sub(near.due));
@@ -126,8 +114,8 @@ pub fn split(near: &Near, far: &Far) -> (Parts, bool) {
         Some((departed, arrived)) => {
             let outside = from(arrived, departed);
             match known(near.hardware) {
-                // The devices' own stamps: what lies between them and the software's is the
-                // kernel's, too.
+                // Hardware timestamps: the time between them and the software timestamps belongs to
+                // the kernel.
                 Some(hardware) if hardware <= outside => {
                     kernel += outside - hardware;
                     hardware
@@ -166,7 +154,8 @@ pub fn split(near: &Near, far: &Far) -> (Parts, bool) {
     (parts, right)
 }
 
-/// Who is to blame: the part that took most beyond what it usually takes, ns.
+/// The part to which a delay is attributed: the one with the largest excess over its usual time,
+/// ns.
 pub fn attribute(parts: &Parts, usual: &[u64; PARTS]) -> Option<Part> {
     let beyond = |i: usize| parts[i].map(|took| (took.saturating_sub(usual[i]), i));
     let worst = (0..PARTS)
@@ -176,7 +165,7 @@ pub fn attribute(parts: &Parts, usual: &[u64; PARTS]) -> Option<Part> {
 }
 
 impl Part {
-    /// Its name in JSON.
+    /// The name of the part in JSON.
     pub fn name(self) -> &'static str {
         NAMES[self as usize].0
     }

@@ -1,8 +1,8 @@
-//! What around a latency test decides its outcome and is not in its options: the link, the device,
-//! the processors, the kernel.
+//! The environment of a latency test: properties of the link, the device, the processors and the
+//! kernel that affect the result.
 //!
-//! All of it is read and nothing is changed. What stands out is said in words, with what would
-//! change it and, where it follows from the numbers, what it costs; what could not be read is null.
+//! Everything is read and nothing is changed. Unusual values are reported in words, with a remedy
+//! and, where it follows from the numbers, the cost. Values that cannot be read are null.
 //!
 //! Sources: Documentation/ABI/testing/sysfs-class-net, sysfs-devices-system-cpu,
 //! Documentation/admin-guide/pm/cpuidle.rst, linux/ethtool.h; all of Linux 6.12.
@@ -14,13 +14,13 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// A processor that needs longer to wake, µs, is worth a word.
+/// Wake-up latency of a processor that is reported, µs.
 const DEEP_US: u64 = 20;
-/// Slower links, Mbit/s, are.
+/// Link rate below which it is reported, Mbit/s.
 const SLOW_LINK: u64 = 1000;
-/// On the wire around a payload: UDP, IPv4, Ethernet with its checksum, preamble and gap.
+/// Bytes on the wire around a payload: UDP, IPv4, Ethernet with its checksum, preamble and gap.
 const AROUND: u64 = 8 + 20 + 18 + 20;
-/// Words of each thing that is asked for by ethtool, and its number there.
+/// Number of words of each ethtool request, and its command.
 const COALESCING: (u32, usize) = (0x0e, 23);
 const GRO: (u32, usize) = (0x2b, 2);
 const GSO: (u32, usize) = (0x23, 2);
@@ -29,7 +29,7 @@ const FLAGS: (u32, usize) = (0x25, 2);
 const ENERGY: (u32, usize) = (0x44, 10);
 const FLAG_LRO: u32 = 1 << 15;
 
-/// Where files of the kernel lie: `/`, or a tree of a test.
+/// Root of the kernel's files: `/`, or a tree of a test.
 #[derive(Clone, Debug)]
 struct Root(PathBuf);
 
@@ -41,7 +41,7 @@ impl Root {
     fn number(&self, path: &str) -> Option<u64> {
         self.text(path)?.parse().ok()
     }
-    /// Names in a directory, in order.
+    /// Names in a directory, sorted.
     fn names(&self, path: &str) -> Vec<String> {
         let found = fs::read_dir(self.0.join(path))
             .into_iter()
@@ -111,7 +111,7 @@ fn idle_states(root: &Root) -> Vec<Value> {
         .collect()
 }
 
-/// Every value of a file of each processor, once.
+/// The distinct values of a file of each processor.
 fn of_processors(root: &Root, file: &str) -> Vec<String> {
     let cpus = root.names("sys/devices/system/cpu");
     let mut values: Vec<String> = cpus
@@ -175,7 +175,7 @@ fn finding(what: &str, says: String, cure: &str) -> Value {
     "cure": if cure.is_empty() { Value::Null } else { json!(cure) } })
 }
 
-/// What of it stands out, for questions and answers of so many bytes.
+/// Unusual values, for questions and answers of this many bytes.
 pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
     let mut out = Vec::new();
     let device = &seen["device"];
@@ -351,7 +351,7 @@ pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
     out
 }
 
-/// How many a list names: `0-3,6`.
+/// Number of entries in a list such as `0-3,6`.
 fn cpus(list: Option<&str>) -> Option<f64> {
     let mut all = 0;
     for part in list?.split(',') {
@@ -370,7 +370,7 @@ pub fn device_to(to: SocketAddr) -> Option<String> {
         .find(|name| sys::addresses(name).is_ok_and(|all| all.contains(&from)))
 }
 
-/// All of it, as seen on the way to `to`.
+/// The environment on the way to `to`.
 pub fn seen(to: SocketAddr) -> Value {
     let name = device_to(to).unwrap_or_default();
     let ask = |command: u32, words: usize| sys::ethtool(&name, command, words).ok();

@@ -1,16 +1,15 @@
-//! Question and answer, again and again: the engine of a latency test. It sees the world through a
-//! [`Line`], which tells the time and carries datagrams; a real one is a socket, that of the tests
-//! plays in virtual time, that of the benchmark answers at once.
+//! The engine of a latency test: repeated questions and answers. It uses a [`Line`], which provides
+//! a clock and carries datagrams: a socket, a simulation in virtual time for tests, or an immediate
+//! responder for the benchmark.
 //!
-//! **Paced by absolute times.** The n-th question is due n intervals after the first, whatever
-//! happened before; what makes one late makes no other late. The application wakes a little early
-//! ([`Plan::lead`]) and watches the clock for the rest; how late each left is a figure of its own.
-//! In ping-pong the next is due when the last was answered (and no sooner than an interval after
-//! it).
+//! **Absolute schedule.** The n-th question is due n intervals after the first, regardless of
+//! earlier delays. The application wakes up early ([`Plan::lead`]) and polls the clock; the
+//! lateness of each departure is a separate metric. In ping-pong the next question is due when the
+//! last one was answered, and at the earliest after one interval.
 //!
-//! **Flat.** What waits for its answer lies in a ring of [`RING`] places, spans in histograms, and
-//! of slow answers the slowest [`MOST_SLOW`]: tens of millions of exchanges take no more memory
-//! than thousands.
+//! **Constant memory.** Unanswered questions lie in a ring of [`RING`] entries, times in
+//! histograms, and of slow answers the slowest [`MOST_SLOW`] are kept. Tens of millions of
+//! exchanges need no more memory than thousands.
 
 pub use super::outcome::{Episode, MOST_EPISODES, MOST_SLOW, Outcome, Slow};
 use crate::HostError;
@@ -19,83 +18,82 @@ use crate::latency::protocol::{Answer, FILL, Heard, Mark, Protocol};
 use crate::sys::timed_socket::{Got, Left};
 use std::io;
 
-/// So many questions are remembered; an answer to one before that is lost.
+/// Number of questions that are remembered; an answer to an older one is lost.
 pub const RING: usize = 1 << 14;
-/// From one look around (progress, medians) to the next, ns.
+/// Interval between two updates of progress and medians, ns.
 const PULSE: u64 = 100_000_000;
-/// A slow answer takes so much longer than half of them, ns, unless a limit is given.
+/// Default excess of a slow answer over the median, ns.
 const SLOW: u64 = 1_000_000;
-/// Waiting for longer, ns, is a sleep that can be too long.
+/// Time of a sleep beyond which it may end too late, ns.
 const LONG: u64 = 200_000;
-/// A question that is late by more is not asked any more, ns: the sender stood still.
+/// Lateness beyond which a question is skipped, ns: the application was stopped.
 const STALE: u64 = 1_000_000_000;
-/// Duration unless another is asked for, ns: at the default interval a tenth more questions than
-/// p99.9 needs answers, so that some may be lost.
+/// Default duration, ns: at the default interval ten percent more questions than p99.9 needs
+/// answers, so that some may be lost.
 pub const LASTS: u64 = 11_000_000_000;
 /// The largest datagram.
 pub const LARGEST: usize = 65_507;
 
-/// What carries datagrams, and a clock. All times are of its even clock, ns.
+/// A carrier of datagrams with a clock. All times are ns of its monotonic clock.
 pub trait Line {
-    /// Now.
+    /// The present time.
     fn now(&mut self) -> u64;
-    /// The clock of dates minus the even one.
+    /// Offset of the realtime clock from the monotonic clock.
     fn ahead(&self) -> u64;
-    /// Sends; answers the datagram's number for [`Line::departure`], or `None` when there was no
+    /// Sends a datagram and returns its number for [`Line::departure`]; `None` if there was no
     /// room.
     fn send(&mut self, bytes: &[u8]) -> io::Result<Option<u32>>;
-    /// The next datagram, waiting for it until `until`, or for a shorter time; not `exact`: some
-    /// tens of milliseconds longer will do. Its stamp is of the even clock.
+    /// The next datagram; waits until `until` at most. If not `exact`, it may wait some tens of
+    /// milliseconds longer. The timestamp is of the monotonic clock.
     fn wait(&mut self, to: &mut [u8], until: u64, exact: bool) -> io::Result<Option<Got>>;
-    /// Sleeps until `until`, or for a shorter time, without looking at datagrams.
+    /// Sleeps until `until` at most, without receiving datagrams.
     fn rest(&mut self, until: u64);
-    /// When a datagram left, if that is known by now.
+    /// The next departure that has been reported.
     fn departure(&mut self) -> Option<Left>;
-    /// Will departures be told?
+    /// Whether departures are reported.
     fn tells_departures(&self) -> bool;
 }
 
-/// When the next question is due.
+/// The schedule of questions.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// An interval after the last was due.
+    /// One interval after the last was due.
     Even,
-    /// When the last was answered, and no sooner than an interval after it.
+    /// When the last one was answered, and at the earliest one interval after it.
     PingPong,
 }
 
-/// The application stands still now and then, to see whether it is attributed for that.
+/// Deliberate stops of the application, to test the attribution of delay.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Stall {
-    /// For so long, ns.
+    /// Duration of a stop, ns.
     pub lasts: u64,
-    /// So often, ns.
+    /// Interval between stops, ns.
     pub every: u64,
 }
 
-/// What is to be done.
+/// The parameters of a test.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Bytes of a question.
+    /// Size of a question, bytes.
     pub size: usize,
-    /// Questions, at most.
+    /// Largest number of questions.
     pub count: u32,
-    /// Of all of it behind the warm-up, ns, at most.
+    /// Largest duration after the warm-up, ns.
     pub lasts: u64,
-    /// ns.
+    /// Interval, ns.
     pub interval: u64,
-    /// When the next is due.
+    /// The schedule.
     pub pace: Pace,
-    /// How long an answer is awaited, in ping-pong and at the end, ns.
+    /// Time after which an answer is lost, in ping-pong and at the end, ns.
     pub patience: u64,
-    /// An answer is slow from here on, ns after its question was due; without, some time above the
-    /// median.
+    /// Response time of a slow answer, ns; `None`: the median plus a constant.
     pub slow: Option<u64>,
-    /// So much before a question is due the application wakes, ns.
+    /// Time before a question at which the application wakes up, ns.
     pub lead: u64,
-    /// The first answers are not counted: caches and neighbours' addresses are still missing.
+    /// Warm-up: the first answers are not counted, because caches and neighbour entries are empty.
     pub warmup: u32,
-    /// Stand still now and then.
+    /// Deliberate stops.
     pub stall: Option<Stall>,
 }
 
@@ -116,12 +114,12 @@ impl Default for Plan {
     }
 }
 
-/// How far it is.
+/// The progress of a test.
 #[derive(Copy, Clone, Debug)]
 pub struct Pulse<'a> {
-    /// Of all of it, 0 to 1.
+    /// The completed share, 0 to 1.
     pub share: f64,
-    /// What came of it so far.
+    /// The result so far.
     pub outcome: &'a Outcome,
 }
 
@@ -129,9 +127,9 @@ pub struct Pulse<'a> {
 enum State {
     #[default]
     Free,
-    /// Its answer is awaited.
+    /// The answer is awaited.
     Asked,
-    /// What the far end's kernel took of it is awaited.
+    /// The time of the far end's kernel is awaited.
     Answered,
     Done,
 }
@@ -144,7 +142,7 @@ struct Place {
     mark: Mark,
     near: Near,
     far: Far,
-    /// A wrong answer came.
+    /// A wrong answer has arrived.
     corrupted: bool,
     left_hardware: u64,
     came_hardware: u64,
@@ -156,25 +154,25 @@ struct Engine<'a> {
     protocol: &'a mut dyn Protocol,
     ring: Vec<Place>,
     seen: Outcome,
-    /// When it began, on the even clock.
+    /// Start of the test, on the monotonic clock.
     began: u64,
     next: u32,
     open: u32,
     highest: Option<u32>,
-    /// Since when the application does nothing but wait, if it does.
+    /// Time since which the application only waits, if it does.
     idle: Option<u64>,
-    /// The last time that it did so for long: since when, until when.
+    /// The last long wait: start and end.
     slept: (u64, u64),
-    /// The next question.
+    /// The number of the next question.
     due: Option<u64>,
     stall_due: u64,
     limit: u64,
     usual: [u64; PARTS],
 }
 
-/// Runs it to its end; `pulse` is told how far it is, and says whether it goes on. Where it does
-/// not, nothing more is asked, and answers are awaited as at the end; where it does not once more,
-/// they are not. What was seen until then is the outcome.
+/// Runs a test. `pulse` receives the progress and returns whether to continue. After the first
+/// false no more questions are sent and answers are awaited as at the end; after the second they
+/// are not. The result contains everything until then.
 pub fn run(
     plan: &Plan,
     line: &mut dyn Line,
@@ -212,7 +210,7 @@ impl Engine<'_> {
         self.seen.size = size;
         let mut question = vec![FILL; size];
         let mut answer = vec![0; LARGEST + 1];
-        // Questions that do not count come before.
+        // Questions of the warm-up.
         let warmup = match self.plan.pace {
             Pace::Even => u64::from(self.plan.warmup).saturating_mul(self.plan.interval),
             Pace::PingPong => 0,
@@ -267,7 +265,7 @@ impl Engine<'_> {
                 None => last_due.saturating_add(self.plan.patience),
             };
             if asking && self.due.is_none() && now >= until {
-                // Lost: the next one.
+                // The answer is lost; the next question follows.
                 self.open = 0;
                 self.due = Some(now);
                 continue;
@@ -303,14 +301,14 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// How much of it is done after so long, ns.
+    /// The completed share after this time, ns.
     fn share(&self, elapsed: u64) -> f64 {
         let of_time = elapsed as f64 / self.plan.lasts.max(1) as f64;
         let of_count = f64::from(self.next) / f64::from(self.plan.count.max(1));
         of_time.max(of_count).min(1.0)
     }
 
-    /// What may still be answered counts neither as lost nor as asked.
+    /// Questions that may still be answered count neither as lost nor as sent.
     fn forget(&mut self, now: u64) {
         let young = |place: &&Place| {
             place.state == State::Asked
@@ -321,7 +319,7 @@ impl Engine<'_> {
         self.seen.sent -= self.ring.iter().filter(young).filter(counted).count() as u64;
     }
 
-    /// What is usual by now.
+    /// Updates the medians.
     fn look_around(&mut self) {
         for (usual, part) in self.usual.iter_mut().zip(&self.seen.parts) {
             *usual = part.below(2).unwrap_or(0);
@@ -335,16 +333,16 @@ impl Engine<'_> {
         }
     }
 
-    /// The application has done nothing but wait until now.
+    /// Records that the application has only waited until now.
     fn slept_until(&mut self, now: u64) {
         if let Some(idle) = self.idle.filter(|idle| now - idle > LONG) {
             self.slept = (idle, now);
         }
     }
 
-    /// Since when the application was free for what happened at `at`, if it has done nothing but
-    /// wait since `idle`: whoever was held asleep by its kernel and then has much to catch up
-    /// with is not busy by its own fault.
+    /// Time since which the application was free for an event at `at`, if it has only waited since
+    /// `idle`. After its kernel has delayed it, an application that catches up is not counted as
+    /// busy.
     fn free_for(&self, at: u64, idle: u64) -> u64 {
         if self.slept.0 <= at && at <= self.slept.1 {
             return at.min(idle);
@@ -385,7 +383,8 @@ impl Engine<'_> {
         if matches!(&sent_off, Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED))
             && self.seen.answered > 0
         {
-            // What an earlier question met there; the host has said it now, and this one may leave.
+            // An earlier question was refused; the host has reported it now, and this one may
+            // leave.
             self.seen.refused += 1;
             sent_off = self.line.send(question);
         }
@@ -397,7 +396,7 @@ impl Engine<'_> {
                 self.due = self.due.or(Some(sent + self.plan.interval.max(1000)));
                 return Ok(());
             }
-            // What the last question met there.
+            // The last question was refused.
             Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED) => {
                 self.seen.refused += 1;
                 self.idle = None;
@@ -438,18 +437,18 @@ impl Engine<'_> {
         number >= self.plan.warmup
     }
 
-    /// Stamps of what has left; at least until that of `id` is there, if it is there already.
+    /// Reads the departures that are reported, at least until that of `id`.
     fn departures(&mut self, id: Option<u32>) {
         if !self.line.tells_departures() {
             return;
         }
         while let Some(left) = self.line.departure() {
-            // Numbers of datagrams and of questions differ by what never left.
+            // Numbers of datagrams and of questions differ by the datagrams that never left.
             let guess = left.id.wrapping_add(self.ring_shift(left.id)) as usize % RING;
             let place = &mut self.ring[guess];
             if place.id == Some(left.id) {
-                // The first time counts: a far end on this host that sends the very packet back has
-                // it stamped again.
+                // The first time counts: a responder on this host may return the same packet, which
+                // is stamped again.
                 if left.stamp != 0 && place.near.departed == 0 {
                     place.near.departed = left.stamp;
                 }
@@ -463,8 +462,7 @@ impl Engine<'_> {
         }
     }
 
-    /// How much the numbers of questions are ahead of those of datagrams, as far as the last
-    /// question tells.
+    /// Difference between the numbers of questions and of datagrams, from the last question.
     fn ring_shift(&self, id: u32) -> u32 {
         let last = self.next.wrapping_sub(1);
         let place = &self.ring[last as usize % RING];
@@ -512,7 +510,7 @@ impl Engine<'_> {
         let counts = self.counts(answer.number);
         if counts {
             self.seen.answered += 1;
-            // The wrong answer was not the only one.
+            // An earlier answer to the question was wrong.
             self.seen.corrupted -= u64::from(corrupted);
             self.seen.last = read - self.began;
             self.seen.reordered +=
@@ -537,7 +535,7 @@ impl Engine<'_> {
         self.follow(&answer);
     }
 
-    /// An answer came that is not as it should be, to the question of that number as it seems.
+    /// Counts a wrong answer, apparently to the question of that number.
     fn wrong(&mut self, number: Option<u32>) {
         self.seen.mismatches += 1;
         let Some(number) = number else { return };
@@ -549,7 +547,7 @@ impl Engine<'_> {
         }
     }
 
-    /// What the far end's kernel took of an earlier answer.
+    /// Records the time of the far end's kernel for an earlier answer.
     fn follow(&mut self, answer: &Answer) {
         let Some((number, departed)) = answer.followed else {
             return;
@@ -565,7 +563,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Nothing more will be known of a question: what is known is counted.
+    /// Counts a question about which nothing more will be known.
     fn settle(&mut self, at: usize) {
         let place = &mut self.ring[at];
         if place.state != State::Answered {
@@ -581,8 +579,7 @@ impl Engine<'_> {
         }
         let (mut parts, mut right) = split(&place.near, &place.far);
         if !right && place.far.departed != 0 {
-            // A far end that stamps after the answer has arrived already: not known is better than
-            // wrong.
+            // The far end stamped after the answer had arrived: unknown is better than wrong.
             (parts, right) = split(
                 &place.near,
                 &Far {
@@ -601,7 +598,7 @@ impl Engine<'_> {
             }
         }
         if self.seen.answered.is_power_of_two() {
-            // Soon at first, then more and more rarely.
+            // Soon at first, then at growing intervals.
             self.look_around();
         }
         let took = place.near.read.saturating_sub(place.near.due);

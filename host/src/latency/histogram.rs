@@ -1,14 +1,15 @@
-//! Spans counted in HdrHistogram's places, so that tens of millions of them take no more memory
-//! than thousands.
+//! A histogram of times with the buckets of HdrHistogram, whose memory does not grow with the
+//! number of values.
 //!
-//! Source: the HdrHistogram project's description of its counts. Three significant digits: each
-//! bucket is twice as wide as the last and has 2048 places (of all but the first the upper half is
-//! used), so a span stands for all that agree with it in their leading 11 bits: 0.1 %. Mean and
-//! extremes are exact. Unit: one nanosecond. What takes an hour or more counts as an hour.
+//! Source: the description of counts of the HdrHistogram project. Three significant digits: each
+//! bucket is twice as wide as the last and has 2048 places, of which all but the first use the
+//! upper half. A place stands for values with the same leading 11 bits, a resolution of 0.1 %.
+//! Mean, minimum and maximum are exact. The unit is one nanosecond; values of an hour or more count
+//! as an hour. docs/dependencies.md compares it with the crate `hdrhistogram`.
 //!
-//! **What a sample can carry.** A percentile is told only if at least [`BEYOND`] answers lie beyond
-//! it: p99 from 1000 answers on, p99.999 from a million on. With fewer it would be the luck of
-//! single answers, and the maximum says that as well.
+//! **Sample size.** A percentile is reported only if at least [`BEYOND`] answers lie beyond it: p99
+//! from 1000 answers, p99.999 from a million. With fewer it would depend on single answers, which
+//! the maximum shows.
 
 use serde_json::{Value, json};
 
@@ -17,9 +18,9 @@ const HALF: u64 = 1024;
 const HALF_BITS: u32 = 10;
 /// An hour, ns.
 pub const HIGHEST: u64 = 3_600_000_000_000;
-/// So many must lie beyond a percentile that is told.
+/// Number of values beyond a percentile that is reported.
 pub const BEYOND: u64 = 10;
-/// The percentiles of every summary: name, and one in so many lies beyond.
+/// The percentiles of a summary: name, and the reciprocal of the share beyond.
 pub const PERCENTILES: [(&str, u64); 6] = [
     ("p50", 2),
     ("p90", 10),
@@ -29,7 +30,7 @@ pub const PERCENTILES: [(&str, u64); 6] = [
     ("p99_999", 100_000),
 ];
 
-/// Spans in ns.
+/// A histogram of times in ns.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -44,7 +45,7 @@ fn place(ns: u64) -> usize {
     (u64::from(bucket) * HALF + (ns >> bucket)) as usize
 }
 
-/// The least span of a place, and how many it stands for.
+/// The smallest value of a place, and the number of values for which it stands.
 fn span(place: usize) -> (u64, u64) {
     let place = place as u64;
     let bucket = (place / HALF).saturating_sub(1);
@@ -52,7 +53,7 @@ fn span(place: usize) -> (u64, u64) {
 }
 
 impl Histogram {
-    /// One more.
+    /// Adds a value.
     pub fn record(&mut self, ns: u64) {
         let at = place(ns.min(HIGHEST));
         if at >= self.counts.len() {
@@ -68,11 +69,11 @@ impl Histogram {
         self.count += 1;
         self.sum += u128::from(ns);
     }
-    /// How many.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
-    /// The least and the most, ns.
+    /// Minimum and maximum, ns.
     pub fn extremes(&self) -> Option<(u64, u64)> {
         (self.count > 0).then_some((self.least, self.most))
     }
@@ -80,7 +81,7 @@ impl Histogram {
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
-    /// What all but one in `beyond` stay below, ns; whether the sample can carry it or not.
+    /// The value below which all but one in `beyond` lie, ns, regardless of the sample size.
     pub fn below(&self, beyond: u64) -> Option<u64> {
         let rank = self.count - self.count / beyond.max(1);
         let mut seen = 0;
@@ -93,13 +94,13 @@ impl Histogram {
         }
         None
     }
-    /// The same, if at least [`BEYOND`] lie beyond.
+    /// The same, if at least [`BEYOND`] values lie beyond.
     pub fn percentile(&self, beyond: u64) -> Option<u64> {
         (self.count / beyond >= BEYOND)
             .then(|| self.below(beyond))
             .flatten()
     }
-    /// All of another's, too.
+    /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         if other.count == 0 {
             return;
@@ -119,7 +120,7 @@ impl Histogram {
         self.count += other.count;
         self.sum += other.sum;
     }
-    /// Every place that holds something: its least span, ns, and how many.
+    /// The places that are not empty: smallest value, ns, and count.
     pub fn places(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let places = self
             .counts
@@ -128,7 +129,7 @@ impl Histogram {
             .filter(|(_, count)| **count > 0);
         places.map(|(at, count)| (span(at).0, *count))
     }
-    /// Its figures, µs; what the sample cannot carry is null.
+    /// The metrics, µs; null if the sample is too small.
     pub fn figures(&self) -> Value {
         let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1000.0);
         let mut told = json!({
@@ -142,7 +143,7 @@ impl Histogram {
         }
         told
     }
-    /// Figures, and all places, for pictures and for HdrHistogram's log.
+    /// The metrics and all places, for plots and for HdrHistogram's log format.
     pub fn to_json(&self) -> Value {
         let mut told = self.figures();
         told["histogram_ns"] = self

@@ -7,47 +7,48 @@
 //!        sent wall, mono] | padding
 //! ```
 //!
-//! Which of those fields there are is agreed on by the open; a client sends them as zeros, so that
-//! both ways have one length. What irtt stamps is when its application had a question and answered:
-//! what its kernel took cannot be told from the wire.
+//! The open determines which of these fields exist; a client sends them as zeros, so that both
+//! directions have the same length. irtt's timestamps are those of its application; the time of its
+//! kernel cannot be separated from the network.
 //!
-//! The answer to an open has the token and is 8 bytes longer than the question, which is how the
-//! protocol is: the server here gives few of them a second. Whoever shows the token has proved that
-//! he hears at his address; everything else is as long as its question.
+//! The answer to an open contains the token and is 8 bytes longer than the question, as the
+//! protocol requires; this server sends few of them per second. A client that returns the token has
+//! proved that it receives at its address. Every other answer is as long as its question.
 
 use crate::latency::attribution::Far;
 use crate::latency::protocol::{Answer, Heard, Mark, Protocol};
 
-/// Where irtt's server listens.
+/// The port of irtt's server.
 pub const PORT: u16 = 2112;
 const MAGIC: [u8; 3] = [0x14, 0xa7, 0x5b];
-/// Begin.
+/// Flag: open.
 pub const OPEN: u8 = 1;
-/// The server's.
+/// Flag: reply of the server.
 pub const REPLY: u8 = 2;
-/// End.
+/// Flag: close.
 pub const CLOSE: u8 = 4;
 const HMAC: u8 = 8;
-/// Magic, flags and token.
+/// Length of magic, flags and token.
 const HEAD: usize = 12;
 const VERSION: i64 = 1;
 
-/// What a client asks for, and what the server makes of it; what is not said is zero.
+/// The parameters of a test, requested by the client and adjusted by the server; missing ones are
+/// zero.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Params {
     /// Protocol version.
     pub version: i64,
-    /// Of the test, ns.
+    /// Duration of the test, ns.
     pub duration: i64,
-    /// From one question to the next, ns.
+    /// Interval between questions, ns.
     pub interval: i64,
-    /// Bytes of a question.
+    /// Size of a question, bytes.
     pub length: i64,
-    /// 1: count, 2: window, 3: both.
+    /// Reported losses; 1: count, 2: window, 3: both.
     pub received: i64,
-    /// Stamps: 1 when sent, 2 when received, 3 both, 4 midpoint.
+    /// Timestamps; 1: sent, 2: received, 3: both, 4: midpoint.
     pub stamp_at: i64,
-    /// Clocks: 1 wall, 2 monotonic, 3 both.
+    /// Clocks; 1: wall, 2: monotonic, 3: both.
     pub clock: i64,
     /// Traffic class.
     pub dscp: i64,
@@ -88,7 +89,7 @@ impl Params {
             (8, &mut self.dscp),
         ]
     }
-    /// To bytes.
+    /// Encodes the parameters.
     pub fn to_bytes(mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (kind, value) in self.fields() {
@@ -99,9 +100,9 @@ impl Params {
         }
         bytes
     }
-    /// From bytes; what is not known is left out, what cannot be read ends it.
+    /// Decodes parameters; unknown ones are skipped, an invalid one ends the list.
     pub fn from_bytes(bytes: &[u8]) -> Option<Params> {
-        /// How a server fills what it sends: a text.
+        /// The text with which a server fills its packets.
         const FILLED: u64 = 9;
         let mut params = Params::default();
         let mut at = 0;
@@ -121,7 +122,7 @@ impl Params {
         }
         Some(params)
     }
-    /// Where the fields behind the token lie.
+    /// The offsets of the fields behind the token.
     pub fn layout(&self) -> Layout {
         let mut at = HEAD + 4;
         let mut field = |there: bool, len: usize| {
@@ -146,20 +147,20 @@ impl Params {
     }
 }
 
-/// Where a field begins, if it is there; of times the wall clock's and the monotonic one's.
+/// The offset of a field, if it exists; of times for the wall clock and the monotonic clock.
 #[derive(Copy, Clone, Debug)]
 pub struct Layout {
-    /// How many have come.
+    /// Count of received questions.
     pub count: Option<usize>,
-    /// Which of the last 64.
+    /// Bits of the last 64 received questions.
     pub window: Option<usize>,
-    /// When it came.
+    /// Time of arrival.
     pub received: (Option<usize>, Option<usize>),
-    /// Between the two.
+    /// Midpoint of arrival and departure.
     pub middle: (Option<usize>, Option<usize>),
-    /// When it left.
+    /// Time of departure.
     pub sent: (Option<usize>, Option<usize>),
-    /// Bytes without padding.
+    /// Length without padding.
     pub len: usize,
 }
 
@@ -182,26 +183,26 @@ fn four(bytes: &[u8], at: usize) -> u32 {
         .map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
 }
 
-/// Flags of a packet, if it is one that can be understood.
+/// The flags of a valid packet.
 pub fn flags(bytes: &[u8]) -> Option<u8> {
     let (magic, rest) = bytes.split_first_chunk::<3>()?;
     let flags = *rest.first()?;
     (*magic == MAGIC && flags & HMAC == 0).then_some(flags)
 }
 
-/// What a client says first.
+/// The open of a client.
 pub fn open(params: Params) -> Vec<u8> {
     let mut bytes = head(OPEN, None);
     bytes.extend(params.to_bytes());
     bytes
 }
 
-/// What it says last.
+/// The close of a client.
 pub fn close(token: u64) -> Vec<u8> {
     head(CLOSE, Some(token))
 }
 
-/// The server's answer to an open: token and parameters; a refusal is an answer that closes.
+/// The server's answer to an open: token and parameters; a refusal has the flag for close.
 pub fn opened(bytes: &[u8]) -> Option<Result<(u64, Params), &'static str>> {
     let flags = flags(bytes)?;
     if flags & (OPEN | REPLY) != OPEN | REPLY || bytes.len() < HEAD {
@@ -218,7 +219,7 @@ pub fn opened(bytes: &[u8]) -> Option<Result<(u64, Params), &'static str>> {
     )
 }
 
-/// The near end, after the open.
+/// The client after the open.
 #[derive(Clone, Debug)]
 pub struct Client {
     token: u64,
@@ -226,14 +227,14 @@ pub struct Client {
 }
 
 impl Client {
-    /// With what was agreed on.
+    /// A client with the agreed parameters.
     pub fn new(token: u64, params: &Params) -> Client {
         Client {
             token,
             layout: params.layout(),
         }
     }
-    /// What to ask a server for: everything that it can tell.
+    /// The parameters to request: everything that a server can report.
     pub fn wanted(duration: u64, interval: u64, length: usize, dscp: u8) -> Params {
         Params {
             version: VERSION,
@@ -257,7 +258,7 @@ impl Protocol for Client {
         to[..3].copy_from_slice(&MAGIC);
         to[4..HEAD].copy_from_slice(&self.token.to_le_bytes());
         to[HEAD..HEAD + 4].copy_from_slice(&number.to_le_bytes());
-        // Numbers are all that comes back.
+        // Only numbers are returned.
         0
     }
     fn hear(&mut self, bytes: &[u8], asked: usize) -> Heard {
@@ -284,21 +285,21 @@ impl Protocol for Client {
     }
 }
 
-/// What a server knows of a client.
+/// The server's state of a client.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// What was agreed on.
+    /// The agreed parameters.
     pub params: Params,
     layout: Layout,
     count: u32,
-    /// Of the last 64 numbers, the newest in the lowest bit.
+    /// Bits of the last 64 received questions, the newest in the lowest bit.
     window: u64,
     newest: u32,
 }
 
 impl Session {
-    /// What a client asked for becomes a session, if it can: shortest interval in ns, longest
-    /// duration in ns.
+    /// Creates a session from the requested parameters, if possible: smallest interval in ns,
+    /// longest duration in ns.
     pub fn new(mut params: Params, least_interval: i64, longest: i64) -> Option<Session> {
         if params.version != VERSION {
             return None;
@@ -315,7 +316,8 @@ impl Session {
             newest: 0,
         })
     }
-    /// A question becomes its answer, in place. Times are of both clocks, ns; false: it is none.
+    /// Turns a question into its answer, in place. Times are of both clocks, ns. False: it is no
+    /// question.
     pub fn answer(&mut self, bytes: &mut [u8], received: (u64, u64), answered: (u64, u64)) -> bool {
         if bytes.len() < self.layout.len {
             return false;
@@ -354,7 +356,7 @@ impl Session {
         }
         true
     }
-    /// The answer to its open.
+    /// The answer to the open.
     pub fn welcome(&self, token: u64) -> Vec<u8> {
         let mut bytes = head(OPEN | REPLY, Some(token));
         bytes.extend(self.params.to_bytes());
@@ -367,7 +369,7 @@ pub fn token(bytes: &[u8]) -> Option<u64> {
     (bytes.len() >= HEAD).then(|| eight(bytes, 4))
 }
 
-/// What an open asks for.
+/// The parameters that an open requests.
 pub fn asked(bytes: &[u8]) -> Option<Params> {
     Params::from_bytes(bytes.get(4..)?)
 }

@@ -1,11 +1,11 @@
-//! Holds the session with the far end open while questions are asked, and opens a new one when the
-//! far end has gone and comes back.
+//! Keeps the session with the far end open during a test, and opens a new one after the far end was
+//! restarted.
 //!
-//! A thread of its own waits on the control connection, so that no question waits for it. When the
-//! connection ends (the far end was restarted, or has ended the session) it connects again, each
-//! [`RETRY`], and hands the new session's cookie to
-//! [`Sessions`](crate::latency::protocol::Sessions), which asks with it from then on. A far end
-//! that went without a word is noticed by TCP's keepalives.
+//! A separate thread waits for the control connection, so that no question is delayed. When the
+//! connection ends (the far end was restarted, or ended the session), the thread connects again
+//! every [`RETRY`] and passes the cookie of the new session to
+//! [`Sessions`](crate::latency::protocol::Sessions), which uses it from then on. TCP keepalives
+//! detect a far end that disappeared.
 
 use crate::HostError;
 use crate::measure::link::{self, Link, Peer};
@@ -20,12 +20,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// From one attempt to connect again to the next.
+/// Interval between two attempts to connect.
 const RETRY: Duration = Duration::from_millis(250);
-/// The longest wait for the connection, ns: so often the thread looks whether it is still wanted.
+/// Longest wait for the connection, ns: the interval at which the end of the test is noticed.
 const LONGEST: u64 = 1_000_000_000;
-/// Keepalives: the first after so many seconds of silence, then each second, and so many are missed
-/// at most.
+/// Keepalives: the first after this many seconds of silence, then one per second, and the largest
+/// number without an answer.
 const KEEPALIVE: (u32, u32, u32) = (2, 1, 3);
 
 struct Shared {
@@ -40,10 +40,10 @@ impl Shared {
     }
 }
 
-/// Keeps a session.
+/// Keeps a session open.
 pub struct Keeper(Arc<Shared>);
 
-/// Says from which port questions come; returns the far end's answer.
+/// Sends the source port of the questions; returns the answer of the far end.
 pub fn ask_from(link: &mut Link, port: u16) -> Result<Value, HostError> {
     link.say(&json!({ "do": "latency", "port": port }))?;
     let answer = link.expect(&["latency"])?;
@@ -52,8 +52,8 @@ pub fn ask_from(link: &mut Link, port: u16) -> Result<Value, HostError> {
 }
 
 impl Keeper {
-    /// Of the session of `link`, for questions from `port`; the cookies of the sessions that follow
-    /// come out of what is returned.
+    /// Keeps the session of `link` open, for questions from `port`; the returned receiver gets the
+    /// cookies of later sessions.
     pub fn new(
         link: Link,
         to: SocketAddr,
@@ -70,7 +70,7 @@ impl Keeper {
         std::thread::spawn(move || hold(&held, to, token.as_deref(), port, &renew));
         (Keeper(shared), renewed)
     }
-    /// How often a session was opened again.
+    /// Number of sessions that were opened again.
     pub fn reconnections(&self) -> u64 {
         self.0.again.load(Relaxed)
     }
@@ -90,11 +90,11 @@ fn hold(shared: &Shared, to: SocketAddr, token: Option<&str>, port: u16, renew: 
         if shared.over.load(Relaxed) {
             return;
         }
-        // Whatever it says is of no interest here; that it has hung up is.
+        // The content is irrelevant; a closed connection is not.
         let heard = shared.link().hear(0);
         match heard {
             Ok(_) => continue,
-            // The test itself obeys; until then the session is held.
+            // The test itself handles the signal; until then the session stays open.
             Err(HostError::Stopped) => {
                 std::thread::sleep(RETRY);
                 continue;

@@ -1,22 +1,4 @@
-//! The same test under several policies, with and without other work on the processors, in one go.
-//!
-//! ```text
-//!   round 1:   no load   A  B  C      load   A  B  C
-//!   round 2:   no load   A  B  C      load   A  B  C      …
-//! ```
-//!
-//! **In turns.** What a machine does besides changes over minutes; measured one after the other,
-//! the last policy would be blamed for it. So each policy has a slice of every round, and what is
-//! compared has seen the same minutes.
-//!
-//! **One measure.** What counts as slow is the same span for all of them, [`SLOW`] without another.
-//!
-//! **Load** is [`HOGS`] processes for each processor, of the ordinary class, that compute and
-//! nothing else: programs of our own, known by their number, that end with the slice, with this
-//! process, and by themselves after [`LONGEST`].
-//!
-//! **What it costs** is processor time: of this process during the slice (what keeps processors
-//! awake is part of it), and what the load lost of its own. A far end's own is not in it.
+//! A latency test under several scheduling policies, with and without load on the processors.
 
 use super::exchange::{Outcome, Pulse};
 use super::options::Options;
@@ -28,26 +10,26 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
-/// From here on an answer is slow, ns.
+/// Response time of a slow answer, ns.
 pub const SLOW: u64 = 1_000_000;
-/// Processes of load for each processor.
+/// Load processes per processor.
 const HOGS: usize = 2;
-/// So long a process of load lives at most, ns.
+/// Longest life of a load process, ns.
 const LONGEST: u64 = 600_000_000_000;
-/// The shortest slice, ns: one is opened in some milliseconds.
+/// The shortest slice, ns; opening one takes some milliseconds.
 const SHORTEST: u64 = 200_000_000;
 
-/// What else the processors do.
+/// The load of the processors.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Load {
-    /// Nothing of ours.
+    /// No load.
     None,
-    /// They compute.
+    /// Computation.
     Cpu,
 }
 
 impl Load {
-    /// By name.
+    /// All loads by name.
     pub fn parse(text: &str) -> Result<Load, String> {
         match text {
             "none" => Ok(Load::None),
@@ -55,7 +37,7 @@ impl Load {
             _ => Err(format!("{text} is no load; one of none cpu")),
         }
     }
-    /// Its name.
+    /// The name of the load.
     pub fn name(self) -> &'static str {
         match self {
             Load::None => "none",
@@ -64,7 +46,7 @@ impl Load {
     }
 }
 
-/// Processes that compute, until it is dropped.
+/// Load processes, until dropped.
 struct Hogs(Vec<Child>);
 
 impl Hogs {
@@ -84,7 +66,7 @@ impl Hogs {
         }
         Ok(hogs)
     }
-    /// Processor time that they have had, ns.
+    /// Their processor time, ns.
     fn had(&self) -> u64 {
         let of = |hog: &Child| {
             let told = std::fs::read_to_string(format!("/proc/{}/schedstat", hog.id())).ok()?;
@@ -103,9 +85,9 @@ impl Drop for Hogs {
     }
 }
 
-/// A process of load: computes until it is killed, its parent is gone, or long enough.
+/// A load process: computes until it is killed, its parent ends, or [`LONGEST`] has passed.
 pub fn hog() {
-    // Its parent's end is its own, and so is Ctrl-C.
+    // It ends with its parent, and by Ctrl-C.
     sys::end_with_parent();
     let end = sys::monotonic() + LONGEST;
     let mut sum = 1_u64;
@@ -130,7 +112,7 @@ struct Setup<'a> {
     awake_by: Option<&'static str>,
 }
 
-/// What is told of a run: kind, what is common, and a document for each set-up.
+/// The result as JSON: kind, common data, and a document for each set-up.
 pub fn run(
     options: &Options,
     to: SocketAddr,
@@ -198,7 +180,7 @@ pub fn run(
                 });
                 let told = match told {
                     Ok(told) => told,
-                    // Stopped before anything was answered: the slices before it are worth having.
+                    // Stopped before any answer: the earlier slices are kept.
                     Err(HostError::Stopped) if done > 0.0 => {
                         interrupted = true;
                         break 'rounds;

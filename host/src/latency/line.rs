@@ -1,4 +1,4 @@
-//! A real socket as the engine sees it.
+//! A socket as a line of the engine.
 
 use super::exchange::Line;
 use super::policy::Policy;
@@ -12,9 +12,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 /// Attempts to get a port above that of the far end.
 const TRIES: usize = 32;
 
-/// A socket with one peer.
+/// A connected socket.
 pub struct RealLine {
-    /// It.
+    /// The socket.
     pub socket: TimedSocket,
     even: Even,
     left: VecDeque<Left>,
@@ -22,8 +22,8 @@ pub struct RealLine {
 }
 
 impl RealLine {
-    /// To `to`, with that traffic class, under a policy that this thread has entered. `stamps`: the
-    /// kernel stamps what leaves and comes.
+    /// A socket to `to`, with that traffic class; this thread has entered the policy. `stamps`:
+    /// with kernel timestamps.
     pub fn new(
         to: SocketAddr,
         class: u8,
@@ -35,7 +35,7 @@ impl RealLine {
         } else {
             (Ipv4Addr::UNSPECIFIED, 0).into()
         };
-        // An echo of ours answers rarely where the client's port is not above its own: it could be
+        // An echo of narrows rarely answers a client whose port is not above its own: it could be
         // another echo.
         let mut lower = Vec::new();
         let socket = loop {
@@ -45,7 +45,7 @@ impl RealLine {
             if above || lower.len() == TRIES {
                 break socket;
             }
-            // It stays open meanwhile, so that the kernel chooses another port.
+            // It stays open meanwhile, so that the kernel selects another port.
             lower.push(socket);
         };
         crate::sys::socket::set_class(socket.fd(), class);

@@ -1,20 +1,4 @@
-//! `narrows-host latency`: how long does one answer take, and whose delay is it?
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`options`] | what is asked for |
-//! | [`exchange`] | question and answer, paced, matched, counted: the engine, over any line |
-//! | [`line`] | the line that is a socket |
-//! | [`crate::sys::timed_socket`] | that socket, whose kernel stamps what comes and leaves; unsafe code |
-//! | [`null_line`] | lines without a network, for tests and for the engine's own price |
-//! | [`protocol`], [`stamp`], [`irtt`] | protocols |
-//! | [`answer`] | who answers them |
-//! | [`keeper`] | holds the session open, and opens it again |
-//! | [`attribution`] | a round trip cut into whose it is |
-//! | [`histogram`], [`outcome`], [`summary`] | what came of it; as JSON |
-//! | [`lab`] | the same test under several policies |
-//! | [`environment`] | what around a test decides its outcome |
-//! | [`policy`] | how the host is asked to serve a thread |
+//! `narrows-host latency`: measures response times and attributes the delay.
 
 pub mod answer;
 pub mod attribution;
@@ -49,7 +33,7 @@ use options::{Options, Speaks};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
-/// A date as people write it, in UTC, to the microsecond.
+/// A date in UTC, to the microsecond.
 pub fn date(ns: u64) -> String {
     let (s, us) = (ns / 1_000_000_000, ns % 1_000_000_000 / 1000);
     let (days, of_day) = ((s / 86_400) as i64, s % 86_400);
@@ -67,17 +51,17 @@ pub fn date(ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{us:06}Z")
 }
 
-/// The far end, ready to be asked.
+/// The far end, ready for questions.
 struct FarEnd {
     line: RealLine,
     protocol: Box<dyn Protocol>,
-    /// It is held open while questions are asked.
+    /// Keeps the session open during the test.
     keeper: Option<Keeper>,
     token: Option<u64>,
     told: Value,
 }
 
-/// Of an irtt server: the token and what was agreed on.
+/// Of an irtt server: the token and the agreed parameters.
 fn open_irtt(
     line: &mut RealLine,
     options: &Options,
@@ -87,7 +71,7 @@ fn open_irtt(
     let lasts = plan
         .lasts
         .min(u64::from(plan.count).saturating_mul(plan.interval.max(1000)));
-    // It stops answering after the duration that was agreed on.
+    // The server stops to answer after the agreed duration.
     let lasts = lasts
         .saturating_mul(2)
         .saturating_add(plan.patience)
@@ -122,7 +106,8 @@ fn open_irtt(
     )))
 }
 
-/// A far end that would end the visit in the middle is told about before anything is sent.
+/// Reports a far end that would end the session before the end of the test, before anything is
+/// sent.
 fn within_limits(options: &Options, to: SocketAddr, allowed_s: &Value) -> Result<(), HostError> {
     let plan = &options.plan;
     let of_count = u64::from(plan.count).saturating_mul(plan.interval);
@@ -220,19 +205,19 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
     })
 }
 
-/// What came of one slice of a test.
+/// The result of one slice of a test.
 pub struct Slice {
     /// The outcome.
     pub seen: Outcome,
-    /// What the far end told of itself.
+    /// What the far end reported about itself.
     pub far: Value,
-    /// The watchdog of real-time threads had to step in.
+    /// Whether the watchdog of real-time threads had to act.
     pub called_off: bool,
-    /// By what processors were kept awake.
+    /// The method that keeps processors awake.
     pub awake_by: Option<&'static str>,
 }
 
-/// Asks and counts, as often as it is told to; each call is one slice of a test.
+/// Runs the slices of a test; each call is one slice.
 pub fn slice(
     options: &Options,
     to: SocketAddr,
@@ -248,7 +233,7 @@ pub fn slice(
         &mut |at| {
             let stopped = sys::stopped();
             if stopped {
-                // Seen; once more, and answers are not waited for either.
+                // The signal is acknowledged; a second one ends the wait for answers.
                 sys::take_stop();
             }
             !stopped && progress(at)
@@ -301,7 +286,7 @@ fn silent(options: &Options, to: SocketAddr, seen: &Outcome) -> HostError {
     HostError::Missing(format!("{to} {what}; {who}"))
 }
 
-/// Measures. Who stops it gets what was seen until then (`interrupted`), if anything was.
+/// Measures. A stopped test returns the results until then (`interrupted`), if there are any.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Pulse) -> bool) -> Result<Value, HostError> {
     let to = resolve(&options.host, options.port)?;
     let around = crate::latency::environment::seen(to);
@@ -322,7 +307,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Pulse) -> bool) -> Result
     Ok(told)
 }
 
-/// An outcome with what it is of.
+/// The outcome with its description.
 fn document(options: &Options, to: SocketAddr, seen: &Outcome, far: &Value) -> Value {
     let mut told = summary::to_json(&options.plan, seen);
     told["narrows"] = json!(env!("CARGO_PKG_VERSION"));

@@ -1,5 +1,5 @@
-//! Lines without a network: one that plays in virtual time, for tests; one that answers at once,
-//! for the price of the engine itself.
+//! Lines without a network: a simulation in virtual time for tests, and an immediate responder for
+//! the cost of the engine.
 
 use super::exchange::Line;
 use crate::protocols::wire::{TIMED, Timed};
@@ -7,8 +7,8 @@ use crate::sys::timed_socket::{Got, Left};
 use std::collections::VecDeque;
 use std::io;
 
-/// Answers every timed question at once, on a clock that goes a step with each look at it: what a
-/// run over it takes is the engine's own work, without a system call.
+/// Answers every timed question at once, on a clock that advances with each reading. The duration
+/// of a run is the cost of the engine without system calls.
 #[derive(Debug, Default)]
 pub struct NullLine {
     now: u64,
@@ -18,7 +18,7 @@ pub struct NullLine {
     len: usize,
 }
 
-/// From one look at the clock to the next, ns: about what reading a real one takes.
+/// Advance of the clock per reading, ns: about the cost of reading a real one.
 const STEP: u64 = 30;
 
 impl Line for NullLine {
@@ -82,26 +82,26 @@ impl Line for NullLine {
     }
 }
 
-/// What becomes of a question on a [`PlayedLine`].
+/// The fate of a question on a [`PlayedLine`].
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Fate {
-    /// Its answer comes so long after it left, ns; never without.
+    /// Time from its departure to its answer, ns; `None`: no answer.
     pub after: Option<u64>,
-    /// And once more so long after that.
+    /// Time from there to a duplicate of the answer.
     pub again: Option<u64>,
-    /// One byte of it is another.
+    /// Whether one byte of the answer is changed.
     pub damaged: bool,
-    /// The application is woken so much late for it.
+    /// Time by which the application wakes up late for it.
     pub woken_late: u64,
 }
 
-/// Echoes in virtual time, each question as its fate says.
+/// Answers in virtual time, each question by its fate.
 pub struct PlayedLine<F: FnMut(u32) -> Fate> {
-    /// Now.
+    /// The present time.
     pub now: u64,
-    /// When each question left.
+    /// Departures of the questions.
     pub sent_at: Vec<u64>,
-    /// Is the next answer damaged on its way?
+    /// Whether the next answer is changed.
     pub damage_on_arrival: Option<Box<dyn FnMut() -> bool>>,
     fate: F,
     coming: VecDeque<(u64, u64, Vec<u8>)>,

@@ -63,7 +63,7 @@ pub enum Speaks {
     Narrows,
     /// Our datagrams, without a session.
     Board,
-    /// Datagrams come back as they went.
+    /// Datagrams are returned unchanged.
     Echo,
     /// RFC 8762.
     Stamp,
@@ -71,7 +71,7 @@ pub enum Speaks {
     Irtt,
 }
 
-/// By name, with the usual port.
+/// All protocols by name, with the default port.
 pub const SPEAKS: [(&str, Speaks, u16); 5] = [
     ("narrows", Speaks::Narrows, wire::PORT),
     ("board", Speaks::Board, wire::PORT),
@@ -81,7 +81,7 @@ pub const SPEAKS: [(&str, Speaks, u16); 5] = [
 ];
 
 impl Speaks {
-    /// Its name.
+    /// The name of the protocol.
     pub fn name(self) -> &'static str {
         SPEAKS
             .iter()
@@ -90,39 +90,39 @@ impl Speaks {
     }
 }
 
-/// What is asked for.
+/// The options.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// A name or an address.
     pub host: String,
-    /// Its port.
+    /// Port of the far end.
     pub port: u16,
-    /// What it speaks.
+    /// Protocol of the far end.
     pub speaks: Speaks,
-    /// What is done.
+    /// Parameters of the test.
     pub plan: Plan,
-    /// How this host serves it.
+    /// Scheduling policy of the application.
     pub policy: Policy,
-    /// The same, where several are tried in turns; the first is the one above.
+    /// The policies to compare; the first one is `policy`.
     pub policies: Vec<Policy>,
-    /// What else its processors do.
+    /// Loads of the processors.
     pub loads: Vec<Load>,
-    /// Turns.
+    /// Number of rounds.
     pub rounds: u32,
     /// Code point.
     pub dscp: u8,
-    /// Does the kernel stamp?
+    /// Whether to request kernel timestamps.
     pub stamps: bool,
-    /// The far end's.
+    /// Token of the far end.
     pub token: Option<String>,
-    /// For programs.
+    /// Print progress for programs.
     pub stream: bool,
-    /// End with the parent.
+    /// End with the parent process.
     pub tied: bool,
 }
 
 impl Options {
-    /// Are several set-ups tried in turns?
+    /// Whether several set-ups are compared.
     pub fn is_lab(&self) -> bool {
         self.policies.len() > 1 || self.loads != [Load::None]
     }
@@ -144,7 +144,7 @@ fn several<T: PartialEq>(
     Ok(all)
 }
 
-/// `4ms@100ms`.
+/// Reads `4ms@100ms`.
 pub fn stall(text: &str) -> Result<Stall, String> {
     let parts = text
         .split_once('@')

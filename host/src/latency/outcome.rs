@@ -1,50 +1,48 @@
-//! What came of an exchange: counts, histograms, the slowest answers, and the episodes that they
-//! make.
+//! The result of a test: counts, histograms, the slowest answers, and episodes of slow answers.
 //!
-//! An **episode** is slow answers that were awaited at the same time: each from when its question
-//! was due until its answer came, and whatever overlaps is one. A stall of 100 ms with a question
-//! each millisecond makes a hundred slow answers and one episode.
+//! An **episode** consists of slow answers that were awaited at the same time: the intervals from
+//! when a question was due until its answer arrived overlap. With a question each millisecond, a
+//! stall of 100 ms makes a hundred slow answers and one episode.
 
 use super::histogram::Histogram;
 use crate::latency::attribution::{PARTS, Parts};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// So many slow answers are kept, the slowest.
+/// Number of slow answers that are kept: the slowest.
 pub const MOST_SLOW: usize = 1000;
-/// So many episodes of slow answers are kept, those with the slowest answers.
+/// Number of episodes that are kept: those with the slowest answers.
 pub const MOST_EPISODES: usize = 1000;
 
 /// A slow answer.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Slow {
-    /// From due to read, ns.
+    /// Response time, from due to read, ns.
     pub took: u64,
-    /// Which.
+    /// Number of the question.
     pub number: u32,
-    /// When its question was due, ns of the clock of dates.
+    /// Time when the question was due, ns (`CLOCK_REALTIME`).
     pub at: u64,
-    /// From sent to read, ns.
+    /// Round-trip time, from sent to read, ns.
     pub rtt: u64,
-    /// How late its question left, ns.
+    /// Lateness of the question, ns.
     pub late: u64,
-    /// What each part took.
+    /// Time of each part.
     pub parts: Parts,
-    /// Who is to blame.
+    /// The part to which the delay is attributed.
     pub attributed: usize,
 }
 
-/// Slow answers that were awaited at the same time: what delayed one of them delayed the others,
-/// too.
+/// Slow answers that were awaited at the same time, and so have the same cause.
 #[derive(Copy, Clone, Debug)]
 pub struct Episode {
-    /// When the first of their questions was due, ns of the clock of dates.
+    /// Time when the first of their questions was due, ns (`CLOCK_REALTIME`).
     pub from: u64,
-    /// When the last of them came.
+    /// Arrival of the last one.
     pub until: u64,
-    /// How many.
+    /// Number of answers.
     pub answers: u64,
-    /// Whose delay they were.
+    /// Number of answers by the part to which their delay is attributed.
     pub attributed: [u64; PARTS],
     /// The slowest of them.
     pub worst: Slow,
@@ -71,7 +69,7 @@ impl Episode {
         }
         self.worst = self.worst.max(other.worst);
     }
-    /// Whose delay most of its answers were.
+    /// The part to which most of its delays are attributed.
     pub fn most_attributed(&self) -> usize {
         (0..PARTS)
             .max_by_key(|part| (self.attributed[*part], *part == self.worst.attributed))
@@ -79,71 +77,70 @@ impl Episode {
     }
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Questions that left, without those that were not to be counted.
+    /// Questions sent, without the warm-up.
     pub sent: u64,
-    /// Answered, once each.
+    /// Questions answered.
     pub answered: u64,
-    /// Answered again.
+    /// Duplicate answers.
     pub duplicates: u64,
-    /// Answered after a later one was.
+    /// Answers after that to a later question.
     pub reordered: u64,
-    /// Answers that are not as they should be.
+    /// Wrong answers.
     pub mismatches: u64,
-    /// Questions that got such an answer and no right one.
+    /// Questions with only a wrong answer.
     pub corrupted: u64,
-    /// Times that a session was opened again, for the far end had gone.
+    /// Number of sessions that were opened again after the far end had gone.
     pub reconnections: u64,
-    /// Datagrams that are none of these.
+    /// Other datagrams.
     pub foreign: u64,
-    /// The far end's host refused the datagram: nothing listens there.
+    /// Datagrams refused by the far end's host: nothing listens at the port.
     pub refused: u64,
-    /// Questions that the host had no room for.
+    /// Questions for which the host had no room.
     pub unsent: u64,
-    /// Questions that were not asked, for the application had stood still.
+    /// Questions that were skipped because the application was stopped.
     pub skipped: u64,
-    /// Answers whose stamps contradict each other: a clock was set.
+    /// Answers whose timestamps contradict each other: a clock was set.
     pub contradicted: u64,
-    /// Datagrams that our socket had no room for.
+    /// Datagrams for which the socket had no room.
     pub socket_drops: u64,
-    /// How many questions the far end got, if it counts.
+    /// Questions that the far end received, if it counts.
     pub far_count: Option<u32>,
-    /// The traffic classes with which questions arrived there and answers here, the last ones
-    /// seen.
+    /// The last traffic classes with which questions arrived there and answers here.
     pub classes: (Option<u8>, u8),
-    /// Hops that answers still had.
+    /// Remaining hop limit of answers.
     pub ttl: u8,
-    /// Round trips: from sent to read.
+    /// Round-trip times: from sent to read.
     pub rtt: Histogram,
-    /// How late questions left: from due to sent.
+    /// Lateness of questions: from due to sent.
     pub late: Histogram,
-    /// From due to read.
+    /// Response times: from due to read.
     pub response: Histogram,
-    /// What each part took.
+    /// Time of each part.
     pub parts: [Histogram; PARTS],
-    /// Slow answers, all of them.
+    /// Number of slow answers.
     pub slow: u64,
-    /// Whose they were.
+    /// Number of slow answers by part.
     pub attributed: [u64; PARTS],
-    /// What counted as slow at the end, ns.
+    /// Limit of slow answers at the end, ns.
     pub slow_limit: u64,
-    /// The slowest ones.
+    /// The slowest answers.
     pub slowest: BinaryHeap<Reverse<Slow>>,
-    /// The same in episodes, by when they began.
+    /// The episodes, by their beginning.
     pub episodes: BTreeMap<u64, Episode>,
     /// Episodes that were not kept.
     pub forgotten: u64,
-    /// When it began, ns of the clock of dates.
+    /// Start, ns (`CLOCK_REALTIME`).
     pub began: u64,
-    /// How long it took, ns.
+    /// Duration, ns.
     pub took: u64,
-    /// It was stopped before its end.
+    /// Whether the test was stopped before its end.
     pub interrupted: bool,
-    /// Bytes of each question: as many as were asked for, or as the protocol needs.
+    /// Size of each question, bytes: as requested, or as the protocol needs.
     pub size: usize,
-    /// How long after the beginning the last answer came, ns.
+    /// Time from the start to the last answer, ns.
     pub last: u64,
 }
 
@@ -152,7 +149,7 @@ impl Outcome {
     pub fn lost(&self) -> u64 {
         self.sent - self.answered - self.corrupted
     }
-    /// All of another slice of the same test, too.
+    /// Adds the result of another slice of the same test.
     pub fn merge(&mut self, other: &Outcome) {
         if self.sent == 0 {
             self.began = other.began;
@@ -207,7 +204,7 @@ impl Outcome {
             self.slowest.pop();
         }
     }
-    /// Notes an episode, together with those that overlap it; the kept ones overlap none.
+    /// Adds an episode and merges overlapping ones; the kept ones do not overlap.
     pub(super) fn happened(&mut self, mut episode: Episode) {
         while let Some((from, other)) = self.episodes.range(..=episode.until).next_back() {
             if other.until < episode.from {

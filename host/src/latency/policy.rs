@@ -1,27 +1,4 @@
-//! How a thread of a latency test asks its host to be served: parts, joined by `+`.
-//!
-//! | part | asks for | needs | costs |
-//! |---|---|---|---|
-//! | `default` | nothing | | |
-//! | `nice`, `nice=N` | niceness -20, or N | root, or RLIMIT_NICE | others, a little |
-//! | `rr`, `rr=N` | SCHED_RR 99, or N: before every ordinary thread | root, or RLIMIT_RTPRIO | others, when it runs long |
-//! | `fifo`, `fifo=N` | SCHED_FIFO, likewise | likewise | likewise |
-//! | `lock` | memory that is never paged out (mlockall) | root, or RLIMIT_MEMLOCK | memory |
-//! | `pin=N` | processor N alone | | a busy N is no longer avoided |
-//! | `busy=50us` | the socket looks into its device itself for so long before it sleeps (SO_BUSY_POLL) | a device with NAPI | a processor, meanwhile |
-//! | `spin` | never sleeping: asking again and again | | a whole processor |
-//! | `awake` | processors that do not halt | /dev/cpu_dma_latency, or nothing | power; of a guest, its host's time |
-//!
-//! **Awake.** A processor that halts needs time to come back. Where a cpuidle driver chooses how
-//! deep it sleeps, a zero held in /dev/cpu_dma_latency forbids it
-//! (Documentation/power/pm_qos_interface.rst). In most guests nothing chooses, they just halt;
-//! there one thread for each processor turns in the idle class, which gives way to everything.
-//!
-//! **Nobody is starved.** A real-time class never goes with `spin`, and each real-time thread is
-//! watched ([`crate::sys::schedule`]): one that does not sleep for 200 ms becomes an ordinary one,
-//! and [`Guard::called_off`] tells it.
-//!
-//! What is not permitted is refused in words, before anything is measured, and never left out.
+//! Scheduling policies of a thread of a latency test: parts, joined by `+`.
 
 use crate::HostError;
 use crate::sys::schedule::{self, Class};
@@ -37,14 +14,14 @@ use std::thread::JoinHandle;
 
 /// The names, for messages.
 const PARTS: &str = "default nice rr fifo lock pin=N busy=50us spin awake";
-/// The most urgent real-time priority.
+/// The highest real-time priority.
 const URGENT: i32 = 99;
-/// The longest busy poll, µs: beyond, `spin` says what is meant.
+/// The longest busy poll, µs; for a longer one use `spin`.
 const BUSY: u64 = 1000;
 /// `SO_BUSY_POLL` of asm-generic/socket.h.
 const SO_BUSY_POLL: libc::c_int = 46;
 
-/// A policy, ready to be entered by a thread.
+/// A policy that a thread can enter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Policy {
     text: String,
@@ -73,21 +50,21 @@ impl Default for Policy {
     }
 }
 
-/// Why a host does not serve a thread so.
+/// Reason why a host does not support a policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// This user may not.
+    /// This user has no permission.
     NotPermitted {
         /// The part.
         part: String,
-        /// What would permit it.
+        /// The missing permission.
         cure: &'static str,
     },
-    /// This machine cannot.
+    /// This machine does not support it.
     NotHere {
         /// The part.
         part: String,
-        /// What is missing.
+        /// The missing feature.
         why: String,
     },
 }
@@ -138,7 +115,7 @@ where
 }
 
 impl Policy {
-    /// From words.
+    /// Reads a policy.
     pub fn parse(text: &str) -> Result<Policy, String> {
         let mut policy = Policy {
             text: text.to_string(),
@@ -205,30 +182,29 @@ impl Policy {
         }
         Ok(policy)
     }
-    /// As it was written.
+    /// The text from which it was read.
     pub fn text(&self) -> &str {
         &self.text
     }
-    /// Opens what its threads need and what this process may not open later, because it is about to
-    /// give up its rights.
+    /// Opens the files that its threads need, before this process drops its privileges.
     pub fn prepare(&self) {
         if let Some(latency) = self.awake.then(Latency::of_host).flatten() {
             let _ = LATENCY.set(latency);
         }
     }
-    /// Does it lock memory?
+    /// Whether it locks memory.
     pub fn locks(&self) -> bool {
         self.lock
     }
-    /// Does it put its threads before ordinary ones?
+    /// Whether it uses a real-time class.
     pub fn hastens(&self) -> bool {
         self.class.is_real_time() || self.nice.is_some_and(|nice| nice < 0)
     }
-    /// Does the thread ask again and again instead of sleeping?
+    /// Whether the thread polls instead of sleeping.
     pub fn spins(&self) -> bool {
         self.spin
     }
-    /// What a socket is to be told.
+    /// Sets the options of a socket.
     pub fn apply(&self, socket: &OwnedFd) -> Result<(), HostError> {
         let Some(us) = self.busy else { return Ok(()) };
         let cure = "busy polling beyond net.core.busy_read needs root before Linux 5.7; of \
@@ -237,11 +213,11 @@ impl Policy {
         let told = socket::set(socket, libc::SOL_SOCKET, SO_BUSY_POLL, &us);
         Ok(told.map_err(refused("busy", cure))?)
     }
-    /// From now on this thread works so, until the guard is dropped, by the same thread.
+    /// Applies the policy to this thread until the guard is dropped, by the same thread.
     pub fn enter(&self) -> Result<Guard, HostError> {
         Ok(self.try_enter()?)
     }
-    /// Would it be permitted? Tried on a thread that ends at once.
+    /// Checks the permission on a thread that ends at once.
     pub fn permitted(&self) -> Result<(), Refused> {
         let tried = std::thread::scope(|scope| scope.spawn(|| self.try_enter().map(drop)).join());
         tried.unwrap_or_else(|_| {
@@ -252,7 +228,7 @@ impl Policy {
         })
     }
     fn try_enter(&self) -> Result<Guard, Refused> {
-        // Each field gives its part back when it is dropped, also where a later part is refused.
+        // Each field restores its part when it is dropped, including after a later part failed.
         let mut guard = Guard {
             called_off: schedule::called_off(),
             ..Guard::default()
@@ -296,8 +272,7 @@ impl Policy {
     }
 }
 
-/// What a thread holds while it works under a policy; dropping it gives everything back, the class
-/// first.
+/// The policy of a thread; dropping it restores everything, the class first.
 #[derive(Debug, Default)]
 pub struct Guard {
     class: Option<schedule::Before>,
@@ -306,16 +281,16 @@ pub struct Guard {
     locked: Option<Locked>,
     pinned: Option<Pinned>,
     called_off: u32,
-    // Classes belong to threads: whoever entered must be who leaves.
+    // Classes belong to threads: the thread that entered must also leave.
     _here: std::marker::PhantomData<*const ()>,
 }
 
 impl Guard {
-    /// Has the watchdog taken a real-time class away since?
+    /// Whether the watchdog has revoked a real-time class since then.
     pub fn called_off(&self) -> bool {
         self.class.is_some() && schedule::called_off() != self.called_off
     }
-    /// By what processors are kept awake: `cpu_dma_latency` or `idle_threads`.
+    /// The method that keeps processors awake: `cpu_dma_latency` or `idle_threads`.
     pub fn awake_by(&self) -> Option<&'static str> {
         self.awake.as_ref().map(|awake| match awake {
             Awake::Forbidden(_) => "cpu_dma_latency",
@@ -342,7 +317,7 @@ impl Drop for Pinned {
     }
 }
 
-/// Memory belongs to the process: the last who leaves unlocks it.
+/// Memory belongs to the process: the last guard unlocks it.
 #[derive(Debug)]
 struct Locked(());
 
@@ -364,22 +339,21 @@ impl Drop for Locked {
     }
 }
 
-/// How long processors may take to wake up, as /dev/cpu_dma_latency asks for it: nothing while
-/// somebody holds it.
+/// The limit of wake-up times in /dev/cpu_dma_latency, which holds while the file is open.
 #[derive(Debug)]
 struct Latency {
     file: File,
     holders: Mutex<usize>,
 }
 
-/// Opened before this process gave up the right to open it ([`Policy::prepare`]).
+/// Opened before this process dropped the privilege ([`Policy::prepare`]).
 static LATENCY: OnceLock<Arc<Latency>> = OnceLock::new();
 
 impl Latency {
-    /// `PM_QOS_CPU_LATENCY_DEFAULT_VALUE` of linux/pm_qos.h, µs: as if nobody asked.
+    /// `PM_QOS_CPU_LATENCY_DEFAULT_VALUE` of linux/pm_qos.h, µs: no limit.
     const ANY: i32 = 2_000_000_000;
 
-    /// Of this path, where a driver chooses how deep processors sleep.
+    /// The file at this path, if a driver selects the idle state.
     fn open(path: &str, driver: &str) -> Option<Arc<Latency>> {
         if matches!(driver.trim(), "" | "none") {
             return None;
@@ -409,7 +383,7 @@ impl Latency {
     }
 }
 
-/// One who holds it.
+/// The holder of the limit.
 #[derive(Debug)]
 struct Held(Arc<Latency>);
 
@@ -426,16 +400,16 @@ impl Drop for Held {
     }
 }
 
-/// What keeps processors from halting.
+/// The method that keeps processors from halting.
 #[derive(Debug)]
 enum Awake {
-    /// The kernel lets no processor sleep deeply.
+    /// The kernel permits no deep idle state.
     Forbidden(#[allow(dead_code)] Held),
-    /// Threads of the idle class that turn.
+    /// Looping threads of the idle class.
     Turning(#[allow(dead_code)] Turning),
 }
 
-/// One for each processor, until it is dropped.
+/// One looping thread per processor, until dropped.
 #[derive(Debug)]
 struct Turning {
     stop: Arc<AtomicBool>,
@@ -461,7 +435,7 @@ impl Turning {
         for cpu in schedule::processors()? {
             let stop = Arc::clone(&stop);
             let turn = move || {
-                // Without the idle class it would take time from others: rather none.
+                // Outside the idle class it would take time from other threads, so it ends.
                 let Ok(_class) = schedule::enter(Class::Idle) else {
                     return;
                 };

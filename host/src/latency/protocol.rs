@@ -1,64 +1,60 @@
-//! What the two ends say to each other, one protocol behind one trait: a question onto a datagram,
-//! an answer off one.
+//! The protocols of a latency test, behind one trait: it writes a question to a datagram and reads
+//! an answer from one.
 //!
-//! | protocol | the far end tells | answers by |
-//! |---|---|---|
-//! | narrows ([`Own`]) | when its kernel got the question, when its application was free for it, had it and answered, when its kernel let the last answer go | `narrows serve`, or anything that fills in the 88 bytes of [`crate::protocols::wire`] |
-//! | echo ([`Echo`]) | nothing | whatever sends a datagram back as it came (RFC 862) |
-//! | STAMP ([`super::stamp`]) | when it got the question and answered; when the last answer left | any reflector of RFC 8762 |
-//! | irtt ([`super::irtt`]) | when its application had the question and answered | `irtt server` |
+//! | protocol | reported by the far end | answered by |
 
 use crate::latency::attribution::Far;
 use crate::protocols::wire::{Cookie, TIMED, Timed};
 use std::sync::mpsc::Receiver;
 
-/// What a question is known by besides its number: an answer has to bring it back.
+/// Identification of a question besides its number; an answer must repeat it.
 pub type Mark = u64;
 
-/// What a datagram turned out to be.
+/// The meaning of a datagram.
 #[derive(Copy, Clone, Debug)]
 pub enum Heard {
     /// An answer.
     Answer(Answer),
-    /// An answer that is not as it should be, and to which question it seems to be.
+    /// A wrong answer, apparently to this question.
     Wrong(Option<u32>),
-    /// None of this protocol, or not for us.
+    /// Not a datagram of this protocol, or not for this client.
     Foreign,
 }
 
 /// An answer.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Answer {
-    /// To which question.
+    /// Number of its question.
     pub number: u32,
-    /// What it brought back.
+    /// The identification that it repeats.
     pub mark: Mark,
-    /// When it was there.
+    /// Times of the far end.
     pub far: Far,
-    /// When an earlier answer left the far end's kernel: which, and when by its clock.
+    /// Departure of an earlier answer from the far end's kernel: number of its question, and time
+    /// of the far end's clock.
     pub followed: Option<(u32, u64)>,
-    /// How many questions the far end has got, where it says so.
+    /// Number of questions that the far end has received, if reported.
     pub count: Option<u32>,
-    /// The traffic class with which the question arrived there, where it says so.
+    /// Traffic class with which the question arrived, if reported.
     pub class: Option<u8>,
 }
 
-/// A protocol, as the near end speaks it.
+/// A protocol of the client.
 pub trait Protocol {
-    /// Bytes of a question, at least.
+    /// Smallest size of a question, bytes.
     fn least(&self) -> usize;
-    /// Does an answer tell when the one before it left?
+    /// Whether an answer reports the departure of the previous one.
     fn follows_up(&self) -> bool {
         false
     }
-    /// A question onto a datagram that still holds the last one; `sent`: now on the even clock,
-    /// `ahead`: the clock of dates minus it.
+    /// Writes a question to a datagram that still holds the last one. `sent`: present monotonic
+    /// time; `ahead`: offset of the realtime clock from it.
     fn ask(&mut self, number: u32, sent: u64, ahead: u64, to: &mut [u8]) -> Mark;
-    /// What a datagram is; `asked`: how long questions are.
+    /// Reads a datagram; `asked`: size of questions.
     fn hear(&mut self, bytes: &[u8], asked: usize) -> Heard;
 }
 
-/// Fills what no protocol uses: the answer must bring it back.
+/// Bytes that no protocol uses; the answer must repeat them.
 pub const FILL: u8 = 0x6e;
 
 fn filled(rest: &[u8]) -> bool {
@@ -71,10 +67,10 @@ fn number_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(eight)
 }
 
-/// narrows' own.
+/// The protocol of narrows.
 #[derive(Copy, Clone, Debug)]
 pub struct Own {
-    /// The session's, or any where nobody asks.
+    /// Cookie of the session, or any without a session.
     pub cookie: Cookie,
 }
 
@@ -124,13 +120,13 @@ impl Protocol for Own {
     }
 }
 
-/// narrows' own, in sessions that follow one another: whoever keeps them opens a new one when the
-/// far end has restarted.
+/// The protocol of narrows in consecutive sessions: a new one is opened after the far end has
+/// restarted.
 #[derive(Debug)]
 pub struct Sessions {
-    /// The session of now.
+    /// The present session.
     pub own: Own,
-    /// Those that follow.
+    /// The following sessions.
     pub renewed: Receiver<Cookie>,
 }
 
@@ -152,15 +148,15 @@ impl Protocol for Sessions {
     }
 }
 
-/// Whatever comes back as it went: number and time, and filling.
+/// Datagrams that are returned unchanged: number, time, and padding.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Echo;
 
 const ECHO: usize = 16;
 
 impl Echo {
-    /// Whether a datagram may be a question of ours: a number of 32 bits in 64, a time, and
-    /// filling.
+    /// Whether a datagram may be a question of narrows: a number of 32 bits in 64, a time, and
+    /// padding.
     pub fn recognises(bytes: &[u8]) -> bool {
         bytes.len() >= ECHO && bytes[..4] == [0; 4] && filled(&bytes[ECHO..])
     }

@@ -1,6 +1,7 @@
-//! Which datagrams an echo answers, so that no two echoes answer each other for ever.
+//! The datagrams that an echo answers, so that no two echoes answer each other forever.
 //!
-//! An echo sends what it received, so an answer looks like a question. Three rules break the loop:
+//! An echo returns datagrams unchanged, so its answer looks like a question. Three rules break the
+//! loop:
 //!
 //! 1. **Ports.** The questions of `narrows latency` are answered at the rate of `--packets` only if
 //!    their source port is above the echo's own port. Of two echoes that follow this rule at most
@@ -25,24 +26,24 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
-/// An entry counts for so long, ms.
+/// Time for which an entry counts, ms.
 const LASTS: u64 = 1000;
 /// Bits of an entry that hold the time, ms; the others hold the hash.
 const TIME: u32 = 20;
-/// Bytes that are compared, from the beginning and from the end.
+/// Number of bytes compared at the beginning and at the end.
 const COMPARED: (usize, usize) = (256, 64);
-/// Places of a source for what is limited: more than the answers of a second and of the burst
-/// before it.
+/// Entries of a source for rate-limited datagrams: more than the answers of one second and of the
+/// burst before it.
 const LIMITED: usize = 128;
-/// Places of a source for questions of `narrows latency` from higher ports.
+/// Entries of a source for questions of `narrows latency` from higher ports.
 const KNOWN: usize = 32;
 
-/// Datagrams that were answered, for each of a number of sources.
+/// Datagrams that were answered, by source.
 #[derive(Debug)]
 struct Repeats {
     key: RandomState,
     places: usize,
-    /// The upper bits of a hash, and when it was answered; zero is an empty place.
+    /// The upper bits of a hash, and the time of the answer; zero is an empty entry.
     seen: Vec<u64>,
 }
 
@@ -59,7 +60,7 @@ impl Repeats {
         Repeats {
             key: RandomState::new(),
             places,
-            // Memory is taken where something is written.
+            // The kernel allocates memory when it is written.
             seen: vec![0; sources * places],
         }
     }
@@ -67,8 +68,7 @@ impl Repeats {
         let from = source * self.places % self.seen.len();
         from..from + self.places
     }
-    /// What is remembered of these bytes; `None`: they were answered to that address within the
-    /// last second.
+    /// Looks these bytes up; `None`: they were answered to that address within the last second.
     fn mark(&self, source: usize, from: SocketAddr, bytes: &[u8], now: u64) -> Option<u64> {
         let mut hasher = self.key.build_hasher();
         from.hash(&mut hasher);
@@ -79,7 +79,7 @@ impl Repeats {
         let same = |entry: &u64| *entry >> TIME == mark >> TIME && is_young(*entry, now);
         (!self.seen[self.of(source)].iter().any(same)).then_some(mark)
     }
-    /// They have been answered; forgotten where the source has no place left for a second.
+    /// Records an answer, if the source has a free entry.
     fn remember(&mut self, source: usize, mark: u64, now: u64) {
         let places = self.of(source);
         if let Some(free) = self.seen[places]
@@ -91,7 +91,7 @@ impl Repeats {
     }
 }
 
-/// What an echo at a port answers.
+/// The filter of an echo at a port.
 #[derive(Debug)]
 pub struct Echoed {
     port: u16,
@@ -100,7 +100,7 @@ pub struct Echoed {
 }
 
 impl Echoed {
-    /// Nothing has been answered yet.
+    /// A filter without entries.
     pub fn new(port: u16) -> Echoed {
         Echoed {
             port,
@@ -108,7 +108,7 @@ impl Echoed {
             known: Repeats::new(BUCKETS, KNOWN),
         }
     }
-    /// A permit to send these bytes back.
+    /// A permit to return these bytes.
     pub fn permit(
         &mut self,
         payer: &Payer,

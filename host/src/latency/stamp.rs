@@ -12,46 +12,45 @@
 //!   7 follow-up: number of the last reflected packet u32 | when it left u64 | how that was stamped u8 | zero 3
 //! ```
 //!
-//! A reflector here is stateful: it counts what it reflects of each session, so that losses there
-//! and losses back are told apart. It answers with as many bytes as it was asked with, never with
-//! more, and leaves unanswered what is shorter than 44. Times are NTP's: seconds since
-//! 1900 and 2⁻³² s. The error estimate says that the clock is not known to be synchronised, and one
-//! microsecond.
+//! This reflector is stateful: it counts the packets of each session, so that losses of the two
+//! directions can be distinguished. An answer is as long as its question; packets shorter than 44
+//! bytes get none. Times are those of NTP: seconds since 1900 and units of 2⁻³² s. The error
+//! estimate states that the clock is not known to be synchronised, and one microsecond.
 
 use crate::latency::attribution::Far;
 use crate::latency::protocol::{Answer, FILL, Heard, Mark, Protocol};
 
-/// Where reflectors listen.
+/// The port of reflectors.
 pub const PORT: u16 = 862;
-/// Bytes without TLVs.
+/// Length without TLVs.
 pub const BASE: usize = 44;
 /// From 1900 to 1970, s.
 const ERA: u64 = 2_208_988_800;
 /// Not synchronised; 1 × 2⁻³² s × 2¹².
 const ERROR: u16 = 12 << 8 | 1;
-/// Of a TLV.
+/// Length of the head of a TLV.
 const HEAD: usize = 4;
-/// Not understood: the sender says so of all, and the reflector takes it back.
+/// Flag: not understood. The sender sets it, and the reflector clears it.
 const UNKNOWN: u8 = 0x80;
 const MALFORMED: u8 = 0x40;
 const PADDING: u8 = 1;
 const CLASS: u8 = 4;
 const FOLLOW_UP: u8 = 7;
-/// Of their values.
+/// Lengths of the values.
 const CLASS_LEN: usize = 4;
 const FOLLOW_LEN: usize = 16;
-/// So many answers are remembered until their follow-up comes.
+/// Number of answers that are remembered until their follow-up arrives.
 const NUMBERS: usize = 256;
-/// A time that the host's own software stamped.
+/// Timestamp method: software of the host.
 const SOFTWARE: u8 = 2;
 
-/// Of a date in ns since 1970.
+/// Converts a date in ns since 1970.
 pub fn to_ntp(ns: u64) -> u64 {
     let (s, ns) = (ns / 1_000_000_000, ns % 1_000_000_000);
     (((s + ERA) & 0xffff_ffff) << 32) | (((ns << 32) + 500_000_000) / 1_000_000_000)
 }
 
-/// To a date in ns since 1970, of the era that holds 2036 or the one before it.
+/// Converts to a date in ns since 1970, in the era of 2036 or the one before.
 pub fn from_ntp(time: u64) -> u64 {
     if time == 0 {
         return 0;
@@ -81,8 +80,8 @@ fn time(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) << 32 | u64::from(word(bytes, at + 4))
 }
 
-/// The TLVs behind the first 44 bytes: where each begins, its type and the length of its value. It
-/// ends at the first that does not fit, which is told as malformed.
+/// The TLVs behind the first 44 bytes: offset, type and length of the value of each. The first one
+/// that does not fit ends the list and is reported as malformed.
 fn tlvs(bytes: &[u8]) -> impl Iterator<Item = (usize, u8, Option<usize>)> + '_ {
     let mut at = BASE;
     std::iter::from_fn(move || {
@@ -98,19 +97,19 @@ fn tlvs(bytes: &[u8]) -> impl Iterator<Item = (usize, u8, Option<usize>)> + '_ {
     })
 }
 
-/// The near end: a session-sender.
+/// The session-sender.
 #[derive(Clone, Debug)]
 pub struct Sender {
     /// Session identifier.
     pub session: u16,
-    /// Of the answers, wanted.
+    /// Requested code point of the answers.
     pub dscp: u8,
-    /// Which question each of the last answers was to, by the reflector's own numbers.
+    /// Numbers of the questions of the last answers, by the numbers of the reflector.
     numbers: [(u32, u32); NUMBERS],
 }
 
 impl Sender {
-    /// Of a session.
+    /// A sender of a session.
     pub fn new(session: u16, dscp: u8) -> Sender {
         Sender {
             session,
@@ -208,34 +207,35 @@ impl Protocol for Sender {
     }
 }
 
-/// What a reflector knows of a question.
+/// A question, as the reflector received it.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Reflected {
-    /// When it came, ns since 1970.
+    /// Time of arrival, ns since 1970.
     pub received: u64,
-    /// Now, likewise.
+    /// Present time, ns since 1970.
     pub answered: u64,
-    /// How many of its session came before it.
+    /// Number of packets of its session before it.
     pub count: u32,
-    /// Hops it still had.
+    /// Remaining hop limit.
     pub ttl: u8,
-    /// The traffic class that it came with.
+    /// Traffic class with which it arrived.
     pub class: u8,
-    /// The last one that was reflected, and when it left, if that is known.
+    /// Number and departure of the last reflected packet, if known.
     pub followed: Option<(u32, u64)>,
 }
 
-/// Whether it is a sender's packet. Those end with 28 zeros (RFC 8762, section 4.2.1), where a
-/// reflector's have what it received: by them two reflectors would reflect each other's packets for
-/// ever. The section has them ignored, which is the deviation.
+/// Whether it is the packet of a sender. Such packets end with 28 zeros (RFC 8762, section 4.2.1),
+/// where those of a reflector contain the received fields. Without this check two reflectors would
+/// reflect each other's packets forever. The RFC requires reflectors to ignore these bytes; this is
+/// a deviation.
 pub fn is_question(bytes: &[u8]) -> bool {
     bytes
         .get(16..BASE)
         .is_some_and(|zeros| zeros.iter().all(|byte| *byte == 0))
 }
 
-/// A question becomes its answer, in place; the traffic class with which it is to be sent, or
-/// `None`: it is no question.
+/// Turns a question into its answer, in place; returns the traffic class of the answer, or `None`
+/// if it is no question.
 pub fn reflect(bytes: &mut [u8], told: &Reflected) -> Option<u8> {
     if bytes.len() < BASE {
         return None;
@@ -247,7 +247,7 @@ pub fn reflect(bytes: &mut [u8], told: &Reflected) -> Option<u8> {
     put(&mut base, 12, ERROR.to_be_bytes());
     base[14..16].copy_from_slice(&bytes[14..16]);
     put(&mut base, 16, to_ntp(told.received).to_be_bytes());
-    // The sender's number, time and error estimate.
+    // Number, time and error estimate of the sender.
     base[24..38].copy_from_slice(&bytes[..14]);
     base[40] = told.ttl;
     let found: Vec<_> = tlvs(bytes).collect();
@@ -278,7 +278,7 @@ pub fn reflect(bytes: &mut [u8], told: &Reflected) -> Option<u8> {
                 put(bytes, value + 12, [if left == 0 { 0 } else { SOFTWARE }]);
             }
             (CLASS | FOLLOW_UP, Some(_)) | (_, None) => bytes[at] |= MALFORMED,
-            // What is not understood goes back as it came.
+            // TLVs that are not understood are returned unchanged.
             _ => bytes[at] |= UNKNOWN,
         }
     }

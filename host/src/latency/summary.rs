@@ -1,7 +1,7 @@
-//! An outcome as JSON, and the sentence that says whether it is to be trusted.
+//! An outcome as JSON, with the reasons against its trustworthiness.
 //!
-//! Times are µs unless a name says otherwise; what was not measured, or what the sample cannot
-//! carry, is null.
+//! Times are µs unless a name states otherwise. Values that were not measured, or for which the
+//! sample is too small, are null.
 
 use super::exchange::{Episode, Outcome, Pace, Plan, Slow};
 use super::histogram::Histogram;
@@ -48,7 +48,7 @@ fn episode_of(episode: &Episode, began: u64) -> Value {
     })
 }
 
-/// An outcome, under the plan that it came of.
+/// The outcome of a test with this plan.
 pub fn to_json(plan: &Plan, seen: &Outcome) -> Value {
     let known = |all: &Histogram| {
         if all.count() > 0 {

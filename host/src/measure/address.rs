@@ -1,4 +1,4 @@
-//! The address of who is measured; and where nobody has that name, what was probably meant.
+//! The address of the far end; for an unknown name, what was probably meant.
 
 use crate::error::HostError;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -16,7 +16,7 @@ pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, HostError> {
     Err(HostError::Missing(format!("{host}: {why}{meant}")))
 }
 
-/// What a name that is none may have been: a host with its port, a URL, a file.
+/// A guess about an unknown name: a host with its port, a URL, or a file.
 fn meant(host: &str) -> Option<String> {
     let url = ["http://", "https://"]
         .iter()

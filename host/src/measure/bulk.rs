@@ -1,17 +1,15 @@
-//! Load: TCP connections that are written to, or read from, as fast as they go, on a few threads of
-//! their own.
+//! Load: TCP connections that send or receive as fast as possible, on a few threads.
 //!
-//! Threads or events? A thread for each connection is the shortest code, but at 500 clients its
-//! stacks and its scheduling decide who gets how much; one event loop for everything keeps a
-//! control connection waiting behind megabytes. So: *control* is one thread (`serve::listener`),
-//! *load* is a few (one for each processor, at most four), each with an epoll of its own, and what
-//! they share is counters. A connection stays on the thread that it was given to; its turn is a
-//! megabyte at most, so that nobody starves. No async runtime: there is nothing to await but
-//! readiness.
+//! **Threads.** A thread per connection would be the shortest code, but at 500 clients its stacks
+//! and its scheduling would determine the shares. A single event loop would delay control
+//! connections behind load. Therefore *control* has one thread (`serve::listener`), and *load* has
+//! a few: one per processor, at most four, each with its own epoll instance. They share only
+//! counters. A connection stays on its thread; its turn is at most a megabyte, so that all
+//! connections progress. There is no async runtime, because the only events are those of readiness.
 //!
-//! What comes is thrown away inside the kernel (`MSG_TRUNC`), which never copies it. A [`Budget`]
-//! bounds bytes and rate of all connections of one client together: who exceeds the rate is set
-//! aside until it is due again, so that the window of a sender closes and no memory is held.
+//! Received data is discarded inside the kernel (`MSG_TRUNC`) without a copy. A [`Budget`] limits
+//! bytes and rate of all connections of one client: a connection that exceeds the rate pauses, so
+//! that the receive window closes and no memory is used.
 
 use crate::sys::{self, Epoll};
 use std::os::fd::OwnedFd;
@@ -19,58 +17,57 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Written or read by one call.
+/// Largest write or read of one call, bytes.
 const CHUNK: usize = 256 << 10;
-/// The least, where a low rate would make it less than a packet.
+/// Its minimum, where a low rate would make it smaller than a packet.
 const LEAST: usize = 1500;
-/// A sender is asked for more while less than this waits unsent, bytes: 0.4 ms at 10 Gbit/s, time
-/// enough to be woken up; the rest of a send buffer would only be thrown away at the end.
+/// A sender writes while less than this is unsent, bytes: 0.4 ms at 10 Gbit/s, enough time to wake
+/// up. A full send buffer would only be discarded at the end.
 pub const UNSENT: u32 = 512 << 10;
-/// Calls of one connection before others get their turn.
+/// Largest number of calls of one connection in one turn.
 const TURN: usize = 4;
-/// The longest sleep, ns: so often a request to stop is seen.
+/// Longest sleep, ns: the interval at which a request to stop is noticed.
 const LONGEST: u64 = 50_000_000;
-/// More threads than this never helped: loopback is bound by memory.
+/// Largest number of threads; more did not increase the rate, because loopback is memory-bound.
 const MOST_THREADS: usize = 4;
-/// A budget may be ahead of its rate by so much time, ns: a turn at 1 Gbit/s is 8 ms.
+/// Time by which a budget may be ahead of its rate, ns: a turn at 1 Gbit/s takes 8 ms.
 const AHEAD: u64 = 10_000_000;
-/// Until a connection looks again whether something is left of a budget that is promised to others,
-/// ns.
+/// Interval at which a connection checks for bytes of its budget that were promised to others, ns.
 const BRIEFLY: u64 = 1_000_000;
 
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
-/// Which way a connection carries load.
+/// The direction of a connection's load.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// It is written to.
+    /// This host sends.
     Out,
-    /// It is read from.
+    /// This host receives.
     In,
 }
 
-/// What all connections of one client may do together.
+/// The limits of all connections of one client together.
 #[derive(Debug)]
 pub struct Budget {
-    /// Bytes per second; `None` is as fast as it goes.
+    /// Rate in bytes per second; `None`: unlimited.
     rate: Option<u64>,
     most: u64,
     moved: AtomicU64,
-    /// Bytes that have moved or are about to: what is promised to one connection no other one
-    /// moves.
+    /// Bytes that have moved or are promised: bytes promised to one connection are not available to
+    /// others.
     promised: AtomicU64,
-    /// Up to when the rate is used up, ns of the even clock.
+    /// Time up to which the rate is used, ns of the monotonic clock.
     used: AtomicU64,
-    /// Until then it may send without another sign of life of its client, ns of the even clock.
+    /// Time until which it may send without another sign of its client, ns of the monotonic clock.
     alive_until: AtomicU64,
-    /// Its sockets hold as much memory as they may.
+    /// Its sockets use the largest permitted memory.
     held: AtomicBool,
 }
 
-/// What a budget answers.
+/// The answer of a budget.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum May {
-    /// Go on.
+    /// Continue.
     Move,
     /// Not before this time.
     Wait(u64),
@@ -79,7 +76,7 @@ pub enum May {
 }
 
 impl Budget {
-    /// `rate` in bytes per second, `most` in bytes.
+    /// A budget of `rate` in bytes per second and `most` bytes.
     pub fn new(rate: Option<u64>, most: u64) -> Arc<Budget> {
         Arc::new(Budget {
             rate: rate.map(|rate| rate.max(1)),
@@ -91,31 +88,32 @@ impl Budget {
             held: AtomicBool::new(false),
         })
     }
-    /// The same, but nothing is sent until [`Budget::alive`] says that there is a client, and only
-    /// for so long.
+    /// As [`new`](Self::new), but nothing is sent before [`Budget::alive`] reports a client, and
+    /// only for the given time.
     pub fn watched(rate: Option<u64>, most: u64) -> Arc<Budget> {
         let budget = Budget::new(rate, most);
         budget.alive_until.store(0, Relaxed);
         budget
     }
-    /// The client has shown a sign of life: it may be sent to until `until`, ns of the even clock.
+    /// Records that the client is alive: data may be sent to it until `until`, ns of the monotonic
+    /// clock.
     pub fn alive(&self, until: u64) {
         self.alive_until.fetch_max(until, Relaxed);
     }
-    /// Until when it may be sent to.
+    /// Time until which data may be sent to it.
     pub fn alive_until(&self) -> u64 {
         self.alive_until.load(Relaxed)
     }
-    /// Its sockets hold as much memory as they may: its senders wait; or no longer.
+    /// Sets whether its sockets use the largest permitted memory, so that its senders wait.
     pub fn hold(&self, held: bool) {
         self.held.store(held, Relaxed);
     }
-    /// Nothing is left of it from now on.
+    /// Ends the budget.
     pub fn stop(&self) {
         self.moved.fetch_max(self.most, Relaxed);
         self.alive_until.store(0, Relaxed);
     }
-    /// May a connection send more?
+    /// Whether a connection may send more.
     pub fn may_send(&self, now: u64) -> May {
         match self.may(now) {
             May::Move if now > self.alive_until() || self.held.load(Relaxed) => {
@@ -124,7 +122,7 @@ impl Budget {
             may => may,
         }
     }
-    /// May a connection move more?
+    /// Whether a connection may move more.
     pub fn may(&self, now: u64) -> May {
         if self.spent() {
             return May::Stop;
@@ -134,13 +132,14 @@ impl Budget {
             _ => May::Move,
         }
     }
-    /// So much at once: no more than the rate gives in the time that it may be ahead.
+    /// Largest amount at once: the bytes at its rate in the time by which it may be ahead.
     pub fn chunk(&self) -> usize {
         let share = |rate: u64| rate.saturating_mul(AHEAD / 1000) / 1_000_000;
         self.rate
             .map_or(CHUNK, |rate| (share(rate) as usize).clamp(LEAST, CHUNK))
     }
-    /// Promises up to `wanted` bytes of what is left; [`Budget::kept`] says how many of them moved.
+    /// Promises up to `wanted` of the remaining bytes; [`Budget::kept`] reports how many of them
+    /// moved.
     pub fn promise(&self, wanted: u64) -> u64 {
         let mut given = 0;
         let _ = self.promised.fetch_update(Relaxed, Relaxed, |promised| {
@@ -149,13 +148,13 @@ impl Budget {
         });
         given
     }
-    /// Of so many promised bytes, so many have moved.
+    /// Records how many of the promised bytes have moved.
     pub fn kept(&self, now: u64, promised: u64, bytes: u64) {
         self.promised
             .fetch_sub(promised.saturating_sub(bytes), Relaxed);
         self.count(now, bytes);
     }
-    /// It has moved so many bytes that nobody promised.
+    /// Records bytes that moved without a promise.
     pub fn took(&self, now: u64, bytes: u64) {
         self.promised.fetch_add(bytes, Relaxed);
         self.count(now, bytes);
@@ -165,24 +164,24 @@ impl Budget {
         if let Some(rate) = self.rate {
             let costs = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
             let costs = u64::try_from(costs).unwrap_or(u64::MAX);
-            // Time that was not used is not saved up.
+            // Unused time does not accumulate.
             let _ = self.used.fetch_update(Relaxed, Relaxed, |used| {
                 Some(used.max(now).saturating_add(costs))
             });
         }
     }
-    /// Bytes so far.
+    /// Bytes moved.
     pub fn moved(&self) -> u64 {
         self.moved.load(Relaxed)
     }
-    /// Is there nothing left?
+    /// Whether the budget is used up.
     pub fn spent(&self) -> bool {
         self.moved() >= self.most
     }
 }
 
-/// Bytes that a budget has promised to one sender that keeps them before they leave. What has not
-/// left is given back when it is dropped.
+/// Bytes that a budget has promised to one sender before they leave. Dropping it returns the unused
+/// ones.
 #[derive(Debug)]
 pub struct Promised {
     budget: Arc<Budget>,
@@ -190,20 +189,20 @@ pub struct Promised {
 }
 
 impl Promised {
-    /// Nothing yet.
+    /// An empty promise.
     pub fn new(budget: &Arc<Budget>) -> Promised {
         Promised {
             budget: Arc::clone(budget),
             left: 0,
         }
     }
-    /// Up to `wanted` bytes more; so many of them are promised.
+    /// Up to `wanted` more bytes, and how many of them are promised.
     pub fn more(&mut self, wanted: u64) -> u64 {
         let given = self.budget.promise(wanted);
         self.left += given;
         given
     }
-    /// So many bytes have left; those beyond the promise count, too.
+    /// Records sent bytes, including those beyond the promise.
     pub fn sent(&mut self, now: u64, bytes: u64) {
         let kept = bytes.min(self.left);
         self.left -= kept;
@@ -224,7 +223,7 @@ const RUNS: u8 = 0;
 const ENDED: u8 = 1;
 const BROKE: u8 = 2;
 
-/// One connection under load.
+/// A connection under load.
 #[derive(Debug)]
 pub struct Stream {
     socket: OwnedFd,
@@ -235,7 +234,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Not yet running.
+    /// A stream that does not run yet.
     pub fn new(socket: OwnedFd, way: Way, budget: Arc<Budget>) -> Arc<Stream> {
         Arc::new(Stream {
             socket,
@@ -245,23 +244,23 @@ impl Stream {
             state: AtomicU8::new(RUNS),
         })
     }
-    /// To ask or tell it something.
+    /// The descriptor, for options.
     pub fn socket(&self) -> &OwnedFd {
         &self.socket
     }
-    /// Which way.
+    /// Its direction.
     pub fn way(&self) -> Way {
         self.way
     }
-    /// Bytes written or read so far.
+    /// Bytes sent or received.
     pub fn moved(&self) -> u64 {
         self.moved.load(Relaxed)
     }
-    /// The other end closed it, it broke, or its budget is spent.
+    /// Whether the peer closed it, it failed, or its budget is used up.
     pub fn over(&self) -> bool {
         self.state.load(Relaxed) != RUNS
     }
-    /// It broke.
+    /// Whether it failed.
     pub fn broken(&self) -> bool {
         self.state.load(Relaxed) == BROKE
     }
@@ -290,7 +289,7 @@ impl Stream {
             }
             let promised = self.budget.promise(chunk as u64);
             if promised == 0 {
-                // Others may not need all that they were promised.
+                // Others may not use all bytes promised to them.
                 return May::Wait(now + BRIEFLY);
             }
             let chunk = promised as usize;
@@ -325,12 +324,12 @@ impl Stream {
 #[derive(Default)]
 struct Slots {
     streams: Vec<Option<Arc<Stream>>>,
-    /// How often a place was given away: an event of its last tenant is no one's.
+    /// Generation of an entry: events of its previous stream are ignored.
     turns: Vec<u32>,
 }
 
 impl Slots {
-    /// The place of a token, unless it has been given to another stream since.
+    /// The entry of a token, unless another stream has it now.
     fn place(&mut self, token: u64) -> Option<&mut Option<Arc<Stream>>> {
         let at = (token & u64::from(u32::MAX)) as usize;
         let same = u64::from(*self.turns.get(at)?) == token >> 32;
@@ -344,7 +343,7 @@ struct Carrier {
     cpu: AtomicU64,
 }
 
-/// Where a stream runs, for taking it away.
+/// The position of a stream, for its removal.
 #[derive(Copy, Clone, Debug)]
 pub struct Place {
     carrier: usize,
@@ -352,7 +351,7 @@ pub struct Place {
 }
 
 impl Default for Place {
-    /// Nowhere.
+    /// No position.
     fn default() -> Place {
         Place {
             carrier: usize::MAX,
@@ -369,7 +368,7 @@ pub struct Carriers {
 }
 
 impl Carriers {
-    /// One for each processor.
+    /// One thread per processor, within the limit.
     pub fn new() -> std::io::Result<Carriers> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let stop = Arc::new(AtomicBool::new(false));
@@ -394,7 +393,7 @@ impl Carriers {
             stop,
         })
     }
-    /// From now on it moves load.
+    /// Starts the load of a stream.
     pub fn start(&self, stream: &Arc<Stream>) -> std::io::Result<Place> {
         let load = |carrier: &Arc<Carrier>| carrier.lock().streams.iter().flatten().count();
         let carrier = (0..self.carriers.len())
@@ -403,7 +402,7 @@ impl Carriers {
         let token = self.carriers[carrier].add(stream)?;
         Ok(Place { carrier, token })
     }
-    /// It moves nothing any more.
+    /// Stops the load of a stream.
     pub fn stop(&self, place: Place) {
         if let Some(carrier) = self.carriers.get(place.carrier) {
             carrier.remove(place.token);
@@ -452,21 +451,21 @@ impl Carrier {
         self.lock().place(token)?.clone()
     }
     fn remove(&self, token: u64) {
-        // Its place is looked up and emptied under one lock: in between it could become another
-        // stream's.
+        // The entry is looked up and emptied under one lock, so that no other stream can take it in
+        // between.
         let stream = self.lock().place(token).and_then(Option::take);
         if let Some(stream) = stream {
             let _ = self.epoll.remove(&stream.socket);
         }
     }
     fn run(&self, stop: &AtomicBool) {
-        // Set aside until they are due.
+        // Streams that pause.
         let mut waiting: Vec<(u64, u64)> = Vec::new();
         while !stop.load(Relaxed) {
             let now = sys::monotonic();
             let next = waiting.iter().map(|(at, _)| at.saturating_sub(now)).min();
             let Ok(events) = self.epoll.wait(next.unwrap_or(LONGEST).min(LONGEST)) else {
-                // Its streams would move nothing any more if it ended.
+                // If this thread ended, its streams would stop without an error.
                 std::thread::sleep(std::time::Duration::from_nanos(BRIEFLY));
                 continue;
             };
@@ -485,7 +484,7 @@ impl Carrier {
                 };
                 let waits = waiting.iter().any(|(_, waits)| *waits == token);
                 if waits && events & sys::BROKEN != 0 {
-                    // It would be told again and again.
+                    // Its event would repeat.
                     stream.state.store(BROKE, Relaxed);
                     self.remove(token);
                     continue;

@@ -1,9 +1,9 @@
-//! The only way in which the near end reads from a TCP connection: until a deadline, which is that
-//! of a whole message or object.
+//! Reading from a TCP connection with a deadline for a whole message or object. The client reads in
+//! no other way.
 //!
-//! A limit for each read would start again with every byte, so that a far end that sends a byte now
-//! and then could keep the near end waiting for ever. A wait is cut into slices of [`SLICE`]: after
-//! each, a request to stop is obeyed.
+//! A time limit for each read would restart with every byte, so a far end that sends single bytes
+//! could delay the client forever. Waits are divided into slices of [`SLICE`], after each of which
+//! a request to stop is checked.
 
 use crate::sys;
 use crate::sys::socket;
@@ -12,13 +12,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The longest wait without a look at requests to stop, ns.
+/// Longest wait without a check for requests to stop, ns.
 const SLICE: u64 = 50_000_000;
 
-/// Why nothing was read.
+/// Reason why nothing was read.
 #[derive(Debug)]
 pub enum ReadError {
-    /// The user stopped the program, or the message is not wanted any more.
+    /// The user stopped the program, or the message is no longer needed.
     Stopped,
     /// The deadline has passed.
     TimedOut,
@@ -36,19 +36,19 @@ impl From<ReadError> for io::Error {
     }
 }
 
-/// Until when a message or an object is read.
+/// The deadline of a message or an object.
 #[derive(Clone, Debug)]
 pub struct Deadline {
-    /// On the monotonic clock, ns.
+    /// Time of the monotonic clock, ns.
     until: u64,
-    /// It becomes true when nobody wants what is read any more.
+    /// Becomes true when the message is no longer needed.
     unwanted: Option<Arc<AtomicBool>>,
-    /// What is there already is read even where no time is left.
+    /// Whether data that is already there is read after the deadline.
     looked: bool,
 }
 
 impl Deadline {
-    /// At a time of the monotonic clock, ns.
+    /// A deadline at a time of the monotonic clock, ns.
     pub fn at(until: u64) -> Deadline {
         Deadline {
             until,
@@ -56,11 +56,11 @@ impl Deadline {
             looked: false,
         }
     }
-    /// So many ns from now.
+    /// A deadline after this time, ns.
     pub fn within(ns: u64) -> Deadline {
         Deadline::at(sys::monotonic().saturating_add(ns))
     }
-    /// The same deadline, which has passed once `unwanted` is true.
+    /// The same deadline, which also passes when `unwanted` becomes true.
     pub fn unless(self, unwanted: &Arc<AtomicBool>) -> Deadline {
         Deadline {
             unwanted: Some(Arc::clone(unwanted)),
@@ -74,7 +74,7 @@ impl Deadline {
                 .as_ref()
                 .is_some_and(|unwanted| unwanted.load(Relaxed))
     }
-    /// Waits until a socket that connects is connected.
+    /// Waits until a connecting socket is connected.
     pub fn connected(&self, fd: &OwnedFd) -> Result<(), ReadError> {
         let epoll = sys::Epoll::new().map_err(ReadError::Failed)?;
         epoll.add(fd, sys::WRITABLE, 0).map_err(ReadError::Failed)?;

@@ -1,28 +1,27 @@
-//! What HTTP/1.1 (RFC 9112) says in bytes: where an object is, what an answer begins with, where
-//! its body ends.
+//! HTTP/1.1 (RFC 9112): URLs, heads of responses, and the end of bodies.
 
 use std::fmt;
 
-/// Bytes of an answer's head, and of what else a server says at length before its data.
+/// Largest head of a response, and largest other message of a server before its data, bytes.
 const HEAD: usize = 16 << 10;
-/// Characters of another place that are shown.
+/// Largest number of characters of another location that are shown.
 const SHOWN: usize = 200;
 
-/// A place on the web.
+/// A URL.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Url {
-    /// `https`?
+    /// Whether it uses TLS.
     pub tls: bool,
     /// Its server.
     pub host: String,
-    /// 80; with TLS 443.
+    /// Its port: 80; with TLS 443.
     pub port: u16,
-    /// From `/` on.
+    /// Its path, from `/` on.
     pub path: String,
 }
 
 impl Url {
-    /// From text.
+    /// Reads a URL.
     pub fn parse(text: &str) -> Option<Url> {
         let plain = text.strip_prefix("http://");
         let tls = plain.is_none();
@@ -43,7 +42,7 @@ impl Url {
     fn usual(tls: bool) -> u16 {
         if tls { 443 } else { 80 }
     }
-    /// The name that its server must prove, with TLS.
+    /// The name for which its server needs a certificate.
     pub fn proves(&self) -> Option<&str> {
         self.tls.then_some(self.host.as_str())
     }
@@ -56,7 +55,7 @@ impl Url {
         };
         format!("{}{port}", self.host)
     }
-    /// What asks for an object of its server.
+    /// The request for an object.
     pub fn request(&self, path: &str) -> String {
         let server = self.server();
         format!(
@@ -72,22 +71,22 @@ impl fmt::Display for Url {
     }
 }
 
-/// What an answer's head says.
+/// The head of a response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Head {
     status: u16,
-    /// Bytes of the object, where they are told.
+    /// Length of the object, if stated.
     pub length: Option<u64>,
-    /// Bytes of the head itself.
+    /// Length of the head.
     pub took: usize,
-    /// Does the connection end with the object?
+    /// Whether the connection ends with the object.
     pub closes: bool,
     chunked: bool,
     moved: Option<String>,
 }
 
 impl Head {
-    /// Why it is no object, if it is none.
+    /// The reason if it contains no object.
     pub fn refusal(&self) -> Option<String> {
         match (self.status, &self.moved) {
             (200, _) => None,
@@ -97,7 +96,7 @@ impl Head {
     }
 }
 
-/// `None` while some is missing.
+/// `None` while it is incomplete.
 pub fn head(bytes: &[u8]) -> Result<Option<Head>, &'static str> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
         return if bytes.len() > HEAD {
@@ -138,39 +137,40 @@ pub fn head(bytes: &[u8]) -> Result<Option<Head>, &'static str> {
             _ => {}
         }
     }
-    // A length beside chunks means nothing (RFC 9112, 6.3).
+    // With chunks the length is ignored (RFC 9112, section 6.3).
     if seen.chunked {
         seen.length = None;
     }
     Ok(Some(seen))
 }
 
-/// How a body ends.
+/// The framing of a body.
 enum End {
     Length(u64),
     Chunks(Chunk),
     Connection,
 }
 
-/// Where in the chunks it is (RFC 9112, 7.1).
+/// The position within chunks (RFC 9112, section 7.1).
 enum Chunk {
-    /// In the line that begins with its size: the size so far, has it ended, bytes of the line.
+    /// In the line with the size: the size so far, whether it has ended, and the length of the
+    /// line.
     Size(u64, bool, usize),
-    /// So many bytes are left, the line's end behind them included.
+    /// In the data: remaining bytes, including the line end.
     Data(u64),
-    /// Behind the last: bytes of this line, and of all.
+    /// Behind the last chunk: length of this line, and of all lines.
     Trailer(usize, usize),
 }
 
-/// The body of an answer, as it comes.
+/// The body of a response.
 pub struct Body {
     end: End,
-    /// Its bytes so far.
+    /// Bytes received.
     pub bytes: u64,
 }
 
 impl Body {
-    /// Behind a head.
+    /// The body behind a head.
     pub fn of(head: &Head) -> Body {
         let end = match (head.chunked, head.length) {
             (true, _) => End::Chunks(Chunk::Size(0, false, 0)),
@@ -179,11 +179,11 @@ impl Body {
         };
         Body { end, bytes: 0 }
     }
-    /// Does nothing else tell its end?
+    /// Whether only the end of the connection ends it.
     pub fn ends_with_the_connection(&self) -> bool {
         matches!(self.end, End::Connection)
     }
-    /// Takes what has come; is it whole?
+    /// Adds received bytes; returns whether the body is complete.
     pub fn take(&mut self, mut bytes: &[u8]) -> Result<bool, &'static str> {
         let chunk = match &mut self.end {
             End::Chunks(chunk) => chunk,
@@ -196,7 +196,7 @@ impl Body {
             match chunk {
                 Chunk::Data(left) => {
                     let n = (*left).min(bytes.len() as u64);
-                    // The line's end is no data.
+                    // The line end is not data.
                     self.bytes += left.saturating_sub(2).min(n);
                     *left -= n;
                     bytes = &bytes[n as usize..];

@@ -1,10 +1,10 @@
-//! Load between this end and an iperf3 server, which every distribution has: TCP, each way or both,
-//! any number of streams.
+//! Load between this host and an iperf3 server: TCP, in one or both directions, with any number of
+//! streams.
 //!
-//! It knows nothing of pings, and a stray connection to its port can break a test of it: round
-//! trips are therefore handshakes with a port where nothing listens, whose refusal is the answer.
-//! Of flows to here only the bytes are known while they run, and how many segments were sent again
-//! at the end; a server that is busy says so at once.
+//! The protocol has no pings, and a stray connection to the server's port can break its test. RTTs
+//! are therefore those of handshakes with a port on which nothing listens: the refusal is the
+//! answer. While download flows run only their bytes are known, and at the end their retransmits. A
+//! busy server refuses at once.
 
 use super::Run;
 use super::deadline::{Deadline, ReadError};
@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// tcpmux: a port that nobody has open.
+/// tcpmux: a port that is closed almost everywhere.
 pub const CLOSED: u16 = 1;
 
 /// A control connection.
@@ -38,7 +38,7 @@ fn broken(text: impl Into<String>) -> HostError {
     HostError::Broken(text.into())
 }
 
-/// Can such a server do it?
+/// Whether an iperf3 server supports the test.
 pub fn able(options: &Options) -> Result<(), HostError> {
     match options.test {
         Test::Rrul | Test::UdpFlood | Test::Voip | Test::Page | Test::PageSequential => {
@@ -55,7 +55,7 @@ pub fn able(options: &Options) -> Result<(), HostError> {
 }
 
 impl Control {
-    /// Of a server that has taken `cookie` and answered `first`.
+    /// A connection to a server that has accepted `cookie` and answered with `first`.
     pub fn new(socket: OwnedFd, cookie: Cookie, first: u8) -> Result<Control, HostError> {
         let control = Control {
             socket,
@@ -72,7 +72,7 @@ impl Control {
     /// Another test of the same server.
     pub fn again(to: SocketAddr) -> Result<Control, HostError> {
         let failed = HostError::failed("a connection to the iperf3 server");
-        // It takes the next client only when it has put the last one away.
+        // It accepts the next client only after the end of the last one.
         let until = sys::monotonic() + PATIENCE;
         loop {
             let socket = socket::connect(to, &Wanted::default()).map_err(&failed)?;
@@ -99,7 +99,7 @@ impl Control {
             }
         }
     }
-    /// Waits until there are `n` bytes.
+    /// Waits for `n` bytes.
     fn need(&mut self, n: usize, deadline: &mut Deadline) -> Result<(), HostError> {
         while self.input.len() < n {
             let mut bytes = [0; 4096];
@@ -160,7 +160,7 @@ impl Control {
             self.need(self.input.len() + 1, &mut deadline)?;
         }
     }
-    /// Has it said that it ends?
+    /// Whether the server has ended the test.
     fn ended(&mut self) -> bool {
         let mut bytes = [0; 16];
         match socket::read(&self.socket, &mut bytes) {
@@ -176,7 +176,7 @@ impl Control {
     }
 }
 
-/// One loaded phase.
+/// One load phase.
 pub fn loaded(
     mut control: Control,
     run: &mut Run,
@@ -202,7 +202,7 @@ pub fn loaded(
         params["TOS"] = json!(options.dscp << 2);
     }
     if let Some(rate) = options.pacing {
-        // Where its socket is not paced, the server's application keeps to the rate.
+        // If its socket is not paced, the server's application limits the rate.
         params["fqrate"] = json!(rate.as_bit());
         params["bandwidth"] = json!(rate.as_bit());
     }
@@ -212,7 +212,7 @@ pub fn loaded(
     control.say(&params)?;
     control.expect(state::CREATE_STREAMS)?;
     let mut flows: Vec<(Arc<Stream>, FlowSeen)> = Vec::new();
-    // In the plan, too, those from here come first.
+    // In the plan, too, upload flows come first.
     for spec in &specs {
         let sends = spec.direction == Direction::Up;
         let wanted = Wanted {
@@ -262,7 +262,7 @@ pub fn loaded(
         }
     }
     if why != StoppedBy::Peer {
-        // What was seen until then is worth having whatever the server says.
+        // Observations until the error are kept.
         match finish(&mut control, &mut flows, (until - from) as f64 / 1e9, run) {
             Ok(()) => {}
             Err(HostError::Stopped) => why = StoppedBy::User,
@@ -287,7 +287,7 @@ pub fn loaded(
     ))
 }
 
-/// The end, results and all.
+/// The end of a test, including the results.
 fn finish(
     control: &mut Control,
     flows: &mut [(Arc<Stream>, FlowSeen)],

@@ -1,5 +1,4 @@
-//! The control connection to a far end that speaks narrows' protocol, seen from the near end. It
-//! waits, but never for longer than told.
+//! The control connection of a client to a far end of narrows. Every wait has a time limit.
 
 use super::deadline::{Deadline, ReadError};
 use crate::HostError;
@@ -14,18 +13,18 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-/// For a connection, and for an answer, ns.
+/// Time limit of a connection and of an answer, ns.
 pub const PATIENCE: u64 = 10_000_000_000;
-/// Whoever does not answer the hello within this is no far end, ns.
+/// Time limit of the answer to the hello, ns; a later one is not accepted.
 const HELLO_PATIENCE: u64 = 5_000_000_000;
-/// Exchanges by which the clocks are compared; the shortest counts.
+/// Number of exchanges that compare the clocks; the shortest counts.
 const EXCHANGES: usize = 8;
 
-/// What the other end turned out to be.
+/// The identified far end.
 pub enum Peer {
     /// `narrows serve`.
     Narrows(Link),
-    /// An iperf3 server, which has taken our hello for its cookie; its first state.
+    /// An iperf3 server, which has accepted our hello as its cookie; its first state.
     Iperf3(OwnedFd, [u8; HELLO], u8),
 }
 
@@ -34,18 +33,18 @@ pub struct Link {
     socket: OwnedFd,
     input: Vec<u8>,
     to: SocketAddr,
-    /// The session.
+    /// Cookie of the session.
     pub cookie: Cookie,
-    /// The far end's version.
+    /// Version of the far end.
     pub version: String,
-    /// Its first words.
+    /// The answer of the far end to the hello.
     pub welcome: Value,
 }
 
-/// Their clock minus ours, ns, and how far off that may be.
+/// Difference of its clock and ours, ns, and its uncertainty.
 #[derive(Copy, Clone, Debug)]
 pub struct Offset {
-    /// ns.
+    /// Difference, ns.
     pub ns: i128,
     /// Half of the shortest round trip, ns.
     pub error: u64,
@@ -55,7 +54,7 @@ fn broken(text: impl Into<String>) -> HostError {
     HostError::Broken(text.into())
 }
 
-/// Who may be the far end.
+/// The addresses that are accepted as the far end.
 pub const FAR_END: &str = "`narrows serve` or `iperf3 -s`";
 
 /// Waits until a socket is connected to `whom`.
@@ -73,7 +72,7 @@ pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64, whom: &str) -> Result
         })
 }
 
-/// Sends all of it, patiently.
+/// Sends all bytes, and waits for room.
 pub fn send_all(fd: &OwnedFd, mut bytes: &[u8]) -> Result<(), HostError> {
     let until = sys::monotonic() + PATIENCE;
     while !bytes.is_empty() {
@@ -89,7 +88,7 @@ pub fn send_all(fd: &OwnedFd, mut bytes: &[u8]) -> Result<(), HostError> {
     Ok(())
 }
 
-/// The first byte that a peer sends; `None` when it hangs up instead.
+/// The first byte of a peer; `None` if it closes the connection instead.
 fn first_byte(socket: &OwnedFd, to: SocketAddr) -> Result<Option<u8>, HostError> {
     let mut first = [0_u8; 1];
     match Deadline::within(HELLO_PATIENCE).read(socket, &mut first) {
@@ -102,8 +101,8 @@ fn first_byte(socket: &OwnedFd, to: SocketAddr) -> Result<Option<u8>, HostError>
     }
 }
 
-/// Which version of the protocol a far end speaks that hung up on ours, and of which narrows it is.
-/// It is told nothing of a token.
+/// Version of the protocol and of narrows of a far end that closed the connection after our hello.
+/// It does not receive the token.
 fn version_of(to: SocketAddr) -> Option<(u64, String)> {
     let socket = socket::connect(to, &Wanted::default()).ok()?;
     connected(&socket, to, sys::monotonic() + PATIENCE, FAR_END).ok()?;
@@ -125,7 +124,7 @@ fn version_of(to: SocketAddr) -> Option<(u64, String)> {
     Some((greeting["protocol"].as_u64()?, narrows.take(20).collect()))
 }
 
-/// Connects and finds out who answers.
+/// Connects and identifies the far end.
 pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
     let wrong = |e: std::io::Error| HostError::Missing(format!("{to}: {e}"));
     let socket = socket::connect(to, &Wanted::default()).map_err(wrong)?;
@@ -146,7 +145,7 @@ pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
             )),
         });
     };
-    // A frame of ours begins with the high byte of its length, which is zero.
+    // A frame of narrows begins with the high byte of its length, which is zero.
     if first != 0 {
         return match stranger(first) {
             None => Ok(Peer::Iperf3(socket, hello, first)),
@@ -207,8 +206,8 @@ pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
     Ok(Peer::Narrows(link))
 }
 
-/// What answers with this first byte, if it cannot be an iperf3 server: such a one begins with the
-/// exchange of parameters, a refusal, or an error.
+/// The protocol that begins with this first byte, if it cannot be iperf3. An iperf3 server begins
+/// with the exchange of parameters, a refusal, or an error.
 fn stranger(first: u8) -> Option<String> {
     match first {
         state::PARAM_EXCHANGE | state::ACCESS_DENIED | state::SERVER_ERROR => None,
@@ -225,16 +224,16 @@ fn stranger(first: u8) -> Option<String> {
 }
 
 impl Link {
-    /// Says something.
+    /// Sends a frame.
     pub fn say(&mut self, value: &Value) -> Result<(), HostError> {
         send_all(&self.socket, &wire::to_frame(value))
     }
-    /// To be waited for.
+    /// The descriptor, for polling.
     pub fn socket(&self) -> &OwnedFd {
         &self.socket
     }
-    /// The next frame; waits up to `wait` ns for the whole of it. A far end that never pauses
-    /// cannot hold up a request to stop.
+    /// The next frame; waits up to `wait` ns for the whole of it. A far end that sends continuously
+    /// cannot delay a request to stop.
     pub fn hear(&mut self, wait: u64) -> Result<Option<Value>, HostError> {
         let mut deadline = Deadline::within(wait);
         loop {
@@ -260,12 +259,11 @@ impl Link {
             }
         }
     }
-    /// The next frame that is one of `kinds`; a refusal is an error in its words.
+    /// The next frame of one of `kinds`; a refusal becomes an error with its reason.
     pub fn expect(&mut self, kinds: &[&str]) -> Result<Value, HostError> {
         self.expect_until(kinds, sys::monotonic() + PATIENCE)
     }
-    /// As `expect`, until a time, whatever the far end sends until then: several calls may have one
-    /// deadline.
+    /// As `expect`, until a time, regardless of other frames: several calls may share one deadline.
     pub fn expect_until(&mut self, kinds: &[&str], until: u64) -> Result<Value, HostError> {
         loop {
             let left = until.saturating_sub(sys::monotonic());
@@ -288,7 +286,7 @@ impl Link {
             }
         }
     }
-    /// How far their clock is from ours.
+    /// Measures the difference of the clocks.
     pub fn offset(&mut self) -> Result<Offset, HostError> {
         let mut best: Option<Offset> = None;
         for _ in 0..EXCHANGES {

@@ -1,22 +1,10 @@
-//! `narrows-host measure`: the near end of a measurement. It finds out who answers, pings evenly
-//! all the time, and in between loads the path as the test says; it sums nothing up that is not in
+//! `narrows-host measure`: the client of a measurement. It identifies the far end, sends pings at
+//! regular intervals, and loads the path in phases as the test specifies. Every total follows from
 //! its samples.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`options`], [`plan`] | what is asked for; which flows, pings and phases that is |
-//! | [`address`] | where a host is, or what else was meant |
-//! | [`deadline`] | how long a message or an object is waited for |
-//! | [`link`], [`narrows`] | a far end of ours: its control connection, its load |
-//! | [`iperf`], [`web`] | other far ends: an iperf3 server, a web server; pages |
-//! | [`voip`] | how a call would sound |
-//! | [`ping`] | round trips while all this happens |
-//! | [`seen`], [`report`] | what was seen; as JSON |
-//! | [`bulk`] | load over TCP, for both ends |
-//! | [`tcp_metrics`] | what the kernel remembers of a destination, and its removal |
-//!
-//! Two threads run beside those for load: one pings and does nothing else; this one asks, watches
-//! and waits.
+//! | [`options`], [`plan`] | options; flows, pings and phases of a test |
 
 pub mod address;
 pub mod bulk;
@@ -54,35 +42,36 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use web::{Gate, PageSpec};
 
-/// From one sample of a flow to the next, ns: with few flows, and with many.
+/// Sample interval of flows, ns: with few flows, and with many.
 const SAMPLES: (u64, u64) = (50_000_000, 100_000_000);
-/// So many are few.
+/// Largest number of few flows.
 const FEW: usize = 4;
-/// From one line of progress to the next, ns.
+/// Interval between two lines of progress, ns.
 const PULSE: u64 = 200_000_000;
 
-/// A measurement under way.
+/// A measurement in progress.
 pub struct Run<'a> {
-    /// What is asked for.
+    /// Its options.
     pub options: &'a Options,
-    /// What may move.
+    /// Its budget.
     pub budget: Arc<Budget>,
     /// Threads for load.
     pub carriers: Arc<Carriers>,
-    /// To be confessed.
+    /// Warnings for the result.
     pub notes: Vec<String>,
     next_stream: u16,
     counted: BTreeMap<&'static str, usize>,
     begin: u64,
     lasts: u64,
     pulsed: u64,
-    /// What is asked for has begun: whoever stops it from now on wants to know what was seen.
+    /// Whether the test has begun: if it is stopped from now on, the result contains the
+    /// observations.
     loads: bool,
     progress: &'a mut dyn FnMut(f64, f64) -> bool,
 }
 
 impl Run<'_> {
-    /// Says how far it is, and answers whether it goes on.
+    /// Reports the progress; returns whether to continue.
     pub fn pulse(&mut self, now: u64) -> Result<bool, HostError> {
         if sys::stopped() {
             return self.stopped().map(|_| false);
@@ -96,7 +85,8 @@ impl Run<'_> {
         }
         Ok(true)
     }
-    /// The user has had enough. Before there was load that is the end; after it, the end in order.
+    /// The user has stopped the measurement. Before any load this is an error; afterwards the test
+    /// ends in order.
     pub fn stopped(&self) -> Result<StoppedBy, HostError> {
         if !self.loads {
             return Err(HostError::Stopped);
@@ -107,14 +97,14 @@ impl Run<'_> {
     fn sample_interval(&self, flows: usize) -> u64 {
         if flows <= FEW { SAMPLES.0 } else { SAMPLES.1 }
     }
-    /// The next flow's name.
+    /// The name of the next flow.
     fn name(&mut self, direction: Direction) -> String {
         let place = self.counted.entry(direction.name()).or_insert(0);
         *place += 1;
         format!("{}{place}", direction.name())
     }
-    /// A loaded phase from `from` on: `sample` is called as often as flows are sampled, and says
-    /// whether the other end has had enough.
+    /// Waits for the end of a load phase that began at `from`. `sample` is called at the sample
+    /// interval and returns whether the far end has ended the phase.
     fn watch(
         &mut self,
         from: u64,
@@ -143,7 +133,7 @@ impl Run<'_> {
             }
         }
     }
-    /// What is seen with any peer.
+    /// Observations with every kind of far end.
     fn seen(&mut self, measured: Measured) -> Seen {
         Seen {
             begin: self.begin,
@@ -163,7 +153,7 @@ impl Run<'_> {
             notes: std::mem::take(&mut self.notes),
         }
     }
-    /// Waits for as long as `lasts`, ns, while pings go on.
+    /// Waits for `lasts`, ns, while pings are sent.
     fn rest(&mut self, lasts: u64) -> Result<StoppedBy, HostError> {
         let until = sys::monotonic() + lasts;
         loop {
@@ -179,7 +169,7 @@ impl Run<'_> {
     }
 }
 
-/// Measures; `planned` is told before anything moves, as bytes and seconds.
+/// Measures. `planned` receives the expected bytes and seconds before any traffic.
 pub fn run(
     options: &Options,
     planned: &mut dyn FnMut(u64, f64),
@@ -243,24 +233,23 @@ pub fn run(
     Ok(report::to_json(options, to, &started, may_move, &seen))
 }
 
-/// What one loaded phase came to: when it began and ended, its flows, why it ended.
+/// The result of a load phase: start, end, flows, and reason of the end.
 type Loaded = (u64, u64, Vec<FlowSeen>, StoppedBy);
 
-/// Everything that happened while something pinged.
+/// Observations while pings are sent.
 struct Measured {
     phases: Vec<PhaseSeen>,
     flows: Vec<FlowSeen>,
     stopped_by: StoppedBy,
     pings: Vec<Pings>,
-    /// What was done beside: pages.
+    /// Pages loaded meanwhile.
     beside: Vec<web::PageSeen>,
-    /// Bytes of pings, both ways.
+    /// Bytes of pings in both directions.
     pinged: u64,
     cpu: u64,
 }
 
-/// All phases, with pings all the time, and perhaps pages in some of them; each loaded one is
-/// `load`'s.
+/// Runs all phases with pings, and with pages in some of them; `load` runs each load phase.
 fn measured(
     run: &mut Run,
     phases: &[Phase],
@@ -319,7 +308,7 @@ fn all_phases(
             let done = load(run, phase);
             gate.close();
             let (began, ended, mut flows, why) = match done {
-                // Between two loads: those before it are whole.
+                // Stopped between two load phases: the earlier ones are complete.
                 Err(HostError::Stopped) if before => {
                     seen.stopped_by = run.stopped()?;
                     break;
@@ -344,7 +333,7 @@ fn all_phases(
             }
             seen.stopped_by = run.rest(phase.lasts.as_ns())?;
             gate.close();
-            // A page that is under way is not to meet the load.
+            // A page under way must not overlap the load.
             let patience = sys::monotonic() + web::PATIENCE;
             while pages
                 && seen.stopped_by == StoppedBy::Duration
@@ -404,7 +393,7 @@ fn with_narrows(
     })?;
     let (last, far) = match seen.stopped_by {
         StoppedBy::Peer | StoppedBy::Lost => (first, Value::Null),
-        // It may be in the middle of something.
+        // The far end may be busy.
         StoppedBy::User => farewell(&mut link).unwrap_or((first, Value::Null)),
         _ => farewell(&mut link).unwrap_or_else(|error| {
             run.notes
@@ -439,7 +428,7 @@ fn with_narrows(
     })
 }
 
-/// The far end's clock and its own report, and that is all.
+/// Fetches the far end's clock and report.
 fn farewell(link: &mut Link) -> Result<(Offset, Value), HostError> {
     link.say(&json!({ "do": "report" }))?;
     let far = link.expect(&["report"])?;
@@ -516,7 +505,7 @@ fn with_web(url: &Url, run: &mut Run, to: SocketAddr, phases: &[Phase]) -> Resul
     })
 }
 
-/// What both kernels remember of each other would favour whoever comes second.
+/// Metrics that both kernels cache about each other would favour later phases.
 fn forget(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(), HostError> {
     if run.options.cc.len() * run.options.repeats < 2 {
         return Ok(());

@@ -1,8 +1,8 @@
-//! Load between this end and `narrows serve`: streams opened, started, watched, stopped, by
+//! Load between this host and `narrows serve`: streams are opened, started, sampled and stopped by
 //! requests over the control connection.
 //!
-//! Whoever sends tells how: for a flow to here that is the far end, whose rows come while it runs,
-//! on its clock. They are put on ours by the difference that [`Link::offset`] found.
+//! The sender records the samples. For a download that is the far end, whose rows arrive during the
+//! phase in times of its clock; the difference found by [`Link::offset`] converts them.
 
 use super::Run;
 use super::link::{FAR_END, Link, Offset, PATIENCE, connected, send_all};
@@ -22,24 +22,24 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Bytes of a datagram of load, with which an IPv4 packet has 1500.
+/// Payload of a datagram of load, with which an IPv4 packet has 1500 bytes.
 const DATAGRAM: usize = 1472;
 
-/// Rows that a far end may send beyond one for each interval: at the beginning, at the end, and
-/// late ones.
+/// Rows that a far end may send beyond one per interval: at the beginning, at the end, and late
+/// ones.
 const ROWS_BESIDE: u64 = 100;
-/// The most that a segment can hold, bytes.
+/// Largest payload of a segment, bytes.
 const MOST_MSS: u64 = 0xffff;
 
 struct Flow {
     stream: Arc<Stream>,
     place: Place,
     seen: FlowSeen,
-    /// Rows that the far end may still send: a hostile one must not fill this end's memory.
+    /// Rows that the far end may still send; the limit bounds this host's memory.
     room: u64,
 }
 
-/// How a flow's own socket is to be; the far end is told the same for those that it sends.
+/// Socket options of an upload flow; the far end receives the same ones for download flows.
 fn wanted(options: &Options, spec: &FlowSpec, cc: Option<&str>) -> Wanted {
     let sends = spec.direction == Direction::Up;
     Wanted {
@@ -60,7 +60,7 @@ fn cc_missing(cc: Option<&str>, error: &std::io::Error) -> HostError {
     ))
 }
 
-/// One loaded phase: its flows, and why it ended.
+/// A load phase: its flows, and the reason of its end.
 pub fn loaded(
     link: &mut Link,
     run: &mut Run,
@@ -126,7 +126,8 @@ pub fn loaded(
     link.say(&json!({ "do": "start", "streams": numbers, "sample_ms": interval / 1_000_000 }))?;
     let ways = |direction| specs.iter().any(|spec| spec.direction == direction);
     if ways(Direction::Up) && ways(Direction::Down) {
-        // The far end begins when it hears of it, half a round trip from now: both begin together.
+        // The far end starts when it receives the request, half an RTT from now: both start
+        // together.
         sys::sleep_until(sys::monotonic() + offset.error);
     }
     let from = sys::monotonic();
@@ -162,7 +163,7 @@ pub fn loaded(
                 why = run.stopped()?;
                 break;
             }
-            // What was seen until then is worth having.
+            // Observations until the error are kept.
             Err(error) => {
                 why = StoppedBy::Lost;
                 run.notes.push(error.to_string());
@@ -219,7 +220,7 @@ pub fn loaded(
     Ok((from, to, seen, why))
 }
 
-/// The far end stops what it sends, and says what it saw.
+/// The far end stops its flows and reports their last rows.
 fn ended(
     link: &mut Link,
     numbers: &[u16],
@@ -237,7 +238,7 @@ fn ended(
     Ok(())
 }
 
-/// Something about a flow has come from the far end.
+/// Processes a message of the far end about a flow.
 fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) -> Result<(), HostError> {
     let number = told["stream"].as_u64().and_then(|n| u16::try_from(n).ok());
     let Some(flow) = number.and_then(|n| flows.get_mut(&n)) else {
@@ -276,8 +277,8 @@ fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) -> Result<
     Ok(())
 }
 
-/// A loaded phase of datagrams, at the rate of `--pacing`: what was sent, and what the far end
-/// counted.
+/// A load phase of datagrams, at the rate of `--pacing`: datagrams sent, and those counted by the
+/// far end.
 pub fn flooded(
     link: &mut Link,
     run: &mut Run,
@@ -316,7 +317,7 @@ pub fn flooded(
                 why = StoppedBy::User;
                 break;
             }
-            // A whole millisecond's worth at a time costs no more than one.
+            // Sending a millisecond's worth at once costs no more than a single datagram.
             sys::sleep_until(next.max(now + 500_000).min(until));
             continue;
         }
@@ -359,7 +360,7 @@ pub fn flooded(
         run.budget.kept(now, promised, sent * DATAGRAM as u64);
     }
     let to = sys::monotonic();
-    // The last ones are still under way.
+    // The last datagrams are still under way.
     sys::sleep_until(to + 500_000_000);
     let report = link
         .say(&json!({ "do": "report" }))
@@ -402,5 +403,5 @@ pub fn flooded(
     Ok((from, to, told, why))
 }
 
-/// bit/s of a flood without a wish.
+/// Default rate of a flood, bit/s.
 const FLOOD: u64 = 10_000_000;

@@ -68,7 +68,7 @@ pub enum Speaks {
     Http,
 }
 
-/// By name.
+/// All protocols by name.
 pub const SPEAKS: [(&str, Speaks); 4] = [
     ("auto", Speaks::Auto),
     ("narrows", Speaks::Narrows),

@@ -1,13 +1,12 @@
-//! Pings of a measurement: evenly, over UDP with the session's cookie, or as TCP handshakes where
-//! the other end has no such thing.
+//! Pings of a measurement at regular intervals: over UDP with the cookie of the session, or as TCP
+//! handshakes with other far ends.
 //!
-//! A thread of its own sends each when it is due, and not when the last was answered: a lost one
-//! delays nothing, and a queue is seen as it is. An answer's time is the kernel's stamp. From a
-//! round trip the time that the far end held the ping is taken off, which it tells. How late each
-//! left is the thread's own error, and is told, too; so is how long the kernel took to send it, by
-//! which a round trip is too long, at either end. A handshake's round trip is what the kernel
-//! measured (TCP_INFO of the new connection), or, from a port where nothing listens, the time to
-//! its refusal.
+//! A separate thread sends each ping when it is due, regardless of earlier answers: a lost ping
+//! delays no other one, and sampling does not depend on the queue. The arrival of an answer is the
+//! kernel's timestamp. The time that the far end held the ping, which it reports, is subtracted
+//! from the RTT. The lateness of each departure is an error of the thread and is reported. So is
+//! the time until the kernel sent it, which lengthens the RTT, at both ends. The RTT of a handshake
+//! is that of TCP_INFO of the new connection, or for a closed port the time to its refusal.
 
 use crate::protocols::wire::{Cookie, Kind, PING, Ping};
 use crate::sys::datagram::{self, BATCH, Datagram, Outgoing};
@@ -18,64 +17,63 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// How long answers are awaited after the end, ns.
+/// Time for which answers are awaited after the end, ns.
 const GRACE: u64 = 1_000_000_000;
-/// The longest sleep, ns.
+/// Longest sleep, ns.
 const LONGEST: u64 = 20_000_000;
-/// Handshakes at once that are not answered.
+/// Largest number of unanswered handshakes.
 const OPEN: usize = 64;
-/// One that is not answered by then is lost, ns; the kernel sends its own SYN again after one
-/// second.
+/// Time after which a handshake is lost, ns; the kernel retransmits its SYN after one second.
 const PATIENCE: u64 = 990_000_000;
 
-/// One probe.
+/// A probe.
 #[derive(Copy, Clone, Debug)]
 pub struct Probe {
     /// Code point.
     pub dscp: u8,
-    /// From one to the next.
+    /// Interval, ns.
     pub interval: Span,
-    /// Bytes of payload.
+    /// Payload, bytes.
     pub size: usize,
 }
 
-/// One ping that was sent.
+/// A ping.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Sent {
-    /// When, ns of our clock.
+    /// Departure, ns of our clock.
     pub at: u64,
-    /// Round trip, ns, if it was answered.
+    /// RTT, ns, if it was answered.
     pub rtt: Option<u64>,
-    /// When the far end got it, ns of its clock.
+    /// Arrival at the far end, ns of its clock.
     pub received: u64,
-    /// When it answered.
+    /// Departure of the answer, ns of its clock.
     pub answered: u64,
-    /// When the answer came, ns of ours.
+    /// Arrival of the answer, ns of our clock.
     pub back: u64,
-    /// How many the far end had got then.
+    /// Number of pings that the far end had received then.
     pub count: u32,
 }
 
-/// What came of a probe.
+/// The result of a probe.
 #[derive(Clone, Debug, Default)]
 pub struct Pings {
-    /// In order.
+    /// The pings in order.
     pub sent: Vec<Sent>,
     /// Code point.
     pub dscp: u8,
-    /// ns.
+    /// Interval, ns.
     pub interval: u64,
-    /// Bytes of payload.
+    /// Payload, bytes.
     pub size: usize,
-    /// The code point with which they arrived at the far end, and their answers here.
+    /// Code points with which pings arrived at the far end, and answers at this host.
     pub arrived: Option<(u8, u8)>,
-    /// How late each left, ns.
+    /// Lateness of each ping, ns.
     pub late: Vec<u64>,
-    /// How long each took the kernel from the time that it bears until it was on its way, ns.
+    /// Time from the timestamp of each ping until the kernel sent it, ns.
     pub leaving: Vec<u64>,
-    /// Datagrams that the socket had no room for.
+    /// Datagrams for which the socket had no room.
     pub drops: u64,
-    /// Are they datagrams?
+    /// Whether they are datagrams.
     pub udp: bool,
 }
 
@@ -89,13 +87,13 @@ impl Pings {
             ..Pings::default()
         }
     }
-    /// How many were answered.
+    /// Number of answered pings.
     pub fn received(&self) -> usize {
         self.sent.iter().filter(|ping| ping.rtt.is_some()).count()
     }
 }
 
-/// Pings `to` by datagrams until it is told to stop, and then waits for the last answers.
+/// Sends datagrams to `to` until `stop` is set, and then waits for the last answers.
 pub fn by_datagrams(
     to: SocketAddr,
     cookie: Cookie,
@@ -117,7 +115,7 @@ pub fn by_datagrams(
     }
     let fds: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
     let mut all: Vec<Pings> = probes.iter().map(|probe| Pings::new(probe, true)).collect();
-    // Probes of one interval do not leave at the same instant: they would queue behind each other.
+    // Probes of one interval are spread: at the same time they would queue behind each other.
     let begin = sys::monotonic();
     let shift = |i: usize| probes[i].interval.as_ns() * i as u64 / probes.len() as u64;
     let mut due: Vec<u64> = (0..probes.len()).map(|i| begin + shift(i)).collect();
@@ -151,7 +149,7 @@ pub fn by_datagrams(
                     head_len: PING,
                     len: probe.size.max(PING),
                 };
-                // One that the device has no room for is lost like any other.
+                // A ping for which the device has no room is lost.
                 let _ = datagram::send(socket, &[datagram], false);
                 pings.leaving.push(sys::monotonic() - at);
                 pings.sent.push(Sent {
@@ -184,7 +182,7 @@ pub fn by_datagrams(
     }
 }
 
-/// An answer, if it is one of ours and the first of its number.
+/// Records a datagram if it is the first answer to a ping.
 fn take(pings: &mut Pings, datagram: &Datagram, cookie: &Cookie, back: u64) {
     let Some(answer) = Ping::from_bytes(datagram.bytes()) else {
         return;
@@ -205,7 +203,7 @@ fn take(pings: &mut Pings, datagram: &Datagram, cookie: &Cookie, back: u64) {
     pings.arrived = Some((answer.class >> 2, datagram.class >> 2));
 }
 
-/// Pings `to` by TCP handshakes; `refused`: nothing listens there, and a refusal is an answer.
+/// Measures handshakes with `to`; `refused`: the port is closed, and a refusal is an answer.
 pub fn by_handshakes(to: SocketAddr, probe: &Probe, stop: &AtomicBool) -> std::io::Result<Pings> {
     sys::prefer(-10);
     let epoll = Epoll::new()?;
@@ -232,7 +230,7 @@ pub fn by_handshakes(to: SocketAddr, probe: &Probe, stop: &AtomicBool) -> std::i
                         epoll.add(&fd, sys::WRITABLE, pings.sent.len() as u64 - 1)?;
                         open.push((pings.sent.len() - 1, fd));
                     }
-                    // A refusal within this host comes at once.
+                    // A refusal by this host arrives at once.
                     Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED) => {
                         let at = sys::monotonic();
                         if let Some(sent) = pings.sent.last_mut() {

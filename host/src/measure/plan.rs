@@ -1,9 +1,7 @@
-//! What a test consists of: which flows of which class, which pings, which phases. It moves
-//! nothing.
+//! The plan of a test: flows with their classes, pings, and phases. It causes no traffic.
 //!
-//! The names are those of flent (`rrul`, `tcp_ndown`, ...), which this field knows: `rrul` is four
-//! flows each way in four classes of service, with pings of the same classes beside them; `rrul_be`
-//! the same without classes.
+//! The names are those of flent (`rrul`, `tcp_ndown`, ...). `rrul` has four flows in each direction
+//! in four classes of service, with pings of the same classes; `rrul_be` has no classes.
 
 use super::options::{Options, Test};
 use super::ping::Probe;
@@ -11,33 +9,32 @@ use narrows_core::units::Span;
 
 /// Best effort, background (CS1), CS5, expedited forwarding.
 const CLASSES: [u8; 4] = [0, 8, 40, 46];
-/// A call's packets: G.711, 20 ms of 64 kbit/s and 12 bytes of RTP, expedited.
+/// Packets of a call: G.711, 20 ms of 64 kbit/s and 12 bytes of RTP, expedited forwarding.
 pub const CALL: Probe = Probe {
     dscp: 46,
     interval: Span::ms(20),
     size: 172,
 };
-/// Between two loaded phases queues drain, and so long it is watched.
+/// Duration of the recovery phase between two load phases, in which queues drain.
 const RECOVERY: Span = Span::s(2);
-/// Between two phases flows are set up and put away: so long it takes, as far as bytes of pings are
-/// planned.
+/// Time to set up and close flows between two phases, for the estimated bytes of pings.
 const BETWEEN: Span = Span::ms(500);
-/// A paced flow may be so many bytes ahead of its rate: what its socket holds at least.
+/// Bytes by which a paced flow may exceed its rate: the minimum of its socket buffer.
 const PACED_AHEAD: u64 = 1 << 20;
 /// Payload of a ping, bytes.
 const PING: usize = 64;
 
-/// Which way a flow goes, seen from here.
+/// The direction of a flow.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// From here.
+    /// From this host.
     Up,
-    /// To here.
+    /// To this host.
     Down,
 }
 
 impl Direction {
-    /// Its name.
+    /// The name of the direction.
     pub fn name(self) -> &'static str {
         match self {
             Direction::Up => "up",
@@ -46,27 +43,27 @@ impl Direction {
     }
 }
 
-/// A flow of each loaded phase.
+/// A flow of each load phase.
 #[derive(Copy, Clone, Debug)]
 pub struct FlowSpec {
-    /// Which way.
+    /// Its direction.
     pub direction: Direction,
     /// Code point.
     pub dscp: u8,
 }
 
-/// A stretch of the measurement.
+/// A phase of the measurement.
 #[derive(Clone, Debug)]
 pub struct Phase {
     /// `idle`, `pages` (without load), `loaded` or `recovery`.
     pub name: &'static str,
-    /// How long.
+    /// Its duration.
     pub lasts: Span,
-    /// Of the flows.
+    /// Congestion control of the flows.
     pub cc: Option<String>,
 }
 
-/// The flows of each loaded phase.
+/// The flows of each load phase.
 pub fn flows(options: &Options) -> Vec<FlowSpec> {
     use Direction::{Down, Up};
     let ways: &[Direction] = match options.test {
@@ -94,7 +91,7 @@ pub fn flows(options: &Options) -> Vec<FlowSpec> {
         .collect()
 }
 
-/// The pings beside them; a call is the last one.
+/// The pings; the last one is a call.
 pub fn probes(options: &Options) -> Vec<Probe> {
     let probe = |dscp| Probe {
         dscp,
@@ -108,8 +105,8 @@ pub fn probes(options: &Options) -> Vec<Probe> {
     }
 }
 
-/// The phases: idle, and then each congestion control in turn, as often as asked: A B A B, so that
-/// what changes slowly on the path meets all alike.
+/// The phases: idle, then each congestion control in turn, repeated A B A B, so that slow changes
+/// of the path affect all alike.
 pub fn phases(options: &Options) -> Vec<Phase> {
     let phase = |name, lasts, cc: Option<&String>| Phase {
         name,
@@ -140,22 +137,21 @@ pub fn phases(options: &Options) -> Vec<Phase> {
     all
 }
 
-/// Bytes that may move at most, as far as it is known before: what the pacing allows, or all that
-/// is allowed.
+/// Largest number of bytes that may move, as far as it is known in advance: at the pacing rate, or
+/// the limit.
 pub fn may_move(options: &Options) -> u64 {
     let most = options.share();
     let phases = (options.repeats * options.cc.len().max(1)) as u64;
     let flows = match options.test {
         Test::UdpFlood => 1,
         Test::Ping => return most.min(pings(options)),
-        // How many pages come is not known before.
+        // The number of pages is not known in advance.
         Test::Page | Test::PageSequential => return most,
         _ => flows(options).len() as u64,
     };
     match options.pacing {
         Some(rate) => {
-            // A paced sender begins with a window at once, and what it is ahead of its rate is a
-            // window, too.
+            // A paced sender starts with a window, and exceeds its rate by a window.
             let each = (rate * options.duration).get().saturating_add(PACED_AHEAD);
             most.min((each.saturating_mul(flows * phases)).saturating_add(pings(options)))
         }
@@ -163,7 +159,7 @@ pub fn may_move(options: &Options) -> u64 {
     }
 }
 
-/// Bytes of all pings, both ways, with those that leave while flows are set up and put away.
+/// Bytes of all pings in both directions, including those sent while flows are set up and closed.
 pub fn pings(options: &Options) -> u64 {
     let phases = phases(options);
     let all: u64 = phases

@@ -1,10 +1,10 @@
-//! A measurement as JSON, version 1: docs/reference/measurement.md has every key. Unmeasured is
-//! null.
+//! A measurement as JSON, version 1: docs/reference/measurement.md documents every key. Unmeasured
+//! values are null.
 //!
-//! Seconds count from the measurement's beginning. A round trip belongs to the phase in which its
-//! ping left. Percentiles are by rank, as everywhere in narrows (`narrows_core::figures`). A flow's
-//! figures are differences of its first and last row, so that what both ends said before the load
-//! (a hello, a handshake) is not in them.
+//! Times in seconds count from the beginning of the measurement. A ping belongs to the phase in
+//! which it left. Percentiles are by rank, as in `narrows_core::figures`. The metrics of a flow are
+//! differences of its first and last row, so they exclude everything before the load, such as
+//! handshakes.
 
 use super::options::{Options, SPEAKS};
 use super::ping::Pings;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The time of day, UTC, as RFC 3339 has it.
+/// The time of day in UTC (RFC 3339).
 pub fn now() -> String {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -61,7 +61,7 @@ fn rfc3339(seconds: u64, millis: u32) -> String {
     )
 }
 
-/// Six significant digits, as in all figures; what is no number is null.
+/// Six significant digits, as in all figures; values that are no number become null.
 pub(super) fn shown(x: f64) -> Value {
     if !x.is_finite() {
         return Value::Null;
@@ -69,7 +69,7 @@ pub(super) fn shown(x: f64) -> Value {
     json!(format!("{x:.5e}").parse().unwrap_or(x))
 }
 
-/// Microseconds are as fine as a time is told.
+/// The resolution of times is a microsecond.
 fn micro(x: f64) -> Value {
     json!((x * 1e6).round() / 1e6)
 }
@@ -199,8 +199,8 @@ fn flow(flow: &FlowSeen, axis: &Axis, asked_ecn: bool, back: &dyn Fn(u8) -> Opti
     })
 }
 
-/// One way, ns, of each answered ping: there and back. Without a common clock both are off by the
-/// same unknown, once more and once less.
+/// One-way delays of each answered ping, ns: forward and reverse. Without a common clock the
+/// unknown offset is added to one and subtracted from the other.
 pub(super) fn one_ways(pings: &Pings) -> Vec<Option<(i128, i128)>> {
     let one = |ping: &super::ping::Sent| {
         let i = i128::from;
@@ -232,7 +232,7 @@ fn probe(place: usize, pings: &Pings, axis: &Axis, common: bool) -> Value {
         ])
     });
     let received = pings.received();
-    // Each answer says how many had arrived: what is missing there was lost on the way there.
+    // Each answer reports how many pings had arrived: the others were lost on the forward path.
     let arrived = pings
         .sent
         .iter()
@@ -312,7 +312,7 @@ fn own_error(seen: &Seen) -> Value {
     })
 }
 
-/// All of it.
+/// The measurement as JSON.
 pub fn to_json(
     options: &Options,
     to: SocketAddr,

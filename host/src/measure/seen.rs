@@ -1,4 +1,4 @@
-//! What a measurement saw, before it is put into JSON. Times are ns of this end's even clock.
+//! Observations of a measurement. Times are ns of this host's monotonic clock.
 
 use super::link::Offset;
 use super::ping::Pings;
@@ -11,38 +11,38 @@ use serde_json::Value;
 /// A flow.
 #[derive(Clone, Debug)]
 pub struct FlowSeen {
-    /// `up1`, `down12`.
+    /// Its name, such as `up1` or `down12`.
     pub id: String,
-    /// Which way.
+    /// Its direction.
     pub direction: Direction,
-    /// Datagrams?
+    /// Whether it consists of datagrams.
     pub udp: bool,
-    /// The sender's congestion control.
+    /// Congestion control of the sender.
     pub cc: Option<String>,
     /// Code point of the sender.
     pub dscp: u8,
-    /// The code point with which it arrived, where that is known.
+    /// Code point with which it arrived, if known.
     pub arrived: Option<u8>,
-    /// Is congestion notified on it? Where that is known.
+    /// Whether ECN was negotiated, if known.
     pub ecn: Option<bool>,
-    /// Bytes of a segment.
+    /// Segment size, bytes.
     pub mss: Option<u64>,
-    /// What the sender noted, the first at its beginning; of the receiver where the sender tells
-    /// nothing.
+    /// The rows of the sender, the first at its start; those of the receiver if the sender reports
+    /// none.
     pub rows: Vec<Row>,
-    /// Are the rows a sender's?
+    /// Whether the rows are those of the sender.
     pub sender: bool,
     /// Bytes that the receiver got.
     pub received: Option<u64>,
-    /// Segments sent again, where the sender tells only that.
+    /// Retransmitted segments, if the sender reports nothing else.
     pub resent: Option<u64>,
 }
 
-/// A download that stands still for so long has ended, ns.
+/// Time without progress after which a download has ended, ns.
 const STALLED: u64 = 1_000_000_000;
 
 impl FlowSeen {
-    /// Not yet running.
+    /// A flow that does not run yet.
     pub fn new(id: String, spec: &FlowSpec) -> FlowSeen {
         FlowSeen {
             id,
@@ -59,7 +59,7 @@ impl FlowSeen {
             resent: None,
         }
     }
-    /// Notes how it stands: by TCP_INFO where this end sends, else by what has come.
+    /// Records a row: TCP_INFO at a sender, received bytes at a receiver.
     pub fn note(&mut self, stream: &Stream, now: u64) {
         match stream.way() {
             Way::Out => self
@@ -73,7 +73,7 @@ impl FlowSeen {
             }
         }
     }
-    /// Notes that so many bytes have come.
+    /// Records received bytes.
     pub fn count(&mut self, now: u64, bytes: u64) {
         self.rows.push(Row {
             at: now,
@@ -81,7 +81,7 @@ impl FlowSeen {
             ..Row::default()
         });
     }
-    /// Nothing has come for long.
+    /// Whether nothing has arrived for a long time.
     pub fn stalled(&self) -> bool {
         let Some(last) = self.rows.last() else {
             return false;
@@ -93,7 +93,7 @@ impl FlowSeen {
             .take_while(|row| row.bytes == last.bytes);
         same.last().is_some_and(|row| last.at - row.at > STALLED)
     }
-    /// What this end's socket says of its connection at its end.
+    /// The options of this host's socket.
     pub fn close(&mut self, stream: &Stream) {
         if let Ok(info) = sys::tcp_info(stream.socket()) {
             self.mss = self.mss.or(Some(info.snd_mss.into()));
@@ -102,38 +102,38 @@ impl FlowSeen {
     }
 }
 
-/// A stretch of the measurement.
+/// A phase of the measurement.
 #[derive(Clone, Debug)]
 pub struct PhaseSeen {
     /// Its name.
     pub name: &'static str,
-    /// When.
+    /// Its start.
     pub from: u64,
-    /// When.
+    /// Its end.
     pub to: u64,
-    /// Of its flows.
+    /// Congestion control of its flows.
     pub cc: Option<String>,
 }
 
-/// Why the load ended.
+/// Reason why the load ended.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum StoppedBy {
-    /// Ctrl-C; what was seen until then counts.
+    /// Stopped by the user; the observations count.
     User,
-    /// It was long enough.
+    /// The duration has passed.
     Duration,
-    /// All that was allowed has moved.
+    /// The largest amount of data has moved.
     MaxData,
-    /// The other end had enough.
+    /// The far end ended it.
     Peer,
-    /// The other end did not answer any more.
+    /// The far end no longer answered.
     Lost,
 }
 
-/// All of it.
+/// All observations.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// The beginning.
+    /// Start.
     pub begin: u64,
     /// In order.
     pub phases: Vec<PhaseSeen>,
@@ -141,26 +141,26 @@ pub struct Seen {
     pub flows: Vec<FlowSeen>,
     /// In order of the probes.
     pub pings: Vec<Pings>,
-    /// The far end's clock, at the beginning and at the end.
+    /// The far end's clock at the beginning and at the end.
     pub offsets: Option<(Offset, Offset)>,
-    /// Do both ends have one clock?
+    /// Whether both ends share a clock.
     pub common: bool,
-    /// Bytes, both ways.
+    /// Bytes in both directions.
     pub moved: u64,
-    /// Why it ended.
+    /// Reason of the end.
     pub stopped_by: StoppedBy,
-    /// Processor time of this end, ns.
+    /// Processor time of this host, ns.
     pub cpu: u64,
-    /// What the far end says of itself.
+    /// The far end's description of itself.
     pub far: Value,
-    /// Load of datagrams.
+    /// Result of datagram load.
     pub udp_load: Value,
-    /// A call.
+    /// Result of a call.
     pub voip: Value,
-    /// Pages.
+    /// Results of pages.
     pub page: Value,
-    /// Who the peer is.
+    /// Description of the peer.
     pub peer: Value,
-    /// Whatever else is to be confessed.
+    /// Warnings.
     pub notes: Vec<String>,
 }

@@ -1,10 +1,10 @@
-//! What the kernel remembers of a destination (its RTT, its slow-start threshold) and would begin
-//! the next connection with: `ip tcp_metrics`. Of two congestion controls measured in turn the
-//! second would start where the first has led it.
+//! The metrics of a destination that the kernel caches, such as RTT and slow-start threshold, and
+//! uses for the next connection (`ip tcp_metrics`). With cached metrics, of two congestion controls
+//! measured in turn the second would start from the result of the first.
 //!
-//! Two messages of generic netlink (include/uapi/linux/tcp_metrics.h): what is the family called,
-//! and forget that address. Only who may administer the network may say so; others are told why
-//! not.
+//! There are two messages of generic netlink (include/uapi/linux/tcp_metrics.h): a query for the
+//! number of the family, and the deletion of an address. They require CAP_NET_ADMIN; without it the
+//! reason is reported.
 
 use crate::sys;
 use crate::sys::netlink;
@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 const CONTROL: (u16, u8, u16, u16) = (0x10, 3, 1, 2);
 /// `TCP_METRICS_CMD_DEL`, `TCP_METRICS_ATTR_ADDR_IPV4` and `..._IPV6`.
 const FORGET: (u8, u16, u16) = (2, 1, 2);
-/// Of a message, and of one within it.
+/// Lengths of the headers of a message and of generic netlink.
 const HEADERS: usize = 16 + 4;
 
 fn message(family: u16, command: u8, attribute: u16, value: &[u8]) -> Vec<u8> {
@@ -35,7 +35,7 @@ fn message(family: u16, command: u8, attribute: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The answer to a message; an error that the kernel says is one.
+/// Sends a message and returns the answer; an error of the kernel is an error.
 fn ask(fd: &OwnedFd, message: &[u8]) -> io::Result<Vec<u8>> {
     sys::send(fd, message)?;
     let mut answer = vec![0; 4096];
@@ -78,20 +78,20 @@ fn ask_to_forget(ip: IpAddr) -> io::Result<()> {
         &message(CONTROL.0, CONTROL.1, CONTROL.3, b"tcp_metrics\0"),
     )?;
     let id = family(&answer).ok_or_else(|| io::Error::other("this kernel remembers nothing"))?;
-    // The acknowledgement of the first question came behind its answer.
+    // The acknowledgement of the first message follows its answer.
     let fd = netlink::open(libc::NETLINK_GENERIC)?;
     let message = match ip.to_canonical() {
         IpAddr::V4(ip) => message(id, FORGET.0, FORGET.1, &ip.octets()),
         IpAddr::V6(ip) => message(id, FORGET.0, FORGET.2, &ip.octets()),
     };
     match ask(&fd, &message) {
-        // Nothing was remembered.
+        // No metrics were cached.
         Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Ok(()),
         other => other.map(drop),
     }
 }
 
-/// The kernel forgets what it remembers of `ip`; why not, where it does not.
+/// Deletes the cached metrics of `ip`; returns the reason if that fails.
 pub fn forget(ip: IpAddr) -> Result<(), String> {
     let nothing = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_no_metrics_save");
     if nothing.is_ok_and(|text| text.trim() == "1") {

@@ -1,8 +1,6 @@
-//! TLS for `https://` URLs, by rustls: the handshake, the request, and the head of the answer. What
-//! comes after that as load is
-//! thrown away as it is, records and all (0.13 % more than what is in them), so that measuring
-//! costs no deciphering.
-//!
+//! TLS for `https://` URLs, by rustls: the handshake, the request, and the head of the response.
+//! The following load is discarded with its records (0.13 % more than their content), so that the
+//! measurement needs no decryption.
 //! Whom to trust is the system's list of roots, or the one of `SSL_CERT_FILE`, as for OpenSSL and
 //! curl.
 
@@ -22,29 +20,29 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Where distributions keep the roots: Debian, Alpine and Arch; Fedora; SUSE; the BSDs' place, kept
-/// by some.
+/// Files of root certificates: Debian, Alpine and Arch; Fedora; SUSE; the place of the BSDs, which
+/// some distributions provide.
 const ROOTS: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 ];
-/// A request is short: a server that does not take it within this has failed.
+/// Time limit of a server for the request, which is short.
 const WRITES_WITHIN: Duration = Duration::from_secs(10);
 
-/// What a record may hold, and what is around it, bytes: so much may have come and not yet be
-/// deciphered.
+/// Content and overhead of a record, bytes: the largest amount that may have arrived and is not
+/// decrypted.
 pub const RECORD: u64 = (16 << 10) + 256;
 
 static INSECURE: AtomicBool = AtomicBool::new(false);
 
-/// `insecure`: from now on any certificate will do.
+/// The configuration; with `insecure` any certificate is accepted.
 pub fn insecure(insecure: bool) {
     INSECURE.store(insecure, Relaxed);
 }
 
-/// Takes any certificate for right; the signatures of the handshake are checked all the same.
+/// Accepts every certificate; the signatures of the handshake are still verified.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 
@@ -92,8 +90,8 @@ impl ServerCertVerifier for AnyCertificate {
 
 static CONFIG: Mutex<Option<Arc<ClientConfig>>> = Mutex::new(None);
 
-/// What every connection of this process uses, so that a second one to a server resumes the first's
-/// session, as a browser's does.
+/// The configuration of all connections of this process, so that a second connection to a server
+/// resumes the session of the first, as in a browser.
 fn config() -> Result<Arc<ClientConfig>, String> {
     let mut known = CONFIG.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(config) = &*known {
@@ -144,8 +142,7 @@ fn config() -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::clone(known.insert(Arc::new(config))))
 }
 
-/// A socket that is read until a deadline. It lies beneath TLS, because a record may come as slowly
-/// as an answer.
+/// A socket with a read deadline, below TLS, because a record may arrive slowly.
 pub struct Socket {
     stream: TcpStream,
     deadline: Deadline,
@@ -166,7 +163,7 @@ impl Write for Socket {
     }
 }
 
-/// A connection to a web server, with TLS or without.
+/// A connection to a web server, with or without TLS.
 pub enum Connection {
     /// `http://`
     Plain(Socket),
@@ -175,9 +172,9 @@ pub enum Connection {
 }
 
 impl Connection {
-    /// Over a connected, blocking socket; with TLS where there is a name to prove, after its
-    /// handshake. What is read until the next [`Connection::until`] has this deadline, the
-    /// handshake included.
+    /// A connection over a connected, blocking socket. With a name for the certificate it uses TLS
+    /// and completes the handshake. All reads until the next [`Connection::until`] have this
+    /// deadline, including the handshake.
     pub fn new(
         stream: TcpStream,
         name: Option<&str>,
@@ -203,14 +200,14 @@ impl Connection {
         }
         Ok(Connection::Tls(Box::new(tls)))
     }
-    /// The next object is read until then.
+    /// Sets the deadline of the next object.
     pub fn until(&mut self, deadline: Deadline) {
         match self {
             Connection::Plain(socket) => socket.deadline = deadline,
             Connection::Tls(tls) => tls.sock.deadline = deadline,
         }
     }
-    /// What it runs over.
+    /// The socket.
     pub fn socket(&self) -> &TcpStream {
         match self {
             Connection::Plain(socket) => &socket.stream,
@@ -219,14 +216,14 @@ impl Connection {
     }
 }
 
-/// What TLS says, and what may be done about it.
+/// The message for an error of TLS, with a remedy.
 fn explained(error: io::Error) -> io::Error {
     let told = match error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<rustls::Error>())
     {
         Some(rustls::Error::InvalidCertificate(why)) => {
-            // A certificate that is its own root is shown as an authority's.
+            // A self-signed certificate is reported as that of an authority.
             let own = format!("{why:?}").contains("CaUsedAsEndEntity");
             let why = if own {
                 "it is self-signed".into()
@@ -250,7 +247,7 @@ impl Read for Connection {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             Connection::Plain(socket) => socket.read(bytes),
-            // Many servers hang up without the farewell that TLS asks for.
+            // Many servers close the connection without the alert that TLS requires.
             Connection::Tls(tls) => match tls.read(bytes) {
                 Err(e) if e.kind() == ErrorKind::UnexpectedEof => Ok(0),
                 read => read,

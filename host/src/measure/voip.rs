@@ -1,9 +1,9 @@
-//! How a call of G.711 sounded, by ITU-T G.107's E-model (`narrows_core::workload::emodel`), from
-//! the pings that went as its packets do.
+//! Estimated quality of a G.711 call by the E-model of ITU-T G.107
+//! (`narrows_core::workload::emodel`), from pings with the size and interval of its packets.
 //!
-//! From mouth to ear a word takes the packet's 20 ms, a playout buffer of [`BUFFER`] and the path:
-//! half of the least round trip. What queued on top of it that way for longer than the buffer
-//! allows came too late and is lost, as is, both ways, what was not answered at all.
+//! The mouth-to-ear delay consists of 20 ms of a packet, a playout buffer of [`BUFFER`], and half
+//! of the minimum RTT. A packet whose queueing delay exceeds the buffer counts as lost, as does, in
+//! both directions, a ping without an answer.
 
 use super::ping::Pings;
 use super::report;
@@ -16,7 +16,7 @@ const PACKET: f64 = 20.0;
 /// Playout buffer, ms.
 const BUFFER: f64 = 60.0;
 
-/// A call, by phase and way.
+/// A call, by phase and direction.
 pub fn told(pings: &Pings, phases: &[PhaseSeen]) -> Value {
     let least = pings.sent.iter().filter_map(|ping| ping.rtt).min();
     let Some(least) = least else {

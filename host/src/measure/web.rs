@@ -1,11 +1,10 @@
-//! HTTP/1.1 (RFC 9112) as far as a measurement needs it: `GET`, one object after the other over a
-//! kept connection, with TLS or without.
+//! HTTP/1.1 (RFC 9112) as far as a measurement needs it: `GET` of consecutive objects over a
+//! persistent connection, with or without TLS.
 //!
-//! *Downloads* are load: an object asked for again and again on the same connection, ahead of its
-//! end, so that the path and not the server's waiting for requests is what is measured; where a
-//! server hangs up, over a new one. *Pages* are what a person waits for: a document, then what it
-//! names, over [`PARALLEL`] connections as browsers do, again and again while the load comes and
-//! goes.
+//! *Downloads* are load: repeated requests for an object on the same connection, ahead of its end,
+//! so that the server never waits for requests. If a server closes the connection, a new one is
+//! opened. *Pages* measure the load time of a document and the objects that it names, over
+//! [`PARALLEL`] connections as in browsers, repeatedly while the load starts and stops.
 
 use super::deadline::Deadline;
 use super::http::{Body, Url, head};
@@ -27,8 +26,8 @@ use std::time::Duration;
 
 /// Connections of a browser to one server.
 const PARALLEL: usize = 6;
-/// Bytes of a page's document, and of what it names: 31 objects of 1.8 MB, near the median page of
-/// the HTTP Archive in bytes.
+/// Bytes of a page's document, and of its objects: 31 objects, 1.8 MB in total, near the median
+/// page of the HTTP Archive.
 const DOCUMENT: u64 = 30_000;
 const OBJECTS: [u64; 30] = [
     5_000, 10_000, 20_000, 40_000, 80_000, 200_000, 5_000, 10_000, 20_000, 40_000, 80_000, 200_000,
@@ -38,15 +37,15 @@ const OBJECTS: [u64; 30] = [
 /// What a sequential page's document names, over and over: with it 62 objects of 1.8 MB.
 const IN_TURN: [u64; 6] = [5_000, 8_000, 12_000, 20_000, 40_000, 90_000];
 const OBJECTS_IN_TURN: usize = 61;
-/// From the end of a page to the beginning of the next.
+/// Pause between two pages.
 const PAUSE: Duration = Duration::from_millis(200);
-/// A download's server has so many bytes to send, at least: what moves in 50 ms at 2.5 Gbit/s.
+/// Smallest amount of data that a download's server has to send: the bytes of 50 ms at 2.5 Gbit/s.
 const AHEAD: u64 = 16 << 20;
-/// Requests that may wait at a server; some hang up after a hundred.
+/// Largest number of pipelined requests; some servers close the connection after a hundred.
 const MOST_ASKED: u64 = 64;
-/// An object of a page that takes longer has failed, and its page with it, ns.
+/// Time limit of an object of a page, ns; beyond it the page has failed.
 pub const PATIENCE: u64 = 20_000_000_000;
-/// So often it is looked whether pages may begin.
+/// Interval at which the start of pages is checked.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 fn missing(url: &Url, text: impl std::fmt::Display) -> HostError {
     HostError::Missing(format!("{url}: {text}"))
@@ -55,16 +54,16 @@ fn missing(url: &Url, text: impl std::fmt::Display) -> HostError {
 /// Objects over one connection.
 struct Download {
     connection: Connection,
-    /// The same, for who reads what comes.
+    /// The part of it that reads.
     socket: OwnedFd,
-    /// Bytes of an answer, where it tells its length and the server keeps the connection.
+    /// Length of a response, if stated, on a connection that persists.
     each: Option<u64>,
-    /// Bytes still to come, at least; unknown where the server does not tell.
+    /// Remaining bytes, at least; unknown if the server does not state the length.
     left: Option<u64>,
 }
 
 impl Download {
-    /// Lets the server have so many bytes to send, beyond those that have come.
+    /// Requests so many objects that the server has this many bytes to send.
     fn ask(&mut self, url: &Url, moved: u64, ahead: u64) {
         let (Some(each), Some(left)) = (self.each, self.left) else {
             return;
@@ -73,7 +72,7 @@ impl Download {
         let wanted = ahead.saturating_sub(waiting).div_ceil(each);
         let times = wanted.min(MOST_ASKED.saturating_sub(waiting / each));
         let request = url.request(&url.path).repeat(times as usize);
-        // Once it takes no more, it is used up and then left.
+        // When it accepts no more requests, it is used up and then closed.
         match self.connection.write_all(request.as_bytes()) {
             Ok(()) => self.left = Some(left.saturating_add(times.saturating_mul(each))),
             Err(_) => self.each = None,
@@ -81,7 +80,7 @@ impl Download {
     }
 }
 
-/// Asks for the object.
+/// Requests the object.
 fn download(url: &Url, to: SocketAddr, dscp: u8) -> Result<Download, HostError> {
     let wanted = Wanted {
         dscp,
@@ -135,7 +134,7 @@ fn download(url: &Url, to: SocketAddr, dscp: u8) -> Result<Download, HostError> 
     }
 }
 
-/// One after the other they would each wait for the others' round trips.
+/// Connected one after the other, each would wait for the RTTs of the others.
 fn downloads(url: &Url, to: SocketAddr, dscps: &[u8]) -> Result<Vec<Download>, HostError> {
     std::thread::scope(|scope| {
         let asked: Vec<_> = dscps
@@ -150,7 +149,7 @@ fn downloads(url: &Url, to: SocketAddr, dscps: &[u8]) -> Result<Vec<Download>, H
     })
 }
 
-/// One loaded phase of downloads.
+/// A load phase of downloads.
 pub fn loaded(
     url: &Url,
     run: &mut Run,
@@ -159,7 +158,7 @@ pub fn loaded(
     struct Flow {
         stream: Arc<Stream>,
         download: Download,
-        /// Of this connection, until the last sample.
+        /// Bytes of this connection at the last sample.
         moved: u64,
         place: Place,
         before: u64,
@@ -209,8 +208,7 @@ pub fn loaded(
             flow.seen.count(now, flow.before + moved);
             let step = moved - std::mem::replace(&mut flow.moved, moved);
             flow.download.ask(url, moved, AHEAD.max(4 * step));
-            // Nothing is to come any more: the server hangs up, keeps no connection, or says
-            // nothing.
+            // No more data will arrive: the server closes connections, or does not respond.
             let whole = flow.download.left.is_some_and(|left| moved >= left);
             if (whole || flow.stream.over() || flow.seen.stalled()) && !budget.spent() {
                 carriers.stop(flow.place);
@@ -237,7 +235,7 @@ pub fn loaded(
         failed = new.err();
         failed.is_some()
     })?;
-    // Whatever keeps it from going on, what was seen until then is worth having.
+    // Observations until the error are kept.
     match failed {
         Some(HostError::Stopped) => why = run.stopped()?,
         Some(error) => run.notes.push(format!("the server gave no more: {error}")),
@@ -261,57 +259,57 @@ pub fn loaded(
     Ok((from, until, seen, why))
 }
 
-/// A page: where its objects are.
+/// A page: the locations of its objects.
 #[derive(Clone, Debug)]
 pub struct PageSpec {
     url: Url,
     document: String,
     objects: Vec<String>,
-    /// Connections at once.
+    /// Largest number of connections.
     parallel: usize,
 }
 
-/// When pages may begin, and whether one is under way.
+/// The permission of pages to start, and the page in progress.
 #[derive(Debug, Default)]
 pub struct Gate {
     open: AtomicBool,
     busy: AtomicBool,
     ended: AtomicBool,
-    /// Nobody waits for the page that is under way.
+    /// The page in progress is abandoned.
     given_up: Arc<AtomicBool>,
 }
 
 impl Gate {
-    /// From now on they may.
+    /// Permits pages to start.
     pub fn open(&self) {
         self.open.store(true, SeqCst);
     }
-    /// From now on none begins.
+    /// Prevents further pages.
     pub fn close(&self) {
         self.open.store(false, SeqCst);
     }
-    /// Never again.
+    /// Ends the pages.
     pub fn end(&self) {
         self.close();
         self.ended.store(true, SeqCst);
     }
-    /// Never again, and what is under way is given up.
+    /// Ends the pages and abandons the one in progress.
     pub fn give_up(&self) {
         self.end();
         self.given_up.store(true, SeqCst);
     }
-    /// Is one under way?
+    /// Whether a page is in progress.
     pub fn busy(&self) -> bool {
         self.busy.load(SeqCst)
     }
-    /// Begins one, if it may.
+    /// Starts a page if permitted.
     fn begin(&self) -> bool {
         self.busy.store(true, SeqCst);
         let may = self.open.load(SeqCst);
         self.busy.store(may, SeqCst);
         may
     }
-    /// Of an object that is asked for now.
+    /// The deadline of an object that is requested now.
     fn deadline(&self) -> Deadline {
         Deadline::within(PATIENCE).unless(&self.given_up)
     }
@@ -320,26 +318,26 @@ impl Gate {
     }
 }
 
-/// A page that was loaded.
+/// A loaded page.
 #[derive(Copy, Clone, Debug)]
 pub struct PageSeen {
-    /// When it began, ns.
+    /// Its start, ns.
     at: u64,
-    /// How long it took, if it came, ns.
+    /// Its load time, ns, if it succeeded.
     took: Option<u64>,
-    /// Of its objects, from request to end, ns together.
+    /// Sum of the times of its objects from request to end, ns.
     objects: u64,
-    /// Of that, from request to the first byte.
+    /// Sum of the times from request to first byte, ns.
     waited: u64,
 }
 
-/// What an object came to.
+/// The times of an object.
 #[derive(Copy, Clone, Debug, Default)]
 struct Fetched {
     bytes: u64,
-    /// From its request to its end, ns.
+    /// From request to end, ns.
     took: u64,
-    /// From its request to the first byte of the answer.
+    /// From request to the first byte of the response, ns.
     waited: u64,
 }
 
@@ -352,12 +350,12 @@ impl std::ops::AddAssign for Fetched {
 }
 
 impl PageSpec {
-    /// Of a web server: the one object.
+    /// A page of a web server: the one object.
     pub fn of(url: &Url, in_turn: bool) -> PageSpec {
         PageSpec {
             url: url.clone(),
             document: url.path.clone(),
-            // In turn, the one object stands for every one of them.
+            // In a sequential page the object is requested repeatedly.
             objects: vec![url.path.clone(); if in_turn { OBJECTS_IN_TURN } else { 0 }],
             parallel: if in_turn { 1 } else { PARALLEL },
         }
@@ -365,7 +363,7 @@ impl PageSpec {
     fn connections(&self) -> usize {
         self.parallel.min(self.objects.len() + 1)
     }
-    /// Of a far end of ours, made up.
+    /// A synthetic page of a far end of narrows.
     pub fn ours(to: SocketAddr, cookie: &[u8], in_turn: bool) -> PageSpec {
         let path = |bytes: &u64| format!("/{}/{bytes}", crate::protocols::digest::hex(cookie));
         let url = Url {
@@ -392,7 +390,8 @@ impl PageSpec {
     }
 }
 
-/// One object over a kept connection; answers what it came to and whether the connection is kept.
+/// Loads one object over a persistent connection; returns its times and whether the connection
+/// persists.
 fn fetch(
     connection: &mut Connection,
     url: &Url,
@@ -457,7 +456,7 @@ fn open(url: &Url, to: SocketAddr, gate: &Gate) -> std::io::Result<Connection> {
     Connection::new(socket, url.proves(), deadline)
 }
 
-/// The whole page once; answers what its objects came to together.
+/// Loads a page; returns the summed times of its objects.
 fn load(page: &PageSpec, to: SocketAddr, budget: &Budget, gate: &Gate) -> std::io::Result<Fetched> {
     let mut first = open(&page.url, to, gate)?;
     let (fetched, kept) = fetch(&mut first, &page.url, &page.document, budget, gate)?;
@@ -499,7 +498,7 @@ fn load(page: &PageSpec, to: SocketAddr, budget: &Budget, gate: &Gate) -> std::i
     total.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Page after page while the gate is open, until it ends.
+/// Loads pages while the gate is open, until it ends.
 pub fn pages(page: &PageSpec, to: SocketAddr, budget: &Budget, gate: &Gate) -> Vec<PageSeen> {
     let mut seen = Vec::new();
     while !gate.ended.load(SeqCst) && !sys::stopped() && !budget.spent() {
@@ -525,7 +524,7 @@ pub fn pages(page: &PageSpec, to: SocketAddr, budget: &Budget, gate: &Gate) -> V
     seen
 }
 
-/// What pages came to, by phase: without load, and beside it.
+/// The results of pages by phase: without and with load.
 pub fn told(page: &PageSpec, seen: &[PageSeen], phases: &[PhaseSeen]) -> Value {
     let of = |name: &str| {
         let within = |at: u64| {

@@ -1,10 +1,10 @@
-//! SHA-256 (FIPS 180-4), HMAC (RFC 2104) and random numbers of `ring`, in the form that the rest of
-//! this crate uses.
+//! SHA-256 (FIPS 180-4), HMAC (RFC 2104) and random numbers of `ring`, in the form that this crate
+//! uses.
 
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac};
 
-/// SHA-256 of the parts, one after the other.
+/// SHA-256 of the concatenated parts.
 pub fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     let mut context = digest::Context::new(&digest::SHA256);
     parts.iter().for_each(|part| context.update(part));
@@ -20,24 +20,23 @@ pub fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
     out
 }
 
-/// Whether `tag` is the HMAC-SHA-256 of the message; takes as long where they differ early as where
-/// they differ late.
+/// Whether `tag` is the HMAC-SHA-256 of the message, in constant time.
 pub fn verify(key: &[u8], message: &[u8], tag: &[u8]) -> bool {
     hmac::verify(&hmac::Key::new(hmac::HMAC_SHA256, key), message, tag).is_ok()
 }
 
-/// Are they equal? By their HMACs under one key, so that the time says nothing about where they
-/// differ.
+/// Whether two values are equal. Their HMACs under one key are compared, so that the time reveals
+/// nothing about the values.
 pub fn same(a: &[u8], b: &[u8]) -> bool {
     random::<32>().is_ok_and(|key| verify(&key, a, &hmac(&key, b)))
 }
 
-/// As digits.
+/// Hexadecimal digits of bytes.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// From digits, exactly `N` bytes.
+/// The bytes of hexadecimal digits, exactly `N`.
 pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     if text.len() != 2 * N || !text.bytes().all(|c| c.is_ascii_hexdigit()) {
         return None;
@@ -49,7 +48,7 @@ pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(out)
 }
 
-/// Bytes that nobody can guess: of `getrandom`, which needs no descriptor.
+/// Unpredictable bytes of `getrandom`, which needs no descriptor.
 pub fn random<const N: usize>() -> std::io::Result<[u8; N]> {
     let mut bytes = [0; N];
     let filled = SystemRandom::new().fill(&mut bytes);

@@ -1,5 +1,5 @@
-//! The handshake of protocol 2: by it the two ends of a measurement prove to each other that they
-//! know the same token.
+//! The handshake of protocol version 2, by which both ends of a measurement prove that they know
+//! the same token.
 //!
 //! ```text
 //! client                                             server
@@ -9,27 +9,27 @@
 //!                                                    welcome: HMAC(token, "server" and the transcript)
 //! ```
 //!
-//! The transcript has both nonces and both addresses, each behind its length, so that no two
-//! transcripts have the same bytes. A proof is worth nothing in another connection (its nonces
-//! differ), in the other direction (the first word differs) or to another server: a false server
-//! that passes the messages on to the right one is given proofs for its own address, which the
-//! right one refuses. Both sides compare HMAC-SHA-256 in constant time. The client proves first, so
-//! that nobody obtains something to try tokens on without having been called; who has been called
-//! by the client may try tokens offline, so a token should be random.
+//! The transcript contains both nonces and both addresses, each with its length, so that different
+//! transcripts have different bytes. A proof is not valid in another connection (the nonces
+//! differ), in the other direction (the first word differs), or for another server: a man in the
+//! middle gets proofs for its own address, which the right server refuses. Both sides compare
+//! HMAC-SHA-256 in constant time. The client proves first, so a server reveals nothing that helps
+//! to guess tokens. A false server to which the client connects can try tokens offline, so a token
+//! should be random.
 //!
-//! **Addresses behind NAT.** The client's address is what the server sees, behind any NAT of the
-//! client. The server's address is what the client has connected to. It has to be the one at which
-//! the server was reached, or one of `--public`: where a NAT in front of the server changes it, the
-//! server cannot know it by itself. An IPv4 address inside `64:ff9b::/96` (NAT64, RFC 6052) counts
-//! as that IPv4 address, for there the client's host or network has put it.
+//! **Addresses behind NAT.** The client's address is the one that the server sees, outside any NAT
+//! of the client. The server's address is the one to which the client has connected. It must be the
+//! one at which the server was reached, or one of `--public`: the server cannot know an address
+//! that a NAT before it changes. An IPv4 address inside `64:ff9b::/96` (NAT64, RFC 6052) counts as
+//! that IPv4 address.
 
 use crate::protocols::digest::{hmac, verify};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Random bytes of each side.
+/// Length of the nonces, bytes.
 pub type Nonce = [u8; 16];
 
-/// Who proves.
+/// The role in a proof.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Role {
     /// The client.
@@ -38,12 +38,12 @@ pub enum Role {
     Server,
 }
 
-/// What both sides prove to have seen.
+/// The data that both sides prove to have seen.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Transcript {
-    /// The client's nonce.
+    /// Nonce of the client.
     pub client: Nonce,
-    /// The server's nonce.
+    /// Nonce of the server.
     pub server: Nonce,
     /// The client's address, as the server sees it.
     pub from: SocketAddr,
@@ -51,8 +51,8 @@ pub struct Transcript {
     pub to: SocketAddr,
 }
 
-/// An address as both sides write it: IPv4 where it is one, also through NAT64, and without a
-/// scope.
+/// The form of an address in the transcript: IPv4 also for mapped and NAT64 addresses, and without
+/// a scope.
 pub fn canonical(of: SocketAddr) -> SocketAddr {
     let ip = match of.ip().to_canonical() {
         IpAddr::V6(v6) if v6.segments()[..6] == [0x64, 0xff9b, 0, 0, 0, 0] => {
@@ -87,7 +87,7 @@ impl Transcript {
         }
         bytes
     }
-    /// That whoever has that role knows the token.
+    /// The proof that the end with that role knows the token.
     pub fn proof(&self, token: &str, role: Role) -> [u8; 32] {
         hmac(token.as_bytes(), &self.bytes(role))
     }

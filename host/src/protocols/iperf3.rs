@@ -1,57 +1,57 @@
-//! The words of iperf3 3.x, as its peers exchange them: what both its server and its client need.
+//! Messages of iperf3 3.x, as far as its server and its client need them.
 //!
 //! A control connection begins with the client's cookie (36 of `[a-z2-7]` and a zero); every other
-//! connection of the test with the same. After it come *states*, one signed byte each, and JSON
-//! behind a length of 32 bits. Numbers that are -1 come as 2^64-1 from 3.12: they are read as
-//! either. A datagram has its time (seconds and microseconds, 32 bits each) and its number, from
-//! one; a stream of them begins with four bytes that are answered by four.
+//! connection of the test begins with the same. Then follow *states*, one signed byte each, and
+//! JSON behind a length of 32 bits. Since 3.12, numbers that are -1 arrive as 2^64-1; both are
+//! read. A datagram contains its time (seconds and microseconds, 32 bits each) and its number, from
+//! one. A UDP stream begins with four bytes, which are answered by four.
 //!
-//! Source: packets exchanged with iperf3 3.12 in both roles. It has no authority over how a
-//! stream's payload looks.
+//! Source: packets exchanged with iperf3 3.12 in both roles. The payload of streams is not
+//! specified by it.
 
 use serde_json::Value;
 
-/// Bytes of a cookie.
+/// Length of a cookie.
 pub const COOKIE: usize = 37;
-/// Bytes of the parameters, at most: what iperf3 itself reads.
+/// Largest parameters, bytes: the limit of iperf3.
 pub const PARAMS: usize = 8192;
-/// Bytes of the results: 256 streams of some 200 each, and a report in words.
+/// Largest results, bytes: 256 streams of about 200 each, and a text.
 pub const RESULTS: usize = 128 << 10;
-/// Connections of one test, one way: iperf3's own limit.
+/// Largest number of connections of one test in one direction: the limit of iperf3.
 pub const MOST_STREAMS: u64 = 128;
 
-/// Who a test is.
+/// The cookie of a test.
 pub type Cookie = [u8; COOKIE];
 
 /// A state, as a byte.
 pub mod state {
-    /// The streams are there.
+    /// All streams are open.
     pub const TEST_START: u8 = 1;
     /// Data flows.
     pub const TEST_RUNNING: u8 = 2;
-    /// The client has had enough.
+    /// The client ends the data.
     pub const TEST_END: u8 = 4;
-    /// The server wants the parameters.
+    /// The server requests the parameters.
     pub const PARAM_EXCHANGE: u8 = 9;
-    /// The server wants the streams.
+    /// The server requests the streams.
     pub const CREATE_STREAMS: u8 = 10;
-    /// The server ends.
+    /// The server ends the test.
     pub const SERVER_TERMINATE: u8 = 11;
-    /// The client ends, early.
+    /// The client ends the test early.
     pub const CLIENT_TERMINATE: u8 = 12;
-    /// Results, the client's first.
+    /// The results are exchanged, the client's first.
     pub const EXCHANGE_RESULTS: u8 = 13;
-    /// The client shows them.
+    /// The client displays the results.
     pub const DISPLAY_RESULTS: u8 = 14;
-    /// All is said.
+    /// The test is complete.
     pub const IPERF_DONE: u8 = 16;
-    /// Not now, or not you.
+    /// The server refuses the test.
     pub const ACCESS_DENIED: u8 = 0xff;
-    /// Two numbers of 32 bits follow: iperf3's own, and the kernel's.
+    /// An error; two numbers of 32 bits follow: that of iperf3, and that of the kernel.
     pub const SERVER_ERROR: u8 = 0xfe;
 }
 
-/// iperf3's numbers of errors, each seen put into words by its client 3.12.
+/// Error numbers of iperf3, each with the message of its client 3.12.
 pub mod error {
     /// "test duration too long".
     pub const DURATION: i32 = 5;
@@ -63,14 +63,14 @@ pub mod error {
     pub const CONGESTION: i32 = 134;
 }
 
-/// Could these bytes be the beginning of a cookie?
+/// Whether these bytes may be the beginning of a cookie.
 pub fn may_be_cookie(bytes: &[u8]) -> bool {
     let letter = |c: &u8| c.is_ascii_lowercase() || (b'2'..=b'7').contains(c);
     let n = bytes.len().min(COOKIE - 1);
     bytes[..n].iter().all(letter) && bytes.get(COOKIE - 1).is_none_or(|c| *c == 0)
 }
 
-/// A cookie of random bytes.
+/// A random cookie.
 pub fn cookie(random: [u8; COOKIE]) -> Cookie {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let mut cookie = random.map(|byte| LETTERS[usize::from(byte & 31)]);
@@ -78,67 +78,67 @@ pub fn cookie(random: [u8; COOKIE]) -> Cookie {
     cookie
 }
 
-/// The number of the `place`-th stream, from zero: 1, 3, 4, 5; iperf3 leaves out 2, for ever.
+/// The number of the stream with index `place`: 1, 3, 4, 5; iperf3 always skips 2.
 pub fn stream_id(place: usize) -> u64 {
     if place == 0 { 1 } else { place as u64 + 2 }
 }
 
-/// A number that may be -1, however it is written.
+/// A number that may be -1 in either form.
 pub fn number(value: &Value) -> Option<f64> {
     let number = value.as_f64()?;
     Some(if number >= 9.2e18 { -1.0 } else { number })
 }
 
-/// What a client asks for.
+/// The parameters of a test.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Params {
     /// Datagrams instead of connections.
     pub udp: bool,
-    /// Seconds left out of the results.
+    /// Seconds excluded from the results.
     pub omit: u64,
     /// Seconds, or zero: until `num` or `blockcount`.
     pub time: u64,
-    /// Streams each way.
+    /// Streams in each direction.
     pub parallel: u64,
-    /// Bytes of a datagram, or written at once.
+    /// Length of a datagram or of a write.
     pub len: u64,
-    /// bit/s of each stream; zero is as fast as it goes.
+    /// Rate of each stream, bit/s; zero: unlimited.
     pub bandwidth: u64,
-    /// bit/s that a socket is paced at.
+    /// Pacing rate of a socket, bit/s.
     pub fqrate: u64,
-    /// Bytes of a socket's buffer.
+    /// Size of a socket's buffer, bytes.
     pub window: u64,
-    /// Bytes of a segment.
+    /// Segment size, bytes.
     pub mss: u64,
     /// Traffic class.
     pub tos: u64,
     /// The server sends.
     pub reverse: bool,
-    /// Both do.
+    /// Both send.
     pub bidirectional: bool,
-    /// Small writes leave at once.
+    /// Without the Nagle algorithm.
     pub no_delay: bool,
     /// Numbers of datagrams have 64 bits.
     pub wide: bool,
-    /// The server's words are wanted, too.
+    /// The text output of the server is requested.
     pub get_server_output: bool,
-    /// Congestion control of who sends.
+    /// Congestion control of the senders.
     pub congestion: Option<String>,
-    /// A text of the user's: here is a token, if one is asked for.
+    /// A text of the user: the token, if one is required.
     pub extra_data: Option<String>,
-    /// The client's version.
+    /// Version of the client.
     pub client_version: Option<String>,
 }
 
 impl Params {
-    /// From JSON. What is missing is zero; what is no number where one is due, or neither TCP nor
-    /// UDP, is refused.
+    /// Reads JSON. Missing fields are zero; a field of a wrong type, or neither TCP nor UDP, is an
+    /// error.
     pub fn from_json(value: &Value) -> Option<Params> {
         let n = |key: &str| match value.get(key) {
             None => Some(0),
             Some(value) => number(value).map(|n| if n < 0.0 { 0 } else { n as u64 }),
         };
-        // iperf3 writes true, or one.
+        // iperf3 writes true or 1.
         let flag = |key: &str| {
             value
                 .get(key)
@@ -171,14 +171,14 @@ impl Params {
     }
 }
 
-/// The words of datagrams.
+/// Messages in datagrams.
 pub mod datagram {
-    /// A stream begins so, from little-endian hosts and others alike, and is answered so.
+    /// The beginning of a stream, from little-endian and big-endian hosts, and its answer.
     const HELLO: (&[u8; 4], &[u8; 4]) = (b"9876", b"6789");
-    /// Before 3.12, in the host's order: 123456789 and 987654321.
+    /// Before 3.12, in host order: 123456789 and 987654321.
     const OLD: (u32, u32) = (123_456_789, 987_654_321);
 
-    /// Bytes of a header: with numbers of 32 bits, and of 64.
+    /// Length of a header: with numbers of 32 bits, and of 64.
     const SHORT: usize = 12;
     const WIDE: usize = 16;
 
@@ -195,7 +195,7 @@ pub mod datagram {
             None
         }
     }
-    /// The header of the `number`-th datagram, sent at `now` (ns), and its length.
+    /// The header of a datagram with this number, sent at `now` (ns), and its length.
     pub fn header(number: u64, now: u64, wide: bool) -> ([u8; 64], usize) {
         let mut head = [0; 64];
         head[..4].copy_from_slice(&((now / 1_000_000_000) as u32).to_be_bytes());
@@ -208,7 +208,7 @@ pub mod datagram {
             (head, SHORT)
         }
     }
-    /// When it was sent (seconds of the sender's clock) and its number.
+    /// Time (seconds of the sender's clock) and number of a datagram.
     pub fn read(bytes: &[u8], wide: bool) -> Option<(f64, u64)> {
         let word = |at: usize| {
             let four = bytes.get(at..at + 4)?;

@@ -1,12 +1,4 @@
-//! What narrows and its peers send each other.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`handshake`], [`digest`] | proof of a shared token between two ends; SHA-256, HMAC, random numbers |
-//! | [`wire`] | messages of control connections, and datagrams of pings |
-//! | [`tcp_info`] | the state of a flow at one instant, as samples carry it |
-//! | [`iperf3`] | the messages of iperf3 |
-//! | [`parsers`] | every parser of untrusted input, for fuzzing |
+//! Messages that narrows and its peers exchange.
 
 pub mod digest;
 pub mod handshake;

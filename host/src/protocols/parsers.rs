@@ -22,36 +22,36 @@ use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use serde_json::{Value, json};
 
-/// A parser, and what it is meant to read.
+/// A parser and its purpose.
 pub struct Parser {
-    /// What it reads.
+    /// The input that it reads.
     pub name: &'static str,
-    /// It reads that.
+    /// The function.
     pub read: fn(&[u8]),
-    /// Bytes as they should be, from which others are made.
+    /// Valid input, from which other input is derived.
     pub right: fn() -> Vec<Vec<u8>>,
-    /// Heap that each byte of input may cost at most, bytes.
+    /// Largest use of heap per byte of input, bytes.
     pub dear: u64,
 }
 
 impl Parser {
-    /// The most heap that reading `len` bytes may take at its peak, bytes.
+    /// Largest use of heap while reading `len` bytes, bytes.
     pub fn most_heap(&self, len: usize) -> u64 {
         (1 << 16) + self.dear * len as u64
     }
 }
 
-/// A JSON array of digits takes a value of 32 bytes for every two, and room to grow.
+/// A JSON array of digits needs a value of 32 bytes for every two bytes, and room to grow.
 const JSON: u64 = 64;
-/// A scenario keeps the position of each word for its error messages, and may hold many flows in
+/// A scenario keeps the position of each word for its error messages, and may have many flows in
 /// one line.
 const TOML: u64 = 1 << 16;
-/// A plan or a journal keeps each change both as it was read and as JSON.
+/// A plan or a journal keeps each change both parsed and as JSON.
 const CHANGES: u64 = 512;
 /// A rule tree keeps a region of four intervals for each node.
 const TREE: u64 = 512;
 
-/// A plan with one change of each of four kinds.
+/// A plan with a change of each of four kinds.
 fn plan() -> Value {
     let change = |kind: &str, phase: &str, target: Value, from: Value, to: Value| {
         json!({ "id": format!("{kind}:x"), "kind": kind, "phase": phase,
@@ -69,7 +69,7 @@ fn plan() -> Value {
     ] })
 }
 
-/// Parsers of what arrives from the network and of files that the user names.
+/// Parsers of input from the network and of files that the user names.
 pub const PARSERS: &[Parser] = &[
     Parser {
         name: "hello",
@@ -284,8 +284,8 @@ pub const PARSERS: &[Parser] = &[
             }
         },
         right: || {
-            // A segment of 3000 bytes to port 20001 that the device is to cut at 1448; an offload
-            // header before it.
+            // A segment of 3000 bytes to port 20001, which the device splits at 1448; before it a
+            // header of offloads.
             let mut tcp = vec![0, 1, 52, 0, 0xa8, 0x05, 20, 0, 16, 0];
             tcp.resize(10 + 40, 0);
             tcp[10] = 0x45;

@@ -1,17 +1,17 @@
-//! A flow at one instant, as both ends of a measurement note it: whole numbers, in the order that
-//! goes over the wire.
+//! The state of a flow at one time, as both ends of a measurement record it: integers, in the order
+//! of transmission.
 //!
-//! What it is for a receiver, who has no congestion control, is only the time and the bytes. The
-//! columns are Linux's TCP_INFO (include/uapi/linux/tcp.h), each in the kernel's own unit, since
-//! rounding is for whoever shows them.
+//! A receiver records only time and bytes. The columns are those of Linux's TCP_INFO
+//! (include/uapi/linux/tcp.h), each in the unit of the kernel; rounding is left to the output.
 
 use crate::sys::TcpInfo;
 use serde_json::{Value, json};
 
-/// Numbers of a row.
+/// Number of integers of a row.
 pub const WIDTH: usize = 16;
 
-/// What a measurement calls the columns that it shows; the last three of a row are for its sums.
+/// Names of the columns that a measurement contains; the last three of a row are used for its
+/// totals.
 pub const COLUMNS: [&str; 13] = [
     "t_s",
     "acked_bytes",
@@ -28,48 +28,48 @@ pub const COLUMNS: [&str; 13] = [
     "delivered_ce",
 ];
 
-/// A flow at one instant.
+/// The state of a flow at one time.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Row {
-    /// When, ns of the clock of the end that noted it.
+    /// Time, ns of the clock of the end that recorded it.
     pub at: u64,
-    /// Bytes acknowledged; those received, at a receiver.
+    /// Bytes acknowledged; at a receiver, bytes received.
     pub bytes: u64,
     /// Congestion window, packets.
     pub cwnd: u64,
-    /// Smoothed round trip, us.
+    /// Smoothed RTT, us.
     pub rtt: u64,
-    /// The least within the kernel's window, us.
+    /// Minimum RTT within the kernel's window, us.
     pub min_rtt: u64,
-    /// Segments sent again so far.
+    /// Retransmitted segments.
     pub retransmits: u64,
-    /// Segments taken for lost now.
+    /// Segments that are considered lost now.
     pub lost: u64,
     /// Delivery rate, bytes per second.
     pub delivery: u64,
     /// Pacing rate, bytes per second.
     pub pacing: u64,
-    /// Time with something to send, us.
+    /// Time with data to send, us.
     pub busy: u64,
-    /// Of that: the receiver's window was the limit.
+    /// Part of it limited by the receiver's window, us.
     pub rwnd_limited: u64,
-    /// Of that: the send buffer was.
+    /// Part of it limited by the send buffer, us.
     pub sndbuf_limited: u64,
-    /// Segments whose ACK told of a congestion mark.
+    /// Segments whose ACK reported a congestion mark.
     pub delivered_ce: u64,
     /// Segments delivered.
     pub delivered: u64,
-    /// Bytes sent, those sent again too.
+    /// Bytes sent, including retransmits.
     pub sent: u64,
-    /// Bytes sent again.
+    /// Bytes retransmitted.
     pub resent: u64,
 }
 
-/// A rate that the kernel says when it knows none.
+/// The rate that the kernel reports while none is known.
 const NO_RATE: u64 = u64::MAX;
 
 impl Row {
-    /// Of a sender.
+    /// The row of a sender.
     pub fn of(at: u64, info: &TcpInfo) -> Row {
         let rate = |rate: u64| if rate == NO_RATE { 0 } else { rate };
         Row {
@@ -77,7 +77,7 @@ impl Row {
             bytes: info.bytes_acked,
             cwnd: info.snd_cwnd.into(),
             rtt: info.rtt.into(),
-            // The kernel's "none yet" is all ones.
+            // The kernel represents an unknown threshold by all ones.
             min_rtt: if info.min_rtt == u32::MAX {
                 0
             } else {
@@ -116,11 +116,11 @@ impl Row {
             self.resent,
         ]
     }
-    /// For the wire.
+    /// Encodes the row.
     pub fn to_json(&self) -> Value {
         json!(self.numbers())
     }
-    /// From the wire; `None` when it is no row.
+    /// Decodes a row; `None` if it is invalid.
     pub fn from_json(value: &Value) -> Option<Row> {
         let list = value.as_array().filter(|list| list.len() == WIDTH)?;
         let mut n = [0; WIDTH];

@@ -1,74 +1,54 @@
-//! What the two ends of a measurement say to each other, byte by byte. All numbers are big-endian.
-//!
-//! ```text
-//! TCP   hello, 37 bytes:  N A R R | version 2 | kind | stream u16 | cookie 16 | zero 13
-//!       kind c: a control connection (stream zero; the client's nonce in place of the cookie)
-//!       kind d: a data connection, nothing but load after the hello
-//!       frames on a control connection:  length u32 | so many bytes of JSON, one object
-//! UDP   64 bytes or more: N A R P | version 1 | kind | class | probe | cookie 16 | number u32 |
-//!       sent u64 | received u64 | answered u64 | count u32 | zero u32
-//!       kind q: a question, a: its answer (same length), f: load that is counted and never answered
-//! UDP   88 bytes or more, up to byte 56 the same:
-//!       … | ready u64 | read u64 | departed u64 | departed number u32 | zero u32
-//!       kind t: a timed question, s: its answer (same length), for `narrows latency`
-//! ```
-//!
-//! A first byte of ours is an upper-case `N`: an iperf3 client begins with its cookie, which has
-//! none. A hello is as long as that cookie, so that an iperf3 server answers it at once and shows
-//! what it is. The kind of a message is never guessed from its length, and no length is believed
-//! before it is compared with what is allowed. The cookie is the server's, 128 random bits told
-//! over the control connection: who has it can hear at the address that opened it.
-//! [docs/reference/far-end.md](../../docs/reference/far-end.md) has the frames one by one.
+//! The messages between both ends of a measurement, byte by byte. All numbers are big-endian.
 
 use serde_json::Value;
 
-/// Of this protocol over TCP; another is refused in words. 2: both ends prove that they know the
-/// token ([`crate::protocols::handshake`]).
+/// Version of the protocol over TCP; others are refused with a message. Since 2 both ends prove
+/// that they know the token ([`crate::protocols::handshake`]).
 pub const VERSION: u8 = 2;
-/// Of its datagrams, which are as they were.
+/// Version of its datagrams.
 pub const DATAGRAM_VERSION: u8 = 1;
-/// Where iperf3 listens, so that its plain client needs no option.
+/// The port of iperf3, so that its client needs no option.
 pub const PORT: u16 = 5201;
-/// Bytes of a hello: iperf3's cookie has as many.
+/// Length of a hello: that of iperf3's cookie.
 pub const HELLO: usize = crate::protocols::iperf3::COOKIE;
-/// Bytes of a ping, at least; the rest is padding.
+/// Smallest length of a ping, bytes; the rest is padding.
 pub const PING: usize = 64;
-/// Bytes of a timed question, at least; the rest is padding, and comes back.
+/// Smallest length of a timed question, bytes; the rest is padding, which the answer repeats.
 pub const TIMED: usize = 88;
-/// Bytes of a frame that a client may send: its longest request has some 300.
+/// Largest frame of a client, bytes: its longest request has about 300.
 pub const REQUEST: usize = 4096;
-/// Bytes of a frame that a server may send: samples are cut to fit.
+/// Largest frame of a server, bytes: samples are split accordingly.
 pub const ANSWER: usize = 64 << 10;
-/// Who a client or stream is.
+/// Identification of a client or stream.
 pub type Cookie = [u8; 16];
 
 const TCP: &[u8; 4] = b"NARR";
 const UDP: &[u8; 4] = b"NARP";
 
-/// Why bytes of a peer are not understood.
+/// Reason why bytes of a peer are invalid.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Bad {
-    /// Not this protocol at all.
+    /// Another protocol.
     Foreign,
-    /// Ours, in another version.
+    /// Another version of this protocol.
     Version(u8),
-    /// A frame that is longer than allowed.
+    /// A frame beyond the limit.
     Long,
-    /// No JSON object.
+    /// A frame without a JSON object.
     Json,
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Hello {
-    /// Requests and answers; the client's nonce.
+    /// Requests and answers; contains the client's nonce.
     Control([u8; 16]),
-    /// Load, of this stream of that session.
+    /// Load of a stream of a session.
     Data(u16, Cookie),
 }
 
 impl Hello {
-    /// To bytes.
+    /// Encodes the hello.
     pub fn to_bytes(self) -> [u8; HELLO] {
         let mut bytes = [0; HELLO];
         bytes[..4].copy_from_slice(TCP);
@@ -86,7 +66,7 @@ impl Hello {
         }
         bytes
     }
-    /// From the first bytes of a connection; `None` while some are missing.
+    /// Decodes the first bytes of a connection; `None` while it is incomplete.
     pub fn from_bytes(bytes: &[u8]) -> Result<Option<Hello>, Bad> {
         if bytes.iter().zip(TCP).any(|(a, b)| a != b) {
             return Err(Bad::Foreign);
@@ -111,15 +91,15 @@ impl Hello {
     }
 }
 
-/// What a client says first that speaks only this version: by it a newer one finds out which
-/// version an older far end speaks.
+/// The hello of a client of this version only, by which a newer client finds the version of an
+/// older far end.
 pub fn older_hello(version: u8) -> [u8; HELLO] {
     let mut bytes = Hello::Control([0; 16]).to_bytes();
     bytes[4] = version;
     bytes
 }
 
-/// The first frame of `bytes` and how many it took; `None` while some are missing.
+/// The first frame of `bytes` and its length; `None` while it is incomplete.
 pub fn frame(bytes: &[u8], most: usize) -> Result<Option<(Value, usize)>, Bad> {
     let Some(head) = bytes.first_chunk::<4>() else {
         return Ok(None);
@@ -137,7 +117,7 @@ pub fn frame(bytes: &[u8], most: usize) -> Result<Option<(Value, usize)>, Bad> {
     }
 }
 
-/// A frame.
+/// Encodes a frame.
 pub fn to_frame(value: &Value) -> Vec<u8> {
     let text = value.to_string();
     let mut bytes = (text.len() as u32).to_be_bytes().to_vec();
@@ -145,42 +125,42 @@ pub fn to_frame(value: &Value) -> Vec<u8> {
     bytes
 }
 
-/// What a datagram is for.
+/// The purpose of a datagram.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// To be answered.
+    /// A question.
     Question,
-    /// The answer.
+    /// An answer.
     Answer,
-    /// To be counted.
+    /// Load, to be counted.
     Load,
 }
 
-/// A datagram of ours. Times are those of the clock of whoever wrote them, ns.
+/// A datagram of narrows. Each time is of the clock of the end that writes it, ns.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Ping {
-    /// What it is for.
+    /// Its purpose.
     pub kind: Kind,
-    /// Traffic class that the question arrived with.
+    /// Traffic class with which the question arrived.
     pub class: u8,
-    /// Which of the session's probes.
+    /// Index of the probe in the session.
     pub probe: u8,
-    /// Whose.
+    /// Cookie of the session.
     pub cookie: Cookie,
-    /// From zero.
+    /// Number, from zero.
     pub number: u32,
-    /// When the client sent it.
+    /// Departure from the client.
     pub sent: u64,
-    /// When the server got it.
+    /// Arrival at the server.
     pub received: u64,
-    /// When the server answered.
+    /// Departure of the answer.
     pub answered: u64,
-    /// How many questions of this probe the server has got, this one included.
+    /// Number of questions of this probe that the server has received, including this one.
     pub count: u32,
 }
 
 impl Ping {
-    /// To bytes.
+    /// Encodes the datagram.
     pub fn to_bytes(&self) -> [u8; PING] {
         let mut bytes = [0; PING];
         bytes[..4].copy_from_slice(UDP);
@@ -200,7 +180,7 @@ impl Ping {
         bytes[52..56].copy_from_slice(&self.count.to_be_bytes());
         bytes
     }
-    /// From a datagram; `None` when it is none of ours.
+    /// Decodes a datagram; `None` if it is not one of narrows.
     pub fn from_bytes(bytes: &[u8]) -> Option<Ping> {
         let bytes = bytes.first_chunk::<PING>()?;
         if &bytes[..4] != UDP || bytes[4] != DATAGRAM_VERSION {
@@ -232,41 +212,41 @@ impl Ping {
     }
 }
 
-/// A timed question or its answer: what the far end saw, stamp by stamp. Times of the far end are
-/// of its even clock, ns; zero is not known. A far end without a kernel that stamps (a small board)
-/// leaves what it does not know zero.
+/// A timed question or its answer with the timestamps of the far end, ns of its monotonic clock;
+/// zero: unknown. A far end without kernel timestamps, such as a small board, leaves unknown ones
+/// zero.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Timed {
-    /// The answer?
+    /// Whether it is an answer.
     pub answer: bool,
-    /// Traffic class that the question arrived with.
+    /// Traffic class with which the question arrived.
     pub class: u8,
-    /// Whose.
+    /// Cookie of the session.
     pub cookie: Cookie,
-    /// From zero.
+    /// Number, from zero.
     pub number: u32,
-    /// When the client sent it, of its own clock.
+    /// Departure from the client, by the client's clock.
     pub sent: u64,
-    /// When the far end's kernel got it.
+    /// Arrival in the far end's kernel.
     pub received: u64,
-    /// Just before the far end's application answered.
+    /// Time just before the far end's application answered.
     pub answered: u64,
-    /// How many questions of this client it has got, this one included.
+    /// Number of questions of this client that the far end has received, including this one.
     pub count: u32,
-    /// From when on both the question and the application were there: later than `received` if
-    /// that was busy.
+    /// Time from which both the question and the application were ready: later than `received` if
+    /// the application was busy.
     pub ready: u64,
-    /// When the application had it in hand.
+    /// Time at which the application received it.
     pub read: u64,
-    /// When an earlier answer left the far end's kernel, which it learns too late for that answer
-    /// itself.
+    /// Departure of an earlier answer from the far end's kernel, which is known only after that
+    /// answer.
     pub departed: u64,
-    /// Which one that was.
+    /// The number of that answer.
     pub departed_number: u32,
 }
 
 impl Timed {
-    /// Onto the front of a datagram; the rest stays as it is.
+    /// Writes the fields to the beginning of a datagram and leaves the rest unchanged.
     pub fn write(&self, to: &mut [u8; TIMED]) {
         to[..4].copy_from_slice(UDP);
         to[4] = DATAGRAM_VERSION;
@@ -289,7 +269,7 @@ impl Timed {
         to[80..84].copy_from_slice(&self.departed_number.to_be_bytes());
         to[84..].fill(0);
     }
-    /// From a datagram; `None` when it is none of these.
+    /// Decodes a datagram; `None` if it is neither.
     pub fn from_bytes(bytes: &[u8]) -> Option<Timed> {
         let bytes = bytes.first_chunk::<TIMED>()?;
         if &bytes[..4] != UDP || bytes[4] != DATAGRAM_VERSION || !matches!(bytes[5], b't' | b's') {

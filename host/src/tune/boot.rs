@@ -1,5 +1,5 @@
-//! Will it be so after the next boot? Settings are read from several directories, and the last file
-//! wins (sysctl.d(5)).
+//! Persistence over a boot: settings are read from several directories, and the last file takes
+//! effect (sysctl.d(5)).
 
 use super::plan::What;
 use super::sysctl;
@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Of files with one name the first directory's counts; then files go by name.
+/// Of files with the same name, that of the first directory is used; the files are then sorted by
+/// name.
 const FOLDERS: [&str; 5] = [
     "etc/sysctl.d",
     "run/sysctl.d",
@@ -16,10 +17,10 @@ const FOLDERS: [&str; 5] = [
     "usr/lib/sysctl.d",
     "lib/sysctl.d",
 ];
-/// `sysctl --system` of procps reads it behind all others; systemd does not read it at all.
+/// `sysctl --system` of procps reads it after all others; systemd does not read it.
 const LAST: &str = "etc/sysctl.conf";
 
-/// `key = value` lines, keys with dots.
+/// Reads `key = value` lines; keys with dots.
 fn settings(text: &str) -> Vec<(String, String)> {
     let line = |line: &str| {
         let line = line.trim().trim_start_matches('-');
@@ -50,7 +51,7 @@ fn files(root: &Path) -> Vec<PathBuf> {
     list
 }
 
-/// Sentences about files that come behind ours and say otherwise.
+/// Messages about later files with other values.
 pub fn overridden<'a>(changes: impl Iterator<Item = &'a What>, world: &World) -> Vec<String> {
     let files = files(&world.root);
     let mut notes = Vec::new();

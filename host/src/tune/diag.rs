@@ -1,5 +1,5 @@
-//! Which congestion control do connections really use, and whose are they? From the kernel's own
-//! list (sock_diag(7)).
+//! The congestion controls of existing connections and their processes, from the kernel's list
+//! (sock_diag(7)).
 
 use crate::sys::netlink::{Message, Netlink, attribute, attributes, text};
 use crate::sys::socket;
@@ -12,22 +12,22 @@ use std::os::fd::OwnedFd;
 /// `SOCK_DIAG_BY_FAMILY`, and the attribute that names the congestion control.
 const BY_FAMILY: u16 = 20;
 const CONG: u16 = 4;
-/// Established; every other state has no data to send, or soon none.
+/// State ESTABLISHED; connections in other states have no data to send, or soon none.
 const ESTABLISHED: u32 = 1 << 1;
 const FIXED: usize = 72;
 
-/// One connection.
+/// A connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Connection {
-    /// Its own port and the other end's.
+    /// Local port and remote address.
     pub ports: (u16, u16),
     /// Its congestion control.
     pub cc: String,
-    /// By which processes hold it.
+    /// The processes that hold it.
     pub inode: u32,
 }
 
-/// Every established connection of this namespace.
+/// All established connections of this namespace.
 pub fn connections() -> io::Result<Vec<Connection>> {
     let mut found = Vec::new();
     for family in [libc::AF_INET, libc::AF_INET6] {
@@ -53,8 +53,7 @@ fn read(body: &[u8]) -> Option<Connection> {
     })
 }
 
-/// Who holds which socket: names with process numbers, by inode. Of processes that may not be
-/// looked into nothing is known.
+/// The processes of each socket by inode, with their names. Inaccessible processes are unknown.
 pub fn holders() -> BTreeMap<u32, Vec<String>> {
     let mut found: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -80,7 +79,7 @@ pub fn holders() -> BTreeMap<u32, Vec<String>> {
             let Some(inode) = inode else { continue };
             let name = name.get_or_insert_with(|| {
                 let comm = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-                // A program may call itself anything, also what a terminal would obey.
+                // The name of a program is untrusted and may contain control characters.
                 let plain: String = comm
                     .trim()
                     .chars()
@@ -97,17 +96,17 @@ pub fn holders() -> BTreeMap<u32, Vec<String>> {
     found
 }
 
-/// What a new connection uses: as the socket says, and as the kernel's list has it (`None`: it is
-/// not in it, or could not be made).
+/// The congestion control of a new connection, as its socket and as the kernel's list report it.
+/// `None`: the list does not contain it, or the connection failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fresh {
-    /// By `getsockopt`.
+    /// From `getsockopt`.
     pub socket: String,
-    /// By the list.
+    /// From the list.
     pub listed: Option<String>,
 }
 
-/// Opens one over the loopback and looks.
+/// Opens a connection over loopback and reads both.
 pub fn fresh() -> io::Result<Fresh> {
     let listener = socket::listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
     let there = socket::local(&listener)?;
@@ -127,7 +126,7 @@ pub fn fresh() -> io::Result<Fresh> {
     })
 }
 
-/// On a loopback that is up the handshake takes microseconds.
+/// The handshake over loopback takes microseconds.
 fn accepted(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     const PATIENCE: u64 = 500_000_000;
     crate::sys::wait_readable(&[std::os::fd::AsRawFd::as_raw_fd(listener)], PATIENCE)?;

@@ -1,5 +1,5 @@
-//! Journals of other network namespaces: what was applied there is undone there, and from here only
-//! named.
+//! Journals of other network namespaces: plans that were applied there are reverted there, and only
+//! listed here.
 
 use super::journal::{Journal, Phase, Store};
 use super::netns::Namespace;
@@ -8,7 +8,7 @@ use crate::tune::target::World;
 use serde_json::{Value, json};
 use std::fs;
 
-/// A plan that was applied in another network namespace which still exists.
+/// A plan that was applied in another existing network namespace.
 #[derive(Debug)]
 pub struct Elsewhere {
     journal: Journal,
@@ -16,7 +16,7 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// The command that does `verb` there; `None`: no way into it can be seen.
+    /// The command that runs `verb` there; `None` if the namespace cannot be entered.
     fn command(&self, verb: &str, world: &World) -> Option<String> {
         let (before, behind) = self.namespace.reached()?;
         Some(format!(
@@ -32,7 +32,7 @@ impl Elsewhere {
             "{title:?} was applied in {place} on {made}\n    write: {command}"
         ))
     }
-    /// For programs.
+    /// As JSON.
     pub fn to_json(&self, world: &World) -> Value {
         json!({
             "title": self.journal.title,
@@ -44,8 +44,8 @@ impl Elsewhere {
     }
 }
 
-/// Those that there are, the host's own first. What cannot be read, or whose namespace is nowhere
-/// to be seen, is left out.
+/// All such plans, that of the host first. Unreadable ones, and those of unknown namespaces, are
+/// left out.
 pub fn list(world: &World) -> Vec<Elsewhere> {
     let base = world.namespaces();
     let below = world.root.join(base.trim_start_matches('/'));
@@ -72,8 +72,7 @@ pub fn list(world: &World) -> Vec<Elsewhere> {
     known.collect()
 }
 
-/// Nothing was applied here; refused where something was applied elsewhere, with the commands that
-/// work.
+/// The error if no plan was applied here; it lists the commands for plans of other namespaces.
 pub fn refuse(world: &World, verb: &str) -> Result<(), HostError> {
     let lines: Vec<String> = list(world)
         .iter()
@@ -89,8 +88,8 @@ pub fn refuse(world: &World, verb: &str) -> Result<(), HostError> {
     )))
 }
 
-/// The journal that lies here must be about this network namespace. `force`: if that one has ended,
-/// this is its successor.
+/// Checks that the journal belongs to this network namespace. `force`: accepts one of a namespace
+/// that has ended, whose successor this one is.
 pub fn refuse_others(
     journal: &Journal,
     world: &World,

@@ -1,11 +1,4 @@
-//! Apply, confirm, revert, verify: the order of things.
-//!
-//! ```text
-//!   apply:   read what is ── refuse what would be odd ── journal ── change, read back ── prove ── (boot files) ── journal
-//!   revert:  journal ── files, settings, routes, disciplines, modules: each put back and read back ── journal away
-//! ```
-//!
-//! Whatever fails takes all of it back. Killed at any point, `revert` does.
+//! Apply, confirm, revert and verify: the order of their steps.
 
 use super::journal::{Deadline, Entry, Journal, Phase, Store, UNDONE};
 use super::plan::{Change, Plan, What};
@@ -16,14 +9,14 @@ use crate::tune::target::World;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What to do about a value that somebody has changed since.
+/// Handling of a value that has changed since.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Foreign {
-    /// Do nothing at all and say so.
+    /// Change nothing and report it.
     Refuse,
-    /// Leave it, put back the others.
+    /// Keep it and restore the others.
     Leave,
-    /// Put it back, too.
+    /// Restore it, too.
     Overwrite,
 }
 
@@ -33,7 +26,7 @@ fn broken(e: std::io::Error) -> HostError {
     HostError::Broken(e.to_string())
 }
 
-/// What is as people read it.
+/// A present value as text.
 fn shown(change: &Change, value: &Value) -> Value {
     match &change.what {
         What::Module(_) => json!(if *value == json!(true) {
@@ -68,7 +61,7 @@ fn shown(change: &Change, value: &Value) -> Value {
     }
 }
 
-/// The same within a sentence: queue disciplines as `tc` prints them.
+/// The same within a sentence: queue disciplines in the form of `tc`.
 fn said(change: &Change, value: &Value) -> String {
     match (&change.what, shown(change, value)) {
         (What::Qdisc(..), _) => qdisc::Tree::from_json(value).unwrap_or_default().as_tc(),
@@ -77,8 +70,8 @@ fn said(change: &Change, value: &Value) -> String {
     }
 }
 
-/// Reads what is, and refuses what would be odd; nothing is changed. Answers the changes to be made
-/// and those that need none.
+/// Reads the present values and rejects unsafe changes; changes nothing. Returns the changes to be
+/// made and those that are not needed.
 fn look(plan: &Plan, world: &World) -> Result<(Vec<Entry>, Vec<Value>), HostError> {
     let (mut entries, mut already, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
     for change in plan.changes.iter().filter(|change| belongs(change, world)) {
@@ -121,12 +114,12 @@ fn look(plan: &Plan, world: &World) -> Result<(Vec<Entry>, Vec<Value>), HostErro
     }
 }
 
-/// Files for the next boot belong to the host, and are written from its own network only.
+/// Files for the next boot belong to the host and are written from its own network namespace only.
 fn belongs(change: &Change, world: &World) -> bool {
     world.home || !change.boot
 }
 
-/// Changes that a plan has and that are left out here.
+/// Changes of a plan that are left out here.
 fn left(plan: &Plan, world: &World) -> Vec<Value> {
     let why = format!(
         "{} shares the host's files: at the next boot they would change the host",
@@ -137,8 +130,8 @@ fn left(plan: &Plan, world: &World) -> Vec<Value> {
         .collect()
 }
 
-/// What the kernel forbids outside of the initial network namespace, or what would change more than
-/// this one.
+/// Changes that the kernel does not permit outside the initial network namespace, or that would
+/// affect others.
 fn not_from_here(change: &Change, world: &World) -> Option<String> {
     let here = world.here.described();
     match &change.what {
@@ -197,10 +190,9 @@ fn made_by_somebody(change: &Change, before: &Value, world: &World) -> Option<St
     })
 }
 
-/// Applies a plan. `within`: seconds in which somebody must confirm it.
+/// Applies a plan. `within`: seconds in which it must be confirmed.
 pub fn apply(plan: &Plan, world: &World, within: Option<f64>) -> Answer {
-    // Nothing is made on a host, not even a directory, before it is clear that something is to be
-    // changed.
+    // Nothing is created, not even a directory, before a change is known to be needed.
     let below = match Store::open(world, false)? {
         Some(store) => coverable(store.read()?, world)?,
         None => None,
@@ -298,7 +290,7 @@ fn carry_out(store: &Store, journal: &mut Journal, world: &World, within: Option
     }))
 }
 
-/// Makes the changes of a phase, and reads each back.
+/// Makes the changes of a phase and reads each back.
 fn make(journal: &Journal, boot: bool, world: &World) -> Result<Vec<Value>, HostError> {
     let mut done = Vec::new();
     for entry in journal.entries.iter().filter(|e| e.change.boot == boot) {
@@ -332,7 +324,7 @@ fn default_cc(journal: &Journal) -> Option<&str> {
     })
 }
 
-/// A new connection, and whether the modules are in use by it.
+/// Tests a new connection, and whether it uses the modules.
 fn prove(journal: &Journal) -> Answer {
     let Some(cc) = default_cc(journal) else {
         return Ok(Value::Null);
@@ -353,7 +345,7 @@ fn prove(journal: &Journal) -> Answer {
     )
 }
 
-/// Connections that began before and keep what they have.
+/// Existing connections, which keep their congestion control.
 fn still(journal: &Journal) -> Value {
     let Some(cc) = default_cc(journal) else {
         return json!([]);
@@ -387,7 +379,7 @@ fn still(journal: &Journal) -> Value {
     Value::Array(old.into_iter().map(row).collect())
 }
 
-/// Takes back one apply that went wrong; answers why it did.
+/// Reverts an apply that failed; returns the reason.
 fn rolled_back(store: &Store, journal: &Journal, world: &World, why: HostError) -> HostError {
     let below = journal.below.as_deref();
     let undone = undo(journal, world, Foreign::Overwrite)
@@ -402,7 +394,7 @@ fn rolled_back(store: &Store, journal: &Journal, world: &World, why: HostError) 
     }
 }
 
-/// The entries of a journal in the order in which they are undone.
+/// The entries of a journal in the order in which they are reverted.
 fn backwards(journal: &Journal) -> Vec<&Entry> {
     let mut list: Vec<(u8, usize, &Entry)> = journal
         .entries
@@ -414,28 +406,28 @@ fn backwards(journal: &Journal) -> Vec<&Entry> {
     list.into_iter().map(|(_, _, entry)| entry).collect()
 }
 
-/// Has somebody else changed it since? What it is now.
+/// Whether the value has been changed by another program; if so, its present value.
 fn foreign(entry: &Entry, journal: &Journal, world: &World) -> Result<Option<Value>, HostError> {
     let live = match entry.change.live(world) {
         Ok(live) => live,
-        // An interface that has gone took its disciplines with it.
+        // A removed interface has lost its disciplines, too.
         Err(e) if gone(&entry.change, &e) => return Ok(None),
         Err(e) => return Err(broken(e)),
     };
     let change = &entry.change;
-    // Of a device's disciplines a part may be done, and that is ours.
+    // A part of a device's disciplines may be changed; that is our own state.
     let in_parts = matches!(change.what, What::Qdisc(..) | What::Ingress(_));
     let halfway = matches!(journal.phase, Phase::Applying | Phase::Reverting) && in_parts;
     let vanished = matches!(change.what, What::Route(..)) && live.is_null();
-    // A boot makes the disciplines anew, and the kernel chooses them.
+    // A boot creates the disciplines anew, chosen by the kernel.
     let booted = journal.is_of_another_boot() && change.is_of_the_kernel(&live);
     let ours =
         halfway || vanished || booted || change.remains(&live) || known(change, &live, journal);
     Ok((!ours).then_some(live))
 }
 
-/// Did a plan make it so, or find it so: this one, or one below it that may have been undone
-/// already?
+/// Whether a plan has set or found this value: this plan, or one below it that may already be
+/// reverted.
 fn known(change: &Change, live: &Value, journal: &Journal) -> bool {
     let same = |e: &Entry| {
         e.change.id == change.id && (e.change.same(live, &e.before) || e.change.reached(live))
@@ -448,14 +440,14 @@ fn known(change: &Change, live: &Value, journal: &Journal) -> bool {
 }
 
 fn gone(change: &Change, error: &std::io::Error) -> bool {
-    /// `ENODEV` has no kind of its own, and its number is lost where the interface is named.
+    /// `ENODEV` has no `ErrorKind`, and its number is lost where the interface is named.
     const NO_DEVICE: &str = "No such device";
     let absent =
         error.kind() == std::io::ErrorKind::NotFound || error.to_string().contains(NO_DEVICE);
     absent && matches!(change.what, What::Qdisc(..))
 }
 
-/// Somebody else's work is not trampled: nothing at all is done then.
+/// Changes of other programs are not overwritten: in that case nothing is changed.
 fn refuse_foreign(journal: &Journal, world: &World) -> Result<(), HostError> {
     let mut list = Vec::new();
     for entry in &journal.entries {
@@ -480,7 +472,7 @@ fn refuse_foreign(journal: &Journal, world: &World) -> Result<(), HostError> {
     )))
 }
 
-/// Puts everything of one journal back; answers what is to be said about it.
+/// Restores everything of one journal; returns messages.
 fn undo(journal: &Journal, world: &World, mode: Foreign) -> Result<Vec<String>, HostError> {
     let (mut notes, mut wrong, mut changed) = (Vec::new(), Vec::new(), Vec::new());
     for entry in backwards(journal) {
@@ -521,7 +513,7 @@ fn put_back(entry: &Entry, world: &World) -> Result<Option<String>, String> {
         }
         Err(e) => return Err(e.to_string()),
     };
-    // Of a file, something half written may lie beside it.
+    // A half-written copy may lie beside a file.
     if live == entry.before && !matches!(change.what, What::File(..)) {
         return Ok(None);
     }
@@ -541,10 +533,10 @@ fn put_back(entry: &Entry, world: &World) -> Result<Option<String>, String> {
     ))
 }
 
-/// Puts everything back, plan by plan; `last`: only what the last plan did.
+/// Restores everything, plan by plan; `last`: only the last plan.
 ///
-/// It needs no room on a disk: where the journal cannot be written, what can be put back is put
-/// back all the same, and the journal stays as it is, so that it can be done again.
+/// It needs no room on a disk: if the journal cannot be written, all values are restored and the
+/// journal stays as it is, so that the revert can be repeated.
 pub fn revert(world: &World, mode: Foreign, last: bool) -> Answer {
     let store = Store::open(world, false)?;
     let journal = store.as_ref().map_or(Ok(None), Store::read)?;
@@ -554,7 +546,7 @@ pub fn revert(world: &World, mode: Foreign, last: bool) -> Answer {
     };
     elsewhere::refuse_others(&journal, world, "revert", mode == Foreign::Overwrite)?;
     let (mut notes, mut reverted, mut failed) = (Vec::new(), Vec::new(), Vec::new());
-    // Why the record could not be written, and which ones are marked instead.
+    // The error of writing the record, and the records that are marked instead.
     let (mut unwritten, mut marked) = (None, Vec::new());
     let covered = loop {
         if mode == Foreign::Refuse {
@@ -589,7 +581,7 @@ pub fn revert(world: &World, mode: Foreign, last: bool) -> Answer {
         if covered {
             return Err(HostError::Broken(text));
         }
-        // To take the record away needs no room.
+        // Removing the record needs no room.
         match store.write(None) {
             Ok(()) => marked.iter().for_each(|id| store.forget_reverting(id)),
             Err(_) => notes.push(text),
@@ -603,9 +595,8 @@ pub fn revert(world: &World, mode: Foreign, last: bool) -> Answer {
     Ok(json!({ "reverted": reverted, "notes": notes, "elsewhere": elsewhere, "steps": steps }))
 }
 
-/// Undoes one journal, and leaves what lies below it. Answers what is to be said, and why the
-/// record could not be written, where it could not. `keep`: it is not written, because one above it
-/// was not.
+/// Reverts one journal and keeps those below it. Returns messages, and the error if the record
+/// could not be written. `keep`: it is not written, because one above it was not.
 pub fn revert_top(
     store: &Store,
     journal: &mut Journal,
@@ -613,7 +604,7 @@ pub fn revert_top(
     mode: Foreign,
     keep: bool,
 ) -> Result<(Vec<String>, Option<HostError>), HostError> {
-    // From now on a device may be between two states, and those are ours.
+    // From now on a device may be between two states, both of which are ours.
     if journal.phase != Phase::Reverting {
         journal.phase = Phase::Reverting;
         if !keep && store.write(Some(journal)).is_err() {
@@ -631,7 +622,7 @@ pub fn revert_top(
     Ok((notes, unwritten))
 }
 
-/// What was undone last because nobody confirmed it, as a sentence.
+/// The last automatic revert, as a sentence.
 fn last_undone(store: Option<&Store>, world: &World) -> String {
     let Some(last) = store.and_then(Store::last_undone) else {
         return String::new();
@@ -646,7 +637,7 @@ fn last_undone(store: Option<&Store>, world: &World) -> String {
     )
 }
 
-/// Somebody has seen that it works: now it may outlast a boot.
+/// Confirms the changes, which may now persist over a boot.
 pub fn confirm(world: &World) -> Answer {
     let store = Store::open(world, false)?;
     let journal = store.as_ref().map_or(Ok(None), Store::read)?;
@@ -667,7 +658,7 @@ pub fn confirm(world: &World) -> Answer {
         )));
     };
     in_time(&journal, world)?;
-    // What is written from here on must be undone whole, should this die.
+    // Files written from here on must be removed if this process dies.
     journal.phase = Phase::Applying;
     store.write(Some(&journal))?;
     let done = match make(&journal, true, world) {
@@ -681,8 +672,7 @@ pub fn confirm(world: &World) -> Answer {
     Ok(json!({ "done": done, "overridden": notes, "steps": world.steps.get() }))
 }
 
-/// Too late is too late: whoever was to undo it may be at it, and nobody may count on what is said
-/// after the time.
+/// A confirmation after the deadline is rejected: the watchdog may be reverting already.
 fn in_time(journal: &Journal, world: &World) -> Result<(), HostError> {
     let Some(deadline) = &journal.deadline else {
         return Ok(());
@@ -702,7 +692,7 @@ fn in_time(journal: &Journal, world: &World) -> Result<(), HostError> {
     }
 }
 
-/// Is it still so?
+/// Compares the present values with the journal.
 pub fn verify(world: &World) -> Answer {
     let store = Store::open(world, false)?;
     let top = store.as_ref().map_or(Ok(None), Store::read)?;
@@ -768,7 +758,7 @@ pub fn verify(world: &World) -> Answer {
         "remaining_s": if unconfirmed {
             top.deadline.as_ref().and_then(Deadline::remains)
         } else { None },
-        // Somebody must be there to undo it: a journal that waits for nobody is not waited for.
+        // A watchdog must exist: without one the deadline has no effect.
         "watched": watching.as_ref().map(watchdog::Watching::works),
         "watchers": watching.as_ref().map(watchdog::Watching::to_json),
         "booted": top.is_of_another_boot(),

@@ -1,11 +1,11 @@
-//! `narrows-host with`: one program with another congestion control, and the rest of the host as it
-//! is.
+//! `narrows-host with`: runs one program with another congestion control; the rest of the host is
+//! unchanged.
 //!
-//! Whatever the program starts asks this process for its TCP sockets
-//! ([`notify`](crate::sys::seccomp_notify)); each is made here, told its congestion control, and
-//! given to who asked. What a listener accepts has the listener's. It needs no privilege beyond
-//! what the kernel asks for the congestion control itself, touches no setting, and is over when the
-//! last of them has ended.
+//! The TCP sockets of the program and its children are requested from this process by
+//! [`seccomp_notify`](crate::sys::seccomp_notify). It creates each socket, sets the congestion
+//! control, and returns it to the caller. Accepted connections inherit that of their listening
+//! socket. The command needs no privilege beyond that for the congestion control, changes no
+//! setting, and ends with the last of these processes.
 
 use crate::HostError;
 use crate::arguments::{Argument, Arguments};
@@ -21,7 +21,7 @@ use std::process::ExitStatus;
 use std::sync::mpsc;
 use std::thread;
 
-/// How it is called.
+/// The usage text.
 pub const USAGE: &str = "\
 narrows-host with --cc NAME -- COMMAND...
     Run COMMAND with another congestion control for its TCP connections.
@@ -29,9 +29,9 @@ narrows-host with --cc NAME -- COMMAND...
   --cc NAME   congestion control, such as bbr
 ";
 
-/// How long a signal may wait to be passed on, in ms.
+/// Largest delay of a forwarded signal, ms.
 const PATIENCE: i32 = 100;
-/// Exit code of a program that was not found, of one that may not be run, as shells have them.
+/// Exit codes of shells for a program that was not found, and for one that is not executable.
 const NOT_FOUND: u8 = 127;
 const NOT_RUNNABLE: u8 = 126;
 
@@ -56,7 +56,7 @@ fn asked(args: impl Iterator<Item = String>) -> Result<(String, Vec<String>), St
     Ok((cc, command))
 }
 
-/// May this user choose it here? Nothing is started if not.
+/// Checks that this user may select the congestion control; nothing has been started.
 fn check(cc: &str) -> Result<(), HostError> {
     let probe = sys::tcp(std::net::SocketAddrV4::new(
         std::net::Ipv4Addr::UNSPECIFIED,
@@ -85,7 +85,7 @@ fn check(cc: &str) -> Result<(), HostError> {
     }))
 }
 
-/// Why a filter cannot be had, with what would do the same.
+/// The error if a filter cannot be installed, with an alternative.
 fn refused(error: &io::Error) -> HostError {
     let why = match error.raw_os_error() {
         Some(libc::EBUSY) => {
@@ -102,7 +102,7 @@ fn refused(error: &io::Error) -> HostError {
     ))
 }
 
-/// The network namespace of a process; its own without one.
+/// The network namespace of a process; `None`: this one.
 fn space(pid: Option<u32>) -> Option<u64> {
     let whose = pid.map_or("self".to_string(), |pid| pid.to_string());
     fs::metadata(format!("/proc/{whose}/ns/net"))
@@ -135,7 +135,7 @@ impl Maker {
         }
     }
 
-    /// A socket in the namespace of who asked.
+    /// A socket in the namespace of the caller.
     fn make(&self, asked: &seccomp_notify::Asked) -> io::Result<OwnedFd> {
         if space(Some(asked.pid)) == self.own_space {
             return seccomp_notify::socket(asked);
@@ -152,7 +152,7 @@ impl Maker {
     fn serve(&mut self, listener: &OwnedFd, asked: &seccomp_notify::Asked) {
         let socket = match self.make(asked) {
             Ok(socket) => socket,
-            // Another namespace that is closed to us: the call goes its usual way there.
+            // An inaccessible namespace: the kernel executes the call.
             Err(error) if space(Some(asked.pid)) != self.own_space => {
                 self.warn(&format!(
                     "process {} is in another network namespace, which cannot be entered \
@@ -177,7 +177,7 @@ impl Maker {
         if let Err(error) = seccomp_notify::give(listener, asked, &socket) {
             match error.raw_os_error() {
                 Some(libc::EMFILE) => seccomp_notify::refuse(listener, asked, &error),
-                // Before Linux 5.9 nothing can be given.
+                // Before Linux 5.9 no descriptor can be passed.
                 _ => {
                     self.warn(&format!(
                         "a socket could not be given to process {}: {error}",
@@ -190,7 +190,7 @@ impl Maker {
     }
 }
 
-/// Does it; answers the exit code of the program.
+/// Runs the subcommand; returns the exit code of the program.
 pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     let (cc, command) = asked(args).map_err(HostError::Unlike)?;
     check(&cc)?;
@@ -198,7 +198,7 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     let (tell, told) = mpsc::channel();
     let (end, ended) = mpsc::channel::<io::Result<ExitStatus>>();
     let name = command[0].clone();
-    // Only that thread has the filter, and with it what it starts.
+    // Only this thread, and its children, have the filter.
     let starter = thread::spawn(move || {
         let listener = match seccomp_notify::filter() {
             Ok(listener) => listener,
@@ -243,7 +243,7 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
             }
         }
     };
-    // What it left running goes on asking.
+    // Processes that the program left running still create sockets.
     let left = serve_once(&listener, &mut maker)? != seccomp_notify::State::Over;
     if left && process::go_on_apart().map_err(HostError::failed("going on in the background"))? {
         while !matches!(
@@ -254,7 +254,7 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     Ok(code)
 }
 
-/// Serves one who asks, if somebody does soon.
+/// Handles one notification, if one arrives soon.
 fn serve_once(listener: &OwnedFd, maker: &mut Maker) -> Result<seccomp_notify::State, HostError> {
     let state = seccomp_notify::wait(listener, PATIENCE)
         .map_err(HostError::failed("waiting for the program"))?;

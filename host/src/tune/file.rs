@@ -1,4 +1,4 @@
-//! A drop-in file of our own below `/etc`.
+//! A drop-in file of narrows below `/etc`.
 
 use super::place::{Dir, Found};
 use crate::tune::target::World;
@@ -9,7 +9,7 @@ fn parts(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// What lies there: as JSON, with what is needed to put it back.
+/// The present file as JSON, with everything that is needed to restore it.
 pub fn live(path: &str, world: &World) -> io::Result<Value> {
     let (folder, name) = parts(path);
     let found = match Dir::open(&world.root, folder, None)? {
@@ -26,13 +26,13 @@ pub fn live(path: &str, world: &World) -> io::Result<Value> {
     })
 }
 
-/// Is what lies there `text` with `mode`?
+/// Whether the present file has this text and mode.
 pub fn is(live: &Value, text: &str, mode: u32) -> bool {
     live["hex"].as_str() == Some(&super::to_hex(text.as_bytes()))
         && live["mode"].as_str() == Some(&format!("{mode:04o}"))
 }
 
-/// Is it the same file?
+/// Whether two files are the same.
 pub fn same(a: &Value, b: &Value) -> bool {
     a["absent"] == b["absent"]
         && a["hex"] == b["hex"]
@@ -40,7 +40,7 @@ pub fn same(a: &Value, b: &Value) -> bool {
         && a["owner"] == b["owner"]
 }
 
-/// Writes it.
+/// Writes the file.
 pub fn write(path: &str, text: &str, mode: u32, world: &World) -> io::Result<()> {
     let file = Found {
         bytes: text.as_bytes().to_vec(),
@@ -60,7 +60,7 @@ fn put(path: &str, file: &Found, world: &World) -> io::Result<()> {
     dir.replace(name, file, &mut || world.step())
 }
 
-/// Takes it away, if it is there.
+/// Removes the file if it exists.
 pub fn remove(path: &str, world: &World) -> io::Result<()> {
     let (folder, name) = parts(path);
     match Dir::open(&world.root, folder, None)? {
@@ -69,7 +69,7 @@ pub fn remove(path: &str, world: &World) -> io::Result<()> {
     }
 }
 
-/// Makes it what it was, and takes away what was left lying around.
+/// Restores the file, and removes leftovers.
 pub fn restore(path: &str, before: &Value, world: &World) -> io::Result<()> {
     let (folder, name) = parts(path);
     if let Some(dir) = Dir::open(&world.root, folder, None)? {
@@ -99,8 +99,7 @@ pub fn restore(path: &str, before: &Value, world: &World) -> io::Result<()> {
                 .ok_or_else(odd)?,
             owner: owner(0).zip(owner(1)).ok_or_else(odd)?,
         };
-        // A full disk has no room for a second file beside this one, but the blocks that this one
-        // has.
+        // A full disk has no room for a second file beside this one, but the blocks of this one.
         let in_place = || {
             Dir::open(&world.root, folder, None)
                 .ok()
@@ -112,8 +111,7 @@ pub fn restore(path: &str, before: &Value, world: &World) -> io::Result<()> {
     }
     remove(path, world)?;
     world.step();
-    // Directories that were made for it, the innermost first, as far as nothing else has come into
-    // them.
+    // Directories that were created for it, the innermost first, if they are empty.
     for made in before["missing"].as_array().into_iter().flatten().rev() {
         let (outer, name) = parts(made.as_str().unwrap_or_default());
         let ours = folder == made

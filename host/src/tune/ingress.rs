@@ -1,12 +1,12 @@
-//! What comes in is shaped: redirected to a device of the kind `ifb`, on whose way out a discipline
-//! may be.
+//! Shaping of received traffic: it is redirected to a device of the type `ifb`, whose egress has a
+//! queue discipline.
 //!
 //! ```text
 //!   eth0 ── ingress ── u32: everything ── mirred ──▶ ifb-eth0 ── tbf ── fq_codel ──▶ as if eth0 had had it
 //! ```
 //!
-//! Made from the right to the left, so that nothing is led to where nothing is, and undone the
-//! other way. Where somebody has an `ingress` or `clsact` of his own there, nothing is done at all.
+//! It is created from right to left, so that traffic is never redirected to a missing device, and
+//! removed in reverse. If the device already has another `ingress` or `clsact`, nothing is changed.
 
 use super::qdisc::{self, INGRESS, Step, Tree};
 use super::shape;
@@ -14,20 +14,19 @@ use crate::sys::netlink::{Link, Message, Netlink, attribute, attributes, text};
 use serde_json::{Value, json};
 use std::io;
 
-/// Behind a link's header: `struct ifinfomsg`; in it its number and its flags.
+/// Behind the header of a link (`struct ifinfomsg`): offsets of its index and its flags.
 const LINK: usize = 16;
-/// Behind a filter's: `struct tcmsg`.
+/// Length of the header of a filter: `struct tcmsg`.
 const FILTER: usize = 20;
-/// `ffff:`, on which filters of what comes in hang.
+/// `ffff:`, the parent of ingress filters.
 const HANDLE: u32 = 0xffff_0000;
 /// `TCA_U32_CLASSID`, `TCA_U32_SEL`, `TCA_U32_ACT`; `TC_U32_TERMINAL`.
 const CLASS: u16 = 1;
 const SELECTOR: u16 = 5;
 const ACTION: u16 = 7;
 const TERMINAL: u8 = 1;
-/// `TCA_ACT_KIND`, `TCA_ACT_OPTIONS`, `TCA_MIRRED_PARMS`; of the last (`struct tc_mirred`) the
-/// places of what becomes of the packet (`TC_ACT_STOLEN`), of what is done (`TCA_EGRESS_REDIR`),
-/// and of the device.
+/// `TCA_ACT_KIND`, `TCA_ACT_OPTIONS`, `TCA_MIRRED_PARMS`; in the last (`struct tc_mirred`) the
+/// offsets of the verdict (`TC_ACT_STOLEN`), the action (`TCA_EGRESS_REDIR`), and the device.
 const KIND: u16 = 1;
 const OPTIONS: u16 = 2;
 const MIRRED: u16 = 2;
@@ -36,16 +35,16 @@ const STOLEN: u32 = 4;
 const DOES: usize = 20;
 const REDIRECT: u32 = 1;
 const TO: usize = 24;
-/// The device of a redirection to one that has gone, and of a filter that is none of ours.
+/// The device of a redirection to a removed device, and of another filter.
 const GONE: u32 = 0;
 const FOREIGN: u32 = u32::MAX;
 
-/// What is wanted.
+/// The requested configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shaped {
-    /// Where packets come in.
+    /// The device that receives the traffic.
     pub dev: String,
-    /// The device that is made for it.
+    /// The ifb device.
     pub ifb: String,
     /// Its disciplines.
     pub steps: Vec<Step>,
@@ -56,7 +55,7 @@ fn number(bytes: &[u8], at: usize) -> u32 {
     four.map_or(0, |n| u32::from_ne_bytes(*n))
 }
 
-/// A link by its name: its number, whether it is up, its kind.
+/// A link by its name: index, whether it is up, and type.
 fn link(netlink: &mut Netlink, name: &str) -> io::Result<Option<(u32, bool, String)>> {
     let links = netlink.list(Message::new(libc::RTM_GETLINK, &[&[0; LINK]]))?;
     for body in links {
@@ -83,8 +82,8 @@ fn of(kind: u16, index: u32, handle: u32, parent: u32, info: u32) -> Message {
     Message::new(kind, &fixed)
 }
 
-/// What hangs on the way in: its kind, and for each of its filters the device to which everything
-/// is redirected.
+/// The ingress of a device: its discipline, and for each filter the device to which it redirects
+/// all traffic.
 fn incoming(netlink: &mut Netlink, index: u32) -> io::Result<Option<(String, Vec<u32>)>> {
     let queues = netlink.list(of(libc::RTM_GETQDISC, index, 0, 0, 0))?;
     let here = |body: &&Vec<u8>| number(body, 4) == index && number(body, 12) == INGRESS;
@@ -99,7 +98,7 @@ fn incoming(netlink: &mut Netlink, index: u32) -> io::Result<Option<(String, Vec
     for body in netlink.list(of(libc::RTM_GETTFILTER, index, 0, HANDLE, 0))? {
         let told = attributes(body.get(FILTER..).unwrap_or_default());
         let options = attributes(attribute(&told, libc::TCA_OPTIONS).unwrap_or_default());
-        // The list has the filter's tables, too, which are nobody's doing.
+        // The list also contains the tables of the filter.
         if attribute(&options, SELECTOR).is_some()
             || attribute(&told, libc::TCA_KIND).map(text).as_deref() != Some("u32")
         {
@@ -109,7 +108,7 @@ fn incoming(netlink: &mut Netlink, index: u32) -> io::Result<Option<(String, Vec
     Ok(Some((kind, to)))
 }
 
-/// Where a filter that takes everything redirects it to.
+/// The device to which a filter redirects all traffic.
 fn redirected(options: &[(u16, &[u8])]) -> Option<u32> {
     let selector = attribute(options, SELECTOR)?;
     let actions = attributes(attribute(options, ACTION)?);
@@ -122,7 +121,7 @@ fn redirected(options: &[(u16, &[u8])]) -> Option<u32> {
     (everything && number(mirred, DOES) == REDIRECT).then(|| number(mirred, TO))
 }
 
-/// The filter that redirects everything.
+/// The filter that redirects all traffic.
 fn redirect(index: u32, to: u32) -> Message {
     let priority = 1 << 16;
     let everything = u32::from((libc::ETH_P_ALL as u16).to_be());
@@ -130,7 +129,7 @@ fn redirect(index: u32, to: u32) -> Message {
     for (at, value) in [(BECOMES, STOLEN), (DOES, REDIRECT), (TO, to)] {
         mirred[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     }
-    // One key, of which no bit counts.
+    // One key with an empty mask.
     let mut selector = [0; 32];
     (selector[0], selector[2]) = (TERMINAL, 1);
     let nest = Message::new(0, &[]);
@@ -156,8 +155,8 @@ fn redirect(index: u32, to: u32) -> Message {
 }
 
 impl Shaped {
-    /// What is: `dev`: is the device there; `in`: what hangs on its way in; `ifb`: the other device
-    /// and what is on its way out.
+    /// The present state. `dev`: whether the device exists; `in`: its ingress; `ifb`: the ifb
+    /// device and its egress.
     pub fn live(&self) -> io::Result<Value> {
         let mut netlink = Netlink::new()?;
         let dev = link(&mut netlink, &self.dev)?;
@@ -170,7 +169,7 @@ impl Shaped {
         let incoming = incoming.map(|(kind, to)| {
             let mut told =
                 json!({"kind": kind, "filters": to.len(), "ours": to.iter().all(to_ifb)});
-            // The kernel prints no device where that of a redirection has gone.
+            // The kernel reports no device if that of a redirection is removed.
             if ifb.is_none() && to == [GONE] {
                 told["lost"] = json!(true);
             }
@@ -193,12 +192,12 @@ impl Shaped {
             && incoming["filters"] == json!(1)
             && incoming["ours"] == json!(true)
     }
-    /// Is it what is wanted?
+    /// Whether the state is the requested one.
     pub fn reached(&self, live: &Value) -> bool {
         let shaped = Self::tree(live).is_some_and(|tree| self.steps.iter().all(|s| s.is(&tree)));
         shaped && Self::led(live) && live["ifb"]["up"] == json!(true)
     }
-    /// Is it what is left of our own: either end of the redirection without the other?
+    /// Whether it is a part of our own configuration: one end of the redirection without the other.
     pub fn remains(&self, live: &Value) -> bool {
         let without_device = live["ifb"].is_null()
             && live["in"]["kind"] == json!("ingress")
@@ -206,7 +205,7 @@ impl Shaped {
         let made = Self::tree(live).is_some_and(|tree| self.steps.iter().all(|s| s.is(&tree)));
         without_device || live["in"].is_null() && live["ifb"]["kind"] == json!("ifb") && made
     }
-    /// Are two the same?
+    /// Whether two states are equal.
     pub fn same(a: &Value, b: &Value) -> bool {
         let trees = match (Self::tree(a), Self::tree(b)) {
             (Some(a), Some(b)) => a.same(&b),
@@ -214,7 +213,7 @@ impl Shaped {
         };
         trees && a["in"] == b["in"]
     }
-    /// Is there nothing, or something that a plan made? What else, where not.
+    /// Whether it is empty or the result of a plan; otherwise a description.
     pub fn expected(&self, live: &Value) -> Result<(), String> {
         let Self { dev, ifb, .. } = self;
         if live["dev"] != json!(true) {
@@ -237,7 +236,7 @@ impl Shaped {
             "{what}: somebody made it on purpose; take it away yourself"
         ))
     }
-    /// In a few words.
+    /// A short description.
     pub fn shown(live: &Value) -> Value {
         let incoming = &live["in"];
         let Some(tree) = Self::tree(live) else {
@@ -264,7 +263,7 @@ impl Shaped {
         };
         json!(format!("{led} {}", kinds.join(" ")))
     }
-    /// Makes it so.
+    /// Creates the requested state.
     pub fn make(&self, done: &mut dyn FnMut()) -> io::Result<()> {
         let at = |what: &'static str| {
             move |e: io::Error| io::Error::new(e.kind(), format!("{what}: {e}"))
@@ -305,7 +304,7 @@ impl Shaped {
         }
         Ok(())
     }
-    /// Makes it what it was.
+    /// Restores the previous state.
     pub fn restore(&self, before: &Value, done: &mut dyn FnMut()) -> io::Result<()> {
         if let Some(tree) = Self::tree(before) {
             return qdisc::restore(&self.ifb, &tree, done);

@@ -1,12 +1,12 @@
-//! The journal: what was, before anything is changed.
+//! The journal: the previous values, recorded before anything is changed.
 //!
-//! It is written whole, synced and renamed into place *before* the first change; what has been
-//! reached is not noted, since it can be seen: a live value that is the old one needs nothing, one
-//! that is the new one is put back. So a process may die between any two steps, and
-//! [`revert`](super::engine::revert) finds its way.
+//! It is written as a whole, synced and renamed into place *before* the first change. Progress is
+//! not recorded, since the live values show it: an old value needs no action, a new one is
+//! restored. So the process may die between any two steps, and [`revert`](super::engine::revert)
+//! completes.
 //!
-//! A plan that is applied over another keeps the other's journal below its own, and both are undone
-//! in turn.
+//! A plan that is applied over another keeps the other's journal below its own, and both are
+//! reverted in turn.
 
 use super::netns::{Namespace, boot};
 use super::place::{Dir, Found, LONGEST};
@@ -19,25 +19,25 @@ use std::fs::File;
 
 const VERSION: u64 = 1;
 const NAME: &str = "journal.json";
-/// Held by the processes that undo what nobody confirms, as long as one of them lives.
+/// Locked by the watchdog processes as long as one of them exists.
 const WATCHED: &str = "watch.lock";
-/// What was undone because nobody confirmed it: a JSON object in each line.
+/// Automatic reverts: a JSON object in each line.
 pub const UNDONE: &str = "undone.log";
-/// What a journal may grow by while its plan is carried out: words of phases, times.
+/// Largest growth of a journal during its plan: names of phases, times.
 const ROOM: usize = 4096;
-/// Plans over plans; JSON itself may not nest without end either.
+/// Largest number of nested plans; JSON has a limit of nesting, too.
 const DEEPEST: usize = 16;
 
-/// How far it is.
+/// The phase of a journal.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Changes are being made; a process died there, if none is at work.
+    /// Changes are being made; without a running process, it died there.
     Applying,
-    /// They act, and nothing was written for the next boot: somebody must confirm.
+    /// The changes are active, and nothing was written for the next boot: confirmation is pending.
     Unconfirmed,
-    /// They are in order.
+    /// The changes are complete.
     Applied,
-    /// They are being undone.
+    /// The changes are being reverted.
     Reverting,
 }
 
@@ -48,7 +48,7 @@ const PHASES: [(&str, Phase); 4] = [
     ("reverting", Phase::Reverting),
 ];
 
-/// One change and what was before.
+/// A change and the previous value.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The change.
@@ -57,19 +57,19 @@ pub struct Entry {
     pub before: Value,
 }
 
-/// Until when somebody must confirm.
+/// The deadline of a confirmation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Deadline {
-    /// Seconds since the host booted.
+    /// Seconds since the boot.
     pub at: f64,
-    /// Which boot that was.
+    /// The boot.
     pub boot: String,
-    /// Seconds that there were.
+    /// The whole time, s.
     pub within: f64,
 }
 
 impl Deadline {
-    /// So many seconds from now.
+    /// A deadline after this time, s.
     pub fn within(seconds: f64) -> Deadline {
         Deadline {
             at: now() + seconds,
@@ -77,43 +77,42 @@ impl Deadline {
             within: seconds,
         }
     }
-    /// Seconds that remain; negative where it has passed, `None` where the host has booted since.
+    /// Remaining seconds; negative after the deadline, `None` after a boot.
     pub fn remains(&self) -> Option<f64> {
         (self.boot == boot()).then(|| self.at - now())
     }
 }
 
-/// Seconds since the host booted.
+/// Seconds since the boot.
 fn now() -> f64 {
     crate::sys::since_boot() as f64 / 1e9
 }
 
-/// One plan that was applied.
+/// An applied plan.
 #[derive(Clone, Debug)]
 pub struct Journal {
-    /// Tells this one from others.
+    /// Its identifier.
     pub id: String,
-    /// How far it is.
+    /// Its phase.
     pub phase: Phase,
-    /// When it was begun, UTC.
+    /// Start, UTC.
     pub made: String,
-    /// What for.
+    /// Its purpose.
     pub title: String,
-    /// The name of the network namespace it is about, where one was named.
+    /// Name of its network namespace, if it was named.
     pub netns: Option<String>,
-    /// That namespace itself; `None`: an earlier narrows wrote it, about the host that it is found
-    /// on.
+    /// Its network namespace; `None`: an earlier version wrote it, about the host on which it lies.
     pub namespace: Option<Namespace>,
-    /// Until when it must be confirmed.
+    /// The deadline of its confirmation.
     pub deadline: Option<Deadline>,
-    /// What was changed, in that order.
+    /// Its changes in order.
     pub entries: Vec<Entry>,
-    /// What was applied before.
+    /// The plan applied before.
     pub below: Option<Box<Journal>>,
 }
 
 impl Journal {
-    /// A new one.
+    /// A new journal.
     pub fn new(title: String, netns: Option<String>, namespace: Namespace) -> Journal {
         let seed = [
             sys::realtime().to_ne_bytes(),
@@ -153,7 +152,7 @@ impl Journal {
             "below": self.below.as_ref().map(|below| below.to_json()),
         })
     }
-    /// Reads one; what is wrong with it, where it is none.
+    /// Reads a journal, or returns what is wrong with it.
     pub fn parse(bytes: &[u8]) -> Result<Journal, String> {
         let json: Value =
             serde_json::from_slice(bytes).map_err(|e| format!("it is no JSON: {e}"))?;
@@ -213,34 +212,34 @@ impl Journal {
     fn bytes(&self) -> Vec<u8> {
         format!("{:#}\n", self.to_json()).into_bytes()
     }
-    /// Is it about the network namespace in which this process is?
+    /// Whether it belongs to this network namespace.
     pub fn is_here(&self, world: &World) -> bool {
         match &self.namespace {
             Some(namespace) => namespace.is(&world.here),
             None => world.home,
         }
     }
-    /// Has the host booted since?
+    /// Whether the host has booted since.
     pub fn is_of_another_boot(&self) -> bool {
         self.namespace
             .as_ref()
             .is_some_and(Namespace::ended_with_its_boot)
     }
-    /// Could it be read again? One that could not would keep everything from being put back.
+    /// Whether it could be read again; an unreadable journal would prevent a revert.
     pub fn fits(&self) -> bool {
         self.bytes().len() + ROOM <= LONGEST as usize
     }
-    /// How many lie below it.
+    /// Number of plans below it.
     pub fn depth(&self) -> usize {
         self.below.as_ref().map_or(0, |below| 1 + below.depth())
     }
-    /// May another be applied over it?
+    /// Whether another plan may be applied over it.
     pub fn may_be_covered(&self) -> bool {
         self.depth() + 2 < DEEPEST
     }
 }
 
-/// The place of the journal, ours alone while this lives.
+/// The directory of the journal, locked while this exists.
 #[derive(Debug)]
 pub struct Store<'a> {
     world: &'a World,
@@ -249,8 +248,7 @@ pub struct Store<'a> {
 }
 
 impl<'a> Store<'a> {
-    /// Opens it and waits until nobody else works with it; `None` where nothing was ever applied.
-    /// `make`: it is made.
+    /// Opens and locks the directory; `None` if no plan was ever applied. `make`: creates it.
     pub fn open(world: &'a World, make: bool) -> Result<Option<Store<'a>>, HostError> {
         let failed = |e: std::io::Error| {
             let denied = e.kind() == std::io::ErrorKind::PermissionDenied && sys::ids().0 != 0;
@@ -279,48 +277,48 @@ impl<'a> Store<'a> {
             _lock: lock,
         }))
     }
-    /// The journal in a directory, whoever is at work with it.
+    /// The journal in a directory, without a lock.
     pub fn peek(world: &World, state: &str) -> Result<Option<Journal>, HostError> {
         let dir = Dir::open(&world.root, state, None).map_err(HostError::failed("the journal"))?;
         dir.map_or(Ok(None), |dir| journal_of(&dir, world, state))
     }
-    /// The journal; `None` where there is none. One of a namespace that has ended, whose number
-    /// another one got, is none.
+    /// The journal, if there is one. One of a namespace that has ended, whose number another one
+    /// has, does not count.
     pub fn read(&self) -> Result<Option<Journal>, HostError> {
         let journal = journal_of(&self.dir, self.world, &self.world.state)?;
         Ok(journal.filter(|journal| self.world.home || journal.is_here(self.world)))
     }
-    /// Remembers that it is being undone where there is no room to write it again: in memory that
-    /// the system keeps.
+    /// Records in memory of the system that it is being reverted, when there is no room to write
+    /// it.
     pub fn mark_reverting(&self, id: &str) {
         let dir = Dir::open(&self.world.root, VOLATILE, Some(0o755));
         let _ = dir.map(|dir| dir.map(|dir| dir.mark(&reverting(id))));
     }
-    /// Nobody needs that any more.
+    /// Removes that record.
     pub fn forget_reverting(&self, id: &str) {
         let dir = Dir::open(&self.world.root, VOLATILE, None);
         let _ = dir.map(|dir| dir.map(|dir| dir.remove(&reverting(id))));
     }
-    /// From now on somebody watches, as long as what is returned is open.
+    /// Locks the file of the watchdogs as long as the result is open.
     pub fn hold_watch(world: &World) -> std::io::Result<Option<File>> {
         let dir = Dir::open(&world.root, &world.state, None)?;
         dir.map(|dir| dir.hold(WATCHED)).transpose()
     }
-    /// Does any process watch?
+    /// Whether a watchdog exists.
     pub fn is_watched(&self) -> bool {
         self.dir.is_held(WATCHED).unwrap_or(false)
     }
-    /// Adds a line to what was undone because nobody confirmed it.
+    /// Records an automatic revert.
     pub fn log(&self, entry: &Value) -> std::io::Result<()> {
         self.dir.append(UNDONE, &format!("{entry}\n"))
     }
-    /// The last of those lines.
+    /// The last of these records.
     pub fn last_undone(&self) -> Option<Value> {
         let file = self.dir.read(UNDONE).ok()??;
         let text = String::from_utf8(file.bytes).ok()?;
         serde_json::from_str(text.lines().next_back()?).ok()
     }
-    /// Writes it, or takes it away.
+    /// Writes the journal, or removes it.
     pub fn write(&self, journal: Option<&Journal>) -> Result<(), HostError> {
         let done = match journal {
             Some(journal) => {
@@ -342,7 +340,7 @@ impl<'a> Store<'a> {
     }
 }
 
-/// The name of a mark that a journal is being undone.
+/// The name of the mark that a journal is being reverted.
 fn reverting(id: &str) -> String {
     let safe = |c: &char| c.is_ascii_alphanumeric();
     format!(

@@ -1,23 +1,11 @@
-//! Changing a host, and taking it back: `narrows-host tune`.
+//! `narrows-host tune`: changes settings of a host and reverts them.
 //!
-//! Python plans, asks and explains; here a plan is carried out. Between the two stands one JSON
-//! document (docs/reference/tune.md), which is checked here again from its first byte.
+//! Python plans, asks the user, and explains; this module executes plans. The interface is one JSON
+//! document (docs/reference/tune.md), which is validated here again completely.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`options`] | how it is called |
-//! | [`plan`] | the plan, and each change: what is, make it so, make it as it was |
-//! | [`engine`] | the order: journal, change, read back, prove; revert, confirm, verify |
-//! | [`journal`] | what was before, on disk |
-//! | [`watchdog`] | the process that undoes what nobody confirms |
-//! | [`sysctl`], [`qdisc`], [`ingress`], [`route`], [`module`], [`file`] | kinds of changes |
-//! | [`shape`] | options of disciplines that shape |
-//! | [`diag`] | what connections really use |
-//! | [`boot`] | files that come behind ours |
-//! | [`elsewhere`] | journals of other network namespaces |
-//! | [`place`] | files as root must touch them |
-//! | [`netns`] | which network namespace this is, and whether files belong to it |
-//! | [`target`] | where all that happens |
+//! | [`options`] | options |
 
 pub mod boot;
 pub mod diag;
@@ -47,12 +35,12 @@ use plan::Plan;
 use serde_json::{Value, json};
 use std::io::Read;
 
-/// Bytes as text.
+/// Hexadecimal digits of bytes.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// The way back; `None`: it is none.
+/// The bytes of hexadecimal digits; `None` if invalid.
 pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
     let pair = |pair: &[u8]| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?);
@@ -62,7 +50,7 @@ pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
 fn plan(file: &str) -> Result<Plan, HostError> {
     let wrong = |e: std::io::Error| HostError::Unlike(e.to_string());
     let bytes = if file == "-" {
-        /// A plan is some kilobytes.
+        /// Largest plan, bytes; usual ones have some kilobytes.
         const LONGEST: u64 = 1 << 20;
         let mut bytes = Vec::new();
         std::io::stdin()
@@ -76,7 +64,7 @@ fn plan(file: &str) -> Result<Plan, HostError> {
     Plan::parse(&bytes).map_err(HostError::Unlike)
 }
 
-/// Into the namespace of a name; whether it is another one than that of the caller.
+/// Enters the namespace of a name; returns whether it is another one than that of the caller.
 fn enter(netns: Option<&str>) -> Result<bool, HostError> {
     let Some(name) = netns else { return Ok(false) };
     let open = || {
@@ -95,7 +83,7 @@ fn enter(netns: Option<&str>) -> Result<bool, HostError> {
     Ok(own()? != before)
 }
 
-/// Enters the namespace, and finds out which one it is.
+/// Enters the namespace and identifies it.
 fn settle(world: &mut World, netns: Option<&str>) -> Result<(), HostError> {
     let entered = enter(netns)?;
     world
@@ -103,7 +91,7 @@ fn settle(world: &mut World, netns: Option<&str>) -> Result<(), HostError> {
         .map_err(HostError::failed("the network namespace"))
 }
 
-/// Does what is asked; answers JSON, and whether it is a yes.
+/// Runs the subcommand; returns JSON, and whether it succeeded.
 pub fn run(mut options: Options) -> Result<(Value, bool), HostError> {
     sys::remember_signals(false);
     let answer = match options.command {
@@ -115,7 +103,7 @@ pub fn run(mut options: Options) -> Result<(Value, bool), HostError> {
             engine::apply(&plan, &options.world, options.within)?
         }
         _ => {
-            // The watcher was started in its namespace, and its directory is named whole.
+            // The watchdog was started in its namespace, with an absolute directory.
             if matches!(options.command, Command::Watch) {
                 options.world.state = options.world.hosts();
             } else {

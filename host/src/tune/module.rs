@@ -1,5 +1,4 @@
-//! A module of the kernel: loaded by `modprobe`, which knows what it needs, and taken out by the
-//! kernel itself.
+//! Kernel modules: loaded by `modprobe`, which resolves dependencies, and removed by the kernel.
 
 use crate::sys::kernel;
 use std::fs;
@@ -7,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Where `modprobe` is; not looked for in `$PATH`, which is the caller's.
+/// Paths of `modprobe`; `$PATH` belongs to the caller and is not used.
 const MODPROBE: [&str; 4] = [
     "/usr/sbin/modprobe",
     "/sbin/modprobe",
@@ -15,7 +14,7 @@ const MODPROBE: [&str; 4] = [
     "/bin/modprobe",
 ];
 
-/// Is it there, as a module or as a part of the kernel?
+/// Whether it exists, as a loaded module or built in.
 pub fn present(name: &str) -> bool {
     let builtin = |text: &str| {
         let file = format!("/{name}.ko");
@@ -33,13 +32,13 @@ pub fn present(name: &str) -> bool {
         .is_ok_and(|text| builtin(&text))
 }
 
-/// How many use it: connections, qdiscs, other modules; `None` where it cannot be a module.
+/// Number of users: connections, qdiscs, other modules; `None` if it is built in.
 pub fn users(name: &str) -> Option<u64> {
     let text = fs::read_to_string(format!("/sys/module/{name}/refcnt")).ok()?;
     text.trim().parse().ok()
 }
 
-/// Loads it.
+/// Loads the module.
 pub fn load(name: &str) -> io::Result<()> {
     let lacking = |text: String| io::Error::new(io::ErrorKind::NotFound, text);
     let program = MODPROBE.iter().find(|p| Path::new(p).exists());
@@ -63,7 +62,7 @@ pub fn load(name: &str) -> io::Result<()> {
     Err(lacking(format!("module {name}: {said}")))
 }
 
-/// Takes it out; `false` where somebody uses it.
+/// Removes the module; `false` if it is in use.
 pub fn unload(name: &str) -> io::Result<bool> {
     match kernel::unload(name) {
         Ok(()) => Ok(true),

@@ -1,19 +1,4 @@
-//! Which network namespace this is, and which files belong to it.
-//!
-//! Settings, queue disciplines and routes belong to a network namespace; files for the next boot
-//! belong to a host. Only two kinds of namespaces may write such files ([`owns_files`]):
-//!
-//! | namespace | how it is recognised |
-//! |---|---|
-//! | the initial one | the kernel shows `net.core.netdev_max_backlog` in it, and in no other (`net/core/sysctl_net_core.c`) |
-//! | that of a whole container | process 1, as this `/proc` shows it, is in it, and a container manager has left its mark |
-//!
-//! Every other namespace (`ip netns`, `unshare -n`) shares `/etc` and `/var/lib` with a host whose
-//! network is another one.
-//!
-//! A namespace is identified by device and inode of `/proc/self/ns/net`, by the boot, and by the
-//! kernel's cookie (`SO_NETNS_COOKIE`, Linux 5.14), because the kernel gives the inode of a
-//! namespace that has ended to a new one.
+//! Identification of the network namespace, and of the files that belong to it.
 
 use crate::sys;
 use serde_json::{Value, json};
@@ -22,33 +7,33 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Where `ip netns` keeps names.
+/// Directory of the names of `ip netns`.
 const NAMES: &str = "/run/netns";
-/// Marks of container managers: of systemd-nspawn and LXC, of Docker, of Podman.
+/// Marks of container managers: systemd-nspawn and LXC, Docker, Podman.
 const MARKS: [&str; 3] = [
     "/run/systemd/container",
     "/.dockerenv",
     "/run/.containerenv",
 ];
-/// A setting that only the initial network namespace has.
+/// A setting that exists only in the initial network namespace.
 const INITIAL_ONLY: &str = "/proc/sys/net/core/netdev_max_backlog";
 
-/// One network namespace.
+/// A network namespace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Namespace {
     /// Device of its inode.
     pub device: u64,
     /// Its inode, as in `net:[4026531840]`.
     pub inode: u64,
-    /// The kernel's number for it, which is given only once in a boot; `None` before Linux 5.14.
+    /// The kernel's cookie, which is unique within a boot; `None` before Linux 5.14.
     pub cookie: Option<u64>,
-    /// It is the initial one.
+    /// Whether it is the initial one.
     pub initial: bool,
     /// The boot in which it exists (`/proc/sys/kernel/random/boot_id`).
     pub boot: String,
 }
 
-/// Which boot this is.
+/// The present boot.
 pub fn boot() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     text.unwrap_or_default().trim().to_string()
@@ -59,7 +44,7 @@ fn inode(path: impl AsRef<Path>) -> io::Result<(u64, u64)> {
 }
 
 impl Namespace {
-    /// The one in which this thread is.
+    /// The namespace of this thread.
     pub fn own() -> io::Result<Namespace> {
         let (device, inode) = inode("/proc/thread-self/ns/net")?;
         Ok(Namespace {
@@ -70,7 +55,7 @@ impl Namespace {
             boot: boot(),
         })
     }
-    /// Are both the same namespace? The initial one is the same after a reboot, too.
+    /// Whether both are the same namespace. The initial one stays the same after a reboot.
     pub fn is(&self, other: &Namespace) -> bool {
         let cookies =
             self.cookie.is_none() || other.cookie.is_none() || self.cookie == other.cookie;
@@ -79,7 +64,7 @@ impl Namespace {
             && cookies;
         self.initial && other.initial || alike
     }
-    /// Did it exist in another boot?
+    /// Whether it existed in another boot.
     pub fn ended_with_its_boot(&self) -> bool {
         self.boot != boot()
     }
@@ -90,7 +75,7 @@ impl Namespace {
             None => format!("netns-{}", self.inode),
         }
     }
-    /// Its name of `ip netns`, where it has one.
+    /// Its name in `ip netns`, if it has one.
     pub fn name(&self) -> Option<String> {
         let mut names: Vec<String> = fs::read_dir(NAMES)
             .ok()?
@@ -104,7 +89,7 @@ impl Namespace {
         names.sort();
         names.into_iter().next()
     }
-    /// The first process in it that this one can see.
+    /// The first process in it that is visible here.
     pub fn process(&self) -> Option<u32> {
         let processes = fs::read_dir("/proc").ok()?.flatten();
         let mut numbers: Vec<u32> = processes
@@ -116,7 +101,7 @@ impl Namespace {
                 .is_ok_and(|found| found == (self.device, self.inode))
         })
     }
-    /// In a few words.
+    /// A short description.
     pub fn described(&self) -> String {
         if self.initial {
             return "the host's initial network namespace".to_string();
@@ -129,8 +114,8 @@ impl Namespace {
             _ => format!("the network namespace {number}"),
         }
     }
-    /// What has to stand before and behind `narrows tune VERB` to run it there; `None`: it cannot
-    /// be found.
+    /// The words before and after `narrows tune VERB` that run it there; `None` if it cannot be
+    /// found.
     pub fn reached(&self) -> Option<(String, String)> {
         if self.ended_with_its_boot() && !self.initial {
             return None;
@@ -139,15 +124,15 @@ impl Namespace {
             return Some((String::new(), format!(" --netns {name}")));
         }
         let enter = |pid| (format!("nsenter --net=/proc/{pid}/ns/net "), String::new());
-        // Process 1 may be hidden; it is where an administrator's shell is.
+        // Process 1 may be hidden; it is in the namespace of an administrator's shell.
         self.process().or(self.initial.then_some(1)).map(enter)
     }
-    /// As the journal has it.
+    /// The form of the journal.
     pub fn to_json(&self) -> Value {
         json!({ "device": self.device, "inode": self.inode, "cookie": self.cookie,
         "initial": self.initial, "boot": self.boot })
     }
-    /// The way back; `None`: it is none.
+    /// Reads the form of the journal; `None` if invalid.
     pub fn from_json(json: &Value) -> Option<Namespace> {
         Some(Namespace {
             device: json["device"].as_u64()?,
@@ -159,7 +144,7 @@ impl Namespace {
     }
 }
 
-/// May files for the next boot be written from this namespace?
+/// Whether files for the next boot may be written from this namespace.
 pub fn owns_files(here: &Namespace) -> bool {
     let of_process_1 =
         || inode("/proc/1/ns/net").is_ok_and(|found| found == (here.device, here.inode));

@@ -1,4 +1,4 @@
-//! The options of `narrows-host tune`.
+//! Options of `narrows-host tune`.
 
 use super::engine::Foreign;
 use super::plan::namespace;
@@ -7,7 +7,7 @@ use crate::tune::target::World;
 use narrows_core::units::parse_seconds;
 use std::path::PathBuf;
 
-/// How it is called.
+/// The usage text.
 pub const USAGE: &str = "\
 narrows-host tune apply [PLAN] [options]
     Apply a plan of `narrows tune plan --json`, from a file or stdin, and print the changes as JSON.
@@ -31,18 +31,18 @@ narrows-host tune revert [options]
   --stop-after N         for tests: end after N steps, as at a power failure
 ";
 
-/// What to do.
+/// The action.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// Carry out a plan.
+    /// Apply a plan.
     Apply,
-    /// Keep it.
+    /// Confirm it.
     Confirm,
-    /// Look.
+    /// Compare.
     Verify,
-    /// Undo it.
+    /// Revert.
     Revert,
-    /// Undo it in time.
+    /// Revert at the deadline.
     Watch,
 }
 
@@ -54,28 +54,28 @@ const COMMANDS: [(&str, Command); 5] = [
     ("watch", Command::Watch),
 ];
 
-/// What is asked.
+/// The options.
 #[derive(Debug)]
 pub struct Options {
-    /// To do what.
+    /// The action.
     pub command: Command,
-    /// The plan's file; `-` is stdin.
+    /// File of the plan; `-` is stdin.
     pub plan: String,
     /// Seconds in which to confirm.
     pub within: Option<f64>,
-    /// What to do about what somebody else has changed.
+    /// Handling of changes of other programs.
     pub foreign: Foreign,
-    /// Only the plan that was applied last.
+    /// Only the plan applied last.
     pub last: bool,
-    /// A network namespace.
+    /// Name of a network namespace.
     pub netns: Option<String>,
-    /// Of which journal.
+    /// Identifier of a journal.
     pub id: String,
-    /// Where.
+    /// The host that is changed.
     pub world: World,
 }
 
-/// Somebody must have time to look, and nobody remembers after a day.
+/// Range of the time to confirm: enough to check the changes, at most a day.
 const WITHIN: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
 
 /// Reads a command line.
@@ -143,7 +143,7 @@ fn within(text: &str) -> Result<f64, String> {
     Ok(span.as_s())
 }
 
-/// A name that is none must not come to mean this host's own network.
+/// An invalid name must not select the network of this host.
 fn named(netns: String) -> Result<String, String> {
     if namespace(&netns) {
         return Ok(netns);

@@ -1,10 +1,10 @@
-//! Files as root must touch them: no link is followed on the way, nobody else may write what is
-//! trusted, and what is written is there whole or not at all, after a loss of power too.
+//! Safe access to files as root: symbolic links are not followed, files that other users may write
+//! are not trusted, and files are written completely or not at all, including at a power failure.
 //!
-//! A path is walked directory by directory with `openat` and `O_NOFOLLOW`, and everything after
-//! that happens in the directory that was opened, so that nobody can exchange a part of the path
-//! meanwhile. A file is replaced by a new one beside it, which is written, synced and then renamed
-//! over it, and the directory is synced.
+//! A path is walked directory by directory with `openat` and `O_NOFOLLOW`, and every operation is
+//! relative to the opened directory, so that no part of the path can be replaced meanwhile. A file
+//! is replaced by a new one beside it, which is written, synced and renamed over it; then the
+//! directory is synced.
 
 use crate::sys;
 use crate::sys::files::{lock, make_directory_at, open_at, rename_at, unlink_at};
@@ -15,22 +15,22 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
-/// A file of ours is shorter; what is longer is somebody else's.
+/// Largest file of narrows; a longer one belongs to another program.
 pub const LONGEST: u64 = 1 << 20;
-/// Bits of a mode by which others than the owner may write.
+/// Permission bits by which other users may write.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
-/// Mode of directories on the way to one that is made.
+/// Mode of directories on the way to a new one.
 const ON_THE_WAY: u32 = 0o755;
 
-/// A file as it lay there.
+/// A file and its metadata.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// What was in it.
+    /// Content.
     pub bytes: Vec<u8>,
-    /// Its permissions.
+    /// Permissions.
     pub mode: u32,
-    /// Its user and group.
+    /// User and group.
     pub owner: (u32, u32),
 }
 
@@ -45,7 +45,7 @@ fn refused(text: String) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
 
-/// Says which file; a link where none may be says so.
+/// Adds the place to an error, and explains that of a symbolic link.
 fn at(place: &str) -> impl Fn(io::Error) -> io::Error + '_ {
     move |e| match e.raw_os_error() {
         Some(libc::ELOOP | libc::ENOTDIR) => refused(format!(
@@ -55,7 +55,7 @@ fn at(place: &str) -> impl Fn(io::Error) -> io::Error + '_ {
     }
 }
 
-/// Who may write there: this user and root, nobody else.
+/// Checks that only this user and root may write there.
 fn trusted(place: &str, meta: &std::fs::Metadata) -> io::Result<()> {
     let own = sys::ids().0;
     if meta.uid() != 0 && meta.uid() != own {
@@ -64,7 +64,7 @@ fn trusted(place: &str, meta: &std::fs::Metadata) -> io::Result<()> {
             meta.uid()
         )));
     }
-    // In a sticky directory nobody can take away what is another's.
+    // In a sticky directory other users cannot replace the file.
     if meta.mode() & OTHERS_WRITE != 0 && !(meta.is_dir() && meta.mode() & STICKY != 0) {
         return Err(refused(format!(
             "{place}: others may write to it; chmod go-w {place}"
@@ -73,7 +73,8 @@ fn trusted(place: &str, meta: &std::fs::Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// The file at `path`, for reading with privilege: no link, and nobody else could have written it.
+/// Reads the file at `path`, for use with privilege: it must be no link, and no other user may
+/// write it.
 pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
     let place = path.display().to_string();
     let folder = path
@@ -84,7 +85,7 @@ pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
         .file_name()
         .and_then(|n| n.to_str())
         .unwrap_or_default();
-    // The way there is the user's own choice, links and all; what lies at its end is not.
+    // The path is the user's choice and may contain links; the file itself may not be one.
     let dir = OwnedFd::from(File::open(folder).map_err(at(&place))?);
     let file =
         File::from(open_at(&dir, name, libc::O_RDONLY | libc::O_NONBLOCK, 0).map_err(at(&place))?);
@@ -99,9 +100,9 @@ pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 impl Dir {
-    /// The directory `path` (absolute) below `root`; `None` where there is none. `make`: it is made
-    /// with that mode, and directories on the way with 0755: the system's own, `/var/lib` say,
-    /// must be open to all.
+    /// The directory `path` (absolute) below `root`; `None` if it does not exist. With `make` it is
+    /// created with that mode, and directories on the way with 0755, because those of the system,
+    /// such as `/var/lib`, must be accessible to all.
     pub fn open(root: &Path, path: &str, make: Option<u32>) -> io::Result<Option<Dir>> {
         let fd = OwnedFd::from(File::open(root).map_err(at(&root.display().to_string()))?);
         let mut dir = Dir {
@@ -125,8 +126,8 @@ impl Dir {
                     make_directory_at(&dir.fd, part, mode).map_err(at(&name))?;
                     dir.sync()?;
                     let made = open_at(&dir.fd, part, flags, 0).map(File::from);
-                    // Whatever this process masks: networkd, say, is another user and must read
-                    // what is in it.
+                    // Regardless of the umask: networkd, for example, runs as another user and must
+                    // read its files.
                     if let Ok(made) = &made {
                         made.set_permissions(Permissions::from_mode(mode))
                             .map_err(at(&name))?;
@@ -144,7 +145,7 @@ impl Dir {
         }
         Ok(Some(dir))
     }
-    /// Which of the directories on the way to `path` are not there, the outermost first.
+    /// Missing directories on the way to `path`, the outermost first.
     pub fn missing(root: &Path, path: &str) -> io::Result<Vec<String>> {
         let mut missing = Vec::new();
         let mut whole = String::new();
@@ -161,24 +162,23 @@ impl Dir {
     }
     fn sync(&self) -> io::Result<()> {
         match File::from(self.fd.try_clone()?).sync_all() {
-            // Some file systems have nothing to sync of a directory.
+            // Some file systems do not support syncing a directory.
             Err(e) if e.raw_os_error() != Some(libc::EINVAL) => Err(e),
             _ => Ok(()),
         }
     }
-    /// One at a time: waits until nobody else works with this directory; until the guard is
-    /// dropped.
+    /// Waits for an exclusive lock of this directory, which ends when the guard is dropped.
     pub fn lock(&self) -> io::Result<File> {
         let fd = open_at(&self.fd, ".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
         lock(&fd, libc::LOCK_EX)?;
         Ok(fd.into())
     }
-    /// Its owner, and what others may do there.
+    /// Whether only its owner, this user, has access.
     pub fn is_private(&self) -> io::Result<bool> {
         let meta = File::from(self.fd.try_clone()?).metadata()?;
         Ok(meta.mode() & 0o077 == 0 && meta.uid() == sys::ids().0)
     }
-    /// A file of it; `None` where there is none.
+    /// A file of the directory; `None` if it does not exist.
     pub fn read(&self, name: &str) -> io::Result<Option<Found>> {
         let place = self.place(name);
         let file = match open_at(&self.fd, name, libc::O_RDONLY | libc::O_NONBLOCK, 0) {
@@ -200,16 +200,16 @@ impl Dir {
             owner: (meta.uid(), meta.gid()),
         }))
     }
-    /// Puts a file there, whole or not at all; `step` is called after each thing done.
+    /// Replaces a file atomically; `step` is called after each step.
     pub fn replace(&self, name: &str, file: &Found, step: &mut dyn FnMut()) -> io::Result<()> {
         let done = self.replace_by(name, file, step);
         if done.is_err() {
-            // A disk that is full is not filled further.
+            // A full disk is not filled further.
             let _ = self.tidy(name);
         }
         done
     }
-    /// Writes over a file that is there: for a disk that has no room for a second one beside it.
+    /// Overwrites an existing file: for a disk without room for a second one.
     pub fn overwrite(&self, name: &str, file: &Found) -> io::Result<()> {
         let place = self.place(name);
         let old = File::from(
@@ -226,7 +226,7 @@ impl Dir {
             .map_err(at(&place))?;
         old.sync_all().map_err(at(&place))
     }
-    /// Adds a line to a file of at most [`LONGEST`] bytes; a longer one begins anew.
+    /// Appends a line to a file of at most [`LONGEST`] bytes; a longer file is truncated first.
     pub fn append(&self, name: &str, line: &str) -> io::Result<()> {
         let place = self.place(name);
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_NONBLOCK;
@@ -238,21 +238,20 @@ impl Dir {
         }
         file.write_all(line.as_bytes()).map_err(at(&place))
     }
-    /// Makes an empty file.
+    /// Creates an empty file.
     pub fn mark(&self, name: &str) -> io::Result<()> {
         open_at(&self.fd, name, libc::O_WRONLY | libc::O_CREAT, 0o600)
             .map(drop)
             .map_err(at(&self.place(name)))
     }
-    /// A file that one process holds, or several that are forked from it, as long as one of them
-    /// lives.
+    /// Locks a file for this process and processes forked from it, as long as one of them exists.
     pub fn hold(&self, name: &str) -> io::Result<File> {
         let fd = open_at(&self.fd, name, libc::O_RDONLY | libc::O_CREAT, 0o600)
             .map_err(at(&self.place(name)))?;
         lock(&fd, libc::LOCK_SH)?;
         Ok(fd.into())
     }
-    /// Does any process [`hold`](Self::hold) it?
+    /// Whether any process [`hold`](Self::hold)s it.
     pub fn is_held(&self, name: &str) -> io::Result<bool> {
         let fd = match open_at(&self.fd, name, libc::O_RDONLY, 0) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -266,8 +265,7 @@ impl Dir {
     }
     fn replace_by(&self, name: &str, file: &Found, step: &mut dyn FnMut()) -> io::Result<()> {
         let place = self.place(name);
-        // Nobody reads it by that name: neither `sysctl --system` nor networkd nor udev take such
-        // an ending.
+        // The suffix hides it from `sysctl --system`, networkd and udev.
         let beside = format!(".{name}.narrows-new");
         self.remove(&beside)?;
         step();
@@ -286,7 +284,7 @@ impl Dir {
         step();
         self.sync()
     }
-    /// Takes away what a [`replace`](Self::replace) that was cut short left behind.
+    /// Removes the leftover of an interrupted [`replace`](Self::replace).
     pub fn tidy(&self, name: &str) -> io::Result<()> {
         self.remove(&format!(".{name}.narrows-new"))
     }
@@ -297,11 +295,11 @@ impl Dir {
             Ok(()) => self.sync(),
         }
     }
-    /// Takes a file away, if it is there.
+    /// Removes a file, if it exists.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         self.unlink(name, 0)
     }
-    /// Takes a directory away, if it is there and empty.
+    /// Removes a directory, if it exists and is empty.
     pub fn remove_empty(&self, name: &str) -> io::Result<()> {
         match self.unlink(name, libc::AT_REMOVEDIR) {
             Err(e) if matches!(e.kind(), io::ErrorKind::DirectoryNotEmpty) => Ok(()),

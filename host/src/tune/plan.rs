@@ -1,8 +1,7 @@
-//! A plan as it comes from outside: read strictly, whatever its origin, for it is carried out as
-//! root.
+//! The plan: untrusted input, which is validated strictly because it is executed as root.
 //!
-//! docs/reference/tune.md has the format. What is not in it is refused by name. Nothing of it is
-//! ever a command: values go into system calls, and the only program that is started, `modprobe`,
+//! docs/reference/tune.md specifies the format. Unknown keys are rejected by name. No part of a
+//! plan becomes a command: values are passed to system calls, and the only program, `modprobe`,
 //! gets a name of letters, digits and `_` behind `--`.
 
 use super::shape::Shape;
@@ -11,11 +10,11 @@ use narrows_core::registry::linux::Sysctl;
 use serde_json::{Map, Value, json};
 use std::io;
 
-/// The version of the format.
+/// Version of the format.
 const VERSION: u64 = 1;
-/// More changes has no plan.
+/// Largest number of changes of a plan.
 const MOST: usize = 256;
-/// Where our own files may be: a directory and what its files end with.
+/// Folders of our own files, with the suffixes of their names.
 const FOLDERS: [(&str, &str); 5] = [
     ("/etc/sysctl.d", ".conf"),
     ("/etc/modules-load.d", ".conf"),
@@ -23,63 +22,63 @@ const FOLDERS: [(&str, &str); 5] = [
     ("/etc/udev/rules.d", ".rules"),
     ("/etc/systemd/network", ".conf"),
 ];
-/// What only scripts can do.
+/// Actions of scripts only.
 const SCRIPTS_ONLY: [&str; 2] = ["package", "uci"];
 
-/// A file as it is to be.
+/// The requested content of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Text {
-    /// What is in it.
+    /// Content.
     pub text: String,
-    /// Its permissions.
+    /// Permissions.
     pub mode: u32,
 }
 
-/// What is changed.
+/// The object of a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum What {
-    /// A module is loaded.
+    /// A module to load.
     Module(String),
-    /// A setting: its key, what the plan found, what it is to be.
+    /// A setting: key, value that the plan found, new value.
     Sysctl(String, String, String),
-    /// Who may be chosen by everybody, which setting a default changes by the way: the new default.
+    /// The permitted congestion controls, which a new default changes too: the new default.
     Allowed(String),
-    /// Disciplines of a device, and what the plan found in each place: kind and whether the kernel
-    /// chose it.
+    /// Disciplines of a device, and those that the plan found in each place: name and whether the
+    /// kernel selected it.
     Qdisc(String, Vec<qdisc::Step>, Vec<Option<(String, bool)>>),
-    /// What comes in by a device is shaped.
+    /// Shaping of a device's received traffic.
     Ingress(ingress::Shaped),
     /// The congestion control of a route.
     Route(route::Prefix, Option<String>, Option<String>),
-    /// A file of our own; `None`: it is taken away.
+    /// A file of our own; `None`: to remove.
     File(String, Option<Text>),
 }
 
-/// One change.
+/// A change.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// Its name.
     pub id: String,
-    /// It only makes another outlast a reboot.
+    /// Whether it only makes another change persist over a reboot.
     pub boot: bool,
-    /// What it does.
+    /// Its object.
     pub what: What,
-    /// As it stood in the plan.
+    /// Its form in the plan.
     pub json: Value,
 }
 
-/// Changes in their order.
+/// A plan.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What they are for.
+    /// Its purpose.
     pub title: String,
-    /// The network namespace they are for.
+    /// Its network namespace.
     pub netns: Option<String>,
-    /// They.
+    /// Its changes in order.
     pub changes: Vec<Change>,
 }
 
-/// A name of `first` and then `rest`.
+/// Whether a name consists of `first` and then `rest`.
 fn name(text: &str, most: usize, rest: &str) -> bool {
     let first = |b: u8| {
         b.is_ascii_lowercase() || b.is_ascii_digit() || b.is_ascii_uppercase() && !rest.is_empty()
@@ -88,7 +87,7 @@ fn name(text: &str, most: usize, rest: &str) -> bool {
     !text.is_empty() && text.len() <= most && first(text.as_bytes()[0]) && text.bytes().all(more)
 }
 
-/// Of a module, a congestion control, a discipline.
+/// Whether it is the name of a module, a congestion control, or a discipline.
 fn plain_name(text: &str, most: usize) -> bool {
     name(text, most, "") && !text.bytes().any(|b| b.is_ascii_uppercase())
 }
@@ -101,12 +100,12 @@ fn interface(text: &str) -> bool {
         && (text_.is_empty() != text.is_empty() || name(text_, 15, ".@-"))
 }
 
-/// Of a network namespace.
+/// Whether it is the name of a network namespace.
 pub fn namespace(text: &str) -> bool {
     !text.contains("..") && name(text.trim_start_matches('_'), 64, ".-")
 }
 
-/// Below one of our folders, our own by its name.
+/// Whether a path is a file of our own below one of the folders.
 fn path(text: &str) -> bool {
     let Some((folder, file)) = text.rsplit_once('/') else {
         return false;
@@ -122,7 +121,7 @@ fn path(text: &str) -> bool {
     let known = FOLDERS.iter().any(|(known, end)| {
         let within = match folder.strip_prefix(known) {
             Some("") => *known != "/etc/systemd/network",
-            // A drop-in of networkd lies in a folder of its own.
+            // A drop-in of networkd lies in its own folder.
             Some(rest) => {
                 *known == "/etc/systemd/network"
                     && rest.ends_with(".network.d")
@@ -177,7 +176,7 @@ fn handle(of: &Object, what: &str) -> Result<u32, String> {
     }
 }
 
-/// What a plan wants of a discipline.
+/// The discipline that a plan requests.
 fn step(of: &Object, parent: u32, what: &str) -> Result<qdisc::Step, String> {
     known(of, &["kind", "handle", "options"], what)?;
     let kind = string(of, "kind", what)?;
@@ -205,7 +204,7 @@ fn step(of: &Object, parent: u32, what: &str) -> Result<qdisc::Step, String> {
     })
 }
 
-/// What a plan found: a kind, and whether the kernel chose it.
+/// The discipline that a plan found: its name, and whether the kernel selected it.
 fn found(of: &Object, what: &str) -> Result<(String, bool), String> {
     known(of, &["kind", "handle", "options"], what)?;
     Ok((
@@ -227,13 +226,13 @@ fn place(parent: &str, what: &str) -> Result<u32, String> {
     place.ok_or_else(|| format!("{what}: parent {parent:?} is none; write \"root\" or \"1:2\""))
 }
 
-/// What comes in, shaped: each place on the way out of the other device with its discipline.
+/// Shaping of received traffic: each place of the ifb device's egress with its discipline.
 fn ingress_change(one: &Object, what: &str) -> Result<What, String> {
     let target = object(one.get("target").unwrap_or(&Value::Null), what)?;
     known(target, &["dev", "ifb"], what)?;
     let (dev, ifb) = (device(target, "dev", what)?, device(target, "ifb", what)?);
     let to = object(one.get("to").unwrap_or(&Value::Null), what)?;
-    // The root comes first, whatever the order of the keys.
+    // The root comes first, regardless of the order of keys.
     known(to, &["root", "1:1"], what)?;
     let steps = ["root", "1:1"].into_iter().filter_map(|parent| {
         to.get(parent)
@@ -267,7 +266,7 @@ fn queue(one: &Object, what: &str) -> Result<What, String> {
     Ok(What::Qdisc(device.to_string(), vec![to], vec![from]))
 }
 
-/// The congestion control among the words behind `ip route replace`; `None`: there is no route.
+/// The congestion control in the words behind `ip route replace`; `None`: there is no route.
 fn congctl(words: Option<&Value>, what: &str) -> Result<Option<Option<String>>, String> {
     let Some(list) = words.filter(|w| !w.is_null()) else {
         return Ok(None);
@@ -347,7 +346,7 @@ fn file_change(one: &Object, what: &str) -> Result<What, String> {
 }
 
 impl Change {
-    /// Reads one.
+    /// Reads a plan.
     pub fn parse(json: &Value, at: usize) -> Result<Change, String> {
         let of = object(json, &format!("change {}", at + 1))?;
         let id = string(of, "id", &format!("change {}", at + 1))?;
@@ -417,7 +416,7 @@ impl Change {
             json: json.clone(),
         })
     }
-    /// What a default also does: the change that only records it.
+    /// The additional effect of a new default: the change that records it.
     pub fn beside(&self) -> Option<Change> {
         let What::Sysctl(key, _, to) = &self.what else {
             return None;
@@ -430,7 +429,7 @@ impl Change {
             "to": to}),
         })
     }
-    /// What it is now, with all that is needed to make it so again.
+    /// The present value, with everything that is needed to restore it.
     pub fn live(&self, world: &World) -> io::Result<Value> {
         Ok(match &self.what {
             What::Module(name) => json!(module::present(name)),
@@ -442,7 +441,7 @@ impl Change {
             What::File(path, _) => file::live(path, world)?,
         })
     }
-    /// Is it what the change wants?
+    /// Whether the value is the requested one.
     pub fn reached(&self, live: &Value) -> bool {
         match &self.what {
             What::Module(_) => *live == json!(true),
@@ -459,7 +458,7 @@ impl Change {
             What::File(_, None) => live["absent"] == json!(true),
         }
     }
-    /// Are two values of it the same?
+    /// Whether two values are equal.
     pub fn same(&self, a: &Value, b: &Value) -> bool {
         match &self.what {
             What::Module(_) => a == b,
@@ -474,19 +473,19 @@ impl Change {
             What::File(..) => file::same(a, b),
         }
     }
-    /// Is it what is left of our own where somebody took a part of it away? Nothing of anybody
-    /// else's is lost with it.
+    /// Whether a part of our own change was removed by another program, so that restoring the rest
+    /// loses nothing of others.
     pub fn remains(&self, live: &Value) -> bool {
         matches!(&self.what, What::Ingress(shaped) if shaped.remains(live))
     }
-    /// Are these disciplines that the kernel attached itself, all of them?
+    /// Whether the kernel attached all of these disciplines itself.
     pub fn is_of_the_kernel(&self, live: &Value) -> bool {
         let tree = qdisc::Tree::from_json(live).filter(|_| matches!(self.what, What::Qdisc(..)));
         tree.is_some_and(|tree| {
             tree.classes.is_empty() && tree.queues.iter().all(|q| q.handle == 0)
         })
     }
-    /// Is it as the plan found it? What it is instead, where not.
+    /// Whether the value is the one that the plan found; otherwise the present one.
     pub fn expected(&self, live: &Value) -> Result<(), String> {
         let odd = |is: &str, said: &str| {
             Err(format!(
@@ -530,7 +529,7 @@ impl Change {
             _ => Ok(()),
         }
     }
-    /// Makes it so.
+    /// Makes the change.
     pub fn make(&self, world: &World) -> io::Result<()> {
         match &self.what {
             What::Module(name) => module::load(name)?,
@@ -547,7 +546,7 @@ impl Change {
         world.step();
         Ok(())
     }
-    /// Makes it what it was; a sentence where that is not wholly possible.
+    /// Restores the previous value; a message if that is only partly possible.
     pub fn restore(&self, before: &Value, world: &World) -> io::Result<Option<String>> {
         match &self.what {
             What::Module(name) => {
@@ -582,7 +581,7 @@ impl Change {
         world.step();
         Ok(None)
     }
-    /// In which order things are undone: what decides about others comes first.
+    /// The order of reverting: values that determine others come first.
     pub fn rank(&self) -> u8 {
         match self.what {
             What::File(..) => 0,
@@ -596,7 +595,7 @@ impl Change {
 }
 
 impl Plan {
-    /// Reads one.
+    /// Reads a change.
     pub fn parse(bytes: &[u8]) -> Result<Plan, String> {
         let json: Value =
             serde_json::from_slice(bytes).map_err(|e| format!("the plan is no JSON: {e}"))?;
@@ -654,11 +653,11 @@ impl Plan {
     }
 }
 
-/// Changes, those of one device's disciplines as one.
+/// Changes, of which those of one device's disciplines are merged.
 pub fn grouped(list: &[Value]) -> Result<Vec<Change>, String> {
     let mut changes: Vec<Change> = Vec::new();
     for (at, json) in list.iter().enumerate() {
-        // In a journal they are one already.
+        // In a journal they are merged already.
         let parts = json
             .as_array()
             .map_or(std::slice::from_ref(json), Vec::as_slice);

@@ -1,12 +1,13 @@
-//! The queue disciplines of a device as one tree: read whole, changed in places, put back whole.
+//! The queue disciplines of a device as a tree: read as a whole, changed in places, restored as a
+//! whole.
 //!
-//! The kernel prints a discipline with the options that make it (`TCA_OPTIONS`), so what is read
-//! can be sent back as it is. Handle `0:` is one that the kernel attached itself: it is put back by
-//! taking ours away, and what then comes follows from `net.core.default_qdisc`, which is why that
-//! is put back first. A handle of its own means that somebody made it.
+//! The kernel reports a discipline with the options that create it (`TCA_OPTIONS`), so they can be
+//! sent back unchanged. Handle `0:` marks a discipline that the kernel attached itself. It is
+//! restored by removing ours: the kernel then selects one by `net.core.default_qdisc`, which is
+//! therefore restored first. Any other handle was assigned by a program.
 //!
-//! HTB's classes go the same way. Filters do not (their listing is not what made them), so where
-//! there are any, nothing is replaced.
+//! Classes of HTB are handled in the same way. Filters are not, because their listing is not the
+//! request that created them: a device with filters is left unchanged.
 
 use super::shape::{self, Shape};
 use crate::sys;
@@ -16,14 +17,14 @@ use serde_json::{Value, json};
 use std::ffi::CString;
 use std::io;
 
-/// `TC_H_ROOT`, and the parent of what is not on the way out (`ingress`, `clsact`).
+/// `TC_H_ROOT`, and the parent of disciplines outside the egress (`ingress`, `clsact`).
 const ROOT: u32 = u32::MAX;
 pub(super) const INGRESS: u32 = 0xffff_fff1;
-/// What a filter of the egress hooks of `clsact` hangs on is none of the tree.
+/// The parent of filters of `clsact`, which do not belong to the tree.
 const FIXED: usize = 20;
 const DUMP_MOST: usize = 4096;
 
-/// Disciplines that need no option; beside those that shape, all that a plan may ask for.
+/// Disciplines without options that a plan may request, besides shaping ones.
 pub fn planned() -> impl Iterator<Item = &'static str> {
     QDISCS
         .iter()
@@ -31,21 +32,21 @@ pub fn planned() -> impl Iterator<Item = &'static str> {
         .map(|qdisc| qdisc.name)
 }
 
-/// One discipline, or one class.
+/// A discipline or a class.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
-    /// `fq_codel`.
+    /// Its name, such as `fq_codel`.
     pub kind: String,
-    /// Of a class: its name.
+    /// The handle of a class.
     pub handle: u32,
-    /// Where it hangs.
+    /// Its parent.
     pub parent: u32,
-    /// Its options, as the kernel prints them.
+    /// Its options, as the kernel reports them.
     pub options: Vec<u8>,
 }
 
 impl Node {
-    /// As `tc` prints it, with the rate of what shapes: `tbf 1: root rate 18000kbit`.
+    /// The form of `tc`, with the rate of a shaper: `tbf 1: root rate 18000kbit`.
     pub fn shown(&self) -> String {
         let rate = shape::printed(&self.kind, &self.options).map(|rate| format!(" {rate}"));
         let (handle, parent) = (shown(self.handle), shown(self.parent));
@@ -68,14 +69,14 @@ impl Node {
     }
 }
 
-/// Everything on a device's way out.
+/// The egress of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tree {
     /// Disciplines.
     pub queues: Vec<Node>,
-    /// Classes that somebody made.
+    /// Classes that a program created.
     pub classes: Vec<Node>,
-    /// Filters there are.
+    /// Number of filters.
     pub filters: usize,
 }
 
@@ -103,10 +104,10 @@ fn number(bytes: &[u8], at: usize) -> u32 {
         .map_or(0, |n| u32::from_ne_bytes(*n))
 }
 
-/// HTB prints its version in the upper half of a word and takes it in the lower one; and it prints
-/// a counter among its options.
+/// HTB reports its version in the upper half of a word and reads it from the lower one; and it
+/// reports a counter among its options.
 fn as_told(mut options: Vec<u8>) -> Vec<u8> {
-    /// `TCA_HTB_INIT` and in it the places of version and of packets that went past the classes
+    /// `TCA_HTB_INIT`, and in it the offsets of the version and of the counter of direct packets
     /// (`struct tc_htb_glob`).
     const INIT: u16 = 2;
     const VERSION: usize = 0;
@@ -156,7 +157,7 @@ fn nodes(netlink: &mut Netlink, kind: u16, index: u32) -> io::Result<Vec<Node>> 
     Ok(found)
 }
 
-/// Reads it.
+/// Reads the tree.
 pub fn read(name: &str) -> io::Result<Tree> {
     let index = device(name)?;
     let mut netlink = Netlink::new()?;
@@ -164,13 +165,13 @@ pub fn read(name: &str) -> io::Result<Tree> {
     queues.retain(|q| q.parent != INGRESS && Qdisc::role_of(&q.kind) != Role::Incoming);
     queues.truncate(DUMP_MOST);
     let mut classes = nodes(&mut netlink, libc::RTM_GETTCLASS, index)?;
-    // Others' classes are made by the discipline itself.
+    // Classes of other disciplines are created by the discipline itself.
     classes.retain(|c| !Qdisc::named(&c.kind).is_some_and(|qdisc| qdisc.own_classes));
     let mut filters = 0;
     for q in &queues {
         if q.handle != 0 && q.kind != "mq" {
             let chains = netlink.list(message(libc::RTM_GETTFILTER, index, 0, q.handle));
-            // A discipline without classes takes no filters, and says so.
+            // A discipline without classes rejects requests for filters.
             filters += chains.map_or(0, |chains| chains.len());
         }
     }
@@ -182,7 +183,7 @@ pub fn read(name: &str) -> io::Result<Tree> {
     })
 }
 
-/// Whoever hangs on something comes behind it.
+/// Parents come before their children.
 fn sort(queues: &mut [Node], classes: &mut [Node]) {
     queues.sort_by_key(|q| (q.parent != ROOT, q.parent));
     let parents: Vec<(u32, u32)> = classes.iter().map(|c| (c.handle, c.parent)).collect();
@@ -199,7 +200,7 @@ fn sort(queues: &mut [Node], classes: &mut [Node]) {
     classes.sort_by_key(|c| (depth(c.handle), c.handle));
 }
 
-/// `1:2`, as tc writes it.
+/// A handle in the form of tc, such as `1:2`.
 pub fn shown(handle: u32) -> String {
     match handle {
         ROOT => "root".to_string(),
@@ -208,7 +209,7 @@ pub fn shown(handle: u32) -> String {
     }
 }
 
-/// The number of `root`, `1:`, `1:2` or `:2`.
+/// The handle in `root`, `1:`, `1:2` or `:2`.
 pub fn handle(shown: &str) -> Option<u32> {
     if shown == "root" {
         return Some(ROOT);
@@ -225,7 +226,7 @@ pub fn handle(shown: &str) -> Option<u32> {
 }
 
 impl Tree {
-    /// As JSON, with all that is needed to make it again.
+    /// The tree as JSON, with everything that is needed to restore it.
     pub fn to_json(&self) -> Value {
         let list = |nodes: &[Node]| -> Vec<Value> {
             let one = |n: &Node| {
@@ -237,7 +238,7 @@ impl Tree {
         json!({ "queues": list(&self.queues), "classes": list(&self.classes),
         "filters": self.filters })
     }
-    /// The way back; `None`: that is none.
+    /// Reads JSON; `None` if invalid.
     pub fn from_json(value: &Value) -> Option<Tree> {
         let list = |value: &Value| -> Option<Vec<Node>> {
             let one = |n: &Value| {
@@ -260,7 +261,7 @@ impl Tree {
             filters: usize::try_from(value["filters"].as_u64()?).ok()?,
         })
     }
-    /// As `tc qdisc show` prints it, in one line.
+    /// The form of `tc qdisc show`, in one line.
     pub fn as_tc(&self) -> String {
         let lines: Vec<String> = self.queues.iter().map(Node::as_tc).collect();
         if lines.is_empty() {
@@ -268,11 +269,11 @@ impl Tree {
         }
         lines.join("; ")
     }
-    /// What hangs on `parent`; of a root that the kernel made, its leaves hang on `:1` and so on.
+    /// The child of `parent`; the leaves of a root that the kernel created hang on `:1` and so on.
     pub fn at(&self, parent: u32) -> Option<&Node> {
         self.queues.iter().find(|q| q.parent == parent)
     }
-    /// Disciplines that somebody made on purpose and `steps` would replace.
+    /// Disciplines of other programs that `steps` would replace.
     pub fn made(&self, steps: &[Step]) -> Vec<&Node> {
         let whole =
             |s: &Step| s.parent == ROOT && self.at(ROOT).is_some_and(|root| root.kind != s.kind);
@@ -291,7 +292,7 @@ impl Tree {
             .filter(|q| Qdisc::role_of(&q.kind) == Role::Configured)
             .collect()
     }
-    /// Do two do the same, one of them perhaps with handles where the kernel gave none?
+    /// Whether two trees are equivalent; one may have handles where those of the kernel have none.
     pub fn same(&self, other: &Tree) -> bool {
         let alike = |a: &Node, b: &Node| {
             a.kind == b.kind
@@ -307,24 +308,24 @@ impl Tree {
     }
 }
 
-/// One discipline in one place.
+/// A discipline in a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// Where.
+    /// Its place.
     pub parent: u32,
-    /// Which.
+    /// Its name.
     pub kind: String,
-    /// Its handle, where it must have a certain one.
+    /// Its handle, if it must have a certain one.
     pub handle: u32,
-    /// What it shapes to.
+    /// Its shaping.
     pub shape: Option<Shape>,
 }
 
 impl Step {
-    /// Is it so in a tree?
+    /// Whether a tree contains it.
     pub fn is(&self, tree: &Tree) -> bool {
         let found = tree.at(self.parent).or_else(|| {
-            // Leaves of an `mq` that the kernel made, after a reboot say, hang on no number.
+            // Leaves of an `mq` that the kernel created have no handle, for example after a reboot.
             tree.at(self.parent & 0xffff)
                 .filter(|_| self.parent != ROOT)
         });
@@ -350,7 +351,7 @@ fn put(netlink: &mut Netlink, index: u32, kind: u16, node: &Node, flags: i32) ->
     })
 }
 
-/// Makes the steps, one after another.
+/// Makes the steps in order.
 pub fn make(name: &str, steps: &[Step], done: &mut dyn FnMut()) -> io::Result<()> {
     let index = device(name)?;
     let mut netlink = Netlink::new()?;
@@ -378,7 +379,7 @@ pub fn make(name: &str, steps: &[Step], done: &mut dyn FnMut()) -> io::Result<()
     Ok(())
 }
 
-/// Makes the tree again, from the root on.
+/// Restores the tree, from the root on.
 pub fn restore(name: &str, before: &Tree, done: &mut dyn FnMut()) -> io::Result<()> {
     if read(name)? == *before {
         return Ok(());
@@ -388,7 +389,7 @@ pub fn restore(name: &str, before: &Tree, done: &mut dyn FnMut()) -> io::Result<
     let at = |e: io::Error| io::Error::new(e.kind(), format!("qdisc of {name}: {e}"));
     match netlink.tell(message(libc::RTM_DELQDISC, index, 0, ROOT), 0) {
         Ok(()) => done(),
-        // The kernel's own cannot be taken away.
+        // Disciplines of the kernel cannot be removed.
         Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => {}
         Err(e) => return Err(at(e)),
     }
@@ -413,7 +414,7 @@ pub fn restore(name: &str, before: &Tree, done: &mut dyn FnMut()) -> io::Result<
             done();
         }
     }
-    // The kernel's choice may be another today: then its old one gets a name of its own.
+    // The kernel may select another discipline today: then the previous one gets a handle.
     if read(name)?.same(before) {
         return Ok(());
     }
@@ -434,7 +435,7 @@ pub fn restore(name: &str, before: &Tree, done: &mut dyn FnMut()) -> io::Result<
             continue;
         }
         if queue.parent != ROOT && root.handle == 0 {
-            // Only of a root with a handle can the leaves be told apart.
+            // Leaves can be distinguished only below a root with a handle.
             put(&mut netlink, index, libc::RTM_NEWQDISC, &root, create).map_err(at)?;
             done();
             root = read(name)?.at(ROOT).cloned().unwrap_or(root);

@@ -1,9 +1,9 @@
-//! The congestion control of one route (`RTAX_CC_ALGO`, Linux 4.0): connections to that destination
-//! use it, whatever the default is.
+//! The congestion control of a route (`RTAX_CC_ALGO`, Linux 4.0), which connections to its
+//! destination use regardless of the default.
 //!
-//! A route is taken as the kernel prints it, and only its metrics are changed; so whatever else is
-//! on it stays. Where there was no route of its own for the prefix, one is made beside the one that
-//! leads there now, and undone by taking it away.
+//! A route is taken as the kernel reports it, and only its metrics are changed, so all other
+//! attributes stay. Without a route for exactly that prefix, one is created from the route that
+//! applies, and removed later.
 
 use crate::sys::netlink::{Message, Netlink, attribute, attributes, text};
 use serde_json::{Value, json};
@@ -15,18 +15,18 @@ const CC_ALGO: u16 = 16;
 /// `RTNH_F_ONLINK`, which libc does not name.
 const ONLINK: u32 = 4;
 
-/// Where packets go.
+/// A destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Prefix {
-    /// An address of it.
+    /// Its address.
     pub address: IpAddr,
-    /// How many of its bits count.
+    /// Its prefix length.
     pub bits: u8,
 }
 
 impl Prefix {
-    /// `192.0.2.0/24`, `2001:db8::/32`, `192.0.2.1`, `default`; `v6` says of which family a default
-    /// is.
+    /// Reads `192.0.2.0/24`, `2001:db8::/32`, `192.0.2.1` or `default`; `v6` selects the family of
+    /// a default.
     pub fn parse(text: &str, v6: bool) -> Option<Prefix> {
         if text == "default" {
             let any: IpAddr = if v6 { [0; 16].into() } else { [0; 4].into() };
@@ -61,7 +61,7 @@ impl Prefix {
     }
 }
 
-/// The route to exactly that prefix in the main table, as the kernel prints it.
+/// The route for exactly that prefix in the main table, as the kernel reports it.
 fn find(to: &Prefix) -> io::Result<Option<Vec<u8>>> {
     let fixed = [to.family(), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let found = Netlink::new()?.list(Message::new(libc::RTM_GETROUTE, &[&fixed]))?;
@@ -92,18 +92,18 @@ fn find(to: &Prefix) -> io::Result<Option<Vec<u8>>> {
     Ok(found.pop())
 }
 
-/// The congestion control that a printed route asks for.
+/// The congestion control of a route.
 fn cc(body: &[u8]) -> Option<String> {
     let told = attributes(body.get(FIXED..)?);
     attribute(&attributes(attribute(&told, libc::RTA_METRICS)?), CC_ALGO).map(text)
 }
 
-/// The route again, with another congestion control or none.
+/// The route with another congestion control, or with none.
 fn again(body: &[u8], cc: Option<&str>, kind: u16) -> Message {
-    /// What the kernel says beside a route and does not take back: how old it is, when it ends.
+    /// Attributes that the kernel reports and does not accept: age and expiry.
     const TOLD_ONLY: u16 = libc::RTA_CACHEINFO;
     let mut fixed = body[..FIXED].to_vec();
-    // Flags are the kernel's own observations, but for `onlink`.
+    // Flags other than `onlink` are observations of the kernel.
     let flags = body[8..12]
         .first_chunk()
         .map_or(0, |f| u32::from_ne_bytes(*f))
@@ -142,7 +142,7 @@ fn nested(list: &[(u16, &[u8])]) -> Vec<u8> {
     bytes
 }
 
-/// What it is: `null`, or the route with its congestion control.
+/// The present state: `null`, or the route with its congestion control.
 pub fn live(to: &Prefix) -> io::Result<Value> {
     Ok(match find(to)? {
         None => Value::Null,
@@ -150,7 +150,7 @@ pub fn live(to: &Prefix) -> io::Result<Value> {
     })
 }
 
-/// The route by which the kernel reaches a prefix now, as one to just that prefix.
+/// The route that the kernel uses for a prefix, as one for exactly that prefix.
 fn towards(to: &Prefix) -> io::Result<Vec<u8>> {
     let fixed = [
         to.family(),
@@ -205,9 +205,9 @@ fn at(to: &Prefix) -> impl Fn(io::Error) -> io::Error + '_ {
     move |e| io::Error::new(e.kind(), format!("route {}/{}: {e}", to.address, to.bits))
 }
 
-/// Does it end by itself, as routes do that a router announces? Made again it would not.
+/// Whether it expires, as routes from router advertisements do. A copy would not.
 fn expires(body: &[u8]) -> bool {
-    /// In `struct rta_cacheinfo`.
+    /// Offset in `struct rta_cacheinfo`.
     const EXPIRES: usize = 8;
     let told = attributes(body.get(FIXED..).unwrap_or_default());
     let cache =
@@ -215,7 +215,7 @@ fn expires(body: &[u8]) -> bool {
     cache.is_some_and(|expires| expires != [0; 4])
 }
 
-/// Gives it a congestion control, or takes that away.
+/// Sets or removes its congestion control.
 pub fn set(to: &Prefix, cc: Option<&str>) -> io::Result<()> {
     let body = match find(to)? {
         Some(body) if expires(&body) => {
@@ -232,7 +232,7 @@ pub fn set(to: &Prefix, cc: Option<&str>) -> io::Result<()> {
         .map_err(at(to))
 }
 
-/// Makes it what it was: everything else on it stays as it is today.
+/// Restores its congestion control; all other attributes keep their present values.
 pub fn restore(to: &Prefix, before: &Value) -> io::Result<()> {
     match (find(to)?, before) {
         (Some(body), Value::Null) => Netlink::new()?
@@ -242,7 +242,7 @@ pub fn restore(to: &Prefix, before: &Value) -> io::Result<()> {
             let message = again(&body, before["cc"].as_str(), libc::RTM_NEWROUTE);
             Netlink::new()?.ask(message).map_err(at(to))
         }
-        // It has gone with its device, and with it what was changed.
+        // The route was removed with its device.
         (None, _) => Ok(()),
     }
 }

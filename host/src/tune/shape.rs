@@ -1,29 +1,29 @@
-//! Disciplines that shape: `tbf`, below which another one may hang, and `cake`, which queues by
-//! itself. What a plan says of them, and how the kernel takes and prints it.
+//! Shaping disciplines: `tbf`, which may have a child, and `cake`, which queues itself; their form
+//! in plans and in the kernel.
 
 use crate::sys::netlink::{Message, attribute, attributes};
 use serde_json::{Map, Value};
 
-/// `TCA_TBF_PARMS`, `TCA_TBF_BURST`; of the first the place of the rate (`struct tc_tbf_qopt`).
+/// `TCA_TBF_PARMS`, `TCA_TBF_BURST`; in the first the offset of the rate (`struct tc_tbf_qopt`).
 const PARAMETERS: u16 = 1;
 const BURST: u16 = 6;
 const RATE: usize = 8;
 /// `TCA_CAKE_BASE_RATE64`.
 const BANDWIDTH: u16 = 2;
-/// `TC_LINKLAYER_ETHERNET`: a frame counts as long as it is.
+/// `TC_LINKLAYER_ETHERNET`: frames count with their length.
 const ETHERNET: u8 = 1;
 
-/// What a discipline is to shape to.
+/// The parameters of shaping.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Shape {
-    /// A token bucket: bytes a second, bytes at once, bytes that wait where no other discipline
-    /// hangs below.
+    /// A token bucket: rate in bytes per second, burst in bytes, and limit in bytes without a
+    /// child.
     Tbf(u32, u32, u32),
-    /// Bytes a second.
+    /// Rate in bytes per second.
     Cake(u32),
 }
 
-/// A number with its unit behind it, as tc writes it.
+/// A number with its unit, in the form of tc.
 fn number(of: &Map<String, Value>, name: &str, unit: &str) -> Result<u64, String> {
     let text = of.get(name).and_then(Value::as_str).unwrap_or_default();
     let digits = text
@@ -35,7 +35,7 @@ fn number(of: &Map<String, Value>, name: &str, unit: &str) -> Result<u64, String
     number.ok_or_else(|| format!("{name} {text:?} is none; write \"18000{unit}\""))
 }
 
-/// Kilobits a second as bytes a second; the kernel's tables hold 34 Gbit/s.
+/// Converts kbit/s to bytes per second; the kernel's tables hold 34 Gbit/s.
 fn rate(of: &Map<String, Value>, name: &str) -> Result<u32, String> {
     u32::try_from(number(of, name, "kbit")? * 125)
         .map_err(|_| format!("{name} is more than a shaper's 34 Gbit/s"))
@@ -46,7 +46,7 @@ fn size(of: &Map<String, Value>, name: &str) -> Result<u32, String> {
 }
 
 impl Shape {
-    /// What the options of a discipline say; `None`: it shapes nothing.
+    /// Reads the options of a discipline; `None`: it does not shape.
     pub fn parse(kind: &str, of: &Map<String, Value>) -> Result<Option<Shape>, String> {
         let (known, shape): (&[&str], _) = match kind {
             "tbf" => {
@@ -63,7 +63,7 @@ impl Shape {
             None => Ok(shape),
         }
     }
-    /// As the kernel takes it.
+    /// Encodes the options for the kernel.
     pub fn options(self) -> Vec<u8> {
         let made = match self {
             Shape::Tbf(rate, burst, limit) => {
@@ -81,7 +81,7 @@ impl Shape {
         };
         made.body().to_vec()
     }
-    /// Does what the kernel prints have this rate?
+    /// Whether the kernel's options have this rate.
     pub fn is(self, printed: &[u8]) -> bool {
         match self {
             Shape::Tbf(rate, ..) => rate_of("tbf", printed) == Some(rate.into()),
@@ -90,7 +90,7 @@ impl Shape {
     }
 }
 
-/// The rate of what the kernel prints, bytes a second; `None`: it has none.
+/// The rate in the kernel's options, bytes per second; `None`: no rate.
 fn rate_of(kind: &str, printed: &[u8]) -> Option<u64> {
     let found = attributes(printed);
     match kind {
@@ -107,7 +107,7 @@ fn rate_of(kind: &str, printed: &[u8]) -> Option<u64> {
     }
 }
 
-/// What it shapes to, as a plan has it: `rate 18000kbit`; `None`: it shapes nothing.
+/// The shaping of a discipline in the form of a plan: `rate 18000kbit`; `None`: it does not shape.
 pub fn printed(kind: &str, options: &[u8]) -> Option<String> {
     let name = if kind == "cake" { "bandwidth" } else { "rate" };
     let rate = rate_of(kind, options).filter(|rate| *rate > 0)?;

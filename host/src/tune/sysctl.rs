@@ -1,9 +1,9 @@
-//! A kernel setting below `/proc/sys/net`, and what setting it does beside it.
+//! A kernel setting below `/proc/sys/net`, and its side effects.
 //!
-//! Making a congestion control the default also lets everybody choose it: the kernel adds it to
-//! `tcp_allowed_congestion_control` (ip-sysctl: "the default is always allowed") and does not take
-//! it out again. So that list is in the journal, too. A namespace of its own cannot change it;
-//! there it is left alone.
+//! A new default congestion control is also permitted to all users: the kernel adds it to
+//! `tcp_allowed_congestion_control` (ip-sysctl: "the default is always allowed") and does not
+//! remove it later. The journal therefore contains that list. It cannot be changed in another
+//! network namespace, where it is left unchanged.
 
 use crate::sys::files;
 use std::fs::{self, File, OpenOptions};
@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 
 /// The default congestion control.
 pub const CC: &str = "net.ipv4.tcp_congestion_control";
-/// Those that everybody may choose.
+/// The congestion controls that all users may select.
 pub const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
 
 fn path(key: &str) -> String {
@@ -44,7 +44,7 @@ fn checked(key: &str, file: File) -> io::Result<File> {
     ))
 }
 
-/// What it is, byte for byte.
+/// The present value, byte for byte.
 pub fn read(key: &str) -> io::Result<String> {
     let mut file = File::open(path(key))
         .and_then(|f| checked(key, f))
@@ -54,7 +54,7 @@ pub fn read(key: &str) -> io::Result<String> {
     Ok(text)
 }
 
-/// Makes it so: in one write, as the kernel wants it.
+/// Sets the value in one write, as the kernel requires.
 pub fn write(key: &str, value: &str) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path(key));
     let mut file = file.and_then(|f| checked(key, f)).map_err(at(key))?;
@@ -62,17 +62,17 @@ pub fn write(key: &str, value: &str) -> io::Result<()> {
         .map_err(|e| io::Error::new(e.kind(), format!("{key} = {}: {e}", value.trim())))
 }
 
-/// May it be changed here?
+/// Whether it may be changed here.
 pub fn writable(key: &str) -> bool {
     fs::metadata(path(key)).is_ok_and(|meta| meta.permissions().mode() & 0o200 != 0)
 }
 
-/// A value with one space between its words, as a plan has it.
+/// A value with single spaces, in the form of a plan.
 pub fn plain(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The words of a list whose order means nothing.
+/// The words of a list without an order.
 pub fn words(value: &str) -> Vec<&str> {
     let mut words: Vec<&str> = value.split_whitespace().collect();
     words.sort_unstable();

@@ -1,5 +1,4 @@
-//! Where a change happens: the tree of files, the network namespace, the place of the journal, and
-//! how far to go.
+//! The target of a change: file tree, network namespace, and directory of the journal.
 
 use super::netns::{Namespace, owns_files};
 use crate::sys::process;
@@ -7,32 +6,33 @@ use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where a change happens.
+/// The target of a change.
 #[derive(Debug)]
 pub struct World {
-    /// What stands before every path of a file; `/` but in tests.
+    /// The root of all files; `/` except in tests.
     pub root: PathBuf,
-    /// The directory that was named for journals, below that.
+    /// The given directory for journals, below that root.
     pub given: Option<String>,
     /// The directory of this namespace's journal, below `root`.
     pub state: String,
     /// The network namespace.
     pub here: Namespace,
-    /// Files for the next boot belong to this namespace.
+    /// Whether files for the next boot belong to this namespace.
     pub home: bool,
-    /// Its name of `ip netns`.
+    /// Its name in `ip netns`.
     pub name: Option<String>,
-    /// A qdisc that somebody made may be replaced.
+    /// Whether queue disciplines of other programs may be replaced.
     pub replace: bool,
-    /// For tests: die after so many steps.
+    /// For tests: the number of steps after which the process dies.
     pub stop_after: Option<u64>,
     /// Steps done.
     pub steps: Cell<u64>,
 }
 
-/// Where the journal of a host is.
+/// Directory of a host's journal.
 pub const STATE: &str = "/var/lib/narrows/tune";
-/// Where journals of other network namespaces are: gone after a boot, as the namespaces are.
+/// Directory of the journals of other network namespaces; like these it does not persist over a
+/// boot.
 pub const VOLATILE: &str = "/run/narrows/tune";
 
 impl Default for World {
@@ -52,11 +52,11 @@ impl Default for World {
 }
 
 impl World {
-    /// Finds out in which namespace this is and where its journal lies. `entered`: it is another
-    /// one than the caller's.
+    /// Identifies the namespace and the directory of its journal. `entered`: it is another one than
+    /// that of the caller.
     pub fn settle(&mut self, entered: bool) -> io::Result<()> {
         self.here = Namespace::own()?;
-        // Whoever names a tree names the files that belong to the network in which he is.
+        // A given root contains the files of the network namespace that the caller is in.
         let named = self.root != Path::new("/") && !entered;
         self.home = named || owns_files(&self.here);
         self.name = (!self.home).then(|| self.here.name()).flatten();
@@ -71,18 +71,18 @@ impl World {
     pub fn hosts(&self) -> String {
         self.given.clone().unwrap_or_else(|| STATE.to_string())
     }
-    /// The directory in which each other namespace has one.
+    /// The directory with those of the other namespaces.
     pub fn namespaces(&self) -> String {
         self.given.clone().unwrap_or_else(|| VOLATILE.to_string())
     }
-    /// Options that must be repeated to find the same journal.
+    /// Options that select the same journal.
     pub fn options(&self) -> String {
         let state = self.given.as_ref().map(|dir| format!(" --state {dir}"));
         let root =
             (self.root != Path::new("/")).then(|| format!(" --root {}", self.root.display()));
         state.into_iter().chain(root).collect()
     }
-    /// The command that does something here.
+    /// The command that runs a verb for this target.
     pub fn command(&self, verb: &str) -> String {
         let netns = self.name.as_ref().map(|name| format!(" --netns {name}"));
         format!(
@@ -91,8 +91,8 @@ impl World {
             self.options()
         )
     }
-    /// One more thing was done that lasts. Everything that lasts calls this, so that a test can
-    /// have the process die after each.
+    /// Counts a persistent step. Every such step calls this, so that a test can end the process
+    /// after each.
     pub fn step(&self) {
         self.steps.set(self.steps.get() + 1);
         if self.stop_after == Some(self.steps.get()) {

@@ -1,12 +1,14 @@
-//! The dead-man switch: two processes of its own that undo everything unless somebody confirms in
-//! time.
+//! The watchdog of unconfirmed changes: two processes that revert everything at the deadline unless
+//! the user confirms.
 //!
-//! Each of them undoes it, whichever comes first, and each forks a new one where the other was
-//! killed: `kill -9` of one of them changes nothing. Where both are killed at once, or stopped
-//! (SIGSTOP), `verify` reports that nobody watches. An undo leaves a line in `undone.log` beside
-//! the journal, and one in the system's log.
+//! Either of them reverts, whichever comes first, and each starts a new one when the other was
+//! killed: `kill -9` of one has no effect. If both are killed or stopped (SIGSTOP) at the same
+//! time, `verify` reports it. A revert is recorded in `undone.log` beside the journal, and in the
+//! system's log.
 //!
-//! It is started, and has said that it is there, before anything is changed. It belongs to no
+//! The watchdog has started and reported itself before anything is changed. It has no terminal and
+//! no parent, so the end of the login in which the change was made does not end it. At SIGTERM it
+//! reverts at once.
 //! terminal and to no parent, so the end of the session in which the change was made (by that
 //! change, perhaps) does not end it. Told to end (SIGTERM), it undoes at once.
 
@@ -23,11 +25,11 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::{Command, Stdio};
 
-/// Between two looks.
+/// Interval between two checks.
 const LOOK: u64 = 200_000_000;
 const READY: &str = "watching";
 
-/// Starts it for a journal; it is at work when this returns.
+/// Starts the watchdog of a journal; it runs when this returns.
 pub fn start(world: &World, journal: &Journal) -> Result<(), HostError> {
     let failed = HostError::failed("the process that would undo the change");
     let program = std::env::current_exe().map_err(&failed)?;
@@ -52,7 +54,7 @@ pub fn start(world: &World, journal: &Journal) -> Result<(), HostError> {
     if let Some(out) = child.stdout.take() {
         BufReader::new(out).read_line(&mut line).map_err(&failed)?;
     }
-    // The process that was started ends at once; its child's child watches.
+    // The started process ends at once; its descendants are the watchdog.
     child.wait().map_err(&failed)?;
     if line.trim() == READY {
         return Ok(());
@@ -62,12 +64,12 @@ pub fn start(world: &World, journal: &Journal) -> Result<(), HostError> {
     ))
 }
 
-/// Is it: two processes, each of which undoes everything at its time, and replaces the other one
-/// where that is killed.
+/// The watchdog: two processes, each of which reverts everything at the deadline, and replaces the
+/// other one when it was killed.
 pub fn run(world: &World, id: &str) -> Result<(), HostError> {
     process::outlive().map_err(HostError::failed("a session of its own"))?;
     sys::remember_end();
-    // Both of them hold it, so that `verify` sees whether one is left.
+    // Both hold the file, so that `verify` sees whether one exists.
     let held = Store::hold_watch(world).map_err(HostError::failed("the journal's directory"))?;
     let (partner, second) = paired().map_err(HostError::failed("a second process"))?;
     if !second {
@@ -76,7 +78,7 @@ pub fn run(world: &World, id: &str) -> Result<(), HostError> {
             .and_then(|()| out.flush())
             .map_err(HostError::failed("stdout"))?;
     }
-    // Whoever waits for the end of our output must not wait for us.
+    // A reader of this output must not wait for the watchdog.
     let null = std::fs::OpenOptions::new().write(true).open("/dev/null");
     if let Ok(null) = null {
         process::become_stdout(null.as_fd());
@@ -86,8 +88,7 @@ pub fn run(world: &World, id: &str) -> Result<(), HostError> {
     done
 }
 
-/// One more process like this one, each with an end of a connection to the other. Is this the new
-/// one?
+/// Forks this process; both have an end of a connection to the other. True in the new one.
 fn paired() -> std::io::Result<(UnixStream, bool)> {
     let (ours, theirs) = UnixStream::pair()?;
     for end in [&ours, &theirs] {
@@ -97,7 +98,7 @@ fn paired() -> std::io::Result<(UnixStream, bool)> {
     Ok((if second { theirs } else { ours }, second))
 }
 
-/// The processes that watch a journal, as `/proc` shows them.
+/// The watchdog processes of a journal, from `/proc`.
 #[derive(Debug)]
 pub struct Watching {
     held: bool,
@@ -105,7 +106,7 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// Those of the journal `id`; `held`: some process holds the file that only they hold.
+    /// Those of the journal `id`; `held`: some process holds the file of the watchdogs.
     pub fn of(id: &str, held: bool) -> Watching {
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -115,14 +116,14 @@ impl Watching {
         processes.sort_unstable();
         Watching { held, processes }
     }
-    /// Is one of them left that can undo it? In another process namespace they are not seen, and
-    /// what they hold decides.
+    /// Whether one of them can revert. In another PID namespace they are not visible, and the held
+    /// file decides.
     pub fn works(&self) -> bool {
         self.held
             && (self.processes.is_empty()
                 || self.processes.iter().any(|(_, state)| *state == RUNNING))
     }
-    /// Their ids and states.
+    /// Their process IDs and states.
     pub fn to_json(&self) -> Value {
         let one = |(pid, state): &(u32, &str)| json!({ "pid": pid, "state": state });
         self.processes.iter().map(one).collect()
@@ -131,7 +132,7 @@ impl Watching {
 
 const RUNNING: &str = "running";
 
-/// Whether a process runs, or was stopped; `None`: it watches no such journal.
+/// Whether a process runs, or is stopped; `None`: it is no watchdog of the journal.
 fn state_of(pid: u32, id: &str) -> Option<&'static str> {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let has = |wanted: &str| {
@@ -142,7 +143,7 @@ fn state_of(pid: u32, id: &str) -> Option<&'static str> {
     if !(has("watch") && has(id)) {
         return None;
     }
-    // Behind the name, in which anything may stand (proc_pid_stat(5)). A zombie has closed its
+    // Behind the name, which may contain any character (proc_pid_stat(5)). A zombie has closed its
     // files.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     match stat.rsplit_once(')')?.1.trim_start().chars().next()? {
@@ -173,8 +174,8 @@ fn watch(world: &World, id: &str, mut partner: UnixStream) -> Result<(), HostErr
                 &format!("nobody confirmed it within {} s", deadline.within),
             );
         }
-        // The end of the connection is the end of the process; where no other can be made, it is
-        // tried again.
+        // The end of the connection is the end of the process. If no other one can be started, that
+        // is tried again.
         if matches!(partner.read(&mut [0]), Ok(0)) {
             if let Ok((next, _)) = paired() {
                 partner = next;
@@ -184,8 +185,8 @@ fn watch(world: &World, id: &str, mut partner: UnixStream) -> Result<(), HostErr
     }
 }
 
-/// Until when; `None`: nobody waits any more. The journal is replaced in one step, so it can be
-/// read without its lock.
+/// The deadline; `None`: no confirmation is pending. The journal is replaced atomically, so it can
+/// be read without the lock.
 fn deadline(world: &World, id: &str) -> Result<Option<Deadline>, HostError> {
     let journal = Store::peek(world, &world.state)?;
     let journal =
@@ -197,14 +198,14 @@ fn undo(world: &World, id: &str, why: &str) -> Result<(), HostError> {
     let Some(store) = Store::open(world, false)? else {
         return Ok(());
     };
-    // Now nobody else is at work: is it still to be done?
+    // With the lock: whether it is still pending.
     if deadline(world, id)?.is_none() {
         return Ok(());
     }
     let Some(mut journal) = store.read()? else {
         return Ok(());
     };
-    // Only this plan; what was in order before stays.
+    // Only this plan; earlier ones stay.
     let done = revert_top(&store, &mut journal, world, Foreign::Leave, false);
     let (notes, error) = match &done {
         Ok((notes, None)) => (notes.clone(), None),
@@ -220,7 +221,7 @@ fn undo(world: &World, id: &str, why: &str) -> Result<(), HostError> {
         "notes": notes,
         "error": error,
     });
-    // It is done, or not, whether or not there is room to say so.
+    // The result does not depend on the record.
     let _ = store.log(&entry);
     let outcome = error.map_or("everything is as it was before".to_string(), |error| {
         format!("not everything: {error}")
@@ -232,7 +233,7 @@ fn undo(world: &World, id: &str, why: &str) -> Result<(), HostError> {
     done.map(drop)
 }
 
-/// One line for the system's log, as a warning of a daemon (RFC 3164).
+/// A line for the system's log, as a warning of a daemon (RFC 3164).
 fn to_syslog(world: &World, text: &str) -> std::io::Result<()> {
     const DAEMON_WARNING: u8 = 3 << 3 | 4;
     let line: String = text
