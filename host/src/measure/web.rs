@@ -34,7 +34,7 @@ const OBJECTS: [u64; 30] = [
     5_000, 10_000, 20_000, 40_000, 80_000, 200_000, 5_000, 10_000, 20_000, 40_000, 80_000, 200_000,
     5_000, 10_000, 20_000, 40_000, 80_000, 200_000,
 ];
-/// What a sequential page's document names, over and over: with it 62 objects of 1.8 MB.
+/// Objects of a sequential page, repeated: with the document 62 objects, 1.8 MB in total.
 const IN_TURN: [u64; 6] = [5_000, 8_000, 12_000, 20_000, 40_000, 90_000];
 const OBJECTS_IN_TURN: usize = 61;
 /// Pause between two pages.

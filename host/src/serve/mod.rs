@@ -119,7 +119,8 @@ pub fn run(options: &Options, ready: &mut dyn FnMut(&str, SocketAddr)) -> Result
         );
         responders.push(responder.map_err(|e| {
             HostError::Missing(format!(
-                "{at}: {e}; a port below 1024 needs root, and nobody else may have it"
+                "{at}: {e}; select a port that no other program uses, or run as root for one below \
+                 1024"
             ))
         })?);
     }

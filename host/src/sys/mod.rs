@@ -7,7 +7,7 @@
 //! | [`namespaces`], [`device`] | network and user namespaces; devices of a namespace |
 //! | [`process`], [`signals`], [`user`] | processes and their namespaces; requests to stop; user IDs |
 //! | [`schedule`] | scheduling classes, niceness, processors, memory locks |
-//! | [`socket`], [`tcp`], [`datagram`] | options of sockets; TCP connections; batches of datagrams |
+//! | [`socket`], [`mod@tcp`], [`datagram`] | options of sockets; TCP connections; batches of datagrams |
 //! | [`timed_socket`], [`control`] | sockets with kernel timestamps; control messages |
 //! | [`netlink`], [`bpf`], [`seccomp_notify`] | rtnetlink and sock_diag; BPF programs; notified calls |
 //! | [`kernel`] | release, modules and congestion controls of the kernel |

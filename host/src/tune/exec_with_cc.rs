@@ -2,7 +2,7 @@
 //! unchanged.
 //!
 //! The TCP sockets of the program and its children are requested from this process by
-//! [`seccomp_notify`](crate::sys::seccomp_notify). It creates each socket, sets the congestion
+//! [`seccomp_notify`]. It creates each socket, sets the congestion
 //! control, and returns it to the caller. Accepted connections inherit that of their listening
 //! socket. The command needs no privilege beyond that for the congestion control, changes no
 //! setting, and ends with the last of these processes.
