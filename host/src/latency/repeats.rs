@@ -16,7 +16,7 @@
 //!    other.
 //!
 //! The tables have a fixed size and a random key. A source is the place of its token bucket
-//! ([`Accounts::bucket`]).
+//! ([`crate::serve::budget::Accounts::bucket`]).
 
 use super::answer::Payer;
 use crate::latency::protocol::Echo;
