@@ -44,7 +44,7 @@ def test_vyos_interfaces_are_no_part_of_a_policy_and_a_second_policy_is_an_assum
     both = read(
         "\n".join(f"set {line}" for line in [*lines, "qos policy network-emulator N delay 20"])
     )
-    assert any("the reverse direction goes through N" in one for one in both.assumed)
+    assert any("the reverse path uses N" in one for one in both.assumed)
 
 
 def test_wrapped_lines_of_a_router_are_one_command() -> None:
@@ -131,8 +131,8 @@ def test_vyos_words_that_a_path_has_not_are_reported() -> None:
     found = read("\n".join(f"set traffic-policy {line}" for line in lines))
     assert found.left == [
         "line 2: `class 10 bandwidth 50%`",
-        "line 3: priority-queue, of which narrows has no model",
+        "line 3: priority-queue, which narrows does not support",
         "line 4: `description x`",
     ]
-    with pytest.raises(ConfigError, match="line 1: bandwidth auto of which rate"):
+    with pytest.raises(ConfigError, match="line 1: bandwidth auto needs the rate"):
         read("set traffic-policy shaper W bandwidth auto")

@@ -5,7 +5,6 @@ is run later.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import random
 import shutil
@@ -14,7 +13,6 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -24,12 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import narrows as nw
-from narrows.cli import main
 from narrows.errors import NarrowsError, OutputError, ScenarioError
 from narrows.sweeps.design import Design
 from narrows.sweeps.store import SCHEMA, Store
@@ -586,43 +582,6 @@ def test_what_ends_early_keeps_what_is_finished(tmp_path: Path) -> None:
         for child in _children(os.getpid())
         if b"sweeps" in Path(f"/proc/{child}/cmdline").read_bytes()
     ]
-
-
-class SlowRay:
-    """Stands in for Ray where a node does not start in time: Ray then raises a bare `Exception`."""
-
-    __spec__ = None
-
-    @staticmethod
-    def is_initialized() -> bool:
-        """No."""
-        return False
-
-    @staticmethod
-    def init(**_: object) -> None:
-        """As Ray 2.x says it, and it warns before."""
-        warnings.warn("Ray Client connection timed out", stacklevel=1)
-        logging.getLogger("ray.util.client_builder").info("Passing the following kwargs")
-        raise Exception(
-            "The current node timed out during startup. This could happen because some of\nthe "
-            "processes"
-        )
-
-
-@pytest.mark.parametrize("on", ["ray", "ray://127.0.0.1:1"])
-def test_a_ray_cluster_that_does_not_start_is_one_sentence(
-    on: str, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "ray", SlowRay)  # type: ignore[arg-type]
-    said = CliRunner().invoke(main, ["sweep", str(file), "--on", on])
-    assert said.exit_code == 2
-    assert said.output == (
-        f"{on}: no Ray cluster answers there (The current node timed out during startup); "
-        "to run on this machine's own cores: --on local\n"
-    )
-
-
-# The command
 
 
 def test_rows_of_an_earlier_version_have_nothing_in_columns_that_it_did_not_know(

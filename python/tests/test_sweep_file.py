@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -256,3 +258,37 @@ def test_every_column_is_on_the_page() -> None:
         parts = [part.split(",") for part in re.split(r"[{}]", pattern)]
         told |= {"".join(one) for one in itertools.product(*parts)}
     assert set(SCHEMA.names) <= told
+
+
+class SlowRay:
+    """Stands in for Ray where a node does not start in time: Ray then raises a bare `Exception`."""
+
+    __spec__ = None
+
+    @staticmethod
+    def is_initialized() -> bool:
+        """No."""
+        return False
+
+    @staticmethod
+    def init(**_: object) -> None:
+        """As Ray 2.x says it, and it warns before."""
+        warnings.warn("Ray Client connection timed out", stacklevel=1)
+        logging.getLogger("ray.util.client_builder").info("Passing the following kwargs")
+        raise Exception(
+            "The current node timed out during startup. This could happen because some of\nthe "
+            "processes"
+        )
+
+
+@pytest.mark.parametrize("on", ["ray", "ray://127.0.0.1:1"])
+def test_a_ray_cluster_that_does_not_start_is_one_sentence(
+    on: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", SlowRay)  # type: ignore[arg-type]
+    said = CliRunner().invoke(main, ["sweep", str(file), "--on", on])
+    assert said.exit_code == 2
+    assert said.output == (
+        f"{on}: no Ray cluster answers there (The current node timed out during startup); "
+        "to run on this machine's own cores: --on local\n"
+    )

@@ -574,7 +574,7 @@ def _show_from(found: Reading, judged: Judgement, toml: str | None) -> None:
             soft_wrap=True,
         )
         if warning.fix:
-            out.print(f"    write {warning.fix}", markup=False, soft_wrap=True)
+            out.print(f"    write: {warning.fix}", markup=False, soft_wrap=True)
     for sentence in judged.sentences():
         out.print(sentence, markup=False, soft_wrap=True)
     for what, sentences in (("assumed", found.assumed), ("not modelled", found.left)):

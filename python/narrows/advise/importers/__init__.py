@@ -50,8 +50,7 @@ def read(text: str, name: str = "text") -> Reading:
     ):
         return sqm.read(text, name)
     raise ConfigError(
-        f"{name}: line 1: neither lines of tc, nor `tc -j`, nor a policy-map, nor VyOS, nor "
-        "OpenWrt's sqm\n"
+        f"{name}: line 1: neither tc, `tc -j`, a policy-map, VyOS nor OpenWrt's sqm\n"
         "    write: narrows from 'tc qdisc add dev eth0 root netem delay 100ms loss 1%'"
     )
 

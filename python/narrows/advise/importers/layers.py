@@ -83,20 +83,18 @@ def compose(
         _hop([one for one in layers if one.dev == mattering[1]], [], out) if mattering[1:] else {}
     )
     if back:
-        assumed.append(
-            f"the reverse direction goes through {mattering[1]}, the second one of the text"
-        )
+        assumed.append(f"the reverse path uses {mattering[1]}, the second interface of the text")
     if mattering[2:]:
         out.append(f"the interfaces {', '.join(mattering[2:])}")
     delays = [ahead.pop("delay", 0.0), back.pop("delay", 0.0)]
     if not any(delays):
-        assumed.append(f"a round trip of {RTT}: it says none")
+        assumed.append(f"an RTT of {RTT}, because the text has none")
     keys: dict[str, Any] = {"rtt": span(sum(delays)) if any(delays) else RTT}
     if delays[1] and delays[0]:
         keys["delay_forward"] = span(delays[0])
     held = _held([one for one in layers if one.dev == mattering[0]], ahead, assumed)
     if "rate" not in ahead and "policer" not in ahead:
-        assumed.append(f"a link of {RATE}: it says no rate")
+        assumed.append(f"a link of {RATE}, because the text has no rate")
     ahead |= held
     ahead.setdefault("rate", RATE)
     if back:
@@ -115,8 +113,8 @@ def refuse(kind: str, place: str) -> None:
     """
     if kind == "hfsc":
         raise ConfigError(
-            f"{place}: hfsc: narrows has no model of it, and without its service curves the path "
-            "is another one\n"
+            f"{place}: hfsc is not supported, because narrows has no model of its service "
+            "curves\n"
             "    write: the same rates as htb: tc class add dev eth0 parent 1: classid 1:1 htb "
             "rate 10mbit ceil 20mbit"
         )
@@ -126,7 +124,7 @@ def _check(path: Path, name: str) -> None:
     try:
         _core.scenario_to_toml({"path": path.tree(), "flow": [{"cc": "reno"}], "duration": "1s"})
     except ScenarioError as error:
-        raise ConfigError(f"{name}: line 1: it makes a path that cannot be:\n{error}") from error
+        raise ConfigError(f"{name}: line 1: the path is invalid:\n{error}") from error
 
 
 def _polices(layer: Layer) -> bool:
@@ -149,9 +147,9 @@ def _classics(layers: Sequence[Layer]) -> list[Warned]:
         if before is not None and layer.verb in {"add", "replace"}:
             where = f"on {layer.dev}" if layer.dev else "there"
             what = (
-                f"a second root {where} is refused (File exists): {before.kind} stays alone"
+                f"a second root {where} is refused (File exists); only {before.kind} remains"
                 if layer.verb == "add"
-                else f"it takes the place of {before.kind}, which is lost"
+                else f"it replaces {before.kind}"
             )
             # Below it, if that can have something below.
             outer, inner = (
@@ -166,9 +164,9 @@ def _classics(layers: Sequence[Layer]) -> list[Warned]:
                 found.append(
                     Warned(
                         layer.line,
-                        "fq is lost to netem: BBR is then paced by TCP's own timers, and netem "
-                        "counts what it delays",
-                        "netem on a machine between, or on an ifb behind; fq at the sender",
+                        "netem replaces fq: TCP's own timers then pace BBR, and netem's limit "
+                        "includes delayed packets",
+                        "netem on a host on the path, or on an ifb; fq at the sender",
                     )
                 )
         roots.setdefault(layer.dev, layer)
@@ -181,7 +179,7 @@ def _classics(layers: Sequence[Layer]) -> list[Warned]:
             found.append(
                 Warned(
                     layer.line,
-                    "fq below netem paces what netem then delays and bunches",
+                    "fq below netem paces packets that netem then delays in bunches",
                     "fq at the sender",
                 )
             )
@@ -190,8 +188,7 @@ def _classics(layers: Sequence[Layer]) -> list[Warned]:
             found.append(
                 Warned(
                     layer.line,
-                    f"a burst leaves at {peak / rate:g} times the rate: what is behind must hold "
-                    "it",
+                    f"bursts leave at {peak / rate:g} times the rate: the next queue must hold it",
                 )
             )
         if _polices(layer) and layer.options["burst"] < layer.options["rate"] / 8 * 0.01:
@@ -200,7 +197,7 @@ def _classics(layers: Sequence[Layer]) -> list[Warned]:
                 Warned(
                     layer.line,
                     f"a burst of {layer.options['burst']:.0f} bytes is less than 10 ms of the "
-                    "rate: TCP gets much less",
+                    "rate, which reduces the goodput of TCP",
                     f"burst {need:.0f} (50 ms) or more",
                 )
             )
@@ -220,7 +217,7 @@ def _limits(layers: Sequence[Layer], rtt: str, rate: str, *, said: bool) -> list
                 found.append(
                     Warned(
                         layer.line,
-                        f"its limit of {limit} packets holds also what it delays, and "
+                        f"its limit of {limit} packets includes delayed packets, and "
                         f"{delay * 1000:g} ms at this rate "
                         f"are {need}",
                         f"limit {2 * need}",
@@ -236,9 +233,9 @@ def _limits(layers: Sequence[Layer], rtt: str, rate: str, *, said: bool) -> list
             found.append(
                 Warned(
                     layer.line,
-                    f"its limit of {layer.options.get('limit', NETEM_LIMIT)} packets holds also "
-                    "what it delays: more "
-                    f"than {fits:.0f} Mbit/s lose packets",
+                    f"its limit of {layer.options.get('limit', NETEM_LIMIT)} packets includes "
+                    "delayed packets: above "
+                    f"{fits:.0f} Mbit/s, packets are lost",
                     "limit 100000, if the link behind is faster",
                 )
             )
@@ -264,7 +261,7 @@ def _hop(layers: Sequence[Layer], assumed: list[str], left: list[str]) -> dict[s
         elif layer.kind == "htb":
             if layer.is_class and "rate" in layer.options:
                 if "rate" in keys and keys.get("link", {}).get("kind") == "htb":
-                    left.append(f"line {layer.line}: classes beside the first")
+                    left.append(f"line {layer.line}: all classes except the first")
                     continue
                 keys["rate"] = bits(max(layer.options["rate"], layer.options.get("ceil", 0.0)))
                 burst = layer.options.get("burst")
@@ -313,8 +310,8 @@ def _held(layers: Sequence[Layer], keys: dict[str, Any], assumed: list[str]) -> 
     if most >= (own or other) or "policer" in keys:
         return {}
     assumed.append(
-        f"a bucket of {limit} frames that fills in {span(delay)} for netem's limit: it holds what "
-        "it delays, too"
+        f"a bucket of {limit} frames that fills in {span(delay)}, for netem's limit, which "
+        "includes delayed packets"
     )
     return {
         "policer": {
@@ -358,11 +355,10 @@ def _netem(o: Json, keys: dict[str, Any], left: list[str]) -> None:
             # netem sends those at once that are reordered; to the others they are early, and
             # narrows says who is late.
             left.append(
-                "reorder: netem sends some packets ahead of their turn, a path here has late ones "
-                "only"
+                "reorder: netem sends some packets early, narrows sends some packets late only"
             )
         else:
-            left.append("reorder without a delay does nothing")
+            left.append("reorder without a delay, which has no effect")
     if o.get("gap"):
         left.append(f"gap {o['gap']}")
 
@@ -389,7 +385,7 @@ def _queue(layer: Layer, keys: dict[str, Any], left: list[str]) -> None:
         return
     if layer.kind not in OPTIONS:
         if layer.kind not in _STRUCTURE:
-            left.append(f"line {layer.line}: {layer.kind}, of which narrows has no model")
+            left.append(f"line {layer.line}: {layer.kind}, which narrows does not support")
         return
     params = dict(o.get("params", {}))
     if layer.kind == "cake" and o.get("rate"):

@@ -104,10 +104,10 @@ def quantity(kind: str, text: str, at: Words) -> float:
     found = _QUANTITY.fullmatch(text)
     if not found or found[2].lower() not in units:
         example = {"rate": "2mbit", "size": "15kb", "time": "100ms"}[kind]
-        raise at.wrong(f"`{_shown(text)}` is no {kind}", example)
+        raise at.wrong(f"`{_shown(text)}` is not a {kind}", example)
     value = float(found[1]) * units[found[2].lower()]
     if not math.isfinite(value) or value > _MOST[kind]:
-        raise at.wrong(f"`{_shown(text)}` is more than any {kind} here")
+        raise at.wrong(f"`{_shown(text)}` is above the largest {kind} that narrows supports")
     return value
 
 
@@ -125,7 +125,7 @@ def percent(text: str, at: Words) -> float:
     """
     found = re.fullmatch(r"(\d{1,3}(?:\.\d{1,12})?|\.\d{1,12})%?", text)
     if not found or float(found[1]) > 100:  # noqa: PLR2004 - percent
-        raise at.wrong(f"`{_shown(text)}` is no probability from 0 % to 100 %", "loss 1%")
+        raise at.wrong(f"`{_shown(text)}` is not a probability from 0 % to 100 %", "loss 1%")
     return float(found[1])
 
 
@@ -136,7 +136,7 @@ def whole(text: str, at: Words) -> int:
         ConfigError: If it is none.
     """
     if not re.fullmatch(r"\d{1,10}", text):
-        raise at.wrong(f"`{_shown(text)}` is no count", "limit 1000")
+        raise at.wrong(f"`{_shown(text)}` is not a count", "limit 1000")
     return int(text)
 
 

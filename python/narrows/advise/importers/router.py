@@ -38,11 +38,11 @@ def read(text: str, name: str) -> Reading:
     keys: Json = {}
     warned: list[Warned] = []
     left: list[str] = []
-    assumed = [f"a round trip of {RTT}: a policy-map says none"]
+    assumed = [f"an RTT of {RTT}, because a policy-map has none"]
     for at in _lines(text, name):
         number, first = at.line, at.words[0]
         if first in {"police", "rate-limit", "shape"} and keys:
-            left.append(f"line {number}: a second {first}: one path has one")
+            left.append(f"line {number}: a second {first}; only the first is modelled")
         elif first == "police":
             keys = _police(at, warned, assumed, left)
         elif first == "rate-limit":
@@ -53,19 +53,19 @@ def read(text: str, name: str) -> Reading:
             keys["buffer"] = _queue_limit(at, keys)
         elif first == "fair-queue" and "link" in keys:
             keys["queue"] = "sfq"
-            assumed.append("sfq for fair-queue: both serve flows in turn")
+            assumed.append("sfq for fair-queue: both serve flows in round-robin order")
         elif first not in _NAMES:
             left.append(f"line {number}: `{' '.join(at.words)[:60]}`")
     if not keys:
         raise ConfigError(
-            f"{name}: line 1: neither police nor shape in it\n    write: police cir 2000000 bc "
+            f"{name}: line 1: there is neither police nor shape\n    write: police cir 2000000 bc "
             "62500"
         )
     if "policer" in keys:
         assumed.append(f"a link of {RATE} behind the policer")
     elif "buffer" not in keys:
         keys["buffer"] = f"{_PACKETS}p"
-        assumed.append(f"a queue of {_PACKETS} packets, the router's own")
+        assumed.append(f"a queue of {_PACKETS} packets, the router's default")
     whole: Json = {"rtt": RTT, "rate": RATE} | keys
     path = Path(**whole)
     _check(path, name)
@@ -111,8 +111,8 @@ def _actions(
                 known = (_code_point(mark) if action == "set-dscp-transmit" else None) or "pass"
                 if known == "pass" and word in names:
                     left.append(
-                        f"line {at.line}: `{word} {action[:40]} {mark[:20]}`: it is sent without "
-                        "the mark"
+                        f"line {at.line}: `{word} {action[:40]} {mark[:20]}`: the packet is sent "
+                        "without the mark"
                     )
             if word in names and known is not None:
                 name, usual = names[word]
@@ -197,13 +197,15 @@ def _named(at: Words, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
         name = next((key for key, also in names.items() if word in also), None)
         if name is not None:
             if rest and rest[0] == "percent":
-                raise at.wrong("percent of which rate? A path needs bit/s", f"{word} 2000000")
+                raise at.wrong(
+                    "a percentage needs the rate of the link in bit/s", f"{word} 2000000"
+                )
             if not rest or not re.fullmatch(r"\d{1,13}", rest[0]):
                 raise at.wrong(f"`{word}` needs a number", f"{word} 2000000")
             found[name] = float(rest.pop(0)) * _unit(at, word, rest)
             found |= dict(zip(order[order.index(name) + 1 :], _numbers(at, rest), strict=False))
         elif word == "percent":
-            raise at.wrong("percent of which rate? A path needs bit/s", "police cir 2000000")
+            raise at.wrong("a percentage needs the rate of the link in bit/s", "police cir 2000000")
     return found
 
 
@@ -219,15 +221,15 @@ def _rate(at: Words, found: dict[str, float], name: str, warned: list[Warned]) -
     rate = found.get(name)
     if not rate:
         raise at.wrong(
-            "it has no rate",
+            "the rate is missing",
             f"{at.words[0]} {'average ' if at.words[0] == 'shape' else 'cir '}2000000",
         )
     if rate < SLOW:
         warned.append(
             Warned(
                 at.line,
-                f"{rate:.0f} is {rate / 1e6:g} Mbit/s: routers count bits per second",
-                f"{10 * rate:.0f}, if {10 * rate / 1e6:g} Mbit/s is meant",
+                f"{rate:.0f} is {rate / 1e6:g} Mbit/s, because the unit of routers is bit/s",
+                f"{10 * rate:.0f}, if {10 * rate / 1e6:g} Mbit/s is the intended rate",
             )
         )
     return rate
@@ -245,7 +247,7 @@ def _police(at: Words, warned: list[Warned], assumed: list[str], left: list[str]
     bc = found.get("bc")
     if bc is None:
         bc = max(BC_POLICE, rate / 32)
-        assumed.append(f"a burst of {bc:.0f} bytes: the rate's of a quarter of a second")
+        assumed.append(f"a burst of {bc:.0f} bytes, which is 250 ms of the rate")
     _burst(at, rate, bc, "bc", warned)
     if "pir" in found:
         pbs = found.get("be", bc)
@@ -276,8 +278,8 @@ def _burst(at: Words, rate: float, bc: float, word: str, warned: list[Warned]) -
         warned.append(
             Warned(
                 at.line,
-                f"{word} {bc:.0f} bytes are {1000 * wait:.0f} ms of the rate: TCP loses what "
-                "comes in a burst",
+                f"{word} {bc:.0f} bytes are {1000 * wait:.0f} ms of the rate: the policer drops "
+                "bursts of TCP",
                 f"{word} {rate / 8 * 0.25:.0f} (a quarter of a second), bytes",
             )
         )
@@ -289,7 +291,7 @@ def _car(at: Words, warned: list[Warned], left: list[str]) -> Json:
     rate = _rate(at, found, "cir", warned)
     if "bc" not in found:
         raise at.wrong(
-            "it has no burst",
+            "the burst is missing",
             "rate-limit input 2000000 62500 125000 conform-action transmit exceed-action drop",
         )
     _burst(at, rate, found["bc"], "its normal burst:", warned)
@@ -306,7 +308,7 @@ def _car(at: Words, warned: list[Warned], left: list[str]) -> Json:
 
 def _shape(at: Words, warned: list[Warned], assumed: list[str], left: list[str]) -> Json:
     if len(at.words) < 2 or at.words[1] not in {"average", "peak"}:  # noqa: PLR2004
-        raise at.wrong("shape average or shape peak?", "shape average 2000000")
+        raise at.wrong("average or peak is missing", "shape average 2000000")
     how = at.words[1]
     _actions(at.words[2:], at, {}, left)
     inner = Words(at.name, at.line, at.words[1:])
@@ -315,12 +317,12 @@ def _shape(at: Words, warned: list[Warned], assumed: list[str], left: list[str])
     bc = found.get("bc", rate * TC_S) / 8
     be = found.get("be", rate * TC_S if how == "peak" else 0.0) / 8
     if "bc" not in found:
-        assumed.append(f"bursts of {8 * bc:.0f} bits: {1000 * TC_S:.0f} ms of the rate")
+        assumed.append(f"bursts of {8 * bc:.0f} bits, which is {1000 * TC_S:.0f} ms of the rate")
     elif bc < rate / 8 * 0.004:
         warned.append(
             Warned(at.line, f"bc {8 * bc:.0f} is in bits here, {8000 * bc / rate:.1f} ms of the "
                             "rate",
-                   f"{64 * bc:.0f}, if bytes were meant")
+                   f"{64 * bc:.0f}, if the unit is bytes")
         )  # fmt: skip
     if how == "peak":
         peak = rate * (1 + be / bc) if bc else rate
@@ -329,7 +331,7 @@ def _shape(at: Words, warned: list[Warned], assumed: list[str], left: list[str])
                 at.line,
                 f"shape peak sends CIR × (1 + Be / Bc) = {peak / 1e6:g} Mbit/s, {peak / rate:g} "
                 f"times {rate / 1e6:g}",
-                f"shape average {rate:.0f}, if {rate / 1e6:g} Mbit/s are meant",
+                f"shape average {rate:.0f}, if {rate / 1e6:g} Mbit/s is the intended rate",
             )
         )
     link = {"kind": f"shape_{how}", "bc": size(max(1514.0, bc))} | ({"be": size(be)} if be else {})
@@ -338,7 +340,7 @@ def _shape(at: Words, warned: list[Warned], assumed: list[str], left: list[str])
 
 def _queue_limit(at: Words, keys: Json) -> str:
     if not at.words[1:] or not re.fullmatch(r"\d{1,9}", at.words[1]):
-        raise at.wrong("how much?", "queue-limit 64 packets")
+        raise at.wrong("the number is missing", "queue-limit 64 packets")
     unit = at.words[2] if len(at.words) > 2 else "packets"  # noqa: PLR2004
     number = max(1, int(at.words[1]))
     return f"{number}B" if unit == "bytes" else f"{number}p"

@@ -50,15 +50,11 @@ def read(text: str, name: str) -> Reading:
     down, up = (_rate(found, key, name, warned) for key in ("download", "upload"))
     if not down and not up:
         raise ConfigError(
-            f"{name}: line 1: sqm shapes nothing here: no download, no upload\n    write: option "
+            f"{name}: line 1: sqm has neither download nor upload\n    write: option "
             "download '20000'"
         )
     if found.get("enabled", ("1", 0))[0] == "0":
-        warned.append(
-            Warned(
-                found["enabled"][1], "it is not enabled: nothing is shaped", "option enabled '1'"
-            )
-        )
+        warned.append(Warned(found["enabled"][1], "the queue is not enabled", "option enabled '1'"))
     queue = found.get("qdisc", ("fq_codel", 0))[0]
     if queue not in {"cake", "fq_codel", "codel", "pie", "sfq", "fifo"}:
         left.append(f"line {found['qdisc'][1]}: qdisc {queue[:40]}; fq_codel instead")
@@ -73,13 +69,13 @@ def read(text: str, name: str) -> Reading:
         if key not in read_ and value not in _OFF
     ]
     if found.get("linklayer", ("none", 0))[0] == "none" and "overhead" not in found:
-        warned.append(Warned(1, "without linklayer and overhead a DSL line's own headers fill its "
-                                "modem's queue",
+        warned.append(Warned(1, "without linklayer and overhead the headers of DSL can fill the "
+                                "queue of the modem",
                              "option linklayer 'ethernet' and option overhead '44' (DSL, cable 18 "
                              "to 44)"))  # fmt: skip
-    assumed = [f"a round trip of {RTT}: sqm says none"]
+    assumed = [f"an RTT of {RTT}, because sqm has none"]
     if not down:
-        assumed.append("no limit down: it is not shaped")
+        assumed.append("an unlimited download, because it is not shaped")
     ahead = bits(down * 1e3) if down else "1Gbit"
     queues_ = {
         key: {"kind": queue} | ({"bandwidth": bits(rate * 1e3)} if counts_otherwise(o) else {}) | o
@@ -130,24 +126,24 @@ def _rate(found: dict[str, tuple[str, int]], key: str, name: str, warned: list[W
     text, line = found.get(key, ("0", 0))
     if not re.fullmatch(r"\d{1,9}", text or "0"):
         raise ConfigError(
-            f"{name}: line {line}: {key} `{text[:40]}` is no number of kbit/s\n    write: option "
-            f"{key} '20000'"
+            f"{name}: line {line}: {key} `{text[:40]}` is not a number in kbit/s"
+            f"\n    write: option {key} '20000'"
         )
     kbit = int(text or 0)
     if 0 < kbit < _SLOW:
         warned.append(
             Warned(
                 line,
-                f"{key} {kbit} is {kbit} kbit/s: sqm counts kbit/s",
-                f"{key} {1000 * kbit}, if Mbit/s is meant",
+                f"{key} {kbit} is {kbit} kbit/s, because the unit of sqm is kbit/s",
+                f"{key} {1000 * kbit}, if the unit is Mbit/s",
             )
         )
     elif kbit > _FAST:
         warned.append(
             Warned(
                 line,
-                f"{key} {kbit} is {kbit / 1e6:g} Gbit/s: sqm counts kbit/s",
-                f"{key} {kbit // 1000}, if bit/s is meant",
+                f"{key} {kbit} is {kbit / 1e6:g} Gbit/s, because the unit of sqm is kbit/s",
+                f"{key} {kbit // 1000}, if the unit is bit/s",
             )
         )
     return kbit

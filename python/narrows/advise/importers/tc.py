@@ -49,7 +49,7 @@ def read(text: str, name: str) -> Reading:
         if layer is not None:
             layers.append(layer)
     if not layers:
-        raise ConfigError(f"{name}: line 1: no qdisc, class or police action in it")
+        raise ConfigError(f"{name}: line 1: there is no qdisc, class or police action")
     return compose("tc", name, layers, warned, left)
 
 
@@ -102,7 +102,7 @@ def _added(  # noqa: PLR0917 - one place each
         if word in {"dev", "parent", "handle", "classid"}:
             if not rest:
                 raise at.wrong(
-                    f"`{word}` says nothing", f"{word} {'eth0' if word == 'dev' else '1:'}"
+                    f"`{word}` has no value", f"{word} {'eth0' if word == 'dev' else '1:'}"
                 )
             about["handle" if word == "classid" else word] = rest.pop(0)
         elif word in {"root", "ingress", "clsact"}:
@@ -117,11 +117,13 @@ def _added(  # noqa: PLR0917 - one place each
             while len(rest) > 1 and rest[0] in _STAB:
                 table += [rest.pop(0), rest.pop(0)]
             left.append(
-                f"line {at.line}: `stab {' '.join(table)}`: bytes are counted as Ethernet frames"
+                f"line {at.line}: `stab {' '.join(table)}`: sizes are those of Ethernet frames"
             )
         else:
             return _layer(at, what, word, rest, about, verb, warned, left)
-    raise at.wrong("it names no discipline", "tc qdisc add dev eth0 root netem delay 100ms")
+    raise at.wrong(
+        "the queue discipline is missing", "tc qdisc add dev eth0 root netem delay 100ms"
+    )
 
 
 def _shown(
@@ -129,7 +131,7 @@ def _shown(
 ) -> Layer | None:
     """`qdisc netem 8001: dev eth0 root refcnt 2 limit 1000 delay 100ms`."""
     if not rest:
-        raise at.wrong(f"`{what}` says nothing", "tc qdisc add dev eth0 root netem delay 100ms")
+        raise at.wrong(f"`{what}` is incomplete", "tc qdisc add dev eth0 root netem delay 100ms")
     kind, *words = rest
     about: Json = {"dev": "", "parent": "", "handle": words[0] if words else ""}
     words = words[1:]
@@ -165,7 +167,7 @@ def _layer(  # noqa: PLR0917 - one place each
 ) -> Layer | None:
     if not re.fullmatch(r"[a-z0-9][a-z0-9_]{0,31}", kind):
         raise at.wrong(
-            f"`{kind[:40]}` is no discipline", "tc qdisc add dev eth0 root netem delay 100ms"
+            f"`{kind[:40]}` is no queue discipline", "tc qdisc add dev eth0 root netem delay 100ms"
         )
     refuse(kind, f"{at.name}: line {at.line}")
     reader = _KINDS.get(kind)
@@ -198,7 +200,7 @@ class _Words:
 
     def next(self) -> str:
         if not self._rest:
-            raise self.at.wrong(f"`{self.at.words[-1][:40]}` is followed by nothing")
+            raise self.at.wrong(f"`{self.at.words[-1][:40]}` has no value")
         return self._rest.pop(0)
 
     def peek(self, pattern: str) -> bool:
@@ -214,16 +216,18 @@ class _Words:
             self.warned.append(
                 Warned(
                     self.at.line,
-                    f"{what} {text} without a unit is {value / 1e3:g} kbit/s: tc counts bits",
-                    f"{what} {meant}, if that is meant",
+                    f"{what} {text} without a unit is {value / 1e3:g} kbit/s, because the unit of "
+                    "tc is bit/s",
+                    f"{what} {meant}, if this is the intended rate",
                 )
             )
         elif re.search(r"[0-9][kmgt]?i?bps$", text.lower()):
             self.warned.append(
                 Warned(
                     self.at.line,
-                    f"{what} {text} is {value / 1e6:g} Mbit/s: bps is bytes per second in tc",
-                    f"{what} {text.lower().replace('bps', 'bit')}, if bits are meant",
+                    f"{what} {text} is {value / 1e6:g} Mbit/s, because bps means bytes per second "
+                    "in tc",
+                    f"{what} {text.lower().replace('bps', 'bit')}, if the unit is bit/s",
                 )
             )
         return value
@@ -253,7 +257,7 @@ class _Words:
         # `flows 127/1024` is what sfq shows.
         found = re.match(r"-?(?:\d{1,15}(?:\.\d{0,12})?|\.\d{1,12})", text)
         if found is None:
-            raise self.at.wrong(f"`{text[:40]}` is no number")
+            raise self.at.wrong(f"`{text[:40]}` is not a number")
         return float(found[0])
 
     def unknown(self, word: str) -> None:
@@ -289,7 +293,7 @@ def _netem(of: _Words, out: Json) -> None:  # noqa: PLR0912 - a word each
             out["distribution"] = of.next()
             if out["distribution"] not in _DISTRIBUTIONS:
                 raise of.at.wrong(
-                    f"no distribution is called `{out['distribution'][:40]}`", "distribution normal"
+                    f"there is no distribution `{out['distribution'][:40]}`", "distribution normal"
                 )
         elif word in {"loss", "drop"}:
             _loss(of, out)
@@ -431,7 +435,7 @@ def _police(at: Words, warned: list[Warned], left: list[str]) -> Layer | None:
     place = at.words.index("police")
     chosen = [w for w in ("u32", "flower", "basic", "bpf", "fw") if w in at.words[:place]]
     if chosen:
-        left.append(f"line {at.line}: what {chosen[0]} selects; all packets are policed")
+        left.append(f"line {at.line}: the filter {chosen[0]}; all packets are policed")
     of = _Words(at, list(at.words[place + 1 :]), warned, left)
     out: Json = {}
     while of:

@@ -37,19 +37,19 @@ def read(text: str, name: str) -> Reading:
         raise ConfigError(f"{name}: line {line}: not JSON: {error}") from error
     rows = tree if isinstance(tree, list) else [tree]
     if len(rows) > _MOST:
-        raise ConfigError(f"{name}: line 1: {len(rows)} disciplines are too many")
+        raise ConfigError(f"{name}: line 1: {len(rows)} queue disciplines are too many")
     layers = []
     left: list[str] = []
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise ConfigError(
-                f"{name}: entry {number}: an object is needed, as `tc -j qdisc show` prints it"
+                f"{name}: entry {number}: not an object; write the output of tc -j qdisc show"
             )
         # `tc -j class` says class, `tc -j qdisc` kind.
         kind = row.get("kind", row.get("class"))
         if not isinstance(kind, str):
             raise ConfigError(
-                f"{name}: entry {number}: it has no kind\n    write: tc -j qdisc show dev eth0"
+                f"{name}: entry {number}: the kind is missing\n    write: tc -j qdisc show dev eth0"
             )
         refuse(kind, f"{name}: entry {number}")
         told = row.get("options", {})
@@ -74,7 +74,7 @@ def read(text: str, name: str) -> Reading:
         )
         left += here.left()
     if not layers:
-        raise ConfigError(f"{name}: line 1: an empty list: no discipline")
+        raise ConfigError(f"{name}: line 1: the list has no queue discipline")
     return compose("tc -j", name, layers, left=left)
 
 
@@ -107,7 +107,7 @@ class _Row:
             known = math.nan
         if not math.isfinite(known) or not 0 <= known <= most:
             raise ConfigError(
-                f"{self._name}: entry {self._number}: {key}: a number from 0 on is needed"
+                f"{self._name}: entry {self._number}: {key}: must be a number of at least 0"
             )
         return known
 

@@ -97,7 +97,7 @@ def read(text: str, name: str) -> Reading:
             continue
         kind, policy, *rest = tail
         if kind not in _KINDS:
-            left.append(f"line {number}: {kind[:40]}, of which narrows has no model")
+            left.append(f"line {number}: {kind[:40]}, which narrows does not support")
             continue
         layer = policies.setdefault(
             policy, _layer(_KINDS[kind], policy, number, is_class=kind == "shaper")
@@ -112,7 +112,7 @@ def read(text: str, name: str) -> Reading:
     ]
     if not layers:
         raise ConfigError(
-            f"{name}: line 1: no policy that narrows has a model of\n    write: set "
+            f"{name}: line 1: there is no policy that narrows supports\n    write: set "
             "traffic-policy shaper …"
         )
     for layer in layers:
@@ -171,7 +171,7 @@ def _take(at: Words, table: Mapping[str, tuple[str, str]], key: str, text: str, 
         out = out.setdefault("params", {})
     if kind == "rate":
         if text == "auto" or text.endswith("%"):
-            raise at.wrong(f"bandwidth {text} of which rate? A path needs one", f"{key} 20mbit")
+            raise at.wrong(f"bandwidth {text} needs the rate of the link", f"{key} 20mbit")
         out[name] = quantity("rate", f"{text}kbit" if text.isdigit() else text, at)
     elif kind in {"time", "span"}:
         seconds = quantity("time", f"{text}ms" if text.isdigit() else text, at)
