@@ -1,29 +1,32 @@
-//! Agreement: is one figure near enough to what a reference did?
+//! Agreement: the comparison of a figure with a reference.
 //!
-//! The reference is several runs of one case that differ only in chance, above all in when they
-//! start; its value is their median. Nobody can be held to less than one and a half times their own
-//! spread, a few runs showing less than the whole of it. Below that floor stands what a person
-//! would call the same:
+//! The reference is several runs of one case that differ only in random choices, above all in start
+//! times; its value is their median. The tolerance is at least one and a half times their own
+//! spread, because a few runs show less than all of it. It is also at least this:
 //!
-//! | figure | the same is |
+//! | figure | tolerance |
 //! |---|---|
-//! | `fct_s` | within 15 %, as a ratio; an unfinished transfer is infinite |
-//! | `retransmit_pct` | within a factor of two, 0.1 points added to both so that a single packet does not decide |
-//! | `goodput_mbit` | within 10 %, or 0.2 % of the rate (1 % among several flows: one that starves is small and ruled by chance) |
-//! | `jain` | within 0.05 |
-//! | `cwnd_mean`; `cwnd_p5`, `cwnd_p95` | within 10 % or 2 packets; 15 % or 3, for they fall on single samples |
-//! | `acked_mb_at_…` | within 15 % or 30 kB, two initial windows |
-//! | `srtt_ms`, `ping_p50_ms` | within 15 % of what is above the propagation, 2 % of the RTT, or 1 ms, a tick and a frame |
+//! | `fct_s` | 15 %, as a ratio; an unfinished transfer is infinite |
+//! | `retransmit_pct` | a factor of two, with 0.1 points added to both values |
+//! | `goodput_mbit` | 10 %, or 0.2 % of the rate (1 % among several flows) |
+//! | `jain` | 0.05 |
+//! | `cwnd_mean` | 10 % or 2 packets |
+//! | `cwnd_p5`, `cwnd_p95` | 15 % or 3 packets, because they are single samples |
+//! | `acked_mb_at_…` | 15 % or 30 kB, two initial windows |
+//! | `srtt_ms`, `ping_p50_ms` | 15 % of the excess over the propagation, 2 % of the RTT, or 1 ms |
 //! | `ping_p95_ms` | 25 %, 2 %, 1.5 ms |
 //!
-//! However wide the spread is, more than a ratio of four is never the same, nor is less than a
-//! tenth of a goodput: nothing at all never passes. Where the reference did not finish a transfer
-//! in time, half of that time is not much sooner.
+//! The 0.1 points prevent a single packet from deciding. Among several flows, the goodput of a
+//! starving flow is small and random. 1 ms is a tick and a frame.
 //!
-//! Every engine is held to a reference by this one measure.
+//! With any spread, a ratio above four never agrees, nor does less than a tenth of a goodput: a
+//! flow without data never passes. If the reference did not finish a transfer in time, a completion
+//! after half of that time still agrees.
 //!
-//! A stored case of Linux (`sim/tests/data/reference`) agrees when every compared figure of it
-//! does, the median of the seeds 1, 2 and 3 against the median of Linux's runs. Figures marked
+//! Every engine is compared with a reference by this measure.
+//!
+//! A stored case of Linux (`sim/tests/data/reference`) agrees if every compared figure does. The
+//! median of the seeds 1, 2 and 3 is compared with the median of Linux's runs. Figures marked
 //! `late` there are not compared: Linux's recording itself began one round trip late
 //! (`validation/evidence/first-neighbour.md`). The Rust test (`sim/tests/reference.rs`),
 //! `validation/` and the README all count cases in this way.
@@ -32,33 +35,33 @@ use crate::units::{Rate, Span};
 use alloc::vec::Vec;
 use libm::{fabs, log};
 
-/// What of a case its tolerances depend on.
+/// The properties of a case on which its tolerances depend.
 #[derive(Copy, Clone, Debug)]
 pub struct Conditions {
-    /// Of the bottleneck.
+    /// Rate of the bottleneck.
     pub rate: Rate,
-    /// Without a queue.
+    /// RTT without a queue.
     pub rtt: Span,
-    /// Of the run.
+    /// Duration of the run.
     pub duration: Span,
-    /// So many flows there are.
+    /// Number of flows.
     pub flows: usize,
 }
 
-/// One figure beside its reference.
+/// A figure compared with its reference.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Agreement {
-    /// Is it near enough?
+    /// Whether it agrees.
     pub agrees: bool,
-    /// The median of the reference's runs, in the figure's unit; infinite where a transfer did not
+    /// The median of the reference's runs, in the figure's unit; infinite if a transfer did not
     /// finish.
     pub reference: f64,
-    /// The most they may be apart, in the figure's unit, or as the logarithm of a ratio; NaN where
-    /// there is no such limit.
+    /// The maximum difference, in the figure's unit, or as the logarithm of a ratio; NaN if there
+    /// is no such limit.
     pub tolerance: f64,
 }
 
-/// The median; NaN of nothing.
+/// The median; NaN for no values.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted: Vec<f64> = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -70,12 +73,12 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Compares `ours` with what the `reference` runs had for the figure called `name`; `None` for a
-/// name that no figure has.
+/// Compares `ours` with the `reference` runs for the figure called `name`; `None` for an unknown
+/// name.
 pub fn compare(name: &str, reference: &[f64], ours: f64, on: &Conditions) -> Option<Agreement> {
     let middle = median(reference);
     let rtt = on.rtt.as_s() * 1e3;
-    // The floor of a difference; a ratio has none.
+    // The minimum tolerance of a difference; a ratio has none.
     let part = match name {
         "fct_s" | "retransmit_pct" => None,
         "goodput_mbit" | "cwnd_mean" => Some(0.1 * middle),
@@ -127,8 +130,8 @@ pub fn compare(name: &str, reference: &[f64], ours: f64, on: &Conditions) -> Opt
     })
 }
 
-/// The difference that is too little to matter, in the figure's unit, whatever the figure's size;
-/// `None` where only ratios are looked at.
+/// The difference that is always tolerated, in the figure's unit, for any size of the figure;
+/// `None` if only ratios count.
 pub(super) fn least(name: &str, middle: f64, on: &Conditions) -> Option<f64> {
     let rtt = on.rtt.as_s() * 1e3;
     match name {

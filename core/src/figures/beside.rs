@@ -1,38 +1,38 @@
-//! Two engines side by side: do the runs of one and the runs of another come to the same?
+//! Comparison of two engines by their runs.
 //!
-//! Each engine's value is the median of its runs, which differ in chance only. A figure **agrees**
-//! when the two are within 10 %, or within what [`compare`](super::compare) takes for too little to
-//! matter, whatever the figure's size:
+//! Each engine's value is the median of its runs, which differ in random choices only. A figure
+//! **agrees** if the two are within 10 %, or within the difference that [`compare`](super::compare)
+//! always tolerates:
 //!
-//! | figure | too little to matter |
+//! | figure | tolerated difference |
 //! |---|---|
-//! | `goodput_mbit` | 0.2 % of the rate, 1 % among several flows, but never half of the figure |
+//! | `goodput_mbit` | 0.2 % of the rate, 1 % among several flows, at most half of the figure |
 //! | `retransmit_pct` | 0.1 points |
 //! | `jain` | 0.05 |
 //! | `cwnd_mean`; `cwnd_p5`, `cwnd_p95` | 2 packets; 3 |
 //! | `srtt_ms`, `ping_p50_ms`; `ping_p95_ms` | 2 % of the RTT, or 1 ms; or 1.5 ms |
 //!
-//! It is **undecided** when the reference's runs lie farther apart than 15 % of their median and
-//! more than that least: such runs could not tell. Otherwise the two have **parted**. This is
-//! stricter than [`compare`](super::compare), whose tolerance grows with the spread: there the
-//! reference was recorded once and cannot be repeated.
+//! It is **undecided** if the spread of the reference's runs exceeds 15 % of their median and that
+//! difference. Otherwise the two have **parted**. This is stricter than
+//! [`compare`](super::compare), whose tolerance grows with the spread, because there the reference
+//! was recorded once and cannot be repeated.
 
 use super::agreement::{Conditions, least, median, spread};
 use libm::fabs;
 
-/// Within this share of the reference's median two engines agree.
+/// Two engines agree within this share of the reference's median.
 pub const NEAR: f64 = 0.1;
-/// Runs that lie farther apart than this share of their median cannot tell.
+/// Runs with a larger spread than this share of their median are inconclusive.
 pub const WIDE: f64 = 0.15;
 
-/// What came out for one figure.
+/// The result for one figure.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// The two come to the same.
+    /// The two agree.
     Agreed,
-    /// They do not.
+    /// They differ.
     Parted,
-    /// The reference's own runs are too far apart, or there are none.
+    /// The reference's own runs differ too much, or there are none.
     Undecided,
 }
 
@@ -47,23 +47,23 @@ impl Standing {
     }
 }
 
-/// One figure of two engines; all but the standing in the figure's unit.
+/// A figure of two engines; everything except the standing is in the figure's unit.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Beside {
-    /// What came out.
+    /// The result.
     pub standing: Standing,
     /// The median of the reference's runs.
     pub reference: f64,
-    /// From the least of them to the largest.
+    /// The difference between the least and the largest of them.
     pub spread: f64,
-    /// The median of ours.
+    /// The median of the other engine's runs.
     pub ours: f64,
-    /// The most that the two medians may be apart.
+    /// The maximum difference of the two medians.
     pub tolerance: f64,
 }
 
-/// Puts `ours` beside the `reference` runs for the figure called `name`; `None` for a name that has
-/// no such measure.
+/// Compares `ours` with the `reference` runs for the figure called `name`; `None` for a name
+/// without such a measure.
 pub fn beside(name: &str, reference: &[f64], ours: &[f64], on: &Conditions) -> Option<Beside> {
     let middle = median(reference);
     let floor = least(name, middle, on)?;
@@ -76,7 +76,7 @@ pub fn beside(name: &str, reference: &[f64], ours: &[f64], on: &Conditions) -> O
         } else if fabs(mine - middle) <= tolerance {
             Standing::Agreed
         } else {
-            // What is not a number is no agreement.
+            // NaN never agrees.
             Standing::Parted
         };
     Some(Beside {

@@ -1,5 +1,5 @@
-//! Samples as bytes, for an engine that runs in another process: per table the number of rows as
-//! `u64`, then column after column in the order of the table, every value little-endian.
+//! Samples as bytes, for an engine in another process. Each table has its number of rows as `u64`,
+//! then its columns in order; every value is little-endian.
 
 use super::{
     ClassSamples, DelaySamples, FlowSamples, PingSamples, QueueSamples, Samples, Verdicts,
@@ -54,7 +54,7 @@ impl Samples {
         self.verdicts.put(&mut bytes);
         bytes
     }
-    /// What [`to_bytes`](Self::to_bytes) wrote; `None` for anything else.
+    /// Reads the bytes of [`to_bytes`](Self::to_bytes); `None` for anything else.
     pub fn from_bytes(mut bytes: &[u8]) -> Option<Samples> {
         let samples = Samples {
             flows: FlowSamples::take(&mut bytes)?,

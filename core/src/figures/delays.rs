@@ -1,18 +1,18 @@
-//! How delays are distributed: points of the cumulative distribution, as pictures draw it.
+//! Distributions of delays: points of the cumulative distribution, for pictures.
 //!
-//! A row says which share of the packets had at most so much delay. Those of a queue are its
-//! [`Histogram`]'s, so that the percentiles among the figures lie on the curve. Those of a probe
-//! are its round-trip times, exact; those of a workload, by its flow, what its users wait for.
+//! A row has the share of packets with at most that delay. Those of a queue are its
+//! [`Histogram`]'s, so the percentiles among the figures are on the curve. Those of a probe are its
+//! round-trip times, exact. Those of a workload, by flow, are its users' waiting times.
 
 use super::{FlowFigures, Histogram};
 use crate::units::Span;
 use alloc::vec::Vec;
 
-/// What a row is about; [`DelaySamples::of`] holds indices into this.
+/// Subjects of a row; [`DelaySamples::of`] has indices into this.
 pub const DELAYS_OF: &[&str] = &["queue", "probe", "workload"];
 
-/// So many points of a probe's distribution are kept at most; what lies between two of them is a
-/// thousandth of its pings.
+/// Maximum number of points of a probe's distribution; between two of them is a thousandth of its
+/// pings.
 const MOST_POINTS: usize = 1000;
 
 /// Columns of delays.
@@ -20,11 +20,11 @@ const MOST_POINTS: usize = 1000;
 pub struct DelaySamples {
     /// Index into [`DELAYS_OF`].
     pub of: Vec<u8>,
-    /// Which of them, counted from 0.
+    /// Its index, counted from 0.
     pub number: Vec<u32>,
     /// Milliseconds.
     pub delay_ms: Vec<f64>,
-    /// The share of the packets that had at most that delay.
+    /// The share of packets with at most that delay.
     pub share: Vec<f64>,
 }
 
@@ -46,7 +46,7 @@ impl DelaySamples {
             );
         }
     }
-    /// Appends what the applications of these flows waited for.
+    /// Appends the waiting times of the applications of these flows.
     pub fn push_workloads(&mut self, flows: &[FlowFigures]) {
         for (number, flow) in (0..).zip(flows) {
             let delays = flow.workload.iter().flat_map(|work| &work.delays);

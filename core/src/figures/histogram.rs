@@ -1,16 +1,16 @@
-//! Millions of delays in a few kilobytes.
+//! A histogram for millions of delays in a few kilobytes.
 
 use super::Quantiles;
 use crate::units::Span;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Buckets per octave: a bucket is 1/128 of its octave wide, so its middle is at most 0.4 % from
-/// what fell into it.
+/// Buckets per octave: a bucket is 1/128 of its octave wide, so its middle differs by at most 0.4 %
+/// from its values.
 const PER_OCTAVE: usize = 128;
 
-/// A log-linear histogram of spans. The mean and the extremes are exact, percentiles within 0.4 %
-/// (exact below 256 ns). It takes a kilobyte per octave that it has seen.
+/// A log-linear histogram of spans. The mean and the extremes are exact, percentiles are within 0.4
+/// % (exact below 256 ns). It takes a kilobyte per octave with values.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     octaves: Vec<Option<Box<[u64; PER_OCTAVE]>>>,
@@ -61,11 +61,11 @@ impl Histogram {
         }
         self.octaves[octave].get_or_insert_with(|| Box::new([0; PER_OCTAVE]))
     }
-    /// How many were counted.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
-    /// Adds everything that `other` counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Histogram) {
         if other.count == 0 {
             return;
@@ -86,7 +86,7 @@ impl Histogram {
         self.count += other.count;
         self.sum_ns += other.sum_ns;
     }
-    /// The value of rank `min(n − 1, ⌊q·n⌋)`; `None` when nothing was counted.
+    /// The value of rank `min(n − 1, ⌊q·n⌋)`; `None` without values.
     pub fn percentile(&self, q: f64) -> Option<Span> {
         let rank = super::rank(q, self.count as usize)? as u64;
         let mut below = 0;
@@ -102,7 +102,7 @@ impl Histogram {
         }
         None
     }
-    /// Every span that was counted, as a percentile has it, with how many were at most that long.
+    /// Every span with a count, as percentiles return it, with the number of values up to it.
     pub fn cumulative(&self) -> Vec<(Span, u64)> {
         let mut upto = 0;
         let mut points = Vec::new();
@@ -122,11 +122,11 @@ impl Histogram {
         }
         points
     }
-    /// The exact mean in milliseconds; NaN when nothing was counted.
+    /// The exact mean in milliseconds; NaN without values.
     pub fn mean_ms(&self) -> f64 {
         self.sum_ns as f64 / self.count as f64 / 1e6
     }
-    /// What reports show of it, in milliseconds.
+    /// Mean and percentiles for reports, in milliseconds.
     pub fn quantiles(&self) -> Quantiles {
         let at = |q| self.percentile(q).map_or(f64::NAN, Span::as_ms);
         Quantiles {

@@ -1,4 +1,4 @@
-//! Meters: an engine tells them what happens, they answer figures.
+//! Meters: an engine reports events to them, and they compute figures.
 
 use super::samples::PingSample;
 use super::{
@@ -13,13 +13,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-/// A sample of a flow: small, for there are ten a second of each of thousands.
+/// A sample of a flow. It is small, because thousands of flows have ten a second each.
 #[derive(Copy, Clone, Debug)]
 struct Sampled {
-    /// Smoothed RTT; more than half an hour is half an hour. The highest bit says that nothing was
-    /// heard since the sample before: then it is that of another time.
+    /// Smoothed RTT, at most half an hour. The highest bit means that no ACK arrived since the
+    /// sample before, so the RTT is an old one.
     srtt_us: u32,
-    /// Packets; `None` where no window limits the flow.
+    /// Packets; `None` if no window limits the flow.
     cwnd: Option<NonZeroU32>,
 }
 
@@ -35,14 +35,14 @@ impl Sampled {
     }
 }
 
-/// Counters of a flow: so far, or of a part of the run.
+/// Counters of a flow: so far, or for a part of the run.
 #[derive(Copy, Clone, Debug, Default)]
 struct Counters {
     /// Payload bytes acknowledged in order.
     acked: u64,
-    /// Payload bytes that the receiver has, as far as the sender knows.
+    /// Payload bytes that the receiver has, as known to the sender.
     delivered: u64,
-    /// Payload bytes, retransmissions included, and those.
+    /// Payload bytes sent, including retransmissions, and retransmitted payload bytes.
     sent: u64,
     retransmitted: u64,
     /// Packets.
@@ -62,7 +62,7 @@ impl Counters {
     fn since(&self, before: &Counters) -> Counters {
         Counters {
             acked: self.acked - before.acked,
-            // A receiver may take back what it has acknowledged selectively.
+            // A receiver may discard data that it has SACKed.
             delivered: self.delivered.saturating_sub(before.delivered),
             sent: self.sent - before.sent,
             retransmitted: self.retransmitted - before.retransmitted,
@@ -74,23 +74,23 @@ impl Counters {
     }
 }
 
-/// Watches one flow. The engine calls [`started`](Self::started) at connect,
+/// Meters one flow. The engine calls [`started`](Self::started) at connect,
 /// [`measure`](Self::measure) at [`measure_from`](Self::measure_from), the sampling calls on time,
 /// and [`ended`](Self::ended) once.
 #[derive(Clone, Debug)]
 pub struct FlowMeter {
     warmup: Time,
-    /// Of the run.
+    /// End of the run.
     end: Time,
     started: Option<Time>,
     ended: Option<Time>,
-    /// When the flow's part of the summary begins, and its counters then.
+    /// Start of the flow's part of the summary interval, and its counters then.
     mark: Option<(Time, Counters)>,
     fct: Option<Span>,
     samples: Vec<Sampled>,
-    /// Payload bytes that arrived in the summary interval, where an engine has both ends.
+    /// Payload bytes that arrived in the summary interval, if an engine has both ends.
     received: Option<u64>,
-    /// What ACKs had said by the sample before.
+    /// Counters and RTT at the sample before, to detect new ACKs.
     heard: (u64, u64, Span),
     series: Vec<(f64, u64, u32, f64)>,
     info: Info,
@@ -117,43 +117,42 @@ impl FlowMeter {
             silence: None,
         }
     }
-    /// Its application says nothing from `from` to `to`: that is not among the time it was to send
-    /// in.
+    /// Its application is silent from `from` to `to`; this does not count as active time.
     pub fn silent(&mut self, from: Time, to: Time) {
         self.silence = Some((from, to));
     }
-    /// What has limited it until it ended.
+    /// Sets the time of each limit until its end.
     pub fn limited(&mut self, limited: Limited) {
         self.limited = limited;
     }
-    /// So many payload bytes arrived in the summary interval, each counted once.
+    /// Sets the payload bytes that arrived in the summary interval, each counted once.
     pub fn received(&mut self, bytes: u64) {
         self.received = Some(bytes);
     }
-    /// It connects.
+    /// The flow connects.
     pub fn started(&mut self, now: Time) {
         self.started = Some(now);
     }
-    /// Has it connected and not ended?
+    /// Returns whether it has connected and not ended.
     pub fn runs(&self) -> bool {
         self.started.is_some() && self.ended.is_none()
     }
-    /// When the summary of a flow begins that starts at `start`.
+    /// Start of the summary interval of a flow that starts at `start`.
     pub fn measure_from(&self, start: Time) -> Time {
         self.warmup.max(start)
     }
-    /// The summary begins.
+    /// Starts the summary interval.
     pub fn measure(&mut self, now: Time, info: &Info) {
         if self.runs() {
             self.mark = Some((now, Counters::of(info)));
         }
     }
-    /// Each [`figure_interval`](super::figure_interval).
+    /// Takes a sample; called each [`figure_interval`](super::figure_interval).
     pub fn sample(&mut self, now: Time, info: &Info) {
         let silent = self
             .silence
             .is_some_and(|(from, to)| from <= now && now < to);
-        // No smoothed RTT before the handshake is over.
+        // There is no smoothed RTT before the handshake is complete.
         if !silent && self.runs() && self.mark.is_some() && info.srtt > Span::ZERO {
             let heard = (info.delivered, info.bytes_acked, info.srtt);
             let fresh = self.heard != heard;
@@ -167,7 +166,7 @@ impl FlowMeter {
             });
         }
     }
-    /// Each [`SERIES_INTERVAL`](super::SERIES_INTERVAL).
+    /// Takes a point of the series; called each [`SERIES_INTERVAL`](super::SERIES_INTERVAL).
     pub fn point(&mut self, now: Time, info: &Info) {
         if self.runs() {
             self.series
@@ -187,14 +186,14 @@ impl FlowMeter {
         self.point(now, info);
         self.ended(now, info);
     }
-    /// The run is over for it; later calls are ignored.
+    /// Ends the run of this flow; later calls are ignored.
     pub fn ended(&mut self, now: Time, info: &Info) {
         if self.runs() {
             self.ended = Some(now);
             self.info = *info;
         }
     }
-    /// Its figures, under its names.
+    /// Its figures, with these names.
     pub fn figures(self, id: String, cc: String) -> FlowFigures {
         let summary = match (self.mark, self.ended) {
             (Some((from, before)), Some(to)) => {
@@ -202,7 +201,7 @@ impl FlowMeter {
                     on.min(to).max(from).since(off.clamp(from, to))
                 });
                 let active = to.since(from) - silent;
-                // Nothing was to be sent: what was still acknowledged is no rate.
+                // Nothing was to be sent: later acknowledgements are no rate.
                 (active > Span::ZERO).then(|| (active, Counters::of(&self.info).since(&before)))
             }
             _ => None,
@@ -254,7 +253,7 @@ impl FlowMeter {
     }
 }
 
-/// What a class of a queue had to wait.
+/// Waiting times in a class of a queue.
 #[derive(Clone, Debug)]
 struct ClassMeter {
     name: String,
@@ -263,7 +262,7 @@ struct ClassMeter {
     counted: Option<CountFigures>,
 }
 
-/// Watches one queue.
+/// Meters one queue.
 #[derive(Clone, Debug)]
 pub struct QueueMeter {
     name: String,
@@ -273,19 +272,19 @@ pub struct QueueMeter {
     random_losses: u64,
     marks: u64,
     delay: Histogram,
-    /// Packets, each [`figure_interval`](super::figure_interval) after the warm-up.
+    /// Packets, at each [`figure_interval`](super::figure_interval) after the warm-up.
     backlog: Vec<u32>,
     classes: Vec<ClassMeter>,
 }
 
-/// A backlog as it is kept in figures.
+/// A backlog as stored for figures.
 fn counted(backlog: Backlog) -> u32 {
     u32::try_from(backlog.packets).unwrap_or(u32::MAX)
 }
 
 impl QueueMeter {
-    /// Of the discipline `kind` at the hop called `name`, which tells these classes apart. Delays
-    /// and backlogs count from `warmup` on, drops and marks from the start.
+    /// For the discipline `kind` at the hop called `name`, with these classes. Delays and backlogs
+    /// count from `warmup` on, drops and marks from the start.
     pub fn new(name: String, kind: String, classes: Vec<String>, warmup: Time) -> QueueMeter {
         let class = |name| ClassMeter {
             name,
@@ -305,7 +304,7 @@ impl QueueMeter {
             classes: classes.into_iter().map(class).collect(),
         }
     }
-    /// A packet was dropped; random losses count apart.
+    /// Counts a drop; random losses count separately.
     pub fn dropped(&mut self, why: Why) {
         let count = match why {
             Why::Loss => &mut self.random_losses,
@@ -313,11 +312,11 @@ impl QueueMeter {
         };
         *count += 1;
     }
-    /// A packet was marked.
+    /// Counts a mark.
     pub fn marked(&mut self) {
         self.marks += 1;
     }
-    /// A packet of `class` left that had entered at `entered`.
+    /// Counts a packet of `class` that left and had entered at `entered`.
     pub fn departed(&mut self, now: Time, entered: Time, class: u8) {
         if now >= self.warmup {
             self.delay.record(now.since(entered));
@@ -326,7 +325,8 @@ impl QueueMeter {
             }
         }
     }
-    /// Each [`figure_interval`](super::figure_interval): what waits, in all and in each class.
+    /// Takes a sample of the backlog, in total and by class; called each
+    /// [`figure_interval`](super::figure_interval).
     pub fn sample(&mut self, now: Time, backlog: Backlog, of_class: impl Fn(usize) -> Backlog) {
         if now >= self.warmup {
             self.backlog.push(counted(backlog));
@@ -335,13 +335,13 @@ impl QueueMeter {
             }
         }
     }
-    /// The run is over: what the discipline has counted itself.
+    /// Stores the discipline's own counters at the end of the run.
     pub fn counted<P>(&mut self, queue: &dyn QueueDiscipline<P>) {
         for (i, class) in self.classes.iter_mut().enumerate() {
             class.counted = queue.counts_of(i).map(CountFigures::from);
         }
     }
-    /// How many classes it tells apart.
+    /// Number of its classes.
     pub fn classes(&self) -> usize {
         self.classes.len()
     }
@@ -385,7 +385,7 @@ impl QueueMeter {
     }
 }
 
-/// Watches one probe.
+/// Meters one probe.
 #[derive(Clone, Debug, Default)]
 pub struct ProbeMeter {
     sent: Vec<(Time, Option<Span>)>,
@@ -396,18 +396,18 @@ impl ProbeMeter {
     pub fn new() -> ProbeMeter {
         ProbeMeter::default()
     }
-    /// The next ping leaves; answers its number.
+    /// Counts the next ping, which leaves; returns its number.
     pub fn sent(&mut self, now: Time) -> u64 {
         self.sent.push((now, None));
         self.sent.len() as u64 - 1
     }
-    /// The answer to ping `number` is back.
+    /// Counts the response to ping `number`.
     pub fn received(&mut self, now: Time, number: u64) {
         if let Some((sent, rtt)) = usize::try_from(number)
             .ok()
             .and_then(|i| self.sent.get_mut(i))
         {
-            // Of a packet that is there twice the first counts.
+            // Of duplicates the first counts.
             rtt.get_or_insert(now.since(*sent));
         }
     }

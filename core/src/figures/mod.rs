@@ -1,41 +1,50 @@
-//! Figures: what a run comes to. Computed here once for every engine, only shown elsewhere.
+//! Figures: the results of a run. They are computed here for every engine, and only displayed
+//! elsewhere.
 //!
 //! | figure | meaning |
 //! |---|---|
-//! | `goodput_mbit` | bytes that arrived in the summary interval, from the warm-up to the end of the run, over that interval |
-//! | `active_goodput_mbit`, `active_s` | bytes acknowledged over the time in which the flow was active: between max(warm-up, start) and min(end, stop, last byte of a transfer) |
-//! | `rtt_ms` | smoothed RTT, sampled each [`figure_interval`] from max(warm-up, start) on, while the flow runs and ACKs come |
-//! | `sampled_rtt_ms` | the same without regard to ACKs: a flow that waits for a timeout has its last RTT all the time |
+//! | `goodput_mbit` | bytes that arrived in the summary interval, over that interval |
+//! | `active_goodput_mbit` | acknowledged bytes over the time in which the flow was active |
+//! | `active_s` | that time |
+//! | `rtt_ms` | smoothed RTT, sampled each [`figure_interval`] while ACKs arrive |
+//! | `sampled_rtt_ms` | the same with samples without ACKs |
 //! | `cwnd_packets` | congestion window, sampled likewise |
-//! | `retransmit_rate`, `summary_retransmits` | retransmitted over all bytes sent; packets; in the summary interval |
-//! | `run_retransmit_rate`, `retransmits` | likewise; the whole run |
-//! | `fct_s` | from connect to the last byte acknowledged; null when there is no last byte or it was not |
+//! | `retransmit_rate` | retransmitted over all bytes sent, in the summary interval |
+//! | `summary_retransmits` | retransmitted packets in the summary interval |
+//! | `run_retransmit_rate`, `retransmits` | the same for the whole run |
+//! | `fct_s` | from connect to the last acknowledged byte; null if there is none |
 //! | `series` | each second, and at its end for a flow that ends before the run |
-//! | `queue.drops`, `queue.marks` | of the queue discipline and the policer, not of `loss`; the whole run |
+//! | `queue.drops`, `queue.marks` | of queue discipline and policer, in the whole run |
 //! | `queue.delay_ms` | of packets that leave the bottleneck after the warm-up |
-//! | `queue.backlog_packets` | what waits, sampled each [`figure_interval`] after the warm-up |
-//! | `queues` | the same of every hop, and delay and backlog of every class or band; `queue` is the narrowest hop's |
+//! | `queue.backlog_packets` | sampled each [`figure_interval`] after the warm-up |
+//! | `queues` | the same of every hop; delay and backlog of every class or band |
 //! | `probes[].sent`, `received` | the whole run; `rtt_ms` of those sent after the warm-up |
-//! | `flows[].workload` | what its application saw, each kind's own |
-//! | `fairness` | Jain's index of goodputs, over all flows with a congestion control, over those of each, and over those of each direction |
+//! | `flows[].workload` | figures of its application, by kind |
+//! | `fairness` | Jain's index of goodputs |
 //!
-//! A percentile of `n` sorted values is the one of rank `min(n − 1, ⌊q·n⌋)`. What has no value
-//! (nothing was measured) is NaN here and `null` in JSON, where numbers have six significant
+//! The summary interval is from the end of the warm-up to the end of the run. A flow is active from
+//! max(warm-up, start) to min(end, stop, last byte of a transfer). Samples without ACKs repeat the
+//! last RTT, for instance while a flow waits for a timeout. Random losses (`loss`) are not drops.
+//! `queue` is the bottleneck's entry of `queues`. Jain's index is over all flows with a congestion
+//! control, over those of each congestion control, and over those of each direction.
+//!
+//! A percentile of `n` sorted values is the one of rank `min(n − 1, ⌊q·n⌋)`. A figure without a
+//! value (without measurements) is NaN here and `null` in JSON, where numbers have six significant
 //! digits.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `agreement` | [`compare`]: is a figure near enough to a reference's? |
-//! | `beside` | [`beside`]: do two engines' runs come to the same? |
+//! | `agreement` | [`compare`]: comparison of a figure with a reference |
+//! | `beside` | [`beside`]: comparison of two engines by their runs |
 //! | `carried` | [`Samples`] as bytes, from one process to another |
-//! | `delays` | [`DelaySamples`]: how delays are distributed, as pictures show it |
+//! | `delays` | [`DelaySamples`]: distributions of delays, for pictures |
 //! | `histogram` | [`Histogram`]: percentiles of millions of delays |
-//! | `meters` | [`FlowMeter`], [`QueueMeter`], [`ProbeMeter`]: an engine tells them what happens |
-//! | `path` | [`PathFigures`]: what the figures are compared with |
+//! | `meters` | [`FlowMeter`], [`QueueMeter`], [`ProbeMeter`]: an engine reports events to them |
+//! | `path` | [`PathFigures`]: the path's limits, for comparison with figures |
 //! | `samples` | [`Samples`]: columns over time |
-//! | `stations` | [`StationFigures`]: what each station of a Wi-Fi had |
-//! | `summary` | [`FlowFigures`], [`QueueFigures`], [`ProbeFigures`], [`Fairness`]: the figures of a run |
-//! | `workload` | [`WorkloadFigures`]: what a flow's application saw |
+//! | `stations` | [`StationFigures`]: the figures of each station of a Wi-Fi |
+//! | `summary` | [`FlowFigures`], [`QueueFigures`], [`ProbeFigures`], [`Fairness`] |
+//! | `workload` | [`WorkloadFigures`]: the figures of a flow's application |
 //! | `verdicts` | [`Verdicts`]: packets that were dropped, marked or lost, one by one |
 
 mod agreement;
@@ -79,13 +88,13 @@ use crate::units::Span;
 use alloc::format;
 use serde::{Serialize, Serializer};
 
-/// From one sample of a figure to the next in a run of a second or more.
+/// Interval between samples of a figure in a run of at least a second.
 pub const FIGURE_INTERVAL: Span = Span::ms(100);
-/// Samples of a figure that a shorter run has at least.
+/// Minimum number of samples of a figure in a shorter run.
 const SHORT_SAMPLES: u64 = 100;
 
-/// From one sample of a figure to the next: [`FIGURE_INTERVAL`]; in a run of less than a second a
-/// round part of it, a hundredth at most.
+/// Interval between samples of a figure: [`FIGURE_INTERVAL`]. In a run of less than a second it is
+/// a round part of it, at most a hundredth.
 pub fn figure_interval(duration: Span) -> Span {
     if duration >= Span::s(1) {
         return FIGURE_INTERVAL;
@@ -102,11 +111,11 @@ fn round_intervals() -> impl Iterator<Item = Span> {
     (0..).flat_map(|e| [1, 2, 5].map(|n| Span::us(n * 10u64.pow(e))))
 }
 
-/// From one point of a series to the next.
+/// Interval between points of a series.
 pub const SERIES_INTERVAL: Span = Span::s(1);
 
-/// From one sample to the next so that pictures have what they show: 300 to 750 instants at round
-/// intervals, fewer where rows of so many flows would be more than `most_rows`.
+/// Interval between samples for pictures: 300 to 750 instants at round intervals. There are fewer
+/// if the rows of all flows would exceed `most_rows`.
 pub fn picture_interval(duration: Span, flows: usize, most_rows: u64) -> Span {
     let rows = duration.as_ns().saturating_mul(flows.max(1) as u64);
     let least = (duration.as_ns() / 750).max(rows / most_rows);
@@ -120,7 +129,7 @@ pub fn rank(q: f64, n: usize) -> Option<usize> {
     Some(((q * n as f64) as usize).min(n.checked_sub(1)?))
 }
 
-/// Mean and percentiles of something; NaN where nothing was measured.
+/// Mean and percentiles; NaN without measurements.
 #[derive(Copy, Clone, PartialEq, Debug, Serialize)]
 pub struct Quantiles {
     /// The mean.
@@ -150,7 +159,7 @@ impl Quantiles {
     }
 }
 
-/// Mean and spread of a congestion window in packets; NaN where nothing was measured.
+/// Mean and spread of a congestion window in packets; NaN without measurements.
 #[derive(Copy, Clone, PartialEq, Debug, Serialize)]
 pub struct Spread {
     /// The mean.
@@ -176,7 +185,7 @@ impl Spread {
     }
 }
 
-/// Sorts; answers the mean and a reader of percentiles.
+/// Sorts the values; returns the mean and a function for percentiles.
 fn sorted(values: &mut [f64]) -> (f64, impl Fn(f64) -> f64 + '_) {
     values.sort_unstable_by(f64::total_cmp);
     let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -185,8 +194,8 @@ fn sorted(values: &mut [f64]) -> (f64, impl Fn(f64) -> f64 + '_) {
     })
 }
 
-/// Jain's index of `shares`: 1 when all are equal, 1/n when one has everything; NaN when nobody has
-/// anything.
+/// Jain's index of `shares`: 1 if all are equal, 1/n if one flow has everything; NaN if all are
+/// zero.
 ///
 /// ```
 /// use narrows_core::figures::jain;
@@ -202,13 +211,13 @@ pub fn jain(shares: impl IntoIterator<Item = f64>) -> f64 {
     sum * sum / (n * squares)
 }
 
-/// A number as JSON shows it: six significant digits, whole ones without a fraction, `null` for
-/// what has no value.
+/// A number for JSON: six significant digits, whole numbers without a fraction, `null` without a
+/// value.
 struct Shown(f64);
 
 impl Serialize for Shown {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        // By way of text: the shortest one that reads back is then the one that is written.
+        // Via text: the shortest text that reads back is then the one that is written.
         let rounded = format!("{:.5e}", self.0).parse().unwrap_or(self.0);
         if !rounded.is_finite() {
             to.serialize_none()

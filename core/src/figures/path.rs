@@ -1,4 +1,4 @@
-//! The path in numbers, for sentences and pictures: its specification, resolved.
+//! The path's limits as numbers, for reports and pictures.
 
 use super::six_digits;
 use crate::net::policer;
@@ -10,45 +10,45 @@ use serde::Serialize;
 
 /// A full packet, Mbit.
 pub(crate) const FRAME_MBIT: f64 = 1514.0 * 8e-6;
-/// The most that crosses a path with `offload` at once, Mbit.
+/// Maximum size of a packet on a path with `offload`, Mbit.
 pub(crate) const SUPER_MBIT: f64 = 65_536.0 * 8e-6;
 
-/// What a run's figures are compared with.
+/// The limits with which a run's figures are compared.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PathFigures {
-    /// Mbit/s that the narrowest hop on the way there lets pass in the long run: what its link
-    /// targets, or its policer. Of a rate that varies the mean over the summary interval. Of a
-    /// Wi-Fi the rate of its fastest station's symbols.
+    /// Long-term rate of the bottleneck on the forward path, in Mbit/s: the target of its link, or
+    /// of its policer. For a varying rate it is the mean over the summary interval. For a Wi-Fi it
+    /// is the rate of its fastest station's symbols.
     #[serde(serialize_with = "six_digits")]
     pub rate_mbit: f64,
-    /// The most that it can pass on average over the summary interval: more than that by what its
-    /// token bucket or its policer's may hold when the interval begins.
+    /// Maximum mean rate over the summary interval. It includes the tokens that its token bucket or
+    /// its policer's may hold when the interval begins.
     #[serde(serialize_with = "six_digits")]
     pub capacity_mbit: f64,
-    /// The most that can arrive behind it on average in the summary interval: `capacity_mbit`, and
-    /// what was partly transmitted when the interval began. Utilisation is goodput over this.
+    /// Maximum mean rate of arrivals behind it in the summary interval: `capacity_mbit`, and the
+    /// packet in transmission when the interval began. Utilisation is goodput over this.
     #[serde(serialize_with = "six_digits")]
     pub arriving_mbit: f64,
-    /// What the reverse hop lets pass in the long run, if there is one.
+    /// Long-term rate of the reverse hop, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reverse_mbit: Option<f64>,
-    /// The most that can arrive behind the reverse hop, as `arriving_mbit`.
+    /// Maximum mean rate of arrivals behind the reverse hop, as `arriving_mbit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reverse_arriving_mbit: Option<f64>,
-    /// Does the rate vary?
+    /// Whether the rate varies.
     pub varies: bool,
     /// Two-way propagation, milliseconds.
     #[serde(serialize_with = "six_digits")]
     pub rtt_ms: f64,
-    /// That of the flows, with what lies beside the path; each once, ascending. The path's where
-    /// nobody sends.
+    /// Two-way propagation of the flows, including that beside the path; each value once,
+    /// ascending. The path's if there are no flows.
     pub rtts_ms: Vec<f64>,
-    /// The narrowest hop's buffer, in bandwidth-delay products; packets count as full frames.
-    /// `None` where the discipline has its own.
+    /// The bottleneck's buffer, in bandwidth-delay products; packets count as full frames. `None`
+    /// for the discipline's own limit.
     pub buffer_bdp: Option<f64>,
 }
 
-/// What passes on average between two times, in the long run where the rate does not vary.
+/// Mean rate between two times; the long-term rate if it does not vary.
 fn passes(hop: &HopSpec, from: Time, to: Time) -> Rate {
     match hop
         .varying
@@ -64,20 +64,20 @@ fn passes(hop: &HopSpec, from: Time, to: Time) -> Rate {
     }
 }
 
-/// What may pass at once beyond the rate, of tokens that were saved.
+/// Bytes that may pass at once beyond the rate, from accumulated tokens.
 fn saved(hop: &HopSpec) -> Bytes {
     let link = match hop.link {
         Link::Serial => Bytes::ZERO,
         Link::Tbf { burst, .. } | Link::Htb { burst } => burst,
         Link::ShapeAverage { bc, be } | Link::ShapePeak { bc, be } => bc + be,
     };
-    // Tokens of a policer in front do not help where the link keeps the same rate.
+    // Tokens of a policer have no effect if the link has the same rate.
     let policer = hop.policer.as_ref().filter(|_| hop.target() < hop.rate);
     policer.map_or(link, |choice| policer::saved(&choice.params))
 }
 
-/// What may be in transmission when an interval begins, and arrives in it as a whole, Mbit: a full
-/// packet, with `offload` a super-packet, on Wi-Fi the longest transmission.
+/// Data that may be in transmission when an interval begins and arrive in it as a whole, Mbit. It
+/// is a full packet, with `offload` a super-packet, on Wi-Fi the longest transmission.
 fn in_transmission(path: &PathSpec, air: Option<Span>, rate: Rate) -> f64 {
     match air {
         Some(longest) => rate.as_mbit() * longest.as_s(),
@@ -87,9 +87,8 @@ fn in_transmission(path: &PathSpec, air: Option<Span>, rate: Rate) -> f64 {
 }
 
 impl PathFigures {
-    /// Of a path over the summary interval `from` to `to`, with the two-way propagation of each
-    /// flow. `air`: both directions are one medium, on which a transmission lasts at most so
-    /// long.
+    /// For a path and the summary interval `from` to `to`, with the two-way propagation of each
+    /// flow. `air`: both directions share one medium, with this maximum duration of a transmission.
     pub fn of(
         path: &PathSpec,
         air: Option<Span>,

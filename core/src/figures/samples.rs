@@ -1,5 +1,5 @@
-//! Samples: columns over time, one vector per column so that other languages can take them without
-//! a copy of each row.
+//! Samples: columns over time. One vector per column lets other languages read them without a copy
+//! of each row.
 
 use super::carried;
 use super::{DelaySamples, Verdicts};
@@ -10,7 +10,7 @@ use crate::units::{Span, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// What a flow is doing; `phase` columns hold indices into this.
+/// States of a flow; `phase` columns have indices into this.
 pub const PHASES: &[&str] = &[
     "slow_start",
     "avoidance",
@@ -32,7 +32,7 @@ fn phase(info: &Info) -> u8 {
     }
 }
 
-/// Everything that was sampled over time.
+/// All samples over time.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Samples {
     /// A row per flow and instant, while the flow runs.
@@ -43,9 +43,9 @@ pub struct Samples {
     pub classes: ClassSamples,
     /// A row per ping.
     pub pings: PingSamples,
-    /// How delays are distributed.
+    /// Distributions of delays.
     pub delays: DelaySamples,
-    /// A row per packet that was dropped, marked or lost, where an engine was told to keep them.
+    /// A row per packet that was dropped, marked or lost, if the options request them.
     pub verdicts: Verdicts,
 }
 
@@ -63,7 +63,7 @@ macro_rules! table {
             pub fn push(&mut self, row: $row) {
                 $(self.$column.push(row.$column);)*
             }
-            /// Rows.
+            /// Number of rows.
             pub fn len(&self) -> usize {
                 self.t_s.len()
             }
@@ -82,7 +82,7 @@ macro_rules! table {
             pub fn row(&self, i: usize) -> $row {
                 $row { $($column: self.$column[i]),* }
             }
-            /// Is there no row?
+            /// Returns whether there is no row.
             pub fn is_empty(&self) -> bool {
                 self.t_s.is_empty()
             }
@@ -95,9 +95,9 @@ table! {
     FlowSamples,
     /// A row of [`FlowSamples`].
     FlowSample {
-        /// When, in seconds.
+        /// Time in seconds.
         t_s: f64,
-        /// Which flow, by its place in the scenario.
+        /// Index of the flow in the scenario.
         flow: u32,
         /// Congestion window in packets.
         cwnd_packets: u32,
@@ -107,13 +107,13 @@ table! {
         in_flight_packets: u32,
         /// Smoothed round-trip time in milliseconds.
         rtt_ms: f64,
-        /// The round-trip time measured last in milliseconds.
+        /// The latest round-trip time sample in milliseconds.
         ack_rtt_ms: f64,
         /// Bytes acknowledged in order.
         delivered_bytes: u64,
         /// Packets retransmitted so far.
         retransmits: u64,
-        /// The rate at which bursts are sized (and packets paced, where they are) in Mbit/s.
+        /// The pacing rate, which also sizes the bursts of flows without pacing, in Mbit/s.
         pacing_mbit: f64,
         /// Index into [`PHASES`].
         phase: u8,
@@ -125,15 +125,15 @@ table! {
     ClassSamples,
     /// A row of [`ClassSamples`].
     ClassSample {
-        /// When, in seconds.
+        /// Time in seconds.
         t_s: f64,
-        /// Which queue, by the number of its hop.
+        /// Number of the queue's hop.
         queue: u32,
-        /// Which of its classes.
+        /// Number of the class.
         class: u32,
-        /// Bytes that wait.
+        /// Backlog in bytes.
         backlog_bytes: u64,
-        /// Packets that wait.
+        /// Backlog in packets.
         backlog_packets: u64,
     }
 }
@@ -143,13 +143,13 @@ table! {
     QueueSamples,
     /// A row of [`QueueSamples`].
     QueueSample {
-        /// When, in seconds.
+        /// Time in seconds.
         t_s: f64,
-        /// Which queue, by the number of its hop.
+        /// Number of the queue's hop.
         queue: u32,
-        /// Bytes that wait.
+        /// Backlog in bytes.
         backlog_bytes: u64,
-        /// Packets that wait.
+        /// Backlog in packets.
         backlog_packets: u64,
         /// Packets dropped so far by discipline and policer.
         drops: u64,
@@ -163,9 +163,9 @@ table! {
     PingSamples,
     /// A row of [`PingSamples`].
     PingSample {
-        /// When it was sent, in seconds.
+        /// Time of transmission, in seconds.
         t_s: f64,
-        /// Which probe, by its place in the scenario.
+        /// Index of the probe in the scenario.
         probe: u32,
         /// Round-trip time in milliseconds; NaN for a lost one.
         rtt_ms: f64,
@@ -173,7 +173,7 @@ table! {
 }
 
 impl FlowSample {
-    /// What a sender says of itself.
+    /// The state of a sender.
     pub fn of(now: Time, flow: u32, info: &Info) -> FlowSample {
         FlowSample {
             t_s: now.as_s(),
@@ -192,14 +192,14 @@ impl FlowSample {
 }
 
 impl FlowSamples {
-    /// Appends what a sender says of itself.
+    /// Appends the state of a sender.
     pub fn push_info(&mut self, now: Time, flow: u32, info: &Info) {
         self.push(FlowSample::of(now, flow, info));
     }
 
-    /// Payload acknowledged in the last `interval` ([`figure_interval`](super::figure_interval) of
-    /// the run), in Mbit/s, where rows are that dense; else since the flow's row before. NaN
-    /// where the flow has no row so long ago.
+    /// Goodput over the last `interval` ([`figure_interval`](super::figure_interval) of the run),
+    /// in Mbit/s, if rows are that dense; otherwise since the flow's row before. NaN if the flow
+    /// has no row so long ago.
     pub fn goodput_mbit(&self, interval: Span) -> Vec<f64> {
         // Half a nanosecond, for times that are sums of fractions.
         let over = interval.as_s() - 5e-10;
@@ -222,7 +222,7 @@ impl FlowSamples {
 }
 
 impl QueueSamples {
-    /// Appends what waits at `now` in queue number `queue`, and its drops and marks so far.
+    /// Appends the backlog of queue number `queue` at `now`, and its drops and marks so far.
     pub fn push_backlog(
         &mut self,
         now: Time,
@@ -243,7 +243,7 @@ impl QueueSamples {
 }
 
 impl ClassSamples {
-    /// Appends what waits at `now` in a class of queue number `queue`.
+    /// Appends the backlog of a class of queue number `queue` at `now`.
     pub fn push_backlog(&mut self, now: Time, queue: u32, class: u32, backlog: Backlog) {
         self.push(ClassSample {
             t_s: now.as_s(),

@@ -1,4 +1,4 @@
-//! What each station of a `[wifi]` had: of the medium, and where its packets waited.
+//! The figures of each station of a `[wifi]`: its use of the medium, and where its packets waited.
 
 use super::{Quantiles, QueueFigures, QueueMeter, six_digits};
 use crate::net::wifi::{AIR, DRIVER, STACK, Stack, UP, Usage, WifiSpec};
@@ -7,35 +7,35 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::Serialize;
 
-/// The figures of one station, of what came after the warm-up.
+/// The figures of one station, after the warm-up.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct StationFigures {
     /// Unique in the scenario.
     pub name: String,
-    /// Mbit/s: of its flows together, both ways.
+    /// Goodput of all its flows in both directions, Mbit/s.
     #[serde(serialize_with = "six_digits")]
     pub goodput_mbit: f64,
-    /// Of the time: on the air was what was sent to it or by it, or an answer to that, failures
-    /// included. What is missing to 1 over all stations is contention and idleness.
+    /// Share of airtime of frames to and from it, with answers and failures. The rest to 1, over
+    /// all stations, is contention and idleness.
     #[serde(serialize_with = "six_digits")]
     pub airtime_share: f64,
-    /// Of what was sent to it.
+    /// Of transmissions to it.
     pub aggregate: AggregateFigures,
-    /// Of what it sent.
+    /// Of its own transmissions.
     pub aggregate_up: AggregateFigures,
-    /// Frames that were sent again.
+    /// Retransmitted frames.
     pub retries: u64,
-    /// Of its transmissions and of those to it, the share that collided.
+    /// The share of its transmissions, and of those to it, that collided.
     #[serde(serialize_with = "six_digits")]
     pub collision_share: f64,
     /// Where packets to it waited, milliseconds.
     pub delay_ms: LevelDelays,
 }
 
-/// Transmissions on average.
+/// Averages of transmissions.
 #[derive(Copy, Clone, PartialEq, Debug, Serialize)]
 pub struct AggregateFigures {
-    /// Frames in one.
+    /// Frames per transmission.
     #[serde(serialize_with = "six_digits")]
     pub frames: f64,
     /// Bytes of their Ethernet frames.
@@ -52,16 +52,16 @@ impl AggregateFigures {
     }
 }
 
-/// How long packets waited at each level; `None` at one that the stack has not.
+/// Waiting times of packets at each level; `None` at a level that the stack does not have.
 #[derive(Copy, Clone, PartialEq, Debug, Serialize)]
 pub struct LevelDelays {
     /// In the qdisc.
     pub qdisc: Option<Quantiles>,
     /// In mac80211.
     pub mac80211: Option<Quantiles>,
-    /// In driver and hardware, until their transmission's turn has come.
+    /// In driver and hardware, until the transmission's first turn.
     pub driver: Option<Quantiles>,
-    /// From then on until they have arrived, and all before them.
+    /// From then on until the packet and all before it have arrived.
     pub air: Option<Quantiles>,
 }
 
@@ -84,7 +84,7 @@ pub fn level_meters(wifi: &WifiSpec, warmup: Time) -> Vec<QueueMeter> {
     (0..).zip(wifi.stack.levels()).map(meter).collect()
 }
 
-/// What the stations have had of the medium after the warm-up.
+/// The stations' use of the medium after the warm-up.
 #[derive(Clone, Debug)]
 pub struct UsageMeter {
     warmup: Time,
@@ -99,16 +99,16 @@ impl UsageMeter {
             before: None,
         }
     }
-    /// Time has come to `now`: where the medium is to be polled and `begins` to be told, if that
-    /// has not happened.
+    /// Returns the time when the medium must be polled and `begins` must be called, if `now` has
+    /// reached it and that has not happened.
     pub fn due(&self, now: Time) -> Option<Time> {
         (self.before.is_none() && now >= self.warmup).then_some(self.warmup)
     }
-    /// The warm-up is over.
+    /// The warm-up ends.
     pub fn begins(&mut self, usage: &[Usage]) {
         self.before = Some(usage.to_vec());
     }
-    /// The run is.
+    /// The run ends: returns the use since the warm-up.
     pub fn used(&self, usage: &[Usage]) -> Vec<Usage> {
         let before = self.before.iter().flatten().copied();
         let before = before.chain(core::iter::repeat(Usage::default()));
@@ -127,13 +127,13 @@ pub struct LevelMeter {
 }
 
 impl LevelMeter {
-    /// A ping has left a level.
+    /// Counts a ping that leaves a level.
     pub fn departed(&mut self, level: u8, waited: Span) {
         if let Some(level) = self.waited.get_mut(usize::from(level)) {
             level.push(waited.as_ms());
         }
     }
-    /// Under this stack.
+    /// The figures for this stack.
     pub fn figures(mut self, stack: Stack) -> LevelDelays {
         LevelDelays::of(stack, |level| {
             let waited = self.waited.get_mut(usize::from(level))?;
@@ -155,9 +155,9 @@ impl LevelDelays {
 }
 
 impl StationFigures {
-    /// Of every station of a Wi-Fi over a summary interval of `time`. `used` is what each had of
-    /// the medium, `levels` the figures of the levels with the stations as their classes,
-    /// `goodput` that of each station in Mbit/s.
+    /// For every station of a Wi-Fi over a summary interval of `time`. `used` is the stations' use
+    /// of the medium. `levels` are the figures of the levels with the stations as classes.
+    /// `goodput` is that of each station in Mbit/s.
     pub fn of(
         wifi: &WifiSpec,
         time: Span,

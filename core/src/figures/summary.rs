@@ -15,39 +15,39 @@ pub struct FlowFigures {
     pub id: String,
     /// Its congestion control.
     pub cc: String,
-    /// Mbit/s over the summary interval, the same for all flows; NaN when the flow was never
+    /// Mbit/s over the summary interval, which is the same for all flows; NaN if the flow was never
     /// active in it.
     #[serde(serialize_with = "six_digits")]
     pub goodput_mbit: f64,
-    /// Mbit/s acknowledged in order, over that part of the summary interval in which the flow was
+    /// Mbit/s acknowledged in order, over the part of the summary interval in which the flow was
     /// active.
     #[serde(serialize_with = "six_digits")]
     pub active_goodput_mbit: f64,
-    /// How long that was, seconds.
+    /// Duration of that part, seconds.
     #[serde(serialize_with = "six_digits")]
     pub active_s: f64,
-    /// Packets, of the whole run.
+    /// Retransmitted packets in the whole run.
     pub retransmits: u64,
     /// Retransmitted over all bytes sent in the summary interval.
     #[serde(serialize_with = "six_digits")]
     pub retransmit_rate: f64,
-    /// Packets, of the summary interval.
+    /// Retransmitted packets in the summary interval.
     pub summary_retransmits: u64,
     /// Retransmitted over all bytes sent in the whole run.
     #[serde(serialize_with = "six_digits")]
     pub run_retransmit_rate: f64,
-    /// Milliseconds; of samples since which an ACK came.
+    /// Milliseconds; of samples with a new ACK.
     pub rtt_ms: Quantiles,
-    /// Milliseconds; of all samples, as those who look at TCP_INFO see it.
+    /// Milliseconds; of all samples, as TCP_INFO shows them.
     pub sampled_rtt_ms: Quantiles,
     /// Packets.
     pub cwnd_packets: Spread,
     /// Seconds; NaN for a flow that is no transfer or did not finish.
     #[serde(serialize_with = "six_digits")]
     pub fct_s: f64,
-    /// What limited it.
+    /// Time of each limit.
     pub limits: LimitFigures,
-    /// What its application saw, of a flow with a workload.
+    /// Figures of its application, for a flow with a workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadFigures>,
     /// Seconds, bytes acknowledged, congestion window in packets, smoothed RTT in milliseconds.
@@ -55,26 +55,26 @@ pub struct FlowFigures {
     pub series: Vec<(f64, u64, u32, f64)>,
 }
 
-/// What limited a flow, in seconds of the whole run; TCP_INFO's `busy_time`, `rwnd_limited` and
-/// `sndbuf_limited`.
+/// Time of each limit of a flow, in seconds of the whole run: TCP_INFO's `busy_time`,
+/// `rwnd_limited` and `sndbuf_limited`.
 #[derive(Copy, Clone, PartialEq, Debug, Default, Serialize)]
 pub struct LimitFigures {
-    /// Something waited to be sent or acknowledged.
+    /// Data was unsent or in flight.
     #[serde(serialize_with = "six_digits")]
     pub busy_s: f64,
-    /// Of that: the receiver's window kept data back.
+    /// Part of it: the receiver's window was the limit.
     #[serde(serialize_with = "six_digits")]
     pub rwnd_limited_s: f64,
-    /// Of that: the send buffer did.
+    /// Part of it: the send buffer was the limit.
     #[serde(serialize_with = "six_digits")]
     pub sndbuf_limited_s: f64,
-    /// Nothing waited: the application was the limit, or the handshake was not over.
+    /// No data: the application was the limit, or the handshake was not complete.
     #[serde(serialize_with = "six_digits")]
     pub app_limited_s: f64,
 }
 
 impl LimitFigures {
-    /// Of a flow of which nobody kept account.
+    /// Of a flow without such measurements.
     pub fn unknown() -> LimitFigures {
         LimitFigures {
             busy_s: f64::NAN,
@@ -88,9 +88,10 @@ impl LimitFigures {
 /// The figures of one queue.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct QueueFigures {
-    /// Of its hop: `"path"`, or `"hop0"`, `"hop1"` … where there are several, and `"reverse"`.
+    /// The name of its hop: `"path"`, or `"hop0"`, `"hop1"` … if there are several, and
+    /// `"reverse"`.
     pub name: String,
-    /// Of its discipline.
+    /// The name of its discipline.
     pub kind: String,
     /// Packets.
     pub drops: u64,
@@ -98,9 +99,9 @@ pub struct QueueFigures {
     pub marks: u64,
     /// Milliseconds.
     pub delay_ms: Quantiles,
-    /// Packets that wait.
+    /// Packets in the queue.
     pub backlog_packets: Spread,
-    /// Of each class or band that the discipline tells apart.
+    /// Figures of each class or band of the discipline.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassFigures>,
 }
@@ -112,14 +113,14 @@ pub struct ClassFigures {
     pub name: String,
     /// Milliseconds.
     pub delay_ms: Quantiles,
-    /// Packets that wait.
+    /// Packets in the queue.
     pub backlog_packets: Spread,
-    /// What it has counted, where it counts.
+    /// Its counters, if it counts.
     #[serde(flatten)]
     pub counted: Option<CountFigures>,
 }
 
-/// What a class has counted, over the whole run.
+/// The counters of a class, over the whole run.
 #[derive(Copy, Clone, PartialEq, Debug, Serialize)]
 pub struct CountFigures {
     /// Bytes of frames.
@@ -128,9 +129,9 @@ pub struct CountFigures {
     pub sent_packets: u64,
     /// Packets.
     pub drops: u64,
-    /// How often it used up what it may have at most.
+    /// Number of times that it reached its limit.
     pub overlimits: u64,
-    /// Packets that left on another class's account.
+    /// Packets sent with another class's tokens.
     pub borrowed: u64,
 }
 
@@ -153,7 +154,7 @@ pub struct ProbeFigures {
     pub kind: &'static str,
     /// Packets.
     pub sent: u64,
-    /// Answers.
+    /// Responses.
     pub received: u64,
     /// Milliseconds.
     pub rtt_ms: Quantiles,
@@ -162,20 +163,18 @@ pub struct ProbeFigures {
     pub delay_ms: Option<LevelDelays>,
 }
 
-/// What stands for a congestion control where a flow has none, since its application sends
-/// datagrams.
+/// Replaces the congestion control of a flow whose application sends datagrams.
 pub const NO_CC: &str = "udp";
 
-/// How goodput was shared by the flows that were active in the summary interval.
+/// Distribution of goodput among the flows that were active in the summary interval.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Fairness {
-    /// Jain's index over those that have a congestion control: a stream of datagrams takes what it
-    /// takes, and shares nothing.
+    /// Jain's index over flows with a congestion control: a stream of datagrams does not share.
     #[serde(serialize_with = "six_digits")]
     pub jain: f64,
     /// By congestion control; flows without one, as `udp`.
     pub by_cc: BTreeMap<String, CcFairness>,
-    /// By the direction of their data, of flows with a congestion control: flows of both
+    /// By the direction of their data, of flows with a congestion control: flows of opposite
     /// directions share no bottleneck.
     pub by_direction: BTreeMap<&'static str, CcFairness>,
 }
@@ -183,9 +182,9 @@ pub struct Fairness {
 /// The flows of one congestion control, or of one direction.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CcFairness {
-    /// How many.
+    /// Number of flows.
     pub flows: u32,
-    /// Their goodput together, Mbit/s.
+    /// Sum of their goodputs, Mbit/s.
     #[serde(serialize_with = "six_digits")]
     pub goodput_mbit: f64,
     /// Jain's index among them.
@@ -204,7 +203,7 @@ impl CcFairness {
 }
 
 impl Fairness {
-    /// Of these flows, and whether the data of each goes up.
+    /// For these flows; `up` returns whether a flow's data goes in the reverse direction.
     pub fn of(flows: &[FlowFigures], up: impl Fn(usize) -> bool) -> Fairness {
         let mut by_cc: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         let mut by_direction: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();

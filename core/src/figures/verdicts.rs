@@ -1,18 +1,18 @@
-//! Packets that a path dropped, marked or lost, one by one. What passes unharmed has no row.
+//! Packets that a path dropped, marked or lost, one by one. Forwarded packets without a mark have
+//! no row.
 //!
-//! There may be millions, and nobody reads so many: an engine keeps the first ones and counts the
-//! rest.
+//! There may be millions: an engine keeps the first ones and counts the rest.
 
 use super::carried;
 use crate::queue::Why;
 use crate::units::Time;
 use alloc::vec::Vec;
 
-/// What became of a packet; columns hold indices into this. `lost` is `loss` on the path, before
-/// the queue.
+/// The verdicts; columns have indices into this. `lost` is `loss` on the path, before the queue.
 pub const VERDICTS: &[&str] = &["dropped", "marked", "lost"];
 
-/// Why it did; columns hold indices into this: no room, the discipline's law, chance, a policer.
+/// The reasons; columns have indices into this: no room, the discipline's control law, random loss,
+/// a policer.
 pub const WHYS: &[&str] = &["overflow", "law", "loss", "policer"];
 
 fn why(why: Why) -> u8 {
@@ -24,29 +24,29 @@ fn why(why: Why) -> u8 {
     }
 }
 
-/// What became of one packet.
+/// The verdict on one packet.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It is gone.
+    /// It was dropped.
     Dropped(Why),
-    /// It was marked and goes on.
+    /// It was marked and is forwarded.
     Marked(Why),
 }
 
-/// Columns of verdicts in the order in which they were spoken.
+/// Columns of verdicts, in order.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Verdicts {
     most: usize,
     left_out: u64,
-    /// When, in seconds.
+    /// Time in seconds.
     pub t_s: Vec<f64>,
-    /// Whose packet: the flow's place in the scenario; probes count on from the last flow.
+    /// The flow of the packet, by its index in the scenario; probes follow the last flow.
     pub flow: Vec<u32>,
     /// Index into [`VERDICTS`].
     pub verdict: Vec<u8>,
     /// Index into [`WHYS`].
     pub why: Vec<u8>,
-    /// How long it had been in the queue, in milliseconds; NaN where it never was.
+    /// Time in the queue, in milliseconds; NaN if it was never in one.
     pub waited_ms: Vec<f64>,
 }
 
@@ -58,11 +58,11 @@ impl Verdicts {
             ..Verdicts::default()
         }
     }
-    /// Were they to be kept?
+    /// Returns whether verdicts are kept.
     pub fn wanted(&self) -> bool {
         self.most > 0
     }
-    /// Appends one, or counts it where there is no room. A packet that was never in a queue has no
+    /// Appends one, or counts it if there is no room. A packet that was never in a queue has no
     /// time of entry.
     pub fn push(&mut self, now: Time, flow: u32, verdict: Verdict, entered: Option<Time>) {
         if self.t_s.len() >= self.most {
@@ -82,7 +82,7 @@ impl Verdicts {
         self.waited_ms
             .push(entered.map_or(f64::NAN, |at| now.since(at).as_ms()));
     }
-    /// As bytes, after those of `to`.
+    /// Appends them to `to` as bytes.
     pub(super) fn put(&self, to: &mut Vec<u8>) {
         carried::put(
             &[self.most as u64, self.left_out, self.t_s.len() as u64],
@@ -94,7 +94,7 @@ impl Verdicts {
         carried::put(&self.why, to);
         carried::put(&self.waited_ms, to);
     }
-    /// What [`put`](Self::put) wrote.
+    /// Reads the bytes of [`put`](Self::put).
     pub(super) fn take(from: &mut &[u8]) -> Option<Verdicts> {
         let (most, left_out): (u64, u64) = (carried::Cell::take(from)?, carried::Cell::take(from)?);
         let rows = carried::Cell::take(from)?;
@@ -108,7 +108,7 @@ impl Verdicts {
             waited_ms: carried::take(rows, from)?,
         })
     }
-    /// How many had no room.
+    /// Number of verdicts that had no room.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }

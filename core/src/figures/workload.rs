@@ -1,5 +1,5 @@
-//! Figures of a workload: named values of a few forms, so that a kind brings its own and everything
-//! that shows figures shows them all alike. A name ends in its unit where it has one.
+//! Figures of a workload: named values of a few forms. A kind defines its own, and all reports show
+//! them in the same way. A name ends in its unit, if it has one.
 
 use super::{Histogram, Quantiles, Shown};
 use alloc::string::String;
@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 pub enum Figure {
     /// A count.
     Count(u64),
-    /// A number; NaN where nothing was measured.
+    /// A number; NaN without measurements.
     Number(f64),
     /// Mean and percentiles.
     Quantiles(Quantiles),
@@ -20,24 +20,23 @@ pub enum Figure {
     Rows(Vec<(String, Named)>),
 }
 
-/// Figures by name, in the order in which they are shown.
+/// Figures by name, in the order of display.
 pub type Named = Vec<(&'static str, Figure)>;
 
-/// What a workload came to.
+/// The figures of a workload.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkloadFigures {
-    /// Which kind.
+    /// The kind of workload.
     pub kind: &'static str,
     /// Its figures.
     pub figures: Named,
-    /// How the times are distributed that its users wait for (pages, answers, transfers,
-    /// datagrams): milliseconds, and the share of them that took at most that; for pictures,
-    /// not among the figures.
+    /// Distribution of its users' waiting times (pages, responses, transfers, datagrams):
+    /// milliseconds, and the share of at most that. It is for pictures and not among the figures.
     pub delays: Vec<(f64, f64)>,
 }
 
 impl WorkloadFigures {
-    /// Of the workload `kind`.
+    /// For the workload `kind`.
     pub fn new(kind: &'static str, figures: Named) -> WorkloadFigures {
         WorkloadFigures {
             kind,
@@ -45,7 +44,7 @@ impl WorkloadFigures {
             delays: Vec::new(),
         }
     }
-    /// With this distribution.
+    /// Adds this distribution.
     pub fn with_delays(mut self, delays: &Histogram) -> WorkloadFigures {
         let all = delays.count() as f64;
         let points = delays.cumulative().into_iter();
@@ -54,7 +53,7 @@ impl WorkloadFigures {
             .collect();
         self
     }
-    /// With the distribution of these, in seconds.
+    /// Adds the distribution of these times, in seconds.
     pub fn with_times(mut self, mut times: Vec<f64>) -> WorkloadFigures {
         times.sort_unstable_by(f64::total_cmp);
         let all = times.len() as f64;
@@ -71,7 +70,7 @@ impl WorkloadFigures {
             .find(|(n, _)| *n == name)
             .map(|(_, figure)| figure)
     }
-    /// The number or count called `name`; NaN where there is none.
+    /// The number or count called `name`; NaN if there is none.
     pub fn number(&self, name: &str) -> f64 {
         match self.get(name) {
             Some(Figure::Count(n)) => *n as f64,

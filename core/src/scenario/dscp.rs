@@ -44,7 +44,7 @@ pub fn code_point(text: &str) -> Option<u8> {
     )
 }
 
-/// A code point as a scenario has it.
+/// Reads a code point of a scenario.
 pub(super) fn read(out: &mut Collector<'_>, f: &Field<'_>) -> Option<u8> {
     let Value::String(name) = &f.entry.node.value else {
         return out.count(f, 0, 63).map(|n| n as u8);
@@ -63,7 +63,7 @@ pub(super) fn read(out: &mut Collector<'_>, f: &Field<'_>) -> Option<u8> {
             .iter()
             .find(|(known, _)| known.eq_ignore_ascii_case(name))
             .map(|(known, _)| *known);
-        // Of the same class, where that is right.
+        // Of the same class, if that is valid.
         let class = |known: &str| name.get(..3).is_some_and(|class| known.starts_with(class));
         let near = upper.or_else(|| {
             NAMES
@@ -77,7 +77,7 @@ pub(super) fn read(out: &mut Collector<'_>, f: &Field<'_>) -> Option<u8> {
     found.map(|(_, value)| *value)
 }
 
-/// A code point as a scenario writes it.
+/// A code point in a scenario's notation.
 pub(super) fn node(dscp: u8) -> Node {
     match NAMES.iter().find(|(_, value)| *value == dscp) {
         Some((name, _)) => Node::string(*name),

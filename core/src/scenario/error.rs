@@ -1,5 +1,5 @@
-//! Errors of a scenario: each says where, what, and what to write instead. All of them are told at
-//! once.
+//! Errors of a scenario: each has a place, the problem and the correction. All of them are reported
+//! at once.
 
 use super::nested::Named;
 use super::value::{Node, Table, Value};
@@ -10,25 +10,25 @@ use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
 use core::ops::Range;
 
-/// More than this helps nobody; the rest is counted.
+/// Maximum number of listed errors; the rest is counted.
 pub(super) const MOST: usize = 50;
 
-/// One thing wrong with a scenario.
+/// An error of a scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
-    /// The file's name as it was given; empty where there is no file.
+    /// The file's name as it was given; empty if there is no file.
     pub file: String,
     /// Its line, from 1; `None` for a scenario that is not text.
     pub line: Option<usize>,
-    /// Its column in characters, from 1; told for errors of syntax only.
+    /// Its column in characters, from 1; only for errors of syntax.
     pub column: Option<usize>,
     /// The key's path: `path.rtt`, `flow[1].cc`; empty for errors of syntax.
     pub key: String,
     /// The value as it was written, if there is one.
     pub value: Option<String>,
-    /// What is wrong; reads on from "`key = value`".
+    /// The problem; a continuation of "`key = value`".
     pub problem: String,
-    /// The corrected line (or lines, where a section is to be written), where there is one.
+    /// The corrected line (or lines, if a section is missing), if there is one.
     pub fix: Option<String>,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// Everything wrong with a scenario, in the order of its lines.
+/// All errors of a scenario, in the order of its lines.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Errors {
     list: Vec<Error>,
@@ -75,7 +75,7 @@ impl Errors {
         &self.list
     }
 
-    /// TOML that is not TOML.
+    /// Invalid TOML.
     pub(super) fn syntax(
         file: &str,
         source: &str,
@@ -118,7 +118,7 @@ impl fmt::Display for Errors {
 impl core::error::Error for Error {}
 impl core::error::Error for Errors {}
 
-/// The commonest mistake, `rtt = 40ms`, with its quotes.
+/// The most frequent mistake, `rtt = 40ms`, with its quotes.
 fn quoted(line: &str) -> Option<String> {
     let (key, value) = line.split_once('=')?;
     let value = value.split('#').next()?.trim();
@@ -142,7 +142,7 @@ fn position(source: &str, byte: usize) -> (usize, usize) {
     )
 }
 
-/// `text` on one line and not too long, whatever it holds.
+/// `text` on one line and not too long, for any content.
 pub(super) fn printable(text: &str, most: usize) -> String {
     let mut out = String::new();
     for (i, c) in text.chars().enumerate() {
@@ -159,14 +159,14 @@ pub(super) fn printable(text: &str, most: usize) -> String {
     out
 }
 
-/// `value` as TOML on one line, cut where it is long.
+/// `value` as TOML on one line, shortened if it is long.
 pub(super) fn show(value: &Value) -> String {
     let mut out = String::new();
     write_value(&mut out, value, 0);
     printable(&out, 72)
 }
 
-/// Values deeper and longer than this are cut: the text is for a person.
+/// Values deeper and longer than this are shortened, because the text is for a person.
 fn write_value(out: &mut String, value: &Value, depth: usize) {
     if depth > 4 || out.len() > 400 {
         out.push('…');
@@ -205,7 +205,7 @@ fn write_value(out: &mut String, value: &Value, depth: usize) {
     }
 }
 
-/// How an error is corrected.
+/// The correction of an error.
 pub(super) enum Fix {
     /// By another value (as TOML).
     Value(String),
@@ -213,7 +213,7 @@ pub(super) enum Fix {
     Key(&'static str),
     /// By this line.
     Line(String),
-    /// By taking it out.
+    /// By removing it.
     None,
 }
 
@@ -222,9 +222,9 @@ pub(super) struct Collector<'a> {
     pub file: &'a str,
     pub source: Option<&'a str>,
     pub files: &'a Files<'a>,
-    /// Flows that models name.
+    /// Flows that models refer to by name.
     pub named: Vec<Named>,
-    /// With the byte they start at, to be told in the order of the file.
+    /// Errors with the byte at which they start, for the order of the file.
     errors: Vec<(usize, Error)>,
     omitted: usize,
 }
@@ -241,7 +241,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Something about a value that is there; `key_at` is where its key stands.
+    /// An error in an existing value; `key_at` is the position of its key.
     pub fn value(
         &mut self,
         path: String,
@@ -274,7 +274,7 @@ impl<'a> Collector<'a> {
         self.push(at, path, Some(show(&node.value)), problem.into(), line);
     }
 
-    /// Something that is not there; `near` is where it should be.
+    /// An error about a missing key; `near` is the place for it.
     pub fn missing(
         &mut self,
         path: String,
@@ -285,7 +285,7 @@ impl<'a> Collector<'a> {
         self.push(near, path, None, problem.into(), Some(line));
     }
 
-    /// Is every further mistake only counted? Then it needs no correction.
+    /// Returns whether further errors are only counted, so that they need no correction.
     pub fn is_full(&self) -> bool {
         self.errors.len() >= MOST
     }
@@ -316,7 +316,7 @@ impl<'a> Collector<'a> {
         self.errors.push((start, error));
     }
 
-    /// The line of the source with `at` replaced; `None` without source, or where that is more than
+    /// The line of the source with `at` replaced; `None` without source, or if that is more than
     /// one line.
     fn replaced(&self, at: Option<&Range<usize>>, by: &str) -> Option<String> {
         let (source, at) = (self.source?, at?);

@@ -1,4 +1,4 @@
-//! One hop of a path, there and back: `[path]` itself, each `[[path.hop]]`, `[path.reverse]`.
+//! A hop of a path, read and written: `[path]` itself, each `[[path.hop]]`, `[path.reverse]`.
 
 use super::error::{Collector, Fix};
 use super::keys::{self, LATER_QUEUES};
@@ -18,7 +18,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 const MOST_BDP: f64 = 10_000.0;
-/// More narrow places than any path has.
+/// Maximum number of hops.
 const MOST_HOPS: usize = 16;
 
 /// `[path]`.
@@ -38,7 +38,7 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
                 .map(|k| k.name)
                 .filter(|name| s.table.get(name).is_some())
                 .collect();
-            // What is no list names no hops: the path's own keys may be right.
+            // A value that is no list has no hops: the path's own keys may be right.
             for name in twice
                 .iter()
                 .filter(|_| matches!(f.entry.node.value, Value::Array(_)))
@@ -88,7 +88,7 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
     })
 }
 
-/// The keys of a hop; `distant`: there is propagation behind it.
+/// The keys of a hop; `distant`: it has propagation behind it.
 fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -> Option<HopSpec> {
     let varying = varying::read(out, s);
     let trace = varying.as_ref().and_then(|v| v.as_ref()?.trace.as_ref());
@@ -101,7 +101,7 @@ fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -
         }
         (Some(_), None) => values.optional("rate"),
         (None, Some(file)) => Some(file.trace.mean(DAY).max(Rate::bit(1))),
-        // A trace that is wrong has been told.
+        // The error of a wrong trace has been reported.
         (None, None) if s.field("trace").is_some() => None,
         (None, None) => missing(out, s, "rate", "rate = \"20Mbit\""),
     };
@@ -174,7 +174,7 @@ pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
     let text = match &f.entry.node.value {
         Value::String(text) => text.trim(),
         Value::Integer(n) => {
-            // Small numbers were meant as products, middling ones as packets, large ones as bytes.
+            // Small numbers probably mean products, medium ones packets, large ones bytes.
             let fix = match n {
                 i128::MIN..=0 => "1bdp".into(),
                 1..=10 => format!("{n}bdp"),
@@ -302,14 +302,15 @@ pub(super) fn link(out: &mut Collector<'_>, f: &Field<'_>, rate: Option<Rate>) -
     })
 }
 
-/// Two frames with their link layer's overhead, or a quarter of a millisecond, whichever is more.
+/// Two frames with their link layer's overhead, or a quarter of a millisecond, whichever is
+/// greater.
 fn tbf_burst(rate: Rate) -> Bytes {
     Bytes::new(3080)
         .max(rate * Span::us(250))
         .min(Bytes::new(1_000_000_000))
 }
 
-/// The hop as the entries of its section; `distant`: there is propagation behind it.
+/// The hop as the entries of its section; `distant`: it has propagation behind it.
 pub(super) fn entries(hop: &HopSpec, distant: bool) -> Entries {
     let mut e = Entries::new();
     if hop.varying.as_ref().is_none_or(|v| v.trace.is_none()) {
@@ -341,7 +342,7 @@ pub(super) fn entries(hop: &HopSpec, distant: bool) -> Entries {
     e
 }
 
-/// As `buffer` reads it.
+/// The inverse of `buffer`.
 pub(super) fn buffer_text(buffer: Buffer) -> String {
     match buffer {
         Buffer::Bytes(n) => format_bytes(n),
@@ -350,7 +351,7 @@ pub(super) fn buffer_text(buffer: Buffer) -> String {
     }
 }
 
-/// How a rate is kept.
+/// The kind of link.
 pub(super) fn link_node(link: Link) -> Node {
     match link {
         Link::Serial => Node::string("serial"),

@@ -1,4 +1,4 @@
-//! The section `[host]`: what both ends of every flow are, read and written back.
+//! The section `[host]`: the properties of both ends of every flow, read and written.
 
 use super::error::{Collector, Fix, printable, show};
 use super::keys::{self, LATER_QUEUES};
@@ -18,53 +18,53 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Both ends of every flow.
+/// The properties of both ends of every flow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostSpec {
-    /// Whose rules they follow: `linux-6.12`.
+    /// The kernel whose rules they follow: `linux-6.12`.
     pub like: String,
     /// Initial window in packets.
     pub iw: u32,
-    /// The kernel's tick.
+    /// Timer frequency of the kernel, in Hz.
     pub hz: u32,
-    /// What round trips are measured with.
+    /// The clock that measures round trips.
     pub clock: Clock,
-    /// Who is paced.
+    /// Flows that are paced.
     pub pacing: Pacing,
     /// The largest super-packet.
     pub gso: Gso,
-    /// Are bursts sized by the rate, or as large as `gso` lets them be?
+    /// Whether bursts are sized by the rate; otherwise they are as large as `gso` permits.
     pub autosize: bool,
-    /// Bursts and small queues hold 2 to the minus this of a second of the rate.
+    /// Bursts and small queues hold 2⁻ˢʰⁱᶠᵗ s of the rate.
     pub pacing_shift: u32,
-    /// Who asks for explicit congestion notification.
+    /// Flows that request explicit congestion notification.
     pub ecn: EcnMode,
-    /// Does an unused window come down?
+    /// Whether an unused window is reduced.
     pub slow_start_after_idle: bool,
-    /// The sender's own interface, where it has a rate.
+    /// The sender's own interface, if it has a rate.
     pub nic: Option<Nic>,
-    /// Receive buffer at the start.
+    /// Initial receive buffer.
     pub rmem_default: Bytes,
-    /// The most that auto-tuning may give it.
+    /// Maximum receive buffer of auto-tuning.
     pub rmem_max: Bytes,
-    /// Send buffer at the start.
+    /// Initial send buffer.
     pub wmem_default: Bytes,
-    /// The most that it may grow to.
+    /// Maximum send buffer.
     pub wmem_max: Bytes,
-    /// The application writes while less than this waits unsent.
+    /// The application writes while less than this is unsent.
     pub notsent_lowat: Bytes,
-    /// A receiving application runs up to so long after it was woken.
+    /// Maximum time from the wake-up of a receiving application until it runs.
     pub read_latency: Span,
-    /// Keys without a place of their own, under their names.
+    /// Keys that have no field, by name.
     pub keys: Params,
 }
 
 /// The sender's own interface: all flows and pings share it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Nic {
-    /// Of its wire.
+    /// Rate of its wire.
     pub rate: Rate,
-    /// Super-packets that its device takes.
+    /// Super-packets in its device's ring.
     pub ring: u32,
     /// Byte queue limits.
     pub bql: bool,
@@ -72,15 +72,14 @@ pub struct Nic {
     pub tsq: SmallQueues,
     /// The discipline above the ring.
     pub qdisc: Choice,
-    /// What that may hold; its own default where there is none. `bdp` is the nic's rate times the
-    /// path's rtt.
+    /// Its limit; `None` for the discipline's own. `bdp` is the nic's rate times the path's rtt.
     pub buffer: Option<Buffer>,
-    /// What keeps the rate: its wire, or a class of htb before a device that takes no time.
+    /// Its link: a wire, or a class of htb before a device that takes no time.
     pub link: Link,
 }
 
 impl Nic {
-    /// As Linux has it, at `rate`.
+    /// Linux's defaults, at `rate`.
     pub fn new(rate: Rate) -> Nic {
         Nic {
             rate,
@@ -92,7 +91,7 @@ impl Nic {
             link: Link::Serial,
         }
     }
-    /// Does its discipline keep times of departure?
+    /// Returns whether its discipline keeps departure times.
     fn paces(&self) -> bool {
         self.qdisc.kind == "fq" && self.qdisc.params.bool("pacing")
     }
@@ -104,7 +103,7 @@ impl Default for HostSpec {
     }
 }
 
-/// The smallest and the largest buffer that a host may have.
+/// Minimum and maximum buffer of a host.
 const LEAST: Bytes = Bytes::new(4096);
 const MOST: Bytes = Bytes::new(1 << 31);
 const GSO_LEAST: Bytes = Bytes::new(1514);
@@ -112,17 +111,17 @@ const GSO_MOST: Bytes = Bytes::new(65_536);
 const GSO_MOST_SEGMENTS: u32 = 65_535;
 
 impl HostSpec {
-    /// The release that it is like.
+    /// The release that it runs.
     pub fn kernel(&self) -> Kernel {
         Kernel::named(&self.like).unwrap_or_default()
     }
 
-    /// Does `fq` pace above interfaces without a rate of their own?
+    /// Returns whether `fq` paces above interfaces without a rate of their own.
     pub fn paces_below(&self) -> bool {
         self.nic.is_none() && self.pacing == Pacing::Fq
     }
 
-    /// What a sender and a receiver are told of it.
+    /// The configuration of senders and receivers.
     pub fn config(&self) -> Config {
         Config {
             iw: self.iw,
@@ -158,7 +157,7 @@ impl HostSpec {
         }
     }
 
-    /// The same at the far end of the path: an interface with a rate is the near one's.
+    /// The configuration of the host `far`: only the host `near` has an interface with a rate.
     pub fn far_config(&self) -> Config {
         let config = self.config();
         Config {
@@ -222,7 +221,7 @@ impl HostSpec {
         })
     }
 
-    /// The section from which the same host is read.
+    /// The section for this host.
     pub(super) fn node(&self) -> Node {
         let mut e = Entries::new();
         put(&mut e, "like", Node::string(self.like.clone()));
@@ -271,7 +270,7 @@ impl HostSpec {
     }
 }
 
-/// The interface: `nic` is its rate, and the other keys mean nothing without it.
+/// The interface: `nic` is its rate, and the other keys require it.
 fn nic(
     out: &mut Collector<'_>,
     s: &Section<'_>,
@@ -329,7 +328,7 @@ fn nic(
     }))
 }
 
-/// `true`, `false`, or how many bytes of each connection may wait.
+/// `true`, `false`, or the bytes of each connection that may wait.
 fn small_queues(out: &mut Collector<'_>, f: &Field<'_>) -> Option<SmallQueues> {
     match f.entry.node.value {
         Value::String(_) => out.quantity(f, "KiB", LEAST, MOST).map(SmallQueues::Bytes),
@@ -426,7 +425,7 @@ fn range_text(default: Bytes, max: Bytes) -> String {
     format!("{}…{}", format_bytes(default), format_bytes(max))
 }
 
-/// `"128kB…512MB"`, also with two or three dots; the default where there is none.
+/// `"128kB…512MB"`, also with two or three dots; the default if it is absent.
 fn buffer(
     out: &mut Collector<'_>,
     s: &Section<'_>,
