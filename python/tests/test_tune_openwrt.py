@@ -56,7 +56,7 @@ def test_a_shaper_on_openwrt_by_opkg_and_uci(sh: list[str], tmp_path: File) -> N
 def test_a_shaper_is_openwrts() -> None:
     with pytest.raises(NarrowsError, match="is for OpenWrt's shaper"):
         plan(read("debian-12"), Ask(sqm="ens18", down_kbit=1, up_kbit=1))
-    with pytest.raises(NarrowsError, match="need each other"):
+    with pytest.raises(NarrowsError, match="belong together"):
         plan(read("openwrt-23.05"), Ask(sqm="eth0"))
     own = ("@ files packages\n", "@ files sqm\n|etc/config/sqm:config queue\n@ files packages\n")
     made = plan(

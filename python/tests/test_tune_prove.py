@@ -58,12 +58,12 @@ def test_the_commands_say_what_they_did_and_undid(space: Space) -> None:
     wanted = other_wanted(whole)
     done = command(space, "apply", "-", plan=whole)
     assert done.returncode == 0, done.stderr
-    assert f"sysctl:{CC}: was {whole['changes'][2]['from']}, is {wanted}" in done.stdout
+    assert f"sysctl:{CC}: changed from {whole['changes'][2]['from']} to {wanted}" in done.stdout
     assert (
         f"Checked: a new connection uses {wanted}, as shown by its socket and by the connection "
         in done.stdout
     )
-    assert "Neither `sysctl -p` nor a reboot is needed" in done.stdout
+    assert "neither `sysctl -p` nor a reboot is needed" in done.stdout
     again = command(space, "apply", "-", plan=whole)
     assert again.stdout == "Nothing to do: the host already has these settings.\n"
     verified = command(space, "verify")
@@ -349,11 +349,11 @@ def test_a_signal_that_comes_after_the_change_costs_no_report(
     if as_json:
         assert json.loads(out) == DONE
     else:
-        assert (
-            out
-            == "sysctl:net.ipv4.tcp_ecn: changed from 2 to 1\nTo revert the changes: narrows tune revert\n"
+        assert out == (
+            "sysctl:net.ipv4.tcp_ecn: changed from 2 to 1\n"
+            "To revert the changes: narrows tune revert\n"
         )
-    assert said == "The signal arrived after completion; nothing was reverted.\nstopped\n"
+    assert said == ("The signal arrived after completion; nothing was reverted.\nstopped\n")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A plan as a person reads it: what is, what will be, and why."""
+"""Renders a plan as text: current values, new values and reasons."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _value(kind: str, value: Any) -> list[str]:  # noqa: ANN401 - text, words or
 
 
 def lines(plan: dict[str, Any]) -> list[str]:
-    r"""The plan, a line each: `-` what is, `+` what will be.
+    r"""The plan in lines: `-` for current values, `+` for new values.
 
     >>> row = {"kind": "sysctl", "target": "net.ipv4.tcp_ecn", "from": "2", "to": "1",
     ...     "why": "marks", "phase": "live"}
@@ -46,25 +46,25 @@ def lines(plan: dict[str, Any]) -> list[str]:
     sysctl net.ipv4.tcp_ecn
     - 2
     + 1
-      because marks
+      reason: marks
     """
     told = [f"{plan['title']}."]
     if plan["netns"]:
         told.append(f"In the network namespace {plan['netns']}.")
     for need in plan["needs"]:
-        told += ["", f"needed first: {need['why']}"]
+        told += ["", f"required first: {need['why']}"]
         if need["command"]:
             told.append(f"  {' '.join(need['command'])}")
     for change in plan["changes"]:
         told += ["", _name(change) + (", for the next boot" if change["phase"] == "boot" else "")]
         told += [f"- {line}" for line in _value(change["kind"], change["from"])]
         told += [f"+ {line}" for line in _value(change["kind"], change["to"])]
-        told.append(f"  because {change['why']}")
+        told.append(f"  reason: {change['why']}")
     if plan["left"]:
         told.append("")
     for left in plan["left"]:
         told.append(
-            f"left alone: {left['what']}: {left['why']}"
+            f"unchanged: {left['what']}: {left['why']}"
             + (f" ({left['fix']})" if left["fix"] else "")
         )
     if plan["effects"]:

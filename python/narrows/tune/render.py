@@ -1,4 +1,4 @@
-"""An audit in a person's words, and as a document."""
+"""Renders an audit as text and as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MARKS = {"error": "ERROR", "warning": "warning", "note": "note", "good": "good"
 
 
 def audit_json(facts: Facts, found: list[Finding]) -> dict[str, Any]:
-    """The document; docs/reference/tune.md describes it."""
+    """The JSON object; docs/reference/tune.md describes it."""
     return {
         "narrows": __version__,
         "audit": 1,
@@ -27,8 +27,8 @@ def audit_json(facts: Facts, found: list[Finding]) -> dict[str, Any]:
 
 
 def audit_lines(facts: Facts, found: list[Finding], *, every: bool = False) -> list[str]:
-    """The answer first, then each finding with what, why, fix and source; what is good only by
-    name, unless `every`.
+    """The verdict first, then each finding with its reason, remedy and source. Findings without a
+    problem are only named, unless `every`.
     """
     told = [
         f"{facts.hostname or 'This host'}: {facts.system}, Linux {facts.release}. {verdict(found)}"
@@ -40,9 +40,9 @@ def audit_lines(facts: Facts, found: list[Finding], *, every: bool = False) -> l
         told += ["", f"{_MARKS[finding.severity]:<8} {subject}{finding.what}."]
         told.append(f"{'':<8} why: {finding.why}.")
         if finding.fix:
-            told.append(f"{'':<8} to change it: {finding.fix}.")
+            told.append(f"{'':<8} remedy: {finding.fix}.")
         told.append(f"{'':<8} source: {finding.source}.")
     good = list(dict.fromkeys(finding.id for finding in found if finding.severity == "good"))
     if good and not every:
-        told += ["", f"As it should be: {', '.join(good)} (--all tells)."]
+        told += ["", f"No problem: {', '.join(good)} (details: --all)."]
     return told

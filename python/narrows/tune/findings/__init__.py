@@ -1,23 +1,21 @@
-"""What is to be said of a host: a rule per check, each a function from facts to findings, in the
-tables of the modules.
+"""Rules that audit a host: each is a function from facts to findings, listed in its module.
 
-| module | asks about |
+| module | subjects |
 |---|---|
 | `control` | kernel, congestion controls, sockets, namespaces |
 | `queues` | queue disciplines, pacing, BQL, rings, offloads, coalescing |
-| `tcp` | buffers against a path, ECN, MTU probing, switches of TCP, governor |
-| `wifi` | what carries a wireless interface |
+| `tcp` | buffers for a path, ECN, MTU probing, TCP features, governor |
+| `wifi` | queues, airtime and link of wireless interfaces |
 | `system` | files read at boot, machine or container, router |
 
-A finding says what is so, why it matters, what changes it, and where that is known from. Its
-severity:
+A finding has a fact, its relevance, a remedy and a source. Its severity:
 
 | severity | meaning |
 |---|---|
-| `error` | something asked for does not work, or works against itself |
-| `warning` | it costs rate or latency on paths that exist |
-| `note` | worth knowing; nothing is wrong |
-| `good` | looked at, and as it should be |
+| `error` | a setting does not work or contradicts another one |
+| `warning` | a setting costs goodput or latency on real paths |
+| `note` | information; no problem |
+| `good` | checked without a problem |
 """
 
 from __future__ import annotations
@@ -34,12 +32,12 @@ RULES = (*control.RULES, *queues.RULES, *tcp.RULES, *wifi.RULES, *system.RULES)
 
 
 def audit(facts: Facts, path: Path | None = None) -> list[Finding]:
-    """Every finding, the worst first; among equals in the order of the rules.
+    """All findings, sorted by severity and then in the order of the rules.
 
     Args:
-        facts: The host's.
-        path: The path that its buffers are held against; each finding says what they suffice for
-            without one.
+        facts: The facts of the host.
+        path: The path that its buffers should fill. Without it, findings state the rate for which
+            the buffers suffice.
     """
     found = [finding for rule in RULES for finding in _of(rule(facts, path or Path()))]
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
@@ -50,13 +48,12 @@ def _of(found: Iterator[Finding]) -> list[Finding]:
 
 
 def verdict(found: list[Finding]) -> str:
-    """The answer in a sentence."""
+    """The verdict in a sentence."""
     errors, warnings = (sum(f.severity == s for f in found) for s in ("error", "warning"))
-    if errors:
-        return (
-            f"{errors} thing{'s' * (errors > 1)} on this host work{'s' * (errors == 1)} against "
-            "itself" + (f", and {warnings} could be better." if warnings else ".")
-        )
-    if warnings:
-        return f"Nothing is broken here; {warnings} thing{'s' * (warnings > 1)} could be better."
-    return "Nothing here stands in the way."
+    if not errors and not warnings:
+        return "The audit found no errors and no warnings."
+    counts = [
+        f"{n or 'no'} {name}{'s' * (n != 1)}"
+        for n, name in ((errors, "error"), (warnings, "warning"))
+    ]
+    return f"The audit found {' and '.join(counts)}."

@@ -1,4 +1,4 @@
-"""The kernel, its congestion controls, who uses which."""
+"""Findings about the kernel, its congestion controls and their users."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from narrows.tune.findings.finding import Finding, Path
 
 _DOC = "Documentation/networking/ip-sysctl.rst of Linux"
 _RESTRICTED = {"dctcp", "prague", "lp", "cdg"}
-"""Made for networks of their own, or to give way."""
+"""Congestion controls for controlled networks or for background traffic."""
 
 
 def kernel(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Which release, and what it can."""
+    """Release and features of the kernel."""
     release = facts.kernel
     if release is None:
         yield Finding(
             id="kernel",
             severity="note",
-            what="the kernel's release was not seen",
-            why="what it can is told by what it shows alone",
+            what="the release of the kernel is unknown",
+            why="only visible settings show the features of the kernel",
             source="/proc/sys/kernel/osrelease",
         )
         return
@@ -46,24 +46,24 @@ def kernel(facts: Facts, _path: Path) -> Iterator[Finding]:
         id="kernel",
         severity="note" if old or lacks else "good",
         what=f"{facts.system}, Linux {facts.release}{without}",
-        why="which congestion controls there are and whether pacing is exact depend on the release",
+        why="the available congestion controls and the accuracy of pacing depend on the release",
         fix=""
         if cure is None
-        else f"`{' '.join(cure.command)}` and a reboot: {cure.why}; it is never installed unasked",
+        else f"`{' '.join(cure.command)}` and a reboot: {cure.why}; narrows does not install it",
         source="; ".join(f.told for f in (lacks or has)),
     )
 
 
 def default(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """What new connections use."""
+    """The congestion control of new connections."""
     cc = facts.default_cc
     if cc is None:
         yield Finding(
             id="cc-default",
             severity="note",
-            what="the default congestion control cannot be seen here",
-            why="nothing can be said of new connections",
-            fix="a container may hide it; look at the host that runs it",
+            what="the default congestion control is not visible here",
+            why="the congestion control of new connections is therefore unknown",
+            fix="a container may hide it; audit the host that runs the container",
             source="/proc/sys/net/ipv4/tcp_congestion_control",
         )
         return
@@ -72,20 +72,20 @@ def default(facts: Facts, _path: Path) -> Iterator[Finding]:
     yield Finding(
         id="cc-default",
         severity="warning" if odd or reno else "good",
-        what=f"new connections use {cc}, unless their program or their route says otherwise",
-        why=f"{cc} is not made for the open Internet: it is unfair there, or starves"
+        what=f"new connections use {cc}, unless their program or route selects another one",
+        why=f"{cc} is not designed for the open Internet, where it is unfair or starves"
         if odd
-        else "reno takes minutes to fill a long fast path again after a loss"
+        else "after a loss, reno needs minutes to fill a fast path with a long RTT again"
         if reno
-        else "it decides how what this host sends shares a path; what it receives is decided by "
-        "the senders",
+        else "it determines how traffic from this host shares a path; the senders determine it for "
+        "received traffic",
         fix="`narrows tune plan --cc cubic`" if odd or reno else "",
         source=f"{_DOC}: tcp_congestion_control",
     )
 
 
 def available(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Which there are, and which could be."""
+    """Available and loadable congestion controls."""
     if not facts.available:
         return
     loadable = [
@@ -94,16 +94,15 @@ def available(facts: Facts, _path: Path) -> Iterator[Finding]:
         if module.startswith("tcp_")
         and module.removeprefix("tcp_") not in [*facts.available, "diag"]
     ]
-    loads = f"; could be loaded: {', '.join(loadable)}" if loadable else ""
+    loads = f"; loadable: {', '.join(loadable)}" if loadable else ""
     allowed = (facts.value("net.ipv4.tcp_allowed_congestion_control") or "").split()
     yield Finding(
         id="cc-available",
         severity="note",
-        what=f"there: {', '.join(facts.available)}{loads}; any user may choose: "
-        f"{', '.join(allowed) or 'not known'}",
-        why="a program without privilege may choose among the allowed ones only; the default is "
-        "always allowed",
-        fix="`narrows with --cc NAME -- COMMAND` chooses for one program",
+        what=f"available: {', '.join(facts.available)}{loads}; allowed for all users: "
+        f"{', '.join(allowed) or 'unknown'}",
+        why="an unprivileged program may select only allowed ones; the default is always allowed",
+        fix="`narrows with --cc NAME -- COMMAND` selects one for one program",
         source=f"{_DOC}: tcp_available_congestion_control, tcp_allowed_congestion_control",
     )
     where = facts.has_cc("bbr")
@@ -120,19 +119,19 @@ def available(facts: Facts, _path: Path) -> Iterator[Finding]:
             else "BBR was not found on this host"
         )
         if option == "m":
-            told = "this kernel has BBR as a module, and the module is not installed"
+            told = "BBR is a module of this kernel, but the module is not installed"
         yield Finding(
             id="cc-bbr",
             severity="note",
             what=told,
-            why="switching it on would fail, and a boot file that names it would be ignored",
+            why="selecting it would fail, and a boot file that names it would have no effect",
             fix=f"`{' '.join(cure.command)}`: {cure.why}" if cure is not None else "",
             source=kernels.FEATURES["bbr"].told,
         )
 
 
 def half(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Does the live default agree with the files?"""
+    """Whether the current default agrees with the files."""
     line = facts.decided("net.ipv4.tcp_congestion_control")
     if line is None or facts.default_cc is None or line.value == facts.default_cc:
         return
@@ -145,26 +144,24 @@ def half(facts: Facts, _path: Path) -> Iterator[Finding]:
         id="cc-files",
         severity="error",
         subject=f"/{line.file}",
-        what=f"it says `{line.text}`, and the kernel uses {facts.default_cc}",
-        why="the file was not read, its value was refused, or the value was changed since; the "
-        "next boot may "
-        "change it back"
-        + ("; this kernel has no such congestion control" if missing else "")
-        + ("; its module is not loaded at boot, before the file is read" if late else ""),
-        fix="`narrows tune plan` writes module and value together, in the order in which they are "
-        "read",
+        what=f"it contains `{line.text}`, but the kernel uses {facts.default_cc}",
+        why="the file was not read, its value was rejected, or the value was changed since; the "
+        "next boot may change it back"
+        + ("; this kernel does not have this congestion control" if missing else "")
+        + ("; its module is not loaded before the file is read at boot" if late else ""),
+        fix="`narrows tune plan` writes module and value in the right order",
         source="sysctl.d(5)",
     )
 
 
 def sockets(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """What running connections use."""
+    """The congestion controls of existing connections."""
     if "ss" in facts.lacks:
         yield Finding(
             id="cc-sockets",
             severity="note",
-            what="what running connections use cannot be seen: there is no `ss`",
-            why="a change of the default does not touch connections that are open",
+            what="the congestion controls of existing connections are unknown: `ss` is missing",
+            why="a change of the default does not affect existing connections",
             fix="install iproute2 (OpenWrt: ss)",
             source="ss(8)",
         )
@@ -176,18 +173,16 @@ def sockets(facts: Facts, _path: Path) -> Iterator[Finding]:
     yield Finding(
         id="cc-sockets",
         severity="note" if other else "good",
-        what=f"running connections use: {told}",
-        why="a connection keeps the congestion control it began with; only new ones, accepted "
-        "too, take the default",
-        fix=f"they end by themselves; restart what should use {facts.default_cc} at once"
-        if other
-        else "",
+        what=f"existing connections use: {told}",
+        why="a connection keeps its congestion control; only new connections, including accepted "
+        "ones, use the default",
+        fix=f"restart programs that should use {facts.default_cc} immediately" if other else "",
         source="ss -ti, of the kernel's sock_diag",
     )
 
 
 def spaces(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Other namespaces: containers."""
+    """Congestion controls of other network namespaces, such as containers."""
     for space in facts.spaces:
         if space.cc is None:
             continue
@@ -197,9 +192,9 @@ def spaces(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="cc-namespaces",
             severity="note" if differs else "good",
             subject=f"namespace of process {space.pid}",
-            what=f"its default is {space.cc}; running connections use: {used}",
-            why="each network namespace has a default of its own, which it took from the first "
-            "one when it was made",
+            what=f"its default is {space.cc}; existing connections use: {used}",
+            why="each network namespace has its own default, which it copied from the initial "
+            "namespace when it was created",
             fix="`narrows tune plan --netns NAME`, or restart the container" if differs else "",
             source=kernels.FEATURES["cc_netns"].told,
         )

@@ -12,17 +12,16 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note", "good")
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        id: Which rule; `pacing`, `qdisc`.
+        id: Name of the rule, for example `pacing` or `qdisc`.
         severity: See `narrows.tune.findings`.
-        subject: What of the host it is about: an interface, a namespace, a file; empty for all of
-            it.
-        what: What is so.
-        why: Why it matters.
-        fix: What changes it; empty where there is nothing to change.
-        source: Where that is known from: a release of Linux, a document, a file of the host.
+        subject: Interface, namespace or file that was checked; empty for the whole host.
+        what: The fact.
+        why: Its relevance.
+        fix: A remedy, or an empty string.
+        source: Source: a release of Linux, a document, or a file of the host.
     """
 
     id: str
@@ -34,7 +33,7 @@ class Finding:
     source: str
 
     def json(self) -> dict[str, str]:
-        """As a row of the document."""
+        """The finding as a JSON object."""
         return asdict(self)
 
 

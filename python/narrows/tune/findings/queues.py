@@ -1,4 +1,4 @@
-"""Queue disciplines, pacing, and what lies below them."""
+"""Findings about queue disciplines, pacing and the layers below them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from narrows.tune.findings.finding import Finding, Path
 _RING_MS = 10.0
 _FRAME = 1514
 _USED_BYTES = 1_000_000
-"""A driver that has sent so much has told its limits, if it has any."""
+"""Number of sent bytes after which a driver with byte queue limits shows them."""
 _SLOW_MBIT = 100
 _COALESCED_US = 100
 
 
 def carriers(facts: Facts) -> list[Interface]:
-    """The interfaces that hold packets back: cards, and whatever else somebody gave a queue
-    discipline to.
-    """
+    """Interfaces that queue packets: network cards, and others with a queue discipline."""
     found = []
     for one in facts.interfaces:
         if one.loopback or not one.up:
@@ -35,12 +33,12 @@ def carriers(facts: Facts) -> list[Interface]:
 
 
 def somebody_configured(one: Qdisc) -> bool:
-    """Neither the kernel's own doing nor a default that networkd or an earlier plan wrote down."""
+    """Whether neither the kernel nor a default of networkd or of a plan set a queue discipline."""
     return not one.attached_by_kernel and registry.configured(one.kind)
 
 
 def _fair(facts: Facts, dev: str = "") -> str:
-    """What gives flows queues of their own here."""
+    """The remedy that gives each flow its own queue."""
     kinds = [kind for kind in ("fq", "fq_codel") if facts.has_module("sch_" + kind) != "missing"]
     if facts.forwards:
         kinds.reverse()
@@ -50,39 +48,37 @@ def _fair(facts: Facts, dev: str = "") -> str:
 
 
 def default(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """What a new interface gets."""
+    """The queue discipline of new interfaces."""
     kind = facts.value("net.core.default_qdisc")
     if kind is None:
         yield Finding(
             id="qdisc-default",
             severity="note",
-            what="net.core.default_qdisc cannot be seen here",
-            why="it belongs to the first network namespace; a container does not see it, and gets "
-            "interfaces "
-            "from outside",
+            what="net.core.default_qdisc is not visible here",
+            why="it belongs to the initial network namespace; a container cannot read it",
             source=kernels.FEATURES["default_qdisc"].told,
         )
         return
     yield Finding(
         id="qdisc-default",
         severity="note" if is_fifo(kind) else "good",
-        what=f"an interface that comes up gets {kind}",
-        why="in a fifo one bulk transfer holds back everything else that leaves here"
+        what=f"new interfaces use the queue discipline {kind}",
+        why="in a FIFO queue, a bulk transfer delays all other packets that this host sends"
         if is_fifo(kind)
-        else "flows wait in queues of their own",
+        else "each flow has its own queue",
         fix=_fair(facts) if is_fifo(kind) else "",
         source=kernels.FEATURES["default_qdisc"].told,
     )
 
 
 def interfaces(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """What each interface really has."""
+    """The queue discipline of each interface."""
     if "tc" in facts.lacks:
         yield Finding(
             id="qdisc",
             severity="note",
-            what="which queue disciplines the interfaces have cannot be seen: there is no `tc`",
-            why="the default acts only on interfaces that come up after it was set",
+            what="the queue disciplines of the interfaces are unknown: `tc` is missing",
+            why="the default applies only to interfaces that come up afterwards",
             fix="install iproute2 (OpenWrt: tc-tiny)",
             source="tc(8)",
         )
@@ -111,9 +107,8 @@ def interfaces(facts: Facts, _path: Path) -> Iterator[Finding]:
                 id="qdisc",
                 severity="good",
                 subject=one.name,
-                what=f"it has {told}, which somebody set up",
-                why="a shaper or an emulation is a decision; it is never replaced unless "
-                "--replace says so",
+                what=f"it has {told}, configured by an administrator",
+                why="narrows does not replace a configured shaper or emulator without --replace",
                 source="tc -s qdisc show",
             )
         elif stale:
@@ -121,9 +116,9 @@ def interfaces(facts: Facts, _path: Path) -> Iterator[Finding]:
                 id="qdisc",
                 severity="warning",
                 subject=one.name,
-                what=f"it has {told}, and the default is {wanted}",
-                why="the default acts when an interface comes up first; this one was up before, "
-                "and keeps what it had",
+                what=f"it has {told}, but the default is {wanted}",
+                why="the default applies when an interface comes up for the first time; this one "
+                "was up before",
                 fix=f"`narrows tune plan --qdisc {wanted} --dev {one.name}`",
                 source=kernels.FEATURES["default_qdisc"].told,
             )
@@ -133,14 +128,14 @@ def interfaces(facts: Facts, _path: Path) -> Iterator[Finding]:
                 severity="note" if fifo else "good",
                 subject=one.name,
                 what=f"it has {told}",
-                why="everything that leaves waits in one line" if fifo else "as it should be",
+                why="all packets wait in one FIFO queue" if fifo else "no problem",
                 fix=_fair(facts, one.name) if fifo else "",
                 source="tc -s qdisc show",
             )
 
 
 def pacing(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Is what asks for pacing paced?"""
+    """Whether congestion controls that need pacing are paced."""
     asks = [cc for cc in dict.fromkeys([facts.default_cc or "", *facts.sockets]) if cc in paced()]
     internal = kernels.has(facts.kernel, "pacing")
     carrying = carriers(facts)
@@ -160,7 +155,7 @@ def pacing(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="pacing",
             severity="good",
             what=f"{who} is paced by fq on {listed([one.name for one in carrying])}",
-            why="packets leave at the rate that the congestion control chose",
+            why="packets leave at the pacing rate of the congestion control",
             source=kernels.FEATURES["fq"].told,
         )
     elif internal:
@@ -169,12 +164,12 @@ def pacing(facts: Facts, _path: Path) -> Iterator[Finding]:
             severity="good",
             what=f"{who} is paced by TCP itself; fq is not needed"
             + (f" ({', '.join(without)})" if without else ""),
-            why="since 4.13 a socket paces where no fq does; fq costs less processor with "
+            why="since Linux 4.13, sockets pace themselves without fq; fq needs less CPU time with "
             "thousands of flows"
             + (
                 ""
                 if kernels.has(facts.kernel, "edt")
-                else "; until 4.20 each packet waits for a timer of its own"
+                else "; before Linux 4.20, each packet needs its own timer"
             ),
             source=told,
         )
@@ -183,22 +178,20 @@ def pacing(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="pacing",
             severity="error",
             subject=", ".join(without),
-            what=f"{who} is not paced: Linux {facts.release} paces in fq only, "
+            what=f"{who} is not paced: Linux {facts.release} paces only in fq, "
             + (
-                f"and {listed(without)} {'has' if len(without) == 1 else 'have'} none"
+                f"which {listed(without)} {'does' if len(without) == 1 else 'do'} not have"
                 if without
-                else "whose place cannot be seen"
+                else "and the queue disciplines are unknown"
             ),
-            why="it then sends bursts of its whole window, fills the narrow queue, and takes the "
-            "losses for its "
-            "own doing",
-            fix="`narrows tune plan --qdisc fq`, or a kernel from 4.13 on",
+            why="it sends bursts of a whole window, which overflow the queue of the bottleneck",
+            fix="`narrows tune plan --qdisc fq`, or Linux 4.13 or newer",
             source=told,
         )
 
 
 def bql(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """What waits below the queue discipline."""
+    """Byte queue limits of drivers, below the queue discipline."""
     for one in carriers(facts):
         if not one.hardware or one.wireless:
             continue
@@ -210,22 +203,22 @@ def bql(facts: Facts, _path: Path) -> Iterator[Finding]:
                 id="bql",
                 severity="good",
                 subject=one.name,
-                what=f"its driver ({driver}) limits its queue by bytes, now {max(one.bql_limits)}",
-                why="packets wait where the queue discipline can see them",
+                what=f"its driver ({driver}) has a byte queue limit of {max(one.bql_limits)} bytes",
+                why="packets therefore wait in the queue discipline",
                 source=kernels.FEATURES["bql"].told,
             )
         elif used or (one.ring_tx is not None and not one.bql_limits):
             waits = _ring_ms(one)
             deep = waits is not None and waits > _RING_MS
-            ring = "" if one.ring_tx is None else f"; its ring takes {one.ring_tx} packets"
+            ring = "" if one.ring_tx is None else f"; its ring holds {one.ring_tx} packets"
             yield Finding(
                 id="bql",
                 severity="warning" if deep else "note",
                 subject=one.name,
                 what=f"its driver ({driver}) has no byte queue limits{ring}"
                 + (f", {waits:.0f} ms at {one.speed_mbit} Mbit/s" if waits is not None else ""),
-                why="what waits in the ring is behind every queue discipline's back",
-                fix=f"shape a little below the line's rate, or `ethtool -G {one.name} tx 64`"
+                why="no queue discipline can manage packets in the ring",
+                fix=f"shape slightly below the link rate, or `ethtool -G {one.name} tx 64`"
                 if deep
                 else "",
                 source=kernels.FEATURES["bql"].told,
@@ -259,9 +252,8 @@ def offloads(facts: Facts, _path: Path) -> Iterator[Finding]:
                 id="offloads",
                 severity="error",
                 subject=one.name,
-                what="large receive offload is on, and this host forwards",
-                why="it joins packets that cannot be cut apart again as they were; forwarding "
-                "such is broken",
+                what="large receive offload is on, and this host forwards packets",
+                why="merged packets cannot be split into the original ones, so forwarding breaks",
                 fix=f"`ethtool -K {one.name} lro off`",
                 source="Documentation/networking/netdevices.rst of Linux: NETIF_F_LRO",
             )
@@ -271,11 +263,9 @@ def offloads(facts: Facts, _path: Path) -> Iterator[Finding]:
                 severity="note",
                 subject=one.name,
                 what=f"off: {', '.join(off)}",
-                why="each packet then costs a way through the stack of its own; on a slow line "
-                "that spares bursts"
+                why="each packet passes the stack individually; on a slow link this avoids bursts"
                 if slow
-                else "each packet then costs a way through the stack of its own, which a fast "
-                "line feels",
+                else "each packet passes the stack individually, which limits fast links",
                 fix=""
                 if slow
                 else f"`ethtool -K {one.name} {' '.join(name.lower() + ' on' for name in off)}`",
@@ -286,17 +276,17 @@ def offloads(facts: Facts, _path: Path) -> Iterator[Finding]:
                 id="offloads",
                 severity="note",
                 subject=one.name,
-                what=f"segmentation offload on a line of {one.speed_mbit} Mbit/s",
-                why="up to 64 kB leave in one piece, and everything else waits for them: "
+                what=f"segmentation offload is on, on a link of {one.speed_mbit} Mbit/s",
+                why="up to 64 kB leave as one burst, which delays other packets by "
                 f"{65536 * 8 / (one.speed_mbit or 1) / 1e3:.0f} ms",
-                fix="cake and fq_codel split them where they shape; otherwise TCP's own limits "
+                fix="cake and fq_codel split them where they shape; otherwise the limits of TCP "
                 "keep bursts small",
                 source="Documentation/networking/segmentation-offloads.rst of Linux",
             )
 
 
 def coalescing(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """How long a card waits before it interrupts."""
+    """Interrupt coalescing of network cards."""
     for one in carriers(facts):
         text = one.coalesce.get("rx-usecs", "")
         adaptive = one.coalesce.get("Adaptive RX", "").startswith("on")
@@ -307,14 +297,11 @@ def coalescing(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="coalescing",
             severity="note" if long else "good",
             subject=one.name,
-            what=f"interrupts wait up to {text} µs"
+            what=f"interrupts are delayed by up to {text} µs"
             + (" and adapt to the load" if adaptive else ""),
-            why="where microseconds matter this is the largest part of a short path; for "
-            "throughput it spares "
-            "processor",
-            fix=f"`ethtool -C {one.name} rx-usecs 0` for machines that are controlled over it"
-            if long
-            else "",
+            why="on short paths this can be the largest part of the delay; it saves CPU time at "
+            "high throughput",
+            fix=f"`ethtool -C {one.name} rx-usecs 0` for latency-sensitive traffic" if long else "",
             source="ethtool(8), -C",
         )
 

@@ -1,4 +1,4 @@
-"""Files that decide at boot, what the machine is, and what a router must know."""
+"""Findings about boot files, virtual machines, containers and routers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _CONTAINERS = (
     "wsl",
     "container-other",
 )
-"""As systemd-detect-virt names them."""
+"""Names of systemd-detect-virt."""
 
 _WATCHED = ("net.ipv4.tcp_congestion_control", "net.core.default_qdisc")
 
 
 def files(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Who decides at boot, and who is overruled."""
+    """Files that set a value at boot, and those that are overridden."""
     for key in _WATCHED:
         lines = [line for line in facts.boot_order() if line.key == key]
         if not lines:
@@ -39,11 +39,10 @@ def files(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="boot-files",
             severity="warning" if losers else "good",
             subject=key,
-            what=f"/{last.file} decides it at boot: {last.value}"
-            + "".join(f"; /{line.file} says {line.value} and is overruled" for line in losers),
-            why="files are read in the order of their names, whatever folder they are in, and the "
-            "last one wins",
-            fix="take the line out of the files that are overruled" if losers else "",
+            what=f"/{last.file} sets it to {last.value} at boot"
+            + "".join(f"; /{line.file} sets {line.value} and is overridden" for line in losers),
+            why="files are read in the order of their names in all folders, and the last one wins",
+            fix="remove the line from the overridden files" if losers else "",
             source="sysctl.d(5)" if not facts.openwrt else "OpenWrt's /etc/init.d/sysctl",
         )
     for line in facts.boot:
@@ -52,15 +51,15 @@ def files(facts: Facts, _path: Path) -> Iterator[Finding]:
                 id="boot-comment",
                 severity="error",
                 subject=f"/{line.file}",
-                what=f"`{line.text}`: a comment behind a value is part of the value",
-                why="the kernel refuses such a value, and the old one stays",
-                fix="put the comment on a line of its own",
+                what=f"`{line.text}`: the comment after the value is part of the value",
+                why="the kernel rejects this value and keeps the old one",
+                fix="write the comment on its own line",
                 source="sysctl.d(5): a comment is a line that begins with # or ;",
             )
 
 
 def modules(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Will the module be there when the file is read?"""
+    """Whether the module is available when the file is read."""
     for key, prefix in (
         ("net.ipv4.tcp_congestion_control", "tcp_"),
         ("net.core.default_qdisc", "sch_"),
@@ -75,17 +74,15 @@ def modules(facts: Facts, _path: Path) -> Iterator[Finding]:
                 id="boot-module",
                 severity="error",
                 subject=f"/{line.file}",
-                what=f"it asks for {line.value}, and this kernel has no {module}",
-                why="the setting fails at every boot, and whoever reads the file believes it",
-                fix="`narrows tune plan` says which package would bring it",
+                what=f"it selects {line.value}, but this kernel has no {module}",
+                why="the setting fails at every boot, although the file contains it",
+                fix="`narrows tune plan` names the package that contains it",
                 source="/lib/modules, the kernel's configuration",
             )
 
 
 def networkd(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """systemd-networkd gives interfaces queue disciplines, and routes congestion controls, of its
-    own.
-    """
+    """Queue disciplines and route congestion controls of systemd-networkd."""
     for file, lines in sorted(facts.networkd.items()):
         sections = [line.strip("[]") for line in lines if line.startswith("[")]
         kinds = [section for section in sections if section in SECTIONS.values()]
@@ -103,15 +100,14 @@ def networkd(facts: Facts, _path: Path) -> Iterator[Finding]:
             severity="note",
             subject=f"/{file}",
             what=f"it sets {listed(told)}",
-            why="networkd sets it again whenever it configures the interface, whatever was set by "
-            "hand or is "
-            "the default",
+            why="networkd sets it each time it configures the interface and overrides other "
+            "settings",
             source="systemd.network(5)",
         )
 
 
 def openwrt(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """OpenWrt's own way: a package that changes the default."""
+    """OpenWrt packages: BBR and SQM."""
     if not facts.openwrt:
         return
     if "kmod-tcp-bbr" in facts.packages:
@@ -119,10 +115,8 @@ def openwrt(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="openwrt-bbr",
             severity="note",
             what="the package kmod-tcp-bbr is installed",
-            why="it makes BBR the default by a file of its own, /etc/sysctl.d/12-tcp-bbr.conf, "
-            "and removing it "
-            "undoes that; "
-            "only connections that end on this router use it",
+            why="its file /etc/sysctl.d/12-tcp-bbr.conf makes BBR the default until the package is "
+            "removed; only connections that end on this router use BBR",
             source="OpenWrt's package/kernel/linux/modules/netsupport.mk",
         )
     sqm = any("option enabled '1'" in line for line in facts.sqm)
@@ -130,65 +124,59 @@ def openwrt(facts: Facts, _path: Path) -> Iterator[Finding]:
         yield Finding(
             id="openwrt-sqm",
             severity="note",
-            what="no SQM is switched on"
-            + ("" if "sqm-scripts" in facts.packages else ", nor is sqm-scripts installed"),
-            why="what makes a home line slow under load is the queue at its narrow place; a "
-            "shaper with cake or "
-            "fq_codel on "
-            "this router takes that queue away for everybody behind it, and BBR here does not",
-            fix="measure the line, then `opkg install sqm-scripts` and set its rates a little "
-            "below",
+            what="SQM is off"
+            + ("" if "sqm-scripts" in facts.packages else ", and sqm-scripts is not installed"),
+            why="the queue at the bottleneck makes a home connection slow under load; a shaper "
+            "with cake or fq_codel on this router removes it for all hosts behind it, and BBR on "
+            "this router does not",
+            fix="measure the connection, then `opkg install sqm-scripts` and set its rates "
+            "slightly below",
             source="OpenWrt's documentation of SQM",
         )
 
 
 def router(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Forwarded flows."""
+    """Routers: forwarded flows."""
     if not facts.forwards:
         return
     yield Finding(
         id="router",
         severity="note",
         what="this host forwards packets",
-        why="forwarded connections have their congestion control at their ends; this host's "
-        "touches only what "
-        "ends here. "
-        "What it can do for the others is its queue discipline",
-        fix="fq_codel or cake on the interface to the slow side, shaped a little below its rate, "
+        why="the congestion control of this host applies only to connections that end here; for "
+        "forwarded connections, only its queue disciplines matter",
+        fix="fq_codel or cake on the interface to the slower side, shaped slightly below its rate; "
         "not BBR and not fq",
         source="/proc/sys/net/ipv4/ip_forward",
     )
 
 
 def machine(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Virtual machine or container, and what that forbids."""
+    """Virtual machines and containers, and their restrictions."""
     kind = container(facts)
     if kind is not None:
         yield Finding(
             id="container",
             severity="note",
             what=f"this is a container ({kind})"
-            + ("; its sysctls cannot be written" if facts.locked else ""),
-            why="modules, net.core.default_qdisc and the real interfaces are the host's that runs "
-            "it; a "
-            "namespace has only its "
-            "own default congestion control"
+            + ("; its sysctls are read-only" if facts.locked else ""),
+            why="modules, net.core.default_qdisc and physical interfaces belong to the host of the "
+            "container; a namespace has only its own default congestion control"
             + (
                 ""
                 if kernels.has(facts.kernel, "cc_netns") is not False
                 else ", and before Linux 4.15 not even that"
             ),
-            fix="run narrows on that host, or start the container with --sysctl "
-            "net.ipv4.tcp_congestion_control=…, "
-            "with the module loaded outside before",
+            fix="run narrows on that host, or load the module there and start the container with "
+            "--sysctl net.ipv4.tcp_congestion_control=…",
             source=kernels.FEATURES["cc_netns"].told,
         )
     elif facts.uid not in {None, 0} and facts.default_cc is not None:
         yield Finding(
             id="privilege",
             severity="note",
-            what="looked at without privilege",
-            why="other namespaces and debugfs are root's; everything else was seen",
+            what="the audit ran without root privileges",
+            why="other namespaces and debugfs were not checked because they require root",
             source="id -u",
         )
     virtual = hypervisor(facts)
@@ -197,16 +185,14 @@ def machine(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="virtual",
             severity="note",
             what=f"this is a virtual machine ({virtual})",
-            why="its processor may be taken away in the middle of a burst, so pacing and "
-            "timestamps are "
-            "coarser, and its card's "
-            "queue is the hypervisor's",
+            why="the hypervisor may suspend its CPU during a burst, so pacing and timestamps are "
+            "less accurate; the queue of its network card belongs to the hypervisor",
             source="DMI, /proc/cpuinfo",
         )
 
 
 def container(facts: Facts) -> str | None:
-    """The kind of container, or None; one that may do what a host may is none here."""
+    """The type of the container, or None. A container with all privileges of a host is None."""
     if facts.uid == 0 and facts.writes_sysctl and facts.value("net.core.default_qdisc") is not None:
         return None
     if facts.container:
@@ -225,7 +211,7 @@ def container(facts: Facts) -> str | None:
 
 
 def hypervisor(facts: Facts) -> str | None:
-    """The kind of virtual machine, or None."""
+    """The type of the virtual machine, or None."""
     if facts.virtual and facts.virtual not in {"none", *_CONTAINERS}:
         return facts.virtual
     told = f"{facts.vendor or ''} {facts.product or ''}"

@@ -1,4 +1,4 @@
-"""Buffers against a path, and the switches of TCP that matter."""
+"""Findings about TCP: buffers for a path, TCP features, ECN, MTU probing, and the CPU governor."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from narrows.tune.findings.finding import Finding, Path
 
 _DOC = "Documentation/networking/ip-sysctl.rst of Linux"
 _SHARE = 0.5
-"""Of a buffer that is payload: Linux counts its own bookkeeping to the buffer (tcp_adv_win_scale 1
-until 6.6, measured for each connection since)."""
+"""Share of payload in a buffer; the rest is overhead of Linux (tcp_adv_win_scale 1 until Linux 6.6,
+measured for each connection since)."""
 
 _RTT_MS = 100.0
 _BIG = 1e6
@@ -22,7 +22,7 @@ def _size(value: float) -> str:
 
 
 def buffers(facts: Facts, path: Path) -> Iterator[Finding]:
-    """Can one connection fill the path?"""
+    """Whether one connection can fill the path."""
     for key, what, way in (
         ("net.ipv4.tcp_wmem", "send", "sends"),
         ("net.ipv4.tcp_rmem", "receive", "receives"),
@@ -35,23 +35,23 @@ def buffers(facts: Facts, path: Path) -> Iterator[Finding]:
         bdp = path.bdp_bytes
         short = bdp is not None and usable < bdp
         told = (
-            f"a connection that {way} may have {_size(limits[2])} of buffer, some "
-            f"{_size(usable)} of it payload"
+            f"the buffer of a connection that {way} is at most {_size(limits[2])}, about "
+            f"{_size(usable)} of payload"
         )
         if bdp is None:
-            held = f"{told}: enough for {rate:.0f} Mbit/s at {_RTT_MS:.0f} ms"
+            held = f"{told}: enough for {rate:.0f} Mbit/s at an RTT of {_RTT_MS:.0f} ms"
         else:
-            held = f"{told}; the path's bandwidth-delay product is {_size(bdp)}"
+            held = f"{told}; the bandwidth-delay product of the path is {_size(bdp)}"
         yield Finding(
             id="buffers",
             severity="warning" if short else "good" if bdp is not None else "note",
             subject=key,
             what=held,
-            why=f"a connection cannot have more in flight than its {what} buffer holds: "
+            why=f"the {what} buffer limits the data in flight, here to "
             f"{usable * 8 / 1e3 / (path.rtt_ms or 1):.0f} Mbit/s at {path.rtt_ms:.0f} ms"
             if short
-            else f"a connection cannot have more in flight than its {what} buffer holds"
-            + (" (hold it against a path: --rate 1Gbit --rtt 80ms)" if bdp is None else ""),
+            else f"the {what} buffer limits the data in flight"
+            + (" (to check a path: --rate 1Gbit --rtt 80ms)" if bdp is None else ""),
             fix=f"`narrows tune plan --rate {path.rate_mbit:g}Mbit --rtt {path.rtt_ms:g}ms`"
             if short
             else "",
@@ -60,13 +60,13 @@ def buffers(facts: Facts, path: Path) -> Iterator[Finding]:
 
 
 def switches(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """What somebody switched off once."""
+    """TCP features that are off."""
     for key, off, severity, why in (
         (
             "net.ipv4.tcp_window_scaling",
             "0",
             "error",
-            "no window can be larger than 64 kB: 5 Mbit/s at 100 ms",
+            "windows are limited to 64 kB: 5 Mbit/s at an RTT of 100 ms",
         ),
         (
             "net.ipv4.tcp_moderate_rcvbuf",
@@ -78,13 +78,13 @@ def switches(facts: Facts, _path: Path) -> Iterator[Finding]:
             "net.ipv4.tcp_sack",
             "0",
             "warning",
-            "after a loss the sender guesses what is missing, one packet per round trip",
+            "after losses, the sender retransmits only one packet per round trip",
         ),
         (
             "net.ipv4.tcp_timestamps",
             "0",
             "note",
-            "round trips are measured less often; old segments cannot be told",
+            "RTT samples are less frequent, and old segments cannot be detected (PAWS)",
         ),
         ("net.ipv4.tcp_no_metrics_save", "0", "", ""),
     ):
@@ -93,7 +93,7 @@ def switches(facts: Facts, _path: Path) -> Iterator[Finding]:
                 id="tcp-switches",
                 severity=severity,  # type: ignore[arg-type]
                 subject=key,
-                what="it is off",
+                what="this feature is off",
                 why=why,
                 fix=f"`narrows tune plan --set {key}=1`",
                 source=f"{_DOC}: {key.rpartition('.')[2]}",
@@ -103,9 +103,9 @@ def switches(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="tcp-idle",
             severity="note",
             subject="net.ipv4.tcp_slow_start_after_idle",
-            what="a connection that was idle begins anew with ten packets",
-            why="it costs round trips where connections are kept open and answers are large; it "
-            "is kind to the path",
+            what="after an idle period, a connection restarts with a window of ten packets",
+            why="this adds round trips to large responses on persistent connections; it protects "
+            "the path from bursts",
             fix="`narrows tune plan --set net.ipv4.tcp_slow_start_after_idle=0`",
             source=f"{_DOC}; RFC 5681, 4.1; RFC 7661",
         )
@@ -115,9 +115,9 @@ def ecn(facts: Facts, _path: Path) -> Iterator[Finding]:
     """Explicit congestion notification."""
     value = facts.value("net.ipv4.tcp_ecn")
     meaning = {
-        "0": ("neither asked for nor answered", "note"),
-        "1": ("asked for and answered", "good"),
-        "2": ("answered, and not asked for", "note"),
+        "0": ("neither requested nor accepted", "note"),
+        "1": ("requested and accepted", "good"),
+        "2": ("accepted but not requested", "note"),
     }.get((value or "")[:1])
     if meaning is None:
         return
@@ -128,17 +128,16 @@ def ecn(facts: Facts, _path: Path) -> Iterator[Finding]:
         severity=severity,  # type: ignore[arg-type]
         subject="net.ipv4.tcp_ecn",
         what=f"ECN is {what}"
-        + ("" if fallback else ", and where it does not pass, connections hang"),
-        why="a queue that marks instead of dropping (fq_codel, cake) tells without loss; where "
-        "nobody marks it "
-        "changes nothing",
+        + ("" if fallback else "; connections hang on paths that do not pass ECN"),
+        why="a queue that marks packets (fq_codel, cake) signals congestion without loss; on other "
+        "paths ECN has no effect",
         fix="" if value == "1" else "`narrows tune plan --ecn on`",
         source=f"{_DOC}: tcp_ecn; RFC 3168; {kernels.FEATURES['ecn_fallback'].told}",
     )
 
 
 def mtu(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Black holes of path MTU discovery."""
+    """MTU probing, for black holes of path MTU discovery."""
     value = facts.value("net.ipv4.tcp_mtu_probing")
     if value is None:
         return
@@ -147,10 +146,10 @@ def mtu(facts: Facts, _path: Path) -> Iterator[Finding]:
         severity="note" if value == "0" else "good",
         subject="net.ipv4.tcp_mtu_probing",
         what={
-            "0": "packets are never tried smaller",
-            "1": "after repeated timeouts smaller packets are tried",
-        }.get(value, "every connection tries which size passes"),
-        why="a tunnel whose ICMP messages are filtered lets small packets pass and swallows full "
+            "0": "TCP never probes smaller packets",
+            "1": "TCP probes smaller packets after repeated timeouts",
+        }.get(value, "every TCP connection probes the packet size"),
+        why="a tunnel with filtered ICMP messages passes small packets and silently drops full "
         "ones",
         fix="`narrows tune plan --mtu-probing`" if value == "0" else "",
         source=f"{_DOC}: tcp_mtu_probing; RFC 4821",
@@ -158,7 +157,7 @@ def mtu(facts: Facts, _path: Path) -> Iterator[Finding]:
 
 
 def governor(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Does the processor sleep?"""
+    """The CPU frequency governor."""
     slow = sorted(
         {name for name in facts.governors if name in {"powersave", "ondemand", "conservative"}}
     )
@@ -167,10 +166,9 @@ def governor(facts: Facts, _path: Path) -> Iterator[Finding]:
     yield Finding(
         id="governor",
         severity="note" if slow else "good",
-        what=f"the processors' governor is {', '.join(sorted(set(facts.governors)))}",
-        why="a processor that runs slowly or sleeps answers tens of microseconds later; where "
-        "those matter it counts",
-        fix="`cpupower frequency-set -g performance`, where latency is worth the power"
+        what=f"the CPU frequency governor is {', '.join(sorted(set(facts.governors)))}",
+        why="a CPU at low frequency or in a sleep state responds tens of microseconds later",
+        fix="`cpupower frequency-set -g performance`, if latency is worth the power consumption"
         if slow
         else "",
         source="Documentation/admin-guide/pm/cpufreq.rst of Linux",

@@ -1,6 +1,4 @@
-"""What carries a wireless interface: where its packets wait, how its air is shared, how fast its
-link is.
-"""
+"""Findings about wireless interfaces: queues, airtime fairness and link rate."""
 
 from __future__ import annotations
 
@@ -26,13 +24,13 @@ INTERMEDIATE = {
     "rtw88_8822be": (5, 2),
     "ath11k_pci": (5, 6),
 }
-"""Drivers whose packets wait in mac80211's own fair queues, and since when; they then have
-`noqueue` as qdisc.
+"""Drivers that use the fair queues of mac80211, and the first release of Linux; their qdisc is
+`noqueue`.
 """
 
 _BACKPORTED = (4, 4)
-"""OpenWrt builds mac80211 and the drivers from later kernels (its package `mac80211`): with these
-queues since 17.01, whose kernel is 4.4."""
+"""OpenWrt builds mac80211 and the drivers from later kernels (its package `mac80211`). They have
+these queues since OpenWrt 17.01 with Linux 4.4."""
 
 _MHZ = re.compile(r"(\d+) ?MHz")
 _RATE = re.compile(r"tx bitrate: ([\d.]+) MBit/s(.*)")
@@ -41,7 +39,7 @@ _WEAK_DBM = -75
 
 
 def queue(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """Where packets wait."""
+    """The queues of wireless interfaces."""
     for one in facts.interfaces:
         if not one.wireless:
             continue
@@ -51,21 +49,21 @@ def queue(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="wifi-queue",
             severity="good" if inner else "warning",
             subject=one.name,
-            what=f"{driver}: packets wait in mac80211's fair queues, per station"
+            what=f"{driver}: packets wait in the fair queues of mac80211, one per station"
             if inner
-            else f"{driver}: packets wait in the interface's queue discipline and then in the card",
-            why="a slow station's packets do not stand before a fast one's"
+            else f"{driver}: packets wait in the queue discipline and then in the network card",
+            why="packets to a slow station do not delay those to a fast one"
             if inner
-            else "the card takes more than it can send soon, and a queue discipline above it "
-            "cannot see that",
+            else "the card queues more packets than it can send soon, which a queue discipline "
+            "cannot control",
             fix="" if inner else _cure(facts, one),
             source=kernels.FEATURES["wifi_fq"].told,
         )
 
 
 def _fair(facts: Facts, one: Interface) -> bool:
-    """Do its packets wait in mac80211's fair queues? What the host shows decides, and its release
-    only without that.
+    """Whether packets wait in the fair queues of mac80211. Visible settings decide; without them,
+    the release of Linux does.
     """
     if one.root is not None and one.root.kind == "noqueue":
         return True
@@ -73,7 +71,7 @@ def _fair(facts: Facts, one: Interface) -> bool:
         any(path.endswith("/aqm") for path in facts.debug)
         and sum(i.wireless for i in facts.interfaces) == 1
     ):
-        # mac80211 shows this file only for a driver with queues per station.
+        # mac80211 creates this file only for a driver with queues per station.
         return True
     since = INTERMEDIATE.get(one.driver or "")
     if since is None or facts.kernel is None:
@@ -86,13 +84,13 @@ def _fair(facts: Facts, one: Interface) -> bool:
 def _cure(facts: Facts, one: Interface) -> str:
     since = INTERMEDIATE.get(one.driver or "")
     if since is not None and facts.kernel is not None and facts.kernel < since:
-        return f"a kernel from {since[0]}.{since[1]} on, where {one.driver} uses mac80211's queues"
+        return f"Linux {since[0]}.{since[1]} or newer, where {one.driver} uses the mac80211 queues"
     if since is not None and one.root is not None:
         return (
-            f"`tc qdisc replace dev {one.name} root noqueue`: {one.driver} has mac80211's "
-            "queues below it"
+            f"`tc qdisc replace dev {one.name} root noqueue`: {one.driver} has the queues of "
+            "mac80211 below it"
         )
-    return "a driver that uses mac80211's queues (ath9k, ath10k, mt76, iwlwifi from 5.1)"
+    return "a driver that uses the queues of mac80211 (ath9k, ath10k, mt76, iwlwifi from 5.1)"
 
 
 def air(facts: Facts, _path: Path) -> Iterator[Finding]:
@@ -109,10 +107,10 @@ def air(facts: Facts, _path: Path) -> Iterator[Finding]:
         yield Finding(
             id="wifi-airtime",
             severity="note",
-            what="airtime fairness and queue limits cannot be seen here (debugfs is root's)"
+            what="airtime fairness and queue limits are not visible here (debugfs requires root)"
             + ("; this kernel has no airtime queue limits" if old else ""),
-            why="without them one slow station takes the air that all the others share",
-            fix="look as root, with debugfs mounted",
+            why="without them, one slow station uses most of the shared airtime",
+            fix="run the audit as root, with debugfs mounted",
             source=f"{kernels.FEATURES['airtime'].told}; {kernels.FEATURES['aql'].told}",
         )
         return
@@ -120,22 +118,21 @@ def air(facts: Facts, _path: Path) -> Iterator[Finding]:
     yield Finding(
         id="wifi-airtime",
         severity="good" if on else "warning" if aql else "note",
-        what=f"airtime queue limits are {'on' if on else 'off' if aql else 'not there'}",
-        why="they bound what waits in the card by time, so that latency stays low while the link "
-        "is slow",
+        what=f"airtime queue limits are {'on' if on else 'off' if aql else 'missing'}",
+        why="they limit the queue of the card by time, which keeps the latency of a slow link low",
         fix=""
         if on
         else "`echo 1 > /sys/kernel/debug/ieee80211/PHY/aql_enable`"
         if aql
         else "OpenWrt from 21.02 on"
         if facts.openwrt
-        else "a kernel from 5.5 on",
+        else "Linux 5.5 or newer",
         source=kernels.FEATURES["aql"].told,
     )
 
 
 def link(facts: Facts, _path: Path) -> Iterator[Finding]:
-    """What the link carries against what it could."""
+    """Rate and channel width of the link compared with the capabilities of the card."""
     for one in facts.interfaces:
         if not one.wireless or not one.link:
             continue
@@ -149,14 +146,13 @@ def link(facts: Facts, _path: Path) -> Iterator[Finding]:
             id="wifi-link",
             severity="warning" if weak else "note" if narrow else "good",
             subject=one.name,
-            what=f"it sends at {rate:g} Mbit/s{'' if wide is None else f' over {wide[1]} MHz'}"
+            what=f"it sends at {rate:g} Mbit/s{'' if wide is None else f' with {wide[1]} MHz'}"
             + ("" if signal is None else f", the signal is {signal} dBm")
             + (f"; the card can use {most} MHz" if narrow else ""),
-            why="a slow link takes more of the air for each packet, from everybody on the channel; "
-            "no queue or congestion control gives that back",
-            fix="nearer to the access point, another band or channel; the channel's width is the "
-            "access point's "
-            "to choose"
+            why="a slow link needs more airtime for each packet, at the expense of all stations on "
+            "the channel; no queue discipline or congestion control can compensate it",
+            fix="a shorter distance to the access point, another band or channel; the access point "
+            "selects the channel width"
             if weak or narrow
             else "",
             source=f"iw dev {one.name} link; iw phy",
@@ -175,7 +171,7 @@ def _link(one: Interface) -> tuple[float | None, str, int | None]:
 
 
 def _widest(facts: Facts) -> int | None:
-    """What the cards can, as `iw phy` words it."""
+    """The largest channel width of the cards, in MHz, from `iw phy`."""
     text = " ".join(facts.phys)
     if "HE160" in text or "Supported Channel Width: 160 MHz" in text:
         return 160
