@@ -21,10 +21,10 @@ import pytest
 import narrows as nw
 from narrows import files
 from narrows.errors import OutputError
-from narrows.files import hdr
 from narrows.measure import summary
 from narrows.measure.result import Measurement, MeasurementError
 from narrows.measure.simulated import Plan, measure
+from narrows.storage import hdr
 
 FLENT = shutil.which("flent")
 FLENT_DATA = os.environ.get("NARROWS_FLENT_DATA", "")

@@ -18,6 +18,7 @@ from test_compare_latency import result
 
 import narrows as nw
 from narrows import cli
+from narrows.cli.outputs import every
 from narrows.errors import EngineError, NarrowsError, OutputError
 from narrows.measure import history
 from narrows.measure import run as measuring
@@ -72,7 +73,7 @@ def test_what_cannot_be_written_is_told_by_name(tmp_path: Path) -> None:
 def test_every_output_is_tried_and_the_errors_come_last(capsys: pytest.CaptureFixture[str]) -> None:
     def outputs(errors: list[Exception | None], end: BaseException | None = None) -> list[int]:
         tried = []
-        with output.every() as attempt:
+        with every() as attempt:
             for at, error in enumerate(errors):
                 with attempt():
                     tried.append(at)

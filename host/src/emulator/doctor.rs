@@ -291,8 +291,8 @@ fn real_time_class(permitted: bool) -> Finding {
     let throttle = match (runtime, period) {
         (Some(runtime), Some(period)) if runtime >= 0 && period > 0 && runtime < period => {
             format!(
-                "permitted for {:.0} % of each {:.1} s; a run that needs more reports it (`sudo sysctl \
-                 kernel.sched_rt_runtime_us=-1`)",
+                "permitted for {:.0} % of each {:.1} s; a run that needs more reports it \
+                 (`sudo sysctl kernel.sched_rt_runtime_us=-1`)",
                 100.0 * runtime as f64 / period as f64,
                 period as f64 / 1e6
             )

@@ -146,8 +146,8 @@ fn missing(text: impl Into<String>) -> HostError {
     HostError::Missing(text.into())
 }
 
-/// Gains the privilege to create network namespaces, as root or in a new user namespace. The process
-/// must still have one thread.
+/// Gains the privilege to create network namespaces, as root or in a new user namespace. The
+/// process must still have one thread.
 pub fn gain_privilege() -> Result<(), HostError> {
     match fs::OpenOptions::new()
         .read(true)

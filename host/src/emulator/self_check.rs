@@ -129,8 +129,8 @@ pub struct Conditions {
     pub tick: Option<Span>,
     /// Whether consecutive packets leave as one.
     pub joined: bool,
-    /// Whether a sender uses the largest delivery rate that it has measured, as BBR does: it takes a
-    /// burst of late packets for a rate.
+    /// Whether a sender uses the largest delivery rate that it has measured, as BBR does: it takes
+    /// a burst of late packets for a rate.
     pub peaks: bool,
     /// Processor time of the whole process.
     pub process_cpu: Span,
@@ -144,8 +144,8 @@ const ALWAYS_SMALL: Span = Span::us(200);
 /// Limit of the p99.9 of lateness: this share of the base RTT.
 const WORST_OF_RTT: f64 = 0.25;
 /// The same limit for a sender that uses the largest rate of ten round trips: it sends too fast by
-/// this share, and the excess queues. In six runs of BBR at 20 Mbit/s and 40 ms, four with less than
-/// 1.1 ms had an RTT of 45.1 to 45.7 ms; with 2.4 ms it was 48.7 ms.
+/// this share, and the excess queues. In six runs of BBR at 20 Mbit/s and 40 ms, four with less
+/// than 1.1 ms had an RTT of 45.1 to 45.7 ms; with 2.4 ms it was 48.7 ms.
 const PEAK_OF_RTT: f64 = 0.05;
 const WORST_ALWAYS_SMALL: Span = Span::ms(1);
 /// Limit of the mean rate error.
@@ -198,7 +198,8 @@ pub fn confess(seen: &Lateness, on: &Conditions) -> Value {
     }
     if on.overflow as f64 > OVERFLOW * on.drops as f64 {
         why.push(format!(
-            "the hosts' own devices dropped {} packets, the emulated queues {}: use an idle machine",
+            "the hosts' own devices dropped {} packets, the emulated queues {}: use an idle \
+             machine",
             on.overflow, on.drops
         ));
     }

@@ -166,8 +166,8 @@ impl Client<'_, '_> {
             });
         clients.next_back()
     }
-    /// Lets the listener act until it is later than `after` and nothing has been sent for [`QUIET`];
-    /// `reads`: of what is sent.
+    /// Lets the listener act until it is later than `after` and nothing has been sent for
+    /// [`QUIET`]; `reads`: of what is sent.
     fn until_quiet(&mut self, allowance: &Allowance, after: u64, mut reads: Option<&mut Load>) {
         let (begun, mut last, mut since) = (Instant::now(), 0, Instant::now());
         while last == 0 || since.elapsed() < QUIET || sys::monotonic() <= after {
@@ -185,8 +185,8 @@ impl Client<'_, '_> {
     }
 }
 
-/// Runs `what` for a client of a new listener. An object of 8 MB lasts for 3 s, longer than a client
-/// may be silent.
+/// Runs `what` for a client of a new listener. An object of 8 MB lasts for 3 s, longer than a
+/// client may be silent.
 fn served(what: impl FnOnce(&mut Client)) {
     let limits = Limits {
         rate: Some(Rate::mbit(20)),

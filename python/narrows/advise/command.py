@@ -23,6 +23,7 @@ from narrows.advise.judge import judge
 from narrows.advise.render import report, show
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import json_option, quiet_option
+from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, named_by, reason
 from narrows.render.progress import ProgressBar
 from narrows.render.styled import table
@@ -258,7 +259,7 @@ def _outputs(
     advice: Advice, measured: Measurement | None, *, sealing: bool, page: str | None, as_json: bool
 ) -> None:
     """Seals the forecast, writes the page and prints the advice."""
-    with output.every() as attempt:
+    with every() as attempt:
         kept = None
         if sealing:
             with attempt():
@@ -549,7 +550,7 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     toml = scenario.toml()
     with ProgressBar(quiet=as_json, of="simulations") as bar:
         judged = judge(found.path, flows=flows, seed=seed, progress=bar)
-    with output.every() as attempt:
+    with every() as attempt:
         if out_file is not None:
             with attempt():
                 output.write(out_file, toml)

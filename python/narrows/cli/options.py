@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from narrows.cli.command import option
+from narrows.cli.outputs import Picture
 from narrows.storage import output
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,7 +34,7 @@ plot_option = option(
     flag_value=IN_TERMINAL,
     metavar="[FILE]",
     is_eager=True,
-    type=output.Picture(),
+    type=Picture(),
     help="Write a figure as PNG, SVG or PDF; without FILE, draw it in the terminal",
 )
 report_option = option(

@@ -15,6 +15,7 @@ from narrows.cli.options import (
     plot_option,
     report_option,
 )
+from narrows.cli.outputs import every
 from narrows.measure.command import are_measurements, compare_measurements
 from narrows.render import words
 from narrows.render.plot import compare_plot
@@ -23,7 +24,6 @@ from narrows.render.report import compare_report, name, unique
 from narrows.render.terminal import echo, one_line
 from narrows.runs.command import print_sketch, samples_for
 from narrows.runs.run import run as run_scenario
-from narrows.storage import output
 
 
 @command(
@@ -80,7 +80,7 @@ def compare(
     names = (
         titles if len(set(titles)) == len(titles) else unique([Path(file).name for file in files])
     )
-    with output.every() as attempt:
+    with every() as attempt:
         if plot:
             with attempt():
                 compare_plot(runs, plot, names=names)

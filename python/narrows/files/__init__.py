@@ -18,10 +18,10 @@ from collections.abc import Callable
 from os import PathLike
 
 from narrows.errors import OutputError
-from narrows.files import flent, hdr, iperf2, iperf3, rows
+from narrows.files import flent, iperf2, iperf3, rows
 from narrows.measure.result import Measurement, MeasurementError, parse
 from narrows.runs.source import kind_of
-from narrows.storage import output, untrusted_input
+from narrows.storage import hdr, output, untrusted_input
 from narrows.storage.text import name_of, unread
 
 MOST_BYTES = untrusted_input.MOST_DATA_BYTES
@@ -148,7 +148,18 @@ def _jsonl(measured: Measurement) -> bytes:
 
 
 def _hlog(measured: Measurement) -> bytes:
-    return hdr.log(measured).encode()
+    """A log of HdrHistogram: a line for each phase that had pings."""
+    lines = hdr.head("round-trip times of pings", "microseconds")
+    for phase in measured.phases:
+        values = [rtt for rtt in measured.rtts([(phase.from_s, phase.to_s)]) if rtt is not None]
+        if values:
+            most = min(max(values), hdr.HIGHEST_US / 1000)
+            lines.append(
+                f"Tag={''.join(c if c.isalnum() else '_' for c in phase.name)},{phase.from_s:.3f},"
+                f"{phase.to_s - phase.from_s:.3f},{most:.3f},"
+                f"{hdr.encode(round(1000 * v) for v in values)}"
+            )
+    return ("\n".join(lines) + "\n").encode()
 
 
 def _parquet(measured: Measurement) -> bytes:

@@ -12,6 +12,7 @@ import click
 
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import json_option, quiet_option
+from narrows.cli.outputs import Picture, every
 from narrows.latency import result as telling
 from narrows.latency.policies import document as lab_page
 from narrows.latency.policies import several as of_setups
@@ -103,7 +104,7 @@ def _passed(command: F) -> F:
     "--plot",
     group="Output",
     metavar="FILE",
-    type=output.Picture(makes_folders=False),
+    type=Picture(makes_folders=False),
     help="Write a log-log figure as PNG, SVG or PDF",
 )
 @option(
@@ -146,7 +147,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
         bar.stop()
     lab = told["kind"] == "latency_lab"
     several = of_setups(told) if lab else [(host, told)]
-    with output.every() as attempt:
+    with every() as attempt:
         if out is not None:
             with attempt():
                 output.write(out, json.dumps(told) + "\n")

@@ -636,7 +636,7 @@ def _bars(places: Sequence[Sequence[int]], per_ten: int = 25) -> tuple[list[floa
 
 def hlog(several: Sequence[tuple[str, Json]]) -> str:
     """An HdrHistogram log with one line per result, in nanoseconds."""
-    from narrows.files.hdr import encode_counts, head  # noqa: PLC0415
+    from narrows.storage.hdr import encode_counts, head  # noqa: PLC0415
 
     lines = head("round-trip times", "nanoseconds")
     for name, told in several:

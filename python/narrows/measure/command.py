@@ -17,6 +17,7 @@ from narrows import files, registry
 from narrows.advise import forecasts
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import SEED, files_option, json_option, quiet_option
+from narrows.cli.outputs import Picture, every
 from narrows.compare import latency as judged
 from narrows.compare import measurements
 from narrows.errors import NarrowsError, OutputError
@@ -37,9 +38,9 @@ from narrows.render.words import number
 from narrows.storage import output, untrusted_input
 
 if TYPE_CHECKING:
+    from narrows.cli.outputs import Attempt
     from narrows.measure.result import Measurement
     from narrows.path_model import Twin
-    from narrows.storage.output import Attempt
 
 _HERE = ""
 _WIDEST = 100
@@ -144,7 +145,7 @@ def _passed(command: F) -> F:
     is_flag=False,
     flag_value=_HERE,
     metavar="[FILE]",
-    type=output.Picture(makes_folders=False),
+    type=Picture(makes_folders=False),
     help="Write a figure as PNG, SVG or PDF; without FILE, draw it in the terminal",
 )
 @option(
@@ -201,7 +202,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
                 measured, said = run.measure(host, arguments, test=test, progress=bar)
             except run.Interrupted as stop:
                 measured, said = stop.measured, stop.said
-    with output.every() as attempt:
+    with every() as attempt:
         # The measurement is stored before any slow work and before printing, which may fail.
         _write(measured, out, attempt)
         scored = [] if no_history else _keep(measured, attempt)
@@ -346,7 +347,7 @@ def model(file: str, as_json: bool, path_file: str | None, seed: int, quiet: boo
     measured = files.read(file)
     with ProgressBar(quiet=quiet, of="simulations") as bar:
         found = infer(measured, seed=seed, progress=bar)
-    with output.every() as attempt:
+    with every() as attempt:
         if path_file is not None:
             with attempt():
                 output.write(path_file, found.toml())
@@ -520,7 +521,7 @@ def compare_measurements(
         for name, each in found
         for s in (*warned[name], *measurements.sentences(each, names[0], name))
     ]
-    with output.every() as attempt:
+    with every() as attempt:
         if plot:
             with attempt():
                 draw_columns(
@@ -586,7 +587,7 @@ def _compare_latencies(
     said = {
         name: judged.sentences(each, several[0], one, (names[0], name)) for name, one, each in found
     }
-    with output.every() as attempt:
+    with every() as attempt:
         if plot:
             with attempt():
                 telling.plot(list(zip(names, several, strict=True)), plot)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from narrows.cli import outputs
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import json_option
 from narrows.errors import NarrowsError
@@ -104,7 +105,7 @@ def reproduce(  # noqa: PLR0917
         with _progress(each, quiet=as_json) as told:
             outcomes.append(run(each, quick=quick, into=into, anew=anew, told=told))
     written = f"narrows reproduce {name or '--all'}{' --quick' if quick else ''}"
-    with output.every() as attempt:
+    with outputs.every() as attempt:
         if html_file is not None:
             with attempt():
                 output.write(html_file, page.page(outcomes, written))

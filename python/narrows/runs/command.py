@@ -21,6 +21,7 @@ from narrows.cli.options import (
     report_option,
     seed_option,
 )
+from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, RecordError, reason
 from narrows.render.progress import ProgressBar
 from narrows.render.terminal import console, echo
@@ -117,7 +118,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
             )
         except RecordError as error:
             done, unrecorded = error.run, error
-    with output.every() as attempt:
+    with every() as attempt:
         if out is not None:
             with attempt():
                 done.save(out)

@@ -8,12 +8,12 @@ import click
 
 from narrows.cli.command import command, option
 from narrows.cli.options import SEED, json_option
+from narrows.cli.outputs import Picture, every
 from narrows.render.progress import ProgressBar
 from narrows.render.styled import table
 from narrows.render.terminal import console, echo
 from narrows.runs import race as races
 from narrows.runs.scenario import Path as NetworkPath
-from narrows.storage import output
 
 
 @command(
@@ -66,7 +66,7 @@ from narrows.storage import output
     "--plot",
     group="Output",
     metavar="FILE",
-    type=output.Picture(),
+    type=Picture(),
     help="Write a figure as PNG, SVG or PDF",
 )
 @json_option("Print one JSON object instead of a table")
@@ -96,7 +96,7 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
         found = races.race(
             path, only=names, duration_s=duration, seed=seed, seeds=seeds, progress=bar
         )
-    with output.every() as attempt:
+    with every() as attempt:
         if plot:
             with attempt():
                 races.plot(found, plot)

@@ -1,8 +1,7 @@
 """Results into files: all of one or nothing, so that a full disk takes no older result away.
 
-A command uses two parts of this module. Its options have the type `File` or `Picture`, which
-refuses a file that cannot be written before the command takes its time. What the command came to is
-written and printed within `every`, where an output that fails costs none of the others.
+The types `File` and `Folder` of options refuse a file that cannot be written before the command
+takes its time.
 """
 
 from __future__ import annotations
@@ -12,21 +11,17 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
 import click
 
-from narrows.errors import NarrowsError, OutputError, reason
-from narrows.render.terminal import echo
+from narrows.errors import OutputError, reason
 from narrows.storage.durable import replacing
 from narrows.storage.text import name_of
-
-Attempt = Callable[[], AbstractContextManager[None]]
-"""Makes a context for one output, which keeps an error until the others were tried."""
 
 
 def check(file: str | PathLike[str], *, makes_folders: bool = True) -> None:
@@ -133,82 +128,6 @@ def _probe(folder: str) -> None:
         raise OutputError(
             f"{name_of(folder)}: no file can be created in {name_of(place)}: {reason(error)}"
         ) from error
-
-
-class Picture(File):
-    """The type of an option that names a picture: Matplotlib must be installed, and know the
-    format.
-    """
-
-    def __init__(self, *, makes_folders: bool = True) -> None:
-        """See `File`."""
-
-        def suffix(file: str) -> None:
-            from narrows.render.plot import check as check_picture  # noqa: PLC0415
-
-            check_picture(file)
-
-        super().__init__(makes_folders=makes_folders, suffix=suffix)
-
-
-@contextmanager
-def every() -> Iterator[Attempt]:
-    """Tries each output of a command, and reports at the end which of them failed.
-
-    >>> with every() as attempt:
-    ...     with attempt():
-    ...         raise OutputError("a.json: no space left on device")
-    ...     with attempt():
-    ...         raise OutputError("b.svg: permission denied")
-    ...     print("what was measured")
-    Traceback (most recent call last):
-    ...
-    narrows.errors.OutputError: a.json: no space left on device
-    b.svg: permission denied
-
-    What follows the last attempt, usually printing, is executed whatever failed before. If that
-    raises, too, the errors that were kept are printed on stderr.
-
-    Raises:
-        OutputError: If outputs failed, with a line for each. An error that is none of narrows' own
-            is raised as it is.
-    """
-    failed: list[Exception] = []
-
-    @contextmanager
-    def attempt() -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            failed.append(error)
-
-    try:
-        yield attempt
-    except BaseException:
-        _report(failed)
-        raise
-    unexpected = next(
-        (error for error in failed if not isinstance(error, NarrowsError | OSError)), None
-    )
-    if unexpected is not None:
-        _report([error for error in failed if error is not unexpected])
-        raise unexpected
-    if len(failed) == 1:
-        raise failed[0]
-    if failed:
-        raise OutputError("\n".join(_said(error) for error in failed))
-
-
-def _said(error: Exception) -> str:
-    return f"output: {reason(error)}" if isinstance(error, OSError) else str(error)
-
-
-def _report(failed: Sequence[Exception]) -> None:
-    # Nobody may read it: a terminal that has hung up must not replace the error that ended the
-    # command.
-    with suppress(OSError):
-        for error in failed:
-            echo(_said(error), err=True)
 
 
 def is_stream(file: str | PathLike[str]) -> bool:

@@ -8,6 +8,7 @@ import click
 
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import json_option
+from narrows.cli.outputs import Picture, every
 from narrows.errors import NarrowsError
 from narrows.render.terminal import echo
 from narrows.storage import output
@@ -52,7 +53,7 @@ def _studies() -> dict[str, Study]:
     "--plot",
     group="Output",
     metavar="FILE",
-    type=output.Picture(),
+    type=Picture(),
     help="Write a figure as PNG, SVG or PDF",
 )
 @option(
@@ -94,7 +95,7 @@ def study(  # noqa: PLR0917
         found = run(asked, quick=quick, on=on, into=into, progress=count)
     finally:
         count.stop()
-    with output.every() as attempt:
+    with every() as attempt:
         if plot is not None:
             with attempt():
                 render.draw(found, plot)

@@ -11,6 +11,7 @@ import click
 
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import files_option, json_option, quiet_option
+from narrows.cli.outputs import every
 from narrows.errors import OutputError, reason
 from narrows.render import tables
 from narrows.render.progress import ProgressBar
@@ -158,7 +159,7 @@ def sweep(  # noqa: PLR0917 - Click calls it by keyword
         asked.finish(on=on, jobs=jobs, progress=count)
     finally:
         count.stop()
-    with output.every() as attempt:
+    with every() as attempt:
         if table_file is not None:
             with attempt():
                 _write(asked.frame(), table_file)

@@ -24,6 +24,7 @@ from narrows import advise as library
 from narrows import files, path_model
 from narrows.advise import forecasts
 from narrows.advise.render import headline
+from narrows.cli.outputs import every
 from narrows.errors import EngineError, NarrowsError
 from narrows.host.live import HOST
 from narrows.measure import render as telling
@@ -31,7 +32,6 @@ from narrows.measure.simulated import Plan, measure
 from narrows.render.report import write as write_page
 from narrows.render.terminal import console, echo
 from narrows.runs.scenario import Flow, Hop, Path, Scenario
-from narrows.storage import output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -278,7 +278,7 @@ def command(*, live: bool | None, as_json: bool, page: str | None) -> None:
             out.print(sentence, markup=False, soft_wrap=True)
 
     told = story(tell, live=live)
-    with output.every() as attempt:
+    with every() as attempt:
         if page is not None:
             with attempt():
                 write(told, page)

@@ -12,6 +12,7 @@ import click
 from narrows import _core
 from narrows.cli.command import Group, option
 from narrows.cli.options import json_option
+from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, named_by
 from narrows.render.terminal import console, echo
 from narrows.runs import scenario
@@ -304,7 +305,7 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
     made = make(
         facts(ssh=ssh, netns=netns if here else None, root=root, file=facts_file), ask
     ).json()
-    with output.every() as attempt:
+    with every() as attempt:
         if script_file is not None:
             from narrows.tune.script import script  # noqa: PLC0415
 

@@ -20,8 +20,6 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from narrows.measure.result import Measurement
-
 DIGITS = 3
 """Significant digits: 2 × 10³ units are told apart singly."""
 
@@ -33,21 +31,6 @@ HIGHEST_US = 3_600_000_000
 
 _COOKIE, _PACKED = 0x1C849303 | 0x10, 0x1C849304 | 0x10
 _HALF_BITS = HALF.bit_length() - 1
-
-
-def log(measured: Measurement) -> str:
-    """The log: a line for each phase that had pings."""
-    lines = head("round-trip times of pings", "microseconds")
-    for phase in measured.phases:
-        values = [rtt for rtt in measured.rtts([(phase.from_s, phase.to_s)]) if rtt is not None]
-        if values:
-            most = min(max(values), HIGHEST_US / 1000)
-            lines.append(
-                f"Tag={''.join(c if c.isalnum() else '_' for c in phase.name)},{phase.from_s:.3f},"
-                f"{phase.to_s - phase.from_s:.3f},{most:.3f},"
-                f"{encode(round(1000 * v) for v in values)}"
-            )
-    return "\n".join(lines) + "\n"
 
 
 def head(what: str, unit: str) -> list[str]:
