@@ -1,9 +1,14 @@
-"""Checks the layers of the Rust crates that `layers.toml` declares: `python -m tools.layers`.
+"""Checks the layers of the Rust crates and of the Python package that `layers.toml` declares:
+`python -m tools.layers`.
 
 A module is a folder or file directly below a crate's `src`; the crate's root (`lib.rs`, `main.rs`)
 is not one and may use every module. The program reads `crate::…` and `super::…` paths, in `use`
 declarations and inline. Code that is compiled only for tests is left out. Names that the root
 re-exports count as the module that defines them.
+
+In the Python package, every `import` of a module counts, at the top of a file and in functions, but
+not below `if TYPE_CHECKING`. A package may be in one layer and a module of it in another one, which
+is then written `package.module`.
 
 A crate with `layers` fails where a module uses one of its own or of a higher layer. A crate
 without them fails where modules use each other in a circle. Exceptions name both modules and the
@@ -12,15 +17,16 @@ reason; an exception that nothing needs any more is an error, too.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOTS = ("lib.rs", "main.rs")
+ROOTS = ("lib.rs", "main.rs", "__init__.py")
 TOKEN = re.compile(
     r"""//[^\n]*|/\*.*?\*/|b?r(?P<hashes>\#*)".*?"(?P=hashes)"""
     r"""|b?"(?:\\.|[^"\\])*"|b?'(?:\\.[^']*|[^\\'])'""",
@@ -173,6 +179,41 @@ def uses(source: Path) -> Iterator[Use]:
                 yield Use(shown, text.count("\n", 0, at) + 1, user, used)
 
 
+def unit_of(name: str, units: Container[str]) -> str:
+    """Returns the module of `units` that contains the Python module `name`, or its package."""
+    parts = name.split(".")
+    longer = (".".join(parts[:length]) for length in range(len(parts), 1, -1))
+    return next((unit for unit in longer if unit in units), parts[0])
+
+
+def python_imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yields line and name of every module, or name in a module, that code imports when it runs."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from python_imports(ast.Module(node.orelse, []))
+        elif isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+        else:
+            yield from python_imports(node)
+
+
+def python_uses(source: Path, units: set[str]) -> Iterator[Use]:
+    """Yields every use of one module by another in the Python package in `source`."""
+    known = {entry.stem for entry in source.iterdir() if not entry.name.startswith("__")}
+    for file in sorted(source.rglob("*.py")):
+        name = ".".join(file.relative_to(source).with_suffix("").parts)
+        if name == "__init__":
+            continue
+        user = unit_of(name, units)
+        for line, imported in python_imports(ast.parse(file.read_text(encoding="utf-8"))):
+            package, _, inside = imported.partition(".")
+            used = unit_of(inside, units)
+            if package == source.name and used in known | units and used != user:
+                yield Use(Path(os.path.relpath(file)), line, user, used)
+
+
 def circle(graph: dict[str, set[str]], start: str, end: str) -> list[str] | None:
     """Returns the shortest way from `start` to `end`, or `None`."""
     ways, seen = [[start]], {start}
@@ -187,7 +228,9 @@ def circle(graph: dict[str, set[str]], start: str, end: str) -> list[str] | None
 
 def problems(name: str, crate: Crate) -> Iterator[str]:
     """Yields what is wrong in a crate: file, line, and the rule that is broken."""
-    found = list(uses(crate.source))
+    units = {module for row in crate.layers for module in row}
+    is_python = (crate.source / "__init__.py").exists()
+    found = list(python_uses(crate.source, units) if is_python else uses(crate.source))
     allowed = {(entry.user, entry.used) for entry in crate.exceptions}
     for entry in crate.exceptions:
         pair = (entry.user, entry.used)
@@ -211,10 +254,10 @@ def problems(name: str, crate: Crate) -> Iterator[str]:
 def above(name: str, crate: Crate, found: list[Use]) -> Iterator[str]:
     """Yields the uses that do not go from a layer to a lower one, and modules without a layer."""
     layer = {module: number for number, row in enumerate(crate.layers) for module in row}
-    modules = {
-        file.relative_to(crate.source).parts[0].removesuffix(".rs")
-        for file in crate.source.rglob("*.rs")
-    } - {Path(root).stem for root in ROOTS}
+    files = [file for ending in ("*.rs", "*.py", "*.pyi") for file in crate.source.rglob(ending)]
+    names = [file.relative_to(crate.source).with_suffix("").parts for file in files]
+    modules = {unit_of(".".join(parts), layer.keys()) for parts in names}
+    modules -= {Path(root).stem for root in ROOTS}
     for module in sorted(modules - layer.keys()):
         yield f"layers.toml: {name}: the module {module} has no layer; add it to one"
     for module in sorted(layer.keys() - modules):

@@ -1,4 +1,4 @@
-"""The check of the layers of the Rust crates (`tools/layers.py`), on trees made for it."""
+"""The check of layers (`tools/layers.py`), on trees made for it."""
 
 from __future__ import annotations
 
@@ -115,4 +115,59 @@ def test_an_exception_needs_a_reason_and_a_use(
     assert check(tmp_path, capsys, table, **files) == [
         "layers.toml: one: b uses c no more; drop the exception",
         "layers.toml: one: the exception b -> a needs a reason",
+    ]
+
+
+PYTHON = '[one]\nsource = "one"\nlayers = [["low", "high.base"], ["high"], ["high.command"]]\n'
+
+
+def check_python(at: Path, capsys: pytest.CaptureFixture[str], **files: str) -> list[str]:
+    """Writes a Python package and returns the lines that the check prints about it."""
+    (at / "tools").mkdir()
+    (at / "tools/layers.toml").write_text(PYTHON, encoding="utf-8")
+    empty = dict.fromkeys(("__init__", "low", "high/__init__", "high/base", "high/command"), "")
+    for name, text in (empty | {k.replace("__of__", "/"): v for k, v in files.items()}).items():
+        file = at / "one" / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    layers.main(at / "tools/layers.toml")
+    return [line.rpartition("one/")[2] for line in capsys.readouterr().err.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "used"),
+    [
+        ("low", "from one import high\n", "low uses high of a higher layer"),
+        ("low", "import one.high.thing\n", "low uses high of a higher layer"),
+        ("low", "from one.high import base, thing\n", "low uses high of a higher layer"),
+        ("low", "def f():\n    import one.high\n", "low uses high of a higher layer"),
+        ("high__of__base", "import one.low\n", "high.base uses low of the same layer"),
+        ("high__of__model", "import one.high.command\n", "high uses high.command of a higher"),
+        ("low", "if TYPE_CHECKING:\n    pass\nelse:\n    import one.high\n", "low uses high"),
+    ],
+)
+def test_a_python_import_of_a_higher_layer_has_file_and_line(
+    file: str, text: str, used: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = check_python(tmp_path, capsys, **{file: text})
+    assert any(line.startswith(f"{file.replace('__of__', '/')}.py:") for line in found)
+    assert any(used in line for line in found)
+
+
+def test_python_imports_of_lower_layers_and_of_types_are_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = {
+        "low": "import json\nif TYPE_CHECKING:\n    from one.high import Thing\n",
+        "high__of__model": "from one import __version__, low\nfrom one.high.base import x\n",
+        "high__of__command": "from one.high import model\n",
+    }
+    assert check_python(tmp_path, capsys, **texts) == []
+
+
+def test_a_python_module_without_a_layer_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check_python(tmp_path, capsys, new="") == [
+        "layers.toml: one: the module new has no layer; add it to one"
     ]
