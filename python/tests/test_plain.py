@@ -78,7 +78,8 @@ def test_lines_that_only_rich_can_lay_out_are_left_to_it(part: plain.Part) -> No
 
 
 @pytest.mark.parametrize(
-    "command", [("run",), ("run", "--json"), ("run", "--quiet"), ("check",), ("run", "--help")]
+    "command",
+    [("run",), ("run", "--json"), ("run", "--quiet"), ("check",), ("--help",)],
 )
 def test_short_commands_import_no_heavy_module(command: tuple[str, ...], tiny: Path) -> None:
     code = (

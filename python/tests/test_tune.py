@@ -153,7 +153,7 @@ def test_the_file_that_decides_is_named_and_who_is_overruled() -> None:
     assert "/etc/sysctl.d/99-sysctl.conf sets it to cubic at boot" in told(both, "boot-files")
     assert "/etc/sysctl.d/90-bbr.conf sets bbr and is overridden" in told(both, "boot-files")
     made = plan(both, Ask(cc="bbr"))
-    assert [c["target"] for c in made.changes if c["kind"] == "file"][
+    assert [c["target"] for c in made.json()["changes"] if c["kind"] == "file"][
         -1
     ] == "/etc/sysctl.d/99-zz-narrows.conf"
 
@@ -216,7 +216,7 @@ def test_buffers_are_held_against_the_path() -> None:
     assert "252 Mbit/s at 100 ms" in receive.why
     changes = {
         c["target"]: c
-        for c in plan(read("debian-12"), Ask(path=fast)).changes
+        for c in plan(read("debian-12"), Ask(path=fast)).json()["changes"]
         if c["kind"] == "sysctl"
     }
     assert changes["net.ipv4.tcp_wmem"]["to"].split()[:2] == ["4096", "16384"]
@@ -293,8 +293,8 @@ def test_a_container_is_told_what_it_cannot() -> None:
     inside = read("container")
     assert "its sysctls are read-only" in told(inside, "container")
     made = plan(inside, Ask(cc="bbr", qdisc="fq"))
-    assert made.changes == []
-    assert "settings cannot be written in this container" in made.needs[0]["why"]
+    assert made.json()["changes"] == []
+    assert "settings cannot be written in this container" in made.needs[0].why
     inside.uid = 1000
     assert "cannot be written" not in told(inside, "container")
     assert not plan(inside, Ask(cc="reno")).needs
@@ -331,7 +331,7 @@ def test_sum_of_small_things() -> None:
 
 def changes(facts: Facts, **asked: object) -> dict[str, tuple[object, object]]:
     made = plan(facts, Ask(**asked))  # type: ignore[arg-type]
-    return {change["id"]: (change["from"], change["to"]) for change in made.changes}
+    return {change["id"]: (change["from"], change["to"]) for change in made.json()["changes"]}
 
 
 def test_a_plan_in_its_order() -> None:
@@ -356,7 +356,7 @@ def test_a_plan_in_its_order() -> None:
 def test_nothing_is_planned_twice() -> None:
     text = (HOSTS / "debian-12.txt").read_text(encoding="utf-8")
     made = plan(parse(text), Ask(cc="bbr", ecn="on"))
-    files = {c["target"]: c["to"]["text"] for c in made.changes if c["kind"] == "file"}
+    files = {c["target"]: c["to"]["text"] for c in made.json()["changes"] if c["kind"] == "file"}
     own = "@ files own\n" + "".join(
         f"|{path[1:]}:{line}\n" for path, content in files.items() for line in content.splitlines()
     )
@@ -378,7 +378,7 @@ def test_nothing_is_planned_twice() -> None:
     )
     text = text.replace("@ end\n", own + "@ end\n")
     again = plan(parse(text), Ask(cc="bbr", ecn="on"))
-    assert again.changes == []
+    assert again.json()["changes"] == []
     assert again.title == "Nothing is to be changed"
 
 
@@ -395,10 +395,13 @@ def test_an_old_kernel_is_told_which_package_and_nothing_is_installed() -> None:
     for name in NAMES:
         if name.startswith("openwrt"):
             (need,) = plan(read(name), Ask(cc="bbr")).needs
-            assert need["command"] == ["opkg", "install", "kmod-tcp-bbr"]
-            assert plan(read(name), Ask(cc="bbr", install=True)).changes[0]["kind"] == "package"
+            assert need.command == ["opkg", "install", "kmod-tcp-bbr"]
+            assert (
+                plan(read(name), Ask(cc="bbr", install=True)).json()["changes"][0]["kind"]
+                == "package"
+            )
     (need,) = plan(read("no-bbr"), Ask(cc="bbr")).needs
-    assert "is built without it" in need["why"]
+    assert "is built without it" in need.why
 
 
 def test_bbr_brings_fq_where_nothing_else_paces() -> None:
@@ -411,12 +414,12 @@ def test_bbr_brings_fq_where_nothing_else_paces() -> None:
 def test_what_somebody_set_up_is_left_alone(kind: str) -> None:
     own = ("qdisc fq_codel 0: dev ens18 root", f"qdisc {kind} 8005: dev ens18 root")
     made = plan(read("debian-12", own), Ask(qdisc="fq"))
-    assert "qdisc:ens18:root" not in {change["id"] for change in made.changes}
+    assert "qdisc:ens18:root" not in {change["id"] for change in made.json()["changes"]}
     assert {
         "what": "ens18",
         "why": f"it has {kind}, which somebody set up",
         "fix": "--replace, to replace it all the same",
-    } in made.left
+    } in made.json()["left"]
     assert changes(read("debian-12", own), qdisc="fq", replace=True)["qdisc:ens18:root"][0] == {
         "kind": kind,
         "handle": "8005:",

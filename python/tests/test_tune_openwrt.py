@@ -24,7 +24,10 @@ def test_a_shaper_on_openwrt_by_opkg_and_uci(sh: list[str], tmp_path: File) -> N
         "package:sqm-scripts",
         "uci:sqm.narrows",
     ]
-    assert plan(read("openwrt-23.05"), dataclasses.replace(asked, install=False)).changes == []
+    assert (
+        plan(read("openwrt-23.05"), dataclasses.replace(asked, install=False)).json()["changes"]
+        == []
+    )
     stubs = tmp_path / "stubs"
     stubs.mkdir()
     for name, text in (("uci", _UCI), ("opkg", _OPKG)):
@@ -62,8 +65,8 @@ def test_a_shaper_is_openwrts() -> None:
     made = plan(
         read("openwrt-23.05", own), Ask(sqm="eth0", down_kbit=1000, up_kbit=1000, install=True)
     )
-    assert [c["kind"] for c in made.changes if c["kind"] == "uci"] == []
-    assert made.left[0]["what"] == "/etc/config/sqm"
+    assert [c["kind"] for c in made.json()["changes"] if c["kind"] == "uci"] == []
+    assert made.left[0].what == "/etc/config/sqm"
 
 
 _UCI = """#!/bin/sh

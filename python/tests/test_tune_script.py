@@ -124,7 +124,7 @@ def test_the_collector_reads_a_tree_and_changes_nothing(sh: list[str], tmp_path:
         ("etc/sysctl.d/90-x.conf", "net.ipv4.tcp_ecn", "1")
     ]
     assert {one.name for one in seen.interfaces} == {"eth0", "$(reboot)"}
-    assert plan(seen, Ask(cc="bbr")).changes[0]["target"] == "tcp_bbr"
+    assert plan(seen, Ask(cc="bbr")).json()["changes"][0]["target"] == "tcp_bbr"
 
 
 def test_every_shell_tells_the_same_of_this_host() -> None:

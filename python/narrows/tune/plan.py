@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from narrows import __version__
@@ -61,6 +61,86 @@ class Ask:
     netns: str | None = None
 
 
+Target = str | dict[str, str]
+"""The object of a change: a name, or the keys of an interface, a queue discipline or a route."""
+
+
+@dataclass(kw_only=True)
+class Change:
+    """One change of a plan; docs/reference/tune.md describes its keys.
+
+    Attributes:
+        kind: `sysctl`, `module`, `qdisc`, `route`, `file`, …
+        phase: `live`, or `boot` for a file that is read at the start of the host.
+        target: The object of the change.
+        before: Its present value; None if it does not exist.
+        after: Its new value.
+        why: The reason.
+        persist: The file that repeats the change after a reboot.
+    """
+
+    kind: str
+    target: Target
+    before: Any
+    after: Any
+    why: str
+    phase: str = "live"
+    persist: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The kind and the names of the target."""
+        if isinstance(self.target, str):
+            return f"{self.kind}:{self.target}"
+        names = [v for k, v in self.target.items() if v != "main" and k != "ifb"]
+        return ":".join([self.kind, *names])
+
+    def json(self) -> dict[str, Any]:
+        """The change in the document of a plan."""
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "phase": self.phase,
+            "target": self.target,
+            "from": self.before,
+            "to": self.after,
+            "why": self.why,
+            "persist": self.persist,
+        }
+
+
+@dataclass(kw_only=True)
+class Need:
+    """Something that is missing on the host.
+
+    Attributes:
+        what: Its kind, such as `package`.
+        name: Its name.
+        command: The command that installs it; empty if there is none.
+        why: The reason.
+    """
+
+    what: str
+    name: str
+    command: list[str]
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Left:
+    """Something that the plan does not change.
+
+    Attributes:
+        what: Its name.
+        why: The reason.
+        fix: A command that changes it; empty if there is none.
+    """
+
+    what: str
+    why: str
+    fix: str
+
+
 @dataclass(kw_only=True)
 class Plan:
     """See docs/reference/tune.md."""
@@ -69,9 +149,9 @@ class Plan:
     asked: dict[str, Any]
     host: dict[str, Any]
     netns: str | None
-    changes: list[dict[str, Any]] = field(default_factory=list)
-    needs: list[dict[str, Any]] = field(default_factory=list)
-    left: list[dict[str, str]] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    needs: list[Need] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
     effects: list[str] = field(default_factory=list)
 
     def json(self) -> dict[str, Any]:
@@ -84,39 +164,11 @@ class Plan:
             "host": self.host,
             "netns": self.netns,
             "able": not self.needs,
-            "needs": self.needs,
-            "changes": self.changes,
-            "left": self.left,
+            "needs": [asdict(need) for need in self.needs],
+            "changes": [change.json() for change in self.changes],
+            "left": [asdict(left) for left in self.left],
             "effects": self.effects,
         }
-
-    def change(
-        self,
-        kind: str,
-        target: Any,  # noqa: ANN401
-        before: Any,  # noqa: ANN401
-        after: Any,  # noqa: ANN401
-        why: str,
-        **more: Any,  # noqa: ANN401
-    ) -> None:
-        """Adds a change."""
-        names = (
-            [target]
-            if isinstance(target, str)
-            else [v for k, v in target.items() if v != "main" and k != "ifb"]
-        )
-        self.changes.append(
-            {
-                "id": ":".join([kind, *names]),
-                "kind": kind,
-                "phase": more.get("phase", "live"),
-                "target": target,
-                "from": before,
-                "to": after,
-                "why": why,
-                "persist": more.get("persist"),
-            }
-        )
 
 
 def check(facts: Facts, ask: Ask) -> None:

@@ -24,7 +24,7 @@ from narrows.tune.persist import (
     route_file,
     sysctl_text,
 )
-from narrows.tune.plan import DEVICE, NAME, VALUE, Ask, Plan, check
+from narrows.tune.plan import DEVICE, NAME, VALUE, Ask, Change, Left, Need, Plan, Target, check
 
 _CLASS = re.compile(r"[0-9a-f]{1,4}:(root|ingress|[0-9a-f]{0,4}:[0-9a-f]{0,4})")
 _CC = "net.ipv4.tcp_congestion_control"
@@ -88,12 +88,12 @@ class _Making:
             )
 
     def need(self, what: str, name: str, command: list[str], why: str) -> None:
-        row = {"what": what, "name": name, "command": command, "why": why}
+        row = Need(what=what, name=name, command=command, why=why)
         if row not in self.plan.needs:
             self.plan.needs.append(row)
 
     def leave(self, what: str, why: str, fix: str = "") -> None:
-        self.plan.left.append({"what": what, "why": why, "fix": fix})
+        self.plan.left.append(Left(what=what, why=why, fix=fix))
 
     # Congestion control
 
@@ -155,13 +155,13 @@ class _Making:
                     "package", cure.name, cure.command, f"there is no {name} here; {cure.why}"
                 )
                 return False
-            self.plan.change("package", cure.name, "absent", "installed", cure.why)
+            self.change("package", cure.name, "absent", "installed", cure.why)
             where = "loadable"
         if where in {"loadable", "loaded"} and not self.inside:
             if boot and name not in self.modules:
                 self.modules.append(name)
             if where == "loadable":
-                self.plan.change(
+                self.change(
                     "module",
                     name,
                     "absent",
@@ -272,13 +272,13 @@ class _Making:
         target = {"dev": one.name, "parent": "root"}
         self.done.append(f"{one.name} gets {kind}")
         if root.kind != "mq":
-            self.plan.change("qdisc", target, _was(root), _wanted(kind), why, persist=file)
+            self.change("qdisc", target, _was(root), _wanted(kind), why, persist=file)
             return
         handle = root.handle
         if root.attached_by_kernel:
             handle = "1:"
             again = {"kind": "mq", "handle": handle, "options": {}}
-            self.plan.change(
+            self.change(
                 "qdisc",
                 target,
                 _was(root),
@@ -293,7 +293,7 @@ class _Making:
             )
             parent = f"{handle}{leaf.parent.rpartition(':')[2]}"
             before = None if root.attached_by_kernel else _was(leaf)
-            self.plan.change(
+            self.change(
                 "qdisc",
                 {"dev": one.name, "parent": parent},
                 before,
@@ -355,7 +355,7 @@ class _Making:
             return
         if not VALUE.fullmatch(was):
             raise NarrowsError(f"{key}: its value {was!r} is none that could be put back")
-        self.plan.change(
+        self.change(
             "sysctl", key, was, value, _WHY.get(key, "as requested"), persist=self.sysctl_file()
         )
 
@@ -445,14 +445,14 @@ class _Making:
                     else "it hangs below the token bucket"
                 )
                 found = before if parent == "root" else None
-                self.plan.change("qdisc", {"dev": one.name, "parent": parent}, found, wanted, why)
+                self.change("qdisc", {"dev": one.name, "parent": parent}, found, wanted, why)
             self.done.append(
                 f"what goes out by {one.name} is shaped by {below} to {ask.up_kbit} kbit/s"
             )
         if ask.down_kbit is not None:
             wanted = shaper.disciplines(kind, ask.down_kbit, "1:")
             why = "what comes in can only be queued behind another device"
-            self.plan.change("ingress", {"dev": one.name, "ifb": link}, None, wanted, why)
+            self.change("ingress", {"dev": one.name, "ifb": link}, None, wanted, why)
             self.done.append(
                 f"what comes in by {one.name} is shaped by {below} to {ask.down_kbit} kbit/s"
             )
@@ -468,7 +468,7 @@ class _Making:
             return True
         nearest = shaper.nearest(facts, kind)
         if module == f"sch_{kind}" and nearest is not None:
-            self.plan.needs[-1]["why"] += f"; the nearest that is there: --qdisc {nearest}"
+            self.plan.needs[-1].why += f"; the nearest that is there: --qdisc {nearest}"
         return False
 
     def sqm(self) -> None:
@@ -484,7 +484,7 @@ class _Making:
                 continue
             tool = ["apk", "add"] if "/usr/bin/apk" in facts.there else ["opkg", "install"]
             if ask.install:
-                self.plan.change("package", name, "absent", "installed", "it holds the shaper")
+                self.change("package", name, "absent", "installed", "it holds the shaper")
             else:
                 self.need(
                     "package", name, [*tool, name], f"there is no {name} here; --install says so"
@@ -513,7 +513,7 @@ class _Making:
                 if "load" in key
                 else "a shaper"
             )
-            self.plan.change("uci", f"sqm.narrows{key}", None, value, why)
+            self.change("uci", f"sqm.narrows{key}", None, value, why)
         self.done.append(
             f"{ask.sqm} is shaped by cake to {ask.down_kbit} kbit/s down and {ask.up_kbit} kbit/s "
             "up"
@@ -567,29 +567,51 @@ class _Making:
                 fix,
             )
         self.done.append(f"connections to {prefix} use {cc}")
-        self.plan.change("route", target, exact, after, why, persist=found and found[0])
+        self.change("route", target, exact, after, why, persist=found and found[0])
         if found:
             self.file(*found, f"the route to {prefix} has {cc} again at boot")
         self.plan.effects.append(
             "A DHCP client or routing daemon that sets this route anew takes the choice away."
         )
 
+    def change(
+        self,
+        kind: str,
+        target: Target,
+        before: Any,  # noqa: ANN401 - a value, or a table of them
+        after: Any,  # noqa: ANN401
+        why: str,
+        *,
+        phase: str = "live",
+        persist: str | None = None,
+    ) -> None:
+        made = Change(
+            kind=kind,
+            target=target,
+            before=before,
+            after=after,
+            why=why,
+            phase=phase,
+            persist=persist,
+        )
+        self.plan.changes.append(made)
+
     # Files
 
     def file(self, path: str, text: str, mode: str, why: str) -> None:
         before = self.facts.own.get(path)
         for change in self.plan.changes:
-            if change["kind"] == "file" and change["target"] == path:
-                change["to"]["text"] += text
+            if change.kind == "file" and change.target == path:
+                change.after["text"] += text
                 return
         if before != text:
             was = None if before is None else {"text": before, "mode": mode}
-            self.plan.change("file", path, was, {"text": text, "mode": mode}, why, phase="boot")
+            self.change("file", path, was, {"text": text, "mode": mode}, why, phase="boot")
 
     def files(self) -> None:
         changes = self.plan.changes
-        early = [change for change in changes if change["kind"] == "file"]
-        changes[:] = [change for change in changes if change["kind"] != "file"]
+        early = [change for change in changes if change.kind == "file"]
+        changes[:] = [change for change in changes if change.kind != "file"]
         if not self.inside and not self.locked and not self.plan.needs:
             if self.modules and (path := modules_file(self.facts)):
                 own = self.facts.own.get(path, "")
@@ -608,11 +630,11 @@ class _Making:
         changes.extend(early)
         for change in changes:
             if (
-                change["kind"] == "qdisc"
-                and change["persist"] == SYSCTL_FILE
+                change.kind == "qdisc"
+                and change.persist == SYSCTL_FILE
                 and self.sysctl_file() == SYSCTL_FILE_LAST
             ):
-                change["persist"] = SYSCTL_FILE_LAST
+                change.persist = SYSCTL_FILE_LAST
 
     def decided(self, key: str, value: str) -> bool:
         line = self.facts.decided(key)
@@ -628,7 +650,7 @@ class _Making:
     # Words
 
     def tell(self) -> None:
-        plan, kinds = self.plan, {change["kind"] for change in self.plan.changes}
+        plan, kinds = self.plan, {change.kind for change in self.plan.changes}
         plan.title = "; ".join(self.done) or "nothing"
         if plan.title.split()[0] in {"new", "interfaces", "connections", "smaller", "nothing"}:
             plan.title = plan.title[0].upper() + plan.title[1:]
@@ -640,7 +662,7 @@ class _Making:
             )
             plan.effects.clear()
             return
-        if any(change["id"] == "sysctl:net.ipv4.tcp_congestion_control" for change in plan.changes):
+        if any(change.id == "sysctl:net.ipv4.tcp_congestion_control" for change in plan.changes):
             plan.effects.append(
                 "Open connections keep the congestion control they have until they end. Services "
                 "need no restart: "
