@@ -379,7 +379,7 @@ def test_nothing_is_planned_twice() -> None:
     text = text.replace("@ end\n", own + "@ end\n")
     again = plan(parse(text), Ask(cc="bbr", ecn="on"))
     assert again.json()["changes"] == []
-    assert again.title == "Nothing is to be changed"
+    assert again.title == "No changes are needed"
 
 
 def test_an_old_kernel_is_told_which_package_and_nothing_is_installed() -> None:
@@ -417,8 +417,8 @@ def test_what_somebody_set_up_is_left_alone(kind: str) -> None:
     assert "qdisc:ens18:root" not in {change["id"] for change in made.json()["changes"]}
     assert {
         "what": "ens18",
-        "why": f"it has {kind}, which somebody set up",
-        "fix": "--replace, to replace it all the same",
+        "why": f"it has {kind}, configured by an administrator",
+        "fix": "--replace replaces it",
     } in made.json()["left"]
     assert changes(read("debian-12", own), qdisc="fq", replace=True)["qdisc:ens18:root"][0] == {
         "kind": kind,
@@ -491,7 +491,7 @@ def test_a_diff_shows_what_is_and_what_will_be() -> None:
         "sysctl net.ipv4.tcp_congestion_control\n- cubic\n+ bbr\n  reason: new connections" in text
     )
     assert "+ net.ipv4.tcp_congestion_control = bbr" in text
-    assert "No reboot and no `sysctl -p` is needed" in text
+    assert "The changes need no reboot and no `sysctl -p`" in text
 
 
 @pytest.mark.parametrize(
@@ -499,13 +499,13 @@ def test_a_diff_shows_what_is_and_what_will_be() -> None:
     [
         ({"cc": "bbr; reboot"}, "a name is made of small letters"),
         ({"qdisc": "fq codel"}, "a name is made of small letters"),
-        ({"qdisc": "fq", "devices": ["eth0;reboot"]}, "not the name of an interface"),
-        ({"qdisc": "fq", "devices": ["../x"]}, "not the name of an interface"),
+        ({"qdisc": "fq", "devices": ["eth0;reboot"]}, "not a valid name of an interface"),
+        ({"qdisc": "fq", "devices": ["../x"]}, "not a valid name of an interface"),
         ({"settings": ["kernel.core_pattern=|/tmp/x"]}, "not one of"),
         ({"settings": ["net.ipv4.tcp_ecn=1; reboot"]}, "is not a value"),
         ({"cc": "bbr", "to": ["0/0; reboot"]}, "a network is written"),
-        ({}, "nothing is asked for"),
-        ({"devices": ["ens18"]}, "say which queue discipline"),
+        ({}, "no change is requested"),
+        ({"devices": ["ens18"]}, "an interface needs a queue discipline"),
     ],
 )
 def test_names_that_no_shell_should_see_are_refused(asked: dict[str, object], says: str) -> None:
@@ -525,7 +525,7 @@ def test_a_host_that_lies_gets_nothing_into_a_plan() -> None:
     made = plan(facts, Ask(cc="bbr", qdisc="fq")).json()
     assert [c["id"] for c in made["changes"] if evil in json.dumps(c)] == []
     assert evil not in shell_script(made)
-    with pytest.raises(NarrowsError, match="none that could be put back"):
+    with pytest.raises(NarrowsError, match="could not be restored"):
         plan(facts, Ask(ecn="on"))
     with pytest.raises(NarrowsError, match="odd word"):
         plan(facts, Ask(cc="bbr", to=["default"]))

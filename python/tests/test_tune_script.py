@@ -331,7 +331,7 @@ def test_an_audit_sees_its_own_namespace() -> None:
     )
     findings = {(f["id"], f["subject"]): f for f in json.loads(out)["findings"]}
     assert findings["cc-default", ""]["what"].startswith(f"new connections use {other}")
-    assert "tbf, which somebody set up" in findings["qdisc", "v0"]["what"]
+    assert "tbf, configured by an administrator" in findings["qdisc", "v0"]["what"]
     assert not any(subject == "eth0" for _, subject in findings)
     assert here != other
 
@@ -371,7 +371,7 @@ def test_a_namespace_by_its_name(tmp_path: File, cli: Cli) -> None:
         assert [(c["kind"], c["to"], c["persist"]) for c in made["changes"]] == [
             ("sysctl", other, None)
         ]
-        assert "It lasts as long as the namespace." in made["effects"]
+        assert "The changes last as long as the namespace." in made["effects"]
     finally:
         subprocess.run(["ip", "netns", "del", name], check=True)
 

@@ -258,7 +258,7 @@ def test_a_plan_for_debian() -> None:
         ("qdisc", {"dev": "ens18", "parent": "root"}),
         ("qdisc", {"dev": "ens18", "parent": "1:1"}),
     ]
-    assert "what goes out by ens18 is shaped by tbf with fq_codel to 18000 kbit/s" in made["title"]
+    assert "tbf with fq_codel shapes outgoing traffic of ens18 to 18000 kbit/s" in made["title"]
     assert acts_on(made) == {"up"}
     incoming = plan(read("debian-12"), Ask(shape="ens18", down_kbit=DOWN, qdisc="cake")).json()
     (ingress,) = (row for row in incoming["changes"] if row["kind"] == "ingress")
@@ -276,7 +276,7 @@ def test_what_is_not_there_is_told_with_what_is_nearest() -> None:
     facts.loadable.remove("sch_cake")
     made = plan(facts, Ask(shape="ens18", up_kbit=UP, qdisc="cake")).json()
     assert not made["able"]
-    assert "the nearest that is there: --qdisc fq_codel" in made["needs"][0]["why"]
+    assert "nearest available alternative: --qdisc fq_codel" in made["needs"][0]["why"]
     best = plan(facts, Ask(shape="ens18", up_kbit=UP)).json()
     assert "fq_codel" in best["title"]
 
@@ -285,7 +285,7 @@ def test_what_is_not_there_is_told_with_what_is_nearest() -> None:
     ("ask", "told"),
     [
         (Ask(shape="ens18"), "needs a rate"),
-        (Ask(shape="nonesuch", up_kbit=1), "there is no such interface"),
+        (Ask(shape="nonesuch", up_kbit=1), "not an interface of this host"),
         (Ask(shape="lo", up_kbit=1), "over the loopback meets no line"),
         (Ask(shape="ens18", up_kbit=1, qdisc="fq"), "a shaper has one of"),
         (

@@ -346,7 +346,7 @@ def test_paths_that_are_hard_to_tell(seed: int) -> None:
 
 
 def test_without_pings_or_load_there_is_no_twin() -> None:
-    with pytest.raises(NarrowsError, match="a twin needs pings beside TCP flows"):
+    with pytest.raises(NarrowsError, match="a path model needs pings during TCP flows"):
         infer(Measurement.of({"measurement": 1}))
 
 

@@ -1,25 +1,23 @@
-"""The twin: a path that would have shown what a measurement saw, as a `[path]` that `narrows run`
-takes.
+"""Infers a path model from a measurement: a `[path]` that reproduces it and that `narrows run`
+accepts.
 
-Of each way that was loaded: its rate and whether that varies, the depth of its buffer or the law
-that keeps it short, fair queueing or not, a policer or not, losses by chance; and the base round
-trip, traces of others' traffic, what became of ECN and DSCP. Everything says how sure it is, and
-what a measurement cannot tell is said to be unknown: a depth behind an AQM, a rate that was never
-reached.
+The model has for each loaded direction the rate and its variation, the buffer size or the AQM, fair
+queueing, a policer and random loss. It also has the base RTT, cross traffic, and the treatment of
+ECN and DSCP. Each quantity has an interval, or a reason why it is unknown. A buffer behind an AQM
+and a rate that was never reached are examples of unknown quantities.
 
-How it is found: `signs` are the statistics of a load, `fit` asks the simulator which path shows the
-same ones; where both ways were loaded at once, `both` simulates both hops together. The best
-explanations are then simulated with other seeds (`doubt`): a measurement that differs from these
-simulations by more than they differ from each other is not explained, and the kind of queue, the
-rate, the depth and the losses cannot be told. Random loss is reported only where a hop without it
-explains clearly less. Traffic of others is excluded or found by `others`; where it can be neither,
-the rate and the depth have no upper end.
+Method: `features` computes the statistics of a load. `fit` searches for a path with the same
+statistics in the simulator. If both directions were loaded at once, `both` simulates both hops
+together. `doubt` simulates the best candidates with other seeds. A measurement is unexplained if it
+differs from these simulations by more than they differ from each other. Queue discipline, rate,
+buffer size and loss are then unknown. The model has random loss only if a hop without it explains
+clearly less. `others` detects or excludes cross traffic. If it can do neither, rate and buffer size
+have no upper end.
 
-Intervals are how far off the truth the estimates were on paths drawn at random, whose truth is
-known (`validation/twin.py` writes `data/twin.json`), in units of what limits each measurement: the
-spread of the rates that simulations of the best hop show, frames, and by how much idle round trips
-differ. The instrument itself says what it adds to a round trip. Simulations end at `CEILING`
-simulated packets; a model that reached it says so.
+The intervals are the errors of the estimates on random paths with known properties
+(`validation/twin.py` writes `data/twin.json`). Their units are the limits of each measurement: the
+spread of simulated rates, the size of a frame, and the spread of idle RTTs. The measurement reports
+its own delay of an RTT. The search ends at `CEILING` simulated packets; the model reports this.
 """
 
 from narrows.path_model.features import longest, signs

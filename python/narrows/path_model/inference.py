@@ -42,57 +42,57 @@ from narrows.path_model.others import Others, idle_waits, in_idle_pings, of_way
 from narrows.runs.scenario import Hop
 
 CALIBRATION = FilePath(__file__).parents[1] / "data" / "twin.json"
-"""How far off the truth the inference is on paths drawn at random."""
+"""Errors of the inference on random paths with known properties."""
 
 SHARE = 0.9
-"""The share of truths that a stated interval holds."""
+"""Share of the true values that an interval contains."""
 
 CLEAR = 0.5
-"""By so much another kind must be farther from the measurement to be excluded."""
+"""Additional distance from the measurement that excludes another queue discipline."""
 
 APART = 1.5
-"""The same, where both ways were loaded at once: not every pair of hops is tried."""
+"""The same if both directions were loaded at once, because not every pair of hops is simulated."""
 
 ALMOST, CLEARLY = 0.3, 0.75
-"""A hop without random loss explains as much as one with it up to the one, and clearly less beyond
-the other, in units of what chance does."""
+"""Additional distance up to which a hop without random loss explains as much as one with it, and
+from which it explains clearly less, in units of random differences."""
 
 CLOSE, MORE = 2, 5
-"""So many explanations that look nearly alike are simulated with other seeds; and so often the
-parameters of the best one are moved again where it does not explain the measurement."""
+"""Number of nearly equal candidates that are simulated with other seeds, and number of further
+search rounds if the best one does not explain the measurement."""
 
 FASTER, FOLLOWS = 1.2, 0.5
-"""A link so many times faster lets pass so much of that more where it was full, by logarithms."""
+"""Factor of a faster link, and the share of it (logarithmic) by which the goodput of a full link
+rises."""
 
 CLOCK_MS = 1e-3
-"""Round trips are not told apart below a microsecond."""
+"""Resolution of RTTs, in ms."""
 
 VARIES = 0.25
-"""By so much of itself a rate differs between windows, beyond what chance does in the twin, when it
-varies.
+"""Relative difference of the rate between windows, beyond that in simulations, of a varying rate.
 """
 
-CHANGES = "the rate varies, so that neither delays nor retransmissions show it"
+CHANGES = "delays and retransmissions do not show it because the rate varies"
 
-BOTH = "both ways were loaded at once, and pings crossed both queues"
-OTHERS = "others' traffic may take a part of the link"
+BOTH = "both directions were loaded at once, so that pings crossed both queues"
+OTHERS = "cross traffic may use a part of the link"
 
-ACKS = "acknowledgements of others' traffic may have taken a part of it"
+ACKS = "ACKs of cross traffic may have used a part of it"
 
-SWINGS = "the rate of the load changed as it would beside traffic that comes and goes"
-SHORT = "the load was too short to exclude others who come and go"
-UNTOLD = "no path that was tried shows this load, and others who come and go may be the reason"
+SWINGS = "the rate of the load changed as if cross traffic came and went"
+SHORT = "the load was too short to exclude varying cross traffic"
+UNTOLD = "no simulated path explains this load; varying cross traffic may be the reason"
 
 HIDDEN = {
     "drop-tail": "",
     "policer": "a policer has no buffer",
-    "aqm": "an AQM keeps the queue short of it",
-    "fair": "fair queueing keeps the queue of a ping short of it",
+    "aqm": "an AQM keeps the queue shorter than the buffer",
+    "fair": "fair queueing keeps the queue of a ping shorter than the buffer",
 }
-"""Why a load does not show how much a buffer holds."""
+"""Reasons why a load does not show the buffer size."""
 
 DRAINS = ("drop-tail", "aqm")
-"""Families with one queue for all packets: pings see it drain."""
+"""Families with one queue for all packets, so that pings see it drain."""
 
 FAMILIES = {"fifo": "drop-tail", "policer": "policer"} | {
     kind: "fair" if kind in FAIR else "aqm" for kind in AQM
@@ -107,9 +107,10 @@ def infer(
     lone: Measurement | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> Twin:
-    """The twin of the path that was measured.
+    """The model of the measured path.
 
     >>> from narrows.measure.simulated import measure
+    >>> from narrows.runs.scenario import Path
     >>> path = Path(rate="20Mbit", rtt="40ms", buffer="100kB")
     >>> twin = infer(measure(path, Plan(streams=4, load_s=5.0, ways=("down",))))
     >>> down = twin.ways["down"]
@@ -132,8 +133,8 @@ def infer(
     seen = {way: s for way in DIRECTIONS[::-1] if (s := signs(measured, way)) is not None}
     if base is None or not seen:
         raise NarrowsError(
-            "a twin needs pings beside TCP flows that fill the path, and this measurement has not "
-            "both\n"
+            "a path model needs pings during TCP flows that fill the path, and this measurement "
+            "lacks one of them\n"
             "    write: narrows measure HOST"
         )
     rtt = max(0.0, base - frames_ms(*(s.busy_mbit or s.rate_mbit for s in seen.values())))
@@ -193,9 +194,7 @@ def infer(
     )
     known = _with_frames(known, list(ways.values()))
     if in_idle:
-        known = replace(
-            known, low=0.0, why="others' traffic made idle pings wait, perhaps all of them"
-        )
+        known = replace(known, low=0.0, why="cross traffic delayed idle pings, perhaps all of them")
     return Twin(known, ways, _any(model.others.seen for model in ways.values()), _marks(measured))
 
 
@@ -326,7 +325,7 @@ def _way(seen: Signs, found: list[Fitted], grain: Grain, setting: Setting) -> Wa
     for one in found:
         alike.setdefault(one.guess.kind, one.distance)
     if chosen is None:
-        why = "the simulator could not play this load"
+        why = "the simulator could not simulate this load"
         return _untold(
             seen, grain, _ceiling(setting.budget) if setting.budget.reached else why, alike
         )
@@ -342,7 +341,7 @@ def _way(seen: Signs, found: list[Fitted], grain: Grain, setting: Setting) -> Wa
     sure, why = (
         ("sure", "")
         if other - best.distance > CLEAR
-        else ("likely", "another kind would show nearly the same")
+        else ("likely", "another queue discipline would show nearly the same")
     )
     if setting.budget.reached:
         sure, why = "likely", _ceiling(setting.budget)
@@ -425,9 +424,9 @@ def _loss(
     as much.
     """
     if not judged:
-        return Known(None, 0.0, None, "the simulator could not play this load"), None
+        return Known(None, 0.0, None, "the simulator could not simulate this load"), None
     if seen.again is None:
-        return Known(None, 0.0, None, "packets sent again are not known"), judged[0]
+        return Known(None, 0.0, None, "the number of retransmits is unknown"), judged[0]
     most = _most_lost(seen)
     plain = next((one for one in judged if not one[0].guess.loss), None)
     lossy = next((one for one in judged if one[0].guess.loss), None)
@@ -516,14 +515,14 @@ def _with_chance(way: Way, found: Chance, grain: Grain, budget: Budget) -> Way:
 
 
 def _beside(way: Way, others: Others) -> Way:
-    """The way, where others' traffic cannot be excluded: what was measured is what they left."""
+    """The direction if cross traffic is not excluded: its rate is only the rest of the link."""
     way = replace(way, others=others, left=way.rate)
     if others.seen is False:
         return way
-    why = OTHERS if others.seen is None else "others' traffic takes a part of the link"
+    why = OTHERS if others.seen is None else "cross traffic uses a part of the link"
     out = replace(way, rate=replace(way.rate, high=None, why=way.rate.why or why))
     if way.family == "drop-tail" and way.depth.value is not None:
-        # The idle round trip that waits are counted from may hold others' traffic.
+        # The idle RTT, which is the base of all delays, may contain cross traffic.
         known = (
             Known(None, why=why)
             if others.seen
@@ -564,7 +563,7 @@ def _both(
     together = both.Together(seen, plan, rtt_ms, seed)
     found = both.search(together, progress=progress)
     if found is None:
-        unplayed = f"the simulator could not play this load: {BOTH}"
+        unplayed = f"the simulator could not simulate this load: {BOTH}"
         why = _ceiling(together.budget) if together.budget.reached else unplayed
         return {way: _untold(sign, grains[way], why, {}) for way, sign in seen.items()}
     wrong = next((d.why for d in found.doubts.values() if d.misfit), None)

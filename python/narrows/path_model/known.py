@@ -23,13 +23,12 @@ class Known:
     19.26
 
     Attributes:
-        value: The most likely value; None where it cannot be told.
+        value: The most likely value, or None if unknown.
         low: The lower end of the interval.
-        high: The upper end of the interval; None where there is none.
-        why: Why the value cannot be told, or not better.
+        high: The upper end of the interval; None if it is open.
+        why: Reason for an unknown value or an open end.
         unit: The scale of its relative errors.
-        grain: The scale of the errors of this measurement; the calibration says how many add to the
-            unit.
+        grain: The scale of the errors of this measurement; the calibration determines its weight.
     """
 
     value: float | None

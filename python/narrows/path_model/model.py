@@ -18,25 +18,24 @@ from narrows.runs.scenario import Hop, Path
 
 @dataclass(frozen=True)
 class Way:
-    """What one direction is like.
+    """The model of one direction.
 
     Attributes:
-        guess: The hop of the twin.
+        guess: The hop of the path model.
         family: `drop-tail`, `policer`, `aqm` or `fair`.
-        sure: `sure`, `likely` or `cannot tell`, of the family.
-        rate: Of the link or the policer, Mbit/s of whole frames.
-        varies: Does the rate vary? None where that cannot be told.
-        depth: Of a drop-tail buffer, bytes.
-        burst: Of a policer, bytes.
-        loss: By chance, share of packets: 0 where the queue explains all losses, no value where
-            that cannot be told.
-        filled: Was it ever full?
-        alike: By kind, how unlike the measurement it looks; about 0.2 is chance.
-        others: Whether others' traffic took a part of it.
-        why: Why the family cannot be told, or not better.
-        left: The rate that was left to this load, Mbit/s: that of the link, less what others'
-            traffic took.
-        unsteady: Why its load does not exclude others who come and go; empty where it does.
+        sure: Certainty of the family: `sure`, `likely` or `cannot tell`.
+        rate: Rate of the link or the policer, in Mbit/s of whole frames.
+        varies: Whether the rate varies; None if unknown.
+        depth: Size of a drop-tail buffer, in bytes.
+        burst: Burst size of a policer, in bytes.
+        loss: Random loss as share of packets: 0 if the queue explains all losses, no value if
+            unknown.
+        filled: Whether the link was ever full.
+        alike: Distance of each queue discipline from the measurement; about 0.2 is random.
+        others: Whether cross traffic used a part of the link.
+        why: Reason for an uncertain family.
+        left: Rate available to this load, in Mbit/s: the link rate minus cross traffic.
+        unsteady: Reason why the load does not exclude varying cross traffic; empty if it does.
     """
 
     guess: Guess
@@ -55,7 +54,7 @@ class Way:
     unsteady: str = ""
 
     def json(self) -> Json:
-        """For programs; rates in Mbit/s, sizes in bytes."""
+        """The JSON object, with rates in Mbit/s and sizes in bytes."""
         return {
             "queue": self.guess.kind if self.guess.kind != "policer" else "fifo",
             "family": self.family,
@@ -77,7 +76,7 @@ class Way:
         }
 
     def unknown(self) -> list[str]:
-        """What of the hop is assumed, a sentence each: nothing of it was measured."""
+        """Assumptions about quantities that were not measured, one sentence each."""
         out = [f"the queue is assumed: {self.why}"] if self.sure == "cannot tell" else []
         for name, known in (
             ("rate", self.rate),
@@ -97,10 +96,10 @@ class Twin:
     """The model of a path.
 
     Attributes:
-        rtt: The base round trip, ms.
-        ways: By direction that was loaded.
-        others: Does somebody else's traffic show in the idle pings? None where there were none.
-        marks: What became of ECN and DSCP, as the measurement says: `negotiated`, `ce_rate`,
+        rtt: The base RTT, in ms.
+        ways: The model of each loaded direction.
+        others: Whether idle pings show cross traffic; None without idle pings.
+        marks: The treatment of ECN and DSCP in the measurement: `negotiated`, `ce_rate`,
             `dscp_survives`.
     """
 
@@ -110,7 +109,7 @@ class Twin:
     marks: Json
 
     def path(self) -> Path:
-        """The path as Python has it."""
+        """The path as a Python object."""
         rtt = f"{max(0.001, self.rtt.value or 0.001):.4g}ms"
         down, up = (self.ways.get(way) for way in ("down", "up"))
         ahead, back = (_keys(down), _keys(up)) if down else (_keys(up), None)

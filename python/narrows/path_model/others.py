@@ -1,25 +1,21 @@
-"""Traffic of others on the path: what a measurement can say about it, per way.
+"""Detects cross traffic in a measurement, per direction.
 
-Traffic that does not yield takes a part of the link, and all that a load shows is the rest. Four
-signs are used:
+Cross traffic that does not yield uses a part of the link, and a load shows only the rest. The
+module uses four indicators:
 
-- Idle pings that wait longer than a frame or two: somebody else is there.
-- A queue that drains after the load: the wait of later pings falls by 1 ms in 1 ms if nothing else
-  arrives, and by
-  1 - s if others keep the share s of the link. It shows who is there at that moment, and excludes
-  nobody.
-- Idle pings that never wait. Evenly paced full frames that take the share s of a link delay the
-  share s of all pings,
-  by up to a frame time. With R left of the link, s (1 - w / (1 - s)) of the pings wait longer than
-  w frame times at R.
-- A load whose rate is as steady as in simulations of the path: others who come or go while it
-  lasts would change it.
+- Idle pings that wait longer than a frame or two show cross traffic.
+- A queue drains after the load. The delay of later pings falls by 1 ms per ms without other
+  packets, and by 1 - s ms if cross traffic uses the share s of the link. This detects cross traffic
+  at that moment, but excludes nothing.
+- Idle pings that never wait. Evenly paced full frames with the share s of a link delay the share s
+  of all pings by up to a frame time. If the rate R is left, s (1 - w / (1 - s)) of the pings wait
+  longer than w frame times at R.
+- A load has a rate as steady as in simulations. Cross traffic that starts or stops would change it.
 
-Others are excluded only by the last two together: nobody was there while the path was idle, and
-nobody came or went while it was loaded. Traffic that comes and goes is still missed where it is
-silent whenever the path is idle. How much it must send to be noticed follows from the number of
-idle pings (`noticed`), how short its pauses must be from the longest time that the path was idle.
-Where none of the signs applies, it cannot be told.
+Only the last two together exclude cross traffic: none during the idle phase, and no change during
+the load. Traffic that pauses whenever the path is idle is missed. The number of idle pings
+determines how much traffic is detected (`noticed`). The longest idle time determines how short its
+pauses must be. If no indicator applies, cross traffic is unknown.
 """
 
 from __future__ import annotations
@@ -33,40 +29,34 @@ from narrows.measure.result import Direction, Measurement
 from narrows.path_model.features import FRAME, Signs
 
 LEAST_MS, SHARE = 1.0, 0.05
-"""Idle pings that took so much longer than the least, and the share of them that says there is
-somebody else.
-"""
+"""Additional RTT of idle pings, in ms, and the share of such pings that shows cross traffic."""
 
 QUIET, TAIL = 0.19, 0.01
-"""Frame times that an idle ping may wait, and the share of idle pings that may wait longer, where
-nobody else is there."""
+"""Frame times that an idle ping may wait, and the share of idle pings that may wait longer, without
+cross traffic."""
 
 BEFORE_S, DRAIN_S, PAIRS = 0.1, 1.0, 2
-"""Flows may end so long before a load does; a queue drains for so long at most; and so many pairs
-of pings must see it."""
+"""Maximum time between the end of a flow and the end of the load, maximum time of the drain (both
+in s), and minimum number of ping pairs that see it."""
 
 SOME = 0.2
-"""A share of others above it is seen while a queue drains."""
+"""Share of cross traffic that is detected while a queue drains."""
 
 EXAMPLE = 0.2
-"""The share of the link for which the answer says how long it would have to be taken to be
-noticed.
-"""
+"""Share of the link in the statement about detectable cross traffic."""
 
 PAUSES = 3.0
-"""Pauses of exponential length whose mean is so many times shorter than a watch outlast it once in
-twenty times.
-"""
+"""Ratio of a watch to the mean of exponential pauses that outlast it with 5 % probability."""
 
 ONCE = 0.05
-"""Once in twenty times."""
+"""Probability of an error."""
 
-NOISE = "idle round trips differ by so much that others' traffic would not show"
+NOISE = "idle RTTs vary so much that cross traffic would not show"
 
 
 @dataclass(frozen=True)
 class Others:
-    """Whether others used the way, None where that cannot be told; and why, or what would show."""
+    """Whether cross traffic used the direction (None if unknown), and the reason or the limit."""
 
     seen: bool | None
     why: str = ""
@@ -77,20 +67,20 @@ class Watch:
     """Pings of an idle path.
 
     Attributes:
-        waits: What they took beyond the least round trip, ms.
-        longest_s: The longest time without a pause of the watch.
+        waits: Their RTTs beyond the minimum RTT, in ms.
+        longest_s: The longest uninterrupted time of the watch, in s.
     """
 
     waits: tuple[float, ...]
     longest_s: float
 
     def waited(self, least_ms: float) -> int:
-        """How many waited at least so long."""
+        """Number of pings that waited at least this long."""
         return sum(wait >= least_ms for wait in self.waits)
 
 
 def idle_waits(measured: Measurement, base: float) -> list[float]:
-    """What idle pings took beyond the least round trip, ms, in order."""
+    """RTTs of idle pings beyond the minimum RTT, in ms, sorted."""
     return sorted(rtt - base for rtt in measured.rtts(measured.spans("idle")) if rtt is not None)
 
 
@@ -114,11 +104,11 @@ def watch(measured: Measurement, base: float, least_ms: float) -> Watch:
 
 
 def noticed(waited: int, pings: int, share: float = EXAMPLE) -> float:
-    """For how much of the time others must take this share of a link to be noticed, 19 times of 20.
+    """Share of the time in which cross traffic with this share of a link is detected with 95 %
+    probability.
 
-    Of `pings`, `waited` waited: that is likely at least once in twenty times while others make
-    fewer than m of them wait in the mean, m the mean of a Poisson number that is so small only once
-    in twenty times.
+    `waited` of `pings` waited. Let m be the mean of a Poisson variable that is this small with 5 %
+    probability. Cross traffic that delays at least m pings on average is detected.
 
     >>> round(noticed(0, 150), 3), round(noticed(0, 150, 0.5), 3)
     (0.131, 0.064)
@@ -130,7 +120,7 @@ def noticed(waited: int, pings: int, share: float = EXAMPLE) -> float:
 
 
 def in_idle_pings(waits: Sequence[float], rate_mbit: float | None) -> bool | None:
-    """Whether idle pings show others; None where there were none."""
+    """Whether idle pings show cross traffic; None without idle pings."""
     if not waits:
         return None
     least = LEAST_MS + (2 * FRAME * 8e-3 / rate_mbit if rate_mbit else 0.0)
@@ -140,14 +130,14 @@ def in_idle_pings(waits: Sequence[float], rate_mbit: float | None) -> bool | Non
 def of_way(
     measured: Measurement, way: Direction, seen: Signs, *, drains: bool, unsteady: str
 ) -> Others:
-    """What can be said of one way.
+    """Cross traffic in one direction.
 
     Args:
         measured: The measurement.
-        way: The way.
-        seen: What its load shows.
-        drains: The queue is one for all packets, so that pings see it drain.
-        unsteady: Why the load does not exclude others who come and go; empty where it does.
+        way: The direction.
+        seen: The features of its load.
+        drains: Whether all packets share one queue, so that pings see it drain.
+        unsteady: Reason why the load does not exclude varying cross traffic; empty if it does.
     """
     least = QUIET * FRAME * 8e-3 / (seen.busy_mbit or seen.rate_mbit)
     idle = watch(measured, seen.idle_ms, least)
@@ -156,30 +146,29 @@ def of_way(
     quiet = idle.waited(least) <= TAIL * len(idle.waits)
     share = drained(measured, way, seen) if drains else None
     if share is not None and share > SOME:
-        kept = f"the queue drained as if others kept {100 * share:.0f} % of the link"
-        return Others(None, f"idle pings show nobody, but {kept}") if quiet else Others(True, kept)
+        kept = f"the queue drained as if cross traffic used {100 * share:.0f} % of the link"
+        return Others(None, f"idle pings show none, but {kept}") if quiet else Others(True, kept)
     if not quiet or unsteady:
         return Others(None, unsteady if quiet else NOISE)
     return _excluded(idle, least)
 
 
 def _excluded(idle: Watch, least_ms: float) -> Others:
-    """Nobody was noticed: who would have been."""
+    """The cross traffic that would have been detected."""
     part = noticed(idle.waited(least_ms), len(idle.waits))
     if part > 1:
-        return Others(None, f"{len(idle.waits)} idle pings are too few to notice others' traffic")
+        return Others(None, f"{len(idle.waits)} idle pings are too few to detect cross traffic")
     pauses = idle.longest_s / PAUSES
     return Others(
         seen=False,
-        why=f"others that take {100 * EXAMPLE:.0f} % of the link for {100 * part:.0f} % of the "
-        "time or "
-        f"more, with pauses of {pauses:.1f} s or less in the mean, would show",
+        why=f"cross traffic on {100 * EXAMPLE:.0f} % of the link for at least {100 * part:.0f} % "
+        f"of the time, with mean pauses of at most {pauses:.1f} s, would have been detected",
     )
 
 
 def drained(measured: Measurement, way: Direction, seen: Signs) -> float | None:
-    """The share of the link that others have while the queue drains after a load; None where that
-    is not seen.
+    """The share of cross traffic while the queue drains after a load; None if the drain is not
+    visible.
     """
     end = max(f.to_s for f in measured.flows if f.direction == way and f.from_s < seen.span[1])
     if any(f.from_s < end + DRAIN_S and f.to_s > end for f in measured.flows):

@@ -178,17 +178,17 @@ def check(facts: Facts, ask: Ask) -> None:
             raise NarrowsError(f"{option} {name!r}: a name is made of small letters, digits and _")
     for name in ask.devices:
         if not DEVICE.fullmatch(name):
-            raise NarrowsError(f"--dev {name!r}: this is not the name of an interface")
+            raise NarrowsError(f"--dev {name!r}: not a valid name of an interface")
         if facts.interfaces and facts.interface(name) is None:
             known = ", ".join(one.name for one in facts.interfaces if not one.loopback) or "none"
-            raise NarrowsError(f"--dev {name}: there is no such interface; there are: {known}")
+            raise NarrowsError(f"--dev {name}: not an interface of this host ({known})")
     if ask.to and ask.cc is None:
         raise NarrowsError(
-            "--to says for which destination; say which congestion control, too: --cc bbr"
+            "--to: a destination needs a congestion control; write: --to PREFIX --cc bbr"
         )
     if ask.devices and ask.qdisc in {None, "keep"}:
         raise NarrowsError(
-            "--dev says which interface; say which queue discipline, too: --qdisc fq"
+            "--dev: an interface needs a queue discipline; write: --dev eth0 --qdisc fq"
         )
     _check_shaper(facts, ask)
     if not (
@@ -202,7 +202,8 @@ def check(facts: Facts, ask: Ask) -> None:
         or ask.path.bdp_bytes
     ):
         raise NarrowsError(
-            "nothing is asked for; for instance: --cc bbr, --qdisc fq, --rate 1Gbit --rtt 80ms"
+            "no change is requested; write, for instance: --cc bbr, --qdisc fq, or --rate 1Gbit "
+            "--rtt 80ms"
         )
     if ask.cc and ask.netns and kernels.has(facts.kernel, "cc_netns") is False and not ask.to:
         raise NarrowsError(
@@ -223,9 +224,7 @@ def _check_shaper(facts: Facts, ask: Ask) -> None:
                 f"{there}"
             )
         if not DEVICE.fullmatch(ask.shape) or (facts.interfaces and ask.shape not in known):
-            raise NarrowsError(
-                f"--shape {ask.shape}: there is no such interface; there are: {there}"
-            )
+            raise NarrowsError(f"--shape {ask.shape}: not an interface of this host ({there})")
         if ask.sqm is not None or ask.devices:
             raise NarrowsError("--shape names its interface itself; leave --sqm and --dev out")
         if ask.up_kbit is None and ask.down_kbit is None:

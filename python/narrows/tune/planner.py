@@ -107,7 +107,7 @@ class _Making:
         self.done.append(f"new TCP connections use {cc}")
 
     def module(self, name: str, where: str | None, *, feature: str, boot: bool = True) -> bool:
-        """Sees to a module, at the next boot, too; False where it cannot be had."""
+        """Plans to load a module now and at boot; returns False if it is not available."""
         facts, distribution = self.facts, self.facts.distribution[0]
         if where in {"missing", None}:
             since = kernels.FEATURES.get(feature)
@@ -120,7 +120,7 @@ class _Making:
                         "kernel",
                         "",
                         [],
-                        f"{told}; no package of {facts.system} that is known here brings it",
+                        f"{told}; narrows knows no package of {facts.system} that contains it",
                     )
                 else:
                     self.need(
@@ -136,10 +136,10 @@ class _Making:
                 told = (
                     "is built without it"
                     if config == "n"
-                    else "shows none, built in or as a module"
+                    else "has it neither built in nor as a module"
                 )
                 self.need(
-                    "module", name, [], f"there is no {name}: the kernel of {facts.system} {told}"
+                    "module", name, [], f"{name} is missing: the kernel of {facts.system} {told}"
                 )
                 return False
             if not self.ask.install:
@@ -147,13 +147,11 @@ class _Making:
                     "package",
                     cure.name,
                     cure.command,
-                    f"there is no {name} here; {cure.why}; --install says so",
+                    f"{name} is missing; {cure.why}; --install installs it",
                 )
                 return False
             if distribution != "openwrt":
-                self.need(
-                    "package", cure.name, cure.command, f"there is no {name} here; {cure.why}"
-                )
+                self.need("package", cure.name, cure.command, f"{name} is missing; {cure.why}")
                 return False
             self.change("package", cure.name, "absent", "installed", cure.why)
             where = "loadable"
@@ -174,7 +172,7 @@ class _Making:
                 "module",
                 name,
                 ["modprobe", name],
-                f"{name} must be loaded outside of the namespace before",
+                f"{name} must first be loaded outside of the namespace",
             )
             return False
         return True
@@ -214,8 +212,8 @@ class _Making:
         if self.inner:
             self.leave(
                 "net.core.default_qdisc",
-                "it belongs to the first network namespace",
-                "name interfaces: --dev eth0",
+                "it belongs to the initial network namespace",
+                "select interfaces: --dev eth0",
             )
             return
         self.kept["net.core.default_qdisc"] = kind
@@ -225,21 +223,21 @@ class _Making:
     def interface(self, one: Interface, kind: str, *, named: bool) -> None:  # noqa: PLR0911
         root = one.root
         if not DEVICE.fullmatch(one.name):
-            self.leave(repr(one.name), "its name has signs that are not written into plans")
+            self.leave(repr(one.name), "its name has characters that plans do not allow")
             return
         if any(
             not NAME.fullmatch(q.kind) or not _CLASS.fullmatch(q.handle + q.parent)
             for q in one.qdiscs
         ):
-            self.leave(one.name, "what tc tells of it could not be read")
+            self.leave(one.name, "the output of tc for it could not be read")
             return
         if root is None:
             if "tc" in self.facts.said:
-                self.leave(one.name, "tc tells nothing of it")
+                self.leave(one.name, "tc reports no queue discipline")
             else:
                 self.leave(
                     one.name,
-                    "what it has cannot be seen: there is no tc",
+                    "its queue discipline is unknown: tc is missing",
                     "install iproute2 (OpenWrt: tc-tiny)",
                 )
             return
@@ -253,22 +251,22 @@ class _Making:
             names = listed(sorted({q.kind for q in foreign}))
             self.leave(
                 one.name,
-                f"it has {names}, which somebody set up",
-                "--replace, to replace it all the same",
+                f"it has {names}, configured by an administrator",
+                "--replace replaces it",
             )
             return
         if root.kind == "noqueue" and not (named and self.ask.replace):
             why = (
-                "mac80211's own fair queues hold its packets"
+                "its packets wait in the fair queues of mac80211"
                 if one.wireless
-                else "it has no queue; a device below has"
+                else "it has no queue; a device below it has one"
             )
             self.leave(
-                one.name, why, "" if one.wireless else f"--dev {one.name} --replace, to give it one"
+                one.name, why, "" if one.wireless else f"--dev {one.name} --replace adds one"
             )
             return
         file = self.interface_file(one, kind) if named else (None if self.inner else SYSCTL_FILE)
-        why = f"an interface that is up keeps the {root.kind} it has, whatever the default is"
+        why = f"an interface that is up keeps its {root.kind} when the default changes"
         target = {"dev": one.name, "parent": "root"}
         self.done.append(f"{one.name} gets {kind}")
         if root.kind != "mq":
@@ -288,8 +286,7 @@ class _Making:
             )
         for leaf in sorted(leaves, key=lambda leaf: int(leaf.parent.rpartition(":")[2] or "0", 16)):
             why = (
-                f"a queue of an interface that is up keeps the {leaf.kind} it has, whatever the "
-                "default is"
+                f"a queue of an interface that is up keeps its {leaf.kind} when the default changes"
             )
             parent = f"{handle}{leaf.parent.rpartition(':')[2]}"
             before = None if root.attached_by_kernel else _was(leaf)
@@ -309,7 +306,7 @@ class _Making:
         if found is None:
             self.leave(
                 f"{one.name} after a reboot",
-                "it is not known here what configures this interface at boot",
+                "the program that configures this interface at boot is unknown",
             )
             return None
         self.file(*found, f"{one.name} gets {kind} again at boot")
@@ -325,11 +322,11 @@ class _Making:
                 raise NarrowsError(f"--ecn {ask.ecn}: on, off or passive")
             self.kept["net.ipv4.tcp_ecn"] = value
             self.done.append(
-                {"1": "ECN is requested", "0": "ECN is off", "2": "ECN is answered only"}[value]
+                {"1": "ECN is requested", "0": "ECN is off", "2": "ECN is accepted only"}[value]
             )
         if ask.mtu_probing:
             self.kept["net.ipv4.tcp_mtu_probing"] = "1"
-            self.done.append("smaller packets are tried after timeouts")
+            self.done.append("TCP probes smaller packets after timeouts")
         self.buffers()
         for setting in ask.settings:
             key, sign, value = setting.partition("=")
@@ -349,12 +346,12 @@ class _Making:
             return
         if was is None:
             if sysctls()[key]["global"] and self.inner:
-                self.leave(key, "it belongs to the first network namespace")
+                self.leave(key, "it belongs to the initial network namespace")
             else:
                 self.need("kernel", key, [], f"{key} cannot be read on this host")
             return
         if not VALUE.fullmatch(was):
-            raise NarrowsError(f"{key}: its value {was!r} is none that could be put back")
+            raise NarrowsError(f"{key}: the current value {was!r} could not be restored")
         self.change(
             "sysctl", key, was, value, _WHY.get(key, "as requested"), persist=self.sysctl_file()
         )
@@ -400,10 +397,12 @@ class _Making:
         for key in ("net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem"):
             now = self.facts.numbers(key)
             if len(now) != 3:  # noqa: PLR2004 - least, default, most
-                self.leave(key, "it cannot be read here")
+                self.leave(key, "it is not readable here")
             elif now[2] >= most:
                 self.leave(
-                    key, f"its limit of {now[2]} bytes holds the path's {bdp:.0f} already, twice"
+                    key,
+                    f"its limit of {now[2]} bytes is already at least twice the bandwidth-delay "
+                    f"product of the path, {bdp:.0f} bytes",
                 )
             else:
                 self.kept[key] = f"{now[0]} {now[1]} {most}"
@@ -428,10 +427,11 @@ class _Making:
         foreign = [q for q in out if somebody_configured(q)] + into
         ours = not into or facts.interface(link) is not None
         if foreign and not (ask.replace and ours):
-            fix = "--replace, to replace it all the same" if ours else "take it away yourself"
+            fix = "--replace replaces it" if ours else "remove it manually"
             self.leave(
                 one.name,
-                f"it has {listed(sorted({q.kind for q in foreign}))}, which somebody set up",
+                f"it has {listed(sorted({q.kind for q in foreign}))}, configured by an "
+                "administrator",
                 fix,
             )
             return
@@ -440,35 +440,35 @@ class _Making:
             before = None if one.root is None else _was(one.root)
             for parent, wanted in shaper.disciplines(kind, ask.up_kbit, shaper.free(one)).items():
                 why = (
-                    "the queue forms where it is kept short"
+                    "the queue forms in the shaper, which keeps it short"
                     if parent == "root"
-                    else "it hangs below the token bucket"
+                    else "it is the child of the token bucket filter"
                 )
                 found = before if parent == "root" else None
                 self.change("qdisc", {"dev": one.name, "parent": parent}, found, wanted, why)
             self.done.append(
-                f"what goes out by {one.name} is shaped by {below} to {ask.up_kbit} kbit/s"
+                f"{below} shapes outgoing traffic of {one.name} to {ask.up_kbit} kbit/s"
             )
         if ask.down_kbit is not None:
             wanted = shaper.disciplines(kind, ask.down_kbit, "1:")
-            why = "what comes in can only be queued behind another device"
+            why = "incoming traffic can only be queued on an intermediate device (ifb)"
             self.change("ingress", {"dev": one.name, "ifb": link}, None, wanted, why)
             self.done.append(
-                f"what comes in by {one.name} is shaped by {below} to {ask.down_kbit} kbit/s"
+                f"{below} shapes incoming traffic of {one.name} to {ask.down_kbit} kbit/s"
             )
         self.plan.effects.append(
-            "Shaping costs processor: look whether this host can do that rate (`top` under load)."
+            "Shaping needs CPU time: check with `top` under load that this host reaches the rate."
         )
 
     def shapes(self, module: str, kind: str) -> bool:
-        """Sees to a module of a shaper; where it cannot be had, says what is nearest."""
+        """Plans to load a module of a shaper; if it is missing, names the nearest alternative."""
         facts = self.facts
         where = facts.has_module(module) or "builtin"  # nobody saw: whoever applies it will
         if self.module(module, where, feature=module.removeprefix("sch_"), boot=False):
             return True
         nearest = shaper.nearest(facts, kind)
         if module == f"sch_{kind}" and nearest is not None:
-            self.plan.needs[-1].why += f"; the nearest that is there: --qdisc {nearest}"
+            self.plan.needs[-1].why += f"; nearest available alternative: --qdisc {nearest}"
         return False
 
     def sqm(self) -> None:
@@ -477,7 +477,7 @@ class _Making:
             return
         if facts.interfaces and facts.interface(ask.sqm) is None:
             known = ", ".join(one.name for one in facts.interfaces if not one.loopback)
-            raise NarrowsError(f"--sqm {ask.sqm}: there is no such interface; there are: {known}")
+            raise NarrowsError(f"--sqm {ask.sqm}: not an interface of this host ({known})")
         cake = facts.has_module("sch_cake") in {"builtin", "loaded", "loadable"}
         for name in ["sqm-scripts"] if cake else ["kmod-sched-cake", "sqm-scripts"]:
             if name in facts.packages:
@@ -487,13 +487,13 @@ class _Making:
                 self.change("package", name, "absent", "installed", "it holds the shaper")
             else:
                 self.need(
-                    "package", name, [*tool, name], f"there is no {name} here; --install says so"
+                    "package", name, [*tool, name], f"{name} is missing; --install installs it"
                 )
         if facts.sqm and not ask.replace:
             self.leave(
                 "/etc/config/sqm",
-                "somebody set it up",
-                "--replace, to add a shaper of narrows' beside it",
+                "it was configured by an administrator",
+                "--replace adds a shaper of narrows",
             )
             return
         wanted = {
@@ -515,11 +515,10 @@ class _Making:
             )
             self.change("uci", f"sqm.narrows{key}", None, value, why)
         self.done.append(
-            f"{ask.sqm} is shaped by cake to {ask.down_kbit} kbit/s down and {ask.up_kbit} kbit/s "
-            "up"
+            f"cake shapes {ask.sqm} to {ask.down_kbit} kbit/s down and {ask.up_kbit} kbit/s up"
         )
         self.plan.effects.append(
-            "Shaping costs processor: look whether this router can do that rate (`top` under load)."
+            "Shaping needs CPU time: check with `top` under load that this router reaches the rate."
         )
 
     # Routes
@@ -555,15 +554,15 @@ class _Making:
                 raise NarrowsError(f"--to {text}: the route there has an odd word, {word!r}")
         target = {"family": family, "table": "main", "prefix": prefix}
         why = (
-            f"connections to {prefix} use {cc}, whatever the default is "
+            f"connections to {prefix} use {cc} independently of the default "
             f"({kernels.FEATURES['congctl'].told})"
         )
         found = None if self.inside else route_file(self.facts, family, after)
         if found is None and not self.inside:
-            fix = f"give the same to what does: ip route replace {' '.join(after)}"
+            fix = f"add this command to its configuration: ip route replace {' '.join(after)}"
             self.leave(
                 f"{prefix} after a reboot",
-                "it is not known here what sets this host's routes at boot",
+                "the program that sets the routes of this host at boot is unknown",
                 fix,
             )
         self.done.append(f"connections to {prefix} use {cc}")
@@ -571,7 +570,7 @@ class _Making:
         if found:
             self.file(*found, f"the route to {prefix} has {cc} again at boot")
         self.plan.effects.append(
-            "A DHCP client or routing daemon that sets this route anew takes the choice away."
+            "A DHCP client or routing daemon that replaces this route removes the setting."
         )
 
     def change(
@@ -620,13 +619,13 @@ class _Making:
                     path,
                     "".join(f"{name}\n" for name in names),
                     "0644",
-                    "modules must be there before settings",
+                    "modules must be loaded before the settings",
                 )
             due = {key: value for key, value in self.kept.items() if not self.decided(key, value)}
             if due:
                 path = self.sysctl_file() or SYSCTL_FILE
                 text = sysctl_text({**_settings_of(self.facts.own.get(path, "")), **self.kept})
-                self.file(path, text, "0644", "a reboot forgets what no file says")
+                self.file(path, text, "0644", "settings without a file are lost at a reboot")
         changes.extend(early)
         for change in changes:
             if (
@@ -658,30 +657,26 @@ class _Making:
             plan.changes.clear()
         if not plan.changes:
             plan.title = (
-                "Nothing is to be changed" if not plan.needs else "Nothing can be changed yet"
+                "No changes are needed" if not plan.needs else "No changes are possible yet"
             )
             plan.effects.clear()
             return
         if any(change.id == "sysctl:net.ipv4.tcp_congestion_control" for change in plan.changes):
             plan.effects.append(
-                "Open connections keep the congestion control they have until they end. Services "
-                "need no restart: "
-                "a listener gives whom it accepts the default of the moment, unless it chose one "
-                "itself."
+                "Existing connections keep their congestion control until they end. Services need "
+                "no restart: new connections use the default, unless a service selects its own."
             )
             if self.facts.forwards:
                 plan.effects.append(
-                    "This host forwards packets: forwarded connections are not touched by its "
-                    "congestion control."
+                    "This host forwards packets: its congestion control does not affect forwarded "
+                    "connections."
                 )
             if self.facts.spaces:
-                plan.effects.append(
-                    "Network namespaces that exist (containers) keep the default they have."
-                )
+                plan.effects.append("Existing network namespaces (containers) keep their default.")
         if self.facts.forwards and self.kept.get("net.core.default_qdisc") == "fq":
             plan.effects.append(
-                "This host forwards packets: fq paces local connections; for others fq_codel or "
-                "cake is better."
+                "This host forwards packets: fq paces local connections; fq_codel or cake is "
+                "better for forwarded ones."
             )
         last = self.facts.decided("net.ipv4.tcp_congestion_control")
         if (
@@ -692,31 +687,30 @@ class _Making:
         ):
             self.leave(
                 f"/{last.file}",
-                f"it says `{last.text}` and is read after every drop-in",
-                "take that line out by hand",
+                f"it contains `{last.text}` and is read after every drop-in",
+                "remove this line manually",
             )
         if "file" in kinds:
             plan.effects.append(
-                "No reboot and no `sysctl -p` is needed; the files are for the next boot."
+                "The changes need no reboot and no `sysctl -p`; the files are for the next boot."
             )
         elif not self.inside:
             plan.effects.append(
-                "No file is written: a reboot undoes it, unless a file says the same already."
+                "No file is written: a reboot reverts the changes, unless a file already has them."
             )
         else:
-            plan.effects.append("It lasts as long as the namespace.")
+            plan.effects.append("The changes last as long as the namespace.")
 
 
 _WHY = {
-    "net.ipv4.tcp_congestion_control": "new connections take the default, unless program or route "
-    "says otherwise",
-    "net.core.default_qdisc": "interfaces that come up get the default",
-    "net.ipv4.tcp_wmem": "a connection has no more in flight than its send buffer holds, and "
-    "about half of that "
-    "is payload",
-    "net.ipv4.tcp_rmem": "the window that a receiver offers is about half of its buffer",
-    "net.ipv4.tcp_ecn": "a queue that marks tells without loss",
-    "net.ipv4.tcp_mtu_probing": "full packets may vanish where ICMP is filtered",
+    "net.ipv4.tcp_congestion_control": "new connections use the default, unless a program or route "
+    "selects another one",
+    "net.core.default_qdisc": "interfaces that come up use the default",
+    "net.ipv4.tcp_wmem": "the send buffer limits the data in flight, and about half of it is "
+    "payload",
+    "net.ipv4.tcp_rmem": "the receive window is about half of the receive buffer",
+    "net.ipv4.tcp_ecn": "queues that mark packets signal congestion without loss",
+    "net.ipv4.tcp_mtu_probing": "full packets are lost on tunnels with filtered ICMP messages",
 }
 
 

@@ -1,9 +1,9 @@
-"""A shaper on an interface: the narrow place is moved to where the queue is a good one.
+"""Shapers of an interface, which move the bottleneck to a good queue.
 
-What goes out meets it on the interface itself. What comes in cannot be queued there, so it is led
-through a device of the kind `ifb`, whose way out is shaped instead. Cake shapes by itself; any
-other discipline hangs below a token bucket (`tbf`), whose own buffer is the last resort: a short
-one, where the kernel has no better.
+Outgoing traffic is shaped on the interface itself. Incoming traffic cannot be queued there, so an
+`ifb` device receives it and shapes its own outgoing traffic. `cake` shapes by itself. Any other
+queue discipline is the child of a token bucket filter (`tbf`). Without a better one, the short
+buffer of `tbf` is used.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 from narrows.tune.facts import Facts, Interface
 
 KINDS = ("cake", "fq_codel", "sfq", "bfifo")
-"""Disciplines of a shaper, the best first; the last is the token bucket's own buffer, which every
+"""Queue disciplines of a shaper, the best first. The last one is the buffer of `tbf`, which every
 kernel has.
 """
 
 FRAME_BYTES = 1514
 BURST_S, LEAST_BURST = 1e-3, 2 * FRAME_BYTES
-"""What may leave at once: a millisecond of the rate, or two full frames."""
+"""Burst size: 1 ms of the rate, at least two full frames."""
 
 BUFFER_S, LEAST_BUFFER = 0.05, 10 * FRAME_BYTES
-"""What may wait where nothing keeps the queue short: 50 ms of the rate, or ten full frames."""
+"""Buffer size without an AQM: 50 ms of the rate, at least ten full frames."""
 
 Json = dict[str, Any]
 
 
 def modules(kind: str, *, incoming: bool) -> list[str]:
-    """What the kernel must have.
+    """The required kernel modules.
 
     >>> modules("fq_codel", incoming=True)
     ['sch_tbf', 'sch_fq_codel', 'ifb', 'sch_ingress', 'cls_u32', 'act_mirred']
@@ -38,19 +38,19 @@ def modules(kind: str, *, incoming: bool) -> list[str]:
 
 
 def present(facts: Facts, module: str) -> bool:
-    """Has the kernel it, or could it load it? What nobody could see is there: it is said when it is
-    applied.
+    """Whether the kernel has or can load a module. If this is unknown, it counts as present, and
+    applying the plan reports an error.
     """
     return facts.has_module(module) != "missing"
 
 
 def best(facts: Facts) -> str:
-    """The best discipline that this kernel has."""
+    """The best queue discipline that this kernel has."""
     return next(kind for kind in KINDS if kind == KINDS[-1] or present(facts, f"sch_{kind}"))
 
 
 def nearest(facts: Facts, kind: str) -> str | None:
-    """The best other discipline that needs nothing more than this kernel has."""
+    """The best other queue discipline that this kernel supports completely."""
     whole = (
         k
         for k in KINDS
@@ -60,7 +60,7 @@ def nearest(facts: Facts, kind: str) -> str | None:
 
 
 def disciplines(kind: str, kbit: int, handle: str | None) -> dict[str, Json]:
-    """What hangs where.
+    """The queue disciplines by their place.
 
     >>> disciplines("cake", 18000, None)
     {'root': {'kind': 'cake', 'handle': None, 'options': {'bandwidth': '18000kbit'}}}
