@@ -1,10 +1,14 @@
-"""What should I switch on? The candidates are simulated on the path in question, and the price is
-told with the gain.
+"""Recommends congestion controls and queue disciplines for a path by simulation.
 
-`asked` is the question (a path, who asks, what they care for), `candidates` what could be switched
-on, `trial` one simulation of one of them, `utility` what is good, `search` how the good ones are
-found in little time, `verdict` what is recommended and how sure that is, `sealed` what was
-predicted before anything changed.
+| module | contents |
+|---|---|
+| `asked` | the question: path, role and goals |
+| `candidates` | changes that can be recommended |
+| `trial` | one simulation of a candidate |
+| `utility` | the utility function |
+| `search` | the search for the best candidates |
+| `verdict` | the recommendation and its intervals |
+| `forecasts` | predictions that are stored before a change |
 """
 
 from narrows.advise.asked import (

@@ -1,9 +1,8 @@
-"""The question: which path, who asks, what they care for; and what the path's description leaves
-open.
+"""The question of `narrows advise`: path, role and goals, and the unknown properties of the path.
 
-What is not known is not guessed: each thing that it may be is a variant of the path, and the
-candidates run on all of them. A path of which only rate and round trip are told may have an
-ordinary, a short or a bloated buffer.
+Each possible value of an unknown property is a variant of the path, and the candidates run on all
+variants. A path of which only rate and RTT are known may have an ordinary, a short or a bloated
+buffer.
 """
 
 from __future__ import annotations
@@ -20,12 +19,10 @@ from narrows.runs.scenario import Flow, Hop, Path, Scenario
 Json = dict[str, Any]
 
 ROLES = ("sender", "forwarder", "receiver", "operator")
-"""Who may ask: whose TCP sends; who passes on others' packets; to whom they come; who sells a
-rate.
-"""
+"""Roles of the user: sender of the data, host that forwards it, receiver, and network operator."""
 
 CARES = ("bulk", "pages", "calls", "fairness", "retransmissions")
-"""What they may care for."""
+"""Goals of the user."""
 
 CARED = {
     "sender": ("bulk", "fairness"),
@@ -33,41 +30,39 @@ CARED = {
     "receiver": ("bulk", "calls"),
     "operator": ("bulk", "calls", "fairness"),
 }
-"""What each cares for who does not say."""
+"""Default goals of each role."""
 
 OPEN_BUFFERS = ("1bdp", "0.3bdp", "4bdp")
-"""What a buffer may be that nobody has told, the likeliest first: about right, too short,
-bloated.
-"""
+"""Possible sizes of an unknown buffer, the most likely first: ordinary, short, bloated."""
 
 FRAME, MOST = 1514, 1e10
-"""Bytes that a buffer holds, at least and at most."""
+"""Minimum and maximum size of a buffer, in bytes."""
 
 LOSSY, RENO = 2e-3, 1.5
-"""Losses by chance that make a difference: so many anyway, fewer where they keep Reno's window,
-√(1.5 / p) packets (RFC 5681's law; Mathis et al. 1997), below what fills the path: one
-bandwidth-delay product and the buffer."""
+"""Random loss that matters: this rate, or a lower one that keeps the window of Reno too small.
+
+The window is √(1.5 / p) packets (RFC 5681; Mathis et al. 1997). It is too small below one
+bandwidth-delay product plus the buffer."""
 
 WIDE = 1.25
-"""A buffer's interval whose ends are nearer to each other than this is as good as a number."""
+"""Ratio of the ends of an interval of the buffer size below which one value suffices."""
 
 FAR, FAR_APART = 2.0, 4.0
-"""A loss is another one where it is so many times as much; and so far below the most one between is
-tried, too.
-"""
+"""Ratio of two different loss rates, and the ratio from which a third rate between them is
+simulated."""
 
 LIKELIEST = 0.5
-"""The weight of the likeliest variant; the others share the rest."""
+"""Weight of the most likely variant; the others share the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One thing that the path may be.
+    """A possible path.
 
     Attributes:
         path: The path.
-        weight: How likely beside the others; they add up to 1.
-        why: What was assumed, empty where nothing was.
+        weight: Weight of the variant; all weights add up to 1.
+        why: The assumption of the variant; empty without one.
     """
 
     path: Path
@@ -77,17 +72,18 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A path as far as it is known.
+    """A path with its unknown properties.
 
     Attributes:
-        variants: What it may be, the likeliest first.
-        rate_mbit: Of its narrowest hop.
-        rtt_ms: Two-way propagation.
-        buffer_bdp: Of the likeliest variant; None where a discipline decides.
-        loss: By chance, share of packets.
-        source: Who says so, in words.
-        open: What is not known, in words.
-        inferred: From a measurement, so that its numbers are somewhat off.
+        variants: The possible paths, the most likely first.
+        rate_mbit: Rate of the bottleneck, in Mbit/s.
+        rtt_ms: Base RTT, in ms.
+        buffer_bdp: Buffer of the most likely variant, in bandwidth-delay products; None if a queue
+            discipline determines it.
+        loss: Random loss as share of packets.
+        source: Source of the path, in words.
+        open: Unknown properties, in words.
+        inferred: Whether a measurement is the source, so that the numbers have errors.
     """
 
     variants: tuple[Variant, ...]
@@ -119,12 +115,13 @@ class Asked:
     """The question.
 
     Attributes:
-        place: Where.
-        role: Who asks.
-        cares: What they care for, each as much as the others.
+        place: The path.
+        role: Role of the user, one of `ROLES`.
+        cares: Goals of the user, with equal weights.
         now: The congestion control in use.
-        data_centre: The path is inside one: whoever needs it to himself may be recommended.
-        seed: Of every random choice.
+        data_centre: Whether the path is inside a data centre, so that congestion controls for
+            controlled networks are candidates.
+        seed: Seed of all random choices.
     """
 
     place: Place
@@ -135,13 +132,15 @@ class Asked:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Knows whom and what is asked for.
+        """Checks role and goals, and sets the default goals.
 
         Raises:
-            NarrowsError: If there is no such role or care.
+            NarrowsError: If a role or goal does not exist.
         """
         if self.role not in ROLES:
-            raise NarrowsError(f"nobody is called `{self.role}`\n    write: --as {'|'.join(ROLES)}")
+            raise NarrowsError(
+                f"--as {self.role}: there is no such role\n    write: --as {'|'.join(ROLES)}"
+            )
         unknown = [care for care in self.cares if care not in CARES]
         if unknown:
             raise NarrowsError(
@@ -152,7 +151,7 @@ class Asked:
 
 
 def place(paths: Sequence[tuple[Path, str]], *, source: str, left: Sequence[str] = ()) -> Place:
-    """A place of what it may be, the likeliest first.
+    """Combines possible paths, the most likely first.
 
     >>> here = place([(Path(rate="10Mbit", rtt="20ms", buffer="2bdp"), "")], source="stated")
     >>> here.rate_mbit, here.rtt_ms, here.buffer_bdp, here.loss
@@ -188,7 +187,7 @@ def _numbers(path: Path) -> Json:
 
 
 def stated(path: Path, *, source: str = "stated") -> Place:
-    """A path as somebody says it is; without a buffer and a queue it may have any of three buffers.
+    """A path as specified; without buffer and queue discipline it may have any of three buffers.
 
     >>> [v.why for v in stated(Path(rate="10Mbit", rtt="20ms")).variants]
     ['a buffer of 1bdp', 'a buffer of 0.3bdp', 'a buffer of 4bdp']
@@ -252,11 +251,11 @@ def measured(
 
     Args:
         twin: Output of `narrows model --json`.
-        role: Who asks.
-        source: What it is called.
-        lone: It was also measured with one flow; if not, and that would tell more, this is said.
-        known: What is known otherwise and need not be inferred: `buffer`, `queue`, `loss`, as a
-            scenario has them.
+        role: Role of the user.
+        source: Name of the source.
+        lone: Whether the path was also measured with one flow; if not, the result may suggest it.
+        known: Properties that are known from elsewhere: `buffer`, `queue`, `loss`, as in a
+            scenario.
 
     Raises:
         NarrowsError: If it is not the JSON of a path model.
@@ -273,7 +272,7 @@ def measured(
     known = known or {}
     sure = twin[way].get("sure") != "cannot tell"
     if not sure:
-        # Its queue is an assumption: what it may hold is tried below.
+        # The queue is an assumption: possible buffers are simulated below.
         ahead = {
             key: value
             for key, value in ahead.items()

@@ -1,9 +1,8 @@
-"""What is recommended, what it should change, what it takes from others, and how sure all that is.
+"""The recommendation: its effects, its cost for other flows, and their intervals.
 
-Intervals come from the runs (variants of the path and seeds) and from how far simulations of this
-kind were off what
-Linux then did: `data/advise.json`, written by `validation/advise.py` from paths that no verdict was
-judged on.
+The intervals come from the runs (variants of the path and seeds) and from the errors of such
+simulations compared with Linux. `validation/advise.py` writes these errors to `data/advise.json`,
+from paths that are not used for the validation.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ from narrows.registry import paced
 from narrows.storage.provenance import evidence
 
 CALIBRATION = FilePath(__file__).parents[1] / "data" / "advise.json"
-"""By figure: how much wider an interval must be than chance makes it, to hold nine of ten
-measurements.
+"""Factor per metric by which an interval must be wider than the random spread, so that it contains
+90 % of the measurements.
 """
 
 WORTH = 0.05
-"""What changes the utility by less, or perhaps by less, is left as it is."""
+"""Minimum change of the utility for a recommendation."""
 
 OFTEN = 0.7
-"""It must be better in so many of the runs."""
+"""Minimum share of runs in which a recommendation is better."""
 
 TIE = 0.02
-"""Of two so near to each other the one that everybody knows is recommended."""
+"""Difference below which the more common candidate is recommended."""
 
 NEAR, AGREED = 1.4, 0.75
-"""A reference case as far away as a factor of two in two of its numbers, and the figures of it that
-agree.
+"""Distance of a reference case with a factor of two in two of its numbers, and the share of its
+metrics that must agree.
 """
 
 
@@ -62,22 +61,22 @@ OF_QUEUES = {
 """Names that differ if queues are changed."""
 
 UNKNOWN = (1.0, 0.05)
-"""Of a figure that was not calibrated: the factor on chance, and the share of the figure itself."""
+"""For a metric without calibration: the factor on the random spread, and the share of the value."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """What a figure is, and should become.
+    """The predicted change of a metric.
 
     Attributes:
-        name: Of `FIGURES`.
-        before: As it is.
-        after: With the choice.
-        low: The 90 % interval of the change: its lower end,
-        high: and its upper end.
-        of_queues: Queues are changed and not flows.
+        name: Key of `FIGURES`.
+        before: Value without the change.
+        after: Value with the change.
+        low: Lower end of the 90 % interval of the change.
+        high: Upper end of this interval.
+        of_queues: Whether queues are changed instead of flows.
     """
 
     name: str
@@ -89,7 +88,7 @@ class Effect:
 
     @property
     def says(self) -> str:
-        """In words."""
+        """Name of the metric."""
         return (
             OF_QUEUES.get(self.name, FIGURES[self.name][0])
             if self.of_queues
@@ -98,17 +97,17 @@ class Effect:
 
     @property
     def unit(self) -> str:
-        """Of all its numbers."""
+        """Unit of all values."""
         return FIGURES[self.name][1]
 
     @property
     def change(self) -> float:
-        """In the figure's unit."""
+        """The change, in the unit of the metric."""
         return self.after - self.before
 
     @property
     def clear(self) -> bool:
-        """Does the interval leave no doubt that it changes?"""
+        """Whether the interval excludes zero."""
         return self.low > 0 or self.high < 0
 
     def json(self) -> Json:
@@ -129,12 +128,12 @@ class Effect:
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """What it takes from others.
+    """The cost for other flows.
 
     Attributes:
-        share_pct: Of what it and one CUBIC flow get together; None where flows are not changed.
-        times_fair: Its part among three CUBIC flows, over a fair one.
-        kept_pct: What a CUBIC flow keeps beside it of what it has beside another CUBIC flow.
+        share_pct: Share of the total goodput beside one CUBIC flow; None if flows are not changed.
+        times_fair: Share among three CUBIC flows, relative to a fair one.
+        kept_pct: Goodput of a CUBIC flow beside it, relative to that beside another CUBIC flow.
     """
 
     share_pct: float | None
@@ -148,17 +147,16 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A candidate with its figures.
+    """A candidate with its metrics.
 
     Attributes:
-        key: Which.
-        marks: Of `in use`, `recommended`, `fastest`.
-        figures: Of `FIGURES` and `utility`, means over the variants by their weights; None where
-            one was not seen.
-        price: What it takes from others.
-        runs: So many variants and seeds they rest on.
-        why_not: Why it may not be recommended; empty where it may.
-        needs: The command that installs what the kernel lacks for it.
+        key: Key of the candidate.
+        marks: Any of `in use`, `recommended`, `fastest`.
+        figures: `FIGURES` and `utility` as weighted means over the variants; None if not simulated.
+        price: Cost for other flows.
+        runs: Number of variants and seeds.
+        why_not: Reason why it is not recommended, or an empty string.
+        needs: The command that installs missing parts of the kernel.
     """
 
     key: str
@@ -184,29 +182,28 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """The whole answer.
+    """The complete recommendation.
 
     Attributes:
-        found: What was simulated.
+        found: The result of the search.
         has: The kernel.
-        choice: What is recommended; what there is, to leave it so.
-        gain: Of the utility, a share; 0 to leave it.
-        effects: What should change; of the best that could be had, to leave it.
-        best: The candidate that the effects are of.
-        price: What it takes from others.
-        shown: Who would be better and is not recommended, and why.
-        wrong: When it would be wrong, in sentences.
-        rule: What the decision tree says of such paths in general.
-        inside: Does the path lie within what was validated?
+        choice: The recommended candidate; the present one if no change is recommended.
+        gain: Relative gain of utility; 0 without a change.
+        effects: Predicted changes; without a recommendation, those of the best candidate.
+        best: The candidate of the effects.
+        price: Cost for other flows.
+        shown: Better candidates that are not recommended, with the reason.
+        wrong: Conditions under which the recommendation would be wrong, in sentences.
+        rule: The rule of the decision tree for such paths.
+        inside: Whether the path is inside the validated range.
         cases: The nearest reference cases.
-        rows: Every candidate with its figures, the best first.
-        fastest: Which of the finalists has the highest goodput alone, whatever it takes from
-            others; of several within
-            2 % the choice, or else what there is.
-        lacking: What the kernel cannot load, and the modules that are missing.
-        wakeups_per_s: Of pacing, for each flow.
-        preliminary: The last round is missing.
-        commands: What to type.
+        rows: Every candidate with its metrics, the best first.
+        fastest: The finalist with the highest goodput alone, regardless of other flows. Within 2 %,
+            the choice or the present candidate is preferred.
+        lacking: Candidates that the kernel cannot load, with the missing modules.
+        wakeups_per_s: Timer wakeups of pacing per flow and second.
+        preliminary: Whether the last round is missing.
+        commands: The commands that apply the change.
     """
 
     found: Found
@@ -313,12 +310,12 @@ def decide(found: Found) -> tuple[str, str, float]:
 
 
 def advise(found: Found, has: Kernel, *, thorough: bool = True) -> Advice:
-    """The answer to a search.
+    """The recommendation from a search.
 
     Args:
-        found: What was simulated.
+        found: The result of the search.
         has: The kernel.
-        thorough: Ask also when it would be wrong, which takes some simulations more.
+        thorough: Whether to simulate also when the recommendation would be wrong.
     """
     asked = found.asked
     key, best, gain = decide(found)
@@ -397,7 +394,7 @@ _ALL_ROUNDS = ("first", "second", "last")
 
 
 def effects(found: Found, key: str) -> list[Effect]:
-    """What should change, of all figures that both were seen with."""
+    """The predicted changes of all metrics that were simulated with and without the change."""
     mine, its = found.draws(found.present), found.draws(key)
     out = []
     for name in FIGURES:
@@ -478,12 +475,12 @@ _ABOUT = {
     "fairness": ("rival_mbit",),
     "retransmissions": ("again_pct",),
 }
-"""The figures that each care is about."""
+"""The metrics of each goal."""
 
 
 def claim(told: Sequence[Effect], cares: Sequence[str]) -> Effect | None:
-    """What the advice is given for: of what is asked for, what surely gets better most, in
-    proportion; None if none.
+    """The main effect: the metric of the goals with the largest certain relative improvement, or
+    None.
     """
     about = {name for care in cares for name in _ABOUT[care]}
     better = [
@@ -491,7 +488,7 @@ def claim(told: Sequence[Effect], cares: Sequence[str]) -> Effect | None:
     ]
 
     def surely(of: Effect) -> float:
-        """At the nearer end of its interval."""
+        """Relative change at the end of the interval nearer to zero."""
         after = of.before + (of.low if of.low > 0 else of.high)
         return abs(math.log(max(after, 1e-9) / max(of.before, 1e-9)))
 
@@ -544,7 +541,7 @@ def _cases(asked: Asked, choice: Candidate) -> list[Json]:
 
 
 def commands(asked: Asked, choice: Candidate, has: Kernel) -> list[str]:
-    """What to type."""
+    """The commands that apply a candidate."""
     if choice.cc is not None:
         # Linux paces by itself from 4.13 on; the discipline fq does it at less cost, where the
         # kernel has it.
