@@ -183,6 +183,10 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
         ),
         (("run", "a", "--seed"), "--seed: the value is missing; write --seed N"),
         (("run", "a", "--json=1"), "--json: this option takes no value; write --json"),
+        (
+            ("sweep", "a.toml", "--table", "rows.txt"),
+            "--table: rows.txt has no suffix .parquet or .csv; write --table rows.csv",
+        ),
         (("remy", "a"), "-o: this option is required; write -o FILE.remy"),
         (("--jsom",), "--jsom: narrows has no such option"),
         (("tune", "aply"), "aply: narrows tune has no such command; write narrows tune apply"),

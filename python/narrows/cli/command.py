@@ -48,6 +48,8 @@ class _Parameter(click.Parameter):
         try:
             return super().type_cast_value(ctx, value)
         except click.BadParameter as error:
+            if error.param_hint is not None:
+                raise
             from narrows.cli import usage  # noqa: PLC0415 - for errors only
 
             raise usage.invalid(self, value, error) from error

@@ -156,7 +156,7 @@ def _scenario(file: str | None, path: dict[str, Any]) -> tuple[str, str]:
     rate = path.get("rate")
     down, up = path.get("down", rate), path.get("up", rate)
     if down is None and up is None:
-        raise NarrowsError("there is no path: name a scenario, or write --rate 20Mbit")
+        raise NarrowsError("--rate: there is no path; write --rate 20Mbit, or name a scenario")
     each = {key: path[key] for key in ("queue", "buffer", "loss") if key in path}
     there: dict[str, Any] = {"rate": down} | each if down is not None else _UNLIMITED
     back = None if up is None else Hop(rate=up, **each)

@@ -1,4 +1,4 @@
-"""The commands `narrows measure`, `twin`, `convert` and `history`. Large modules are imported on
+"""The commands `narrows measure`, `model`, `convert` and `history`. Large modules are imported on
 use.
 """
 
