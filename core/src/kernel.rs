@@ -13,7 +13,7 @@
 //! Linux 4.15 also differs in the following points. They hardly affect bulk transfers and are not
 //! modelled:
 //! - the receiver began with a buffer of 87 380 B and a window of 20 segments, which grew in
-//!   coarser steps (until 4.19 and 4.20); most scenarios specify larger buffers;
+//!   coarser steps. This ended with 4.19 and 4.20, and most scenarios specify larger buffers;
 //! - with the ACK that undid a recovery (a DSACK or a partial ACK), no further data was sent (until
 //!   5.12 and later);
 //! - a tail loss probe of new data did not delay the next probe;

@@ -141,7 +141,7 @@ pub fn path_figures(scenario: &Scenario) -> PathFigures {
 }
 
 /// The figures of every station of a scenario; empty without a Wi-Fi. `used` is the stations' use
-/// of the medium, `levels` are the figures of the levels with stations as classes, `flows` are the
+/// of the medium. `levels` are the figures of the levels with stations as classes. `flows` are the
 /// figures of the scenario's flows.
 fn station_figures(
     scenario: &Scenario,

@@ -1,17 +1,17 @@
-//! What of a scenario decides whether a case that was run elsewhere says anything about it.
+//! The properties of a scenario that decide whether a case from elsewhere applies to it.
 //!
-//! Kinds must be the same, or the case is about something else; numbers may differ, and how much
-//! they do is a distance (whoever compares measures it). Only a plain path has a likeness to plain
-//! ones: whatever else is on it is told in [`Likeness::besides`].
+//! Kinds must be equal, otherwise the case does not apply. Numbers may differ, and their difference
+//! is a distance that the caller computes. Only plain paths are comparable with each other;
+//! additional elements are listed in [`Likeness::besides`].
 //!
-//! - The rate is the one that passes in the long run, behind a policer the policer's; the room is
-//!   then its burst, for behind it hardly anything waits. How much faster its link is tells the
+//! - The rate is the long-term rate; behind a policer it is the policer's. The room is then its
+//!   burst, because almost no packets queue behind it. The ratio of the link's rate to it is the
 //!   headroom.
-//! - A token bucket that lets no more than two full frames or a millisecond of its rate go at once
-//!   is a plain link; one that lets more is a shaper. (Stored cases have 0.25 ms, at least two
+//! - A token bucket that releases at most two full frames, or a millisecond of its rate, at once is
+//!   a plain link. One that releases more is a shaper. (Stored cases have 0.25 ms, at least two
 //!   frames.)
-//! - Not looked at: how many flows there are, when they start and end and how much they send; the
-//!   hosts, but for a sender whose own interface has a rate: there it is what decides.
+//! - Number, start, end and size of flows do not count. Hosts do not count either, except for a
+//!   sender whose own interface has a rate: there it is decisive.
 
 use super::{Choice, HopSpec, Link, PathSpec, Scenario};
 use crate::net::{loss, policer};
@@ -28,34 +28,33 @@ use alloc::vec::Vec;
 /// A full Ethernet frame, in bytes.
 const FRAME: u64 = 1514;
 
-/// More headroom than so many times the rate makes no difference.
+/// Maximum headroom: more makes no difference.
 const HEADROOM: f64 = 10.0;
 
-/// Kinds and numbers of a scenario's path.
+/// The kinds and numbers of a scenario's path.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Likeness {
-    /// The discipline at the bottleneck, with the parameters that are not the default's.
+    /// The discipline at the bottleneck, with its parameters that differ from the defaults.
     pub queue: String,
-    /// What polices there, likewise but for rate and burst.
+    /// The policer there, likewise, without rate and burst.
     pub policer: Option<String>,
-    /// Everything by which it is no plain path, in a person's words.
+    /// Differences from a plain path, in words for a person.
     pub besides: Vec<String>,
-    /// What passes in the long run.
+    /// The long-term rate.
     pub rate: Rate,
-    /// The RTTs over it without a queue, each once; the path's own without flows.
+    /// The RTTs without a queue, each once; the path's own without flows.
     pub rtts: Vec<Span>,
-    /// The buffer, or a policer's burst, in bandwidth-delay products; `None` where it is left to
-    /// the discipline.
+    /// The buffer, or a policer's burst, in bandwidth-delay products; `None` for the discipline's
+    /// own limit.
     pub room_bdp: Option<f64>,
-    /// How many times faster the bottleneck's link is than what passes: 1 without a policer, 10 at
-    /// most.
+    /// Ratio of the bottleneck's link rate to the long-term rate: 1 without a policer, at most 10.
     pub headroom: f64,
-    /// The share that random loss takes, from 0 to 1.
+    /// Probability of random loss, from 0 to 1.
     pub loss: f64,
 }
 
 impl Likeness {
-    /// Of a scenario whose names `registry` knows.
+    /// For a scenario whose names `registry` has.
     pub fn of<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<P>) -> Likeness {
         let path = &scenario.path;
         let hop = path.bottleneck();
@@ -98,14 +97,14 @@ impl Likeness {
     }
 }
 
-/// What a policer lets pass in the long run.
+/// The long-term rate of a policer.
 fn policed(hop: &HopSpec) -> Option<Rate> {
     hop.policer
         .as_ref()
         .and_then(|c| policer::passes(&c.kind, &c.params))
 }
 
-/// Bytes that find room before something is dropped.
+/// Bytes that fit before a drop.
 fn room(path: &PathSpec, hop: &HopSpec, policed: bool) -> Option<u64> {
     let burst = hop
         .policer
@@ -120,7 +119,7 @@ fn room(path: &PathSpec, hop: &HopSpec, policed: bool) -> Option<u64> {
     }
 }
 
-/// What is on the path beside a queue, a policer and a plain link.
+/// The elements of the path beside a queue, a policer and a plain link.
 fn elements(path: &PathSpec, hop: &HopSpec) -> Vec<String> {
     let few = Bytes::new(2 * FRAME + 2 * 26).max(hop.rate * Span::ms(1));
     let shaper = match hop.link {
@@ -148,7 +147,7 @@ fn elements(path: &PathSpec, hop: &HopSpec) -> Vec<String> {
     .collect()
 }
 
-/// The share that is lost, and by what law if not by that of the first kind with its defaults.
+/// The loss probability, and its model unless that is the first kind with its defaults.
 fn random_loss(hop: &HopSpec) -> (f64, Option<String>) {
     let plain = &loss::KINDS[0];
     match &hop.loss {
@@ -162,7 +161,7 @@ fn random_loss(hop: &HopSpec) -> (f64, Option<String>) {
     }
 }
 
-/// By what the flows differ from plain ones that go down.
+/// The differences of the flows from plain downloads.
 fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<P>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for flow in &scenario.flows {
@@ -197,8 +196,8 @@ fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<
     found
 }
 
-/// `kind name=value …` with the parameters that are not their table's default, but for those `left`
-/// out.
+/// `kind name=value …` with the parameters that differ from their table's defaults, without those
+/// in `left`.
 fn told(choice: &Choice, table: &[Param], left: &[&str]) -> String {
     let defaults = Params::defaults(table);
     let mut text = choice.kind.to_string();

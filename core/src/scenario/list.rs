@@ -1,6 +1,6 @@
-//! What a scenario may say, as data: congestion controls and queues with their parameters, the
-//! scenario's own keys, and the rules that releases of Linux brought.
-//! From here come `narrows list --verbose` and the reference pages.
+//! The vocabulary of scenarios as data: congestion controls and queue disciplines with their
+//! parameters, the scenario's own keys, and dated rules of Linux. `narrows list --verbose` and the
+//! reference pages are generated from it.
 
 use super::keys::{self, Form, Key};
 use super::value::{Node, Tree};
@@ -46,12 +46,15 @@ const LISTS: &[&str] = &[
 ];
 
 /// `{"cc": […], "queue": […], "link": […], "policer": […], "loss": […], …, "scenario": […],
-/// "rules": […]}`. A kind has `name`, `help`, `source` and `params`; a parameter `name`,
-/// `kind`, `default`, `min` and `max` (as a scenario writes them, with their unit) or `words` (of a
-/// file: those that come with narrows), `help` and `source`, a list the `params` of its tables; a
-/// key of the scenario `section`, `name`, `takes`, `default`, `range`, `help` and `supported`; a
-/// rule `of` (what follows it), `name`, `since`, `help` and `source`; a qdisc and a sysctl the
-/// columns of [`linux`]; `measurement` the tests with their default.
+/// "rules": […]}`, with these entries:
+///
+/// - a kind: `name`, `help`, `source` and `params`;
+/// - a parameter: `name`, `kind`, `default`, `help` and `source`. If they apply, it has `min` and
+///   `max`, as a scenario writes them, with their unit. A word has `words`, a file the texts of
+///   narrows, and a list the `params` of its tables;
+/// - a key of the scenario: `section`, `name`, `takes`, `default`, `range`, `help` and `supported`;
+/// - a rule: `of` (the module that follows it), `name`, `since`, `help` and `source`;
+/// - a qdisc and a sysctl: the columns of [`linux`]; `measurement`: the tests with their default.
 pub fn describe<P: Packet + Send + 'static>(registry: &Registry<P>) -> Tree {
     let lists = LISTS
         .iter()
@@ -59,7 +62,7 @@ pub fn describe<P: Packet + Send + 'static>(registry: &Registry<P>) -> Tree {
     Tree::new(lists.collect())
 }
 
-/// [`describe`] as JSON; of these lists only, where any are named.
+/// [`describe`] as JSON; only these lists, if any are named.
 pub fn describe_json<P: Packet + Send + 'static>(
     registry: &Registry<P>,
     only: &[String],

@@ -1,30 +1,30 @@
-//! The scenario: what the path is, who sends, what is watched. Never how it is run.
+//! The scenario: the path, the flows, the probes. Options of its execution are not part of it.
 //!
-//! Plain data here; how it comes from text and goes back:
+//! The types here are plain data. The files read them from text and write them back:
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | [`value`] | the tree of values that TOML and Python share, with its places in the source |
-//! | `parse` | from a tree to a scenario: sections, defaults, what must hold between keys |
+//! | [`value`] | the tree of values that TOML and Python share, with positions in the source |
+//! | `parse` | from a tree to a scenario: sections, defaults, conditions between keys |
 //! | `dscp` | names of code points |
-//! | `hop` | one hop of `[path]`, there and back |
-//! | `host` | the section `[host]`, there and back |
-//! | `nested` | lists of tables, models and flows inside of a model's parameters |
+//! | `hop` | a hop of `[path]`, read and written |
+//! | `host` | the section `[host]`, read and written |
+//! | `nested` | lists of tables, models and flows inside a model's parameters |
 //! | `read` | one section and one value: unknown keys, switches, words, texts |
 //! | `quantity` | quantities, counts and numbers: unit and range |
 //! | `model` | models with their parameters |
 //! | [`keys`] | every key: its default, range and help |
 //! | `schema` | the structure of their rows; reading and writing by rows |
-//! | [`error`] | what is told of a mistake: place, key, value, the corrected line |
-//! | `notices` | what it says that its writer may not mean |
-//! | `work` | what a flow's application does |
+//! | [`error`] | errors: place, key, value, the corrected line |
+//! | `notices` | warnings about a scenario that is valid |
+//! | `work` | the application of a flow |
 //! | `varying` | steps, outages, traces |
-//! | `wifi` | the section `[wifi]`, there and back |
-//! | [`likeness`] | what decides whether a case that was run elsewhere says anything about it |
-//! | `write` | the way back: canonical TOML and JSON, every default explicit |
-//! | [`list`] | what may be chosen, for `narrows list` and the docs |
+//! | `wifi` | the section `[wifi]`, read and written |
+//! | [`likeness`] | the properties by which scenarios are compared |
+//! | `write` | writing: canonical TOML and JSON, every default explicit |
+//! | [`list`] | the vocabulary of scenarios, for `narrows list` and the documentation |
 //!
-//! A mistake is told with its place and the line as it should be, all mistakes at once:
+//! An error is reported with its place and the corrected line, and all errors are reported at once:
 //!
 //! ```text
 //! scenarios/x.toml:7: path.rtt = 40 needs a unit
@@ -72,68 +72,67 @@ use alloc::vec::Vec;
 /// A scenario with every default filled in.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
-    /// What a person calls it.
+    /// Its title.
     pub title: String,
-    /// How long it runs.
+    /// Duration of the run.
     pub duration: Span,
-    /// Left out of the summary (20 % of the duration unless given).
+    /// Excluded from the summary interval (20 % of the duration by default).
     pub warmup: Span,
-    /// Of every random choice.
+    /// Seed of every random choice.
     pub seed: u64,
-    /// The most that a flow's start is moved at random (one RTT unless given, that of the farthest
-    /// flow).
+    /// Maximum random shift of a flow's start (by default one RTT, that of the farthest flow).
     pub start_jitter: Span,
-    /// What lies between the hosts; of a `wifi` what [`WifiSpec::as_path`] says of it.
+    /// The path between the hosts; for a `wifi` the result of [`WifiSpec::as_path`].
     pub path: PathSpec,
-    /// The medium in the place of a path.
+    /// The Wi-Fi, if it replaces the path.
     pub wifi: Option<WifiSpec>,
-    /// Both ends.
+    /// The properties of both ends.
     pub host: HostSpec,
-    /// Who sends; `count` has been expanded, every flow has its id.
+    /// The flows, `count` expanded; every flow has its id.
     pub flows: Vec<FlowSpec>,
-    /// What is measured beside the flows.
+    /// The probes.
     pub probes: Vec<ProbeSpec>,
-    /// Keys of the top level without a place of their own, under their names.
+    /// Keys of the top level that have no field, by name.
     pub keys: Params,
 }
 
 /// One flow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowSpec {
-    /// Unique; `<cc><n>` unless given.
+    /// Its id; unique, `<cc><n>` by default.
     pub id: String,
     /// Its congestion control.
     pub cc: Choice,
-    /// Propagation beside the path's, both ways together: its receiver lies so much farther away.
+    /// Two-way propagation beyond the path's, for a receiver that is farther away.
     pub rtt: Span,
-    /// When it connects.
+    /// Time when it connects.
     pub start: Span,
-    /// When it stops sending, if before the end.
+    /// Time when it stops sending, if before the end.
     pub stop: Option<Span>,
-    /// When it writes again, after `stop`.
+    /// Time when it resumes after `stop`.
     pub restart: Option<Span>,
-    /// Which way its data goes.
+    /// Direction of its data.
     pub direction: Direction,
     /// Differentiated-services code point of its packets, ACKs included.
     pub dscp: u8,
-    /// Do its ends negotiate explicit congestion notification, and in the way that its law needs?
-    /// Where not, such a law is Reno.
+    /// Use of explicit congestion notification by its ends, of the kind that its congestion control
+    /// needs. Without that, such a congestion control is Reno.
     pub ecn: EcnEnds,
-    /// A transfer of so many bytes; unbounded otherwise.
+    /// Size of a transfer; `None` for unlimited data.
     pub size: Option<Bytes>,
-    /// The host at the far end that it is of, from 1 on; 0: the one of all that say nothing.
+    /// Its host at the far end, from 1 on; 0: the common host of all flows without the key.
     pub host: u8,
-    /// The station whose flow it is, where there is a medium.
+    /// Its station, with a Wi-Fi.
     pub station: Option<u8>,
-    /// What its application does, one of [`workload::KINDS`](crate::workload::KINDS); without one
-    /// it sends all it can.
+    /// Its application, one of [`workload::KINDS`](crate::workload::KINDS); without one it has
+    /// unlimited data.
     pub workload: Option<Choice>,
-    /// Keys without a place of their own, under their names.
+    /// Keys that have no field, by name.
     pub keys: Params,
 }
 
 impl FlowSpec {
-    /// Is it TCP, so that its congestion control means something?
+    /// Returns whether it is TCP, so that its congestion control has an effect.
     pub fn has_cc(&self) -> bool {
         let udp = |choice: &Choice| {
             workload::find(&choice.kind).is_some_and(|kind| kind.is_udp(&choice.params))
@@ -142,30 +141,30 @@ impl FlowSpec {
     }
 }
 
-/// Which way the data of a flow goes.
+/// Direction of a flow's data.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub enum Direction {
-    /// With the path: over its hops.
+    /// Over the hops of the path.
     #[default]
     Down,
-    /// Against it: over the reverse hop.
+    /// Over the reverse hop.
     Up,
 }
 
-/// Something measured beside the flows.
+/// A measurement beside the flows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProbeSpec {
     /// `ping`: UDP, 64 bytes of payload, through the same bottleneck, the first at t = 0.
     pub kind: ProbeKind,
-    /// From one to the next.
+    /// Interval between pings.
     pub interval: Span,
     /// Differentiated-services code point of its packets and their answers.
     pub dscp: u8,
-    /// The host at the far end that answers, from 1 on; 0: the one of all that say nothing.
+    /// The responding host at the far end, from 1 on; 0: the common host of all without the key.
     pub host: u8,
-    /// The station that answers, where there is a medium.
+    /// The responding station, with a Wi-Fi.
     pub station: Option<u8>,
-    /// Keys without a place of their own, under their names.
+    /// Keys that have no field, by name.
     pub keys: Params,
 }
 
@@ -177,7 +176,7 @@ pub enum ProbeKind {
 }
 
 impl ProbeKind {
-    /// As a scenario and a run write it.
+    /// Its name in a scenario and in a run.
     pub fn name(self) -> &'static str {
         match self {
             ProbeKind::Ping => "ping",

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 
 /// A registered name with its parameters.
 pub(super) struct Offer {
-    /// As a scenario writes it.
+    /// Its name in a scenario.
     pub name: &'static str,
     /// Its parameters.
     pub params: &'static [Param],
@@ -48,7 +48,7 @@ impl Collector<'_> {
     /// parameter. A table without a kind is of the first kind.
     pub fn element(&mut self, f: &Field<'_>, what: &str, known: &[Offer]) -> Option<Choice> {
         let first = known.first()?;
-        // Where there are several, a word that is no value of theirs was meant as one of them.
+        // With several kinds, a word that is no value of theirs is meant as one of them.
         let word = |text: &str| known.len() > 1 && text.starts_with(|c: char| c.is_alphabetic());
         let named = |name: &str| word(name) || known.iter().any(|offer| offer.name == name);
         let kind = match &f.entry.node.value {
@@ -183,7 +183,7 @@ impl Collector<'_> {
         self.checked(f, offer, params)
     }
 
-    /// Each parameter of `offer` for itself.
+    /// Reads each parameter of `offer` by itself.
     pub fn table(&mut self, f: &Field<'_>, offer: &Offer, known: &[Offer]) -> Option<Params> {
         let name = offer.name;
         let table = offer.params;
@@ -225,7 +225,7 @@ impl Collector<'_> {
         good.then_some(params)
     }
 
-    /// Parameters that are right each for itself, if they are together.
+    /// Checks parameters that are valid by themselves for conditions between them.
     fn checked(&mut self, f: &Field<'_>, offer: &Offer, params: Params) -> Option<Choice> {
         if let Err(refusal) = (offer.check)(&params) {
             self.refuse_param(f, offer, refusal);

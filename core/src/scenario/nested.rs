@@ -1,14 +1,13 @@
-//! What a model's parameters may hold beside single values: lists of tables, other models, and
-//! which packets are meant.
+//! Nested parameters of a model: lists of tables, other models, and selections of packets.
 //!
 //! ```text
 //! queue = { kind = "htb", classes = [ { id = "1:10", rate = "5Mbit", queue = "fq_codel", match = {
 //! flow = "web", dscp = ["EF", 8] } } ] }
 //! ```
 //!
-//! A flow is named by its id; the name without the number that ends it means all flows that are
-//! called so (`cubic` is `cubic0`, `cubic1` …). Probes are `ping0`, `ping1` … in the order of the
-//! file. Names become numbers once all flows are known.
+//! A flow is named by its id; the name without its final number means all flows with that name
+//! (`cubic` is `cubic0`, `cubic1` …). Probes are `ping0`, `ping1` … in the order of the file. Names
+//! are resolved to numbers once all flows are known.
 
 use super::dscp;
 use super::error::{Collector, Fix};
@@ -25,12 +24,12 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Models within models within models.
+/// Maximum depth of models within models.
 const DEEPEST: usize = 8;
-/// Flows are named one by one up to so many.
+/// Maximum number of names of single flows.
 const MOST_NAMES: usize = 1000;
 
-/// A flow that a model names, and where.
+/// A flow that a model refers to, with its place.
 pub(super) struct Named {
     name: String,
     path: String,
@@ -38,7 +37,7 @@ pub(super) struct Named {
     node: Node,
 }
 
-/// What is one or a list of them.
+/// A value, or a list of values.
 fn items(node: &Node) -> Vec<&Node> {
     match &node.value {
         Value::Array(items) => items.iter().collect(),
@@ -46,7 +45,7 @@ fn items(node: &Node) -> Vec<&Node> {
     }
 }
 
-/// A class of traffic: `"1:10"` as it is written canonically, or what to write.
+/// A traffic class in canonical form, `"1:10"`; the error is the correction.
 pub(super) fn handle(node: &Node) -> Result<param::Value, (String, Fix)> {
     let text = match &node.value {
         Value::String(text) => text.trim().to_string(),
@@ -152,7 +151,7 @@ impl Collector<'_> {
         Some(param::Value::Choice(Box::new(choice)))
     }
 
-    /// Which packets.
+    /// A selection of packets.
     pub fn matching(&mut self, f: &Field<'_>) -> Option<param::Value> {
         let Value::Table(table) = &f.entry.node.value else {
             let fix = match &f.entry.node.value {
@@ -222,7 +221,7 @@ impl Collector<'_> {
         good.then_some(param::Value::Match(which))
     }
 
-    /// Gives the flows that models name their numbers, and refuses names that nobody has.
+    /// Resolves the names of flows in models to numbers, and rejects unknown names.
     pub fn number_flows(&mut self, path: &mut PathSpec, flows: &[FlowSpec], probes: &[ProbeSpec]) {
         let probes = (0..probes.len()).map(|i| format!("ping{i}"));
         let names: Vec<String> = flows
@@ -265,7 +264,7 @@ impl Collector<'_> {
     }
 }
 
-/// The places of those that are called so.
+/// The indices of the flows or probes with this name.
 fn numbers(names: &[String], name: &str) -> Vec<u32> {
     let numbered = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
     let all = |is: &dyn Fn(&String) -> bool| -> Vec<u32> {
@@ -298,7 +297,7 @@ fn number(params: &mut Params, names: &[String]) {
     }
 }
 
-/// The way back.
+/// Writes a value of these kinds.
 pub(super) fn node(value: &param::Value) -> Node {
     let few = |mut nodes: Vec<Node>| match nodes.len() {
         1 => nodes.remove(0),

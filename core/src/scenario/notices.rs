@@ -1,5 +1,4 @@
-//! What a scenario says that its writer may not mean: not a mistake, so it runs, and the run tells
-//! it.
+//! Warnings about a valid scenario that its author may not intend; the run reports them.
 
 use super::Scenario;
 use crate::cc::Need;
@@ -15,18 +14,18 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// So many steps and outages that begin too late are told.
+/// Maximum number of late steps and outages that are listed.
 const MOST_LATE: usize = 5;
-/// Of so many packets of which one was under way before, the payload may take more than the time of
-/// all: headers are 4 %.
+/// With so many packets, one of them in transmission before, the payload may take more than the
+/// time of all: headers are 4 %.
 const LEAST_PACKETS: f64 = 22.0;
-/// The same of transmissions over the air, of which at least a tenth is overhead.
+/// The same for transmissions over the air, of which at least a tenth is overhead.
 const LEAST_TRANSMISSIONS: f64 = 10.0;
-/// A delay with jitter is at most so many spreads above its least one, unless it is uniform.
+/// Maximum of a delay with jitter above its minimum, in spreads, unless it is uniform.
 const MOST_SPREADS: u64 = 8;
 
 impl Scenario {
-    /// In sentences, with what to write instead.
+    /// Returns the warnings as sentences, with corrections.
     pub fn notices<P: Packet + Send + 'static>(&self, registry: &Registry<P>) -> Vec<String> {
         let mut asking = BTreeMap::<&str, usize>::new();
         for flow in self.flows.iter().filter(|flow| flow.ecn == EcnEnds::Asked) {
@@ -58,7 +57,7 @@ impl Scenario {
             .collect()
     }
 
-    /// A summary interval of which what was under way at its start is a large part.
+    /// Warns about a summary interval that is short compared with the data in flight at its start.
     fn too_short(&self) -> Option<String> {
         let left = self.duration - self.warmup;
         let (fits, least, what) = match &self.wifi {
@@ -94,7 +93,8 @@ impl Scenario {
         })
     }
 
-    /// A summary interval in which delays that vary may bring more than the path lets pass.
+    /// Warns about a summary interval in which varying delays may deliver more than the path's
+    /// rate.
     fn too_uneven(&self) -> Option<String> {
         let rtts = || {
             self.flows
@@ -128,7 +128,7 @@ impl Scenario {
         })
     }
 
-    /// Steps and outages that begin when the run is over.
+    /// Warns about steps and outages that begin after the end of the run.
     fn too_late(&self) -> Vec<String> {
         let hops = self.path.hops.iter().chain(&self.path.reverse);
         let told = hops
@@ -150,7 +150,7 @@ impl Scenario {
         .collect()
     }
 
-    /// The disciplines of all places, the sender's own host at last.
+    /// The queue disciplines of all hops, and of the sender's own host.
     fn queues(&self) -> impl Iterator<Item = &Choice> {
         let hops = self.path.hops.iter().chain(&self.path.reverse);
         let own = self.host.nic.iter().map(|nic| &nic.qdisc);
@@ -158,7 +158,7 @@ impl Scenario {
     }
 }
 
-/// Of one discipline.
+/// Warnings about one queue discipline.
 fn told_of_a_queue(queue: &Choice) -> Vec<String> {
     if queue.kind != "htb" {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! From a tree to a scenario: sections, defaults, and what must hold between keys.
+//! From a tree to a scenario: sections, defaults, and conditions between keys.
 
 use super::dscp;
 use super::error::{Collector, Errors, Fix, MOST, show};
@@ -24,7 +24,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// A full frame: what a buffer or a bucket must hold for anything to pass.
+/// A full frame: the minimum of a buffer or a bucket, because otherwise no full packet passes.
 pub(super) const FRAME: Bytes = Bytes::new(1514);
 pub(super) const DAY: Span = Span::s(24 * 3600);
 pub(super) const HOUR: Span = Span::s(3600);
@@ -32,7 +32,7 @@ pub(super) const MOST_FLOWS: u64 = 100_000;
 const DIRECTIONS: [(&str, Direction); 2] = [("down", Direction::Down), ("up", Direction::Up)];
 
 impl Scenario {
-    /// Reads a TOML document that names no files. `file_name` is what errors call it.
+    /// Reads a TOML document that names no files. `file_name` is for errors.
     pub fn from_toml<P: Packet + Send + 'static>(
         text: &str,
         file_name: &str,
@@ -42,9 +42,9 @@ impl Scenario {
         Scenario::from_tree(&tree, file_name, Some(text), registry, &no_files)
     }
 
-    /// Reads a tree, from TOML or from another language's values. Errors name lines of
-    /// `source_text` where the tree has positions in it, else the key's path. Files that it
-    /// names are read by `files`.
+    /// Reads a tree, from TOML or from another language's values. Errors refer to lines of
+    /// `source_text` if the tree has positions in it, else to the key's path. `files` reads the
+    /// files that the tree names.
     pub fn from_tree<P: Packet + Send + 'static>(
         tree: &Tree,
         file_name: &str,
@@ -77,18 +77,18 @@ impl Scenario {
     }
 }
 
-/// What a registry has, without its packet type.
+/// The names of a registry, without its packet type.
 pub(super) struct Known {
     pub ccs: Vec<Offer>,
     pub queues: Vec<Offer>,
-    /// What each congestion control needs, by its name.
+    /// Requirements of each congestion control, by its name.
     pub needs: Vec<(&'static str, &'static [Need])>,
     /// Queues that write into congestion headers.
     pub feedback: Vec<&'static str>,
 }
 
 impl Known {
-    /// The first flow's congestion control that has this need, of those that `count`.
+    /// The first flow's congestion control with this requirement, among the flows that `count`.
     fn who<'f>(
         &self,
         flows: &'f [FlowSpec],
@@ -103,7 +103,7 @@ impl Known {
             .into_iter()
             .find(|kind| self.needs_of(kind).contains(&need))
     }
-    /// What a congestion control needs.
+    /// The requirements of a congestion control.
     fn needs_of(&self, cc: &str) -> &'static [Need] {
         let found = self.needs.iter().find(|(name, _)| *name == cc);
         found.map_or(&[], |(_, needs)| needs)
@@ -122,7 +122,7 @@ fn offer(
     }
 }
 
-/// Reads every section whatever the others hold, so that all errors are told at once.
+/// Reads every section even after errors in others, so that all errors are reported at once.
 fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scenario> {
     let top = Section {
         name: "",
@@ -159,10 +159,10 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
         Err(()) => None,
     };
     let ecn = host.as_ref().map_or(EcnMode::default(), |host| host.ecn);
-    // A path that is wrong may have a reverse hop.
+    // A wrong path may have a reverse hop.
     let reverse =
         path.as_ref().is_none_or(|p| p.reverse.is_some()) || matches!(wifi, Some(Some(_)));
-    // Of a medium that is wrong the stations are not known.
+    // The stations of a wrong Wi-Fi are unknown.
     let wifi = wifi?;
     let ends = Ends {
         end,
@@ -227,7 +227,7 @@ pub(super) fn optional<'t, T>(
     }
 }
 
-/// Notes that a required key is absent, unless it is there misspelt, which has been told.
+/// Records that a required key is absent, unless it is misspelt, which has been reported.
 pub(super) fn missing<T>(
     out: &mut Collector<'_>,
     s: &Section<'_>,
@@ -251,13 +251,13 @@ fn misspelt(s: &Section<'_>, name: &str) -> bool {
         .map(|k| k.name)
         .filter(|name| s.table.get(name).is_none())
         .collect();
-    // Of more than that nothing has been told.
+    // More of them have not been reported.
     unknown
         .take(MOST)
         .any(|e| keys::nearest(&e.key, absent.iter().copied()) == Some(name))
 }
 
-/// The section called `name`, if it was written as one. `Err` where it is something else.
+/// The section called `name`, if it was written as one; `Err` for another value.
 pub(super) fn section<'t>(
     out: &mut Collector<'_>,
     parent: &Section<'t>,
@@ -339,15 +339,15 @@ pub(super) fn sections<'t>(
     good.then_some(list)
 }
 
-/// What of the rest of the scenario matters to a flow.
+/// The values of the rest of the scenario that a flow depends on.
 struct Ends<'a> {
-    /// Of the scenario.
+    /// End of the scenario.
     end: Span,
-    /// Of the hosts.
+    /// ECN mode of the hosts.
     ecn: EcnMode,
-    /// Has the path a reverse hop?
+    /// Whether the path has a reverse hop.
     reverse: bool,
-    /// The medium, where there is one.
+    /// The Wi-Fi, if there is one.
     wifi: Option<&'a Written>,
 }
 
@@ -395,8 +395,7 @@ fn flows(
                     format!("{kind}{}", *n - 1)
                 }
             };
-            // A name that nobody wrote gives way: `bbr30` is the first of bbr3 and the thirty-first
-            // of bbr.
+            // A generated name yields: `bbr30` is the first of bbr3 and the thirty-first of bbr.
             while named.is_none() && (ids.contains(&id) || written.contains(&id)) {
                 id.push_str("-2");
             }
@@ -429,7 +428,7 @@ fn flows(
     good.then_some(flows)
 }
 
-/// The ids that sections give to flows, those of a section with a count and with stations included.
+/// The ids that sections give to flows, including sections with a count or with stations.
 fn written_ids(list: &[Section<'_>]) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     for s in list {
@@ -448,7 +447,7 @@ fn written_ids(list: &[Section<'_>]) -> BTreeSet<String> {
     ids
 }
 
-/// Refuses a host that has not what its flows need.
+/// Rejects a host without the properties that its flows require.
 fn needs(
     out: &mut Collector<'_>,
     top: &Section<'_>,
@@ -483,7 +482,7 @@ fn needs(
     }
 }
 
-/// Refuses a path whose narrowest hop does not tell what a flow lives by.
+/// Rejects a path whose bottleneck does not give the feedback that a flow requires.
 fn feedback(
     out: &mut Collector<'_>,
     top: &Section<'_>,
@@ -543,7 +542,7 @@ fn feedback(
     }
 }
 
-/// The section in a field, whose keys have been looked at.
+/// The section in a field, after a check of its keys.
 fn inside<'t>(f: &Field<'t>, name: &'static str) -> Option<Section<'t>> {
     let Value::Table(table) = &f.entry.node.value else {
         return None;
@@ -564,7 +563,7 @@ fn cc_line(known: &Known) -> String {
     )
 }
 
-/// One `[[flow]]`: the flow, how many of it, and the id it was given.
+/// One `[[flow]]`: the flow, its count, and the id it was given.
 fn flow(
     out: &mut Collector<'_>,
     s: &Section<'_>,
@@ -695,7 +694,7 @@ fn times(
     Some((start, stop, restart))
 }
 
-/// Which host at the far end; stations are hosts of their own.
+/// The host at the far end; stations are hosts of their own.
 fn far_host(
     out: &mut Collector<'_>,
     s: &Section<'_>,

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 /// A quantity with a dimension.
 pub(super) trait Quantity: Copy + Ord {
     const WHAT: &'static str;
-    /// Reads a text; `bare` is the unit to propose where there is none.
+    /// Reads a text; `bare` is the unit to propose if there is none.
     fn read(text: &str, bare: &str) -> Result<Self, UnitError>;
     fn text(self) -> String;
 }
@@ -45,7 +45,7 @@ impl Quantity for Rate {
     }
 }
 
-/// Reads `text` as a quantity between `least` and `most`: the quantity, or what is wrong and the
+/// Reads `text` as a quantity between `least` and `most`; the error is the problem and the
 /// corrected text.
 pub(super) fn within<Q: Quantity>(
     text: &str,
@@ -77,7 +77,7 @@ pub(super) fn within<Q: Quantity>(
     }
 }
 
-/// The quantity in `node`, or what is wrong and the corrected TOML.
+/// Reads the quantity in `node`; the error is the problem and the corrected TOML.
 pub(super) fn quantity<Q: Quantity>(
     node: &Node,
     bare: &str,
@@ -88,7 +88,7 @@ pub(super) fn quantity<Q: Quantity>(
         Value::String(text) => text.clone(),
         Value::Integer(n) => n.to_string(),
         Value::Float(x) => float(*x),
-        // An example in range: the default of nothing in particular.
+        // An example in range, independent of the default.
         _ => {
             let example = Q::read("", bare).err().map(|e| e.fix).unwrap_or_default();
             let fix = within(&example, bare, least, most).map_or_else(|e| e.fix, Q::text);
@@ -98,7 +98,7 @@ pub(super) fn quantity<Q: Quantity>(
     within(&text, bare, least, most).map_err(|e| (e.problem, Fix::Value(quote(&e.fix))))
 }
 
-/// The quantities in `node`, a list; or what is wrong and the corrected TOML.
+/// Reads the quantities in `node`, a list; the error is the problem and the corrected TOML.
 pub(super) fn list<Q: Quantity>(
     node: &Node,
     bare: &str,
@@ -143,7 +143,7 @@ pub(super) fn list<Q: Quantity>(
     Ok(read)
 }
 
-/// A bare number that a `u64` holds.
+/// A bare number that fits a `u64`.
 fn whole(value: &Value) -> Option<i128> {
     match value {
         Value::Integer(n) => Some(*n),
@@ -153,7 +153,7 @@ fn whole(value: &Value) -> Option<i128> {
     }
 }
 
-/// The count in `node`, or what is wrong and the corrected TOML.
+/// Reads the count in `node`; the error is the problem and the corrected TOML.
 pub(super) fn count(node: &Node, least: u64, most: u64) -> Result<u64, (String, Fix)> {
     let clamped = whole(&node.value).map_or(i128::from(least.max(1).min(most)), |n| {
         n.clamp(least.into(), most.into())
@@ -169,7 +169,7 @@ pub(super) fn count(node: &Node, least: u64, most: u64) -> Result<u64, (String, 
     }
 }
 
-/// The number in `node`, or what is wrong and the corrected TOML.
+/// Reads the number in `node`; the error is the problem and the corrected TOML.
 pub(super) fn number(
     node: &Node,
     default: f64,
@@ -198,7 +198,7 @@ pub(super) fn number(
     }
 }
 
-/// The packets in `node` (`"20p"`), or what is wrong and the corrected TOML.
+/// Reads the packets in `node` (`"20p"`); the error is the problem and the corrected TOML.
 pub(super) fn packets(
     node: &Node,
     default: u64,
@@ -260,7 +260,7 @@ pub(super) fn probability(node: &Node) -> Result<f64, (String, Fix)> {
         _ => (f64::NAN, false),
     };
     if (0.0..=1.0).contains(&x) {
-        // No -0: it would be written back differently.
+        // Not -0, which would be written differently.
         return Ok(x + 0.0);
     }
     let fix = match (percent, x) {

@@ -16,19 +16,19 @@ use core::ops::Range;
 pub(super) struct Section<'t> {
     /// Its name in [`keys`].
     pub name: &'static str,
-    /// As errors tell it: `flow[1]`; empty for the top level.
+    /// Its path in errors: `flow[1]`; empty for the top level.
     pub path: String,
-    /// What was written.
+    /// Its table in the source.
     pub table: &'t Table,
-    /// Where it begins.
+    /// Its position in the source.
     pub at: Option<Range<usize>>,
 }
 
 /// One key of a section, present.
 pub(super) struct Field<'t> {
-    /// As errors tell it: `path.rtt`.
+    /// Its path in errors: `path.rtt`.
     pub path: String,
-    /// What was written.
+    /// Its entry in the source.
     pub entry: &'t Entry,
 }
 
@@ -71,12 +71,12 @@ pub(super) fn listed(names: &[&str]) -> String {
 }
 
 impl Collector<'_> {
-    /// Keeps what was read, or notes what was wrong.
+    /// Returns the value, or records the error.
     fn keep<T>(&mut self, f: &Field<'_>, read: Result<T, (String, Fix)>) -> Option<T> {
         read.map_err(|(problem, fix)| self.refuse(f, problem, fix))
             .ok()
     }
-    /// Notes what is wrong with a field.
+    /// Records an error in a field.
     pub fn refuse(&mut self, f: &Field<'_>, problem: impl Into<String>, fix: Fix) {
         self.value(
             f.path.clone(),
@@ -108,7 +108,7 @@ impl Collector<'_> {
         };
         self.keep(f, read)
     }
-    /// One of `words`; `example` is proposed where none is near.
+    /// One of `words`; `example` is proposed if none is near.
     pub fn word(
         &mut self,
         f: &Field<'_>,
@@ -150,13 +150,13 @@ impl Collector<'_> {
         }
     }
 
-    /// Refuses the keys of a section that nobody will read.
+    /// Rejects the unknown keys of a section.
     pub fn known_keys(&mut self, s: &Section<'_>) {
         let names: Vec<&'static str> = keys::of(s.name)
             .filter(|k| k.built)
             .map(|k| k.name)
             .collect();
-        // What stands there already was not meant again.
+        // A key that is already present is not proposed.
         let absent: Vec<&'static str> = names
             .iter()
             .copied()
@@ -219,7 +219,7 @@ impl Collector<'_> {
         }
     }
 
-    /// One parameter against its row of the table.
+    /// Reads a parameter by its row of the table.
     pub fn param(&mut self, f: &Field<'_>, p: &Param, known: &[Offer]) -> Option<param::Value> {
         let node = f.node();
         let read = match &p.kind {
@@ -251,7 +251,7 @@ impl Collector<'_> {
                 Value::String(s) if words.contains(&s.as_str()) => {
                     Ok(param::Value::Word(s.clone()))
                 }
-                // What can be off can also be switched: `hystart = false`.
+                // A value that can be `off` can also be switched: `hystart = false`.
                 Value::Bool(on) if words.contains(&"off") => {
                     let word = if *on { words[0] } else { "off" };
                     Ok(param::Value::Word(word.into()))
@@ -284,8 +284,7 @@ impl Collector<'_> {
         self.keep(f, read)
     }
 
-    /// The text that comes with narrows, that lies in a file, or that stands there itself: what has
-    /// several lines.
+    /// Reads a text: one of narrows, a file, or a text of several lines in the scenario itself.
     fn file(&self, node: &Node, kind: &TextKind) -> Result<Text, (String, Fix)> {
         let names: Vec<&'static str> = kind.names().collect();
         let example =
@@ -325,7 +324,7 @@ impl Collector<'_> {
     }
 }
 
-/// What is wrong with a value that is no switch: it is one in other words, or the `usual` one is
+/// The error for a value that is no switch: it means one in other words, or the `usual` one is
 /// proposed.
 fn not_a_switch(value: &Value, usual: bool) -> (String, Fix) {
     let meant = match value {
@@ -341,7 +340,7 @@ fn not_a_switch(value: &Value, usual: bool) -> (String, Fix) {
     ("is not true or false".into(), Fix::Value(fix))
 }
 
-/// The unit that a default is written in is the one to propose; that of nothing says nothing.
+/// The unit of a default, which is proposed; `usual` if the default has none.
 pub(super) fn unit_of(text: &str, usual: &str) -> String {
     match text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.') {
         _ if text.starts_with('0') && !text.contains('.') => usual.into(),

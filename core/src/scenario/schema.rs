@@ -25,14 +25,14 @@ use alloc::vec::Vec;
 /// The values of a key, and its meaning when it is absent.
 #[derive(Clone)]
 pub enum Form {
-    /// A value with a default, which the kind contains.
+    /// A value with a default, which is part of the kind.
     Plain(Kind),
-    /// A value that must be given; the default in the kind is the example in the error message.
+    /// A required value; the default in the kind is the example in the error message.
     Required(Kind),
     /// A value that may be absent, with the description of that case; the default in the kind is
     /// an example.
     Optional(Kind, &'static str),
-    /// A model of what happens to packets, or none.
+    /// A model of an effect on packets, or none.
     Model {
         /// The models.
         kinds: &'static [ElementKind],
@@ -51,19 +51,19 @@ pub enum Form {
 /// One key.
 #[derive(Clone)]
 pub struct Key {
-    /// The section it stands in; empty for the top level.
+    /// Its section; empty for the top level.
     pub section: &'static str,
     /// Its name.
     pub name: &'static str,
     /// Type, default and range.
     pub form: Form,
-    /// The range in words, where the form does not contain it.
+    /// The range in words, if the form does not contain it.
     range: Option<&'static str>,
     /// The unit that is proposed for a number without unit; empty: that of the default.
     unit: &'static str,
     /// One line of help.
     pub help: &'static str,
-    /// Does this version support it? A key that it does not support is an error.
+    /// Whether this version supports it. A key that it does not support is an error.
     pub built: bool,
     /// Sections that have the keys of this one without this key: `path.hop` and `path.reverse`
     /// have those of `path`.
@@ -91,7 +91,7 @@ pub(super) const fn plain(
     row(section, name, Form::Plain(kind), help)
 }
 
-/// A key that must be given.
+/// A required key.
 pub(super) const fn required(
     section: &'static str,
     name: &'static str,
@@ -112,7 +112,7 @@ pub(super) const fn optional(
     row(section, name, Form::Optional(kind, absent), help)
 }
 
-/// A key that selects a model of what happens to packets.
+/// A key that selects a model of an effect on packets.
 pub(super) const fn model(
     section: &'static str,
     name: &'static str,
@@ -155,7 +155,8 @@ impl Key {
             ..self
         }
     }
-    /// Of a hop with a distance: the reverse hop has none, since the others say it already.
+    /// A key of a hop with propagation: the reverse hop has none, because the forward hops include
+    /// it.
     pub(super) const fn of_a_distance(self) -> Key {
         Key {
             without: &["path.reverse"],
@@ -199,7 +200,7 @@ impl Key {
             }),
         }
     }
-    /// Its row as that of a parameter, where a kind describes it.
+    /// Its row as that of a parameter, if a kind describes it.
     fn param(&self) -> Option<Param> {
         Some(Param {
             name: self.name,
@@ -208,15 +209,16 @@ impl Key {
             source: "",
         })
     }
-    /// Does the value stay in the `keys` of the section unless the section's code takes it?
+    /// Returns whether the value stays in the `keys` of the section unless the section's code takes
+    /// it.
     pub(super) fn is_kept(&self) -> bool {
         !matches!(self.form, Form::Custom { .. })
     }
-    /// Is it of the whole path and of no hop?
+    /// Returns whether it is a key of the whole path and of no hop.
     pub(super) fn is_of_the_whole_path(&self) -> bool {
         self.without.contains(&"path.hop")
     }
-    /// Is it a key of `section`?
+    /// Returns whether it is a key of `section`.
     pub(super) fn is_of(&self, section: &str) -> bool {
         let hop = matches!(section, "path.hop" | "path.reverse");
         self.section == if hop { "path" } else { section } && !self.without.contains(&section)
@@ -227,7 +229,7 @@ impl Key {
 fn written(value: &Value) -> String {
     match param_node(value).value {
         value::Value::String(text) => text,
-        // A probability of nothing is 0.
+        // A probability of zero is 0.
         value::Value::Float(x) => format!("{x}"),
         other => inline(&other),
     }
@@ -237,7 +239,7 @@ fn written(value: &Value) -> String {
 pub(super) trait OfKey: Sized {
     /// The field's value; `None` for a value of another kind.
     fn of(value: Value) -> Option<Self>;
-    /// The value that a scenario writes.
+    /// The value for a scenario.
     fn value(&self) -> Value;
 }
 
@@ -292,11 +294,11 @@ impl Values {
             wrong: Vec::new(),
         }
     }
-    /// Is the value of this key wrong, or missing?
+    /// Returns whether the value of this key is wrong, or missing.
     pub fn is_wrong(&self, name: &str) -> bool {
         self.wrong.contains(&name)
     }
-    /// The value of a key that is always present; of a wrong one the default of the type.
+    /// The value of a key that is always present; for a wrong one the default of the type.
     pub fn take<T: OfKey + Default>(&mut self, name: &str) -> T {
         self.optional(name).unwrap_or_default()
     }
@@ -385,8 +387,8 @@ impl Collector<'_> {
             _ => self.param(f, &param, &[]),
         }
     }
-    /// Refuses the value of a key unless it is `good` beside the other keys; `fix` is a value that
-    /// is.
+    /// Rejects the value of a key unless it is `good` beside the other keys; `fix` is a valid
+    /// value.
     pub fn require(
         &mut self,
         f: Option<&Field<'_>>,
@@ -404,7 +406,7 @@ impl Collector<'_> {
     }
 }
 
-/// The word that a switch means, where `on` and `off` are among the words.
+/// The word that a switch means, if `on` and `off` are among the words.
 fn switched(value: &value::Value, words: &[&'static str], otherwise: &'static str) -> &'static str {
     let meant = match value {
         value::Value::Integer(0) | value::Value::Bool(false) => "off",

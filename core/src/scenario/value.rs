@@ -1,8 +1,8 @@
-//! The value tree between a language and the scenario parser: TOML and Python build the same one,
-//! so that there is one parser, one set of defaults and one set of errors.
+//! The value tree between a language and the scenario parser. TOML and Python build the same tree,
+//! so there is one parser, one set of defaults and one set of errors.
 //!
-//! A tree from TOML knows where each key and value stands (byte ranges); one from Python does not,
-//! and its errors name the key path instead.
+//! A tree from TOML has the positions of keys and values (byte ranges). A tree from Python has
+//! none, and its errors name the key path instead.
 
 use super::error::Errors;
 use alloc::string::{String, ToString};
@@ -30,22 +30,22 @@ pub struct Table {
 pub struct Entry {
     /// The key.
     pub key: String,
-    /// Where the key stands in the source, in bytes.
+    /// Position of the key in the source, in bytes.
     pub key_at: Option<Range<usize>>,
     /// Its value.
     pub node: Node,
 }
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Node {
     /// The value.
     pub value: Value,
-    /// Where it stands in the source, in bytes.
+    /// Its position in the source, in bytes.
     pub at: Option<Range<usize>>,
 }
 
-/// A value as a language of configuration knows it.
+/// A value of a configuration language.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
     /// A text.
@@ -54,14 +54,14 @@ pub enum Value {
     Integer(i128),
     /// Any other number, infinities and NaN included.
     Float(f64),
-    /// Truth.
+    /// A switch.
     Bool(bool),
     /// A list.
     Array(Vec<Node>),
     /// A table.
     Table(Table),
-    /// What no scenario uses (dates, numbers beyond `i128`), as it was written: kept so that the
-    /// parser can refuse it by name.
+    /// A value that no scenario uses (dates, numbers beyond `i128`), as it was written, so that the
+    /// parser can name it in an error.
     Other(String),
 }
 
@@ -101,7 +101,7 @@ impl Table {
                 .collect(),
         }
     }
-    /// The entry called `key`; the last one, should a language allow several.
+    /// The entry called `key`; the last one if a language permits several.
     pub fn get(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().rev().find(|e| e.key == key)
     }
@@ -132,7 +132,7 @@ impl Node {
     pub fn table(entries: Vec<(String, Node)>) -> Node {
         Value::Table(Table::new(entries)).into()
     }
-    /// What no scenario uses, as a person would see it written.
+    /// A value that no scenario uses, as a person would write it.
     pub fn other(text: impl Into<String>) -> Node {
         Value::Other(text.into()).into()
     }
@@ -156,13 +156,13 @@ fn from_toml_table(table: &DeTable<'_>) -> Table {
             },
         })
         .collect();
-    // The crate's map is sorted by key; the file's order numbers the flows and is what a person
-    // expects back.
+    // The crate's map is sorted by key. The file's order determines the numbers of flows, and users
+    // expect it in output.
     entries.sort_by_key(|e| e.key_at.as_ref().map_or(0, |at| at.start));
     Table { entries }
 }
 
-/// Recursion is bounded: the crate refuses more than 80 levels.
+/// Recursion is bounded: the crate rejects more than 80 levels.
 fn from_toml_value(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(s) => Value::String(s.to_string()),

@@ -14,11 +14,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Steps and outages of one hop.
+/// Maximum number of steps and outages of a hop.
 const MOST_STEPS: usize = 100_000;
 
-/// What a scenario's files are read by: the text of a file, or what is wrong with it in a person's
-/// words. Names are as the scenario has them; where they are relative to is the driver's to know.
+/// Reads a scenario's files: returns the text of a file, or the problem in words for a person.
+/// Names are as in the scenario; the driver resolves relative names.
 pub type Files<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
 
 /// For drivers that have no files.
@@ -26,7 +26,7 @@ pub fn no_files(_: &str) -> Result<String, String> {
     Err("cannot be read here".into())
 }
 
-/// Whether and how a hop's rate varies; `end` is the scenario's. `None` where something is wrong.
+/// Reads the variation of a hop's rate; `end` is the scenario's. `None` after an error.
 pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<Box<Varying>>> {
     let steps = list(out, s, "path.steps", |v| (v.take("at"), v.take("rate")));
     let outages = list(out, s, "path.outages", |v| (v.take("at"), v.take("lasts")));
@@ -78,7 +78,7 @@ fn list<T>(
         );
         return None;
     }
-    // All of them are read, so that all mistakes are told.
+    // All of them are read, so that all errors are reported.
     let read: Vec<Option<T>> = list
         .iter()
         .map(|entry| out.values(entry).all(read))
@@ -144,7 +144,7 @@ fn trace(out: &mut Collector<'_>, f: &Field<'_>) -> Option<TraceFile> {
     }
 }
 
-/// What is written of it, by key.
+/// The entries to write, by key.
 pub(super) fn nodes(varying: &Varying) -> Vec<(&'static str, Node)> {
     let span = |span: &Span| Node::string(format_span(*span));
     let pair = |a: (&str, Node), b: (&str, Node)| {
@@ -169,7 +169,7 @@ pub(super) fn nodes(varying: &Varying) -> Vec<(&'static str, Node)> {
     nodes
 }
 
-/// A rate beside a trace says the same twice.
+/// Rejects a rate beside a trace, which already specifies it.
 pub(super) fn refuse_rate(out: &mut Collector<'_>, f: &Field<'_>, trace: &TraceFile) {
     let line = format!("trace = {}", quote(&trace.name));
     out.refuse(

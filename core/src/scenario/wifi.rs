@@ -1,5 +1,5 @@
-//! The section `[wifi]`, which takes the place of `[path]`: an access point and its stations, read
-//! and written back.
+//! The section `[wifi]`, which replaces `[path]`: an access point and its stations, read and
+//! written.
 
 use super::error::{Collector, Fix};
 use super::parse::{Known, missing, optional, section, sections};
@@ -26,7 +26,7 @@ const WIDTHS: [(&str, Width); 3] = [
 const STANDARDS: [(&str, Standard); 2] = [("n", Standard::N), ("ac", Standard::Ac)];
 const BANDS: [(&str, Band); 2] = [("5GHz", Band::Ghz5), ("2.4GHz", Band::Ghz2)];
 const CONTROLS: [(&str, bool); 2] = [("fixed", false), ("minstrel", true)];
-/// Signal over noise where none is given: every MCS of 802.11n passes.
+/// Default signal-to-noise ratio: every MCS of 802.11n works.
 const SNR_DB: f64 = 40.0;
 const GUARDS: [(&str, bool); 2] = [("short", true), ("long", false)];
 
@@ -35,14 +35,14 @@ fn name_of<T: PartialEq + Copy>(names: &[(&'static str, T)], value: T) -> &'stat
     found.map_or("", |(name, _)| name)
 }
 
-/// A `[wifi]`, and under which names its stations were written: those of a `count` share one.
+/// A `[wifi]`, and the names of its stations: those of a `count` share one.
 pub(super) struct Written {
     pub spec: WifiSpec,
     names: Vec<String>,
 }
 
 impl Written {
-    /// The stations that a name means: one, or all that were written with a count.
+    /// The stations that a name means: one, or all of a count.
     fn named(&self, name: &str) -> Vec<Option<u8>> {
         let one = self
             .spec
@@ -61,8 +61,7 @@ impl Written {
     }
 }
 
-/// The stations of a flow or a probe: one entry for each, which is `None` where there are no
-/// stations.
+/// The stations of a flow or a probe: one entry for each, which is `None` without stations.
 pub(super) fn stations(
     out: &mut Collector<'_>,
     s: &Section<'_>,
@@ -97,7 +96,7 @@ pub(super) fn stations(
     }
 }
 
-/// `[wifi]`, where there is one.
+/// `[wifi]`, if there is one.
 pub(super) fn read(
     out: &mut Collector<'_>,
     top: &Section<'_>,
@@ -220,7 +219,7 @@ pub(super) fn read(
     }))
 }
 
-/// Is the key one of the old stack? If not, it is refused.
+/// Rejects a key of the stack `before` with another stack; returns whether it applies.
 fn old(out: &mut Collector<'_>, f: &Field<'_>, before: bool) -> bool {
     if !before {
         out.refuse(f, "is the stack before's; the others have none", Fix::None);
@@ -241,7 +240,7 @@ fn limits(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Limits> {
     })
 }
 
-/// One `[[wifi.station]]`, and how many of it.
+/// One `[[wifi.station]]`, and its count.
 fn station(
     out: &mut Collector<'_>,
     s: &Section<'_>,
@@ -288,7 +287,7 @@ fn station(
     Some((station, count))
 }
 
-/// `rate_control` and `snr`: the signal of a station whose rates are chosen.
+/// `rate_control` and `snr`: the signal of a station with rate control.
 fn snr(out: &mut Collector<'_>, s: &Section<'_>, values: &mut Values) -> Option<Option<f64>> {
     let chosen = values.word("rate_control", &CONTROLS);
     if let Some(f) = s.field("rate").filter(|_| chosen) {
@@ -385,7 +384,7 @@ fn speed(
     Some(speed)
 }
 
-/// `[wifi]`, as it reads back.
+/// `[wifi]` for writing.
 pub(super) fn node(wifi: &WifiSpec) -> Node {
     let mut e = Entries::new();
     let mut word = |name: &str, word: &str| put(&mut e, name, Node::string(word));

@@ -1,4 +1,4 @@
-//! What a flow's application does, and what of a flow's other keys goes with it.
+//! The application of a flow, and the other keys of a flow that it permits.
 
 use super::Choice;
 use super::error::{Collector, Fix};
@@ -8,7 +8,7 @@ use super::read::Section;
 use crate::param::Params;
 use crate::workload::{KINDS, WorkloadKind, find};
 
-/// The workload of a flow, if it has one. `None` where it is wrong.
+/// The workload of a flow, if it has one. `None` after an error.
 pub(super) fn workload(
     out: &mut Collector<'_>,
     s: &Section<'_>,
@@ -61,7 +61,7 @@ pub(super) fn workload(
     good.then_some(Some(choice))
 }
 
-/// The congestion control of a flow with a workload that names none.
+/// The default congestion control of a flow with a workload.
 pub(super) fn usual(known: &Known, workload: &Choice) -> Option<Choice> {
     let wanted = find(&workload.kind).map_or("", |kind| kind.cc);
     let named = |name: &str| known.ccs.iter().find(|offer| offer.name == name);

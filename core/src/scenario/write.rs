@@ -1,5 +1,5 @@
-//! The way back: a scenario as a tree, as TOML and as JSON, canonical and with every default
-//! explicit, so that a run can carry what it was run from and be run again.
+//! A scenario as a tree, as TOML and as JSON, in canonical form and with every default explicit. A
+//! run carries its scenario in this form and can be repeated from it.
 
 use super::dscp;
 use super::hop::path_node;
@@ -31,15 +31,15 @@ pub(super) fn write_some(entries: &mut Entries, key: &str, value: &Option<impl O
     value.iter().for_each(|value| write(entries, key, value));
 }
 
-/// Keys without a place of their own.
+/// Keys that have no field.
 pub(super) fn put_all(entries: &mut Entries, keys: &Params) {
     keys.iter()
         .for_each(|(name, value)| put(entries, name, param_node(value)));
 }
 
 impl Scenario {
-    /// As the tree from which the parser makes the same scenario. Flows are written one by one,
-    /// with their ids.
+    /// The tree from which the parser builds the same scenario. Flows are written one by one, with
+    /// their ids.
     pub fn to_tree(&self) -> Tree {
         let mut top = Entries::new();
         put(&mut top, "title", Node::string(self.title.clone()));
@@ -93,7 +93,7 @@ impl Scenario {
         Node::table(e)
     }
 
-    /// As a TOML document from which the parser makes the same scenario.
+    /// The TOML document from which the parser builds the same scenario.
     pub fn to_toml(&self) -> String {
         self.to_tree().to_toml()
     }
@@ -146,7 +146,7 @@ pub(super) fn choice_node(choice: &Choice) -> Node {
     Node::table(e)
 }
 
-/// A parameter's value as a scenario writes it.
+/// A parameter's value for a scenario.
 pub(super) fn param_node(value: &param::Value) -> Node {
     match value {
         param::Value::Bool(b) => Node::bool(*b),
@@ -177,8 +177,8 @@ pub(super) fn param_node(value: &param::Value) -> Node {
 }
 
 impl Tree {
-    /// As TOML: values first, then `[sections]` and `[[lists of sections]]`; what is deeper is
-    /// written inline.
+    /// As TOML: values first, then `[sections]` and `[[lists of sections]]`; deeper values are
+    /// inline.
     pub fn to_toml(&self) -> String {
         let mut out = String::new();
         for e in self
@@ -263,7 +263,7 @@ pub(super) fn inline(value: &Value) -> String {
     }
 }
 
-/// A key, quoted where TOML wants it.
+/// A key, quoted if TOML requires it.
 pub(super) fn key(name: &str) -> String {
     let bare = !name.is_empty()
         && name

@@ -7,7 +7,7 @@ use pyo3::types::PyDict;
 pyo3::import_exception!(narrows.errors, ScenarioError);
 pyo3::import_exception!(narrows.errors, EngineError);
 
-/// A `ScenarioError` with every mistake.
+/// A `ScenarioError` with every error.
 pub fn scenario(py: Python<'_>, errors: &Errors) -> PyErr {
     match problems(py, errors) {
         Ok(problems) => ScenarioError::new_err((errors.to_string(), problems)),

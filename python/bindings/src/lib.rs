@@ -1,13 +1,13 @@
-//! The extension module `narrows._core`: thin and low-level. `narrows` is what people use; it
-//! passes every value on unchecked, and what is wrong with one is found in the core.
+//! The extension module `narrows._core`: a thin, low-level interface. Users call `narrows`, which
+//! passes every value on unchecked; the core reports errors in values.
 //!
-//! | file | carries |
+//! | file | contents |
 //! |---|---|
-//! | `tree` | a scenario's value tree between Python and the core, both ways |
+//! | `tree` | a scenario's value tree between Python and the core, in both directions |
 //! | `error` | the core's errors as Python exceptions |
-//! | `table` | columns of samples out, by Arrow's C stream interface |
-//! | `run` | a run in, its result out |
-//! | `remy` | Remy's files made into trees of rules |
+//! | `table` | columns of samples, by Arrow's C stream interface |
+//! | `run` | execution of a scenario, and its result |
+//! | `remy` | conversion of Remy's files to trees of rules |
 #![forbid(unsafe_code)]
 
 mod error;

@@ -1,11 +1,11 @@
-//! Remy's files made into trees of rules.
+//! Conversion of Remy's files to trees of rules.
 
 use narrows_core::cc::remy::from_dna;
 use pyo3::prelude::*;
 
 pyo3::import_exception!(narrows.errors, NarrowsError);
 
-/// The text of the tree in a `.dna` file of Remy's, and how many rules it has.
+/// Returns the text of the tree in a `.dna` file of Remy's, and its number of rules.
 #[pyfunction]
 pub fn remy_from_dna(dna: &[u8], name: &str) -> PyResult<(String, usize)> {
     let tree = from_dna(dna)

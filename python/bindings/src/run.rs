@@ -1,5 +1,5 @@
-//! A run in, its result out. The interpreter is free while Rust works; now and then it is asked for
-//! Ctrl-C and told how far the run is.
+//! Execution of a scenario, and its result. Rust runs without the interpreter's lock. At intervals
+//! it takes the lock, checks for Ctrl-C and reports progress.
 
 use crate::error::{self, EngineError};
 use crate::table::{self, QueueNames, Table};
@@ -24,13 +24,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two visits to the interpreter: Ctrl-C feels immediate, and the visits cost nothing.
+/// Interval between these checks: short enough for Ctrl-C, and long enough to cost nothing.
 const VISIT: Duration = Duration::from_millis(50);
 
-/// Texts by the names that a scenario has for them.
+/// Texts by their names in a scenario.
 type Texts = BTreeMap<String, String>;
 
-/// What the engine saw.
+/// The result of a run.
 #[pyclass(frozen, module = "narrows._core")]
 pub struct Run {
     json: String,
@@ -55,19 +55,19 @@ impl Run {
             .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
     }
 
-    /// The files that the scenario names, by that name: what was read of them.
+    /// The files that the scenario names, by that name, with their text.
     #[getter]
     fn files(&self) -> Texts {
         self.files.clone()
     }
 
-    /// Dropped, marked and lost packets that found no room in `verdicts`.
+    /// Number of dropped, marked and lost packets that `verdicts` leaves out.
     #[getter]
     fn verdicts_left_out(&self) -> u64 {
         self.verdicts_left_out
     }
 
-    /// Why the capture is not whole, if it is not.
+    /// The reason why the capture is incomplete, if it is.
     #[getter]
     fn record_error(&self) -> Option<&str> {
         self.record_error.as_deref()
@@ -129,8 +129,8 @@ pub fn run_tree(
     )
 }
 
-/// What an engine in another process saw: its JSON, its samples as bytes, and why its capture is
-/// not whole.
+/// Builds the result of an engine in another process: its JSON, its samples as bytes, and the
+/// reason why its capture is incomplete.
 #[pyfunction]
 #[pyo3(signature = (json, samples, record_error=None))]
 pub fn run_elsewhere(json: String, samples: &[u8], record_error: Option<String>) -> PyResult<Run> {
@@ -170,8 +170,8 @@ fn probe_ids(n: usize) -> Vec<String> {
     (0..n).map(|i| format!("ping{i}")).collect()
 }
 
-/// Reads a scenario without running it; returns its notices. One that was `built` here may name any
-/// file.
+/// Reads a scenario without running it; returns its notices. A scenario that was `built` here may
+/// name any file.
 #[pyfunction]
 #[pyo3(signature = (text, file_name, *, built=false))]
 pub fn check_toml(
@@ -183,7 +183,7 @@ pub fn check_toml(
     Ok(parse(py, text, file_name, !built)?.0.notices(&registry()))
 }
 
-/// The nested tables of a right scenario, as they were written.
+/// The nested tables of a valid scenario, as they were written.
 #[pyfunction]
 pub fn toml_to_tree<'py>(
     py: Python<'py>,
@@ -195,7 +195,7 @@ pub fn toml_to_tree<'py>(
     tree::to_python(py, &tree.root)
 }
 
-/// A TOML text as nested tables, whatever they mean.
+/// A TOML text as nested tables, without interpretation.
 #[pyfunction]
 pub fn toml_tables<'py>(
     py: Python<'py>,
@@ -206,7 +206,7 @@ pub fn toml_tables<'py>(
     tree::to_python(py, &tree.root)
 }
 
-/// The files that the right scenario of a TOML text names, by that name; one that was `built` here
+/// The files that the valid scenario of a TOML text names, by that name; one that was `built` here
 /// may name any.
 #[pyfunction]
 #[pyo3(signature = (text, file_name, *, built=false))]
@@ -214,25 +214,23 @@ pub fn scenario_files(py: Python<'_>, text: &str, file_name: &str, built: bool) 
     Ok(parse(py, text, file_name, !built)?.1)
 }
 
-/// The TOML text of a right scenario in nested tables, as they are. Files that it names are looked
-/// up in `files` first.
+/// The TOML text of a valid scenario in nested tables, unchanged. Files that it names are looked up
+/// in `files` first.
 #[pyfunction]
 #[pyo3(signature = (tree, files=None))]
 pub fn scenario_to_toml(tree: &Bound<'_, PyMapping>, files: Option<Texts>) -> PyResult<String> {
     Ok(parse_tree(tree, files.unwrap_or_default())?.0.to_toml())
 }
 
-/// Everything that the registry knows, as one JSON object; of these lists only, where any are
-/// named.
+/// The contents of the registry as one JSON object; only these lists, if any are named.
 #[pyfunction]
 #[pyo3(signature = (*only))]
 pub fn list_json(only: Vec<String>) -> String {
     describe_json(&registry(), &only)
 }
 
-/// What of a right scenario's path decides whether a stored case is like it, kinds and numbers:
-/// `narrows_core`'s `Likeness`. A buffer of packets counts full frames; one that is left to the
-/// discipline is `None`.
+/// The kinds and numbers by which a valid scenario's path is compared with stored cases: `Likeness`
+/// of `narrows_core`. A buffer of packets counts full frames; the discipline's own limit is `None`.
 #[pyfunction]
 pub fn path_numbers<'py>(
     py: Python<'py>,
@@ -252,16 +250,16 @@ pub fn path_numbers<'py>(
     Ok(numbers)
 }
 
-/// What a run of this right scenario has under `path`, as JSON.
+/// The `path` of a run of this valid scenario, as JSON.
 #[pyfunction]
 pub fn path_json(tree: &Bound<'_, PyMapping>) -> PyResult<String> {
     let (_, scenario, _) = parse_tree(tree, Texts::new())?;
     Ok(serde_json::to_string(&path_figures(&scenario)).unwrap_or_default())
 }
 
-/// Is a figure near enough to a reference's runs? Answers that, the reference's value and the
-/// tolerance. A scenario may be one that this version cannot run, so what matters of it is told in
-/// numbers.
+/// Compares a figure with a reference's runs; returns whether it agrees, the reference's value and
+/// the tolerance. The conditions are numbers, because this version may not be able to run the
+/// scenario.
 #[pyfunction]
 #[pyo3(signature = (name, reference, ours, *, rate_mbit, rtt_ms, duration_s, flows))]
 pub fn compare_figure(
@@ -279,8 +277,8 @@ pub fn compare_figure(
         .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
 }
 
-/// Several runs of one figure by two engines: the standing, the reference's median and spread, our
-/// median, the tolerance.
+/// Compares a figure of two engines by several runs: the standing, the reference's median and
+/// spread, the other median, the tolerance.
 #[pyfunction]
 #[pyo3(signature = (name, reference, ours, *, rate_mbit, rtt_ms, flows))]
 pub fn beside_figure(
@@ -318,10 +316,10 @@ fn registry() -> Registry<Packet> {
     Registry::standard()
 }
 
-/// Reads files in `folder` that it has not got, and keeps what it has read.
+/// Reads files in `folder` once, and stores their text.
 struct Reader<'a> {
     folder: &'a Path,
-    /// The scenario may be another's: what it names has to lie in `folder`.
+    /// Whether the scenario may be another user's: its files must then be in `folder`.
     confined: bool,
     texts: RefCell<Texts>,
 }
@@ -371,10 +369,10 @@ fn parse(
     Ok((scenario, files.texts.into_inner()))
 }
 
-/// Folders that files of a scenario may also lie in, as `--files-from` gives them.
+/// Additional folders for files of a scenario, set by `--files-from`.
 const MORE_FOLDERS: &str = "NARROWS_FILES_FROM";
 
-/// Does a file lie in `folder` or in one that was allowed, wherever links lead?
+/// Checks that a file is in `folder` or in a permitted folder, after resolving links.
 fn lies_inside(folder: &Path, file: &Path) -> Result<(), String> {
     let real = std::fs::canonicalize(file).map_err(|e| plain(&e))?;
     let own = if folder.as_os_str().is_empty() {
@@ -396,8 +394,8 @@ fn lies_inside(folder: &Path, file: &Path) -> Result<(), String> {
     )
 }
 
-/// The text of a file named in a scenario, or what is wrong with it: read by the one guard of the
-/// package.
+/// Returns the text of a file that a scenario names, or the problem. It is read by the package's
+/// only guard.
 fn read(file: &Path) -> Result<String, String> {
     Python::attach(|py| {
         let read = || -> PyResult<Vec<u8>> {
@@ -422,7 +420,7 @@ fn read(file: &Path) -> Result<String, String> {
     })
 }
 
-/// What the system says, without its number.
+/// The system's error message without its number.
 fn plain(e: &std::io::Error) -> String {
     match e.kind() {
         std::io::ErrorKind::NotFound => "does not exist".into(),
@@ -440,10 +438,10 @@ fn parse_tree(tree: &Bound<'_, PyMapping>, texts: Texts) -> PyResult<(Tree, Scen
     Ok((built, scenario, files.texts.into_inner()))
 }
 
-/// Why a capture could not be written to its end.
+/// The error that ended the writing of a capture.
 type RecordError = Arc<Mutex<Option<std::io::Error>>>;
 
-/// A capture that goes into `file`; what goes wrong is kept in `error`.
+/// A capture into `file`; an error is stored in `error`.
 fn capture(file: &Path, title: &str, error: &RecordError) -> PyResult<Capture> {
     let mut out = std::fs::File::create(file)?;
     let error = Arc::clone(error);

@@ -1,5 +1,5 @@
-//! Columns of samples as Arrow tables. Arrow's arrays take the vectors over as they are and hand
-//! them to Python by the C stream interface: no value is copied on the way.
+//! Columns of samples as Arrow tables. Arrow's arrays take the vectors over and pass them to Python
+//! by the C stream interface, without copying any value.
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, UInt32Type};
@@ -45,21 +45,21 @@ impl Table {
     }
 }
 
-/// An error of Arrow's, which only a mistake in this crate can cause.
+/// An error of Arrow's, which only a bug in this crate can cause.
 pub fn arrow(error: ArrowError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// A queue of a run: its name, and those of its classes.
+/// A queue of a run: its name, and the names of its classes.
 pub struct QueueNames {
-    /// Of its hop.
+    /// Name of its hop.
     pub name: String,
-    /// In their order; none for a discipline without.
+    /// Their names, in order; empty for a discipline that has no classes.
     pub classes: Vec<String>,
 }
 
 /// The tables of a run whose figures are sampled at this interval, by name. The vectors become
-/// Arrow's as they are; only what marks missing values is new.
+/// Arrow's unchanged; only the bitmaps of missing values are new.
 pub fn of(
     run: Samples,
     figure_interval: Span,
@@ -121,7 +121,7 @@ pub fn of(
             column(UInt64Array::from(flows.retransmits)),
             GIVEN,
         ),
-        // The greatest rate is none: before the first round trip nothing is paced.
+        // The maximum rate means none: before the first round trip nothing is paced.
         (
             "pacing_mbit",
             without::<Float64Type>(flows.pacing_mbit.into(), |x| {
@@ -201,7 +201,7 @@ pub fn of(
         ),
         ("share", column(Float64Array::from(delays.share)), GIVEN),
     ]);
-    // The numbers of probes count on from the last flow.
+    // The numbers of probes follow the last flow.
     let senders = flow_ids
         .iter()
         .copied()
@@ -256,7 +256,7 @@ fn column<T: ArrowPrimitiveType>(values: PrimitiveArray<T>) -> ArrayRef {
     Arc::new(values)
 }
 
-/// `values`, null where they say that there is none.
+/// `values`, with null for values that mean none.
 fn without<T: ArrowPrimitiveType>(
     values: PrimitiveArray<T>,
     missing: impl Fn(T::Native) -> bool,

@@ -4,7 +4,7 @@ use narrows_core::scenario::value::{Node, Table, Tree, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyList, PyMapping, PySequence, PyString, PyTuple};
 
-/// Deeper than any scenario; a structure that contains itself must end somewhere.
+/// Deeper than any scenario; it limits structures that contain themselves.
 const DEEPEST: usize = 32;
 
 /// The tree of a Python mapping.
@@ -24,8 +24,9 @@ fn entries(mapping: &Bound<'_, PyMapping>, depth: usize) -> PyResult<Vec<(String
     Ok(entries)
 }
 
-/// What no scenario has keeps its `repr`, so that the core can refuse it by name. The order
-/// matters: a bool is an int to Python, and a NumPy integer is only known by `__index__`.
+/// A value that no scenario has keeps its `repr`, so that the core can name it in an error. The
+/// order matters: a bool is an int in Python, and a NumPy integer is recognized only by
+/// `__index__`.
 fn node(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Node> {
     if let Ok(b) = value.cast::<PyBool>() {
         return Ok(Node::bool(b.is_true()));

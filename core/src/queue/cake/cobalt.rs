@@ -17,10 +17,10 @@
 //! Sources: Høiland-Jørgensen, Täht, Morton: Piece of CAKE (2018), section III.E; Linux 6.12,
 //! packet by packet (`core/tests/queue_replay.rs`).
 //!
-//! Measured in Linux 6.12, and not in the paper: a queue in its first bad state signals with its
-//! next packet, because its root starts at zero. In the paper it signals an interval later. A late
-//! clock is set to the present after a mark, and in a good queue. Deviation: Linux truncates the
-//! interval to 32 bits of ns in this one place, 4.3 s; this file does not.
+//! Linux 6.12 differs from the paper: a queue in its first bad state signals with its next packet,
+//! because its root starts at zero. In the paper it signals an interval later. A late clock is set
+//! to the present after a mark, and in a good queue. Deviation: Linux truncates the interval to 32
+//! bits of ns in this one place, 4.3 s; this file does not.
 
 use crate::packet::Packet;
 use crate::queue::Sink;

@@ -55,7 +55,7 @@ pub(super) const KEYS: &[Key] = &[
         "TSO autosizing: a burst contains about 1 ms of the flow's rate; false: as much as gso \
          and the window allow, as before Linux 3.12",
     ),
-    // With more a burst of any rate is two segments, with less a whole second.
+    // With a larger value, a burst of any rate is two segments; with a smaller one, a whole second.
     plain(
         "host",
         "pacing_shift",
@@ -86,9 +86,9 @@ pub(super) const KEYS: &[Key] = &[
         "the application writes while the send buffer contains less unsent data than this \
          (TCP_NOTSENT_LOWAT)",
     ),
-    // What an idle Linux needs to run who was woken: some microseconds
-    // (`validation/evidence/reading.md`); beyond the most,
-    // that an ACK waits for the application would be seen.
+    // An idle Linux runs a woken application after some microseconds
+    // (`validation/evidence/reading.md`). Above the maximum, ACKs would visibly wait for the
+    // application.
     plain(
         "host",
         "read_latency",

@@ -21,16 +21,16 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
     SECTIONS.into_iter().flatten()
 }
 
-/// Names that the format knows and this version does not: refused as such, unless a registry has
-/// them.
+/// Names that the format defines and this version does not support: they are rejected with a
+/// message of their own, unless a registry has them.
 pub(super) const LATER_QUEUES: &[&str] = &["pfifo", "bfifo"];
 
-/// The keys of one section. A hop has the path's, in whatever section it stands.
+/// The keys of one section. A hop has the path's keys, in any section.
 pub(super) fn of(section: &str) -> impl Iterator<Item = &'static Key> + use<'_> {
     all().filter(move |k| k.is_of(section))
 }
 
-/// An example of an entry, for sections that people write inline.
+/// An example of an entry, for sections that are often written inline.
 pub(super) fn entry(section: &str) -> Option<&'static str> {
     match section {
         "path.steps" => Some("{ at = \"10s\", rate = \"5Mbit\" }"),
@@ -45,7 +45,7 @@ pub(super) fn last(section: &'static str) -> &'static str {
     section.rsplit('.').next().unwrap_or(section)
 }
 
-/// How a section is opened.
+/// The header of a section.
 pub(super) fn header(section: &str) -> String {
     match section {
         "flow" | "probe" | "path.hop" | "wifi.station" | "path.steps" | "path.outages" => {
@@ -55,7 +55,7 @@ pub(super) fn header(section: &str) -> String {
     }
 }
 
-/// The name nearest to `written`, if it is near enough to have been meant.
+/// The name nearest to `written`, if it is near enough to be a misspelling.
 pub(super) fn nearest<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if written.len() > 40 {
         return None;
