@@ -1,10 +1,10 @@
 #![allow(missing_docs)] // what the macros below make has none
-//! HTB by the number of its classes: what it costs to put a packet in and to take one out.
+//! HTB by the number of its classes: the cost of an enqueue and a dequeue.
 //!
-//! Leaves hang below one parent, packets come to all of them in an order without pattern, and each
-//! holds some. In `own` every class is within its rate, so that level 0 serves; in `borrowed` all
-//! are above theirs and wait in the queue of events besides, the parent lends. One packet leaves
-//! for each that comes; of the turns of a sample the one that took least counts.
+//! Leaves have one parent, packets arrive for all of them in an order without pattern, and each
+//! leaf holds some. In `own` every class is within its rate, so level 0 is served. In `borrowed`
+//! all are above theirs and wait in the event queue, and the parent lends. One packet leaves for
+//! each that arrives; the fastest of the turns of a sample counts.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use narrows_core::packet::Packet as _;

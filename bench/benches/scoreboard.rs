@@ -4,8 +4,8 @@
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use narrows_core::tcp::scoreboard::{Scoreboard, Snapshot};
 
-/// 20 000 segments in flight, every second one lost: SACKed one ACK at a time, found lost, sent
-/// again, acknowledged.
+/// 20 000 segments in flight, every second one lost: SACKed one ACK at a time, marked lost,
+/// retransmitted, acknowledged.
 fn scoreboard(c: &mut Criterion) {
     const N: u64 = 20_000;
     const MSS: u64 = 1448;

@@ -22,10 +22,10 @@ impl Sink<Packet> for Nobody {
     }
 }
 
-/// A discipline alone, whose backlog stands.
+/// A discipline alone, with a standing backlog.
 ///
-/// Packets come from all flows in an order without pattern, and one leaves for each that comes.
-/// Time goes by so slowly that nobody has stood for long: the laws look, and let pass.
+/// Packets arrive from all flows in an order without pattern, and one leaves for each that arrives.
+/// Time passes so slowly that no packet waits for long: control laws run, and drop nothing.
 pub struct Standing {
     queue: Box<dyn QueueDiscipline<Packet>>,
     packets: Vec<Packet>,

@@ -1,4 +1,4 @@
-//! BBR's parts, one at a time: the law is told of ACKs by hand and shows its state.
+//! BBR's parts, one at a time: the test passes ACKs directly and reads the state.
 
 use narrows_core::cc::{
     Ack, CongestionControl, Delivery, Host, Loss, RateSample, Rto, Sent, SpuriousLoss, Start, bbr,
@@ -13,7 +13,7 @@ use proptest::test_runner::RngSeed;
 const RTT: Span = Span::ms(40);
 const STARTUP: f64 = 739.0 / 256.0;
 
-/// What an ACK tells; the rest is quiet.
+/// The contents of an ACK; all other fields are neutral.
 #[derive(Clone, Debug)]
 struct Told {
     after: Span,
@@ -692,7 +692,7 @@ fn acks_in_clumps_make_room_for_100_ms_at_most() {
     for _ in 0..2 {
         law.ack(&clump(200));
     }
-    // What 4000 packets/s deliver in 100 ms, rounded down, is 399.
+    // 4000 packets/s deliver 399 in 100 ms, rounded down.
     assert!(law.show("extra_acked") > 400.0);
     assert_eq!(law.w.cwnd, law.goal());
     // Forgotten after two times five round trips, once the rate has caught up with the clump.
@@ -751,8 +751,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever it is told: the window is one that can be sent by, and pacing stays below 0.99 ·
-    /// gain · bandwidth.
+    /// With any input, the window is valid and pacing stays below 0.99 · gain · bandwidth.
     #[test]
     fn no_ack_makes_bbr_lose_its_mind(seed in 0u64..100, clamp in prop_oneof![Just(u32::MAX),
         4u32..1000],

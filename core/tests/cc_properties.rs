@@ -1,10 +1,9 @@
-//! Every shipped congestion control, whatever a path does to it: the window is never below its
-//! least nor beyond its clamp, pacing is never zero, nothing panics or overflows, and the same
-//! events give the same answers.
+//! Properties of every congestion control, on any path: the window is never below its minimum nor
+//! above its clamp, pacing is never zero, and nothing panics or overflows. The same events give the
+//! same results.
 //!
-//! The events are those that a transport may bring, in its order (`core/src/cc/mod.rs`): round
-//! trips of 1 µs to 10 s, rates of 1 kbit/s to 1 Tbit/s, losses, marks, timeouts, mistakes,
-//! silences.
+//! The events are those of a transport, in its order (`core/src/cc/mod.rs`): round trips of 1 µs to
+//! 10 s, rates of 1 kbit/s to 1 Tbit/s, losses, marks, timeouts, undos, silences.
 
 use narrows_core::cc::{
     self, Ack, Cause, CcKind, Delivery, Host, Loss, RateSample, Reduced, Rto, Sample, Sent,
@@ -28,7 +27,7 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// What happens next, so many ns later.
+/// The next event, after a number of ns.
 #[derive(Clone, Debug)]
 enum Step {
     /// ACKs arrive: so many, of so many packets each, with this round trip and this part of them
@@ -80,7 +79,7 @@ fn may_return_by_slow_start(name: &str, law: &dyn cc::CongestionControl) -> bool
     slowdown || name == "lp" || OWN_RULE.contains(&name)
 }
 
-/// A connection that believes everything it is told.
+/// A connection that accepts any input.
 struct Connection {
     name: &'static str,
     law: Box<dyn cc::CongestionControl>,

@@ -1,5 +1,5 @@
-//! CoDel's law by itself: its drops come when the closed form says, as far as Linux's arithmetic
-//! lets them.
+//! CoDel's control law by itself: its drops follow the closed form, within the precision of Linux's
+//! arithmetic.
 
 use crate::trace::Frame;
 use narrows_core::packet::Ecn;
@@ -11,7 +11,7 @@ const TARGET: Span = Span::ms(5);
 const INTERVAL: Span = Span::ms(100);
 /// One packet leaves in this time.
 const SERVICE: Span = Span::us(10);
-/// The clock of the law.
+/// The clock of the control law.
 const TICK_NS: f64 = 1024.0;
 
 struct Drops(Vec<Time>);
@@ -74,16 +74,15 @@ fn check_gaps(drops: &[Time]) {
     for (k, pair) in drops.windows(2).enumerate().map(|(i, pair)| (i + 1, pair)) {
         let root = interval_ns / (k as f64).sqrt();
         let gap = pair[1].since(pair[0]).as_ns() as f64;
-        // The root has 16 bits, so it is off by up to 2⁻¹⁶ of the interval, and by up to as much
-        // again from the step before.
+        // The root has 16 bits, so its error is up to 2⁻¹⁶ of the interval. The step before adds as
+        // much again.
         let rounding = interval_ns / 32768.0;
         let expected = root * (1.0 + known[k - 1]);
         assert!(
             (gap - expected).abs() <= grain_ns + rounding,
             "drop {k}: {gap} ns to the next, not {expected}"
         );
-        // What the first steps are short of adds up to a quarter of an interval, and no more comes
-        // to it.
+        // The deficit of the first steps is at most a quarter of an interval in total.
         exact_ns += root;
         let since_first = pair[1].since(drops[0]).as_ns() as f64;
         let early = (exact_ns - since_first) / interval_ns;
@@ -139,7 +138,7 @@ fn a_step_from_too_far_away_is_linuxs_and_no_root() {
     let inverse = newton_step(0xffff_0000, 65);
     let root = (2f64.powi(32) / 65f64.sqrt()) as u32;
     assert_ne!(inverse >> 16, root >> 16);
-    // Whatever comes in, there is an answer; 0 stays 0.
+    // Every input has a result; 0 stays 0.
     assert_eq!(newton_step(0, u32::MAX), 0);
     newton_step(u32::MAX, u32::MAX);
 }

@@ -32,7 +32,7 @@ fn serve(queue: &mut dyn QueueDiscipline<Frame>, now: Time, verdicts: &mut [Verd
     }
 }
 
-/// What becomes of the recorded arrivals where nothing but the discipline holds them back.
+/// The verdicts on the recorded arrivals if only the discipline delays them.
 fn run_alone(recording: &Recording, queue: &mut dyn QueueDiscipline<Frame>) -> Vec<Verdict> {
     let mut verdicts = vec![Verdict::Drop; recording.verdicts.len()];
     let arrivals = recording.events.iter().filter_map(|event| match event {
@@ -195,13 +195,13 @@ fn value(kind: &Kind, n: u64) -> Value {
     }
 }
 
-/// What may be set, and to what: a number of the row and one for the value, small or any.
+/// Random settings: a number of the row and one for the value, small or any.
 fn settings() -> impl Strategy<Value = Vec<(usize, u64)>> {
     let number = prop_oneof![0..100_u64, 0..10_000_000_u64, any::<u64>()];
     proptest::collection::vec((0..PARAMS.len(), number), 0..6)
 }
 
-/// Gaps in microseconds, flows, sizes, code points; a flow of 8 asks for a packet instead.
+/// Gaps in microseconds, flows, sizes, code points; a flow of 8 dequeues a packet instead.
 fn events() -> impl Strategy<Value = Vec<(u64, u32, u16, u8)>> {
     let gap = prop_oneof![3 => Just(0), 3 => 0..3_000_u64, 1 => 0..200_000_u64];
     proptest::collection::vec((gap, 0..12_u32, 46..1515_u16, 0..64_u8), 1..600)

@@ -1,5 +1,5 @@
-//! Jitter and reordering against their distributions; what enters leaves, in the order that was
-//! asked for.
+//! Jitter and reordering compared with their distributions; every packet leaves, in the specified
+//! order.
 
 use narrows_core::net::jitter::{Jitter, KINDS, PARAMS};
 use narrows_core::net::reorder;

@@ -1,7 +1,8 @@
-//! The tests of core against its public interface: laws one by one, recordings replayed,
+//! The tests of the core's public interface: algorithms one by one, replayed recordings,
 //! properties.
 //!
-//! One program for all files of this folder: a program each took longer to link than to run.
+//! One program for all files of this folder: with a program each, linking took longer than the
+//! tests.
 
 mod bbr;
 mod cc_properties;

@@ -407,7 +407,7 @@ fn hops_follow_each_other() {
     assert_eq!(log.arrived.last(), Some(&(us(80_000), NEAR, 9)));
 }
 
-/// Hops that are asked late do everything at its own instant all the same.
+/// Hops that are polled late handle every event at its own instant all the same.
 #[test]
 fn a_late_poll_of_several_hops_keeps_their_times() {
     let (mut one, mut all) = (Log::default(), Log::default());
@@ -449,7 +449,7 @@ fn the_way_back_may_have_a_queue_of_its_own() {
     assert!(log.arrived.contains(&(us(11_000), FAR, 9)));
 }
 
-/// A class of htb asks its discipline when it may send, not before.
+/// A class of htb dequeues from its discipline when it may send, not before.
 #[test]
 fn htb_takes_nothing_out_before_it_may_send() {
     let gate = Gate {
@@ -524,7 +524,7 @@ fn some_packets_are_damaged_and_some_are_there_twice() {
     assert!(damaged.len().abs_diff(5000) < 220, "{}", damaged.len());
 }
 
-/// A policer drops before the queue, and says so.
+/// A policer drops before the queue, and reports it.
 #[test]
 fn a_policer_comes_before_the_queue() {
     let set = [

@@ -1,5 +1,5 @@
-//! What is told of mistakes in what a path does beside queueing: links, policers, elements, hops,
-//! rates that vary.
+//! Error messages about the elements of a path: links, policers, loss and jitter, hops, varying
+//! rates.
 
 use crate::common::*;
 use narrows_core::scenario::{Scenario, Tree};
@@ -21,7 +21,7 @@ fn file(name: &str) -> Result<String, String> {
     found.map_or(Err("does not exist".into()), |(_, text)| Ok((*text).into()))
 }
 
-/// What is told of a scenario with these lines in its path (after `rtt`) and in its flow, without
+/// The message for a scenario with these lines in its path (after `rtt`) and in its flow, without
 /// the file's name.
 fn told(path: &str, flow: &str) -> String {
     let text = format!(
@@ -37,7 +37,7 @@ fn told(path: &str, flow: &str) -> String {
     }
 }
 
-/// Each line of a path with a rate, and what is told of it.
+/// Each line of a path with a rate, and its message.
 fn all(cases: &[(&str, &str)]) {
     for (line, expected) in cases {
         assert_eq!(told(&format!("rate = \"20Mbit\"\n{line}"), ""), *expected);

@@ -155,7 +155,7 @@ fn replay(text: &str, mut bucket: TokenBucket, limit: u64) -> (Span, Span) {
                 assert_eq!(departure, "-", "packet {next}");
             }
             next += 1;
-            // The packet at the head has been refused already; nobody asks again before its time.
+            // The packet at the head has already been rejected; it is not retried before its time.
             if due < Time::MAX && now < due {
                 continue;
             }
@@ -306,7 +306,7 @@ fn three_colours_have_their_code_points() {
         );
         // The first bucket is empty, 500 B are left in the second: yellow, and then red.
         assert_eq!([18, 18, 18].map(&mut colour), [20, 22, 22], "{kind}");
-        // What is no assured forwarding has no drop precedence to set.
+        // A code point outside of assured forwarding has no drop precedence to set.
         assert_eq!(colour(46), 46, "{kind}");
     }
 }
@@ -356,8 +356,8 @@ fn arrivals() -> impl Strategy<Value = Vec<(u64, u64)>> {
 proptest! {
     #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), failure_persistence: None,
     ..ProptestConfig::default() })]
-    /// Between any two packets no more conforms than rate × time + burst, and a refused packet
-    /// costs nothing: a policer that never saw it judges all others alike.
+    /// Between any two packets at most rate × time + burst conforms. A rejected packet costs
+    /// nothing: a policer that never saw it judges all others in the same way.
     #[test]
     fn a_policer_keeps_its_rate_and_charges_nothing_for_what_it_refuses(
         arrivals in arrivals(), bits in 10_000..20_000_000_u64, burst in 2_000..60_000_u64,
@@ -365,8 +365,8 @@ proptest! {
         let single = [("cir", rate(bits)), ("cbs", bytes(burst)), ("yellow", word("drop"))];
         let two = [("cir", rate(bits)), ("cbs", bytes(burst)), ("pir", rate(bits * 3)), ("pbs",
             bytes(2 * burst))];
-        // What passes, at most: a rate and a burst. Two rates let yellow pass as well, up to the
-        // peak; a debt is paid back.
+        // Upper bound of the conforming traffic: a rate and a burst. With two rates yellow passes
+        // as well, up to the peak; a debt is paid back.
         for (kind, set, bits, burst) in [
             ("police", &[("rate", rate(bits)), ("burst", bytes(burst))][..], bits, burst),
             ("srtcm", &single, bits, burst),

@@ -39,8 +39,8 @@ fn an_outage_stands_still_and_the_last_rate_holds() {
     assert_eq!(profile.rate(ms(5)), Rate::bit(0));
     assert_eq!(profile.rate(ms(12)), Rate::mbit(8));
     assert_eq!(profile.rate(ms(1 << 40)), Rate::mbit(16));
-    // What is done when the lights go out is done then, and the next nanosecond's work is not until
-    // they are back.
+    // Work that is complete when an outage begins is complete then. The next nanosecond's work is
+    // complete only after the outage.
     assert_eq!(profile.when(Time::ZERO, 5000 * PER_BYTE), ms(5));
     assert_eq!(
         profile.when(Time::ZERO, 5000 * PER_BYTE + 1),
@@ -100,7 +100,7 @@ fn a_wire_slows_down_in_the_middle_of_a_packet() {
 
 #[test]
 fn a_million_steps_and_a_million_packets() {
-    // A step each 100 us for 100 s; the packets leave together as the integral says.
+    // A step each 100 us for 100 s; the last packet leaves as the integral requires.
     let steps: Vec<(Time, Rate)> = (1..1_000_000)
         .map(|n| (at(n * 100_000), Rate::mbit(1 + n * 7919 % 200)))
         .collect();
@@ -299,10 +299,10 @@ fn bytes_of_opportunities_are_shared_and_carried() {
     assert_eq!(link.serve(ms(5), Bytes::new(514)), ms(5));
     // 490 B are left of it; a full one takes them and 1014 of the next, at 20 ms.
     assert_eq!(link.serve(ms(5), FULL), ms(20));
-    // The 490 left there go to who is next in line, and then the first of 25 ms.
+    // The 490 left there go to the next packet, and then the first of 25 ms.
     assert_eq!(link.serve(ms(20), Bytes::new(500)), ms(20));
     assert_eq!(link.serve(ms(20), Bytes::new(11)), ms(25));
-    // Who is not there loses what is left: 26 ms is the second repetition's 45.
+    // An idle link loses the rest: 26 ms is the second repetition's 45.
     assert_eq!(link.serve(ms(26), FULL), ms(40));
     assert_eq!(link.serve(ms(40), Bytes::new(10 + 3 * 1504)), ms(60));
 }

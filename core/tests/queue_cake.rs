@@ -1,6 +1,6 @@
-//! CAKE against Linux 6.12 where it draws at random, or where a packet-by-packet replay does not
-//! ask: recordings of `data/queue/` (see `common/trace.rs`; those without chance are played by
-//! `queue_replay.rs`), and what its ACK filter takes out.
+//! CAKE compared with Linux 6.12, for random decisions and timing that a packet-by-packet replay
+//! does not cover: recordings of `data/queue/` (see `common/trace.rs`). Recordings without random
+//! decisions are replayed by `queue_replay.rs`. This file also tests the ACK filter.
 
 use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::packet::{Ack, Ecn, Packet};
@@ -22,8 +22,8 @@ impl Sink<Frame> for Seen {
     }
 }
 
-/// Plays a recording whose discipline shapes: it is asked at each arrival, and when it says so
-/// itself.
+/// Replays a recording whose discipline shapes: it is dequeued at each arrival, and at its own
+/// wake-ups.
 fn run(recording: &Recording, seed: u64) -> Vec<Verdict> {
     let mut queue = recording.discipline(seed);
     let mut seen = Seen(vec![Verdict::Waits; recording.verdicts.len()]);
@@ -59,7 +59,7 @@ fn run(recording: &Recording, seed: u64) -> Vec<Verdict> {
     seen.0
 }
 
-/// The shaper's own times: nobody tells it when Linux sent.
+/// The shaper's own departure times, without Linux's.
 #[test]
 fn packets_leave_when_linux_lets_them_go() {
     for recording in Recording::of(&["cake"]) {
@@ -82,11 +82,11 @@ fn packets_leave_when_linux_lets_them_go() {
     }
 }
 
-/// CUBIC and UDP through CAKE, which react to what it does: every way to tell traffic apart,
-/// framings, ECN, `ingress`, `wash`, hosts, other round trips, and two ACK filters over ACKs with
-/// SACK blocks. Turns are rounded at random, and where many share a host's turn that soon decides
-/// which of two packets goes first. So of these streams one has to fare as Linux's did, in 99 of
-/// 100 packets; any of them does in 93, and that is how near they are to one another.
+/// CUBIC and UDP through CAKE, whose traffic depends on it: every `diffserv` mode, framings, ECN,
+/// `ingress`, `wash`, hosts, other round trips, and two ACK filters over ACKs with SACK blocks.
+/// Turns are rounded at random, which soon decides which of two packets is first if many flows
+/// share a host's turn. One of these streams must therefore match Linux's in 99 of 100 packets. Any
+/// of them does in 93, and that is how close they are to one another.
 #[test]
 fn packets_of_tcp_fare_as_in_linux() {
     const STREAMS: u64 = 60;
@@ -136,8 +136,8 @@ fn fates(recording: &Recording, verdicts: &[Verdict]) -> Vec<[f64; 2]> {
     fates
 }
 
-/// BLUE and the rounding of turns draw at random: each flow's drops and marks in Linux lie within
-/// four standard deviations of what twenty seeds make of them.
+/// BLUE and the rounding of turns are random: each flow's drops and marks in Linux are within four
+/// standard deviations of the results of twenty seeds.
 #[test]
 fn flows_fare_as_in_linux_on_average() {
     let recordings = Recording::of(&["cake_random"]);
@@ -241,7 +241,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, rng_seed: RngSeed::Fixed(1),
     failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever it is told: nothing is lost or made, and the shaper lets everything go in the end.
+    /// With any input, no packet is lost or created, and the shaper releases every packet in the
+    /// end.
     #[test]
     fn every_packet_is_dropped_or_leaves(params in options(),
         steps in prop::collection::vec((0u64..30_000, 0u32..4096, 40u16..9000, 0u8..64, 1u32..60),

@@ -97,7 +97,7 @@ fn a_packet_that_came_to_a_short_queue_is_spared_the_step() {
     assert_eq!(seen.marked, [1]);
 }
 
-/// A head that has waited for 60 ms moves the probability to 0.16 · 0.045 + 3.2 · 0.06 = 0.2: C is
+/// A head that has waited for 60 ms sets the probability to 0.16 · 0.045 + 3.2 · 0.06 = 0.2. C is
 /// dropped with 4 % (it cannot be marked here), L marked with 40 %.
 #[test]
 fn two_full_frames_are_spared_whatever_the_probability() {

@@ -10,7 +10,7 @@ use narrows_core::units::{Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-/// What became of each packet.
+/// The verdicts on packets.
 struct Fates(Vec<Verdict>);
 
 impl Sink<Frame> for Fates {
@@ -48,8 +48,8 @@ fn play(recording: &Recording) -> (Vec<Verdict>, Box<dyn QueueDiscipline<Frame>>
     (fates.0, queue)
 }
 
-/// That kernel's clock goes in steps of 256 ns and its timers are late by up to one or two; what
-/// has waited for a late packet is late, too.
+/// That kernel's clock has steps of 256 ns, and its timers are late by up to one or two. A packet
+/// behind a late one is late, too.
 const LATE: Span = Span::us(2);
 
 /// Bytes, packets, overlimits and borrowed packets of every leaf, as `tc -s class show` told them
@@ -232,7 +232,7 @@ fn config(cases: u32) -> ProptestConfig {
     }
 }
 
-/// What a class has sent above a rate that it was to keep, in bytes: a bucket that leaks.
+/// The excess of a class over its guaranteed rate, in bytes: a leaky bucket.
 struct Above {
     rate: f64,
     level: f64,
@@ -301,7 +301,7 @@ proptest! {
         prop_assert_eq!(numbers.len(), gone.left.len());
         let told: u64 = (0..queue.classes().len()).map(|i| queue.backlog_of(i).packets).sum();
         prop_assert_eq!(told, queue.backlog().packets);
-        // Whatever waits comes out, however long it takes.
+        // Every packet leaves in the end.
         let mut patience = 100_000;
         while queue.backlog().packets > 0 && patience > 0 {
             patience -= 1;
@@ -310,7 +310,7 @@ proptest! {
                 None => {
                     let next = queue.next_wakeup();
                     prop_assert!(next.is_some() || queue.backlog().packets == 0);
-                    // A law that is woken often need not be watched all the while.
+                    // A control law with frequent wake-ups need not be polled in between.
                     now = next.unwrap_or(now).max(now + Span::ms(500));
                     queue.on_wakeup(now, &mut gone);
                 }
@@ -369,7 +369,7 @@ proptest! {
                 let text = words.split(name).nth(1).unwrap().split('"').nth(1).unwrap();
                 text.trim_end_matches('B').parse::<f64>().unwrap()
             };
-            // A bucket that is told nothing holds 1600 bytes, and what comes in a tick.
+            // A bucket without parameters holds 1600 bytes, and the tokens of a tick.
             let depth = bytes(" cburst = ").max(1600.0) + *ceil as f64 / 8e9;
             // A packet's time is rounded down, to a nanosecond.
             let rounding = number as f64 * *ceil as f64 / 8e9;
@@ -384,7 +384,7 @@ proptest! {
         }
     }
 
-    /// Whoever has packets and may borrow does, as long as the parent has tokens: none are wasted.
+    /// A class with packets that may borrow does so while the parent has tokens: none are wasted.
     #[test]
     fn what_is_left_is_lent(
         rates in prop::collection::vec((1u64..100, 0u8..8, 1u64..10), 1..10),

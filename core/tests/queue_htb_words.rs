@@ -1,4 +1,4 @@
-//! HTB in a scenario: what is wrong is told with the corrected line, what is right is read back.
+//! HTB in a scenario: errors have the corrected line, valid values are read back.
 
 use crate::trace::Frame;
 use narrows_core::registry::Registry;
@@ -107,7 +107,7 @@ fn a_mistake_is_told_with_the_line_as_it_should_be() {
             "{error}"
         );
         assert!(error.problem.contains(problem), "{wrong}: {error}");
-        // What is proposed is right.
+        // The correction is valid.
         let corrected = classes(&[ROOT, LEAF, right.trim_end_matches(',')]);
         assert!(read(&corrected).is_ok(), "{corrected}");
     }

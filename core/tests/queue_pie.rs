@@ -1,10 +1,9 @@
-//! PIE and FQ-PIE against Linux 6.12, packet by packet: the recordings of `data/queue/` (see
+//! PIE and FQ-PIE compared with Linux 6.12, packet by packet: the recordings of `data/queue/` (see
 //! `common/trace.rs`).
 //!
-//! What they leave to chance is taken from the recording, and only that: wherever a coin is tossed,
-//! it falls as it fell there. All else must follow: every verdict, every departure, and (`*.state`)
-//! the probability, the delay and the departure rate that the law works out, to the last bit. Then
-//! the coins are judged: did they fall as often as the probabilities say?
+//! Only the random numbers are taken from the recording. Everything else must follow: every
+//! verdict, every departure, and (`*.state`) the probability, the delay and the departure rate, to
+//! the last bit. Then the random numbers are tested against the probabilities.
 
 use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::net::link::TokenBucket;
@@ -23,7 +22,7 @@ use std::sync::{Arc, Mutex};
 /// A probability of 1.
 const ONE: f64 = (1u64 << 56) as f64;
 
-/// What is known of the chance in a recording.
+/// The random decisions of a recording, as far as known.
 #[derive(Default)]
 struct Chance {
     /// Did this packet pass unmarked?
@@ -46,10 +45,10 @@ impl Coin for Recorded {
     }
 }
 
-/// The law after an update: when, the probability of which 2^64 are 1, the delay.
+/// The state after an update: time, the probability in units of 2^-64, the delay.
 type State = (Time, u64, u64, u64);
 
-/// A discipline whose coin is told of each packet, and whose law is watched.
+/// A discipline whose coin gets each packet's result, and whose state is observed.
 struct Watched<Q> {
     queue: Q,
     verdicts: std::vec::IntoIter<Verdict>,
@@ -103,7 +102,7 @@ fn state_of(recording: &Recording) -> (Time, Vec<State>) {
     (first, states)
 }
 
-/// Plays a recording, with its coins; answers them and the law's states.
+/// Replays a recording with its coins; returns them and the states.
 fn follow<Q: QueueDiscipline<Frame>>(
     recording: &Recording,
     make: impl Fn(&Place, Time, Recorded) -> Q,
@@ -249,7 +248,7 @@ fn drops(recording: &Recording, seed: u64) -> f64 {
     f64::from(drops.0)
 }
 
-/// What the link takes now; answers when it can take more.
+/// Dequeues as much as the link takes now; returns when it can take more.
 fn serve(
     queue: &mut dyn QueueDiscipline<Frame>,
     link: &mut TokenBucket,

@@ -1,6 +1,6 @@
-//! Every registered queue discipline, whatever comes and whenever it is asked: nothing is lost or
-//! made, packets of a flow keep their order, backlogs are true, limits hold, and the same events
-//! give the same answers.
+//! Properties of every registered queue discipline, with any arrivals and departures. No packet is
+//! lost or created, packets of a flow keep their order, backlogs are correct, limits hold. The same
+//! events give the same results.
 
 use crate::trace::{Frame, Verdict};
 use narrows_core::packet::{Ecn, Packet};
@@ -27,12 +27,12 @@ const LIMITED_BY_CLASS: &[&str] = &["drr", "fq", "pfifo_fast"];
 /// packets of it leave.
 const OVERTAKEN: &[&str] = &["hhf"];
 
-/// What happens next, so many µs later.
+/// The next event, after a number of µs.
 #[derive(Clone, Debug)]
 enum Step {
     /// Packets of one flow arrive: flow, size, how many.
     Arrive(u32, u16, u32),
-    /// Some are asked for.
+    /// Dequeues of this many packets.
     Leave(u32),
 }
 

@@ -1,10 +1,11 @@
-//! RED, CHOKe and SFQ against Linux 6.12 (the recordings of `data/queue/`, see `common/trace.rs`).
+//! RED, CHOKe and SFQ compared with Linux 6.12 (the recordings of `data/queue/`, see
+//! `common/trace.rs`).
 //!
-//! What has no randomness, or so little room for it that none is left (RED with thresholds a byte
-//! apart, CHOKe with flows that never meet), must do to every packet what Linux did. Of the rest,
-//! the average is followed through the recording: what Linux passed below `min` and refused from
-//! `max` on is not chance, and what it refused between must look drawn as the law draws it. Last,
-//! the same arrivals below the same link must come to as many drops and marks, over many seeds.
+//! Configurations without random decisions (RED with thresholds a byte apart, CHOKe with flows that
+//! never meet) must have Linux's result for every packet. For the others, the average follows the
+//! recording. Linux's passes below `min` and refusals from `max` on are not random, and its
+//! refusals in between must fit the distribution. Last, the same arrivals below the same link must
+//! cause as many drops and marks, over many seeds.
 
 use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::net::link::TokenBucket;
@@ -61,7 +62,7 @@ fn words(recording: &Recording) -> Words {
     )
 }
 
-/// What became of an arrival, and the average that it met, in whole bytes.
+/// The verdict on an arrival, and the average at that time, in whole bytes.
 fn averages(recording: &Recording) -> Vec<(u64, Verdict)> {
     let words = words(recording);
     let law = Law::new(&words, words.min, words.max, false);
@@ -118,9 +119,9 @@ fn below_min_and_from_max_on_linux_does_what_the_law_says() {
     }
 }
 
-/// The share of R's range at which a packet was refused is uniform, if Linux draws as the law does.
-/// Only where the load is little more than the link bears: an average that leaves the thresholds
-/// cuts the longest waits short.
+/// The share of R's range at which a packet was refused is uniform, if Linux follows the formula.
+/// This applies only if the load is little more than the link's rate: an average outside of the
+/// thresholds cuts the longest intervals short.
 #[test]
 fn between_the_thresholds_linux_draws_as_the_law_does() {
     let (mut bins, mut refused) = ([0_u32; 10], 0_u32);

@@ -1,11 +1,11 @@
-//! SFB against Linux 6.12, packet by packet: the recordings of `data/queue/` (see
-//! `common/trace.rs`), of one flow each, because where many meet in bins is Linux's secret. Many
-//! must fare alike in distribution, over many seeds.
+//! SFB compared with Linux 6.12, packet by packet: the recordings of `data/queue/` (see
+//! `common/trace.rs`), of one flow each, because Linux's hash of several flows is unknown. For many
+//! flows the distributions must be equal, over many seeds.
 //!
-//! Of one flow, what is left to chance is taken from the recording, and only that: wherever a
-//! number is drawn, it is one that Linux may have drawn. All else must follow, for every packet.
-//! Then the draws are judged: were as many refused, and of the refused as many dropped that could
-//! have been marked, as the probabilities say?
+//! For one flow, only the random numbers are taken from the recording: each is one that Linux may
+//! have drawn. Everything else must follow, for every packet. Then the random numbers are tested:
+//! the shares of refused packets, and of dropped ones that could have been marked, must fit the
+//! probabilities.
 
 use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::net::link::TokenBucket;
@@ -43,7 +43,7 @@ impl Packet for Hashed {
 /// A draw: its probability, what came of it, and whether the packet could be marked.
 type Draw = (f64, Verdict, bool);
 
-/// What the coin is told of the next packet, and what it was asked.
+/// The coin's input for the next packet, and its requests.
 #[derive(Default)]
 struct Chance {
     verdict: Verdict,
@@ -171,8 +171,8 @@ fn every_packet_fares_as_in_linux_where_it_drew_the_same() {
     }
 }
 
-/// Of the same arrivals below the same link: packets dropped of the eight flows that keep to little
-/// more than their shares, of the two that do not, of the thin one; packets marked.
+/// For the same arrivals below the same link: drops of the eight flows near their shares, of the
+/// two above, of the thin one; marks.
 fn below_htb(recording: &Recording, seed: u64) -> [f64; 4] {
     let hop = recording.scenario.path.bottleneck();
     let place = Place {

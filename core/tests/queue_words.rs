@@ -1,6 +1,6 @@
-//! `sfb` and `hhf` with every parameter at its default or at an end of its range: nothing is lost
-//! or made, backlogs are true, limits hold, and what a parameter refuses comes with a value that it
-//! takes.
+//! `sfb` and `hhf` with every parameter at its default or at an end of its range: no packet is lost
+//! or created, backlogs are correct, limits hold. A rejected parameter has a valid value in its
+//! message.
 
 use crate::trace::Frame;
 use narrows_core::packet::Ecn;
@@ -140,7 +140,7 @@ fn without_words_nobody_is_heavy_below_25_mbit() {
     }
 }
 
-/// What would change nothing is refused by name, with what to write instead.
+/// Parameters without an effect are rejected by name, with a correction.
 #[test]
 fn cake_refuses_what_a_path_has_not() {
     let kind = kind_of("cake");
@@ -189,7 +189,7 @@ fn sfb_has_a_quarter_more_than_its_target_and_four_fifths_of_its_max() {
     assert_eq!(taken("sfb", &[("max", Value::Packets(60))]), 60);
 }
 
-/// Flows 5 and 1029 have one list of heavy flows, and there is room for one: it goes to who is
+/// Flows 5 and 1029 have one list of heavy flows, with room for one: it goes to the flow that is
 /// heavy now.
 #[test]
 fn an_idle_heavy_flow_makes_room() {

@@ -24,7 +24,7 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// What a segment brings: where it begins and how long it is, in units; µs since the one before.
+/// A segment: its start and its length, in units; µs since the one before.
 type Arrival = (u64, u64, u64);
 
 fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
@@ -213,7 +213,7 @@ proptest! {
                 order was refused");
         }
         prop_assert_eq!(bench.receiver.waiting_memory(), 0);
-        // What is owed is said within a second, and then there is silence.
+        // A pending ACK leaves within a second, and then there is silence.
         bench.wait(bench.now + Span::s(1));
         prop_assert_eq!(bench.last.ack, MOST * UNIT);
         prop_assert_eq!(bench.receiver.next_wakeup(), None);

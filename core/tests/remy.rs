@@ -75,7 +75,7 @@ impl Whisker {
         }
         out
     }
-    /// What it does at a memory: increment, multiple, intersend.
+    /// The action at a memory: increment, multiple, intersend.
     fn at(&self, memory: &Memory, region: &Region) -> (i32, f64, f64) {
         match self {
             Whisker::Rule(b, m, r) => (*b, *m, *r),
@@ -190,7 +190,7 @@ proptest! {
             changed[at] = byte;
         }
         if let Ok(tree) = from_dna(&changed) {
-            // What is accepted can be written.
+            // A valid tree can be written.
             prop_assert_eq!(Tree::read(&tree.to_text()), Ok(tree));
         }
     }

@@ -1,15 +1,15 @@
-//! Replay: what real kernels did, packet by packet.
+//! Replay of real kernels, packet by packet.
 //!
 //! Each file in `data/replay/` is one connection of Linux 6.12, recorded at one of its ends (its
-//! head says how). The part of that end is played by our [`Sender`] or [`Receiver`]: it is handed
-//! what arrived then, when it arrived, and must do what Linux did: the same segments, the same
-//! ACKs, in the same order, at the same time.
+//! header describes how). Our [`Sender`] or [`Receiver`] replaces that end. It gets the recorded
+//! arrivals at their times and must do what Linux did: the same segments and ACKs, in the same
+//! order, at the same time.
 //!
-//! Flags of a segment: P push, T ECT(0), X CE, C CWR; a SYN with C asks for ECN. An ACK with ECE is
+//! Flags of a segment: P push, T ECT(0), X CE, C CWR; a SYN with C requests ECN. An ACK with ECE is
 //! `AE`.
 //!
-//! A recording's clock is moved so that its kernel's ticks fall on ours; timers then fire on the
-//! same edges.
+//! A recording's clock is shifted so that its kernel's ticks coincide with ours; timers then fire
+//! on the same edges.
 
 use narrows_core::cc::{self, CcKind, Host, bbr, cubic};
 use narrows_core::packet::Ecn;
@@ -44,9 +44,9 @@ struct Recording {
     start_ns: u64,
     /// When Linux sent something, ns after the SYN.
     sent_ns: Vec<u64>,
-    /// Of the law's random choices.
+    /// Seed of the congestion control's random choices.
     seed: u64,
-    /// What the application sends; without end, if the file does not say.
+    /// Size of the application's data; unlimited if the file has none.
     size: Option<Bytes>,
     /// The receive buffer, at first and at most (`tcp_rmem`).
     rmem: Bytes,
@@ -235,7 +235,7 @@ fn run_receiver(receiver: &mut Receiver, until: Time, sent: &mut Vec<(Time, AckS
     }
 }
 
-/// What TCP_INFO said, beside what we would say.
+/// Compares TCP_INFO of the recording with ours.
 fn compare_info(r: &Recording, words: &[&str], sender: &Sender) -> Option<String> {
     let info = sender.info();
     let ours = format!(
@@ -260,7 +260,7 @@ fn compare_info(r: &Recording, words: &[&str], sender: &Sender) -> Option<String
     })
 }
 
-/// What TCP_INFO and TCP_CC_INFO said of BBR, beside what we would say.
+/// Compares TCP_INFO and TCP_CC_INFO of BBR with ours.
 fn compare_bbr(r: &Recording, words: &[&str], sender: &Sender) -> Option<String> {
     let mut state = [0.0; 4];
     sender.cc().describe(&mut |name, value| match name {
@@ -299,9 +299,9 @@ fn replay_named(text: &'static str) -> usize {
     replay_sender(text, kind.expect("a shipped congestion control"))
 }
 
-/// Every transmission must be equal in sequence number, length, flags, timestamp and time, and so
-/// must the window, threshold, retransmissions and state that TCP_INFO showed between them. Answers
-/// how many there were.
+/// Every transmission must have the same sequence number, length, flags, timestamp and time. The
+/// window, threshold, retransmissions and state of TCP_INFO between them must be equal, too.
+/// Returns the number of transmissions.
 fn replay_sender(text: &'static str, kind: &CcKind) -> usize {
     let r = Recording::parse(text);
     let host = Host {
@@ -344,7 +344,7 @@ fn replay_sender(text: &'static str, kind: &CcKind) -> usize {
                 difference = compare_bbr(&r, words, &sender);
             }
             _ => {
-                // What we have not sent yet, a timer may send within the tolerance.
+                // A timer may still send the missing segments within the tolerance.
                 if sent.len() <= compared {
                     run_sender(
                         &r,
@@ -506,7 +506,7 @@ fn bbr_makes_room_for_acks_in_clumps() {
 }
 
 /// Any recording: `NARROWS_REPLAY=FILE cargo test --test replay -- --ignored`;
-/// `NARROWS_REPLAY_CC=cubic` for another law than BBR.
+/// `NARROWS_REPLAY_CC=cubic` for another congestion control than BBR.
 #[test]
 #[ignore = "replays the file that NARROWS_REPLAY names"]
 fn sender_through_a_recording_of_yours() {

@@ -1,23 +1,24 @@
-//! Response functions: the mean window that a law holds where one packet of every `1/p` is lost,
-//! against the tables of RFC 9438 (sections 5.1 and 5.2: Reno, HighSpeed and CUBIC) and RFC 3649
-//! (section 5: HighSpeed).
+//! Response functions: the mean window of a congestion control if one packet of every `1/p` is
+//! lost. They are compared with the tables of RFC 9438 (sections 5.1 and 5.2: Reno, HighSpeed and
+//! CUBIC) and RFC 3649 (section 5: HighSpeed).
 //!
-//! The model is the RFCs': round trips all take the same time, every `1/p`-th packet is lost, a
-//! reduction takes no time, a packet is acknowledged by itself. There is no transport here, only
-//! the law. The mean is over time: packets per round trip.
+//! The model is the RFCs': constant round trips, loss of every `1/p`-th packet, reductions without
+//! duration, one ACK per packet. There is no transport here, only the congestion control. The mean
+//! is over time: packets per round trip.
 //!
 //! Every row must agree within 8 % or one packet, whichever is more; CUBIC's within 10 % or two and
 //! a half. The reasons:
-//! - the RFCs print 1.2 for Reno's `sqrt(3/2) = 1.2247`: 2 % less than their model;
-//! - windows are whole packets: a reduction rounds down, and Linux's CUBIC follows its friendly
-//!   window a packet late, at a round trip of 10 ms a few, for it looks at a window that stands
+//! - the RFCs use 1.2 for Reno's `sqrt(3/2) = 1.2247`: 2 % less than their model;
+//! - windows are whole packets, and a reduction rounds down. Linux's CUBIC follows its friendly
+//!   window a packet late, at a round trip of 10 ms a few, because it updates a constant window
 //!   every 1/32 s only;
-//! - where CUBIC's curve and its friendly window give about the same, the larger of them counts at
+//! - if CUBIC's curve and its friendly window give about the same, the larger of them counts at
 //!   every moment;
-//! - RFC 3649 derives a(w) and b(w) for a window that stays at w; it runs from `(1 − b) w` to `w`.
+//! - RFC 3649 derives a(w) and b(w) for a constant window w; the real one goes from `(1 − b) w` to
+//!   `w`.
 //!
-//! CUBIC on its curve agrees within 0.3 %. Rows of HighSpeed's table round a(w) up and b(w) down:
-//! that is no tolerance but another response, which [`Held::rounding`] takes out.
+//! CUBIC on its curve agrees within 0.3 %. Rows of HighSpeed's table round a(w) up and b(w) down.
+//! This is not a tolerance but another response function, which [`Held::rounding`] corrects.
 
 use narrows_core::cc::{
     Ack, CcKind, CongestionControl, Host, Loss, Sample, Window, cubic, highspeed, reno,
@@ -29,7 +30,7 @@ use narrows_core::units::{Span, Time};
 const SETTLE: u32 = 10;
 const MEASURE: u32 = 2;
 
-/// What a law did.
+/// The results of a congestion control.
 #[derive(Copy, Clone, Default, Debug)]
 struct Held {
     /// The mean window, in packets.
@@ -38,7 +39,7 @@ struct Held {
     ends: [End; 2],
 }
 
-/// The window at a moment, and what HighSpeed's row says there.
+/// The window at a moment, and HighSpeed's row for it.
 #[derive(Copy, Clone, Default, Debug)]
 struct End {
     w: f64,
@@ -60,7 +61,7 @@ impl End {
             b,
         }
     }
-    /// What the formulas of RFC 3649 say there.
+    /// The values of RFC 3649's formulas there.
     fn exact(self) -> End {
         let b = 0.5 - 0.4 * (self.w / 38.0).ln() / (83_000.0_f64 / 38.0).ln();
         let a = self.w.powf(0.8) * 2.0 * b / ((2.0 - b) * 12.8);
@@ -156,10 +157,10 @@ fn highspeed_holds_the_window_of_rfc_3649() {
     }
 }
 
-/// The model of RFC 9438 has every loss at the plateau, where the window is `W_max`, `(3 + β)/4 =
-/// 0.925` of which is the mean. The law is held to that `W_max`: begun there it stays. It would
-/// stay for long wherever it began within a fifth of it, for at the plateau the curve is flat: a
-/// loss a tenth of an epoch early or late moves the next `W_max` by 0.03 % only.
+/// In the model of RFC 9438 every loss is at the plateau, where the window is `W_max`, and the mean
+/// is `(3 + β)/4 = 0.925` of that. The test starts at that `W_max`, and the window stays there. It
+/// would also stay for long from any start within a fifth of it, because the curve is flat at the
+/// plateau. A loss a tenth of an epoch early or late changes the next `W_max` by 0.03 % only.
 fn cubic_holds(rtt: Span, table: [f64; 7]) {
     for (exponent, rfc) in (2..).zip(table) {
         let mean = hold(&cubic::KIND, rtt, exponent, rfc / 0.925).mean;

@@ -1,4 +1,4 @@
-//! A scenario: what is told of each mistake. The golden texts below are what a person reads.
+//! Error messages of a scenario. The golden texts below are the messages for users.
 
 use crate::common::*;
 use narrows_core::scenario::value::Node;
@@ -464,8 +464,7 @@ fn a_number_is_not_moved_to_where_a_section_belongs() {
     assert!(!told.contains("[path]\n"), "{told}");
 }
 
-/// Mistakes beyond those that are told cost no more than being counted: no suggestion is looked
-/// for.
+/// Errors beyond the listed ones are only counted: no correction is computed.
 #[test]
 fn twenty_thousand_unknown_keys_are_counted() {
     let keys: String = (0..20_000).map(|n| format!("ket{n} = 1\n")).collect();

@@ -1,9 +1,9 @@
-//! What congestion controls need of a path, and texts that a parameter names.
+//! Requirements of congestion controls on a path, and texts that a parameter names.
 
 use crate::common::*;
 use narrows_core::scenario::{Scenario, Tree};
 
-/// What is told of a document whose last lines are a flow of this.
+/// The messages for a document whose last lines are a flow of this.
 fn told(path: &str, flow: &str) -> String {
     bad(&format!("duration = \"10s\"\n{path}\n[[flow]]\n{flow}\n")).to_string()
 }

@@ -190,8 +190,8 @@ fn every_row_of_the_list_is_there() {
     );
 }
 
-/// The table of keys says what the parser does: every default in it that is a value, written out,
-/// changes nothing.
+/// The table of keys matches the parser: every default in it that is a value, written out, changes
+/// nothing.
 #[test]
 fn the_defaults_in_the_table_are_the_parser_s() {
     let plain = good(&format!("{LEAST}[[probe]]\nkind = \"ping\"\n"));

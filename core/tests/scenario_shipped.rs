@@ -1,5 +1,4 @@
-//! The scenarios that narrows ships: every one is read, says its question and has an answer to look
-//! for.
+//! The scenarios of narrows: every one is valid, states its question, and has a result to check.
 
 use crate::common::registry;
 use narrows_core::scenario::{Scenario, Tree};

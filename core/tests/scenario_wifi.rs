@@ -1,4 +1,4 @@
-//! The section `[wifi]`: what it means, how it is written back, and what is told of mistakes.
+//! The section `[wifi]`: its meaning, its written form, and its error messages.
 
 use crate::common::*;
 use narrows_core::net::wifi::Stack;

@@ -26,8 +26,8 @@ struct Record {
     seq: u64,
     len: u32,
     sent_us: u64,
-    /// Sent again and thought under way; what is SACKed, or lost by RACK or a timeout, is not
-    /// looked at again.
+    /// Retransmitted and assumed in flight. Segments that are SACKed, or lost by RACK or a timeout,
+    /// are not visited again.
     watched: bool,
     /// Taken from the watched by a timeout.
     timed_out: bool,
@@ -260,7 +260,8 @@ fn compare(board: &mut Scoreboard, model: &Model, before_us: u64) {
     );
     assert_eq!(board.lost_total(), model.lost_total);
     let flying = |r: &Record| u32::from(!r.sacked && !r.lost) + u32::from(r.retrans);
-    // A probe's target may be SACKed and count as sent again: then Linux, too, counts it once less.
+    // A probe's target may be SACKed and count as retransmitted: Linux, too, then counts it once
+    // less.
     let in_flight: u32 = model.records.iter().map(flying).sum();
     assert_eq!(board.in_flight(), in_flight, "in_flight");
     let fack = model
@@ -302,7 +303,7 @@ fn compare(board: &mut Scoreboard, model: &Model, before_us: u64) {
             (number + 1, next)
         );
     }
-    // What left in the same microsecond has no order.
+    // Segments of the same microsecond have no order.
     let watched = order(board);
     let times: Vec<u64> = watched.iter().map(|&i| board.seg(i).sent_us).collect();
     assert!(times.is_sorted(), "{times:?}");

@@ -292,12 +292,12 @@ proptest! {
             prop_assert_eq!(p.entered, p.arrived + p.drops());
             return Ok(());
         }
-        // What is still under way arrives, and then nothing happens any more.
+        // Packets in flight arrive, and then nothing happens any more.
         while p.step(end) {}
         let info = p.sender.info();
         prop_assert_eq!((info.bytes_acked, p.receiver.delivered_bytes()), (a.size, a.size));
         prop_assert_eq!(info.bytes_sent - info.bytes_retrans, a.size);
-        // What was marked is told, unless the last ACK of all was sent before.
+        // Marks are reported, unless the last ACK was sent before.
         prop_assert!(p.marked == 0 || info.delivered_ce > 0 || a.loss > 0.0 || p.drops() > 0);
         prop_assert!(p.marked > 0 || info.delivered_ce == 0);
         prop_assert_eq!(p.entered, p.arrived + p.drops());

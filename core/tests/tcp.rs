@@ -10,8 +10,8 @@ fn at_ms(ms: u64) -> Time {
     Time::from_ns(ms * 1_000_000)
 }
 
-/// Where CUBIC left slow start on Linux 6.12 (in virtual time, TCP_INFO each 10 ms): rate in
-/// Mbit/s, RTT in ms, buffer in bytes, the window, and about when, in ms.
+/// The end of CUBIC's slow start on Linux 6.12 (in virtual time, TCP_INFO each 10 ms): rate in
+/// Mbit/s, RTT in ms, buffer in bytes, the window, and the approximate time in ms.
 #[test]
 fn hystart_ends_where_linux_ends_it() {
     for (rate, rtt, buffer, window, at) in [
@@ -42,8 +42,8 @@ fn hystart_ends_where_linux_ends_it() {
     }
 }
 
-/// The first loss of the same flow on 50 Mbit/s, 40 ms, 250 kB: Linux reduced 346 to 242, sent 16
-/// segments again, and was back in Open between 850 and 890 ms.
+/// The first loss of the same flow on 50 Mbit/s, 40 ms, 250 kB. Linux reduced 346 to 242,
+/// retransmitted 16 segments, and was back in Open between 850 and 890 ms.
 #[test]
 fn the_first_recovery_is_linux_s() {
     let mut p = Pair::new("cubic", Rate::mbit(50), Span::ms(40), 250_000, 0.0, None, 1);
@@ -55,9 +55,9 @@ fn the_first_recovery_is_linux_s() {
     );
 }
 
-/// A SYN that nobody answers, sent again after so many ms by Linux 6.12 (in virtual time): linear
-/// at first, on the edges of the timer wheel. The last edges, 512 ms apart, tell that its clock
-/// stood at tick 71 of 512 when it began.
+/// Times in ms of the retransmissions of an unanswered SYN by Linux 6.12 (in virtual time): linear
+/// at first, on the edges of the timer wheel. The last edges, 512 ms apart, show that its clock
+/// started at tick 71 of 512.
 #[test]
 fn syns_are_repeated_when_linux_repeats_them() {
     let mut sender = Sender::new(config().into(), law("cubic"), None);
@@ -130,9 +130,9 @@ fn a_shut_window_is_asked_for_until_it_opens() {
     assert_eq!(sent.iter().map(|s| s.len / 1448).sum::<u32>(), 21);
 }
 
-/// Linux 6.12 in virtual time, with a discipline at its own interface that was full: 14 segments
-/// acknowledged at tick 279 were the last in flight, RTO 246 ms; it tried one segment at tick 526
-/// or so, and once more at 1030.
+/// Linux 6.12 in virtual time, with a full discipline at its own interface. 14 segments
+/// acknowledged at tick 279 were the last in flight, RTO 246 ms. It tried one segment at about tick
+/// 526, and once more at 1030.
 #[test]
 fn what_its_own_host_does_not_take_is_tried_every_half_second() {
     let device = Some(Device::default());

@@ -1,4 +1,4 @@
-//! Quantities as text: what is read, what is refused and with which correction, and the way back.
+//! Quantities as text: parsing, rejection with a correction, and formatting.
 
 use narrows_core::units::*;
 use proptest::prelude::*;

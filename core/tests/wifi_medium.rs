@@ -1,10 +1,10 @@
-//! The medium by itself: one saturated station against the closed form, many against Bianchi's
+//! The medium by itself: one saturated station compared with the closed form, many with Bianchi's
 //! model, twelve points each.
 //!
-//! Bianchi's model (G. Bianchi, *Performance Analysis of the IEEE 802.11 Distributed Coordination
-//! Function*, 2000) with the retry limit of Wu et al. (2002): every station transmits in a slot
-//! with probability τ, and collides with p, where `p = 1 − (1 − τ)^(n − 1)` and `τ = Σ pⁱ / Σ pⁱ
-//! (Wᵢ + 1) / 2` over the stages of its window.
+//! Bianchi's model is that of G. Bianchi, *Performance Analysis of the IEEE 802.11 Distributed
+//! Coordination Function*, 2000, with the retry limit of Wu et al. (2002). Every station transmits
+//! in a slot with probability τ, and collides with p. The equations are `p = 1 − (1 − τ)^(n − 1)`
+//! and `τ = Σ pⁱ / Σ pⁱ (Wᵢ + 1) / 2` over the stages of its window.
 
 use crate::medium::{Sends, medium, peers, saturated};
 use narrows_core::net::wifi::Stack;
@@ -136,8 +136,8 @@ fn fixed_point(n: usize, edca: &Edca) -> (f64, f64) {
 
 #[test]
 fn many_saturated_stations_get_what_bianchis_model_says() {
-    // The model takes what the others do to be independent of one's own window, which is 5 % off
-    // the slotted process itself for two stations and 3 % for three.
+    // The model assumes that the other stations are independent of a station's own window. Its
+    // error is 5 % of the slotted process for two stations and 3 % for three.
     for ((phy, frames), n) in points().zip([5, 10, 20, 30, 50].into_iter().cycle()) {
         let edca = &STATION[1];
         let (tau, p) = fixed_point(n, edca);

@@ -1,5 +1,5 @@
-//! Whatever comes, from wherever, whenever: the medium neither loses nor makes frames, keeps their
-//! order, and does the same again for the same seed.
+//! With any arrivals, the medium neither loses nor creates frames and keeps their order. The same
+//! seed gives the same result.
 
 use crate::medium::{Frame, Seen, medium};
 use narrows_core::net::wifi::ampdu::Limits;

@@ -21,8 +21,8 @@ fn probes(t_s: &[f64], flow: &[u32], cwnd: &[u32], which: u32) -> Vec<f64> {
     found
 }
 
-/// Who sees the queue empty sees it when the others do: before long all look for the least round
-/// trip together.
+/// All flows see the empty queue at the same time: before long all probe for the minimum round trip
+/// together.
 #[test]
 fn flows_of_one_queue_probe_its_round_trip_together() {
     let mut s = scenario(Span::s(60));

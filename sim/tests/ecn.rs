@@ -1,8 +1,8 @@
-//! Explicit congestion notification from end to end, over a queue that marks what has waited for
-//! longer than a threshold.
+//! Explicit congestion notification from end to end, over a queue that marks packets after a
+//! waiting-time threshold.
 //!
-//! Linux has that queue too: `codel` with its `ce_threshold`, its own law kept from acting by a
-//! target of 10 s. The figures are those of Linux 6.12 in virtual time, the rate kept by htb.
+//! Linux has that queue too: `codel` with its `ce_threshold`; a target of 10 s disables its control
+//! law. The figures are those of Linux 6.12 in virtual time, with the rate limited by htb.
 
 use crate::common::registry;
 use narrows_core::packet::{Ecn, Packet as _};
@@ -144,11 +144,10 @@ fn who_does_not_ask_is_not_marked() {
     );
 }
 
-/// Windows of 5 to 40 packets, one flow and two. Linux's runs of 20 s, over two starts of the
-/// second flow where there is one: goodput of all flows together, mean of their smoothed RTTs,
-/// marks. (Two Reno flows at 1 ms, not here, fall into one of several rhythms with windows of 4 to
-/// 6 packets and stay there, 13 000 or 19 000 marks, in Linux as here; which one, hangs on
-/// microseconds.)
+/// Windows of 5 to 40 packets, one flow and two. Linux's runs last 20 s, over two starts of the
+/// second flow if there is one: goodput of all flows, mean of their smoothed RTTs, marks. (Two Reno
+/// flows at 1 ms are left out. They settle in one of several rhythms with windows of 4 to 6
+/// packets, with 13 000 or 19 000 marks, in Linux as here. Microseconds decide which one.)
 #[test]
 fn short_paths_are_marked_as_in_linux() {
     const SHORT: &str = "rate = \"100Mbit\"\nrtt = \"5ms\"";
@@ -270,7 +269,7 @@ fn an_ordinary_host_agrees_to_rfc_3168_and_no_more() {
     assert_eq!(told("dctcp", "ecn = false"), (dctcp.0, 0, vec![]));
     assert!(told("dctcp", "").1 > 1000 && told("dctcp", "").2.is_empty());
 
-    // Who would count is agreed with, on less.
+    // A sender that requests counting gets an agreement to less.
     let prague = told("prague", "ecn = true");
     assert_eq!((&prague.0, prague.1), (&reno.0, reno.1));
     assert!(

@@ -42,9 +42,9 @@ fn each_host_has_the_same_and_behind_one_address_each_flow_unless_cake_looks_beh
     }
 }
 
-/// Downwards hosts at the far end are where packets go to; upwards, on the way back, where they
-/// come from. All have one host at the near end, so a turn of triple-isolate is as short for the
-/// one flow as for the eight.
+/// In downloads, hosts at the far end are destinations; in uploads, on the reverse path, they are
+/// sources. All flows have one host `near`, so a turn of triple-isolate is as short for the one
+/// flow as for the eight.
 #[test]
 fn only_what_is_told_apart_counts() {
     for (words, down, up) in [

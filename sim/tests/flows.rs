@@ -135,9 +135,9 @@ fn interrupted(cc: &str, gap: u64) -> Run {
     run(&s, &registry(), &options, &mut |_| true).unwrap()
 }
 
-/// What Linux 6.12 in virtual time did there, with an application that writes nothing meanwhile:
-/// seconds after it writes again, window, threshold, bytes acknowledged since. BBR leaves ProbeRTT
-/// with the first packet, and has the window of Startup for a round trip.
+/// Results of Linux 6.12 in virtual time, with an application that pauses: seconds after it
+/// resumes, window, threshold, bytes acknowledged since. BBR leaves ProbeRTT with the first packet,
+/// and has the window of Startup for a round trip.
 #[test]
 fn after_a_silence_the_window_begins_where_linux_has_it() {
     type Row = (f64, u32, u32, u64);
@@ -253,8 +253,8 @@ fn without_the_rule_the_window_stays() {
     assert_eq!(at(&run, 14.9).0, at(&run, 15.0).0);
 }
 
-/// Linux 6.12 in virtual time over 100 Mbit/s, 40 ms: with 200 000 B of receive buffer it was busy
-/// for 8.960 s of 9 s, and for 8.799 s of them the peer's window was the limit.
+/// Linux 6.12 in virtual time over 100 Mbit/s and 40 ms, with 200 000 B of receive buffer. It was
+/// busy for 8.960 s of 9 s, and for 8.799 s of them the peer's window was the limit.
 #[test]
 fn a_small_receive_buffer_is_told_as_the_limit() {
     let mut s = scenario(Span::s(9));

@@ -131,7 +131,7 @@ fn cc() -> (String, Vec<Row>) {
     ("cc          beside  buffer_bdp".into(), rows)
 }
 
-/// What says nothing without parameters.
+/// Disciplines that have no effect without parameters.
 const ASKED: &[(&str, &str)] = &[(
     "htb",
     concat!(
@@ -140,15 +140,15 @@ const ASKED: &[(&str, &str)] = &[(
     ),
 )];
 
-/// Every discipline with the parameters that it has by default, but for [`ASKED`]; ECN is asked for
-/// where it can mark.
+/// Every discipline with its default parameters, except for [`ASKED`]; ECN is enabled if it can
+/// mark.
 fn queue() -> (String, Vec<Row>) {
     let mut rows = Vec::new();
     for kind in registry().queues() {
         if (kind.check)(&Params::defaults(kind.params)).is_err() {
             continue;
         }
-        // What marks only with other parameters set does not mark here.
+        // A discipline that marks only with other parameters does not mark here.
         let mut marking = Params::defaults(kind.params);
         marking.set("ecn", Value::Bool(true));
         let marks =
@@ -215,7 +215,7 @@ fn wifi() -> Vec<Row> {
     rows
 }
 
-/// What the first fast station has, what the slow one has, and how long pings to the first take.
+/// The goodput of the first fast station and of the slow one, and the RTT of pings to the first.
 fn wifi_figures(run: &Run) -> String {
     let total: f64 = run
         .stations
@@ -251,7 +251,7 @@ fn wifi_figures(run: &Run) -> String {
     )
 }
 
-/// What `f` answers for each item, worked out on as many threads as there are cores.
+/// Returns the results of `f` for each item, computed on one thread per core.
 fn in_parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let chunk = items.len().div_ceil(threads);

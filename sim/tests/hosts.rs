@@ -1,4 +1,4 @@
-//! What the hosts are told shows on the path: distance, bursts, buffers, clocks.
+//! Effects of host options on the path: distance, bursts, buffers, clocks.
 
 use crate::common::{self, flow, play, scenario};
 use narrows_core::cc::{bbr, cubic};
@@ -19,7 +19,7 @@ fn one(cc: &str) -> Scenario {
     s
 }
 
-/// What one flow did and what the queue saw of it.
+/// The figures of one flow and of the queue.
 fn all_of(run: &Run) -> (String, String) {
     let flows = serde_json::to_string(&run.flows).unwrap();
     (flows, format!("{:?} {:?}", run.samples, run.queue))
@@ -73,7 +73,8 @@ fn each_flow_has_its_own_round_trip() {
     }
 }
 
-/// Who is near gets more, and with Reno far more than with CUBIC, which grows by the clock.
+/// The flow with the shorter RTT gets more, and with Reno far more than with CUBIC, which grows by
+/// the clock.
 #[test]
 fn a_near_flow_gets_more_than_a_far_one() {
     let advantage = |cc: &str| {
@@ -111,8 +112,8 @@ fn small_super_packets_make_small_bursts() {
     assert!(one.0 < two.0 && two.0 <= on.0, "{one:?} {two:?} {on:?}");
 }
 
-/// What a send buffer holds is all that leaves in a round trip. It is full when its memory is
-/// exceeded, by up to the 64 KiB of the super-packet that was written last.
+/// The send buffer limits the data of a round trip. It is full when its memory is exceeded, by up
+/// to the 64 KiB of the super-packet that was written last.
 #[test]
 fn a_send_buffer_bounds_the_window() {
     let goodput = |kib: u64| {
@@ -127,9 +128,9 @@ fn a_send_buffer_bounds_the_window() {
 }
 
 /// Linux 6.12 in virtual time, H-TCP over 15.6 Mbit/s and 116 ms with at most 200 000 B of send
-/// buffer: slow start fills the window, 656 kB, and loses most of it. What is selected cannot be
-/// noted (`TCPWqueueTooBig` counts 174), so that a timeout ends it, and repairs leave one by one:
-/// after 3 s 729 792 B were acknowledged and 23 segments sent again, after 3.4 s as many as 31.
+/// buffer. Slow start fills the window, 656 kB, and loses most of it. SACKs are ignored
+/// (`TCPWqueueTooBig` counts 174), so a timeout ends it, and retransmissions leave one by one.
+/// After 3 s 729 792 B were acknowledged and 23 segments retransmitted, after 3.4 s 31.
 #[test]
 fn a_small_send_buffer_has_no_memory_to_note_what_arrived() {
     let after_slow_start = |like: &str| {
@@ -195,7 +196,7 @@ fn behind_a_slow_interface(cc: &str, link: Link, tsq: SmallQueues, ring: u32, bq
 }
 
 /// Linux 6.12 in virtual time, htb of 50 Mbit/s with a fifo of 1000 packets on the sender's
-/// interface, 20 s: CUBIC 47.78 Mbit/s, smoothed RTT 43.2 ms, window 257; BBR 47.08 Mbit/s, 41.9
+/// interface, 20 s. CUBIC: 47.78 Mbit/s, smoothed RTT 43.2 ms, window 257. BBR: 47.08 Mbit/s, 41.9
 /// ms, 346.
 #[test]
 fn small_queues_keep_a_flow_out_of_its_own_host_s_way() {
@@ -227,8 +228,8 @@ fn small_queues_keep_a_flow_out_of_its_own_host_s_way() {
     );
 }
 
-/// What lies in a ring nobody can take back, but one queue after the other delays as much as both
-/// in one.
+/// Packets in a ring cannot be recalled, but two queues in series delay as much as one of the same
+/// total length.
 #[test]
 fn one_queue_is_as_long_as_two() {
     let [plain, limited] = [false, true]
@@ -319,9 +320,9 @@ fn what_goes_up_knows_nothing_of_the_near_interface() {
     assert!(with.goodput_mbit > 18.0, "{}", with.goodput_mbit);
 }
 
-/// What a release of Linux did otherwise shows: 4.15 paced BBR by IP packets, 3.6 % faster than it
-/// thought, so that a small buffer is always full; and a slow start that counted in milliseconds is
-/// another one. Nothing else changes, and what the path could carry is carried.
+/// Dated rules have an effect: 4.15 paced BBR by IP packets, 3.6 % faster than intended, so that a
+/// small buffer is always full. Slow start with a clock of milliseconds differs, too. Nothing else
+/// changes, and the path is fully used.
 #[test]
 fn old_releases_do_what_they_did() {
     let with = |cc: &str, like: &str| {
@@ -353,8 +354,8 @@ fn old_releases_do_what_they_did() {
     );
 }
 
-/// Unpaced, BBR sends its window as fast as ACKs and its own interface let it: a small buffer loses
-/// it again and again. Linux 6.12 over this path, paced: 18.65 Mbit/s, 3.2 % sent again.
+/// Unpaced, BBR sends its window as fast as ACKs and its own interface permit: a small buffer
+/// overflows repeatedly. Linux 6.12 over this path, paced: 18.65 Mbit/s, 3.2 % retransmitted.
 #[test]
 fn bbr_without_pacing_overruns_a_small_buffer() {
     let [off, on] = [Pacing::Off, Pacing::Auto].map(|pacing| {

@@ -1,4 +1,4 @@
-//! What flows and packets take from the heap, counted by the allocator.
+//! Heap memory of flows and packets, counted by the allocator.
 
 mod common;
 #[path = "common/counting.rs"]
@@ -60,10 +60,10 @@ fn allocations(s: &Scenario, from: Time, to: Time) -> (u64, u64) {
     (last.0 - first.0, last.1 - first.1)
 }
 
-/// A buffer grows when more waits in it than ever before, which happens ever more rarely and at
-/// most doubles it: a tenth of the flows may still do so once in half a million events. Nothing
-/// else may allocate once a run is under way. When a buffer meets its most is chance, so it is the
-/// fewest of three seeds.
+/// A buffer grows when its length exceeds the previous maximum, which becomes ever rarer and at
+/// most doubles it. A tenth of the flows may still do so once in half a million events. Nothing
+/// else may allocate during a run. The time of a buffer's maximum is random, so the minimum of
+/// three seeds counts.
 #[test]
 fn packets_take_nothing_from_the_heap() {
     for cc in ccs() {
@@ -90,9 +90,9 @@ fn packets_take_nothing_from_the_heap() {
     }
 }
 
-/// What one flow more adds to the heap after three seconds: both ends, its law, its timers, its
-/// figures so far, and the least ring that its window has. What is in transit is the path's and the
-/// same for any number of flows.
+/// Additional heap memory per flow after three seconds: both ends, congestion control, timers,
+/// figures so far, and the smallest ring for its window. Packets in transit belong to the path and
+/// are the same for any number of flows.
 #[test]
 fn a_flow_takes_less_than_4_kib_beside_its_window() {
     const LEAST_WINDOW: usize = 16;

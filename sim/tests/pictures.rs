@@ -1,5 +1,5 @@
-//! What pictures are made of: rows over time, delays and verdicts say what the figures say, and
-//! change none of them.
+//! The data of pictures: rows over time, delays and verdicts agree with the figures, and do not
+//! change them.
 
 use narrows_core::engine::Run;
 use narrows_core::figures::{DELAYS_OF, FIGURE_INTERVAL, VERDICTS};

@@ -1,5 +1,5 @@
-//! What each congestion control is famous for, in a small scenario in which Reno does something
-//! else.
+//! The characteristic behaviour of each congestion control, in a small scenario in which Reno
+//! behaves differently.
 
 mod bbr;
 mod bbr2;

@@ -17,7 +17,7 @@ fn run(text: &str) -> Run {
     )
 }
 
-/// What all flows of one direction got together, as a share of what their way could pass.
+/// The goodput of all flows of one direction, as a share of its capacity.
 fn used(run: &Run) -> [f64; 2] {
     let path = path_figures(&run.scenario);
     let sum = |up: bool| {
@@ -79,7 +79,7 @@ fn an_interval_of_a_few_packets_has_no_more_than_can_arrive() {
     assert!(most > 1.0, "of the rate alone: {most}");
 }
 
-/// Where delays vary a run says so, if its interval is short beside that.
+/// With varying delays a run warns if its interval is short compared with them.
 #[test]
 fn an_interval_that_is_short_beside_varying_delays_has_a_notice() {
     let told = |duration: &str, more: &str, flow: &str| {
@@ -146,7 +146,7 @@ fn incast_uses_no_more_than_there_is() {
     assert!((0.2..1.0).contains(&used(&run)[0]), "{:?}", used(&run));
 }
 
-/// What is lost in slow start is not of the summary.
+/// Losses in slow start are outside of the summary interval.
 #[test]
 fn the_retransmission_rate_is_of_the_summary_interval() {
     let run = run(&format!(
@@ -321,7 +321,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whoever comes and goes when, over whatever path.
+    /// With any starts, stops and paths.
     #[test]
     fn nobody_uses_more_than_the_path(
         mbit in 1u64..60,

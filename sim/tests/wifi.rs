@@ -139,7 +139,7 @@ fn damaged_frames_are_sent_again_and_cost_airtime() {
     let lost = |run: &Run| run.queues[2].drops + run.flows[0].retransmits;
     assert!(noisy.stations[0].retries > 1000, "{:?}", noisy.stations[0]);
     assert!(total(&noisy) < 0.9 * total(&clean) && total(&noisy) > 0.5 * total(&clean));
-    // What TCP sends again it lost in the queue, not on the air: thirty retries deliver all.
+    // TCP's retransmissions are for drops in the queue, not on the air: thirty retries deliver all.
     assert!(lost(&noisy) < 200, "{}", lost(&noisy));
 }
 

@@ -1,4 +1,4 @@
-//! What applications see on paths where it can be worked out by hand.
+//! Figures of applications on paths where they can be computed by hand.
 
 use narrows_core::engine::Run;
 use narrows_core::figures::{Figure, WorkloadFigures};
@@ -594,8 +594,9 @@ fn alone(text: &str) -> String {
     text[..second].into()
 }
 
-/// Measured with wget: 8 s alone, 232.8 s beside twelve streams. The network's rate is not told;
-/// its round trip follows from the 8 s, and the queue of a second from what else was measured.
+/// Measured with wget: 8 s alone, 232.8 s beside twelve streams. The network's rate was not
+/// published. Its round trip follows from the 8 s, and the queue of a second from the other
+/// measurements.
 #[test]
 fn a_page_that_takes_eight_seconds_takes_minutes_beside_a_second_of_queue() {
     let text = include_str!("../../scenarios/workload/page-beside-a-download.toml");
@@ -635,9 +636,9 @@ fn answers_use_ecn_as_the_handshake_agreed() {
     }
 }
 
-/// Linux 6.12 in virtual time, requests of 100 bytes each answered on one connection: rate, RTT,
-/// bytes of buffer, law, bytes of an answer, milliseconds from it to the next request, and the mean
-/// response in ms, the same in five runs.
+/// Linux 6.12 in virtual time, requests of 100 bytes each answered on one connection. The columns
+/// are rate, RTT, bytes of buffer, congestion control, bytes of a response, milliseconds from it to
+/// the next request, and the mean response time in ms, which is equal in five runs.
 #[test]
 fn answers_take_as_long_as_linux_s() {
     for (rate, rtt, buffer, cc, answer, think, response) in [

@@ -1,11 +1,11 @@
-//! What the virtual world promises, whatever the TCP.
+//! Guarantees of the simulated world, for any TCP.
 
 use crate::common::{self, flow, json, ping, play, registry, scenario};
 use narrows_core::scenario::{Link, Scenario};
 use narrows_core::units::{Bytes, Span};
 use narrows_sim::{Options, SimError, run};
 
-/// 66 B of ACK would be 0.05 ms, but nothing serves the way back; 106 B at 10 Mbit/s take 84.8 us.
+/// 66 B of ACK would be 0.05 ms, but the reverse path has no rate; 106 B at 10 Mbit/s take 84.8 us.
 const PING_MS: f64 = 20.0 + 0.0848;
 
 #[test]

@@ -1,10 +1,10 @@
-//! What short connections cost: so many transfers of 10 kB arrive at random over a fast path, and
-//! the engine's time and memory for them.
+//! The cost of short connections: transfers of 10 kB arrive at random over a fast path. The program
+//! measures the engine's time and memory for them.
 //!
-//!     connections [HOW MANY]        100 000 unless told otherwise
+//!     connections [NUMBER]          [default: 100000]
 //!
-//! Prints JSON. The cost of each should not depend on how many there are: run it with 10 000 and
-//! with 1 000 000.
+//! It prints JSON. The cost per connection should not depend on their number: run it with 10 000
+//! and with 1 000 000.
 
 #[path = "../../../sim/tests/common/counting.rs"]
 mod counting;

@@ -1,7 +1,7 @@
-//! `queue NAME FLOWS PACKETS TURNS`: so many turns of a discipline alone, as `benches/queues.rs`
-//! times them. For what counts instructions: those of 20 turns less those of 10 are those of
-//! [`TURN`] times 10 packets. The turn that took least, and the median one: a backlog that stands
-//! gathers in few flows as turns go by, and a discipline may find that dearer.
+//! `queue NAME FLOWS PACKETS TURNS`: turns of a discipline alone, as `benches/queues.rs` measures
+//! them, for tools that count instructions. The difference between 20 and 10 turns is 10 times
+//! [`TURN`] packets. It prints the time of the fastest and of the median turn. A standing backlog
+//! gathers in few flows with time, which may be more expensive for a discipline.
 
 use narrows_bench::{Standing, TURN};
 use narrows_core::queue;

@@ -1,18 +1,17 @@
-//! Finds the tree of rules that comes with narrows, by a small random search, and prints it:
+//! Finds the tree of rules that is part of narrows, by a small random search, and prints it:
 //!
 //!     cargo run --release -p narrows-bench --bin remy > core/src/cc/remy/small.remy
-//!     cargo run --release -p narrows-bench --bin remy found     the tree of the figures below,
-//! without searching
+//!     cargo run --release -p narrows-bench --bin remy found     the tree below, without a search
 //!
-//! What is searched is not any tree but those of one shape ([`Shape`]): the gap between ACKs tells
-//! the rate, in steps; in each step the round-trip time decides whether to go faster or slower, and
-//! the slower a flow is, the longer a queue it bears. So flows that share a queue come to share the
-//! rate. Six numbers make such a tree. A candidate is judged as Remy judges: the mean over paths,
-//! and over the flows on each, of `log(throughput) − log(delay)`, relative to the fair share and to
-//! the path's rtt. The paths it is made for: 2 to 100 Mbit/s, 20 to 120 ms, one to four flows, five
-//! BDP of drop-tail buffer.
+//! The search covers trees of one shape ([`Shape`]). The gap between ACKs determines the rate, in
+//! steps. In each step the round-trip time decides whether the rate grows or decreases, and slower
+//! flows accept longer queues. Flows that share a queue therefore converge to equal rates. Six
+//! numbers define such a tree. A candidate's score is Remy's: the mean over paths, and over the
+//! flows on each, of `log(throughput) − log(delay)`, relative to the fair share and to the path's
+//! rtt. The paths have 2 to 100 Mbit/s, 20 to 120 ms, one to four flows, and five BDP of drop-tail
+//! buffer.
 //!
-//! Everything is drawn from one seed: the same source prints the same tree.
+//! All random numbers come from one seed: the same source prints the same tree.
 
 use narrows_core::cc::remy::tree::DEEPEST;
 use narrows_core::registry::Registry;
@@ -29,7 +28,7 @@ const SLOWEST: f64 = 25.0;
 /// A window holds so much time of its rate, ms.
 const HORIZON: f64 = 500.0;
 
-/// What makes a tree.
+/// The parameters of a tree.
 #[derive(Copy, Clone, Debug)]
 struct Shape {
     /// From one gap to the next.
@@ -56,7 +55,7 @@ const GUESS: Shape = Shape {
     slowest: 1.5,
 };
 
-/// What the search has found.
+/// The result of the search.
 const FOUND: Shape = Shape {
     step: 1.15,
     bears: 0.0544,

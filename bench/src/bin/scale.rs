@@ -1,11 +1,11 @@
-//! One set-up of `bench/scale.py`: so many flows of one congestion control over one path of one
-//! BDP, the engine alone; drop-tail unless a discipline is named, which then has the limit of its
-//! own. Prints what it did as JSON; who started it measures its CPU time.
+//! A set-up of `bench/scale.py`: several flows of one congestion control over one path of one BDP,
+//! in the engine alone. The queue is drop-tail, or a named discipline with its own limit. It prints
+//! the results as JSON; the caller measures its CPU time.
 //!
 //!     scale CC FLOWS RATE RTT DURATION [QUEUE]     e.g. scale cubic 100 1Gbit 20ms 30s fq_codel
 //!     scale --list                                 the registered congestion controls
 //!
-//! Samples over time are not taken, figures are, as in every run.
+//! There are no samples over time, but all figures of a run.
 
 #[path = "../../../sim/tests/common/counting.rs"]
 mod counting;

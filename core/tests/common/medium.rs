@@ -43,7 +43,7 @@ impl Packet for Frame {
     }
 }
 
-/// What came out.
+/// The output.
 #[derive(Default, Debug, PartialEq)]
 pub struct Seen {
     pub arrived: Vec<(Time, Port, Frame)>,
@@ -96,15 +96,15 @@ pub fn medium(
     Wifi::new(setup, seed)
 }
 
-/// Who sends.
+/// The sending side.
 #[derive(Copy, Clone, PartialEq)]
 pub enum Sends {
     Down,
     Up,
 }
 
-/// Payload delivered by station in bit/s of UDP (1472 bytes each), and what each had of the medium,
-/// when `direction` always has 300 packets of every station waiting.
+/// Payload delivered by station in bit/s of UDP (1472 bytes each), and each station's use of the
+/// medium. `direction` always has 300 packets of every station waiting.
 pub fn saturated(
     mut wifi: Wifi<Frame>,
     stations: usize,

@@ -1,4 +1,4 @@
-//! What the tests of scenarios share: a registry with one of everything, and two good files.
+//! Common parts of the scenario tests: a registry with one of everything, and two valid files.
 #![allow(dead_code)]
 
 use narrows_core::packet::{Ecn, Packet};
@@ -59,7 +59,7 @@ pub const SHELF: &[Param] = &[
     param("mode", Kind::Word(&["soft", "hard"])),
 ];
 
-/// What narrows ships, and `shelf`.
+/// The registry of narrows, and `shelf`.
 pub fn registry() -> Registry<Frame> {
     let mut registry = Registry::standard();
     registry.register_queue(QueueKind {

@@ -1,10 +1,10 @@
-//! Recordings of queue disciplines in Linux, and how they are played to ours.
+//! Recordings of queue disciplines in Linux, and their replay.
 //!
-//! A file in `data/queue/` has what one discipline did to each packet of a made arrival pattern:
-//! the header says which, with which parameters (`queue = …`, as a scenario writes it), below which
-//! link. Played again, each packet is put in when it arrived there, and one is asked for whenever
-//! one departed there: both in the recorded order, at the recorded time. What the discipline does
-//! then is compared with what Linux did, packet by packet.
+//! A file in `data/queue/` has the result of one discipline for each packet of an artificial
+//! arrival pattern. Its header has the discipline, its parameters (`queue = …`, as in a scenario)
+//! and the link below it. In the replay, each packet is enqueued at its arrival in Linux, and a
+//! packet is dequeued at each departure in Linux: both in the recorded order, at the recorded time.
+//! The results are compared with Linux's, packet by packet.
 #![allow(dead_code)]
 
 use narrows_core::packet::{Ack, Ecn, Packet};
@@ -29,7 +29,7 @@ pub struct Frame {
     pub ecn: Ecn,
     /// When it entered.
     pub enqueued_at: Time,
-    /// What it acknowledges, where that was recorded.
+    /// Its acknowledgement, if that was recorded.
     pub ack: Option<Ack>,
 }
 
@@ -77,7 +77,7 @@ impl Packet for Frame {
     }
 }
 
-/// What became of a packet.
+/// The verdict on a packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
 pub enum Verdict {
     /// It never came out.
@@ -108,7 +108,7 @@ impl Verdict {
     }
 }
 
-/// What happened in Linux, in order.
+/// The events in Linux, in order.
 #[derive(Copy, Clone, Debug)]
 pub enum Event {
     /// It arrived.
@@ -206,7 +206,7 @@ impl Recording {
                         verdicts.push(Verdict::Drop);
                         events.push(Event::Arrival(now, frame));
                     } else {
-                        // No number: the discipline was asked, and had nothing.
+                        // No number: a dequeue of the discipline returned nothing.
                         if let Some(number) = words.get(1) {
                             let marked = words.get(2) == Some(&"c");
                             verdicts[num(number) as usize] = if marked {
@@ -267,7 +267,7 @@ impl Recording {
         registry.make_queue(choice, &place).unwrap()
     }
 
-    /// What it does to each packet, by its number.
+    /// Returns the verdict on each packet, by its number.
     pub fn play(&self, queue: &mut dyn QueueDiscipline<Frame>) -> Vec<Verdict> {
         let mut played = Played {
             verdicts: vec![Verdict::Waits; self.verdicts.len()],

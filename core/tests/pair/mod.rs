@@ -64,7 +64,7 @@ impl NetworkObserver<Frame> for Arrivals {
     }
 }
 
-/// What passed, for tests that look.
+/// The packets that passed, for inspection.
 #[derive(Clone, Debug)]
 pub enum Event {
     Sent(Time, Segment),
@@ -103,7 +103,8 @@ pub fn config() -> Config {
 }
 
 impl Pair {
-    /// A flow over `rate`, `rtt` (all of it on the way back), a drop-tail buffer and random loss.
+    /// A flow over `rate`, `rtt` (all of it on the reverse path), a drop-tail buffer and random
+    /// loss.
     pub fn new(
         cc: &str,
         rate: Rate,

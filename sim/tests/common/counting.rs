@@ -7,7 +7,7 @@ use std::cell::Cell;
 /// The system's allocator, counted.
 pub struct Counting;
 
-/// What this thread has taken from the heap.
+/// Heap allocations of this thread.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Calls that gave memory: new blocks and blocks made larger or smaller.

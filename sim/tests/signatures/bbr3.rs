@@ -1,11 +1,11 @@
 //! BBR, version 3: a tenth of version 1's losses in a shallow buffer, a share for CUBIC, and most
-//! of a path that loses now and then.
+//! of a path with occasional losses.
 
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 use narrows_sim::Run;
 
-/// 40 Mbit/s, 40 ms, `duration`, and so much buffer; `more` is what else the scenario says.
+/// 40 Mbit/s, 40 ms, `duration` and `buffer`; `more` is the rest of the scenario.
 fn over(duration: &str, buffer: &str, more: &str) -> Run {
     let text = format!(
         "duration = \"{duration}\"\n[path]\nrate = \"40Mbit\"\nrtt = \"40ms\"\nbuffer = \
@@ -42,7 +42,7 @@ fn beside_cubic_it_is_fairer_than_version_1() {
     }
 }
 
-/// One packet in two hundred is lost by chance.
+/// Random loss of one packet in two hundred.
 #[test]
 fn random_losses_leave_it_most_of_a_path_that_reno_cannot_use() {
     let goodput = |cc: &str| {

@@ -47,8 +47,8 @@ fn the_link_is_full_and_the_queue_is_short() {
     assert!(goodput(&reno) < 80.0, "{}", goodput(&reno));
 }
 
-/// Alizadeh et al. 2010, section 3.3: N windows that move together lead the queue up to K + N and
-/// from there down by ½ √(2N (C·RTT + K)) packets.
+/// Alizadeh et al. 2010, section 3.3: N synchronized windows raise the queue to K + N. From there
+/// it decreases by ½ √(2N (C·RTT + K)) packets.
 #[test]
 fn the_queue_swings_as_the_paper_says() {
     let (c, rtt, k) = (100e6 / 8.0 / 1514.0, 0.020, 0.005_f64);

@@ -11,8 +11,8 @@ use narrows_sim::{Options, Run, run};
 pub struct Epoch {
     /// How long it took, in seconds.
     pub length_s: f64,
-    /// How much of the way from its first window to its last the window had come, on average: 0.5
-    /// on a straight line, more on a curve that rises fast and then slowly.
+    /// Mean progress of the window from its first to its last value: 0.5 on a straight line, more
+    /// on a curve that rises fast and then slowly.
     pub come: f64,
     /// The greatest share of its time that the window spent within eight packets.
     pub dwell: f64,

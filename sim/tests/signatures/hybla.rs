@@ -3,8 +3,8 @@
 use crate::common::{play, registry};
 use narrows_core::scenario::Scenario;
 
-/// Mbit/s over 10 Mbit/s and 600 ms, by way of a satellite, where one burst in two thousand is lost
-/// by chance.
+/// Mbit/s over 10 Mbit/s and 600 ms, as over a satellite, with random loss of one burst in two
+/// thousand.
 fn goodput(cc: &str) -> f64 {
     let text = format!(
         "duration = \"60s\"\n[path]\nrate = \"10Mbit\"\nrtt = \"600ms\"\nbuffer = \"1bdp\"\nloss \

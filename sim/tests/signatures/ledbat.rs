@@ -91,8 +91,8 @@ fn without_slowdowns_the_latecomer_takes_all() {
     assert!(shares.iter().all(|share| *share >= 0.97), "{shares:?}");
 }
 
-/// Two flows on 100 ms, 3 BDP, the second one from 60 s on: by how much its window is the larger
-/// one, of the sum of both, in the mean of each of these times (s).
+/// Two flows on 100 ms, 3 BDP, the second one from 60 s on. Returns the difference of their windows
+/// over the sum, as a mean in each of these times (s).
 fn lead(rate: &str, host: &str, seed: u64, times: &[(f64, f64)]) -> Vec<f64> {
     let until = times.iter().map(|(_, to)| *to).fold(0.0, f64::max);
     let text = format!(
@@ -121,9 +121,9 @@ fn lead(rate: &str, host: &str, seed: u64, times: &[(f64, f64)]) -> Vec<f64> {
     times.iter().map(of).collect()
 }
 
-/// Each flow gains GAIN per round trip and both give back the same share of their windows, so that
-/// their sum W stays: a lead decays by 2 GAIN/W per round trip. A tenth of the time goes to
-/// slowdowns, in which nobody gives back anything.
+/// Each flow gains GAIN per round trip and both lose the same share of their windows, so their sum
+/// W is constant: a difference decays by 2 GAIN/W per round trip. A tenth of the time is slowdowns,
+/// without decreases.
 #[test]
 fn a_lead_decays_with_the_time_constant_of_the_gain() {
     let (rate, rtt, gain) = (50e6, 0.1 + 0.06, 0.5);
@@ -147,9 +147,9 @@ fn a_lead_decays_with_the_time_constant_of_the_gain() {
     );
 }
 
-/// A flow's own burst waits behind itself, and the least of four samples is the round trip of the
+/// A flow's own burst waits behind itself, and the minimum of four samples is the round trip of the
 /// burst's first packets. Bursts are a millisecond of the flow's rate: 0.7 ms more for the faster
-/// of the two, where 2 GAIN/W of the target is 0.05 ms.
+/// flow. There, 2 GAIN/W of the target is 0.05 ms.
 #[test]
 fn larger_bursts_of_the_faster_flow_keep_its_lead() {
     let late = [(400.0, 600.0)];

@@ -2,9 +2,9 @@
 
 use super::run;
 
-/// Of 201 seeds a quarter give LP less than 1 %, half less than 3.4, a tenth more than 14: the
-/// median lies where shares leap, and that of 61 seeds has been from 1.7 to 4.1. So it is the lower
-/// quartile that is held to a limit, and the mean of all to a quarter of Reno's.
+/// Of 201 seeds a quarter give LP less than 1 %, half less than 3.4, a tenth more than 14. The
+/// median is where shares change fast, and that of 61 seeds was 1.7 to 4.1. The limit therefore
+/// applies to the lower quartile, and the mean of all must be below a quarter of Reno's.
 #[test]
 fn beside_cubic_it_gives_way_and_reno_does_not() {
     let share = |cc: &str, seed: u32| {

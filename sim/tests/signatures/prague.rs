@@ -110,9 +110,9 @@ fn near_and_far_get_the_same_rate() {
 }
 
 /// RFC 9332 couples the queues so that both have about the same window (k = 2, section 2.1 and
-/// appendix A); the rates then differ as the round trips do, and CUBIC's has the 15 ms of its queue
-/// in it. Prague acts below 25 ms as if it were there, so over 10 ms, where CUBIC sees 27, the
-/// rates are equal too. L4S's queue stands about a millisecond.
+/// appendix A). The rates then differ as the round trips do, and CUBIC's includes the 15 ms of its
+/// queue. Prague behaves below 25 ms as at 25 ms. Over 10 ms, where CUBIC has 27, the rates are
+/// therefore equal too. L4S's queue is about a millisecond.
 #[test]
 fn beside_cubic_over_dualpi2_it_has_the_same_window_and_waits_a_millisecond() {
     for (rate, rtt, rates) in [

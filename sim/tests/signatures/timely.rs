@@ -1,4 +1,4 @@
-//! TIMELY: the queue of a data centre's link stays between two thresholds, whoever gets how much.
+//! TIMELY: the queue of a data centre's link stays between two thresholds, with any shares.
 
 use narrows_sim::Run;
 
@@ -39,7 +39,7 @@ fn timely_keeps_the_round_trip_between_its_thresholds() {
     assert!(reno.queue.delay_ms.p50 > 1.0, "{}", reno.queue.delay_ms.p50);
 }
 
-/// Nothing between the thresholds says who should have how much: whoever lost more in the beginning
+/// Between the thresholds nothing determines the shares: a flow that lost more in the beginning
 /// stays behind.
 #[test]
 fn two_flows_need_not_share_fairly() {

@@ -65,9 +65,9 @@ fn a_long_fat_path_is_full_within_some_round_trips() {
     assert!(reno.queue.drops > 0);
 }
 
-/// Five that begin together. The law hands out 0.4 of what is free in each round trip, so that of
-/// what is missing 0.6 are left: from the 36 % of their first windows (0.12 s) the link is nearly
-/// full four round trips later, in equal shares all the time.
+/// Five flows that begin together. The router allots 0.4 of the free capacity in each round trip,
+/// so 0.6 of it are left. From the 36 % of their first windows (0.12 s), the link is nearly full
+/// four round trips later, with equal shares all the time.
 #[test]
 fn five_that_begin_together_fill_the_link_in_four_round_trips() {
     let text = "duration = \"1s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"40Mbit\"\nrtt = \
@@ -157,7 +157,7 @@ fn it_is_stable_up_to_the_bound_and_not_beyond() {
     assert!(delay > 50.0 || goodput < 17.0, "{delay} {goodput}");
 }
 
-/// Who wants less than its share gets what it asks for, and the others have the rest.
+/// A flow that requests less than its share gets it, and the others get the rest.
 #[test]
 fn nobody_is_given_what_it_does_not_ask_for() {
     let text = "duration = \"20s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer = \
@@ -166,7 +166,7 @@ fn nobody_is_given_what_it_does_not_ask_for() {
     let run = play(&scenario(text));
     let (little, rest) = (run.flows[0].goodput_mbit, run.flows[1].goodput_mbit);
     assert!((3.4..4.0).contains(&little), "{little}");
-    // What a limited flow leaves of its shuffled share is lost, a few per cent of the link.
+    // The unused part of a limited flow's shuffled share is lost, a few per cent of the link.
     assert!(rest > 14.0, "{rest}");
 }
 
