@@ -95,7 +95,7 @@ def show(done: engines.Outcome) -> None:
 
 
 def sentence(outcomes: Sequence[engines.Outcome], here: engines.Machine) -> str:
-    """What it all comes to."""
+    """The overall result in a sentence."""
     of, flagged = counts(outcomes), sum(len(done.flagged) for done in outcomes)
     told = (
         f"{of['agreed']} of {sum(of.values())} metrics agree, {of['parted']} differ, "

@@ -1,9 +1,9 @@
-"""Do the two engines agree? The same scenario by both, figure by figure.
+"""Compares the two engines: runs the same scenario with both and compares each metric.
 
-The live engine runs it several times, each with a seed of its own, one after the other and nothing
-beside; a run that its instruments flagged is repeated and counted, none other is. The simulator
-runs it with as many seeds and more, its hosts with the tick and the rules of this kernel. Whether a
-figure agrees is one law of the core (`core/src/figures/beside.rs`).
+The live engine runs it several times in sequence, each with its own seed and without other work. A
+run that its self-checks flagged is repeated and counted. The simulator runs it with at least as
+many seeds, and its hosts have the tick and the rules of this kernel. The core decides whether a
+metric agrees (`core/src/figures/beside.rs`).
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ LEAST_RUNS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What the hosts of a simulation must be for it to be of this machine.
+    """Properties of this machine that the hosts of a simulation adopt.
 
     Attributes:
-        hz: The kernel's tick.
-        like: The release whose rules it follows.
-        release: Its own.
-        ccs: The congestion controls that it has loaded.
+        hz: Tick of the kernel, in Hz.
+        like: The release of Linux whose rules apply.
+        release: The release of this kernel.
+        ccs: The loaded congestion controls.
     """
 
     hz: int
@@ -55,7 +55,7 @@ class Machine:
 
 
 def machine() -> Machine:
-    """Asks this kernel.
+    """The properties of this machine.
 
     Raises:
         EngineError: If there is no live engine.
@@ -71,9 +71,7 @@ def machine() -> Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A scenario as both engines run it: its text with `[host]` as on this machine, and the name it
-    is told by.
-    """
+    """A scenario for both engines: its text with the `[host]` of this machine, and its name."""
 
     name: str
     toml: str
@@ -198,7 +196,7 @@ class Outcome:
         subject: Which.
         rows: A figure each.
         runs: Trusted live runs.
-        flagged: What the instruments said of each live run that was repeated.
+        flagged: The messages of the self-checks of each repeated live run.
     """
 
     subject: Subject
@@ -319,7 +317,7 @@ def agree(
     repeats: int = REPEATS,
     progress: Callable[[float], object] = lambda _part: None,
 ) -> Outcome:
-    """Runs a scenario by both engines; `progress` is told the part of it that is over.
+    """Runs a scenario with both engines; `progress` receives the finished share.
 
     Raises:
         EngineError: If an engine cannot run it.
@@ -331,9 +329,9 @@ def agree(
 
 
 def ready(ccs: Sequence[str]) -> None:
-    """Is everything there that live runs with these congestion controls need?
+    """Checks the requirements of live runs with these congestion controls.
 
     Raises:
-        EngineError: What is missing, with the cure.
+        EngineError: If a requirement is missing, with the remedy.
     """
     live.ask("ready", *ccs)

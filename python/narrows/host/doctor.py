@@ -1,4 +1,4 @@
-"""What this machine can do for live runs: the host program looks and measures, here it is shown."""
+"""Renders the report of `narrows-host doctor` about live runs on this machine."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ def examine(progress: Progress | None = None) -> dict[str, Any]:
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    r"""What was found, a line each, and under it the cure where there is one; the verdict comes
-    last.
+    r"""One line per result, with its remedy in the next line; the verdict is last.
 
     >>> tick = {"what": "tick", "grade": "good", "found": "250 Hz", "cure": ""}
     >>> slow = {"what": "idle wake-up", "grade": "poor", "found": "p50 300 µs",

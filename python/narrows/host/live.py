@@ -1,8 +1,8 @@
-"""The live engine: a program of its own, `narrows-host`, for it alone touches the host.
+"""The live engine: runs `narrows-host`, the only program that accesses the host.
 
-It is given the scenario's text and answers with lines of progress, `progress 1.25 30.000` (seconds
-of the run and of its end), and at last `run J S`: so many bytes of JSON and of samples follow. It
-makes namespaces that die with it, and it dies with this process, however that ends.
+The program receives the text of the scenario. It prints lines of progress, `progress 1.25 30.000`
+(elapsed time and end, in s), and finally `run J S`, followed by J bytes of JSON and S bytes of
+samples. Its namespaces end with it, and it ends with this process.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ STOPPED = frozenset(128 + number for number in (signal.SIGHUP, signal.SIGINT, si
 """Its exit codes after a signal."""
 
 _STOP = signal.SIGTERM
-"""What tells it to end: a background job may ignore SIGINT, and what it starts with it."""
+"""Signal that ends the program: a background job and its children may ignore SIGINT."""
 
 _PATIENCE_S = 5
-"""How long it may take to end after Ctrl-C."""
+"""Time for the program to end after Ctrl-C, in s."""
 
 
 def run(
@@ -84,11 +84,11 @@ def run(
 
 
 def ask(*question: str, progress: Callable[[float, float], object] | None = None) -> str:
-    """What the program answers to a question (`machine`, `ready cubic bbr`, `doctor --stream`) that
-    is not a run.
+    """Runs a query of the program (`machine`, `ready cubic bbr`, `doctor --stream`) and returns its
+    output.
 
     Raises:
-        EngineError: Its answer, when that is no.
+        EngineError: If the query fails, with its message.
     """
     answer = []
     with _started([str(HOST), *question]) as child:
@@ -103,9 +103,9 @@ def ask(*question: str, progress: Callable[[float, float], object] | None = None
 def measure(
     arguments: Sequence[str], progress: Callable[[float, float], object] | None = None
 ) -> tuple[str, str]:
-    """Measures a path; answers the measurement's JSON, and what the program said beside it.
+    """Measures a path; returns the JSON of the measurement and the notes of the program.
 
-    Ctrl-C ends one that has begun in order: its JSON says so.
+    Ctrl-C ends a measurement that has begun; its JSON contains the reason.
 
     Raises:
         EngineError: If there is none.
@@ -139,12 +139,12 @@ def _measured(out: IO[bytes], progress: Callable[[float, float], object] | None)
 
 
 def stream(arguments: Sequence[str], tell: Callable[[list[str]], object]) -> str:
-    """Tells the words of each line that the program tells meanwhile; answers its answer.
+    """Passes the words of each line of the program to `tell`; returns its result.
 
-    Ctrl-C ends what has begun in order: the answer says so.
+    Ctrl-C ends an operation that has begun; its result contains the reason.
 
     Raises:
-        EngineError: If it ends without one.
+        EngineError: If the program ends without a result.
         KeyboardInterrupt: If it was stopped before it had begun.
     """
     with _started([str(HOST), *arguments, "--stream", "--tied"]) as child:
@@ -211,7 +211,7 @@ def _end(child: subprocess.Popen[bytes]) -> str:
 
 
 def _progressed(line: bytes, progress: Callable[[float, float], object] | None) -> bool:
-    """Is it a line of progress? It is told then."""
+    """Whether this is a line of progress, which is then reported."""
     match line.split():
         case [b"progress", now, end]:
             if progress is not None:
@@ -223,7 +223,7 @@ def _progressed(line: bytes, progress: Callable[[float, float], object] | None) 
 def _listen(
     out: IO[bytes], progress: Callable[[float, float], object] | None
 ) -> tuple[str, bytes] | None:
-    """Tells the progress, and answers what the run came to; None when it came to nothing."""
+    """Reports the progress and returns the result of the run, or None without a result."""
     for line in out:
         if _progressed(line, progress):
             continue

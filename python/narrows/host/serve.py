@@ -18,7 +18,7 @@ from narrows.host.live import HOST
 LIMITS: list[dict[str, str]] = json.loads(
     files("narrows").joinpath("data/serve_limits.json").read_text(encoding="utf-8")
 )
-"""What `narrows-host serve --limits` prints."""
+"""Output of `narrows-host serve --limits`."""
 
 _METAVARS = {"SPAN": "TIME", "BYTES": "SIZE"}
 """Metavars of the table, and those of the other commands."""

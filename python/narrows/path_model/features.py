@@ -1,8 +1,8 @@
-"""What a load shows of the way that it goes: the statistics that a path is inferred from.
+"""Computes the statistics of a load from which a path model is inferred.
 
-All of them can be had from a real measurement and from a simulated one by the same code; nothing
-here knows a path. Delays are what pings and flows take beyond the idle round trip. Rates count
-whole frames, as buffers and links do.
+The same code handles real and simulated measurements and uses no other knowledge of the path.
+Delays are RTTs of pings and flows beyond the idle RTT. Rates count whole frames, like buffers and
+links.
 """
 
 from __future__ import annotations
@@ -15,60 +15,56 @@ from dataclasses import dataclass
 from narrows.measure.result import Direction, Flow, Measurement, Spread
 
 SETTLE = 0.2
-"""The first part of a load, left out of what is steady."""
+"""Share of a load at its start that is not part of the steady state."""
 
 HEADERS = 66
-"""Of a frame: Ethernet's 14 bytes, IPv4's 20, TCP's 20 with 12 of timestamps."""
+"""Headers of a frame, in bytes: Ethernet 14, IPv4 20, TCP 20 and timestamps 12."""
 
 FRAME = 1514
 PING_BYTES = 106
-"""A ping's frame: 64 bytes of payload."""
+"""Frame size of a ping with 64 bytes of payload, in bytes."""
 
 LEAST_PINGS = 20
 ROW_BYTES = 115
-"""What a row of the far end's samples takes on the wire: 16 numbers and what stands between them,
-and its share of headers. Twelve flows with a row each 100 ms make 0.11 Mbit/s: what was missing on
-every emulated path, slow or fast."""
+"""Size of a sample row of the far host on the link, in bytes: 16 numbers, separators and its share
+of headers. Twelve flows with a row every 100 ms use 0.11 Mbit/s."""
 
 MOST_PACKETS, LEAST_LOAD_S = 500_000, 2.0
-"""So many packets of a load are looked at, for the search repeats it some sixty times; and so many
-seconds at least.
-"""
+"""Maximum number of packets of a load that are used, because the search simulates it about sixty
+times, and minimum duration in s."""
 
 BUSY_S, LEAST_BUSY_S = 0.4, 1.0
-"""A window of a queue that never empties, and how long such windows must be together."""
+"""Length of a window in which the queue never empties, and minimum total length, in s."""
 
 Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Signs:
-    """Of one way under load.
+    """Statistics of one direction under load.
 
     Attributes:
-        span: From when to when, s.
-        idle_ms: The idle round trip.
-        rate_mbit: Whole frames delivered over the steady part, all flows together.
-        top_mbit: The most over a fifth of a second.
-        busy_mbit: While every ping found a queue; None if that never lasted.
-        spread: Of the rates of such windows: from the tenth to the ninetieth percentile, over the
-            median.
-        wait_ms: What pings waited in the steady part: quantiles 10, 50, 95.
-        peak_ms: What all but a few of the pings waited at most, the start included.
-        late_peak_ms: The same of the steady part.
-        flow_wait_ms: What flows waited by their smoothed RTT: the median over all samples.
-        again: Packets sent again over packets delivered, steady part.
-        early_again: The same of the whole load.
-        burst_bytes: What passed beyond the steady rate, at most, between any two moments of the
-            part before.
-        packets: Delivered in the steady part.
-        pings_lost: Share of pings in the steady part without an answer.
-        pings: So many were sent in it.
-        noise_ms: What an idle path and a late instrument add to round trips: to the median, the
-            95th percentile, the
-            peak.
-        swing: Of the rates of all windows of the steady part, with a queue or without: from the
-            tenth to the ninetieth percentile, over the median.
+        span: Start and end of the load, in s.
+        idle_ms: The idle RTT, in ms.
+        rate_mbit: Rate of delivered frames of all flows in the steady state, in Mbit/s.
+        top_mbit: Maximum rate over 0.2 s, in Mbit/s.
+        busy_mbit: Rate while every ping found a queue, in Mbit/s; None if this was too short.
+        spread: Spread of the rates of such windows: difference of the 10th and 90th percentile,
+            divided by the median.
+        wait_ms: Delay of pings in the steady state, in ms: quantiles 10, 50, 95.
+        peak_ms: Maximum delay of pings without a few outliers, including the start, in ms.
+        late_peak_ms: The same in the steady state.
+        flow_wait_ms: Median delay of the flows by their smoothed RTT, in ms.
+        again: Retransmits divided by delivered packets in the steady state.
+        early_again: The same for the whole load.
+        burst_bytes: Maximum excess over the steady rate between any two times before the steady
+            state, in bytes.
+        packets: Delivered packets in the steady state.
+        pings_lost: Share of unanswered pings in the steady state.
+        pings: Number of pings sent in the steady state.
+        noise_ms: Delay that an idle path and late pings add to the median, the 95th percentile and
+            the peak, in ms.
+        swing: Spread of the rates of all windows of the steady state, with or without a queue.
     """
 
     span: tuple[float, float]
@@ -92,9 +88,7 @@ class Signs:
 
 
 def idle_ms(measured: Measurement) -> float | None:
-    """The round trip of an empty path: the least of the idle ones, or of all where nothing was
-    idle.
-    """
+    """The RTT of an empty path, in ms: the minimum of the idle phase, or of all without one."""
     idle = Spread.of(measured.rtts(measured.spans("idle")))
     if idle.min is not None:
         return idle.min
@@ -104,7 +98,7 @@ def idle_ms(measured: Measurement) -> float | None:
 
 
 def longest(measured: Measurement, way: Direction) -> tuple[float, float] | None:
-    """The longest load of this way, of which no more is looked at than can be simulated often."""
+    """The longest load of this direction, shortened to a length that can be simulated often."""
     spans = measured.loaded(way)
     if not spans:
         return None
@@ -115,7 +109,7 @@ def longest(measured: Measurement, way: Direction) -> tuple[float, float] | None
 
 
 def signs(measured: Measurement, way: Direction) -> Signs | None:
-    """What the load of this way shows; None where it was not loaded, or not watched."""
+    """The statistics of the load of this direction; None without a load or without pings."""
     span = longest(measured, way)
     base = idle_ms(measured)
     if span is None or base is None:
@@ -133,7 +127,7 @@ def signs(measured: Measurement, way: Direction) -> Signs | None:
     late = [(t, w) for t, w in known if t >= steady]
     if len(total) < 3 or len(late) < LEAST_PINGS:  # noqa: PLR2004 - a start, a middle, an end
         return None
-    # What passed after the last sample is not known.
+    # Data after the last sample is unknown.
     last = total[-1][0]
     passed = _at(total, last) - _at(total, steady)
     if passed <= 0 or last <= steady:

@@ -118,13 +118,13 @@ def infer(
     ('drop-tail', 20, 40)
 
     Args:
-        measured: With an idle phase, and each way loaded alone.
-        seed: Of the simulations.
-        chance: Also ask how much may be lost by chance, which takes as long again; otherwise that
-            may be anything up
-            to all that was sent again.
-        lone: Another measurement of the path, with one flow, which tells more of that.
-        progress: Called now and then with how much is done, of how much; what it raises stops it.
+        measured: A measurement with an idle phase and separate loads of each direction.
+        seed: Seed of the simulations.
+        chance: Whether to estimate random loss, which doubles the time. Otherwise its upper limit
+            is the retransmission rate.
+        lone: Another measurement of the path with one flow, which improves this estimate.
+        progress: Called periodically with the finished and the total work; its exceptions stop the
+            inference.
 
     Raises:
         NarrowsError: If the measurement has no load that pings watched.
@@ -227,26 +227,24 @@ def _flows(measured: Measurement, way: Direction, seen: Signs) -> list[Flow]:
 
 @dataclass(frozen=True)
 class Grain:
-    """How finely a load tells a rate and a depth.
+    """The resolution of rate and buffer size in a load.
 
     Attributes:
-        rate: What of the packets may lie behind a hole at either end, of each flow one, by chance:
-            the share of all.
-        differ_ms: By how much idle round trips differ.
+        rate: Share of the packets that may randomly be behind a hole at either end, one hole per
+            flow.
+        differ_ms: Spread of the idle RTTs, in ms.
     """
 
     rate: float
     differ_ms: float
 
     def depth_bytes(self, rate_mbit: float) -> float:
-        """A frame, and what passes in the time by which pings differ."""
+        """A frame plus the data that passes during the spread of the idle RTTs, in bytes."""
         return FRAME + rate_mbit / 8e-3 * self.differ_ms
 
 
 def _own_ms(measured: Measurement) -> float:
-    """What the two ends add to a round trip: a ping and its answer bear the time before the kernel
-    has sent them.
-    """
+    """Delay that both ends add to an RTT, in ms: timestamps are taken before the kernel sends."""
     own = measured.json.get("own_error") or {}
     near = own.get("leaving_ms") or 0.0
     return float(near + ((own.get("far") or {}).get("answering_ms") or near))
@@ -409,8 +407,8 @@ def _varying(way: Way) -> Way:
 
 
 def _fills(seen: Signs, guess: Guess, sure_of: Doubt, setting: Setting) -> bool:
-    """Whether a faster link would let pass more: if not, it was hardly ever full, and its rate does
-    not show.
+    """Whether a faster link would have a higher goodput. If not, the link was rarely full and its
+    rate is unknown.
     """
     shown = setting.play(replace(guess, rate_mbit=FASTER * guess.rate_mbit))
     now = seen.rate_mbit / sure_of.ratio
@@ -420,8 +418,8 @@ def _fills(seen: Signs, guess: Guess, sure_of: Doubt, setting: Setting) -> bool:
 def _loss(
     seen: Signs, judged: list[tuple[Fitted, Doubt]]
 ) -> tuple[Known, tuple[Fitted, Doubt] | None]:
-    """Random loss, and the best explanation: one without random loss is preferred where it explains
-    as much.
+    """Random loss and the best candidate; one without random loss is preferred if it explains as
+    much.
     """
     if not judged:
         return Known(None, 0.0, None, "the simulator could not simulate this load"), None
@@ -439,9 +437,7 @@ def _loss(
 
 
 def _most_lost(seen: Signs) -> float | None:
-    """The most that may be lost by chance: all that was sent again, and what chance may have spared
-    of it.
-    """
+    """Upper limit of random loss: all retransmits, plus two standard deviations."""
     if seen.again is None:
         return None
     again = seen.again * seen.packets
@@ -497,7 +493,7 @@ def _untold(seen: Signs, grain: Grain, why: str, alike: dict[str, float]) -> Way
 
 
 def _with_chance(way: Way, found: Chance, grain: Grain, budget: Budget) -> Way:
-    """The way with the likeliest of its losses by chance, and all that are possible."""
+    """The direction with the most likely random loss and its interval."""
     if budget.reached:
         return replace(way, loss=Known(None, 0.0, way.loss.high, _ceiling(budget)))
     depth = way.depth
@@ -633,19 +629,16 @@ def _calibration() -> Json:
 def _interval(
     quantity: str, family: str, value: float, unit: float, grain: float, *, above: float = 0.0
 ) -> Known:
-    """The interval that holds at least nine of ten truths of this family, with a confidence of 90
-    %.
-
-    None where no such paths were tried.
+    """The interval that contains at least 90 % of the true values of this family, with a confidence
+    of 90 %; open without a calibration.
 
     Args:
-        quantity: Which.
-        family: Which.
-        value: The likeliest.
-        unit: What errors are measured in.
-        grain: What limits the measurement; how many times that adds to the unit was calibrated,
-            too.
-        above: So much too large the instrument may show it.
+        quantity: The quantity.
+        family: The family of queue disciplines.
+        value: The most likely value.
+        unit: Unit of the errors.
+        grain: Resolution of the measurement; its weight in the unit is calibrated.
+        above: Maximum amount by which the measurement overestimates the value.
     """
     off = _calibration().get(f"{quantity} {family}")
     if off is None:
