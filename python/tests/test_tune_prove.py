@@ -126,7 +126,7 @@ def test_a_plan_that_others_may_write_is_not_read(space: Space, tmp_path: Path) 
     file.chmod(0o600)
     (tmp_path / "link.json").symlink_to(file)
     assert (
-        "links are not followed"
+        "symbolic links are rejected"
         in command(space, "apply", str(tmp_path / "link.json"), "--yes").stderr
     )
 
