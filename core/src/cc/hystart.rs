@@ -41,17 +41,17 @@ pub const RULES: &[Rule] = &[FINE_CLOCK, ROUNDS_BY_SAMPLES];
 pub const FINE_CLOCK: Rule = Rule {
     name: "HyStart in microseconds",
     since: Kernel(5, 6),
-    help: "times in microseconds, an allowance for bursts, and a whole round trip for paced \
-        flows; before, milliseconds, half a round trip, and eight samples of a round",
+    help: "times in microseconds, an allowance for bursts, and a full RTT for paced flows; \
+        before, milliseconds, half an RTT, and eight samples per round",
     source: "Linux 5.6: tcp_cubic: switch bictcp_clock() to usec resolution; refactor code to \
         perform a divide only when needed; make Hystart aware of pacing",
 };
 /// Rounds advance with samples.
 pub const ROUNDS_BY_SAMPLES: Rule = Rule {
-    name: "HyStart's rounds by samples",
+    name: "HyStart rounds by RTT samples",
     since: Kernel(5, 16),
-    help: "a round begins with the first sample beyond the last one's end; before, with the first \
-        ACK that let the window grow",
+    help: "a round begins with the first sample after the end of the last round; before, with the \
+        first ACK that increased the window",
     source: "Linux 5.16: tcp_cubic: fix spurious Hystart ACK train detections for \
         not-cwnd-limited flows",
 };
@@ -71,7 +71,7 @@ pub enum Mode {
 pub const PARAM: Param = Param {
     name: "hystart",
     kind: Kind::Word(&["linux", "off", "plusplus"]),
-    help: "how slow start finds its end: Linux's HyStart, not at all, or HyStart++ (RFC 9406)",
+    help: "end of slow start: HyStart of Linux, no detection, or HyStart++ (RFC 9406)",
     source: "Linux 6.12 tcp_cubic: hystart = 1, hystart_detect = 3",
 };
 

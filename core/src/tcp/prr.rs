@@ -21,16 +21,16 @@ pub const RULES: &[Rule] = &[SAFE_ACK, CATCHES_UP];
 pub const SAFE_ACK: Rule = Rule {
     name: "safe ACKs",
     since: Kernel(5, 11),
-    help: "an ACK lets the window grow to its threshold if it advances and shows no loss; before, \
-        if it acknowledged a retransmission and showed none lost",
+    help: "an ACK lets the window grow to its threshold if it advances and reports no loss; \
+        before, if it acknowledged a retransmission and reported none lost",
     source: "Linux 5.11 tcp_cwnd_reduction; RFC 9937 (SafeACK)",
 };
 /// Delivered packets that are not yet made up for are sent with any ACK.
 pub const CATCHES_UP: Rule = Rule {
     name: "reduction catches up",
     since: Kernel(5, 19),
-    help: "below the threshold, packets delivered and not yet made up for leave with any ACK; \
-        before, with safe ones only",
+    help: "below the threshold, delivered packets that are not yet compensated leave with any \
+        ACK; before, with safe ACKs only",
     source: "Linux 5.19 tcp_cwnd_reduction (not in 5.17); RFC 9937 section 6.2",
 };
 

@@ -28,8 +28,8 @@ pub const RULES: &[Rule] = &[SUBSUMES_DUPACKS];
 pub const SUBSUMES_DUPACKS: Rule = Rule {
     name: "RACK subsumes duplicate ACKs",
     since: Kernel(4, 18),
-    help: "three SACKed segments make RACK wait no longer; before, what had three SACKed above it \
-        was lost beside RACK, which waited 1 ms at least",
+    help: "three SACKed segments end the wait of RACK; before, a segment below three SACKed ones \
+        was lost independently of RACK, which waited at least 1 ms",
     source: "Linux 4.18: tcp: support DUPACK threshold in RACK; tcp: disable RFC6675 loss \
         detection",
 };

@@ -74,80 +74,81 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "startup_gain",
         kind: Kind::Number(2.885, 1.0, 16.0),
-        help: "times the bandwidth in Startup, window and pacing; Drain is paced by its inverse",
+        help: "gain on the bandwidth in Startup, for the window and the pacing rate; Drain paces \
+            at its inverse",
         source: "Linux 6.12 tcp_bbr: bbr_high_gain, 2/ln 2",
     },
     Param {
         name: "probe_gain",
         kind: Kind::Number(1.25, 1.0, 16.0),
-        help: "times the bandwidth in the phase of ProbeBW that asks for more",
+        help: "pacing gain in the phase of ProbeBW that probes for bandwidth",
         source: "Linux 6.12 tcp_bbr: bbr_pacing_gain",
     },
     Param {
         name: "relief_gain",
         kind: Kind::Number(0.75, 0.01, 1.0),
-        help: "times the bandwidth in the phase that lets the queue drain which that one made",
+        help: "pacing gain in the phase of ProbeBW that drains the queue of the probe",
         source: "Linux 6.12 tcp_bbr: bbr_pacing_gain",
     },
     Param {
         name: "cwnd_gain",
         kind: Kind::Number(2.0, 1.0, 16.0),
-        help: "bandwidth-delay products in the window",
+        help: "congestion window in bandwidth-delay products",
         source: "Linux 6.12 tcp_bbr: bbr_cwnd_gain",
     },
     Param {
         name: "bw_window",
         kind: Kind::Count(10, 1, 1000),
-        help: "round trips over which the greatest delivery rate is taken",
+        help: "RTTs over which the largest delivery rate is taken",
         source: "Linux 6.12 tcp_bbr: bbr_bw_rtts, a cycle and two",
     },
     Param {
         name: "full_pipe_gain",
         kind: Kind::Number(1.25, 1.0, 16.0),
-        help: "growth of the bandwidth that tells a pipe not yet full",
+        help: "growth factor of the bandwidth from which the pipe does not count as full",
         source: "Linux 6.12 tcp_bbr: bbr_full_bw_thresh",
     },
     Param {
         name: "full_pipe_rounds",
         kind: Kind::Count(3, 1, 100),
-        help: "round trips without it, before the pipe counts as full",
+        help: "RTTs without this growth after which the pipe counts as full",
         source: "Linux 6.12 tcp_bbr: bbr_full_bw_cnt",
     },
     Param {
         name: "min_rtt_window",
         kind: Kind::Span(Span::s(10), Span::ms(1), Span::s(86_400)),
-        help: "how long a least round trip is believed",
+        help: "time for which a minimum RTT is valid",
         source: "Linux 6.12 tcp_bbr: bbr_min_rtt_win_sec",
     },
     Param {
         name: "probe_rtt_time",
         kind: Kind::Span(Span::ms(200), Span::ZERO, Span::s(60)),
-        help: "how long ProbeRTT holds the window down; 0 never enters it",
+        help: "time for which ProbeRTT keeps the window small; 0 disables ProbeRTT",
         source: "Linux 6.12 tcp_bbr: bbr_probe_rtt_mode_ms",
     },
     Param {
         name: "min_cwnd",
         kind: Kind::Count(4, 1, 1000),
-        help: "the least window, and that of ProbeRTT, in packets",
+        help: "smallest window, also that of ProbeRTT, in packets",
         source: "Linux 6.12 tcp_bbr: bbr_cwnd_min_target",
     },
     Param {
         name: "pacing_margin",
         kind: Kind::Number(0.01, 0.0, 0.5),
-        help: "the share that pacing stays below its rate (none before 4.20)",
+        help: "share by which the pacing rate is reduced (none before Linux 4.20)",
         source: "Linux 6.12 tcp_bbr: bbr_pacing_margin_percent",
     },
     Param {
         name: "aggregation_gain",
         kind: Kind::Number(1.0, 0.0, 16.0),
-        help: "how much of what is acknowledged in clumps is added to the window (nothing before \
-            5.1)",
+        help: "share of the extra data of aggregated ACKs that is added to the window (none \
+            before Linux 5.1)",
         source: "Linux 6.12 tcp_bbr: bbr_extra_acked_gain",
     },
     Param {
         name: "policer_detection",
         kind: Kind::Bool(true),
-        help: "take the rate of a token bucket where losses of a fifth and more give one away",
+        help: "use the rate of a token bucket if loss rates of 20 % and more indicate one",
         source: "Linux 6.12 tcp_bbr: the long-term bandwidth sampler",
     },
 ];
@@ -171,81 +172,80 @@ pub const RULES: &[Rule] = &[
 const LONG_TERM_UNITY_GAIN: Rule = Rule {
     name: "unity gain at a policed rate",
     since: Kernel(4, 16),
-    help: "the gain is 1 while the policed rate is used; before, the cycle only stood still",
+    help: "the gain is 1 while the policed rate is used; before, only the cycle of gains stopped",
     source: "Linux 4.16: tcp_bbr: fix pacing_gain to always be unity when using lt_bw",
 };
 const DELAYED_ACK_FILTER: Rule = Rule {
-    name: "no least round trip from delayed ACKs",
+    name: "no minimum RTT from delayed ACKs",
     since: Kernel(4, 16),
-    help: "an expired least round trip is not replaced by one that the receiver may have delayed",
+    help: "an expired minimum RTT is not replaced by a sample that the receiver may have delayed",
     source: "Linux 4.16: tcp: avoid min-RTT overestimation from delayed ACKs",
 };
 const STARTUP_THRESHOLD: Rule = Rule {
     name: "threshold at the end of Startup",
     since: Kernel(4, 17),
-    help: "ssthresh shows the bandwidth-delay product at which Startup ended",
+    help: "ssthresh contains the bandwidth-delay product at the end of Startup",
     source: "Linux 4.17: tcp_bbr: record \"full bw reached\" decision in new full_bw_reached bit \
         and ssthresh",
 };
 const IDLE_UNTIL_DELIVERY: Rule = Rule {
     name: "a restart lasts until data is delivered",
     since: Kernel(4, 17),
-    help: "a flow counts as coming back from idleness until an ACK delivers something; before, \
-        until any ACK",
+    help: "a flow counts as restarted after idle time until an ACK reports delivered data; \
+        before, until any ACK",
     source: "Linux 4.17: tcp_bbr: fix to zero idle_restart only upon S/ACKed data",
 };
 const RATE_OF_PAYLOAD: Rule = Rule {
     name: "the pacing rate counts payload",
     since: Kernel(4, 19),
-    help: "the pacing rate is that of payload, as are the gaps; before, it was that of whole IP \
-        packets, 3.6 % more",
+    help: "the pacing rate and the gaps refer to payload; before, to whole IP packets, 3.6 % more",
     source: "Linux 4.19: tcp_bbr: fix bbr pacing rate for internal pacing",
 };
 const IDLE_ENDS_PROBE_RTT: Rule = Rule {
-    name: "idleness may end ProbeRTT",
+    name: "ProbeRTT may end after idle time",
     since: Kernel(4, 19),
-    help: "a restart from idleness looks whether ProbeRTT is over",
+    help: "a restart after idle time checks whether ProbeRTT is over",
     source: "Linux 4.19: tcp_bbr: in restart from idle, see if we should exit PROBE_RTT",
 };
 const PACING_MARGIN: Rule = Rule {
     name: "pacing margin",
     since: Kernel(4, 20),
-    help: "pacing stays 1 % below its rate",
+    help: "the pacing rate is reduced by 1 %",
     source: "Linux 4.20: tcp: switch tcp and sch_fq to new earliest departure time model, and \
         what followed",
 };
 const IN_FLIGHT_AT_DEPARTURE: Rule = Rule {
     name: "in flight at departure",
     since: Kernel(4, 20),
-    help: "what will be in flight when the next packet departs decides on phases; before, what \
-        was in flight",
+    help: "phases depend on the data in flight at the departure of the next packet; before, on \
+        the data in flight now",
     source: "Linux 4.20: tcp_bbr: adjust TCP BBR for departure time pacing",
 };
 const PROBING_ADDS_TWO: Rule = Rule {
-    name: "two packets more to probe",
+    name: "two additional packets for probing",
     since: Kernel(4, 18),
-    help: "a gain above 1 asks for two packets more in ProbeBW, lest it be lost where the \
-        bandwidth-delay product is small",
+    help: "a gain above 1 requests two more packets in ProbeBW, so that it has an effect at small \
+        bandwidth-delay products",
     source: "Linux 4.18: tcp_bbr: fix bw probing to raise in-flight data for very small BDPs",
 };
 const ACK_AGGREGATION: Rule = Rule {
     name: "room for aggregated ACKs",
     since: Kernel(5, 1),
-    help: "what is acknowledged in clumps is added to the window",
+    help: "the extra data of aggregated ACKs is added to the window",
     source: "Linux 5.1: tcp_bbr: adapt cwnd based on ack aggregation estimation",
 };
 
 const ONLY_PROBING_ADDS_TWO: Rule = Rule {
-    name: "two packets more only to probe",
+    name: "two additional packets only for probing",
     since: Kernel(5, 4),
-    help: "they are asked for in the probing phase alone; before, in every phase of ProbeBW, \
-        since the window's gain is above 1, too",
+    help: "only the probing phase requests two more packets; before, every phase of ProbeBW did, \
+        because the gain of the window is above 1, too",
     source: "Linux 5.4: tcp_bbr: fix quantization code to not raise cwnd if not probing bandwidth",
 };
 const LESS_THAN_LEAST: Rule = Rule {
-    name: "only a lower round trip postpones ProbeRTT",
+    name: "only a lower RTT postpones ProbeRTT",
     since: Kernel(5, 10),
-    help: "the least round trip is renewed by a lower one; before, by one as low, too",
+    help: "only a lower RTT renews the minimum RTT; before, an equal one did, too",
     source: "Linux 5.10: tcp: only postpone PROBE_RTT if RTT is < current min_rtt estimate",
 };
 
@@ -499,7 +499,8 @@ impl CongestionControl for Bbr {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "bbr",
-    help: "version 1: paced at the greatest delivery rate seen, two round trips' worth in flight",
+    help: "version 1: paced at the largest delivery rate, with two bandwidth-delay products in \
+        flight",
     source: "Linux 6.12 tcp_bbr; Cardwell et al., ACM Queue 14(5), 2016",
     family: Family::Model,
     year: 2016,

@@ -43,15 +43,16 @@ const COMPRESS_SLACK_NS: u64 = 100_000;
 pub const COMPRESSED: Rule = Rule {
     name: "compressed SACKs",
     since: Kernel(4, 18),
-    help: "while something is missing one ACK stands for the segments of a millisecond; before, \
-        each segment had its own",
+    help: "while data is missing, one ACK acknowledges the segments of a millisecond; before, \
+        each segment had its own ACK",
     source: "Linux 4.18: tcp: add SACK compression",
 };
 /// An ACK leaves at once when the last hole is filled.
 pub const AT_ONCE_WHEN_WHOLE: Rule = Rule {
-    name: "an ACK at once when nothing is missing any more",
+    name: "immediate ACK when the last hole is filled",
     since: Kernel(4, 19),
-    help: "the segment that fills the last hole is acknowledged at once; before, like any other",
+    help: "the segment that fills the last hole is acknowledged at once; before, like any other \
+        segment",
     source: "Linux 4.19: tcp: always ACK immediately on hole repairs",
 };
 

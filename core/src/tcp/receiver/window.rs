@@ -52,17 +52,17 @@ pub(super) fn truesize_of(run: Range) -> u64 {
 pub const SHORT_ONES_OPEN: Rule = Rule {
     name: "short segments open the window",
     since: Kernel(5, 14),
-    help: "a segment that can be merged opens the window whatever its overhead; before, short \
-        ones opened a small window only",
+    help: "a segment that can be merged opens the window regardless of its overhead; before, \
+        short segments opened a small window only",
     source: "Linux 5.14: tcp: tweak len/truesize ratio for coalesce candidates",
 };
 
 /// Waiting data is subtracted from the data read.
 pub const LESS_WHAT_WAITS: Rule = Rule {
-    name: "the receive buffer grows by what was read less what still waits",
+    name: "unread data does not enlarge the receive buffer",
     since: Kernel(6, 12),
-    help: "segments that wait to be read do not make the buffer grow, as a filled hole's do; \
-        before, only what was read counted",
+    help: "unread segments do not increase the receive buffer, for example those of a filled \
+        hole; before, only the data read counted",
     source: "Linux 6.12 tcp_rcv_space_adjust, as measured on 6.12.117: tcp: add receive queue \
         awareness in tcp_rcv_space_adjust()",
 };

@@ -21,10 +21,10 @@ use core::ops::Range;
 
 /// No splitting without memory.
 pub const CUTS_NEED_MEMORY: Rule = Rule {
-    name: "cuts need memory",
+    name: "fragmentation needs memory",
     since: Kernel(5, 2),
-    help: "where what was sent takes more than twice the send buffer, parts of super-packets are \
-        neither selected nor sent again; before, always",
+    help: "if sent data occupies more than twice the send buffer, parts of super-packets are \
+        neither selected nor retransmitted; before, always",
     source: "Linux 5.2: tcp: tcp_fragment() should apply sane memory limits; as refined in 5.3: \
         tcp: be more careful in tcp_fragment()",
 };

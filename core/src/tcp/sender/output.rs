@@ -35,26 +35,25 @@ pub const DEFERS_BY_DEPARTURE: Rule = Rule {
 };
 /// Bursts are larger if round trips are short.
 pub const BURSTS_BY_RTT: Rule = Rule {
-    name: "bursts by round trip",
+    name: "burst size by minimum RTT",
     since: Kernel(5, 18),
-    help: "where the least round trip is a few milliseconds and less, bursts are larger than a \
+    help: "if the minimum RTT is a few milliseconds or less, bursts contain more than a \
         millisecond of the rate",
     source: "Linux 5.18: tcp: adjust TSO packet sizes based on min_rtt",
 };
 /// The window may count as the limit although no data left.
 pub const LIMITED_WITHOUT_SENDING: Rule = Rule {
-    name: "limited without sending",
+    name: "window-limited by deferral",
     since: Kernel(5, 10),
-    help: "what deferral held back counts for the window's being the limit, although nothing was \
-        sent",
+    help: "deferred data counts as limited by the window, although nothing was sent",
     source: "Linux 5.10: tcp: fix cwnd-limited bug for TSO deferral where we send nothing",
 };
 /// The window counts as the limit for one window's worth of data.
 pub const LIMITED_FOR_A_WINDOW: Rule = Rule {
-    name: "limited for a window",
+    name: "window-limited for a whole window",
     since: Kernel(6, 1),
-    help: "once the window was the limit, it was for the window's worth of data; before, until \
-        more was in flight",
+    help: "once a flow is limited by the window, this state lasts for a window of data; before, \
+        until more data was in flight",
     source: "Linux 6.1: tcp: fix tcp_cwnd_validate() to not forget is_cwnd_limited",
 };
 

@@ -25,8 +25,8 @@ const TCP_HEADER: u64 = 32;
 pub const EDT: Rule = Rule {
     name: "earliest departure time",
     since: Kernel(4, 20),
-    help: "pacing keeps departure times and makes up for lateness; before, each gap counted from \
-        the last departure",
+    help: "pacing keeps departure times and compensates delays; before, each gap counted from the \
+        last departure",
     source: "Linux 4.20: tcp: switch tcp and sch_fq to new earliest departure time model",
 };
 

@@ -20,18 +20,18 @@ const SYN_LINEAR_TIMEOUTS: u32 = 4;
 
 /// Tail loss probes are sent in CWR, and if the window has room.
 pub const PROBES_WHILE_REDUCING: Rule = Rule {
-    name: "tail loss probes while reducing",
+    name: "tail loss probes in CWR",
     since: Kernel(4, 16),
-    help: "a probe is armed in CWR, too, and while data waits that the window has room for; \
-        before, in Open and for an idle tail only",
+    help: "a probe is also armed in CWR, and while the window has room for waiting data; before, \
+        in Open only and for an idle tail",
     source: "Linux 4.16: tcp: allow TLP in ECN CWR",
 };
 /// A timeout does not mark segments that were sent within a round trip.
 pub const TIMEOUT_SPARES_RECENT: Rule = Rule {
-    name: "a timeout spares what is recent",
+    name: "a timeout keeps recent segments",
     since: Kernel(4, 18),
-    help: "a timeout takes for lost what RACK would, and the window for what remains and one \
-        more; before, everything, and one",
+    help: "after a timeout, the segments that RACK considers lost are lost, and the window is the \
+        rest plus one; before, all segments were lost, and the window was one",
     source: "Linux 4.18: tcp: rack timeout and tcp_enter_loss",
 };
 
