@@ -42,7 +42,7 @@ pub const PARAMS: &[Param] = &params(&V2);
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "bbr2",
-    help: "version 2: as version 3, but asks for more until a queue stands, and gives back more",
+    help: "version 2: like version 3, but probes until a queue builds up, and reduces more",
     source: "draft-cardwell-iccrg-bbr-congestion-control-02; v2 alpha (2019)",
     family: Family::Model,
     year: 2019,

@@ -41,32 +41,32 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "fast_convergence",
         kind: Kind::Bool(true),
-        help: "remember 0.9 of the window, not all of it, when it shrank below the last maximum: \
-            makes room for others",
+        help: "after a loss below the previous maximum, store 0.9 of the window instead of all of \
+            it, which leaves bandwidth to other flows",
         source: "Linux 6.12 tcp_bic: fast_convergence = 1",
     },
     Param {
         name: "max_increment",
         kind: Kind::Count(16, 1, 1000),
-        help: "packets per round trip that the search adds at most",
+        help: "largest increase per RTT during the search, in packets",
         source: "Linux 6.12 tcp_bic: max_increment = 16",
     },
     Param {
         name: "low_window",
         kind: Kind::Count(14, 0, 1_000_000),
-        help: "packets up to which it is Reno",
+        help: "window in packets up to which BIC is Reno",
         source: "Linux 6.12 tcp_bic: low_window = 14",
     },
     Param {
         name: "beta",
         kind: Kind::Count(819, 1, 1023),
-        help: "what a loss leaves of the window, in 1/1024",
+        help: "window after a loss, in 1/1024 of the window before",
         source: "Linux 6.12 tcp_bic: beta = 819",
     },
     Param {
         name: "smooth_part",
         kind: Kind::Count(20, 1, 1000),
-        help: "round trips in which the window passes the four packets around its maximum",
+        help: "RTTs in which the window grows by the four packets around its maximum",
         source: "Linux 6.12 tcp_bic: smooth_part = 20",
     },
 ];
@@ -211,7 +211,7 @@ impl CongestionControl for Bic {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "bic",
-    help: "Linux's default before CUBIC: looks for the window of the last loss by halves",
+    help: "default of Linux before CUBIC: a binary search for the window of the last loss",
     source: "Xu, Harfoush, Rhee 2004; Linux 6.12",
     family: Family::Loss,
     year: 2004,

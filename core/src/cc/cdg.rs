@@ -54,43 +54,44 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "window",
         kind: Kind::Count(8, 1, 256),
-        help: "round trips over which gradients are averaged",
+        help: "RTTs over which gradients are averaged",
         source: "Linux 6.12 tcp_cdg: window = 8",
     },
     Param {
         name: "backoff_beta",
         kind: Kind::Count(724, 0, 1024),
-        help: "what a back-off leaves of the window, in 1/1024",
+        help: "window after a back-off, in 1/1024 of the window before",
         source: "Linux 6.12 tcp_cdg: backoff_beta = 0.7071 · 1024",
     },
     Param {
         name: "backoff_factor",
         kind: Kind::Count(42, 0, 1_000_000),
-        help: "how soon it backs off: 1000/(window · G in ms); 0 never does",
+        help: "scale of the back-off probability: 1000/(window · G in ms); 0 disables back-offs",
         source: "Linux 6.12 tcp_cdg: backoff_factor = 42, G = 3 ms with a window of 8",
     },
     Param {
         name: "hystart_detect",
         kind: Kind::Count(3, 0, 3),
-        help: "what ends slow start: 1 ACK trains, 2 delay, 3 both, 0 neither",
+        help: "signals that end slow start: 1 ACK trains, 2 delay, 3 both, 0 none",
         source: "Linux 6.12 tcp_cdg: hystart_detect = 3",
     },
     Param {
         name: "use_ineff",
         kind: Kind::Count(5, 0, 255),
-        help: "back-offs in a row without effect, after which the next are left out; 0 counts none",
+        help: "ineffective back-offs in a row after which the next ones are omitted; 0 disables \
+            the count",
         source: "Linux 6.12 tcp_cdg: use_ineff = 5",
     },
     Param {
         name: "use_shadow",
         kind: Kind::Bool(true),
-        help: "on loss, take what Reno would have had without back-offs into account",
+        help: "after a loss, consider the window that Reno would have without back-offs",
         source: "Linux 6.12 tcp_cdg: use_shadow = 1",
     },
     Param {
         name: "use_tolerance",
         kind: Kind::Bool(false),
-        help: "leave the window as it is on a loss while gradients say that the queue is not full",
+        help: "keep the window after a loss while gradients show that the queue is not full",
         source: "Linux 6.12 tcp_cdg: use_tolerance = 0",
     },
 ];
@@ -425,7 +426,7 @@ impl Memory {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "cdg",
-    help: "backs off by chance when round trips grow longer (CAIA delay gradient)",
+    help: "backs off at random when RTTs grow (CAIA delay gradient)",
     source: "Hayes, Armitage, Networking 2011; Linux 6.12",
     family: Family::Delay,
     year: 2011,

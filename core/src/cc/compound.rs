@@ -42,49 +42,50 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "alpha",
         kind: Kind::Number(0.125, 0.0, 10.0),
-        help: "how fast the delay window grows: by alpha * win^k - 1 packets per round trip",
+        help: "growth of the delay window: alpha * win^k - 1 packets per RTT",
         source: "draft-sridharan-tcpm-ctcp: 1/8",
     },
     Param {
         name: "beta",
         kind: Kind::Number(0.5, 0.0, 1.0),
-        help: "the share of the window that a loss takes",
+        help: "share of the window by which a loss reduces it",
         source: "draft-sridharan-tcpm-ctcp: 1/2",
     },
     Param {
         name: "k",
         kind: Kind::Number(0.75, 0.0, 1.0),
-        help: "the exponent of the window in that growth",
+        help: "exponent of the window in the growth of the delay window",
         source: "draft-sridharan-tcpm-ctcp: 3/4",
     },
     Param {
         name: "zeta",
         kind: Kind::Number(1.0, 0.0, 10.0),
-        help: "the delay window gives back so many times what waits in the queue",
+        help: "reduction of the delay window as a multiple of the packets in the queue",
         source: "draft-sridharan-tcpm-ctcp: 1",
     },
     Param {
         name: "gamma",
         kind: Kind::Number(30.0, 0.0, 100_000.0),
-        help: "packets in the queue that end its growth; the most that tuning makes of it, too",
+        help: "packets in the queue that end the growth of the delay window; also the upper limit \
+            of the tuning",
         source: "draft-sridharan-tcpm-ctcp: 30",
     },
     Param {
         name: "gamma_low",
         kind: Kind::Number(5.0, 0.0, 100_000.0),
-        help: "the least that tuning makes of gamma",
+        help: "lower limit of the tuning of gamma",
         source: "draft-sridharan-tcpm-ctcp: 5",
     },
     Param {
         name: "gamma_weight",
         kind: Kind::Number(0.8, 0.0, 1.0),
-        help: "the weight of the newest loss in gamma; 0 never tunes it",
+        help: "weight of the newest loss in gamma; 0 disables the tuning",
         source: "draft-sridharan-tcpm-ctcp leaves it open: 0.8 as in ns-3's model",
     },
     Param {
         name: "low_window",
         kind: Kind::Count(38, 0, 1_000_000),
-        help: "below so many packets it is Reno",
+        help: "window in packets below which Compound is Reno",
         source: "RFC 3649 section 5: Low_Window, the window at a loss rate of 0.001",
     },
 ];
@@ -268,7 +269,7 @@ impl CongestionControl for Compound {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "compound",
-    help: "Reno's window and a second one beside it that grows fast while no queue is seen",
+    help: "Reno's window plus a delay window that grows fast while there is no queue",
     source: "draft-sridharan-tcpm-ctcp-02; Tan et al., INFOCOM 2006",
     family: Family::Delay,
     year: 2005,

@@ -57,13 +57,13 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "delta",
         kind: Kind::Number(0.5, 0.001, 100.0),
-        help: "how much delay weighs against rate: a flow aims at 1/delta packets in the queue",
+        help: "weight of delay against rate: the target of a flow is 1/delta packets in the queue",
         source: "Copa (NSDI 2018) section 2.2: 0.5",
     },
     Param {
         name: "min_rtt_window",
         kind: Kind::Span(Span::s(10), Span::ms(1), Span::s(86_400)),
-        help: "how long a least round trip is believed",
+        help: "time for which a minimum RTT is valid",
         source: "Copa (NSDI 2018) section 2.1: 10 s",
     },
     Param {
@@ -297,7 +297,8 @@ impl CongestionControl for Copa {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "copa",
-    help: "moves towards the rate that the queue's delay asks for: a few packets of queue per flow",
+    help: "moves towards a target rate computed from the queueing delay: a few packets of queue \
+        per flow",
     source: "Arun, Balakrishnan, NSDI 2018",
     family: Family::Delay,
     year: 2018,

@@ -47,14 +47,14 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "fast_convergence",
         kind: Kind::Bool(true),
-        help: "remember 0.85 of the window, not all of it, when it shrank below the last maximum: \
-            makes room for others",
+        help: "after a loss below the previous maximum, store 0.85 of the window instead of all \
+            of it, which leaves bandwidth to other flows",
         source: "Linux 6.12 tcp_cubic: fast_convergence = 1",
     },
     Param {
         name: "tcp_friendliness",
         kind: Kind::Bool(true),
-        help: "never grow slower than Reno would",
+        help: "grow at least as fast as Reno",
         source: "Linux 6.12 tcp_cubic: tcp_friendliness = 1",
     },
 ];
@@ -301,7 +301,8 @@ fn cube_root(a: u64) -> u64 {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "cubic",
-    help: "Linux's default since 2006: a cubic curve of time since the last loss",
+    help: "default of Linux since 2006: the window is a cubic function of the time since the last \
+        loss",
     source: "RFC 9438; Linux 6.12",
     family: Family::Loss,
     year: 2008,

@@ -38,13 +38,13 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "shift_g",
         kind: Kind::Count(4, 0, SCALE as u64),
-        help: "the share that a new window has in alpha: a half to the power of this",
+        help: "weight of a new window in alpha: 1/2^shift_g",
         source: "Linux 6.12 tcp_dctcp: dctcp_shift_g = 4; RFC 8257 section 4.2",
     },
     Param {
         name: "alpha_on_init",
         kind: Kind::Count(ONE as u64, 0, ONE as u64),
-        help: "alpha before anything is known, in 1/1024",
+        help: "initial value of alpha, in 1/1024",
         source: "Linux 6.12 tcp_dctcp: dctcp_alpha_on_init = 1024; RFC 8257 section 4.2",
     },
 ];
@@ -153,7 +153,7 @@ impl CongestionControl for Dctcp {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "dctcp",
-    help: "for data centres: shrinks by the share of packets that the switches marked",
+    help: "for data centres: the reduction depends on the share of packets that switches marked",
     source: "RFC 8257; Linux 6.12",
     family: Family::Switch,
     year: 2010,

@@ -110,7 +110,7 @@ impl CongestionControl for HighSpeed {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "highspeed",
-    help: "grows faster and gives up less, the larger its window is: Reno up to 38 packets",
+    help: "a larger window grows faster and is reduced less; up to 38 packets it is Reno",
     source: "RFC 3649; Linux 6.12",
     family: Family::Loss,
     year: 2003,

@@ -45,15 +45,14 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "rtt_scaling",
         kind: Kind::Bool(true),
-        help: "grow in packets per second, not per round trip: scale by the least round trip over \
-            100 ms",
+        help: "grow in packets per second instead of per RTT: the growth is scaled by minimum RTT \
+            / 100 ms",
         source: "Linux 6.12 tcp_htcp: use_rtt_scaling = 1",
     },
     Param {
         name: "bandwidth_switch",
         kind: Kind::Bool(true),
-        help: "halve the window where the throughput has changed by a fifth since the last \
-            congestion",
+        help: "halve the window if the throughput has changed by a fifth since the last congestion",
         source: "Linux 6.12 tcp_htcp: use_bandwidth_switch = 1",
     },
 ];
@@ -288,7 +287,8 @@ impl CongestionControl for Htcp {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "htcp",
-    help: "grows faster the longer the last congestion is ago, and gives way by the queue it made",
+    help: "grows faster with the time since the last congestion; the reduction depends on the \
+        queue",
     source: "Leith, Shorten 2004; draft-leith-tcp-htcp-06; Linux 6.12",
     family: Family::Loss,
     year: 2004,

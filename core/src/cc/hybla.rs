@@ -38,7 +38,8 @@ const LARGEST: u32 = 65_535;
 pub const PARAMS: &[Param] = &[Param {
     name: "rtt0",
     kind: Kind::Span(Span::ms(25), Span::ms(1), Span::s(10)),
-    help: "the round trip of the path whose growth is taken: shorter paths are not slowed down",
+    help: "RTT of the reference path, whose growth is used; flows with a shorter RTT are not \
+        slowed down",
     source: "Linux 6.12 tcp_hybla: rtt0 = 25; Caini, Firrincieli 2004",
 }];
 
@@ -155,7 +156,7 @@ impl CongestionControl for Hybla {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "hybla",
-    help: "Reno with steps that a longer round trip makes larger: for satellites",
+    help: "for satellites: Reno whose growth per RTT is larger on paths with a longer RTT",
     source: "Caini, Firrincieli 2004; Linux 6.12",
     family: Family::Loss,
     year: 2004,

@@ -45,14 +45,13 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "win_thresh",
         kind: Kind::Count(15, 0, 1_000_000),
-        help: "packets below which it is Reno",
+        help: "window in packets below which Illinois is Reno",
         source: "Linux 6.12 tcp_illinois: win_thresh = 15",
     },
     Param {
         name: "theta",
         kind: Kind::Count(5, 1, 100),
-        help: "round trips without a queue before the window grows by ten packets per round trip \
-            again",
+        help: "RTTs without a queue before the window grows by ten packets per RTT again",
         source: "Linux 6.12 tcp_illinois: theta = 5",
     },
 ];
@@ -232,7 +231,8 @@ impl CongestionControl for Illinois {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "illinois",
-    help: "losses tell when to give way, queueing delay how much: fast while there is no queue",
+    help: "losses trigger reductions, queueing delay sets their size and the growth: fast while \
+        there is no queue",
     source: "Liu, Başar, Srikant 2006; Linux 6.12",
     family: Family::Loss,
     year: 2006,

@@ -48,25 +48,27 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "target",
         kind: Kind::Span(Span::ms(60), Span::us(10), Span::s(10)),
-        help: "the delay in the queue that it allows itself",
+        help: "target of the queueing delay",
         source: "draft-irtf-iccrg-ledbat-plus-plus-01 section 4.5: 60 ms",
     },
     Param {
         name: "gain_divisor",
         kind: Kind::Count(16, 1, 1000),
-        help: "the least gain is one in so many packets per round trip",
+        help: "the smallest gain is one packet per RTT divided by this",
         source: "draft-irtf-iccrg-ledbat-plus-plus-01 section 4.2: 16",
     },
     Param {
         name: "decrease",
         kind: Kind::Number(1.0, 0.0, 16.0),
-        help: "times the window and the share above the target that is given back per round trip",
+        help: "factor of the reduction per RTT: this times the window times the excess over the \
+            target, relative to the target",
         source: "draft-irtf-iccrg-ledbat-plus-plus-01 section 4.3: Constant, 1",
     },
     Param {
         name: "slowdown_interval",
         kind: Kind::Count(9, 0, 1000),
-        help: "a slowdown follows the last one after so many times its length; 0 never slows down",
+        help: "time between two slowdowns as a multiple of the duration of the last one; 0 \
+            disables slowdowns",
         source: "draft-irtf-iccrg-ledbat-plus-plus-01 section 4.4: 9",
     },
 ];
@@ -318,7 +320,8 @@ impl CongestionControl for Ledbat {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "ledbat",
-    help: "LEDBAT++, for data that can wait: fills what others leave, 60 ms of queue at most",
+    help: "LEDBAT++, for background traffic: uses the capacity that others leave, with at most 60 \
+        ms of queueing delay",
     source: "draft-irtf-iccrg-ledbat-plus-plus-01; RFC 6817",
     family: Family::Delay,
     year: 2019,

@@ -46,7 +46,7 @@ const INFERENCE: u32 = 3;
 pub const PARAMS: &[Param] = &[Param {
     name: "stamp_offset",
     kind: Kind::Word(&["random", "none"]),
-    help: "where the peer's timestamps begin: anywhere (then seven of eight flows never give \
+    help: "start value of the peer's timestamps: anywhere (seven of eight flows then never give \
         way), or with its clock",
     source: "Linux 6.12: tcp_timestamps = 1 (random), 2 (none)",
 }];

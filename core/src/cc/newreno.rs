@@ -17,7 +17,7 @@ use alloc::boxed::Box;
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "newreno",
-    help: "Reno without SACK: duplicate ACKs tell of losses, one per round trip is repaired",
+    help: "Reno without SACK: duplicate ACKs indicate losses, of which one per RTT is repaired",
     source: "RFC 6582; Linux 6.12 without SACK",
     family: Family::Loss,
     year: 1996,

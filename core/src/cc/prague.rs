@@ -46,21 +46,21 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "shift_g",
         kind: Kind::Count(4, 0, 10),
-        help: "the share that a new round trip has in alpha: a half to the power of this",
+        help: "weight of a new RTT in alpha: 1/2^shift_g",
         source: "draft-briscoe-iccrg-prague-congestion-control-04; TCP Prague 0.6: PRAGUE_SHIFT_G",
     },
     Param {
         name: "rtt_target",
         kind: Kind::Span(Span::ms(25), Span::ZERO, Span::s(1)),
-        help: "flows with a shorter round trip act as if theirs were this long; 0s: every flow by \
-            its own",
+        help: "a flow with a shorter RTT behaves as if its RTT were this long; 0s: every flow \
+            uses its own RTT",
         source: "draft-briscoe-iccrg-prague-congestion-control-04; TCP Prague 0.6: \
             prague_rtt_target",
     },
     Param {
         name: "rtt_transition",
         kind: Kind::Count(500, 0, 1_000_000),
-        help: "round trips before they do",
+        help: "RTTs before rtt_target applies",
         source: "TCP Prague 0.6: prague_rtt_transition",
     },
 ];
@@ -284,7 +284,7 @@ impl CongestionControl for Prague {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "prague",
-    help: "DCTCP for the Internet (L4S): two marks per round trip, whatever the rate",
+    help: "DCTCP for the Internet (L4S): two marks per RTT at every rate",
     source: "draft-briscoe-iccrg-prague-congestion-control-04; RFC 9331",
     family: Family::Switch,
     year: 2019,

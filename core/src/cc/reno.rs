@@ -71,7 +71,7 @@ impl CongestionControl for Reno {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "reno",
-    help: "additive increase by one packet per round trip, half on loss",
+    help: "increases by one packet per RTT, halves the window after a loss",
     source: "RFC 5681; Linux 6.12",
     family: Family::Loss,
     year: 1990,

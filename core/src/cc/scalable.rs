@@ -42,8 +42,8 @@ impl CongestionControl for Scalable {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "scalable",
-    help: "up by a hundredth of what is acknowledged, down by an eighth: recovers as fast at any \
-        rate",
+    help: "grows by 1/100 of the acknowledged packets, shrinks by 1/8: the recovery time does not \
+        depend on the rate",
     source: "Kelly 2003; Linux 6.12",
     family: Family::Loss,
     year: 2003,

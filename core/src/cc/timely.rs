@@ -39,56 +39,56 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "line_rate",
         kind: Kind::Rate(Rate::mbit(10_000), Rate::bit(1_000), Rate::mbit(10_000_000)),
-        help: "the rate of the host's link: where a flow begins, and the most that it sends",
+        help: "rate of the host's link: the initial and the largest rate of a flow",
         source: "TIMELY (SIGCOMM 2015) section 6: 10 Gbit/s",
     },
     Param {
         name: "segment",
         kind: Kind::Bytes(Bytes::new(65_536), Bytes::new(1), Bytes::new(1 << 30)),
-        help: "the rate moves once per so many bytes, which leave as one burst",
+        help: "bytes between two updates of the rate, which leave as one burst",
         source: "TIMELY (SIGCOMM 2015) section 5: 16 to 64 KB",
     },
     Param {
         name: "t_low",
         kind: Kind::Span(Span::us(50), Span::ZERO, Span::s(10)),
-        help: "below this round trip the rate grows, whatever the gradient",
+        help: "RTT below which the rate grows regardless of the gradient",
         source: "TIMELY (SIGCOMM 2015) section 6: 50 us",
     },
     Param {
         name: "t_high",
         kind: Kind::Span(Span::us(500), Span::ns(1), Span::s(10)),
-        help: "above this round trip the rate falls, whatever the gradient",
+        help: "RTT above which the rate falls regardless of the gradient",
         source: "TIMELY (SIGCOMM 2015) section 6: 500 us",
     },
     Param {
         name: "min_rtt",
         kind: Kind::Span(Span::us(20), Span::ns(1), Span::s(10)),
-        help: "the round trip of the path, which changes of the round trip are measured by",
+        help: "RTT of the path; changes of the RTT are relative to it",
         source: "Zhu et al. (CoNEXT 2016) table 2: 20 us",
     },
     Param {
         name: "delta",
         kind: Kind::Rate(Rate::mbit(10), Rate::bit(1), Rate::mbit(1_000_000)),
-        help: "the additive increase, and the least rate",
+        help: "additive increase, also the smallest rate",
         source: "TIMELY (SIGCOMM 2015) section 6: 10 Mbit/s",
     },
     Param {
         name: "alpha",
         kind: Kind::Number(0.875, 0.0, 1.0),
-        help: "the weight of the newest difference of two round trips",
+        help: "weight of the newest difference between two RTTs",
         source: "Zhu et al. (CoNEXT 2016) table 2: 0.875",
     },
     Param {
         name: "beta",
         kind: Kind::Number(0.8, 0.0, 1.0),
-        help: "the multiplicative decrease",
+        help: "factor of the multiplicative decrease",
         source: "TIMELY (SIGCOMM 2015) section 6: 0.8",
     },
     Param {
         name: "hai_after",
         kind: Kind::Count(5, 1, 1_000_000),
-        help: "after so many segments in a row without a rising round trip the increase is five \
-            times as large",
+        help: "segments in a row without a rising RTT after which the increase is five times as \
+            large",
         source: "TIMELY (SIGCOMM 2015) section 4.3: five",
     },
 ];
@@ -236,7 +236,7 @@ impl CongestionControl for Timely {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "timely",
-    help: "for data centres: a rate that follows how the round trip changes",
+    help: "for data centres: the rate follows the gradient of the RTT",
     source: "Mittal et al., SIGCOMM 2015",
     family: Family::Delay,
     year: 2015,

@@ -42,19 +42,19 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "alpha",
         kind: Kind::Packets(2, 0, 1000),
-        help: "the window grows while fewer packets than this are queued",
+        help: "queued packets below which the window grows",
         source: "Linux 6.12 tcp_vegas: alpha = 2",
     },
     Param {
         name: "beta",
         kind: Kind::Packets(4, 0, 1000),
-        help: "and shrinks while more than this are",
+        help: "queued packets above which the window shrinks",
         source: "Linux 6.12 tcp_vegas: beta = 4",
     },
     Param {
         name: "gamma",
         kind: Kind::Packets(1, 0, 1000),
-        help: "slow start ends when more than this are queued",
+        help: "queued packets above which slow start ends",
         source: "Linux 6.12 tcp_vegas: gamma = 1",
     },
 ];
@@ -218,7 +218,8 @@ impl CongestionControl for Vegas {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "vegas",
-    help: "two to four packets in the queue, by the round trip: one packet more or less with each",
+    help: "two to four packets in the queue, computed from the RTT: the window changes by one \
+        packet per RTT",
     source: "Brakmo, Peterson 1995; Linux 6.12",
     family: Family::Delay,
     year: 1994,

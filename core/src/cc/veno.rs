@@ -40,7 +40,7 @@ const LEAST: u32 = 2;
 pub const PARAMS: &[Param] = &[Param {
     name: "beta",
     kind: Kind::Packets(3, 0, 1000),
-    help: "packets queued from which on growth is halved, and a loss is taken for congestion",
+    help: "queued packets from which the growth is halved and a loss counts as congestion",
     source: "Linux 6.12 tcp_veno: beta = 3",
 }];
 
@@ -169,8 +169,8 @@ impl CongestionControl for Veno {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "veno",
-    help: "Reno that takes a loss for chance, a fifth instead of half, while it has fewer than \
-        three packets queued",
+    help: "Reno that treats a loss with fewer than three queued packets as random: reduction by a \
+        fifth instead of half",
     source: "Fu, Liew 2003; Linux 6.12",
     family: Family::Loss,
     year: 2003,

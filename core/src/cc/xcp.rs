@@ -33,7 +33,7 @@ pub const PARAMS: &[Param] = &[Param {
         Rate::bit(1_000),
         Rate::mbit(10_000_000),
     ),
-    help: "what the sender asks routers for; as it is, all that they have",
+    help: "rate that the sender requests from routers; the default requests all of their capacity",
     source: "Katabi, Handley, Rohrs 2002, section 3.2: the desired rate",
 }];
 
@@ -120,7 +120,7 @@ impl CongestionControl for Xcp {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "xcp",
-    help: "routers write into every packet by how much its sender's window changes",
+    help: "routers write into every packet by how much the sender's window changes",
     source: "Katabi, Handley, Rohrs 2002; draft-falk-xcp-spec-03",
     family: Family::Switch,
     year: 2002,

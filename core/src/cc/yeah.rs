@@ -45,44 +45,43 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "alpha",
         kind: Kind::Packets(80, 0, 100_000),
-        help: "more packets queued than this are taken away, and make it slow",
+        help: "queued packets above which the queue is reduced and the flow counts as slow",
         source: "Linux 6.12 tcp_yeah: TCP_YEAH_ALPHA",
     },
     Param {
         name: "gamma",
         kind: Kind::Count(1, 1, 1000),
-        help: "of the packets queued one in so many is taken away",
+        help: "the share of the queued packets that is removed is 1/gamma",
         source: "Linux 6.12 tcp_yeah: TCP_YEAH_GAMMA",
     },
     Param {
         name: "delta",
         kind: Kind::Count(3, 1, 31),
-        help: "halvings of the window: what a loss costs at least",
+        help: "a loss reduces the window by at least 1/2^delta",
         source: "Linux 6.12 tcp_yeah: TCP_YEAH_DELTA",
     },
     Param {
         name: "epsilon",
         kind: Kind::Count(1, 1, 31),
-        help: "halvings of the window: what is taken away at most",
+        help: "a reduction of the queue removes at most 1/2^epsilon of the window",
         source: "Linux 6.12 tcp_yeah: TCP_YEAH_EPSILON",
     },
     Param {
         name: "phy",
         kind: Kind::Count(8, 1, 1000),
-        help: "a queue that delays by more than this share of the least round trip makes it slow, \
-            too",
+        help: "the flow also counts as slow if the queueing delay exceeds 1/phy of the minimum RTT",
         source: "Linux 6.12 tcp_yeah: TCP_YEAH_PHY",
     },
     Param {
         name: "rho",
         kind: Kind::Count(16, 0, 1000),
-        help: "slow round trips in a row after which a loss costs half",
+        help: "slow RTTs in a row after which a loss halves the window",
         source: "Linux 6.12 tcp_yeah: TCP_YEAH_RHO",
     },
     Param {
         name: "zeta",
         kind: Kind::Count(50, 0, 100_000),
-        help: "fast round trips after which no greedy flow is thought to be beside it",
+        help: "fast RTTs after which no greedy flow is assumed on the path",
         source: "Linux 6.12 tcp_yeah: TCP_YEAH_ZETA",
     },
 ];
@@ -232,8 +231,8 @@ impl CongestionControl for Yeah {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "yeah",
-    help: "Scalable while its queue is short, Reno beside others; takes its own queue away before \
-        it is lost",
+    help: "Scalable while its queue is short, Reno beside other flows; reduces its own queue \
+        before losses occur",
     source: "Baiocchi, Castellani, Vacirca 2007; Linux 6.12",
     family: Family::Delay,
     year: 2007,

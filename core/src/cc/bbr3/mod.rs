@@ -277,8 +277,8 @@ impl CongestionControl for Bbr3 {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "bbr3",
-    help: "version 3: probes for bandwidth now and then, and bounds what is in flight by what \
-        losses have taught it",
+    help: "version 3: probes for bandwidth periodically, and limits the data in flight after \
+        losses",
     source: "draft-ietf-ccwg-bbr-06",
     family: Family::Model,
     year: 2023,

@@ -61,7 +61,7 @@ static TREES: TextKind = TextKind {
 pub const PARAMS: &[Param] = &[Param {
     name: "tree",
     kind: Kind::Text(&TREES),
-    help: "the tree of rules: one that comes with narrows, or a file",
+    help: "tree of rules: one that is included in narrows, or a file",
     source: "docs/reference/remy-tree.md",
 }];
 
@@ -217,7 +217,7 @@ const UNTRAINED: Action = Action {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "remy",
-    help: "a tree of rules that a computer has found, over gaps and round-trip times",
+    help: "a tree of rules, found by a computer, over packet gaps and RTTs",
     source: "Winstein, Balakrishnan 2013",
     family: Family::Learned,
     year: 2013,
