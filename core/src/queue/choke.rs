@@ -36,19 +36,20 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",
         kind: Kind::Packets(1000, 1, MOST),
-        help: "packets that may wait, where the path has no buffer",
+        help: "largest backlog in packets, if the path has no buffer",
         source: "tc-choke(8); the default: a device's txqueuelen",
     },
     Param {
         name: "min",
         kind: Kind::Packets(0, 0, MOST),
-        help: "an average of so many packets or fewer lets all pass; 0p: a third of max",
+        help: "average backlog in packets up to which no packet is dropped; 0p: a third of max",
         source: "tc-choke(8)",
     },
     Param {
         name: "max",
         kind: Kind::Packets(0, 0, MOST),
-        help: "an average above it lets none pass; 0p: a quarter of limit",
+        help: "average backlog in packets above which all packets are dropped; 0p: a quarter of \
+            limit",
         source: "tc-choke(8)",
     },
     words::AVPKT,
@@ -205,7 +206,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Choke<P> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "choke",
-        help: "RED that drops a packet with its like, if it meets one in the queue",
+        help: "RED that drops a packet together with a queued packet of the same flow",
         source: "Pan, Prabhakar, Psounis 2000; Linux 6.12 choke",
         params: PARAMS,
         check,

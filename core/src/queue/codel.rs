@@ -40,22 +40,22 @@ pub const MTU: Bytes = Bytes::new(1514);
 pub const TARGET: Param = Param {
     name: "target",
     kind: Kind::Span(Span::ms(5), Span::us(1), Span::s(100)),
-    help: "how long a head may have stood in the queue",
+    help: "largest acceptable sojourn time of the first packet",
     source: "RFC 8289, Linux 6.12",
 };
 /// `interval`, of every discipline with CoDel's control law.
 pub const INTERVAL: Param = Param {
     name: "interval",
     kind: Kind::Span(Span::ms(100), Span::us(1), Span::s(100)),
-    help: "how long it may have stood longer before packets are dropped: an RTT that most flows \
-        are within",
+    help: "time above target before packets are dropped: an RTT that most flows do not exceed",
     source: "RFC 8289, Linux 6.12",
 };
 /// `ce_threshold`, of every discipline with CoDel's control law.
 pub const CE_THRESHOLD: Param = Param {
     name: "ce_threshold",
     kind: Kind::Span(Span::ZERO, Span::ZERO, Span::s(100)),
-    help: "ECN-capable packets that stood longer leave marked, whatever the law says; 0s: none do",
+    help: "sojourn time above which ECN-capable packets are marked, regardless of the control \
+        law; 0s: never",
     source: "Linux 6.12",
 };
 
@@ -64,7 +64,7 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",
         kind: Kind::Packets(1000, 1, 10_000_000),
-        help: "packets that may wait, where the path has no buffer",
+        help: "largest backlog in packets, if the path has no buffer",
         source: "Linux 6.12 codel",
     },
     TARGET,
@@ -380,7 +380,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Codel<P> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "codel",
-        help: "drops or marks packets when the queue has been standing for an interval",
+        help: "drops or marks packets after the queue has been standing for an interval",
         source: "RFC 8289, Linux 6.12 codel",
         params: PARAMS,
         check: no_check,

@@ -32,7 +32,7 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "classes",
         kind: Kind::Count(1024, 1, 65_536),
-        help: "classes that flows are hashed to",
+        help: "number of classes to which flows are hashed",
         source: "as many as fq_codel's; Linux has those that are made",
     },
     Param {
@@ -44,7 +44,7 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",
         kind: Kind::Packets(1000, 1, u32::MAX as u64),
-        help: "packets that may wait in a class, where the path has no buffer",
+        help: "largest backlog of a class in packets, if the path has no buffer",
         source: "Linux 6.12 pfifo: a device's default txqueuelen",
     },
 ];
@@ -130,7 +130,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Drr<P> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "drr",
-        help: "classes of flows in turn, each as many bytes",
+        help: "deficit round robin: classes of flows in turn, each with the same number of bytes",
         source: "Shreedhar and Varghese 1995, Linux 6.12 sch_drr",
         params: PARAMS,
         check: no_check,

@@ -40,67 +40,69 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",
         kind: Kind::Packets(10_000, 1, u32::MAX as u64),
-        help: "packets that may wait in both queues, where the path has no buffer",
+        help: "largest backlog of both queues in packets, if the path has no buffer",
         source: "Linux 6.17 sch_dualpi2",
     },
     Param {
         name: "target",
         kind: Kind::Span(Span::ms(15), Span::us(1), Span::s(100)),
-        help: "the delay that the law steers for",
+        help: "target delay of the control law",
         source: "RFC 9332, Linux 6.17 sch_dualpi2",
     },
     Param {
         name: "tupdate",
         kind: Kind::Span(Span::ms(16), Span::us(1), Span::s(100)),
-        help: "from one update of the probability to the next",
+        help: "time between two updates of the probability",
         source: "RFC 9332, Linux 6.17 sch_dualpi2",
     },
     Param {
         name: "alpha",
         kind: Kind::Number(41.0 / 256.0, 0.0, 256.0),
-        help: "weight of the delay's distance from the target, per second",
+        help: "weight of the difference between delay and target, per second",
         source: "RFC 9332 (0.16), Linux 6.17 sch_dualpi2 (41/256)",
     },
     Param {
         name: "beta",
         kind: Kind::Number(819.0 / 256.0, 0.0, 256.0),
-        help: "weight of the delay's growth, per second",
+        help: "weight of the growth of the delay, per second",
         source: "RFC 9332 (3.2), Linux 6.17 sch_dualpi2 (819/256)",
     },
     Param {
         name: "coupling",
         kind: Kind::Count(2, 1, 255),
-        help: "the mark probability of L in units of that whose square C has",
+        help: "ratio of the mark probability of L to the base probability, whose square applies \
+            to C",
         source: "RFC 9332 section 2.5",
     },
     Param {
         name: "step",
         kind: Kind::Span(Span::ms(1), Span::ZERO, Span::s(10)),
-        help: "a packet of L that waited longer is marked",
+        help: "sojourn time above which a packet of L is marked",
         source: "Linux 6.17 sch_dualpi2 (step_thresh)",
     },
     Param {
         name: "min_qlen_step",
         kind: Kind::Count(0, 0, u32::MAX as u64),
-        help: "packets that must wait in L for a new one to be subject to step",
+        help: "packets in L from which step applies to a new packet",
         source: "Linux 6.17 sch_dualpi2",
     },
     Param {
         name: "protection",
         kind: Kind::Count(10, 0, 50),
-        help: "percent of the rate that C gets while L is overloaded",
+        help: "share of the rate, in percent, that C receives while L is overloaded",
         source: "Linux 6.17 sch_dualpi2 (classic_protection)",
     },
     Param {
         name: "drop_overload",
         kind: Kind::Bool(true),
-        help: "drop packets of L, too, when marks do not help; otherwise only the limit drops them",
+        help: "drop packets of L, too, if marks are not sufficient; otherwise only the limit \
+            drops them",
         source: "Linux 6.17 sch_dualpi2",
     },
     Param {
         name: "drop_early",
         kind: Kind::Bool(false),
-        help: "decide when a packet comes, not when it leaves",
+        help: "decide at the arrival of a packet instead of at its departure",
         source: "Linux 6.17 sch_dualpi2",
     },
 ];
@@ -395,8 +397,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for DualPi2<P> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "dualpi2",
-        help: "two queues under one law: short delays for who reacts to each mark, its share for \
-            everyone else",
+        help: "two queues with one control law: short delays for flows that react to each mark, a \
+            fair share for all others",
         source: "Linux 6.17 sch_dualpi2, RFC 9332",
         params: PARAMS,
         check: no_check,

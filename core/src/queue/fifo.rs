@@ -18,7 +18,7 @@ use alloc::collections::VecDeque;
 pub const PARAMS: &[Param] = &[Param {
     name: "drop",
     kind: Kind::Word(&["tail", "head"]),
-    help: "which packet goes when the queue is full: the one that comes, or the oldest",
+    help: "packet that a full queue drops: the arriving one, or the oldest",
     source: "Linux 6.12 pfifo, pfifo_head_drop",
 }];
 

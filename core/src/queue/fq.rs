@@ -58,17 +58,17 @@ pub const PARAMS: &[Param] = &[
     row(
         "limit",
         Kind::Packets(10_000, 1, 1_000_000),
-        "packets that a band may hold; the path's buffer takes its place",
+        "largest backlog of a band in packets; the path's buffer takes its place",
     ),
     row(
         "flow_limit",
         Kind::Packets(100, 1, 1_000_000),
-        "packets that a flow may hold",
+        "largest backlog of a flow in packets",
     ),
     row(
         "quantum",
         Kind::Bytes(Bytes::new(3028), Bytes::new(1), Bytes::new(1 << 20)),
-        "bytes that a flow may send before the next one has its turn",
+        "bytes that a flow may send before the next flow has its turn",
     ),
     row(
         "initial_quantum",
@@ -79,42 +79,42 @@ pub const PARAMS: &[Param] = &[
     row(
         "maxrate",
         Kind::Rate(Rate::bit(0), Rate::bit(0), Rate::bit(u64::MAX)),
-        "the rate at which a flow is paced; 0 is none",
+        "pacing rate of a flow; 0: unlimited",
     ),
     row(
         "low_rate_threshold",
         Kind::Rate(Rate::bit(550_000), Rate::bit(0), Rate::bit(u64::MAX)),
-        "up to this rate packets are paced one by one, above it by the quantum",
+        "rate up to which packets are paced one by one; above it, a quantum is sent at once",
     ),
     row(
         "refill_delay",
         Kind::Span(Span::ms(40), Span::ZERO, Span::s(3600)),
-        "idleness after which a flow has a quantum again",
+        "idle time after which a flow receives a new quantum",
     ),
     row(
         "ce_threshold",
         Kind::Span(Span::ZERO, Span::ZERO, Span::s(3600)),
-        "mark packets that leave so much later than they might have; 0 is never",
+        "delay after the departure time above which packets are marked; 0: never",
     ),
     row(
         "horizon",
         Kind::Span(Span::s(10), Span::ZERO, Span::s(3600)),
-        "how far ahead a packet's departure time may be",
+        "largest distance of a packet's departure time from now",
     ),
     row(
         "horizon_drop",
         Kind::Bool(true),
-        "drop what is further ahead, instead of taking it for the horizon",
+        "drop packets beyond the horizon instead of reducing their departure time to it",
     ),
     row(
         "timer_slack",
         Kind::Span(Span::us(10), Span::ZERO, Span::s(1)),
-        "how late its timer is",
+        "delay of its timer",
     ),
     row(
         "orphan_mask",
         Kind::Count(1023, 0, (1 << 20) - 1),
-        "the bits of a packet's hash that tell one flow from another",
+        "bits of a packet's hash that distinguish flows",
     ),
     weight(
         "weight_high",

@@ -31,13 +31,13 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",
         kind: Kind::Packets(10_240, 1, 10_000_000),
-        help: "packets that may wait in all queues, where the path has no buffer",
+        help: "largest backlog of all queues in packets, if the path has no buffer",
         source: "Linux 6.12 fq_codel",
     },
     Param {
         name: "flows",
         kind: Kind::Count(1024, 1, 65_536),
-        help: "queues that flows are hashed to",
+        help: "number of queues to which flows are hashed",
         source: "Linux 6.12 fq_codel",
     },
     TARGET,
@@ -58,26 +58,26 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "ce_threshold_selector",
         kind: Kind::Count(0, 0, 255),
-        help: "ce_threshold holds for packets whose DS field, under the mask, is this",
+        help: "value of the masked DS field of packets to which ce_threshold applies",
         source: "Linux 6.12 fq_codel",
     },
     Param {
         name: "ce_threshold_mask",
         kind: Kind::Count(0, 0, 255),
-        help: "bits of the DS field that ce_threshold_selector is compared with (the lowest two \
-            are ECN's); 0: none",
+        help: "bits of the DS field that are compared with ce_threshold_selector (the lowest two \
+            are those of ECN); 0: none",
         source: "Linux 6.12 fq_codel",
     },
     Param {
         name: "memory_limit",
         kind: Kind::Bytes(Bytes::new(32 << 20), Bytes::new(1), Bytes::new(1 << 31)),
-        help: "memory that all queues may take, as Linux counts it",
+        help: "memory limit of all queues, counted as in Linux",
         source: "Linux 6.12 fq_codel",
     },
     Param {
         name: "drop_batch",
         kind: Kind::Packets(64, 1, 1_000_000),
-        help: "packets that the fullest queue loses at most when the limit is exceeded",
+        help: "largest number of packets that the longest queue loses when the limit is exceeded",
         source: "Linux 6.12 fq_codel",
     },
 ];
@@ -258,7 +258,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "fq_codel",
-        help: "a queue for each flow, served in turn, each under CoDel's law",
+        help: "a queue for each flow, served in turn, each with CoDel's control law",
         source: "RFC 8290, Linux 6.12 fq_codel",
         params: PARAMS,
         check: no_check,

@@ -31,13 +31,13 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",
         kind: Kind::Packets(10_240, 1, u32::MAX as u64),
-        help: "packets that may wait in all queues, where the path has no buffer",
+        help: "largest backlog of all queues in packets, if the path has no buffer",
         source: "Linux 6.12 sch_fq_pie, tc-fq_pie(8)",
     },
     Param {
         name: "flows",
         kind: Kind::Count(1024, 1, 65_536),
-        help: "queues that flows are hashed to",
+        help: "number of queues to which flows are hashed",
         source: "Linux 6.12 sch_fq_pie, tc-fq_pie(8)",
     },
     TARGET,
@@ -53,13 +53,13 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "memory_limit",
         kind: Kind::Bytes(Bytes::new(32 << 20), Bytes::new(1), Bytes::new(1 << 32)),
-        help: "known to Linux, where it only counts; no effect",
+        help: "accepted as in Linux, which only counts the memory; no effect",
         source: "Linux 6.12 sch_fq_pie, tc-fq_pie(8)",
     },
     Param {
         name: "ecn_prob",
         kind: Kind::Probability(0.1),
-        help: "up to which probability ecn marks",
+        help: "probability up to which ecn marks packets",
         source: "Linux 6.12 sch_fq_pie, tc-fq_pie(8)",
     },
     ECN,
@@ -210,7 +210,7 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for FqPie<P, C> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "fq_pie",
-        help: "a queue for each flow, served in turn, each under PIE's law",
+        help: "a queue for each flow, served in turn, each with PIE's control law",
         source: "Linux 6.12 sch_fq_pie",
         params: PARAMS,
         check: no_check,

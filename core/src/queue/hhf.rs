@@ -32,7 +32,7 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",
         kind: Kind::Packets(1000, 1, u32::MAX as u64),
-        help: "packets that may wait in both queues, where the path has no buffer",
+        help: "largest backlog of both queues in packets, if the path has no buffer",
         source: "Linux 6.12 hhf",
     },
     Param {
@@ -44,7 +44,7 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "hh_limit",
         kind: Kind::Count(2048, 1, 2048),
-        help: "heavy flows that are remembered",
+        help: "number of heavy flows in the table",
         source: "Linux 6.12 hhf",
     },
     Param {
@@ -60,13 +60,13 @@ pub const PARAMS: &[Param] = &[
             Bytes::new(1),
             Bytes::new(u32::MAX as u64),
         ),
-        help: "bytes that a flow may send in that time without being heavy",
+        help: "bytes in this time above which a flow counts as heavy",
         source: "Linux 6.12 hhf",
     },
     Param {
         name: "evict_timeout",
         kind: Kind::Span(Span::s(1), Span::us(1), Span::s(1000)),
-        help: "idleness after which a flow is not heavy any more, rounded up to ticks",
+        help: "idle time after which a flow is no longer heavy, rounded up to ticks",
         source: "Linux 6.12 hhf",
     },
     Param {
@@ -430,7 +430,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Hhf<P> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "hhf",
-        help: "flows that send much wait behind those that do not",
+        help: "heavy-hitter filter: flows that send much wait behind the others",
         source: "Estan, Varghese 2002; Linux 6.12 hhf",
         params: PARAMS,
         check,

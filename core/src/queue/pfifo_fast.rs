@@ -34,7 +34,7 @@ use alloc::vec::Vec;
 pub const PARAMS: &[Param] = &[Param {
     name: "limit",
     kind: Kind::Packets(1000, 1, u32::MAX as u64),
-    help: "places of each band, where the path has no buffer",
+    help: "largest backlog of each band in packets, if the path has no buffer",
     source: "Linux 6.12: a device's default txqueuelen",
 }];
 
@@ -160,7 +160,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for PfifoFast<P> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "pfifo_fast",
-        help: "three bands by type of service, the first that has a packet is served",
+        help: "three bands by type of service; the first band that has a packet is served",
         source: "Linux 6.12 pfifo_fast",
         params: PARAMS,
         check: no_check,

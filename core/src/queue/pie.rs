@@ -48,7 +48,7 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",
         kind: Kind::Packets(1000, 1, u32::MAX as u64),
-        help: "packets that may wait, where the path has no buffer",
+        help: "largest backlog in packets, if the path has no buffer",
         source: "Linux 6.12 sch_pie, tc-pie(8)",
     },
     TARGET,
@@ -63,43 +63,43 @@ pub const PARAMS: &[Param] = &[
 pub(super) const TARGET: Param = Param {
     name: "target",
     kind: Kind::Span(Span::ms(15), Span::us(1), Span::s(1000)),
-    help: "the delay that the law steers for",
+    help: "target delay of the control law",
     source: "RFC 8033, Linux 6.12 sch_pie",
 };
 pub(super) const TUPDATE: Param = Param {
     name: "tupdate",
     kind: Kind::Span(Span::ms(15), Span::us(1), Span::s(1000)),
-    help: "from one update of the probability to the next, in whole ticks and one more",
+    help: "time between two updates of the probability, in whole ticks plus one",
     source: "RFC 8033, Linux 6.12 sch_pie",
 };
 pub(super) const ALPHA: Param = Param {
     name: "alpha",
     kind: Kind::Count(2, 0, 32),
-    help: "weight of the delay's distance from the target, in sixteenths per second",
+    help: "weight of the difference between delay and target, in sixteenths per second",
     source: "RFC 8033, tc-pie(8)",
 };
 pub(super) const BETA: Param = Param {
     name: "beta",
     kind: Kind::Count(20, 0, 32),
-    help: "weight of the delay's growth, in sixteenths per second",
+    help: "weight of the growth of the delay, in sixteenths per second",
     source: "RFC 8033, tc-pie(8)",
 };
 pub(super) const ECN: Param = Param {
     name: "ecn",
     kind: Kind::Bool(false),
-    help: "mark what can be marked instead of dropping it, while the probability is small",
+    help: "mark ECN-capable packets instead of dropping them, while the probability is small",
     source: "RFC 8033, tc-pie(8)",
 };
 pub(super) const BYTEMODE: Param = Param {
     name: "bytemode",
     kind: Kind::Bool(false),
-    help: "a packet's probability is in proportion to its size",
+    help: "the probability for a packet is proportional to its size",
     source: "RFC 8033, tc-pie(8)",
 };
 pub(super) const DQ_RATE_ESTIMATOR: Param = Param {
     name: "dq_rate_estimator",
     kind: Kind::Bool(false),
-    help: "delay from backlog and measured departure rate, not from the packets' own times",
+    help: "compute the delay from backlog and departure rate instead of from timestamps of packets",
     source: "RFC 8033, tc-pie(8)",
 };
 
@@ -522,7 +522,7 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Pie<P, C> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "pie",
-        help: "drops at random on entry, with a probability that follows the delay",
+        help: "drops packets at random on arrival; a control law sets the probability by the delay",
         source: "Linux 6.12 sch_pie, RFC 8033",
         params: PARAMS,
         check: no_check,

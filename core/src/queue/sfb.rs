@@ -41,55 +41,57 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",
         kind: Kind::Packets(1000, 1, u32::MAX as u64),
-        help: "packets that may wait, where the path has no buffer",
+        help: "largest backlog in packets, if the path has no buffer",
         source: "Linux 6.12 sfb: a device's txqueuelen",
     },
     Param {
         name: "max",
         kind: Kind::Packets(0, 0, MOST),
-        help: "packets that a bin may hold; 0p: five quarters of target, 25p without that",
+        help: "largest backlog of a bin in packets; 0p: 5/4 of target, 25p without target",
         source: "tc-sfb(8), iproute2 6.1",
     },
     Param {
         name: "target",
         kind: Kind::Packets(0, 0, MOST),
-        help: "packets in a bin from which its probability grows; 0p: four fifths of max",
+        help: "packets in a bin from which its probability grows; 0p: 4/5 of max",
         source: "tc-sfb(8), iproute2 6.1",
     },
     Param {
         name: "increment",
         kind: Kind::Probability(0.0005),
-        help: "what a packet to a bin of target or more adds to its probability",
+        help: "increase of the probability by a packet that arrives at a bin with target packets \
+            or more",
         source: "tc-sfb(8)",
     },
     Param {
         name: "decrement",
         kind: Kind::Probability(0.00005),
-        help: "what a packet to an empty bin takes off its probability",
+        help: "decrease of the probability by a packet that arrives at an empty bin",
         source: "tc-sfb(8)",
     },
     Param {
         name: "penalty_rate",
         kind: Kind::Count(10, 0, 1_000_000_000),
-        help: "packets per second of all flows with probability 1 together; 0: none",
+        help: "rate limit, in packets per second, of all flows with probability 1 together; 0: \
+            none pass",
         source: "tc-sfb(8)",
     },
     Param {
         name: "penalty_burst",
         kind: Kind::Packets(20, 0, u32::MAX as u64),
-        help: "packets of them that may come at once; 0p: none",
+        help: "burst of these flows in packets; 0p: none",
         source: "tc-sfb(8)",
     },
     Param {
         name: "rehash",
         kind: Kind::Span(Span::s(600), Span::ZERO, Span::s(1_000_000)),
-        help: "time after which flows get other bins; 0: never",
+        help: "time after which flows are assigned to other bins; 0: never",
         source: "tc-sfb(8)",
     },
     Param {
         name: "db",
         kind: Kind::Span(Span::s(60), Span::ZERO, Span::s(1_000_000)),
-        help: "how long before that the other bins are warmed up (double buffering)",
+        help: "time before the rehash at which the other bins begin to count (double buffering)",
         source: "tc-sfb(8)",
     },
 ];
@@ -378,8 +380,8 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "sfb",
-        help: "each flow's packets are marked with a probability that its own share of the queue \
-            has taught",
+        help: "stochastic fair blue: each flow has its own mark probability, which its share of \
+            the queue determines",
         source: "Feng, Kandlur, Saha, Shin 1999 and 2001; Linux 6.12 sfb",
         params: PARAMS,
         check: no_check,

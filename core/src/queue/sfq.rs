@@ -42,25 +42,25 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",
         kind: Kind::Packets(DEPTH, 2, DEPTH * FLOWS),
-        help: "packets that may wait in all queues, where the path has no buffer",
+        help: "largest backlog of all queues in packets, if the path has no buffer",
         source: "Linux 6.12 sfq",
     },
     Param {
         name: "depth",
         kind: Kind::Packets(DEPTH, 1, DEPTH),
-        help: "packets that may wait in a queue",
+        help: "largest backlog of a queue in packets",
         source: "Linux 6.12 sfq",
     },
     Param {
         name: "flows",
         kind: Kind::Count(128, 1, FLOWS),
-        help: "queues at once; a further flow is dropped",
+        help: "largest number of queues; packets of a further flow are dropped",
         source: "Linux 6.12 sfq",
     },
     Param {
         name: "divisor",
         kind: Kind::Count(1024, 1, 65_536),
-        help: "buckets that flows hash to, a power of two",
+        help: "number of buckets to which flows are hashed, a power of two",
         source: "Linux 6.12 sfq",
     },
     Param {
@@ -78,25 +78,26 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "headdrop",
         kind: Kind::Bool(false),
-        help: "drop the oldest packet of a queue, not the newest",
+        help: "drop the oldest packet of a queue instead of the newest",
         source: "tc-sfq(8)",
     },
     Param {
         name: "redflowlimit",
         kind: Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST),
-        help: "puts each queue under RED, whose thresholds follow from it; 0B: no RED",
+        help: "limit of each queue in bytes under RED, from which the thresholds follow; 0B: no \
+            RED",
         source: "tc-sfq(8)",
     },
     Param {
         name: "min",
         kind: Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST),
-        help: "an average below it lets all pass; 0B: a third of max",
+        help: "average backlog below which no packet is dropped; 0B: a third of max",
         source: "tc-sfq(8)",
     },
     Param {
         name: "max",
         kind: Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST),
-        help: "an average from it on lets none pass; 0B: a quarter of redflowlimit",
+        help: "average backlog from which all packets are dropped; 0B: a quarter of redflowlimit",
         source: "tc-sfq(8)",
     },
     words::AVPKT,

@@ -38,20 +38,21 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "alpha",
         kind: Kind::Number(0.4, 0.0, 10.0),
-        help: "how much of the unused rate is given out per control interval; stable below 0.555",
+        help: "share of the unused rate that is distributed per control interval; stable below \
+            0.555",
         source: "Katabi, Handley, Rohrs 2002, section 4.1",
     },
     Param {
         name: "beta",
         kind: Kind::Number(0.226, 0.0, 10.0),
-        help: "how much of the standing queue is taken back per control interval; alpha² √2 is \
+        help: "share of the standing queue that is removed per control interval; alpha² √2 is \
             stable",
         source: "Katabi, Handley, Rohrs 2002, section 4.1",
     },
     Param {
         name: "gamma",
         kind: Kind::Number(0.1, 0.0, 1.0),
-        help: "how much of the traffic moves from flow to flow per control interval at least",
+        help: "smallest share of the traffic that moves between flows per control interval",
         source: "Katabi, Handley, Rohrs 2002, section 3.5.2",
     },
 ];
@@ -255,7 +256,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Xcp<P> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "xcp",
-        help: "first in, first out; tells flows under xcp by how much to change their windows",
+        help: "first in, first out; writes into packets by how much the flows of xcp change their \
+            windows",
         source: "Katabi, Handley, Rohrs 2002; draft-falk-xcp-spec-03",
         params: PARAMS,
         check: no_check,

@@ -18,8 +18,7 @@
 //!
 //! As in Linux: the control law does not drop the last packet of a queue. A turn is rounded at
 //! random to whole bytes, so that no flow gains by rounding. Deviations: a queue that lacks 64
-//! turns or more gets them at once ([`tin`]). `nat` and `fwmark` are rejected: a path does not
-//! translate addresses, and packets have no marks.
+//! turns or more gets them at once ([`tin`]). `fwmark` is rejected, because packets have no marks.
 
 pub mod ack_filter;
 pub mod autorate;
@@ -533,7 +532,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "cake",
-        help: "shaper, tins by code point, fair queues for hosts and flows, each under COBALT",
+        help: "shaper, tins by code point, fair queues for hosts and flows, each with COBALT",
         source: "Piece of CAKE (2018), Linux 6.12 cake",
         params: PARAMS,
         check: params::check,

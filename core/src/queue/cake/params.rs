@@ -41,90 +41,95 @@ pub const PARAMS: &[Param] = &[
     param(
         "bandwidth",
         Kind::Rate(Rate::bit(0), Rate::bit(0), Rate::mbit(1_000_000)),
-        "rate that it shapes to; 0: it does not, and the link behind it is the narrow place",
+        "rate of the shaper; 0: no shaping, the link behind it is the bottleneck",
     ),
     param(
         "diffserv",
         Kind::Word(tins::WORDS),
-        "how code points become tins",
+        "assignment of code points to tins",
     ),
     param(
         "flows",
         Kind::Word(hash::WORDS),
-        "what has a queue of its own, and whose share is fair",
+        "flow isolation: which flows and hosts have queues of their own and a fair share",
     ),
     param(
         "network",
         Kind::Word(NETWORK_WORDS),
-        "tc's word for a round trip: 100us, 1ms, 10ms, 30ms, 300ms, 1s, 1000s; internet is 100ms",
+        "name of an RTT, as in tc: 100us, 1ms, 10ms, 30ms, 300ms, 1s, 1000s; internet is 100ms",
     ),
     param(
         "rtt",
         Kind::Span(Span::ZERO, Span::ZERO, Span::s(1000)),
-        "round trip that most flows are within: queues react in that time, packets may stand a \
-         twentieth of it; 0s: the network's",
+        "RTT that most flows do not exceed: the control law reacts within this time, its target \
+         is a twentieth of it; 0s: that of network",
     ),
     param(
         "ingress",
         Kind::Bool(false),
-        "the shaper stands behind the narrow place: what it drops has passed there and is paid for",
+        "the shaper is behind the bottleneck: dropped packets have already passed it and count",
     ),
     param(
         "autorate_ingress",
         Kind::Bool(false),
-        "the rate follows what arrives; bandwidth is where it begins",
+        "the rate follows the arriving traffic; bandwidth is the initial rate",
     ),
     param(
         "line",
         Kind::Word(overhead::WORDS),
-        "tc's word for the framing of a line: overhead, mpu and cells",
+        "name of a link layer, as in tc: sets overhead, mpu and cells",
     ),
     param(
         "overhead",
         Kind::Number(0.0, -64.0, 256.0),
-        "bytes on top of an IP packet; 0: the line's, of a raw one the frame as it is",
+        "bytes added to an IP packet; 0: those of line; with raw, the whole frame counts",
     ),
-    param("ether_vlan", Kind::Bool(false), "4 bytes more of overhead"),
+    param(
+        "ether_vlan",
+        Kind::Bool(false),
+        "4 bytes of additional overhead",
+    ),
     param(
         "mpu",
         Kind::Bytes(Bytes::ZERO, Bytes::ZERO, Bytes::new(256)),
-        "bytes that a packet is paid as at least; 0: the line's",
+        "smallest number of bytes that a packet counts; 0: that of line",
     ),
     param(
         "cells",
         Kind::Word(&["line", "noatm", "atm", "ptm"]),
-        "cells of 48 in 53 bytes, or 64 in 65; line: the line's",
+        "cells of 48 in 53 bytes (atm), or of 64 in 65 bytes (ptm); line: those of line",
     ),
     param(
         "ack_filter",
         Kind::Word(ack_filter::WORDS),
-        "drop ACKs that a newer one behind them makes needless",
+        "drop ACKs that a newer queued ACK makes redundant",
     ),
     param(
         "memlimit",
         Kind::Bytes(Bytes::ZERO, Bytes::ZERO, Bytes::new(1 << 32)),
-        "memory that all queues may take, as Linux counts it; 0: four times what rtt has room \
-         for, 4 MB or more, 15.5 MB at most",
+        "memory limit of all queues, counted as in Linux; 0: four times the data of bandwidth and \
+         rtt, at least 4 MB, at most 15.5 MB",
     ),
     param(
         "wash",
         Kind::Bool(false),
-        "clear the code point once the tin is chosen",
+        "clear the code point after the choice of the tin",
     ),
     param(
         "nat",
         Kind::Bool(false),
-        "tell hosts apart that a translation shows as one address (`path.nat`)",
+        "distinguish hosts that share one address behind NAT (`path.nat`)",
     ),
     param(
         "fwmark",
         Kind::Count(0, 0, u32::MAX as u64),
-        "mask of the firewall mark that chooses the tin: refused, packets have none here",
+        "mask of the firewall mark that selects the tin: not supported, because packets have no \
+         mark",
     ),
     param(
         "split_gso",
         Kind::Bool(true),
-        "take super-packets apart when they come, where they cross the path whole (offload)",
+        "split super-packets on arrival, where they cross the path in one piece (offload)",
     ),
 ];
 

@@ -372,8 +372,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Htb<P> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "htb",
-        help: "a tree of classes with rates, which borrow from their parents up to their ceils; \
-            any discipline in each",
+        help: "a tree of classes with rates, which borrow from their parents up to their ceil; \
+            each leaf has a queue discipline",
         source: "Linux 6.12 sch_htb, tc-htb(8)",
         params: PARAMS,
         check: check_all,

@@ -43,18 +43,18 @@ pub const PARAMS: &[Param] = &[
     param(
         "default",
         Kind::Handle(""),
-        "the class of packets that none matches; without one they leave at once, before all others",
+        "class of packets that no class matches; without it, they leave at once, before all others",
     ),
     param("classes", Kind::Rows(&CLASSES), "the tree of classes"),
     param(
         "r2q",
         Kind::Count(10, 1, u32::MAX as u64),
-        "a turn is so much of a second's rate: rate / r2q, from 1000 to 200000 bytes",
+        "divisor of the quantum: rate in bytes/s / r2q, from 1000 to 200000 bytes",
     ),
     param(
         "direct_qlen",
         Kind::Packets(1000, 1, u32::MAX as u64),
-        "packets that may wait of those in no class, where the path has no buffer",
+        "largest backlog of packets without a class, if the path has no buffer",
     ),
 ];
 
@@ -73,47 +73,51 @@ pub const CLASS: &[Param] = &[
     param(
         "id",
         Kind::Handle(""),
-        "its name, and the order among equals; must be given",
+        "identifier of the class, also the order among equals; required",
     ),
     param(
         "parent",
         Kind::Handle(""),
-        "the class that it borrows from; none: nobody",
+        "class from which it borrows; empty: none",
     ),
-    rate("rate", "what it always gets; must be given"),
+    rate("rate", "guaranteed rate; required"),
     rate(
         "ceil",
-        "what it gets at most, while its parent has more than others use; 0: its rate",
+        "largest rate, while the parent has capacity that others do not use; 0: its rate",
     ),
     bytes(
         "burst",
-        "bytes of its rate that may leave at once after idleness; 0: a frame, as tc has it where \
-         its clock is fine",
+        "bytes at its rate that may leave at once after idle time; 0: one frame, as in tc with a \
+         high-resolution clock",
     ),
-    bytes("cburst", "the same of its ceil"),
+    bytes(
+        "cburst",
+        "bytes at its ceil that may leave at once after idle time",
+    ),
     param(
         "prio",
         Kind::Count(0, 0, 7),
-        "who borrows first: 0 before 1",
+        "priority for borrowed capacity: 0 comes before 1",
     ),
     bytes(
         "quantum",
-        "bytes of its turn among equals that borrow; 0: rate / r2q",
+        "bytes in its turn among equals that borrow; 0: rate / r2q",
     ),
     param(
         "queue",
         Kind::Choice("fifo"),
-        "the discipline in it, where it has no classes below it",
+        "queue discipline of the class, if it is a leaf",
     ),
     param(
         "limit",
         Kind::Packets(0, 0, u32::MAX as u64),
-        "packets that may wait in it; 0p: the path's buffer, else its discipline's own",
+        "largest backlog in packets; 0p: the path's buffer, otherwise the default of the queue \
+         discipline",
     ),
     param(
         "match",
         Kind::Match,
-        "flows and code points that belong to it; the first class that matches has a packet",
+        "flows and code points of the class; the first class that matches takes the packet",
     ),
     bytes("overhead", "bytes that the line behind adds to a frame"),
     bytes("mpu", "bytes that a frame is paid as at least"),

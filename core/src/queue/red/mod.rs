@@ -43,20 +43,20 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "limit",
         kind: Kind::Bytes(Bytes::new(1_000_000), Bytes::new(1), MOST),
-        help: "bytes that may wait, where the path has no buffer",
+        help: "largest backlog in bytes, if the path has no buffer",
         source: "tc-red(8); the default: a thousand packets of 1000 bytes",
     },
     Param {
         name: "min",
         kind: Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST),
-        help: "an average below it lets all pass; 0B: a third of max",
+        help: "average backlog below which no packet is dropped; 0B: a third of max",
         source: "tc-red(8)",
     },
     Param {
         name: "max",
         kind: Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST),
-        help: "an average from it on lets none pass; 0B: three times min, where min is given, \
-            else a quarter of limit",
+        help: "average backlog from which all packets are dropped; 0B: three times min if min is \
+            given, otherwise a quarter of limit",
         source: "tc-red(8)",
     },
     words::AVPKT,
@@ -68,20 +68,20 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "nodrop",
         kind: Kind::Bool(false),
-        help: "let pass what ought to be marked and is not ECN-capable; needs ecn",
+        help: "accept packets that would be marked but are not ECN-capable; needs ecn",
         source: "tc-red(8)",
     },
     Param {
         name: "adaptive",
         kind: Kind::Bool(false),
-        help: "move the probability, each half second, so that the average stays half-way between \
-            min and max",
+        help: "adjust the probability every 0.5 s so that the average stays half-way between min \
+            and max",
         source: "tc-red(8)",
     },
     Param {
         name: "gentle",
         kind: Kind::Bool(false),
-        help: "raise the probability to 1 between max and twice max, instead of a jump; not in \
+        help: "increase the probability to 1 between max and twice max, instead of at max; not in \
             Linux",
         source: "Floyd 2000",
     },
@@ -240,7 +240,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Red<P> {
 pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
     QueueKind {
         name: "red",
-        help: "drops or marks at random by the average length of the queue",
+        help: "drops or marks packets at random by the average backlog",
         source: "Floyd, Jacobson 1993; Linux 6.12 red",
         params: PARAMS,
         check,

@@ -30,14 +30,14 @@ use alloc::string::String;
 pub const AVPKT: Param = Param {
     name: "avpkt",
     kind: Kind::Bytes(Bytes::new(1000), Bytes::new(1), Bytes::new(1 << 20)),
-    help: "the size of a usual packet: scales burst and the decay in idle time",
+    help: "usual packet size: scales burst and the decay in idle time",
     source: "tc-red(8) advises 1000",
 };
 /// `burst`.
 pub const BURST: Param = Param {
     name: "burst",
     kind: Kind::Count(0, 0, 1_000_000),
-    help: "packets that may come at once before the average passes min; 0: (2 min + max) / (3 \
+    help: "packets that may arrive at once before the average exceeds min; 0: (2 min + max) / (3 \
         avpkt)",
     source: "tc-red(8)",
 };
@@ -45,14 +45,14 @@ pub const BURST: Param = Param {
 pub const PROBABILITY: Param = Param {
     name: "probability",
     kind: Kind::Probability(0.02),
-    help: "the probability of a mark or drop when the average comes to max",
+    help: "probability of a mark or drop when the average reaches max",
     source: "iproute2 6.1",
 };
 /// `bandwidth`.
 pub const BANDWIDTH: Param = Param {
     name: "bandwidth",
     kind: Kind::Rate(Rate::bit(0), Rate::bit(0), Rate::mbit(10_000_000)),
-    help: "how fast the average decays while the queue is idle; 0bit: the link's rate",
+    help: "rate at which the average decays while the queue is idle; 0bit: the rate of the link",
     source: "tc-red(8)",
 };
 /// `ecn`.
@@ -66,7 +66,7 @@ pub const ECN: Param = Param {
 pub const HARDDROP: Param = Param {
     name: "harddrop",
     kind: Kind::Bool(false),
-    help: "drop where the average is at max or above, even with ecn",
+    help: "drop packets while the average is at max or above, even with ecn",
     source: "tc-red(8)",
 };
 
