@@ -26,7 +26,8 @@ pub(super) fn of_2_64(probability: f64) -> u64 {
 pub(super) const CORRELATION: Param = Param {
     name: "correlation",
     kind: Kind::Probability(0.0),
-    help: "of each draw with the one before; netem's law, under which small probabilities shrink",
+    help: "correlation of each draw with the previous one; as in netem, it reduces small \
+        probabilities",
     source: "tc-netem(8), Linux 6.12 sch_netem",
 };
 
@@ -35,7 +36,7 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "probability",
         kind: Kind::Probability(0.0),
-        help: "of each packet",
+        help: "probability for each packet",
         source: "tc-netem(8)",
     },
     CORRELATION,
@@ -44,7 +45,7 @@ pub const PARAMS: &[Param] = &[
 /// Models of duplication; the second copy follows directly behind the first.
 pub const DUPLICATE: &[ElementKind] = &[ElementKind {
     name: "independent",
-    help: "a packet is there twice with a probability",
+    help: "duplicates each packet with a probability",
     source: "tc-netem(8), Linux 6.12 sch_netem",
     params: PARAMS,
     check: no_check,
@@ -53,7 +54,7 @@ pub const DUPLICATE: &[ElementKind] = &[ElementKind {
 /// Models of corruption. A corrupted packet uses the path to its end, where the checksum fails.
 pub const CORRUPT: &[ElementKind] = &[ElementKind {
     name: "independent",
-    help: "a packet is damaged with a probability and thrown away by its receiver",
+    help: "damages each packet with a probability; its receiver drops it",
     source: "tc-netem(8), Linux 6.12 sch_netem",
     params: PARAMS,
     check: no_check,

@@ -42,20 +42,20 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "spread",
         kind: Kind::Span(Span::ZERO, Span::ZERO, Span::s(10)),
-        help: "the scale of the variation: half its range if uniform, the standard deviation if \
-            normal",
+        help: "scale of the variation: half of the range (uniform), the standard deviation \
+            (normal)",
         source: "tc-netem(8) jitter",
     },
     Param {
         name: "correlation",
         kind: Kind::Probability(0.0),
-        help: "of each packet's variation with the one before",
+        help: "correlation of each packet's variation with the previous one",
         source: "tc-netem(8); the distribution stays as it is",
     },
     Param {
         name: "ordered",
         kind: Kind::Bool(true),
-        help: "a packet waits for the one before rather than overtake it",
+        help: "a packet waits for the previous one instead of overtaking it",
         source: "most links keep order; netem alone does not",
     },
 ];
@@ -74,19 +74,16 @@ const fn kind(name: &'static str, help: &'static str) -> ElementKind {
 pub const KINDS: &[ElementKind] = &[
     kind(
         "uniform",
-        "delay varies evenly by up to the spread, up and down",
+        "uniformly distributed delay, up to the spread less or more",
     ),
-    kind(
-        "normal",
-        "delay varies by a normal distribution, within 4 spreads",
-    ),
+    kind("normal", "normally distributed delay, within 4 spreads"),
     kind(
         "pareto",
-        "delay has a long tail: down by 2/3 of the spread, up by 4",
+        "delay with a long tail: at most 2/3 of the spread less, at most 4 spreads more",
     ),
     kind(
         "paretonormal",
-        "three parts of pareto, one of normal: what NIST Net saw in networks",
+        "three parts of pareto and one of normal, as NIST Net measured in networks",
     ),
 ];
 

@@ -30,37 +30,37 @@ use alloc::string::String;
 pub const KINDS: &[ElementKind] = &[
     ElementKind {
         name: "serial",
-        help: "a wire: one packet after the other, each for its time",
+        help: "a serial line: one packet after the other, each for its transmission time",
         source: "closed form",
         params: &[],
         check: no_check,
     },
     ElementKind {
         name: "tbf",
-        help: "a token bucket, as tc's tbf",
+        help: "a token bucket, as tbf of tc",
         source: "tc-tbf(8), Linux 6.12 sch_tbf",
         params: TBF,
         check: check_tbf,
     },
     ElementKind {
         name: "htb",
-        help: "one class of tc's htb: a packet leaves when those before it are paid for, and is \
-            paid for afterwards",
+        help: "one class of htb of tc: a packet leaves when the previous ones are paid for, and \
+            is paid for afterwards",
         source: "Linux 6.12 sch_htb",
         params: &[BURST],
         check: check_burst,
     },
     ElementKind {
         name: "shape_average",
-        help: "a router's shaper: bc bytes in each interval of bc / rate, be more after idleness",
+        help: "shaper of a router: bc bytes in each interval of bc / rate, be more after idle time",
         source: SHAPING,
         params: SHAPE,
         check: check_shape,
     },
     ElementKind {
         name: "shape_peak",
-        help: "a router's shaper: bc + be bytes in each interval of bc / rate; it targets rate x \
-            (1 + be / bc)",
+        help: "shaper of a router: bc + be bytes in each interval of bc / rate; its target rate \
+            is rate x (1 + be / bc)",
         source: SHAPING,
         params: SHAPE,
         check: check_shape,
@@ -75,8 +75,7 @@ const FRAME: Bytes = Bytes::new(1514);
 const BURST: Param = Param {
     name: "burst",
     kind: Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST),
-    help: "bytes that may leave back to back after idleness; 0: a quarter of a millisecond of the \
-        rate, at least 3080 B",
+    help: "bytes that may leave back to back after idle time; 0: 250us of the rate, at least 3080B",
     source: "tc-tbf(8), tc-htb(8)",
 };
 const TBF: &[Param] = &[
@@ -84,7 +83,7 @@ const TBF: &[Param] = &[
     Param {
         name: "peakrate",
         kind: Kind::Rate(Rate::bit(0), Rate::bit(0), Rate::mbit(10_000_000)),
-        help: "how fast a burst may leave; 0: at once",
+        help: "rate within a burst; 0: unlimited",
         source: "tc-tbf(8)",
     },
     Param {
@@ -98,7 +97,7 @@ const SHAPE: &[Param] = &[
     Param {
         name: "bc",
         kind: Kind::Bytes(Bytes::ZERO, Bytes::ZERO, MOST),
-        help: "committed burst: what comes in each interval; must be given",
+        help: "committed burst: the bytes added in each interval; required",
         source: SHAPING,
     },
     Param {

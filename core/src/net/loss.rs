@@ -26,7 +26,8 @@ use alloc::string::String;
 const PER: Param = Param {
     name: "per",
     kind: Kind::Word(&["superpacket", "packet"]),
-    help: "what is lost at once: all that the sender hands down at once, or each packet by itself",
+    help: "unit of a loss: all packets that the sender releases at once (superpacket), or each \
+        packet",
     source: "measured on Linux 6.12",
 };
 
@@ -34,7 +35,7 @@ const INDEPENDENT: &[Param] = &[
     Param {
         name: "probability",
         kind: Kind::Probability(0.0),
-        help: "of each to be lost",
+        help: "loss probability",
         source: "tc-netem(8)",
     },
     CORRELATION,
@@ -45,37 +46,40 @@ const GILBERT_ELLIOTT: &[Param] = &[
     Param {
         name: "p",
         kind: Kind::Probability(0.0),
-        help: "of the good state to turn bad; needed unless mean_loss and mean_burst are given",
+        help: "probability of a change from the good to the bad state; required unless mean_loss \
+            and mean_burst are given",
         source: "tc-netem(8) gemodel p",
     },
     Param {
         name: "r",
         kind: Kind::Probability(0.0),
-        help: "of the bad state to turn good; 0: 1 - p, which makes losses independent",
+        help: "probability of a change from the bad to the good state; 0: 1 - p, which makes \
+            losses independent",
         source: "tc-netem(8) gemodel r",
     },
     Param {
         name: "loss_bad",
         kind: Kind::Probability(1.0),
-        help: "of each to be lost in the bad state",
+        help: "loss probability in the bad state",
         source: "tc-netem(8) gemodel 1-h",
     },
     Param {
         name: "loss_good",
         kind: Kind::Probability(0.0),
-        help: "of each to be lost in the good state",
+        help: "loss probability in the good state",
         source: "tc-netem(8) gemodel 1-k",
     },
     Param {
         name: "mean_loss",
         kind: Kind::Probability(0.0),
-        help: "of all to be lost, in place of p and r; 0: they say it",
+        help: "mean loss rate, instead of p and r; 0: p and r determine it",
         source: "p / (p + r)",
     },
     Param {
         name: "mean_burst",
         kind: Kind::Number(0.0, 0.0, 1e9),
-        help: "lost in a row, at least 1, in place of p and r; 0: they say it",
+        help: "mean number of losses in a row, at least 1, instead of p and r; 0: p and r \
+            determine it",
         source: "1 / r",
     },
     PER,
@@ -85,14 +89,14 @@ const GILBERT_ELLIOTT: &[Param] = &[
 pub const KINDS: &[ElementKind] = &[
     ElementKind {
         name: "independent",
-        help: "each is lost with a probability",
+        help: "independent losses with a probability",
         source: "tc-netem(8) loss random, Linux 6.12 sch_netem",
         params: INDEPENDENT,
         check: no_check,
     },
     ElementKind {
         name: "gilbert_elliott",
-        help: "losses in bursts: a good and a bad state that take turns",
+        help: "bursts of losses: a good and a bad state alternate",
         source: "tc-netem(8) loss gemodel, Linux 6.12 sch_netem; Gilbert 1960, Elliott 1963",
         params: GILBERT_ELLIOTT,
         check,

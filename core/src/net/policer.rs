@@ -115,8 +115,8 @@ fn assured(dscp: u8) -> Option<Colour> {
     }
 }
 
-const HELP_HEADER: &str = "bytes of each frame that are not counted, 14 for Ethernet's header";
-const HELP_DSCP: &str = "what becomes of such packets: pass, drop, a code point to set, or \
+const HELP_HEADER: &str = "bytes of each frame that do not count; 14: the Ethernet header";
+const HELP_DSCP: &str = "action on such packets: pass, drop, a code point to set, or \
     recolour (the drop precedence in their own AF class)";
 const MOST: Bytes = Bytes::new(2_000_000_000);
 
@@ -158,36 +158,28 @@ const fn action(name: &'static str, kind: Kind, source: &'static str) -> Param {
 
 const MAN: &str = "tc-police(8)";
 const POLICE: &[Param] = &[
-    rate("rate", "the rate that conforms; must be given", MAN),
+    rate("rate", "rate that conforms; required", MAN),
     bucket(
         "burst",
-        "what may come at once after idleness; must be given",
+        "bytes that may pass at once after idle time; required",
         MAN,
     ),
     bucket(
         "mtu",
-        "a longer packet never conforms, and what may come at peakrate at once; 0 is tc's own, \
-         2040 B",
+        "a longer packet never conforms; also the bytes that may pass at once at peakrate; 0: the \
+         default of tc, 2040B",
         MAN,
     ),
-    rate(
-        "peakrate",
-        "the rate within a burst; unlimited where it is not given",
-        MAN,
-    ),
+    rate("peakrate", "rate within a burst; 0bit: unlimited", MAN),
     action("exceed", DROPS, MAN),
     header(14, "Linux 6.12, measured: its ingress counts IP packets"),
 ];
 
 const RFC_SINGLE: &str = "RFC 2697";
 const SINGLE: &[Param] = &[
-    rate("cir", "the committed rate; must be given", RFC_SINGLE),
-    bucket(
-        "cbs",
-        "the committed burst: the depth of bucket C",
-        RFC_SINGLE,
-    ),
-    bucket("ebs", "the excess burst: the depth of bucket E", RFC_SINGLE),
+    rate("cir", "committed rate; required", RFC_SINGLE),
+    bucket("cbs", "committed burst: the depth of bucket C", RFC_SINGLE),
+    bucket("ebs", "excess burst: the depth of bucket E", RFC_SINGLE),
     AWARE,
     action("green", PASSES, RFC_SINGLE),
     action("yellow", PASSES, RFC_SINGLE),
@@ -197,20 +189,16 @@ const SINGLE: &[Param] = &[
 
 const RFC_TWO: &str = "RFC 2698";
 const TWO: &[Param] = &[
-    rate("cir", "the committed rate; must be given", RFC_TWO),
+    rate("cir", "committed rate; required", RFC_TWO),
     bucket(
         "cbs",
-        "the committed burst: the depth of bucket C; must be given",
+        "committed burst: the depth of bucket C; required",
         RFC_TWO,
     ),
-    rate(
-        "pir",
-        "the peak rate, not below cir; must be given",
-        RFC_TWO,
-    ),
+    rate("pir", "peak rate, not below cir; required", RFC_TWO),
     bucket(
         "pbs",
-        "the peak burst: the depth of bucket P; must be given",
+        "peak burst: the depth of bucket P; required",
         RFC_TWO,
     ),
     AWARE,
@@ -223,18 +211,18 @@ const TWO: &[Param] = &[
 const AWARE: Param = Param {
     name: "aware",
     kind: Kind::Bool(false),
-    help: "a packet's colour can only get worse: AFx1 comes in green, AFx2 yellow, AFx3 red, \
-        everything else green",
+    help: "colour-aware: the colour of a packet can only get worse; AFx1 arrives green, AFx2 \
+        yellow, AFx3 red, everything else green",
     source: "RFC 2697, RFC 2698, RFC 2597",
 };
 
 const ROUTER: &str = "Cisco, Traffic Policing (IOS 12.2T)";
 const CIR: &[Param] = &[
-    rate("cir", "the committed rate; must be given", ROUTER),
-    bucket("bc", "the committed burst; must be given", ROUTER),
+    rate("cir", "committed rate; required", ROUTER),
+    bucket("bc", "committed burst; required", ROUTER),
     bucket(
         "be",
-        "the excess burst: what spills over bc collects here",
+        "excess burst: collects the tokens that exceed bc",
         ROUTER,
     ),
     action("conform", PASSES, ROUTER),
@@ -245,16 +233,15 @@ const CIR: &[Param] = &[
 
 const LENDING: &str = "Cisco, Policing and Shaping Overview (IOS 15.1)";
 const CAR: &[Param] = &[
-    rate("cir", "the committed rate; must be given", LENDING),
+    rate("cir", "committed rate; required", LENDING),
     bucket(
         "bc",
-        "the normal burst: the depth of the bucket; must be given",
+        "normal burst: the depth of the bucket; required",
         LENDING,
     ),
     bucket(
         "be",
-        "the extended burst: how much debt may come together; nothing is lent unless it is more \
-         than bc",
+        "extended burst: upper limit of the accumulated debt; nothing is lent unless it exceeds bc",
         LENDING,
     ),
     action("conform", PASSES, LENDING),
@@ -266,35 +253,35 @@ const CAR: &[Param] = &[
 pub const KINDS: &[ElementKind] = &[
     ElementKind {
         name: "police",
-        help: "Linux's: a rate and a burst; what is over them is dropped or marked down",
+        help: "policer of Linux: a rate and a burst; excess packets are dropped or re-marked",
         source: "Linux 6.12 act_police",
         params: POLICE,
         check: check_police,
     },
     ElementKind {
         name: "srtcm",
-        help: "the single-rate three-colour marker: one rate, two bursts",
+        help: "single-rate three-colour marker: one rate, two bursts",
         source: "RFC 2697",
         params: SINGLE,
         check: check_single,
     },
     ElementKind {
         name: "trtcm",
-        help: "the two-rate three-colour marker: a committed and a peak rate",
+        help: "two-rate three-colour marker: a committed and a peak rate",
         source: "RFC 2698",
         params: TWO,
         check: check_two,
     },
     ElementKind {
         name: "cir",
-        help: "routers' police cir bc be: conform, exceed, violate",
+        help: "police cir bc be of routers: conform, exceed, violate",
         source: ROUTER,
         params: CIR,
         check: |params| given(params, "cir", "bc"),
     },
     ElementKind {
         name: "car",
-        help: "routers' older rate-limit cir bc be: one bucket that lends",
+        help: "older rate-limit cir bc be of routers: one bucket that lends",
         source: LENDING,
         params: CAR,
         check: |params| given(params, "cir", "bc"),

@@ -21,13 +21,13 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "probability",
         kind: Kind::Probability(0.0),
-        help: "of each packet to come late",
+        help: "probability that a packet is delayed",
         source: "tc-netem(8)",
     },
     Param {
         name: "late",
         kind: Kind::Span(Span::ZERO, Span::ZERO, Span::s(10)),
-        help: "how much later than its turn; needed",
+        help: "time by which such a packet is delayed; required",
         source: "RFC 4737",
     },
     CORRELATION,
@@ -36,7 +36,7 @@ pub const PARAMS: &[Param] = &[
 /// The models of reordering.
 pub const KINDS: &[ElementKind] = &[ElementKind {
     name: "late",
-    help: "a packet comes later than its turn with a probability",
+    help: "delays packets with a probability, so that later packets overtake them",
     source: "RFC 4737; the draws of tc-netem(8)",
     params: PARAMS,
     check,

@@ -32,17 +32,18 @@ const fn mean(name: &'static str, help: &'static str) -> Param {
 /// On and off by turns.
 pub const KIND: WorkloadKind = WorkloadKind {
     name: "on_off",
-    help: "speaks at a rate and is silent by turns, for exponential times, over UDP or TCP",
+    help: "alternates between sending at a rate and silence, with exponentially distributed \
+        durations, over UDP or TCP",
     source: "exponential on-off sources, as in ns-2 and ns-3",
     params: &[
         RATE,
         PACKET,
-        mean("on", "the mean time for which it speaks"),
-        mean("off", "the mean time for which it is silent"),
+        mean("on", "mean duration of a talk period"),
+        mean("off", "mean duration of a silent period"),
         Param {
             name: "transport",
             kind: Kind::Word(&["udp", "tcp"]),
-            help: "datagrams, or writes to one connection",
+            help: "datagrams, or writes on one connection",
             source: "",
         },
     ],

@@ -24,14 +24,14 @@ use alloc::vec::Vec;
 /// Random transfers.
 pub const KIND: WorkloadKind = WorkloadKind {
     name: "poisson",
-    help: "transfers that arrive at random, of heavy-tailed sizes, each a connection of its own",
+    help: "transfers with random arrivals and heavy-tailed sizes, each on a connection of its own",
     source: "M/G arrivals as in evaluations of queue disciplines; sizes after Crovella and \
         Bestavros 1997",
     params: &[
         Param {
             name: "load",
             kind: Kind::Rate(Rate::mbit(5), Rate::bit(1000), Rate::mbit(100_000)),
-            help: "payload asked for per second, in the long run",
+            help: "requested payload per second in the long run",
             source: "",
         },
         Param {
@@ -41,19 +41,19 @@ pub const KIND: WorkloadKind = WorkloadKind {
                 Bytes::new(1),
                 Bytes::new(1_000_000_000),
             ),
-            help: "the mean size",
+            help: "mean size of a transfer",
             source: "",
         },
         Param {
             name: "sizes",
             kind: Kind::Word(&["pareto", "exponential", "fixed"]),
-            help: "how they are distributed",
+            help: "distribution of the sizes",
             source: "Crovella and Bestavros 1997: heavy tails",
         },
         Param {
             name: "shape",
             kind: Kind::Number(1.2, 0.5, 10.0),
-            help: "of pareto: the smaller, the heavier the tail",
+            help: "shape of the pareto distribution: smaller values have a heavier tail",
             source: "Crovella and Bestavros 1997: 1.06 to 1.16 for what is transferred",
         },
         Param {
@@ -63,7 +63,7 @@ pub const KIND: WorkloadKind = WorkloadKind {
                 Bytes::new(1),
                 Bytes::new(100_000_000_000),
             ),
-            help: "of pareto: the largest",
+            help: "largest size of the pareto distribution",
             source: "a tail that ends: of an endless one no mean is seen",
         },
     ],

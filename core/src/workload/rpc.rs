@@ -21,37 +21,37 @@ use alloc::vec::Vec;
 /// Requests and answers.
 pub const KIND: WorkloadKind = WorkloadKind {
     name: "rpc",
-    help: "requests and answers on persistent connections, in a closed loop",
+    help: "requests and responses on persistent connections, in a closed loop",
     source: "netperf's TCP_RR, with bytes and pauses to choose",
     params: &[
         Param {
             name: "request",
             kind: Kind::Bytes(Bytes::new(100), Bytes::new(1), Bytes::new(1_000_000_000)),
-            help: "what the client asks",
+            help: "size of a request",
             source: "",
         },
         Param {
             name: "answer",
             kind: Kind::Bytes(Bytes::new(1000), Bytes::new(1), Bytes::new(1_000_000_000)),
-            help: "what the server answers",
+            help: "size of a response",
             source: "",
         },
         Param {
             name: "think",
             kind: Kind::Span(Span::ms(10), Span::ZERO, Span::s(3600)),
-            help: "from an answer to the next request",
+            help: "time from a response to the next request",
             source: "",
         },
         Param {
             name: "service",
             kind: Kind::Span(Span::ZERO, Span::ZERO, Span::s(3600)),
-            help: "what the server takes",
+            help: "processing time of the server",
             source: "",
         },
         Param {
             name: "connections",
             kind: Kind::Count(1, 1, 10_000),
-            help: "how many ask side by side",
+            help: "number of parallel connections",
             source: "",
         },
     ],

@@ -27,15 +27,15 @@ const fn peers(name: &'static str, default: u64, help: &'static str) -> Param {
 /// Peers.
 pub const KIND: WorkloadKind = WorkloadKind {
     name: "torrent",
-    help: "many peers, both ways, each sending all it can",
+    help: "many peers in both directions, with unlimited data",
     source: "BEP 29 and RFC 6817 for the congestion control that such clients use",
     params: &[
-        peers("down", 20, "connections whose data goes to the client"),
-        peers("up", 5, "connections whose data comes from the client"),
+        peers("down", 20, "connections that send data to the client"),
+        peers("up", 5, "connections that send data from the client"),
         Param {
             name: "ramp",
             kind: Kind::Span(Span::s(1), Span::ZERO, Span::s(3600)),
-            help: "the time over which they open",
+            help: "time over which the connections open",
             source: "",
         },
     ],

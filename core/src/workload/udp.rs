@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 pub(super) const RATE: Param = Param {
     name: "rate",
     kind: Kind::Rate(Rate::mbit(1), Rate::bit(100), Rate::mbit(100_000)),
-    help: "of UDP payload",
+    help: "rate of the UDP payload",
     source: "iperf3(1), -b",
 };
 /// The size of a datagram.
@@ -100,7 +100,8 @@ pub const KIND: WorkloadKind = WorkloadKind {
 /// Datagrams in bursts.
 pub const BURSTY: WorkloadKind = WorkloadKind {
     name: "bursty",
-    help: "datagrams in bursts: asleep for a time, then what its rate has come to, at once",
+    help: "bursts of datagrams: after each pause, the data that the rate has accumulated leaves \
+        at once",
     source: "applications that write after each sleep instead of pacing",
     params: &[
         RATE,
@@ -108,7 +109,7 @@ pub const BURSTY: WorkloadKind = WorkloadKind {
         Param {
             name: "sleep",
             kind: Kind::Span(Span::ms(100), Span::us(100), Span::s(60)),
-            help: "from one burst to the next",
+            help: "time between two bursts",
             source: "a tenth of a second is what many media servers and test tools sleep",
         },
     ],

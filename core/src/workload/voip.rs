@@ -34,19 +34,20 @@ const OPEN: u64 = 4096;
 /// A call.
 pub const KIND: WorkloadKind = WorkloadKind {
     name: "voip",
-    help: "a call: constant datagrams one way or both; loss, jitter, R and MOS of the E-model",
+    help: "a call: constant datagrams in one or both directions; loss, jitter, R and MOS of the \
+        E-model",
     source: "RFC 3551 (G.711 over RTP), ITU-T G.107 and G.113 Appendix I",
     params: &[
         Param {
             name: "codec",
             kind: Kind::Word(&["g711", "g711_no_plc"]),
-            help: "G.711 with packet-loss concealment (Bpl 25.1), or without (4.3)",
+            help: "G.711 with packet-loss concealment (Bpl 25.1), or without it (4.3)",
             source: "ITU-T G.113 Appendix I",
         },
         Param {
             name: "interval",
             kind: Kind::Span(Span::ms(20), Span::ms(5), Span::ms(100)),
-            help: "speech in a datagram",
+            help: "duration of the speech in a datagram",
             source: "RFC 3551 section 4.2",
         },
         Param {
@@ -58,7 +59,8 @@ pub const KIND: WorkloadKind = WorkloadKind {
         Param {
             name: "playout",
             kind: Kind::Span(Span::ms(20), Span::ZERO, Span::s(10)),
-            help: "held in the receiver beyond the greatest delay of the last ten seconds",
+            help: "time in the receiver's buffer in addition to the largest delay of the last ten \
+                seconds",
             source: "a datagram's time: what adaptive receivers keep at least",
         },
     ],

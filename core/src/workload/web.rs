@@ -52,14 +52,14 @@ const OPEN_AGAIN: Span = Span::s(1);
 /// Pages.
 pub const KIND: WorkloadKind = WorkloadKind {
     name: "web",
-    help: "pages of objects: look-ups, handshakes, requests; one by one as wget, or in parallel \
-        as a browser",
+    help: "pages of objects: DNS lookups, handshakes, requests; in sequence as wget, or in \
+        parallel as a browser",
     source: "RFC 1035, 5246, 8446, 9112; medians of pages from the HTTP Archive",
     params: &[
         Param {
             name: "objects",
             kind: Kind::Count(70, 1, 10_000),
-            help: "of a page",
+            help: "number of objects of a page",
             source: "HTTP Archive, Web Almanac 2024: the median page on a desktop",
         },
         Param {
@@ -69,75 +69,75 @@ pub const KIND: WorkloadKind = WorkloadKind {
                 Bytes::new(1),
                 Bytes::new(100_000_000_000),
             ),
-            help: "what they come to",
+            help: "total size of the objects",
             source: "HTTP Archive, Web Almanac 2024: the median page on a desktop",
         },
         Param {
             name: "spread",
             kind: Kind::Word(&["pareto", "even"]),
-            help: "how the total is divided: heavy-tailed (bounded Pareto, shape 1.2, over a \
-                factor of 1000), or evenly",
+            help: "distribution of the total: heavy-tailed (bounded Pareto, shape 1.2, range of a \
+                factor of 1000), or even",
             source: "Crovella and Bestavros 1997",
         },
         Param {
             name: "sizes",
             kind: Kind::Sizes(&[], Bytes::new(1), Bytes::new(100_000_000_000)),
-            help: "the size of each object, in the place of objects, total and spread",
+            help: "size of each object, instead of objects, total and spread",
             source: "",
         },
         Param {
             name: "hosts",
             kind: Kind::Count(1, 1, 1000),
-            help: "that the objects lie on, by turns",
+            help: "number of hosts over which the objects are distributed in turn",
             source: "",
         },
         Param {
             name: "dns",
             kind: Kind::Bool(true),
-            help: "the name of each host is looked up first",
+            help: "look up the name of each host first",
             source: "RFC 1035",
         },
         Param {
             name: "tls",
             kind: Kind::Count(1, 0, 2),
-            help: "round trips of its handshake: 0 without, 1 as TLS 1.3, 2 as TLS 1.2",
+            help: "RTTs of the TLS handshake: 0 without TLS, 1 as TLS 1.3, 2 as TLS 1.2",
             source: "RFC 8446, RFC 5246",
         },
         Param {
             name: "fetch",
             kind: Kind::Word(&["parallel", "sequential"]),
-            help: "all at once as a browser, or one after the other as wget",
+            help: "all objects at once as a browser, or one after the other as wget",
             source: "",
         },
         Param {
             name: "keepalive",
             kind: Kind::Bool(false),
-            help: "sequential: what a host has is fetched on one connection; parallel fetches \
-                always keep theirs",
+            help: "sequential: fetch all objects of a host on one connection; parallel fetches \
+                always do",
             source: "RFC 9112 section 9.3",
         },
         Param {
             name: "connections",
             kind: Kind::Count(6, 1, 256),
-            help: "parallel: to each host at most",
+            help: "parallel: largest number of connections to each host",
             source: "what browsers do",
         },
         Param {
             name: "request",
             kind: Kind::Bytes(Bytes::new(400), Bytes::new(1), Bytes::new(100_000)),
-            help: "the size of a request",
+            help: "size of a request",
             source: "headers of a browser's request",
         },
         Param {
             name: "pages",
             kind: Kind::Count(1, 1, 10_000),
-            help: "how many, one after the other",
+            help: "number of pages, one after the other",
             source: "",
         },
         Param {
             name: "think",
             kind: Kind::Span(Span::s(1), Span::ZERO, Span::s(3600)),
-            help: "from one page to the next",
+            help: "time from one page to the next",
             source: "",
         },
     ],
