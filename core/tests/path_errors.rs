@@ -75,7 +75,7 @@ fn links_and_policers_name_what_they_need() {
         ),
         (
             "policer = { kind = \"cir\", cir = \"2Mbit\", bc = \"10kB\", exced = \"cs1\" }",
-            "5: path.policer.exced = \"cs1\" is not a parameter of cir; it has: cir, bc, be, \
+            "5: path.policer.exced = \"cs1\" is not a parameter of cir; known: cir, bc, be, \
              conform, exceed, violate, \
              header → policer = { kind = \"cir\", cir = \"2Mbit\", bc = \"10kB\", exceed = \
              \"cs1\" }",
@@ -106,7 +106,7 @@ fn elements_that_would_do_nothing_are_told_so() {
         ),
         (
             "jitter = { kind = \"normal\", sprad = \"1ms\" }",
-            "5: path.jitter.sprad = \"1ms\" is not a parameter of normal; it has: spread, \
+            "5: path.jitter.sprad = \"1ms\" is not a parameter of normal; known: spread, \
              correlation, ordered \
              → jitter = { kind = \"normal\", spread = \"1ms\" }",
         ),
@@ -125,8 +125,8 @@ fn elements_that_would_do_nothing_are_told_so() {
         ),
         (
             "duplicate = \"often\"",
-            "5: path.duplicate = \"often\" is not a probability: a bare number from 0 to 1, or \
-             percent → duplicate = \"1%\"",
+            "5: path.duplicate = \"often\" is not a probability: a number from 0 to 1, or a \
+             percentage → duplicate = \"1%\"",
         ),
     ]);
 }
@@ -186,13 +186,12 @@ fn a_trace_with_a_mistake_names_its_line() {
         (
             "order.csv",
             "has a mistake in line 4: `2,1` does not come after the line before it; sort the \
-             lines by time, and give \
-             each time once",
+             lines by time, and use each time once",
         ),
         (
             "dark.csv",
-            "has a mistake: no rate is above 0, so nothing would ever pass; let one line at least \
-             have a rate",
+            "has a mistake: no rate is above 0, so no packet would ever pass; use a rate above 0 \
+             in at least one line",
         ),
         (
             "half.pps",
@@ -205,13 +204,14 @@ fn a_trace_with_a_mistake_names_its_line() {
     }
     assert_eq!(
         told("trace = \"good.csv\"\nrate = \"5Mbit\"", ""),
-        "5: path.rate = \"5Mbit\" does not go with a trace, which says every rate → trace = \
+        "5: path.rate = \"5Mbit\" cannot be combined with a trace, which contains every rate → \
+         trace = \
          \"good.csv\""
     );
     assert_eq!(
         told("trace = \"good.pps\"\nlink = \"tbf\"", ""),
-        "5: path.link = \"tbf\" does not go with a packet-delivery trace, which says when packets \
-         leave → link = \"serial\""
+        "5: path.link = \"tbf\" cannot be combined with a packet-delivery trace, which \
+         determines when packets leave → link = \"serial\""
     );
 }
 
@@ -220,8 +220,8 @@ fn hops_and_ways_know_whose_key_is_whose() {
     all(&[
         (
             "[path.reverse]\nrate = \"5Mbit\"\nrtt = \"5ms\"",
-            "7: path.reverse.rtt = \"5ms\" is for [path] to say: the way back is as long as the \
-             way there leaves of its rtt",
+            "7: path.reverse.rtt = \"5ms\" is a key of [path] only: the reverse path has the \
+             part of rtt that delay_forward leaves",
         ),
         (
             "reverse = \"5Mbit\"",
@@ -230,7 +230,7 @@ fn hops_and_ways_know_whose_key_is_whose() {
     ]);
     assert_eq!(
         told("rate = \"20Mbit\"", "direction = \"up\""),
-        "7: flow[0].direction = \"up\" needs a [path.reverse], where its data goes → \
+        "7: flow[0].direction = \"up\" needs a [path.reverse] for its data → \
          [path.reverse]\n           rate = \"5Mbit\""
     );
     for (written, fix) in [

@@ -27,17 +27,17 @@ fn a_mistake_is_told_with_the_line_as_it_should_be() {
     for (wrong, problem, right) in [
         (
             "{ id = \"1:20\", parent = \"1:7\", rate = \"5Mbit\" }",
-            "is no class of it",
+            "is not a class of this queue",
             "{ id = \"1:20\", parent = \"1:1\", rate = \"5Mbit\" },",
         ),
         (
             "{ id = \"1:20\", parent = \"1:20\", rate = \"5Mbit\" }",
-            "leads back to the class itself",
+            "leads back to the class",
             "{ id = \"1:20\", parent = \"1:\", rate = \"5Mbit\" },",
         ),
         (
             "{ id = \"1:10\", parent = \"1:1\", rate = \"5Mbit\" }",
-            "is another class's, too",
+            "is also the id of another class",
             "{ id = \"1:20\", parent = \"1:1\", rate = \"5Mbit\" },",
         ),
         (
@@ -57,12 +57,12 @@ fn a_mistake_is_told_with_the_line_as_it_should_be() {
         ),
         (
             "{ id = \"2:20\", rate = \"1Mbit\" }",
-            "is of another queue than the first class",
+            "belongs to another queue than the first class",
             "{ id = \"1:20\", rate = \"1Mbit\" },",
         ),
         (
             "{ id = 20, rate = \"1Mbit\" }",
-            "is not a class as tc names it: major:minor, hexadecimal digits",
+            "is not a class identifier of tc: major:minor in hexadecimal digits",
             "{ id = \"1:20\", rate = \"1Mbit\" },",
         ),
         (
@@ -83,12 +83,12 @@ fn a_mistake_is_told_with_the_line_as_it_should_be() {
         ),
         (
             "{ id = \"1:20\", rate = \"1Mbit\", match = { flow = \"gest\" } }",
-            "names a flow that there is not; known: cubic0, cubic1, guest, ping0",
+            "names an unknown flow; known: cubic0, cubic1, guest, ping0",
             "{ id = \"1:20\", rate = \"1Mbit\", match = { flow = \"guest\" } },",
         ),
         (
             "{ id = \"1:20\", rate = \"1Mbit\", match = { dscp = [\"EF\", \"CS9\"] } }",
-            "is no code point",
+            "is not a code point",
             "{ id = \"1:20\", rate = \"1Mbit\", match = { dscp = [\"EF\", \"EF\"] } },",
         ),
         (
@@ -121,9 +121,7 @@ fn what_is_above_a_class_ends_somewhere_and_soon() {
     ];
     let errors = read(&classes(&circle)).unwrap_err();
     assert!(
-        errors
-            .to_string()
-            .contains("leads back to the class itself"),
+        errors.to_string().contains("leads back to the class"),
         "{errors}"
     );
     let line = |n: usize| {
@@ -154,8 +152,8 @@ fn the_default_is_a_class_that_holds_packets() {
     };
     assert!(with("1:10").is_ok());
     for (default, problem) in [
-        ("1:11", "is no class of it"),
-        ("1:1", "is a class that has classes below it"),
+        ("1:11", "is not a class of this queue"),
+        ("1:1", "is a class with children"),
     ] {
         let errors = with(default).unwrap_err();
         assert!(errors.to_string().contains(problem), "{errors}");

@@ -261,9 +261,9 @@ fn an_ordinary_host_agrees_to_rfc_3168_and_no_more() {
     assert_eq!(
         dctcp.2,
         [
-            "1 dctcp flow with ecn = true runs as Reno, without ECN: an ordinary host refuses it \
-             to a SYN that is ECN-capable \
-          itself; leave ecn out, and both ends do what dctcp needs."
+            "1 dctcp flow with ecn = true runs as Reno, without ECN: an ordinary host rejects \
+             ECN if the SYN itself is ECN-capable; remove ecn, and both ends provide what dctcp \
+              needs."
         ]
     );
     assert_eq!(told("dctcp", "ecn = false"), (dctcp.0, 0, vec![]));
@@ -272,9 +272,10 @@ fn an_ordinary_host_agrees_to_rfc_3168_and_no_more() {
     // A sender that requests counting gets an agreement to less.
     let prague = told("prague", "ecn = true");
     assert_eq!((&prague.0, prague.1), (&reno.0, reno.1));
-    assert!(
-        prague.2[0].starts_with("1 prague flow with ecn = true runs as Reno, with RFC 3168's ECN")
-    );
+    assert!(prague.2[0].starts_with(
+        "1 prague flow with ecn = true runs as Reno, with the ECN of RFC \
+         3168"
+    ));
     assert!(told("prague", "").1 > 1000);
 }
 

@@ -556,7 +556,7 @@ impl Need {
             Need::EcnCount => "ECN with ECT(1), marks counted",
             Need::NoSack => "no SACK",
             Need::Pacing => "pacing",
-            Need::FineRtt => "round-trip times in microseconds",
+            Need::FineRtt => "RTTs in microseconds",
             Need::Feedback => "routers that write into its packets",
         }
     }

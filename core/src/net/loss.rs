@@ -119,7 +119,7 @@ fn check(params: &Params) -> Result<(), Refusal> {
         } else {
             refuse(
                 "p",
-                "must be above 0 where there is no mean_loss",
+                "must be above 0 unless mean_loss is given",
                 String::from("\"1%\""),
             )
         };
@@ -130,7 +130,7 @@ fn check(params: &Params) -> Result<(), Refusal> {
         } else {
             "mean_burst"
         };
-        return refuse(other, "says again what p and r say", String::from("0"));
+        return refuse(other, "cannot be combined with p and r", String::from("0"));
     }
     if params.number("loss_bad") != 1.0 {
         return refuse(
@@ -165,7 +165,7 @@ fn check(params: &Params) -> Result<(), Refusal> {
         } else {
             refuse(
                 "mean_loss",
-                "leaves nothing between two bursts",
+                "leaves no unit between two bursts",
                 String::from("\"50%\""),
             )
         };

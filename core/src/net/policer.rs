@@ -318,7 +318,7 @@ fn check_police(params: &Params) -> Result<(), Refusal> {
     if params.rate("peakrate") != Rate::default() && params.bytes("mtu") == Bytes::ZERO {
         return Err(Refusal {
             param: "mtu",
-            problem: String::from("must be given where peakrate is: it is the burst at that rate"),
+            problem: String::from("must be given with peakrate: it is the burst at that rate"),
             fix: String::from("\"1514B\""),
         });
     }

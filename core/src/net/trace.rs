@@ -193,11 +193,11 @@ pub fn rates(text: &str, repeats: bool) -> Result<Profile, TraceError> {
         match steps.last() {
             None if at != Time::ZERO => {
                 let problem =
-                    format!("the first time is {time}, and what the rate is before it is not said");
+                    format!("the first time is {time}, and the rate before it is unknown");
                 return wrong(
                     number,
                     problem,
-                    "let the first time be 0, and count the others from there",
+                    "use 0 as the first time, and times relative to it in the other lines",
                 );
             }
             Some((before, _)) if at <= *before => {
@@ -205,7 +205,7 @@ pub fn rates(text: &str, repeats: bool) -> Result<Profile, TraceError> {
                 return wrong(
                     number,
                     problem,
-                    "sort the lines by time, and give each time once",
+                    "sort the lines by time, and use each time once",
                 );
             }
             _ if steps.len() == MOST_RATES => {
@@ -222,15 +222,15 @@ pub fn rates(text: &str, repeats: bool) -> Result<Profile, TraceError> {
     let Some((first, rest)) = steps.split_first() else {
         return wrong(
             number,
-            "there is no line behind the header",
+            "there is no line after the header",
             "add lines like `0,12` below it",
         );
     };
     if steps.iter().all(|(_, rate)| rate.as_bit() == 0) {
         return wrong(
             0,
-            "no rate is above 0, so nothing would ever pass",
-            "let one line at least have a rate",
+            "no rate is above 0, so no packet would ever pass",
+            "use a rate above 0 in at least one line",
         );
     }
     let profile = Profile::new(first.1, rest);
@@ -254,7 +254,7 @@ pub fn opportunities(text: &str) -> Result<Opportunities, TraceError> {
                 return wrong(
                     number,
                     problem,
-                    "count milliseconds from the beginning of the trace",
+                    "use milliseconds since the beginning of the trace",
                 );
             }
             _ => {
@@ -294,7 +294,7 @@ pub fn opportunities(text: &str) -> Result<Opportunities, TraceError> {
         None => wrong(
             0,
             "all its times are 0, so it lasts no time",
-            "let the last line say when the trace begins again, like `1`",
+            "write the time at which the trace repeats in the last line, like `1`",
         ),
     }
 }

@@ -75,7 +75,7 @@ pub const PARAMS: &[Param] = &[
         Kind::Bytes(Bytes::new(15_140), Bytes::ZERO, Bytes::new((1 << 31) - 1)),
         "bytes that a new flow may send first",
     ),
-    row("pacing", Kind::Bool(true), "pace at all"),
+    row("pacing", Kind::Bool(true), "enable pacing"),
     row(
         "maxrate",
         Kind::Rate(Rate::bit(0), Rate::bit(0), Rate::bit(u64::MAX)),

@@ -91,7 +91,7 @@ fn check(params: &Params) -> Result<(), Refusal> {
     Err(Refusal {
         param: "non_hh_weight",
         problem: alloc::format!(
-            "is too much for a quantum of {quantum}B: a turn may have 2147483647 bytes"
+            "is too much for a quantum of {quantum}B: a turn has at most 2147483647 bytes"
         ),
         fix: alloc::format!("{}", (MOST_IN_A_TURN / quantum).max(1)),
     })

@@ -71,7 +71,7 @@ pub(super) fn read(out: &mut Collector<'_>, f: &Field<'_>) -> Option<u8> {
                 .map(|(known, _)| *known)
                 .find(|known| class(known))
         });
-        let problem = "is no code point: BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63";
+        let problem = "is not a code point: BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63";
         out.refuse(f, problem, Fix::Value(quote(near.unwrap_or("EF"))));
     }
     found.map(|(_, value)| *value)

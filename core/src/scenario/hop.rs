@@ -46,7 +46,7 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
                 if let Some(f) = s.field(name) {
                     out.refuse(
                         &f,
-                        "belongs into a [[path.hop]] where the path has several",
+                        "belongs in a [[path.hop]] if the path has several hops",
                         Fix::None,
                     );
                 }
@@ -75,8 +75,8 @@ pub(super) fn path(out: &mut Collector<'_>, top: &Section<'_>, known: &Known) ->
     let whole = keys::of("path").filter(|key| key.is_of_the_whole_path());
     let mut values = out.values_of(&s, whole);
     let offload = values.take("offload");
-    let problem = "does not go with its link, which cuts super-packets; htb and serial pass them \
-        whole";
+    let problem =
+        "is not supported by the link, which splits super-packets; htb and serial keep them whole";
     let f = s.field("offload");
     out.require(f.as_ref(), !(offload && tbf), problem, || "false".into())?;
     Some(PathSpec {
@@ -132,7 +132,7 @@ fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -
     {
         out.refuse(
             &f,
-            "keeps a constant rate, and the hop's varies",
+            "needs a constant rate, but the rate of the hop varies",
             Fix::Value("\"tbf\"".into()),
         );
         return None;
@@ -142,7 +142,8 @@ fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -
         if opportunities && link != Some(Link::Serial) {
             out.refuse(
                 &f,
-                "does not go with a packet-delivery trace, which says when packets leave",
+                "cannot be combined with a packet-delivery trace, which determines when packets \
+                 leave",
                 Fix::Value("\"serial\"".into()),
             );
             return None;
@@ -220,7 +221,7 @@ pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
                 return Some(Buffer::Bdp(x));
             }
             let problem = if good {
-                "has a unit that is written bdp"
+                "has a unit that must be written bdp"
             } else {
                 "must be above 0bdp and at most 10000bdp"
             };
@@ -241,7 +242,7 @@ pub(super) fn buffer(out: &mut Collector<'_>, f: &Field<'_>) -> Option<Buffer> {
                 Some(n @ 1..=10_000_000) => {
                     out.refuse(
                         f,
-                        "has a unit that is written p",
+                        "has a unit that must be written p",
                         Fix::Value(quote(&format!("{n}p"))),
                     );
                 }

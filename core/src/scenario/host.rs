@@ -293,7 +293,7 @@ fn nic(
         );
         out.refuse(
             &f,
-            "matters only where the sender's interface has a rate",
+            "needs nic, the rate of the sender's interface",
             Fix::Line(line),
         );
         return None;
@@ -312,7 +312,7 @@ fn nic(
         }
         out.refuse(
             &f,
-            "is no link of an interface; it has: serial, htb",
+            "is not a link of an interface; known: serial, htb",
             Fix::Value(quote("htb")),
         );
         None
@@ -350,7 +350,7 @@ fn like(out: &mut Collector<'_>, f: &Field<'_>) -> Option<String> {
     }
     let names: Vec<&'static str> = KERNELS.iter().map(|(name, _)| *name).collect();
     let problem = match like.strip_prefix("linux-") {
-        Some(_) => "is not supported yet by this version; it has",
+        Some(_) => "is not supported by this version; supported",
         None => "is not a known host; known",
     };
     let near = keys::nearest(like, names.iter().copied()).unwrap_or(names[0]);
@@ -441,7 +441,7 @@ fn buffer(
             let fix = quote(&range_text(start, end));
             out.refuse(
                 &f,
-                "is not a range of bytes: at the start…at most",
+                "is not a range of bytes: initial size…maximum",
                 Fix::Value(fix),
             );
             return None;
@@ -454,7 +454,7 @@ fn buffer(
     let Some((low, high)) = parts else {
         let (problem, high) = match within(text, "B", LEAST, MOST) {
             Ok(n) => (
-                "is not a range of bytes: at the start…at most".into(),
+                "is not a range of bytes: initial size…maximum".into(),
                 format_bytes(n),
             ),
             Err(e) => (format!("is not a range of bytes, and {}", e.problem), e.fix),
@@ -475,7 +475,7 @@ fn buffer(
         (Ok(low), Ok(high)) => {
             out.refuse(
                 &f,
-                "starts above its most",
+                "has an initial size above its maximum",
                 Fix::Value(quote(&range_text(high, low))),
             );
             None

@@ -170,13 +170,13 @@ fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<
             .map_or(&[][..], |kind| kind.params);
         let cc = told(&flow.cc, table, &[]);
         found.extend(Some(cc).filter(|cc| *cc != flow.cc.kind));
-        found.extend((flow.direction == super::Direction::Up).then(|| "flows that go up".into()));
+        found.extend((flow.direction == super::Direction::Up).then(|| "upload flows".into()));
         found.extend((flow.dscp > 0).then(|| "code points".into()));
-        found.extend((flow.host > 0).then(|| "hosts of their own".into()));
+        found.extend((flow.host > 0).then(|| "separate hosts".into()));
         found.extend(match flow.ecn {
             EcnEnds::Off => None,
             EcnEnds::Asked => Some("ecn".into()),
-            EcnEnds::Both => Some("ecn as the law needs".into()),
+            EcnEnds::Both => Some("ecn as the congestion control needs".into()),
         });
         found.extend(
             flow.workload
@@ -189,7 +189,7 @@ fn senders<P: Packet + Send + 'static>(scenario: &Scenario, registry: &Registry<
             .host
             .nic
             .as_ref()
-            .map(|_| "an interface of the sender's own".into()),
+            .map(|_| "a sender's interface with a rate".into()),
     );
     found.sort_unstable();
     found.dedup();

@@ -156,7 +156,7 @@ impl Collector<'_> {
             if later.contains(&name) {
                 let (field, fix) = with(names.first().copied().unwrap_or(""));
                 let problem = format!(
-                    "is not supported yet by this version; {what}s it has: {}",
+                    "is not supported by this version; supported: {}",
                     listed(&names)
                 );
                 self.refuse(&field, problem, fix);
@@ -210,7 +210,7 @@ impl Collector<'_> {
                             .map_or(Fix::None, Fix::Key);
                         self.refuse(
                             &field,
-                            format!("is not a parameter of {name}; it has: {}", listed(&names)),
+                            format!("is not a parameter of {name}; known: {}", listed(&names)),
                             fix,
                         );
                         None
@@ -292,7 +292,7 @@ impl Collector<'_> {
                     Some((name, Some(field)))
                 }
                 None => {
-                    self.refuse(f, format!("has no kind: which {what}?"), Fix::None);
+                    self.refuse(f, format!("has no kind, the name of the {what}"), Fix::None);
                     None
                 }
             },

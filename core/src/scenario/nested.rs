@@ -80,7 +80,7 @@ pub(super) fn handle(node: &Node) -> Result<param::Value, (String, Fix)> {
         Some(minor) if minor > 0 => format!("1:{minor:x}"),
         _ => "1:10".into(),
     };
-    let problem = "is not a class as tc names it: major:minor, hexadecimal digits";
+    let problem = "is not a class identifier of tc: major:minor in hexadecimal digits";
     Err((problem.into(), Fix::Value(quote(&near))))
 }
 
@@ -213,7 +213,7 @@ impl Collector<'_> {
                     let field = Field { path, entry };
                     let near = keys::nearest(&entry.key, ["flow", "dscp"].into_iter());
                     let fix = near.map_or(Fix::None, Fix::Key);
-                    self.refuse(&field, "is nothing to match; known: flow, dscp", fix);
+                    self.refuse(&field, "is not a key of a match; known: flow, dscp", fix);
                     good = false;
                 }
             }
@@ -237,8 +237,8 @@ impl Collector<'_> {
                     .is_some_and(|flow| flow.workload.is_some())
             };
             if meant.iter().any(works) {
-                let problem = "has a workload, whose connections are flows of their own: give it \
-                    a dscp, and match that";
+                let problem = "has a workload, whose connections are separate flows; set its dscp, \
+                    and match the dscp";
                 let path = named.path;
                 self.value(path, named.key_at.as_ref(), &named.node, problem, Fix::None);
             } else if meant.is_empty() {
@@ -250,10 +250,7 @@ impl Collector<'_> {
                 } else {
                     ""
                 };
-                let problem = format!(
-                    "names a flow that there is not; known: {}{more}",
-                    listed(&first)
-                );
+                let problem = format!("names an unknown flow; known: {}{more}", listed(&first));
                 let fix = near.map_or(Fix::None, |near| Fix::Value(quote(near)));
                 self.value(named.path, named.key_at.as_ref(), &named.node, problem, fix);
             }

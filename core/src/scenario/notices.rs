@@ -34,9 +34,9 @@ impl Scenario {
         let told = asking.into_iter().filter_map(|(cc, n)| {
             let kind = registry.cc(cc)?;
             let why = if kind.needs(Need::EcnEcho) {
-                "without ECN: an ordinary host refuses it to a SYN that is ECN-capable itself"
+                "without ECN: an ordinary host rejects ECN if the SYN itself is ECN-capable"
             } else if kind.needs(Need::EcnCount) {
-                "with RFC 3168's ECN: an ordinary host counts no marks"
+                "with the ECN of RFC 3168: an ordinary host does not count marks"
             } else {
                 return None;
             };
@@ -46,8 +46,8 @@ impl Scenario {
                 ("flows", "run")
             };
             Some(format!(
-                "{n} {cc} {flows} with ecn = true {run} as Reno, {why}; leave ecn out, and both \
-                 ends do what {cc} needs."
+                "{n} {cc} {flows} with ecn = true {run} as Reno, {why}; remove ecn, and both ends \
+                 provide what {cc} needs."
             ))
         });
         let told = told.chain(self.queues().flat_map(told_of_a_queue));
@@ -87,8 +87,8 @@ impl Scenario {
             format!(
                 "The summary interval of {left} is the time of {fits:.1} {what}. Data in \
                  transmission at its start \
-                 counts in full, so goodput may exceed the rate of the path; let the run last \
-                 longer, or shorten the warm-up."
+                 counts in full, so goodput may exceed the rate of the path; use a longer run or a \
+                 shorter warm-up."
             )
         })
     }
@@ -120,10 +120,9 @@ impl Scenario {
         (left.as_s() < LEAST_PACKETS * varies.as_s()).then(|| {
             let (left, varies) = (format_span(left), format_span(varies));
             format!(
-                "The delay between bottleneck and receivers varies by up to {varies}, which is \
-                 much of the summary \
-                 interval of {left}: more may arrive in it than the path lets pass. Let the run \
-                 last longer."
+                "The delay between bottleneck and receivers varies by up to {varies}, which is a \
+                 large part of the summary interval of {left}: more data may arrive in it than the \
+                 path can carry. Use a longer run."
             )
         })
     }
@@ -142,8 +141,8 @@ impl Scenario {
         late.map(|(what, at)| {
             let (at, end) = (format_span(at), format_span(self.duration));
             format!(
-                "The {what} at {at} begins when the run is over, at {end}, and changes nothing; \
-                 let it begin earlier."
+                "The {what} at {at} begins after the end of the run at {end} and has no effect; choose \
+                 an earlier time."
             )
         })
         .take(MOST_LATE)

@@ -144,7 +144,7 @@ fn scenario(out: &mut Collector<'_>, tree: &Tree, known: &Known) -> Option<Scena
     let kept = out.require(
         f.as_ref(),
         warmup < end,
-        "leaves nothing of the duration",
+        "is not shorter than the duration",
         || quote(&format_span(fifth)),
     );
     let wifi = wifi::read(out, &top, known);
@@ -380,7 +380,7 @@ fn flows(
                 .as_ref()
                 .and_then(|f| f.entry.key_at.as_ref())
                 .or(s.at.as_ref());
-            let problem = format!("is too much: {MOST_FLOWS} flows at most, all together");
+            let problem = format!("is too large: a scenario has at most {MOST_FLOWS} flows");
             out.missing(s.path_of("count"), near, problem, format!("count = {room}"));
             return None;
         }
@@ -408,7 +408,7 @@ fn flows(
                 while ids.contains(&other) {
                     other.push_str("-2");
                 }
-                let problem = format!("is \"{id}\", which another flow is called already");
+                let problem = format!("is \"{id}\", the id of another flow");
                 out.missing(
                     s.path_of("id"),
                     near.as_ref(),
@@ -476,7 +476,7 @@ fn needs(
         if let (true, Some(who), Some(f)) =
             (lacking, known.who(flows, need, |_| true), s.field(key))
         {
-            let problem = format!("is not enough for {who}, which needs {}", need.help());
+            let problem = format!("is not sufficient for {who}, which needs {}", need.help());
             out.refuse(&f, problem, Fix::Value(quote(right)));
         }
     }
@@ -531,7 +531,7 @@ fn feedback(
         match s.field("queue") {
             Some(f) => out.refuse(
                 &f,
-                format!("is not enough {need}"),
+                format!("is not sufficient {need}"),
                 Fix::Value(quote(example)),
             ),
             None => {
@@ -591,7 +591,7 @@ fn flow(
     let upwards = match s.field("direction") {
         Some(f) if direction == Direction::Up && !reverse => {
             let line = Fix::Line("[path.reverse]\nrate = \"5Mbit\"".into());
-            out.refuse(&f, "needs a [path.reverse], where its data goes", line);
+            out.refuse(&f, "needs a [path.reverse] for its data", line);
             None
         }
         _ => Some(()),
@@ -613,7 +613,7 @@ fn flow(
         Some(false) => EcnEnds::Off,
         Some(true) => EcnEnds::Asked,
     };
-    let (f, problem) = (s.field("ecn"), "is not what the hosts do: their ecn is off");
+    let (f, problem) = (s.field("ecn"), "contradicts ecn = \"off\" of [host]");
     let off = ecn == EcnEnds::Asked && host_ecn == EcnMode::Off;
     let negotiable = out.require(f.as_ref(), !off, problem, || "false".into());
     let named = optional(s.field("id"), None, |f| {
@@ -702,7 +702,7 @@ fn far_host(
     wifi: bool,
 ) -> Option<u8> {
     if let Some(f) = s.field("host").filter(|_| wifi) {
-        let problem = "is a path's: each station of a wifi is a host of its own";
+        let problem = "needs a [path]: each station of a [wifi] is a separate host";
         out.refuse(&f, problem, Fix::None);
         return None;
     }

@@ -165,7 +165,7 @@ pub(super) fn count(node: &Node, least: u64, most: u64) -> Result<u64, (String, 
         }
         Value::Integer(n) if n > i128::from(most) => Err((format!("must be at most {most}"), fix)),
         Value::Integer(n) => u64::try_from(n).map_err(|_| ("is not a count".into(), fix)),
-        _ => Err(("is not a count (a bare whole number)".into(), fix)),
+        _ => Err(("is not a count (a whole number without unit)".into(), fix)),
     }
 }
 
@@ -188,7 +188,7 @@ pub(super) fn number(
         x.clamp(least, most)
     }));
     if !bare || x.is_nan() {
-        Err(("is not a number (a bare one)".into(), fix))
+        Err(("is not a number (without unit)".into(), fix))
     } else if x < least {
         Err((format!("must be at least {}", float(least)), fix))
     } else if x > most {
@@ -252,7 +252,7 @@ pub(super) fn probability(node: &Node) -> Result<f64, (String, Fix)> {
                     _ => "\"1%\"".into(),
                 };
                 return Err((
-                    "is not a probability: a bare number from 0 to 1, or percent".into(),
+                    "is not a probability: a number from 0 to 1, or a percentage".into(),
                     Fix::Value(fix),
                 ));
             }

@@ -144,7 +144,7 @@ impl Collector<'_> {
                 None
             }
             other => {
-                self.refuse(f, "is not a text", Fix::Value(quote(&show(other))));
+                self.refuse(f, "is not a string", Fix::Value(quote(&show(other))));
                 None
             }
         }
@@ -170,10 +170,8 @@ impl Collector<'_> {
             match keys::of(s.name).find(|k| k.name == entry.key) {
                 Some(k) if k.built => {}
                 Some(k) => {
-                    let problem = format!(
-                        "({}) is not supported yet by this version; take it out",
-                        k.help
-                    );
+                    let problem =
+                        format!("({}) is not supported by this version; remove it", k.help);
                     self.refuse(&f, problem, Fix::None);
                 }
                 None if self.is_full() => self.refuse(&f, "", Fix::None),
@@ -185,8 +183,8 @@ impl Collector<'_> {
                     };
                     if s.name == "path.reverse" && keys::of("path.hop").any(|k| k.name == entry.key)
                     {
-                        let problem = "is for [path] to say: the way back is as long as the way \
-                            there leaves of its rtt";
+                        let problem = "is a key of [path] only: the reverse path has the \
+                            part of rtt that delay_forward leaves";
                         self.refuse(&f, problem, Fix::None);
                         continue;
                     }
@@ -300,7 +298,7 @@ impl Collector<'_> {
             written.clone()
         } else {
             (self.files)(written).map_err(|problem| {
-                let problem = format!("{problem}; come with narrows: {}", listed(&names));
+                let problem = format!("{problem}; included in narrows: {}", listed(&names));
                 (
                     problem,
                     example(keys::nearest(written, names.iter().copied())),

@@ -38,7 +38,7 @@ pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<Bo
     if let (Some(_), Some(f)) = (&trace, s.field("steps")) {
         out.refuse(
             &f,
-            "does not go with a trace, which says every rate",
+            "cannot be combined with a trace, which contains every rate",
             Fix::None,
         );
         return None;
@@ -46,7 +46,8 @@ pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<Bo
     let opportunities =
         matches!(&trace, Some(file) if matches!(file.trace, Trace::Opportunities(_)));
     if let (true, Some(f)) = (opportunities, s.field("outages")) {
-        let problem = "does not go with a packet-delivery trace: leave its lines out instead";
+        let problem =
+            "cannot be combined with a packet-delivery trace; remove lines of the trace instead";
         out.refuse(&f, problem, Fix::None);
         return None;
     }
@@ -174,7 +175,7 @@ pub(super) fn refuse_rate(out: &mut Collector<'_>, f: &Field<'_>, trace: &TraceF
     let line = format!("trace = {}", quote(&trace.name));
     out.refuse(
         f,
-        "does not go with a trace, which says every rate",
+        "cannot be combined with a trace, which contains every rate",
         Fix::Line(line),
     );
 }

@@ -86,7 +86,7 @@ pub(super) fn stations(
                 let fix = Fix::Value(quote(names[0]));
                 out.refuse(
                     &f,
-                    format!("is no station; there are {}", names.join(", ")),
+                    format!("is not the name of a station; known: {}", names.join(", ")),
                     fix,
                 );
                 return None;
@@ -108,7 +108,7 @@ pub(super) fn read(
     if let Some(f) = top.field("path") {
         out.refuse(
             &f,
-            "does not go with [wifi], which takes its place",
+            "cannot be combined with [wifi], which replaces it",
             Fix::None,
         );
         return None;
@@ -152,13 +152,17 @@ pub(super) fn read(
     };
     if wifi.standard == Standard::N && wifi.width == Width::W80 {
         if let Some(f) = s.field("width") {
-            out.refuse(&f, "is 802.11ac's", Fix::Value(quote("40MHz")));
+            out.refuse(&f, "needs standard = \"ac\"", Fix::Value(quote("40MHz")));
         }
         return None;
     }
     if wifi.standard == Standard::Ac && wifi.band == Band::Ghz2 {
         if let Some(f) = s.field("band") {
-            out.refuse(&f, "is not 802.11ac's", Fix::Value(quote("5GHz")));
+            out.refuse(
+                &f,
+                "is not available in 802.11ac",
+                Fix::Value(quote("5GHz")),
+            );
         }
         return None;
     }
@@ -168,7 +172,7 @@ pub(super) fn read(
         out.missing(
             "wifi.station".into(),
             s.at.as_ref(),
-            "is missing: who is on the medium",
+            "is missing: a [wifi] has at least one station",
             line.into(),
         );
         return None;
@@ -182,7 +186,7 @@ pub(super) fn read(
                 let room = (MOST_STATIONS - wifi.stations.len()) as u64;
                 if count > room {
                     let problem =
-                        format!("is too much: {MOST_STATIONS} stations at most, all together");
+                        format!("is too large: a [wifi] has at most {MOST_STATIONS} stations");
                     out.missing(
                         s.path_of("count"),
                         s.at.as_ref(),
@@ -198,8 +202,7 @@ pub(super) fn read(
                         format!("{}{i}", station.name)
                     };
                     if !names.insert(name.clone()) {
-                        let problem =
-                            format!("is \"{name}\", which another station is called already");
+                        let problem = format!("is \"{name}\", the name of another station");
                         let line = format!("name = {}", quote(&format!("{name}-2")));
                         out.missing(s.path_of("name"), s.at.as_ref(), problem, line);
                         return None;
@@ -222,7 +225,7 @@ pub(super) fn read(
 /// Rejects a key of the stack `before` with another stack; returns whether it applies.
 fn old(out: &mut Collector<'_>, f: &Field<'_>, before: bool) -> bool {
     if !before {
-        out.refuse(f, "is the stack before's; the others have none", Fix::None);
+        out.refuse(f, "needs stack = \"before\"", Fix::None);
     }
     before
 }
@@ -293,7 +296,7 @@ fn snr(out: &mut Collector<'_>, s: &Section<'_>, values: &mut Values) -> Option<
     if let Some(f) = s.field("rate").filter(|_| chosen) {
         out.refuse(
             &f,
-            "is one rate, among which none can be chosen; write mcs, the highest",
+            "is a fixed rate, but rate_control selects rates; write mcs, the highest one",
             Fix::None,
         );
         return None;
@@ -302,11 +305,7 @@ fn snr(out: &mut Collector<'_>, s: &Section<'_>, values: &mut Values) -> Option<
         return Some(chosen.then_some(SNR_DB));
     };
     if !chosen {
-        out.refuse(
-            &f,
-            "is asked by a rate control alone: rate_control = \"minstrel\"",
-            Fix::None,
-        );
+        out.refuse(&f, "needs rate_control = \"minstrel\"", Fix::None);
         return None;
     }
     let text = out.text(&f, 20)?;
@@ -317,7 +316,7 @@ fn snr(out: &mut Collector<'_>, s: &Section<'_>, values: &mut Values) -> Option<
     if fine.is_none() {
         out.refuse(
             &f,
-            "is no signal of 0dB to 60dB over the noise",
+            "is not a signal-to-noise ratio from 0dB to 60dB",
             Fix::Value(quote("25dB")),
         );
     }
@@ -335,7 +334,11 @@ fn speed(
     if let (Some(f), Some(rate)) = (s.field("rate"), values.optional("rate")) {
         for other in ["mcs", "streams"] {
             if let Some(f) = s.field(other) {
-                out.refuse(&f, "does not go with rate, which is one without", Fix::None);
+                out.refuse(
+                    &f,
+                    "cannot be combined with rate, which is a rate without MCS",
+                    Fix::None,
+                );
                 return None;
             }
         }
@@ -346,7 +349,7 @@ fn speed(
             let fix = near.map_or(Fix::None, |near| Fix::Value(quote(&format_rate(near))));
             out.refuse(
                 &f,
-                format!("is no rate of the band: {}", known.join(", ")),
+                format!("is not a rate of the band; known: {}", known.join(", ")),
                 fix,
             );
             return None;
@@ -362,7 +365,7 @@ fn speed(
         (Standard::N, Some(f)) => {
             out.refuse(
                 &f,
-                "is said by the MCS of 802.11n: 8 to 15 are two streams",
+                "is part of the MCS in 802.11n: 8 to 15 have two streams",
                 Fix::None,
             );
             return None;
@@ -377,7 +380,7 @@ fn speed(
     };
     let speed = Speed::Mcs(mcs, streams);
     if wifi.phy(speed).is_none() {
-        let problem = format!("is no MCS of 802.11ac with this width and {streams} streams");
+        let problem = format!("is not an MCS of 802.11ac with this width and {streams} streams");
         out.refuse(&f, problem, Fix::Value(mcs.saturating_sub(1).to_string()));
         return None;
     }

@@ -27,14 +27,14 @@ pub(super) fn workload(
     let kind = find(&choice.kind)?;
     let mut good = true;
     for (key, why) in [
-        ("size", "says itself how much there is to send"),
-        ("restart", "says itself when it is silent"),
-        ("rtt", "has its ends where the path has"),
+        ("size", "determines the amount of data"),
+        ("restart", "determines its idle times"),
+        ("rtt", "uses the rtt of the path"),
     ] {
         if let Some(other) = s.field(key) {
             out.refuse(
                 &other,
-                alloc::format!("does not go with a workload: it {why}"),
+                alloc::format!("cannot be combined with a workload: it {why}"),
                 Fix::None,
             );
             good = false;
@@ -44,7 +44,7 @@ pub(super) fn workload(
     if let Some(cc) = s.field("cc").filter(|_| traffic.udp) {
         out.refuse(
             &cc,
-            "is nobody's: this workload sends datagrams, without congestion control",
+            "has no effect: this workload sends datagrams without congestion control",
             Fix::None,
         );
         good = false;
@@ -53,7 +53,7 @@ pub(super) fn workload(
         let fix = Fix::Line("[path.reverse]\nrate = \"5Mbit\"".into());
         out.refuse(
             &f,
-            "sends data both ways, and needs a [path.reverse] for what goes up",
+            "sends data in both directions and needs a [path.reverse]",
             fix,
         );
         good = false;

@@ -82,7 +82,7 @@ fn check(params: &Params) -> Result<(), Refusal> {
     if mean.get() < least {
         return Err(Refusal {
             param: "mean",
-            problem: "is too small for this load: more than a million arrivals a second".into(),
+            problem: "is too small for this load: more than a million arrivals per second".into(),
             fix: ["\"", format_bytes(Bytes::new(least)).as_str(), "\""].concat(),
         });
     }

@@ -66,7 +66,7 @@ fn check(params: &Params) -> Result<(), Refusal> {
     }
     Err(Refusal {
         param: "down",
-        problem: "leaves no peer, for there is none up either".into(),
+        problem: "leaves no peer, because up is 0, too".into(),
         fix: "20".into(),
     })
 }

@@ -51,7 +51,7 @@ pub(super) fn check(params: &Params) -> Result<(), Refusal> {
     }
     Err(Refusal {
         param: "packet",
-        problem: "is too small for this rate: more than ten million datagrams a second".into(),
+        problem: "is too small for this rate: more than ten million datagrams per second".into(),
         fix: format!("\"{}\"", format_bytes(Bytes::new(least))),
     })
 }

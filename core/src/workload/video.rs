@@ -119,7 +119,7 @@ fn check(params: &Params) -> Result<(), Refusal> {
     };
     let ladder = params.rates("ladder");
     if ladder.is_empty() {
-        return refuse("ladder", "has no rung", "[\"1Mbit\"]".into());
+        return refuse("ladder", "is empty", "[\"1Mbit\"]".into());
     }
     if ladder.windows(2).any(|pair| pair[0] >= pair[1]) {
         let mut sorted = ladder.to_vec();
@@ -131,7 +131,7 @@ fn check(params: &Params) -> Result<(), Refusal> {
             .collect();
         return refuse(
             "ladder",
-            "does not rise from rung to rung",
+            "is not in increasing order",
             format!("[{}]", rungs.join(", ")),
         );
     }
@@ -146,7 +146,7 @@ fn check(params: &Params) -> Result<(), Refusal> {
         let fix = format!("\"{}\"", format_span(start + segment));
         return refuse(
             "buffer",
-            "has no room for a segment beside what it starts with",
+            "has no room for a segment in addition to start",
             fix,
         );
     }

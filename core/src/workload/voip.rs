@@ -53,7 +53,7 @@ pub const KIND: WorkloadKind = WorkloadKind {
         Param {
             name: "way",
             kind: Kind::Word(&["both", "one"]),
-            help: "both speak, or the server alone",
+            help: "both ends send, or only the server",
             source: "",
         },
         Param {

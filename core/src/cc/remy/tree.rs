@@ -196,7 +196,7 @@ impl Tree {
                 ] => rule(n, multiple, increment, intersend)?,
                 _ => {
                     let fix = "write `multiple 1 increment 1 intersend 3`, or `rtt_ratio < 1.5` \
-                        and what holds then and else";
+                        and a branch for each case";
                     return wrong(n, "it is neither a rule nor a split", fix);
                 }
             };
@@ -258,7 +258,7 @@ fn split(n: usize, axis: &str, at: &str, region: &Region) -> Result<Node, Mistak
     let Some(axis) = AXES.iter().position(|name| *name == axis) else {
         return wrong(
             n,
-            format!("nobody remembers `{axis}`"),
+            format!("`{axis}` is not a known signal"),
             format!("one of: {}", AXES.join(", ")),
         );
     };

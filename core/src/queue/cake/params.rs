@@ -145,8 +145,8 @@ pub fn check(params: &Params) -> Result<(), Refusal> {
     if params.count("fwmark") != 0 {
         return refusal(
             "fwmark",
-            "chooses the tin by a firewall mark, and packets have none here: give the flow a \
-             dscp, by which `diffserv` chooses",
+            "selects the tin by a firewall mark, but packets have no mark; set the dscp of the \
+                 flow, by which `diffserv` selects",
             "0",
         );
     }

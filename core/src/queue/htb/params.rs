@@ -119,8 +119,8 @@ pub const CLASS: &[Param] = &[
         Kind::Match,
         "flows and code points of the class; the first class that matches takes the packet",
     ),
-    bytes("overhead", "bytes that the line behind adds to a frame"),
-    bytes("mpu", "bytes that a frame is paid as at least"),
+    bytes("overhead", "bytes that the link layer adds to a frame"),
+    bytes("mpu", "smallest number of bytes that a frame counts"),
     param(
         "linklayer",
         Kind::Word(&["ethernet", "atm"]),
@@ -175,10 +175,9 @@ pub fn notices(params: &Params) -> Vec<String> {
     let told = over.map(|(class, promised)| {
         let (id, own) = (class.word("id"), class.rate("rate"));
         format!(
-            "htb gives the children of {id} {} by their own right, and {id} has {}: nobody checks \
-             that, as in Linux, and the ceil \
-             of {id} does not hold them; let their rates sum up to its own, and give each a ceil \
-             to borrow up to.",
+            "The rates of the children of {id} sum up to {}, but the rate of {id} is {}: htb does \
+             not check this, as in Linux, and the ceil of {id} does not limit them. Reduce their \
+             rates, and give each a ceil for borrowing.",
             format_rate(Rate::bit(promised)),
             format_rate(own),
         )
@@ -217,7 +216,7 @@ fn check(classes: &[Params]) -> Result<(), Misplaced> {
                 .matching("match")
                 .is_some_and(|m| !m.names.is_empty() || m.dscp != 0)
         {
-            let problem = "is of a class that has classes below it: packets belong to those";
+            let problem = "is the match of a class with children: only leaves take packets";
             return refuse("match", problem, "{}").map_err(|refusal| (i, refusal));
         }
     }
@@ -237,18 +236,18 @@ fn one(
         return refuse("id", "must be given", free());
     }
     if numbers(id).1 == 0 {
-        return refuse("id", "is the queue's own", free());
+        return refuse("id", "is the id of the queue itself", free());
     }
     if numbers(id).0 != major {
         let (_, minor) = numbers(id);
         return refuse(
             "id",
-            "is of another queue than the first class",
+            "belongs to another queue than the first class",
             quoted(&format!("{major:x}:{minor:x}")),
         );
     }
     if places.get(id) != Some(&place) {
-        return refuse("id", "is another class's, too", free());
+        return refuse("id", "is also the id of another class", free());
     }
     let (rate, ceil) = (class.rate("rate"), class.rate("ceil"));
     if rate.as_bit() < 8 {
@@ -262,7 +261,11 @@ fn one(
             .keys()
             .copied()
             .find(|other| *other != id && numbers(other).0 == major);
-        return refuse("parent", "is no class of it", quoted(near.unwrap_or("1:")));
+        return refuse(
+            "parent",
+            "is not a class of this queue",
+            quoted(near.unwrap_or("1:")),
+        );
     }
     Ok(())
 }
@@ -284,7 +287,7 @@ fn lineage(
         .take(classes.len() + 2)
         .count();
     if above > classes.len() {
-        return refuse("parent", "leads back to the class itself", quoted("1:"));
+        return refuse("parent", "leads back to the class", quoted("1:"));
     }
     if above > LEVELS {
         return refuse(
@@ -309,9 +312,9 @@ pub(super) fn check_all(params: &Params) -> Result<(), Refusal> {
     }
     let leaf = ids().rfind(|id| is_leaf(id));
     let problem = if ids().any(|id| id == default) {
-        "is a class that has classes below it"
+        "is a class with children"
     } else {
-        "is no class of it"
+        "is not a class of this queue"
     };
     refuse("default", problem, quoted(leaf.unwrap_or("")))
 }
