@@ -13,8 +13,8 @@ const ONE: &str = "[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"";
 fn feedback_needs_a_queue_that_gives_some() {
     assert_eq!(
         told(&format!("{ONE}\nqueue = \"codel\""), "cc = \"xcp\""),
-        "x.toml:5: path.queue = \"codel\" is not sufficient for xcp, which needs routers that write \
-         into its packets\n    \
+        "x.toml:5: path.queue = \"codel\" is not sufficient for xcp, which needs routers that \
+         write into its packets\n    \
          write: queue = \"xcp\""
     );
     assert_eq!(
@@ -22,9 +22,8 @@ fn feedback_needs_a_queue_that_gives_some() {
             &format!("{ONE}\nqueue = {{ kind = \"fifo\", drop = \"head\" }}"),
             "cc = \"xcp\""
         ),
-        "x.toml:5: path.queue = { kind = \"fifo\", drop = \"head\" } is not sufficient for xcp, which \
-         needs routers that write \
-         into its packets\n    write: queue = \"xcp\""
+        "x.toml:5: path.queue = { kind = \"fifo\", drop = \"head\" } is not sufficient for xcp, \
+         which needs routers that write into its packets\n    write: queue = \"xcp\""
     );
     assert_eq!(
         told(ONE, "cc = \"xcp\""),

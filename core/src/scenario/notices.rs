@@ -141,8 +141,8 @@ impl Scenario {
         late.map(|(what, at)| {
             let (at, end) = (format_span(at), format_span(self.duration));
             format!(
-                "The {what} at {at} begins after the end of the run at {end} and has no effect; choose \
-                 an earlier time."
+                "The {what} at {at} begins after the end of the run at {end} and has no effect; \
+                 choose an earlier time."
             )
         })
         .take(MOST_LATE)
