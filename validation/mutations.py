@@ -3,8 +3,8 @@
 `validation/mutations/NAME.toml` lists the rules of one model, each with a piece of its source and
 the replacement:
 
-    [[law]]
-    law = "The window changes once per round trip"
+    [[rule]]
+    rule = "The window changes once per round trip"
     find = '''if ev.una > self.round_end {'''
     replace = '''if true {'''
     file = "core/src/cc/vegas.rs"    # unless it is core/src/cc/NAME.rs or core/src/cc/NAME/mod.rs
@@ -55,7 +55,7 @@ class Mutation:
     """
 
     model: str
-    law: str
+    rule: str
     file: str
     find: str
     replace: str
@@ -99,12 +99,12 @@ def listed(which: str) -> dict[str, list[Mutation]]:
         own = usual(model)
         read = tomllib.loads(file.read_text(encoding="utf-8"))
         tests = tuple(read.get("tests", ()))
-        for entry in read["law"]:
+        for entry in read["rule"]:
             where = entry.get("file", own)
             # Some models have a part in either room.
             room = next(part for part in (where.split("/")[2], own.split("/")[2]) if part in ROOMS)
             mutation = Mutation(
-                model, entry["law"], where, entry["find"], entry["replace"], room, tests
+                model, entry["rule"], where, entry["find"], entry["replace"], room, tests
             )
             times = len(pattern(entry["find"]).findall((ROOT / where).read_text(encoding="utf-8")))
             if times != 1:
@@ -141,7 +141,7 @@ def tried(copy: Path, target: Path, also: tuple[str, ...] = ()) -> subprocess.Co
         try:
             out, errors = child.communicate(timeout=LONGEST_ALONE_S if also else LONGEST_S)
         except subprocess.TimeoutExpired:
-            # Without a law a test may wait for ever; what it started goes, too.
+            # Without a rule, a test may not end; its child processes end with it.
             os.killpg(child.pid, signal.SIGKILL)
             out, errors = child.communicate()
             out += "\ntest it_does_not_end ... FAILED\ntest result: it did not end\n"
@@ -204,13 +204,13 @@ def alone(m: Mutation, copy: Path, target: Path) -> None:
 def sections(models: dict[str, list[Mutation]]) -> dict[str, list[str]]:
     """The table of each model."""
     made = {}
-    for model, laws in models.items():
+    for model, rules in models.items():
         lines = ["", f"## {model}", "", "| rule | detected by |", "|---|---|"]
-        for m in laws:
+        for m in rules:
             names = [name.removeprefix("tests::") for name in m.noticed]
             more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
             told = ", ".join(f"`{name}`" for name in names[:SHOWN]) + more
-            lines.append(f"| {m.law} | {told or '**' + (m.problem or 'no test') + '**'} |")
+            lines.append(f"| {m.rule} | {told or '**' + (m.problem or 'no test') + '**'} |")
         made[model] = lines
     return made
 
@@ -270,22 +270,22 @@ def main() -> None:
                 )
             elif source.exists():
                 shutil.copy2(source, copy / name)
-        rounds = max(len(laws) for laws in models.values())
+        rounds = max(len(rules) for rules in models.values())
         for number in range(rounds):
-            batch = [laws[number] for laws in models.values() if number < len(laws)]
+            batch = [rules[number] for rules in models.values() if number < len(rules)]
             attempt(batch, copy, target)
             for m in batch:
                 if m.tests and not m.noticed and not m.problem:
                     alone(m, copy, target)
             for m in batch:
                 seen = ", ".join(m.noticed[:SHOWN])
-                told = f"{m.law}: {len(m.noticed)} tests {seen} {m.problem}"
+                told = f"{m.rule}: {len(m.noticed)} tests {seen} {m.problem}"
                 print(f"{number + 1}/{rounds} {m.model}: {told}", flush=True)
     kept = {} if asked.only == "*" else stored()
     PAGE.write_text(page(kept | sections(models)), encoding="utf-8")
-    missed = [m for laws in models.values() for m in laws if not m.noticed]
+    missed = [m for rules in models.values() for m in rules if not m.noticed]
     for m in missed:
-        print(f"not detected: {m.model}: {m.law} {m.problem}", file=sys.stderr)
+        print(f"not detected: {m.model}: {m.rule} {m.problem}", file=sys.stderr)
     sys.exit(bool(missed))
 
 

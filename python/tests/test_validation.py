@@ -51,7 +51,7 @@ def test_ctrl_c_ends_it_and_its_processes_in_a_line() -> None:
 def test_each_mutation_changes_one_place_of_the_source() -> None:
     """A rule whose text was renamed would otherwise be found by `make mutations` only."""
     listed = [mutation for of_model in mutations.listed("*").values() for mutation in of_model]
-    assert [f"{m.model}: {m.law}: {m.problem}" for m in listed if m.problem] == []
+    assert [f"{m.model}: {m.rule}: {m.problem}" for m in listed if m.problem] == []
 
 
 @pytest.mark.parametrize(
