@@ -36,59 +36,58 @@ class Fifo(Choice):
     Source: Linux 6.12 bfifo, pfifo, pfifo_head_drop.
 
     Attributes:
-        drop: Which packet goes when the queue is full: the one that comes, or the oldest. One
-            of `tail`, `head`, default tail (Linux 6.12 pfifo, pfifo_head_drop).
+        drop: Packet that a full queue drops: the arriving one, or the oldest. One of `tail`,
+            `head`, default tail (Linux 6.12 pfifo, pfifo_head_drop).
     """
 
     drop: str | None = None
 
 @dataclass(frozen=True, kw_only=True)
 class Cake(Choice):
-    """Shaper, tins by code point, fair queues for hosts and flows, each under COBALT.
+    """Shaper, tins by code point, fair queues for hosts and flows, each with COBALT.
 
     Source: Piece of CAKE (2018), Linux 6.12 cake.
 
     Attributes:
-        bandwidth: Rate that it shapes to; 0: it does not, and the link behind it is the narrow
-            place. Rate from 0bit to 1Tbit, default 0bit (Linux 6.12 cake).
-        diffserv: How code points become tins. One of `diffserv3`, `diffserv4`, `diffserv8`,
-            `besteffort`, `precedence`, default diffserv3 (Linux 6.12 cake).
-        flows: What has a queue of its own, and whose share is fair. One of `triple-isolate`,
-            `flowblind`, `srchost`, `dsthost`, `hosts`, `flows`, `dual-srchost`, `dual-dsthost`,
-            default triple-isolate (Linux 6.12 cake).
-        network: Tc's word for a round trip: 100us, 1ms, 10ms, 30ms, 300ms, 1s, 1000s; internet
-            is 100ms. One of `internet`, `datacentre`, `lan`, `metro`, `regional`, `oceanic`,
+        bandwidth: Rate of the shaper; 0: no shaping, the link behind it is the bottleneck. Rate
+            from 0bit to 1Tbit, default 0bit (Linux 6.12 cake).
+        diffserv: Assignment of code points to tins. One of `diffserv3`, `diffserv4`,
+            `diffserv8`, `besteffort`, `precedence`, default diffserv3 (Linux 6.12 cake).
+        flows: Flow isolation: which flows and hosts have queues of their own and a fair share.
+            One of `triple-isolate`, `flowblind`, `srchost`, `dsthost`, `hosts`, `flows`,
+            `dual-srchost`, `dual-dsthost`, default triple-isolate (Linux 6.12 cake).
+        network: Name of an RTT, as in tc: 100us, 1ms, 10ms, 30ms, 300ms, 1s, 1000s; internet is
+            100ms. One of `internet`, `datacentre`, `lan`, `metro`, `regional`, `oceanic`,
             `satellite`, `interplanetary`, default internet (Linux 6.12 cake).
-        rtt: Round trip that most flows are within: queues react in that time, packets may stand
-            a twentieth of it; 0s: the network's. Time from 0s to 1000s, default 0s (Linux 6.12
-            cake).
-        ingress: The shaper stands behind the narrow place: what it drops has passed there and
-            is paid for. Default false (Linux 6.12 cake).
-        autorate_ingress: The rate follows what arrives; bandwidth is where it begins. Default
-            false (Linux 6.12 cake).
-        line: Tc's word for the framing of a line: overhead, mpu and cells. One of `raw`,
+        rtt: RTT that most flows do not exceed: the control law reacts within this time, its
+            target is a twentieth of it; 0s: that of network. Time from 0s to 1000s, default 0s
+            (Linux 6.12 cake).
+        ingress: The shaper is behind the bottleneck: dropped packets have already passed it and
+            count. Default false (Linux 6.12 cake).
+        autorate_ingress: The rate follows the arriving traffic; bandwidth is the initial rate.
+            Default false (Linux 6.12 cake).
+        line: Name of a link layer, as in tc: sets overhead, mpu and cells. One of `raw`,
             `conservative`, `pppoa-vcmux`, `pppoa-llc`, `pppoe-vcmux`, `pppoe-llcsnap`,
             `bridged-vcmux`, `bridged-llcsnap`, `ipoa-vcmux`, `ipoa-llcsnap`, `pppoe-ptm`,
             `bridged-ptm`, `ethernet`, `docsis`, default raw (Linux 6.12 cake).
-        overhead: Bytes on top of an IP packet; 0: the line's, of a raw one the frame as it is.
-            From -64.0 to 256.0, default 0.0 (Linux 6.12 cake).
-        ether_vlan: 4 bytes more of overhead. Default false (Linux 6.12 cake).
-        mpu: Bytes that a packet is paid as at least; 0: the line's. Bytes from 0B to 256B,
-            default 0B (Linux 6.12 cake).
-        cells: Cells of 48 in 53 bytes, or 64 in 65; line: the line's. One of `line`, `noatm`,
-            `atm`, `ptm`, default line (Linux 6.12 cake).
-        ack_filter: Drop ACKs that a newer one behind them makes needless. One of
-            `no-ack-filter`, `ack-filter`, `ack-filter-aggressive`, default no-ack-filter (Linux
-            6.12 cake).
-        memlimit: Memory that all queues may take, as Linux counts it; 0: four times what rtt
-            has room for, 4 MB or more, 15.5 MB at most. Bytes from 0B to 4GiB, default 0B
+        overhead: Bytes added to an IP packet; 0: those of line; with raw, the whole frame
+            counts. From -64.0 to 256.0, default 0.0 (Linux 6.12 cake).
+        ether_vlan: 4 bytes of additional overhead. Default false (Linux 6.12 cake).
+        mpu: Smallest number of bytes that a packet counts; 0: that of line. Bytes from 0B to
+            256B, default 0B (Linux 6.12 cake).
+        cells: Cells of 48 in 53 bytes (atm), or of 64 in 65 bytes (ptm); line: those of line.
+            One of `line`, `noatm`, `atm`, `ptm`, default line (Linux 6.12 cake).
+        ack_filter: Drop ACKs that a newer queued ACK makes redundant. One of `no-ack-filter`,
+            `ack-filter`, `ack-filter-aggressive`, default no-ack-filter (Linux 6.12 cake).
+        memlimit: Memory limit of all queues, counted as in Linux; 0: four times the data of
+            bandwidth and rtt, at least 4 MB, at most 15.5 MB. Bytes from 0B to 4GiB, default 0B
             (Linux 6.12 cake).
-        wash: Clear the code point once the tin is chosen. Default false (Linux 6.12 cake).
-        nat: Tell hosts apart that a translation shows as one address (`path.nat`). Default
-            false (Linux 6.12 cake).
-        fwmark: Mask of the firewall mark that chooses the tin: refused, packets have none here.
-            From 0 to 4294967295, default 0 (Linux 6.12 cake).
-        split_gso: Take super-packets apart when they come, where they cross the path whole
+        wash: Clear the code point after the choice of the tin. Default false (Linux 6.12 cake).
+        nat: Distinguish hosts that share one address behind NAT (`path.nat`). Default false
+            (Linux 6.12 cake).
+        fwmark: Mask of the firewall mark that selects the tin: not supported, because packets
+            have no mark. From 0 to 4294967295, default 0 (Linux 6.12 cake).
+        split_gso: Split super-packets on arrival, where they cross the path in one piece
             (offload). Default true (Linux 6.12 cake).
     """
 
@@ -113,25 +112,25 @@ class Cake(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Choke(Choice):
-    """RED that drops a packet with its like, if it meets one in the queue.
+    """RED that drops a packet together with a queued packet of the same flow.
 
     Source: Pan, Prabhakar, Psounis 2000; Linux 6.12 choke.
 
     Attributes:
-        limit: Packets that may wait, where the path has no buffer. Packets from 1p to 131072p,
-            default 1000p (tc-choke(8); the default: a device's txqueuelen).
-        min: An average of so many packets or fewer lets all pass; 0p: a third of max. Packets
-            from 0p to 131072p, default 0p (tc-choke(8)).
-        max: An average above it lets none pass; 0p: a quarter of limit. Packets from 0p to
-            131072p, default 0p (tc-choke(8)).
-        avpkt: The size of a usual packet: scales burst and the decay in idle time. Bytes from
-            1B to 1MiB, default 1kB (tc-red(8) advises 1000).
-        burst: Packets that may come at once before the average passes min; 0: (2 min + max) /
-            (3 avpkt). From 0 to 1000000, default 0 (tc-red(8)).
-        probability: The probability of a mark or drop when the average comes to max.
-            Probability from 0.0 to 1.0, default 0.02 (iproute2 6.1).
-        bandwidth: How fast the average decays while the queue is idle; 0bit: the link's rate.
-            Rate from 0bit to 10Tbit, default 0bit (tc-red(8)).
+        limit: Largest backlog in packets, if the path has no buffer. Packets from 1p to
+            131072p, default 1000p (tc-choke(8); the default: a device's txqueuelen).
+        min: Average backlog in packets up to which no packet is dropped; 0p: a third of max.
+            Packets from 0p to 131072p, default 0p (tc-choke(8)).
+        max: Average backlog in packets above which all packets are dropped; 0p: a quarter of
+            limit. Packets from 0p to 131072p, default 0p (tc-choke(8)).
+        avpkt: Usual packet size: scales burst and the decay in idle time. Bytes from 1B to
+            1MiB, default 1kB (tc-red(8) advises 1000).
+        burst: Packets that may arrive at once before the average exceeds min; 0: (2 min + max)
+            / (3 avpkt). From 0 to 1000000, default 0 (tc-red(8)).
+        probability: Probability of a mark or drop when the average reaches max. Probability
+            from 0.0 to 1.0, default 0.02 (iproute2 6.1).
+        bandwidth: Rate at which the average decays while the queue is idle; 0bit: the rate of
+            the link. Rate from 0bit to 10Tbit, default 0bit (tc-red(8)).
         ecn: Mark ECN-capable packets instead of dropping them. Default false (tc-red(8)).
     """
 
@@ -146,21 +145,21 @@ class Choke(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Codel(Choice):
-    """Drops or marks packets when the queue has been standing for an interval.
+    """Drops or marks packets after the queue has been standing for an interval.
 
     Source: RFC 8289, Linux 6.12 codel.
 
     Attributes:
-        limit: Packets that may wait, where the path has no buffer. Packets from 1p to
+        limit: Largest backlog in packets, if the path has no buffer. Packets from 1p to
             10000000p, default 1000p (Linux 6.12 codel).
-        target: How long a head may have stood in the queue. Time from 1us to 100s, default 5ms
-            (RFC 8289, Linux 6.12).
-        interval: How long it may have stood longer before packets are dropped: an RTT that most
-            flows are within. Time from 1us to 100s, default 100ms (RFC 8289, Linux 6.12).
+        target: Largest acceptable sojourn time of the first packet. Time from 1us to 100s,
+            default 5ms (RFC 8289, Linux 6.12).
+        interval: Time above target before packets are dropped: an RTT that most flows do not
+            exceed. Time from 1us to 100s, default 100ms (RFC 8289, Linux 6.12).
         ecn: Mark ECN-capable packets instead of dropping them. Default false (Linux 6.12
             codel).
-        ce_threshold: ECN-capable packets that stood longer leave marked, whatever the law says;
-            0s: none do. Time from 0s to 100s, default 0s (Linux 6.12).
+        ce_threshold: Sojourn time above which ECN-capable packets are marked, regardless of the
+            control law; 0s: never. Time from 0s to 100s, default 0s (Linux 6.12).
     """
 
     limit: str | None = None
@@ -171,16 +170,16 @@ class Codel(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Drr(Choice):
-    """Classes of flows in turn, each as many bytes.
+    """Deficit round robin: classes of flows in turn, each with the same number of bytes.
 
     Source: Shreedhar and Varghese 1995, Linux 6.12 sch_drr.
 
     Attributes:
-        classes: Classes that flows are hashed to. From 1 to 65536, default 1024 (as many as
-            fq_codel's; Linux has those that are made).
+        classes: Number of classes to which flows are hashed. From 1 to 65536, default 1024 (as
+            many as fq_codel's; Linux has those that are made).
         quantum: Bytes that a class may send in its turn. Bytes from 64B to 1MiB, default 1514B
             (Linux 6.12 sch_drr: the device's MTU and its Ethernet header).
-        limit: Packets that may wait in a class, where the path has no buffer. Packets from 1p
+        limit: Largest backlog of a class in packets, if the path has no buffer. Packets from 1p
             to 4294967295p, default 1000p (Linux 6.12 pfifo: a device's default txqueuelen).
     """
 
@@ -190,34 +189,34 @@ class Drr(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class DualPi2(Choice):
-    """Two queues under one law: short delays for who reacts to each mark, its share for everyone
-    else.
+    """Two queues with one control law: short delays for flows that react to each mark, a fair
+    share for all others.
 
     Source: Linux 6.17 sch_dualpi2, RFC 9332.
 
     Attributes:
-        limit: Packets that may wait in both queues, where the path has no buffer. Packets from
-            1p to 4294967295p, default 10000p (Linux 6.17 sch_dualpi2).
-        target: The delay that the law steers for. Time from 1us to 100s, default 15ms (RFC
-            9332, Linux 6.17 sch_dualpi2).
-        tupdate: From one update of the probability to the next. Time from 1us to 100s, default
+        limit: Largest backlog of both queues in packets, if the path has no buffer. Packets
+            from 1p to 4294967295p, default 10000p (Linux 6.17 sch_dualpi2).
+        target: Target delay of the control law. Time from 1us to 100s, default 15ms (RFC 9332,
+            Linux 6.17 sch_dualpi2).
+        tupdate: Time between two updates of the probability. Time from 1us to 100s, default
             16ms (RFC 9332, Linux 6.17 sch_dualpi2).
-        alpha: Weight of the delay's distance from the target, per second. From 0.0 to 256.0,
+        alpha: Weight of the difference between delay and target, per second. From 0.0 to 256.0,
             default 0.16015625 (RFC 9332 (0.16), Linux 6.17 sch_dualpi2 (41/256)).
-        beta: Weight of the delay's growth, per second. From 0.0 to 256.0, default 3.19921875
-            (RFC 9332 (3.2), Linux 6.17 sch_dualpi2 (819/256)).
-        coupling: The mark probability of L in units of that whose square C has. From 1 to 255,
-            default 2 (RFC 9332 section 2.5).
-        step: A packet of L that waited longer is marked. Time from 0s to 10s, default 1ms
+        beta: Weight of the growth of the delay, per second. From 0.0 to 256.0, default
+            3.19921875 (RFC 9332 (3.2), Linux 6.17 sch_dualpi2 (819/256)).
+        coupling: Ratio of the mark probability of L to the base probability, whose square
+            applies to C. From 1 to 255, default 2 (RFC 9332 section 2.5).
+        step: Sojourn time above which a packet of L is marked. Time from 0s to 10s, default 1ms
             (Linux 6.17 sch_dualpi2 (step_thresh)).
-        min_qlen_step: Packets that must wait in L for a new one to be subject to step. From 0
-            to 4294967295, default 0 (Linux 6.17 sch_dualpi2).
-        protection: Percent of the rate that C gets while L is overloaded. From 0 to 50, default
-            10 (Linux 6.17 sch_dualpi2 (classic_protection)).
-        drop_overload: Drop packets of L, too, when marks do not help; otherwise only the limit
-            drops them. Default true (Linux 6.17 sch_dualpi2).
-        drop_early: Decide when a packet comes, not when it leaves. Default false (Linux 6.17
-            sch_dualpi2).
+        min_qlen_step: Packets in L from which step applies to a new packet. From 0 to
+            4294967295, default 0 (Linux 6.17 sch_dualpi2).
+        protection: Share of the rate, in percent, that C receives while L is overloaded. From 0
+            to 50, default 10 (Linux 6.17 sch_dualpi2 (classic_protection)).
+        drop_overload: Drop packets of L, too, if marks are not sufficient; otherwise only the
+            limit drops them. Default true (Linux 6.17 sch_dualpi2).
+        drop_early: Decide at the arrival of a packet instead of at its departure. Default false
+            (Linux 6.17 sch_dualpi2).
     """
 
     limit: str | None = None
@@ -239,32 +238,31 @@ class Fq(Choice):
     Source: Linux 6.12 sch_fq.
 
     Attributes:
-        limit: Packets that a band may hold; the path's buffer takes its place. Packets from 1p
-            to 1000000p, default 10000p (Linux 6.12 sch_fq).
-        flow_limit: Packets that a flow may hold. Packets from 1p to 1000000p, default 100p
-            (Linux 6.12 sch_fq).
-        quantum: Bytes that a flow may send before the next one has its turn. Bytes from 1B to
+        limit: Largest backlog of a band in packets; the path's buffer takes its place. Packets
+            from 1p to 1000000p, default 10000p (Linux 6.12 sch_fq).
+        flow_limit: Largest backlog of a flow in packets. Packets from 1p to 1000000p, default
+            100p (Linux 6.12 sch_fq).
+        quantum: Bytes that a flow may send before the next flow has its turn. Bytes from 1B to
             1MiB, default 3028B (Linux 6.12 sch_fq).
         initial_quantum: Bytes that a new flow may send first. Bytes from 0B to 2147483647B,
             default 15140B (Linux 6.12 sch_fq).
-        pacing: Pace at all. Default true (Linux 6.12 sch_fq).
-        maxrate: The rate at which a flow is paced; 0 is none. Rate from 0bit to
-            18446744073709551615bit, default 0bit (Linux 6.12 sch_fq).
-        low_rate_threshold: Up to this rate packets are paced one by one, above it by the
-            quantum. Rate from 0bit to 18446744073709551615bit, default 550kbit (Linux 6.12
-            sch_fq).
-        refill_delay: Idleness after which a flow has a quantum again. Time from 0s to 1h,
+        pacing: Enable pacing. Default true (Linux 6.12 sch_fq).
+        maxrate: Pacing rate of a flow; 0: unlimited. Rate from 0bit to 18446744073709551615bit,
+            default 0bit (Linux 6.12 sch_fq).
+        low_rate_threshold: Rate up to which packets are paced one by one; above it, a quantum
+            is sent at once. Rate from 0bit to 18446744073709551615bit, default 550kbit (Linux
+            6.12 sch_fq).
+        refill_delay: Idle time after which a flow receives a new quantum. Time from 0s to 1h,
             default 40ms (Linux 6.12 sch_fq).
-        ce_threshold: Mark packets that leave so much later than they might have; 0 is never.
+        ce_threshold: Delay after the departure time above which packets are marked; 0: never.
             Time from 0s to 1h, default 0s (Linux 6.12 sch_fq).
-        horizon: How far ahead a packet's departure time may be. Time from 0s to 1h, default 10s
-            (Linux 6.12 sch_fq).
-        horizon_drop: Drop what is further ahead, instead of taking it for the horizon. Default
-            true (Linux 6.12 sch_fq).
-        timer_slack: How late its timer is. Time from 0s to 1s, default 10us (Linux 6.12
-            sch_fq).
-        orphan_mask: The bits of a packet's hash that tell one flow from another. From 0 to
-            1048575, default 1023 (Linux 6.12 sch_fq).
+        horizon: Largest distance of a packet's departure time from now. Time from 0s to 1h,
+            default 10s (Linux 6.12 sch_fq).
+        horizon_drop: Drop packets beyond the horizon instead of reducing their departure time
+            to it. Default true (Linux 6.12 sch_fq).
+        timer_slack: Delay of its timer. Time from 0s to 1s, default 10us (Linux 6.12 sch_fq).
+        orphan_mask: Bits of a packet's hash that distinguish flows. From 0 to 1048575, default
+            1023 (Linux 6.12 sch_fq).
         weight_high: Bytes of the high band in each round. From 16384 to 1073741824, default
             589824 (Linux 6.12 sch_fq).
         weight_middle: Bytes of the middle band in each round. From 16384 to 1073741824, default
@@ -292,33 +290,34 @@ class Fq(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class FqCodel(Choice):
-    """A queue for each flow, served in turn, each under CoDel's law.
+    """A queue for each flow, served in turn, each with CoDel's control law.
 
     Source: RFC 8290, Linux 6.12 fq_codel.
 
     Attributes:
-        limit: Packets that may wait in all queues, where the path has no buffer. Packets from
+        limit: Largest backlog of all queues in packets, if the path has no buffer. Packets from
             1p to 10000000p, default 10240p (Linux 6.12 fq_codel).
-        flows: Queues that flows are hashed to. From 1 to 65536, default 1024 (Linux 6.12
-            fq_codel).
-        target: How long a head may have stood in the queue. Time from 1us to 100s, default 5ms
-            (RFC 8289, Linux 6.12).
-        interval: How long it may have stood longer before packets are dropped: an RTT that most
-            flows are within. Time from 1us to 100s, default 100ms (RFC 8289, Linux 6.12).
+        flows: Number of queues to which flows are hashed. From 1 to 65536, default 1024 (Linux
+            6.12 fq_codel).
+        target: Largest acceptable sojourn time of the first packet. Time from 1us to 100s,
+            default 5ms (RFC 8289, Linux 6.12).
+        interval: Time above target before packets are dropped: an RTT that most flows do not
+            exceed. Time from 1us to 100s, default 100ms (RFC 8289, Linux 6.12).
         quantum: Bytes that a queue may send in its turn. Bytes from 256B to 1MiB, default 1514B
             (Linux 6.12 fq_codel: the device's MTU and its Ethernet header).
         ecn: Mark ECN-capable packets instead of dropping them. Default true (Linux 6.12
             fq_codel).
-        ce_threshold: ECN-capable packets that stood longer leave marked, whatever the law says;
-            0s: none do. Time from 0s to 100s, default 0s (Linux 6.12).
-        ce_threshold_selector: Ce_threshold holds for packets whose DS field, under the mask, is
-            this. From 0 to 255, default 0 (Linux 6.12 fq_codel).
-        ce_threshold_mask: Bits of the DS field that ce_threshold_selector is compared with (the
-            lowest two are ECN's); 0: none. From 0 to 255, default 0 (Linux 6.12 fq_codel).
-        memory_limit: Memory that all queues may take, as Linux counts it. Bytes from 1B to
-            2GiB, default 32MiB (Linux 6.12 fq_codel).
-        drop_batch: Packets that the fullest queue loses at most when the limit is exceeded.
-            Packets from 1p to 1000000p, default 64p (Linux 6.12 fq_codel).
+        ce_threshold: Sojourn time above which ECN-capable packets are marked, regardless of the
+            control law; 0s: never. Time from 0s to 100s, default 0s (Linux 6.12).
+        ce_threshold_selector: Value of the masked DS field of packets to which ce_threshold
+            applies. From 0 to 255, default 0 (Linux 6.12 fq_codel).
+        ce_threshold_mask: Bits of the DS field that are compared with ce_threshold_selector
+            (the lowest two are those of ECN); 0: none. From 0 to 255, default 0 (Linux 6.12
+            fq_codel).
+        memory_limit: Memory limit of all queues, counted as in Linux. Bytes from 1B to 2GiB,
+            default 32MiB (Linux 6.12 fq_codel).
+        drop_batch: Largest number of packets that the longest queue loses when the limit is
+            exceeded. Packets from 1p to 1000000p, default 64p (Linux 6.12 fq_codel).
     """
 
     limit: str | None = None
@@ -335,35 +334,35 @@ class FqCodel(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class FqPie(Choice):
-    """A queue for each flow, served in turn, each under PIE's law.
+    """A queue for each flow, served in turn, each with PIE's control law.
 
     Source: Linux 6.12 sch_fq_pie.
 
     Attributes:
-        limit: Packets that may wait in all queues, where the path has no buffer. Packets from
+        limit: Largest backlog of all queues in packets, if the path has no buffer. Packets from
             1p to 4294967295p, default 10240p (Linux 6.12 sch_fq_pie, tc-fq_pie(8)).
-        flows: Queues that flows are hashed to. From 1 to 65536, default 1024 (Linux 6.12
-            sch_fq_pie, tc-fq_pie(8)).
-        target: The delay that the law steers for. Time from 1us to 1000s, default 15ms (RFC
-            8033, Linux 6.12 sch_pie).
-        tupdate: From one update of the probability to the next, in whole ticks and one more.
-            Time from 1us to 1000s, default 15ms (RFC 8033, Linux 6.12 sch_pie).
-        alpha: Weight of the delay's distance from the target, in sixteenths per second. From 0
-            to 32, default 2 (RFC 8033, tc-pie(8)).
-        beta: Weight of the delay's growth, in sixteenths per second. From 0 to 32, default 20
-            (RFC 8033, tc-pie(8)).
+        flows: Number of queues to which flows are hashed. From 1 to 65536, default 1024 (Linux
+            6.12 sch_fq_pie, tc-fq_pie(8)).
+        target: Target delay of the control law. Time from 1us to 1000s, default 15ms (RFC 8033,
+            Linux 6.12 sch_pie).
+        tupdate: Time between two updates of the probability, in whole ticks plus one. Time from
+            1us to 1000s, default 15ms (RFC 8033, Linux 6.12 sch_pie).
+        alpha: Weight of the difference between delay and target, in sixteenths per second. From
+            0 to 32, default 2 (RFC 8033, tc-pie(8)).
+        beta: Weight of the growth of the delay, in sixteenths per second. From 0 to 32, default
+            20 (RFC 8033, tc-pie(8)).
         quantum: Bytes that a queue may send in its turn. Bytes from 1B to 1MiB, default 1514B
             (Linux 6.12 sch_fq_pie: the device's MTU and its Ethernet header).
-        memory_limit: Known to Linux, where it only counts; no effect. Bytes from 1B to 4GiB,
-            default 32MiB (Linux 6.12 sch_fq_pie, tc-fq_pie(8)).
-        ecn_prob: Up to which probability ecn marks. Probability from 0.0 to 1.0, default 0.1
-            (Linux 6.12 sch_fq_pie, tc-fq_pie(8)).
-        ecn: Mark what can be marked instead of dropping it, while the probability is small.
+        memory_limit: Accepted as in Linux, which only counts the memory; no effect. Bytes from
+            1B to 4GiB, default 32MiB (Linux 6.12 sch_fq_pie, tc-fq_pie(8)).
+        ecn_prob: Probability up to which ecn marks packets. Probability from 0.0 to 1.0,
+            default 0.1 (Linux 6.12 sch_fq_pie, tc-fq_pie(8)).
+        ecn: Mark ECN-capable packets instead of dropping them, while the probability is small.
             Default false (RFC 8033, tc-pie(8)).
-        bytemode: A packet's probability is in proportion to its size. Default false (RFC 8033,
-            tc-pie(8)).
-        dq_rate_estimator: Delay from backlog and measured departure rate, not from the packets'
-            own times. Default false (RFC 8033, tc-pie(8)).
+        bytemode: The probability for a packet is proportional to its size. Default false (RFC
+            8033, tc-pie(8)).
+        dq_rate_estimator: Compute the delay from backlog and departure rate instead of from
+            timestamps of packets. Default false (RFC 8033, tc-pie(8)).
     """
 
     limit: str | None = None
@@ -381,22 +380,22 @@ class FqPie(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Hhf(Choice):
-    """Flows that send much wait behind those that do not.
+    """Heavy-hitter filter: flows that send much wait behind the others.
 
     Source: Estan, Varghese 2002; Linux 6.12 hhf.
 
     Attributes:
-        limit: Packets that may wait in both queues, where the path has no buffer. Packets from
-            1p to 4294967295p, default 1000p (Linux 6.12 hhf).
+        limit: Largest backlog of both queues in packets, if the path has no buffer. Packets
+            from 1p to 4294967295p, default 1000p (Linux 6.12 hhf).
         quantum: Bytes that the queue of heavy flows may send in its turn. Bytes from 256B to
             1GiB, default 1514B (Linux 6.12 hhf: the device's MTU and its Ethernet header).
-        hh_limit: Heavy flows that are remembered. From 1 to 2048, default 2048 (Linux 6.12
+        hh_limit: Number of heavy flows in the table. From 1 to 2048, default 2048 (Linux 6.12
             hhf).
         reset_timeout: Time after which the counters are cleared, rounded up to ticks. Time from
             1us to 1000s, default 40ms (Linux 6.12 hhf).
-        admit_bytes: Bytes that a flow may send in that time without being heavy. Bytes from 1B
-            to 4294967295B, default 128KiB (Linux 6.12 hhf).
-        evict_timeout: Idleness after which a flow is not heavy any more, rounded up to ticks.
+        admit_bytes: Bytes in this time above which a flow counts as heavy. Bytes from 1B to
+            4294967295B, default 128KiB (Linux 6.12 hhf).
+        evict_timeout: Idle time after which a flow is no longer heavy, rounded up to ticks.
             Time from 1us to 1000s, default 1s (Linux 6.12 hhf).
         non_hh_weight: Quanta that the queue of the other flows may send in its turn. From 1 to
             1048576, default 2 (Linux 6.12 hhf).
@@ -417,31 +416,33 @@ class HtbClass(Part):
     Source: Linux 6.12 sch_htb, tc-htb(8).
 
     Attributes:
-        id: Its name, and the order among equals; must be given. (Linux 6.12 sch_htb, tc-htb(8))
-        rate: What it always gets; must be given. Rate from 0bit to 10Tbit (Linux 6.12 sch_htb,
+        id: Identifier of the class, also the order among equals; required. (Linux 6.12 sch_htb,
+            tc-htb(8))
+        rate: Guaranteed rate; required. Rate from 0bit to 10Tbit (Linux 6.12 sch_htb,
             tc-htb(8)).
-        parent: The class that it borrows from; none: nobody. (Linux 6.12 sch_htb, tc-htb(8))
-        ceil: What it gets at most, while its parent has more than others use; 0: its rate. Rate
-            from 0bit to 10Tbit, default 0bit (Linux 6.12 sch_htb, tc-htb(8)).
-        burst: Bytes of its rate that may leave at once after idleness; 0: a frame, as tc has it
-            where its clock is fine. Bytes from 0B to 1GB, default 0B (Linux 6.12 sch_htb,
+        parent: Class from which it borrows; empty: none. (Linux 6.12 sch_htb, tc-htb(8))
+        ceil: Largest rate, while the parent has capacity that others do not use; 0: its rate.
+            Rate from 0bit to 10Tbit, default 0bit (Linux 6.12 sch_htb, tc-htb(8)).
+        burst: Bytes at its rate that may leave at once after idle time; 0: one frame, as in tc
+            with a high-resolution clock. Bytes from 0B to 1GB, default 0B (Linux 6.12 sch_htb,
             tc-htb(8)).
-        cburst: The same of its ceil. Bytes from 0B to 1GB, default 0B (Linux 6.12 sch_htb,
-            tc-htb(8)).
-        prio: Who borrows first: 0 before 1. From 0 to 7, default 0 (Linux 6.12 sch_htb,
-            tc-htb(8)).
-        quantum: Bytes of its turn among equals that borrow; 0: rate / r2q. Bytes from 0B to
-            1GB, default 0B (Linux 6.12 sch_htb, tc-htb(8)).
-        queue: The discipline in it, where it has no classes below it. Default fifo (Linux 6.12
-            sch_htb, tc-htb(8)).
-        limit: Packets that may wait in it; 0p: the path's buffer, else its discipline's own.
-            Packets from 0p to 4294967295p, default 0p (Linux 6.12 sch_htb, tc-htb(8)).
-        match: Flows and code points that belong to it; the first class that matches has a
-            packet. Default {} (Linux 6.12 sch_htb, tc-htb(8)).
-        overhead: Bytes that the line behind adds to a frame. Bytes from 0B to 1GB, default 0B
-            (Linux 6.12 sch_htb, tc-htb(8)).
-        mpu: Bytes that a frame is paid as at least. Bytes from 0B to 1GB, default 0B (Linux
+        cburst: Bytes at its ceil that may leave at once after idle time. Bytes from 0B to 1GB,
+            default 0B (Linux 6.12 sch_htb, tc-htb(8)).
+        prio: Priority for borrowed capacity: 0 comes before 1. From 0 to 7, default 0 (Linux
             6.12 sch_htb, tc-htb(8)).
+        quantum: Bytes in its turn among equals that borrow; 0: rate / r2q. Bytes from 0B to
+            1GB, default 0B (Linux 6.12 sch_htb, tc-htb(8)).
+        queue: Queue discipline of the class, if it is a leaf. Default fifo (Linux 6.12 sch_htb,
+            tc-htb(8)).
+        limit: Largest backlog in packets; 0p: the path's buffer, otherwise the default of the
+            queue discipline. Packets from 0p to 4294967295p, default 0p (Linux 6.12 sch_htb,
+            tc-htb(8)).
+        match: Flows and code points of the class; the first class that matches takes the
+            packet. Default {} (Linux 6.12 sch_htb, tc-htb(8)).
+        overhead: Bytes that the link layer adds to a frame. Bytes from 0B to 1GB, default 0B
+            (Linux 6.12 sch_htb, tc-htb(8)).
+        mpu: Smallest number of bytes that a frame counts. Bytes from 0B to 1GB, default 0B
+            (Linux 6.12 sch_htb, tc-htb(8)).
         linklayer: Atm: cells of 48 in 53 bytes. One of `ethernet`, `atm`, default ethernet
             (Linux 6.12 sch_htb, tc-htb(8)).
     """
@@ -463,18 +464,18 @@ class HtbClass(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Htb(Choice):
-    """A tree of classes with rates, which borrow from their parents up to their ceils; any
-    discipline in each.
+    """A tree of classes with rates, which borrow from their parents up to their ceil; each leaf
+    has a queue discipline.
 
     Source: Linux 6.12 sch_htb, tc-htb(8).
 
     Attributes:
-        default: The class of packets that none matches; without one they leave at once, before
+        default: Class of packets that no class matches; without it, they leave at once, before
             all others. (Linux 6.12 sch_htb, tc-htb(8))
         classes: The tree of classes. (Linux 6.12 sch_htb, tc-htb(8))
-        r2q: A turn is so much of a second's rate: rate / r2q, from 1000 to 200000 bytes. From 1
-            to 4294967295, default 10 (Linux 6.12 sch_htb, tc-htb(8)).
-        direct_qlen: Packets that may wait of those in no class, where the path has no buffer.
+        r2q: Divisor of the quantum: rate in bytes/s / r2q, from 1000 to 200000 bytes. From 1 to
+            4294967295, default 10 (Linux 6.12 sch_htb, tc-htb(8)).
+        direct_qlen: Largest backlog of packets without a class, if the path has no buffer.
             Packets from 1p to 4294967295p, default 1000p (Linux 6.12 sch_htb, tc-htb(8)).
     """
 
@@ -485,40 +486,40 @@ class Htb(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class PfifoFast(Choice):
-    """Three bands by type of service, the first that has a packet is served.
+    """Three bands by type of service; the first band that has a packet is served.
 
     Source: Linux 6.12 pfifo_fast.
 
     Attributes:
-        limit: Places of each band, where the path has no buffer. Packets from 1p to
-            4294967295p, default 1000p (Linux 6.12: a device's default txqueuelen).
+        limit: Largest backlog of each band in packets, if the path has no buffer. Packets from
+            1p to 4294967295p, default 1000p (Linux 6.12: a device's default txqueuelen).
     """
 
     limit: str | None = None
 
 @dataclass(frozen=True, kw_only=True)
 class Pie(Choice):
-    """Drops at random on entry, with a probability that follows the delay.
+    """Drops packets at random on arrival; a control law sets the probability by the delay.
 
     Source: Linux 6.12 sch_pie, RFC 8033.
 
     Attributes:
-        limit: Packets that may wait, where the path has no buffer. Packets from 1p to
+        limit: Largest backlog in packets, if the path has no buffer. Packets from 1p to
             4294967295p, default 1000p (Linux 6.12 sch_pie, tc-pie(8)).
-        target: The delay that the law steers for. Time from 1us to 1000s, default 15ms (RFC
-            8033, Linux 6.12 sch_pie).
-        tupdate: From one update of the probability to the next, in whole ticks and one more.
-            Time from 1us to 1000s, default 15ms (RFC 8033, Linux 6.12 sch_pie).
-        alpha: Weight of the delay's distance from the target, in sixteenths per second. From 0
-            to 32, default 2 (RFC 8033, tc-pie(8)).
-        beta: Weight of the delay's growth, in sixteenths per second. From 0 to 32, default 20
-            (RFC 8033, tc-pie(8)).
-        ecn: Mark what can be marked instead of dropping it, while the probability is small.
+        target: Target delay of the control law. Time from 1us to 1000s, default 15ms (RFC 8033,
+            Linux 6.12 sch_pie).
+        tupdate: Time between two updates of the probability, in whole ticks plus one. Time from
+            1us to 1000s, default 15ms (RFC 8033, Linux 6.12 sch_pie).
+        alpha: Weight of the difference between delay and target, in sixteenths per second. From
+            0 to 32, default 2 (RFC 8033, tc-pie(8)).
+        beta: Weight of the growth of the delay, in sixteenths per second. From 0 to 32, default
+            20 (RFC 8033, tc-pie(8)).
+        ecn: Mark ECN-capable packets instead of dropping them, while the probability is small.
             Default false (RFC 8033, tc-pie(8)).
-        bytemode: A packet's probability is in proportion to its size. Default false (RFC 8033,
-            tc-pie(8)).
-        dq_rate_estimator: Delay from backlog and measured departure rate, not from the packets'
-            own times. Default false (RFC 8033, tc-pie(8)).
+        bytemode: The probability for a packet is proportional to its size. Default false (RFC
+            8033, tc-pie(8)).
+        dq_rate_estimator: Compute the delay from backlog and departure rate instead of from
+            timestamps of packets. Default false (RFC 8033, tc-pie(8)).
     """
 
     limit: str | None = None
@@ -532,34 +533,35 @@ class Pie(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Red(Choice):
-    """Drops or marks at random by the average length of the queue.
+    """Drops or marks packets at random by the average backlog.
 
     Source: Floyd, Jacobson 1993; Linux 6.12 red.
 
     Attributes:
-        limit: Bytes that may wait, where the path has no buffer. Bytes from 1B to 1024GiB,
+        limit: Largest backlog in bytes, if the path has no buffer. Bytes from 1B to 1024GiB,
             default 1MB (tc-red(8); the default: a thousand packets of 1000 bytes).
-        min: An average below it lets all pass; 0B: a third of max. Bytes from 0B to 1024GiB,
-            default 0B (tc-red(8)).
-        max: An average from it on lets none pass; 0B: three times min, where min is given, else
-            a quarter of limit. Bytes from 0B to 1024GiB, default 0B (tc-red(8)).
-        avpkt: The size of a usual packet: scales burst and the decay in idle time. Bytes from
-            1B to 1MiB, default 1kB (tc-red(8) advises 1000).
-        burst: Packets that may come at once before the average passes min; 0: (2 min + max) /
-            (3 avpkt). From 0 to 1000000, default 0 (tc-red(8)).
-        probability: The probability of a mark or drop when the average comes to max.
-            Probability from 0.0 to 1.0, default 0.02 (iproute2 6.1).
-        bandwidth: How fast the average decays while the queue is idle; 0bit: the link's rate.
-            Rate from 0bit to 10Tbit, default 0bit (tc-red(8)).
-        ecn: Mark ECN-capable packets instead of dropping them. Default false (tc-red(8)).
-        harddrop: Drop where the average is at max or above, even with ecn. Default false
+        min: Average backlog below which no packet is dropped; 0B: a third of max. Bytes from 0B
+            to 1024GiB, default 0B (tc-red(8)).
+        max: Average backlog from which all packets are dropped; 0B: three times min if min is
+            given, otherwise a quarter of limit. Bytes from 0B to 1024GiB, default 0B
             (tc-red(8)).
-        nodrop: Let pass what ought to be marked and is not ECN-capable; needs ecn. Default
+        avpkt: Usual packet size: scales burst and the decay in idle time. Bytes from 1B to
+            1MiB, default 1kB (tc-red(8) advises 1000).
+        burst: Packets that may arrive at once before the average exceeds min; 0: (2 min + max)
+            / (3 avpkt). From 0 to 1000000, default 0 (tc-red(8)).
+        probability: Probability of a mark or drop when the average reaches max. Probability
+            from 0.0 to 1.0, default 0.02 (iproute2 6.1).
+        bandwidth: Rate at which the average decays while the queue is idle; 0bit: the rate of
+            the link. Rate from 0bit to 10Tbit, default 0bit (tc-red(8)).
+        ecn: Mark ECN-capable packets instead of dropping them. Default false (tc-red(8)).
+        harddrop: Drop packets while the average is at max or above, even with ecn. Default
             false (tc-red(8)).
-        adaptive: Move the probability, each half second, so that the average stays half-way
-            between min and max. Default false (tc-red(8)).
-        gentle: Raise the probability to 1 between max and twice max, instead of a jump; not in
-            Linux. Default false (Floyd 2000).
+        nodrop: Accept packets that would be marked but are not ECN-capable; needs ecn. Default
+            false (tc-red(8)).
+        adaptive: Adjust the probability every 0.5 s so that the average stays half-way between
+            min and max. Default false (tc-red(8)).
+        gentle: Increase the probability to 1 between max and twice max, instead of at max; not
+            in Linux. Default false (Floyd 2000).
     """
 
     limit: str | None = None
@@ -577,30 +579,30 @@ class Red(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Sfb(Choice):
-    """Each flow's packets are marked with a probability that its own share of the queue has
-    taught.
+    """Stochastic fair blue: each flow has its own mark probability, which its share of the queue
+    determines.
 
     Source: Feng, Kandlur, Saha, Shin 1999 and 2001; Linux 6.12 sfb.
 
     Attributes:
-        limit: Packets that may wait, where the path has no buffer. Packets from 1p to
+        limit: Largest backlog in packets, if the path has no buffer. Packets from 1p to
             4294967295p, default 1000p (Linux 6.12 sfb: a device's txqueuelen).
-        max: Packets that a bin may hold; 0p: five quarters of target, 25p without that. Packets
+        max: Largest backlog of a bin in packets; 0p: 5/4 of target, 25p without target. Packets
             from 0p to 65535p, default 0p (tc-sfb(8), iproute2 6.1).
-        target: Packets in a bin from which its probability grows; 0p: four fifths of max.
-            Packets from 0p to 65535p, default 0p (tc-sfb(8), iproute2 6.1).
-        increment: What a packet to a bin of target or more adds to its probability. Probability
-            from 0.0 to 1.0, default 0.0005 (tc-sfb(8)).
-        decrement: What a packet to an empty bin takes off its probability. Probability from 0.0
-            to 1.0, default 5e-05 (tc-sfb(8)).
-        penalty_rate: Packets per second of all flows with probability 1 together; 0: none. From
-            0 to 1000000000, default 10 (tc-sfb(8)).
-        penalty_burst: Packets of them that may come at once; 0p: none. Packets from 0p to
+        target: Packets in a bin from which its probability grows; 0p: 4/5 of max. Packets from
+            0p to 65535p, default 0p (tc-sfb(8), iproute2 6.1).
+        increment: Increase of the probability by a packet that arrives at a bin with target
+            packets or more. Probability from 0.0 to 1.0, default 0.0005 (tc-sfb(8)).
+        decrement: Decrease of the probability by a packet that arrives at an empty bin.
+            Probability from 0.0 to 1.0, default 5e-05 (tc-sfb(8)).
+        penalty_rate: Rate limit, in packets per second, of all flows with probability 1
+            together; 0: none pass. From 0 to 1000000000, default 10 (tc-sfb(8)).
+        penalty_burst: Burst of these flows in packets; 0p: none. Packets from 0p to
             4294967295p, default 20p (tc-sfb(8)).
-        rehash: Time after which flows get other bins; 0: never. Time from 0s to 1000000s,
-            default 600s (tc-sfb(8)).
-        db: How long before that the other bins are warmed up (double buffering). Time from 0s
-            to 1000000s, default 60s (tc-sfb(8)).
+        rehash: Time after which flows are assigned to other bins; 0: never. Time from 0s to
+            1000000s, default 600s (tc-sfb(8)).
+        db: Time before the rehash at which the other bins begin to count (double buffering).
+            Time from 0s to 1000000s, default 60s (tc-sfb(8)).
     """
 
     limit: str | None = None
@@ -620,34 +622,35 @@ class Sfq(Choice):
     Source: McKenney 1990; Linux 6.12 sfq.
 
     Attributes:
-        limit: Packets that may wait in all queues, where the path has no buffer. Packets from
+        limit: Largest backlog of all queues in packets, if the path has no buffer. Packets from
             2p to 8306816p, default 127p (Linux 6.12 sfq).
-        depth: Packets that may wait in a queue. Packets from 1p to 127p, default 127p (Linux
-            6.12 sfq).
-        flows: Queues at once; a further flow is dropped. From 1 to 65408, default 128 (Linux
-            6.12 sfq).
-        divisor: Buckets that flows hash to, a power of two. From 1 to 65536, default 1024
+        depth: Largest backlog of a queue in packets. Packets from 1p to 127p, default 127p
             (Linux 6.12 sfq).
+        flows: Largest number of queues; packets of a further flow are dropped. From 1 to 65408,
+            default 128 (Linux 6.12 sfq).
+        divisor: Number of buckets to which flows are hashed, a power of two. From 1 to 65536,
+            default 1024 (Linux 6.12 sfq).
         quantum: Bytes that a queue may send in its turn. Bytes from 256B to 1MiB, default 1514B
             (Linux 6.12 sfq: the device's MTU and its Ethernet header).
         perturb: Time after which the hash changes; 0s: never. Time from 0s to 24h, default 0s
             (Linux 6.12 sfq).
-        headdrop: Drop the oldest packet of a queue, not the newest. Default false (tc-sfq(8)).
-        redflowlimit: Puts each queue under RED, whose thresholds follow from it; 0B: no RED.
-            Bytes from 0B to 1024GiB, default 0B (tc-sfq(8)).
-        min: An average below it lets all pass; 0B: a third of max. Bytes from 0B to 1024GiB,
-            default 0B (tc-sfq(8)).
-        max: An average from it on lets none pass; 0B: a quarter of redflowlimit. Bytes from 0B
+        headdrop: Drop the oldest packet of a queue instead of the newest. Default false
+            (tc-sfq(8)).
+        redflowlimit: Limit of each queue in bytes under RED, from which the thresholds follow;
+            0B: no RED. Bytes from 0B to 1024GiB, default 0B (tc-sfq(8)).
+        min: Average backlog below which no packet is dropped; 0B: a third of max. Bytes from 0B
             to 1024GiB, default 0B (tc-sfq(8)).
-        avpkt: The size of a usual packet: scales burst and the decay in idle time. Bytes from
-            1B to 1MiB, default 1kB (tc-red(8) advises 1000).
-        burst: Packets that may come at once before the average passes min; 0: (2 min + max) /
-            (3 avpkt). From 0 to 1000000, default 0 (tc-red(8)).
-        probability: The probability of a mark or drop when the average comes to max.
-            Probability from 0.0 to 1.0, default 0.02 (iproute2 6.1).
+        max: Average backlog from which all packets are dropped; 0B: a quarter of redflowlimit.
+            Bytes from 0B to 1024GiB, default 0B (tc-sfq(8)).
+        avpkt: Usual packet size: scales burst and the decay in idle time. Bytes from 1B to
+            1MiB, default 1kB (tc-red(8) advises 1000).
+        burst: Packets that may arrive at once before the average exceeds min; 0: (2 min + max)
+            / (3 avpkt). From 0 to 1000000, default 0 (tc-red(8)).
+        probability: Probability of a mark or drop when the average reaches max. Probability
+            from 0.0 to 1.0, default 0.02 (iproute2 6.1).
         ecn: Mark ECN-capable packets instead of dropping them. Default false (tc-red(8)).
-        harddrop: Drop where the average is at max or above, even with ecn. Default false
-            (tc-red(8)).
+        harddrop: Drop packets while the average is at max or above, even with ecn. Default
+            false (tc-red(8)).
     """
 
     limit: str | None = None
@@ -668,17 +671,17 @@ class Sfq(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Xcp(Choice):
-    """First in, first out; tells flows under xcp by how much to change their windows.
+    """First in, first out; writes into packets by how much the flows of xcp change their windows.
 
     Source: Katabi, Handley, Rohrs 2002; draft-falk-xcp-spec-03.
 
     Attributes:
-        alpha: How much of the unused rate is given out per control interval; stable below
+        alpha: Share of the unused rate that is distributed per control interval; stable below
             0.555. From 0.0 to 10.0, default 0.4 (Katabi, Handley, Rohrs 2002, section 4.1).
-        beta: How much of the standing queue is taken back per control interval; alpha² √2 is
+        beta: Share of the standing queue that is removed per control interval; alpha² √2 is
             stable. From 0.0 to 10.0, default 0.226 (Katabi, Handley, Rohrs 2002, section 4.1).
-        gamma: How much of the traffic moves from flow to flow per control interval at least.
-            From 0.0 to 1.0, default 0.1 (Katabi, Handley, Rohrs 2002, section 3.5.2).
+        gamma: Smallest share of the traffic that moves between flows per control interval. From
+            0.0 to 1.0, default 0.1 (Katabi, Handley, Rohrs 2002, section 3.5.2).
     """
 
     alpha: float | None = None

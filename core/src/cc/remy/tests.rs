@@ -226,7 +226,7 @@ fn mistakes() {
         (
             "remy-tree 1\nrtt < 2\n",
             2,
-            "nobody remembers `rtt`",
+            "`rtt` is not a known signal",
             "rtt_ratio",
         ),
         (
