@@ -162,7 +162,7 @@ fn the_default_is_a_class_that_holds_packets() {
     let inner = "{ id = \"1:1\", rate = \"20Mbit\", match = { dscp = 8 } }";
     let errors = read(&classes(&[inner, LEAF])).unwrap_err();
     assert!(
-        errors.to_string().contains("packets belong to those"),
+        errors.to_string().contains("only leaves take packets"),
         "{errors}"
     );
 }
@@ -220,7 +220,7 @@ fn a_flow_with_a_workload_is_matched_by_its_code_point() {
     assert!(
         errors
             .to_string()
-            .contains("give it a dscp, and match that"),
+            .contains("set its dscp, and match the dscp"),
         "{errors}"
     );
     assert!(with("{ dscp = \"AF11\" }").is_ok());
@@ -274,7 +274,12 @@ fn children_that_are_promised_more_than_their_parent_has_are_told() {
     assert_eq!(notices([15, 5]), [""; 0]);
     let told = notices([15, 10]);
     assert_eq!(told.len(), 1);
-    for word in ["children of 1:1", "25Mbit", "1:1 has 20Mbit", "sum up"] {
+    for word in [
+        "children of 1:1",
+        "25Mbit",
+        "the rate of 1:1 is 20Mbit",
+        "sum up",
+    ] {
         assert!(told[0].contains(word), "{word} is not in: {}", told[0]);
     }
 }

@@ -290,7 +290,7 @@ fn a_workload_says_what_does_not_go_with_it() {
     }
     let text = flow("workload = \"udp\"");
     assert!(
-        text.contains("sends datagrams, without congestion control"),
+        text.contains("sends datagrams without congestion control"),
         "{text}"
     );
     let text = flow("workload = { kind = \"web\", sizes = [\"3kB\", \"5\"] }");

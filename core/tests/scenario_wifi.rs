@@ -91,7 +91,7 @@ fn mistakes_are_told_with_the_line_as_it_should_be() {
         ),
         (
             format!("[wifi]\nqdisc = \"fifo\"\n{near}{flow}"),
-            "the stack before's",
+            "needs stack = \"before\"",
         ),
         (format!("[wifi]\n{near}{near}{flow}"), "name = \"near-2\""),
         (
@@ -127,7 +127,7 @@ fn mistakes_are_told_with_the_line_as_it_should_be() {
         (format!("[wifi]\n{near}count = 300\n{flow}"), "count = 250"),
         (
             format!("[wifi]\n{near}[path]\nrate = \"1Mbit\"\nrtt = \"1ms\"\n{flow}"),
-            "takes its place",
+            "cannot be combined with [wifi]",
         ),
         (
             format!("[path]\nrate = \"1Mbit\"\nrtt = \"1ms\"\n{flow}station = \"near\"\n"),
