@@ -4,6 +4,7 @@
 //! A case agrees if every figure does. The test fails if fewer cases of any family agree than
 //! [`AGREED`] requires. Its sensitivity was tested by hand with the cases of Reno and CUBIC. The
 //! number of cases that agree, by family:
+//!
 //! | mutation of core | A | B | C | H | I | O | all |
 //! |---|---|---|---|---|---|---|---|
 //! | none | 46 of 46 | 24 of 24 | 20 of 20 | 28 of 28 | 6 of 6 | 4 of 5 | 128 of 129 |
