@@ -7,13 +7,14 @@ samples. Its namespaces end with it, and it ends with this process.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 from narrows import _core
 from narrows.errors import EngineError, reason
@@ -29,6 +30,20 @@ _STOP = signal.SIGTERM
 
 _PATIENCE_S = 5
 """Time for the program to end after Ctrl-C, in s."""
+
+
+def become(*words: str) -> NoReturn:
+    """Replaces this process with narrows-host, which then handles signals and sets the exit code.
+
+    Raises:
+        EngineError: If the program cannot be executed.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execv(HOST, [str(HOST), *words])
+    except OSError as error:
+        raise EngineError(f"{HOST}: {reason(error)}; `make setup` builds it") from error
 
 
 def run(

@@ -6,14 +6,12 @@ This process becomes `narrows-host serve`: signals and the exit code are its own
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
 from narrows.cli.command import command, option
-from narrows.errors import EngineError, reason
-from narrows.host.live import HOST
+from narrows.host.live import become
 
 LIMITS: list[dict[str, str]] = json.loads(
     files("narrows").joinpath("data/serve_limits.json").read_text(encoding="utf-8")
@@ -141,7 +139,4 @@ def serve(
     words += [w for address in public for w in ("--public", address)]
     words += ["--net-admin"] if net_admin else []
     words += ["--systemd-unit"] if systemd_unit else []
-    try:
-        os.execv(HOST, [str(HOST), "serve", *words])
-    except OSError as error:
-        raise EngineError(f"{HOST}: {reason(error)}; `make setup` builds it") from error
+    become("serve", *words)

@@ -6,7 +6,6 @@ own business.
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any
 
@@ -15,8 +14,8 @@ import click
 from narrows._behind import Behind, program
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import SEED, files_option
-from narrows.errors import EngineError, NarrowsError, named_by, reason
-from narrows.host.live import HOST
+from narrows.errors import EngineError, NarrowsError, named_by
+from narrows.host.live import become
 from narrows.runs.scenario import Hop, Path, Ping, Scenario
 from narrows.runs.source import read
 from narrows.storage.text import name_of
@@ -122,7 +121,7 @@ def shell(  # noqa: PLR0917 - Click calls it by keyword
     text, name = _scenario(file, {key: value for key, value in path.items() if value is not None})
     if not sys.platform.startswith("linux"):
         raise EngineError("a shell needs Linux: its network namespaces")
-    words = [str(HOST), "shell", "--toml", text, "--name", name, "--at", at]
+    words = ["shell", "--toml", text, "--name", name, "--at", at]
     for start, values in (("--far", far), ("--near", near)):
         for value in values:
             words += [start, value]
@@ -136,12 +135,7 @@ def shell(  # noqa: PLR0917 - Click calls it by keyword
         words.append("--quiet")
     if words_behind := program():
         words += ["--", *words_behind]
-    sys.stdout.flush()
-    sys.stderr.flush()
-    try:
-        os.execv(HOST, words)
-    except OSError as error:
-        raise EngineError(f"{HOST}: {reason(error)}; `make setup` builds it") from error
+    become(*words)
 
 
 def _scenario(file: str | None, path: dict[str, Any]) -> tuple[str, str]:

@@ -6,14 +6,13 @@ business.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 
 from narrows._behind import Behind, program
 from narrows.cli.command import command, option
-from narrows.errors import EngineError, NarrowsError, reason
-from narrows.host.live import HOST
+from narrows.errors import EngineError, NarrowsError
+from narrows.host.live import become
 
 
 @command(
@@ -47,9 +46,4 @@ def with_(cc: str) -> None:
         )
     if not sys.platform.startswith("linux"):
         raise EngineError("choosing a congestion control for a program needs Linux")
-    sys.stdout.flush()
-    sys.stderr.flush()
-    try:
-        os.execv(HOST, [str(HOST), "with", "--cc", cc, "--", *words])
-    except OSError as error:
-        raise EngineError(f"{HOST}: {reason(error)}; `make setup` builds it") from error
+    become("with", "--cc", cc, "--", *words)

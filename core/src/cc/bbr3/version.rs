@@ -218,7 +218,8 @@ pub(in crate::cc) const fn params(v: &Version) -> [Param; ROWS] {
         row(
             "aggregation_rounds",
             Kind::Count(10, 1, 1000),
-            "RTTs over which the largest ACK aggregation, which is added to the window, is measured",
+            "RTTs over which the largest ACK aggregation, which is added to the window, is \
+             measured",
             "draft-ietf-ccwg-bbr-06: ExtraAckedFilterLen",
         ),
         row(
