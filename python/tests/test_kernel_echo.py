@@ -192,7 +192,7 @@ def test_a_device_without_ethernet_frames_is_refused() -> None:
     )
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("--xdp e0: its packets have no Ethernet header")
-    assert "leave --xdp out" in done.stderr
+    assert "leave out --xdp" in done.stderr
 
 
 def test_what_is_missing_is_said() -> None:

@@ -468,7 +468,7 @@ def test_older_and_newer_ones_are_told_so() -> None:
     with false_far_end([[], [old]]) as (port, heard):
         refused = asked(port, "--token", TOKEN)
         assert refused.returncode == 2
-        assert "narrows 0.0.9, which speaks version 1" in refused.stderr
+        assert "narrows 0.0.9 with version 1" in refused.stderr
         # It was told no proof: that of version 1 is worth something elsewhere.
         assert heard[0].startswith(b"NARR\x02c")
         assert heard[1].startswith(b"NARR\x01c")

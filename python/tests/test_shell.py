@@ -148,7 +148,7 @@ def test_a_rate_limits_both_directions_and_random_losses_are_reported(tmp_path: 
     assert "up (reverse, 10kbit)" in words
     by, words = seen_by(tmp_path, "--down", "50Mbit", "--loss", "100%", command=send)
     assert list(by) == ["down"]
-    assert "up: not limited" in words
+    assert "up: no rate limit" in words
     by, _ = seen_by(tmp_path, "--up", "50Mbit", "--loss", "100%", command=send)
     assert (by["down"]["random_losses"], by["up"]["random_losses"]) == (0, 100)
 
@@ -318,7 +318,7 @@ def test_both_names_are_known_and_nothing_else_is_there() -> None:
         ),
         (
             ["shell", "--rate", "1Mbit", "--", "no-such-program"],
-            "no-such-program: there is no such program",
+            "no-such-program: no such program",
         ),
         (
             ["shell", "--rate", "1Mbit", "--json", "nowhere/seen.json", "--", "true"],

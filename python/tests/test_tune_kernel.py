@@ -432,7 +432,7 @@ say after {look}
         None,
     )
     assert "has booted since" in second["late"]
-    assert "still waits" in second["refused"]
+    assert "is not confirmed" in second["refused"]
     assert json.loads(second["reverted"])["reverted"]
     after = second["after"].splitlines()
     assert after[0] == "1"

@@ -150,7 +150,7 @@ def test_what_a_plan_sets_for_a_direction_is_among_the_settings() -> None:
 def test_a_value_of_another_form_is_refused(space: Space) -> None:
     done = space.tune("apply", plan=plan(change("sysctl", "net.ipv4.tcp_ecn", "2", "many")))
     assert done.returncode == 2
-    assert '"many" is no value of net.ipv4.tcp_ecn; write [0-5]' in done.stderr
+    assert '"many" is not a value of net.ipv4.tcp_ecn; write [0-5]' in done.stderr
 
 
 @pytest.mark.parametrize("host", sorted(HOSTS.glob("*.txt")), ids=lambda file: file.stem)

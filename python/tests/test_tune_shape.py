@@ -126,7 +126,7 @@ def test_a_kernel_without_the_discipline_changes_nothing(space: Space) -> None:
     done = space.tune("apply", plan=both(kind="sfq"))
     if done.returncode == 0:
         pytest.skip("this kernel has sfq")
-    assert "everything was put back" in done.stderr
+    assert "everything was restored" in done.stderr
     assert seen(space) == before
 
 
@@ -143,7 +143,7 @@ def test_what_somebody_made_stays(space: Space, made: str) -> None:
     before = seen(space)
     done = space.tune("apply", "--replace", plan=both())
     assert done.returncode == 2
-    assert "somebody made it on purpose" in done.stderr
+    assert "another program has configured it" in done.stderr
     assert seen(space) == before
 
 
@@ -156,7 +156,7 @@ def test_a_filter_that_somebody_adds_is_not_trampled(space: Space) -> None:
     assert space.tune("verify").returncode == 1
     refused = space.tune("revert")
     assert refused.returncode == 1
-    assert "narrows did not make" in refused.stderr
+    assert "narrows did not set" in refused.stderr
     space.done("revert", "--force")
     assert IFB not in space.run("ip", "link")
 
@@ -165,7 +165,7 @@ def test_what_is_left_of_our_own_is_undone_without_force(space: Space) -> None:
     """Somebody takes a part of the shaper away: nothing of his own is lost with the rest."""
     before = seen(space)
     for part, told in (
-        (f"ip link del {IFB}", "redirected to a device that has gone"),
+        (f"ip link del {IFB}", "redirected to a removed device"),
         (f"tc qdisc del dev {DEVICE} ingress", "not led to tbf rate 50000kbit"),
     ):
         space.done("apply", plan=both())
@@ -192,9 +192,9 @@ def test_a_rate_that_somebody_changed_is_named(space: Space) -> None:
     # A sentence, with the queue discipline as `tc qdisc show` prints it.
     assert refused.stderr.startswith(
         f"qdisc:{DEVICE}:root: is qdisc tbf 1: root rate 9000kbit now, which narrows did not "
-        "make; before it was qdisc "
+        "set; before it was qdisc "
     )
-    assert "to put everything back over that: narrows tune revert" in refused.stderr
+    assert "to restore everything nevertheless: narrows tune revert" in refused.stderr
     assert "--force" in refused.stderr
     assert "[" not in refused.stderr
     space.done("revert", "--force")
@@ -211,8 +211,7 @@ def test_options_that_somebody_changed_are_not_told_as_the_same(space: Space) ->
     refused = space.tune("revert")
     assert refused.returncode == 1
     assert (
-        "is qdisc pfifo 7: root now, with other options than narrows found or made"
-        in refused.stderr
+        "is qdisc pfifo 7: root now, with other options than narrows found or set" in refused.stderr
     )
     space.done("revert", "--force")
     assert "limit 77p" in space.run("tc", "qdisc", "show", "dev", DEVICE)

@@ -149,7 +149,7 @@ def test_told_to_end_it_undoes_it_at_once_and_says_so_in_the_log(space: Space) -
         os.kill(watchers(done["id"])[1], signal.SIGTERM)
         message = syslog.recv(4096).decode()
     assert message.startswith("<28>narrows[")
-    assert 'undid "For a test": the process that watches was told to end' in message
+    assert 'reverted "For a test": the watchdog received SIGTERM' in message
     assert "everything is as it was before" in message
     assert waited(lambda: not space.journal().exists())
     assert space.seen() == before
@@ -363,6 +363,6 @@ def test_where_a_file_cannot_be_put_back_everything_else_is(space: Space) -> Non
     code, wmem = done.stdout.splitlines()
     assert code == "1"
     assert "Read-only file system" in done.stderr
-    assert "what could be put back was" in done.stderr
+    assert "everything else was restored" in done.stderr
     assert f"net.ipv4.tcp_wmem:{wmem}".split(":")[1] in "".join(before["settings"])
     assert space.seen() == before

@@ -114,7 +114,7 @@ def test_it_needs_no_privilege() -> None:
         words[words.index("--cc") + 1] = forbidden
         refused = subprocess.run([*words, "true"], capture_output=True, text=True, check=False)
         assert refused.returncode == 2
-        assert "only root may choose it here" in refused.stderr
+        assert "only root may select it here" in refused.stderr
 
 
 def test_a_program_of_its_own_network_namespace() -> None:
@@ -212,11 +212,11 @@ def test_what_cannot_be_is_told_before_anything_runs(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     unknown = run("touch", str(mark), cc="nonesuch")
     assert unknown.returncode == 2
-    assert "nonesuch: this kernel has no such congestion control; it has " in unknown.stderr
+    assert "nonesuch: this kernel has no such congestion control; select one of " in unknown.stderr
     odd = run("touch", str(mark), cc="a;b")
     assert (odd.returncode, "must consist of lower-case letters" in odd.stderr) == (2, True)
     nested = run(str(NARROWS), "with", "--cc", HERE, "--", "touch", str(mark))
-    assert (nested.returncode, "by another `narrows with`" in nested.stderr) == (2, True)
+    assert (nested.returncode, "of another `narrows with`" in nested.stderr) == (2, True)
     assert not mark.exists()
     nothing = subprocess.run(
         [NARROWS, "with", "--cc", OTHER], capture_output=True, text=True, check=False

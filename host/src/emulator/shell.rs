@@ -230,16 +230,13 @@ pub fn run(
 ) -> Result<Seen, HostError> {
     for program in beside.iter().chain([front]) {
         if !process::found(&program.words[0]) {
-            let text = format!(
-                "{}: there is no such program; nothing was started",
-                program.words[0]
-            );
+            let text = format!("{}: no such program; nothing was started", program.words[0]);
             return Err(HostError::Missing(text));
         }
     }
     if scenario.wifi.is_some() {
-        let text = "wifi: a shell has two hosts and a path between them; write [path], or \
-            `narrows run --engine live`";
+        let text = "wifi: a shell supports two hosts and a path only; write [path], or use \
+         `narrows run --engine live`";
         return Err(HostError::Unlike(text.into()));
     }
     let mut scenario = scenario.clone();
@@ -434,7 +431,7 @@ impl Seen {
             ));
         }
         if !self.upload_limited {
-            lines.push("up: not limited, propagation delay only".into());
+            lines.push("up: no rate limit, propagation delay only".into());
         }
         let told = &self.instruments;
         let late = told["lateness_us"]["p99"].as_f64().unwrap_or(0.0);
@@ -454,7 +451,8 @@ impl Seen {
             ),
         };
         lines.push(format!(
-            "instruments: {} packets, p99 {late:.0} us late, rate off by {rate:.2} %; {verdict}",
+            "instruments: {} packets, p99 of lateness {late:.0} us, rate error {rate:.2} %; \
+             {verdict}",
             told["packets"]
         ));
         lines.join("\n")

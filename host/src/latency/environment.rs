@@ -187,42 +187,44 @@ pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
         let on_wire = |payload: u64| ((payload + AROUND).max(84) * 8) as f64 / speed as f64;
         let (both, full) = (2.0 * on_wire(size as u64), on_wire(1472));
         let says = format!(
-            "The link of {name} runs at {speed} Mbit/s: a question and its answer take {both:.1} \
-             µs of the wire, and behind a full frame of \
-             other traffic each waits {full:.0} µs more."
+            "The link of {name} runs at {speed} Mbit/s: a question and its answer occupy the \
+             wire for {both:.1} µs, and a full frame of other traffic delays each of them by \
+             {full:.0} µs."
         );
         out.push(finding(
             "link_speed",
             says,
-            "an adapter, cable and switch of 1 Gbit/s or more",
+            "use an adapter, cable and switch of 1 Gbit/s or more",
         ));
     }
     if device["duplex"] == "half" {
-        let says =
-            format!("{name} is in half duplex: questions wait for answers, and collide with them.");
+        let says = format!(
+            "{name} is in half duplex: questions and answers delay each other and \
+             collide."
+        );
         out.push(finding(
             "duplex",
             says,
-            "let both ends negotiate, or set both to full",
+            "enable autonegotiation at both ends, or set both to full duplex",
         ));
     }
     let coalescing = &device["coalescing"];
     let waits = coalescing["rx_us"].as_u64().unwrap_or(0);
     if waits > 0 || coalescing["adaptive_rx"] == true {
         let adapts = if coalescing["adaptive_rx"] == true {
-            ", and it adapts that to the load"
+            ", adapted to the load"
         } else {
             ""
         };
         let says = format!(
-            "{name} may wait {waits} µs for more packets before it says that one came{adapts}."
+            "{name} delays interrupts by up to {waits} µs to wait for more packets{adapts}."
         );
         let cure = format!("ethtool -C {name} adaptive-rx off rx-usecs 0");
         out.push(finding("coalescing", says, &cure));
     }
     if device["gro_flush_timeout_ns"].as_u64().unwrap_or(0) > 0 {
         let ns = &device["gro_flush_timeout_ns"];
-        let says = format!("{name} holds interrupts back for up to {ns} ns (gro_flush_timeout).");
+        let says = format!("{name} delays interrupts by up to {ns} ns (gro_flush_timeout).");
         out.push(finding(
             "gro_flush_timeout",
             says,
@@ -230,13 +232,13 @@ pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
         ));
     }
     if device["offloads"]["lro"] == true {
-        let says = format!("{name} joins packets in hardware (LRO).");
+        let says = format!("{name} merges packets in hardware (LRO).");
         out.push(finding("lro", says, &format!("ethtool -K {name} lro off")));
     }
     if device["eee_active"] == true {
         let says = format!(
-            "{name} lets the link sleep between packets (Energy-Efficient Ethernet), which has to \
-             wake for each."
+            "{name} suspends the link between packets (Energy-Efficient Ethernet); each packet \
+             has to wake it."
         );
         out.push(finding(
             "eee",
@@ -256,11 +258,11 @@ pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
     let moving = interrupts.iter().filter(spread).count();
     if moving > 0 {
         let says = format!(
-            "{moving} of {} interrupts of {name} may come to more than one processor.",
+            "{moving} of {} interrupts of {name} may be delivered to more than one processor.",
             interrupts.len()
         );
-        let cure = "/proc/irq/N/smp_affinity_list, and policy pin=N beside it; irqbalance moves \
-            them again";
+        let cure = "set /proc/irq/N/smp_affinity_list and use the policy pin=N; irqbalance \
+         would move them again";
         out.push(finding("interrupts", says, cure));
     }
     let processors = &seen["processors"];
@@ -275,7 +277,8 @@ pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
         .collect();
     if !slow.is_empty() {
         let says = format!(
-            "Processors choose their clock by the governor {}: one that was idle begins slowly.",
+            "The frequency governor of the processors is {}: after an idle period they run at a \
+             low frequency.",
             slow.join(", ")
         );
         out.push(finding(
@@ -301,12 +304,13 @@ pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
             deepest["name"].as_str().unwrap_or("a state"),
         );
         let says = format!(
-            "An idle processor may sleep so deep ({called}) that it needs {us} µs to wake."
+            "An idle processor may enter a state ({called}) from which it needs {us} µs to wake \
+             up."
         );
         out.push(finding(
             "idle_states",
             says,
-            "policy awake, or `cpupower idle-set -D 10`",
+            "use the policy awake, or `cpupower idle-set -D 10`",
         ));
     }
     if seen["guest"]["virtual"] == true {
@@ -314,25 +318,24 @@ pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
             .as_str()
             .map_or(String::new(), |vendor| format!(" ({vendor})"));
         let says = format!(
-            "This is a virtual machine{whose}: its host may keep it waiting whatever is asked for \
-             here, and each sleep and wake-up is a detour \
-             through that host."
+            "This is a virtual machine{whose}: its host may delay it regardless of the policy, \
+             and each sleep and wake-up involves that host."
         );
         out.push(finding(
             "guest",
             says,
-            "policy awake; to judge a device, a real machine",
+            "use the policy awake; to test a device, use a physical machine",
         ));
     }
     let clock = seen["kernel"]["clock"].as_str().unwrap_or("tsc");
     if matches!(clock, "hpet" | "acpi_pm" | "jiffies" | "refined-jiffies") {
         let says = format!(
-            "The clock is {clock}: reading it takes about as long as what is to be measured."
+            "The clock source is {clock}: reading it takes about as long as the measured times."
         );
         out.push(finding(
             "clock",
             says,
-            "the kernel's log says why it does not trust the TSC",
+            "see the kernel's log for the reason why it does not use the TSC",
         ));
     }
     if let (Some(load), Some(cpus)) = (
@@ -340,11 +343,11 @@ pub fn findings(seen: &Value, size: usize) -> Vec<Value> {
         cpus(processors["online"].as_str()),
     ) {
         if load > cpus {
-            let says = format!("The machine is busy: {load:.1} want its {cpus} processors.");
+            let says = format!("The machine is busy: its load is {load:.1} on {cpus} processors.");
             out.push(finding(
                 "load",
                 says,
-                "a quiet machine, or --load to have that measured on purpose",
+                "use an idle machine, or --load to measure under a defined load",
             ));
         }
     }

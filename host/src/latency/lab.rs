@@ -34,7 +34,7 @@ impl Load {
         match text {
             "none" => Ok(Load::None),
             "cpu" => Ok(Load::Cpu),
-            _ => Err(format!("{text} is no load; one of none cpu")),
+            _ => Err(format!("{text}: unknown load; write none or cpu")),
         }
     }
     /// The name of the load.
@@ -148,7 +148,7 @@ pub fn run(
             .find_map(|setup| setup.refused.clone())
             .unwrap_or_default();
         return Err(HostError::Missing(format!(
-            "none of these policies is permitted here: {why}"
+            "none of these policies is permitted on this host: {why}"
         )));
     }
     let rounds = options.rounds.max(1);
@@ -207,7 +207,7 @@ pub fn run(
         .filter(|s| s.refused.is_none() && s.seen.answered == 0)
     {
         setup.refused = Some(format!(
-            "policy {} had no turn before it was stopped",
+            "the test was stopped before policy {} was measured",
             setup.policy.text()
         ));
     }

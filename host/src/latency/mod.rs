@@ -100,8 +100,8 @@ fn open_irtt(
         }
     }
     Err(HostError::Missing(format!(
-        "{to} does not answer: is `irtt server` or `narrows serve --irtt {}` running there, and \
-         let through by firewalls?",
+        "{to} does not answer; start `irtt server` or `narrows serve --irtt {}` there, and \
+         permit its port in firewalls",
         to.port()
     )))
 }
@@ -118,9 +118,8 @@ fn within_limits(options: &Options, to: SocketAddr, allowed_s: &Value) -> Result
     let lasts_s = lasts as f64 / 1e9;
     match allowed_s.as_f64() {
         Some(allowed) if lasts < u64::MAX && lasts_s > allowed => Err(HostError::Missing(format!(
-            "{to} ends a visit after {allowed} s, and this would take {lasts_s:.0} s: write \
-             --duration {allowed}s, or \
-             start it with --duration {:.0}s",
+            "{to} ends sessions after {allowed} s, but the test takes {lasts_s:.0} s: write \
+             --duration {allowed}s, or start the far end with --duration {:.0}s",
             lasts_s + 60.0
         ))),
         _ => Ok(()),
@@ -146,8 +145,8 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
             let asked = options.plan.interval.max(1000) as i64;
             if params.interval > asked && options.plan.pace == exchange::Pace::Even {
                 return Err(HostError::Missing(format!(
-                    "{to}: the irtt server answers each {} ms at most; write --interval {}us, or \
-                     start it with -i",
+                    "{to}: the irtt server permits an interval of at least {} ms; write \
+                     --interval {}us, or start it with -i",
                     params.interval as f64 / 1e6,
                     params.interval / 1000
                 )));
@@ -164,7 +163,8 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
         Speaks::Narrows => match link::meet(to, options.token.as_deref())? {
             Peer::Iperf3(..) => {
                 return Err(HostError::Missing(format!(
-                    "{to} is an iperf3 server, which answers no datagrams"
+                    "{to} is an iperf3 server, which does not answer datagrams; use --speaks \
+                     with another responder"
                 )));
             }
             Peer::Narrows(mut link) => {
@@ -262,24 +262,24 @@ pub fn slice(
 fn silent(options: &Options, to: SocketAddr, seen: &Outcome) -> HostError {
     let who = match options.speaks {
         Speaks::Narrows => {
-            "`narrows serve` there answers over TCP; is UDP let through by firewalls?".to_string()
+            "`narrows serve` there answers over TCP; permit its UDP port in firewalls".to_string()
         }
         Speaks::Board => format!(
-            "does anything answer timed questions at UDP port {} there?",
+            "start a responder for timed questions at UDP port {} there",
             to.port()
         ),
         Speaks::Echo => format!(
-            "does anything echo there, e.g. `narrows serve --echo {}`?",
+            "start an echo service there, e.g. `narrows serve --echo {}`",
             to.port()
         ),
         Speaks::Stamp => format!(
-            "is a STAMP reflector there, e.g. `narrows serve --stamp {}`?",
+            "start a STAMP reflector there, e.g. `narrows serve --stamp {}`",
             to.port()
         ),
-        Speaks::Irtt => "the irtt server took the test and then answered nothing".to_string(),
+        Speaks::Irtt => "the irtt server accepted the test and then did not answer".to_string(),
     };
     let what = if seen.refused > 0 {
-        "is refused: nothing listens there"
+        "refuses datagrams: nothing listens there"
     } else {
         "answers nothing"
     };

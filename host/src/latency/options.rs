@@ -367,7 +367,7 @@ mod tests {
         );
         assert!(asked("h --policy rr,rr").unwrap_err().contains("twice"));
         assert!(asked("h --policy fifo+spin").unwrap_err().contains("awake"));
-        assert!(asked("h --load disk").unwrap_err().contains("none cpu"));
+        assert!(asked("h --load disk").unwrap_err().contains("none or cpu"));
         assert!(
             asked("h --interval 10")
                 .unwrap_err()

@@ -73,7 +73,7 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refused::NotPermitted { part, cure } => {
-                write!(f, "policy {part}: this user may not; {cure}")
+                write!(f, "policy {part}: not permitted to this user; {cure}")
             }
             Refused::NotHere { part, why } => write!(f, "policy {part}: {why}"),
         }
@@ -107,7 +107,7 @@ where
     let found = text.parse().ok().filter(|n| range.contains(n));
     found.ok_or_else(|| {
         format!(
-            "{part}: a whole number from {} to {}",
+            "{part}: out of range; write a whole number from {} to {}",
             range.start(),
             range.end()
         )
@@ -127,7 +127,7 @@ impl Policy {
                 .split_once('=')
                 .map_or((part, None), |(name, value)| (name, Some(value)));
             if seen.contains(&name) {
-                return Err(format!("{text}: {name} is there twice"));
+                return Err(format!("{text}: {name} occurs twice; write it once"));
             }
             seen.push(name);
             let urgency = || value.map_or(Ok(URGENT), |n| number(part, n, 1..=URGENT));
@@ -144,14 +144,17 @@ impl Policy {
                 ("pin", Some(cpu)) => {
                     policy.pin = Some(number(part, cpu, 0..=libc::CPU_SETSIZE as usize - 1)?)
                 }
-                ("pin", None) => return Err("pin: on which processor? e.g. pin=1".into()),
+                ("pin", None) => {
+                    return Err("pin: the processor is missing; write, e.g., pin=1".into());
+                }
                 ("busy", Some(span)) => {
                     let span = parse_span(span)
                         .map_err(|e| format!("{part}: {}; write busy={}", e.problem, e.fix))?;
                     let us = span.as_ns() / 1000;
                     if !(1..=BUSY).contains(&us) {
                         return Err(format!(
-                            "{part}: from 1us to 1ms, e.g. busy=50us; `spin` never sleeps at all"
+                            "{part}: out of range; write 1us to 1ms, e.g. busy=50us, or `spin` \
+                             to poll always"
                         ));
                     }
                     policy.busy = Some(us as u32);
@@ -159,25 +162,26 @@ impl Policy {
                 ("busy", None) => policy.busy = Some(50),
                 _ => {
                     return Err(format!(
-                        "{part} is no part of a policy; parts are {PARTS}, joined by +"
+                        "{part}: unknown part of a policy; parts are {PARTS}, joined by +"
                     ));
                 }
             }
         }
         let has = |name| seen.contains(&name);
         if has("rr") && has("fifo") {
-            return Err(format!("{text}: a thread has one class; write rr or fifo"));
+            return Err(format!(
+                "{text}: a thread has one scheduling class; write rr or fifo"
+            ));
         }
         if policy.class.is_real_time() && policy.nice.is_some() {
             return Err(format!(
-                "{text}: niceness means nothing in a real-time class; leave nice out"
+                "{text}: niceness has no effect in a real-time class; leave nice out"
             ));
         }
         if policy.class.is_real_time() && policy.spin {
             return Err(format!(
-                "{text}: a real-time thread that never sleeps keeps everything else off its \
-                 processor; \
-                 write busy=50us or awake instead of spin, or spin without the class"
+                "{text}: a real-time thread that never sleeps blocks its processor; write \
+                 busy=50us or awake instead of spin, or spin without the class"
             ));
         }
         Ok(policy)
@@ -238,7 +242,7 @@ impl Policy {
             if !before.contains(&cpu) {
                 return Err(Refused::NotHere {
                     part: format!("pin={cpu}"),
-                    why: format!("this process may run on processors {before:?} only"),
+                    why: format!("this process is restricted to processors {before:?}"),
                 });
             }
             schedule::pin(&[cpu]).map_err(refused("pin", ""))?;

@@ -9,7 +9,7 @@ pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, HostError> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let why = match (bare, port).to_socket_addrs().map(|mut list| list.next()) {
         Ok(Some(address)) => return Ok(address),
-        Ok(None) => "no address has this name".to_string(),
+        Ok(None) => "this name has no address".to_string(),
         Err(error) => error.to_string(),
     };
     let meant = meant(host).map_or(String::new(), |meant| format!("; {meant}"));
@@ -23,12 +23,14 @@ fn meant(host: &str) -> Option<String> {
         .find_map(|scheme| host.strip_prefix(scheme));
     if let Some(rest) = url {
         let bare = rest.split('/').next().unwrap_or(rest);
-        return Some(format!("this asks a host, not a URL: {bare}"));
+        return Some(format!(
+            "a URL is not supported here; write the host: {bare}"
+        ));
     }
     if let Some((bare, port)) = host.rsplit_once(':') {
         let whole = !bare.contains(':') || bare.ends_with(']');
         if whole && !bare.is_empty() && port.parse::<u16>().is_ok() {
-            return Some(format!("a port is named apart: {bare} --port {port}"));
+            return Some(format!("write the port as an option: {bare} --port {port}"));
         }
     }
     let scenario = if host.ends_with(".toml") {
@@ -38,12 +40,12 @@ fn meant(host: &str) -> Option<String> {
     };
     if Path::new(&scenario).is_file() {
         return Some(format!(
-            "a scenario is measured by its file: narrows measure {scenario}"
+            "to measure a scenario, write its file: narrows measure {scenario}"
         ));
     }
     Path::new(host)
         .is_file()
-        .then(|| "it is a file, and a scenario only if its name ends in .toml".to_string())
+        .then(|| "it is a file, but the name of a scenario ends in .toml".to_string())
 }
 
 #[cfg(test)]
@@ -83,7 +85,7 @@ mod tests {
             at("path.toml")
         ));
         assert_eq!(told[..2], [scenario.clone(), scenario]);
-        let file = "it is a file, and a scenario only if its name ends in .toml";
+        let file = "it is a file, but the name of a scenario ends in .toml";
         assert_eq!(told[2..], [Some(file.to_string()), None]);
     }
 }

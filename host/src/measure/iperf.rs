@@ -43,9 +43,8 @@ pub fn able(options: &Options) -> Result<(), HostError> {
     match options.test {
         Test::Rrul | Test::UdpFlood | Test::Voip | Test::Page | Test::PageSequential => {
             Err(HostError::Missing(format!(
-                "{} needs `narrows serve` at the other end, and {} is an iperf3 server; it can do \
-                 tcp_up, tcp_down, tcp_nup, tcp_ndown, \
-             bidir, rrul_be and ping",
+                "{} requires `narrows serve` at the far end, but {} is an iperf3 server; it \
+                 supports tcp_up, tcp_down, tcp_nup, tcp_ndown, bidir, rrul_be and ping",
                 options.test.name(),
                 options.host
             )))
@@ -64,7 +63,7 @@ impl Control {
         };
         if first == state::ACCESS_DENIED {
             return Err(HostError::Missing(
-                "the iperf3 server is busy with somebody else: try again later".into(),
+                "the iperf3 server is busy with another client: try again later".into(),
             ));
         }
         Ok(control)
@@ -104,14 +103,17 @@ impl Control {
         while self.input.len() < n {
             let mut bytes = [0; 4096];
             match deadline.read(&self.socket, &mut bytes) {
-                Ok(0) => return Err(broken("the iperf3 server has hung up")),
+                Ok(0) => return Err(broken("the iperf3 server has closed the connection")),
                 Ok(n) => self.input.extend(&bytes[..n]),
                 Err(ReadError::Stopped) => return Err(HostError::Stopped),
                 Err(ReadError::TimedOut) => {
                     return Err(broken("the iperf3 server does not answer"));
                 }
                 Err(ReadError::Failed(error)) => {
-                    return Err(broken(format!("the iperf3 server has gone: {error}")));
+                    return Err(broken(format!(
+                        "the connection to the iperf3 server failed: \
+                     {error}"
+                    )));
                 }
             }
         }
@@ -125,7 +127,7 @@ impl Control {
         match self.byte()? {
             state if state == wanted => Ok(()),
             state::ACCESS_DENIED => Err(HostError::Missing(
-                "the iperf3 server is busy with somebody else".into(),
+                "the iperf3 server is busy with another client".into(),
             )),
             state::SERVER_ERROR => {
                 self.need(8, &mut Deadline::within(PATIENCE))?;
@@ -136,11 +138,11 @@ impl Control {
                     self.input[3],
                 ]);
                 Err(HostError::Missing(format!(
-                    "the iperf3 server refuses (its error {code})"
+                    "the iperf3 server refused the test (its error {code})"
                 )))
             }
             state => Err(broken(format!(
-                "the iperf3 server says {state}, not {wanted}"
+                "the iperf3 server sent state {state} instead of {wanted}"
             ))),
         }
     }
@@ -152,7 +154,7 @@ impl Control {
         loop {
             let seen = crate::protocols::wire::frame(&self.input, RESULTS);
             if let Some((value, n)) =
-                seen.map_err(|_| broken("the iperf3 server's results are not understood"))?
+                seen.map_err(|_| broken("the iperf3 server's results are invalid"))?
             {
                 self.input.drain(..n);
                 return Ok(value);
@@ -322,8 +324,10 @@ fn finish(
             .into_iter()
             .find(|told| told["id"].as_f64() == Some(id))
         else {
-            run.notes
-                .push(format!("the iperf3 server says nothing of {}", seen.id));
+            run.notes.push(format!(
+                "the iperf3 server reported no results of {}",
+                seen.id
+            ));
             continue;
         };
         let count = |key: &str| {

@@ -64,10 +64,10 @@ pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64, whom: &str) -> Result
         .map_err(|error| match error {
             ReadError::Stopped => HostError::Stopped,
             ReadError::TimedOut => HostError::Missing(format!(
-                "{to} does not answer; is {whom} running there, and let through by firewalls?"
+                "{to} does not answer; start {whom} there, and permit its port in firewalls"
             )),
             ReadError::Failed(error) => {
-                HostError::Missing(format!("{to}: {error}; is {whom} running there?"))
+                HostError::Missing(format!("{to}: {error}; start {whom} there"))
             }
         })
 }
@@ -76,11 +76,16 @@ pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64, whom: &str) -> Result
 pub fn send_all(fd: &OwnedFd, mut bytes: &[u8]) -> Result<(), HostError> {
     let until = sys::monotonic() + PATIENCE;
     while !bytes.is_empty() {
-        match sys::send_some(fd, bytes).map_err(|e| broken(format!("the far end has gone: {e}")))? {
+        match sys::send_some(fd, bytes).map_err(|e| {
+            broken(format!(
+                "the connection to the far \
+         end failed: {e}"
+            ))
+        })? {
             Some(n) => bytes = &bytes[n..],
             None if sys::stopped() => return Err(HostError::Stopped),
             None if sys::monotonic() > until => {
-                return Err(broken("the far end takes nothing any more"));
+                return Err(broken("the far end no longer accepts data"));
             }
             None => sys::sleep_until(sys::monotonic() + 1_000_000),
         }
@@ -96,7 +101,7 @@ fn first_byte(socket: &OwnedFd, to: SocketAddr) -> Result<Option<u8>, HostError>
         Ok(_) => Ok(Some(first[0])),
         Err(ReadError::Stopped) => Err(HostError::Stopped),
         Err(ReadError::TimedOut) => Err(HostError::Missing(format!(
-            "{to} says nothing: is {FAR_END} running there?"
+            "{to} sends nothing; start {FAR_END} there"
         ))),
     }
 }
@@ -136,12 +141,12 @@ pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
     let Some(first) = first_byte(&socket, to)? else {
         return Err(match version_of(to) {
             Some((version, narrows)) => HostError::Missing(format!(
-                "{to} is older: it runs narrows {narrows}, which speaks version {version} of the \
-                 protocol, and this narrows \
-                 speaks version {VERSION}; update narrows there"
+                "{to} is older: it runs narrows {narrows} with version {version} of the \
+                 protocol, and this narrows uses version {VERSION}; update narrows there"
             )),
             None => HostError::Missing(format!(
-                "{to} hung up: it speaks neither narrows' protocol nor iperf3's, or has no room"
+                "{to} closed the connection: it supports neither narrows' protocol nor \
+                 iperf3's, or has too many clients"
             )),
         });
     };
@@ -183,8 +188,7 @@ pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
         (_, None) => None,
         (_, Some(_)) => {
             return Err(HostError::Missing(format!(
-                "{to} requires no token, so it cannot prove that it is the far end that you mean: \
-                 leave out --token and \
+                "{to} requires no token, so it cannot prove its identity: leave out --token and \
                  $NARROWS_TOKEN, or start that far end with the token"
             )));
         }
@@ -196,8 +200,8 @@ pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
         let proof = link.welcome["proof"].as_str().and_then(from_hex::<32>);
         if !proof.is_some_and(|proof| transcript.proves(token, Role::Server, &proof)) {
             return Err(HostError::Missing(format!(
-                "{to} does not know the token: it is not the far end that you mean, or somebody \
-                 between the two changes what is said"
+                "{to} does not know the token: it is another far end, or a host on the path \
+                 changes the messages"
             )));
         }
     }
@@ -212,12 +216,12 @@ fn stranger(first: u8) -> Option<String> {
     match first {
         state::PARAM_EXCHANGE | state::ACCESS_DENIED | state::SERVER_ERROR => None,
         b'H' => Some(
-            "a web server answers there, and neither `narrows serve` nor `iperf3 -s`; measure it \
-             by its URL: http://HOST:PORT/PATH"
+            "a web server answers there, not `narrows serve` or `iperf3 -s`; write its URL: \
+             http://HOST:PORT/PATH"
                 .into(),
         ),
         _ => Some(format!(
-            "what answers there is neither {FAR_END}: its first byte is {first}; name the port of \
+            "the service there is not {FAR_END}: its first byte is {first}; select the port of \
              one of them with --port"
         )),
     }
@@ -241,20 +245,20 @@ impl Link {
                 return Err(HostError::Stopped);
             }
             let seen = wire::frame(&self.input, ANSWER);
-            let seen = seen
-                .map_err(|e| broken(format!("the far end says what nobody understands ({e:?})")))?;
+            let seen =
+                seen.map_err(|e| broken(format!("the far end sent an invalid message ({e:?})")))?;
             if let Some((value, n)) = seen {
                 self.input.drain(..n);
                 return Ok(Some(value));
             }
             let mut bytes = [0; 16 << 10];
             match deadline.read(&self.socket, &mut bytes) {
-                Ok(0) => return Err(broken("the far end has hung up")),
+                Ok(0) => return Err(broken("the far end has closed the connection")),
                 Ok(n) => self.input.extend(&bytes[..n]),
                 Err(ReadError::TimedOut) => return Ok(None),
                 Err(ReadError::Stopped) => return Err(HostError::Stopped),
                 Err(ReadError::Failed(e)) => {
-                    return Err(broken(format!("the far end has gone: {e}")));
+                    return Err(broken(format!("the connection to the far end failed: {e}")));
                 }
             }
         }
@@ -279,7 +283,7 @@ impl Link {
                 Some("refused" | "over") => {
                     let why = value["why"]
                         .as_str()
-                        .map_or("it does not say why".into(), field);
+                        .map_or("without a reason".into(), field);
                     return Err(HostError::Missing(format!("{}: {why}", self.to)));
                 }
                 _ => {}

@@ -315,7 +315,7 @@ fn all_phases(
                 }
                 Err(error) if before => {
                     run.notes
-                        .push(format!("the next load did not begin: {error}"));
+                        .push(format!("the next load phase did not start: {error}"));
                     seen.stopped_by = StoppedBy::Lost;
                     break;
                 }
@@ -403,7 +403,7 @@ fn with_narrows(
     };
     if seen.pings.iter().all(|pings| pings.received() == 0) {
         run.notes
-            .push("no ping was answered: UDP to the far end's port does not come through".into());
+            .push("no ping was answered: UDP to the far end's port is blocked".into());
     }
     let voip = match seen.pings.last() {
         Some(call) if options.test == Test::Voip => voip::told(call, &seen.phases),
@@ -453,12 +453,13 @@ fn with_iperf(
         iperf::loaded(control, run, to, phase.cc.as_deref())
     })?;
     run.notes.push(format!(
-        "pings are refusals of TCP port {}, since an iperf3 server has nothing that answers",
+        "pings are refused connections to TCP port {}, because an iperf3 server does not answer \
+         pings",
         iperf::CLOSED
     ));
     if seen.pings.iter().all(|pings| pings.received() == 0) {
         run.notes
-            .push("no ping was answered: a firewall may keep them from being refused".into());
+            .push("no ping was answered: a firewall may drop them".into());
     }
     Ok(Seen {
         peer: json!({ "address": to.ip().to_string(), "port": to.port(), "speaks": "iperf3",
@@ -475,8 +476,8 @@ fn with_web(url: &Url, run: &mut Run, to: SocketAddr, phases: &[Phase]) -> Resul
         Test::TcpDown | Test::TcpNdown | Test::Page | Test::PageSequential | Test::Ping
     ) {
         return Err(HostError::Missing(format!(
-            "{} needs `narrows serve` at the other end; a web server can do tcp_down, tcp_ndown, \
-             page, page_sequential and ping",
+            "{} requires `narrows serve` at the far end; a web server supports tcp_down, \
+             tcp_ndown, page, page_sequential and ping",
             options.test.name()
         )));
     }
@@ -511,7 +512,10 @@ fn forget(link: &mut Link, run: &mut Run, to: SocketAddr) -> Result<(), HostErro
         return Ok(());
     }
     let mut confess = |end: &str, why: &str| {
-        let note = format!("{end} remembers the path from flow to flow (tcp_metrics): {why}");
+        let note = format!(
+            "{end} caches TCP metrics of the path between flows (tcp_metrics): \
+         {why}"
+        );
         if !run.notes.contains(&note) {
             run.notes.push(note);
         }

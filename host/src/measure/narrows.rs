@@ -55,7 +55,7 @@ fn wanted(options: &Options, spec: &FlowSpec, cc: Option<&str>) -> Wanted {
 fn cc_missing(cc: Option<&str>, error: &std::io::Error) -> HostError {
     let (cc, ccs) = (cc.unwrap_or("?"), crate::sys::kernel::ccs());
     HostError::Missing(format!(
-        "{cc}: {error}; you may choose {} (net.ipv4.tcp_allowed_congestion_control)",
+        "{cc}: {error}; this user may select {} (net.ipv4.tcp_allowed_congestion_control)",
         ccs.allowed.join(", ")
     ))
 }
@@ -187,7 +187,7 @@ pub fn loaded(
     for flow in flows.values_mut() {
         if flow.stream.broken() {
             run.notes
-                .push(format!("{} broke before its end", flow.seen.id));
+                .push(format!("{} failed before its end", flow.seen.id));
         }
         flow.seen.note(&flow.stream, to);
         if flow.stream.way() == Way::Out {
@@ -247,7 +247,7 @@ fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) -> Result<
     let rows = told["rows"].as_array().map_or(0, Vec::len).max(1) as u64;
     let Some(room) = flow.room.checked_sub(rows) else {
         return Err(HostError::Broken(format!(
-            "the far end sends more samples of {} than were asked for",
+            "the far end sends more samples of {} than requested",
             flow.seen.id
         )));
     };

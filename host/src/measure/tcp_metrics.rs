@@ -77,7 +77,8 @@ fn ask_to_forget(ip: IpAddr) -> io::Result<()> {
         &fd,
         &message(CONTROL.0, CONTROL.1, CONTROL.3, b"tcp_metrics\0"),
     )?;
-    let id = family(&answer).ok_or_else(|| io::Error::other("this kernel remembers nothing"))?;
+    let id =
+        family(&answer).ok_or_else(|| io::Error::other("this kernel caches no TCP metrics"))?;
     // The acknowledgement of the first message follows its answer.
     let fd = netlink::open(libc::NETLINK_GENERIC)?;
     let message = match ip.to_canonical() {
@@ -99,7 +100,7 @@ pub fn forget(ip: IpAddr) -> Result<(), String> {
     }
     ask_to_forget(ip).map_err(|e| match e.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
-            "only root may make the kernel forget a destination".to_string()
+            "only root may delete the cached metrics of a destination".to_string()
         }
         _ => e.to_string(),
     })

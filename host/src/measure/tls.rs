@@ -130,8 +130,8 @@ fn config() -> Result<Arc<ClientConfig>, String> {
             .map(|place| place.display().to_string())
             .collect();
         return Err(format!(
-            "no roots to trust in {}; install ca-certificates, or name a file of them in \
-             SSL_CERT_FILE",
+            "no root certificates in {}; install ca-certificates, or set SSL_CERT_FILE to a \
+             file with them",
             places.join(", ")
         ));
     }
@@ -231,12 +231,14 @@ fn explained(error: io::Error) -> io::Error {
                 why.to_string()
             };
             format!(
-                "its certificate is not to be trusted: {}; name a file of your own roots in \
-                 SSL_CERT_FILE, or do not check it: --insecure",
+                "its certificate is not trusted: {}; set SSL_CERT_FILE to a file with its root \
+                 certificate, or write --insecure",
                 field(&why)
             )
         }
-        Some(rustls::Error::InvalidMessage(_)) => "no TLS there; try http://".to_string(),
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "the server does not use TLS; write http://".to_string()
+        }
         Some(other) => format!("TLS: {}", field(&other.to_string())),
         None => return error,
     };

@@ -238,13 +238,15 @@ pub fn loaded(
     // Observations until the error are kept.
     match failed {
         Some(HostError::Stopped) => why = run.stopped()?,
-        Some(error) => run.notes.push(format!("the server gave no more: {error}")),
+        Some(error) => run
+            .notes
+            .push(format!("the server sent no more data: {error}")),
         None => {}
     }
     if again > flows.len() {
         run.notes.push(format!(
-            "the server hung up after the object {again} times, and each time a new connection \
-             began slowly: a larger object tells more of the path"
+            "the server closed the connection after the object {again} times, and each new \
+             connection began in slow start: use a larger object"
         ));
     }
     let until = sys::monotonic();

@@ -24,7 +24,7 @@ impl Answering {
     pub fn allowed(shared: &Shared, peer: SocketAddr) -> Result<(), HostError> {
         let port = peer.port();
         let refused =
-            || format!("port {port}: choose one above 1023 at which this host does not answer");
+            || format!("port {port}: select a port above 1023 at which this host does not answer");
         let answerable = shared.accounts.answerable(port);
         answerable
             .then_some(())

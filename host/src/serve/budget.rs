@@ -73,13 +73,9 @@ impl Refused {
     /// The message for the client.
     pub fn text(self) -> String {
         match self {
-            Refused::Full => "as many clients as allowed: try again later".into(),
-            Refused::Address => {
-                "as many clients of your address as allowed: try again later".into()
-            }
-            Refused::Network => {
-                "as many clients of your network as allowed: try again later".into()
-            }
+            Refused::Full => "too many clients: try again later".into(),
+            Refused::Address => "too many clients of your address: try again later".into(),
+            Refused::Network => "too many clients of your network: try again later".into(),
             Refused::Backoff(s) => {
                 format!("too many wrong tokens came from your address: try again in {s} s")
             }

@@ -74,14 +74,14 @@ impl User {
             .map(|line| line.split(':').collect::<Vec<_>>());
         let fields = lines.find(|fields| fields[0] == name && !name.is_empty());
         let fields = fields.ok_or(
-            "no user of /etc/passwd has that name; write a name that `getent passwd` \
-                shows, or a number",
+            "/etc/passwd has no user of that name; write a name that `getent passwd` prints, or \
+             a number",
         )?;
         let id = |at: usize| fields.get(at).and_then(|field| field.parse::<u32>().ok());
         match (id(2), id(3)) {
             (Some(0), _) => Err("that is root; write another user".into()),
             (Some(uid), Some(gid)) => Ok(User { uid, gid }),
-            _ => Err("its line of /etc/passwd has no numbers; write the number of a user".into()),
+            _ => Err("its line of /etc/passwd has no user ID; write the number of a user".into()),
         }
     }
 }
@@ -293,7 +293,7 @@ impl Files {
             .partition(|(since, _)| *since <= version);
         let lacks: Vec<&str> = lacks.into_iter().map(|(_, what)| what).collect();
         Some(format!(
-            "what version {} of Landlock, which this kernel has, does not confine: {}",
+            "access that version {} of Landlock, which this kernel has, does not restrict: {}",
             has.len(),
             lacks.join(", ")
         ))
@@ -334,7 +334,7 @@ fn failed(doing: &'static str, error: impl std::fmt::Display) -> HostError {
 /// opens others.
 pub fn confine(user: Option<User>, keep: Keep, shared: &[&OwnedFd]) -> Result<Confined, HostError> {
     let root = leave_root(user, keep, shared)?;
-    sys::no_new_privileges().map_err(HostError::failed("giving up new privileges"))?;
+    sys::no_new_privileges().map_err(HostError::failed("disabling new privileges"))?;
     // A kernel, a container or a unit may prevent either step: the server reports it and serves.
     Ok(Confined {
         root,
@@ -683,7 +683,7 @@ mod tests {
         for (name, why) in [
             ("root", "root"),
             ("toor", "root"),
-            ("half", "numbers"),
+            ("half", "user ID"),
             ("nobody-here", "getent"),
             ("", "getent"),
         ] {

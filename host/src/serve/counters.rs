@@ -31,24 +31,24 @@ macro_rules! counters {
 
 counters! {
     connections_total "counter" "TCP connections accepted",
-    connections "gauge" "TCP connections open now, load left out",
+    connections "gauge" "TCP connections open now, without load",
     clients "gauge" "Clients measuring now",
-    narrows_clients_total "counter" "Clients that spoke narrows' own protocol",
-    iperf3_clients_total "counter" "Clients that spoke iperf3",
+    narrows_clients_total "counter" "Clients with narrows' own protocol",
+    iperf3_clients_total "counter" "Clients with iperf3's protocol",
     streams_total "counter" "Connections and datagram streams that carried load",
     up_bytes_total "counter" "Load received",
     down_bytes_total "counter" "Load sent",
     pings_total "counter" "Pings answered",
-    kernel_answers_total "counter" "Datagrams answered inside the kernel",
-    refused_full_total "counter" "Refused: as many clients as allowed",
-    refused_token_total "counter" "Refused: wrong token or none",
+    kernel_answers_total "counter" "Datagrams answered by the kernel",
+    refused_full_total "counter" "Refused: too many clients",
+    refused_token_total "counter" "Refused: wrong or missing token",
     refused_limit_total "counter" "Refused or ended: a limit of duration, bytes or streams",
-    dropped_garbage_total "counter" "Dropped: bytes that no protocol has",
+    dropped_garbage_total "counter" "Dropped: unknown protocol",
     dropped_timeout_total "counter" "Dropped: silent for too long",
     dropped_full_total "counter" "Dropped: too many half-open connections",
-    dropped_datagrams_total "counter" "Datagrams of nobody known, left without an answer",
+    dropped_datagrams_total "counter" "Datagrams of unknown senders without an answer",
     dropped_samples_total "counter" "Samples that a client did not fetch",
-    socket_drops_total "counter" "Datagrams that the socket had no room for",
+    socket_drops_total "counter" "Datagrams for which the socket had no room",
 }
 
 impl Counters {

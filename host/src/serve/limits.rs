@@ -157,7 +157,7 @@ impl Limits {
             |e: narrows_core::units::UnitError| format!("{}; write {option} {}", e.problem, e.fix);
         let number = |most: u64| {
             let n = value.parse().ok().filter(|n| (1..=most).contains(n));
-            n.ok_or(format!("a number from 1 to {most}"))
+            n.ok_or(format!("out of range; write a number from 1 to {most}"))
         };
         let done = match option {
             "--rate" => parse_rate(value)
@@ -218,20 +218,8 @@ impl Limits {
                 &limits.udp_packets,
                 "datagrams per second that this host sends (iperf3 -u -R)",
             ),
-            row(
-                "--duration",
-                "SPAN",
-                "session",
-                &"10min",
-                "time that it may last",
-            ),
-            row(
-                "--bytes",
-                "BYTES",
-                "session",
-                &"100GB",
-                "bytes that it may move",
-            ),
+            row("--duration", "SPAN", "session", &"10min", "duration"),
+            row("--bytes", "BYTES", "session", &"100GB", "bytes of load"),
             row(
                 "--clients",
                 "N",
@@ -259,7 +247,7 @@ impl Limits {
                 "BYTES",
                 "host",
                 &"512MB",
-                "socket memory of all sessions; of one address half",
+                "socket memory of all sessions, of which one address may use half",
             ),
             row(
                 "--new-connections",
@@ -288,7 +276,7 @@ impl Limits {
                 "",
                 "session",
                 &seconds(GONE),
-                "silence of the client, or load of which nothing is read, after which it ends",
+                "silence of the client, or load without progress, after which it ends",
             ),
             row(
                 "",
@@ -302,15 +290,15 @@ impl Limits {
                 "",
                 "host",
                 &PENDING,
-                "TCP connections that do not belong to a session yet; --clients where that is \
-                 more; of the prefix with the most the oldest is closed",
+                "TCP connections that do not belong to a session yet, or --clients if more; the \
+                 oldest one of the prefix with the most is closed",
             ),
             row(
                 "",
                 "",
                 "address",
                 &PENDING_OF_ADDRESS,
-                "of these, --clients-per-address where that is more; the oldest is closed",
+                "of these, or --clients-per-address if more; the oldest one is closed",
             ),
             row(
                 "",
@@ -332,38 +320,38 @@ impl Limits {
                 "",
                 "connection",
                 &PENDING_BYTES,
-                "bytes that it is sent before it belongs to a session",
+                "bytes sent to it before it belongs to a session",
             ),
             row(
                 "",
                 "",
                 "address",
                 &FREE_GUESSES,
-                "wrong tokens after which it has to wait, 1 s at first, then twice as long each, \
-                 up to 60 s",
+                "wrong tokens before a wait of 1 s, which doubles with each further one, up to \
+                 60 s",
             ),
             row(
                 "",
                 "",
                 "source",
                 &UNRECOGNISED,
-                "datagrams per second echoed to other programs than `narrows latency`, or to \
-                 ports up to the echo's own",
+                "datagrams per second echoed to programs other than `narrows latency`, or to \
+                 ports up to that of the echo",
             ),
             row(
                 "",
                 "",
                 "service",
                 &REMEMBERED,
-                "clients that --stamp, --irtt or --board remembers; of the prefix with the most \
-                 the one silent for the longest is forgotten",
+                "clients that --stamp, --irtt or --board remembers; of the prefix with the \
+                 most, the one with the longest silence is forgotten",
             ),
             row(
                 "",
                 "",
                 "source",
                 &REMEMBERED_OF_SOURCE,
-                "of these; the one silent for the longest is forgotten",
+                "of these; the one with the longest silence is forgotten",
             ),
             row(
                 "",

@@ -201,7 +201,7 @@ impl Connection {
     /// Writes as many of `bytes` as the kernel accepts; `None` if it accepts none now.
     pub fn send(&mut self, bytes: &[u8], now: u64) -> io::Result<Option<usize>> {
         let most = match &self.ticket.payer {
-            Payer::Nobody(0) => return Err(io::Error::other("it may send nothing more")),
+            Payer::Nobody(0) => return Err(io::Error::other("its limit is used up")),
             Payer::Nobody(left) => usize::try_from(*left).unwrap_or(usize::MAX),
             Payer::Objects(allowance, _) if allowance.spent() => {
                 return Err(io::Error::other("its session has ended"));

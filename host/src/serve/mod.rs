@@ -56,14 +56,15 @@ use udp::Exchange;
 fn listen(at: SocketAddr) -> Result<OwnedFd, HostError> {
     socket::listen(at).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => HostError::Missing(format!(
-            "{at} is taken: something listens there already; choose another with --port"
+            "{at} is in use by another program; select another port with --port"
         )),
         io::ErrorKind::PermissionDenied => HostError::Missing(format!(
-            "{at}: only root may take a port below 1024; choose another with --port"
+            "{at}: only root may use a port below 1024; select another port with --port"
         )),
-        io::ErrorKind::AddrNotAvailable => {
-            HostError::Missing(format!("{at} is no address of this machine: see --bind"))
-        }
+        io::ErrorKind::AddrNotAvailable => HostError::Missing(format!(
+            "{at} is not an address of this host; write one with \
+             --bind"
+        )),
         _ => HostError::Failed("listening", error),
     })
 }
@@ -214,9 +215,8 @@ fn limits_clients(port: u16, range: &str) -> Option<String> {
         .and_then(|first| first.parse::<u16>().ok())?;
     (port >= first).then(|| {
         format!(
-            "--echo {port}: clients have ports from {first}, and those up to {port} get {} \
-             answers per second; choose a port \
-             below {first}",
+            "--echo {port}: clients use ports from {first}, and those up to {port} get {} \
+             answers per second; select a port below {first}",
             limits::UNRECOGNISED
         )
     })
@@ -233,7 +233,7 @@ fn guarded(
     stop.store(true, Relaxed);
     done.unwrap_or_else(|_| {
         Err(HostError::Broken(format!(
-            "the thread for {name} failed; the lines above say where"
+            "the thread for {name} failed; see the lines above"
         )))
     })
 }

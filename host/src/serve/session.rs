@@ -171,9 +171,8 @@ impl Session {
             ("your narrows", "this far end")
         };
         let why = format!(
-            "{newer} is newer: this far end (narrows {ours}) speaks version {VERSION} of the \
-             protocol, your narrows version \
-             {version}; update {older}"
+            "{newer} is newer: this far end (narrows {ours}) uses version {VERSION} of the \
+             protocol, your narrows version {version}; update {older}"
         );
         say(
             out,
@@ -200,7 +199,7 @@ impl Session {
                 .and_then(|to| to.parse().ok())
                 .map(canonical);
             let (Some(proof), Some(to)) = (proof, to) else {
-                return refuse("no token: it is required at the far end", End::Token);
+                return refuse("no token: the far end requires one", End::Token);
             };
             let here = self.transcript.to;
             self.transcript.to = to;
@@ -211,10 +210,9 @@ impl Session {
             }
             if to != here && !shared.public.contains(&to) {
                 let why = format!(
-                    "the client has connected to {to}, and this far end was reached at {here}: if \
-                     that is a NAT of yours, start \
-                     the far end with --public {to}; else somebody between the two passes the \
-                     connection on"
+                    "the client has connected to {to}, but this far end was reached at {here}: \
+                     behind a NAT, start the far end with --public {to}; otherwise a host on the \
+                     path intercepts the connection"
                 );
                 return refuse(&why, End::Token);
             }
@@ -269,7 +267,7 @@ impl Session {
         } else if self.flows.contains_key(&stream) {
             Some("it is open")
         } else if cc.as_deref().is_some_and(|cc| !is_name(cc)) {
-            Some("no congestion control has such a name")
+            Some("not the name of a congestion control")
         } else {
             None
         };

@@ -87,8 +87,8 @@ impl Shared {
             return Ok(());
         }
         Err(format!(
-            "{cc}: the far end's net.ipv4.tcp_{file}_congestion_control does not have it; it has \
-             {}",
+            "{cc}: the far end's net.ipv4.tcp_{file}_congestion_control does not have it; \
+             select one of {}",
             list.join(", ")
         ))
     }

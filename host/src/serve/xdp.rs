@@ -424,7 +424,7 @@ impl Echo {
     /// (or `only`). At the other ports this host answers itself.
     pub fn attach(device: &str, ports: &[u16], only: Option<IpAddr>) -> Result<Echo, HostError> {
         let missing = |why: String| HostError::Missing(format!("--xdp {device}: {why}"));
-        let name = CString::new(device).map_err(|_| missing("no device has such a name".into()))?;
+        let name = CString::new(device).map_err(|_| missing("not the name of a device".into()))?;
         let index = sys::interface(&name)
             .map_err(|_| missing("there is no such device; `ip link` lists them".into()))?;
         let kind = sys::hardware(device).map_err(HostError::failed("the kind of a device"))?;
@@ -432,8 +432,8 @@ impl Echo {
         if !matches!(kind, Some(libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK)) {
             return Err(missing(
                 "its packets have no Ethernet header (a TUN, WireGuard or PPP device, or a \
-                 tunnel), and the program answers \
-                 Ethernet frames; leave --xdp out, and a thread answers there"
+                 tunnel), which the XDP program requires; leave out --xdp, so that a thread \
+                 answers"
                     .into(),
             ));
         }
@@ -444,13 +444,14 @@ impl Echo {
         }
         if addresses.is_empty() {
             return Err(missing(
-                "it has no such address, so nobody would be answered".into(),
+                "it has no such address; write one of its addresses with --bind".into(),
             ));
         }
         if addresses.len() > ADDRESSES {
             let n = addresses.len();
             return Err(missing(format!(
-                "it has {n} addresses and {ADDRESSES} are compared; choose one with --bind"
+                "it has {n} addresses, more than the {ADDRESSES} that are compared; select one \
+                 with --bind"
             )));
         }
         let told = |error: io::Error| {
@@ -471,16 +472,16 @@ impl Echo {
 fn refusal(error: &io::Error) -> Option<String> {
     let text = match error.raw_os_error()? {
         libc::EPERM | libc::EACCES => {
-            "this user may load no programs into the kernel; that needs root (CAP_BPF and \
-             CAP_NET_ADMIN) in the first user namespace"
+            "this user may not load programs into the kernel; run as root (CAP_BPF and \
+             CAP_NET_ADMIN) in the initial user namespace"
         }
         libc::ENOSYS => "this kernel has no BPF (CONFIG_BPF_SYSCALL)",
-        libc::EBUSY | libc::EEXIST => "another XDP program is there already; `ip link` shows it",
+        libc::EBUSY | libc::EEXIST => "the device has another XDP program; `ip link` prints it",
         libc::EINVAL => {
-            "this kernel attaches no XDP program to it: that needs Linux 5.9 and a device with \
-             Ethernet frames"
+            "this kernel cannot attach an XDP program to it; use Linux 5.9 or later and a \
+             device with Ethernet frames"
         }
-        libc::EOPNOTSUPP => "this device takes no XDP program",
+        libc::EOPNOTSUPP => "this device does not support XDP programs",
         _ => return None,
     };
     Some(text.into())

@@ -250,7 +250,7 @@ impl Netlink {
 fn cut_short() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
-        "the kernel's answer is cut short",
+        "the kernel's answer is truncated",
     )
 }
 

@@ -76,9 +76,8 @@ pub fn overridden<'a>(changes: impl Iterator<Item = &'a What>, world: &World) ->
                         .display()
                         .to_string();
                     notes.push(format!(
-                        "/{file} is read after {path} and says {key} = {other}: after a boot it \
-                         will be that, not {value}. \
-                         Take the line out there"
+                        "/{file} is read after {path} and sets {key} = {other}: after a boot \
+                         the value will be that, not {value}. Remove that line"
                     ));
                 }
             }

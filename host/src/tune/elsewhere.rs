@@ -119,8 +119,7 @@ pub fn refuse_others(
     let (title, there) = (&journal.title, other.namespace.described());
     Err(HostError::Unlike(format!(
         "{title:?} was applied in {there}, which cannot be found; this is {here}: nothing was \
-         changed\n    \
-         where this is the same container, started anew: {} --force",
+         changed\n    if this is the same container after a restart: {} --force",
         world.command("revert")
     )))
 }

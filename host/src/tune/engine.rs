@@ -90,7 +90,7 @@ fn look(plan: &Plan, world: &World) -> Result<(Vec<Entry>, Vec<Value>), HostErro
             change
                 .expected(&before)
                 .err()
-                .map(|text| format!("{text}; make the plan anew")),
+                .map(|text| format!("{text}; create the plan again")),
         );
         wrong.extend(made_by_somebody(change, &before, world));
         wrong.extend(not_from_here(change, world));
@@ -122,7 +122,7 @@ fn belongs(change: &Change, world: &World) -> bool {
 /// Changes of a plan that are left out here.
 fn left(plan: &Plan, world: &World) -> Vec<Value> {
     let why = format!(
-        "{} shares the host's files: at the next boot they would change the host",
+        "{} shares the files of the host: at the next boot they would change the host",
         world.here.described()
     );
     let out = plan.changes.iter().filter(|change| !belongs(change, world));
@@ -171,20 +171,20 @@ fn made_by_somebody(change: &Change, before: &Value, world: &World) -> Option<St
     }
     if !world.replace {
         return Some(format!(
-            "{device}: somebody made {} there on purpose; it is replaced only with --replace",
+            "{device}: another program has configured {}; to replace it, write --replace",
             made.join(", ")
         ));
     }
     if tree.filters > 0 {
         return Some(format!(
-            "{device}: {} has filters, which could not be put back; take it away yourself",
+            "{device}: {} has filters, which narrows cannot restore; remove it yourself",
             made[0]
         ));
     }
     let odd = tree.classes.iter().find(|c| c.kind != "htb");
     odd.map(|c| {
         format!(
-            "{device}: {} has classes, which could not be put back; take it away yourself",
+            "{device}: {} has classes, which narrows cannot restore; remove it yourself",
             c.kind
         )
     })
@@ -213,9 +213,8 @@ pub fn apply(plan: &Plan, world: &World, within: Option<f64>) -> Answer {
     journal.deadline = within.map(Deadline::within);
     if !journal.fits() {
         return Err(HostError::Unlike(format!(
-            "the plan, with what it is applied over, is too long to be remembered; nothing was \
-             changed: a plan with fewer words in it, \
-             or {} first",
+            "the plan and those below it are too long for the journal; nothing was changed: \
+             write a shorter plan, or {} first",
             world.command("revert")
         )));
     }
@@ -223,7 +222,7 @@ pub fn apply(plan: &Plan, world: &World, within: Option<f64>) -> Answer {
         .ok_or_else(|| HostError::Broken("the journal's directory vanished".to_string()))?;
     if coverable(store.read()?, world)?.map(|j| j.id) != under {
         return Err(HostError::Unlike(
-            "another narrows tune was at work; look again and apply again".to_string(),
+            "another narrows tune was running; check the settings and apply again".to_string(),
         ));
     }
     store.write(Some(&journal))?;
@@ -243,13 +242,13 @@ fn coverable(below: Option<Journal>, world: &World) -> Result<Option<Journal>, H
     let (confirm, revert) = (world.command("confirm"), world.command("revert"));
     let text = match j.phase {
         Phase::Unconfirmed => {
-            format!("what was applied before still waits: {confirm}, or {revert}")
+            format!("an earlier plan is not confirmed: {confirm}, or {revert}")
         }
         Phase::Applied if j.may_be_covered() => return Ok(Some(j)),
         Phase::Applied => {
-            format!("too many plans lie over one another; {revert}, then one plan for all")
+            format!("too many plans are applied; {revert}, then apply one plan for all changes")
         }
-        _ => format!("an earlier change was cut short; {revert} puts everything back first"),
+        _ => format!("an earlier change was interrupted; {revert} first"),
     };
     Err(HostError::Unlike(text))
 }
@@ -301,11 +300,7 @@ fn make(journal: &Journal, boot: bool, world: &World) -> Result<Vec<Value>, Host
         change.make(world).map_err(broken)?;
         let after = change.live(world).map_err(broken)?;
         if !change.reached(&after) {
-            let text = format!(
-                "{}: was set, and is {} all the same",
-                change.id,
-                said(change, &after)
-            );
+            let text = format!("{}: was set, but is {}", change.id, said(change, &after));
             return Err(HostError::Broken(text));
         }
         done.push(
@@ -330,7 +325,7 @@ fn prove(journal: &Journal) -> Answer {
         return Ok(Value::Null);
     };
     let fresh = diag::fresh()
-        .map_err(|e| HostError::Broken(format!("a new connection, to prove it: {e}")))?;
+        .map_err(|e| HostError::Broken(format!("a new connection for the test: {e}")))?;
     let listed = fresh.listed.as_deref();
     if fresh.socket != cc || listed.is_some_and(|listed| listed != cc) {
         let seen = listed.unwrap_or(&fresh.socket);
@@ -386,9 +381,9 @@ fn rolled_back(store: &Store, journal: &Journal, world: &World, why: HostError) 
         .and_then(|notes| store.write(below).map(|()| notes));
     match (undone, why) {
         (Ok(_), HostError::Stopped) => HostError::Stopped,
-        (Ok(_), why) => HostError::Broken(format!("{why}\n    everything was put back")),
+        (Ok(_), why) => HostError::Broken(format!("{why}\n    everything was restored")),
         (Err(worse), why) => HostError::Broken(format!(
-            "{why}\n    and not everything could be put back: {worse}; {}",
+            "{why}\n    and not everything could be restored: {worse}; {}",
             world.command("revert")
         )),
     }
@@ -456,9 +451,9 @@ fn refuse_foreign(journal: &Journal, world: &World) -> Result<(), HostError> {
             let (is, was) = (said(change, &live), said(change, &entry.before));
             let id = &change.id;
             list.push(if is == was {
-                format!("{id}: is {is} now, with other options than narrows found or made")
+                format!("{id}: is {is} now, with other options than narrows found or set")
             } else {
-                format!("{id}: is {is} now, which narrows did not make; before it was {was}")
+                format!("{id}: is {is} now, which narrows did not set; before it was {was}")
             });
         }
     }
@@ -467,7 +462,7 @@ fn refuse_foreign(journal: &Journal, world: &World) -> Result<(), HostError> {
     }
     let list = list.join("\n");
     Err(HostError::Broken(format!(
-        "{list}\n    nothing was put back; to put everything back over that: {} --force",
+        "{list}\n    nothing was restored; to restore everything nevertheless: {} --force",
         world.command("revert")
     )))
 }
@@ -486,7 +481,7 @@ fn undo(journal: &Journal, world: &World, mode: Foreign) -> Result<Vec<String>, 
         let change = &entry.change;
         if mode != Foreign::Overwrite && changed.iter().any(|(e, _)| e.change.id == change.id) {
             notes.push(format!(
-                "{}: left as it is, for somebody has changed it since",
+                "{}: not restored, because it was changed since",
                 change.id
             ));
             continue;
@@ -509,7 +504,10 @@ fn put_back(entry: &Entry, world: &World) -> Result<Option<String>, String> {
     let live = match change.live(world) {
         Ok(live) => live,
         Err(e) if gone(change, &e) => {
-            return Ok(Some(format!("{}: the interface has gone", change.id)));
+            return Ok(Some(format!(
+                "{}: the interface no longer exists",
+                change.id
+            )));
         }
         Err(e) => return Err(e.to_string()),
     };
@@ -571,12 +569,13 @@ pub fn revert(world: &World, mode: Foreign, last: bool) -> Answer {
     if !failed.is_empty() {
         let list = failed.join("\n");
         return Err(HostError::Broken(format!(
-            "{list}\n    what could be put back was; {revert} does the rest"
+            "{list}\n    everything else was restored; {revert} does the rest"
         )));
     }
     if let Some(error) = unwritten {
         let text = format!(
-            "{error}; the record still has changes that were put back: {revert} once more, later"
+            "{error}; the journal still contains changes that were restored: {revert} once \
+             more, later"
         );
         if covered {
             return Err(HostError::Broken(text));
@@ -654,7 +653,7 @@ pub fn confirm(world: &World) -> Answer {
         }
         let undone = last_undone(store.as_ref(), world);
         return Err(HostError::Unlike(format!(
-            "nothing waits to be confirmed{undone}"
+            "no plan is to be confirmed{undone}"
         )));
     };
     in_time(&journal, world)?;
@@ -681,13 +680,13 @@ fn in_time(journal: &Journal, world: &World) -> Result<(), HostError> {
     match deadline.remains() {
         Some(seconds) if seconds > 0.0 => Ok(()),
         Some(seconds) => Err(HostError::Unlike(format!(
-            "too late by {:.0} s: it had to be confirmed within {} s, so nothing was \
-             confirmed\n    write: {revert}, and apply it again",
+            "too late by {:.0} s: the limit was {} s, so nothing was confirmed\n    write: \
+             {revert}, and apply it again",
             -seconds, deadline.within
         ))),
         None => Err(HostError::Unlike(format!(
-            "the host has booted since: it was not confirmed in time, and the kernel has \
-             forgotten it\n    write: {revert}, and apply it again"
+            "the host has booted since: the plan was not confirmed in time, and its settings \
+             are lost\n    write: {revert}, and apply it again"
         ))),
     }
 }
@@ -700,7 +699,7 @@ pub fn verify(world: &World) -> Answer {
         elsewhere::refuse(world, "verify")?;
         let undone = last_undone(store.as_ref(), world);
         return Err(HostError::Unlike(format!(
-            "nothing was applied here that could be verified; narrows tune apply does{undone}"
+            "no plan is applied here; apply one with narrows tune apply{undone}"
         )));
     };
     elsewhere::refuse_others(&top, world, "verify", false)?;

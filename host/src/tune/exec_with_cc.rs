@@ -70,16 +70,16 @@ fn check(cc: &str) -> Result<(), HostError> {
     let list = |names: &[String]| names.join(", ");
     Err(HostError::Missing(match error.raw_os_error() {
         Some(libc::EPERM) => format!(
-            "{cc}: only root may choose it here, everybody {}; root can allow it: \
+            "{cc}: only root may select it here; other users may select {}; root can permit it: \
              sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{} {cc}\"",
             list(&known.allowed),
             known.allowed.join(" ")
         ),
         _ if known.loadable.iter().any(|name| name == cc) => {
-            format!("{cc}: its module is not loaded; root can: modprobe tcp_{cc}")
+            format!("{cc}: its module is not loaded; root can load it: modprobe tcp_{cc}")
         }
         _ => format!(
-            "{cc}: this kernel has no such congestion control; it has {}",
+            "{cc}: this kernel has no such congestion control; select one of {}",
             list(&known.available)
         ),
     }))
@@ -89,16 +89,15 @@ fn check(cc: &str) -> Result<(), HostError> {
 fn refused(error: &io::Error) -> HostError {
     let why = match error.raw_os_error() {
         Some(libc::EBUSY) => {
-            "this process is watched in the same way already (by another `narrows with`, or a \
-             sandbox)"
+            "this process already has such a filter (of another `narrows with`, or of a sandbox)"
         }
         Some(libc::ENOSYS | libc::EINVAL) | None => {
-            "this kernel has no seccomp notifications (Linux 5.9 brought what is needed)"
+            "this kernel has no seccomp notifications (Linux 5.9 or later is required)"
         }
-        _ => "seccomp is forbidden here",
+        _ => "seccomp is not permitted here",
     };
     HostError::Missing(format!(
-        "{why}: {error}; by destination it goes without: narrows tune plan --cc NAME --to PREFIX"
+        "{why}: {error}; set it by destination instead: narrows tune plan --cc NAME --to PREFIX"
     ))
 }
 
@@ -156,7 +155,7 @@ impl Maker {
             Err(error) if space(Some(asked.pid)) != self.own_space => {
                 self.warn(&format!(
                     "process {} is in another network namespace, which cannot be entered \
-                     ({error}); it has that one's default",
+                     ({error}); it uses the default there",
                     asked.pid
                 ));
                 return seccomp_notify::let_pass(listener, asked);
@@ -165,7 +164,7 @@ impl Maker {
         };
         if let Err(error) = sys::choose_cc(&socket, &self.cc) {
             self.warn(&format!(
-                "{} could not be chosen in process {}: {error}",
+                "{} could not be selected in process {}: {error}",
                 self.cc, asked.pid
             ));
         }
@@ -180,7 +179,7 @@ impl Maker {
                 // Before Linux 5.9 no descriptor can be passed.
                 _ => {
                     self.warn(&format!(
-                        "a socket could not be given to process {}: {error}",
+                        "a socket could not be passed to process {}: {error}",
                         asked.pid
                     ));
                     seccomp_notify::let_pass(listener, asked);
@@ -245,7 +244,7 @@ pub fn run(args: impl Iterator<Item = String>) -> Result<u8, HostError> {
     };
     // Processes that the program left running still create sockets.
     let left = serve_once(&listener, &mut maker)? != seccomp_notify::State::Over;
-    if left && process::go_on_apart().map_err(HostError::failed("going on in the background"))? {
+    if left && process::go_on_apart().map_err(HostError::failed("continuing in the background"))? {
         while !matches!(
             serve_once(&listener, &mut maker),
             Ok(seccomp_notify::State::Over) | Err(_)

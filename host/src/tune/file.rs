@@ -55,7 +55,7 @@ fn put(path: &str, file: &Found, world: &World) -> io::Result<()> {
     let dir = Dir::open(&world.root, folder, Some(0o755))?;
     world.step();
     let dir = dir.ok_or_else(|| {
-        io::Error::new(io::ErrorKind::NotFound, format!("{folder}: is not there"))
+        io::Error::new(io::ErrorKind::NotFound, format!("{folder}: does not exist"))
     })?;
     dir.replace(name, file, &mut || world.step())
 }
@@ -79,7 +79,7 @@ pub fn restore(path: &str, before: &Value, world: &World) -> io::Result<()> {
         let odd = || {
             io::Error::new(
                 io::ErrorKind::InvalidData,
-                format!("{path}: the journal does not say what it was"),
+                format!("{path}: the journal has no previous content"),
             )
         };
         let owner = |i: usize| {

@@ -217,7 +217,7 @@ impl Shaped {
     pub fn expected(&self, live: &Value) -> Result<(), String> {
         let Self { dev, ifb, .. } = self;
         if live["dev"] != json!(true) {
-            return Err(format!("interface {dev}: there is none"));
+            return Err(format!("interface {dev}: does not exist"));
         }
         if live["ifb"].is_null() && live["in"].is_null()
             || live["ifb"]["kind"] == json!("ifb") && Self::led(live)
@@ -233,7 +233,7 @@ impl Shaped {
             )
         };
         Err(format!(
-            "{what}: somebody made it on purpose; take it away yourself"
+            "{what}: another program has configured it; remove it yourself"
         ))
     }
     /// A short description.
@@ -242,10 +242,10 @@ impl Shaped {
         let Some(tree) = Self::tree(live) else {
             let what = match (incoming["kind"].as_str(), incoming["filters"].as_u64()) {
                 (Some("ingress"), _) if incoming["lost"] == json!(true) => {
-                    "redirected to a device that has gone".to_string()
+                    "redirected to a removed device".to_string()
                 }
                 (Some(kind), Some(filters)) => {
-                    format!("{kind} with {filters} filters of somebody else")
+                    format!("{kind} with {filters} other filters")
                 }
                 _ => "not shaped".to_string(),
             };
@@ -281,7 +281,7 @@ impl Shaped {
                 .map_err(at("a device of the kind ifb"))?;
             done();
         }
-        let missing = || io::Error::new(io::ErrorKind::NotFound, "the interface has gone");
+        let missing = || io::Error::new(io::ErrorKind::NotFound, "the interface no longer exists");
         let (ifb, up, _) = link(&mut netlink, &self.ifb)?.ok_or_else(missing)?;
         if !up {
             netlink.up(ifb, &Link::default())?;

@@ -154,14 +154,11 @@ impl Journal {
     }
     /// Reads a journal, or returns what is wrong with it.
     pub fn parse(bytes: &[u8]) -> Result<Journal, String> {
-        let json: Value =
-            serde_json::from_slice(bytes).map_err(|e| format!("it is no JSON: {e}"))?;
+        let json: Value = serde_json::from_slice(bytes).map_err(|e| format!("not JSON: {e}"))?;
         Journal::read(&json, DEEPEST)
     }
     fn read(json: &Value, deep: usize) -> Result<Journal, String> {
-        let deep = deep
-            .checked_sub(1)
-            .ok_or("too many plans over one another")?;
+        let deep = deep.checked_sub(1).ok_or("too many nested plans")?;
         if json["journal"].as_u64() != Some(VERSION) {
             return Err(format!("its format is not {VERSION}"));
         }
@@ -176,13 +173,13 @@ impl Journal {
                     change,
                     before: e["before"].clone(),
                 }),
-                _ => Err("an entry has not one change".to_string()),
+                _ => Err("an entry has no change, or several".to_string()),
             }
         };
         let entries = json["entries"].as_array().ok_or("entries are missing")?;
         let netns = text("netns");
         if netns.as_deref().is_some_and(|name| !namespace(name)) {
-            return Err("netns is no name".to_string());
+            return Err("netns is not a name".to_string());
         }
         let namespace = match &json["namespace"] {
             Value::Null => None,
@@ -255,7 +252,7 @@ impl<'a> Store<'a> {
             let fix = if denied {
                 "changing a host needs root (sudo)"
             } else {
-                "another place for the journal: --state DIR"
+                "select another directory of the journal with --state DIR"
             };
             HostError::Unlike(format!("{e}\n    {fix}"))
         };
@@ -266,7 +263,7 @@ impl<'a> Store<'a> {
         }
         if !dir.is_private().map_err(failed)? {
             return Err(HostError::Unlike(format!(
-                "{0}: others than its owner may look into it; chmod 0700 {0}",
+                "{0}: users other than its owner have access; chmod 0700 {0}",
                 world.state
             )));
         }
@@ -357,11 +354,15 @@ fn journal_of(dir: &Dir, world: &World, state: &str) -> Result<Option<Journal>, 
     let Some(file) = file else { return Ok(None) };
     if file.mode & 0o077 != 0 {
         return Err(HostError::Unlike(format!(
-            "{place}: others may look into it; chmod 0600 {place}"
+            "{place}: other users have access; chmod 0600 {place}"
         )));
     }
-    let mut journal = Journal::parse(&file.bytes)
-        .map_err(|e| HostError::Unlike(format!("{place}: is no journal of this narrows: {e}")))?;
+    let mut journal = Journal::parse(&file.bytes).map_err(|e| {
+        HostError::Unlike(format!(
+            "{place}: not a journal of this version of \
+         narrows: {e}"
+        ))
+    })?;
     let volatile = Dir::open(&world.root, VOLATILE, None).ok().flatten();
     if volatile.is_some_and(|dir| matches!(dir.read(&reverting(&journal.id)), Ok(Some(_)))) {
         journal.phase = Phase::Reverting;

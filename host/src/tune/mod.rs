@@ -73,13 +73,13 @@ fn enter(netns: Option<&str>) -> Result<bool, HostError> {
     };
     let ns = open().map_err(|e| {
         HostError::Unlike(format!(
-            "network namespace {name}: {e}; ip netns list has those there are"
+            "network namespace {name}: {e}; ip netns list prints all names"
         ))
     })?;
     let own = || netns::Namespace::own().map_err(HostError::failed("the network namespace"));
     let before = own()?;
     sys::enter_network(&ns)
-        .map_err(|e| HostError::Unlike(format!("network namespace {name}: {e}; it needs root")))?;
+        .map_err(|e| HostError::Unlike(format!("network namespace {name}: {e}; run as root")))?;
     Ok(own()? != before)
 }
 

@@ -43,7 +43,7 @@ pub fn load(name: &str) -> io::Result<()> {
     let lacking = |text: String| io::Error::new(io::ErrorKind::NotFound, text);
     let program = MODPROBE.iter().find(|p| Path::new(p).exists());
     let program =
-        program.ok_or_else(|| lacking(format!("module {name}: there is no modprobe here")))?;
+        program.ok_or_else(|| lacking(format!("module {name}: modprobe is not installed")))?;
     let done = Command::new(program)
         .args(["-q", "--", name])
         .env_clear()

@@ -49,7 +49,7 @@ fn refused(text: String) -> io::Error {
 fn at(place: &str) -> impl Fn(io::Error) -> io::Error + '_ {
     move |e| match e.raw_os_error() {
         Some(libc::ELOOP | libc::ENOTDIR) => refused(format!(
-            "{place}: is a link or no directory; links are not followed"
+            "{place}: is a symbolic link or not a directory; links are not followed"
         )),
         _ => io::Error::new(e.kind(), format!("{place}: {e}")),
     }
@@ -67,7 +67,7 @@ fn trusted(place: &str, meta: &std::fs::Metadata) -> io::Result<()> {
     // In a sticky directory other users cannot replace the file.
     if meta.mode() & OTHERS_WRITE != 0 && !(meta.is_dir() && meta.mode() & STICKY != 0) {
         return Err(refused(format!(
-            "{place}: others may write to it; chmod go-w {place}"
+            "{place}: other users may write to it; chmod go-w {place}"
         )));
     }
     Ok(())
@@ -91,7 +91,7 @@ pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
         File::from(open_at(&dir, name, libc::O_RDONLY | libc::O_NONBLOCK, 0).map_err(at(&place))?);
     let meta = file.metadata()?;
     if !meta.is_file() {
-        return Err(refused(format!("{place}: is no file")));
+        return Err(refused(format!("{place}: is not a file")));
     }
     trusted(&place, &meta)?;
     let mut bytes = Vec::new();
@@ -187,7 +187,7 @@ impl Dir {
         };
         let meta = file.metadata()?;
         if !meta.is_file() || meta.len() > LONGEST {
-            return Err(refused(format!("{place}: is no file of narrows")));
+            return Err(refused(format!("{place}: is not a file of narrows")));
         }
         trusted(&place, &meta)?;
         let mut bytes = Vec::new();
@@ -217,7 +217,7 @@ impl Dir {
         );
         let meta = old.metadata()?;
         if !meta.is_file() {
-            return Err(refused(format!("{place}: is no file")));
+            return Err(refused(format!("{place}: is not a file")));
         }
         trusted(&place, &meta)?;
         (&old).write_all(&file.bytes).map_err(at(&place))?;

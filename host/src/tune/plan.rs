@@ -172,7 +172,7 @@ fn handle(of: &Object, what: &str) -> Result<u32, String> {
             .as_str()
             .and_then(qdisc::handle)
             .filter(|h| h & 0xffff == 0)
-            .ok_or_else(|| format!("{what}: handle {text} is none; write \"1:\"")),
+            .ok_or_else(|| format!("{what}: handle {text} is invalid; write \"1:\"")),
     }
 }
 
@@ -191,7 +191,7 @@ fn step(of: &Object, parent: u32, what: &str) -> Result<qdisc::Step, String> {
         what,
         || {
             format!(
-                "{kind:?} is none of {}, tbf",
+                "{kind:?}: write one of {}, tbf",
                 qdisc::planned().collect::<Vec<_>>().join(", ")
             )
         },
@@ -216,14 +216,14 @@ fn found(of: &Object, what: &str) -> Result<(String, bool), String> {
 fn device<'a>(of: &'a Object, key: &str, what: &str) -> Result<&'a str, String> {
     let name = string(of, key, what)?;
     ensure(interface(name), what, || {
-        format!("{name:?} is no name of an interface")
+        format!("{name:?} is not the name of an interface")
     })?;
     Ok(name)
 }
 
 fn place(parent: &str, what: &str) -> Result<u32, String> {
     let place = qdisc::handle(parent).filter(|h| h & 0xffff != 0);
-    place.ok_or_else(|| format!("{what}: parent {parent:?} is none; write \"root\" or \"1:2\""))
+    place.ok_or_else(|| format!("{what}: parent {parent:?} is invalid; write \"root\" or \"1:2\""))
 }
 
 /// Shaping of received traffic: each place of the ifb device's egress with its discipline.
@@ -283,7 +283,7 @@ fn congctl(words: Option<&Value>, what: &str) -> Result<Option<Option<String>>, 
         .copied()
         .unwrap_or_default();
     ensure(plain_name(name, 15), what, || {
-        format!("{name:?} is no name of a congestion control")
+        format!("{name:?} is not the name of a congestion control")
     })?;
     Ok(Some(Some(name.to_string())))
 }
@@ -296,7 +296,7 @@ fn route_change(one: &Object, what: &str) -> Result<What, String> {
         "inet6" => true,
         other => {
             return Err(format!(
-                "{what}: family {other:?} is none; write \"inet\" or \"inet6\""
+                "{what}: family {other:?} is invalid; write \"inet\" or \"inet6\""
             ));
         }
     };
@@ -306,9 +306,9 @@ fn route_change(one: &Object, what: &str) -> Result<What, String> {
     })?;
     let prefix = string(target, "prefix", what)?;
     let to = route::Prefix::parse(prefix, v6)
-        .ok_or_else(|| format!("{what}: {prefix:?} is no prefix"))?;
+        .ok_or_else(|| format!("{what}: {prefix:?} is not a prefix"))?;
     let cc = congctl(one.get("to"), what)?
-        .ok_or_else(|| format!("{what}: a plan makes routes and takes none away"))?;
+        .ok_or_else(|| format!("{what}: a plan creates routes and removes none"))?;
     let from = congctl(one.get("from"), what)?.flatten();
     Ok(What::Route(to, from, cc))
 }
@@ -317,7 +317,7 @@ fn file_change(one: &Object, what: &str) -> Result<What, String> {
     let target = string(one, "target", what)?;
     ensure(path(target), what, || {
         format!(
-            "{target:?} is no file of narrows' own; those are below {}",
+            "{target:?} is not a file of narrows; these are below {}",
             FOLDERS.map(|(f, _)| f).join(", ")
         )
     })?;
@@ -330,7 +330,7 @@ fn file_change(one: &Object, what: &str) -> Result<What, String> {
             let mode = mode.filter(|m| m & !0o755 == 0 && m & 0o400 != 0);
             let text = string(of, "text", what)?;
             ensure(text.len() < 1 << 16 && !text.contains('\0'), what, || {
-                "its text is too long, or has a zero".to_string()
+                "its text is too long, or contains a zero byte".to_string()
             })?;
             Some(Text {
                 text: text.to_string(),
@@ -363,7 +363,7 @@ impl Change {
             "boot" => true,
             other => {
                 return Err(format!(
-                    "{what}: phase {other:?} is none; write \"live\" or \"boot\""
+                    "{what}: phase {other:?} is invalid; write \"live\" or \"boot\""
                 ));
             }
         };
@@ -375,7 +375,7 @@ impl Change {
             "module" => {
                 let name = string(of, "target", &what)?;
                 ensure(plain_name(name, 64), &what, || {
-                    format!("{name:?} is no name of a module")
+                    format!("{name:?} is not the name of a module")
                 })?;
                 ensure(string(of, "to", &what)? == "loaded", &what, || {
                     "a module can only be \"loaded\"".to_string()
@@ -385,12 +385,12 @@ impl Change {
             "sysctl" => {
                 let name = string(of, "target", &what)?;
                 let sysctl = Sysctl::named(name).ok_or_else(|| {
-                    format!("{what}: {name:?} is none of the settings that narrows changes")
+                    format!("{what}: {name:?} is not a setting that narrows changes")
                 })?;
                 let (from, to) = (string(of, "from", &what)?, string(of, "to", &what)?);
                 ensure(to.len() < 256 && sysctl.form.fits(to), &what, || {
                     format!(
-                        "{to:?} is no value of {name}; write {}",
+                        "{to:?} is not a value of {name}; write {}",
                         sysctl.form.pattern()
                     )
                 })?;
@@ -403,7 +403,7 @@ impl Change {
             "file" => file_change(of, &what)?,
             other if SCRIPTS_ONLY.contains(&other) => {
                 return Err(format!(
-                    "{what}: a {other} is changed by the plan's script only: narrows tune plan \
+                    "{what}: only the script of the plan changes a {other}: narrows tune plan \
                      --script"
                 ));
             }
@@ -489,7 +489,7 @@ impl Change {
     pub fn expected(&self, live: &Value) -> Result<(), String> {
         let odd = |is: &str, said: &str| {
             Err(format!(
-                "{}: is {is} here, and the plan was made for {said}",
+                "{}: is {is} here, but the plan was created for {said}",
                 self.id
             ))
         };
@@ -552,10 +552,10 @@ impl Change {
             What::Module(name) => {
                 if *before == json!(false) && module::present(name) && !module::unload(name)? {
                     let users = module::users(name).unwrap_or(0);
-                    let text = "it stays loaded until they end or the host boots, and does \
-                        nothing by itself";
+                    let text = "it stays loaded until they end or the host boots, without any \
+                     effect";
                     return Ok(Some(format!(
-                        "module {name} is in use by {users} (connections, say): {text}"
+                        "module {name} is in use by {users} (for example connections): {text}"
                     )));
                 }
             }
@@ -598,7 +598,7 @@ impl Plan {
     /// Reads a change.
     pub fn parse(bytes: &[u8]) -> Result<Plan, String> {
         let json: Value =
-            serde_json::from_slice(bytes).map_err(|e| format!("the plan is no JSON: {e}"))?;
+            serde_json::from_slice(bytes).map_err(|e| format!("the plan is not JSON: {e}"))?;
         let of = object(&json, "the plan")?;
         let keys = [
             "narrows", "plan", "title", "asked", "host", "netns", "able", "needs", "changes",
@@ -633,7 +633,7 @@ impl Plan {
         let netns = netns.map(|n| {
             n.as_str()
                 .filter(|n| namespace(n))
-                .ok_or("the plan: netns is no name")
+                .ok_or("the plan: netns is not a name")
         });
         let list = of.get("changes").and_then(Value::as_array);
         let list = list.filter(|list| list.len() <= MOST);
@@ -669,7 +669,7 @@ pub fn grouped(list: &[Value]) -> Result<Vec<Change>, String> {
             };
             let Some(earlier) = changes.iter_mut().find(same) else {
                 if changes.iter().any(|c| c.id == change.id) {
-                    return Err(format!("{}: stands there twice", change.id));
+                    return Err(format!("{}: occurs twice", change.id));
                 }
                 changes.push(change);
                 continue;

@@ -84,7 +84,7 @@ fn find(to: &Prefix) -> io::Result<Option<Vec<u8>>> {
         .collect();
     if found.len() > 1 {
         let text = format!(
-            "{}/{}: there is more than one such route; narrows changes none of them",
+            "{}/{}: several routes exist for it; narrows changes none of them",
             to.address, to.bits
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -219,9 +219,8 @@ fn expires(body: &[u8]) -> bool {
 pub fn set(to: &Prefix, cc: Option<&str>) -> io::Result<()> {
     let body = match find(to)? {
         Some(body) if expires(&body) => {
-            let text = "a router announces it and it ends by itself, which one that is made again \
-                would not; \
-                        choose a longer prefix, or the default";
+            let text = "a router announced it and it expires, which a copy would not; select a \
+             longer prefix, or the default";
             return Err(at(to)(io::Error::new(io::ErrorKind::InvalidInput, text)));
         }
         Some(body) => body,

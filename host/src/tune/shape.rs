@@ -32,17 +32,17 @@ fn number(of: &Map<String, Value>, name: &str, unit: &str) -> Result<u64, String
     let number = digits
         .and_then(|digits| digits.parse().ok())
         .filter(|n| *n > 0);
-    number.ok_or_else(|| format!("{name} {text:?} is none; write \"18000{unit}\""))
+    number.ok_or_else(|| format!("{name} {text:?} is invalid; write, e.g., \"18000{unit}\""))
 }
 
 /// Converts kbit/s to bytes per second; the kernel's tables hold 34 Gbit/s.
 fn rate(of: &Map<String, Value>, name: &str) -> Result<u32, String> {
     u32::try_from(number(of, name, "kbit")? * 125)
-        .map_err(|_| format!("{name} is more than a shaper's 34 Gbit/s"))
+        .map_err(|_| format!("{name} is more than 34 Gbit/s, the limit of a shaper"))
 }
 
 fn size(of: &Map<String, Value>, name: &str) -> Result<u32, String> {
-    u32::try_from(number(of, name, "b")?).map_err(|_| format!("{name} is too much"))
+    u32::try_from(number(of, name, "b")?).map_err(|_| format!("{name} is too large"))
 }
 
 impl Shape {
@@ -57,9 +57,7 @@ impl Shape {
             _ => (&[], None),
         };
         match of.keys().find(|key| !known.contains(&key.as_str())) {
-            Some(key) => Err(format!(
-                "the option {key:.20} of {kind:.20} is set by no plan"
-            )),
+            Some(key) => Err(format!("no plan sets the option {key:.20} of {kind:.20}")),
             None => Ok(shape),
         }
     }

@@ -40,7 +40,7 @@ fn checked(key: &str, file: File) -> io::Result<File> {
     }
     Err(io::Error::new(
         io::ErrorKind::PermissionDenied,
-        format!("{key}: {} is not the kernel's own file", path(key)),
+        format!("{key}: {} is not a file of the kernel", path(key)),
     ))
 }
 

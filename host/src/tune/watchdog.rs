@@ -31,7 +31,7 @@ const READY: &str = "watching";
 
 /// Starts the watchdog of a journal; it runs when this returns.
 pub fn start(world: &World, journal: &Journal) -> Result<(), HostError> {
-    let failed = HostError::failed("the process that would undo the change");
+    let failed = HostError::failed("the watchdog of the change");
     let program = std::env::current_exe().map_err(&failed)?;
     let mut command = Command::new(program);
     command.args([
@@ -60,7 +60,7 @@ pub fn start(world: &World, journal: &Journal) -> Result<(), HostError> {
         return Ok(());
     }
     Err(HostError::Broken(
-        "the process that would undo the change did not start; nothing was changed".to_string(),
+        "the watchdog of the change did not start; nothing was changed".to_string(),
     ))
 }
 
@@ -163,8 +163,7 @@ fn watch(world: &World, id: &str, mut partner: UnixStream) -> Result<(), HostErr
             return undo(
                 world,
                 id,
-                "the process that watches was told to end, as at the end of a session or a \
-                 shutdown",
+                "the watchdog received SIGTERM, as at a logout or a shutdown",
             );
         }
         if deadline.remains().is_none_or(|seconds| seconds <= 0.0) {
@@ -228,7 +227,7 @@ fn undo(world: &World, id: &str, why: &str) -> Result<(), HostError> {
     });
     let _ = to_syslog(
         world,
-        &format!("undid {:?}: {why}; {outcome}", journal.title),
+        &format!("reverted {:?}: {why}; {outcome}", journal.title),
     );
     done.map(drop)
 }
