@@ -142,9 +142,7 @@ def test_rows_without_end_end_the_measurement_and_not_the_memory() -> None:
         ]
         command = [NARROWS, "measure", "127.0.0.1", "--port", str(port), *words, "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert (
-        "the far end sends more samples of down1 than requested" in done.stdout + done.stderr
-    )
+    assert "the far end sends more samples of down1 than requested" in done.stdout + done.stderr
     assert done.returncode == 1, done.stderr
     # 20 s of samples each 50 ms, and a hundred beside them.
     assert far.rows > 500
