@@ -170,7 +170,7 @@ def flat(cases: int, into: str) -> None:
 
     sweep.finish(progress=look)
     begin = time.perf_counter()
-    rows, _ = sweep.medians(["goodput_mbit", "retransmit_rate"])
+    rows, _ = sweep.medians(["goodput_mbit", "summary_retransmit_rate"])
     took = round(time.perf_counter() - begin, 1)
     print(json.dumps({"rows": rows, "medians_s": took, "asks_mib": resident_mib("self")}))
 

@@ -56,7 +56,7 @@ FIGURES: dict[str, Any] = {
     "rate_mbit": 10.0,
     "rtt_ms": 20.0,
     "retransmits": 3,
-    "retransmit_rate": 0.01,
+    "summary_retransmit_rate": 0.01,
     "udp_loss": 0.1,
     "udp_delay_p95_ms": 15.0,
     "udp_jitter_ms": 0.5,
@@ -161,7 +161,7 @@ def test_rules_name_what_decided(tmp_path: Path) -> None:
                 "path.loss": json.dumps(path["path.loss"]),
                 "goodput_mbit": goodput,
             }
-            rows.append(path | own | {"retransmit_rate": 0.01})
+            rows.append(path | own | {"summary_retransmit_rate": 0.01})
     answer = tree.DECISION_TREE.answer({"": rows})
     assert answer.rules is not None
     assert answer.rules["accuracy"]["cross_validated"] > 0.95
@@ -190,7 +190,7 @@ def test_the_rules_that_come_along_say_something_of_every_path() -> None:
     assert [f["name"] for f in stored["features"]] == [f.name for f in tree.FEATURES]
     assert stored["accuracy"]["cross_validated"] > stored["accuracy"]["always_the_commonest"]
     for path in tree.paths(200):
-        row = {"flow[0].cc": "cubic", "goodput_mbit": 1.0, "retransmit_rate": 0.0}
+        row = {"flow[0].cc": "cubic", "goodput_mbit": 1.0, "summary_retransmit_rate": 0.0}
         row |= path | {"path.loss": json.dumps(path["path.loss"])}
         (one,) = tree.seen([row, row | {"flow[0].cc": "bbr"}])
         at = dict(zip((f.name for f in tree.FEATURES), one.at, strict=True))

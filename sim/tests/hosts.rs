@@ -367,7 +367,7 @@ fn bbr_without_pacing_overruns_a_small_buffer() {
         s.host.pacing = pacing;
         let f = play(&s).flows.remove(0);
         assert!(f.goodput_mbit > 17.5, "{pacing:?} {}", f.goodput_mbit);
-        f.retransmit_rate
+        f.summary_retransmit_rate
     });
     assert!((0.02..0.05).contains(&on), "{on}");
     assert!(off > 5.0 * on, "{off} without, {on} with");

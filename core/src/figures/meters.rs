@@ -211,6 +211,7 @@ impl FlowMeter {
         };
         let active = summary.map_or(Span::ZERO, |(active, _)| active);
         let counted = summary.map(|(_, had)| had).unwrap_or_default();
+        let whole = Counters::of(&self.info);
         let ran = match (self.started, self.ended) {
             (Some(from), Some(to)) => to.since(from),
             _ => Span::ZERO,
@@ -239,9 +240,10 @@ impl FlowMeter {
             active_goodput_mbit: mbit(counted.acked, active),
             active_s: active.as_s(),
             retransmits: self.info.retransmits,
-            retransmit_rate: counted.retransmit_rate(),
+            retransmit_rate: whole.retransmit_rate(),
             summary_retransmits: counted.retransmits,
-            run_retransmit_rate: Counters::of(&self.info).retransmit_rate(),
+            summary_retransmit_rate: counted.retransmit_rate(),
+            run_retransmit_rate: whole.retransmit_rate(),
             rtt_ms: Quantiles::of(&mut rtt_ms),
             sampled_rtt_ms: Quantiles::of(&mut sampled_rtt_ms),
             cwnd_packets: Spread::of(&mut cwnd),

@@ -9,9 +9,10 @@
 //! | `rtt_ms` | smoothed RTT, sampled each [`figure_interval`] while ACKs arrive |
 //! | `sampled_rtt_ms` | the same with samples without ACKs |
 //! | `cwnd_packets` | congestion window, sampled likewise |
-//! | `retransmit_rate` | retransmitted over all bytes sent, in the summary interval |
-//! | `summary_retransmits` | retransmitted packets in the summary interval |
-//! | `run_retransmit_rate`, `retransmits` | the same for the whole run |
+//! | `retransmits` | retransmitted packets in the whole run |
+//! | `retransmit_rate` | retransmitted over all bytes sent, in the whole run |
+//! | `run_retransmit_rate` | the same as `retransmit_rate` |
+//! | `summary_retransmits`, `summary_retransmit_rate` | the same for the summary interval |
 //! | `fct_s` | from connect to the last acknowledged byte; null if there is none |
 //! | `series` | each second, and at its end for a flow that ends before the run |
 //! | `queue.drops`, `queue.marks` | of queue discipline and policer, in the whole run |

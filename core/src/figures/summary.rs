@@ -28,12 +28,16 @@ pub struct FlowFigures {
     pub active_s: f64,
     /// Retransmitted packets in the whole run.
     pub retransmits: u64,
-    /// Retransmitted over all bytes sent in the summary interval.
+    /// Retransmitted over all bytes sent in the whole run.
     #[serde(serialize_with = "six_digits")]
     pub retransmit_rate: f64,
     /// Retransmitted packets in the summary interval.
     pub summary_retransmits: u64,
-    /// Retransmitted over all bytes sent in the whole run.
+    /// Retransmitted over all bytes sent in the summary interval.
+    #[serde(serialize_with = "six_digits")]
+    pub summary_retransmit_rate: f64,
+    /// The same as [`retransmit_rate`](Self::retransmit_rate), under a name that states the
+    /// interval.
     #[serde(serialize_with = "six_digits")]
     pub run_retransmit_rate: f64,
     /// Milliseconds; of samples with a new ACK.

@@ -145,7 +145,7 @@ def figures(run: Json) -> dict[str, float]:
             found |= {f"goodput_mbit {cc}": of["goodput_mbit"] or 0.0 for cc, of in by_cc.items()}
         found["srtt_ms"] = _mean(run, "rtt_ms", "mean")
         found["cwnd_mean"] = _mean(run, "cwnd_packets", "mean")
-        found["retransmit_pct"] = 100 * _mean(run, "retransmit_rate")
+        found["retransmit_pct"] = 100 * _mean(run, "summary_retransmit_rate")
         if len(run["flows"]) > 1:
             found["jain"] = _jain(run)
     for number, probe in enumerate(run["probes"]):

@@ -52,7 +52,10 @@ def flows(figures: Figures, most: int | None = None) -> Table:
                 str(flow.get("summary_retransmits", flow["retransmits"])),
                 f"{at}.summary_retransmits",
             ),
-            Cell(percent(flow["retransmit_rate"]), f"{at}.retransmit_rate"),
+            Cell(
+                percent(flow.get("summary_retransmit_rate", flow["retransmit_rate"])),
+                f"{at}.summary_retransmit_rate",
+            ),
             Cell(number(flow["cwnd_packets"]["mean"]), f"{at}.cwnd_packets.mean"),
         ]
         if sized:

@@ -153,7 +153,8 @@ def sentence(figures: Figures) -> str:
         parts.append(
             f"mean queueing delay {waited(delay['mean'])} ms (p95 {waited(delay['p95'])} ms)"
         )
-    rates = [flow["retransmit_rate"] for flow in flows if flow["retransmit_rate"] is not None]
+    shares = (flow.get("summary_retransmit_rate", flow["retransmit_rate"]) for flow in flows)
+    rates = [share for share in shares if share is not None]
     if rates and max(rates):
         share = percent(max(rates))
         parts.append(

@@ -249,7 +249,7 @@ def _lap(
     ends = [sum(mbit for second, mbit in of if second > duration_s - start) for of in rates]
     squares = sum(end * end for end in ends)
     first = next(fair, None)
-    again = alone["flows"][0]["retransmit_rate"]
+    again = alone["flows"][0]["summary_retransmit_rate"]
     return Lap(
         cc=kind["name"],
         family=kind["family"],

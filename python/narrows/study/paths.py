@@ -74,7 +74,7 @@ def _gain_answer(rows: dict[str, Rows]) -> Answer:
         )
         again = [row for row in some if row["flow[0].cc"] == "bbr"]
         about = {"title": f"Retransmission rate of BBR, buffer of {buffer}", "unit": "%"}
-        percent = lambda of: 100 * of[0]["retransmit_rate"]  # noqa: E731
+        percent = lambda of: 100 * of[0]["summary_retransmit_rate"]  # noqa: E731
         grids.append(
             table(again, "path.rate", "path.rtt", percent, row="rate", column="rtt", **about)
         )
@@ -378,7 +378,7 @@ def _number_answer(rows: dict[str, Rows]) -> Answer:
         kept, fair, again = (
             first("queue_delay_mean_ms"),
             first("jain"),
-            mean("retransmit_rate", 100),
+            mean("summary_retransmit_rate", 100),
         )
         grids += [
             table(

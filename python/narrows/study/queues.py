@@ -76,7 +76,7 @@ def _latency_answer(rows: dict[str, Rows]) -> Answer:
     again = table(
         named,
         *keys,
-        mean("retransmit_rate", 100),
+        mean("summary_retransmit_rate", 100),
         title="Retransmission rate",
         unit="%",
         digits=2,
@@ -130,7 +130,7 @@ def _codel_answer(rows: dict[str, Rows]) -> Answer:
     keys = ("path.queue", "flow[0].cc")
 
     def retransmitted(of: Rows) -> float | None:
-        return mean("retransmit_rate", 100)([row for row in of if row["cc"] != "cubic"])
+        return mean("summary_retransmit_rate", 100)([row for row in of if row["cc"] != "cubic"])
 
     delay = table(
         rows[""],
@@ -244,7 +244,7 @@ def _police_answer(rows: dict[str, Rows]) -> Answer:
         mixed,
         "mix",
         "place",
-        mean("retransmit_rate", 100),
+        mean("summary_retransmit_rate", 100),
         title="Retransmission rate",
         unit="%",
         digits=1,

@@ -181,7 +181,7 @@ def seen(rows: Rows) -> list[Seen]:
         loss = float(json.loads(first["path.loss"])["probability"].removesuffix("%"))
         # Limits the gain if CUBIC has no goodput.
         gain = 100 * (one["bbr"]["goodput_mbit"] / max(one["cubic"]["goodput_mbit"], 1e-3) - 1)
-        again = {cc: 100 * (row["retransmit_rate"] or 0.0) for cc, row in one.items()}
+        again = {cc: 100 * (row["summary_retransmit_rate"] or 0.0) for cc, row in one.items()}
         found.append(Seen((rate, rtt, buffer, loss), gain, again))
     return found
 

@@ -47,7 +47,7 @@ _APPLICATION = (
 
 _SHOWN = [
     *(name for name, _ in _FIGURES),
-    "retransmit_rate",
+    "summary_retransmit_rate",
     *(name for name, _, _ in _APPLICATION),
 ]
 
@@ -219,7 +219,7 @@ def summary(medians: Medians) -> Table:
             percent(of[name]) if digits is None else fine(of[name], digits)
             for name, _, digits in seen
         ]
-        cells = [cc, str(of["rows"]), *figures, percent(of["retransmit_rate"]), *also]
+        cells = [cc, str(of["rows"]), *figures, percent(of["summary_retransmit_rate"]), *also]
         lines.append([tables.Cell(cell) for cell in cells])
     heads = (
         "rows",

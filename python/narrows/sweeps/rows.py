@@ -22,9 +22,10 @@ DATAGRAMS = ("udp_loss", "udp_delay_p95_ms", "udp_jitter_ms")
 FLOW = (
     "goodput_mbit",
     "retransmits",
+    "retransmit_rate",
     "run_retransmit_rate",
     "summary_retransmits",
-    "retransmit_rate",
+    "summary_retransmit_rate",
 )
 """Figures of a flow; retransmissions of the whole run, then of the summary interval, each as
 packets and as a share.

@@ -397,7 +397,7 @@ def _policer(runs: Sequence[Figures]) -> list[Block]:
 
     def cost(figures: Figures) -> str:
         flow = figures["flows"][0]
-        again = percent(flow["retransmit_rate"])
+        again = percent(flow["summary_retransmit_rate"])
         return (
             f"{_goodput(figures)}, {again} retransmitted, a mean queueing delay of {_wait(figures)}"
         )
