@@ -26,7 +26,7 @@ if [[ -z $parser ]]; then
     echo "fuzz: cargo-fuzz built nothing in $build"
     exit 1
 fi
-names=$(sed -n 's/^ *name: "\(.*\)",$/\1/p' host/src/protocols/parsers.rs)
+names=$(sed -n 's/^ *name: "\(.*\)",$/\1/p' host/src/parsers.rs)
 for name in $names; do
     [[ -z $only || $only == "$name" ]] || continue
     kept=fuzz/corpus/$name

@@ -1,4 +1,4 @@
-//! Runs one parser of `narrows_host::protocols::parsers` on the bytes that libFuzzer generates.
+//! Runs one parser of `narrows_host::parsers` on the bytes that libFuzzer generates.
 //!
 //! The environment variable `NARROWS_PARSER` names the parser; `make fuzz` runs all of them in
 //! turn, each on its own corpus.
@@ -11,7 +11,7 @@ mod counting;
 
 use counting::{Counting, counts};
 use libfuzzer_sys::fuzz_target;
-use narrows_host::protocols::parsers::{PARSERS, Parser};
+use narrows_host::parsers::{PARSERS, Parser};
 use std::sync::OnceLock;
 
 #[global_allocator]

@@ -5,7 +5,9 @@
 //! |---|---|
 //! | [`emulator`] | live runs: the engine, its flows and pings, the shell, the checks before and after |
 //! | [`netns`] | a host: a network namespace with one device |
-//! | [`protocols`] | messages and digests on the wire, and the list of all parsers of untrusted input |
+//! | [`protocols`] | messages that narrows and its peers exchange |
+//! | [`parsers`] | every parser of untrusted input, for fuzzing |
+//! | [`digest`] | SHA-256, HMAC and random numbers |
 //! | [`measure`] | the near end of a measurement, and its load |
 //! | [`latency`] | response times of single questions, and which part of the path delays them |
 //! | [`serve`] | the far end of measurements |
@@ -20,11 +22,13 @@
 #![cfg(target_os = "linux")]
 
 pub mod arguments;
+pub mod digest;
 pub mod emulator;
 pub mod error;
 pub mod latency;
 pub mod measure;
 pub mod netns;
+pub mod parsers;
 pub mod protocols;
 pub mod serve;
 #[allow(unsafe_code)]

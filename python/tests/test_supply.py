@@ -134,7 +134,7 @@ def test_fuzzing_finds_what_it_built_wherever_cargo_puts_it(tmp_path: Path) -> N
     environment = tools(tmp_path / "bin", **TOOLS) | {"CARGO_TARGET_DIR": str(tmp_path / "target")}
     parser = re.findall(
         r'^ *name: "(.*)",$',
-        (ROOT / "host/src/protocols/parsers.rs").read_text("utf-8"),
+        (ROOT / "host/src/parsers.rs").read_text("utf-8"),
         re.MULTILINE,
     )[0]
     done = subprocess.run(

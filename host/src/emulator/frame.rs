@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Length of the header of offloads.
-pub const VNET: usize = 10;
+pub const VNET: usize = crate::sys::device::VNET_HEADER;
 /// The fields that a frame has in addition to a packet.
 const ETHERNET: u32 = 14;
 /// Largest length of the headers of a segment: offloads, IP with options, TCP with options.

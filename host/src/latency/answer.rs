@@ -18,7 +18,7 @@ use super::policy::Policy;
 use super::repeats::Echoed;
 use super::stamp::{self, Reflected};
 use crate::HostError;
-use crate::protocols::digest;
+use crate::digest;
 use crate::protocols::wire::{Cookie, TIMED, Timed};
 use crate::serve::budget::{Accounts, Allowance, Permit};
 use crate::serve::limits::{REMEMBERED, REMEMBERED_OF_SOURCE};

@@ -392,7 +392,7 @@ mod tests {
             ..Params::default()
         };
         let bytes = open(params);
-        let hex = crate::protocols::digest::hex(&bytes);
+        let hex = crate::digest::hex(&bytes);
         assert_eq!(hex, "14a75b0101020280c2d72f0380dac409050606060706");
         assert_eq!(asked(&bytes), Some(params));
         assert_eq!(params.layout().len, 60);

@@ -19,10 +19,10 @@ pub mod stamp;
 pub mod summary;
 
 use crate::HostError;
+use crate::digest;
 use crate::latency::protocol::{Echo, Own, Protocol, Sessions};
 use crate::measure::address::resolve;
 use crate::measure::link::{self, Peer};
-use crate::protocols::digest;
 use crate::sys;
 use crate::sys::kernel;
 use crate::terminal::field;

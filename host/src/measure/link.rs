@@ -2,7 +2,7 @@
 
 use super::deadline::{Deadline, ReadError};
 use crate::HostError;
-use crate::protocols::digest::{from_hex, hex, random};
+use crate::digest::{from_hex, hex, random};
 use crate::protocols::handshake::{Role, Transcript, canonical};
 use crate::protocols::iperf3::state;
 use crate::protocols::wire::{self, ANSWER, Cookie, HELLO, Hello, VERSION};

@@ -9,7 +9,7 @@
 use super::options::{Options, SPEAKS};
 use super::ping::Pings;
 use super::seen::{FlowSeen, Seen, StoppedBy};
-use crate::protocols::digest;
+use crate::digest;
 use crate::protocols::tcp_info::COLUMNS;
 use crate::sys::kernel;
 use narrows_core::figures::rank;

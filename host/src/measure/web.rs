@@ -367,7 +367,7 @@ impl PageSpec {
     }
     /// A synthetic page of a far end of narrows.
     pub fn ours(to: SocketAddr, cookie: &[u8], in_turn: bool) -> PageSpec {
-        let path = |bytes: &u64| format!("/{}/{bytes}", crate::protocols::digest::hex(cookie));
+        let path = |bytes: &u64| format!("/{}/{bytes}", crate::digest::hex(cookie));
         let url = Url {
             tls: false,
             host: to.ip().to_string(),

@@ -23,7 +23,7 @@
 //! that a NAT before it changes. An IPv4 address inside `64:ff9b::/96` (NAT64, RFC 6052) counts as
 //! that IPv4 address.
 
-use crate::protocols::digest::{hmac, verify};
+use crate::digest::{hmac, verify};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Length of the nonces, bytes.

@@ -14,7 +14,7 @@ pub const HELLO: usize = crate::protocols::iperf3::COOKIE;
 /// Smallest length of a ping, bytes; the rest is padding.
 pub const PING: usize = 64;
 /// Smallest length of a timed question, bytes; the rest is padding, which the answer repeats.
-pub const TIMED: usize = 88;
+pub const TIMED: usize = crate::sys::datagram::HEADER;
 /// Largest frame of a client, bytes: its longest request has about 300.
 pub const REQUEST: usize = 4096;
 /// Largest frame of a server, bytes: samples are split accordingly.

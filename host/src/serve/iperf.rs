@@ -18,8 +18,8 @@ use super::counters::Counters;
 use super::metered::Connection;
 use super::shared::{Carried, End, Key, Shared, Speaker};
 use super::udp::{Awaited, Counts, UdpStream};
+use crate::digest::same;
 use crate::measure::bulk::Way;
-use crate::protocols::digest::same;
 use crate::protocols::iperf3::{
     Cookie, MOST_STREAMS, PARAMS, Params, RESULTS, error, state, stream_id,
 };

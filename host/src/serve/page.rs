@@ -8,8 +8,8 @@
 use super::budget::Allowance;
 use super::limits::GONE;
 use super::shared::{End, Shared};
+use crate::digest::from_hex;
 use crate::measure::bulk::May;
-use crate::protocols::digest::from_hex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -119,7 +119,7 @@ impl Client<'_, '_> {
     fn load(&mut self, name: &str) -> Load {
         match name {
             "downloads" => {
-                let cookie = crate::protocols::digest::from_hex(&self.session()).expect("a cookie");
+                let cookie = crate::digest::from_hex(&self.session()).expect("a cookie");
                 self.ask(&json!({ "do": "open", "stream": 1, "direction": "down" }));
                 let mut load = self.connect();
                 load.write_all(&Hello::Data(1, cookie).to_bytes())

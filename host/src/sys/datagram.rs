@@ -155,7 +155,7 @@ pub struct Outgoing {
 }
 
 /// Largest length of a header in bytes.
-pub const HEADER: usize = crate::protocols::wire::TIMED;
+pub const HEADER: usize = 88;
 
 /// Content of datagrams behind the header; as long as the longest datagram.
 static REST: [u8; 65_536] = [0x6e; 65_536];

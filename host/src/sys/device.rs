@@ -7,6 +7,9 @@ use std::mem::zeroed;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+/// Length of the header of offloads in front of a packet (`virtio_net_hdr`), bytes.
+pub const VNET_HEADER: usize = 10;
+
 /// A request about the device `name`, all other fields zero.
 fn request(name: &str) -> libc::ifreq {
     // SAFETY: `ifreq` consists of integers and pointers, for which all zeros is a valid value.
@@ -37,7 +40,7 @@ pub fn open_tun(name: &str, super_packets: bool) -> io::Result<OwnedFd> {
         (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
     // SAFETY: TUNSETIFF reads and writes one `ifreq`, which outlives the call.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &mut request) })?;
-    let size: c_int = crate::emulator::frame::VNET as c_int;
+    let size: c_int = VNET_HEADER as c_int;
     // SAFETY: TUNSETVNETHDRSZ reads one `int`, which outlives the call.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETVNETHDRSZ, &size) })?;
     let segmentation = libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;

@@ -29,9 +29,7 @@ pub fn boot() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     // Time namespaces shift the clock within one boot.
     let moved = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
-    crate::protocols::digest::hex(
-        &crate::protocols::digest::sha256(&[b"narrows", id.as_bytes(), moved.as_bytes()])[..16],
-    )
+    crate::digest::hex(&crate::digest::sha256(&[b"narrows", id.as_bytes(), moved.as_bytes()])[..16])
 }
 
 /// The newest kernel that a scenario may name and that is not newer than `release`.
