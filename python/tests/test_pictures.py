@@ -269,7 +269,7 @@ def test_several_scenarios_side_by_side(cli: Cli, tiny: Path, tmp_path: Path) ->
 
 def test_help_shows_the_optional_file_of_a_plot(cli: Cli) -> None:
     assert "--plot [FILE]" in cli("run", "--help").stdout
-    assert "--report out.html" in cli("run", "--help").stdout
+    assert "--report FILE" in cli("run", "--help").stdout
 
 
 def test_verdicts_are_a_table_of_bounded_length() -> None:

@@ -113,11 +113,20 @@ def _moved(figures: Figures) -> float:
 
 def _longest(figures: Figures) -> float:
     """Maximum p99 RTT of a flow, in s."""
-    return max(float(flow["rtt_ms"]["p99"]) for flow in figures["flows"] if flow["rtt_ms"]) / 1000
+    return (
+        max(
+            float(flow["sampled_rtt_ms"]["p99"])
+            for flow in figures["flows"]
+            if flow["sampled_rtt_ms"]
+        )
+        / 1000
+    )
 
 
 def _median_rtt(figures: Figures) -> float:
-    return float(median(flow["rtt_ms"]["p50"] for flow in figures["flows"] if flow["rtt_ms"]))
+    return float(
+        median(flow["sampled_rtt_ms"]["p50"] for flow in figures["flows"] if flow["sampled_rtt_ms"])
+    )
 
 
 def _page(figures: Figures) -> float:
