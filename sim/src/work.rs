@@ -19,7 +19,7 @@ use crate::owners::{CONNECTION, DATAGRAM, MOST_OPEN, Owners, half_number, place_
 use crate::packet::{Kind, Label, Packet};
 use crate::packets::Observer;
 use crate::timers::Timers;
-use narrows_core::cc::{self, CcKind, CongestionControl};
+use narrows_core::cc::{self, CcKind};
 use narrows_core::figures::WorkloadFigures;
 use narrows_core::net::access::Access;
 use narrows_core::net::{FAR, NEAR, Port};
@@ -100,7 +100,7 @@ struct Load {
     config: Arc<Config>,
     /// Of an end that is the far one.
     far_config: Arc<Config>,
-    law: fn(&Params, &cc::Host) -> Box<dyn CongestionControl>,
+    law: &'static cc::MakeCc,
     cc: Params,
     host: cc::Host,
     /// Of each connection's own seed.

@@ -68,7 +68,7 @@ fn with_marker() -> Registry<Packet> {
         params: PARAMS,
         check: narrows_core::param::no_check,
         feedback: false,
-        make: |params, place| {
+        make: &|params, place| {
             debug_assert_eq!(place.limit, Some(Limit::Packets(1000)));
             Box::new(Marker {
                 threshold: params.span("threshold"),

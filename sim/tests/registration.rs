@@ -63,7 +63,7 @@ const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: PARAMS,
-    make: |params: &Params, _host| {
+    make: &|params: &Params, _host| {
         Box::new(Aimd {
             increase: params.number("increase"),
             factor: params.number("factor"),

@@ -49,7 +49,7 @@ fn lifo() -> QueueKind<Packet> {
         params: LIFO_PARAMS,
         check: narrows_core::param::no_check,
         feedback: false,
-        make: |params, place| {
+        make: &|params, place| {
             let most = match place.limit {
                 Some(Limit::Packets(n)) => n,
                 _ => params.count("depth"),

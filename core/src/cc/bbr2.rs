@@ -49,7 +49,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: PARAMS,
-    make: |params, host| Box::new(Bbr3::of(V2, params, host)),
+    make: &|params, host| Box::new(Bbr3::of(V2, params, host)),
 };
 
 #[cfg(test)]

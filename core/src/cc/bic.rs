@@ -222,7 +222,7 @@ pub const KIND: CcKind = CcKind {
         until: "2.6.19 (2006-11)",
     }],
     params: PARAMS,
-    make: |params, host| Box::new(Bic::new(params, host)),
+    make: &|params, host| Box::new(Bic::new(params, host)),
 };
 
 #[cfg(test)]

@@ -433,7 +433,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: PARAMS,
-    make: |params, host| Box::new(Cdg::new(params, host)),
+    make: &|params, host| Box::new(Cdg::new(params, host)),
 };
 
 #[cfg(test)]

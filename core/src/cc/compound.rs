@@ -280,7 +280,7 @@ pub const KIND: CcKind = CcKind {
         until: "2019 (2018-10)",
     }],
     params: PARAMS,
-    make: |params, _| Box::new(Compound::new(params)),
+    make: &|params, _| Box::new(Compound::new(params)),
 };
 
 #[cfg(test)]

@@ -305,7 +305,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[Need::Pacing, Need::FineRtt],
     default_in: &[],
     params: PARAMS,
-    make: |params, _| Box::new(Copa::new(params)),
+    make: &|params, _| Box::new(Copa::new(params)),
 };
 
 #[cfg(test)]

@@ -330,7 +330,7 @@ pub const KIND: CcKind = CcKind {
         },
     ],
     params: PARAMS,
-    make: |params, host| Box::new(Cubic::new(params, host)),
+    make: &|params, host| Box::new(Cubic::new(params, host)),
 };
 
 #[cfg(test)]

@@ -160,7 +160,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[Need::EcnEcho],
     default_in: &[],
     params: PARAMS,
-    make: |params, _| Box::new(Dctcp::new(params)),
+    make: &|params, _| Box::new(Dctcp::new(params)),
 };
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: &[],
-    make: |_, _| Box::new(HighSpeed::default()),
+    make: &|_, _| Box::new(HighSpeed::default()),
 };
 
 #[cfg(test)]

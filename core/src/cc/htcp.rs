@@ -295,7 +295,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: PARAMS,
-    make: |params, host| Box::new(Htcp::new(params, host)),
+    make: &|params, host| Box::new(Htcp::new(params, host)),
 };
 
 #[cfg(test)]

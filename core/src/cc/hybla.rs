@@ -163,7 +163,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: PARAMS,
-    make: |params, _| Box::new(Hybla::new(params)),
+    make: &|params, _| Box::new(Hybla::new(params)),
 };
 
 #[cfg(test)]

@@ -239,7 +239,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: PARAMS,
-    make: |params, _| Box::new(Illinois::new(params)),
+    make: &|params, _| Box::new(Illinois::new(params)),
 };
 
 #[cfg(test)]

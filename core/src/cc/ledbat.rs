@@ -328,7 +328,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: PARAMS,
-    make: |params, _| Box::new(Ledbat::new(params)),
+    make: &|params, _| Box::new(Ledbat::new(params)),
 };
 
 #[cfg(test)]

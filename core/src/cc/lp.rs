@@ -229,7 +229,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: PARAMS,
-    make: |params, host| Box::new(Lp::new(params, host)),
+    make: &|params, host| Box::new(Lp::new(params, host)),
 };
 
 #[cfg(test)]

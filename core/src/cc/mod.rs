@@ -573,6 +573,9 @@ pub struct DefaultIn {
     pub until: &'static str,
 }
 
+/// Creates a congestion control. It is a closure, because a plugin's refers to the loaded plugin.
+pub type MakeCc = dyn Fn(&Params, &Host) -> Box<dyn CongestionControl> + Send + Sync;
+
 /// One congestion control of a registry.
 #[derive(Clone)]
 pub struct CcKind {
@@ -593,7 +596,7 @@ pub struct CcKind {
     /// Its parameters.
     pub params: &'static [Param],
     /// Creates one for a flow of `host`.
-    pub make: fn(&Params, host: &Host) -> Box<dyn CongestionControl>,
+    pub make: &'static MakeCc,
 }
 
 impl CcKind {

@@ -24,7 +24,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[Need::NoSack],
     default_in: &[],
     params: &[],
-    make: |_, _| Box::new(Reno),
+    make: &|_, _| Box::new(Reno),
 };
 
 #[cfg(test)]

@@ -453,7 +453,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: PARAMS,
-    make: |params, host| Box::new(Nv::new(params, host)),
+    make: &|params, host| Box::new(Nv::new(params, host)),
 };
 
 #[cfg(test)]

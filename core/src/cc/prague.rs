@@ -291,7 +291,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[Need::EcnCount, Need::Pacing],
     default_in: &[],
     params: PARAMS,
-    make: |params, _| Box::new(Prague::new(params)),
+    make: &|params, _| Box::new(Prague::new(params)),
 };
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ pub const KIND: CcKind = CcKind {
         },
     ],
     params: &[],
-    make: |_, _| Box::new(Reno),
+    make: &|_, _| Box::new(Reno),
 };
 
 #[cfg(test)]

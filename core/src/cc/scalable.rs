@@ -50,7 +50,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: &[],
-    make: |_, _| Box::new(Scalable),
+    make: &|_, _| Box::new(Scalable),
 };
 
 #[cfg(test)]

@@ -243,7 +243,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[Need::Pacing, Need::FineRtt],
     default_in: &[],
     params: PARAMS,
-    make: |params, _| Box::new(Timely::new(params)),
+    make: &|params, _| Box::new(Timely::new(params)),
 };
 
 #[cfg(test)]

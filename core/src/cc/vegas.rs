@@ -226,7 +226,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: PARAMS,
-    make: |params, _| Box::new(Vegas::new(params)),
+    make: &|params, _| Box::new(Vegas::new(params)),
 };
 
 #[cfg(test)]

@@ -177,7 +177,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: PARAMS,
-    make: |params, _| Box::new(Veno::new(params)),
+    make: &|params, _| Box::new(Veno::new(params)),
 };
 
 #[cfg(test)]

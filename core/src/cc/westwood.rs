@@ -181,7 +181,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: &[],
-    make: |_, host| Box::new(Westwood::new(host)),
+    make: &|_, host| Box::new(Westwood::new(host)),
 };
 
 #[cfg(test)]

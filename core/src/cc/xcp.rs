@@ -127,7 +127,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[Need::Feedback],
     default_in: &[],
     params: PARAMS,
-    make: |params, host| Box::new(Xcp::new(params, host)),
+    make: &|params, host| Box::new(Xcp::new(params, host)),
 };
 
 #[cfg(test)]

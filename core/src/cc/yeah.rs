@@ -239,7 +239,7 @@ pub const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: PARAMS,
-    make: |params, _| Box::new(Yeah::new(params)),
+    make: &|params, _| Box::new(Yeah::new(params)),
 };
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: false,
-        make: |params: &Params, place: &Place| {
+        make: &|params: &Params, place: &Place| {
             let limit = place
                 .limit
                 .unwrap_or(Limit::Packets(params.packets("limit")));

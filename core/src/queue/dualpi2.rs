@@ -403,7 +403,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: false,
-        make: |params, place| Box::new(DualPi2::<P>::new(params, place)),
+        make: &|params, place| Box::new(DualPi2::<P>::new(params, place)),
     }
 }
 

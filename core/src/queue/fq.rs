@@ -624,6 +624,6 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: false,
-        make: |params, place| Box::new(Fq::<P>::new(params, place)),
+        make: &|params, place| Box::new(Fq::<P>::new(params, place)),
     }
 }

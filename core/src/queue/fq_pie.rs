@@ -215,7 +215,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: false,
-        make: |params, place| Box::new(FqPie::<P>::new(params, place)),
+        make: &|params, place| Box::new(FqPie::<P>::new(params, place)),
     }
 }
 

@@ -435,7 +435,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check,
         feedback: false,
-        make: |params: &Params, place: &Place| Box::new(Hhf::<P>::new(params, place)),
+        make: &|params: &Params, place: &Place| Box::new(Hhf::<P>::new(params, place)),
     }
 }
 

@@ -186,8 +186,11 @@ pub struct Place {
     pub seed: u64,
 }
 
+/// Creates a queue discipline. It is a closure, because a plugin's refers to the loaded plugin.
+pub type MakeQueue<P> = dyn Fn(&Params, &Place) -> Box<dyn QueueDiscipline<P>> + Send + Sync;
+
 /// One queue discipline of a registry.
-pub struct QueueKind<P> {
+pub struct QueueKind<P: 'static> {
     /// tc's name.
     pub name: &'static str,
     /// One line of help.
@@ -203,7 +206,7 @@ pub struct QueueKind<P> {
     pub feedback: bool,
     /// Creates one. [`Registry::make_queue`](crate::registry::Registry::make_queue) also creates
     /// nested disciplines.
-    pub make: fn(&Params, &Place) -> Box<dyn QueueDiscipline<P>>,
+    pub make: &'static MakeQueue<P>,
 }
 
 /// The queue disciplines of narrows.

@@ -386,7 +386,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: false,
-        make: |params: &Params, place: &Place| Box::new(Sfb::<P>::new(params, place)),
+        make: &|params: &Params, place: &Place| Box::new(Sfb::<P>::new(params, place)),
     }
 }
 

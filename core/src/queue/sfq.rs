@@ -506,6 +506,6 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check,
         feedback: false,
-        make: |params: &Params, place: &Place| Box::new(Sfq::<P>::new(params, place)),
+        make: &|params: &Params, place: &Place| Box::new(Sfq::<P>::new(params, place)),
     }
 }

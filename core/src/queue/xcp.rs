@@ -262,7 +262,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: true,
-        make: |params: &Params, place: &Place| {
+        make: &|params: &Params, place: &Place| {
             Box::new(Xcp::<P> {
                 queue: Fifo::new(place.limit.unwrap_or(Limit::Packets(1000))),
                 law: Law::new(params, place),

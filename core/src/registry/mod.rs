@@ -34,7 +34,7 @@ pub const RULES: &[(&str, &[Rule])] = &[
 ];
 
 /// The names that a scenario may use. `P` is the driver's packet.
-pub struct Registry<P> {
+pub struct Registry<P: 'static> {
     ccs: Vec<CcKind>,
     queues: Vec<QueueKind<P>>,
 }

@@ -57,7 +57,7 @@ fn play(text: &str) -> Run {
         params: &[],
         check: no_check,
         feedback: false,
-        make: |_, _| {
+        make: &|_, _| {
             Box::new(Marker {
                 packets: VecDeque::new(),
                 bytes: Bytes::new(0),

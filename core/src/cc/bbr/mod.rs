@@ -507,5 +507,5 @@ pub const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: PARAMS,
-    make: |params, host| Box::new(Bbr::new(params, host)),
+    make: &|params, host| Box::new(Bbr::new(params, host)),
 };

@@ -285,5 +285,5 @@ pub const KIND: CcKind = CcKind {
     needs: &[],
     default_in: &[],
     params: PARAMS,
-    make: |params, host| Box::new(Bbr3::new(params, host)),
+    make: &|params, host| Box::new(Bbr3::new(params, host)),
 };

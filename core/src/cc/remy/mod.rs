@@ -224,5 +224,5 @@ pub const KIND: CcKind = CcKind {
     needs: &[Need::Pacing, Need::FineRtt],
     default_in: &[],
     params: PARAMS,
-    make: |params, _: &Host| Box::new(Remy::new(tree_of(params))),
+    make: &|params, _: &Host| Box::new(Remy::new(tree_of(params))),
 };

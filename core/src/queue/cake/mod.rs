@@ -537,7 +537,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: params::check,
         feedback: false,
-        make: |params: &Params, place: &Place| {
+        make: &|params: &Params, place: &Place| {
             Box::new(Cake::<P>::new(params, place.limit, place.seed))
         },
     }

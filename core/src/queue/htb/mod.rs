@@ -378,6 +378,6 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: check_all,
         feedback: false,
-        make: |params: &Params, place: &Place| Box::new(Htb::<P>::new(params, place)),
+        make: &|params: &Params, place: &Place| Box::new(Htb::<P>::new(params, place)),
     }
 }
