@@ -327,10 +327,10 @@ def test_tables_have_a_row_for_every_sample(measured: Measurement, tmp_path: Pat
     assert (first["kind"], len(lines)) == ("measurement", samples)
     table = pq.read_table(tmp_path / "a.parquet")
     assert table.num_rows == samples
-    last = [row for row in rows if row["id"] == "down0"][-1]
+    last = [row for row in rows if row["id"] == "down1"][-1]
     acked = measured.flows[0].columns["acked_bytes"][-1]
     assert float(last["acked_bytes"]) == acked
-    assert [r for r in table.to_pylist() if r["id"] == "down0"][-1]["acked_bytes"] == acked
+    assert [r for r in table.to_pylist() if r["id"] == "down1"][-1]["acked_bytes"] == acked
     assert json.loads(table.schema.metadata[b"narrows"])["measurement"] == 1
 
 

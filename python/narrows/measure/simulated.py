@@ -71,6 +71,21 @@ class Plan:
             at += 0.0 if self.at_once else self.load_s + self.pause_s
         return out
 
+    def flows(self) -> dict[str, str]:
+        """The flow of the scenario to its name in the measurement.
+
+        A real measurement numbers flows from 1. In the scenario they are numbered from 0, as the
+        flows of every scenario; the name selects the random start time.
+
+        >>> Plan(streams=1).flows()
+        {'down0': 'down1', 'up0': 'up1'}
+        """
+        return {
+            f"{way}{number}": f"{way}{number + 1}"
+            for way in self.ways
+            for number in range(self.streams)
+        }
+
     def end_s(self) -> float:
         """End of the measurement, in s."""
         return self.idle_s + (1 if self.at_once else len(self.ways)) * (self.load_s + self.pause_s)
@@ -140,7 +155,7 @@ def watch(
     for at, name in enumerate(samples["flow"].cast("string").to_pylist()):
         rows.setdefault(name, []).append(at)
     flows = []
-    own = {f"{way}{n}" for way in times for n in range(plan.streams)}
+    own = plan.flows()
     for told in done.flows:
         if told["id"] not in own:
             continue
@@ -158,7 +173,7 @@ def watch(
             "retransmit_rate": told["run_retransmit_rate"],
             "mss_bytes": _MSS,
         }
-        flows.append(Flow_(told["id"], way, "tcp", told["cc"], begin, end, about, columns))
+        flows.append(Flow_(own[told["id"]], way, "tcp", told["cc"], begin, end, about, columns))
     sent, rtts = (done.pings[name].to_pylist() for name in ("t_s", "rtt_ms"))
     answered = sum(rtt is not None for rtt in rtts)
     pings = Pings(
