@@ -4,11 +4,14 @@ Python.
 
 from __future__ import annotations
 
+import difflib
 import json
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from narrows import _core
+from narrows.errors import NarrowsError
 
 Json = dict[str, Any]
 
@@ -30,6 +33,33 @@ def names(of: str) -> list[str]:
     ['reno', 'cubic', 'bbr']
     """
     return [row["name"] for row in table(of)]
+
+
+def check_cc(option: str, name: str, known: Sequence[str] | None = None) -> None:
+    """Raises an error for the value of an option that is not a known congestion control.
+
+    Args:
+        option: The option.
+        name: The given name.
+        known: The accepted names, by default those of the registry.
+
+    >>> check_cc("--cc", "cubic")
+    >>> check_cc("--cc", "cubik", ["reno", "cubic"])
+    Traceback (most recent call last):
+    narrows.errors.NarrowsError: --cc cubik: not a known congestion control; known: reno, cubic; \
+write --cc cubic
+
+    Raises:
+        NarrowsError: If it is not one of them.
+    """
+    choices = names("cc") if known is None else list(known)
+    if name in choices:
+        return
+    close = difflib.get_close_matches(name, choices, 1)
+    fix = f"; write {option} {close[0]}" if close else ""
+    raise NarrowsError(
+        f"{option} {name}: not a known congestion control; known: {', '.join(choices)}{fix}"
+    )
 
 
 def shipped(of: str, name: str, param: str) -> list[str]:

@@ -436,7 +436,7 @@ def test_the_command(cli: Cli, tmp_path: Path) -> None:
         (("nothing.json",), "nothing.json"),
         (("nothing.toml", "--rate", "5Mbit"), "--rate: nothing.toml specifies it already"),
         ((*PATH, "--kernel", "windows"), "windows"),
-        ((*PATH, "--now", "windows"), "--now windows: no such congestion control; write one of"),
+        ((*PATH, "--now", "windows"), "--now windows: not a known congestion control; known: reno"),
         ((*PATH, "--lone", "one.json"), "--lone: needs a measurement"),
     ],
 )

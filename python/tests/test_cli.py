@@ -23,6 +23,8 @@ from narrows.cli import main
 from narrows.cli.command import Argument, Command, Option, summary
 from narrows.cli.entry import COMMANDS
 
+HOSTS = Path(__file__).parent / "data/hosts"
+
 
 def test_a_table_in_plain_text_for_a_pipe(cli: Cli, tiny: Path) -> None:
     done = cli("run", tiny)
@@ -197,6 +199,27 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
         (
             ("tune", "apply"),
             "PLAN: there is neither a plan nor a change; write narrows tune apply --cc bbr",
+        ),
+        (
+            ("measure", f"{ROOT}/scenarios/first/cubic.toml", "--cc", "cubik"),
+            "--cc cubik: not a known congestion control; known: reno, cubic, ",
+        ),
+        (
+            ("measure", f"{ROOT}/scenarios/first/cubic.toml", "--cc", "bbr,reno"),
+            "--cc bbr,reno: the measurement of a scenario has one congestion control; write "
+            "--cc bbr",
+        ),
+        (
+            ("tune", "plan", "--cc", "bbr9", "--facts", f"{HOSTS}/debian-12.txt"),
+            "--cc bbr9: not a known congestion control; known: cubic, ",
+        ),
+        (
+            ("tune", "plan", "--qdisc", "fqcodel", "--facts", f"{HOSTS}/laptop.txt"),
+            "--qdisc fqcodel: not a queue discipline of Linux; write --qdisc fq_codel",
+        ),
+        (
+            ("from", "tc qdisc add dev eth0 root netme delay 100ms"),
+            "text: line 1: `netme` is not a queue discipline of Linux\n    write: netem",
         ),
         (("list", "cc", "cubik"), "cubik: not among cc; write one of "),
         (("list", "codel"), "codel: is one of queues; write narrows list queues codel"),

@@ -183,6 +183,11 @@ def test_a_configuration_becomes_a_path(text: str, path: dict[str, Any]) -> None
     assert read(text).path.tree() == path
 
 
+def test_a_queue_discipline_that_tc_printed_is_not_an_error() -> None:
+    found = read("qdisc prio 1: dev eth0 root refcnt 2\nqdisc newest 2: dev eth0 parent 1:1")
+    assert any("newest" in sentence for sentence in found.left)
+
+
 @pytest.mark.parametrize(
     ("text", "line", "says"),
     [

@@ -342,6 +342,23 @@ def test_flows_of_a_scenario_that_is_measured_are_said_to_be_left_out(tmp_path: 
         run.simulated(str(file), {"duration": "3s"})
 
 
+def test_flows_have_the_same_names_in_simulated_and_real_measurements(tmp_path: Path) -> None:
+    """`narrows-host` numbers the flows of a direction from 1 (host/src/measure/seen.rs)."""
+    file = tmp_path / "s.toml"
+    file.write_text("duration = '1s'\n[path]\nrate = '2Mbit'\nrtt = '10ms'\n[[flow]]\ncc = 'bbr'\n")
+    seen = run.simulated(str(file), {"streams": "2"})
+    assert [flow.id for flow in seen.flows] == ["down1", "down2"]
+
+
+def test_an_unknown_congestion_control_is_reported_once(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text("duration = '1s'\n[path]\nrate = '2Mbit'\nrtt = '10ms'\n[[flow]]\ncc = 'bbr'\n")
+    with pytest.raises(NarrowsError, match="--cc cubik") as wrong:
+        run.simulated(str(file), {"cc": "cubik"})
+    assert str(wrong.value).count("cubik") == 1
+    assert str(wrong.value).endswith("; write --cc cubic")
+
+
 def test_the_limit_of_data_is_named_as_it_was_asked_for() -> None:
     for most, said in ((300_000, "0.3 MB"), (2_500_000, "2.5 MB"), (2_000_000_000, "2000 MB")):
         told = {

@@ -130,7 +130,9 @@ def test_a_table_and_a_picture(tmp_path: Path) -> None:
 
 
 def test_mistakes_are_told_once() -> None:
-    with pytest.raises(NarrowsError, match="quick: no such congestion control; write some of reno"):
+    with pytest.raises(
+        NarrowsError, match="--only quick: not a known congestion control; known: reno"
+    ):
         race(PATH, only=["quick"])
     done = CliRunner().invoke(cli.main, ["race", "--rate", "5Mbite"])
     assert done.exit_code == 2

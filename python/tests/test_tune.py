@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path as File
 
@@ -9,6 +10,7 @@ import pytest
 from conftest import Cli
 
 from narrows.errors import NarrowsError
+from narrows.tune import changing
 from narrows.tune.collect import script
 from narrows.tune.diff import lines
 from narrows.tune.facts import Facts, parse
@@ -504,6 +506,8 @@ def test_a_diff_shows_what_is_and_what_will_be() -> None:
         ({"settings": ["kernel.core_pattern=|/tmp/x"]}, "not one of"),
         ({"settings": ["net.ipv4.tcp_ecn=1; reboot"]}, "is not a value"),
         ({"cc": "bbr", "to": ["0/0; reboot"]}, "a network is written"),
+        ({"cc": "bbr9"}, "--cc bbr9: not a known congestion control.*; write --cc bbr"),
+        ({"qdisc": "fq_cdel"}, "--qdisc fq_cdel: not a queue discipline of Linux; write --qdisc "),
         ({}, "no change is requested"),
         ({"devices": ["ens18"]}, "an interface needs a queue discipline"),
     ],
@@ -529,6 +533,14 @@ def test_a_host_that_lies_gets_nothing_into_a_plan() -> None:
         plan(facts, Ask(ecn="on"))
     with pytest.raises(NarrowsError, match="odd word"):
         plan(facts, Ask(cc="bbr", to=["default"]))
+
+
+def test_a_plan_is_not_confirmed_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    made = plan(read("debian-12"), Ask(cc="bbr")).json()
+    with pytest.raises(NarrowsError, match=r"^standard input: not a terminal.*; write --yes"):
+        changing._sure(made, yes=False, question="Apply these changes?")
+    changing._sure(made, yes=True, question="Apply these changes?")
 
 
 # The collector

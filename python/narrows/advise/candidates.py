@@ -27,15 +27,7 @@ from narrows.tune import collect, kernels, shaper
 from narrows.tune.facts import Facts
 from narrows.tune.facts import release as release_of
 
-LINUX = (
-    "cubic", "bbr", "reno", "bic", "cdg", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp",
-    "nv", "scalable",
-    "vegas", "veno", "westwood", "yeah",
-)  # fmt: skip
-"""The congestion controls of Linux that narrows knows by the kernel's own name, what people use
-first.
-
-Linux's `bbr` is version 1; versions 2 and 3 are no part of a released kernel."""
+LINUX = kernels.CONGESTION_CONTROLS
 
 ENCLOSED = {
     "dctcp": "it requires switches that mark packets and starves flows that do not react to each "

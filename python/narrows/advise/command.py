@@ -214,11 +214,8 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
             given, role, cares = _ask(given, role, cares)
         place = _stated(given)
     has = library.kernel(told)
-    known = registry.names("cc")
-    if now is not None and now not in known:
-        raise NarrowsError(
-            f"--now {now}: no such congestion control; write one of {', '.join(known)}"
-        )
+    if now is not None:
+        registry.check_cc("--now", now)
     asked = library.Asked(
         place=place,
         role=role or "sender",
@@ -485,8 +482,8 @@ def _became(score: Mapping[str, Any] | None, name: str) -> str:
 
 @command(
     "narrows from 'tc qdisc add dev eth0 root netem delay 100ms loss 1% rate 20mbit'",
-    "narrows from router.cfg --rate 100Mbit --rtt 20ms -o path.toml",
-    "tc -j qdisc show dev eth0 | narrows from - -o path.toml",
+    "narrows from router.cfg --rate 100Mbit --rtt 20ms --out path.toml",
+    "tc -j qdisc show dev eth0 | narrows from - --out path.toml",
     name="from",
 )
 @argument("config", help="File, the text itself, or - for standard input; its commands are not run")
@@ -502,12 +499,13 @@ def _became(score: Mapping[str, Any] | None, name: str) -> str:
 )
 @option("--seed", group="Simulation", metavar="N", type=_SEED, default=1, help="Seed")
 @option(
+    "--out",
     "-o",
     "out_file",
     group="Output",
     metavar="FILE",
     type=output.File(),
-    help="Write the scenario",
+    help="Write the scenario to FILE",
 )
 @json_option("Print one JSON object instead of text")
 def from_(  # noqa: PLR0917 - Click calls it by keyword

@@ -142,7 +142,14 @@ def simulated(
     streams, most = passed.get("streams") or str(registry.streams(DEFAULT)), registry.most_streams()
     if not streams.isdecimal() or not 1 <= int(streams) <= most:
         raise NarrowsError(f"--streams {streams}: not a number from 1 to {most}")
-    plan = Plan(cc=passed.get("cc") or LOADER, streams=int(streams), ways=ways)
+    cc = passed.get("cc") or LOADER
+    if "," in cc:
+        raise NarrowsError(
+            f"--cc {cc}: the measurement of a scenario has one congestion control; write --cc "
+            f"{cc.partition(',')[0]}"
+        )
+    registry.check_cc("--cc", cc)
+    plan = Plan(cc=cc, streams=int(streams), ways=ways)
     measured = play(path, plan, progress=progress)
     asked = measured.json["asked"] | {"host": file, "flows_left_out": len(scenario.flows)}
     return Measurement.of(measured.json | {"asked": asked})

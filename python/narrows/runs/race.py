@@ -163,11 +163,8 @@ def race(
         ScenarioError: If the path is not right.
     """
     kinds = {kind["name"]: kind for kind in registry.table("cc")}
-    unknown = [name for name in only or () if name not in kinds]
-    if unknown:
-        raise NarrowsError(
-            f"{unknown[0]}: no such congestion control; write some of {', '.join(kinds)}"
-        )
+    for name in only or ():
+        registry.check_cc("--only", name)
     if seeds < 1 or seed + seeds - 1 > _LARGEST_SEED:
         raise NarrowsError(
             f"seed = {seed}, seeds = {seeds}: seeds are whole numbers from 0 to {_LARGEST_SEED}"

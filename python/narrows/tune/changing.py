@@ -146,7 +146,10 @@ def _sure(plan: Json, *, yes: bool, question: str) -> None:
 
     _print(lines(plan))
     if not sys.stdin.isatty():
-        raise NarrowsError("--yes: standard input is no terminal for a confirmation; write --yes")
+        raise NarrowsError(
+            "standard input: not a terminal, so nobody can confirm the plan; write --yes to "
+            "continue without a confirmation"
+        )
     if not click.confirm(f"\n{question}", default=False):
         click.get_current_context().exit(1)
 

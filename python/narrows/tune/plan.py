@@ -9,12 +9,13 @@ docs/reference/tune.md.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from narrows import __version__
+from narrows import __version__, registry
 from narrows.errors import NarrowsError
 from narrows.tune import kernels, shaper
 from narrows.tune.facts import Facts
@@ -176,6 +177,18 @@ def check(facts: Facts, ask: Ask) -> None:
     for option, name in (("--cc", ask.cc), ("--qdisc", ask.qdisc)):
         if name is not None and not NAME.fullmatch(name):
             raise NarrowsError(f"{option} {name!r}: a name is made of small letters, digits and _")
+    if ask.cc is not None and facts.has_cc(ask.cc) in {None, "missing"}:
+        registry.check_cc(
+            "--cc",
+            ask.cc,
+            list(dict.fromkeys([*kernels.CONGESTION_CONTROLS, *facts.available])),
+        )
+    if ask.qdisc not in {None, "keep"} | kernels.QDISCS:
+        assert ask.qdisc is not None
+        if facts.has_module("sch_" + ask.qdisc) in {None, "missing"}:
+            close = difflib.get_close_matches(ask.qdisc, sorted(kernels.QDISCS), 1)
+            fix = f"; write --qdisc {close[0]}" if close else ", such as fq or fq_codel"
+            raise NarrowsError(f"--qdisc {ask.qdisc}: not a queue discipline of Linux{fix}")
     for name in ask.devices:
         if not DEVICE.fullmatch(name):
             raise NarrowsError(f"--dev {name!r}: not a valid name of an interface")
