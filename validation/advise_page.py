@@ -119,7 +119,7 @@ def markdown(rows: Sequence[Json], told: Sequence[Json], errors: Sequence[str]) 
     live_rows = [row for row in rows if row["name"].startswith("live")]
     others = [row for row in rows if not _is_recorded(row)]
     lines = [
-        "# Accuracy of the advice", "",
+        "# Accuracy of recommendations", "",
         "This page compares recommendations of `narrows advise` with results of Linux and of "
         "simulated",
         "paths. `python -m validation.advise` writes it. The header of its source describes the "

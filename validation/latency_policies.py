@@ -82,7 +82,7 @@ def ladder() -> list[Step]:
         Step("none", "narrows", ORDINARY, "default"),
         Step("client in a real-time class: `--policy rr+lock`", "narrows", ORDINARY, "rr+lock"),
         Step(
-            "far end in a real-time class: `narrows serve --policy rr+lock`",
+            "far host in a real-time class: `narrows serve --policy rr+lock`",
             "narrows",
             URGENT,
             "rr+lock",
@@ -94,7 +94,7 @@ def ladder() -> list[Step]:
             "rr+lock+awake",
         ),
         Step(
-            "XDP responder at the far end: `narrows serve --xdp DEVICE`",
+            "XDP responder on the far host: `narrows serve --xdp DEVICE`",
             "board",
             KERNEL,
             "rr+lock+awake",
@@ -294,7 +294,7 @@ narrows latency far --port {URGENT} --load none,cpu \\
   --policy {POLICIES}
 ```
 
-The far end runs in a real-time class. The CPU load consists of two CPU-bound processes per
+The far host runs in a real-time class. The CPU load consists of two CPU-bound processes per
 processor. The policies were measured in {lab["rounds"]} alternating rounds. Slow replies took more
 than 1 ms. CPU time is that of the program, in seconds per second.
 
@@ -309,7 +309,7 @@ With `awake`, idle processors do not sleep, which increases power consumption.
 Ping-pong with 64 bytes; the values are round-trip times.
 """
     for policy, steps in kernel.items():
-        text += f"\n`--policy {policy}` at the client:\n\n{_steps(steps, 'far end')}"
+        text += f"\n`--policy {policy}` at the client:\n\n{_steps(steps, 'far host')}"
     text += """
 ## Cumulative settings
 
