@@ -77,7 +77,7 @@ def test_a_signal_keeps_what_was_seen(
             child.send_signal(how)
         out, said = child.communicate(timeout=30)
     assert (child.returncode, said.splitlines()[-1]) == (128 + how, "stopped"), said
-    assert "It was stopped after " in out
+    assert "The measurement was stopped after " in out
     check(command, made)
 
 

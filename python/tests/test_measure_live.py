@@ -72,8 +72,8 @@ def test_a_measurement_on_this_machine_says_what_passed(far: str, tmp_path: Path
     ("test", "words"),
     [
         ("page", "A page of 31 objects loaded in "),
-        ("page_sequential", "A page of 62 objects, one after the other, loaded in "),
-        ("voip", "A call would score "),
+        ("page_sequential", "A page of 62 objects in sequence loaded in "),
+        ("voip", "The estimated voice quality is MOS "),
     ],
 )
 def test_a_test_says_what_it_is_for(far: str, test: str, words: str) -> None:

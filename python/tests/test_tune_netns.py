@@ -285,10 +285,10 @@ def test_what_waits_in_a_namespace_is_confirmed_with_the_command_that_is_said(ho
     words = [NARROWS, "tune", "apply", "-", "--confirm-within", "10min"]
     done = host.run(*words, "--netns", "qt", given=given)
     assert done.returncode == 0, done.stderr
-    assert "unless you say: narrows tune confirm --netns qt\n" in done.stdout
+    assert "unless you run: narrows tune confirm --netns qt\n" in done.stdout
     assert f"Left out: file:{CONF}" in done.stdout
     verified = host.run(NARROWS, "tune", "verify", "--netns", "qt")
-    assert "otherwise: narrows tune confirm --netns qt\n" in verified.stdout
+    assert "unless you run: narrows tune confirm --netns qt\n" in verified.stdout
     assert host.run(NARROWS, "tune", "confirm", "--netns", "qt").returncode == 0
     assert host.files() == []
     assert host.run(NARROWS, "tune", "revert", "--netns", "qt").stdout.endswith(

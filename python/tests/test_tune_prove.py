@@ -478,7 +478,7 @@ def test_the_maximum_is_stated_before_anything_is_measured(space: Space) -> None
     usage = subprocess.run(
         [HOST, "measure"], capture_output=True, text=True, check=False, timeout=60
     ).stderr
-    assert f"all loads together; {proving.USUAL_DATA}\n" in usage
+    assert f"[default: {proving.USUAL_DATA}]\n" in usage
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -127,11 +127,8 @@ def test_watchers_that_are_stopped_do_not_count_as_watching(space: Space) -> Non
     assert left.returncode == 1
     found = json.loads(left.stdout)
     assert (found["so"], found["watched"]) == (True, False)
-    (told,) = [line for line in verified_lines(found) if line.startswith("Careful")]
-    assert (
-        f"are stopped, and nothing undoes it while they are (kill -CONT {both[0]} {both[1]} lets "
-        "them go on)" in told
-    )
+    (told,) = [line for line in verified_lines(found) if line.startswith("Warning")]
+    assert f"are stopped (kill -CONT {both[0]} {both[1]} continues them)" in told
     for process in both:
         os.kill(process, signal.SIGCONT)
     assert waited(lambda: {state(process) for process in both} <= {"S", "R", "D"})

@@ -53,25 +53,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_with_its_port_or_a_url_is_told_as_it_is_written() {
+    fn a_port_or_a_url_in_the_host_is_explained() {
         let told = |host: &str| meant(host).unwrap();
         assert_eq!(
             told("h.example:5201"),
-            "a port is named apart: h.example --port 5201"
+            "write the port as an option: h.example --port 5201"
         );
         assert_eq!(
             told("[2001:db8::1]:80"),
-            "a port is named apart: [2001:db8::1] --port 80"
+            "write the port as an option: [2001:db8::1] --port 80"
         );
         assert_eq!(
             told("http://h.example/large.iso"),
-            "this asks a host, not a URL: h.example"
+            "a URL is not supported here; write the host: h.example"
         );
         assert_eq!([meant("h.example"), meant("2001:db8::1")], [None, None]);
     }
 
     #[test]
-    fn a_file_is_told_as_it_is_measured() {
+    fn a_file_name_in_place_of_a_host_is_explained() {
         let folder = std::env::temp_dir().join(format!("narrows-address-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         for name in ["path.toml", "plain"] {
@@ -81,7 +81,7 @@ mod tests {
         let told = ["path", "path.toml", "plain", "absent"].map(|name| meant(&at(name)));
         std::fs::remove_dir_all(&folder).unwrap();
         let scenario = Some(format!(
-            "a scenario is measured by its file: narrows measure {}",
+            "to measure a scenario, write its file: narrows measure {}",
             at("path.toml")
         ));
         assert_eq!(told[..2], [scenario.clone(), scenario]);
