@@ -199,10 +199,10 @@ def test_a_measurement_has_what_was_asked_for() -> None:
         assert [phase["name"] for phase in seen["phases"]] == ["idle", "loaded", "recovery"]
         assert seen["own_error"]["clock"]["kind"] == "common"
         error = seen["own_error"]
-        # The time that both kernels took to send is part of a round trip.
-        slowest = seen["latency_ms"]["loaded"]["max"]
-        assert 0 < error["leaving_ms"] <= slowest
-        assert 0 < error["far"]["answering_ms"] <= slowest
+        # On loopback, a send call returns after the delivery of its packet, so it may last longer
+        # than the round trip.
+        for sending in (error["leaving_ms"], error["far"]["answering_ms"]):
+            assert 0 < sending < 5
         assert seen["data"]["stopped_by"] == "duration"
         call = measure(port, "--test", "voip", *token)["voip"]
         assert call["loaded"]["up"]["mos"] > 3
