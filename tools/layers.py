@@ -8,7 +8,9 @@ re-exports count as the module that defines them.
 
 In the Python package, every `import` of a module counts, at the top of a file and in functions, but
 not below `if TYPE_CHECKING`. A package may be in one layer and a module of it in another one, which
-is then written `package.module`.
+is then written `package.module`. `*.module` stands for every module of this name that no layer
+names; `!package.module` excepts one, which then belongs to its package. A package whose other
+modules all have layers, and whose `__init__.py` imports nothing, needs none.
 
 A crate with `layers` fails where a module uses one of its own or of a higher layer. A crate
 without them fails where modules use each other in a circle. Exceptions name both modules and the
@@ -226,8 +228,32 @@ def circle(graph: dict[str, set[str]], start: str, end: str) -> list[str] | None
     return None
 
 
+def expanded(crate: Crate) -> list[list[str]]:
+    """Returns the layers with the modules that each `*.module` stands for."""
+    named = {module.removeprefix("!") for row in crate.layers for module in row}
+
+    def modules(entry: str) -> list[str]:
+        if entry.startswith("!"):
+            return []
+        if not entry.startswith("*."):
+            return [entry]
+        files = crate.source.glob(f"*/{entry[2:]}.py")
+        found = {f"{file.parent.name}{entry[1:]}" for file in files}
+        return sorted(found - named)
+
+    return [[module for entry in row for module in modules(entry)] for row in crate.layers]
+
+
+def is_empty(file: Path) -> bool:
+    """Returns whether `file` is the `__init__.py` of a package and imports nothing."""
+    return file.name == "__init__.py" and not any(
+        python_imports(ast.parse(file.read_text(encoding="utf-8")))
+    )
+
+
 def problems(name: str, crate: Crate) -> Iterator[str]:
     """Yields what is wrong in a crate: file, line, and the rule that is broken."""
+    crate.layers = expanded(crate)
     units = {module for row in crate.layers for module in row}
     is_python = (crate.source / "__init__.py").exists()
     found = list(python_uses(crate.source, units) if is_python else uses(crate.source))
@@ -255,7 +281,10 @@ def above(name: str, crate: Crate, found: list[Use]) -> Iterator[str]:
     """Yields the uses that do not go from a layer to a lower one, and modules without a layer."""
     layer = {module: number for number, row in enumerate(crate.layers) for module in row}
     files = [file for ending in ("*.rs", "*.py", "*.pyi") for file in crate.source.rglob(ending)]
-    names = [file.relative_to(crate.source).with_suffix("").parts for file in files]
+    empty = {file for file in files if file.parent.name not in layer and is_empty(file)}
+    names = [
+        file.relative_to(crate.source).with_suffix("").parts for file in files if file not in empty
+    ]
     modules = {unit_of(".".join(parts), layer.keys()) for parts in names}
     modules -= {Path(root).stem for root in ROOTS}
     for module in sorted(modules - layer.keys()):

@@ -171,3 +171,22 @@ def test_a_python_module_without_a_layer_is_an_error(
     assert check_python(tmp_path, capsys, new="") == [
         "layers.toml: one: the module new has no layer; add it to one"
     ]
+
+
+def test_a_pattern_is_the_layer_of_a_new_command_and_of_its_package(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = '[["low", "high.base"], ["high", "tools"], ["*.command", "!tools.command"]]\n'
+    monkeypatch.setattr(sys.modules[__name__], "PYTHON", PYTHON.partition("[[")[0] + table)
+    texts = {
+        "new____init__": '"""About it."""\n',
+        "new__of__command": "from one import high\n",
+        "tools__of__command": "import one.low\n",
+        "other____init__": "import one.low\n",
+        "low": "import one.new.command\n",
+    }
+    texts = {name.replace("____", "__of____"): text for name, text in texts.items()}
+    assert check_python(tmp_path, capsys, **texts) == [
+        "layers.toml: one: the module other has no layer; add it to one",
+        "low.py:1: low uses new.command of a higher layer (layers.toml, one)",
+    ]
