@@ -110,6 +110,12 @@ test: setup $(VENV)/.learn ## Run every exact test on all cores: Rust, Python, c
 	$(AS_MATURIN) cargo test --locked $(TESTED)
 	cd python && $(PYTEST) -m 'exact or docs' $(PARALLEL) --junitxml $(TARGET)/tests/exact.xml
 
+# What a run of the Rust tests writes is part of the package.
+renew: setup ## Write all stored results and generated texts anew: stubs, tables and output in pages, golden tables, digests
+	$(AS_MATURIN) NARROWS_GOLDEN=write cargo test --quiet --locked $(TESTED) -- golden:: reference:: valid_input_is_in_the_corpus
+	@$(MAKE) setup
+	cd python && NARROWS_GOLDEN=write ../$(BIN)/pytest -rs tests -m stored
+
 test-physical: setup $(if $(CHROMIUM),$(VENV)/.browser $(VENV)/.docs) ## Run tests with real packets, namespaces, kernels and browsers, one after another
 	cd python && $(PYTEST) -m physical --junitxml $(TARGET)/tests/physical.xml
 
@@ -157,14 +163,22 @@ tsan: ## Test narrows-host under ThreadSanitizer; needs nightly Rust with rust-s
 	  RUSTFLAGS=-Zsanitizer=thread cargo +nightly test --locked -Zbuild-std $(SANITIZED); \
 	else echo 'tsan: skipped: it needs rust-src (rustup component add rust-src --toolchain nightly)'; fi
 
-# A copy without history, so that a patch cannot reach the checkout.
+# A copy without history, so that a patch cannot reach the checkout; built without optimization.
 ADDED := $(TARGET)/additions
-additions: ## Compile the sample patches of CONTRIBUTING.md
+additions: $(VENV)/.tools ## Apply the sample patches of CONTRIBUTING.md to a copy, build it and run its tests
 	rm -rf $(ADDED) && mkdir -p $(ADDED)
-	git ls-files -z Cargo.toml Cargo.lock core sim host bench python/bindings | xargs -0 cp --parents -t $(ADDED)
+	git ls-files -z Cargo.toml Cargo.lock core sim host bench python scenarios tools | xargs -0 cp --parents -t $(ADDED)
 	for patch in python/tests/patches/*.patch; do \
 	  (cd $(ADDED) && GIT_CEILING_DIRECTORIES=$(TARGET) git apply $(CURDIR)/$$patch) || exit 1; done
-	cd $(ADDED) && cargo check --quiet --locked --package narrows-sim --target-dir $(TARGET)/additions-check
+	cd $(ADDED) && export CARGO_TARGET_DIR=$(TARGET)/additions-build \
+	  && cargo test --quiet --locked --package narrows-core --lib queue::blue \
+	  && cargo build --quiet --locked --package narrows-host \
+	  && install -D -s $(TARGET)/additions-build/debug/narrows-host python/narrows/bin/narrows-host \
+	  && $(CURDIR)/$(BIN)/maturin build --quiet --locked --manifest-path python/bindings/Cargo.toml --interpreter $(CURDIR)/$(BIN)/python --out wheels
+	$(BIN)/python -m pip install --quiet --no-deps --target $(ADDED)/installed $(ADDED)/wheels/narrows-*.whl
+	cd $(ADDED)/python && PYTHONPATH=$(ADDED)/installed $(CURDIR)/$(BIN)/pytest -q -rs tests/patches/check.py tests/test_hello.py
+	cd $(ADDED)/python && PYTHONPATH=$(ADDED)/installed NARROWS_GOLDEN=write $(CURDIR)/$(BIN)/pytest -q tests/test_schema.py tests/test_layers.py
+	cd $(ADDED)/python && $(CURDIR)/$(BIN)/ruff check --quiet narrows tests && $(CURDIR)/$(BIN)/ruff format --quiet --check narrows tests
 
 NIGHTLY_FUZZ_SECONDS ?= 3600
 nightly: setup ## Run long checks: sample patches, an hour of fuzzing, sanitizers; writes validation/nightly.txt
@@ -214,4 +228,4 @@ clean: ## Remove everything that is not in a fresh checkout
 	rm -rf $(VENV) python/narrows/bin web/node_modules .mypy_cache .ruff_cache .pytest_cache validation/.ruff_cache python/.mypy_cache python/.ruff_cache python/.hypothesis
 	find python validation -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup static demo docs ray learn web test test-physical lint lint-web validate reproduce additions fuzz asan tsan nightly lock mutations agree twin advice bench bench-live bench-ns3 clean
+.PHONY: help setup static demo docs ray learn web test renew test-physical lint lint-web validate reproduce additions fuzz asan tsan nightly lock mutations agree twin advice bench bench-live bench-ns3 clean

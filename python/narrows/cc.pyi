@@ -1,6 +1,6 @@
 """Congestion controls as objects.
 
-Written by `NARROWS_GOLDEN=write pytest tests/test_schema.py`.
+Written by `make renew`.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Queue disciplines as objects.
 
-Written by `NARROWS_GOLDEN=write pytest tests/test_schema.py`.
+Written by `make renew`.
 """
 
 from collections.abc import Mapping, Sequence

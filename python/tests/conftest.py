@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiers import tier
+from tiers import RENEWS, called, tier
 
 import narrows as nw
 
@@ -87,6 +87,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks every test with its tier."""
     for item in items:
         item.add_marker(tier(item))
+        if called(item) & RENEWS:
+            item.add_marker("stored")
 
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]

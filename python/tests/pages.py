@@ -11,12 +11,14 @@ A page marks such a part; the test compares it with what it is made from:
     to; or those `beyond` <!-- made: ladder sources -->   when each came, and where that stands <!--
     made: limits -->          the limits of the far end, as `narrows-host serve --limits` has them
     <!-- made: kernels -->         which release of Linux brought what `narrows tune` asks about
+    <!-- made: pages cc -->        links to the pages of a registry, in the order of the alphabet
+    <!-- made: commands -->        the help of every command
     <!-- end -->
 
 In a block of `console`, what follows a line `$ narrows …` (or `sed`, `ls`) is what that command
 prints in a directory that has the checkout's scenarios and sweeps, and what the page's commands
-before it left there. With NARROWS_GOLDEN=write in the environment the tests write these parts
-instead of comparing them.
+before it left there. With NARROWS_GOLDEN=write in the environment, which `make renew` sets, the
+tests write these parts instead of comparing them.
 """
 
 from __future__ import annotations
@@ -26,21 +28,25 @@ import os
 import re
 import subprocess
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 from conftest import NARROWS, ROOT
 
 import narrows as nw
 from narrows import _core
+from narrows.cli import main
+from narrows.cli.entry import COMMANDS
 from narrows.host.serve import LIMITS
 from narrows.runs.scenario import from_tree
 from narrows.teach import ladder
 from narrows.tune.kernels import FEATURES
 
 RENEW = os.environ.get("NARROWS_GOLDEN") == "write"
-TOLD = "the page is out of date; NARROWS_GOLDEN=write make test writes it"
+TOLD = "the stored text is out of date; make renew writes it"
 
 LISTED = json.loads(_core.list_json())
 """What `narrows list` knows, the keys of a scenario included."""
@@ -129,6 +135,41 @@ def _printed(part: str, place: Path) -> str:
     return f"{command}\n" + "".join(f"{line.rstrip()}\n" for line in told.stdout.splitlines())
 
 
+def _pages(of: str) -> str:
+    """Links to the pages of the congestion controls, or of the queue disciplines."""
+    names = sorted(kind["name"] for kind in LISTED[of])
+    return textwrap.fill(f"Pages: {', '.join(f'[{n}]({of}/{n}.md)' for n in names)}.", 100) + "\n"
+
+
+def _commands() -> str:
+    """The help of every command, in the order of `narrows --help`."""
+    parts = []
+    for heading, commands in COMMANDS.items():
+        parts.append(f"\n## {heading}\n")
+        root = click.Context(main, info_name="narrows", terminal_width=100, **main.context_settings)
+        for name in commands:
+            command = main.get_command(root, name)
+            assert command is not None
+            for path, each, context in _with_subcommands(command, name, root):
+                shown = each.get_help(context)
+                parts.append(f"\n### narrows {path}\n\n```text\n{shown}\n```\n")
+    return "".join(parts) + "\n"
+
+
+def _with_subcommands(
+    command: click.Command, name: str, parent: click.Context
+) -> Iterator[tuple[str, click.Command, click.Context]]:
+    """A command, then those below it, each with its words and its context."""
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=100)
+    yield name, command, context
+    if isinstance(command, click.Group):
+        for inner in command.list_commands(context):
+            found = command.get_command(context, inner)
+            if found is not None and not found.hidden:
+                for words, each, its in _with_subcommands(found, inner, context):
+                    yield f"{name} {words}", each, its
+
+
 def _kernels() -> str:
     rows = [
         f"| {f.since[0]}.{f.since[1]} | {f.what} | {f.source} |"
@@ -151,8 +192,13 @@ def _made(what: str, *of: str) -> str:
     if what == "params":
         (kind,) = (k for k in LISTED[of[0]] if k["name"] == of[1])
         return _params(kind["params"])
-    if what in {"rules", "kernels", "limits"}:
-        made = {"rules": lambda: _rules(LISTED["rules"]), "kernels": _kernels, "limits": _limits}
+    if what in {"rules", "kernels", "limits", "commands"}:
+        made = {
+            "rules": lambda: _rules(LISTED["rules"]),
+            "kernels": _kernels,
+            "limits": _limits,
+            "commands": _commands,
+        }
         return made[what]()
     if what == "keys":
         keys = [k for k in LISTED["scenario"] if k["supported"] == (of[0] != "later")]
@@ -162,18 +208,19 @@ def _made(what: str, *of: str) -> str:
             else _keys([k for k in keys if k["section"] == of[0].replace("top", "")])
         )
     (file,) = of
-    if what == "runs":
-        return _runs(ROOT / file)
-    if what == "ladder":
-        return _ladder(file)
-    language = {"rs": "rust", "py": "python", "toml": "toml"}[file.rpartition(".")[2]]
+    of_one = {"pages": _pages, "runs": _runs, "ladder": _ladder}
+    if what in of_one:
+        return of_one[what](file)
+    language = {"rs": "rust", "py": "python", "toml": "toml", "patch": "diff"}[
+        file.rpartition(".")[2]
+    ]
     return f"```{language}\n{(ROOT / file).read_text(encoding='utf-8')}```\n"
 
 
-def _runs(folder: Path) -> str:
+def _runs(folder: str) -> str:
     """A row for each scenario that has a ping: the longest wait first."""
     rows: list[tuple[float, str]] = []
-    for file in sorted(folder.glob("*.toml")):
+    for file in sorted((ROOT / folder).glob("*.toml")):
         run = nw.run(file).json
         if not run["probes"]:
             continue
@@ -267,8 +314,15 @@ def _rules(rules: list[dict[str, str]]) -> str:
 
 
 def _keys(keys: list[dict[str, str]]) -> str:
-    rows = [_row(f"`{k['name']}`", k["takes"], k["default"], k["range"], k["help"]) for k in keys]
+    rows = [
+        _row(f"`{k['name']}`", k["takes"], k["default"], k["range"], k["help"] + _engine(k))
+        for k in keys
+    ]
     return _table("key", "type", "default", "range", "meaning") + "".join(rows)
+
+
+def _engine(key: dict[str, str]) -> str:
+    return "" if key.get("live", True) else " (simulator only)"
 
 
 def _later(keys: list[dict[str, str]]) -> str:

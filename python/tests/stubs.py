@@ -49,7 +49,7 @@ def _lines(module: str) -> Iterator[str]:
     of, imports = _HEAD[module]
     yield f'"""{of}.'
     yield ""
-    yield "Written by `NARROWS_GOLDEN=write pytest tests/test_schema.py`."
+    yield "Written by `make renew`."
     yield '"""'
     yield from ["", *imports, ""]
     yield "__all__ = ["

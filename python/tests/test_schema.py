@@ -13,7 +13,7 @@ from importlib import import_module
 
 import pytest
 from conftest import ROOT
-from pages import RENEW
+from pages import RENEW, TOLD
 from stubs import MODULES, stub, tables
 
 import narrows as nw
@@ -32,9 +32,7 @@ def test_the_stub_is_what_the_core_has(module: str) -> None:
     file = ROOT / "python" / f"{MODULES[module].replace('.', '/')}.pyi"
     if RENEW:
         file.write_text(stub(module), encoding="utf-8")
-    assert file.read_text(encoding="utf-8") == stub(module), (
-        "NARROWS_GOLDEN=write pytest tests/test_schema.py"
-    )
+    assert file.read_text(encoding="utf-8") == stub(module), TOLD
 
 
 @pytest.mark.parametrize(("module", "name"), CLASSES)

@@ -25,6 +25,11 @@ def test_fixtures_and_helpers_that_decide_are_there(name: str) -> None:
     assert re.search(rf"^def {name}\(", EVERYTHING, re.MULTILINE)
 
 
+@pytest.mark.parametrize("name", sorted(tiers.RENEWS))
+def test_names_that_mark_stored_results_are_there(name: str) -> None:
+    assert re.search(rf"^(def )?{name}\b", EVERYTHING, re.MULTILINE)
+
+
 def test_a_test_has_one_tier(request: pytest.FixtureRequest) -> None:
     for item in request.session.items:
         assert (

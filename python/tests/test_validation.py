@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, interrupted, until
+from pages import RENEW
 
 from narrows import _core
 from narrows.reproduce.published import Cell, Result, cells
@@ -412,5 +413,5 @@ def test_the_command_refuses_what_there_is_not() -> None:
 
 
 def test_results_are_as_they_were(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--write"] if os.environ.get("NARROWS_GOLDEN") == "write" else []
+    arguments = ["--write"] if RENEW else []
     assert digest.main(arguments) == 0, capsys.readouterr().out

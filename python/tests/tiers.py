@@ -42,14 +42,22 @@ DOCS = frozenset({"test_docs.py"})
 """Every test in these files runs what the pages show."""
 
 
+RENEWS = frozenset({"RENEW", "with_output", "with_parts"})
+"""Every test that uses one of these compares a stored result, which `make renew` writes."""
+
+
+def called(item: pytest.Item) -> frozenset[str]:
+    """The names that the code of a test uses."""
+    code = getattr(getattr(item, "function", None), "__code__", None)
+    return frozenset(code.co_names) if code else frozenset()
+
+
 def tier(item: pytest.Item) -> str:
     """The marker of a test."""
     file = Path(item.path).name
     if file in DOCS:
         return "docs"
     name = f"{file}::{getattr(item, 'originalname', item.name)}"
-    code = getattr(getattr(item, "function", None), "__code__", None)
-    called = frozenset(code.co_names) if code else frozenset()
     requested = frozenset(getattr(item, "fixturenames", ()))
-    physical = file in FILES or name in TESTS or requested & FIXTURES or called & CALLS
+    physical = file in FILES or name in TESTS or requested & FIXTURES or called(item) & CALLS
     return "physical" if physical else "exact"

@@ -52,16 +52,11 @@ _TYPES = {
 unit.
 """
 
-_TAKES = {
+_TAKES = _TYPES | {
     "text": "str",
-    "word": "str",
-    "time": "str",
-    "rate": "str",
-    "bytes": "str",
     "buffer": "str",
     "bytes…bytes": "str",
     "bytes, packets or bdp": "str",
-    "count": "int",
     "switch": "bool",
     "switch or bytes": "bool | str",
     "on, off, packets or bytes": "str | bool",

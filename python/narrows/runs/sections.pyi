@@ -1,6 +1,6 @@
 """Sections of a scenario as objects.
 
-Written by `NARROWS_GOLDEN=write pytest tests/test_schema.py`.
+Written by `make renew`.
 """
 
 from collections.abc import Mapping, Sequence
