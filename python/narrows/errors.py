@@ -9,7 +9,7 @@ NarrowsError
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -65,30 +65,34 @@ class ScenarioError(NarrowsError):
 
 
 @contextmanager
-def named_by(options: Mapping[str, str], value: Callable[[str], str | None]) -> Iterator[None]:
+def named_by(
+    given: Mapping[str, str | None], others: Mapping[str, str] | None = None
+) -> Iterator[None]:
     """Reports mistakes in a path that options describe by the names of these options.
 
     Args:
-        options: The option of each key (`{"path.rate": "--rate"}`).
-        value: Returns what was given to an option, where it was given.
+        given: The value of each option, by its name without dashes; the option of a key of the path
+            has the name of the key.
+        others: The option of each other key (`{"path.reverse.rate": "up"}`).
 
     Raises:
         NarrowsError: In the place of a `ScenarioError` whose keys all come from options.
     """
+    names = {f"path.{name}": name for name in given} | dict(others or {})
     try:
         yield
     except ScenarioError as error:
-        if not error.errors or any(value(options.get(e.key, "")) is None for e in error.errors):
+        if not error.errors or any(given.get(names.get(e.key, "")) is None for e in error.errors):
             raise
         lines = []
         for e in error.errors:
-            option = options[e.key]
+            option, value = f"--{names[e.key]}", given[names[e.key]]
             problem, fix = e.problem, (e.fix or "").partition(" = ")[2].strip('"')
-            if fix == value(option):
+            if fix == value:
                 # A scenario has bare numbers for shares, an option has text.
                 problem, fix = "needs a percent sign", f"{100 * float(fix):g}%"
             lines.append(
-                f"{option} {value(option)}: {problem}" + (f"; write {option} {fix}" if fix else "")
+                f"{option} {value}: {problem}" + (f"; write {option} {fix}" if fix else "")
             )
         raise NarrowsError("\n".join(dict.fromkeys(lines))) from error
 

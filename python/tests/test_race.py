@@ -136,6 +136,7 @@ def test_mistakes_are_told_once() -> None:
         race(PATH, only=["quick"])
     done = CliRunner().invoke(cli.main, ["race", "--rate", "5Mbite"])
     assert done.exit_code == 2
+    assert done.output.startswith("--rate 5Mbite: ")
     assert done.output.count("5Mbite") <= 2
 
 

@@ -22,7 +22,7 @@ from narrows.advise.importers.layers import RATE, RTT
 from narrows.advise.judge import judge
 from narrows.advise.render import report, show
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import json_option, quiet_option
+from narrows.cli.options import json_option, path_option, quiet_option
 from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, named_by, reason
 from narrows.render.progress import ProgressBar
@@ -64,8 +64,8 @@ _SEED = click.IntRange(0, 2**63)
     type=click.Path(dir_okay=False),
     help="Measurement, output of narrows model --json, or scenario with a [path]",
 )
-@option("--rate", group="Path", metavar="RATE", help="Rate of the bottleneck")
-@option("--rtt", group="Path", metavar="TIME", help="Base RTT")
+@path_option("rate", "Rate of the bottleneck")
+@path_option("rtt", "Base RTT")
 @option(
     "--up",
     group="Path",
@@ -73,19 +73,9 @@ _SEED = click.IntRange(0, 2**63)
     show_default="unlimited",
     help="Rate of the reverse path",
 )
-@option(
-    "--buffer",
-    group="Path",
-    metavar="BUFFER",
-    help="Buffer of the bottleneck; also for a measured path",
-)
-@option(
-    "--queue",
-    group="Path",
-    metavar="QDISC",
-    help="Queue discipline of the bottleneck; also for a measured path",
-)
-@option("--loss", group="Path", metavar="PERCENT", help="Random loss; also for a measured path")
+@path_option("buffer", "Buffer of the bottleneck; also for a measured path")
+@path_option("queue", "Queue discipline of the bottleneck; also for a measured path")
+@path_option("loss", "Random loss; also for a measured path")
 @option(
     "--lone",
     group="Path",
@@ -281,8 +271,7 @@ def _stated(given: Mapping[str, str | None]) -> Place:
 
     keys = {name: value for name, value in given.items() if name != "up"}
     reverse = Hop(rate=given["up"]) if given["up"] else None
-    options = {f"path.{name}": f"--{name}" for name in keys} | {"path.reverse.rate": "--up"}
-    with named_by(options, lambda option: given.get(option.removeprefix("--"))):
+    with named_by(given, {"path.reverse.rate": "up"}):
         return stated(Path(**cast("dict[str, Any]", keys), reverse=reverse))
 
 
@@ -487,8 +476,8 @@ def _became(score: Mapping[str, Any] | None, name: str) -> str:
     name="from",
 )
 @argument("config", help="File, the text itself, or - for standard input; its commands are not run")
-@option("--rate", group="Path", metavar="RATE", help="Rate of the link, if CONFIG specifies none")
-@option("--rtt", group="Path", metavar="TIME", help="Base RTT, if CONFIG specifies none")
+@path_option("rate", "Rate of the link, if CONFIG specifies none")
+@path_option("rtt", "Base RTT, if CONFIG specifies none")
 @option(
     "--flows",
     group="Simulation",
@@ -525,7 +514,7 @@ def from_(  # noqa: PLR0917 - Click calls it by keyword
     from dataclasses import replace  # noqa: PLC0415
 
     # Wrong is wrong also where the text says its own.
-    with named_by({"path.rtt": "--rtt", "path.rate": "--rate"}, {"--rtt": rtt, "--rate": rate}.get):
+    with named_by({"rtt": rtt, "rate": rate}):
         stated = Scenario(
             Path(rate=rate or "1Mbit", rtt=rtt or "1ms"), probes=[Ping()], duration="1s"
         ).toml()

@@ -75,6 +75,15 @@ files_option = option(
 )
 
 
+_PATH = {"rate": "RATE", "rtt": "TIME", "buffer": "BUFFER", "queue": "QDISC", "loss": "PERCENT"}
+"""The keys of a path that are options, and their metavars."""
+
+
+def path_option(key: str, what: str, **attributes: Any) -> Callable[[F], F]:  # noqa: ANN401
+    """Declares the option of a key of the path. `errors.named_by` names it in errors."""
+    return option(f"--{key}", group="Path", metavar=_PATH[key], help=what, **attributes)
+
+
 def json_option(what: str = "Print one JSON object instead of tables") -> Callable[[F], F]:
     """Declares `--json`."""
     return option("--json", "as_json", group="Output", is_flag=True, help=what)

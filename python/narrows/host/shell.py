@@ -13,7 +13,7 @@ import click
 
 from narrows._behind import Behind, program
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import SEED, files_option
+from narrows.cli.options import SEED, files_option, path_option
 from narrows.errors import EngineError, NarrowsError, named_by
 from narrows.host.live import become
 from narrows.runs.scenario import Hop, Path, Ping, Scenario
@@ -44,24 +44,13 @@ class _Shell(Behind):
     type=click.Path(dir_okay=False),
     help="Scenario whose path is emulated, instead of the options under Path",
 )
-@option("--rate", group="Path", metavar="RATE", help="Rate of each direction")
+@path_option("rate", "Rate of each direction")
 @option("--down", group="Path", metavar="RATE", help="Rate of the download, towards near")
 @option("--up", group="Path", metavar="RATE", help="Rate of the upload, towards far")
-@option("--rtt", group="Path", metavar="TIME", show_default="1us", help="Base RTT")
-@option(
-    "--queue",
-    group="Path",
-    metavar="QDISC",
-    show_default="fifo",
-    help="Queue discipline of each direction",
-)
-@option("--buffer", group="Path", metavar="BUFFER", help="Buffer of each direction")
-@option(
-    "--loss",
-    group="Path",
-    metavar="PERCENT",
-    help="Random loss in each direction, before the queue",
-)
+@path_option("rtt", "Base RTT", show_default="1us")
+@path_option("queue", "Queue discipline of each direction", show_default="fifo")
+@path_option("buffer", "Buffer of each direction")
+@path_option("loss", "Random loss in each direction, before the queue")
 @option("--seed", group="Path", metavar="N", type=SEED, help="Seed of all random numbers")
 @files_option
 @option(
@@ -154,12 +143,10 @@ def _scenario(file: str | None, path: dict[str, Any]) -> tuple[str, str]:
     each = {key: path[key] for key in ("queue", "buffer", "loss") if key in path}
     there: dict[str, Any] = {"rate": down} | each if down is not None else _UNLIMITED
     back = None if up is None else Hop(rate=up, **each)
-    options = {
-        f"path.{place}{key}": f"--{key}" for place in ("", "reverse.") for key in ("rtt", *each)
-    }
-    options["path.rate"] = "--down" if "down" in path else "--rate"
-    options["path.reverse.rate"] = "--up" if "up" in path else "--rate"
-    with named_by(options, lambda option: path.get(option.removeprefix("--"))):
+    others: dict[str, str] = {f"path.reverse.{key}": key for key in each}
+    others["path.rate"] = "down" if "down" in path else "rate"
+    others["path.reverse.rate"] = "up" if "up" in path else "rate"
+    with named_by(path, others):
         # A scenario has a duration and somebody who sends; here both count for nothing.
         scenario = Scenario(
             Path(rtt=path.get("rtt", "1us"), reverse=back, **there), probes=[Ping()], duration="10s"

@@ -7,8 +7,9 @@ import json
 import click
 
 from narrows.cli.command import command, option
-from narrows.cli.options import SEED, json_option
+from narrows.cli.options import SEED, json_option, path_option
 from narrows.cli.outputs import Picture, every
+from narrows.errors import named_by
 from narrows.render.progress import ProgressBar
 from narrows.render.styled import table
 from narrows.render.terminal import console, echo
@@ -21,23 +22,11 @@ from narrows.runs.scenario import Path as NetworkPath
     "narrows race --only cubic,bbr --buffer 0.5bdp --loss 0.1% --seeds 8",
     "narrows race --only cubic,bbr --queue fq_codel --plot race.png",
 )
-@option("--rate", group="Path", metavar="RATE", default="20Mbit", help="Rate of the bottleneck")
-@option("--rtt", group="Path", metavar="TIME", default="40ms", help="Base RTT")
-@option(
-    "--buffer",
-    group="Path",
-    metavar="BUFFER",
-    show_default="1bdp with fifo",
-    help="Size of the bottleneck buffer",
-)
-@option(
-    "--queue",
-    group="Path",
-    metavar="QDISC",
-    show_default="fifo",
-    help="Queue discipline of the bottleneck",
-)
-@option("--loss", group="Path", metavar="PERCENT", help="Random loss before the queue")
+@path_option("rate", "Rate of the bottleneck", default="20Mbit")
+@path_option("rtt", "Base RTT", default="40ms")
+@path_option("buffer", "Size of the bottleneck buffer", show_default="1bdp with fifo")
+@path_option("queue", "Queue discipline of the bottleneck", show_default="fifo")
+@path_option("loss", "Random loss before the queue")
 @option(
     "--only",
     group="Simulation",
@@ -88,11 +77,12 @@ def race(  # noqa: PLR0917 - Click calls it by keyword
     Each congestion control runs alone, beside one CUBIC flow, and with a second flow of its own
     that starts later.
     """
+    given = {"rate": rate, "rtt": rtt, "buffer": buffer, "queue": queue, "loss": loss}
     if buffer is None and queue in {None, "fifo"}:
         buffer = "1bdp"
     names = None if only is None else [name.strip() for name in only.split(",")]
     path = NetworkPath(rate=rate, rtt=rtt, buffer=buffer, queue=queue, loss=loss)
-    with ProgressBar(quiet=as_json, of="simulations") as bar:
+    with named_by(given), ProgressBar(quiet=as_json, of="simulations") as bar:
         found = races.race(
             path, only=names, duration_s=duration, seed=seed, seeds=seeds, progress=bar
         )

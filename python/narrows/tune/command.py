@@ -11,7 +11,7 @@ import click
 
 from narrows import _core
 from narrows.cli.command import Group, option
-from narrows.cli.options import json_option
+from narrows.cli.options import json_option, path_option
 from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, named_by
 from narrows.render.terminal import console, echo
@@ -65,10 +65,8 @@ _root = option(
     type=click.Path(file_okay=False),
     help="A directory tree with proc, sys and etc",
 )
-_rate = option(
-    "--rate", group="Path", metavar="RATE", help="Rate of a path that TCP buffers must fill"
-)
-_rtt = option("--rtt", group="Path", metavar="TIME", help="RTT of this path")
+_rate = path_option("rate", "Rate of a path that TCP buffers must fill")
+_rtt = path_option("rtt", "RTT of this path")
 
 
 def _path(rate: str | None, rtt: str | None, option: str = "--rate") -> Any:  # noqa: ANN401
@@ -81,7 +79,8 @@ def _path(rate: str | None, rtt: str | None, option: str = "--rate") -> Any:  # 
             "write --rate 1Gbit --rtt 80ms"
         )
     path = scenario.Path(rate=rate, rtt=rtt)
-    with named_by({"path.rate": option, "path.rtt": "--rtt"}, {option: rate, "--rtt": rtt}.get):
+    name = option.removeprefix("--")
+    with named_by({name: rate, "rtt": rtt}, {"path.rate": name}):
         numbers = _core.path_numbers(
             scenario.Scenario(path, probes=[scenario.Ping()], duration="10s").tree()
         )
