@@ -457,6 +457,11 @@ def test_the_record_begins_empty(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_
     head = json.loads(cli("record", "--json").stdout)["head"]
     assert f"The last line has the hash {head}." in shown
     assert "line 1 of 1 has this hash" in cli("record", "--verify", head[:12]).stdout
+    # Exit code 1 is the result of a check; this is none.
+    for wrong in (head[:11], "H" * 12):
+        refused = cli("record", "--verify", wrong)
+        assert refused.returncode == 2
+        assert refused.stderr.startswith(f"--verify {wrong}: not a hash; write at least 12 ")
     # Removed and written anew: every line fits, but the noted hash is missing.
     forecasts.file().unlink()
     assert cli("advise", *PATH, "--loss", "2%", "--seal").returncode == 0

@@ -31,6 +31,7 @@ from narrows.render.tables import Cell, Table, significant
 from narrows.render.terminal import console, echo
 from narrows.runs.scenario import Flow, Hop, Path, Ping, Scenario
 from narrows.storage import output, untrusted_input
+from narrows.storage.durable import LEAST_HEAD, is_hash
 from narrows.storage.text import name_of, unread
 
 if TYPE_CHECKING:
@@ -442,6 +443,10 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
 
 
 def _verify(chain: Chain, head: str, *, as_json: bool) -> None:
+    if not is_hash(head):
+        raise NarrowsError(
+            f"--verify {head}: not a hash; write at least {LEAST_HEAD} hexadecimal digits of it"
+        )
     try:
         number, of = chain.find(head), len(chain.lines())
     except NarrowsError as error:

@@ -116,6 +116,11 @@ def retried(
         time.sleep(_PAUSE_S)
 
 
+def is_hash(head: str) -> bool:
+    """Whether this is the hash of a line, or its first digits, at least `LEAST_HEAD`."""
+    return len(head) >= LEAST_HEAD and not set(head) - set("0123456789abcdef")
+
+
 class Chain:
     """A file of JSON lines, each with the hash of the line before it (`before`) and its own
     (`hash`).
@@ -158,7 +163,7 @@ class Chain:
         Raises:
             NarrowsError: As `lines`; or if no line has this hash.
         """
-        if len(head) < LEAST_HEAD or set(head) - set("0123456789abcdef"):
+        if not is_hash(head):
             raise NarrowsError(
                 f"{head}: not a hash; write at least {LEAST_HEAD} hexadecimal digits of it"
             )
