@@ -70,7 +70,7 @@ def criteria(rows: Sequence[Json], told: Sequence[Json]) -> list[Criterion]:
     ]
     out.append(
         _share(
-            "interval of the headline figure at most a quarter of the change",
+            "interval of the headline metric at most a quarter of the change",
             "in half",
             narrow,
             least=0.5,
@@ -79,7 +79,7 @@ def criteria(rows: Sequence[Json], told: Sequence[Json]) -> list[Criterion]:
     right = [row["low"] <= row["true"] <= row["high"] for row in told if row["claimed"]]
     out.append(
         _share(
-            "intervals of headline figures contain the later measurement",
+            "intervals of headline metrics contain the later measurement",
             "85 to 95 % or more",
             right,
             least=0.85,
@@ -144,7 +144,7 @@ def markdown(rows: Sequence[Json], told: Sequence[Json], errors: Sequence[str]) 
         "the best candidate |",
         "| significant difference | the 90 % interval of the advantage of the best candidate "
         "excludes 0 |",
-        "| headline figure | the figure named in the first line of the advice |", "",
+        "| headline metric | the metric that the first line of the recommendation names |", "",
         "| quantity | criterion | result | |", "|---|---|---|---|",
         *(
             f"| {c.name} | {c.asked} | {c.found} | {'met' if c.met else 'NOT met'} |"
@@ -169,8 +169,8 @@ def markdown(rows: Sequence[Json], told: Sequence[Json], errors: Sequence[str]) 
         "- *BBR with less than 1 BDP of buffer*: summary of Cao et al., IMC 2019.",
         "- *BBR for long paths*: a common recommendation for content servers.",
         "- *cake at 90 %*: a common recommendation for home routers.", "",
-        "## Intervals by figure", "",
-        "| figure | intervals | containing the measurement | median of width / change |",
+        "## Intervals by metric", "",
+        "| metric | intervals | containing the measurement | median of width / change |",
         "|---|---|---|---|",
     ]  # fmt: skip
     for name in PLAYED:

@@ -34,7 +34,7 @@ class Outcome:
 
     Attributes:
         case: Which.
-        verdicts: One for each compared figure.
+        verdicts: One for each compared metric.
     """
 
     case: Case
@@ -50,14 +50,14 @@ def headline(outcomes: Sequence[Outcome]) -> str:
     """The sentence that README, the Rust test and the report share.
 
     >>> headline([])
-    '0 of 0 stored cases agree with Linux 6.12 in every compared figure'
+    '0 of 0 stored cases agree with Linux 6.12 in every compared metric'
     """
     agree = sum(outcome.agrees for outcome in outcomes)
-    return f"{agree} of {len(outcomes)} stored cases agree with Linux 6.12 in every compared figure"
+    return f"{agree} of {len(outcomes)} stored cases agree with Linux 6.12 in every compared metric"
 
 
 def exact() -> tuple[str, dict[str, float]]:
-    """What the Rust test found: its headline, and the share of the compared figures of each case
+    """What the Rust test found: its headline, and the share of the compared metrics of each case
     that agree.
     """
     found = json.loads(EVIDENCE.read_text(encoding="utf-8"))

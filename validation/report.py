@@ -248,7 +248,7 @@ def _late(v: Validation) -> str:
     """The rule, and what it leaves out."""
     late = sum(figure.late for outcome in v.outcomes or () for figure in outcome.case.figures)
     return (
-        "A case agrees when each of its compared figures does: the median of the seeds against "
+        "A case agrees when each of its compared metrics does: the median of the seeds against "
         "the median of Linux's\n"
         f"runs. {late} figures are not compared: Linux's own recording "
         "[began one round trip late](evidence/first-neighbour.md).\n"

@@ -357,7 +357,7 @@ def criteria(rows: Sequence[Json]) -> list[Criterion]:
         )
     both = [_near(row, "goodput_mbit") and _near(row, "p95_ms") for row in whole]
     out.append(
-        criterion(f"prediction for {UNSEEN}: both figures", "within 15 % in 80 %", both, least=0.8)
+        criterion(f"prediction for {UNSEEN}: both metrics", "within 15 % in 80 %", both, least=0.8)
     )
     return out
 

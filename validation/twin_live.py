@@ -253,8 +253,8 @@ def predicted(rows: Sequence[Json], by: str = "twin") -> list[Criterion]:
     ]
     ways_ = [way for row in near for way in row]
     hits = {name: [way[n] for way in ways_] for n, name in enumerate(FIGURES)}
-    hits |= {"both figures": [all(way) for way in ways_]}
-    hits |= {"both figures, both directions": [all(map(all, row)) for row in near]}
+    hits |= {"both metrics": [all(way) for way in ways_]}
+    hits |= {"both metrics, both directions": [all(map(all, row)) for row in near]}
     return [
         criterion(f"prediction for {UNSEEN}: {name}", "within 15 % in 80 %", hit, least=0.8)
         for name, hit in hits.items()

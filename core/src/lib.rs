@@ -9,7 +9,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`units`] | `Time`, `Span`, `Bytes`, `Rate`, `Gain`: arithmetic with checked dimensions |
-//! | [`param`] | parameter tables: name, unit, default, range, help, source |
+//! | [`param`] | parameter tables: name, kind with default and range, help, source |
 //! | [`registry`] | congestion controls and queue disciplines by name; other crates may add to it |
 //! | [`rng`] | random numbers from a named seed |
 //! | [`packet`] | the fields of a packet that queue disciplines and links read |
@@ -17,7 +17,7 @@
 //! | [`transport`] | types that congestion controls, queue disciplines and TCP share |
 //! | [`cc`] | congestion controls, one file each |
 //! | [`queue`] | queue disciplines, one file each |
-//! | [`host`] | the sending host below TCP: segmentation offload, queue discipline, device ring |
+//! | [`host`] | the sending host below TCP: queue discipline, byte queue limits, device ring |
 //! | [`net`] | hops, links, loss, delay and Wi-Fi between hosts |
 //! | [`tcp`] | Linux's sender and receiver |
 //! | [`workload`] | applications: pages, video, calls, transfers |

@@ -1,7 +1,7 @@
 //! The live engine of narrows, on Linux: the scenario that `narrows-sim` runs in virtual time, over
 //! real packets and this machine's own TCP, through the same network of `narrows-core`.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
 //! | [`emulator`] | live runs: the engine, its flows and pings, the shell, the checks before and after |
 //! | [`netns`] | a host: a network namespace with one device |
@@ -9,13 +9,14 @@
 //! | [`parsers`] | every parser of untrusted input, for fuzzing |
 //! | [`digest`] | SHA-256, HMAC and random numbers |
 //! | [`measure`] | the near end of a measurement, and its load |
-//! | [`latency`] | response times of single questions, and which part of the path delays them |
+//! | [`latency`] | response times of single requests, and the component that delays them |
 //! | [`serve`] | the far end of measurements |
 //! | [`tune`] | changes of a host's settings, and their reversal |
 //! | [`sys`] | system calls, netlink, BPF; the only unsafe code |
 //! | [`arguments`] | command lines |
-//! | [`terminal`] | messages without control characters |
-//! | [`untrusted_input`] | files with ceilings |
+//! | [`terminal`] | messages in which control characters of untrusted text are escaped |
+//! | [`untrusted_input`] | reads files from untrusted sources, with a limit of size |
+//! | [`error`] | errors that prevent or end a run |
 #![deny(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 #![deny(clippy::print_stderr)]

@@ -308,7 +308,7 @@ def case(**more: object) -> dict[str, object]:
             "has the same rate, RTT, buffer and queue: in X (10 Mbit/s, 20 ms, 1 BDP of buffer)",
         ),
         ([case(distance=0.69, agreement=0.75)], "differs by a factor of 2 "),
-        ([case(distance=0.69, agreement=0.75)], "75 % of the compared figures"),
+        ([case(distance=0.69, agreement=0.75)], "75 % of the compared metrics"),
         ([case(distance=2.3)], "rely on the direction of the results"),
         ([case(policer="police", buffer_bdp=25.0)], "in X (10 Mbit/s, 20 ms, 25 BDP of burst)"),
         (

@@ -214,10 +214,10 @@ def outcome(**ours: float) -> Outcome:
 
 def test_pages_tell_what_is_outside_and_why() -> None:
     good, bad = outcome(), outcome(bbr_2=9.0, bbr_5=8.0)
-    assert page.verdict([good]).startswith("7 of 7 published figures (100.0 %)")
+    assert page.verdict([good]).startswith("7 of 7 published values (100.0 %)")
     text = page.markdown([bad], "narrows reproduce queue-model")
-    assert "5 of 7 published figures (71.4 %)" in text
-    assert "An experiment explains 1 of the 2 figures outside." in " ".join(text.split())
+    assert "5 of 7 published values (71.4 %)" in text
+    assert "An experiment explains 1 of the 2 values outside." in " ".join(text.split())
     assert (
         "| BBR, N = 2 | It rained. | [reading.md](../../validation/evidence/reading.md) |" in text
     )

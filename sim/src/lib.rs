@@ -1,24 +1,25 @@
-//! The virtual world of narrows: a scenario in, a run out, in virtual time and the same bytes for
-//! the same seed.
+//! The simulator: it runs a scenario in virtual time. The same scenario and seed give the same
+//! bytes.
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `error` | why there is no run |
-//! | `flow` | one flow, as the engine keeps it |
+//! | `error` | errors that prevent a run |
+//! | `flow` | the state of one flow |
 //! | `network` | the network between the simulated hosts |
-//! | `nic` | how segments leave the sender's host |
-//! | `owners` | to which flow a packet of a workload belongs |
+//! | `nic` | transmission of segments through the sender's interface |
+//! | `owners` | the connection of a workload to which a packet belongs |
 //! | [`packet`] | a packet in 32 bytes |
-//! | `packets` | what packets carry and have no room for |
-//! | [`timers`] | alarms, lazily re-armed |
-//! | `post` | what an end gets and sends in a turn, flow by flow |
-//! | `prefetch` | hints: what is needed next is fetched into the cache, flows lie on large pages |
-//! | `work` | flows with a workload: their connections come and go |
-//! | `world` | the engine: network, flows, probes, samplers, and the order of their events; `ends`: one end of one flow;
-//! |  | `turns`: the two ends of a path in turns, which is faster |
+//! | `packets` | fields of packets outside of their 32 bytes |
+//! | [`timers`] | timers, in order of time |
+//! | `post` | packets that the flows of one host receive and send in a turn |
+//! | `prefetch` | hints that load the next data into the cache; large pages for flows |
+//! | `work` | flows with a workload, whose connections begin and end |
+//! | `world` | the event loop: network, flows, probes, samplers, and the order of their events |
+//! | `world::ends` | one host of one flow |
+//! | `world::turns` | simulation of the two hosts of a path in turns, which is faster |
 //!
-//! Nothing here knows the time of day: who wants to show progress gets a call every so many events
-//! and looks at a clock itself.
+//! The simulator reads no clock. After every few events it calls its caller, which may show the
+//! progress.
 #![deny(unsafe_code)]
 
 mod error;

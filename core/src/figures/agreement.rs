@@ -25,7 +25,7 @@
 //!
 //! Every engine is compared with a reference by this measure.
 //!
-//! A stored case of Linux (`sim/tests/data/reference`) agrees if every compared figure does. The
+//! A stored case of Linux (`sim/tests/data/reference`) agrees if every compared metric does. The
 //! median of the seeds 1, 2 and 3 is compared with the median of Linux's runs. Figures marked
 //! `late` there are not compared: Linux's recording itself began one round trip late
 //! (`validation/evidence/first-neighbour.md`). The Rust test (`sim/tests/reference.rs`),

@@ -380,9 +380,9 @@ def _evidence(figures: Figures) -> str:
         path += f", {percent(near['loss'])} of loss"
     case = f"{near['case']} ({path})"
     agreed = (
-        "every compared figure is within its tolerance"
+        "every compared metric is within its tolerance"
         if near["agreement"] == 1
-        else f"{percent(near['agreement'])} of the compared figures are within their tolerance"
+        else f"{percent(near['agreement'])} of the compared metrics are within their tolerance"
     )
     factor = factor_of(math.exp(near["distance"]))
     if near["distance"] <= _SAME:

@@ -151,7 +151,7 @@ def _tell(outcomes: Sequence[Outcome]) -> None:
         table(
             out,
             tables.Table(
-                "", ("figure", "verdict"), ("published", "accepted", "narrows", "unit"), rows
+                "", ("metric", "verdict"), ("published", "accepted", "narrows", "unit"), rows
             ),
         )
         for check, why, evidence in page.reasons(outcome):

@@ -60,11 +60,11 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     )
     failed = sum(one.count("failed") for one in outcomes)
     share = f"{100 * inside / judged:.1f} %" if judged else "none"
-    rest = f" An experiment explains {known} of the {outside} figures outside." if outside else ""
+    rest = f" An experiment explains {known} of the {outside} values outside." if outside else ""
     rest += f" Not determined: {failed}." if failed else ""
     of = f"{len(outcomes)} experiment{'s' if len(outcomes) != 1 else ''}"
     return (
-        f"{inside} of {judged} published figures ({share}) of {of} are within the range that was "
+        f"{inside} of {judged} published values ({share}) of {of} are within the range that was "
         "accepted before "
         f"the first run.{rest}{_QUICK if any(one.quick for one in outcomes) else ''}"
     )
@@ -97,10 +97,10 @@ def markdown(outcomes: Sequence[Outcome], command: str, up: str = "../..") -> st
         "This page compares published results with simulations of the same experiments.",
         f"`{command}` runs them and writes it ([how-to](../how-to/reproduce.md)).",
         "",
-        "The published figures and the accepted ranges are in",
+        "The published values and the accepted ranges are in",
         f"[experiments.toml]({up}/python/narrows/data/experiments.toml), which was committed "
         "before the",
-        "first run. A figure of narrows is the median over the seeds. The simulated hosts are "
+        "first run. A value of narrows is the median over the seeds. The simulated hosts are "
         "those of the",
         "experiment.",
         "",
@@ -128,7 +128,7 @@ def markdown(outcomes: Sequence[Outcome], command: str, up: str = "../..") -> st
             f"| setup | {one.experiment.setup} |",
             f"| runs | {one.runs} |",
             "",
-            "| figure | unit | published | accepted | narrows | result |",
+            "| metric | unit | published | accepted | narrows | result |",
             "|---|---|---|---|---|---|",
         ]
         for check, ours, word in one.words():
@@ -142,7 +142,7 @@ def markdown(outcomes: Sequence[Outcome], command: str, up: str = "../..") -> st
             )
             lines.append(f"| {' | '.join(row)} |")
         if whys := reasons(one):
-            lines += ["", "| figure | explanation | evidence |", "|---|---|---|"]
+            lines += ["", "| metric | explanation | evidence |", "|---|---|---|"]
         for check, why, evidence in whys:
             link = f"[{evidence.rpartition('/')[2]}]({up}/{evidence})" if evidence else "–"
             lines.append(f"| {check.of} | {why} | {link} |")
@@ -202,7 +202,7 @@ def page(outcomes: Sequence[Outcome], command: str) -> str:
             f"<small>Source: {html.escape(about.source)}.<br>Setup: "
             f"{html.escape(about.setup)}.</small></p>"
         )
-        heads = ("figure", "published", "accepted", "narrows", "unit", "", "result")
+        heads = ("metric", "published", "accepted", "narrows", "unit", "", "result")
         out.append(
             '<div class="wide"><table><tr>'
             + "".join(f"<th scope=col>{head}</th>" for head in heads)
