@@ -100,6 +100,10 @@ COMMANDS = {
             "Repeat a published experiment with BBR and CUBIC",
         ),
         "explain": ("narrows.teach.command:explain", "Explain a topic with simulations"),
+        "exercise": (
+            "narrows.teach.exercise_command:exercise",
+            "Work through exercises, and check the answers",
+        ),
     },
 }
 """Module, object and summary of each subcommand, by heading of the help.

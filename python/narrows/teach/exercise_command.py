@@ -1,0 +1,188 @@
+"""The commands of `narrows exercise`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+
+from narrows.cli.command import Group, argument, option
+from narrows.cli.options import WIDEST_SKETCH, json_option
+from narrows.render.styled import table
+from narrows.render.tables import Cell, Table
+from narrows.render.terminal import console, echo
+from narrows.storage import output
+from narrows.teach import exercises
+
+_name = argument("name", metavar="NAME", help="Name or number of the exercise")
+
+
+@click.group(
+    cls=Group,
+    examples=(
+        "narrows exercise list",
+        "narrows exercise show slow-start",
+        "narrows exercise check slow-start bdp=826 rounds=7 fct=0.8s",
+        "narrows exercise check aqm --file mine.toml",
+    ),
+)
+def exercise() -> None:
+    """Work through exercises, and check the answers.
+
+    Ten exercises lead from slow start to the fairness of BBR. Each requires numbers or a changed
+    scenario.
+    """
+
+
+@exercise.command("list", examples=("narrows exercise list",))
+@json_option()
+def list_(as_json: bool) -> None:
+    """List the exercises."""
+    every = list(exercises.load().values())
+    if as_json:
+        rows = [{"name": e.name, "title": e.title, "source": e.source} for e in every]
+        echo(json.dumps(rows, ensure_ascii=False, indent=2))
+        return
+    table(
+        console(),
+        Table(
+            "Exercises",
+            ("no.", "name", "topic", "requires"),
+            (),
+            [
+                [Cell(str(n)), Cell(e.name), Cell(e.title), Cell(_required(e))]
+                for n, e in enumerate(every, 1)
+            ],
+        ),
+    )
+
+
+def _required(of: exercises.Exercise) -> str:
+    n = len(of.questions)
+    numbers = [f"{n} number{'s' if n > 1 else ''}"] if n else []
+    return " and ".join([*numbers, *(["a scenario"] if of.conditions else [])])
+
+
+@exercise.command(
+    examples=(
+        "narrows exercise show aqm",
+        "narrows exercise show aqm --out mine.toml",
+        "narrows exercise show aqm --solution",
+    )
+)
+@_name
+@option(
+    "--out",
+    group="Output",
+    metavar="FILE",
+    type=output.File(),
+    help="Write the scenario of the exercise to FILE",
+)
+@option("--solution", group="Output", is_flag=True, help="Print the solution too")
+@json_option("Print one JSON object instead of text")
+def show(name: str, out: str | None, solution: bool, as_json: bool) -> None:
+    """Print an exercise, or write its scenario to a file."""
+    of = exercises.exercise(name)
+    if out is not None:
+        if not of.scenario:
+            raise click.UsageError(f"--out: {of.name} has no scenario")
+        output.write(out, of.scenario.lstrip())
+        echo(f"Wrote {out}, the scenario of {of.name}.", err=True)
+        return
+    if as_json:
+        hidden = () if solution else ("change", "solution")
+        shown = {key: value for key, value in asdict(of).items() if key not in hidden}
+        if not solution:
+            for one in shown["questions"]:
+                del one["low"], one["high"]
+        for one in shown["conditions"]:
+            for end in [
+                end for end in ("low", "high") if one[end] in {float("inf"), -float("inf")}
+            ]:
+                one[end] = None
+        echo(json.dumps(shown, ensure_ascii=False, indent=2))
+        return
+    screen = console()
+    for line in _lines(of, min(screen.width, WIDEST_SKETCH), solution=solution):
+        screen.print(line, markup=False, soft_wrap=True)
+
+
+def _lines(of: exercises.Exercise, width: int, *, solution: bool) -> list[str]:
+    lines = [of.title, "", *exercises.wrapped(of.text, width)]
+    for question in of.questions:
+        lines += exercises.wrapped(f"{question.id}: {question.text}", width)[:-1]
+    if of.questions:
+        lines.append("")
+    if of.conditions:
+        lines += ["Hand in a scenario with:"]
+        lines += [f"- {one.text}" for one in of.conditions]
+        lines += [f"- unchanged: {', '.join(of.keep)}"] if of.keep else []
+        lines.append("")
+    if of.scenario:
+        lines += ["Scenario:", *(f"  {line}".rstrip() for line in of.scenario.strip().split("\n"))]
+        lines.append("")
+    lines += [f"Read: {of.source}"]
+    words = [f"{question.id}=NUMBER" for question in of.questions]
+    words += ["--file FILE"] if of.conditions else []
+    lines += [f"Check: narrows exercise check {of.name} {' '.join(words)}"]
+    if solution:
+        lines += ["", "Solution:", *exercises.wrapped(of.solution, width)[:-1]]
+        lines += [f"Accepted: {_accepted(of)}"] if of.questions else []
+        lines += [f"Right scenario: replace `{a}` by `{b}`" for a, b in of.change]
+    return lines
+
+
+def _accepted(of: exercises.Exercise) -> str:
+    def span(one: exercises.Question) -> str:
+        ends = f"{one.low:g}" if one.low == one.high else f"{one.low:g} to {one.high:g}"
+        return f"{one.id} {ends} {one.unit}".strip()
+
+    return ", ".join(span(one) for one in of.questions)
+
+
+@exercise.command(
+    examples=(
+        "narrows exercise check slow-start bdp=826 rounds=7 fct=0.8s",
+        "narrows exercise check aqm --file mine.toml",
+    )
+)
+@_name
+@argument("answers", metavar="[ANSWER=NUMBER]...", nargs=-1, help="Answers, such as bdp=826")
+@option(
+    "--file",
+    group="Input",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Scenario that is handed in",
+)
+@json_option()
+def check(name: str, answers: tuple[str, ...], file: str | None, as_json: bool) -> None:
+    """Check the answers to an exercise.
+
+    The exit code is 0 if all parts are right, and 1 otherwise.
+    """
+    of = exercises.exercise(name)
+    given = dict(exercises.answer(word, of) for word in answers)
+    outcomes = exercises.check(of, given, file)
+    right = sum(one.right for one in outcomes)
+    if as_json:
+        parts = [asdict(one) for one in outcomes]
+        echo(json.dumps({"exercise": of.name, "right": right, "parts": parts}, ensure_ascii=False))
+    else:
+        rows = [
+            [
+                Cell(one.part),
+                Cell(one.text),
+                Cell("–" if one.given is None else one.given),
+                Cell("right" if one.right else f"wrong: {one.why}"),
+            ]
+            for one in outcomes
+        ]
+        head = ("part", "question or condition", "answer", "result")
+        table(console(), Table("Answers", head, (), rows))
+        echo(f"{right} of {len(outcomes)} parts are right.")
+        if right < len(outcomes):
+            echo(f"To read the solution: narrows exercise show {of.name} --solution")
+    if right < len(outcomes):
+        click.get_current_context().exit(1)

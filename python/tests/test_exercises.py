@@ -1,0 +1,134 @@
+"""The exercises of the course: each has a right answer, which a run confirms."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Cli
+
+import narrows as nw
+from narrows.errors import NarrowsError
+from narrows.teach import exercises
+
+EVERY = exercises.load()
+
+
+def written(folder: Path, toml: str) -> Path:
+    file = folder / "handed-in.toml"
+    file.write_text(toml, encoding="utf-8")
+    return file
+
+
+def test_the_course_has_ten_exercises_and_each_is_complete() -> None:
+    assert len(EVERY) == 10
+    for one in EVERY.values():
+        assert one.questions or one.conditions
+        assert one.text.strip()
+        assert one.solution.strip()
+        assert one.source
+
+
+@pytest.mark.parametrize("name", [e.name for e in EVERY.values() if e.scenario and e.questions])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_run_shows_the_accepted_answer(name: str, seed: int, tmp_path: Path) -> None:
+    one = exercises.exercise(name)
+    done = nw.run(written(tmp_path, one.scenario), seed=seed, sample_interval="off").json
+    shown = {q.id: exercises.find(done, q.figure) for q in one.questions if q.figure}
+    assert shown
+    for question in one.questions:
+        if question.id in shown:
+            assert question.low <= shown[question.id] <= question.high, question.id
+    if name == "rtt-fairness":
+        near, far = (flow["rtt_ms"]["mean"] for flow in done["flows"])
+        (ratio,) = [q for q in one.questions if q.id == "rtt_ratio"]
+        assert ratio.low <= far / near <= ratio.high
+
+
+@pytest.mark.parametrize("name", [e.name for e in EVERY.values() if e.conditions])
+def test_the_solution_is_accepted_and_the_start_is_not(name: str, tmp_path: Path) -> None:
+    one = exercises.exercise(name)
+    assert all(part.right for part in exercises.check(one, {}, written(tmp_path, one.solved())))
+    start = exercises.check(one, {}, written(tmp_path, one.scenario))
+    assert not all(part.right for part in start)
+
+
+def test_closed_forms_lie_in_the_accepted_ranges() -> None:
+    closed = {
+        ("slow-start", "bdp"): 100e6 * 0.1 / 8 / 1514,
+        ("slow-start", "rounds"): 7,
+        ("loss-rate", "window"): (1.5 / 0.001) ** 0.5,
+        ("loss-rate", "goodput"): (1.5 / 0.001) ** 0.5 * 1448 * 8 / 0.05 / 1e6,
+        ("bufferbloat", "rtt"): 30 + 1e6 * 8 / 10e6 * 1e3,
+        ("bufferbloat", "bdp"): 10e6 * 0.03 / 8 / 1e3,
+        ("cubic", "k_1000"): (0.3 * 1000 / 0.4) ** (1 / 3),
+        ("cubic", "k_10000"): (0.3 * 10000 / 0.4) ** (1 / 3),
+        ("cubic", "reno_1000"): 1000 / 2 * 0.1,
+        ("bbr-and-loss", "goodput"): 50 * 0.98 * 1448 / 1514,
+        ("bbr-and-loss", "reno"): (1.5 / 0.02) ** 0.5 * 1448 * 8 / 0.04 / 1e6,
+    }
+    for (name, id_), value in closed.items():
+        (question,) = [q for q in EVERY[name].questions if q.id == id_]
+        assert question.low <= value <= question.high, (name, id_)
+
+
+def test_what_is_fixed_must_not_change(tmp_path: Path) -> None:
+    one = exercises.exercise("buffer-size")
+    toml = one.solved().replace('"20Mbit"', '"40Mbit"')
+    wrong = [part for part in exercises.check(one, {}, written(tmp_path, toml)) if not part.right]
+    assert wrong[0].text == "path.rate is unchanged"
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("bdp", "write bdp=NUMBER rounds=NUMBER fct=NUMBER"),
+        ("speed=7", "write bdp=NUMBER rounds=NUMBER fct=NUMBER"),
+        ("bdp=many", "write a number in frames"),
+        ("bdp=nan", "write a number in frames"),
+        ("bdp=1e999", "write a number in frames"),
+    ],
+)
+def test_an_answer_that_is_none_is_explained(word: str, said: str) -> None:
+    with pytest.raises(NarrowsError, match=said):
+        exercises.answer(word, exercises.exercise("slow-start"))
+
+
+def test_the_commands(cli: Cli, tmp_path: Path) -> None:
+    assert [row["name"] for row in json.loads(cli("exercise", "list", "--json").stdout)] == [*EVERY]
+    assert "slow-start" in cli("exercise", "list").stdout
+    task = cli("exercise", "show", "1").stdout
+    assert task.startswith("Slow start\n")
+    assert "Solution" not in task
+    assert "Accepted: bdp 815 to 837 frames" in cli("exercise", "show", "1", "--solution").stdout
+
+    right = cli("exercise", "check", "slow-start", "bdp=826", "rounds=7", "fct=0.8s")
+    assert right.returncode == 0, right.stderr
+    assert "3 of 3 parts are right." in right.stdout
+    wrong = cli("exercise", "check", "slow-start", "bdp=100", "--json")
+    assert wrong.returncode == 1
+    told = json.loads(wrong.stdout)
+    assert (told["right"], told["parts"][0]["why"]) == (0, "too low")
+    assert told["parts"][1]["why"] == "not answered: write rounds=NUMBER"
+
+    file = tmp_path / "mine.toml"
+    assert cli("exercise", "show", "aqm", "--out", "mine.toml").returncode == 0
+    file.write_text(
+        file.read_text(encoding="utf-8").replace('"fifo"', '"fq_codel"'), encoding="utf-8"
+    )
+    done = cli("exercise", "check", "aqm", "--file", "mine.toml")
+    assert (done.returncode, "2 of 2 parts are right." in done.stdout) == (0, True)
+
+
+def test_wrong_use_names_the_way_out(cli: Cli) -> None:
+    for words, said in (
+        (("show", "12"), "narrows exercise list"),
+        (("check", "cubic", "--file", "x.toml"), "omit --file"),
+        (("show", "cubic", "--out", "x.toml"), "cubic has no scenario"),
+        (("check", "aqm", "--file", "absent.toml"), "absent.toml"),
+    ):
+        done = cli("exercise", *words)
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
