@@ -56,8 +56,8 @@ from narrows.advise.search import ROUNDS, Found
 from narrows.advise.trial import RIVAL, Trial, play
 from narrows.advise.utility import utility
 from narrows.advise.verdict import claim, decide, effects
-from narrows.compare.inference import half_width, of_independent
 from narrows.errors import NarrowsError
+from narrows.inference import half_width, of_independent
 from narrows.measure.simulated import Plan, measure
 from validation import advise_linux, advise_live
 from validation.advise_page import (

@@ -12,9 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 import narrows as nw
-from narrows import cli, files
-from narrows.advise import forecasts
-from narrows.compare import inference, measurements
+from narrows import cli, files, forecasts, inference
+from narrows.compare import measurements
 from narrows.errors import EngineError, NarrowsError
 from narrows.measure import command, history, run, summary
 from narrows.measure import render as telling

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import narrows as nw
-from narrows.advise import forecasts
+from narrows import forecasts
 from narrows.measure.result import Measurement
 from narrows.measure.simulated import Plan, measure
 from narrows.tune.prove import Proof, scored

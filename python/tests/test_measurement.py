@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import narrows as nw
-from narrows.advise import forecasts
+from narrows import forecasts
 from narrows.errors import NarrowsError
 from narrows.measure import run, summary
 from narrows.measure.render import latencies, own_error, pictures, sentences

@@ -17,7 +17,7 @@ from test_compare_latency import result
 
 import narrows as nw
 from narrows import files
-from narrows.advise import forecasts as sealed
+from narrows import forecasts as sealed
 from narrows.advise import measured as place_of
 from narrows.compare import latency as compare_latency
 from narrows.compare import measurements as compare

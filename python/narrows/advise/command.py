@@ -15,8 +15,8 @@ import click
 
 from narrows import _core, files, path_model, registry
 from narrows import advise as library
+from narrows import forecasts as sealed
 from narrows.advise import contract, from_scenario, importers
-from narrows.advise import forecasts as sealed
 from narrows.advise import measured as place_of
 from narrows.advise.importers.layers import RATE, RTT
 from narrows.advise.judge import judge

@@ -20,7 +20,7 @@ from narrows.advise.asked import Asked
 from narrows.advise.candidates import Candidate
 from narrows.advise.trial import OF_CARE, RIVAL, Trial, packets, page_seconds, play, side
 from narrows.advise.utility import utility
-from narrows.compare.inference import student
+from narrows.inference import student
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
 

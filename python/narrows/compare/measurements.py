@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from narrows.compare import inference
-from narrows.compare.inference import Estimate
+from narrows import inference
+from narrows.inference import Estimate
 from narrows.measure.result import DIRECTIONS, SETTLE_S, Direction, Json, Measurement, Spread, short
 from narrows.measure.summary import Answer, answer
 from narrows.render.tables import Cell, Table

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from narrows import files, registry
-from narrows.advise import forecasts
+from narrows import files, forecasts, registry
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import SEED, files_option, json_option, quiet_option
 from narrows.cli.outputs import Picture, every

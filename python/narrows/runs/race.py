@@ -25,8 +25,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from narrows import _core, registry
-from narrows.compare.inference import half_width, of_independent
 from narrows.errors import NarrowsError
+from narrows.inference import half_width, of_independent
 from narrows.render import tables
 from narrows.render.plot import COLOURS, check, matplotlib, write
 from narrows.render.words import millis

@@ -21,8 +21,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from narrows import advise as library
-from narrows import files, path_model
-from narrows.advise import forecasts
+from narrows import files, forecasts, path_model
 from narrows.advise.render import headline
 from narrows.cli.outputs import every
 from narrows.errors import EngineError, NarrowsError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from narrows.advise import forecasts as sealed
+from narrows import forecasts as sealed
 from narrows.cli.command import argument, option
 from narrows.cli.options import json_option
 from narrows.deferred import deferred

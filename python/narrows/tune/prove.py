@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from narrows.advise import forecasts
+from narrows import forecasts
 from narrows.compare import measurements
 from narrows.compare.measurements import Difference
 from narrows.deferred import deferred
@@ -23,7 +23,7 @@ from narrows.render.words import listed
 from narrows.tune.apply import Json, Place, have, live_only
 
 if TYPE_CHECKING:
-    from narrows.advise.forecasts import Scored
+    from narrows.forecasts import Scored
 
 ROUNDS = 3
 """Number of rounds, each with a measurement without and one with the change; a comparison of loads
