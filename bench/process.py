@@ -144,9 +144,10 @@ def main() -> None:
             parser.error("--where needs valgrind, which is not installed")
         where(args.scenario, run(args.scenario)[0])
         return
-    starts()
+    # First, because it fails at once if there is no such scenario.
     runs = sorted((run(args.scenario) for _ in range(5)), key=lambda r: r[1])
     segments, cpu_s = runs[len(runs) // 2]
+    starts()
     print(f"{args.scenario}: {segments} segments")
     rate = segments / cpu_s / 1e6
     print(

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 from conftest import NARROWS, Cli, cpu_s, until
 
+from narrows import forecasts
 from narrows.advise import (
     Asked,
     Kernel,
     advise,
     candidates,
     contract,
-    forecasts,
     from_scenario,
     kernel,
     measured,
@@ -464,7 +464,7 @@ def test_the_record_begins_empty(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_
         assert refused.stderr.startswith(f"--verify {wrong}: not a hash; write at least 12 ")
     # Removed and written anew: every line fits, but the noted hash is missing.
     forecasts.file().unlink()
-    assert cli("advise", *PATH, "--loss", "2%", "--seal").returncode == 0
+    assert cli("advise", *PATH, "--loss", "2%", "--quick", "--seal").returncode == 0
     missing = cli("record", "--verify", head)
     assert (missing.returncode, missing.stdout) == (1, "")
     assert "none of its 1 lines has the hash" in missing.stderr
