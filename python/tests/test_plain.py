@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, scenario
 
 import narrows as nw
 from narrows import _core
@@ -94,3 +94,13 @@ def test_short_commands_import_no_heavy_module(command: tuple[str, ...], tiny: P
         "rich.console", "sqlite3", "tempfile",
     }  # fmt: skip
     assert heavy & set(done.stdout.splitlines()[-1].split()) == set()
+
+
+def test_a_notebook_shows_runs_and_scenarios() -> None:
+    one = scenario(flows=[nw.Flow("cubic")])
+    run = nw.run(one, sample_interval="off")
+    shown = run._repr_html_()
+    assert "<td>cubic</td>" in shown
+    assert "<caption>Flows</caption>" in shown
+    assert f"{run.flows[0]['goodput_mbit']:.2f}</td>" in shown
+    assert one._repr_html_().startswith("<pre>")

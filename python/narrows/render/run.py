@@ -60,7 +60,7 @@ def confession(instruments: Figures) -> str:
 def show(figures: Figures, stream: TextIO | None = None) -> None:
     """Prints a run: a sentence, a row per flow, the queue, the probes."""
     file = stream or sys.stdout
-    parts = list(_parts(figures))
+    parts = list(parts_of(figures))
     forced = os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE")
     text = None if file.isatty() or forced else plain(parts)
     if text is not None:
@@ -71,7 +71,8 @@ def show(figures: Figures, stream: TextIO | None = None) -> None:
     show_parts(parts, stream)
 
 
-def _parts(figures: Figures) -> Iterator[Part]:
+def parts_of(figures: Figures) -> Iterator[Part]:
+    """The sentences and tables of a run."""
     yield sentence(figures), "bold"
     for notice in figures.get("notices", []):
         yield f"Note: {notice}", "yellow"

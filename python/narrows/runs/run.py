@@ -251,6 +251,13 @@ class Run:
         """The counterpart of `__getstate__`."""
         self.__init__(**state)  # type: ignore[misc]
 
+    def _repr_html_(self) -> str:
+        """The sentences and tables of `narrows run`, for notebooks."""
+        from narrows.render.html import fragment  # noqa: PLC0415
+        from narrows.render.run import parts_of  # noqa: PLC0415
+
+        return fragment(parts_of(self._figures))
+
     def __repr__(self) -> str:
         """Who sent, and how it was run."""
         ids = ", ".join(flow["id"] for flow in self.flows)

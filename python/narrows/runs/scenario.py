@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from html import escape
 from os import PathLike
 from pathlib import Path as FilePath
 from typing import Any, cast
@@ -74,6 +75,10 @@ class Scenario(Settings):
             ScenarioError: If it is not right.
         """
         return _core.scenario_to_toml(self.tree())
+
+    def _repr_html_(self) -> str:
+        """The scenario file, for notebooks."""
+        return f"<pre>{escape(self.toml())}</pre>"
 
 
 def _chosen(what: str, value: object) -> Chosen:
