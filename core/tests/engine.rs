@@ -78,6 +78,7 @@ fn ping(scenario: &Scenario, together: usize) -> (Run, Vec<u8>) {
     let options = Options {
         sample_interval: Some(Span::ms(100)),
         verdicts: 100,
+        ..Options::default()
     };
     let station = Box::new(|_: &Ping| 0);
     let (mut network, queues) = Network::new(scenario, &Registry::standard(), station).unwrap();
@@ -198,7 +199,7 @@ fn an_unknown_discipline_and_too_many_rows_are_refused_in_words() {
     let mut scenario = read("[path]\nrate = \"8Mbit\"\nrtt = \"20ms\"\n");
     let options = Options {
         sample_interval: Some(Span::us(10)),
-        verdicts: 0,
+        ..Options::default()
     };
     let refused = engine::check_rows(&scenario, &options, Span::ms(1), Span::us(1)).unwrap_err();
     assert_eq!(

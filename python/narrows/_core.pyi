@@ -17,6 +17,7 @@ __all__ = [
     "run_elsewhere",
     "run_toml",
     "run_tree",
+    "scenario_defaults",
     "scenario_files",
     "scenario_to_toml",
     "toml_tables",
@@ -55,6 +56,7 @@ def run_toml(
     seed: int | None = None,
     sample_interval: str | None = None,
     verdicts: int = 0,
+    states: bool = False,
     record: str | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> Run: ...
@@ -64,6 +66,7 @@ def run_tree(
     seed: int | None = None,
     sample_interval: str | None = None,
     verdicts: int = 0,
+    states: bool = False,
     record: str | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> Run: ...
@@ -71,6 +74,7 @@ def run_elsewhere(json: str, samples: bytes, record_error: str | None = None) ->
 def check_toml(text: str, file_name: str, *, built: bool = False) -> list[str]: ...
 def toml_tables(text: str, file_name: str) -> dict[str, Any]: ...
 def toml_to_tree(text: str, file_name: str) -> dict[str, Any]: ...
+def scenario_defaults(tree: Mapping[str, Any]) -> dict[str, Any]: ...
 def scenario_files(text: str, file_name: str, *, built: bool = False) -> dict[str, str]: ...
 def scenario_to_toml(tree: Mapping[str, Any], files: Mapping[str, str] | None = None) -> str: ...
 def list_json(*only: str) -> str: ...

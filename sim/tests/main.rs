@@ -17,6 +17,7 @@ mod reference;
 mod registration;
 mod registration_queue;
 mod signatures;
+mod states;
 mod summary;
 mod timers;
 mod turns;

@@ -18,6 +18,7 @@ static ALLOCATOR: Counting = Counting;
 const NO_SAMPLES: Options = Options {
     sample_interval: None,
     verdicts: 0,
+    states: false,
 };
 
 /// Those of these congestion controls that are registered.

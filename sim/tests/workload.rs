@@ -12,7 +12,7 @@ fn run(text: &str) -> Run {
     let scenario = Scenario::from_toml(text, "test", &registry).unwrap_or_else(|e| panic!("{e}"));
     let options = Options {
         sample_interval: None,
-        verdicts: 0,
+        ..Options::default()
     };
     narrows_sim::run(&scenario, &registry, &options, &mut |_| true).unwrap()
 }
@@ -542,7 +542,7 @@ fn every_parameter_at_its_ends_is_carried_out() {
                 scenario.flows[0].workload = Some(choice);
                 let options = Options {
                     sample_interval: None,
-                    verdicts: 0,
+                    ..Options::default()
                 };
                 let done = narrows_sim::run(&scenario, &registry, &options, &mut |_| true).unwrap();
                 assert_eq!(of(&done).kind, kind.name, "{} = {value:?}", param.name);
@@ -659,4 +659,40 @@ fn answers_take_as_long_as_linux_s() {
             "{cc}: {here} ms, Linux {response}"
         );
     }
+}
+
+#[test]
+fn every_transfer_is_listed_with_its_slowdown() {
+    // 4 full packets of 100 Mbit/s: 0.5 ms, and two round trips.
+    let one = run(
+        "duration = \"2s\"\nwarmup = \"0s\"\nstart_jitter = \"0s\"\n[path]\nrate = \"100Mbit\"\n\
+         rtt = \"40ms\"\n[[flow]]\ncc = \"reno\"\nsize = \"5792B\"\nstart = \"500ms\"\n",
+    );
+    let rows = &one.samples.transfers;
+    assert_eq!((rows.t_s[0], rows.bytes[0]), (0.5, 5792));
+    assert_eq!(rows.fct_s[0], one.flows[0].fct_s);
+    assert!(
+        (rows.slowdown[0] - 1.0).abs() < 0.01,
+        "{}",
+        rows.slowdown[0]
+    );
+
+    let many = run(
+        "duration = \"10s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"20ms\"\n[[flow]]\n\
+         workload = \"poisson\"\n",
+    );
+    let rows = &many.samples.transfers;
+    let completed = rows.fct_s.iter().filter(|fct| fct.is_finite()).count();
+    assert_eq!(completed as f64, of(&many).number("completed"));
+    assert_eq!(
+        rows.t_s.len() as f64,
+        of(&many).number("asked") - of(&many).number("refused")
+    );
+    assert!(rows.t_s.is_sorted() && rows.t_s[0] >= 2.0);
+    assert!(
+        rows.slowdown
+            .iter()
+            .filter(|x| x.is_finite())
+            .all(|x| *x > 0.95)
+    );
 }

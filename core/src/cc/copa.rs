@@ -289,6 +289,14 @@ impl CongestionControl for Copa {
         visit("competing", f64::from(u8::from(self.competing.is_some())));
     }
 
+    fn mode(&self) -> Option<&'static str> {
+        Some(if self.competing.is_some() {
+            "competitive"
+        } else {
+            "default"
+        })
+    }
+
     fn fork(&self) -> Box<dyn CongestionControl> {
         Box::new(self.clone())
     }

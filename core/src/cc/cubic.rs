@@ -272,6 +272,9 @@ impl CongestionControl for Cubic {
     fn describe(&self, visit: &mut dyn FnMut(&'static str, f64)) {
         visit("w_max", f64::from(self.w_max));
         if let Some(epoch) = self.epoch {
+            let start_ns = epoch.start.saturating_mul(self.ns_per_tick);
+            visit("epoch_start_s", start_ns as f64 / 1e9);
+            visit("origin", f64::from(epoch.origin));
             visit("k_s", epoch.k as f64 / 1024.0);
             visit("w_est", f64::from(self.w_est));
         }

@@ -312,6 +312,15 @@ impl CongestionControl for Ledbat {
         visit("slowdown", f64::from(u8::from(slowdown)));
     }
 
+    fn mode(&self) -> Option<&'static str> {
+        Some(match self.phase {
+            Phase::Start => "initial_slow_start",
+            Phase::Avoidance { .. } => "congestion_avoidance",
+            Phase::Held { .. } => "slowdown",
+            Phase::Return { .. } => "slow_start",
+        })
+    }
+
     fn fork(&self) -> Box<dyn CongestionControl> {
         Box::new(self.clone())
     }

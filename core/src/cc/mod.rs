@@ -472,6 +472,10 @@ pub trait CongestionControl: Send + Sync {
     }
     /// Visits named numbers for traces (`w_max`, `k_s` …).
     fn describe(&self, _visit: &mut dyn FnMut(&'static str, f64)) {}
+    /// The name of its present mode, for traces; `None` if it has no modes.
+    fn mode(&self) -> Option<&'static str> {
+        None
+    }
     /// A copy in its present state.
     fn fork(&self) -> Box<dyn CongestionControl>;
 }

@@ -8,6 +8,9 @@ use core::fmt;
 /// The maximum number of rows that a run may sample: about 300 MB.
 pub const MOST_ROWS: u64 = 5_000_000;
 
+/// Rows of the internal state of one flow at one instant, about as many as the longest state has.
+const STATE_ROWS: usize = 10;
+
 /// Options of a run beside its scenario.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Options {
@@ -16,6 +19,8 @@ pub struct Options {
     /// The number of dropped, marked and lost packets that are reported individually; the others
     /// are counted.
     pub verdicts: usize,
+    /// Whether samples include the internal state of congestion controls.
+    pub states: bool,
 }
 
 impl Default for Options {
@@ -23,6 +28,7 @@ impl Default for Options {
         Options {
             sample_interval: Some(Span::ms(100)),
             verdicts: 0,
+            states: false,
         }
     }
 }
@@ -115,7 +121,9 @@ pub fn check_rows(
         }
     };
     if let Some(interval) = options.sample_interval {
-        check("samples", interval, scenario.flows.len(), least_samples)?;
+        let columns = if options.states { STATE_ROWS } else { 1 };
+        let rows = scenario.flows.len().saturating_mul(columns);
+        check("samples", interval, rows, least_samples)?;
     }
     let probes = &scenario.probes;
     probes

@@ -1,8 +1,8 @@
 //! The result of a run, and its JSON document.
 
 use crate::figures::{
-    Fairness, FlowFigures, LevelMeter, PathFigures, ProbeFigures, ProbeMeter, QueueFigures,
-    Samples, StationFigures,
+    Empty, Fairness, FlowFigures, LevelMeter, PathFigures, ProbeFigures, ProbeMeter, QueueFigures,
+    Samples, StationFigures, TransferSamples,
 };
 use crate::net::wifi::Usage;
 use crate::scenario::{Direction, Scenario};
@@ -87,8 +87,9 @@ impl Run {
             queues,
             used,
             probes,
-            samples,
+            mut samples,
         } = outcome;
+        samples.transfers = transfers(scenario, &flows);
         Run {
             engine,
             scenario: scenario.clone(),
@@ -138,6 +139,32 @@ pub fn path_figures(scenario: &Scenario) -> PathFigures {
         station.map_or(path.rtt(), |station| station.rtt) + flow.rtt
     });
     PathFigures::of(path, wifi.map(|wifi| wifi.limits.duration), interval, rtts)
+}
+
+/// The transfers of a scenario's flows. The rate of a Wi-Fi depends on the station: slowdowns are
+/// unknown there.
+fn transfers(scenario: &Scenario, flows: &[FlowFigures]) -> TransferSamples {
+    let path = path_figures(scenario);
+    let mut rows = TransferSamples::default();
+    for ((number, flow), spec) in (0..).zip(flows).zip(&scenario.flows) {
+        let empty = |round_trips| Empty {
+            round_trips,
+            rtt_s: (scenario.path.rtt() + spec.rtt).as_s(),
+            rate_mbit: match spec.direction {
+                _ if scenario.wifi.is_some() => f64::NAN,
+                Direction::Down => path.rate_mbit,
+                Direction::Up => path.reverse_mbit.unwrap_or(f64::INFINITY),
+            },
+        };
+        if let Some(size) = spec.size {
+            let at = super::start(scenario, spec).as_s();
+            rows.push(at, number, size.get(), flow.fct_s, &empty(2.0));
+        }
+        for (at, bytes, fct_s) in flow.workload.iter().flat_map(|work| &work.transfers) {
+            rows.push(*at, number, *bytes, *fct_s, &empty(1.5));
+        }
+    }
+    rows
 }
 
 /// The figures of every station of a scenario; empty without a Wi-Fi. `used` is the stations' use

@@ -1,5 +1,6 @@
 //! Samples as bytes, for an engine in another process. Each table has its number of rows as `u64`,
-//! then its columns in order; every value is little-endian.
+//! then its columns in order; every value is little-endian. States and transfers are not included:
+//! an engine in another process does not know them.
 
 use super::{
     ClassSamples, DelaySamples, FlowSamples, PingSamples, QueueSamples, Samples, Verdicts,
@@ -71,6 +72,7 @@ impl Samples {
                 }
             },
             verdicts: Verdicts::take(&mut bytes)?,
+            ..Samples::default()
         };
         bytes.is_empty().then_some(samples)
     }

@@ -56,8 +56,10 @@ mod histogram;
 mod meters;
 mod path;
 mod samples;
+mod states;
 mod stations;
 mod summary;
+mod transfers;
 mod verdicts;
 mod workload;
 
@@ -73,6 +75,8 @@ pub use samples::{
     QueueSample, QueueSamples, Samples,
 };
 
+pub use states::{MODE, NO_WORD, StateSamples};
+pub use transfers::{Empty, TransferSamples};
 pub use workload::{Figure, Named, WorkloadFigures};
 
 pub use summary::{

@@ -2,7 +2,7 @@
 //! of each row.
 
 use super::carried;
-use super::{DelaySamples, Verdicts};
+use super::{DelaySamples, StateSamples, TransferSamples, Verdicts};
 use crate::cc::INFINITE_SSTHRESH;
 use crate::queue::Backlog;
 use crate::tcp::{Info, State};
@@ -47,6 +47,11 @@ pub struct Samples {
     pub delays: DelaySamples,
     /// A row per packet that was dropped, marked or lost, if the options request them.
     pub verdicts: Verdicts,
+    /// A row per value of a congestion control's internal state and instant, if the options request
+    /// them.
+    pub states: StateSamples,
+    /// A row per transfer.
+    pub transfers: TransferSamples,
 }
 
 macro_rules! table {

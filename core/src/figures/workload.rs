@@ -33,6 +33,9 @@ pub struct WorkloadFigures {
     /// Distribution of its users' waiting times (pages, responses, transfers, datagrams):
     /// milliseconds, and the share of at most that. It is for pictures and not among the figures.
     pub delays: Vec<(f64, f64)>,
+    /// Its transfers, if it has any: time of the SYN in seconds, bytes, completion time in seconds
+    /// or NaN. They are for a table and not among the figures.
+    pub transfers: Vec<(f64, u64, f64)>,
 }
 
 impl WorkloadFigures {
@@ -42,6 +45,7 @@ impl WorkloadFigures {
             kind,
             figures,
             delays: Vec::new(),
+            transfers: Vec::new(),
         }
     }
     /// Adds this distribution.

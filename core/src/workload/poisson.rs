@@ -105,6 +105,9 @@ const CLASSES: [(u64, &str); 3] = [
 ];
 const ABOVE: &str = "above_1MB";
 
+/// Maximum number of completed transfers that the table of transfers lists: 24 MB.
+const MOST_TRANSFERS: usize = 1_000_000;
+
 #[derive(Copy, Clone, Debug)]
 struct Transfer {
     asked: Time,
@@ -126,6 +129,7 @@ struct Poisson {
     done: u64,
     times: Histogram,
     by_size: [Histogram; 4],
+    transfers: Vec<(f64, u64, f64)>,
 }
 
 impl Poisson {
@@ -151,6 +155,7 @@ impl Poisson {
             done: 0,
             times: Histogram::new(),
             by_size: [(); 4].map(|()| Histogram::new()),
+            transfers: Vec::new(),
         }
     }
     fn wait(&mut self, since: Time) {
@@ -186,6 +191,10 @@ impl Poisson {
             self.done += 1;
             self.times.record(took);
             self.by_size[class.unwrap_or(CLASSES.len())].record(took);
+            if self.transfers.len() < MOST_TRANSFERS {
+                let row = (transfer.asked.as_s(), transfer.size, took.as_s());
+                self.transfers.push(row);
+            }
         }
     }
 }
@@ -241,6 +250,14 @@ impl Workload for Poisson {
             ("completion_ms", Figure::Quantiles(self.times.quantiles())),
             ("by_size", Figure::Rows(by_size.collect())),
         ];
-        WorkloadFigures::new(KIND.name, figures).with_delays(&self.times)
+        let incomplete = self.under_way.iter().flatten();
+        let counted = incomplete.filter(|t| t.asked >= self.setting.from);
+        let counted = counted.map(|t| (t.asked.as_s(), t.size, f64::NAN));
+        let mut transfers: Vec<_> = self.transfers.iter().copied().chain(counted).collect();
+        transfers.sort_by(|a, b| a.0.total_cmp(&b.0));
+        WorkloadFigures {
+            transfers,
+            ..WorkloadFigures::new(KIND.name, figures).with_delays(&self.times)
+        }
     }
 }

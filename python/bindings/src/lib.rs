@@ -27,8 +27,8 @@ mod _core {
     #[pymodule_export]
     use run::{
         Run, beside_figure, check_toml, compare_figure, list_json, path_json, path_numbers,
-        run_elsewhere, run_toml, run_tree, scenario_files, scenario_to_toml, toml_tables,
-        toml_to_tree,
+        run_elsewhere, run_toml, run_tree, scenario_defaults, scenario_files, scenario_to_toml,
+        toml_tables, toml_to_tree,
     };
     #[pymodule_export]
     use table::Table;

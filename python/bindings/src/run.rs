@@ -47,7 +47,8 @@ impl Run {
         &self.json
     }
 
-    /// One of `samples`, `queue_samples`, `class_samples`, `pings`, `delays`, `verdicts`.
+    /// One of `samples`, `queue_samples`, `class_samples`, `pings`, `delays`, `verdicts`,
+    /// `states`, `transfers`.
     fn table(&self, name: &str) -> PyResult<Table> {
         let found = self.tables.iter().find(|(n, _)| *n == name);
         found
@@ -76,8 +77,8 @@ impl Run {
 
 /// Runs the scenario of a TOML text.
 #[pyfunction]
-#[pyo3(signature = (text, file_name, *, seed=None, sample_interval=None, verdicts=0, record=None,
-progress=None))]
+#[pyo3(signature = (text, file_name, *, seed=None, sample_interval=None, verdicts=0, states=false,
+record=None, progress=None))]
 #[allow(clippy::too_many_arguments)] // keywords in Python
 pub fn run_toml(
     py: Python<'_>,
@@ -86,6 +87,7 @@ pub fn run_toml(
     seed: Option<u64>,
     sample_interval: Option<&str>,
     verdicts: usize,
+    states: bool,
     record: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
@@ -97,6 +99,7 @@ pub fn run_toml(
         seed,
         sample_interval,
         verdicts,
+        states,
         record,
         progress,
     )
@@ -104,8 +107,8 @@ pub fn run_toml(
 
 /// Runs the scenario of nested tables.
 #[pyfunction]
-#[pyo3(signature = (tree, *, seed=None, sample_interval=None, verdicts=0, record=None,
-progress=None))]
+#[pyo3(signature = (tree, *, seed=None, sample_interval=None, verdicts=0, states=false,
+record=None, progress=None))]
 #[allow(clippy::too_many_arguments)] // keywords in Python
 pub fn run_tree(
     py: Python<'_>,
@@ -113,6 +116,7 @@ pub fn run_tree(
     seed: Option<u64>,
     sample_interval: Option<&str>,
     verdicts: usize,
+    states: bool,
     record: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
@@ -124,6 +128,7 @@ pub fn run_tree(
         seed,
         sample_interval,
         verdicts,
+        states,
         record,
         progress,
     )
@@ -220,6 +225,16 @@ pub fn scenario_files(py: Python<'_>, text: &str, file_name: &str, built: bool) 
 #[pyo3(signature = (tree, files=None))]
 pub fn scenario_to_toml(tree: &Bound<'_, PyMapping>, files: Option<Texts>) -> PyResult<String> {
     Ok(parse_tree(tree, files.unwrap_or_default())?.0.to_toml())
+}
+
+/// The nested tables of a valid scenario with every default, as a run reports them.
+#[pyfunction]
+pub fn scenario_defaults<'py>(
+    py: Python<'py>,
+    tree: &Bound<'py, PyMapping>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (_, scenario, _) = parse_tree(tree, Texts::new())?;
+    tree::to_python(py, &scenario.to_tree().root)
 }
 
 /// The contents of the registry as one JSON object; only these lists, if any are named.
@@ -463,12 +478,14 @@ fn run(
     seed: Option<u64>,
     sample_interval: Option<&str>,
     verdicts: usize,
+    states: bool,
     record: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Run> {
     scenario.seed = seed.unwrap_or(scenario.seed);
     let mut options = Options {
         verdicts,
+        states,
         ..Options::usual(&scenario)
     };
     if sample_interval == Some("off") {

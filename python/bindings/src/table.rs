@@ -10,7 +10,7 @@ use arrow_array::{
 use arrow_schema::ArrowError;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use narrows_core::cc::INFINITE_SSTHRESH;
-use narrows_core::figures::{DELAYS_OF, PHASES, Samples, VERDICTS, WHYS};
+use narrows_core::figures::{DELAYS_OF, NO_WORD, PHASES, Samples, VERDICTS, WHYS};
 use narrows_core::units::{Rate, Span};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -74,6 +74,8 @@ pub fn of(
         pings,
         delays,
         verdicts,
+        states,
+        transfers,
     } = run;
     let goodput_mbit = flows.goodput_mbit(figure_interval);
     let hops: Vec<&str> = queues.iter().map(|q| q.name.as_str()).collect();
@@ -221,8 +223,36 @@ pub fn of(
             MAY_MISS,
         ),
     ]);
+    let states = table([
+        ("t_s", column(Float64Array::from(states.t_s)), GIVEN),
+        ("flow", named(states.flow, flow_ids), GIVEN),
+        ("name", named(states.name, &states.names), GIVEN),
+        (
+            "value",
+            without::<Float64Type>(states.value.into(), f64::is_nan),
+            MAY_MISS,
+        ),
+        ("word", maybe_named(states.word, &states.names), MAY_MISS),
+    ]);
+    let transfers = table([
+        ("t_s", column(Float64Array::from(transfers.t_s)), GIVEN),
+        ("flow", named(transfers.flow, flow_ids), GIVEN),
+        ("bytes", column(UInt64Array::from(transfers.bytes)), GIVEN),
+        (
+            "fct_s",
+            without::<Float64Type>(transfers.fct_s.into(), f64::is_nan),
+            MAY_MISS,
+        ),
+        (
+            "slowdown",
+            without::<Float64Type>(transfers.slowdown.into(), f64::is_nan),
+            MAY_MISS,
+        ),
+    ]);
     Ok(vec![
         ("samples", samples?),
+        ("states", states?),
+        ("transfers", transfers?),
         ("queue_samples", queue_samples?),
         ("class_samples", class_samples?),
         ("pings", pings?),
@@ -235,6 +265,16 @@ pub fn of(
 fn named(numbers: Vec<u32>, names: &[&str]) -> ArrayRef {
     let names = Arc::new(StringArray::from(names.to_vec()));
     Arc::new(DictionaryArray::new(UInt32Array::from(numbers), names))
+}
+
+/// Numbers as the names that they stand for; [`NO_WORD`] stands for none.
+fn maybe_named(numbers: Vec<u32>, names: &[&str]) -> ArrayRef {
+    let numbers = numbers.into_iter().map(|n| (n != NO_WORD).then_some(n));
+    let names = Arc::new(StringArray::from(names.to_vec()));
+    Arc::new(DictionaryArray::new(
+        numbers.collect::<UInt32Array>(),
+        names,
+    ))
 }
 
 /// A column of indices into `names`.

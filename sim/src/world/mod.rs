@@ -29,7 +29,8 @@ use narrows_core::engine::{
     Options, Outcome, Progress, Recorder, Run, access_delays, probe_figures, sender_port, start,
 };
 use narrows_core::figures::{
-    FlowMeter, ProbeMeter, QueueMeter, SERIES_INTERVAL, Samples, Verdict, figure_interval,
+    FlowMeter, ProbeMeter, QueueMeter, SERIES_INTERVAL, Samples, StateSamples, Verdict,
+    figure_interval,
 };
 use narrows_core::net::access::Access;
 use narrows_core::net::{FAR, NEAR};
@@ -267,7 +268,10 @@ impl World {
                 .sample_interval
                 .map_or(Time::MAX, |interval| Time::ZERO + interval),
             interval,
-            samples: Samples::default(),
+            samples: Samples {
+                states: StateSamples::keep(options.states),
+                ..Samples::default()
+            },
             events: 0,
             next_progress: PROGRESS_EVENTS,
         })
@@ -604,6 +608,10 @@ impl World {
             }
             if rows {
                 self.samples.flows.push_info(now, i as u32, &info);
+                if flow.work().is_none() {
+                    let states = &mut self.samples.states;
+                    states.push(now, i as u32, flow.sender.cc());
+                }
             }
         }
         let queue_rows = rows.then_some(&mut self.samples);

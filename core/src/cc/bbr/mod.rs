@@ -491,6 +491,15 @@ impl CongestionControl for Bbr {
         );
     }
 
+    fn mode(&self) -> Option<&'static str> {
+        Some(match self.mode {
+            Mode::Startup => "startup",
+            Mode::Drain => "drain",
+            Mode::ProbeBw => "probe_bw",
+            Mode::ProbeRtt => "probe_rtt",
+        })
+    }
+
     fn fork(&self) -> Box<dyn CongestionControl> {
         Box::new(self.clone())
     }

@@ -269,6 +269,18 @@ impl CongestionControl for Bbr3 {
         visit("extra_acked", self.extra_acked() as f64);
     }
 
+    fn mode(&self) -> Option<&'static str> {
+        Some(match self.mode {
+            Mode::Startup => "startup",
+            Mode::Drain => "drain",
+            Mode::Down => "probe_bw_down",
+            Mode::Cruise => "probe_bw_cruise",
+            Mode::Refill => "probe_bw_refill",
+            Mode::Up => "probe_bw_up",
+            Mode::ProbeRtt => "probe_rtt",
+        })
+    }
+
     fn fork(&self) -> Box<dyn CongestionControl> {
         Box::new(self.clone())
     }

@@ -1,0 +1,80 @@
+//! Transfers: start, size, completion time and slowdown of each.
+//!
+//! The slowdown of a transfer is its completion time over the time that it needs on an empty path
+//! without slow start. This is the time of the round trips of handshake and data, and of the
+//! transmission of all its packets at the long-term rate of the path. Packets include headers. A
+//! flow with a `size` is complete when its sender has the last ACK, two round trips. A transfer of
+//! the workload `poisson` is complete when the client has read the last byte, one and a half.
+
+use alloc::vec::Vec;
+
+/// Payload of a full packet, bytes.
+const PAYLOAD: u64 = 1448;
+/// Ethernet, IP and TCP headers with timestamps, bytes.
+const HEADERS: u64 = 66;
+
+/// Columns of transfers.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct TransferSamples {
+    /// Time of the SYN, in seconds.
+    pub t_s: Vec<f64>,
+    /// Index of the flow in the scenario.
+    pub flow: Vec<u32>,
+    /// Size in bytes.
+    pub bytes: Vec<u64>,
+    /// Completion time in seconds; NaN for a transfer that is not complete.
+    pub fct_s: Vec<f64>,
+    /// Completion time over that on an empty path; NaN if unknown.
+    pub slowdown: Vec<f64>,
+}
+
+/// The path of a transfer.
+#[derive(Copy, Clone, PartialEq, Debug)]
+pub struct Empty {
+    /// Round trips from the SYN to the completion.
+    pub round_trips: f64,
+    /// Base RTT in seconds.
+    pub rtt_s: f64,
+    /// Rate of the path in Mbit/s; infinite if no hop limits it, NaN if it is unknown.
+    pub rate_mbit: f64,
+}
+
+impl Empty {
+    /// The completion time of a transfer of this size, in seconds.
+    pub fn takes_s(&self, bytes: u64) -> f64 {
+        let wire = bytes + HEADERS * bytes.div_ceil(PAYLOAD);
+        self.round_trips * self.rtt_s + wire as f64 * 8e-6 / self.rate_mbit
+    }
+}
+
+impl TransferSamples {
+    /// Appends a transfer.
+    pub fn push(&mut self, t_s: f64, flow: u32, bytes: u64, fct_s: f64, empty: &Empty) {
+        self.t_s.push(t_s);
+        self.flow.push(flow);
+        self.bytes.push(bytes);
+        self.fct_s.push(fct_s);
+        self.slowdown.push(fct_s / empty.takes_s(bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slowdown_is_relative_to_an_empty_path() {
+        let empty = Empty {
+            round_trips: 2.0,
+            rtt_s: 0.04,
+            rate_mbit: 12.112,
+        };
+        // One full packet takes 1 ms at this rate.
+        assert!((empty.takes_s(1448) - 0.081).abs() < 1e-12);
+        let mut rows = TransferSamples::default();
+        rows.push(1.0, 0, 1448, 0.162, &empty);
+        rows.push(2.0, 0, 1448, f64::NAN, &empty);
+        assert!((rows.slowdown[0] - 2.0).abs() < 1e-12);
+        assert!(rows.slowdown[1].is_nan());
+    }
+}

@@ -1,0 +1,122 @@
+//! The internal state of congestion controls over time, and the phase of a flow.
+
+use crate::common::{flow, registry, scenario};
+use narrows_core::figures::{NO_WORD, PHASES, Samples};
+use narrows_core::units::Span;
+use narrows_sim::{Options, run};
+use std::collections::BTreeSet;
+
+fn samples(cc: &str, seconds: u64, states: bool) -> Samples {
+    let mut s = scenario(Span::s(seconds));
+    s.flows = vec![flow("it", cc)];
+    let options = Options {
+        states,
+        sample_interval: Some(Span::ms(10)),
+        ..Options::default()
+    };
+    let done = run(&s, &registry(), &options, &mut |_| true);
+    done.unwrap().samples
+}
+
+/// The mode at each instant.
+fn modes(samples: &Samples) -> Vec<(f64, &'static str)> {
+    let states = &samples.states;
+    (0..states.t_s.len())
+        .filter(|row| states.word[*row] != NO_WORD)
+        .map(|row| (states.t_s[row], states.names[states.word[row] as usize]))
+        .collect()
+}
+
+#[test]
+fn modes_of_bbr_are_recorded_and_its_phase_follows_them() {
+    for (cc, known) in [
+        ("bbr", &["startup", "drain", "probe_bw", "probe_rtt"][..]),
+        (
+            "bbr3",
+            &[
+                "startup",
+                "drain",
+                "probe_bw_down",
+                "probe_bw_cruise",
+                "probe_bw_refill",
+                "probe_bw_up",
+                "probe_rtt",
+            ],
+        ),
+    ] {
+        let samples = samples(cc, 25, true);
+        let modes = modes(&samples);
+        let seen: BTreeSet<_> = modes.iter().map(|(_, mode)| *mode).collect();
+        assert_eq!(seen, known.iter().copied().collect(), "{cc}");
+        assert_eq!(modes.len(), samples.flows.len(), "{cc}");
+        for (row, (t_s, mode)) in modes.iter().enumerate() {
+            assert_eq!(samples.flows.t_s[row], *t_s);
+            let phase = PHASES[usize::from(samples.flows.phase[row])];
+            let open = ["slow_start", "avoidance"].contains(&phase);
+            // The phase of a flow in recovery is the state of recovery.
+            assert!(
+                !open || (phase == "slow_start") == (*mode == "startup"),
+                "{cc} at {t_s} s: {mode}, {phase}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_phase_of_a_window_follows_its_threshold() {
+    for cc in ["reno", "cubic", "vegas", "westwood", "htcp", "illinois"] {
+        let flows = samples(cc, 20, false).flows;
+        let mut seen = BTreeSet::new();
+        for row in 0..flows.len() {
+            let phase = PHASES[usize::from(flows.phase[row])];
+            let below = flows.cwnd_packets[row] < flows.ssthresh_packets[row];
+            seen.insert(phase);
+            match phase {
+                "slow_start" => assert!(below, "{cc} at {} s", flows.t_s[row]),
+                "avoidance" => assert!(!below, "{cc} at {} s", flows.t_s[row]),
+                _ => {}
+            }
+        }
+        assert!(
+            seen.contains("slow_start") && seen.contains("avoidance"),
+            "{cc}: {seen:?}"
+        );
+    }
+}
+
+#[test]
+fn values_have_names_and_are_recorded_only_on_request() {
+    for (cc, names) in [
+        (
+            "cubic",
+            &["w_max", "epoch_start_s", "origin", "k_s", "w_est"][..],
+        ),
+        (
+            "ledbat",
+            &["mode", "queue_ms", "base_ms", "gain", "slowdown"],
+        ),
+        ("vegas", &["queued", "base_rtt_ms"]),
+    ] {
+        let with = samples(cc, 10, true);
+        let seen: BTreeSet<_> = with
+            .states
+            .name
+            .iter()
+            .map(|n| with.states.names[*n as usize])
+            .collect();
+        assert_eq!(seen, names.iter().copied().collect(), "{cc}");
+        let without = samples(cc, 10, false);
+        assert!(without.states.t_s.is_empty());
+        assert_eq!(with.flows, without.flows);
+    }
+    // An epoch of CUBIC begins at a time of the run.
+    let cubic = samples("cubic", 10, true).states;
+    let epochs = (0..cubic.t_s.len())
+        .filter(|row| cubic.names[cubic.name[*row] as usize] == "epoch_start_s");
+    let mut last = 0.0;
+    for row in epochs {
+        assert!(cubic.value[row] >= last && cubic.value[row] <= cubic.t_s[row]);
+        last = cubic.value[row];
+    }
+    assert!(last > 1.0);
+}
