@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from narrows.errors import EngineError, NarrowsError, OutputError, ScenarioError
     from narrows.render.plot import compare_plot
     from narrows.render.report import compare_report
+    from narrows.runs.replications import Replications, replicate
     from narrows.runs.run import Run, run
     from narrows.runs.scenario import Flow, Hop, Host, Path, Ping, Scenario, Station, Wifi, load
     from narrows.sweeps.sweeping import Sweep, sweep
@@ -33,6 +34,7 @@ __all__ = [
     "OutputError",
     "Path",
     "Ping",
+    "Replications",
     "Run",
     "Scenario",
     "ScenarioError",
@@ -46,6 +48,7 @@ __all__ = [
     "errors",
     "load",
     "queue",
+    "replicate",
     "run",
     "sweep",
 ]
@@ -55,6 +58,7 @@ _HOMES = {
     "narrows.errors": ("EngineError", "NarrowsError", "OutputError", "ScenarioError"),
     "narrows.render.plot": ("compare_plot",),
     "narrows.render.report": ("compare_report",),
+    "narrows.runs.replications": ("Replications", "replicate"),
     "narrows.runs.run": ("Run", "run"),
     "narrows.runs.scenario": (
         "Flow",

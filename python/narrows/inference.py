@@ -23,6 +23,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+LEVEL = 0.95
+"""Level of every confidence interval over runs."""
+
 _FRACTION_STEPS = 1000
 _TINY = 1e-300
 _BISECTIONS = 80
@@ -39,6 +42,33 @@ class Estimate:
 
     error: float
     freedom: float
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The mean of a metric over independent runs, and its 95 % confidence interval.
+
+    Attributes:
+        mean: Mean.
+        low: Lower end of the interval; None for a single run.
+        high: Upper end.
+        sd: Standard deviation of the values.
+        runs: Number of values.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    sd: float | None
+    runs: int
+
+    def half(self) -> float | None:
+        """Half of its width.
+
+        >>> of_mean([1.0, 3.0, 2.0, 2.0]).half()
+        1.299...
+        """
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
 
 def of_series(values: Sequence[float]) -> Estimate:
@@ -75,6 +105,26 @@ def of_independent(values: Sequence[float]) -> Estimate:
     n = len(values)
     mean = math.fsum(values) / n
     return Estimate(math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (n - 1) / n), n - 1)
+
+
+def of_mean(values: Sequence[float], most: float | None = None, least: float = 0.0) -> Interval:
+    """The mean of independent values with its 95 % confidence interval; one value or more.
+
+    The interval ends at `least` and `most`, the limits of the metric.
+
+    >>> of_mean([1.0, 2.0, 3.0])
+    Interval(mean=2.0, low=0.0, high=4.484..., sd=1.0, runs=3)
+    >>> of_mean([2.0])
+    Interval(mean=2.0, low=None, high=None, sd=None, runs=1)
+    """
+    n = len(values)
+    mean = math.fsum(values) / n
+    if n == 1:
+        return Interval(mean, None, None, None, n)
+    estimate = of_independent(values)
+    half = half_width(LEVEL, estimate)
+    high = mean + half if most is None else min(most, mean + half)
+    return Interval(mean, max(least, mean - half), high, estimate.error * math.sqrt(n), n)
 
 
 def of_sum(parts: Sequence[tuple[float, Estimate]]) -> Estimate:

@@ -296,6 +296,8 @@ def test_out_writes_everything_and_leaves_nothing_else(
     names = {
         "class_samples.parquet",
         "pings.parquet",
+        "states.parquet",
+        "transfers.parquet",
         "queue_samples.parquet",
         "run.json",
         "samples.parquet",

@@ -23,6 +23,9 @@ WIDEST_SKETCH = 100
 SEED = click.IntRange(0, 2**64 - 1)
 """Type of a seed."""
 
+MOST_SEEDS = 100_000
+"""Largest value of `--seeds`."""
+
 IN_TERMINAL = ""
 """The file of a plot that is drawn in the terminal."""
 
@@ -53,6 +56,18 @@ seed_option = option(
     show_default="the seed of the scenario",
     help="Seed of all random numbers",
 )
+
+
+def seeds_option(what: str, **more: Any) -> Callable[[F], F]:  # noqa: ANN401 - click's own
+    """Declares `--seeds`, the number of seeds."""
+    return option(
+        "--seeds",
+        group="Simulation",
+        metavar="N",
+        type=click.IntRange(1, MOST_SEEDS),
+        help=what,
+        **more,
+    )
 
 
 def _allow_files(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -14,11 +15,13 @@ from narrows.cli.options import (
     json_option,
     plot_option,
     report_option,
+    seeds_option,
 )
 from narrows.cli.outputs import every
+from narrows.inference import LEVEL
 from narrows.measure.command import are_measurements, compare_measurements
 from narrows.render import words
-from narrows.render.plot import compare_plot
+from narrows.render.plot import compare_plot, draw_columns, kernels_of
 from narrows.render.progress import ProgressBar
 from narrows.render.report import compare_report, name, unique
 from narrows.render.terminal import echo, one_line
@@ -48,25 +51,36 @@ from narrows.runs.run import run as run_scenario
     show_default="the seeds of the scenarios",
     help="Seed of all random numbers",
 )
+@seeds_option("Run each scenario with N common seeds and compare means with 95 % intervals")
 @plot_option
 @report_option
-@json_option("Print one JSON object instead of text, for measurements only")
-def compare(
-    files: tuple[str, ...], seed: int | None, as_json: bool, plot: str | None, page: str | None
+@json_option("Print one JSON object instead of text, for measurements or with --seeds")
+def compare(  # noqa: PLR0917 - Click calls it by keyword
+    files: tuple[str, ...],
+    seed: int | None,
+    seeds: int | None,
+    as_json: bool,
+    plot: str | None,
+    page: str | None,
 ) -> None:
     """Compare measurements or scenarios.
 
     Each measurement is compared with the first: difference, interval and verdict. Formats are
     those of `narrows measure` and `narrows latency`, .flent.gz, iperf3's JSON and iperf2's text. An
     ID of `narrows history` can replace a file. Scenarios are run, and their metrics are printed
-    side by side.
+    side by side; with --seeds, each scenario is compared with the first one.
     """
     if are_measurements(files):
+        if seeds is not None:
+            raise click.BadParameter("is for scenarios; omit it", param_hint="--seeds")
         compare_measurements(files, plot=plot, page=page, as_json=as_json)
+        return
+    if seeds is not None:
+        _replicated(files, seed, seeds, as_json=as_json, plot=plot, page=page)
         return
     if as_json:
         raise click.BadParameter(
-            "is for measurements; write narrows run FILE --json", param_hint="--json"
+            "is for measurements and --seeds; write narrows run FILE --json", param_hint="--json"
         )
 
     runs = []
@@ -101,3 +115,84 @@ def compare(
                     )
                 )
             )
+
+
+def _replicated(
+    files: tuple[str, ...],
+    seed: int | None,
+    seeds: int,
+    *,
+    as_json: bool,
+    plot: str | None,
+    page: str | None,
+) -> None:
+    """Compares each scenario with the first one by replications with common seeds."""
+    from narrows.compare.replications import differences, table  # noqa: PLC0415
+    from narrows.render.bands import bands  # noqa: PLC0415
+    from narrows.render.styled import table as show  # noqa: PLC0415
+    from narrows.render.terminal import console  # noqa: PLC0415
+    from narrows.runs.replications import replicate  # noqa: PLC0415
+
+    if page is not None:
+        raise click.BadParameter("is for single runs; omit --seeds", param_hint="--report")
+    if plot == IN_TERMINAL:
+        raise click.BadParameter("the file is missing; write --plot both.pdf", param_hint="--plot")
+    if len(files) < 2:  # noqa: PLR2004 - one is compared with another
+        raise click.UsageError(
+            "FILE: a second scenario is missing; write narrows compare a.toml b.toml --seeds 20"
+        )
+    if seeds < 2:  # noqa: PLR2004 - one has no interval
+        raise click.BadParameter(
+            "a comparison needs at least two seeds; write --seeds 20", param_hint="--seeds"
+        )
+    found = []
+    for file in files:
+        with ProgressBar(quiet=as_json, of="runs") as bar:
+            found.append(
+                replicate(
+                    file,
+                    seeds=seeds,
+                    seed=seed,
+                    sample_interval="off" if plot is None else "pictures",
+                    progress=bar,
+                )
+            )
+        seed = found[0].seed
+    titles = [
+        one.scenario["title"] or Path(file).name for one, file in zip(found, files, strict=True)
+    ]
+    names = (
+        titles if len(set(titles)) == len(titles) else unique([Path(file).name for file in files])
+    )
+    compared = [
+        (name_, differences(found[0], one)) for name_, one in zip(names[1:], found[1:], strict=True)
+    ]
+    if plot is not None:
+        kernels = kernels_of([run for one in found for run in one.runs])
+        columns = [(name_, bands(one.runs)) for name_, one in zip(names, found, strict=True)]
+        draw_columns(columns, plot, kernels=kernels)
+    if as_json:
+        echo(
+            json.dumps(
+                {
+                    "before": names[0],
+                    "seed": found[0].seed,
+                    "seeds": seeds,
+                    "level": LEVEL,
+                    "after": {
+                        name_: {one.metric: one.json() for one in each} for name_, each in compared
+                    },
+                }
+            )
+        )
+        return
+    out = console()
+    for name_, each in compared:
+        out.print(f"{name_}, compared with {names[0]} over {seeds} common seeds:", style="bold")
+        out.print()
+        show(out, table(each, (names[0], name_)))
+        out.print()
+    out.print(
+        "± is half of the 95 % confidence interval of the mean. The probability of any false "
+        "verdict in one table is at most 5 %."
+    )

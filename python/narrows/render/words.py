@@ -46,6 +46,19 @@ def fine(value: float | None, digits: int) -> str:
     )
 
 
+def with_half(value: float, half: float | None, most: int) -> str:
+    """A mean with half the width of its interval, to the digits that the interval leaves; `most`
+    is the largest number of decimal places.
+
+    >>> with_half(47.81234, 0.002, 2), with_half(42.4, 6.5, 0), with_half(1234.5, 140.0, 2)
+    ('47.81', '42 ± 6', '1234 ± 140')
+    """
+    if half is None or half < 0.5 * 10.0**-most:
+        return f"{value:.{most}f}"
+    digits = min(most, max(0, -math.floor(math.log10(half))))
+    return f"{value:.{digits}f} ± {half:.{digits}f}"
+
+
 def millis(value: float | None) -> str:
     """A time in ms: a digit after the point, and three, which are microseconds, below 1 ms; above
     zero never zero.

@@ -14,6 +14,7 @@ from importlib import resources
 from typing import Any, Literal
 
 from narrows import _core
+from narrows.inference import Interval
 
 EXPERIMENTS = "data/experiments.toml"
 MISSES = "data/misses.toml"
@@ -123,6 +124,8 @@ class Outcome:
         misses: Explanations of figures outside their range, by check.
         failed: Reason why a figure could not be determined, by check.
         lacks: Missing packages, by check.
+        replications: Number of replications, if it was requested; the figures are then means.
+        intervals: Intervals of these means by check.
     """
 
     experiment: Experiment
@@ -134,6 +137,12 @@ class Outcome:
     misses: Mapping[str, Miss] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     lacks: Mapping[str, str] = field(default_factory=dict)
+    replications: int | None = None
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+
+    def half(self, check: Check) -> float | None:
+        """Half of the interval of a figure; None without one."""
+        return self.intervals[check.id].half() if check.id in self.intervals else None
 
     def words(self) -> list[tuple[Check, float | None, Word]]:
         """Every check with the figure of narrows and the verdict."""
@@ -185,6 +194,7 @@ class Outcome:
             "runs": self.runs,
             "took_s": round(self.seconds, 1),
             "made": self.made,
+            **({} if self.replications is None else {"seeds": self.replications}),
             "checks": [
                 {
                     "id": check.id,
@@ -194,11 +204,16 @@ class Outcome:
                     "accept": check.accept,
                     "ours": ours,
                     "verdict": word,
+                    **self._interval(check),
                     **self._why(check, word),
                 }
                 for check, ours, word in self.words()
             ],
         }
+
+    def _interval(self, check: Check) -> dict[str, Any]:
+        one = self.intervals.get(check.id)
+        return {} if one is None else {"interval": [one.low, one.high], "sd": one.sd}
 
     def _why(self, check: Check, word: Word) -> dict[str, Any]:
         miss = self.explained(check) if word == "outside" else None

@@ -12,7 +12,7 @@ import click
 
 from narrows.cli import outputs
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import json_option
+from narrows.cli.options import json_option, seeds_option
 from narrows.errors import NarrowsError
 from narrows.render import tables
 from narrows.render.styled import table
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Run fewer and shorter cases; about two minutes for --all",
 )
+@seeds_option("Repeat each experiment N times with other seeds and print 95 % confidence intervals")
 @option("--anew", group="Execution", is_flag=True, help="Ignore stored results")
 @option(
     "--into",
@@ -79,6 +80,7 @@ def reproduce(  # noqa: PLR0917
     name: str | None,
     every: bool,
     quick: bool,
+    seeds: int | None,
     into: str,
     anew: bool,
     html_file: str | None,
@@ -103,8 +105,11 @@ def reproduce(  # noqa: PLR0917
     outcomes = []
     for each in [name] if name is not None else list(known):
         with _progress(each, quiet=as_json) as told:
-            outcomes.append(run(each, quick=quick, into=into, anew=anew, told=told))
+            outcomes.append(
+                run(each, quick=quick, into=into, anew=anew, replications=seeds, told=told)
+            )
     written = f"narrows reproduce {name or '--all'}{' --quick' if quick else ''}"
+    written += f" --seeds {seeds}" if seeds is not None else ""
     with outputs.every() as attempt:
         if html_file is not None:
             with attempt():
@@ -143,7 +148,12 @@ def _tell(outcomes: Sequence[Outcome]) -> None:
                 tables.Cell(word),
                 *map(
                     tables.Cell,
-                    (check.published, page.accepted(check), page.figure(ours), check.unit),
+                    (
+                        check.published,
+                        page.accepted(check),
+                        page.with_interval(ours, outcome.half(check)),
+                        check.unit,
+                    ),
                 ),
             ]
             for check, ours, word in outcome.words()
@@ -160,6 +170,8 @@ def _tell(outcomes: Sequence[Outcome]) -> None:
                 markup=False,
             )
         out.print(f"{page.sentence(outcome)}\n")
+    if any(outcome.replications for outcome in outcomes):
+        out.print("± is half of the 95 % confidence interval of the mean over the replications.\n")
     out.print(page.verdict(outcomes), style="bold")
 
 

@@ -21,21 +21,31 @@ Of = Callable[[Figures], float]
 """Computes a figure of a run."""
 
 
+_APART = 1000
+"""Difference between the first seeds of two replications; more than any experiment has seeds."""
+
+
 class Lab:
     """Runs scenarios; a quick lab uses fewer seeds and less virtual time.
 
     Attributes:
         quick: True for a quick lab.
         runs: Number of completed runs.
+        first_seed: The first seed of every case.
         failed: Reason why a figure could not be determined, by check.
         lacks: Missing packages, by check.
     """
 
     def __init__(
-        self, *, quick: bool = False, told: Callable[[int], object] = lambda _: None
+        self,
+        *,
+        quick: bool = False,
+        told: Callable[[int], object] = lambda _: None,
+        replication: int = 0,
     ) -> None:
-        """`told` receives the number of completed runs."""
+        """`told` receives the number of completed runs; each `replication` has other seeds."""
         self.quick = quick
+        self.first_seed = 1 + _APART * replication
         self.runs = 0
         self.failed: dict[str, str] = {}
         self.lacks: dict[str, str] = {}
@@ -62,7 +72,8 @@ class Lab:
         trees = {
             key: one.tree() if isinstance(one, Scenario) else one for key, one in cases.items()
         }
-        each = range(1, (quick_seeds if self.quick else seeds) + 1)
+        number = quick_seeds if self.quick else seeds
+        each = range(self.first_seed, self.first_seed + number)
 
         def one(job: tuple[Key, int], keep_on: Progress) -> Figures:
             key, seed = job

@@ -35,6 +35,15 @@ def figure(value: float | None) -> str:
     return text.replace("-", "−")
 
 
+def with_interval(value: float | None, half: float | None) -> str:
+    """A figure, with half of its interval if there is one.
+
+    >>> with_interval(94.27, 1.234), with_interval(0.5, None)
+    ('94.3 ± 1.2', '0.5')
+    """
+    return figure(value) if half is None else f"{figure(value)} ± {half:.2g}"
+
+
 def accepted(check: Check) -> str:
     """The accepted range."""
     if check.accept is None:
@@ -137,7 +146,7 @@ def markdown(outcomes: Sequence[Outcome], command: str, up: str = "../..") -> st
                 check.unit,
                 check.published,
                 accepted(check),
-                figure(ours),
+                with_interval(ours, one.half(check)),
                 _MARKS[word],
             )
             lines.append(f"| {' | '.join(row)} |")
@@ -209,7 +218,8 @@ def page(outcomes: Sequence[Outcome], command: str) -> str:
             + "</tr>"
         )
         for check, ours, word in one.words():
-            cells = (check.of, check.published, accepted(check), figure(ours), check.unit)
+            shown_figure = with_interval(ours, one.half(check))
+            cells = (check.of, check.published, accepted(check), shown_figure, check.unit)
             shown = "".join(
                 f'<td class="{"n" if 0 < n < len(cells) - 1 else ""}">{html.escape(cell)}</td>'
                 for n, cell in enumerate(cells)

@@ -428,22 +428,23 @@ def reproduce(
     *,
     like: str | None = None,
     trials: int = 1,
+    seed: int = 1,
     jobs: int | None = None,
 ) -> list[Result]:
     """Runs the cells on every core and calls `done` after each trial; Ctrl-C stops all of them.
 
     With several trials, goodput and RTT are means, and retransmissions are the median, as
-    published. The trials have the seeds 1, 2, ….
+    published. The trials have consecutive seeds from `seed` on.
     """
 
     def one(job: tuple[Cell, int], keep_on: Progress) -> tuple[float, int, float]:
-        cell, seed = job
-        run_ = run(cell.scenario(like=like), seed=seed, sample_interval="1s", progress=keep_on)
+        cell, own = job
+        run_ = run(cell.scenario(like=like), seed=own, sample_interval="1s", progress=keep_on)
         flow = run_.flows[0]
         goodput = received_mbit(flow["series"], cell.rtt_ms)
         return goodput, sent_again(run_.samples, cell.rtt_ms), flow["sampled_rtt_ms"]["mean"]
 
-    everyone = [(cell, seed) for cell in todo for seed in range(1, trials + 1)]
+    everyone = [(cell, own) for cell in todo for own in range(seed, seed + trials)]
     found = everywhere(
         everyone,
         one,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from importlib import resources
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from narrows import __version__
+from narrows.inference import Interval, of_mean
 from narrows.reproduce import losses, maps, shares
 from narrows.reproduce.checks import Experiment, Outcome, experiments, misses
 from narrows.reproduce.lab import Lab
@@ -58,15 +61,20 @@ def reproduce(
     quick: bool = False,
     into: str | PathLike[str] = INTO,
     anew: bool = False,
+    replications: int | None = None,
     told: Callable[[int], object] = lambda _: None,
 ) -> Outcome:
     """Outcome of an experiment, from a stored result of this build or from a new run.
+
+    With `replications`, the experiment is repeated so many times with other seeds. Each figure is
+    then the mean over the replications, with its 95 % confidence interval.
 
     Raises:
         OutputError: If the result cannot be stored.
     """
     experiment = experiments()[name]
-    file = Path(into) / f"{name}{'-quick' if quick else ''}.json"
+    of = "" if replications is None else f"-{replications}"
+    file = Path(into) / f"{name}{'-quick' if quick else ''}{of}.json"
     made = build()
     kept = None if anew else _kept(file, made)
     # A result that lacks figures because of a missing package is computed again.
@@ -74,7 +82,11 @@ def reproduce(
         *kept["ours"],
         *kept.get("failed", {}),
     }:
-        kept = _run(experiment, quick=quick, told=told) | {"made": made}
+        kept = (
+            _run(experiment, quick=quick, told=told)
+            if replications is None
+            else _replicate(experiment, replications, quick=quick, told=told)
+        ) | {"made": made}
         output.write(file, json.dumps(kept, indent=1) + "\n")
     return Outcome(
         experiment=experiment,
@@ -86,6 +98,8 @@ def reproduce(
         misses=misses(name),
         failed=kept.get("failed", {}),
         lacks=kept.get("lacks", {}),
+        replications=replications,
+        intervals={name: Interval(**one) for name, one in kept.get("intervals", {}).items()},
     )
 
 
@@ -93,8 +107,39 @@ def _wanted(experiment: Experiment, *, quick: bool) -> set[str]:
     return {check.id for check in experiment.checks if not (quick and check.full)}
 
 
-def _run(experiment: Experiment, *, quick: bool, told: Callable[[int], object]) -> dict[str, Any]:
-    lab, begin = Lab(quick=quick, told=told), time.monotonic()
+def _replicate(
+    experiment: Experiment, replications: int, *, quick: bool, told: Callable[[int], object]
+) -> dict[str, Any]:
+    """The means over several replications, with their intervals; a figure that one of them could
+    not determine has failed.
+    """
+    each: list[dict[str, Any]] = []
+
+    def tell(runs: int) -> None:
+        told(sum(one["runs"] for one in each) + runs)
+
+    for number in range(replications):
+        each.append(_run(experiment, quick=quick, told=tell, nth=number))
+    failed = {name: why for one in each for name, why in one["failed"].items()}
+    ours = [name for name in each[0]["ours"] if all(name in one["ours"] for one in each)]
+    values = {name: [float(one["ours"][name]) for one in each] for name in ours}
+    # A threshold that was never reached is infinite, and so is its mean.
+    finite = {name: of for name, of in values.items() if all(map(math.isfinite, of))}
+    found = {name: of_mean(of, least=-math.inf) for name, of in finite.items()}
+    return {
+        "ours": {name: found[name].mean if name in found else math.inf for name in ours},
+        "intervals": {name: asdict(one) for name, one in found.items()},
+        "failed": failed,
+        "lacks": each[0]["lacks"],
+        "runs": sum(one["runs"] for one in each),
+        "seconds": math.fsum(one["seconds"] for one in each),
+    }
+
+
+def _run(
+    experiment: Experiment, *, quick: bool, told: Callable[[int], object], nth: int = 0
+) -> dict[str, Any]:
+    lab, begin = Lab(quick=quick, told=told, replication=nth), time.monotonic()
     ours = ANSWERS[experiment.name](lab)
     wanted = _wanted(experiment, quick=quick)
     return {

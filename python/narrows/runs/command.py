@@ -20,6 +20,7 @@ from narrows.cli.options import (
     quiet_option,
     report_option,
     seed_option,
+    seeds_option,
 )
 from narrows.cli.outputs import every
 from narrows.errors import NarrowsError, RecordError, reason
@@ -44,6 +45,7 @@ _VERDICTS = 20_000
 @command(
     "narrows run scenarios/first/cubic.toml --seed 7",
     "narrows run scenarios/first/cubic.toml --out result --report result.html",
+    "narrows run scenarios/first/cubic.toml --seeds 20",
     "narrows run scenarios/first/cubic.toml --json | jq .flows",
     "narrows run scenarios/first/cubic.toml --engine live --record packets.pcapng",
 )
@@ -57,6 +59,7 @@ _VERDICTS = 20_000
     help="sim simulates in virtual time; live sends real packets with this host's TCP",
 )
 @seed_option
+@seeds_option("Run N seeds and print means with 95 % confidence intervals")
 @option(
     "--out",
     group="Output",
@@ -90,6 +93,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
     file: str,
     engine: str,
     seed: int | None,
+    seeds: int | None,
     as_json: bool,
     out: str | None,
     record: str | None,
@@ -105,6 +109,13 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
     """
     if out == "":
         raise click.BadParameter("the directory is missing; write --out result", param_hint="--out")
+    if seeds is not None:
+        _replicate(
+            file, seed=seed, seeds=seeds, engine=cast("Engine", engine), out=out,
+            sample_interval=sample_interval, plot=plot, as_json=as_json, quiet=quiet,
+            refused={"--record": record, "--report": page, "--strict": strict},
+        )  # fmt: skip
+        return
     unrecorded: RecordError | None = None
     with ProgressBar(quiet=quiet) as bar:
         try:
@@ -140,6 +151,61 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
         click.get_current_context().exit(1)
 
 
+def _replicate(
+    file: str,
+    *,
+    seed: int | None,
+    seeds: int,
+    engine: Engine,
+    out: str | None,
+    sample_interval: str | None,
+    plot: str | None,
+    as_json: bool,
+    quiet: bool,
+    refused: dict[str, object],
+) -> None:
+    """Runs a scenario with several seeds, for `--seeds`."""
+    from narrows.render.replications import show  # noqa: PLC0415
+    from narrows.runs.replications import replicate  # noqa: PLC0415
+
+    for name, value in refused.items():
+        if value not in {None, False}:
+            raise click.BadParameter("is for a single run; omit --seeds", param_hint=name)
+    if plot == IN_TERMINAL:
+        raise click.BadParameter(
+            "the file is missing; write --plot figure.pdf", param_hint="--plot"
+        )
+    samples = samples_for(sample_interval, plot, None, out)["sample_interval"]
+    with ProgressBar(quiet=quiet, of="runs") as bar:
+        found = replicate(
+            file,
+            seeds=seeds,
+            seed=seed,
+            engine=engine,
+            sample_interval=samples,
+            states=out is not None,
+            progress=bar,
+        )
+    with every() as attempt:
+        if out is not None:
+            with attempt():
+                found.save(out)
+        if plot is not None:
+            with attempt():
+                found.plot(plot)
+        if as_json:
+            echo(json.dumps(found.json()))
+        elif not quiet:
+            last = found.seeds[-1]
+            jitter = found.scenario["start_jitter"] if found.widened else None
+            about = [(flow["id"], flow["cc"]) for flow in found.runs[0].flows]
+            title = (
+                f"{found.scenario['title'] or name_of(file)}: means over {seeds} runs "
+                f"(seeds {found.seed} to {last})."
+            )
+            show(title, about, found.flows(), found.whole(), jitter)
+
+
 def samples_for(
     interval: str | None, plot: str | None, page: str | None, out: str | None
 ) -> dict[str, Any]:
@@ -148,6 +214,7 @@ def samples_for(
     return {
         "sample_interval": interval or ("pictures" if pictured else "off" if out is None else None),
         "verdicts": _VERDICTS if page is not None else 0,
+        "states": out is not None,
     }
 
 

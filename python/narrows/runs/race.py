@@ -16,21 +16,20 @@ differ by a round trip, and by 24 % where they differ by 5 s.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from os import PathLike
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from narrows import _core, registry
 from narrows.errors import NarrowsError
-from narrows.inference import half_width, of_independent
+from narrows.inference import of_mean
 from narrows.render import tables
 from narrows.render.plot import COLOURS, check, matplotlib, write
-from narrows.render.words import millis
+from narrows.render.words import millis, with_half
 from narrows.runs.parallel import everywhere
+from narrows.runs.replications import start_jitter
 from narrows.runs.run import Progress, Run, run
 from narrows.runs.scenario import Flow, Path, Scenario
 
@@ -53,11 +52,6 @@ SETTINGS = ("alone", "beside", "late")
 
 SEEDS = 5
 """Seeds of each simulation unless another number is asked for."""
-
-APART, APART_MOST_S = 8, 5.0
-"""Flows beside each other start within one of so many parts of the time, and within so many
-seconds.
-"""
 
 _LARGEST_SEED = 2**64 - 1
 
@@ -126,6 +120,7 @@ class Race:
     laps: list[Lap]
     left_out: dict[str, str]
     seeds: int = 1
+    like: str = ""
 
     def json(self) -> dict[str, Any]:
         """For programs."""
@@ -136,6 +131,7 @@ class Race:
             "seeds": self.seeds,
             "laps": [asdict(lap) for lap in self.laps],
             "left_out": self.left_out,
+            "like": self.like,
         }
 
 
@@ -171,7 +167,7 @@ def race(
         )
     names = list(only) if only is not None else list(kinds)
     # Every mistake of the path before many simulations, told once.
-    run(_scenario(path, "reno", "alone", 1, seed), sample_interval="off")
+    first = run(_scenario(path, "reno", "alone", 1, seed), sample_interval="off")
     left_out = {}
     for name in list(names):
         try:
@@ -217,6 +213,7 @@ def race(
         laps=laps,
         left_out=left_out,
         seeds=seeds,
+        like=first.json["scenario"]["host"]["like"],
     )
 
 
@@ -226,7 +223,7 @@ def _scenario(path: Path, cc: str, setting: str, duration_s: int, seed: int) -> 
         flows.append(Flow(RIVAL, id="rival"))
     elif setting == "late":
         flows.append(Flow(cc, id="late", start=f"{duration_s * 1000 // LATE}ms"))
-    apart = f"{min(APART_MOST_S, duration_s / APART):g}s" if setting == "beside" else None
+    apart = start_jitter(duration_s) if setting == "beside" else None
     return Scenario(path, flows=flows, duration=f"{duration_s}s", seed=seed, start_jitter=apart)
 
 
@@ -265,33 +262,16 @@ def _mean(laps: Sequence[Lap]) -> Lap:
         name: [value for lap in laps if (value := getattr(lap, name)) is not None]
         for name in FIGURES
     }
-    means: dict[str, Any] = {
-        name: fmean(values) if values else None for name, values in by_name.items()
-    }
+    found = {name: of_mean(values, LIMITS.get(name)) for name, values in by_name.items() if values}
+    means: dict[str, Any] = {name: found[name].mean if name in found else None for name in by_name}
     intervals = {
-        name: found
-        for name, values in by_name.items()
-        if (found := interval(values, LIMITS.get(name))) is not None
+        name: (one.low, one.high)
+        for name, one in found.items()
+        if one.low is not None and one.high is not None
     }
     return replace(
         laps[0], **means, fair_in=len(by_name["fair_after_s"]), seeds=len(laps), intervals=intervals
     )
-
-
-def interval(values: Sequence[float], most: float | None = None) -> tuple[float, float] | None:
-    """Student's 95 % confidence interval of the mean, from 0 to `most`; None of fewer than two
-    values.
-
-    >>> interval([1.0, 2.0, 3.0])
-    (0.0, 4.484...)
-    >>> interval([2.0]) is None
-    True
-    """
-    if len(values) < 2:  # noqa: PLR2004 - one has no spread
-        return None
-    middle, half = fmean(values), half_width(0.95, of_independent(values))
-    high = middle + half
-    return max(0.0, middle - half), high if most is None else min(high, most)
 
 
 def _rates(series: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
@@ -331,12 +311,9 @@ def told(lap: Lap, name: str, most: int) -> str:
     value, half = getattr(lap, name), lap.half(name)
     if value is None:
         return "-"
-    text = f"{value:.{most}f}"
-    if name == "delay_p95_ms" and value > 0 and float(text) == 0:
+    text = with_half(value, half, most)
+    if name == "delay_p95_ms" and value > 0 and text == f"{0:.{most}f}":
         text = millis(value)
-    if half is not None and half >= 0.5 * 10.0**-most:
-        digits = min(most, max(0, -math.floor(math.log10(half))))
-        text = f"{value:.{digits}f} ± {half:.{digits}f}"
     return (
         f"{text} ({lap.fair_in} of {lap.seeds})"
         if name == "fair_after_s" and lap.fair_in < lap.seeds
@@ -474,15 +451,23 @@ def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
     format_ = check(file) if file is not None else None
     families = sorted({lap.family for lap in found.laps})
     colour = dict(zip(families, COLOURS, strict=False))
-    with mpl.rc_context({"svg.hashsalt": "narrows", "font.size": 9}):
+    with mpl.rc_context({"font.size": 9}):
         figure = New(figsize=(11, max(4.0, 0.28 * len(found.laps) + 1.5)), layout="constrained")
         points, bars = figure.subplots(1, 2)
         for family in families:
             own = [
                 lap for lap in found.laps if lap.family == family and lap.delay_p95_ms is not None
             ]
-            xs, ys = [lap.delay_p95_ms for lap in own], [lap.goodput_mbit for lap in own]
-            points.plot(xs, ys, "o", color=colour[family], label=family)
+            points.errorbar(
+                [lap.delay_p95_ms for lap in own],
+                [lap.goodput_mbit for lap in own],
+                xerr=[lap.half("delay_p95_ms") or 0.0 for lap in own],
+                yerr=[lap.half("goodput_mbit") or 0.0 for lap in own],
+                fmt="o",
+                elinewidth=0.8,
+                color=colour[family],
+                label=family,
+            )
         points.set_xlabel("queue delay p95, ms")
         points.set_ylabel("goodput alone, Mbit/s")
         points.legend(frameon=False)
@@ -505,5 +490,5 @@ def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
         bars.set_xlabel("share beside CUBIC, %; 50 is fair; lines: 95 % intervals")
         _label(figure, points, found.laps)
         if file is not None:
-            write(figure, file, format_)
+            write(figure, file, format_, kernels=[found.like] if found.like else [])
     return figure

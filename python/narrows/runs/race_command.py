@@ -7,7 +7,7 @@ import json
 import click
 
 from narrows.cli.command import command, option
-from narrows.cli.options import SEED, json_option, path_option
+from narrows.cli.options import SEED, json_option, path_option, seeds_option
 from narrows.cli.outputs import Picture, every
 from narrows.errors import named_by
 from narrows.render.progress import ProgressBar
@@ -43,14 +43,7 @@ from narrows.runs.scenario import Path as NetworkPath
     help="Duration of each simulation",
 )
 @option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="First seed")
-@option(
-    "--seeds",
-    group="Simulation",
-    metavar="N",
-    type=click.IntRange(1, 1000),
-    default=5,
-    help="Number of seeds for each simulation",
-)
+@seeds_option("Number of seeds for each simulation", default=5)
 @option(
     "--plot",
     group="Output",

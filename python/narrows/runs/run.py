@@ -33,7 +33,7 @@ ENGINES: tuple[str, ...] = get_args(Engine)
 Progress = Callable[[float, float], object]
 """Called now and then with the virtual time and the scenario's duration, in seconds."""
 
-TABLES = ("samples", "queue_samples", "class_samples", "pings")
+TABLES = ("samples", "queue_samples", "class_samples", "pings", "states", "transfers")
 """The tables that are saved."""
 
 _ALL = (*TABLES, "delays", "verdicts")
@@ -148,6 +148,53 @@ class Run:
     def pings(self) -> pa.Table:
         """Every ping that was sent."""
         return self._table("pings")
+
+    @property
+    def states(self) -> pa.Table:
+        """The internal state of congestion controls, a row per flow, sample and value; empty unless
+        `run` got `states=True`.
+        """
+        return self._table("states")
+
+    def state(self, flow: str) -> pa.Table:
+        """The internal state of the congestion control of a flow, a column per value and a row per
+        sample.
+
+        >>> from narrows import Flow, Path, Scenario, run
+        >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
+        >>> one = run(Scenario(path, flows=[Flow("bbr")], duration="2s"), states=True)
+        >>> one.state("bbr0").column_names[:4]
+        ['t_s', 'mode', 'bw_packets_per_s', 'min_rtt_ms']
+        """
+        import pyarrow as pa  # noqa: PLC0415
+
+        by_time: dict[float, dict[str, Any]] = {}
+        columns: dict[str, None] = {"t_s": None}
+        for row in self.states.to_pylist():
+            if row["flow"] == flow:
+                value = row["value"] if row["word"] is None else row["word"]
+                by_time.setdefault(row["t_s"], {"t_s": row["t_s"]})[row["name"]] = value
+                columns[row["name"]] = None
+        rows = list(by_time.values())
+        return pa.table({name: [row.get(name) for row in rows] for name in columns})
+
+    @property
+    def transfers(self) -> pa.Table:
+        """The transfers of flows with a `size` and of the workload `poisson`: start, size,
+        completion time and slowdown.
+        """
+        return self._table("transfers")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The metrics as rows of a sweep, one per flow."""
+        from narrows.sweeps.rows import has_transfers, rows  # noqa: PLC0415
+
+        slowdowns: dict[str, list[float]] = {}
+        if has_transfers(self._figures):
+            for row in self.transfers.to_pylist():
+                if row["slowdown"] is not None:
+                    slowdowns.setdefault(row["flow"], []).append(row["slowdown"])
+        return rows("", self._figures, slowdowns)
 
     @property
     def delays(self) -> pa.Table:
@@ -274,6 +321,7 @@ def run(
     engine: Engine = "sim",
     sample_interval: str | None = None,
     verdicts: int = 0,
+    states: bool = False,
     record: str | PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Run:
@@ -288,6 +336,8 @@ def run(
             `"pictures"` some hundred for a run of any length.
         verdicts: The first so many packets that are dropped, marked or lost are told one by one;
             none by default.
+        states: Whether the table `states` has the internal state of congestion controls; it has
+            none over real packets.
         record: A file for every packet, as pcapng, which Wireshark opens; it is there when the run
             is over, not before.
         progress: Called now and then; what it raises stops the run.
@@ -310,6 +360,7 @@ def run(
     how: dict[str, Any] = {
         "sample_interval": sample_interval,
         "verdicts": verdicts,
+        "states": states,
         "progress": progress,
     }
     if record is None:
@@ -353,6 +404,7 @@ def _run(
     watch = provenance.Watch()
     how |= {"seed": seed, "verdicts": verdicts}
     if engine == "live":
+        how.pop("states")
         from narrows.host import live  # noqa: PLC0415 - most runs need no other process
 
         built = not isinstance(scenario, str | PathLike)

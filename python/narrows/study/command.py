@@ -7,7 +7,7 @@ import json
 import click
 
 from narrows.cli.command import argument, command, option
-from narrows.cli.options import json_option
+from narrows.cli.options import json_option, seeds_option
 from narrows.cli.outputs import Picture, every
 from narrows.errors import NarrowsError
 from narrows.render.terminal import echo
@@ -34,6 +34,10 @@ def _studies() -> dict[str, Study]:
 )
 @argument("name", metavar="[NAME]", required=False, help="Study; without NAME, list the studies")
 @option("--quick", group="Execution", is_flag=True, help="Run fewer and shorter cases")
+@seeds_option(
+    "Run each case with N seeds and print 95 % confidence intervals",
+    show_default="those of the study, medians without intervals",
+)
 @option(
     "--on",
     group="Execution",
@@ -68,6 +72,7 @@ def _studies() -> dict[str, Study]:
 def study(  # noqa: PLR0917
     name: str | None,
     quick: bool,
+    seeds: int | None,
     on: str,
     into: str,
     plot: str | None,
@@ -92,7 +97,7 @@ def study(  # noqa: PLR0917
         raise NarrowsError(f"--rules: the study {name} has no rules; omit --rules, or run {ones}")
     count = Count(quiet=as_json)
     try:
-        found = run(asked, quick=quick, on=on, into=into, progress=count)
+        found = run(asked, quick=quick, on=on, into=into, seeds=seeds, progress=count)
     finally:
         count.stop()
     with every() as attempt:

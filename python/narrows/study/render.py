@@ -7,12 +7,14 @@ from os import PathLike
 from textwrap import fill
 from typing import TYPE_CHECKING
 
+from narrows import _core
 from narrows.render import tables
 from narrows.render.plot import check, matplotlib, write
+from narrows.render.replications import cell
 from narrows.render.styled import table
 from narrows.render.terminal import console
 from narrows.render.words import number
-from narrows.study.study import Found, Grid
+from narrows.study.study import Found, Grid, Intervals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,11 +30,16 @@ _CLOSE = 0.1
 """Relative range of values below which the colour scale starts at zero."""
 
 
-def shown(grid: Grid) -> tables.Table:
-    """A grid as a table."""
+def shown(grid: Grid, intervals: Intervals | None = None) -> tables.Table:
+    """A grid as a table, of means with their intervals if there are any."""
+    cells = (
+        [[number(value, grid.digits) for value in line] for line in grid.cells]
+        if intervals is None
+        else [[cell(one, most=grid.digits) for one in line] for line in intervals]
+    )
     rows = [
-        [tables.Cell(label), *(tables.Cell(number(value, grid.digits)) for value in line)]
-        for label, line in zip(grid.rows, grid.cells, strict=True)
+        [tables.Cell(label), *map(tables.Cell, line)]
+        for label, line in zip(grid.rows, cells, strict=True)
     ]
     return tables.Table(grid.title, (f"{grid.row} \\ {grid.column}",), tuple(grid.columns), rows)
 
@@ -44,9 +51,14 @@ def tell(found: Found) -> None:
     out.print(found.answer.verdict)
     for line in found.answer.words:
         out.print(line)
-    for grid in found.answer.grids:
+    for nth, grid in enumerate(found.answer.grids):
         out.print(f"\n{grid.title}{f' ({grid.unit})' if grid.unit else ''}:")
-        table(out, shown(grid))
+        table(out, shown(grid, found.intervals[nth] if found.intervals else None))
+    if any(found.intervals):
+        out.print(
+            f"\nMeans over {found.seeds} seeds; ± is half of the 95 % confidence interval of the "
+            "mean."
+        )
     out.print(f"\nNumber of runs: {found.runs}.")
     for failure in found.failures:
         out.print(f"failed: {failure}")
@@ -65,11 +77,11 @@ def draw(found: Found, file: str | PathLike[str]) -> None:
     grids = found.answer.grids
     across = 2 if len(grids) % _ACROSS and not len(grids) % 2 else min(_ACROSS, len(grids))
     down = math.ceil(len(grids) / across)
-    with mpl.rc_context({"svg.hashsalt": "narrows", "font.size": 8}):
+    with mpl.rc_context({"font.size": 8}):
         if found.answer.picture is not None:
             figure = Figure(layout="constrained")
             found.answer.picture(figure)
-            write(figure, file, check(file))
+            write(figure, file, check(file), kernels=_kernels(found))
             return
         figure = Figure(
             figsize=(max(6.0, _WIDE * across), _TALL * down + 0.8), layout="constrained"
@@ -80,7 +92,14 @@ def draw(found: Found, file: str | PathLike[str]) -> None:
             _map(place, grid)
         for place in places[len(grids) :]:
             place.set_visible(False)
-        write(figure, file, check(file))
+        write(figure, file, check(file), kernels=_kernels(found))
+
+
+def _kernels(found: Found) -> list[str]:
+    """The kernel rules of the scenarios of a study."""
+    trees = [part.scenario.tree() for part in found.study.parts(False).values()]
+    likes = [_core.scenario_defaults(tree)["host"]["like"] for tree in trees]
+    return list(dict.fromkeys(map(str, likes)))
 
 
 def _map(place: Axes, grid: Grid) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -9,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from narrows.inference import Interval, of_mean
 from narrows.runs.scenario import Scenario
 from narrows.sweeps.design import Values
 from narrows.sweeps.sweeping import INTO, Progress, Sweep, sweep
@@ -107,6 +109,10 @@ class Study:
     ready: Callable[[], None] = lambda: None
 
 
+Intervals = list[list[Interval | None]]
+"""The interval of each cell of a grid."""
+
+
 @dataclass
 class Found:
     """A study with its answer.
@@ -117,6 +123,9 @@ class Found:
         runs: Number of runs.
         seconds: Duration in seconds, without stored runs.
         failures: Messages of failed runs.
+        seeds: Number of seeds, if it was requested.
+        intervals: For each grid, the mean of each cell over the answers to single seeds; None if
+            these answers have other rows or columns. Empty unless `seeds` is given.
     """
 
     study: Study
@@ -124,6 +133,8 @@ class Found:
     runs: int
     seconds: float = 0.0
     failures: list[str] = field(default_factory=list)
+    seeds: int | None = None
+    intervals: list[Intervals | None] = field(default_factory=list)
 
     def json(self) -> dict[str, Any]:
         """Machine-readable form."""
@@ -142,23 +153,39 @@ class Found:
                     grid.row: grid.rows,
                     grid.column: grid.columns,
                     "cells": grid.cells,
+                    **_means(self.intervals[nth] if self.intervals else None),
                 }
-                for grid in self.answer.grids
+                for nth, grid in enumerate(self.answer.grids)
             ],
+            **({} if self.seeds is None else {"seeds": self.seeds}),
         }
 
 
-def sweeps(study: Study, *, quick: bool, into: str | PathLike[str] = INTO) -> dict[str, Sweep]:
-    """Sweeps of a study."""
-    return _planned(study, study.parts(quick), into)
+def _means(of: Intervals | None) -> dict[str, Any]:
+    """The intervals of a grid's cells, as JSON."""
+    if of is None:
+        return {}
+    return {
+        name: [[None if one is None else getattr(one, name) for one in line] for line in of]
+        for name in ("mean", "low", "high")
+    }
 
 
-def _planned(study: Study, parts: dict[str, Part], into: str | PathLike[str]) -> dict[str, Sweep]:
+def sweeps(
+    study: Study, *, quick: bool, into: str | PathLike[str] = INTO, seeds: int | None = None
+) -> dict[str, Sweep]:
+    """Sweeps of a study, with its own number of seeds unless `seeds` is given."""
+    return _planned(study, study.parts(quick), into, seeds)
+
+
+def _planned(
+    study: Study, parts: dict[str, Part], into: str | PathLike[str], seeds: int | None
+) -> dict[str, Sweep]:
     return {
         name: sweep(
             part.scenario,
             part.over,
-            seeds=part.seeds,
+            seeds=seeds or part.seeds,
             title=f"{study.name} {name}".strip(),
             into=Path(into),
         )
@@ -172,9 +199,13 @@ def run(
     quick: bool = False,
     on: str = "local",
     into: str | PathLike[str] = INTO,
+    seeds: int | None = None,
     progress: Progress | None = None,
 ) -> Found:
     """Executes the runs that are not stored yet, and computes the answer.
+
+    With `seeds`, every case has this number of seeds. The answer is then also computed for each
+    seed alone, and each cell of a grid has the 95 % confidence interval of its mean.
 
     Raises:
         NarrowsError: If a required package is not installed.
@@ -184,7 +215,7 @@ def run(
 
     study.ready()
     begin = time.monotonic()
-    waiting: dict[str, Sweep] | None = sweeps(study, quick=quick, into=into)
+    waiting: dict[str, Sweep] | None = sweeps(study, quick=quick, into=into, seeds=seeds)
     whole, before = 0, 0
     rows: dict[str, Rows] = {}
     failures = []
@@ -202,8 +233,49 @@ def run(
             failures += [f"{failure.file}: {failure.reason}" for failure in one.failures]
             before += len(one)
         parts = study.more(quick, rows) if study.more else None
-        waiting = _planned(study, parts, into) if parts else None
-    return Found(study, study.answer(rows), whole, time.monotonic() - begin, failures)
+        waiting = _planned(study, parts, into, seeds) if parts else None
+    answer = study.answer(rows)
+    return Found(
+        study,
+        answer,
+        whole,
+        time.monotonic() - begin,
+        failures,
+        seeds,
+        [] if seeds is None else _replicated(study, answer.grids, rows, seeds),
+    )
+
+
+def _replicated(
+    study: Study, grids: Sequence[Grid], rows: Mapping[str, Rows], seeds: int
+) -> list[Intervals | None]:
+    """The intervals of the cells of each grid, from the answers to single seeds."""
+    answers = [
+        study.answer(
+            {name: [row for row in of if row["seed"] == seed] for name, of in rows.items()}
+        )
+        for seed in range(1, seeds + 1)
+    ]
+    found: list[Intervals | None] = []
+    for nth, grid in enumerate(grids):
+        alike = [one.grids[nth] for one in answers if len(one.grids) > nth]
+        if len(alike) < seeds or any(
+            (one.rows, one.columns) != (grid.rows, grid.columns) for one in alike
+        ):
+            found.append(None)
+            continue
+        found.append(
+            [
+                [_interval([one.cells[r][c] for one in alike]) for c in range(len(grid.columns))]
+                for r in range(len(grid.rows))
+            ]
+        )
+    return found
+
+
+def _interval(values: Sequence[float | None]) -> Interval | None:
+    known = [value for value in values if value is not None]
+    return of_mean(known, least=-math.inf) if known else None
 
 
 def by(rows: Rows, *keys: str) -> dict[tuple[Hashable, ...], Rows]:

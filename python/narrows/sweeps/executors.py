@@ -17,11 +17,13 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Protocol
 
 from narrows.errors import EngineError, NarrowsError
+from narrows.runs.metric import Metric
 from narrows.sweeps.worker import READY, Case, Outcome, work
 
 BATCH_S = 0.5
@@ -102,6 +104,30 @@ class Local:
         finally:
             for hand in hands:
                 hand.end()
+
+
+class Threads:
+    """Threads of this process, for cases with a metric of the caller: it may be any function."""
+
+    def __init__(self, metric: Metric, jobs: int | None = None) -> None:
+        """The default of `jobs` is the number of cores that this process may use."""
+        self._metric, self.hands = metric, jobs or len(os.sched_getaffinity(0))
+
+    def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
+        """Outcomes in batches; cases that have begun are always finished."""
+        batches = Batches(cases, count, self.hands)
+        with ThreadPoolExecutor(max_workers=self.hands) as pool:
+            waiting: set[Future[tuple[list[Outcome], float]]] = set()
+            while True:
+                while len(waiting) < self.hands and (batch := batches.next()):
+                    waiting.add(pool.submit(_timed, batch, self._metric))
+                if not waiting:
+                    return
+                ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for one in ready:
+                    outcomes, seconds = one.result()
+                    batches.took(len(outcomes), seconds)
+                    yield outcomes
 
 
 class _Hand:
@@ -225,7 +251,7 @@ def _quiet() -> Iterator[None]:
 class Ray:
     """A Ray cluster: this machine's (`ray`), or the one at an address (`ray://head:10001`)."""
 
-    def __init__(self, address: str | None = None) -> None:
+    def __init__(self, address: str | None = None, metric: Metric | None = None) -> None:
         """Joins the cluster at this address, the one that this process is in, or a new one of this
         machine alone.
 
@@ -238,6 +264,7 @@ class Ray:
         except ImportError as error:
             raise NarrowsError("Ray is not installed: pip install 'narrows[ray]'") from error
         self._ray: Any = ray
+        self._metric = metric
         if not ray.is_initialized():
             try:
                 with _quiet():
@@ -278,7 +305,7 @@ class Ray:
             while True:
                 # Two batches for each core: while one is answered the other runs.
                 while len(waiting) < 2 * self.hands and (batch := batches.next()):
-                    waiting[self._work.remote(batch)] = batch
+                    waiting[self._work.remote(batch, self._metric)] = batch
                 if not waiting:
                     return
                 ready, _ = self._ray.wait(list(waiting), num_returns=1)
@@ -301,23 +328,23 @@ class Ray:
                     self._ray.cancel(one, force=True)
 
 
-def _timed(batch: list[Case]) -> tuple[list[Outcome], float]:
+def _timed(batch: list[Case], metric: Metric | None = None) -> tuple[list[Outcome], float]:
     begin = time.monotonic()
-    return work(batch), time.monotonic() - begin
+    return work(batch, metric), time.monotonic() - begin
 
 
-def crew(on: str, jobs: int | None = None) -> Crew:
+def crew(on: str, jobs: int | None = None, metric: Metric | None = None) -> Crew:
     """Who is meant by `local`, `ray` or `ray://HOST:PORT`.
 
     Raises:
         NarrowsError: If nobody is.
     """
     if on == "local":
-        return Local(jobs)
+        return Local(jobs) if metric is None else Threads(metric, jobs)
     if on == "ray":
-        return Ray()
+        return Ray(metric=metric)
     if on.startswith("ray://"):
-        return Ray(on)
+        return Ray(on, metric)
     raise NarrowsError(
         f'there is nobody called `{on}`; write on = "local", "ray" or "ray://HOST:10001"'
     )

@@ -4,7 +4,8 @@ each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Row = dict[str, Any]
@@ -31,6 +32,9 @@ FLOW = (
 packets and as a share.
 """
 
+SLOWDOWNS = tuple(f"slowdown_{which}" for which in ("mean", "p50", "p95", "p99"))
+"""Of the completed transfers of a flow with a `size` or the workload `poisson`."""
+
 DIRECTIONS = ("down", "up")
 """Jain's index is of the flows of each."""
 
@@ -51,6 +55,8 @@ APPLICATION: dict[str, tuple[str, ...]] = {
     "r": ("r",),
     **{f"response_{which}_ms": ("response_ms", which) for which in WAITS},
     "answers_per_s": ("answers_per_s",),
+    "asked": ("asked",),
+    "refused": ("refused",),
     "completed": ("completed",),
     **{f"completion_{which}_ms": ("completion_ms", which) for which in WAITS},
     **{
@@ -66,8 +72,10 @@ run's JSON.
 """
 
 
-def rows(key: str, figures: Mapping[str, Any]) -> list[Row]:
-    """A run's rows, from its JSON."""
+def rows(
+    key: str, figures: Mapping[str, Any], slowdowns: Mapping[str, Sequence[float]] | None = None
+) -> list[Row]:
+    """A run's rows, from its JSON and the slowdowns of the completed transfers by flow."""
     queue, path = figures["queue"], figures["path"]
     pings = next((probe["rtt_ms"] for probe in figures["probes"]), dict.fromkeys(WAITS))
     whole = {
@@ -85,6 +93,7 @@ def rows(key: str, figures: Mapping[str, Any]) -> list[Row]:
             f"jain_{way}": _at(figures, ("fairness", "by_direction", way, "jain"))
             for way in DIRECTIONS
         },
+        "like": figures["scenario"]["host"]["like"],
         "version": figures["narrows"],
     }
     found = []
@@ -94,8 +103,31 @@ def rows(key: str, figures: Mapping[str, Any]) -> list[Row]:
         }
         own |= {name: flow[name] for name in ("cc", *FLOW, "fct_s")}
         own |= _application(flow.get("workload", {}))
+        own |= _slowdown((slowdowns or {}).get(flow["id"], ()))
         found.append(whole | own | {"flow_number": number, "flow": flow["id"]})
     return found or [whole | {"flow_number": None}]
+
+
+def has_transfers(figures: Mapping[str, Any]) -> bool:
+    """Whether a flow is a transfer, or has several."""
+    return any(
+        flow["fct_s"] is not None or flow.get("workload", {}).get("kind") == "poisson"
+        for flow in figures["flows"]
+    )
+
+
+def _slowdown(values: Sequence[float]) -> Row:
+    """Mean and percentiles of slowdowns; a percentile is a value, by its rank.
+
+    >>> list(_slowdown([4.0, 1.0]).values()), list(_slowdown([]).values())
+    ([2.5, 4.0, 4.0, 4.0], [None, None, None, None])
+    """
+    n, in_order = len(values), sorted(values)
+    if not n:
+        return dict.fromkeys(SLOWDOWNS)
+    ranks = (min(n - 1, int(q * n)) for q in (0.5, 0.95, 0.99))
+    found = (math.fsum(in_order) / n, *(in_order[rank] for rank in ranks))
+    return dict(zip(SLOWDOWNS, found, strict=True))
 
 
 def _application(workload: Mapping[str, Any]) -> Row:

@@ -37,7 +37,7 @@ import pyarrow.parquet as pq
 from narrows.errors import OutputError, reason
 from narrows.storage.durable import replacing
 from narrows.sweeps.claims import Claims
-from narrows.sweeps.rows import APPLICATION, DATAGRAMS, DIRECTIONS, SPREADS, WAITS, Row
+from narrows.sweeps.rows import APPLICATION, DATAGRAMS, DIRECTIONS, SLOWDOWNS, SPREADS, WAITS, Row
 
 SCHEMA = pa.schema(
     [
@@ -66,11 +66,16 @@ SCHEMA = pa.schema(
         *((name, pa.float64()) for name in DATAGRAMS),
         ("workload", pa.string()),
         *((name, pa.float64()) for name in APPLICATION),
+        *((name, pa.float64()) for name in SLOWDOWNS),
+        ("metrics", pa.string()),
+        ("like", pa.string()),
         ("version", pa.string()),
     ]
 )
-"""The columns of `runs`: figures of a flow, then of its whole run (`queue_…`: the bottleneck;
-`ping_…`: a probe), then of the flow's application."""
+"""The columns of `runs`: metrics of a flow, then of its whole run, then of its application.
+
+`queue_…` is the bottleneck, `ping_…` a probe. `metrics` has the caller's metrics as JSON.
+"""
 
 Read = TypeVar("Read")
 """What is made of parts."""

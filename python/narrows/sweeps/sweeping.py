@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows import _core
 from narrows.errors import NarrowsError, Problem, ScenarioError
+from narrows.runs.metric import Function, Metric
 from narrows.runs.scenario import Scenario, load
 from narrows.sweeps import keys as scenario_keys
 from narrows.sweeps.claims import Claims
@@ -89,6 +90,7 @@ class Sweep:
         seeds: Each case is run with each of these.
         title: What people call it.
         into: The directory of its results.
+        metric: The caller's metric of each run.
         failures: What could not be run, after `run`.
     """
 
@@ -97,6 +99,7 @@ class Sweep:
     seeds: tuple[int, ...]
     title: str = "sweep"
     into: Path = Path(INTO)
+    metric: Metric | None = None
     failures: list[Failure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -185,7 +188,7 @@ class Sweep:
             OutputError: If the results cannot be written.
         """
         self.check()
-        crew = crew_of(on, jobs) if isinstance(on, str) else on
+        crew = crew_of(on, jobs, self.metric) if isinstance(on, str) else on
         store = Store(self.into)
         self.failures = []
         tell = progress or (lambda *_: None)
@@ -274,7 +277,8 @@ class Sweep:
         )
         order = [*cases.column_names, *(name for name in runs.column_names if name != "key")]
         assert isinstance(joined, pa.Table)
-        return joined.select(order).combine_chunks()
+        found = joined.select(order).combine_chunks()
+        return _with_metrics(found) if "metrics" in order else found
 
     def medians(self, columns: Sequence[str]) -> tuple[int, Medians]:
         """How many rows the finished runs have, and medians of these columns by congestion control.
@@ -376,8 +380,9 @@ class Sweep:
                     )
         except NarrowsError:
             text = json.dumps(tree, sort_keys=True)  # It will fail, and say why.
+        made = build() if self.metric is None else f"{build()} {self.metric.about()}"
         for seed in self.seeds:
-            yield seed, hashlib.sha256(f"{build()} {seed} {text}".encode()).hexdigest()[:32]
+            yield seed, hashlib.sha256(f"{made} {seed} {text}".encode()).hexdigest()[:32]
 
     def _columns(self) -> pa.Schema:
         import pyarrow as pa  # noqa: PLC0415
@@ -401,9 +406,23 @@ class Sweep:
 
     def _name(self) -> str:
         """The title, and what tells this sweep from another of the same title."""
-        about = json.dumps([self.base, self.design.about(), self.seeds], sort_keys=True)
+        metric = [] if self.metric is None else [self.metric.about()]
+        about = json.dumps([self.base, self.design.about(), self.seeds, *metric], sort_keys=True)
         slug = re.sub(r"[^A-Za-z0-9]+", "-", self.title).strip("-").lower()[:40] or "sweep"
         return f"{slug}-{hashlib.sha256(about.encode()).hexdigest()[:10]}"
+
+
+def _with_metrics(found: pa.Table) -> pa.Table:
+    """The caller's metrics as columns of their own; no column if there are none."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    own = [json.loads(text) if text else {} for text in found["metrics"].to_pylist()]
+    found = found.drop_columns(["metrics"])
+    for name in dict.fromkeys(name for one in own for name in one):
+        column = pa.array([one.get(name) for one in own], pa.float64())
+        place = f"metric.{name}" if name in found.column_names else name
+        found = found.append_column(place, column)
+    return found
 
 
 def _mark(key: str) -> int:
@@ -437,6 +456,8 @@ def sweep(
     design_seed: int = 1,
     title: str = "sweep",
     into: str | PathLike[str] = INTO,
+    metric: Function | None = None,
+    sample_interval: str = "off",
 ) -> Sweep:
     """Many cases of one scenario: `run` them, and a tidy table comes back.
 
@@ -461,6 +482,9 @@ def sweep(
         design_seed: Of their choice.
         title: What people call it; the table of its cases has that name.
         into: The directory of the results; several sweeps may share one.
+        metric: Computes a number of each run, or several by name, which become columns. With it,
+            the local executor runs cases in threads of this process.
+        sample_interval: Interval of the samples of the runs that `metric` receives.
 
     Raises:
         NarrowsError: If that makes no sense.
@@ -500,4 +524,7 @@ def sweep(
         )
     if wrong or plan is None:
         raise NarrowsError("\n".join(wrong))
-    return Sweep(base, plan, tuple(dict.fromkeys(numbers)), title, Path(into))
+    own = None if metric is None else Metric(metric, sample_interval)
+    if own is not None:
+        own.about()
+    return Sweep(base, plan, tuple(dict.fromkeys(numbers)), title, Path(into), own)

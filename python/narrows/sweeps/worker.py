@@ -14,7 +14,8 @@ from contextlib import suppress
 from typing import Any
 
 from narrows import _core
-from narrows.sweeps.rows import rows
+from narrows.runs.metric import Metric
+from narrows.sweeps.rows import has_transfers, rows
 
 Case = tuple[str, dict[str, Any], int]
 """Key, scenario, seed."""
@@ -27,19 +28,37 @@ READY = "ready\n"
 """What it says first."""
 
 
-def work(cases: list[Case]) -> list[Outcome]:
+def work(cases: list[Case], metric: Metric | None = None) -> list[Outcome]:
     """Runs some cases; nothing that a case does ends the others."""
-    return [_one(*case) for case in cases]
+    return [_one(*case, metric) for case in cases]
 
 
-def _one(key: str, tree: dict[str, Any], seed: int) -> Outcome:
+def _one(key: str, tree: dict[str, Any], seed: int, metric: Metric | None) -> Outcome:
     try:
-        figures = json.loads(_core.run_tree(tree, seed=seed, sample_interval="off").json())
+        raw = _core.run_tree(
+            tree, seed=seed, sample_interval="off" if metric is None else metric.sample_interval
+        )
+        figures = json.loads(raw.json())
+        found = rows(key, figures, slowdowns(raw) if has_transfers(figures) else None)
+        if metric is not None:
+            own = json.dumps(metric.of(raw, figures, tree))
+            found = [row | {"metrics": own} for row in found]
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # A panic of the engine is one, and stops this case only.
         return key, [], str(error) or type(error).__name__
-    return key, rows(key, figures), None
+    return key, found, None
+
+
+def slowdowns(raw: _core.Run) -> dict[str, list[float]]:
+    """The slowdowns of the completed transfers of a run, by flow."""
+    import pyarrow as pa  # noqa: PLC0415 - most cases have no transfers
+
+    found: dict[str, list[float]] = {}
+    for row in pa.table(raw.table("transfers")).select(["flow", "slowdown"]).to_pylist():
+        if row["slowdown"] is not None:
+            found.setdefault(row["flow"], []).append(row["slowdown"])
+    return found
 
 
 def main() -> None:

@@ -1,0 +1,118 @@
+"""Comparison of scenarios by replications with common seeds.
+
+Each metric is compared by the differences between runs of the same seed. These differences are
+independent of each other, whether or not the runs of one seed are correlated. Their mean has
+Student's 95 % confidence interval. Holm's procedure covers all metrics of one comparison: the
+probability of any false verdict among them is at most 5 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from narrows.inference import LEVEL, Interval, holm, of_independent, of_mean, p_value
+from narrows.render import tables
+from narrows.render.replications import cell
+from narrows.render.words import with_half
+from narrows.runs.replications import MOST, Replications, whole_metrics
+
+METRICS: tuple[tuple[str, str], ...] = (
+    ("goodput_mbit", "goodput Mbit/s"),
+    ("queue_delay_mean_ms", "queue mean ms"),
+    ("queue_delay_p95_ms", "queue p95 ms"),
+    ("ping_p95_ms", "ping p95 ms"),
+    ("summary_retransmit_rate", "retransmission rate"),
+    ("jain", "Jain's index"),
+    ("fct_s", "completion s"),
+    ("slowdown_p99", "slowdown p99"),
+    ("page_load_p95_s", "page load p95 s"),
+    ("completion_p99_ms", "completion p99 ms"),
+    ("response_p95_ms", "response p95 ms"),
+    ("mos", "MOS"),
+    ("stalled_s", "stalled s"),
+    ("udp_loss", "datagrams lost"),
+)
+"""The metrics that are compared, where both scenarios have them, and their headings."""
+
+_DIGITS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One metric of a scenario, compared with that of the first scenario.
+
+    Attributes:
+        metric: Its name.
+        before: Interval of the first scenario.
+        after: Interval of the other scenario.
+        difference: Interval of the difference, other minus first.
+        p: Two-sided p-value of no difference.
+        differs: Verdict with Holm's procedure.
+    """
+
+    metric: str
+    before: Interval
+    after: Interval
+    difference: Interval
+    p: float
+    differs: bool
+
+    def json(self) -> dict[str, Any]:
+        """Machine-readable form."""
+        return asdict(self)
+
+
+def differences(first: Replications, other: Replications) -> list[Difference]:
+    """The metrics that both have with at least two seeds."""
+    values = [[whole_metrics(run.rows()) for run in one.runs] for one in (first, other)]
+    found = []
+    for name, _ in METRICS:
+        pairs = [
+            (before[name], after[name])
+            for before, after in zip(*values, strict=True)
+            if before.get(name) is not None and after.get(name) is not None
+        ]
+        if len(pairs) > 1:
+            found.append((name, pairs))
+    apart = [[after - before for before, after in pairs] for _, pairs in found]
+    p_values = [_p(one) for one in apart]
+    judged = holm(p_values, 1 - LEVEL)
+    return [
+        Difference(
+            metric=name,
+            before=of_mean([before for before, _ in pairs], MOST.get(name)),
+            after=of_mean([after for _, after in pairs], MOST.get(name)),
+            difference=of_mean(one, least=-math.inf),
+            p=p,
+            differs=differs,
+        )
+        for (name, pairs), one, p, (differs, _) in zip(found, apart, p_values, judged, strict=True)
+    ]
+
+
+def _p(differences: Sequence[float]) -> float:
+    estimate = of_independent(differences)
+    return p_value(abs(math.fsum(differences) / len(differences)), estimate)
+
+
+def table(found: Sequence[Difference], names: tuple[str, str]) -> tables.Table:
+    """A row per metric."""
+    heads = dict(METRICS)
+    rows = [
+        [
+            tables.Cell(heads[one.metric]),
+            tables.Cell("differs" if one.differs else "no difference shown"),
+            *(tables.Cell(_shown(x)) for x in (one.before, one.after, one.difference)),
+        ]
+        for one in found
+    ]
+    return tables.Table("Differences", ("metric", "verdict"), (*names, "difference"), rows)
+
+
+def _shown(one: Interval) -> str:
+    if one.half():
+        return cell(one, most=_DIGITS)
+    return "0" if one.mean == 0 else with_half(one.mean, None, _DIGITS)

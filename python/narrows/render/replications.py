@@ -1,0 +1,114 @@
+"""Replications of a scenario as text: tables of means with their 95 % confidence intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from narrows.render import tables
+from narrows.render.styled import show_parts
+from narrows.render.words import with_half
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from narrows.inference import Interval
+    from narrows.render.run import Part
+
+_COLUMNS: tuple[tuple[str, str, float, int], ...] = (
+    ("goodput Mbit/s", "goodput_mbit", 1.0, 2),
+    ("RTT mean ms", "rtt_mean_ms", 1.0, 1),
+    ("RTT p95 ms", "rtt_p95_ms", 1.0, 1),
+    ("retransmits", "summary_retransmits", 1.0, 1),
+    ("retransmitted %", "summary_retransmit_rate", 100.0, 3),
+    ("cwnd packets", "cwnd_mean_packets", 1.0, 1),
+    ("done after s", "fct_s", 1.0, 3),
+)
+"""Heading, metric, factor and largest number of decimal places of the columns of flows."""
+
+_SAME = {"run_retransmit_rate"}
+"""Metrics that others contain."""
+
+_BOTH = {"jain_down", "jain_up"}
+"""Metrics of the directions, which differ from `jain` only if both directions have flows."""
+
+_FEW = 4
+"""Decimal places of a mean without interval."""
+
+
+def cell(one: Interval | None, factor: float = 1.0, most: int = 2) -> str:
+    """A mean with half of its interval.
+
+    >>> from narrows.inference import of_mean
+    >>> cell(of_mean([1.0, 2.0, 1.5])), cell(None)
+    ('1.5 ± 1.2', '–')
+    """
+    if one is None:
+        return "–"
+    half = one.half()
+    return with_half(factor * one.mean, None if half is None else factor * half, most)
+
+
+def metrics(found: Mapping[str, Interval], caption: str = "Metrics") -> tables.Table:
+    """A row per metric."""
+    rows = [
+        [
+            tables.Cell(name),
+            tables.Cell(cell(one, most=_FEW) if one.half() else tables.significant(one.mean)),
+            *(tables.Cell(tables.significant(x)) for x in (one.low, one.high, one.sd)),
+            tables.Cell(str(one.runs)),
+        ]
+        for name, one in found.items()
+        if name not in _SAME and (name not in _BOTH or set(found) >= _BOTH)
+    ]
+    heads = ("mean", "from", "to", "standard deviation", "runs")
+    return tables.Table(caption, ("metric",), heads, rows)
+
+
+def flows(
+    about: Sequence[tuple[str, str]],
+    found: Sequence[Mapping[str, Interval]],
+    most: int = tables.MOST_ROWS,
+) -> tables.Table:
+    """A row per flow: id and congestion control, and the metrics that any of them has."""
+    shown = [column for column in _COLUMNS if any(column[1] in of for of in found)]
+    rows = [
+        [
+            tables.Cell(id_),
+            tables.Cell(cc),
+            *(tables.Cell(cell(of.get(name), factor, digits)) for _, name, factor, digits in shown),
+        ]
+        for (id_, cc), of in zip(about[:most], found[:most], strict=True)
+    ]
+    return tables.Table("Flows", ("flow", "cc"), tuple(head for head, *_ in shown), rows)
+
+
+def show(
+    title: str,
+    about: Sequence[tuple[str, str]],
+    by_flow: Sequence[Mapping[str, Interval]],
+    whole: Mapping[str, Interval],
+    jitter: str | None,
+) -> None:
+    """Prints a sentence, the flows and the metrics of the run; `jitter` is the start jitter of
+    replications, if the scenario sets none.
+    """
+    show_parts(_parts(title, about, by_flow, whole, jitter), None)
+
+
+def _parts(
+    title: str,
+    about: Sequence[tuple[str, str]],
+    by_flow: Sequence[Mapping[str, Interval]],
+    whole: Mapping[str, Interval],
+    jitter: str | None,
+) -> Iterator[Part]:
+    yield title, "bold"
+    if by_flow:
+        yield ""
+        yield flows(about, by_flow)
+    yield ""
+    yield metrics(whole)
+    yield "\n± is half of the 95 % confidence interval of the mean."
+    if jitter is not None:
+        yield (f"Flows start within {jitter} at random, because the scenario sets no start_jitter.")

@@ -1,0 +1,90 @@
+"""A caller's metric of each run of a sweep: a function of the run."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from narrows import _core
+from narrows.errors import NarrowsError
+
+if TYPE_CHECKING:
+    from narrows.runs.run import Run
+
+Function = Callable[["Run"], "float | Mapping[str, float | None] | None"]
+"""Computes a metric of a run, or several by name."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A function, and the sample interval of the runs that it receives.
+
+    Attributes:
+        function: The function.
+        sample_interval: Interval of the samples of the run; `"off"` takes none.
+    """
+
+    function: Function
+    sample_interval: str = "off"
+
+    def of(
+        self, raw: _core.Run, figures: dict[str, Any], tree: dict[str, Any]
+    ) -> dict[str, float | None]:
+        """The metrics of a run of the engine, by name.
+
+        Raises:
+            NarrowsError: If a value is no number.
+        """
+        from narrows.runs.run import Run  # noqa: PLC0415 - sweeps without metric need no tables
+
+        done = Run(figures=figures, toml=_core.scenario_to_toml(tree), tables=raw, files=raw.files)
+        return numbers(self.function(done))
+
+    def about(self) -> str:
+        """A digest of the code of the function: a run is stored under it."""
+        digest = hashlib.sha256(self.sample_interval.encode())
+        code = getattr(self.function, "__code__", None)
+        if code is None:
+            raise NarrowsError(f"metric = {self.function!r}: write a function: def metric(run): …")
+        _update(digest, code)
+        cells = getattr(self.function, "__closure__", None) or ()
+        held = [cell.cell_contents for cell in cells]
+        defaults = getattr(self.function, "__defaults__", None)
+        digest.update(repr((held, defaults)).encode())
+        return digest.hexdigest()[:16]
+
+
+def _update(digest: Any, code: CodeType) -> None:  # noqa: ANN401 - of hashlib
+    """Adds the code of a function and of the functions in it."""
+    digest.update(code.co_code)
+    digest.update(repr((code.co_names, code.co_varnames)).encode())
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            _update(digest, constant)
+        else:
+            digest.update(repr(constant).encode())
+
+
+def numbers(value: object) -> dict[str, float | None]:
+    """The result of a function by name, checked; a number alone is called `metric`.
+
+    >>> numbers(1.5), numbers({"late": 2, "early": None})
+    ({'metric': 1.5}, {'late': 2.0, 'early': None})
+
+    Raises:
+        NarrowsError: If a value is no number.
+    """
+    given: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"metric": value}
+    found: dict[str, float | None] = {}
+    for name, one in given.items():
+        try:
+            found[name] = None if one is None or math.isnan(one) else float(one)
+        except TypeError:
+            raise NarrowsError(
+                f"metric {name}: {one!r} is no number; return a number, or numbers by name"
+            ) from None
+    return found

@@ -1,0 +1,345 @@
+"""Replications: one scenario with several seeds, and 95 % confidence intervals of the metrics.
+
+An interval is Student's, of the mean of independent runs (`narrows.inference.of_mean`).
+Runs with different seeds are independent. They sample all states of a path only if their start
+times differ enough. Flows that start within one RTT of each other meet in nearly the same way in
+every run. Replications of a scenario without `start_jitter` therefore use an eighth of the time
+from the last `start` to the end. This jitter is at most 5 s and at most the warm-up.
+`python -m validation.coverage` compares the intervals with means over 2,000 runs.
+
+The metrics are the columns of a sweep (`narrows.sweeps.rows`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from narrows import _core
+from narrows.errors import NarrowsError
+from narrows.inference import LEVEL, Interval, of_mean
+from narrows.runs.metric import Function, numbers
+from narrows.runs.parallel import everywhere
+from narrows.runs.run import Engine, Run, run
+from narrows.runs.scenario import Scenario, load
+from narrows.sweeps.rows import Row
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+    from narrows.render.plot import Look
+    from narrows.runs.run import Progress
+
+JITTER_PART, JITTER_MOST_S = 8, 5.0
+"""Part of the duration, and number of seconds, within which flows of replications start."""
+
+LARGEST_SEED = 2**64 - 1
+
+ABOUT = ("key", "version", "like", "rate_mbit", "rtt_ms", "buffer_bdp", "flow_number", "flow", "cc",
+    "workload")  # fmt: skip
+"""Columns of a row that describe it and are no metrics."""
+
+MOST = {
+    "retransmit_rate": 1.0,
+    "run_retransmit_rate": 1.0,
+    "summary_retransmit_rate": 1.0,
+    "jain": 1.0,
+    "jain_down": 1.0,
+    "jain_up": 1.0,
+    "udp_loss": 1.0,
+    "mos": 4.5,
+    "r": 100.0,
+}
+"""Upper limits of metrics; the lower limit of all of them is 0."""
+
+_WHOLE = ("queue_", "backlog_", "ping_", "jain")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replications:
+    """The runs of one scenario with consecutive seeds.
+
+    Attributes:
+        scenario: The scenario with every default, as nested tables.
+        seed: The first seed.
+        runs: One run per seed, in the order of the seeds.
+        own: Values of the caller's metrics, one table per seed.
+        widened: True if the start jitter is that of replications and not the scenario's.
+    """
+
+    scenario: dict[str, Any]
+    seed: int
+    runs: list[Run]
+    own: list[dict[str, float | None]] = field(default_factory=list)
+    widened: bool = False
+
+    @property
+    def seeds(self) -> range:
+        """The seeds."""
+        return range(self.seed, self.seed + len(self.runs))
+
+    def rows(self) -> list[Row]:
+        """A row per seed and flow, with the columns of a sweep and the caller's metrics."""
+        found = []
+        for seed, one, own in zip(self.seeds, self.runs, self._own(), strict=True):
+            found += [{"seed": seed} | row | own for row in one.rows()]
+        return [{name: value for name, value in row.items() if name != "key"} for row in found]
+
+    def table(self) -> pa.Table:
+        """`rows` as a table."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        return pa.Table.from_pylist(self.rows())
+
+    def whole(self) -> dict[str, Interval]:
+        """The intervals of the metrics of the run, of all flows together, and of the caller."""
+        by_name: dict[str, list[float]] = {}
+        for one, own in zip(self.runs, self._own(), strict=True):
+            values = whole_metrics(one.rows()) | own
+            for name, value in values.items():
+                by_name.setdefault(name, []).extend(_known(value))
+        return _intervals(by_name)
+
+    def flows(self) -> list[dict[str, Interval]]:
+        """The intervals of the metrics of each flow, in the order of the scenario."""
+        found: list[dict[str, list[float]]] = [{} for _ in self.runs[0].flows]
+        for one in self.runs:
+            for by_name, row in zip(found, one.rows(), strict=False):
+                for name, value in _of_flow(row).items():
+                    by_name.setdefault(name, []).extend(_known(value))
+        return [_intervals(by_name) for by_name in found]
+
+    def intervals(self) -> pa.Table:
+        """A row per metric: `flow` (null for the whole run), `metric`, `mean`, `low`, `high`,
+        `sd`, `runs`.
+        """
+        import pyarrow as pa  # noqa: PLC0415
+
+        ids = [None, *(flow["id"] for flow in self.runs[0].flows)]
+        found = [
+            {"flow": id_, "metric": name} | asdict(one)
+            for id_, metrics in zip(ids, [self.whole(), *self.flows()], strict=True)
+            for name, one in metrics.items()
+        ]
+        numbers = [(name, pa.float64()) for name in ("mean", "low", "high", "sd")]
+        schema = [("flow", pa.string()), ("metric", pa.string()), *numbers, ("runs", pa.int64())]
+        return pa.Table.from_pylist(found, schema=pa.schema(schema))
+
+    def json(self) -> dict[str, Any]:
+        """Machine-readable form."""
+        first = self.runs[0].json
+        return {
+            "narrows": first["narrows"],
+            "engine": first["engine"],
+            "scenario": self.scenario,
+            "seed": self.seed,
+            "seeds": len(self.runs),
+            "level": LEVEL,
+            "run": {name: asdict(one) for name, one in self.whole().items()},
+            "flows": [
+                {"id": flow["id"], "cc": flow["cc"]}
+                | {name: asdict(one) for name, one in metrics.items()}
+                for flow, metrics in zip(first["flows"], self.flows(), strict=True)
+            ],
+        }
+
+    def plot(
+        self,
+        file: str | PathLike[str] | None = None,
+        *,
+        only: Sequence[str] | None = None,
+        look: Look = "screen",
+    ) -> Figure:
+        """Draws the means over the runs, with bands of their 95 % confidence intervals.
+
+        Args:
+            file: The file (PNG, SVG or PDF, by its name); without one, the figure is returned only.
+            only: The pictures, as for `Run.plot`.
+            look: `"screen"` in colour, `"print"` in black and white.
+
+        Raises:
+            NarrowsError: If Matplotlib is not installed, or the runs took no samples.
+            OutputError: If the file cannot be written.
+        """
+        from narrows.render.bands import bands  # noqa: PLC0415
+        from narrows.render.plot import draw_columns, kernels_of  # noqa: PLC0415
+
+        shown = [one for one in bands(self.runs) if only is None or one.key in only]
+        title = f"{self.scenario['title'] or 'Scenario'}: means over {len(self.runs)} runs"
+        return draw_columns(
+            [(f"{title}, 95 % confidence intervals", shown)], file, look=look,
+            kernels=kernels_of(self.runs),
+        )  # fmt: skip
+
+    def save(self, directory: str | PathLike[str]) -> None:
+        """Writes `replications.json`, `metrics.parquet`, `intervals.parquet`, and a directory
+        `seed-N` with the run of each seed.
+
+        Raises:
+            OutputError: If they cannot be written.
+        """
+        from narrows.runs.save import save_replications  # noqa: PLC0415
+
+        save_replications(self, directory)
+
+    def _own(self) -> list[dict[str, float | None]]:
+        return self.own or [{} for _ in self.runs]
+
+
+def whole_metrics(found: Sequence[Row]) -> dict[str, Any]:
+    """The metrics of a run as a whole, from its rows.
+
+    They are those of its queue, pings and fairness, and the metrics of all flows together. Goodputs
+    and counts of flows are added; of other metrics the mean counts.
+    """
+    whole: dict[str, Any] = {}
+    for name in found[0]:
+        if name in ABOUT:
+            continue
+        values = [value for row in found for value in _known(row[name])]
+        if name.startswith(_WHOLE):
+            whole[name] = found[0][name]
+        elif values:
+            total = math.fsum(values)
+            whole[name] = total if name in SUMS else total / len(values)
+    return whole
+
+
+SUMS = ("goodput_mbit", "retransmits", "summary_retransmits", "completed", "answers_per_s",
+    "down_mbit", "up_mbit", "stalls", "asked", "refused")  # fmt: skip
+"""Metrics of flows that `whole_metrics` adds."""
+
+
+def _of_flow(row: Row) -> Row:
+    return {
+        name: value
+        for name, value in row.items()
+        if name not in ABOUT and not name.startswith(_WHOLE)
+    }
+
+
+def _known(value: object) -> list[float]:
+    """A number as a list of one; nothing for another value, or for none."""
+    number = isinstance(value, int | float) and math.isfinite(value)
+    return [float(value)] if number else []  # type: ignore[arg-type]
+
+
+def _intervals(by_name: Mapping[str, Sequence[float]]) -> dict[str, Interval]:
+    return {name: of_mean(values, MOST.get(name)) for name, values in by_name.items() if values}
+
+
+def start_jitter(duration_s: float) -> str:
+    """The time within which flows of replications start.
+
+    >>> start_jitter(12), start_jitter(60)
+    ('1.5s', '5s')
+    """
+    return f"{min(JITTER_MOST_S, duration_s / JITTER_PART):g}s"
+
+
+def seconds(text: str) -> float:
+    """A time in the notation of a scenario with every default.
+
+    >>> seconds("1.5s"), seconds("2min"), seconds("300ms")
+    (1.5, 120.0, 0.3)
+    """
+    unit = text.lstrip("0123456789.")
+    return float(text.removesuffix(unit)) * _UNITS[unit]
+
+
+def replicate(
+    scenario: Scenario | str | PathLike[str],
+    *,
+    seeds: int = 20,
+    seed: int | None = None,
+    engine: Engine = "sim",
+    metric: Function | None = None,
+    sample_interval: str | None = "off",
+    states: bool = False,
+    progress: Progress | None = None,
+) -> Replications:
+    """Runs a scenario with several seeds.
+
+    >>> from narrows import Flow, Path
+    >>> path = Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
+    >>> two = Scenario(path, flows=[Flow("cubic"), Flow("reno")], duration="8s")
+    >>> found = replicate(two, seeds=3, metric=lambda run: {"first": run.flows[0]["goodput_mbit"]})
+    >>> found.whole()["goodput_mbit"].runs, len(found.flows())
+    (3, 2)
+    >>> found.whole()["first"] == found.flows()[0]["goodput_mbit"]
+    True
+
+    Args:
+        scenario: The scenario, or the name of its file.
+        seeds: Number of seeds.
+        seed: The first seed; the scenario's own by default.
+        engine: The engine; runs of `"live"` take place one after another.
+        metric: Computes further metrics of each run.
+        sample_interval: As for `run`.
+        states: As for `run`.
+        progress: Called with the number of finished runs and their total number.
+
+    Raises:
+        ScenarioError: If the scenario has errors.
+        NarrowsError: If there is no seed.
+    """
+    if seeds < 1:
+        raise NarrowsError(f"seeds = {seeds}: is not at least 1; write seeds = 20")
+    given = scenario if isinstance(scenario, Scenario) else load(scenario)
+    asked, widened = with_jitter(given)
+    defaults = _core.scenario_defaults(asked.tree())
+    first = int(defaults["seed"]) if seed is None else seed
+    if not 0 <= first <= LARGEST_SEED - seeds + 1:
+        raise NarrowsError(
+            f"seed = {first}, seeds = {seeds}: seeds are whole numbers from 0 to {LARGEST_SEED}"
+        )
+    each = range(first, first + seeds)
+    finished = 0
+
+    def one(one_seed: int, keep_on: Progress) -> Run:
+        return run(
+            asked,
+            seed=one_seed,
+            engine=engine,
+            sample_interval=sample_interval,
+            states=states,
+            progress=keep_on,
+        )
+
+    def done(_: int) -> None:
+        nonlocal finished
+        finished += 1
+        if progress is not None:
+            progress(finished, seeds)
+
+    runs = everywhere(
+        each, one, cost=lambda _: 0.0, done=done, jobs=1 if engine == "live" else None
+    )
+    return Replications(
+        scenario=defaults | {"seed": first},
+        seed=first,
+        runs=runs,
+        own=[numbers(metric(one)) for one in runs] if metric is not None else [],
+        widened=widened,
+    )
+
+
+def with_jitter(scenario: Scenario) -> tuple[Scenario, bool]:
+    """The scenario with the start jitter of replications, unless it sets its own; and whether it
+    was changed.
+    """
+    if scenario.start_jitter is not None or not scenario.flows:
+        return scenario, False
+    tree = _core.scenario_defaults(scenario.tree())
+    latest = max(seconds(flow.get("start", "0s")) for flow in tree["flow"])
+    wide = min(
+        JITTER_MOST_S, (seconds(tree["duration"]) - latest) / JITTER_PART, seconds(tree["warmup"])
+    )
+    if wide <= seconds(tree["start_jitter"]):
+        return scenario, False
+    return replace(scenario, start_jitter=f"{wide:g}s"), True

@@ -1,0 +1,132 @@
+"""Coverage of the confidence intervals over seeds: `python -m validation.coverage`.
+
+Three scenarios are run with 2,000 seeds each, and the mean of every metric over these runs is
+taken as its true value. Further runs with other seeds form 200 repetitions of 10 runs each. Their
+95 % intervals are those of `narrows run --seeds 10`. They must contain the true value in 91 to 98 %
+of the cases; the program exits with 1 otherwise. By a binomial distribution, 200 repetitions of
+intervals that cover 95 % do so with a probability of 98.5 %.
+
+The reference has the start jitter of replications, so that it covers all states in which flows can
+meet. `--jitter 40ms` compares intervals of runs whose flows start within this time with the same
+reference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from dataclasses import replace
+from typing import Any
+
+from narrows import _core
+from narrows.inference import LEVEL, of_mean
+from narrows.runs.parallel import everywhere
+from narrows.runs.replications import MOST, whole_metrics, with_jitter
+from narrows.runs.run import Progress
+from narrows.runs.scenario import Flow, Path, Scenario
+from narrows.sweeps.rows import rows
+from validation.asked import positive
+
+REFERENCE = 2000
+REPETITIONS = 200
+RUNS = 10
+"""Runs of the reference, repetitions, and runs of a repetition."""
+
+ACCEPTED = (0.91, 0.98)
+"""Accepted share of intervals that contain the mean of the reference."""
+
+SHARE = "first_share"
+
+SCENARIOS: dict[str, tuple[Scenario, tuple[str, ...]]] = {
+    "two CUBIC flows": (
+        Scenario(
+            Path(rate="20Mbit", rtt="40ms", buffer="1bdp"),
+            flows=[Flow("cubic"), Flow("cubic")],
+            duration="30s",
+        ),
+        (SHARE, "queue_delay_mean_ms"),
+    ),
+    "BBR and CUBIC, FQ-CoDel, random loss": (
+        Scenario(
+            Path(rate="20Mbit", rtt="40ms", queue="fq_codel", loss="0.1%"),
+            flows=[Flow("bbr"), Flow("cubic")],
+            duration="20s",
+        ),
+        (SHARE, "goodput_mbit"),
+    ),
+    "web pages beside a CUBIC flow": (
+        Scenario(
+            Path(rate="20Mbit", rtt="40ms", buffer="1bdp"),
+            flows=[Flow("cubic"), Flow(workload="web")],
+            duration="30s",
+        ),
+        ("page_load_mean_s", "queue_delay_p95_ms"),
+    ),
+}
+"""The scenarios, and the metrics that are compared."""
+
+
+def metrics(tree: dict[str, Any], seed: int, keep_on: Progress) -> dict[str, float]:
+    """The metrics of a run, with the share of the first flow in the goodput."""
+    raw = _core.run_tree(tree, seed=seed, sample_interval="off", progress=keep_on)
+    figures = json.loads(raw.json())
+    goodputs = [flow["goodput_mbit"] or 0.0 for flow in figures["flows"]]
+    return whole_metrics(rows("", figures)) | {SHARE: goodputs[0] / math.fsum(goodputs)}
+
+
+def values(scenario: Scenario, seeds: range) -> list[dict[str, float]]:
+    """The metrics of a run for each seed."""
+    tree = scenario.tree()
+    return everywhere(seeds, lambda seed, keep_on: metrics(tree, seed, keep_on), cost=lambda _: 0.0)
+
+
+def covered(
+    found: list[dict[str, float]], truth: float, metric: str, runs: int
+) -> tuple[float, float]:
+    """The share of repetitions whose interval contains the true mean, and the mean half-width."""
+    groups = [found[at : at + runs] for at in range(0, len(found), runs)]
+    intervals = [
+        of_mean([one[metric] for one in group], MOST.get(metric, 1.0 if metric == SHARE else None))
+        for group in groups
+    ]
+    inside = sum(
+        one.low is not None and one.high is not None and one.low <= truth <= one.high
+        for one in intervals
+    )
+    return inside / len(groups), math.fsum(one.half() or 0.0 for one in intervals) / len(groups)
+
+
+def main() -> int:
+    """Prints a table, and returns 1 if a share is outside of the accepted range."""
+    ask = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    ask.add_argument("--runs", type=positive, default=RUNS, help="runs of a repetition")
+    ask.add_argument("--repetitions", type=positive, default=REPETITIONS)
+    ask.add_argument("--reference", type=positive, default=REFERENCE, help="runs of the reference")
+    ask.add_argument("--jitter", help="start jitter of the repetitions instead of the default")
+    asked = ask.parse_args()
+    right = True
+    print(f"{'scenario':38} {'metric':20} {'mean':>8} {'half-width':>10} {'covered':>8}")
+    for name, (scenario, compared) in SCENARIOS.items():
+        wide, _ = with_jitter(scenario)
+        tried = wide if asked.jitter is None else replace(wide, start_jitter=asked.jitter)
+        reference = values(wide, range(1, asked.reference + 1))
+        first = 1_000_001
+        found = values(tried, range(first, first + asked.repetitions * asked.runs))
+        for metric in compared:
+            truth = math.fsum(one[metric] for one in reference) / len(reference)
+            share, half = covered(found, truth, metric, asked.runs)
+            right &= ACCEPTED[0] <= share <= ACCEPTED[1]
+            print(
+                f"{name:38} {metric:20} {truth:8.4f} {half:10.4f} {100 * share:7.1f}%", flush=True
+            )
+    least, most = (f"{100 * end:.0f}" for end in ACCEPTED)
+    print(f"{100 * LEVEL:.0f} % intervals; accepted: {least} to {most} %")
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
