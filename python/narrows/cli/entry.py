@@ -23,6 +23,7 @@ from narrows.cli.command import Group
 from narrows.cli.options import WRONG
 from narrows.errors import NarrowsError, reason
 from narrows.render.terminal import echo
+from narrows.storage.command_line import remember
 
 _EMPTY = re.compile(r"(--[\w-]+=)?")
 """A word with nothing in it, or an option's with nothing behind its sign."""
@@ -31,6 +32,10 @@ COMMANDS = {
     "Simulate": {
         "run": ("narrows.runs.command:run", "Run a scenario and report its metrics"),
         "check": ("narrows.runs.command:check", "Check scenario files for errors"),
+        "plot": (
+            "narrows.sweeps.plot_command:plot",
+            "Draw a table of results, such as the rows of a sweep",
+        ),
         "race": ("narrows.runs.race_command:race", "Compare congestion controls on one path"),
         "shell": ("narrows.host.shell:shell", "Run a program over an emulated path"),
         "from": (
@@ -146,6 +151,7 @@ class _Narrows(_LazyGroup):
                     (w for w in ours[at - 1 : at] if w.startswith("-")), "an argument"
                 )
                 raise click.UsageError(f"{of}: the value is empty; write a value or omit it", ctx)
+        remember(ctx, args)
         return super().parse_args(ctx, args)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:  # noqa: ANN401 - click's own

@@ -574,7 +574,7 @@ def plot(several: Sequence[tuple[str, Json]], file: str | PathLike[str] | None =
     format_ = check(file) if file is not None else None
     from matplotlib.figure import Figure as New  # noqa: PLC0415
 
-    with mpl.rc_context({"svg.hashsalt": "narrows", "font.size": 9, "axes.titlesize": 9}):
+    with mpl.rc_context({"font.size": 9, "axes.titlesize": 9}):
         figure = New(figsize=(9, 6.4), layout="constrained")
         beyond, counts = figure.subplots(2, 1, sharex=True)
         # A colour for each policy, a dash for each load.

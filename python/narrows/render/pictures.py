@@ -35,6 +35,8 @@ class Line:
         style: How it is drawn.
         x: In the picture's unit, rising.
         y: Likewise.
+        low: Lower ends of the 95 % confidence intervals of y, if it is a mean over runs.
+        high: Upper ends.
     """
 
     label: str
@@ -42,6 +44,8 @@ class Line:
     style: Style
     x: Sequence[float]
     y: Sequence[float | None]
+    low: Sequence[float | None] | None = None
+    high: Sequence[float | None] | None = None
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,23 @@ as well: the style `"print"` needs no colour at all.
 
 from __future__ import annotations
 
+import difflib
 import io
 import math
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal
 
+from narrows import _core
 from narrows.errors import NarrowsError
 from narrows.render.pictures import EVERY, Line, Picture, pictures
 from narrows.render.words import sentence
 from narrows.storage import output
+from narrows.storage.command_line import command
 from narrows.storage.text import name_of
 
 if TYPE_CHECKING:
@@ -35,8 +40,8 @@ FORMATS = (".png", ".svg", ".pdf")
 COLOURS = ("#0072b2", "#d55e00", "#007a5a", "#b0488a", "#7a5c00", "#3d7fb8", "#6a3d9a", "#4d4d4d")
 """Of the flows, one after the other; each is dark enough on white."""
 
-_GREYS = ("#000000", "#555555", "#888888")
-_DASHES: tuple[Any, ...] = (
+GREYS = ("#000000", "#555555", "#888888")
+DASHES: tuple[Any, ...] = (
     "-",
     (0, (6, 2)),
     (0, (2, 1.5)),
@@ -44,15 +49,91 @@ _DASHES: tuple[Any, ...] = (
     (0, (1, 1)),
     (0, (4, 1, 1, 1, 1, 1)),
 )
-_MARKERS = "os^Dv*Px"
+MARKERS = "os^Dv*Px"
 _MARKS = 9
 """Markers on a line in black and white: enough to find it, too few to hide it."""
 
+
+FILES: dict[str, Any] = {
+    "svg.hashsalt": "narrows",
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+}
+"""Settings of Matplotlib for every file."""
+
+_GENERIC = ("serif", "sans-serif", "monospace")
+_INCH = {"mm": 25.4, "cm": 2.54, "in": 1.0}
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)x([0-9]+(?:\.[0-9]+)?)(mm|cm|in)")
+_LARGEST_INCHES = 50.0
 
 _MISSING = (
     "plots need Matplotlib\n    write: pip install 'narrows[plot]'\n    without a file, "
     "--plot draws in the terminal"
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Style:
+    """The appearance of a figure.
+
+    Attributes:
+        inches: Width and height; None for the default.
+        dpi: Resolution of PNG.
+        font: A generic family (`serif`, `sans-serif`, `monospace`) or the name of a font.
+        font_size: Size of texts in points.
+        log: Logarithmic axes: `x`, `y`.
+        look: In colour, or in black and white.
+    """
+
+    inches: tuple[float, float] | None = None
+    dpi: float = 120
+    font: str | None = None
+    font_size: float = 9
+    log: frozenset[str] = frozenset()
+    look: Look = "screen"
+
+    def rc(self) -> dict[str, Any]:
+        """Settings of Matplotlib.
+
+        Raises:
+            NarrowsError: If the font is not installed.
+        """
+        found: dict[str, Any] = {**FILES, "font.size": self.font_size}
+        found |= dict.fromkeys(("axes.titlesize", "legend.title_fontsize"), self.font_size)
+        found |= {"legend.fontsize": 0.9 * self.font_size}
+        if self.font is None:
+            return found
+        if self.font in _GENERIC:
+            return found | {"font.family": self.font}
+        from matplotlib.font_manager import fontManager  # noqa: PLC0415
+
+        names = fontManager.get_font_names()
+        if self.font not in names:
+            near = difflib.get_close_matches(self.font, names, 3) or sorted(names)[:3]
+            raise NarrowsError(
+                f"--font {self.font}: is not installed; write {', '.join(_GENERIC)}, or a font "
+                f"such as {', '.join(near)}"
+            )
+        return found | {"font.family": self.font}
+
+
+def size(text: str) -> tuple[float, float]:
+    """Width and height in inches.
+
+    >>> size("84x60mm"), size("3.5x2.4in")
+    ((3.307..., 2.362...), (3.5, 2.4))
+
+    Raises:
+        NarrowsError: If it is no size.
+    """
+    match = _SIZE.fullmatch(text)
+    sides = [float(match[nth]) / _INCH[match[3]] for nth in (1, 2)] if match else []
+    if not sides or not all(0 < side <= _LARGEST_INCHES for side in sides):
+        raise NarrowsError(
+            f"{text}: no size; write width and height: 84x60mm, 8.4x6cm or 3.3x2.4in"
+        )
+    return sides[0], sides[1]
 
 
 def matplotlib() -> Any:  # noqa: ANN401 - a module
@@ -149,7 +230,7 @@ def compare_plot(
         (title, [p for p in pictures(run) if p.key in only])
         for title, run in zip(titles, runs, strict=True)
     ]
-    return draw_columns(columns, file, look=look)
+    return draw_columns(columns, file, look=look, kernels=kernels_of(runs))
 
 
 def draw_columns(
@@ -157,6 +238,7 @@ def draw_columns(
     file: str | PathLike[str] | None = None,
     *,
     look: Look = "screen",
+    kernels: Sequence[str] = (),
 ) -> Figure:
     """Draws pictures under their titles, a column each; the axes of a row are the same.
 
@@ -171,7 +253,7 @@ def draw_columns(
     format_ = check(file) if file is not None else None
     drawn = [{p.key: p for p in shown} for _, shown in columns]
     keys = [key for key in EVERY if any(key in row for row in drawn)]
-    with mpl.rc_context({"svg.hashsalt": "narrows", "font.size": 9, "axes.titlesize": 9}):
+    with mpl.rc_context({"font.size": 9, "axes.titlesize": 9}):
         figure = New(figsize=(max(8, 5 * len(columns)), 2 * len(keys) + 0.8), layout="constrained")
         # Time axes of one run are linked, and so are both axes of a row.
         axes: Any = figure.subplots(max(1, len(keys)), len(columns), squeeze=False, sharey="row")
@@ -182,7 +264,7 @@ def draw_columns(
                     _draw(axes[at][column], row[key], look)
             axes[0][column].set_title(title, fontsize=8, loc="left")
         if file is not None:
-            write(figure, file, format_)
+            write(figure, file, format_, kernels=kernels)
     return figure
 
 
@@ -216,6 +298,12 @@ def _draw(ax: Axes, picture: Picture, look: Look) -> None:
             label=line.label,
             **_form(line, nth, look),
         )
+        if line.low is not None and line.high is not None:
+            low, high = (
+                [math.nan if y is None else y for y in end] for end in (line.low, line.high)
+            )
+            colour = _form(line, nth, look)["color"]
+            ax.fill_between(line.x, low, high, color=colour, alpha=0.2, linewidth=0)
     ax.set_xlabel(picture.x, fontsize=8)
     ax.set_ylabel(picture.y, fontsize=8)
     ax.margins(x=0.01)
@@ -256,13 +344,13 @@ def _form(line: Line, nth: int, look: Look) -> dict[str, Any]:
     width = {"line": 1.3, "dashed": 0.9, "dotted": 1.0}[line.style]
     if look == "print":
         # Each flow has a kind of line and a marker; its second line is the same, thinner and grey.
-        grey = _GREYS[0 if line.style == "line" else 1 if line.style == "dashed" else 2]
+        grey = GREYS[0 if line.style == "line" else 1 if line.style == "dashed" else 2]
         every = max(1, len(line.x) // _MARKS)
         return {
             "color": grey,
-            "linestyle": ":" if line.style == "dotted" else _DASHES[nth % len(_DASHES)],
+            "linestyle": ":" if line.style == "dotted" else DASHES[nth % len(DASHES)],
             "linewidth": width,
-            "marker": "" if line.style == "dotted" else _MARKERS[nth % len(_MARKERS)],
+            "marker": "" if line.style == "dotted" else MARKERS[nth % len(MARKERS)],
             "markersize": 3.5,
             "markevery": (every * nth // 7 % every, every),
             "fillstyle": "full" if line.style == "line" else "none",
@@ -276,10 +364,49 @@ def _form(line: Line, nth: int, look: Look) -> dict[str, Any]:
     return {"color": colour, "linestyle": style, "linewidth": width}
 
 
-def write(figure: Figure, file: str | PathLike[str], format_: str | None) -> None:
-    """Writes a picture; the same figure gives the same file."""
+def about(kernels: Sequence[str] = ()) -> str:
+    """The command, the version and the kernel rules of an output, in a line.
+
+    >>> about(["linux-6.12"])
+    'Command: Python. Version: narrows ... Kernel rules: linux-6.12.'
+    """
+    rules = f" Kernel rules: {', '.join(kernels)}." if kernels else ""
+    return f"Command: {command()}. Version: narrows {_core.__version__}.{rules}"
+
+
+def kernels_of(runs: Sequence[Run]) -> list[str]:
+    """The kernel rules of runs; of live runs, the kernel."""
+    found = (
+        run.json["scenario"]["host"]["like"]
+        if run.json["engine"] == "sim"
+        else run.json["instruments"]["kernel"]
+        for run in runs
+    )
+    return list(dict.fromkeys(found))
+
+
+def write(
+    figure: Figure,
+    file: str | PathLike[str],
+    format_: str | None = None,
+    *,
+    kernels: Sequence[str] = (),
+    dpi: float = 120,
+) -> None:
+    """Writes a picture, with the command, the version and the kernel rules in its metadata.
+
+    The same figure of the same command gives the same file. PDF has TrueType fonts (Type 42), which
+    publishers require, and SVG has texts, which other programs can edit.
+    """
+    format_ = format_ or check(file)
+    version = f"narrows {_core.__version__}"
     # No date: the same run gives the same file.
-    dateless = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    metadata: dict[str, dict[str, str | None]] = {
+        "png": {"Software": version, "Description": about(kernels)},
+        "svg": {"Date": None, "Creator": version, "Description": about(kernels)},
+        "pdf": {"CreationDate": None, "Creator": version, "Subject": about(kernels)},
+    }
     sink = io.BytesIO()
-    figure.savefig(sink, format=format_, dpi=120, metadata=dateless.get(format_ or "", {}))
+    with matplotlib().rc_context(FILES):
+        figure.savefig(sink, format=format_, dpi=dpi, metadata=metadata[format_])
     output.write(file, sink.getvalue())

@@ -1,0 +1,366 @@
+"""Charts of tables: the rows of a sweep, of replications, of samples or of transfers.
+
+A line chart has the mean of `y` for each value of `x` and each group (`by`), with Student's 95 %
+confidence interval over the seeds. Rows of one seed, such as the flows of a run, are averaged
+first: they are not independent. A cumulative distribution (`cdf`) has a step for each row.
+
+Values of `x` with a unit (`40ms`, `0.5bdp`, `20Mbit`) are numbers in the largest unit that occurs
+if their units are of one dimension. Other texts are categories in the order of the table.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
+
+from narrows.errors import NarrowsError, reason
+from narrows.inference import Interval, of_mean
+from narrows.render import tables
+from narrows.render.plot import COLOURS, DASHES, GREYS, MARKERS, Look, Style, matplotlib, write
+from narrows.render.words import with_half
+from narrows.storage.text import name_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Kind = Literal["line", "cdf"]
+"""Kinds of chart."""
+
+KINDS = ("line", "cdf")
+
+Spread = Literal["auto", "bars", "band", "none"]
+"""How intervals are drawn: error bars, a band, or bars for at most `_FEW_BARS` values of x."""
+
+SPREADS = ("auto", "bars", "band", "none")
+
+_FEW_BARS = 16
+_DIGITS = 4
+_MOST_GROUPS = 40
+
+_QUANTITY = re.compile(r"([-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z%]+)")
+_UNITS = (
+    {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0},
+    {"bit": 1.0, "kbit": 1e3, "Mbit": 1e6, "Gbit": 1e9},
+    {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1024.0, "MiB": 1048576.0},
+    {"bdp": 1.0},
+    {"p": 1.0},
+    {"%": 1.0},
+)
+"""Units of one dimension, and their values."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One group of a chart.
+
+    Attributes:
+        name: The value of the column `by`; empty without one.
+        x: Values of x: numbers in rising order, or categories.
+        y: The mean for each of them, with its interval; of a distribution the share.
+    """
+
+    name: str
+    x: list[float | str]
+    y: list[Interval]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """A chart of one column.
+
+    Attributes:
+        x: Heading of the x axis.
+        y: Heading of the y axis.
+        by: Name of the column of the groups; empty without one.
+        kind: Kind of chart.
+        series: The groups.
+    """
+
+    x: str
+    y: str
+    by: str
+    kind: Kind
+    series: list[Series] = field(default_factory=list)
+
+
+def read(file: str | PathLike[str]) -> pa.Table:
+    """The table in a Parquet or CSV file.
+
+    Raises:
+        NarrowsError: If it cannot be read.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+    from pyarrow import csv  # noqa: PLC0415
+
+    name = name_of(file)
+    if not name.endswith((".parquet", ".csv")):
+        raise NarrowsError(f"{name}: no table; write a file that ends in .parquet or .csv")
+    try:
+        return (pq.read_table if name.endswith(".parquet") else csv.read_csv)(str(file))
+    except OSError as error:
+        raise NarrowsError(f"{name}: {reason(error)}") from error
+    except pa.ArrowInvalid as error:
+        said = str(error).splitlines()[0].rstrip(".")
+        raise NarrowsError(f"{name}: is damaged or no table ({said})") from error
+
+
+def chart(
+    table: pa.Table,
+    *,
+    y: str,
+    x: str | None = None,
+    by: str | None = None,
+    kind: Kind = "line",
+    where: Mapping[str, str] | None = None,
+    name: str = "table",
+) -> Chart:
+    """Computes a chart.
+
+    >>> import pyarrow as pa
+    >>> rows = [{"seed": s, "rtt": r, "cc": c, "g": s + f} for s in (1, 2) for r in ("9ms", "10ms")
+    ...     for f, c in enumerate(["reno", "bbr"])]
+    >>> found = chart(pa.Table.from_pylist(rows), x="rtt", y="g", by="cc")
+    >>> found.x, found.series[0].name, found.series[0].x, found.series[0].y[0].mean
+    ('rtt (ms)', 'reno', [9.0, 10.0], 1.5)
+
+    Args:
+        table: The rows.
+        y: The column that is drawn.
+        x: The column of the x axis; a cumulative distribution has none.
+        by: The column of the groups.
+        kind: Kind of chart.
+        where: Only rows with these values, as text, by column.
+        name: Name of the table in errors.
+
+    Raises:
+        NarrowsError: If a column does not exist or has no numbers.
+    """
+    wanted = [column for column in (y, x, by, *(where or {})) if column is not None]
+    _require(table, wanted, name)
+    if (x is None) == (kind == "line"):
+        raise NarrowsError(
+            f"{name}: a line needs a column for the x axis; write --x COLUMN, or --kind cdf"
+            if x is None
+            else f"{name}: a distribution has no column for the x axis; omit --x"
+        )
+    extra = ["seed"] if "seed" in table.column_names else []
+    rows = table.select(list(dict.fromkeys([*wanted, *extra]))).to_pylist()
+    rows = [
+        row for row in rows if all(_text(row[column]) == value for column, value in
+        (where or {}).items())
+    ]  # fmt: skip
+    known = [row for row in rows if _is_number(row[y])]
+    if not known:
+        some = f" where {', '.join(f'{c} = {v}' for c, v in where.items())}" if where else ""
+        raise NarrowsError(f"{name}: column {y} has no numbers{some}")
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in known:
+        groups.setdefault("" if by is None else _text(row[by]), []).append(row)
+    if len(groups) > _MOST_GROUPS:
+        raise NarrowsError(
+            f"{name}: column {by} has {len(groups)} values; a chart has at most {_MOST_GROUPS} "
+            "groups"
+        )
+    if x is None:
+        found = [_distribution(group, [row[y] for row in of]) for group, of in groups.items()]
+        return Chart(x=y, y="share", by=by or "", kind=kind, series=found)
+    places, heading = _axis(x, [row[x] for row in known])
+    series = [_means(group, of, x, y, places) for group, of in groups.items()]
+    return Chart(x=heading, y=y, by=by or "", kind=kind, series=series)
+
+
+def _require(table: pa.Table, columns: Sequence[str], name: str) -> None:
+    for column in columns:
+        if column not in table.column_names:
+            near = difflib.get_close_matches(column, table.column_names, 1)
+            hint = f"did you mean {near[0]}?" if near else ", ".join(table.column_names)
+            raise NarrowsError(f"{name}: no column {column}; {hint}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _text(value: object) -> str:
+    """A value as text, a whole number without a fraction.
+
+    >>> _text(2.0), _text("40ms"), _text(None)
+    ('2', '40ms', '–')
+    """
+    if value is None:
+        return "–"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _axis(column: str, values: Sequence[object]) -> tuple[dict[str, float | str], str]:
+    """The place of each value on the axis, and the heading of the axis."""
+    distinct = list(dict.fromkeys(values))
+    if all(_is_number(value) for value in distinct):
+        return {_text(value): float(value) for value in distinct}, column  # type: ignore[arg-type]
+    parsed = [_QUANTITY.fullmatch(_text(value).strip()) for value in distinct]
+    units = {match[2] for match in parsed if match is not None}
+    dimension = next((of for of in _UNITS if units <= set(of)), None)
+    if dimension is None or None in parsed:
+        return {_text(value): _text(value) for value in distinct}, column
+    shown = max(units, key=lambda unit: dimension[unit])
+    numbers = {
+        _text(value): float(match[1]) * dimension[match[2]] / dimension[shown]
+        for value, match in zip(distinct, parsed, strict=True)
+        if match is not None
+    }
+    return {**numbers}, f"{column} ({shown})"
+
+
+def _means(
+    group: str,
+    rows: Sequence[Mapping[str, Any]],
+    x: str,
+    y: str,
+    places: Mapping[str, float | str],
+) -> Series:
+    """The mean over the seeds at each place."""
+    found: dict[float | str, dict[object, list[float]]] = {}
+    for row in rows:
+        by_seed = found.setdefault(places[_text(row[x])], {})
+        by_seed.setdefault(row.get("seed"), []).append(row[y])
+    numeric = all(isinstance(place, float) for place in places.values())
+    # Categories have the order of the table, which all groups share.
+    order = list(dict.fromkeys(places.values()))
+    keys = sorted(found, key=float) if numeric else sorted(found, key=order.index)
+    intervals = [
+        of_mean([math.fsum(of) / len(of) for of in found[key].values()], least=-math.inf)
+        for key in keys
+    ]
+    return Series(group, list(keys), intervals)
+
+
+def _distribution(group: str, values: Sequence[float]) -> Series:
+    """The share of values of at most each value."""
+    in_order = sorted(values)
+    n = len(in_order)
+    shares = [Interval((at + 1) / n, None, None, None, n) for at in range(n)]
+    return Series(group, [in_order[0], *in_order], [Interval(0.0, None, None, None, n), *shares])
+
+
+def draw(
+    charts: Sequence[Chart],
+    file: str | PathLike[str] | None = None,
+    *,
+    style: Style,
+    spread: Spread = "auto",
+    title: str = "",
+    kernels: Sequence[str] = (),
+) -> Figure:
+    """Draws charts below each other.
+
+    Raises:
+        NarrowsError: If Matplotlib is not installed, or the font is not.
+        OutputError: If the file cannot be written.
+    """
+    mpl = matplotlib()
+    from matplotlib.figure import Figure as New  # noqa: PLC0415
+
+    with mpl.rc_context(style.rc()):
+        size = style.inches or (5.0, 3.2 * len(charts))
+        figure = New(figsize=size, layout="constrained")
+        places: Any = figure.subplots(len(charts), 1, squeeze=False)
+        for place, one in zip(places[:, 0], charts, strict=True):
+            _panel(place, one, style, spread)
+        if title:
+            places[0, 0].set_title(title)
+        if file is not None:
+            write(figure, file, kernels=kernels, dpi=style.dpi)
+    return figure
+
+
+def _panel(place: Axes, one: Chart, style: Style, spread: Spread) -> None:
+    for nth, series in enumerate(one.series):
+        form = _form(nth, style.look)
+        means = [interval.mean for interval in series.y]
+        x: Any = series.x
+        if one.kind == "cdf":
+            form.pop("marker")
+            place.step(x, means, where="post", label=series.name, **form)
+            continue
+        ends = [
+            (i.mean, i.mean) if i.low is None or i.high is None else (i.low, i.high)
+            for i in series.y
+        ]
+        wide = any(low < high for low, high in ends)
+        bars = spread == "bars" or (spread == "auto" and len(means) <= _FEW_BARS)
+        if not wide or spread == "none":
+            place.plot(x, means, label=series.name, **form)
+        elif bars:
+            below = [mean - low for mean, (low, _) in zip(means, ends, strict=True)]
+            above = [high - mean for mean, (_, high) in zip(means, ends, strict=True)]
+            place.errorbar(x, means, yerr=[below, above], capsize=2, label=series.name, **form)
+        else:
+            form["marker"] = ""
+            place.plot(x, means, label=series.name, **form)
+            low, high = [low for low, _ in ends], [high for _, high in ends]
+            place.fill_between(x, low, high, color=form["color"], alpha=0.2, linewidth=0)
+    place.set_xlabel(one.x)
+    place.set_ylabel(one.y)
+    if "x" in style.log:
+        place.set_xscale("log")
+    if "y" in style.log:
+        place.set_yscale("log")
+    place.grid(visible=True, linewidth=0.4, alpha=0.5)
+    if one.by:
+        place.legend(title=one.by, frameon=False)
+
+
+def _form(nth: int, look: Look) -> dict[str, Any]:
+    """Colour, dashes and marker of a group."""
+    colour = GREYS[nth % len(GREYS)] if look == "print" else COLOURS[nth % len(COLOURS)]
+    dashes = nth if look == "print" else nth // len(COLOURS)
+    return {
+        "color": colour,
+        "linestyle": DASHES[dashes % len(DASHES)],
+        "marker": MARKERS[nth % len(MARKERS)],
+        "markersize": 3.5,
+        "linewidth": 1.2,
+    }
+
+
+def table(one: Chart) -> tables.Table:
+    """A chart as a table: a row per x and a column per group; of distributions, a row per group
+    with quantiles.
+    """
+    if one.kind == "cdf":
+        heads = ("p5", "p50", "p95", "p99", "rows")
+        rows = [
+            [tables.Cell(series.name or one.x), *map(tables.Cell, _quantiles(series))]
+            for series in one.series
+        ]
+        return tables.Table(one.x, (one.by or "column",), heads, rows)
+    places = list(dict.fromkeys(x for series in one.series for x in series.x))
+    if all(isinstance(place, float) for place in places):
+        places.sort(key=float)
+    by_place = [dict(zip(series.x, series.y, strict=True)) for series in one.series]
+    rows = [
+        [tables.Cell(_text(place)), *(tables.Cell(_cell(of.get(place))) for of in by_place)]
+        for place in places
+    ]
+    return tables.Table(one.y, (one.x,), tuple(series.name or one.y for series in one.series), rows)
+
+
+def _cell(one: Interval | None) -> str:
+    if one is None:
+        return "–"
+    return with_half(one.mean, one.half(), _DIGITS) if one.half() else tables.significant(one.mean)
+
+
+def _quantiles(series: Series) -> list[str]:
+    values = [float(x) for x in series.x[1:]]
+    n = len(values)
+    found = (values[min(n - 1, int(q * n))] for q in (0.05, 0.5, 0.95, 0.99))
+    return [*(tables.significant(x) for x in found), str(n)]

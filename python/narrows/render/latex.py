@@ -1,0 +1,57 @@
+"""Tables as LaTeX, in the style of the package booktabs."""
+
+from __future__ import annotations
+
+from narrows.render.tables import Table
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "–": "--",
+    "−": "$-$",
+    "µ": r"\textmu{}",
+    "\n": " ",
+}
+
+
+def escaped(text: str) -> str:
+    r"""A text without LaTeX commands.
+
+    >>> print(escaped("cwnd_mean & 5 ± 1 %"))
+    cwnd\_mean \& 5 $\pm$ 1 \%
+    """
+    return "".join(_SPECIAL.get(sign, sign) for sign in text)
+
+
+def latex(table: Table, about: str = "") -> str:
+    r"""A table as a `tabular` environment; `about` becomes a comment.
+
+    >>> from narrows.render.tables import Cell
+    >>> one = Table("Results", ("cc",), ("Mbit/s",), [[Cell("bbr"), Cell("9.5 ± 0.1")]])
+    >>> print(latex(one), end="")
+    \begin{tabular}{lr}
+    \toprule
+    cc & Mbit/s \\
+    \midrule
+    bbr & 9.5 $\pm$ 0.1 \\
+    \bottomrule
+    \end{tabular}
+    """
+    comment = "".join(f"% {line}\n" for line in about.splitlines())
+    rows = [(*table.words, *table.numbers), *([cell.text for cell in row] for row in table.rows)]
+    head, *lines = (" & ".join(map(escaped, row)) + r" \\" for row in rows)
+    columns = "l" * len(table.words) + "r" * len(table.numbers)
+    body = "".join(f"{line}\n" for line in lines)
+    return (
+        f"{comment}\\begin{{tabular}}{{{columns}}}\n\\toprule\n{head}\n\\midrule\n{body}"
+        "\\bottomrule\n\\end{tabular}\n"
+    )
