@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from conftest import NARROWS, Cli, cpu_s, until
 
 from narrows import forecasts
@@ -30,6 +31,7 @@ from narrows.advise import (
     search,
     stated,
 )
+from narrows.advise import command as advise_command
 from narrows.advise.candidates import LINUX, Candidate, here, lacking
 from narrows.advise.render import headline, path_line, sentences
 from narrows.advise.search import Found
@@ -482,6 +484,16 @@ def test_ctrl_c_gives_what_is_known() -> None:
     assert "Traceback" not in err
     # Either nothing was known yet, or what was known is said.
     assert child.returncode == 130 or json.loads(out)["preliminary"]
+
+
+def test_a_pipe_gets_one_result_whatever_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After ten seconds a terminal shows a preliminary result; a pipe has only the last one."""
+    monkeypatch.setattr("narrows.advise.command._WITHIN_S", 0.0)
+    asked = ["--rate", "5Mbit", "--rtt", "20ms", "--buffer", "1bdp", "--kernel", "cubic,reno"]
+    done = CliRunner().invoke(advise_command.advise, asked)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.count("Path (stated)") == 1
+    assert "Preliminary" not in done.stdout
 
 
 def test_questions_are_asked_in_a_terminal() -> None:

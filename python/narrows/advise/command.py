@@ -225,7 +225,8 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     def first(found: Found) -> None:
         if quick:
             raise KeyboardInterrupt
-        if not as_json and not quiet:
+        # A pipe or file gets one result: whether the search lasts ten seconds depends on the load.
+        if not as_json and not quiet and out.is_terminal:
             show(library.advise(found, has, thorough=False), out)
             out.print()
 
