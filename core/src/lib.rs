@@ -11,6 +11,7 @@
 //! | [`units`] | `Time`, `Span`, `Bytes`, `Rate`, `Gain`: arithmetic with checked dimensions |
 //! | [`param`] | parameter tables: name, kind with default and range, help, source |
 //! | [`registry`] | congestion controls and queue disciplines by name; other crates may add to it |
+//! | [`prefetch`] | the records that an endpoint reads next, for drivers of many flows |
 //! | [`rng`] | random numbers from a named seed |
 //! | [`packet`] | the fields of a packet that queue disciplines and links read |
 //! | [`kernel`] | the Linux release that a host runs: rules with the release that introduced them |
@@ -39,6 +40,7 @@ pub mod kernel;
 pub mod net;
 pub mod packet;
 pub mod param;
+pub mod prefetch;
 pub mod queue;
 pub mod registry;
 pub mod rng;

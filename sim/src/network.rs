@@ -7,6 +7,7 @@ use crate::packets::Observer;
 use crate::post::Outbox;
 use narrows_core::engine::Network;
 use narrows_core::figures::QueueMeter;
+use narrows_core::net::lookahead::Lookahead as _;
 use narrows_core::net::path::Path;
 use narrows_core::net::{NEAR, Network as _, NetworkObserver, Port};
 use narrows_core::registry::Registry;
@@ -72,11 +73,11 @@ impl SimNetwork {
         }
     }
 
-    /// What arrives next at FAR and at NEAR, as far as that is known.
-    pub fn coming(&self, n: usize) -> (Option<&Packet>, Option<&Packet>) {
+    /// Returns the packet that arrives at `port` as the `n`th from now, if that is known.
+    pub fn upcoming(&self, port: Port, n: usize) -> Option<&Packet> {
         match &self.network {
-            Network::Wired(path) => path.coming(n),
-            Network::Wifi(_) => (None, None),
+            Network::Wired(path) => path.upcoming(port, n),
+            Network::Wifi(_) => None,
         }
     }
 

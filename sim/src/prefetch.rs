@@ -1,11 +1,11 @@
-//! Hints, to the processor and to the kernel. A hint changes no result, and where there is none for
-//! a machine nothing happens.
-#![allow(unsafe_code)] // there is no safe hint in the standard library
+//! Hints to the processor and the kernel about memory. A hint changes no result; where a machine
+//! has none, nothing happens.
+#![allow(unsafe_code)] // the standard library has no safe hint
 
-/// An empty vector with room for `n`, on pages of 2 MiB where the kernel gives them to who asks:
-/// ten thousand flows lie on more small ones than a processor keeps the places of.
+/// Returns an empty vector with capacity `n`, on pages of 2 MiB if the kernel supplies them. With
+/// 4 KiB pages, ten thousand flows exceed the processor's translation cache.
 pub fn on_large_pages<T>(n: usize) -> Vec<T> {
-    let room = Vec::with_capacity(n);
+    let vector = Vec::with_capacity(n);
     #[cfg(target_os = "linux")]
     {
         unsafe extern "C" {
@@ -13,35 +13,41 @@ pub fn on_large_pages<T>(n: usize) -> Vec<T> {
         }
         const HUGEPAGE: i32 = 14;
         const LARGE: usize = 2 << 20;
-        let start = (room.as_ptr() as usize).next_multiple_of(LARGE);
-        let end = room.as_ptr() as usize + n * std::mem::size_of::<T>();
+        let start = (vector.as_ptr() as usize).next_multiple_of(LARGE);
+        let end = vector.as_ptr() as usize + n * std::mem::size_of::<T>();
         if let Some(length) = (end / LARGE * LARGE)
             .checked_sub(start)
             .filter(|length| *length > 0)
         {
-            // SAFETY: the memory is ours, and the call does not change what is in it; whether it is
-            // followed does not matter.
+            // SAFETY: the memory belongs to `vector`, and the call does not change its contents. A
+            // failure has no effect.
             unsafe { madvise(start as *mut core::ffi::c_void, length, HUGEPAGE) };
         }
     }
-    room
+    vector
 }
 
-/// Asks the processor for all of `value`, which comes into its cache while something else is done:
-/// a few instructions without a branch where its size is known.
+/// Loads all of `value` into the processor's cache, while the processor executes other code.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(value: &T) {
+    load(
+        std::ptr::from_ref(value).cast::<u8>(),
+        std::mem::size_of_val(value),
+    );
+}
+
+/// Loads `size` bytes from `start` on. If the size is a constant, these are a few instructions
+/// without a branch.
+#[inline(always)]
+pub fn load(start: *const u8, size: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         const LINE: usize = 64;
-        let (start, size) = (
-            std::ptr::from_ref(value).cast::<i8>(),
-            std::mem::size_of_val(value),
-        );
-        // The last byte may lie in one more line than the first bytes do.
+        let start = start.cast::<i8>();
+        // The last byte may be in one more cache line than the first bytes.
         for at in (0..size.div_ceil(LINE)).map(|line| line * LINE) {
-            // SAFETY: it reads nothing that the program sees and faults at no address.
+            // SAFETY: the instruction changes no state of the program and faults at no address.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(at)) };
         }
         if size > 0 {
@@ -50,5 +56,5 @@ pub fn prefetch<T: ?Sized>(value: &T) {
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = value;
+    let _ = (start, size);
 }

@@ -6,6 +6,7 @@ pub mod delay;
 pub mod hop;
 pub mod jitter;
 pub mod link;
+pub mod lookahead;
 pub mod loss;
 pub mod opportunities;
 pub mod path;

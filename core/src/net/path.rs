@@ -20,6 +20,7 @@
 use super::delay::{Line, Wire};
 use super::hop::Hop;
 use super::jitter::Jitter;
+use super::lookahead::Lookahead;
 use super::spec::{HopSpec, PathSpec};
 use super::{FAR, NEAR, Network, NetworkObserver, Port};
 use crate::packet::Packet;
@@ -235,62 +236,11 @@ impl<P: Packet> Path<P> {
         self.there.hops.iter().chain(&self.back.hops)
     }
 
-    /// Returns the `n`th next packets to arrive at FAR and at NEAR, counted from 0, if they have
-    /// left the queues. It is for drivers that prefetch.
-    pub fn coming(&self, n: usize) -> (Option<&P>, Option<&P>) {
-        (self.there.out.coming(n), self.back.out.coming(n))
-    }
-
-    /// The least time until an action at one port is visible at the other. `None` unless the last
-    /// hop's delay is constant and the reverse path has no hop.
-    pub fn distance(&self) -> Option<Span> {
-        match (&self.there.out, &self.back.out) {
-            (Wire::Line(there), Wire::Line(back)) if self.back.hops.is_empty() => {
-                Some(there.delay().min(back.delay()))
-            }
-            _ => None,
-        }
-    }
-
-    /// Handles everything up to `now` in the forward direction except arrivals, for drivers that
-    /// [take](Self::arrivals) those.
-    pub fn serve<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
-        self.there.serve(now, out);
-    }
-
-    /// Returns the time of the next event in the forward direction, arrivals included;
-    /// [`Time::MAX`] for never.
-    pub fn due(&self) -> Time {
-        self.there.wakeup()
-    }
-
     fn wire(&self, port: Port) -> &Wire<P> {
         if port == FAR {
             &self.there.out
         } else {
             &self.back.out
-        }
-    }
-
-    /// Returns when the next packet arrives at `port`, if it has left the queues; [`Time::MAX`] for
-    /// never.
-    #[inline]
-    pub fn arrival(&self, port: Port) -> Time {
-        self.wire(port).next()
-    }
-
-    /// The packets on their way to `port` behind the last queue, in the order of arrival, each with
-    /// its time, if that is known. A driver may take many at once, and must put back the rest
-    /// before any other call.
-    pub fn arrivals(&mut self, port: Port) -> Option<&mut VecDeque<(Time, P)>> {
-        let wire = if port == FAR {
-            &mut self.there.out
-        } else {
-            &mut self.back.out
-        };
-        match wire {
-            Wire::Line(line) => Some(line.packets()),
-            Wire::Jitter(_) => None,
         }
     }
 
@@ -327,5 +277,47 @@ impl<P: Packet> Network<P> for Path<P> {
         while let Some(packet) = self.back.out.pop(now) {
             out.arrived(now, NEAR, packet);
         }
+    }
+}
+
+impl<P: Packet> Lookahead<P> for Path<P> {
+    /// `None` unless the last hop's delay is constant and the reverse path has no hop.
+    fn lookahead(&self) -> Option<Span> {
+        match (&self.there.out, &self.back.out) {
+            (Wire::Line(there), Wire::Line(back)) if self.back.hops.is_empty() => {
+                Some(there.delay().min(back.delay()))
+            }
+            _ => None,
+        }
+    }
+
+    fn serve<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
+        self.there.serve(now, out);
+    }
+
+    fn due(&self) -> Time {
+        self.there.wakeup()
+    }
+
+    #[inline]
+    fn arrival(&self, port: Port) -> Time {
+        self.wire(port).next()
+    }
+
+    fn arrivals(&mut self, port: Port) -> Option<&mut VecDeque<(Time, P)>> {
+        let wire = if port == FAR {
+            &mut self.there.out
+        } else {
+            &mut self.back.out
+        };
+        match wire {
+            Wire::Line(line) => Some(line.packets()),
+            Wire::Jitter(_) => None,
+        }
+    }
+
+    #[inline]
+    fn upcoming(&self, port: Port, n: usize) -> Option<&P> {
+        self.wire(port).coming(n)
     }
 }

@@ -12,6 +12,7 @@
 //! Counts are Linux's: `in_flight = packets_out − (sacked_out + lost_out) + retrans_out`.
 
 use super::MSS;
+use crate::prefetch::record;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -224,18 +225,29 @@ impl Scoreboard {
     pub fn first(&self) -> Option<&Seg> {
         (self.head < self.tail).then(|| self.at(self.head))
     }
-    /// The records of the two oldest segments, of the newest, and of the next two.
-    pub fn ends(&self) -> impl Iterator<Item = &Seg> {
+    /// Passes the records of the two oldest segments, of the newest and of the next two to `load`,
+    /// and the first number in the heap of lost segments.
+    #[inline]
+    pub(crate) fn prefetch(&self, load: &mut impl FnMut(*const u8, usize)) {
         let mask = self.ring.len().wrapping_sub(1);
         let (head, tail) = (self.head, self.tail);
         let numbers = [head, head + 1, tail.wrapping_sub(1), tail, tail + 1];
-        numbers
-            .into_iter()
-            .filter_map(move |i| self.ring.get(i as usize & mask))
+        for number in numbers {
+            if let Some(segment) = self.ring.get(number as usize & mask) {
+                record(segment, load);
+            }
+        }
+        if let Some(Reverse(number)) = self.lost.peek() {
+            record(number, load);
+        }
     }
-    /// The heap's first entry: the number of a lost segment.
-    pub fn first_lost(&self) -> Option<&u64> {
-        self.lost.peek().map(|Reverse(number)| number)
+    /// Passes the likely record of the segment with byte `seq` to `load`.
+    #[inline]
+    pub(crate) fn prefetch_segment(&self, seq: u64, load: &mut impl FnMut(*const u8, usize)) {
+        let mask = self.ring.len().wrapping_sub(1);
+        if let Some(segment) = self.ring.get(self.guess(seq) as usize & mask) {
+            record(segment, load);
+        }
     }
     /// The number of the newest segment by sequence.
     pub fn last_number(&self) -> Option<u64> {
@@ -396,11 +408,6 @@ impl Scoreboard {
     /// number is never too high.
     fn guess(&self, seq: u64) -> u64 {
         self.head + seq.saturating_sub(self.una) / u64::from(MSS)
-    }
-    /// The likely record of the segment with byte `seq`.
-    pub fn place_of(&self, seq: u64) -> Option<&Seg> {
-        let mask = self.ring.len().wrapping_sub(1);
-        self.ring.get(self.guess(seq) as usize & mask)
     }
     /// The number of the segment in flight that starts at `seq`.
     #[inline]

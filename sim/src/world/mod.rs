@@ -20,7 +20,7 @@ use crate::nic::{Device, Nic};
 use crate::owners::{Owners, is_works};
 use crate::packet::{Kind, Label, Packet};
 use crate::packets::{Observer, Packets};
-use crate::prefetch::{on_large_pages, prefetch};
+use crate::prefetch::{load, on_large_pages, prefetch};
 use crate::timers::Timers;
 use crate::work::{Net, Works};
 use narrows_core::capture::Capture;
@@ -34,6 +34,7 @@ use narrows_core::figures::{
 };
 use narrows_core::net::access::Access;
 use narrows_core::net::{FAR, NEAR};
+use narrows_core::prefetch::Prefetch as _;
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::{Direction, Scenario};
@@ -456,12 +457,15 @@ impl World {
             return;
         }
         let own = |p: &Packet, kind| p.kind() == kind && !is_works(p.flow());
-        if let Some(packet) = self.network.coming(0).1.filter(|p| own(p, Kind::Ack)) {
+        let first = self.network.upcoming(NEAR, 0);
+        if let Some(packet) = first.filter(|p| own(p, Kind::Ack)) {
             let sender = &self.flows[packet.flow() as usize].sender;
-            prefetch(sender.cc());
-            sender.records_needed().for_each(prefetch);
+            sender.prefetch(None, load);
         }
-        let (data, ack) = self.network.coming(1);
+        let (data, ack) = (
+            self.network.upcoming(FAR, 1),
+            self.network.upcoming(NEAR, 1),
+        );
         if let Some(packet) = data.filter(|p| own(p, Kind::Data)) {
             prefetch(&self.flows[packet.flow() as usize].receiver);
             prefetch(

@@ -26,9 +26,11 @@ use super::{RECEIVER, SENDER, TIMERS_PER_FLOW, World};
 use crate::error::SimError;
 use crate::packet::Kind;
 use crate::post::{AHEAD, Arrivals, Inbox, Outbox};
-use crate::prefetch::prefetch;
+use crate::prefetch::{load, prefetch};
 use narrows_core::engine::{Network, Progress};
+use narrows_core::net::lookahead::Lookahead as _;
 use narrows_core::net::{FAR, NEAR, Network as _, Port};
+use narrows_core::prefetch::Prefetch as _;
 use narrows_core::units::{Span, Time};
 
 /// A turn is no longer than this. The longer it is, the more of a flow's packets it has; but all
@@ -87,7 +89,7 @@ impl World {
         let Network::Wired(path) = &self.network.network else {
             return;
         };
-        let Some(distance) = path.distance().filter(|distance| *distance >= SHORTEST) else {
+        let Some(distance) = path.lookahead().filter(|distance| *distance >= SHORTEST) else {
             return;
         };
         self.network.outbox = Some(Box::default());
@@ -295,30 +297,21 @@ impl World {
         inbox.fetch_arrival(n + 3, arrivals);
         if PORT == FAR {
             if let Some(next) = flow(n) {
-                if let Some((first, last)) = next.receiver.runs_needed() {
-                    prefetch(first);
-                    prefetch(last);
-                }
+                next.receiver.prefetch(None, load);
             }
             if let Some(next_but_one) = flow(n + 1) {
                 prefetch(&next_but_one.receiver);
             }
             return;
         }
+        let acks = &self.observer.packets.acks;
         if let Some((_, packet)) = inbox.first_of(n + 1, arrivals) {
-            prefetch(self.observer.packets.acks.look(packet));
+            prefetch(acks.look(packet));
         }
         if let Some(next) = flow(n) {
-            prefetch(next.sender.cc());
-            next.sender.records_needed().for_each(prefetch);
-            next.sender.repair_needed().into_iter().for_each(prefetch);
-            if let Some((_, packet)) = inbox.first_of(n, arrivals) {
-                let ack = self.observer.packets.acks.look(packet);
-                next.sender
-                    .record_selected(ack)
-                    .into_iter()
-                    .for_each(prefetch);
-            }
+            let first = inbox.first_of(n, arrivals);
+            next.sender
+                .prefetch(first.map(|(_, packet)| acks.look(packet)), load);
         }
         if let Some(next_but_one) = flow(n + 1) {
             prefetch(&next_but_one.sender);

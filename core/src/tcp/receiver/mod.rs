@@ -17,6 +17,7 @@ use super::wire::{AckMarks, AckSegment, MAX_SACKS, Range, Segment};
 use super::{Config, EcnUse, MSS};
 use crate::kernel::Rule;
 use crate::packet::Feedback;
+use crate::prefetch::{Prefetch, record};
 use crate::rng::Rng;
 use crate::transport::Jiffies;
 use crate::units::{Span, Time};
@@ -174,13 +175,6 @@ impl Receiver {
     /// Bytes that have arrived, including those behind holes, each counted once.
     pub fn received_bytes(&self) -> u64 {
         self.nxt + self.holes.bytes()
-    }
-
-    /// The first and the last run behind a hole, with which the next segment is likely compared. It
-    /// is for drivers that prefetch.
-    #[inline]
-    pub fn runs_needed(&self) -> Option<(&Range, &Range)> {
-        self.holes.ends()
     }
 
     /// Kernel memory of the data behind holes, in bytes.
@@ -567,6 +561,18 @@ impl Receiver {
 /// The timeout for the round trip of the handshake.
 fn rto_ticks(ticks: Jiffies, rtt_us: u64) -> u64 {
     ticks.from_us(rtt_us + super::rtt::RTO_MIN_US.max(2 * rtt_us))
+}
+
+impl Prefetch for Receiver {
+    type Event = Segment;
+    /// The first and the last range of data behind a hole.
+    #[inline]
+    fn prefetch(&self, _segment: Option<&Segment>, mut load: impl FnMut(*const u8, usize)) {
+        if let Some((first, last)) = self.holes.ends() {
+            record(first, &mut load);
+            record(last, &mut load);
+        }
+    }
 }
 
 #[cfg(test)]

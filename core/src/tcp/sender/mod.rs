@@ -48,12 +48,13 @@ use super::past;
 use super::prr::Prr;
 use super::rack::Rack;
 use super::rtt::Rtt;
-use super::scoreboard::{Scoreboard, Seg};
+use super::scoreboard::Scoreboard;
 use super::wire::{AckSegment, MAX_SACKS, Range, Segment};
 use super::{Config, Info, MSS, State};
 use crate::cc::{CongestionControl, INFINITE_SSTHRESH, Start, StateChange, Totals, Window};
 use crate::host::Fate;
 use crate::kernel::Rule;
+use crate::prefetch::{Prefetch, record};
 use crate::transport::Jiffies;
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
@@ -458,21 +459,6 @@ impl Sender {
         }
     }
 
-    /// Records of segments that the next ACK is likely to need: of the first in flight, and of the
-    /// next that will leave. It is for drivers that prefetch.
-    pub fn records_needed(&self) -> impl Iterator<Item = &Seg> {
-        self.board.ends()
-    }
-    /// The record that this ACK newly SACKs, if it does.
-    pub fn record_selected(&self, ack: &AckSegment) -> Option<&Seg> {
-        let newest = ack.sacks.first().filter(|_| ack.n_sacks > 0)?;
-        self.board.place_of(newest.end.saturating_sub(1))
-    }
-    /// The number of the segment that is retransmitted first.
-    pub fn repair_needed(&self) -> Option<&u64> {
-        self.board.first_lost()
-    }
-
     /// The congestion control, for traces.
     pub fn cc(&self) -> &dyn CongestionControl {
         &*self.cc
@@ -558,4 +544,20 @@ impl Sender {
 /// The timestamp clock: milliseconds.
 pub(super) fn stamp(now: Time) -> u32 {
     (now.as_us() / 1000) as u32
+}
+
+impl Prefetch for Sender {
+    type Event = AckSegment;
+    /// The congestion control; the segments at both ends of the flight and the next two; the first
+    /// lost segment; the segment that `ack` newly SACKs.
+    #[inline]
+    fn prefetch(&self, ack: Option<&AckSegment>, mut load: impl FnMut(*const u8, usize)) {
+        record(&*self.cc, &mut load);
+        self.board.prefetch(&mut load);
+        let newest = ack.and_then(|ack| ack.sacks.first().filter(|_| ack.n_sacks > 0));
+        if let Some(block) = newest {
+            self.board
+                .prefetch_segment(block.end.saturating_sub(1), &mut load);
+        }
+    }
 }
