@@ -1,60 +1,94 @@
-//! A packet in 32 bytes, copied and never allocated.
+//! A packet in 32 bytes, which is copied and never allocated.
 //!
-//! What an ACK says does not fit (SACK blocks), so it lies in a slab and the packet carries its
-//! place. The slab gives places back as ACKs arrive: in the steady state nothing is allocated. Of
-//! data with a congestion header the sequence number and the timestamps lie in another: the header
-//! takes their room, where routers find it.
+//! Six of its eight fields depend on the kind of the packet:
+//!
+//! | field | data | data with header | ACK | ping, pong | datagram |
+//! |---|---|---|---|---|---|
+//! | `seq` | first byte | window; RTT | next byte; timestamp | number | number |
+//! | `word` | timestamp | index in [`Headers`] | index in [`Acks`] | 0 | time sent, low half |
+//! | `tsecr` | echoed timestamp | feedback | echoed timestamp | 0 | time sent, high half |
+//! | `bytes` | payload | payload | frame | frame | frame |
+//! | `flow` | flow, half | flow, half | flow, half | probe | application |
+//! | `flags`, bits 0 and 1 | ECN | ECN | ECN | ECN | ECN |
+//! | `flags`, bit 2 | SYN | SYN | SYN | 0 | 0 |
+//! | `flags`, bit 3 | PSH | PSH | 0 | 0 | 0 |
+//! | `flags`, bit 4 | joined | joined | 0 | 0 | 0 |
+//! | `flags`, bit 5 | CWR | CWR | CWR, or bit 1 of ACE | 0 | 0 |
+//! | `flags`, bit 6 | damaged | damaged | damaged | damaged | damaged |
+//! | `flags`, bit 7 | 0 | 1 | ECE, or bit 0 of ACE | 0 | 0 |
+//!
+//! - `seq`: two values are the low and the high 32 bits. The window is in bytes and the RTT in µs.
+//!   The timestamp of an ACK is its own, and `tsecr` is the one that it echoes.
+//! - `bytes`: payload or whole frame, in bytes.
+//! - `flow`: the index of a flow in the scenario, or the number of one half of a connection of an
+//!   application ([`owners`](crate::owners)). Probes follow the last flow.
+//! - `joined`: the packet and its predecessor left their host in one super-packet. ACE is the
+//!   counter of accurate ECN.
+//! - A header is a congestion header (XCP). It takes the place of the sequence number and the
+//!   timestamps, so that routers can read and change it. [`contents`] has the replaced fields, and
+//!   the SACK blocks of ACKs.
+//!
+//! The other two fields are equal for all kinds. `class` is the kind (bits 0 and 1) and the
+//! differentiated-services code point (bits 2 to 7). `entered` has three parts:
+//!
+//! | bits of `entered` | content |
+//! |---|---|
+//! | 0 to 47 | time when the packet entered its present queue, in ns |
+//! | 48 to 55 | host at the far end: number, translated or not, source or destination |
+//! | 56 to 63 | Wi-Fi station |
 
+mod contents;
+
+pub(crate) use contents::{Acks, Headers};
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::packet::{self, Congestion, Ecn, Feedback};
 use narrows_core::tcp::wire::{AckSegment, Segment};
 use narrows_core::transport::{HEADERS, MSS};
 use narrows_core::units::{Bytes, Span, Time};
-use std::collections::VecDeque;
 
 /// Ethernet, IP and UDP headers and 64 bytes of payload.
 pub const PING_SIZE: u16 = 14 + 20 + 8 + PING_PAYLOAD;
 /// Payload of a probe, in bytes.
 pub const PING_PAYLOAD: u16 = 64;
 
-/// What a packet is.
+/// The kind of a packet.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A segment of a flow, towards its receiver.
     Data,
     /// An ACK of a flow, towards its sender.
     Ack,
-    /// A probe or a workload's datagram, towards the far end.
+    /// A probe, or an application's datagram, towards the far side.
     Ping,
-    /// A probe's answer, or a workload's datagram towards the near end.
+    /// The answer to a probe, or an application's datagram, towards the near side.
     Pong,
 }
 
-/// Flags of a packet: the lowest two bits are ECN's.
+/// `flags`: the ECN bits.
 const ECN: u8 = 0b11;
 const SYN: u8 = 1 << 2;
 const PSH: u8 = 1 << 3;
 const JOINED: u8 = 1 << 4;
 const CWR: u8 = 1 << 5;
 const DAMAGED: u8 = 1 << 6;
-/// Of an ACK.
+/// In an ACK.
 const ECE: u8 = 1 << 7;
-/// Of data: it carries a congestion header.
+/// In data: the packet has a congestion header.
 const HEADER: u8 = 1 << 7;
-/// `class` holds the kind in its lowest two bits and the code point above.
+/// `class`: first bit of the code point.
 const DSCP: u8 = 2;
-/// The part of `entered` that is a time: three days.
+/// `entered`: the bits of the time, up to three days.
 const WHEN: u64 = (1 << 48) - 1;
-/// Above it the host at the far end, and above that the station.
+/// `entered`: first bit of the host and of the station.
 const HOST: u32 = 48;
 const STATION: u32 = 56;
-/// Of the host's byte: its number, whether the path shows an address in its place that stands for
-/// all, whether it is the source.
+/// The byte of the host: its number; whether the path shows one address for all hosts; whether the
+/// host is the source.
 const NUMBER: u8 = 0x3f;
 const TRANSLATED: u8 = 1 << 6;
 const SOURCE: u8 = 1 << 7;
 
-/// What all packets of a flow bear.
+/// The fields that are equal in all packets of a flow.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default)]
 pub struct Label {
     dscp: u8,
@@ -62,8 +96,8 @@ pub struct Label {
 }
 
 impl Label {
-    /// A differentiated-services code point, and a host at the far end, whose address the path
-    /// hides where it is `translated`.
+    /// A differentiated-services code point and a host at the far end. The path hides the address
+    /// of a `translated` host.
     pub fn new(dscp: u8, host: u8, translated: bool) -> Label {
         Label {
             dscp,
@@ -72,28 +106,16 @@ impl Label {
     }
 }
 
-/// A packet of the virtual world.
+/// A simulated packet. The table of this module defines its fields.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// Data: the offset of its first byte, or its header's window below its round-trip time. ACK:
-    /// the next byte expected, below its timestamp. Ping, pong: its number.
     seq: u64,
-    /// When it entered the queue it is in, in ns; the highest byte is its station, of a medium
-    /// that has any, the next its host at the far end.
     entered: u64,
-    /// The flow's place in the scenario; probes count on from the last flow.
     flow: u32,
-    /// Data: the sender's timestamp, or with a header its place in the slab. ACK: its place in the
-    /// slab. Datagram: when it was sent, low half.
     word: u32,
-    /// The echo of the other end's timestamp, or its header's feedback. Datagram: when it was
-    /// sent, high half.
     tsecr: u32,
-    /// Data: its payload. Others: bytes on the wire.
     bytes: u16,
-    /// Kind and differentiated-services code point.
     class: u8,
-    /// ECN and what a segment carries.
     flags: u8,
 }
 
@@ -123,12 +145,12 @@ impl Packet {
             ..Packet::blank(flow, Kind::Data)
         }
     }
-    /// An ACK of `flow` whose content lies at `place`.
+    /// An ACK of `flow`; `place` is its index in [`Acks`].
     #[inline]
     pub fn ack(flow: u32, ack: &AckSegment, place: u32) -> Packet {
         let flag = |set, bit| if set { bit } else { 0 };
         Packet {
-            // What the network may read of it, as the header has it.
+            // The part that the network can read, as in the TCP header.
             seq: ack.ack & u64::from(u32::MAX) | u64::from(ack.tsval) << 32,
             tsecr: ack.tsecr,
             flags: flag(ack.syn, SYN)
@@ -148,7 +170,7 @@ impl Packet {
             ..Packet::blank(flow, Kind::Ping)
         }
     }
-    /// Datagram `number` of a workload, of `bytes` on the wire; `down`: towards the far end.
+    /// Datagram `number` of an application, of `bytes` on the wire; `down`: towards the far side.
     pub fn datagram(flow: u32, down: bool, number: u64, now: Time, bytes: u16) -> Packet {
         let kind = if down { Kind::Ping } else { Kind::Pong };
         Packet {
@@ -159,7 +181,7 @@ impl Packet {
             ..Packet::blank(flow, kind)
         }
     }
-    /// When a workload's datagram was sent.
+    /// Time of sending of an application's datagram.
     pub fn sent_at(&self) -> Time {
         Time::from_ns(u64::from(self.tsecr) << 32 | u64::from(self.word))
     }
@@ -184,7 +206,7 @@ impl Packet {
             flags: 0,
         }
     }
-    /// What it is.
+    /// The kind.
     pub fn kind(&self) -> Kind {
         match self.class & 0b11 {
             0 => Kind::Data,
@@ -193,12 +215,12 @@ impl Packet {
             _ => Kind::Pong,
         }
     }
-    /// The same with another code point (the lowest six bits count).
+    /// This packet with another code point (the lowest six bits count).
     pub fn of_class(mut self, dscp: u8) -> Packet {
         self.class = self.class & 0b11 | dscp << DSCP;
         self
     }
-    /// The same with a flow's label, on its way from this end of the path.
+    /// This packet with the label of its flow, sent from the port `from`.
     #[inline]
     pub fn labelled(self, label: Label, from: Port) -> Packet {
         let host = label.host | if from == FAR { SOURCE } else { 0 };
@@ -207,7 +229,7 @@ impl Packet {
             ..self.of_class(label.dscp)
         }
     }
-    /// The end that it came from.
+    /// The port where it entered the path.
     pub fn port(&self) -> Port {
         if (self.entered >> HOST) as u8 & SOURCE != 0 {
             FAR
@@ -215,24 +237,24 @@ impl Packet {
             NEAR
         }
     }
-    /// The number of the host at the far end, if it is one of several and the source, or not the
-    /// source. `behind`: though the path shows another address.
+    /// Number of the host at the far end, if it is one of several, and the source or destination as
+    /// requested. `behind`: also if the path shows another address.
     fn host(&self, source: bool, behind: bool) -> Option<u64> {
         let host = (self.entered >> HOST) as u8;
         let hidden = host & TRANSLATED != 0 && !behind;
         let own = (host & SOURCE != 0) == source && host & NUMBER > 0 && !hidden;
         own.then(|| u64::from(host & NUMBER))
     }
-    /// The same on its way to or from a station.
+    /// This packet on its way to or from a station.
     pub fn at_station(mut self, station: u8) -> Packet {
         self.entered = self.entered & !(0xff << STATION) | u64::from(station) << STATION;
         self
     }
-    /// Its station.
+    /// The Wi-Fi station.
     pub fn station(&self) -> u8 {
         (self.entered >> STATION) as u8
     }
-    /// The first segment of a super-packet, which is the rest then; `None` of a segment.
+    /// Removes and returns the first segment of a super-packet; `None` for a single segment.
     #[inline]
     pub fn first_segment(&mut self) -> Option<Packet> {
         if u32::from(self.bytes) <= MSS || self.kind() != Kind::Data {
@@ -248,28 +270,29 @@ impl Packet {
         self.flags = self.flags & !CWR | JOINED;
         Some(first)
     }
-    /// Payload of data; of others their size.
+    /// Payload of data in bytes; the size of other packets.
     pub fn payload(&self) -> u64 {
         u64::from(self.bytes)
     }
-    /// The flow's packet arrived damaged: whoever gets it drops it.
+    /// Was it damaged on the way? Its receiver drops it.
     pub fn damaged(&self) -> bool {
         self.flags & DAMAGED != 0
     }
-    /// The flow's place in the scenario; probes count on from the last flow.
+    /// Number of the flow, probe, connection half or application.
     pub fn flow(&self) -> u32 {
         self.flow
     }
-    /// The number of a ping or pong.
+    /// Number of a ping, pong or datagram.
     pub fn number(&self) -> u64 {
         self.seq
     }
-    /// Does it carry a congestion header?
+    /// Does it have a congestion header?
     #[inline]
     pub fn has_header(&self) -> bool {
         self.flags & HEADER != 0 && self.kind() == Kind::Data
     }
-    /// The segment that a data packet carries; one with a header is [`Headers`]'s to know.
+    /// The segment in a data packet without a congestion header; [`Headers`] also reads those with
+    /// one.
     #[inline]
     pub fn segment(&self) -> Segment {
         let [syn, psh, joined, cwr] = [SYN, PSH, JOINED, CWR].map(|bit| self.flags & bit != 0);
@@ -312,7 +335,7 @@ impl packet::Packet for Packet {
     fn flow_hash(&self, seed: u64) -> u32 {
         packet::flow_hash(u64::from(self.flow) + 1, seed)
     }
-    /// One host sends to all, unless the flow is of one of several at the far end.
+    /// One host sends to all others, unless the flow belongs to one of several at the far end.
     fn src_hash(&self, seed: u64) -> u32 {
         address(self.host(true, false), (seed >> 32) as u32, seed)
     }
@@ -341,8 +364,8 @@ impl packet::Packet for Packet {
     fn owner(&self) -> Option<u32> {
         Some(self.flow)
     }
-    /// Its SACK blocks lie elsewhere ([`Acks::complete`]); until then an ACK that has some counts
-    /// as one with something else in it.
+    /// Without SACK blocks, which [`Acks::complete`] adds; before that, an ACK with SACK blocks is
+    /// not `pure`.
     fn ack(&self) -> Option<packet::Ack> {
         (self.kind() == Kind::Ack && self.flags & SYN == 0).then(|| packet::Ack {
             connection: u64::from(self.flow),
@@ -380,7 +403,8 @@ impl packet::Packet for Packet {
     fn damage(&mut self) {
         self.flags |= DAMAGED;
     }
-    /// What a congestion header displaces belongs to all of it: it stays whole.
+    /// A super-packet with a congestion header stays whole, because the replaced fields belong to
+    /// all of it.
     #[inline]
     fn first_segment(&mut self) -> Option<Packet> {
         if self.has_header() {
@@ -390,165 +414,19 @@ impl packet::Packet for Packet {
     }
 }
 
-/// A host's hash, or that of the address that stands for all.
+/// Hash of a host, or of the address that all hosts share.
 fn address(host: Option<u64>, all: u32, seed: u64) -> u32 {
-    // Flows' identities begin at 1 and end below this.
+    // The numbers of flows begin at 1 and are below this.
     host.map_or(all, |number| packet::flow_hash(number | 1 << 40, seed))
 }
 
-/// The ECN bits of a header.
+/// The two ECN bits of the IP header.
 fn bits(ecn: Ecn) -> u8 {
     match ecn {
         Ecn::NotEct => 0,
         Ecn::Ect1 => 1,
         Ecn::Ect0 => 2,
         Ecn::Ce => ECN,
-    }
-}
-
-/// Places that are used again.
-#[derive(Debug)]
-struct Slab<T> {
-    places: Vec<T>,
-    free: VecDeque<u32>,
-}
-
-impl<T> Default for Slab<T> {
-    fn default() -> Slab<T> {
-        Slab {
-            places: Vec::new(),
-            free: VecDeque::new(),
-        }
-    }
-}
-
-impl<T: Copy> Slab<T> {
-    fn put(&mut self, content: T) -> u32 {
-        match self.free.pop_front() {
-            Some(place) => {
-                self.places[place as usize] = content;
-                place
-            }
-            None => {
-                self.places.push(content);
-                self.places.len() as u32 - 1
-            }
-        }
-    }
-    fn look(&self, place: u32) -> &T {
-        &self.places[place as usize]
-    }
-    fn take(&mut self, place: u32) -> T {
-        self.free.push_back(place);
-        self.places[place as usize]
-    }
-}
-
-/// What data with a congestion header has no room for.
-#[derive(Copy, Clone, Debug)]
-struct Displaced {
-    seq: u64,
-    tsval: u32,
-    tsecr: u32,
-}
-
-/// What is displaced by congestion headers under way.
-#[derive(Debug, Default)]
-pub(crate) struct Headers(Slab<Displaced>);
-
-impl Headers {
-    /// A segment of `flow` whose header is `header`.
-    pub fn packet(&mut self, flow: u32, segment: &Segment, header: &Congestion) -> Packet {
-        let plain = Packet::data(flow, segment);
-        let &Segment {
-            seq, tsval, tsecr, ..
-        } = segment;
-        Packet {
-            seq: header.cwnd().get() | header.rtt().as_us() << 32,
-            word: self.0.put(Displaced { seq, tsval, tsecr }),
-            tsecr: header.feedback.to_word(),
-            flags: plain.flags | HEADER,
-            ..plain
-        }
-    }
-    /// A second packet that says what this one does.
-    pub fn copy(&mut self, packet: &Packet) -> Packet {
-        let displaced = *self.0.look(packet.word);
-        Packet {
-            word: self.0.put(displaced),
-            ..*packet
-        }
-    }
-    /// The segment of a data packet, with a header or without.
-    #[inline]
-    pub fn segment(&self, packet: &Packet) -> Segment {
-        if !packet.has_header() {
-            return packet.segment();
-        }
-        let &Displaced { seq, tsval, tsecr } = self.0.look(packet.word);
-        Segment {
-            seq,
-            tsval,
-            tsecr,
-            congestion: packet::Packet::congestion(packet),
-            ..packet.segment()
-        }
-    }
-    /// The same of one that is under way no longer: its place is free.
-    #[inline(always)]
-    pub fn take(&mut self, packet: &Packet) -> Segment {
-        if packet.has_header() {
-            self.take_header(packet)
-        } else {
-            packet.segment()
-        }
-    }
-    #[cold]
-    fn take_header(&mut self, packet: &Packet) -> Segment {
-        let segment = self.segment(packet);
-        self.0.take(packet.word);
-        segment
-    }
-}
-
-/// What ACKs under way say.
-#[derive(Debug, Default)]
-pub(crate) struct Acks(Slab<AckSegment>);
-
-impl Acks {
-    /// Sends `ack` for `flow`.
-    pub fn packet(&mut self, flow: u32, ack: AckSegment) -> Packet {
-        Packet::ack(flow, &ack, self.0.put(ack))
-    }
-    /// A second packet that says what this one does.
-    pub fn copy(&mut self, packet: &Packet) -> Packet {
-        let ack = *self.0.look(packet.word);
-        Packet {
-            word: self.0.put(ack),
-            ..*packet
-        }
-    }
-    /// What an ACK says that is still under way.
-    pub fn look(&self, packet: &Packet) -> &AckSegment {
-        self.0.look(packet.word)
-    }
-    /// Adds the SACK blocks that a router may read of it.
-    pub fn complete(&self, packet: &Packet, ack: &mut packet::Ack) {
-        let said = self.look(packet);
-        let blocks = said
-            .sacks
-            .iter()
-            .map(|block| (block.start as u32, block.end as u32));
-        ack.blocks.1 = said.n_sacks;
-        for (to, block) in ack.blocks.0.iter_mut().zip(blocks) {
-            *to = block;
-        }
-        ack.pure = true;
-    }
-    /// What an ACK says that is under way no longer; its place is free.
-    pub fn take(&mut self, packet: &Packet) -> AckSegment {
-        debug_assert_eq!(packet.kind(), Kind::Ack);
-        self.0.take(packet.word)
     }
 }
 
@@ -628,55 +506,5 @@ mod tests {
             seen.iter().map(|s| s.joined).collect::<Vec<_>>(),
             [false, true, true]
         );
-    }
-
-    #[test]
-    fn places_of_acks_are_used_again() {
-        let mut acks = Acks::default();
-        for ack in 0..1000 {
-            let sent = AckSegment {
-                ack,
-                ..AckSegment::default()
-            };
-            let packet = acks.packet(0, sent);
-            assert_eq!(acks.take(&packet), sent);
-        }
-        assert_eq!(acks.0.places.len(), 1);
-    }
-
-    #[test]
-    fn a_congestion_header_travels_and_takes_nothing_from_its_segment() {
-        let mut headers = Headers::default();
-        let header = Congestion::new(
-            Bytes::new(4_000_000_000),
-            Span::us(4_000_000_000),
-            Feedback::bytes(-2.5),
-        );
-        let segment = Segment {
-            seq: 1 << 50,
-            len: 1448,
-            tsval: 77,
-            tsecr: 78,
-            psh: true,
-            congestion: Some(header),
-            ..Segment::default()
-        };
-        let mut packet = headers.packet(3, &segment, &header);
-        let copy = headers.copy(&packet);
-        assert_eq!(
-            (packet.size(), packet.congestion()),
-            (Bytes::new(1514), Some(header))
-        );
-        packet.set_feedback(Feedback::bytes(9.0));
-        assert_eq!(headers.take(&copy), segment);
-        let heard = headers.take(&packet);
-        assert_eq!(
-            heard.congestion.map(|c| c.feedback),
-            Some(Feedback::bytes(9.0))
-        );
-        assert_eq!((heard.seq, headers.0.places.len()), (1 << 50, 2));
-        let mut plain = Packet::data(3, &segment);
-        plain.set_feedback(Feedback::bytes(9.0));
-        assert_eq!((plain.congestion(), plain.segment().tsecr), (None, 78));
     }
 }

@@ -1,0 +1,212 @@
+//! The contents of packets under way that have no room in 32 bytes.
+//!
+//! Each kind of content has a slab. A packet contains the index of its content, which is free again
+//! when the packet arrives or is dropped. In steady state, nothing is allocated.
+
+use super::{HEADER, Kind, Packet};
+use narrows_core::packet::{self, Congestion};
+use narrows_core::tcp::wire::{AckSegment, Segment};
+use std::collections::VecDeque;
+
+/// Values by index; the index freed first is reused first.
+#[derive(Debug)]
+struct Slab<T> {
+    places: Vec<T>,
+    free: VecDeque<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Slab<T> {
+        Slab {
+            places: Vec::new(),
+            free: VecDeque::new(),
+        }
+    }
+}
+
+impl<T: Copy> Slab<T> {
+    fn put(&mut self, content: T) -> u32 {
+        match self.free.pop_front() {
+            Some(place) => {
+                self.places[place as usize] = content;
+                place
+            }
+            None => {
+                self.places.push(content);
+                self.places.len() as u32 - 1
+            }
+        }
+    }
+    fn look(&self, place: u32) -> &T {
+        &self.places[place as usize]
+    }
+    fn take(&mut self, place: u32) -> T {
+        self.free.push_back(place);
+        self.places[place as usize]
+    }
+}
+
+/// The fields of a data packet that its congestion header replaces.
+#[derive(Copy, Clone, Debug)]
+struct Displaced {
+    seq: u64,
+    tsval: u32,
+    tsecr: u32,
+}
+
+/// The fields that the congestion headers of packets under way replace.
+#[derive(Debug, Default)]
+pub(crate) struct Headers(Slab<Displaced>);
+
+impl Headers {
+    /// A segment of `flow` with the congestion header `header`.
+    pub fn packet(&mut self, flow: u32, segment: &Segment, header: &Congestion) -> Packet {
+        let plain = Packet::data(flow, segment);
+        let &Segment {
+            seq, tsval, tsecr, ..
+        } = segment;
+        Packet {
+            seq: header.cwnd().get() | header.rtt().as_us() << 32,
+            word: self.0.put(Displaced { seq, tsval, tsecr }),
+            tsecr: header.feedback.to_word(),
+            flags: plain.flags | HEADER,
+            ..plain
+        }
+    }
+    /// A second packet with the same content.
+    pub fn copy(&mut self, packet: &Packet) -> Packet {
+        let displaced = *self.0.look(packet.word);
+        Packet {
+            word: self.0.put(displaced),
+            ..*packet
+        }
+    }
+    /// The segment of a data packet, with a header or without.
+    #[inline]
+    pub fn segment(&self, packet: &Packet) -> Segment {
+        if !packet.has_header() {
+            return packet.segment();
+        }
+        let &Displaced { seq, tsval, tsecr } = self.0.look(packet.word);
+        Segment {
+            seq,
+            tsval,
+            tsecr,
+            congestion: packet::Packet::congestion(packet),
+            ..packet.segment()
+        }
+    }
+    /// The segment of a data packet that has arrived or is dropped; its index becomes free.
+    #[inline(always)]
+    pub fn take(&mut self, packet: &Packet) -> Segment {
+        if packet.has_header() {
+            self.take_header(packet)
+        } else {
+            packet.segment()
+        }
+    }
+    #[cold]
+    fn take_header(&mut self, packet: &Packet) -> Segment {
+        let segment = self.segment(packet);
+        self.0.take(packet.word);
+        segment
+    }
+}
+
+/// The contents of ACKs under way.
+#[derive(Debug, Default)]
+pub(crate) struct Acks(Slab<AckSegment>);
+
+impl Acks {
+    /// A packet with `ack` of `flow`.
+    pub fn packet(&mut self, flow: u32, ack: AckSegment) -> Packet {
+        Packet::ack(flow, &ack, self.0.put(ack))
+    }
+    /// A second packet with the same content.
+    pub fn copy(&mut self, packet: &Packet) -> Packet {
+        let ack = *self.0.look(packet.word);
+        Packet {
+            word: self.0.put(ack),
+            ..*packet
+        }
+    }
+    /// The content of an ACK under way.
+    pub fn look(&self, packet: &Packet) -> &AckSegment {
+        self.0.look(packet.word)
+    }
+    /// Adds the SACK blocks, which a router can read.
+    pub fn complete(&self, packet: &Packet, ack: &mut packet::Ack) {
+        let content = self.look(packet);
+        let blocks = content
+            .sacks
+            .iter()
+            .map(|block| (block.start as u32, block.end as u32));
+        ack.blocks.1 = content.n_sacks;
+        for (to, block) in ack.blocks.0.iter_mut().zip(blocks) {
+            *to = block;
+        }
+        ack.pure = true;
+    }
+    /// The content of an ACK that has arrived or is dropped; its index becomes free.
+    pub fn take(&mut self, packet: &Packet) -> AckSegment {
+        debug_assert_eq!(packet.kind(), Kind::Ack);
+        self.0.take(packet.word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_core::packet::{Feedback, Packet as _};
+    use narrows_core::units::{Bytes, Span};
+
+    #[test]
+    fn places_of_acks_are_used_again() {
+        let mut acks = Acks::default();
+        for ack in 0..1000 {
+            let sent = AckSegment {
+                ack,
+                ..AckSegment::default()
+            };
+            let packet = acks.packet(0, sent);
+            assert_eq!(acks.take(&packet), sent);
+        }
+        assert_eq!(acks.0.places.len(), 1);
+    }
+
+    #[test]
+    fn a_congestion_header_travels_and_takes_nothing_from_its_segment() {
+        let mut headers = Headers::default();
+        let header = Congestion::new(
+            Bytes::new(4_000_000_000),
+            Span::us(4_000_000_000),
+            Feedback::bytes(-2.5),
+        );
+        let segment = Segment {
+            seq: 1 << 50,
+            len: 1448,
+            tsval: 77,
+            tsecr: 78,
+            psh: true,
+            congestion: Some(header),
+            ..Segment::default()
+        };
+        let mut packet = headers.packet(3, &segment, &header);
+        let copy = headers.copy(&packet);
+        assert_eq!(
+            (packet.size(), packet.congestion()),
+            (Bytes::new(1514), Some(header))
+        );
+        packet.set_feedback(Feedback::bytes(9.0));
+        assert_eq!(headers.take(&copy), segment);
+        let heard = headers.take(&packet);
+        assert_eq!(
+            heard.congestion.map(|c| c.feedback),
+            Some(Feedback::bytes(9.0))
+        );
+        assert_eq!((heard.seq, headers.0.places.len()), (1 << 50, 2));
+        let mut plain = Packet::data(3, &segment);
+        plain.set_feedback(Feedback::bytes(9.0));
+        assert_eq!((plain.congestion(), plain.segment().tsecr), (None, 78));
+    }
+}
