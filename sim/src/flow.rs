@@ -1,69 +1,60 @@
-//! One flow, as the engine keeps it.
+//! One flow with both of its endpoints.
 
 use crate::packet::Label;
-use crate::work::Works;
-use narrows_core::figures::{FlowFigures, FlowMeter, LimitFigures, NO_CC};
-use narrows_core::net::Port;
-use narrows_core::scenario::{FlowSpec, Scenario};
+use narrows_core::figures::FlowMeter;
+use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::tcp::{Config, Receiver, Sender};
-use narrows_core::units::Time;
 use std::sync::Arc;
 
-/// One flow: both of its ends. What every packet needs lies between them, in a line of the cache
-/// that is fetched with either.
+/// Timers of a flow, in the order in which they fire at one instant.
+pub(crate) const START: u32 = 0;
+pub(crate) const STOP: u32 = 1;
+pub(crate) const RESTART: u32 = 2;
+pub(crate) const MEASURE: u32 = 3;
+pub(crate) const SENDER: u32 = 4;
+pub(crate) const RECEIVER: u32 = 5;
+pub(crate) const TIMERS_PER_FLOW: u32 = 6;
+
+/// One flow. The fields that every packet needs are between its endpoints, in a cache line that is
+/// loaded with either of them.
 #[repr(C)]
 pub(crate) struct Flow {
     pub sender: Sender,
-    /// The lines between the path and a receiver farther away, there and back.
-    pub there: Option<u32>,
-    pub back: Option<u32>,
+    /// Access links between the path and a receiver farther away.
+    pub access_forward: Option<u32>,
+    pub access_reverse: Option<u32>,
     /// Where its data enters the path; its ACKs enter at the other side.
     pub port: Port,
     pub label: Label,
     pub transfer: bool,
-    /// Its stop is not its end.
+    /// After its stop, it starts again.
     pub restarts: bool,
-    /// Its workload, if it has one: the sender and the receiver then do nothing.
-    pub work: Option<u32>,
+    /// Its application, if it has one; sender and receiver are unused then.
+    pub application: Option<u32>,
     pub receiver: Receiver,
-    /// Bytes that had arrived when the summary began; `None` until one arrives after that.
+    /// Bytes received before the measured interval; `None` until a segment arrives in this
+    /// interval.
     pub received_before: Option<u64>,
-    /// Apart, for it is seldom asked for.
+    /// Boxed, because few events need it.
     pub meter: Box<FlowMeter>,
 }
 
 impl Flow {
-    /// Its figures, and those of its workload.
-    pub fn figures(self, spec: &FlowSpec, works: &Works, scenario: &Scenario) -> FlowFigures {
-        let cc = if spec.has_cc() {
-            spec.cc.kind.as_str()
-        } else {
-            NO_CC
-        };
-        let end = Time::ZERO
-            + spec
-                .stop
-                .unwrap_or(scenario.duration)
-                .min(scenario.duration);
-        let load = self.work();
-        let mut figures = self.meter.figures(spec.id.clone(), cc.into());
-        if let Some(load) = load {
-            figures.limits = LimitFigures::unknown();
-            figures.workload = Some(works.figures(load, end));
-        }
-        figures
+    /// Number of its application.
+    pub fn application(&self) -> Option<usize> {
+        self.application.map(|number| number as usize)
     }
-    /// Its workload.
-    pub fn work(&self) -> Option<usize> {
-        self.work.map(|load| load as usize)
-    }
-    /// How its data leaves its host.
-    pub fn way(&self) -> (Port, Label) {
+    /// Port and label of its data.
+    pub fn forward(&self) -> (Port, Label) {
         (self.port, self.label)
+    }
+    /// Where its ACKs enter the path.
+    pub fn ack_port(&self) -> Port {
+        NEAR + FAR - self.port
     }
 }
 
-/// `config` in one place for all who are told the same.
+/// `config`, stored once for all flows with equal configurations.
 pub(crate) fn shared(all: &mut Vec<Arc<Config>>, config: Config) -> Arc<Config> {
     let known = all.iter().find(|known| ***known == config).cloned();
     known.unwrap_or_else(|| {

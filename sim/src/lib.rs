@@ -1,38 +1,37 @@
-//! The simulator: it runs a scenario in virtual time. The same scenario and seed give the same
-//! bytes.
+//! The simulator of narrows: it runs a scenario in virtual time. Equal seeds give equal bytes.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `error` | errors that prevent a run |
-//! | `flow` | the state of one flow |
+//! | `world` | a run: construction, event loop, sampling |
+//! | `datapath` | the way of a packet from sender to receiver and back, in the order of the file |
+//! | `lookahead` | the two ends of the path, run window by window; this is faster |
+//! | `application` | flows with an application: connections that open and close |
 //! | `network` | the network between the simulated hosts |
-//! | `nic` | transmission of segments through the sender's interface |
-//! | `owners` | the connection of a workload to which a packet belongs |
+//! | `device` | the network interface of the sending host |
+//! | `flow` | one flow with both of its endpoints |
+//! | `observer` | arrivals, and contents of packets under way |
+//! | `owners` | to which flow a packet of an application belongs |
 //! | [`packet`] | a packet in 32 bytes |
-//! | `packets` | fields of packets outside of their 32 bytes |
-//! | [`timers`] | timers, in order of time |
-//! | `post` | packets that the flows of one host receive and send in a turn |
-//! | `prefetch` | hints that load the next data into the cache; large pages for flows |
-//! | `work` | flows with a workload, whose connections begin and end |
-//! | `world` | the event loop: network, flows, probes, samplers, and the order of their events |
-//! | `world::ends` | one host of one flow |
-//! | `world::turns` | simulation of the two hosts of a path in turns, which is faster |
+//! | [`timers`] | numbered timers that are cheap to move |
+//! | `prefetch` | hints to the processor and the kernel about memory |
+//! | `error` | errors and limits of a run |
 //!
-//! The simulator reads no clock. After every few events it calls its caller, which may show the
-//! progress.
+//! The simulator does not read the time of day. A driver that shows progress receives a call at
+//! intervals of some milliseconds, and reads a clock itself.
 #![deny(unsafe_code)]
 
+mod application;
+mod datapath;
+mod device;
 mod error;
 mod flow;
+mod lookahead;
 mod network;
-mod nic;
+mod observer;
 mod owners;
 pub mod packet;
-mod packets;
-mod post;
 mod prefetch;
 pub mod timers;
-mod work;
 mod world;
 
 pub use error::{LEAST_INTERVAL, MOST_FLOW_SECONDS, SimError};

@@ -1,15 +1,13 @@
-//! The network between the simulated hosts: packets enter at their station's port, and, while its
-//! two ends are run in turns, later than they are sent.
+//! The network between the simulated hosts.
 
 use crate::error::SimError;
+use crate::lookahead::Outbox;
 use crate::packet::Packet;
-use crate::packets::Observer;
-use crate::post::Outbox;
 use narrows_core::engine::Network;
 use narrows_core::figures::QueueMeter;
 use narrows_core::net::lookahead::Lookahead as _;
 use narrows_core::net::path::Path;
-use narrows_core::net::{NEAR, Network as _, NetworkObserver, Port};
+use narrows_core::net::{Network as _, NetworkObserver, Port};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::Time;
@@ -17,14 +15,14 @@ use narrows_core::units::Time;
 /// The network of a simulated run.
 pub(crate) struct SimNetwork {
     pub network: Network<Packet>,
-    /// Packets that an end has sent and that are yet to enter the path, where its ends take turns.
+    /// With lookahead: packets that an end has sent and that have not entered the path yet.
     pub outbox: Option<Box<Outbox>>,
-    /// The station of each flow, and of each probe after them.
-    stations: Vec<u8>,
+    /// Wi-Fi station of each flow, then of each probe.
+    pub stations: Vec<u8>,
 }
 
 impl SimNetwork {
-    /// The network of `scenario`, and a meter for each of its queues.
+    /// The network of `scenario`, and a meter of each queue.
     pub fn new(
         scenario: &Scenario,
         registry: &Registry<Packet>,
@@ -39,26 +37,6 @@ impl SimNetwork {
             stations: stations.map(|station| station.unwrap_or(0)).collect(),
         };
         Ok((sim, meters))
-    }
-
-    /// A packet enters. On Wi-Fi, every port but the near one is that of its station.
-    #[inline]
-    pub fn push(&mut self, now: Time, port: Port, packet: Packet, observer: &mut Observer) {
-        match &mut self.outbox {
-            Some(sent) => sent.push(now, packet),
-            None => self.push_at_once(now, port, packet, observer),
-        }
-    }
-    fn push_at_once(&mut self, now: Time, port: Port, packet: Packet, observer: &mut Observer) {
-        match &mut self.network {
-            Network::Wired(path) => path.push(now, port, packet, observer),
-            Network::Wifi(stations) => {
-                let owner = observer.packets.flow_of(&packet) as usize;
-                let station = self.stations.get(owner).copied().unwrap_or(0);
-                let port = if port == NEAR { NEAR } else { station + 1 };
-                stations.push(now, port, packet.at_station(station), observer);
-            }
-        }
     }
 
     pub fn next_wakeup(&self) -> Option<Time> {
@@ -81,9 +59,9 @@ impl SimNetwork {
         }
     }
 
-    /// The path whose ends take turns, and what they have sent.
+    /// With lookahead: the path, and the packets that have not entered it yet.
     #[inline]
-    pub fn in_turns(&mut self) -> Option<(&mut Path<Packet>, &mut Outbox)> {
+    pub fn with_outbox(&mut self) -> Option<(&mut Path<Packet>, &mut Outbox)> {
         match (&mut self.network, &mut self.outbox) {
             (Network::Wired(path), Some(outbox)) => Some((path, outbox)),
             _ => None,

@@ -1,52 +1,59 @@
-//! To which flow a packet of a workload belongs. [`work`](crate::work) says how their numbers are
-//! made.
+//! To which flow a packet of an application belongs. [`application`](crate::application) defines
+//! how the numbers are assigned.
 
 use narrows_core::capture::Ends;
 use narrows_core::net::{NEAR, Port};
 
-/// The most connections of workloads that are open at once, some 5 kB each.
+/// Largest number of connections of applications that are open at once; each has some 5 kB.
 pub const MOST_OPEN: usize = 1 << 16;
 
-/// Of the number of a half.
+/// Mark of the number of a half of a connection.
 pub(crate) const CONNECTION: u32 = 1 << 31;
-/// Of the number of a workload's datagrams.
+/// Mark of the number of an application's datagrams.
 pub(crate) const DATAGRAM: u32 = 1 << 30;
-const PLACE_BITS: u32 = 16;
-const USE_MASK: u32 = (1 << (30 - PLACE_BITS - 1)) - 1;
+const SLOT_BITS: u32 = 16;
+const USE_MASK: u32 = (1 << (30 - SLOT_BITS - 1)) - 1;
 
-/// The number of a half: mark, uses, place, which.
-pub(crate) fn half_number(place: usize, uses: u32, half: usize) -> u32 {
-    CONNECTION | (uses & USE_MASK) << (PLACE_BITS + 1) | (place as u32) << 1 | half as u32
+/// The number of a half: mark, uses, slot, half.
+pub(crate) fn half_number(slot: usize, uses: u32, half: usize) -> u32 {
+    CONNECTION | (uses & USE_MASK) << (SLOT_BITS + 1) | (slot as u32) << 1 | half as u32
 }
 
-/// Is this a flow's number, and not one of a scenario's own?
-pub(crate) fn is_works(number: u32) -> bool {
+/// Is this the number of an application, and not that of a flow or probe of the scenario?
+pub(crate) fn is_application(number: u32) -> bool {
     number >= DATAGRAM
 }
 
-/// Whose the numbers are that packets of workloads carry, for those who show packets.
+/// The slot in the number of a half.
+pub(crate) fn slot_of(number: u32) -> usize {
+    (number & !CONNECTION) as usize >> 1 & (MOST_OPEN - 1)
+}
+
+/// The flows to which the numbers in packets of applications belong, for records of packets.
 #[derive(Default)]
 pub(crate) struct Owners {
-    /// The flow of each workload, by its place in the scenario.
-    pub loads: Vec<u32>,
-    /// Of each place: the flow whose connection is or was there, and where what its opener sends
-    /// enters.
-    pub places: Vec<(u32, Port)>,
+    /// The flow of each application, by its index in the scenario.
+    pub applications: Vec<u32>,
+    /// For each slot, the flow of its present or last connection, and where the packets of the
+    /// opening side enter the path.
+    pub slots: Vec<(u32, Port)>,
 }
 
 impl Owners {
-    /// The flow's place in the scenario.
+    /// The flow's index in the scenario.
     pub fn flow(&self, number: u32) -> u32 {
         let found = if number & CONNECTION != 0 {
-            self.places.get(place_of(number)).map(|(flow, _)| *flow)
+            self.slots.get(slot_of(number)).map(|(flow, _)| *flow)
         } else {
-            self.loads.get((number & !DATAGRAM) as usize).copied()
+            self.applications
+                .get((number & !DATAGRAM) as usize)
+                .copied()
         };
         found.unwrap_or(number)
     }
-    /// Both ends of what a packet with this number is of, from who sends data.
+    /// The two ends of a packet with this number, the sender of data first.
     pub fn ends(&self, number: u32) -> Ends {
-        let first = match self.places.get(place_of(number)) {
+        let first = match self.slots.get(slot_of(number)) {
             Some((_, port)) if number & CONNECTION != 0 => *port,
             _ => NEAR,
         };
@@ -57,9 +64,4 @@ impl Owners {
             ends
         }
     }
-}
-
-/// The place that the number of a half names.
-pub(crate) fn place_of(number: u32) -> usize {
-    (number & !CONNECTION) as usize >> 1 & (MOST_OPEN - 1)
 }

@@ -1,6 +1,6 @@
-//! What the simulator keeps of its packets beside their 32 bytes.
+//! The observer of the simulated network: packets that arrive, and contents of packets under way.
 
-use crate::owners::{Owners, is_works};
+use crate::owners::{Owners, is_application};
 use crate::packet::{Acks, Headers, Kind, Packet};
 use narrows_core::capture::{self, Ends};
 use narrows_core::engine::{self, sender_port};
@@ -12,23 +12,23 @@ use narrows_core::workload::DATAGRAM_HEADERS;
 /// The observer of a simulated network.
 pub(crate) type Observer = engine::Observer<Packets>;
 
-/// What packets carry and have no room for, and where they have arrived.
+/// Arrivals, and contents that have no room in a packet.
 pub(crate) struct Packets {
-    /// Packets that have come out of the network, for their hosts.
+    /// Packets that have left the network, for their hosts.
     pub arrivals: Vec<Packet>,
     pub acks: Acks,
-    /// Of data with congestion headers under way.
+    /// Fields that the congestion headers of data under way replace.
     pub headers: Headers,
-    /// Of packets of workloads.
+    /// Flows of the packets of applications.
     pub owners: Owners,
-    /// Pings and datagrams whose fate is open.
+    /// Number of pings and datagrams that have neither arrived nor been dropped.
     pub pings: u64,
     /// Where each flow's data enters the network.
     senders: Vec<Port>,
 }
 
 impl Packets {
-    /// None yet, of a run of `scenario`.
+    /// No packet yet, in a run of `scenario`.
     pub fn new(scenario: &Scenario, owners: Owners) -> Packets {
         Packets {
             arrivals: Vec::new(),
@@ -39,14 +39,14 @@ impl Packets {
             senders: scenario.flows.iter().map(sender_port).collect(),
         }
     }
-    /// The flow that a packet is of, by its place in the scenario; probes count on.
+    /// The index of a packet's flow in the scenario; probes follow the last flow.
     pub fn flow_of(&self, packet: &Packet) -> u32 {
         match packet.flow() {
-            number if is_works(number) => self.owners.flow(number),
+            number if is_application(number) => self.owners.flow(number),
             number => number,
         }
     }
-    /// A packet is gone.
+    /// A packet was dropped; the index of its content becomes free.
     pub fn forget(&mut self, packet: &Packet) {
         match packet.kind() {
             Kind::Data => drop(self.headers.take(packet)),
@@ -94,7 +94,7 @@ impl engine::Packets<Packet> for Packets {
             .copied()
             .unwrap_or(NEAR);
         let ends = match packet.flow() {
-            number if is_works(number) => self.owners.ends(number),
+            number if is_application(number) => self.owners.ends(number),
             number => Ends::of(number, sender),
         };
         let payload = packet

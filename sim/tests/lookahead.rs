@@ -1,5 +1,5 @@
-//! A run whose ends take turns (`sim/src/world/turns.rs`) is the run that goes event by event,
-//! which a capture makes it do.
+//! A run with lookahead (`sim/src/lookahead/`) is equal to a run event by event. With a capture, a
+//! run is event by event.
 
 use crate::common::{json, registry};
 use narrows_core::capture::{Capture, ENDS};
@@ -16,7 +16,7 @@ fn scenario(path: &str, flows: &str) -> Scenario {
     let text = format!(
         "duration = \"3s\"\nwarmup = \"500ms\"\nstart_jitter = \"0s\"\n[path]\n{path}\n{flows}"
     );
-    Scenario::from_toml(&text, "turns", &registry()).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    Scenario::from_toml(&text, "lookahead", &registry()).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
 fn play(scenario: &Scenario, capture: Option<Capture>) -> Run {
@@ -28,7 +28,7 @@ fn play(scenario: &Scenario, capture: Option<Capture>) -> Run {
 }
 
 #[test]
-fn turns_change_nothing() {
+fn lookahead_changes_no_result() {
     let queue = |rest: &str| format!("rate = \"20Mbit\"\nrtt = \"20ms\"\n{rest}\n");
     let hops = "[[path.hop]]\nrate = \"30Mbit\"\nrtt = \"10ms\"\nqueue = \"codel\"\n\
                 [[path.hop]]\nrate = \"20Mbit\"\nrtt = \"10ms\"\nbuffer = \"50kB\"\n";
@@ -44,13 +44,13 @@ fn turns_change_nothing() {
     ];
     for path in paths {
         let s = scenario(&path, FLOWS);
-        let (turns, events) = (
+        let (windows, events) = (
             play(&s, None),
             play(&s, Some(Capture::new("", ENDS, Box::new(|_| true)))),
         );
-        assert!(json(&turns) == json(&events), "{path}");
+        assert!(json(&windows) == json(&events), "{path}");
         // As text: a delay that is not known is not equal to itself.
         let rows = |run: &Run| format!("{:?}", run.samples);
-        assert!(rows(&turns) == rows(&events), "{path}");
+        assert!(rows(&windows) == rows(&events), "{path}");
     }
 }

@@ -1,0 +1,508 @@
+//! The way of a data packet and its ACK, in the order of this file.
+//!
+//! | step | function |
+//! |---|---|
+//! | 1. The sender handles an event and sends segments. | [`Datapath::at_sender`] |
+//! | 2. Segments become packets, or super-packets with offload. | [`Nic::send`] |
+//! | 3. An interface with a rate or pacing queues them. | [`Device::push`], [`Datapath::leave_device`] |
+//! | 4. The packet enters the network, which is in `core/src/net/`. | [`SimNetwork::push`] |
+//! | 5. The packet leaves the network. | [`Datapath::deliver`], [`Datapath::arrive`] |
+//! | 6. The access link of a receiver farther away delays it. | [`Datapath::leave_access_link`] |
+//! | 7. The receiver handles the segment. | [`Datapath::received`], [`Datapath::at_receiver`] |
+//! | 8. Its ACK enters the network: steps 4 and 5 again. | [`AckNic::send`] |
+//! | 9. The sender handles the ACK: step 1 again. | [`Datapath::acknowledged`] |
+//!
+//! A function that handles an event of an endpoint returns the time of the endpoint's next timer.
+//! The connections of [applications](crate::application) use steps 2 to 4 and 8 with endpoints of
+//! their own.
+
+use crate::device::Device;
+use crate::flow::{Flow, RECEIVER, SENDER, TIMERS_PER_FLOW};
+use crate::network::SimNetwork;
+use crate::observer::Observer;
+use crate::owners::is_application;
+use crate::packet::{Kind, Label, Packet};
+use crate::timers::Timers;
+use narrows_core::engine::Network;
+use narrows_core::figures::{ProbeMeter, Verdict};
+use narrows_core::host::Fate;
+use narrows_core::net::access::Access;
+use narrows_core::net::{FAR, NEAR, Network as _, Port};
+use narrows_core::tcp::wire::{AckSegment, Segment};
+use narrows_core::units::{Span, Time};
+
+/// The endpoints of all flows and probes, and everything between them.
+pub(crate) struct Datapath {
+    pub flows: Vec<Flow>,
+    pub probes: Vec<Probe>,
+    /// The interface of the sending host, where it has a rate or paces.
+    pub device: Option<Box<Device>>,
+    /// Super-packets cross the path whole.
+    pub offload: bool,
+    pub network: SimNetwork,
+    /// Access links between the path and receivers farther away.
+    pub access: Access<Packet>,
+    pub observer: Observer,
+    pub timers: Timers,
+    /// Number of events handled.
+    pub events: u64,
+}
+
+/// One probe.
+pub(crate) struct Probe {
+    pub meter: ProbeMeter,
+    pub interval: Span,
+    pub label: Label,
+}
+
+/// The next timer of an endpoint, after `now`: a timer at `now` itself would stop the clock.
+fn later(now: Time, due: Option<Time>) -> Option<Time> {
+    due.map(|at| at.max(now + Span::ns(1)))
+}
+
+// Step 1: the sender.
+
+impl Datapath {
+    /// The sender of flow `id` handles an event and sends the segments that its congestion control
+    /// permits.
+    #[inline]
+    pub fn at_sender(
+        &mut self,
+        now: Time,
+        id: u32,
+        act: impl FnOnce(&mut Flow, &mut Nic),
+    ) -> Option<Time> {
+        let flow = &mut self.flows[id as usize];
+        let mut nic = Nic::new(
+            now,
+            id,
+            flow.forward(),
+            self.offload,
+            self.device.as_deref_mut(),
+            &mut self.network,
+            &mut self.observer,
+        );
+        act(flow, &mut nic);
+        nic.flush();
+        flow.sender.next_wakeup()
+    }
+
+    /// The timer of a sender fires.
+    pub fn wake_sender(&mut self, now: Time, id: u32) -> Option<Time> {
+        let due = self.at_sender(now, id, |flow, nic| {
+            flow.sender.on_timer(now, &mut nic.wire())
+        });
+        later(now, due)
+    }
+
+    /// Probe `number` sends a ping.
+    pub fn ping(&mut self, now: Time, number: usize) {
+        let probe = &mut self.probes[number];
+        let label = probe.label;
+        let id = (self.flows.len() + number) as u32;
+        let ping = Packet::ping(id, probe.meter.sent(now)).labelled(label, NEAR);
+        self.observer.packets.pings += 1;
+        self.nic(now, id, (NEAR, label)).send_datagram(ping);
+    }
+
+    /// The interface for the packets of `id`, which enter the network at a port and have a label.
+    pub fn nic(&mut self, now: Time, id: u32, forward: (Port, Label)) -> Nic<'_> {
+        Nic::new(
+            now,
+            id,
+            forward,
+            self.offload,
+            self.device.as_deref_mut(),
+            &mut self.network,
+            &mut self.observer,
+        )
+    }
+}
+
+// Step 2: segments become packets.
+
+/// The interface of a host during one event: it sends segments one by one or, with offload, joined
+/// to super-packets.
+pub(crate) struct Nic<'a> {
+    now: Time,
+    flow: u32,
+    port: Port,
+    label: Label,
+    offload: bool,
+    held: Option<Segment>,
+    device: Option<&'a mut Device>,
+    network: &'a mut SimNetwork,
+    observer: &'a mut Observer,
+}
+
+impl<'a> Nic<'a> {
+    #[inline]
+    fn new(
+        now: Time,
+        flow: u32,
+        (port, label): (Port, Label),
+        offload: bool,
+        device: Option<&'a mut Device>,
+        network: &'a mut SimNetwork,
+        observer: &'a mut Observer,
+    ) -> Nic<'a> {
+        Nic {
+            now,
+            flow,
+            port,
+            label,
+            offload,
+            held: None,
+            // The interface with a rate in a scenario is that of the near host.
+            device: device.filter(|device| port == NEAR || device.free),
+            network,
+            observer,
+        }
+    }
+    /// The function by which a sender sends. All callers use this one closure, so the code of the
+    /// sender is compiled once. A second copy would cost more in the instruction cache than the
+    /// call of a function.
+    pub fn wire(&mut self) -> impl FnMut(Segment) -> Fate + use<'_, 'a> {
+        |segment| self.send(segment)
+    }
+    /// Sends a segment, or a whole super-packet to an interface.
+    fn send(&mut self, segment: Segment) -> Fate {
+        if self.device.is_some() {
+            return self.pass_to_device(&segment);
+        }
+        if !self.offload {
+            self.enter_path(&segment);
+            return Fate::Sent;
+        }
+        if self.held.as_mut().is_some_and(|held| held.join(&segment)) {
+            return Fate::Sent;
+        }
+        self.flush();
+        self.held = Some(segment);
+        Fate::Sent
+    }
+    /// Sends a ping or a datagram of an application.
+    pub fn send_datagram(mut self, packet: Packet) {
+        match &mut self.device {
+            Some(device) => {
+                device.push(self.now, packet, Time::ZERO, self.network, self.observer);
+            }
+            None => self
+                .network
+                .push(self.now, self.port, packet, self.observer),
+        }
+    }
+    /// The event is over: sends the segments that were held to be joined.
+    pub fn flush(&mut self) {
+        if let Some(segment) = self.held.take() {
+            self.enter_path(&segment);
+        }
+    }
+    #[inline]
+    fn packet(&mut self, segment: &Segment) -> Packet {
+        let packet = match &segment.congestion {
+            None => Packet::data(self.flow, segment),
+            Some(header) => self
+                .observer
+                .packets
+                .headers
+                .packet(self.flow, segment, header),
+        };
+        packet.labelled(self.label, self.port)
+    }
+    #[inline]
+    fn enter_path(&mut self, segment: &Segment) {
+        let packet = self.packet(segment);
+        self.network
+            .push(self.now, self.port, packet, self.observer);
+    }
+
+    // Step 3: the queue of the interface.
+
+    #[cold]
+    fn pass_to_device(&mut self, segment: &Segment) -> Fate {
+        let packet = self.packet(segment);
+        let Some(device) = &mut self.device else {
+            return Fate::Sent;
+        };
+        device.push(
+            self.now,
+            packet,
+            segment.departs,
+            self.network,
+            self.observer,
+        )
+    }
+}
+
+impl Device {
+    /// Queues a super-packet. Packets that leave at once enter the path.
+    fn push(
+        &mut self,
+        now: Time,
+        packet: Packet,
+        departs: Time,
+        network: &mut SimNetwork,
+        observer: &mut Observer,
+    ) -> Fate {
+        let flow = packet.flow();
+        let fate = self
+            .interface
+            .push(now, packet, departs, &mut self.departures);
+        self.enter_path(now, network, observer);
+        let due = departs > Time::ZERO && departs <= now;
+        if self.free && due && fate == Fate::Sent && self.departures.withdraw(flow) {
+            return Fate::Gone;
+        }
+        fate
+    }
+    /// The packets that have left the interface enter the path.
+    fn enter_path(&mut self, now: Time, network: &mut SimNetwork, observer: &mut Observer) {
+        for packet in self.departures.packets.drain(..) {
+            network.push(now, packet.port(), packet, observer);
+        }
+    }
+}
+
+impl Datapath {
+    /// Packets leave the interface and enter the path. Their senders may then send more;
+    /// `of_application` handles those of applications.
+    pub fn leave_device(&mut self, now: Time, mut of_application: impl FnMut(&mut Datapath, u32)) {
+        let Some(device) = &mut self.device else {
+            return;
+        };
+        device.interface.poll(now, &mut device.departures);
+        device.enter_path(now, &mut self.network, &mut self.observer);
+        for (packet, why) in device.departures.dropped.drain(..) {
+            self.observer.judge(now, &packet, Verdict::Dropped(why));
+            self.observer.packets.forget(&packet);
+        }
+        let mut completed = std::mem::take(&mut device.departures.completed);
+        device.departures.reported();
+        for id in completed.drain(..) {
+            if is_application(id) {
+                of_application(self, id);
+                continue;
+            }
+            let due = self.at_sender(now, id, |flow, nic| {
+                flow.sender.on_departed(now, &mut nic.wire());
+            });
+            self.timers.set(id * TIMERS_PER_FLOW + SENDER, due);
+        }
+        // Completions of meanwhile are an event of their own. The vector keeps its memory.
+        if let Some(device) = &mut self.device {
+            completed.append(&mut device.departures.completed);
+            device.departures.completed = completed;
+        }
+    }
+}
+
+// Step 4: the packet enters the path.
+
+impl SimNetwork {
+    /// A packet enters at `port`; with [lookahead](crate::lookahead) at the end of the window.
+    #[inline]
+    pub fn push(&mut self, now: Time, port: Port, packet: Packet, observer: &mut Observer) {
+        match &mut self.outbox {
+            Some(outbox) => outbox.push(now, packet),
+            None => self.push_at_once(now, port, packet, observer),
+        }
+    }
+    fn push_at_once(&mut self, now: Time, port: Port, packet: Packet, observer: &mut Observer) {
+        match &mut self.network {
+            Network::Wired(path) => path.push(now, port, packet, observer),
+            Network::Wifi(stations) => {
+                let owner = observer.packets.flow_of(&packet) as usize;
+                let station = self.stations.get(owner).copied().unwrap_or(0);
+                // Each port but the near one is that of a station.
+                let port = if port == NEAR { NEAR } else { station + 1 };
+                stations.push(now, port, packet.at_station(station), observer);
+            }
+        }
+    }
+}
+
+// Step 5: the packet leaves the path.
+
+impl Datapath {
+    /// Passes the packets that have left the path to their endpoints; `of_application` handles
+    /// those of applications.
+    pub fn deliver(&mut self, now: Time, mut of_application: impl FnMut(&mut Datapath, &Packet)) {
+        for i in 0..self.observer.packets.arrivals.len() {
+            let packet = self.observer.packets.arrivals[i];
+            if packet.damaged() {
+                self.observer.packets.forget(&packet);
+            } else if is_application(packet.flow()) {
+                of_application(self, &packet);
+            } else {
+                self.arrive(now, &packet);
+            }
+        }
+        self.observer.packets.arrivals.clear();
+    }
+
+    /// A packet of a flow or a probe arrives at its host.
+    #[inline]
+    fn arrive(&mut self, now: Time, packet: &Packet) {
+        let id = packet.flow();
+        match packet.kind() {
+            Kind::Data => match self.flows[id as usize].access_forward {
+                Some(line) => self.access.push(now, line, *packet),
+                None => self.receive(now, packet),
+            },
+            Kind::Ack => {
+                let due = self.acknowledged(now, packet);
+                self.timers.set(id * TIMERS_PER_FLOW + SENDER, due);
+            }
+            Kind::Ping => self
+                .network
+                .push(now, FAR, packet.pong(), &mut self.observer),
+            Kind::Pong => self.answered(now, packet),
+        }
+    }
+
+    /// The answer to a ping arrives.
+    pub fn answered(&mut self, now: Time, pong: &Packet) {
+        self.observer.packets.pings -= 1;
+        self.probes[pong.flow() as usize - self.flows.len()]
+            .meter
+            .received(now, pong.number());
+    }
+
+    // Step 6: the access link.
+
+    /// The next packet leaves its access link: data at its receiver, an ACK at the path.
+    pub fn leave_access_link(&mut self, now: Time) {
+        let Some(packet) = self.access.pop(now) else {
+            return;
+        };
+        match packet.kind() {
+            Kind::Data => self.receive(now, &packet),
+            _ => {
+                let port = self.flows[packet.flow() as usize].ack_port();
+                self.network.push(now, port, packet, &mut self.observer);
+            }
+        }
+    }
+
+    // Step 7: the receiver.
+
+    fn receive(&mut self, now: Time, packet: &Packet) {
+        let due = self.received(now, packet);
+        self.timers
+            .set(packet.flow() * TIMERS_PER_FLOW + RECEIVER, due);
+    }
+
+    /// The receiver handles a segment.
+    pub fn received(&mut self, now: Time, packet: &Packet) -> Option<Time> {
+        let segment = self.observer.packets.headers.take(packet);
+        let measured = now >= self.observer.warmup;
+        self.at_receiver(now, packet.flow(), |flow, nic| {
+            if measured && flow.received_before.is_none() {
+                flow.received_before = Some(flow.receiver.received_bytes());
+            }
+            flow.receiver.on_segment(now, &segment, &mut nic.wire());
+        })
+    }
+
+    /// The timer of a receiver fires.
+    pub fn wake_receiver(&mut self, now: Time, id: u32) -> Option<Time> {
+        let due = self.at_receiver(now, id, |flow, nic| {
+            flow.receiver.on_timer(now, &mut nic.wire())
+        });
+        later(now, due)
+    }
+
+    /// The receiver of flow `id` handles an event and may send ACKs.
+    #[inline]
+    fn at_receiver(
+        &mut self,
+        now: Time,
+        id: u32,
+        act: impl FnOnce(&mut Flow, &mut AckNic),
+    ) -> Option<Time> {
+        let flow = &mut self.flows[id as usize];
+        let mut nic = AckNic {
+            now,
+            flow: id,
+            port: flow.ack_port(),
+            label: flow.label,
+            line: flow.access_reverse,
+            network: &mut self.network,
+            access: &mut self.access,
+            observer: &mut self.observer,
+        };
+        act(flow, &mut nic);
+        flow.receiver.next_wakeup()
+    }
+
+    /// The interface of a host for the ACKs of `flow`, which enter the path at `port`.
+    pub fn ack_nic(&mut self, now: Time, flow: u32, port: Port, label: Label) -> AckNic<'_> {
+        AckNic {
+            now,
+            flow,
+            port,
+            label,
+            line: None,
+            network: &mut self.network,
+            access: &mut self.access,
+            observer: &mut self.observer,
+        }
+    }
+}
+
+// Step 8: the ACK.
+
+/// The interface of a receiver's host during one event: ACKs enter the path, or the access link
+/// before it.
+pub(crate) struct AckNic<'a> {
+    now: Time,
+    flow: u32,
+    port: Port,
+    label: Label,
+    line: Option<u32>,
+    network: &'a mut SimNetwork,
+    access: &'a mut Access<Packet>,
+    observer: &'a mut Observer,
+}
+
+impl<'a> AckNic<'a> {
+    /// The function by which a receiver sends; one closure for all callers, as [`Nic::wire`].
+    pub fn wire(&mut self) -> impl FnMut(AckSegment) + use<'_, 'a> {
+        |ack| self.send(ack)
+    }
+    fn send(&mut self, ack: AckSegment) {
+        let packet = self
+            .observer
+            .packets
+            .acks
+            .packet(self.flow, ack)
+            .labelled(self.label, self.port);
+        match self.line {
+            Some(line) => self.access.push(self.now, line, packet),
+            None => self
+                .network
+                .push(self.now, self.port, packet, self.observer),
+        }
+    }
+}
+
+// Step 9: the sender again.
+
+impl Datapath {
+    /// The sender handles an ACK. A transfer whose data are all acknowledged is finished.
+    pub fn acknowledged(&mut self, now: Time, packet: &Packet) -> Option<Time> {
+        let ack = self.observer.packets.acks.take(packet);
+        let due = self.at_sender(now, packet.flow(), |flow, nic| {
+            flow.sender.on_segment(now, &ack, &mut nic.wire());
+        });
+        let flow = &mut self.flows[packet.flow() as usize];
+        if flow.transfer && flow.sender.finished() {
+            if flow.meter.runs() {
+                flow.meter.limited(flow.sender.limited(now));
+            }
+            flow.meter.finished(now, &flow.sender.info());
+        }
+        due
+    }
+}

@@ -1,0 +1,236 @@
+//! The events of one end of the path in a window: arrivals and timers, sorted by flow.
+
+use crate::packet::Packet;
+use crate::prefetch::prefetch;
+use narrows_core::units::Time;
+use std::collections::VecDeque;
+
+/// Packets on their way to one end, in the order of arrival, each with its time.
+pub(crate) type Arrivals = VecDeque<(Time, Packet)>;
+
+/// The end of a list.
+const NONE: u32 = u32::MAX;
+
+/// The events of the flows of one end.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    alarms: Alarms,
+    /// The arrivals of each flow.
+    flows: Vec<Agenda>,
+    /// For each arrival of this window, the next one of its flow.
+    next: Vec<u32>,
+    /// Flows with events in this window.
+    busy: Vec<u32>,
+}
+
+/// The arrivals of one flow that are not handled yet: the places of the first and the last one.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Agenda {
+    pub first: u32,
+    last: u32,
+}
+
+/// No arrival.
+const IDLE: Agenda = Agenda {
+    first: NONE,
+    last: NONE,
+};
+
+/// Time of each flow's timer; [`Time::MAX`] for none. Within a window, timers need no order.
+/// Therefore a search finds those that fire. It skips blocks where none can fire.
+#[derive(Debug, Default)]
+struct Alarms {
+    due: Vec<Time>,
+    /// For each block, a time before which no timer fires.
+    blocks: Vec<Time>,
+    /// A time before which no timer of any block fires.
+    next: Time,
+}
+
+/// Flows per block: their times fill eight cache lines.
+const BLOCK: usize = 64;
+
+impl Alarms {
+    fn new(n: usize) -> Alarms {
+        Alarms {
+            due: vec![Time::MAX; n],
+            blocks: vec![Time::MAX; n.div_ceil(BLOCK)],
+            next: Time::MAX,
+        }
+    }
+    #[inline]
+    fn set(&mut self, id: u32, due: Time) {
+        let block = &mut self.blocks[id as usize / BLOCK];
+        *block = due.min(*block);
+        self.next = due.min(self.next);
+        self.due[id as usize] = due;
+    }
+    /// Calls `fires` for the timers before `end`; the caller sets all of these anew.
+    fn fire(&mut self, end: Time, mut fires: impl FnMut(u32)) {
+        if self.next >= end {
+            return;
+        }
+        self.next = Time::MAX;
+        for (number, (block, due)) in self
+            .blocks
+            .iter_mut()
+            .zip(self.due.chunks(BLOCK))
+            .enumerate()
+        {
+            if *block < end {
+                *block = Time::MAX;
+                for (i, due) in due.iter().enumerate() {
+                    if *due < end {
+                        fires((number * BLOCK + i) as u32);
+                    } else {
+                        *block = (*block).min(*due);
+                    }
+                }
+            }
+            self.next = self.next.min(*block);
+        }
+    }
+}
+
+impl Inbox {
+    /// No events of `n` flows.
+    pub fn new(n: usize) -> Inbox {
+        Inbox {
+            alarms: Alarms::new(n),
+            flows: vec![IDLE; n],
+            next: Vec::new(),
+            busy: Vec::new(),
+        }
+    }
+    /// A time before which no timer fires.
+    pub fn next(&self) -> Time {
+        self.alarms.next
+    }
+    /// Sets the timer of a flow, or clears it.
+    pub fn set(&mut self, id: u32, due: Option<Time>) {
+        self.alarms.set(id, due.unwrap_or(Time::MAX));
+    }
+    /// The next packet arrives, of a flow or of none. Returns its
+    /// [place](super::Outbox::caused_by_arrival).
+    #[inline]
+    pub fn arrive(&mut self, flow: Option<u32>) -> u32 {
+        let place = self.next.len() as u32;
+        self.next.push(NONE);
+        if let Some(id) = flow {
+            let agenda = &mut self.flows[id as usize];
+            if agenda.first == NONE {
+                agenda.first = place;
+                self.busy.push(id);
+            } else {
+                self.next[agenda.last as usize] = place;
+            }
+            agenda.last = place;
+        }
+        place
+    }
+    /// Number of arrivals.
+    pub fn arrived(&self) -> usize {
+        self.next.len()
+    }
+    /// Prefetches the agenda of the flow of a packet that arrives soon.
+    #[inline]
+    pub fn prefetch_agenda_of(&self, packet: &Packet) {
+        if let Some(agenda) = self.flows.get(packet.flow() as usize) {
+            prefetch(agenda);
+        }
+    }
+    /// All packets of this window have arrived. Adds the flows whose timers fire before `end`.
+    pub fn wake(&mut self, end: Time) {
+        self.alarms.fire(end, |id| {
+            if self.flows[id as usize].first == NONE {
+                self.busy.push(id);
+            }
+        });
+    }
+    /// The `n`th flow with events.
+    #[inline]
+    pub fn busy(&self, n: usize) -> Option<u32> {
+        self.busy.get(n).copied()
+    }
+    /// Prefetches the agenda and the timer of the `n`th of them.
+    #[inline]
+    pub fn prefetch_agenda(&self, n: usize) {
+        if let Some(id) = self.busy(n) {
+            prefetch(&self.flows[id as usize]);
+            prefetch(&self.alarms.due[id as usize]);
+        }
+    }
+    /// Prefetches the first arrival of the `n`th of them.
+    #[inline]
+    pub fn prefetch_arrival(&self, n: usize, arrivals: &Arrivals) {
+        if let Some(arrival) = self.first_of(n, arrivals) {
+            prefetch(arrival);
+        }
+    }
+    /// The first arrival of the `n`th of them.
+    #[inline]
+    pub fn first_of<'a>(&self, n: usize, arrivals: &'a Arrivals) -> Option<&'a (Time, Packet)> {
+        arrivals.get(self.flows[self.busy(n)? as usize].first as usize)
+    }
+    /// The arrivals of flow `id`, and the time of its timer.
+    #[inline]
+    pub fn agenda(&self, id: u32) -> (Agenda, Time) {
+        (self.flows[id as usize], self.alarms.due[id as usize])
+    }
+    /// Removes the first arrival from an agenda.
+    #[inline]
+    pub fn take_arrival(&self, agenda: &mut Agenda) {
+        agenda.first = self.next[agenda.first as usize];
+    }
+    /// All events of flow `id` are handled; its timer fires at `due`.
+    #[inline]
+    pub fn done(&mut self, id: u32, due: Time) {
+        self.flows[id as usize] = IDLE;
+        self.alarms.set(id, due);
+    }
+    /// All events of the window are handled.
+    pub fn clear(&mut self) {
+        self.next.clear();
+        self.busy.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_core::rng::Rng;
+
+    /// Alarms that are set, moved and cleared at random, compared with a plain list.
+    #[test]
+    fn alarms_fire_in_the_window_they_are_due_in() {
+        let mut rng = Rng::named(1, "alarms");
+        const N: u64 = 5 * BLOCK as u64 - 7;
+        let mut alarms = Alarms::new(N as usize);
+        let mut due = vec![Time::MAX; N as usize];
+        let mut later = |end: u64| match rng.below(4) {
+            0 => Time::MAX,
+            n => Time::from_ns(end + rng.below(10u64.pow(n as u32))),
+        };
+        let mut fired_ever = 0;
+        for end in (0..4000).step_by(40) {
+            for (id, due) in (0..).zip(&mut due) {
+                if (u64::from(id) * 31 + end) % 7 == 0 {
+                    *due = later(end);
+                    alarms.set(id, *due);
+                }
+            }
+            assert!(alarms.next <= *due.iter().min().unwrap());
+            let before = Time::from_ns(end + 40);
+            let mut fired = Vec::new();
+            alarms.fire(before, |id| fired.push(id as usize));
+            let expected: Vec<usize> = (0..due.len()).filter(|id| due[*id] < before).collect();
+            assert_eq!(fired, expected);
+            for id in fired {
+                fired_ever += 1;
+                due[id] = later(end + 40);
+                alarms.set(id as u32, due[id]);
+            }
+        }
+        assert!(fired_ever > 1000);
+    }
+}

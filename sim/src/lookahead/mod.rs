@@ -1,0 +1,286 @@
+//! Conservative parallel discrete-event lookahead: the two ends of the path run window by window
+//! instead of event by event.
+//!
+//! The lookahead is the shortest propagation delay between the ends of the path. An event at one
+//! end has no effect at the other end before this time has passed. Within a window of this length,
+//! three parts are therefore independent, as logical processes in conservative parallel
+//! discrete-event simulation with synchronous windows. `t` is the begin of a window and `L` the
+//! lookahead:
+//!
+//! ```text
+//!   path: packets sent before t ──▶ receivers: t to t + L ──▶ senders: t to t + L ──▶ next window
+//! ```
+//!
+//! The flows at one end interact only on the path. So each end handles all events of one flow
+//! ([`inbox`]) before those of the next one. The packets that they send are sorted by time before
+//! they enter the path ([`outbox`]).
+//!
+//! The parts run one after the other, on one thread. They run faster than event by event: the code
+//! of one part fits into the innermost instruction cache, the state of a flow is loaded once per
+//! window, and more of the next packets are known for prefetching.
+//!
+//! Results are equal to those of a run event by event. Each part receives its events in the same
+//! order. Events of several parts at one instant do not depend on each other. An event that
+//! concerns several flows, or that samples them, is handled at its own time: senders run up to it
+//! first ([`event_loop`](crate::world)).
+//!
+//! **Conditions**: all data travels in the forward direction; the path has no queue in the reverse
+//! direction and a constant delay behind the last hop; no receiver has an access link. There are no
+//! applications, no interface and no capture, which records the order of all events.
+//!
+//! Sources: Chandy and Misra, *Distributed Simulation*, IEEE TSE 1979, for lookahead; Nicol, *The
+//! Cost of Conservative Synchronization in Parallel Discrete Event Simulations*, JACM 1993, for
+//! windows.
+
+mod inbox;
+mod outbox;
+
+use crate::datapath::Datapath;
+use crate::flow::{RECEIVER, SENDER, TIMERS_PER_FLOW};
+use crate::packet::Kind;
+use crate::prefetch::{load, prefetch};
+use inbox::{Arrivals, Inbox};
+use narrows_core::engine::Network;
+use narrows_core::net::lookahead::Lookahead as _;
+use narrows_core::net::{FAR, NEAR, Network as _, Port};
+use narrows_core::prefetch::Prefetch as _;
+use narrows_core::units::{Span, Time};
+pub(crate) use outbox::Outbox;
+
+/// Number of elements between the present and the prefetched one.
+const AHEAD: usize = 8;
+/// Longest window. A longer one has more packets per flow, but all packets of a window are in
+/// memory at the same time.
+const LONGEST: Span = Span::ms(25);
+/// Shortest window; a shorter one saves nothing.
+const SHORTEST: Span = Span::us(50);
+
+/// Both ends of the path.
+pub(crate) struct Lookahead {
+    near: Inbox,
+    far: Inbox,
+    /// Length of a window.
+    span: Span,
+    /// Both ends have handled all events before this time.
+    until: Time,
+}
+
+impl Lookahead {
+    /// Lookahead for this network and these flows, if the conditions hold. The caller has checked
+    /// that there is no application.
+    pub fn new(datapath: &mut Datapath) -> Option<Lookahead> {
+        let forward = datapath
+            .flows
+            .iter()
+            .all(|f| f.port == NEAR && f.access_forward.is_none() && f.access_reverse.is_none());
+        if !forward || datapath.device.is_some() || datapath.observer.recorder.is_some() {
+            return None;
+        }
+        let Network::Wired(path) = &datapath.network.network else {
+            return None;
+        };
+        let lookahead = path.lookahead().filter(|delay| *delay >= SHORTEST)?;
+        datapath.network.outbox = Some(Box::default());
+        Some(Lookahead {
+            near: Inbox::new(datapath.flows.len()),
+            far: Inbox::new(datapath.flows.len()),
+            span: lookahead.min(LONGEST),
+            until: Time::ZERO,
+        })
+    }
+
+    /// Sets the timer of a sender, or clears it.
+    pub fn set_sender(&mut self, id: u32, due: Option<Time>) {
+        self.near.set(id, due);
+    }
+
+    /// Clears the timers of a flow.
+    pub fn close(&mut self, id: u32) {
+        self.near.set(id, None);
+        self.far.set(id, None);
+    }
+
+    /// Begin of the next window, given the time of the next sample.
+    pub fn next_window(&self, datapath: &Datapath, sample: Time) -> Option<Time> {
+        let network = &datapath.network;
+        let (Network::Wired(path), Some(sent)) = (&network.network, &network.outbox) else {
+            return None;
+        };
+        if !sent.is_empty() {
+            return Some(self.until);
+        }
+        let ends = self
+            .near
+            .next()
+            .min(self.far.next())
+            .min(path.arrival(NEAR));
+        let all = ends.min(path.due()).min(datapath.timers.next());
+        Some(self.until.max(all.min(sample)))
+    }
+
+    /// Begins a window: runs the path up to `begin`, then all receivers. Returns the end of the
+    /// window, at most `limit`.
+    pub fn run_receivers(&mut self, datapath: &mut Datapath, begin: Time, limit: Time) -> Time {
+        self.until = (begin + self.span).min(limit);
+        run_path(datapath, begin);
+        outbox(datapath, |outbox| outbox.begin(begin));
+        run_end::<FAR>(&mut self.far, datapath, self.until, self.until);
+        send(datapath, FAR);
+        outbox(datapath, |outbox| outbox.begin(begin));
+        self.until
+    }
+
+    /// Runs the senders: arrivals before one time and timers before another one.
+    pub fn run_senders(&mut self, datapath: &mut Datapath, arrivals: Time, timers: Time) {
+        run_end::<NEAR>(&mut self.near, datapath, arrivals, timers);
+    }
+}
+
+/// The path receives all packets sent at the near end, and handles its events up to `now`.
+pub(crate) fn run_path(datapath: &mut Datapath, now: Time) {
+    send(datapath, NEAR);
+    if let Some((path, _)) = datapath.network.with_outbox() {
+        path.serve(now, &mut datapath.observer);
+    }
+}
+
+/// Calls `act` with the outbox.
+#[inline]
+pub(crate) fn outbox(datapath: &mut Datapath, act: impl FnOnce(&mut Outbox)) {
+    if let Some(outbox) = &mut datapath.network.outbox {
+        act(outbox);
+    }
+}
+
+/// The packets in the outbox enter the path at `port`.
+fn send(datapath: &mut Datapath, port: Port) {
+    if let Some((path, outbox)) = datapath.network.with_outbox() {
+        outbox.drain(|at, packet| path.push(at, port, packet, &mut datapath.observer));
+    }
+}
+
+/// Handles the arrivals at one end before `before`, and its timers before `timers`, flow by flow.
+fn run_end<const PORT: Port>(
+    inbox: &mut Inbox,
+    datapath: &mut Datapath,
+    before: Time,
+    timers: Time,
+) {
+    let Some((path, _)) = datapath.network.with_outbox() else {
+        return;
+    };
+    let mut arrivals = path.arrivals(PORT).map(std::mem::take).unwrap_or_default();
+    sort_by_flow(inbox, datapath, &arrivals, before);
+    inbox.wake(timers);
+    let mut n = 0;
+    while let Some(id) = inbox.busy(n) {
+        n += 1;
+        prefetch_flows::<PORT>(datapath, inbox, &arrivals, n);
+        let (mut agenda, mut due) = inbox.agenda(id);
+        loop {
+            let arrival = arrivals
+                .get(agenda.first as usize)
+                .filter(|(at, _)| *at <= due);
+            let next = if let Some((now, packet)) = arrival {
+                let place = agenda.first;
+                inbox.take_arrival(&mut agenda);
+                if let Some(next) = arrivals.get(agenda.first as usize) {
+                    prefetch(next);
+                    if PORT == NEAR {
+                        prefetch(datapath.observer.packets.acks.look(&next.1));
+                    }
+                }
+                outbox(datapath, |outbox| outbox.caused_by_arrival(place));
+                if PORT == FAR {
+                    datapath.received(*now, packet)
+                } else {
+                    datapath.acknowledged(*now, packet)
+                }
+            } else if due < timers {
+                let which = if PORT == FAR { RECEIVER } else { SENDER };
+                outbox(datapath, |outbox| {
+                    outbox.caused_by_timer(id * TIMERS_PER_FLOW + which)
+                });
+                if PORT == FAR {
+                    datapath.wake_receiver(due, id)
+                } else {
+                    datapath.wake_sender(due, id)
+                }
+            } else {
+                break;
+            };
+            due = next.unwrap_or(Time::MAX);
+            datapath.events += 1;
+        }
+        inbox.done(id, due);
+    }
+    arrivals.drain(..inbox.arrived());
+    inbox.clear();
+    if let Some((path, _)) = datapath.network.with_outbox() {
+        if let Some(place) = path.arrivals(PORT) {
+            *place = arrivals;
+        }
+    }
+}
+
+/// Sorts the arrivals before `end` by flow. Pings are answered, and answers are recorded.
+fn sort_by_flow(inbox: &mut Inbox, datapath: &mut Datapath, arrivals: &Arrivals, end: Time) {
+    for (i, (now, packet)) in arrivals.iter().enumerate() {
+        if *now >= end {
+            return;
+        }
+        if let Some((_, ahead)) = arrivals.get(i + AHEAD) {
+            inbox.prefetch_agenda_of(ahead);
+        }
+        let kind = packet.kind();
+        let of_flow = !packet.damaged() && matches!(kind, Kind::Data | Kind::Ack);
+        let place = inbox.arrive(of_flow.then_some(packet.flow()));
+        if packet.damaged() {
+            datapath.observer.packets.forget(packet);
+            datapath.events += 1;
+        } else if kind == Kind::Ping {
+            outbox(datapath, |outbox| {
+                outbox.caused_by_arrival(place);
+                outbox.push(*now, packet.pong());
+            });
+            datapath.events += 1;
+        } else if kind == Kind::Pong {
+            datapath.answered(*now, packet);
+            datapath.events += 1;
+        }
+    }
+}
+
+/// Prefetches the flows that are handled next, while others are handled; `n` is the next one.
+#[inline]
+fn prefetch_flows<const PORT: Port>(
+    datapath: &Datapath,
+    inbox: &Inbox,
+    arrivals: &Arrivals,
+    n: usize,
+) {
+    let flow = |n| inbox.busy(n).map(|id| &datapath.flows[id as usize]);
+    inbox.prefetch_agenda(n + 4);
+    inbox.prefetch_arrival(n + 3, arrivals);
+    if PORT == FAR {
+        if let Some(next) = flow(n) {
+            next.receiver.prefetch(None, load);
+        }
+        if let Some(next_but_one) = flow(n + 1) {
+            prefetch(&next_but_one.receiver);
+        }
+        return;
+    }
+    let acks = &datapath.observer.packets.acks;
+    if let Some((_, packet)) = inbox.first_of(n + 1, arrivals) {
+        prefetch(acks.look(packet));
+    }
+    if let Some(next) = flow(n) {
+        let ack = inbox.first_of(n, arrivals);
+        next.sender
+            .prefetch(ack.map(|(_, packet)| acks.look(packet)), load);
+    }
+    if let Some(next_but_one) = flow(n + 1) {
+        prefetch(&next_but_one.sender);
+    }
+}

@@ -1,0 +1,189 @@
+//! The packets that one end of the path sends during a window, sorted into the order of a run event
+//! by event.
+//!
+//! In a window, an end handles all events of one flow before those of the next one. Before the
+//! packets enter the path, they are sorted by time. At one instant, packets caused by arrivals come
+//! first, in the order of the arrivals. Packets caused by timers follow, in the order of the
+//! timers' numbers.
+
+use super::AHEAD;
+use crate::packet::Packet;
+use crate::prefetch::prefetch;
+use narrows_core::units::{Span, Time};
+
+/// The place of packets caused by timers, after that of all arrivals.
+const TIMER: u32 = 1 << 31;
+
+/// The packets that one end has sent and that have not entered the path yet.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    /// Begin of the window.
+    began: Time,
+    /// Place of the present event among those of its instant. Has it sent a packet?
+    place: u32,
+    sent: bool,
+    packets: Vec<Packet>,
+    bursts: Vec<Burst>,
+    /// For sorting them.
+    sorted: Vec<Burst>,
+    slots: Vec<u32>,
+}
+
+/// Packets sent by one event, as one integer for sorting. Its four parts of 32 bits are the time
+/// since the begin of the window, the place at that instant, the first packet and their number.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Burst(u128);
+
+/// Largest number of bursts in a slot for insertion sort.
+const CROWDED: u32 = 32;
+
+impl Burst {
+    fn new(after: Span, place: u32, first: usize) -> Burst {
+        Burst(u128::from(after.as_ns() << 32 | u64::from(place)) << 64 | (first as u128) << 32 | 1)
+    }
+    fn after(self) -> Span {
+        Span::ns((self.0 >> 96) as u64)
+    }
+    /// Index of the first packet, and their number.
+    fn packets(self) -> (usize, usize) {
+        ((self.0 >> 32) as u32 as usize, self.0 as u32 as usize)
+    }
+}
+
+impl Outbox {
+    /// A window begins.
+    pub fn begin(&mut self, now: Time) {
+        debug_assert!(self.is_empty());
+        self.began = now;
+    }
+    /// Is nothing in it?
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+    /// The next packets are caused by the arrival with this place.
+    #[inline]
+    pub fn caused_by_arrival(&mut self, place: u32) {
+        (self.place, self.sent) = (place, false);
+    }
+    /// The next packets are caused by the timer with this number.
+    #[inline]
+    pub fn caused_by_timer(&mut self, number: u32) {
+        (self.place, self.sent) = (TIMER | number, false);
+    }
+    /// A packet is sent.
+    #[inline]
+    pub fn push(&mut self, now: Time, packet: Packet) {
+        match self.bursts.last_mut() {
+            Some(burst) if self.sent => burst.0 += 1,
+            _ => {
+                debug_assert!(now >= self.began);
+                let burst = Burst::new(now.since(self.began), self.place, self.packets.len());
+                self.bursts.push(burst);
+                self.sent = true;
+            }
+        }
+        self.packets.push(packet);
+    }
+    /// Removes all packets, and calls `push` with each in the order of time.
+    #[inline]
+    pub fn drain(&mut self, mut push: impl FnMut(Time, Packet)) {
+        self.sort();
+        for (i, burst) in self.sorted.iter().enumerate() {
+            let (first, number) = burst.packets();
+            if let Some(ahead) = self.sorted.get(i + AHEAD) {
+                prefetch(&self.packets[ahead.packets().0]);
+            }
+            for packet in &self.packets[first..first + number] {
+                push(self.began + burst.after(), *packet);
+            }
+        }
+        self.bursts.clear();
+        self.sorted.clear();
+        self.packets.clear();
+        self.sent = false;
+    }
+    /// Sorts the bursts: first into as many slots of time as there are bursts, then by insertion.
+    fn sort(&mut self) {
+        if self.bursts.is_sorted() {
+            return std::mem::swap(&mut self.bursts, &mut self.sorted);
+        }
+        let last = self
+            .bursts
+            .iter()
+            .map(|burst| burst.after().as_ns())
+            .max()
+            .unwrap_or(0);
+        let slots = self.bursts.len().next_power_of_two();
+        let shift = (u64::BITS - last.leading_zeros()).saturating_sub(slots.ilog2());
+        let slot = |burst: &Burst| (burst.after().as_ns() >> shift) as usize;
+        self.slots.clear();
+        self.slots.resize(slots, 0);
+        for burst in &self.bursts {
+            self.slots[slot(burst)] += 1;
+        }
+        let (mut end, mut most) = (0, 0);
+        for number in &mut self.slots {
+            most = most.max(*number);
+            end += *number;
+            *number = end;
+        }
+        self.sorted.resize(self.bursts.len(), Burst(0));
+        for burst in self.bursts.iter().rev() {
+            let place = &mut self.slots[slot(burst)];
+            *place -= 1;
+            self.sorted[*place as usize] = *burst;
+        }
+        if most > CROWDED {
+            return self.sorted.sort_unstable();
+        }
+        for i in 1..self.sorted.len() {
+            let (burst, mut to) = (self.sorted[i], i);
+            while to > 0 && burst < self.sorted[to - 1] {
+                self.sorted[to] = self.sorted[to - 1];
+                to -= 1;
+            }
+            self.sorted[to] = burst;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_core::rng::Rng;
+
+    /// Packets sent flow by flow come out by time. At one instant, those of arrivals come first, by
+    /// their place.
+    #[test]
+    fn packets_leave_the_outbox_in_the_order_of_events() {
+        let mut rng = Rng::named(1, "outbox");
+        // Few instants for many bursts, and many for few.
+        for (bursts, instants) in [(0, 1), (1, 1), (50, 3), (500, 3), (500, 1_000_000)] {
+            let (mut outbox, mut expected) = (Outbox::default(), Vec::new());
+            let began = Time::from_ns(7_000_000);
+            outbox.begin(began);
+            for place in 0..bursts {
+                let (after, timer) = (rng.below(instants), rng.below(2) == 1);
+                let (at, place) = (began + Span::ns(after), (place * 7919 % 1_000_003) as u32);
+                if timer {
+                    outbox.caused_by_timer(place);
+                } else {
+                    outbox.caused_by_arrival(place);
+                }
+                for number in 0..=rng.below(3) {
+                    outbox.push(at, Packet::ping(place, number));
+                    expected.push((at, timer, place, number));
+                }
+            }
+            expected.sort_unstable();
+            let mut found = Vec::new();
+            outbox.drain(|at, packet| found.push((at, packet.flow(), packet.number())));
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|(at, _, flow, number)| (*at, *flow, *number))
+                .collect();
+            assert!(found == expected, "{bursts} bursts at {instants} instants");
+            assert!(outbox.is_empty());
+        }
+    }
+}

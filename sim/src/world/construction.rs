@@ -1,0 +1,165 @@
+//! Construction of a run: the scenario becomes flows, probes, a network and timers.
+
+use super::World;
+use super::event_loop::PROGRESS_EVENTS;
+use crate::application::Applications;
+use crate::datapath::{Datapath, Probe};
+use crate::device::Device;
+use crate::error::SimError;
+use crate::flow::{Flow, MEASURE, RESTART, START, STOP, TIMERS_PER_FLOW, shared};
+use crate::lookahead::Lookahead;
+use crate::network::SimNetwork;
+use crate::observer::{Observer, Packets};
+use crate::owners::Owners;
+use crate::packet::{Label, Packet};
+use crate::prefetch::on_large_pages;
+use crate::timers::Timers;
+use narrows_core::cc::{self, CcKind};
+use narrows_core::engine::{Options, Recorder, access_delays, sender_port, start};
+use narrows_core::figures::{FlowMeter, ProbeMeter, Samples, StateSamples, figure_interval};
+use narrows_core::net::access::Access;
+use narrows_core::registry::Registry;
+use narrows_core::rng::Rng;
+use narrows_core::scenario::{Direction, FlowSpec, Scenario};
+use narrows_core::tcp::{Config, Receiver, Sender};
+use narrows_core::units::{Span, Time};
+use std::sync::Arc;
+
+impl World {
+    /// The run of `scenario` at time zero.
+    pub(super) fn new(
+        scenario: &Scenario,
+        registry: &Registry<Packet>,
+        options: &Options,
+        recorder: Option<Box<Recorder>>,
+    ) -> Result<World, SimError> {
+        let (network, queues) = SimNetwork::new(scenario, registry)?;
+        let timers_of_flows = scenario.flows.len() as u32 * TIMERS_PER_FLOW;
+        let first_timer = timers_of_flows + scenario.probes.len() as u32;
+        let mut timers = Timers::new(first_timer as usize);
+        let mut applications = Applications::new(first_timer);
+        let mut owners = Owners::default();
+        let mut access = Access::default();
+        let mut flows = on_large_pages(scenario.flows.len());
+        let mut configs = Vec::new();
+        for (spec, id) in scenario.flows.iter().zip(0..) {
+            let kind = registry
+                .cc(&spec.cc.kind)
+                .ok_or_else(|| SimError::UnknownCc(spec.cc.kind.clone()))?;
+            let mut flow = flow(scenario, spec, kind, &mut configs, &mut access);
+            flow.application = applications
+                .add(scenario, id, kind, &mut owners)?
+                .map(|number| number as u32);
+            set_timers(scenario, spec, id, &mut flow, &mut timers);
+            flows.push(flow);
+        }
+        let mut probes = Vec::new();
+        for (spec, number) in scenario.probes.iter().zip(timers_of_flows..) {
+            timers.set(number, Some(Time::ZERO));
+            probes.push(Probe {
+                meter: ProbeMeter::new(),
+                interval: spec.interval,
+                label: Label::new(spec.dscp, spec.host, scenario.path.nat),
+            });
+        }
+        applications.reserve(&mut timers);
+        let packets = Packets::new(scenario, owners);
+        let mut observer = Observer::new(scenario, queues, options, packets);
+        observer.recorder = recorder;
+        let mut datapath = Datapath {
+            flows,
+            probes,
+            device: Device::new(scenario, registry)?,
+            offload: scenario.path.offload,
+            network,
+            access,
+            observer,
+            timers,
+            events: 0,
+        };
+        let lookahead = if applications.is_empty() {
+            Lookahead::new(&mut datapath).map(Box::new)
+        } else {
+            None
+        };
+        let figure_interval = figure_interval(scenario.duration);
+        let sample_interval = options.sample_interval;
+        Ok(World {
+            datapath,
+            applications,
+            lookahead,
+            end: Time::ZERO + scenario.duration,
+            figure_interval,
+            next_figures: Time::ZERO + figure_interval,
+            sample_interval: sample_interval.unwrap_or(Span::ZERO),
+            next_samples: sample_interval.map_or(Time::MAX, |interval| Time::ZERO + interval),
+            samples: Samples {
+                states: StateSamples::keep(options.states),
+                ..Samples::default()
+            },
+            next_progress: PROGRESS_EVENTS,
+        })
+    }
+}
+
+/// One flow without an application; its timers are not set.
+fn flow(
+    scenario: &Scenario,
+    spec: &FlowSpec,
+    kind: &CcKind,
+    configs: &mut Vec<Arc<Config>>,
+    access: &mut Access<Packet>,
+) -> Flow {
+    let (seed, host) = (scenario.seed, &scenario.host);
+    let config = host.config();
+    let cc_host = cc::Host {
+        hz: host.hz,
+        kernel: config.kernel,
+        gso: config.gso,
+        seed: Rng::named(seed, &format!("cc/{}", spec.id)).next_u64(),
+    };
+    let own = match spec.direction {
+        Direction::Down => config.clone(),
+        Direction::Up => host.far_config(),
+    };
+    let sender = Sender::new(
+        shared(configs, own.under(kind.signals(), spec.ecn)),
+        (kind.make)(&spec.cc.params, &cc_host),
+        spec.size,
+    );
+    let receiver = Receiver::new(&config.facing(kind.signals(), spec.ecn)).reading(
+        host.read_latency,
+        Rng::named(seed, &format!("reader/{}", spec.id)),
+    );
+    let warmup = Time::ZERO + scenario.warmup;
+    let (forward, reverse) = access_delays(scenario, spec);
+    Flow {
+        sender,
+        access_forward: access.line(forward),
+        access_reverse: access.line(reverse),
+        port: sender_port(spec),
+        label: Label::new(spec.dscp, spec.host, scenario.path.nat),
+        transfer: spec.size.is_some(),
+        restarts: spec.restart.is_some(),
+        application: None,
+        receiver,
+        received_before: None,
+        meter: Box::new(FlowMeter::new(warmup, Time::ZERO + scenario.duration)),
+    }
+}
+
+/// Sets the timers of flow `id` that are known before the run.
+fn set_timers(scenario: &Scenario, spec: &FlowSpec, id: u32, flow: &mut Flow, timers: &mut Timers) {
+    let start = start(scenario, spec);
+    let stop = spec.stop.map(|stop| Time::ZERO + stop);
+    let restart = spec.restart.map(|restart| Time::ZERO + restart);
+    if let (Some(stop), Some(restart)) = (stop, restart) {
+        flow.meter.silent(stop, restart);
+    }
+    let measure = flow.meter.measure_from(start);
+    let number = id * TIMERS_PER_FLOW;
+    timers.set(number + START, Some(start));
+    timers.set(number + STOP, stop);
+    timers.set(number + RESTART, restart);
+    timers.set(number + MEASURE, Some(measure));
+}

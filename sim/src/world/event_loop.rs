@@ -1,0 +1,294 @@
+//! The event loop.
+//!
+//! **Order of events.** The earliest event is handled first. At one instant, the order is:
+//!
+//! 1. the network (its own order is in [`narrows_core::net::path`]) and the packets that leave it;
+//! 2. the access links of receivers farther away ([`narrows_core::net::access`]);
+//! 3. the interface of the sending host;
+//! 4. timers, by number: for each flow start, stop, restart, begin of the summary, sender,
+//!    receiver; then probes, then applications;
+//! 5. metrics and samples.
+//!
+//! After each event the order begins anew, so the consequences of a timer precede the next timer.
+//! With [`lookahead`](crate::lookahead), the loop runs window by window; the results are equal.
+
+use super::World;
+use crate::datapath::Datapath;
+use crate::error::SimError;
+use crate::flow::{Flow, MEASURE, RECEIVER, RESTART, SENDER, START, STOP, TIMERS_PER_FLOW};
+use crate::lookahead::{outbox, run_path};
+use crate::owners::is_application;
+use crate::packet::Kind;
+use crate::prefetch::{load, prefetch};
+use narrows_core::engine::Progress;
+use narrows_core::net::{FAR, NEAR};
+use narrows_core::prefetch::Prefetch as _;
+use narrows_core::units::{Span, Time};
+
+/// Events from one call of the progress callback to the next: a few milliseconds.
+pub(super) const PROGRESS_EVENTS: u64 = 1 << 16;
+/// From this number of flows on, their state exceeds the caches next to a core.
+const MANY_FLOWS: usize = 256;
+
+/// One nanosecond later.
+fn after(now: Time) -> Time {
+    now + Span::ns(1)
+}
+
+impl World {
+    /// Handles all events up to and including `until`. After the end of the run, returns when no
+    /// ping is under way.
+    pub(super) fn run_until(
+        &mut self,
+        until: Time,
+        progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<(), SimError> {
+        if self.lookahead.is_some() {
+            return self.run_windows(until, progress);
+        }
+        loop {
+            let datapath = &mut self.datapath;
+            let network = datapath.network.next_wakeup().unwrap_or(Time::MAX);
+            let access = datapath.access.next();
+            let timer = datapath.timers.next();
+            let sampler = self.next_figures.min(self.next_samples);
+            let device = datapath
+                .device
+                .as_ref()
+                .map_or(Time::MAX, |device| device.next());
+            let now = network.min(access).min(device).min(timer).min(sampler);
+            if now > until || (until > self.end && datapath.observer.packets.pings == 0) {
+                return Ok(());
+            }
+            if network == now {
+                datapath.network.poll(now, &mut datapath.observer);
+                self.deliver(now);
+            } else if access == now {
+                datapath.leave_access_link(now);
+            } else if device == now {
+                let applications = &mut self.applications;
+                datapath.leave_device(now, |datapath, id| applications.depart(now, id, datapath));
+            } else if timer == now {
+                if let Some(number) = datapath.timers.pop(now) {
+                    self.fire(now, number);
+                }
+            } else {
+                self.sample(now);
+            }
+            self.datapath.events += 1;
+            self.report(now, progress)?;
+        }
+    }
+
+    /// [`run_until`](Self::run_until) with lookahead.
+    fn run_windows(
+        &mut self,
+        until: Time,
+        progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<(), SimError> {
+        loop {
+            let sampler = self.next_figures.min(self.next_samples);
+            let pings = self.datapath.observer.packets.pings;
+            let Some(lookahead) = &mut self.lookahead else {
+                return Ok(());
+            };
+            let Some(begin) = lookahead.next_window(&self.datapath, sampler) else {
+                return Ok(());
+            };
+            if begin > until || (until > self.end && pings == 0) {
+                return Ok(());
+            }
+            let end = lookahead.run_receivers(&mut self.datapath, begin, after(until));
+            loop {
+                let timer = self.datapath.timers.next();
+                let sampler = self.next_figures.min(self.next_samples);
+                let now = timer.min(sampler);
+                if now >= end {
+                    break;
+                }
+                // Timers of one instant fire by number, samplers after them.
+                let timers = if timer == now { now } else { after(now) };
+                self.run_senders(after(now), timers);
+                if timer == now {
+                    if let Some(number) = self.datapath.timers.pop(now) {
+                        outbox(&mut self.datapath, |outbox| outbox.caused_by_timer(number));
+                        self.fire(now, number);
+                    }
+                } else {
+                    self.sample(now);
+                    outbox(&mut self.datapath, |outbox| outbox.begin(now));
+                }
+                self.datapath.events += 1;
+            }
+            self.run_senders(end, end);
+            self.datapath.events += 1;
+            self.report(begin, progress)?;
+        }
+    }
+
+    fn run_senders(&mut self, arrivals: Time, timers: Time) {
+        if let Some(lookahead) = &mut self.lookahead {
+            lookahead.run_senders(&mut self.datapath, arrivals, timers);
+        }
+    }
+
+    /// Calls `progress` once per [`PROGRESS_EVENTS`].
+    #[inline]
+    fn report(
+        &mut self,
+        now: Time,
+        progress: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<(), SimError> {
+        let (end, events) = (self.end, self.datapath.events);
+        if events >= self.next_progress {
+            self.next_progress = events + PROGRESS_EVENTS;
+            if !progress(Progress { now, end, events }) {
+                return Err(SimError::Stopped);
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes the packets that have left the network to their hosts.
+    fn deliver(&mut self, now: Time) {
+        prefetch_arrivals(&self.datapath);
+        let applications = &mut self.applications;
+        self.datapath.deliver(now, |datapath, packet| {
+            applications.arrive(now, packet, datapath)
+        });
+    }
+
+    /// Handles timer `number`.
+    fn fire(&mut self, now: Time, number: u32) {
+        prefetch_next_timer(&self.datapath);
+        let datapath = &mut self.datapath;
+        if number >= self.applications.first_timer() {
+            return self.applications.fire(now, number, datapath);
+        }
+        let (id, timer) = (number / TIMERS_PER_FLOW, number % TIMERS_PER_FLOW);
+        let Some(flow) = datapath.flows.get_mut(id as usize) else {
+            let probe = number as usize - datapath.flows.len() * TIMERS_PER_FLOW as usize;
+            datapath.ping(now, probe);
+            let next = now + datapath.probes[probe].interval;
+            return datapath
+                .timers
+                .set(number, (next < self.end).then_some(next));
+        };
+        if let Some(application) = flow.application() {
+            return self.fire_application(now, id, application, timer);
+        }
+        let due = match timer {
+            SENDER => {
+                let due = datapath.wake_sender(now, id);
+                return datapath.timers.set(number, due);
+            }
+            RECEIVER => {
+                let due = datapath.wake_receiver(now, id);
+                return datapath.timers.set(number, due);
+            }
+            START => {
+                flow.meter.started(now);
+                datapath.at_sender(now, id, |flow, nic| {
+                    flow.sender.connect(now, &mut nic.wire())
+                })
+            }
+            RESTART => datapath.at_sender(now, id, |flow, nic| {
+                flow.sender.resume(now, &mut nic.wire())
+            }),
+            STOP if flow.restarts => return flow.sender.pause(),
+            STOP => {
+                stop(now, flow);
+                let due = flow.sender.next_wakeup();
+                // Jitter may have moved the start behind the stop.
+                datapath.timers.set(id * TIMERS_PER_FLOW + START, None);
+                due
+            }
+            MEASURE => return flow.meter.measure(now, &flow.sender.info()),
+            _ => return,
+        };
+        match &mut self.lookahead {
+            Some(lookahead) => lookahead.set_sender(id, due),
+            None => datapath.timers.set(id * TIMERS_PER_FLOW + SENDER, due),
+        }
+    }
+
+    /// Handles a timer of flow `id`, which has an application.
+    fn fire_application(&mut self, now: Time, id: u32, number: usize, timer: u32) {
+        let info = self.applications.info(number);
+        let datapath = &mut self.datapath;
+        let meter = &mut datapath.flows[id as usize].meter;
+        match timer {
+            START => {
+                meter.started(now);
+                self.applications.start(now, number, datapath);
+            }
+            STOP => {
+                meter.stopped(now, &info);
+                self.applications.stop(number, datapath);
+            }
+            MEASURE => return meter.measure(now, &info),
+            _ => return,
+        }
+        // Jitter may have moved the start behind the stop.
+        datapath.timers.set(id * TIMERS_PER_FLOW + START, None);
+    }
+
+    /// The network updates its queues only when it must. Before they are sampled, it handles its
+    /// events up to `now`.
+    pub(super) fn catch_up(&mut self, now: Time) {
+        let datapath = &mut self.datapath;
+        run_path(datapath, now);
+        datapath.network.poll(now, &mut datapath.observer);
+        debug_assert!(datapath.observer.packets.arrivals.is_empty());
+    }
+}
+
+/// The flow stops at its stop time.
+fn stop(now: Time, flow: &mut Flow) {
+    if flow.meter.runs() {
+        flow.meter.limited(flow.sender.limited(now));
+    }
+    flow.meter.stopped(now, &flow.sender.info());
+    flow.sender.stop();
+}
+
+/// The state of many flows exceeds the cache, so each packet's flow must be loaded from memory. The
+/// next arrivals are known: their flows are prefetched while the present arrivals are handled.
+fn prefetch_arrivals(datapath: &Datapath) {
+    let flows = &datapath.flows;
+    if flows.len() < MANY_FLOWS {
+        return;
+    }
+    let upcoming = |port, n, kind| {
+        let packet = datapath.network.upcoming(port, n);
+        packet.filter(|p| p.kind() == kind && !is_application(p.flow()))
+    };
+    let timer = |id: u32, which| datapath.timers.place(id * TIMERS_PER_FLOW + which);
+    if let Some(packet) = upcoming(NEAR, 0, Kind::Ack) {
+        flows[packet.flow() as usize].sender.prefetch(None, load);
+    }
+    if let Some(packet) = upcoming(FAR, 1, Kind::Data) {
+        prefetch(&flows[packet.flow() as usize].receiver);
+        prefetch(timer(packet.flow(), RECEIVER));
+    }
+    if let Some(packet) = upcoming(NEAR, 1, Kind::Ack) {
+        prefetch(&flows[packet.flow() as usize].sender);
+        prefetch(timer(packet.flow(), SENDER));
+        prefetch(datapath.observer.packets.acks.look(packet));
+    }
+}
+
+/// As [`prefetch_arrivals`], for the next timer.
+fn prefetch_next_timer(datapath: &Datapath) {
+    let flows = &datapath.flows;
+    let number = datapath
+        .timers
+        .coming()
+        .filter(|_| flows.len() >= MANY_FLOWS);
+    let flow = number.and_then(|number| flows.get((number / TIMERS_PER_FLOW) as usize));
+    match (number.map(|number| number % TIMERS_PER_FLOW), flow) {
+        (Some(SENDER), Some(flow)) => prefetch(&flow.sender),
+        (Some(RECEIVER), Some(flow)) => prefetch(&flow.receiver),
+        _ => {}
+    }
+}

@@ -1,0 +1,85 @@
+//! Metrics and samples at intervals, and the metrics at the end of the run.
+
+use super::World;
+use crate::application::Applications;
+use crate::flow::{Flow, TIMERS_PER_FLOW};
+use narrows_core::figures::SERIES_INTERVAL;
+use narrows_core::tcp::Info;
+use narrows_core::units::Time;
+
+impl World {
+    /// Records the metrics and the samples that are due at `now`.
+    pub(super) fn sample(&mut self, now: Time) {
+        self.catch_up(now);
+        let datapath = &mut self.datapath;
+        let (figures, rows) = (self.next_figures == now, self.next_samples == now);
+        let point = figures && now.as_ns() % SERIES_INTERVAL.as_ns() == 0;
+        for (flow, id) in datapath.flows.iter_mut().zip(0u32..) {
+            if !flow.meter.runs() {
+                continue;
+            }
+            let info = info(flow, &self.applications);
+            if figures {
+                flow.meter.sample(now, &info);
+            }
+            if point {
+                flow.meter.point(now, &info);
+            }
+            if rows {
+                self.samples.flows.push_info(now, id, &info);
+                if flow.application.is_none() {
+                    self.samples.states.push(now, id, flow.sender.cc());
+                }
+            }
+        }
+        let queue_rows = rows.then_some(&mut self.samples);
+        datapath
+            .observer
+            .sample(now, &datapath.network.network, figures, queue_rows);
+        if let Some(device) = datapath.device.as_mut().filter(|_| figures) {
+            device.sample(now);
+        }
+        if rows {
+            self.next_samples = now + self.sample_interval;
+        }
+        if figures {
+            self.next_figures = now + self.figure_interval;
+        }
+    }
+
+    /// The end of the run: closes the metrics, stops all senders and clears all timers.
+    pub(super) fn close(&mut self) {
+        let end = self.end;
+        self.catch_up(end);
+        let datapath = &mut self.datapath;
+        for (flow, id) in datapath.flows.iter_mut().zip(0u32..) {
+            if flow.meter.runs() {
+                flow.meter.limited(flow.sender.limited(end));
+            }
+            flow.meter.ended(end, &info(flow, &self.applications));
+            if flow.application.is_none() {
+                let before = flow.received_before;
+                flow.meter
+                    .received(before.map_or(0, |before| flow.receiver.received_bytes() - before));
+            }
+            flow.sender.stop();
+            let first = id * TIMERS_PER_FLOW;
+            for timer in first..first + TIMERS_PER_FLOW {
+                datapath.timers.set(timer, None);
+            }
+            if let Some(lookahead) = &mut self.lookahead {
+                lookahead.close(id);
+            }
+        }
+        (self.next_figures, self.next_samples) = (Time::MAX, Time::MAX);
+        self.applications.close(datapath);
+    }
+}
+
+/// The state of a flow: that of its sender, or of its application's connections.
+fn info(flow: &Flow, applications: &Applications) -> Info {
+    match flow.application() {
+        Some(number) => applications.info(number),
+        None => flow.sender.info(),
+    }
+}
