@@ -210,3 +210,38 @@ def test_versions_of_dependencies_are_those_that_are_locked() -> None:
     locked |= {(n, v) for n, _, v in (line.partition("==") for line in pinned.splitlines()) if v}
     told = set(re.findall(r"^\| `([\w-]+)` \| ([\w.]+) \|", text, re.MULTILINE))
     assert told <= locked, told - locked
+
+
+def missing(page: Path) -> list[str]:
+    """Files and functions that a page for developers names and that do not exist.
+
+    A function is written `name()` or `Type::name()`. One of the files of its paragraph must define
+    it, and name its type.
+    """
+    wrong = []
+    text = _CODE.sub("", page.read_text(encoding="utf-8"))
+    for paragraph in re.split(r"\n\n|\n(?=\d+\. |- |\|)", text):
+        spans = re.findall(r"`([^`]+)`", paragraph)
+        paths = [span for span in spans if re.fullmatch(r"[\w.-]+/[\w./-]*", span)]
+        wrong += [path for path in paths if not (ROOT / path).exists()]
+        sources = [(ROOT / path).read_text("utf-8") for path in paths if (ROOT / path).is_file()]
+        for kind, function in re.findall(r"`(?:(\w+)::)?(\w+)\(\)`", paragraph):
+            defined = re.compile(rf"\b(fn|def) {function}\b")
+            if not any(defined.search(source) and kind in source for source in sources):
+                wrong.append(f"{kind}::{function}()".removeprefix("::"))
+    return wrong
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.name.startswith("life-of-")], ids=name)
+def test_pages_for_developers_name_files_and_functions_that_exist(page: Path) -> None:
+    assert missing(page) == []
+
+
+def test_a_file_or_function_that_does_not_exist_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "life-of-a-test.md"
+    page.write_text(
+        "`Nic::send()`, `Nic::sends()` and `Cable::send()` (`sim/src/datapath.rs`).\n\n"
+        "1. `sim/src/none.rs`\n2. `send()` without a file; `sim/src/` and `rtt` are ignored.\n",
+        encoding="utf-8",
+    )
+    assert missing(page) == ["Nic::sends()", "Cable::send()", "sim/src/none.rs", "send()"]

@@ -136,7 +136,7 @@ impl Lookahead {
     }
 }
 
-/// The path receives all packets sent at the near end, and handles its events up to `now`.
+/// The path receives all packets that senders have sent, and handles its events up to `now`.
 pub(crate) fn run_path(datapath: &mut Datapath, now: Time) {
     send(datapath, NEAR);
     if let Some((path, _)) = datapath.network.with_outbox() {
