@@ -1,43 +1,28 @@
 //! The engine layer as an engine sees it: time, a network, an observer, and packets of its own. The
 //! engine here only sends pings, so every figure is known beforehand.
 
+use crate::frame::Frame;
 use narrows_core::capture::{Capture, ENDS};
 use narrows_core::engine::{
     self, Network, Observer, Options, Outcome, Recorder, Run, TooShort, probe_figures,
 };
 use narrows_core::figures::{ProbeMeter, QueueMeter, Samples};
 use narrows_core::net::{FAR, NEAR, Port};
-use narrows_core::packet::{Ecn, Packet};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
-use narrows_core::units::{Bytes, Span, Time};
+use narrows_core::units::{Span, Time};
 use std::sync::{Arc, Mutex};
 
+/// Size of a ping in bytes.
+const SIZE: u64 = 1000;
+
 #[derive(Clone)]
-struct Ping {
+struct Content {
     number: u64,
     answer: bool,
-    entered: Time,
 }
 
-impl Packet for Ping {
-    fn size(&self) -> Bytes {
-        Bytes::new(1000)
-    }
-    fn enqueued_at(&self) -> Time {
-        self.entered
-    }
-    fn set_enqueued_at(&mut self, now: Time) {
-        self.entered = now;
-    }
-    fn flow_hash(&self, _seed: u64) -> u32 {
-        0
-    }
-    fn ecn(&self) -> Ecn {
-        Ecn::NotEct
-    }
-    fn set_ce(&mut self) {}
-}
+type Ping = Frame<Content>;
 
 #[derive(Default)]
 struct Pings(Vec<(Port, Ping)>);
@@ -47,7 +32,7 @@ impl engine::Packets<Ping> for Pings {
         Some(0)
     }
     fn is_ping(&self, packet: &Ping) -> bool {
-        !packet.answer
+        !packet.content.answer
     }
     fn is_damaged(&self, _packet: &Ping) -> bool {
         false
@@ -60,8 +45,8 @@ impl engine::Packets<Ping> for Pings {
         Some(packet.clone())
     }
     fn headers(&self, packet: &Ping, head: &mut Vec<u8>) -> u32 {
-        head.push(packet.number as u8);
-        1000
+        head.push(packet.content.number as u8);
+        SIZE as u32
     }
 }
 
@@ -104,24 +89,20 @@ fn ping(scenario: &Scenario, together: usize) -> (Run, Vec<u8>) {
         if network_due == now {
             network.poll(now, &mut observer);
             for (port, packet) in std::mem::take(&mut observer.packets.0) {
-                if packet.answer {
-                    meter.received(now, packet.number);
+                let Content { number, answer } = packet.content;
+                if answer {
+                    meter.received(now, number);
                 } else {
-                    let answer = Ping {
-                        answer: true,
-                        ..packet
-                    };
-                    network.push(now, port, answer, &mut observer);
+                    let answer = true;
+                    let pong = Frame::new(SIZE, Content { number, answer });
+                    network.push(now, port, pong, &mut observer);
                 }
             }
             continue;
         }
         for _ in 0..together {
-            let ping = Ping {
-                number: meter.sent(now),
-                answer: false,
-                entered: Time::ZERO,
-            };
+            let (number, answer) = (meter.sent(now), false);
+            let ping = Frame::new(SIZE, Content { number, answer });
             network.push(now, NEAR, ping, &mut observer);
         }
         observer.sample(now, &network, true, Some(&mut samples));

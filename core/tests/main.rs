@@ -11,6 +11,8 @@ mod common;
 mod engine;
 mod figures;
 mod fq;
+#[path = "common/frame.rs"]
+mod frame;
 mod jitter;
 mod loss;
 #[path = "common/medium.rs"]

@@ -1,37 +1,20 @@
 //! Common parts of the scenario tests: a registry with one of everything, and two valid files.
 #![allow(dead_code)]
 
-use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::{Kind, Param};
 use narrows_core::queue::fifo::Fifo;
 use narrows_core::queue::{Limit, QueueKind};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Errors, Scenario};
-use narrows_core::units::{Bytes, Rate, Span, Time};
+use narrows_core::units::{Bytes, Rate, Span};
 
 /// Every key, in every form.
 pub const FULL: &str = include_str!("../data/full.toml");
 /// No key that has a default.
 pub const LEAST: &str = include_str!("../data/least.toml");
 
-/// A packet that is never sent.
-pub struct Frame;
-impl Packet for Frame {
-    fn size(&self) -> Bytes {
-        Bytes::new(1514)
-    }
-    fn enqueued_at(&self) -> Time {
-        Time::ZERO
-    }
-    fn set_enqueued_at(&mut self, _now: Time) {}
-    fn flow_hash(&self, _seed: u64) -> u32 {
-        0
-    }
-    fn ecn(&self) -> Ecn {
-        Ecn::NotEct
-    }
-    fn set_ce(&mut self) {}
-}
+/// The packets of the registry; none is sent.
+pub type Frame = crate::frame::Frame<()>;
 
 const fn param(name: &'static str, kind: Kind) -> Param {
     Param {

@@ -1,11 +1,12 @@
 //! Two ends and a path, in virtual time: no driver, no scenario. Tests step it and look inside.
 #![allow(dead_code)] // each test uses a part of it
 
+use crate::frame::Frame;
 use narrows_core::cc::{self, CongestionControl};
 use narrows_core::net::loss;
 use narrows_core::net::path::Path;
 use narrows_core::net::{FAR, NEAR, Network, NetworkObserver, Port};
-use narrows_core::packet::{Ecn, Packet};
+use narrows_core::packet::Ecn;
 use narrows_core::param::Params;
 use narrows_core::param::Value;
 use narrows_core::queue::fifo::Fifo;
@@ -22,44 +23,16 @@ pub enum Content {
     Ack(AckSegment),
 }
 
-#[derive(Clone, Debug)]
-pub struct Frame {
-    pub content: Content,
-    entered: Time,
-}
-
-impl Packet for Frame {
-    fn size(&self) -> Bytes {
-        match &self.content {
-            Content::Data(s) => s.size(),
-            Content::Ack(a) => a.size(),
-        }
-    }
-    fn enqueued_at(&self) -> Time {
-        self.entered
-    }
-    fn set_enqueued_at(&mut self, now: Time) {
-        self.entered = now;
-    }
-    fn flow_hash(&self, _seed: u64) -> u32 {
-        0
-    }
-    fn ecn(&self) -> Ecn {
-        Ecn::NotEct
-    }
-    fn set_ce(&mut self) {}
-}
-
 #[derive(Default)]
 struct Arrivals {
-    frames: VecDeque<(Port, Frame)>,
+    frames: VecDeque<(Port, Frame<Content>)>,
     drops: u64,
 }
-impl NetworkObserver<Frame> for Arrivals {
-    fn dropped(&mut self, _: Time, _: u8, _: Frame, _: Why) {
+impl NetworkObserver<Frame<Content>> for Arrivals {
+    fn dropped(&mut self, _: Time, _: u8, _: Frame<Content>, _: Why) {
         self.drops += 1;
     }
-    fn arrived(&mut self, _: Time, port: Port, frame: Frame) {
+    fn arrived(&mut self, _: Time, port: Port, frame: Frame<Content>) {
         self.frames.push_back((port, frame));
     }
 }
@@ -75,7 +48,7 @@ pub struct Pair {
     pub now: Time,
     pub sender: Sender,
     pub receiver: Receiver,
-    path: Path<Frame>,
+    path: Path<Frame<Content>>,
     out: Arrivals,
     pub log: Vec<Event>,
     pub keep_log: bool,
@@ -154,19 +127,13 @@ impl Pair {
                 self.log.push(Event::Sent(self.now, s));
             }
             self.entered += 1;
-            let frame = Frame {
-                content: Content::Data(s),
-                entered: self.now,
-            };
+            let frame = Frame::new(s.size().get(), Content::Data(s));
             self.path.push(self.now, NEAR, frame, &mut self.out);
         }
     }
     fn put_back(&mut self, acks: Vec<AckSegment>) {
         for a in acks {
-            let frame = Frame {
-                content: Content::Ack(a),
-                entered: self.now,
-            };
+            let frame = Frame::new(a.size().get(), Content::Ack(a));
             self.path.push(self.now, FAR, frame, &mut self.out);
         }
     }
