@@ -1,19 +1,19 @@
-//! Why there is no run, and the limits of a run.
+//! Errors and limits of a run.
 
 use narrows_core::engine::{Options, TooShort, UnknownQueue, check_rows};
 use narrows_core::scenario::{FlowSpec, Scenario};
 use narrows_core::units::Span;
 use std::fmt;
 
-/// The most seconds that the flows of a run may last, added up: figures keep 112 bytes of each, or
-/// up to twice that.
+/// Largest sum of the durations of all flows, in seconds. Metrics have 112 to 224 bytes for each
+/// second.
 pub const MOST_FLOW_SECONDS: u64 = 5_000_000;
-/// The least interval of samples.
+/// Shortest interval of samples.
 pub const LEAST_INTERVAL: Span = Span::us(1);
-/// The least interval of pings.
+/// Shortest interval of pings.
 const LEAST_PINGS: Span = Span::us(1);
 
-/// Why there is no run.
+/// An error of a run.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum SimError {
@@ -21,24 +21,24 @@ pub enum SimError {
     UnknownCc(String),
     /// The registry has no such queue discipline.
     UnknownQueue(String),
-    /// No workload is called so.
+    /// There is no such workload.
     UnknownWorkload(String),
-    /// Rows would be too many ([`MOST_ROWS`](narrows_core::engine::MOST_ROWS)) or too dense
-    /// ([`LEAST_INTERVAL`]).
+    /// There would be more rows than [`MOST_ROWS`](narrows_core::engine::MOST_ROWS), or the interval
+    /// is shorter than [`LEAST_INTERVAL`].
     IntervalTooShort {
-        /// Of what: `"samples"` or `"pings"`.
+        /// `"samples"` or `"pings"`.
         of: &'static str,
-        /// The interval asked for.
+        /// The requested interval.
         interval: Span,
-        /// The least one that fits.
+        /// The shortest interval that is possible.
         at_least: Span,
     },
-    /// Figures of so many flows over so long would not fit into memory ([`MOST_FLOW_SECONDS`]).
+    /// The metrics of all flows would exceed the limit of memory ([`MOST_FLOW_SECONDS`]).
     TooLong {
-        /// Seconds of all flows, added up.
+        /// Sum of the durations of all flows, in seconds.
         flow_seconds: u64,
     },
-    /// The progress callback said so.
+    /// The progress callback returned `false`.
     Stopped,
 }
 
@@ -96,7 +96,7 @@ impl From<UnknownQueue> for SimError {
     }
 }
 
-/// Refuses a run that would not fit into memory.
+/// Returns an error for a run whose results would exceed the limit of memory.
 pub(crate) fn check(scenario: &Scenario, options: &Options) -> Result<(), SimError> {
     let flow_seconds = flow_seconds(scenario);
     if flow_seconds > MOST_FLOW_SECONDS {
@@ -105,7 +105,7 @@ pub(crate) fn check(scenario: &Scenario, options: &Options) -> Result<(), SimErr
     Ok(check_rows(scenario, options, LEAST_INTERVAL, LEAST_PINGS)?)
 }
 
-/// Seconds that the flows of a run last, added up.
+/// Sum of the durations of all flows, in seconds.
 fn flow_seconds(scenario: &Scenario) -> u64 {
     let stops = |flow: &FlowSpec| flow.stop.filter(|_| flow.restart.is_none());
     let lasts = |flow: &FlowSpec| {

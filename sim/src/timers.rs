@@ -1,20 +1,21 @@
-//! Timers: numbered alarms that fire in order of time, then of number.
+//! Numbered timers that fire in the order of time, then of number.
 //!
-//! A TCP timer moves later with nearly every packet and hardly ever fires. So an alarm that moves
-//! later costs nothing: its entry stays where it is, and when it comes up too early it goes back in
-//! at the time wanted by then. An alarm that moves earlier, as a paced sender's does from its
-//! timeout to its next burst and back, is entered a second time; the later entry is kept for the
-//! way back. So there are no more than a few entries for each alarm however often they move.
+//! A TCP timer moves later with nearly every packet and seldom fires. Therefore a move to a later
+//! time costs nothing: the entry of the timer stays where it is. If it comes up too early, it is
+//! entered again, at the time that is wanted by then. A move to an earlier time adds a second
+//! entry. A paced sender, for instance, moves its timer from the timeout to its next burst; the
+//! entry of the timeout is kept for the move back. So each timer has a few entries at most.
 //!
-//! Entries are sorted only when they are about to come up. Time is cut into slots of 131 µs, and an
-//! entry waits in the list of its slot; when nothing earlier is left, the entries of the next slot
-//! go into a heap, and what is entered for that slot from then on, too. So the heap is small enough
-//! for the nearest cache, where one of all entries costs a miss a level with ten thousand flows.
-//! What lies beyond the last slot (268 ms, longer than most timeouts) waits in a second heap.
+//! Entries are sorted shortly before they come up. Time is divided into slots of 131 µs, and an
+//! entry is in the list of its slot. When no earlier entry is left, the entries of the next slot
+//! move into a heap; later entries for this slot are added to the heap, too. This heap is small
+//! enough for the innermost cache. With ten thousand flows, a heap of all entries would cost one
+//! cache miss per level. Entries beyond the last slot (268 ms, longer than most timeouts) are in a
+//! second heap.
 
 use narrows_core::units::Time;
 
-/// Alarms by number.
+/// Timers by number.
 #[derive(Debug, Default)]
 pub struct Timers {
     alarms: Vec<Alarm>,
@@ -24,16 +25,16 @@ pub struct Timers {
     slot: u64,
     /// For each slot from there on, modulo their number, the first of its list.
     lists: Vec<u32>,
-    /// Entries in lists, and places that are free, in a list as well.
+    /// Entries in lists; free places are in a list, too.
     links: Vec<Link>,
     free: u32,
-    /// How many wait in lists.
+    /// Number of entries in lists.
     listed: usize,
     /// Entries of slots beyond those of the lists.
     far: Heap,
 }
 
-/// A slot has two to the power of this nanoseconds.
+/// Binary logarithm of a slot's length in ns.
 const SLOT: u32 = 17;
 const SLOTS: u64 = 2048;
 /// The end of a list.
@@ -47,7 +48,7 @@ struct Link {
     next: u32,
 }
 
-/// When an alarm comes up, and its number, in one integer: comparing two is then one comparison.
+/// Time and number of a timer in one integer, so that one operation compares two.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Entry(u128);
 
@@ -68,7 +69,7 @@ impl Entry {
 
 #[derive(Copy, Clone, Debug)]
 struct Alarm {
-    /// When it shall fire; [`Time::MAX`] for never.
+    /// The wanted time; [`Time::MAX`] for none.
     wanted: Time,
     /// The time of its first entry, never later than `wanted`; [`Time::MAX`] without an entry.
     entered: Time,
@@ -83,7 +84,7 @@ const UNSET: Alarm = Alarm {
 };
 
 impl Timers {
-    /// `n` alarms, none of them set.
+    /// `n` timers, none of them set.
     pub fn new(n: usize) -> Timers {
         Timers {
             alarms: vec![UNSET; n],
@@ -96,13 +97,13 @@ impl Timers {
             far: Heap::default(),
         }
     }
-    /// At least `n` alarms; more of them are not set.
+    /// Makes room for `n` timers; new ones are not set.
     pub fn grow(&mut self, n: usize) {
         if n > self.alarms.len() {
             self.alarms.resize(n, UNSET);
         }
     }
-    /// Sets alarm `number` to `at`, or takes it back.
+    /// Sets timer `number` to `at`, or clears it.
     #[inline]
     pub fn set(&mut self, number: u32, at: Option<Time>) {
         let alarm = &mut self.alarms[number as usize];
@@ -114,7 +115,7 @@ impl Timers {
     #[inline(never)]
     fn enter(&mut self, number: u32) {
         let alarm = &mut self.alarms[number as usize];
-        // Of three entries the middle one goes stale: it is recognised when it comes up.
+        // Of three entries, the middle one becomes invalid, which is detected when it comes up.
         if alarm.kept == Time::MAX {
             alarm.kept = alarm.entered;
         }
@@ -123,20 +124,20 @@ impl Timers {
         self.put(entry);
         self.advance();
     }
-    /// No alarm fires before this; [`Time::MAX`] when none is set.
+    /// A time before which no timer fires; [`Time::MAX`] if none is set.
     #[inline]
     pub fn next(&self) -> Time {
         self.near.first().map_or(Time::MAX, Entry::at)
     }
-    /// The alarm that may come up next, and later on the way there.
+    /// The timer whose entry comes up next; it may have been moved later.
     pub fn coming(&self) -> Option<u32> {
         self.near.first().map(Entry::number)
     }
-    /// Where alarm `number` is kept, for whoever prepares what is to come.
+    /// The record of timer `number`, for prefetching.
     pub fn place(&self, number: u32) -> &impl Sized {
         &self.alarms[number as usize]
     }
-    /// The next alarm that is due at `now`; it is no longer set.
+    /// Clears and returns the next timer that is due at `now`.
     pub fn pop(&mut self, now: Time) -> Option<u32> {
         while let Some(entry) = self.near.first().filter(|entry| entry.at() <= now) {
             self.near.remove_first();
@@ -148,12 +149,12 @@ impl Timers {
                     (alarm.wanted, alarm.entered, alarm.kept) = (Time::MAX, alarm.kept, Time::MAX);
                     fired = Some(number);
                 } else if alarm.wanted < alarm.kept {
-                    // Too early: back in.
+                    // The entry came up too early.
                     alarm.entered = alarm.wanted;
                     let entry = Entry::new(alarm.wanted, number);
                     self.put(entry);
                 } else {
-                    // Its second entry comes up before it is wanted.
+                    // The second entry comes up before the wanted time.
                     (alarm.entered, alarm.kept) = (alarm.kept, Time::MAX);
                 }
             }
@@ -165,7 +166,7 @@ impl Timers {
         None
     }
 
-    /// Puts an entry where it belongs.
+    /// Inserts an entry into the list of its slot, or into one of the heaps.
     fn put(&mut self, entry: Entry) {
         let slot = entry.slot();
         if slot < self.slot {
@@ -188,7 +189,7 @@ impl Timers {
             self.far.push(entry);
         }
     }
-    /// Sorts the next slots, if nothing is sorted any more.
+    /// Sorts the next slots, if no sorted entry is left.
     #[inline]
     fn advance(&mut self) {
         if self.near.first().is_none() {
@@ -199,7 +200,7 @@ impl Timers {
     fn sort_next(&mut self) {
         while self.near.first().is_none() {
             if self.listed == 0 {
-                // Nothing but what lies far ahead, if anything.
+                // Only entries beyond the last slot may be left.
                 let Some(first) = self.far.first() else {
                     return;
                 };
@@ -227,8 +228,7 @@ impl Timers {
     }
 }
 
-/// A heap of entries, the least first. It has four children to a node: it is half as deep as with
-/// two.
+/// A heap of entries, the least first. Each node has four children, which halves the depth.
 #[derive(Debug, Default)]
 struct Heap(Vec<Entry>);
 
@@ -240,7 +240,7 @@ impl Heap {
     fn first(&self) -> Option<Entry> {
         self.0.first().copied()
     }
-    /// Moves `entry` up from the end to where it belongs.
+    /// Adds `entry`: moves it up from the end to its place.
     fn push(&mut self, entry: Entry) {
         let mut hole = self.0.len();
         self.0.push(entry);
@@ -254,7 +254,7 @@ impl Heap {
         }
         self.0[hole] = entry;
     }
-    /// Moves the last one down from the place of the first to where it belongs.
+    /// Removes the least entry: the last one takes its place, and moves down.
     fn remove_first(&mut self) {
         let Some(entry) = self.0.pop().filter(|_| !self.0.is_empty()) else {
             return;
