@@ -289,7 +289,7 @@ impl Datapath {
             });
             self.timers.set(id * TIMERS_PER_FLOW + SENDER, due);
         }
-        // Completions of meanwhile are an event of their own. The vector keeps its memory.
+        // Completions of these calls are an event of their own. The vector keeps its memory.
         if let Some(device) = &mut self.device {
             completed.append(&mut device.departures.completed);
             device.departures.completed = completed;
