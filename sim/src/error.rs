@@ -23,8 +23,8 @@ pub enum SimError {
     UnknownQueue(String),
     /// There is no such workload.
     UnknownWorkload(String),
-    /// There would be more rows than [`MOST_ROWS`](narrows_core::engine::MOST_ROWS), or the interval
-    /// is shorter than [`LEAST_INTERVAL`].
+    /// There would be more rows than [`MOST_ROWS`](narrows_core::engine::MOST_ROWS), or the
+    /// interval is shorter than [`LEAST_INTERVAL`].
     IntervalTooShort {
         /// `"samples"` or `"pings"`.
         of: &'static str,
