@@ -1,5 +1,5 @@
-//! Lookahead: what a driver knows of a network before it happens, for drivers that run the two ends
-//! of a path one after the other, or that prefetch.
+//! Lookahead: the future events of a path that are already known. Drivers use them to run its two
+//! ends one after the other, and to prefetch.
 
 use super::{NetworkObserver, Port};
 use crate::units::{Span, Time};

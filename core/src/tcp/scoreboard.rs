@@ -225,8 +225,8 @@ impl Scoreboard {
     pub fn first(&self) -> Option<&Seg> {
         (self.head < self.tail).then(|| self.at(self.head))
     }
-    /// Passes the records of the two oldest segments, of the newest and of the next two to `load`,
-    /// and the first number in the heap of lost segments.
+    /// Passes the records of the two oldest segments, of the newest and of the next two to `load`.
+    /// The first number in the heap of lost segments follows.
     #[inline]
     pub(crate) fn prefetch(&self, load: &mut impl FnMut(*const u8, usize)) {
         let mask = self.ring.len().wrapping_sub(1);
