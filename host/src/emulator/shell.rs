@@ -443,15 +443,12 @@ impl Seen {
             .filter_map(Value::as_str)
             .collect();
         let verdict = match told["trusted"].as_bool() {
-            Some(true) => "to be trusted".to_string(),
-            Some(false) => format!("not to be trusted: {}", why.join("; ")),
-            None => format!(
-                "cannot tell whether they are to be trusted: {}",
-                why.join("; ")
-            ),
+            Some(true) => "the self-check passed".to_string(),
+            Some(false) => format!("the self-check FAILED: {}", why.join("; ")),
+            None => format!("the self-check has no result: {}", why.join("; ")),
         };
         lines.push(format!(
-            "instruments: {} packets, p99 of lateness {late:.0} us, rate error {rate:.2} %; \
+            "self-check: {} packets, p99 of lateness {late:.0} us, rate error {rate:.2} %; \
              {verdict}",
             told["packets"]
         ));

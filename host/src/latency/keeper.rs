@@ -119,7 +119,7 @@ fn hold(shared: &Shared, to: SocketAddr, token: Option<&str>, port: u16, renew: 
 
 fn again(shared: &Shared, to: SocketAddr, token: Option<&str>, port: u16) -> Option<Link> {
     while !shared.over.load(Relaxed) && !sys::stopped() {
-        if let Ok(Peer::Narrows(mut link)) = link::meet(to, token) {
+        if let Ok(Peer::Narrows(mut link)) = link::meet(to, token, "`narrows serve`") {
             if ask_from(&mut link, port).is_ok() {
                 return Some(link);
             }

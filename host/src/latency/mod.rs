@@ -160,7 +160,7 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
                 told,
             )
         }
-        Speaks::Narrows => match link::meet(to, options.token.as_deref())? {
+        Speaks::Narrows => match link::meet(to, options.token.as_deref(), "`narrows serve`")? {
             Peer::Iperf3(..) => {
                 return Err(HostError::Missing(format!(
                     "{to} is an iperf3 server, which does not answer datagrams; use --speaks \
@@ -265,7 +265,7 @@ fn silent(options: &Options, to: SocketAddr, seen: &Outcome) -> HostError {
             "`narrows serve` there answers over TCP; permit its UDP port in firewalls".to_string()
         }
         Speaks::Board => format!(
-            "start a responder for timed questions at UDP port {} there",
+            "start a responder there, e.g. `narrows serve --board {}`",
             to.port()
         ),
         Speaks::Echo => format!(

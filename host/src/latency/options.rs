@@ -201,7 +201,7 @@ pub fn read(
                 let n = value.parse().ok();
                 let n = n.filter(|n| (1..=1_000_000_000).contains(n));
                 count = Some(n.ok_or_else(|| {
-                    format!("--count {value}: out of range; write a number from 1 to 1000000000")
+                    format!("--count {value}: must be a whole number from 1 to 1000000000")
                 })?);
             }
             "--duration" => duration = Some(span(&option, &args.value()?)?),
@@ -311,8 +311,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         "--load" => asked.loads = several(value, Load::parse).map_err(|e| wrong(&e))?,
         "--rounds" => {
             let rounds = value.parse().ok().filter(|n| (1..=1000).contains(n));
-            asked.rounds =
-                rounds.ok_or_else(|| wrong("out of range; write a number from 1 to 1000"))?;
+            asked.rounds = rounds.ok_or_else(|| wrong("must be a whole number from 1 to 1000"))?;
         }
         "--dscp" => {
             let dscp = narrows_core::scenario::code_point(value);

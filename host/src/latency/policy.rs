@@ -107,7 +107,7 @@ where
     let found = text.parse().ok().filter(|n| range.contains(n));
     found.ok_or_else(|| {
         format!(
-            "{part}: out of range; write a whole number from {} to {}",
+            "{part}: must be a whole number from {} to {}",
             range.start(),
             range.end()
         )

@@ -57,6 +57,12 @@ fn broken(text: impl Into<String>) -> HostError {
 /// The addresses that are accepted as the far end.
 pub const FAR_END: &str = "`narrows serve` or `iperf3 -s`";
 
+/// The text of an error of the system, without its number.
+fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_string()
+}
+
 /// Waits until a socket is connected to `whom`.
 pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64, whom: &str) -> Result<(), HostError> {
     Deadline::at(until)
@@ -67,7 +73,7 @@ pub fn connected(fd: &OwnedFd, to: SocketAddr, until: u64, whom: &str) -> Result
                 "{to} does not answer; start {whom} there, and permit its port in firewalls"
             )),
             ReadError::Failed(error) => {
-                HostError::Missing(format!("{to}: {error}; start {whom} there"))
+                HostError::Missing(format!("{to}: {}; start {whom} there", reason(&error)))
             }
         })
 }
@@ -129,11 +135,11 @@ fn version_of(to: SocketAddr) -> Option<(u64, String)> {
     Some((greeting["protocol"].as_u64()?, narrows.take(20).collect()))
 }
 
-/// Connects and identifies the far end.
-pub fn meet(to: SocketAddr, token: Option<&str>) -> Result<Peer, HostError> {
+/// Connects and identifies the far end. Errors recommend to start `whom` there.
+pub fn meet(to: SocketAddr, token: Option<&str>, whom: &str) -> Result<Peer, HostError> {
     let wrong = |e: std::io::Error| HostError::Missing(format!("{to}: {e}"));
     let socket = socket::connect(to, &Wanted::default()).map_err(wrong)?;
-    connected(&socket, to, sys::monotonic() + PATIENCE, FAR_END)?;
+    connected(&socket, to, sys::monotonic() + PATIENCE, whom)?;
     socket::no_delay(&socket);
     let client = random().map_err(HostError::failed("random numbers"))?;
     let hello = Hello::Control(client).to_bytes();

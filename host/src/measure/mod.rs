@@ -210,7 +210,7 @@ pub fn run(
         seen = with_web(&url, &mut run, to, &phases)?;
     } else {
         to = resolve(&options.host, options.port)?;
-        let peer = link::meet(to, options.token.as_deref())?;
+        let peer = link::meet(to, options.token.as_deref(), link::FAR_END)?;
         let other = |who: &str| {
             Err(HostError::Missing(format!(
                 "{to} {who}: leave --speaks out"

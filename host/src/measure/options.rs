@@ -31,7 +31,7 @@ Load:
   --cc A,B              congestion controls, in alternating order [default: that of the hosts]
   --repeats N           repetitions with each congestion control, A B A B [default: 1]
   --dscp N|NAME         code point of flows and pings: EF, CS1, AF41, 46 [default: 0]
-  --ecn                 report whether ECN was negotiated, which the sysctls of the hosts decide
+  --ecn                 no effect; ECN is always reported
   --pacing RATE         largest rate of each flow (SO_MAX_PACING_RATE); rate of udp_flood
   --max-data BYTES      stop after this much payload, of both directions and all load phases
                         [default: 2GB]
@@ -264,15 +264,12 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
                 .ok()
                 .filter(|n| (1..=MOST_STREAMS).contains(n));
             asked.streams = n.ok_or_else(|| {
-                wrong(&format!(
-                    "out of range; write a number from 1 to {MOST_STREAMS}"
-                ))
+                wrong(&format!("must be a whole number from 1 to {MOST_STREAMS}"))
             })?;
         }
         "--repeats" => {
             let n = value.parse().ok().filter(|n| (1..=1000).contains(n));
-            asked.repeats =
-                n.ok_or_else(|| wrong("out of range; write a number from 1 to 1000"))?;
+            asked.repeats = n.ok_or_else(|| wrong("must be a whole number from 1 to 1000"))?;
         }
         "--cc" => {
             let name = |name: &str| {
@@ -296,7 +293,7 @@ fn one(asked: &mut Options, option: &str, value: &str) -> Result<(), String> {
         "--max-data" => asked.max_data = parse_bytes(value).map_err(unit)?,
         "--parts" => {
             let n = value.parse().ok().filter(|n| (1..=16).contains(n));
-            asked.parts = n.ok_or_else(|| wrong("out of range; write a number from 1 to 16"))?;
+            asked.parts = n.ok_or_else(|| wrong("must be a whole number from 1 to 16"))?;
         }
         "--ping-interval" => {
             asked.ping_interval = parse_span(value).map_err(unit)?;

@@ -157,7 +157,7 @@ impl Limits {
             |e: narrows_core::units::UnitError| format!("{}; write {option} {}", e.problem, e.fix);
         let number = |most: u64| {
             let n = value.parse().ok().filter(|n| (1..=most).contains(n));
-            n.ok_or(format!("out of range; write a number from 1 to {most}"))
+            n.ok_or(format!("must be a whole number from 1 to {most}"))
         };
         let done = match option {
             "--rate" => parse_rate(value)
@@ -202,7 +202,7 @@ impl Limits {
                 "RATE",
                 "session",
                 &"none",
-                "rate of all its streams, objects and datagrams together, each way",
+                "rate of all its streams, objects and datagrams together, in each direction",
             ),
             row(
                 "--udp-rate",
@@ -218,22 +218,34 @@ impl Limits {
                 &limits.udp_packets,
                 "datagrams per second that this host sends (iperf3 -u -R)",
             ),
-            row("--duration", "SPAN", "session", &"10min", "duration"),
-            row("--bytes", "BYTES", "session", &"100GB", "bytes of load"),
+            row(
+                "--duration",
+                "SPAN",
+                "session",
+                &"10min",
+                "maximum duration",
+            ),
+            row(
+                "--bytes",
+                "BYTES",
+                "session",
+                &"100GB",
+                "payload that it may transfer",
+            ),
             row(
                 "--clients",
                 "N",
                 "host",
                 &limits.clients,
-                "sessions at once; one /24 or IPv6 /48 has at most half of them, one /16 or /32 \
-                 three quarters, or --clients-per-address if more",
+                "concurrent sessions; an IPv4 /24 or IPv6 /48 gets at most half of them, an IPv4 \
+                 /16 or IPv6 /32 three quarters, but not fewer than --clients-per-address",
             ),
             row(
                 "--clients-per-address",
                 "N",
                 "address",
                 &"a quarter of --clients",
-                "sessions at once",
+                "concurrent sessions",
             ),
             row(
                 "--packets",
@@ -247,22 +259,22 @@ impl Limits {
                 "BYTES",
                 "host",
                 &"512MB",
-                "socket memory of all sessions, of which one address may use half",
+                "socket memory of all sessions; one address may use half of it",
             ),
             row(
                 "--new-connections",
                 "N",
                 "address",
                 &new,
-                "new TCP connections per second; four times as many at once",
+                "new TCP connections per second, in bursts of up to four times this number",
             ),
-            row("", "", "session", &STREAMS, "streams at once"),
+            row("", "", "session", &STREAMS, "concurrent streams"),
             row(
                 "",
                 "",
                 "session",
                 &OBJECTS,
-                "connections for objects of pages at once",
+                "concurrent connections for objects of pages",
             ),
             row(
                 "",
