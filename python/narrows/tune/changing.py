@@ -179,7 +179,12 @@ def _applicable(plan: Json) -> bool:
     type=click.Path(dir_okay=False, allow_dash=True),
     help="Output of narrows tune plan --json, or - for standard input; instead of options",
 )
-@option("--yes", group="Confirmation", is_flag=True, help="Do not ask for confirmation")
+@option(
+    "--yes",
+    group="Confirmation",
+    is_flag=True,
+    help="Apply without asking first; --confirm-within still needs `narrows tune confirm`",
+)
 @option(
     "--confirm-within",
     group="Confirmation",
@@ -342,7 +347,7 @@ def revert(
     "then",
     group="Confirmation",
     flag_value="keep",
-    help="Keep the change afterwards, whatever the result is",
+    help="Keep the change afterwards, for every result",
 )
 @option(
     "--revert",

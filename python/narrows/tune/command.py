@@ -65,7 +65,7 @@ _root = option(
     type=click.Path(file_okay=False),
     help="A directory tree with proc, sys and etc",
 )
-_rate = path_option("rate", "Rate of a path that TCP buffers must fill")
+_rate = path_option("rate", "Rate of a path that one TCP connection must be able to fill")
 _rtt = path_option("rtt", "RTT of this path")
 
 
@@ -112,7 +112,7 @@ def _one_source(**sources: str | None) -> None:
 @_rate
 @_rtt
 @option(
-    "--all", "every", group="Output", is_flag=True, help="Report settings without a problem, too"
+    "--all", "every", group="Output", is_flag=True, help="Report settings without a finding, too"
 )
 @json_option("Print one JSON object instead of text")
 @option(
@@ -134,9 +134,9 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Report settings that limit the host's own traffic.
 
-    Each finding has its effect, the command that changes it, and a source. The audit only reads and
-    requires no privilege; as root it also reads other namespaces. The exit code is 1 if settings
-    contradict each other.
+    Each finding has its reason and its source, and a remedy if one is known. The audit only reads
+    and requires no privilege; as root it also reads other namespaces. The exit code is 1 if
+    settings contradict each other or have no effect.
     """
     from narrows.tune.collect import facts, script  # noqa: PLC0415
 
@@ -213,7 +213,8 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     "--replace",
     group="Change",
     is_flag=True,
-    help="Replace queue disciplines that were configured by hand",
+    help="Replace configured shapers, schedulers and emulators (cake, htb, tbf, netem, prio, …), "
+    "too",
 )
 @option("--install", group="Change", is_flag=True, help="On OpenWrt: install missing packages")
 @option(
@@ -232,13 +233,13 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     "--down",
     group="Shaper",
     metavar="RATE",
-    help="Rate of the download, a little below that of the access link",
+    help="Rate for traffic that DEVICE receives, slightly below that of the link",
 )
 @option(
     "--up",
     group="Shaper",
     metavar="RATE",
-    help="Rate of the upload, a little below that of the access link",
+    help="Rate for traffic that DEVICE sends, slightly below that of the link",
 )
 @_rate
 @_rtt
@@ -278,9 +279,9 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
     script_file: str | None,
     as_json: bool,
 ) -> None:
-    """Print the commands of a change without running them.
+    """Print the changes that a request needs, without making them.
 
-    The exit code is 1 if the change requires a step that narrows does only on request.
+    The exit code is 1 if a requirement is missing, such as a package or a newer kernel.
     """
     _one_source(ssh=ssh, facts=facts_file, root=root)
     ask = Ask(

@@ -178,9 +178,9 @@ def own_timers(release: Release | None, cc: str) -> list[str]:
     if not has(release, "pacing") or has(release, "edt"):
         return []
     return [
-        f"{cc} needs no fq on this kernel: TCP paces itself, by a timer for each connection. With "
-        "fq there are no such "
-        f"timers, which takes less of the processor: --qdisc fq ({FEATURES['edt'].told})."
+        f"{cc} needs no fq on this kernel: TCP paces itself, with a timer for each connection. fq "
+        "needs no such timers and therefore less CPU time: --qdisc fq "
+        f"({FEATURES['edt'].told})."
     ]
 
 
@@ -222,7 +222,7 @@ def _debian(version: str, name: str, kernel: Release, newer: Release | None) -> 
         package=None if newer is None else "linux-image-{arch}",
         manager="apt",
         command="apt-get install -t " + name + "-backports {package}",
-        needs=f"{name}-backports among the sources of apt",
+        needs=f"{name}-backports in the sources of apt",
     )
 
 
@@ -305,9 +305,9 @@ def newer_kernel(
     if found is None or found.package is None or found.newer is None or found.newer < since:
         return None
     package = found.package.format(arch=_ARCHITECTURES.get(machine or "", "amd64"))
-    why = f"it brings Linux {found.newer[0]}.{found.newer[1]} or newer"
+    why = f"it contains Linux {found.newer[0]}.{found.newer[1]} or newer"
     if found.needs:
-        why += f"; it needs {found.needs}"
+        why += f"; it requires {found.needs}"
     return Cure(name=package, command=found.command.format(package=package).split(), why=why)
 
 
@@ -330,22 +330,21 @@ def module_package(
         if name is None:
             return None
         tool = ["apk", "add"] if apk else ["opkg", "install"]
-        why = "it holds the module"
+        why = f"the package {name} contains {module}"
         if module == "tcp_bbr":
-            why += "; it also makes BBR the default, by /etc/sysctl.d/12-tcp-bbr.conf of its own"
+            why += " and makes BBR the default in /etc/sysctl.d/12-tcp-bbr.conf"
         return Cure(name=name, command=[*tool, name], why=why)
     if distribution == "ubuntu":
         name = f"linux-modules-extra-{release}"
         return Cure(
             name=name,
             command=["apt-get", "install", name],
-            why="it holds the modules that few need",
+            why=f"the package {name} contains {module}",
         )
     if distribution in {"rhel", "centos", "rocky", "almalinux", "fedora"}:
         name = f"kernel-modules-extra-{release}"
-        return Cure(
-            name=name, command=["dnf", "install", name], why="it holds the modules that few need"
-        )
+        why = f"the package {name} contains {module}"
+        return Cure(name=name, command=["dnf", "install", name], why=why)
     return None
 
 

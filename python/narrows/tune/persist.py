@@ -12,7 +12,7 @@ SYSCTL_FILE_LAST = "/etc/sysctl.d/99-zz-narrows.conf"
 99-sysctl.conf.
 """
 
-HEAD = "# Written by narrows tune; `narrows tune revert` takes it away.\n"
+HEAD = "# Written by narrows tune; `narrows tune revert` removes it.\n"
 
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _NETWORK_FILE = re.compile(r"/(?:etc|run|usr/lib|lib)/systemd/network/([A-Za-z0-9_.@-]+\.network)")

@@ -127,7 +127,7 @@ class _Making:
                         "kernel",
                         cure.name,
                         cure.command,
-                        f"{told}; the package {cure.name}: {cure.why}, and then reboot",
+                        f"{told}; install the package {cure.name} and reboot ({cure.why})",
                     )
                 return False
             apk = "/usr/bin/apk" in facts.there
@@ -147,7 +147,8 @@ class _Making:
                     "package",
                     cure.name,
                     cure.command,
-                    f"{name} is missing; {cure.why}; --install installs it",
+                    f"{name} is missing; {cure.why}"
+                    + ("; --install installs the package" if distribution == "openwrt" else ""),
                 )
                 return False
             if distribution != "openwrt":
@@ -319,7 +320,7 @@ class _Making:
         if ask.ecn is not None:
             value = {"on": "1", "off": "0", "passive": "2"}.get(ask.ecn)
             if value is None:
-                raise NarrowsError(f"--ecn {ask.ecn}: on, off or passive")
+                raise NarrowsError(f"--ecn {ask.ecn}: must be one of on, off, passive")
             self.kept["net.ipv4.tcp_ecn"] = value
             self.done.append(
                 {"1": "ECN is requested", "0": "ECN is off", "2": "ECN is accepted only"}[value]
@@ -484,10 +485,13 @@ class _Making:
                 continue
             tool = ["apk", "add"] if "/usr/bin/apk" in facts.there else ["opkg", "install"]
             if ask.install:
-                self.change("package", name, "absent", "installed", "it holds the shaper")
+                self.change("package", name, "absent", "installed", _SQM_PACKAGES[name])
             else:
                 self.need(
-                    "package", name, [*tool, name], f"{name} is missing; --install installs it"
+                    "package",
+                    name,
+                    [*tool, name],
+                    f"the package {name} is missing: {_SQM_PACKAGES[name]}; --install installs it",
                 )
         if facts.sqm and not ask.replace:
             self.leave(
@@ -507,11 +511,11 @@ class _Making:
         }
         for key, value in wanted.items():
             why = (
-                "its own section of /etc/config/sqm"
+                "the section of this shaper in /etc/config/sqm"
                 if not key
-                else "as measured, in kbit/s"
+                else f"rate of --{key.removeprefix('.').removesuffix('load')}, kbit/s"
                 if "load" in key
-                else "a shaper"
+                else "setting of this shaper"
             )
             self.change("uci", f"sqm.narrows{key}", None, value, why)
         self.done.append(
@@ -536,14 +540,14 @@ class _Making:
         if kernels.has(self.facts.kernel, "congctl") is False:
             told = kernels.FEATURES["congctl"].told
             self.need(
-                "kernel", "", [], f"a congestion control per route needs a newer kernel: {told}"
+                "kernel", "", [], f"a congestion control per route requires a newer kernel ({told})"
             )
             return
         known = [(routes.words(line), line) for of, line in self.facts.routes if of == family]
         exact = next((words for words, _ in known if words and words[0] == prefix), None)
         covering = exact or routes.covering(network, [words for words, _ in known if words])
         if covering is None:
-            raise NarrowsError(f"--to {text}: this host has no route there")
+            raise NarrowsError(f"--to {text}: this host has no route to this destination")
         if exact is not None and routes.congctl(exact) == cc:
             self.done.append(f"{prefix} uses {cc} already")
             return
@@ -551,7 +555,9 @@ class _Making:
         after = [prefix, *(kept[1:] if exact else routes.next_hop(kept)), "congctl", cc]
         for word in [*after, *(exact or [])]:
             if not re.fullmatch(r"[A-Za-z0-9_.:/@%-]+", word) or word.startswith("-"):
-                raise NarrowsError(f"--to {text}: the route there has an odd word, {word!r}")
+                raise NarrowsError(
+                    f"--to {text}: the route to it contains an unsupported word: {word!r}"
+                )
         target = {"family": family, "table": "main", "prefix": prefix}
         why = (
             f"connections to {prefix} use {cc} independently of the default "
@@ -695,12 +701,29 @@ class _Making:
                 "The changes need no reboot and no `sysctl -p`; the files are for the next boot."
             )
         elif not self.inside:
-            plan.effects.append(
-                "No file is written: a reboot reverts the changes, unless a file already has them."
-            )
+            plan.effects.append(_lasts(kinds))
         else:
             plan.effects.append("The changes last as long as the namespace.")
 
+
+def _lasts(kinds: set[str]) -> str:
+    """The duration of changes that write no file of `narrows tune`."""
+    if "uci" in kinds:
+        packages = " and the installed packages" if "package" in kinds else ""
+        return (
+            "The change is stored in /etc/config/sqm and lasts after a reboot. The command "
+            f"`revert` of the script removes it{packages}."
+        )
+    return (
+        "The change is not stored for the next boot: after a reboot, the existing configuration "
+        "files apply."
+    )
+
+
+_SQM_PACKAGES = {
+    "sqm-scripts": "it configures the shaper, also at boot",
+    "kmod-sched-cake": "it contains the queue discipline cake",
+}
 
 _WHY = {
     "net.ipv4.tcp_congestion_control": "new connections use the default, unless a program or route "

@@ -44,5 +44,5 @@ def audit_lines(facts: Facts, found: list[Finding], *, every: bool = False) -> l
         told.append(f"{'':<8} source: {finding.source}.")
     good = list(dict.fromkeys(finding.id for finding in found if finding.severity == "good"))
     if good and not every:
-        told += ["", f"No problem: {', '.join(good)} (details: --all)."]
+        told += ["", f"Checked without a finding: {', '.join(good)} (details: --all)."]
     return told

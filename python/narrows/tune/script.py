@@ -64,7 +64,7 @@ def _before(plan: dict[str, Any]) -> str:
     lines = ["before() {", "  :"]
     for need in plan["needs"]:
         text = need["why"] + (f": {' '.join(need['command'])}" if need["command"] else "")
-        lines.append(f"  fail {_q('needed first: ' + re.sub(r'[^ -~]', '?', text))}")
+        lines.append(f"  fail {_q('required first: ' + re.sub(r'[^ -~]', '?', text))}")
     if plan["needs"]:
         lines.append("  exit 3")
     return "\n".join([*lines, "}"])

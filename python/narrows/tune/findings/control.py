@@ -94,14 +94,14 @@ def available(facts: Facts, _path: Path) -> Iterator[Finding]:
         if module.startswith("tcp_")
         and module.removeprefix("tcp_") not in [*facts.available, "diag"]
     ]
-    loads = f"; loadable: {', '.join(loadable)}" if loadable else ""
+    loads = f"; loadable as modules: {', '.join(loadable)}" if loadable else ""
     allowed = (facts.value("net.ipv4.tcp_allowed_congestion_control") or "").split()
     yield Finding(
         id="cc-available",
         severity="note",
-        what=f"available: {', '.join(facts.available)}{loads}; allowed for all users: "
-        f"{', '.join(allowed) or 'unknown'}",
-        why="an unprivileged program may select only allowed ones; the default is always allowed",
+        what=f"congestion controls available: {', '.join(facts.available)}{loads}; allowed for "
+        f"unprivileged programs: {', '.join(allowed) or 'unknown'}",
+        why="the default is always allowed for unprivileged programs",
         fix="`narrows with --cc NAME -- COMMAND` selects one for one program",
         source=f"{_DOC}: tcp_available_congestion_control, tcp_allowed_congestion_control",
     )
@@ -186,13 +186,14 @@ def spaces(facts: Facts, _path: Path) -> Iterator[Finding]:
     for space in facts.spaces:
         if space.cc is None:
             continue
-        used = listed([f"{n} {cc}" for cc, n in space.sockets.items()]) or "no connections"
+        used = listed([f"{n} {cc}" for cc, n in space.sockets.items()])
         differs = facts.default_cc is not None and space.cc != facts.default_cc
         yield Finding(
             id="cc-namespaces",
             severity="note" if differs else "good",
             subject=f"namespace of process {space.pid}",
-            what=f"its default is {space.cc}; existing connections use: {used}",
+            what=f"its default is {space.cc}; "
+            + (f"existing connections use: {used}" if used else "it has no connections"),
             why="each network namespace has its own default, which it copied from the initial "
             "namespace when it was created",
             fix="`narrows tune plan --netns NAME`, or restart the container" if differs else "",

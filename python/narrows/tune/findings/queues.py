@@ -43,7 +43,7 @@ def _fair(facts: Facts, dev: str = "") -> str:
     if facts.forwards:
         kinds.reverse()
     if not kinds:
-        return "a kernel with fq or fq_codel"
+        return "install the kernel module sch_fq or sch_fq_codel"
     return f"`narrows tune plan --qdisc {kinds[0]}{dev and f' --dev {dev}'}`"
 
 
