@@ -47,7 +47,16 @@ LEAST = {"rate_mbit": 0.0, "loaded_p95_ms": 1.0, "again_pct": 0.1}
 """And by so much of its own unit."""
 
 FIGURES = {"rate_mbit": "Mbit/s", "loaded_p95_ms": "ms", "again_pct": "%"}
-"""What is forecast of a measured path, and its unit."""
+"""Metrics that are forecast for a measured path, with their units."""
+
+LABELS = {
+    "rate_mbit": "goodput Mbit/s",
+    "goodput_mbit": "goodput Mbit/s",
+    "loaded_p95_ms": "RTT under load p95 ms",
+    "p95_ms": "RTT under load p95 ms",
+    "again_pct": "retransmission rate %",
+}
+"""Names of the metrics in tables and sentences."""
 
 UNLIKE = 0.25
 """A variant that is farther than this from what was measured, as the logarithm of a ratio, is not
@@ -398,12 +407,12 @@ def sentences(scored: Sequence[Scored]) -> list[str]:
             continue
         hits = sum(judged.hit for judged in one.judged)
         figures = [
-            f"{j.name} {j.measured:.4g} ({'within' if j.hit else 'outside'} {j.low:.4g} to "
-            f"{j.high:.4g})"
+            f"{LABELS.get(j.name, j.name)} {j.measured:.4g} ({'within' if j.hit else 'outside'} "
+            f"{j.low:.4g} to {j.high:.4g})"
             for j in one.judged
         ]
         out.append(
-            f"{name} is scored: {hits} of {len(one.judged)} figures were within; "
+            f"{name} is scored: {hits} of {len(one.judged)} metrics were within their intervals; "
             f"{', '.join(figures)}."
         )
     return out

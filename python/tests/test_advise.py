@@ -254,7 +254,7 @@ def test_every_candidate_is_shown_with_its_price_and_the_fastest_apart() -> None
         assert row.price.kept_pct is not None
         assert (row.figures["utility"] is None) is (row.runs == 0)
     assert found.choice.key != "bbr"
-    (said,) = [line for line in sentences(found) if line.startswith("Fastest: bbr with ")]
+    (said,) = [line for line in sentences(found) if line.startswith("Highest goodput: bbr with ")]
     assert "It is not recommended because it takes" in said
     told = found.json()
     assert told["fastest"] == "bbr"
@@ -418,7 +418,7 @@ def test_the_command(cli: Cli, tmp_path: Path) -> None:
     assert told["runs"] > 10
     page = (tmp_path / "a.html").read_text()
     assert "<title>narrows advise</title>" in page
-    assert "bbr (recommended, fastest): " in page
+    assert "bbr (recommended, highest goodput): " in page
     shown = cli("advise", *PATH)
     assert shown.returncode == 0
     for part in ("Change nothing", "Based on", "Path (stated)"):
@@ -431,15 +431,15 @@ def test_the_command(cli: Cli, tmp_path: Path) -> None:
     ("args", "says"),
     [
         ((), "FILE: there is neither a file nor a path"),
-        (("--rate", "5Mbit"), "no rtt"),
+        (("--rate", "5Mbit"), "--rtt: missing; write --rtt 40ms"),
         ((*PATH, "--for", "fame"), "--for fame: there is no such goal"),
         ((*PATH, "--loss", "0.5"), "--loss 0.5: needs a percent sign; write --loss 50%"),
-        ((*PATH, "--up", "3"), "--up 3: needs a unit; write --up 3Mbit"),
+        ((*PATH, "--up", "3"), "--reverse-rate 3: needs a unit; write --reverse-rate 3Mbit"),
         (("nothing.json",), "nothing.json"),
         (("nothing.toml", "--rate", "5Mbit"), "--rate: nothing.toml specifies it already"),
         ((*PATH, "--kernel", "windows"), "windows"),
         ((*PATH, "--now", "windows"), "--now windows: not a known congestion control; known: reno"),
-        ((*PATH, "--lone", "one.json"), "--lone: needs a measurement"),
+        ((*PATH, "--lone", "one.json"), "--single-flow: needs a measurement"),
     ],
 )
 def test_mistakes_are_told_with_exit_code_2(cli: Cli, args: tuple[str, ...], says: str) -> None:
@@ -455,7 +455,7 @@ def test_the_record_begins_empty(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_
     assert cli("advise", *PATH, "--loss", "3%", "--seal").returncode == 0
     assert json.loads(cli("record", "--json").stdout)["lines"][0]["choice"]["key"] == "bbr"
     shown = cli("record").stdout
-    assert "1 forecasts, 0 of them with a score" in shown
+    assert "1 forecast, none tested yet." in shown
     head = json.loads(cli("record", "--json").stdout)["head"]
     assert f"The last line has the hash {head}." in shown
     assert "line 1 of 1 has this hash" in cli("record", "--verify", head[:12]).stdout
@@ -552,11 +552,11 @@ def test_what_a_measurement_leaves_open_is_tried(
     }
     place = measured({"path": path, "up": way}, role="sender", source="x")
     assert [variant.why for variant in place.variants] == tried
-    assert any("--lone" in what for what in place.open) is any(
+    assert any("--single-flow" in what for what in place.open) is any(
         "random loss" in why for why in tried
     )
     assert not any(
-        "--lone" in what
+        "--single-flow" in what
         for what in measured({"path": path, "up": way}, role="sender", source="x", lone=True).open
     )
 
@@ -586,7 +586,7 @@ def test_a_loss_that_was_not_seen_is_not_tried_but_said() -> None:
     )
     assert [variant.why for variant in place.variants] == [""]
     assert any(
-        "none was observed, up to 1 % would not be visible" in what and "--lone" in what
+        "none was observed, up to 1 % would not be visible" in what and "--single-flow" in what
         for what in place.open
     )
 

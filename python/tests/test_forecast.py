@@ -54,7 +54,7 @@ def test_a_later_measurement_scores_and_only_once(simulated: dict[str, Any]) -> 
     name = forecast()
     (one,) = forecasts.score_open(measured(simulated))
     assert (one.forecast, [judged.hit for judged in one.judged]) == (name, [True, False])
-    assert "is scored: 1 of 2 figures were within" in forecasts.sentences([one])[0]
+    assert "is scored: 1 of 2 metrics were within their intervals" in forecasts.sentences([one])[0]
     assert forecasts.rate(list(forecasts.read())) == (1, 2)
     assert forecasts.score_open(measured(simulated)) == []
 

@@ -302,7 +302,9 @@ def measured(
     least = min(LOSSY, RENO / max(1.0, rounds) ** 2)
     losses = _other_losses(of["loss"], twin[way], least=least) if "loss" not in known else []
     ask = (
-        "" if lone or role != "sender" else "; a measurement with --streams 1 for --lone shows more"
+        ""
+        if lone or role != "sender"
+        else "; a measurement with --streams 1 for --single-flow shows more"
     )
     if losses and (path.loss is None or isinstance(path.loss, dict)):
         # A full queue hides random loss.

@@ -48,6 +48,8 @@ _ROLES = ("sender", "forwarder", "receiver", "operator")
 _KNOWN = ("buffer", "queue", "loss")
 """What may be said of a measured path that the measurement leaves open."""
 
+_REVERSE = "reverse-rate"
+
 _WITHIN_S = 10.0
 
 _SEED = click.IntRange(0, 2**63)
@@ -68,21 +70,27 @@ _SEED = click.IntRange(0, 2**63)
 @path_option("rate", "Rate of the bottleneck")
 @path_option("rtt", "Base RTT")
 @option(
+    "--reverse-rate",
     "--up",
+    "up",
     group="Path",
     metavar="RATE",
     show_default="unlimited",
-    help="Rate of the reverse path",
+    aliases=("--up",),
+    help="Rate of the reverse path, which carries the ACKs",
 )
-@path_option("buffer", "Buffer of the bottleneck; also for a measured path")
-@path_option("queue", "Queue discipline of the bottleneck; also for a measured path")
-@path_option("loss", "Random loss; also for a measured path")
+@path_option("buffer", "Buffer of the bottleneck; replaces a measured value")
+@path_option("queue", "Queue discipline of the bottleneck; replaces a measured value")
+@path_option("loss", "Random loss; replaces a measured value")
 @option(
+    "--single-flow",
     "--lone",
+    "lone",
     group="Path",
+    aliases=("--lone",),
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Measurement with one flow, which separates random loss from a full queue",
+    help="Further measurement, with --streams 1: distinguishes random loss from queue drops",
 )
 @option(
     "--data-centre",
@@ -182,7 +190,14 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     FILE, the options describe the path. Without these options, the command asks for them in a
     terminal.
     """
-    given = {"rate": rate, "rtt": rtt, "buffer": buffer, "queue": queue, "loss": loss, "up": up}
+    given = {
+        "rate": rate,
+        "rtt": rtt,
+        "buffer": buffer,
+        "queue": queue,
+        "loss": loss,
+        _REVERSE: up,
+    }
     measured: Measurement | None = None
     if file is not None:
         stated = {name: value for name, value in given.items() if value is not None}
@@ -199,7 +214,8 @@ def advise(  # noqa: PLR0917 - Click calls it by keyword
     else:
         if lone is not None:
             raise click.BadParameter(
-                "needs a measurement; write narrows advise FILE --lone ONE", param_hint="--lone"
+                "needs a measurement; write narrows advise FILE --single-flow ONE",
+                param_hint="--single-flow",
             )
         if rate is None and rtt is None:
             given, role, cares = _ask(given, role, cares)
@@ -271,9 +287,13 @@ def _outputs(
 def _stated(given: Mapping[str, str | None]) -> Place:
     from narrows.advise import stated  # noqa: PLC0415
 
-    keys = {name: value for name, value in given.items() if name != "up"}
-    reverse = Hop(rate=given["up"]) if given["up"] else None
-    with named_by(given, {"path.reverse.rate": "up"}):
+    for name in ("rate", "rtt"):
+        if given[name] is None:
+            example = {"rate": "50Mbit", "rtt": "40ms"}[name]
+            raise NarrowsError(f"--{name}: missing; write --{name} {example}")
+    keys = {name: value for name, value in given.items() if name != _REVERSE}
+    reverse = Hop(rate=given[_REVERSE]) if given[_REVERSE] else None
+    with named_by(given, {"path.reverse.rate": _REVERSE}):
         return stated(Path(**cast("dict[str, Any]", keys), reverse=reverse))
 
 
@@ -406,10 +426,13 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
         out.print("There are no forecasts yet. narrows advise MEASUREMENT.json seals one.")
         return
     said = (
-        f"{hits} of {of} metrics were within their 90 % intervals" if of else "none has a score yet"
+        f"{len(scores)} tested: {hits} of {of} metrics were within their 90 % intervals"
+        if of
+        else "none tested yet"
     )
+    s = "" if len(forecasts) == 1 else "s"
     out.print(
-        f"{len(forecasts)} forecasts, {len(scores)} of them with a score: {said}.",
+        f"{len(forecasts)} forecast{s}, {said}.",
         style="bold",
         markup=False,
     )
@@ -419,7 +442,7 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
             Cell(line["at"]),
             Cell(line["host"]),
             Cell("no change" if line["leave"] else line["choice"]["key"]),
-            Cell(figure["name"]),
+            Cell(sealed.LABELS.get(figure["name"], figure["name"])),
             Cell(f"{significant(figure['low'])} … {significant(figure['high'])}"),
             Cell(_became(scores.get(hash_), figure["name"])),
         ]
@@ -468,7 +491,7 @@ def _verify(chain: Chain, head: str, *, as_json: bool) -> None:
 
 def _became(score: Mapping[str, Any] | None, name: str) -> str:
     if score is None:
-        return "no score yet"
+        return "not tested yet"
     judged = next((figure for figure in score["figures"] if figure["name"] == name), None)
     if judged is None:
         return "not measured"

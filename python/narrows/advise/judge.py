@@ -51,15 +51,15 @@ class Judgement:
             if wait > WAITS_MS:
                 told.append(f"add{s} {wait:.0f} ms to the RTT (p95)")
             if row["again_pct"] > LOSES_PCT:
-                told.append(f"retransmit{s} {row['again_pct']:.1f} %")
+                told.append(f"retransmit{s} {row['again_pct']:.1f} % of the data")
             if told:
                 out.append(f"{name if name != 'both' else 'Both together'} {listed(told)}.")
         first, second = self.rows["both"]["goodput_mbit"]
         least = min(first, second) / (first + second) if first + second else 0.5
         if least < STARVES:
             out.append(
-                f"If both compete, {'CUBIC' if first < second else 'BBR'} gets "
-                f"{100 * least:.0f} % of their goodput."
+                f"If CUBIC and BBR compete, {'CUBIC' if first < second else 'BBR'} gets "
+                f"{100 * least:.0f} % of the total goodput."
             )
         return out or [
             "Neither CUBIC nor BBR has low goodput, high delay or many retransmissions on this "

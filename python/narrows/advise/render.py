@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from narrows.advise.asked import Place
@@ -12,7 +13,7 @@ from narrows.render import tables
 from narrows.render.report import document, write
 from narrows.render.styled import table as draw
 from narrows.render.tables import Cell, significant
-from narrows.render.words import listed
+from narrows.render.words import factor_of, listed
 from narrows.runs.run import run
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-DEADLINE = "the last round is missing."
+DEADLINE = "the last round of simulations was not run."
 
 
 def headline(advice: Advice) -> str:
@@ -87,13 +88,14 @@ def path_line(place: Place) -> str:
     >>> path_line(stated(Path(rate="50Mbit", rtt="40ms", buffer="2bdp", loss="1%")))
     'Path (stated): 50 Mbit/s, 40 ms, a buffer of 2 BDP, 1 % random loss.'
     >>> path_line(stated(Path(rate="50Mbit", rtt="40ms")))
-    'Path (stated): 50 Mbit/s, 40 ms, a buffer of 1bdp or a buffer of 0.3bdp or a buffer of 4bdp.'
+    'Path (stated): 50 Mbit/s, 40 ms, variants: a buffer of 1bdp, a buffer of \
+0.3bdp, a buffer of 4bdp.'
     """
     likeliest, *others = place.variants
     parts = [f"{place.rate_mbit:g} Mbit/s", f"{place.rtt_ms:g} ms"]
     if likeliest.why:
         # No variant is the most likely one.
-        parts.append(" or ".join(v.why for v in place.variants))
+        parts.append(f"variants: {', '.join(v.why for v in place.variants)}")
         others = []
     elif place.buffer_bdp is not None:
         kilobytes = place.buffer_bdp * place.rate_mbit * place.rtt_ms / 8
@@ -106,6 +108,9 @@ def path_line(place: Place) -> str:
     also = f"; also tried: {', '.join(v.why for v in others)}" if others else ""
     return f"Path ({place.source}): {', '.join(parts)}{also}."
 
+
+_MARKS = {"fastest": "highest goodput"}
+"""Marks whose text differs from the name in the JSON object."""
 
 GOALS = {
     "bulk": "bulk transfer",
@@ -147,23 +152,27 @@ def sentences(advice: Advice) -> list[str]:
         )
     said += [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in advice.wrong]
     said += (
-        [f"Rule for such paths, by goodput alone and without regard to other flows: {advice.rule}"]
+        [f"Rule for such paths, which considers only the goodput of a single flow: {advice.rule}"]
         if advice.rule
         else []
     )
-    count = f"Based on {len(found.trials)} simulations of {len(found.candidates)} candidates."
-    said.append(count + (f" Preliminary: {DEADLINE}" if advice.preliminary else ""))
+    s = "" if len(found.candidates) == 1 else "s"
+    count = f"Based on {len(found.trials)} simulations of {len(found.candidates)} candidate{s}."
+    said.append(
+        f"{count} A run in the table is a variant of the path with one seed, simulated alone and "
+        "beside other flows." + (f" Preliminary: {DEADLINE}" if advice.preliminary else "")
+    )
     if advice.inside:
         near = advice.cases[0]
         said.append(
-            f"Validated: the nearest case of Linux 6.12 is {near['case']}, at a distance of "
-            f"{near['distance']:.1f} "
-            f"({100 * near['agreement']:.0f} % of its metrics agree)."
+            f"Validated: the most similar stored run of Linux 6.12, {near['case']}, differs by a "
+            f"factor of {factor_of(math.exp(near['distance']))}; "
+            f"{100 * near['agreement']:.0f} % of its metrics agree with the simulation."
         )
     else:
         said.append(
-            "Extrapolated: no validation case of Linux is near this path. Measure before and after "
-            "the change."
+            "Extrapolated: no stored run of Linux has a similar path. Measure before and after the "
+            "change."
         )
     return said
 
@@ -176,7 +185,7 @@ def _fastest(advice: Advice) -> list[str]:
         return []
     goodput = "goodput_mbit"
     said = (
-        f"Fastest: {shown(fast.key)} with {significant(fast.figures[goodput])} Mbit/s "
+        f"Highest goodput: {shown(fast.key)} with {significant(fast.figures[goodput])} Mbit/s "
         f"({shown(chosen.key)}: {significant(chosen.figures[goodput])} Mbit/s)."
     )
     why = fast.why_not
@@ -195,12 +204,13 @@ def every(advice: Advice) -> tables.Table:
     """All candidates with their metrics and their effect on other flows."""
     sender = side(advice.found.asked) == "sender"
     names = ["goodput_mbit", "p95_ms", "again_pct"]
-    heads = ["goodput Mbit/s", "p95 ms", "retransmitted %"]
+    heads = ["goodput Mbit/s", "RTT under load p95 ms", "retransmission rate %"]
     if sender:
-        heads += ["share beside CUBIC %", "CUBIC keeps %", "times fair share"]
+        heads += ["share beside CUBIC %", "CUBIC's goodput beside it %", "share / fair share"]
     lines = []
     for row in advice.rows:
-        cells = [", ".join(row.marks), *(significant(_digits(row.figures[name])) for name in names)]
+        marks = ", ".join(_MARKS.get(mark, mark) for mark in row.marks)
+        cells = [marks, *(significant(_digits(row.figures[name])) for name in names)]
         if sender:
             price = row.price
             cells += [_whole(price.share_pct), _whole(price.kept_pct), _tenths(price.times_fair)]
@@ -222,15 +232,22 @@ def _said(row: Row) -> str:
     >>> figures = {"goodput_mbit": 18.29, "p95_ms": 120.4, "again_pct": 1.3, "utility": 0.956}
     >>> _said(Row(key="bbr", marks=("fastest",), figures=figures, price=price, runs=4, why_not="",
     ...     needs=""))
-    'bbr (fastest): 18.3 Mbit/s, p95 120 ms, 1.3 % retransmitted; CUBIC keeps 100 %.'
+    "bbr (highest goodput): 18.3 Mbit/s, p95 RTT 120 ms, 1.3 % retransmitted; CUBIC's goodput \
+beside it: 100 % of that beside CUBIC."
     """
-    marks = f" ({', '.join(row.marks)})" if row.marks else ""
+    named = [_MARKS.get(mark, mark) for mark in row.marks]
+    marks = f" ({', '.join(named)})" if named else ""
     goodput, p95, again = (
         significant(_digits(row.figures[name])) for name in ("goodput_mbit", "p95_ms", "again_pct")
     )
-    kept = "" if row.price.kept_pct is None else f"; CUBIC keeps {row.price.kept_pct:.0f} %"
+    kept = (
+        ""
+        if row.price.kept_pct is None
+        else f"; CUBIC's goodput beside it: {row.price.kept_pct:.0f} % of that beside CUBIC"
+    )
     return (
-        f"{shown(row.key)}{marks}: {goodput} Mbit/s, p95 {p95} ms, {again} % retransmitted{kept}."
+        f"{shown(row.key)}{marks}: {goodput} Mbit/s, p95 RTT {p95} ms, {again} % "
+        f"retransmitted{kept}."
     )
 
 
@@ -254,22 +271,31 @@ def table(advice: Advice) -> tables.Table:
         [Cell(f"{e.says}, {FIGURES[e.name][1]}"), *(Cell(text) for text in _cells(e))]
         for e in advice.effects
     ]
-    head = ("current", f"with {name}", "change", "90 % interval")
+    head = ("current", f"with {name}", "change", "90 % interval of the change")
     return tables.Table("Expected changes", ("",), head, rows)
 
 
 def _cells(of: Effect) -> list[str]:
-    interval = f"{_signed(of.low)} … {_signed(of.high)}"
-    return [significant(of.before), significant(of.after), _signed(of.change), interval]
+    half = (of.high - of.low) / 2
+    interval = f"{_signed(of.low, half)} … {_signed(of.high, half)}"
+    return [significant(of.before), significant(of.after), _signed(of.change, half), interval]
 
 
-def _signed(value: float) -> str:
-    """A change, three digits that count.
+def _signed(value: float, half: float = 0.0) -> str:
+    """A change with three significant digits, or with the decimals that `half` its interval has
+    with two significant digits, if these are fewer.
 
     >>> _signed(3.14159), _signed(-0.5), _signed(0.0)
     ('+3.14', '-0.5', '0')
+    >>> _signed(-0.000966, 0.15), _signed(0.1449, 0.15), _signed(431.6, 25.0)
+    ('0', '+0.14', '+432')
     """
-    return f"{value:+.3g}" if value else "0"
+    text = f"{value:+.3g}"
+    if half > 0:
+        decimals = max(0, 1 - math.floor(math.log10(half)))
+        rounded = f"{value:+.{decimals}f}"
+        text = min(text, rounded, key=len) if "e" not in text else rounded
+    return text if float(text) else "0"
 
 
 def show(advice: Advice, out: Console) -> None:

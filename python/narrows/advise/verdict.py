@@ -47,7 +47,7 @@ metrics that must agree.
 FIGURES: dict[str, tuple[str, str, bool]] = {
     "goodput_mbit": ("goodput", "Mbit/s", True),
     "p95_ms": ("latency under load, p95", "ms", False),
-    "again_pct": ("retransmitted", "%", False),
+    "again_pct": ("retransmission rate", "%", False),
     "page_s": ("page load time", "s", False),
     "beside_mbit": ("goodput beside one CUBIC flow", "Mbit/s", True),
     "rival_mbit": ("goodput of that CUBIC flow", "Mbit/s", True),

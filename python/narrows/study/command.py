@@ -58,7 +58,7 @@ def _studies() -> dict[str, Study]:
     group="Output",
     metavar="FILE",
     type=Picture(),
-    help="Write a figure as PNG, SVG or PDF",
+    help="Write a plot as PNG, SVG or PDF",
 )
 @option(
     "--rules",
@@ -81,7 +81,7 @@ def study(  # noqa: PLR0917
 ) -> None:
     """Run a predefined study and report its verdict.
 
-    A study is a sweep with a question. Its result is a verdict, tables and a figure.
+    A study is a sweep with a question. Its result is a verdict, tables and a plot.
     """
     known = _studies()
     if name is None:
