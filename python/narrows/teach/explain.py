@@ -1,4 +1,4 @@
-"""`narrows explain`: lessons with figures from simulations that are run on the spot."""
+"""`narrows explain`: lessons with plots of simulations that are run by the command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _ALSO = ("pacing",)
-"""Figures that a lesson may show in addition to those of every run."""
+"""Plots that a lesson may show in addition to those of every run."""
 
 _VERDICTS = 20_000
 
@@ -102,8 +102,5 @@ def show(topic: str, out: Console, width: int, *, seed: int | None = None) -> No
                 out.print(f"{names[part.run]}:", markup=False)
                 for line in draw(picture, width, part.start, part.end):
                     out.print(line, no_wrap=True, overflow="crop")
-    hint = (
-        f"To write a page that contains the scenarios: narrows explain {topic} --report "
-        f"{topic}.html"
-    )
+    hint = f"HTML report with the scenarios: narrows explain {topic} --report {topic}.html"
     out.print(hint, markup=False, soft_wrap=True)

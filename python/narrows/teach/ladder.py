@@ -45,7 +45,7 @@ class Rung:
 
     @property
     def name(self) -> str:
-        """Label in figures and tables."""
+        """Label in plots and tables."""
         return f"{self.since} {self.what}"
 
 
@@ -183,8 +183,8 @@ def picture(rows: Sequence[Row], file: str | PathLike[str] | None = None) -> Fig
         figure = New(figsize=(8, 3.2), layout="constrained")
         axes: Any = figure.subplots(1, 2, sharey=True)
         for at, title, values in (
-            (axes[0], "queueing delay of the ping, 95 %, in ms", [of.ping_p95 - 20 for of in rows]),
-            (axes[1], "page load time (30 objects), in ms", [of.page for of in rows]),
+            (axes[0], "queueing delay of the ping, p95, in ms", [of.ping_p95 - 20 for of in rows]),
+            (axes[1], "median page load time (30 objects), in ms", [of.page for of in rows]),
         ):
             bars = at.barh(names, values, color="#3b6ea5")
             at.bar_label(
@@ -210,16 +210,16 @@ def picture(rows: Sequence[Row], file: str | PathLike[str] | None = None) -> Fig
 
 
 HEADS = (
-    "ping, half",
-    "ping, 95 %",
-    "low delay, 95 %",
-    "page",
-    "large Mbit/s",
-    "large RTT",
+    "ping p50 ms",
+    "ping p95 ms",
+    "low-delay ping p95 ms",
+    "page load p50 ms",
+    "bulk goodput Mbit/s",
+    "bulk RTT mean ms",
     "retransmits",
-    "dropped here",
+    "drops in the host",
 )
-"""Column heads; times in milliseconds."""
+"""Column heads."""
 
 
 def _ms(x: float | None) -> str:
@@ -238,10 +238,10 @@ def cells(of: Row) -> tuple[str, ...]:
 def sentence(name: str, of: Row) -> str:
     """Results of a step as a sentence."""
     return (
-        f"{name}: ping {number(of.ping)} ms (95 %: {number(of.ping_p95)} ms; low delay, 95 %: "
-        f"{number(of.low_delay_p95)} ms); page {number(of.page, 0)} ms; bulk transfer "
-        f"{number(of.large_mbit)} Mbit/s "
-        f"with a mean RTT of {number(of.large_rtt)} ms; {of.again} retransmits."
+        f"{name}: ping RTT median {number(of.ping)} ms, p95 {number(of.ping_p95)} ms, p95 with "
+        f"low-delay type of service {number(of.low_delay_p95)} ms; median page load time "
+        f"{number(of.page, 0)} ms; bulk transfer {number(of.large_mbit)} Mbit/s with a mean RTT "
+        f"of {number(of.large_rtt)} ms; {of.again} retransmits."
     )
 
 
@@ -252,14 +252,14 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def bar(name: str, of: Row) -> str:
-    """Queueing delay of the ping (95 %) as a bar."""
+    """Queueing delay of the ping (p95) as a bar."""
     eighths = max(1, round(8 * (of.ping_p95 - 20) / _BAR))
     drawn = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
     return f"{name:<18} {drawn} {number(of.ping_p95)} ms"
 
 
 Step = tuple[str, tuple[str, ...], tuple[tuple[int, str], ...]]
-"""Heading, paragraphs, and figures: index of a run, and key of the figure."""
+"""Heading, paragraphs, and plots: index of a run, and key of the plot."""
 
 
 def steps(runs: Sequence[Figures]) -> list[Step]:
@@ -348,8 +348,8 @@ def steps(runs: Sequence[Figures]) -> list[Step]:
                 "BBR, the median of "
                 f"the ping is {number(far['BBR'].ping)} ms instead of "
                 f"{number(far['microseconds'].ping)} ms. If the "
-                f"interface is the bottleneck, BBR has little effect: {number(bbr.ping_p95)} ms "
-                "(95 %). BBR requires "
+                f"interface is the bottleneck, BBR has little effect: p95 "
+                f"{number(bbr.ping_p95)} ms. BBR requires "
                 "pacing: before Linux 4.13 by fq, since then by TCP.",
             ),
             ((len(RUNGS), "queue"), (len(RUNGS) + tried.index(RUNGS[7]), "queue")),

@@ -1,4 +1,4 @@
-"""The lessons of `narrows explain`: scenarios with explanations and figures.
+"""The lessons of `narrows explain`: scenarios with explanations and plots.
 
 Every number in a text comes from the run of the lesson. The descriptions follow the pages in
 docs/reference.
@@ -18,11 +18,11 @@ Figures = dict[str, Any]
 
 @dataclass(frozen=True)
 class Show:
-    """A figure of one run, limited to a time range.
+    """A plot of one run, limited to a time range.
 
     Attributes:
         run: Index of the scenario in the lesson.
-        key: Key of the figure in `narrows.render.pictures`.
+        key: Key of the plot in `narrows.render.pictures`.
         start: Start of the range, in seconds.
         end: End of the range, in seconds; None for the end of the run.
     """
@@ -48,7 +48,7 @@ class Lesson:
 
     Attributes:
         title: Title of the lesson.
-        intro: Introduction, before the first figure.
+        intro: Introduction, before the first plot.
         scenarios: Scenarios by name, in the order of `Show.run`.
         blocks: Sections of the lesson, computed from the results of the runs.
         needs: Queue discipline that the lesson requires.
@@ -360,7 +360,7 @@ def _fairness(runs: Sequence[Figures]) -> list[Block]:
             (
                 "CUBIC interprets each loss as congestion and reduces its window. BBR version 1 "
                 "does not reduce its "
-                "rate because of losses. Its probes keep the short buffer full, so CUBIC loses "
+                "rate because of losses. Its probes keep the shallow buffer full, so CUBIC loses "
                 "packets before its "
                 "window can grow.",
             ),
@@ -460,7 +460,8 @@ def _at_once(figures: Figures, station: int) -> str:
 
 def _wifi(runs: Sequence[Figures]) -> list[Block]:
     alone, before, fq_mac, airtime = runs
-    alone_each, slow = alone["flows"][0]["goodput_mbit"], before["stations"][2]
+    slow = before["stations"][2]
+    alone_each = listed([number(flow["goodput_mbit"], 1) for flow in alone["flows"][:2]])
 
     def goodputs(figures: Figures) -> str:
         fast = listed([f"{number(flow['goodput_mbit'], 1)}" for flow in figures["flows"][:2]])
@@ -484,8 +485,8 @@ def _wifi(runs: Sequence[Figures]) -> list[Block]:
             (
                 "A third station is far away. Its PHY rate is 7 Mbit/s, a twentieth of 144 "
                 "Mbit/s. A full packet to it "
-                f"takes 1.7 ms of airtime. Now {goodputs(before)}. Before, each near station had "
-                f"{number(alone_each, 1)} Mbit/s.",
+                f"takes 1.7 ms of airtime. Now {goodputs(before)}. Without the far station, the "
+                f"near stations had {alone_each} Mbit/s.",
                 "The access point has one queue for all stations and serves them in turn, with "
                 "one transmission each. "
                 "A transmission to the far station lasts up to four milliseconds and contains "
@@ -511,8 +512,8 @@ def _wifi(runs: Sequence[Figures]) -> list[Block]:
         Block(
             "FQ-CoDel in mac80211",
             (
-                "Since Linux 4.8, there is no qdisc above Wi-Fi. mac80211 has queues with "
-                "FQ-CoDel for each station. "
+                "Since Linux 4.8, mac80211 has queues with FQ-CoDel for each station. Drivers "
+                "that use them, such as ath9k since 4.10, have no qdisc above. "
                 "The hardware holds two transmissions at most, and each is filled when it is "
                 "created. The median RTT "
                 f"of the ping falls to {_ping(fq_mac)}. Stations are still served in turn: "
