@@ -32,7 +32,7 @@ def test_a_table_in_plain_text_for_a_pipe(cli: Cli, tiny: Path) -> None:
     assert done.stdout.startswith("2 cubic flows used ")
     assert "% of 10 Mbit/s; mean queueing delay " in done.stdout
     assert "cubic0" in done.stdout
-    assert "queue delay" in done.stdout
+    assert "queueing delay " in done.stdout
     assert "Jain" in done.stdout
     assert "\x1b" not in done.stdout
     assert done.stderr == ""
@@ -220,6 +220,15 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
         (
             ("from", "tc qdisc add dev eth0 root netme delay 100ms"),
             "text: line 1: `netme` is not a queue discipline of Linux\n    write: netem",
+        ),
+        (
+            ("race", "--duration", "400ms"),
+            "--duration 400ms: must be a time from 4s to 3600s in whole seconds; write --duration "
+            "40s",
+        ),
+        (
+            ("race", "--duration", "2s"),
+            "--duration 2s: must be a time from 4s to 3600s in whole seconds; write --duration 4s",
         ),
         (("list", "cc", "cubik"), "cubik: not among cc; write one of "),
         (("list", "codel"), "codel: is one of queues; write narrows list queues codel"),

@@ -488,7 +488,7 @@ def test_the_command_says_writes_draws_and_keeps(
     assert "The goodput was 18." in done.output
     assert "on average: bufferbloat grade C." in done.output
     assert "Download queue: drop-tail buffer (certain)." in done.output
-    assert "Throughput: goodput (Mbit/s)" in done.output
+    assert "Goodput: goodput (Mbit/s)" in done.output
     for file in files:
         assert Path(file).stat().st_size > 500
     assert "[path.reverse]" in (tmp_path / "p.toml").read_text()

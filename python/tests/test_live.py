@@ -253,5 +253,5 @@ def test_strict_fails_a_run_that_its_instruments_do_not_trust(
     monkeypatch.setattr(command, "run_scenario", lambda *_args, **_more: done)
     result = CliRunner().invoke(main, ["run", str(tiny), "--engine", "live", "--strict"])
     assert result.exit_code == 1
-    assert "NOT to be trusted: late" in result.stdout
+    assert "The self-check FAILED: late" in result.stdout
     assert CliRunner().invoke(main, ["run", str(tiny), "--engine", "live"]).exit_code == 0

@@ -202,7 +202,7 @@ OUTPUTS: dict[str, tuple[list[str], list[tuple[str, str]], str]] = {
         "requests were answered",
     ),
     "race": (["race", "--only", "reno", "--duration", "4", "--seeds", "1"], [("--plot", ".svg")],
-    "Least delay"),
+    "Lowest p95 queueing delay"),
     "from": (["from", "tc qdisc add dev eth0 root netem delay 20ms rate 5mbit"], [("-o", ".toml")],
     "CUBIC"),
     "twin": (["twin", "a.json"], [("--path", ".toml")], "Base RTT"),

@@ -60,7 +60,7 @@ def test_every_picture_is_a_column_of_the_tables(run: nw.Run) -> None:
 
 def test_the_distribution_goes_through_the_figures(run: nw.Run) -> None:
     drawn = {picture.key: picture for picture in pictures(run)}
-    wait = next(line for line in drawn["delay"].lines if line.label == "wait in queue")
+    wait = next(line for line in drawn["delay"].lines if line.label == "delay in queue")
     for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
         at = next(x for x, y in zip(wait.x, wait.y, strict=True) if y is not None and y > share)
         assert float(f"{at:.6g}") == run.json["queue"]["delay_ms"][name]
@@ -211,7 +211,7 @@ def test_the_command_plots(cli: Cli, tiny: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out.svg").exists()
     here = cli("run", tiny, "--plot")
     assert here.stdout.startswith(plain.stdout)
-    assert "Throughput: goodput (Mbit/s)" in here.stdout
+    assert "Goodput: goodput (Mbit/s)" in here.stdout
     assert "\x1b" not in here.stdout
 
 
@@ -301,8 +301,8 @@ def case(**more: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("evidence", "told"),
     [
-        (None, "the results are those of the model only"),
-        ([], "the results are those of the model only"),
+        (None, "these results have not been compared with Linux"),
+        ([], "these results have not been compared with Linux"),
         (
             [case()],
             "has the same rate, RTT, buffer and queue: in X (10 Mbit/s, 20 ms, 1 BDP of buffer)",

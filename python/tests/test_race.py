@@ -92,13 +92,13 @@ def test_a_place_that_intervals_do_not_decide_names_all_who_may_have_it() -> Non
 
     laps = [lap("a", 40.0, 6.0), lap("b", 44.0, 3.0), lap("c", 80.0, 2.0)]
     said = sentence(Race(path={}, duration_s=1, seed=1, laps=laps, left_out={}, seeds=5))
-    assert "least share beside CUBIC: a (40 ± 6 %; within the intervals also b)" in said
-    assert said.endswith("most: c (80 ± 2 %).")
+    assert "smallest share beside CUBIC: a (40 ± 6 %; within the intervals also b)" in said
+    assert said.endswith("largest: c (80 ± 2 %).")
 
 
 def test_everyone_can_be_asked_for() -> None:
     done = CliRunner().invoke(
-        cli.main, ["race", "--rate", "5Mbit", "--duration", "4", "--seeds", "1", "--json"]
+        cli.main, ["race", "--rate", "5Mbit", "--duration", "4s", "--seeds", "1", "--json"]
     )
     assert done.exit_code == 0, done.output
     found = json.loads(done.output)
@@ -195,5 +195,5 @@ def test_a_race_without_a_packet_ends_in_a_sentence(tmp_path: Path) -> None:
     }
     one = Lap(cc="a", delay_p95_ms=3, share_pct=None, **known)  # type: ignore[arg-type]
     assert sentence(Race(path={}, duration_s=4, seed=1, laps=[one, *found.laps], left_out={})) == (
-        "Least delay: a (p95 3.0 ms)."
+        "Lowest p95 queueing delay: a (3.0 ms)."
     )

@@ -38,7 +38,7 @@ plot_option = option(
     metavar="[FILE]",
     is_eager=True,
     type=Picture(),
-    help="Write a figure as PNG, SVG or PDF; without FILE, draw it in the terminal",
+    help="Write a plot as PNG, SVG or PDF; without FILE, draw it in the terminal",
 )
 report_option = option(
     "--report",
@@ -86,7 +86,7 @@ files_option = option(
     type=click.Path(file_okay=False, exists=True),
     expose_value=False,
     callback=_allow_files,
-    help="Let scenarios read files from DIR besides their own directory; may be repeated",
+    help="Let scenarios read files from DIR in addition to their own directory; may be repeated",
 )
 
 

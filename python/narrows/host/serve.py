@@ -56,7 +56,8 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     group="Connection",
     multiple=True,
     metavar="IP[:PORT]",
-    help="Address of this host outside of a NAT; required there with --token; may be repeated",
+    help="Address at which clients reach this host through a NAT; required behind a NAT with "
+    "--token; may be repeated",
 )
 @option(
     "--token",
@@ -75,7 +76,7 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     "--user",
     group="Access",
     metavar="USER",
-    show_default="65520",
+    show_default="uid 65520",
     help="User to change to when the sockets are open; for root only",
 )
 @option(
@@ -93,7 +94,7 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
     "--board",
     group="Services",
     metavar="PORT",
-    help="Answer `narrows latency --speaks board` at this port",
+    help="Answer requests of `narrows latency --speaks board` at this port",
 )
 @option(
     "--xdp",

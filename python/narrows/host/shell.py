@@ -49,7 +49,11 @@ class _Shell(Behind):
 @option("--up", group="Path", metavar="RATE", help="Rate of the upload, towards far")
 @path_option("rtt", "Base RTT", show_default="1us")
 @path_option("queue", "Queue discipline of each direction", show_default="fifo")
-@path_option("buffer", "Buffer of each direction")
+@path_option(
+    "buffer",
+    "Buffer of each direction",
+    show_default="the default limit of the queue discipline",
+)
 @path_option("loss", "Random loss in each direction, before the queue")
 @option("--seed", group="Path", metavar="N", type=SEED, help="Seed of all random numbers")
 @files_option
@@ -82,12 +86,14 @@ class _Shell(Behind):
     help="Write all packets to a capture file for Wireshark (pcapng)",
 )
 @option(
+    "--out",
     "--json",
     "json_file",
     group="Output",
+    aliases=("--json",),
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Write the metrics as JSON",
+    help="Write the metrics to FILE as JSON",
 )
 @option("--quiet", group="Output", is_flag=True, help="Print no summary")
 def shell(  # noqa: PLR0917 - Click calls it by keyword
@@ -133,13 +139,14 @@ def _scenario(file: str | None, path: dict[str, Any]) -> tuple[str, str]:
         if path:
             given = ", ".join(f"--{key}" for key in path)
             raise NarrowsError(
-                f"{given}: the path is that of {name_of(file)}; take one of the two out"
+                f"{given}: {name_of(file)} specifies the path already; omit the options, or omit "
+                f"{name_of(file)}"
             )
         return read(file), name_of(file)
     rate = path.get("rate")
     down, up = path.get("down", rate), path.get("up", rate)
     if down is None and up is None:
-        raise NarrowsError("--rate: there is no path; write --rate 20Mbit, or name a scenario")
+        raise NarrowsError("--rate: missing; write --rate 20Mbit, or the name of a scenario")
     each = {key: path[key] for key in ("queue", "buffer", "loss") if key in path}
     there: dict[str, Any] = {"rate": down} | each if down is not None else _UNLIMITED
     back = None if up is None else Hop(rate=up, **each)

@@ -27,17 +27,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _passed(command: F) -> F:
     """Adds the options that go to `narrows-host` as they are, which checks them."""
-    ports = "5201; 7 of echo, 862 of stamp, 2112 of irtt"
+    ports = "5201; 7 for echo, 862 for stamp, 2112 for irtt"
     for name, group, metavar, default, text in reversed([
         ("--interval", "Requests", "TIME", "1ms; 0s with pingpong", "Time between two requests"),
         ("--count", "Requests", "N", "limited by --duration", "Number of requests"),
-        ("--duration", "Requests", "TIME", "11s without --count", "Duration after the warm-up"),
-        ("--size", "Requests", "SIZE", "64B, or the least of the protocol",
+        ("--duration", "Requests", "TIME", "11s without --count",
+         "Duration after a warm-up of 20 requests"),
+        ("--size", "Requests", "SIZE", "64B, or the minimum of the protocol",
          "Size of a request and of its response"),
         ("--timeout", "Requests", "TIME", "1s",
-         "Time after which a response counts as lost, with pingpong and at the end"),
+         "Time after which a request without a response counts as lost"),
         ("--slow", "Requests", "TIME", "median + 1ms",
-         "Response time from which a response is reported individually"),
+         "List responses that are slower than this individually"),
         ("--dscp", "Requests", "DSCP", "0", "DSCP of requests and responses"),
         ("--port", "Connection", "PORT", ports, "Port of the host"),
         ("--token", "Connection", "TOKEN", "$NARROWS_TOKEN", "Token of the server"),
@@ -69,15 +70,15 @@ def _passed(command: F) -> F:
     metavar="PROTOCOL",
     type=click.Choice(["narrows", "board", "echo", "stamp", "irtt"]),
     default="narrows",
-    help="narrows (narrows serve), board (its datagrams without a session), echo, stamp (RFC "
-    "8762) or irtt",
+    help="Protocol of HOST: narrows (narrows serve), board (the same datagrams without a TCP "
+    "session, for microcontroller boards), echo, stamp (RFC 8762) or irtt",
 )
 @option(
     "--pace",
     group="Requests",
     type=click.Choice(["even", "pingpong"]),
     default="even",
-    help="even sends a request each interval; pingpong waits for each response",
+    help="Times of requests: even sends one each interval; pingpong waits for each response",
 )
 @_passed
 @option(
@@ -105,7 +106,7 @@ def _passed(command: F) -> F:
     group="Output",
     metavar="FILE",
     type=Picture(makes_folders=False),
-    help="Write a log-log figure as PNG, SVG or PDF",
+    help="Write a plot with logarithmic axes as PNG, SVG or PDF",
 )
 @option(
     "--report",

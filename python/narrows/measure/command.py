@@ -73,9 +73,11 @@ def _passed(command: F) -> F:
         ("--streams", "Load", "N", _streams(), "TCP flows in each direction"),
         ("--cc", "Load", "CC,...", "cubic for --test both, otherwise the hosts' own",
          "Congestion controls, compared in alternating phases"),
-        ("--repeats", "Load", "N", "1", "Phases of each congestion control"),
-        ("--pacing", "Load", "RATE", None, "Maximum rate of each flow; the rate of udp_flood"),
-        ("--max-data", "Load", "SIZE", "2GB", "Total payload of all loads, pages and pings"),
+        ("--repeats", "Load", "N", "1", "Number of times that each load phase is measured"),
+        ("--pacing", "Load", "RATE", "none",
+         "Maximum rate of each flow, plus up to 1 MiB; rate of udp_flood"),
+        ("--max-data", "Load", "SIZE", "2GB",
+         "Payload of all loads, pages and pings at which the measurement ends"),
         ("--ping-interval", "Load", "TIME", "20ms", "Time between two pings"),
         ("--dscp", "Load", "DSCP", "0", "DSCP of flows and pings: a number, or EF, CS1, AF41, …"),
         ("--port", "Connection", "PORT", "5201", "Port of the server"),
@@ -101,10 +103,10 @@ def _passed(command: F) -> F:
     metavar="TEST",
     type=click.Choice(_TESTS),
     default=_TESTS[0],
-    help=f"Load to generate: {', '.join(_TESTS)}",
+    help=f"Load to generate: {', '.join(_TESTS)}; the manual describes them",
 )
 @_passed
-@option("--ecn", group="Load", is_flag=True, help="Report whether ECN is negotiated")
+@option("--ecn", hidden=True, is_flag=True, help="Without effect: ECN is always reported")
 @option(
     "--insecure",
     group="Connection",
@@ -145,7 +147,7 @@ def _passed(command: F) -> F:
     flag_value=_HERE,
     metavar="[FILE]",
     type=Picture(makes_folders=False),
-    help="Write a figure as PNG, SVG or PDF; without FILE, draw it in the terminal",
+    help="Write a plot as PNG, SVG or PDF; without FILE, draw it in the terminal",
 )
 @option(
     "--report",
@@ -175,8 +177,9 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Measure goodput and latency under load to a host.
 
-    The test `both` loads the download and then the upload with 12 CUBIC flows each. A scenario
-    file as HOST reports the result of this measurement on the simulated path.
+    The test `both` loads the download and then the upload with 12 CUBIC flows each. With a
+    scenario file as HOST, the measurement is simulated on its path. Of the options under Load,
+    only --streams and --cc then apply.
 
     The exit code is 1 if connectivity is lost during the measurement. After Ctrl-C, SIGTERM or
     SIGHUP the results so far are stored and printed. The exit code is then 128 plus the number of
@@ -325,7 +328,11 @@ def _show(
     "narrows model today.json --json | jq .down",
     name="model",
 )
-@argument("file", type=click.Path(dir_okay=False), help="Measurement (.json or .flent.gz)")
+@argument(
+    "file",
+    type=click.Path(dir_okay=False),
+    help="Measurement: narrows' .json, .flent.gz, iperf3's JSON or iperf2's text",
+)
 @option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="Seed")
 @option(
     "--path",
@@ -399,7 +406,7 @@ def convert(source: str, target: str) -> None:
     "--get",
     group="Files",
     metavar="ID",
-    help="Write the measurement with this ID to the file of --out",
+    help="Export the measurement with this ID to the file given with --out",
 )
 @option(
     "--out",
@@ -414,7 +421,7 @@ def convert(source: str, target: str) -> None:
     metavar="FILE",
     multiple=True,
     type=click.Path(dir_okay=False),
-    help="Store the measurement in FILE; may be repeated",
+    help="Add the measurement file FILE to the history; may be repeated",
 )
 def history(  # noqa: PLR0917 - Click calls it by keyword
     host: str | None,

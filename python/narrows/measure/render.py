@@ -429,7 +429,7 @@ def _loss(way: Way) -> str:
 
 
 def pictures(measured: Measurement) -> list[Picture]:
-    """Throughput, RTT, congestion window, retransmits and latency distribution, without empty
+    """Goodput, RTT, congestion window, retransmits and latency distribution, without empty
     pictures.
     """
     shown = [
@@ -443,7 +443,7 @@ def pictures(measured: Measurement) -> list[Picture]:
         else ""
     )
     throughput = Picture(
-        "throughput", "Throughput", TIME, "goodput (Mbit/s)",
+        "throughput", "Goodput", TIME, "goodput (Mbit/s)",
         "Lines: acknowledged payload of each flow per sample interval. Dotted: sum of all flows of "
         f"a direction.{left}",
         [*(_goodput(i, f) for i, f in enumerate(shown)), *_together(measured)],

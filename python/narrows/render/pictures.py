@@ -93,31 +93,28 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
     flows = list(_flows(run))
     queues, drawn = _queues(run), _drawn(run)
     throughput = Picture(
-        "throughput", "Throughput", TIME, "goodput (Mbit/s)",
-        "Payload acknowledged of each flow, over the last tenth of a second (of a run of less "
-        "than a second, a "
-        f"hundredth of that) or since the sample before; dotted, the rate of the path. What waited "
-        "behind a lost packet counts when that is repaired: hence dips, and peaks above the "
-        f"rate.{drawn}",
+        "throughput", "Goodput", TIME, "goodput (Mbit/s)",
+        "Acknowledged payload of each flow over the last tenth of a second (in runs shorter than "
+        "a second: a hundredth of the run) or since the previous sample. Dotted: rate of the path. "
+        "After a loss is repaired, one ACK covers the data of several intervals. The curve "
+        f"therefore has dips, and peaks above the rate.{drawn}",
         [*_column(flows, "goodput_mbit"), *_rate(run)],
     )  # fmt: skip
     rtt = Picture(
         "rtt", "Round-trip time", TIME, "RTT (ms)",
-        "The smoothed round-trip time that each sender sees, none while nothing is connected; "
-        "points, the "
-        f"pings.{drawn}",
+        f"Smoothed RTT of each sender, while it is connected. Points: RTTs of pings.{drawn}",
         [*_pings(run), *map(_measured, _column(flows, "rtt_ms"))],
     )  # fmt: skip
     window = Picture(
         "window", "Window and packets in flight", TIME, "packets",
-        f"The congestion window of each flow, and dashed what it has in flight.{drawn}",
+        f"Congestion window of each flow. Dashed: packets in flight.{drawn}",
         [
             *_column(flows, "cwnd_packets", " cwnd"),
             *_column(flows, "in_flight_packets", " in flight", "dashed"),
         ],
     )  # fmt: skip
     queue = Picture(
-        "queue", "Queue", TIME, "backlog (kB)", "Data in the queue of the bottleneck.",
+        "queue", "Queue", TIME, "backlog (kB)", "Bytes in the queue of the bottleneck.",
         [
             Line(name, None, "line", _list(rows, "t_s"), [b / 1000 for b in _list(rows,
             "backlog_bytes")])
@@ -138,23 +135,20 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
     )  # fmt: skip
     delay = Picture(
         "delay", "Distribution of delay", "delay (ms)", "share of packets",
-        "Which share of the packets waited at most so long in the queue, and which share of the "
-        "pings took at most so "
-        "long, after the warm-up.",
+        "Share of the packets whose queueing delay, and share of the pings whose RTT, is at most "
+        "the delay on the x axis, after the warm-up.",
         list(_delays(run, [name for name, _ in queues])),
     )  # fmt: skip
     work = Picture(
-        "work", "What applications wait for", "time (ms)", "share",
-        "Which share of the pages, answers, transfers or datagrams of each flow with an "
-        "application took at most so "
-        "long.",
+        "work", "Response times of applications", "time (ms)", "share",
+        "Share of the pages, responses, transfers or datagrams of each flow with an application "
+        "whose time is at most the time on the x axis.",
         list(_works(run)),
     )  # fmt: skip
     pacing = Picture(
         "pacing", "Pacing", TIME, "rate (Mbit/s)",
-        "The rate at which each sender lets packets go, or sizes its bursts where it is not "
-        "paced; dotted, the rate "
-        f"of the path.{drawn}",
+        "Pacing rate of each sender. A sender without pacing uses it only for the size of its "
+        f"bursts. Dotted: rate of the path.{drawn}",
         [*_column(flows, "pacing_mbit"), *_rate(run)],
     )  # fmt: skip
     every = [
@@ -245,11 +239,11 @@ def _delays(run: Run, queues: list[str]) -> Iterator[Line]:
             if kind == "probe":
                 label = f"ping{number} RTT"
             else:
-                label = f"wait in {queues[number] if number < len(queues) else f'queue {number}'}"
+                label = f"delay in {queues[number] if number < len(queues) else f'queue {number}'}"
             yield Line(label, None, style, _list(rows, "delay_ms"), _list(rows, "share"))
 
 
-_WAITS_FOR = {"web": "pages", "rpc": "answers", "poisson": "transfers"}
+_WAITS_FOR = {"web": "pages", "rpc": "responses", "poisson": "transfers"}
 
 
 def _works(run: Run) -> Iterator[Line]:

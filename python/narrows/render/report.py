@@ -185,7 +185,9 @@ def _run(run: Run, called: str, also: Sequence[str]) -> Json:
                 else []
             ),
         ],
-        "notes": [f"Fairness (Jain's index): {jain}"] if (jain := words.fairness(figures)) else [],
+        "notes": [f"Jain's fairness index of the goodputs: {jain} (1: all equal)"]
+        if (jain := words.fairness(figures))
+        else [],
         **drawn(pictures(run, also)),
         "verdicts": _verdicts(run),
         "flows": [flow["id"] for flow in flows],

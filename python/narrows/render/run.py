@@ -29,31 +29,31 @@ _NARROW = re.compile(
 
 
 def confession(instruments: Figures) -> str:
-    """What a run over real packets says of its own error.
+    """The measurement error of a run with real packets, and the result of its self-check.
 
     >>> late = {"p50": 11.2, "p99": 64.4}
     >>> confession({"lateness_us": late, "rate_error": {"mean": -0.0004}, "trusted": True,
     ...     "why": []})
-    'Packets left 11 µs late (p99 64 µs), the rate was off by 0.04 %: to be trusted.'
+    'Packets left 11 µs late (p99 64 µs); rate error 0.04 %. The self-check passed.'
     >>> confession({"lateness_us": late, "rate_error": {"mean": 0}, "trusted": False, "why": ["a",
     ...     "b"]})
-    'Packets left 11 µs late (p99 64 µs), the rate was off by 0.00 %: NOT to be trusted: a; b.'
+    'Packets left 11 µs late (p99 64 µs); rate error 0.00 %. The self-check FAILED: a; b.'
     >>> confession({"lateness_us": late, "rate_error": {"mean": 0}, "trusted": None,
-    ...     "why": ["a"]}).partition(" %: ")[2]
-    'cannot tell whether they are to be trusted: a.'
+    ...     "why": ["a"]}).partition(" %. ")[2]
+    'The self-check has no result: a.'
     """
     late, off = instruments["lateness_us"], number(100 * abs(instruments["rate_error"]["mean"]), 2)
     words = {
-        True: "to be trusted",
-        False: "NOT to be trusted",
-        None: "cannot tell whether they are to be trusted",
+        True: "The self-check passed",
+        False: "The self-check FAILED",
+        None: "The self-check has no result",
     }
     verdict = ": ".join(
         filter(None, [words[instruments["trusted"]], "; ".join(instruments["why"])])
     )
     return (
-        f"Packets left {late['p50']:.0f} µs late (p99 {late['p99']:.0f} µs), the rate was off "
-        f"by {off} %: {verdict}."
+        f"Packets left {late['p50']:.0f} µs late (p99 {late['p99']:.0f} µs); rate error {off} %. "
+        f"{verdict}."
     )
 
 
@@ -94,7 +94,7 @@ def parts_of(figures: Figures) -> Iterator[Part]:
         yield ""
         yield tables.workloads(figures, most)
     if jain := fairness(figures):
-        yield f"\nFairness (Jain's index): {jain}; 1 is an equal share for everyone."
+        yield f"\nJain's fairness index of the goodputs: {jain} (1: all equal)."
     if "instruments" in figures:
         yield f"\n{confession(figures['instruments'])}"
 

@@ -65,9 +65,9 @@ def flows(figures: Figures, most: int | None = None) -> Table:
         "goodput Mbit/s",
         "RTT mean ms",
         "RTT p95 ms",
-        "retransmits",
-        "retransmitted",
-        "cwnd packets",
+        "retransmits after warm-up",
+        "retransmission rate",
+        "cwnd mean packets",
     ]
     return Table("Flows", ("flow", "cc"), (*head, *(["done after s"] if sized else [])), rows)
 
@@ -85,7 +85,7 @@ def waits(figures: Figures) -> Table:
             f"{queue['drops']} dropped, {queue['marks']} marked in the whole run",
             f"{at}.drops {at}.marks",
         )
-        name = "queue delay" if len(queues) == 1 else f"queue delay, {queue['name']}"
+        name = _queue_label(queue["name"], alone=len(queues) == 1, wifi=has_stations(figures))
         rows.append([Cell(name), *_waiting(queue, at), counts])
         # A band that nobody used says nothing, and stations have a table of their own.
         classes = [] if has_stations(figures) else queue.get("classes", [])
@@ -105,13 +105,36 @@ def waits(figures: Figures) -> Table:
         )
         rows.append(
             [
-                Cell(f"{probe['kind']} RTT"),
+                Cell(_probe_label(figures, i)),
                 *_spread(probe["rtt_ms"], f"probes.{i}.rtt_ms"),
                 Cell(""),
                 answered,
             ]
         )
-    return Table("Waiting", ("",), (*(f"{which} ms" for which in _WAITS), "packets", ""), rows)
+    head = (*(f"{which} ms" for which in _WAITS), "mean packets", "")
+    return Table("Queueing delay and RTT", ("",), head, rows)
+
+
+def _queue_label(name: str, *, alone: bool, wifi: bool) -> str:
+    """The label of a queue's row. In Wi-Fi, `air` has the aggregates in transmission, and `up` the
+    packets that wait at the stations.
+
+    >>> _queue_label("path", alone=True, wifi=False), _queue_label("hop0", alone=False, wifi=False)
+    ('queueing delay', 'queueing delay, hop0')
+    """
+    if alone:
+        return "queueing delay"
+    if wifi and name == "air":
+        return "transmission delay, air"
+    return f"queueing delay, {'stations (upload)' if wifi and name == 'up' else name}"
+
+
+def _probe_label(figures: Figures, index: int) -> str:
+    """The label of a probe's row, with its station if it has one."""
+    kind = figures["probes"][index]["kind"]
+    written = figures["scenario"].get("probe", [])
+    station = written[index].get("station") if index < len(written) else None
+    return f"{kind} RTT" + (f", {station}" if station else "")
 
 
 def _counted(part: Figures, at: str) -> Cell:
@@ -156,7 +179,13 @@ def stations(figures: Figures, most: int | None = None) -> Table:
             *(Cell(waited(station["delay_ms"][x]["p50"]),
             f"{at}.delay_ms.{x}.p50") for x in levels),
         ])  # fmt: skip
-    head = ("goodput Mbit/s", "airtime", "frames per aggregate", "bytes per aggregate", "retries")
+    head = (
+        "goodput Mbit/s",
+        "airtime share",
+        "frames per aggregate",
+        "bytes per aggregate",
+        "retried frames",
+    )
     return Table("Stations", ("station",), (*head, *(f"{level} p50 ms" for level in levels)), rows)
 
 
@@ -171,7 +200,7 @@ def workloads(figures: Figures, most: int | None = None) -> Table:
     for i, flow in enumerate(figures["flows"][:most]):
         if "workload" in flow:
             rows += _seen(flow["id"], flow["workload"], f"flows.{i}.workload")
-    return Table("Applications", ("flow", "what"), ("value or mean", *_WAITS[1:]), rows)
+    return Table("Applications", ("flow", "metric"), ("value or mean", *_WAITS[1:]), rows)
 
 
 def _seen(who: str, seen: Figures, at: str, of: str = "") -> list[list[Cell]]:

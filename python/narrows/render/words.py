@@ -173,7 +173,7 @@ def sentence(figures: Figures) -> str:
         parts.append(
             f"{share} retransmitted"
             if len(flows) == 1
-            else f"at most {share} of a flow retransmitted"
+            else f"up to {share} of a flow's bytes retransmitted"
         )
     elif rates:
         # A share is of bytes, and a SYN has none.
@@ -378,13 +378,13 @@ def how_sure(figures: Figures) -> list[str]:
 
 def _evidence(figures: Figures) -> str:
     cases = figures["provenance"]["evidence"]
-    word = "the results are those of the model only"
+    word = "these results have not been compared with Linux"
     if cases is None:
         return f"No reference runs are stored with this copy of narrows: {word}."
     if not cases:
         like = figures["scenario"]["host"]["like"]
         return (
-            "No stored run of Linux 6.12 has these congestion controls on such a path with "
+            "No stored run of Linux 6.12 has these congestion controls on a similar path with "
             f"hosts like {like}: {word}."
         )
     near = cases[0]

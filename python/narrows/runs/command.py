@@ -71,6 +71,7 @@ _VERDICTS = 20_000
     "--sample-interval",
     group="Output",
     metavar="TIME",
+    show_default="100ms",
     help="Time between two samples in --out",
 )
 @option(

@@ -287,11 +287,11 @@ def _rates(series: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
 
 _COLUMNS: tuple[tuple[str, str, int], ...] = (
     ("goodput Mbit/s", "goodput_mbit", 2),
-    ("queue p95 ms", "delay_p95_ms", 1),
-    ("retransmitted %", "sent_again_pct", 2),
-    ("beside CUBIC %", "share_pct", 0),
-    ("Jain with itself", "jain", 2),
-    ("fair after s", "fair_after_s", 0),
+    ("queueing delay p95 ms", "delay_p95_ms", 1),
+    ("retransmission rate %", "sent_again_pct", 2),
+    ("share beside CUBIC %", "share_pct", 0),
+    ("Jain index of two own flows", "jain", 2),
+    ("time to fair share s", "fair_after_s", 0),
 )
 """What is shown, the figure, and the most decimal places."""
 
@@ -340,7 +340,8 @@ def sentence(found: Race) -> str:
     >>> laps = [Lap(cc="a", delay_p95_ms=3, share_pct=20, **lap), Lap(cc="b", delay_p95_ms=30,
     ...     share_pct=61, **lap)]
     >>> sentence(Race(path={}, duration_s=1, seed=1, laps=laps, left_out={}))
-    'Least delay: a (p95 3.0 ms); least share beside CUBIC: a (20 %); most: b (61 %).'
+    'Lowest p95 queueing delay: a (3.0 ms); smallest share beside CUBIC: a (20 %); largest: b \
+(61 %).'
     """
     if not found.laps:
         return "No congestion control could be simulated."
@@ -349,12 +350,16 @@ def sentence(found: Race) -> str:
     parts = []
     if delayed:
         quick, also = _ends(delayed, "delay_p95_ms", sign=1)
-        parts.append(f"Least delay: {quick.cc} (p95 {told(quick, 'delay_p95_ms', 1)} ms{also})")
+        parts.append(
+            f"Lowest p95 queueing delay: {quick.cc} ({told(quick, 'delay_p95_ms', 1)} ms{also})"
+        )
     if sharing:
         meek, also = _ends(sharing, "share_pct", sign=1)
-        parts.append(f"least share beside CUBIC: {meek.cc} ({told(meek, 'share_pct', 0)} %{also})")
+        parts.append(
+            f"smallest share beside CUBIC: {meek.cc} ({told(meek, 'share_pct', 0)} %{also})"
+        )
         bold, also = _ends(sharing, "share_pct", sign=-1)
-        parts.append(f"most: {bold.cc} ({told(bold, 'share_pct', 0)} %{also})")
+        parts.append(f"largest: {bold.cc} ({told(bold, 'share_pct', 0)} %{also})")
     if not parts:
         return (
             f"No packet arrived after the warm-up within {found.duration_s} s: nothing can be "
@@ -468,7 +473,7 @@ def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
                 color=colour[family],
                 label=family,
             )
-        points.set_xlabel("queue delay p95, ms")
+        points.set_xlabel("queueing delay p95, ms")
         points.set_ylabel("goodput alone, Mbit/s")
         points.legend(frameon=False)
         known = [(lap, lap.share_pct) for lap in found.laps if lap.share_pct is not None]

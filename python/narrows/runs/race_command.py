@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 
 import click
 
@@ -15,6 +17,32 @@ from narrows.render.styled import table
 from narrows.render.terminal import console, echo
 from narrows.runs import race as races
 from narrows.runs.scenario import Path as NetworkPath
+
+_LEAST_S, _MOST_S = 4, 3600
+
+
+class _Duration(click.ParamType):  # type: ignore[type-arg]
+    """A time in whole seconds: `40s`, `2min`, or a number without a unit."""
+
+    name = "time"
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - text, or a number from Python
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> int:
+        """The number of seconds."""
+        found = re.fullmatch(r"(\d{1,9})(s|min|)", str(value))
+        seconds = int(found[1]) * (60 if found[2] == "min" else 1) if found else 40
+        if not found or not _LEAST_S <= seconds <= _MOST_S:
+            self.fail(
+                f"must be a time from {_LEAST_S}s to {_MOST_S}s in whole seconds; write --duration "
+                f"{max(_LEAST_S, min(_MOST_S, seconds))}s",
+                param,
+                ctx,
+            )
+        return seconds
 
 
 @command(
@@ -37,10 +65,10 @@ from narrows.runs.scenario import Path as NetworkPath
 @option(
     "--duration",
     group="Simulation",
-    metavar="SECONDS",
-    type=click.IntRange(4, 3600),
-    default=40,
-    help="Duration of each simulation",
+    metavar="TIME",
+    type=_Duration(),
+    default="40s",
+    help="Duration of each simulation, in whole seconds",
 )
 @option("--seed", group="Simulation", metavar="N", type=SEED, default=1, help="First seed")
 @seeds_option("Number of seeds for each simulation", default=5)
@@ -49,7 +77,7 @@ from narrows.runs.scenario import Path as NetworkPath
     group="Output",
     metavar="FILE",
     type=Picture(),
-    help="Write a figure as PNG, SVG or PDF",
+    help="Write a plot as PNG, SVG or PDF",
 )
 @json_option("Print one JSON object instead of a table")
 def race(  # noqa: PLR0917 - Click calls it by keyword

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 _FEW = 5
 """Number of failures that are shown; the directory has all."""
 
-_FIGURES = (("goodput_mbit", "goodput Mbit/s"), ("queue_delay_p95_ms", "queue p95 ms"))
+_FIGURES = (
+    ("goodput_mbit", "goodput Mbit/s"),
+    ("queue_delay_p95_ms", "bottleneck queueing delay p95 ms"),
+)
 
 _APPLICATION = (
     ("page_load_p95_s", "page load p95 s", 2),
@@ -134,7 +137,7 @@ def _table_format(file: str) -> None:
     group="Output",
     metavar="FILE",
     type=output.File(suffix=_table_format),
-    help="Write all rows as Parquet or CSV, selected by the suffix; a pipe gets CSV",
+    help="Write all rows as Parquet or CSV, selected by the suffix; CSV if FILE is a pipe",
 )
 @json_option("Print one JSON object instead of a table")
 @quiet_option()
@@ -224,7 +227,7 @@ def summary(medians: Medians) -> Table:
     heads = (
         "rows",
         *(head for _, head in _FIGURES),
-        "retransmitted",
+        "retransmission rate",
         *(head for _, head, _ in seen),
     )
     return tables.Table("Medians", ("cc",), heads, lines)
