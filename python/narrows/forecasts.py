@@ -1,13 +1,12 @@
-"""The sealed forecast: what was predicted, kept before anything changes, and how it turned out.
+"""Sealed forecasts: predictions that are stored before a change, and their later scores.
 
-One file of JSON lines beside the history, `forecasts.jsonl`, to which lines are only ever added
-(`storage.Chain`). Each line holds the SHA-256 of the line before it and its own, so a line that was
-changed afterwards is detected. The hashes
-bind others: the owner of the file could rewrite all of it. Each hash is therefore printed and
-written to the system log, and `narrows record --verify HASH` reports whether the file still holds
-the line with that hash.
+The file `forecasts.jsonl` beside the history has one JSON object per line, and lines are only
+appended (`storage.Chain`). Each line has its own SHA-256 and that of the line before it, so that a
+changed line is detected. The owner of the file could rewrite all of it. Each hash is therefore
+printed and written to the system log. `narrows record --verify HASH` reports whether the file still
+has the line with that hash.
 
-A line is a forecast or the score of one.
+A line is a forecast or the score of a forecast.
 """
 
 from __future__ import annotations
@@ -39,12 +38,11 @@ SEEDS = 6
 """Simulated measurements of each variant, before and after."""
 
 OWN = 0.05
-"""The share of a figure by which an interval is wider than chance makes it: no simulation is nearer
-to a real path.
+"""Relative width that is added to an interval for the difference between simulation and real path.
 """
 
 LEAST = {"rate_mbit": 0.0, "loaded_p95_ms": 1.0, "again_pct": 0.1}
-"""And by so much of its own unit."""
+"""Absolute width that is added to an interval, in the unit of the metric."""
 
 FIGURES = {"rate_mbit": "Mbit/s", "loaded_p95_ms": "ms", "again_pct": "%"}
 """Metrics that are forecast for a measured path, with their units."""
@@ -59,20 +57,20 @@ LABELS = {
 """Names of the metrics in tables and sentences."""
 
 UNLIKE = 0.25
-"""A variant that is farther than this from what was measured, as the logarithm of a ratio, is not
-the path.
+"""Maximum difference between a variant and the measurement, as the logarithm of a ratio. Variants
+beyond it are not used.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A figure that was forecast, and what it became.
+    """A forecast metric and its measured value.
 
     Attributes:
-        name: Of the figure.
-        low: The forecast's interval: its lower end,
-        high: and its upper end.
-        measured: What it became.
+        name: Name of the metric.
+        low: Lower end of the forecast interval.
+        high: Upper end of the forecast interval.
+        measured: Measured value.
     """
 
     name: str
@@ -82,7 +80,7 @@ class Judged:
 
     @property
     def hit(self) -> bool:
-        """Was it right?"""
+        """Whether the measured value is in the interval."""
         return self.low <= self.measured <= self.high
 
     def json(self) -> Json:
@@ -97,12 +95,12 @@ class Judged:
 
 
 def file() -> Path:
-    """Where forecasts are kept: beside the history."""
+    """The file of the forecasts, beside the history."""
     return history.file().with_name("forecasts.jsonl")
 
 
 def seen(measured: Measurement, way: str) -> dict[str, float]:
-    """The figures of a measurement that are forecast, of one direction."""
+    """The metrics of one direction of a measurement that a forecast has."""
     direction: Any = way
     out: dict[str, float | None] = {"rate_mbit": measured.rate_mbit(direction)}
     out["loaded_p95_ms"] = measured.under_load(direction).p95
@@ -113,8 +111,8 @@ def seen(measured: Measurement, way: str) -> dict[str, float]:
 
 
 def forecast(advice: Advice, measured: Measurement | None) -> Json:
-    """What will be measured after the change, with intervals; of a stated path what the simulations
-    say.
+    """The forecast of a repetition of the measurement after the change, with intervals; for a
+    stated path, of the simulation.
     """
     choice, asked = advice.choice, advice.found.asked
     way = "down" if measured is None else _way(measured, asked.role)
@@ -156,8 +154,8 @@ def forecast(advice: Advice, measured: Measurement | None) -> Json:
 
 
 def _load(measured: Measurement, way: str) -> Json:
-    """What loaded a direction: by how many flows at a time, by which congestion control, beside the
-    other direction?
+    """The load of a direction: number of concurrent flows, congestion control, and whether the
+    other direction was loaded at the same time.
     """
     flows = [flow for flow in measured.flows if flow.direction == way]
     ccs = sorted({flow.cc for flow in flows if flow.cc})
@@ -179,8 +177,8 @@ def _way(measured: Measurement, role: str) -> str:
 
 
 def _measured_again(advice: Advice, measured: Measurement, way: str) -> list[Json]:
-    """The same measurement, played with and without the change; the ratio is applied to what was
-    measured.
+    """Simulates the measurement with and without the change, and applies the ratio to the measured
+    values.
     """
     found = advice.found
     flows = [flow for flow in measured.flows if flow.direction == way]
@@ -192,7 +190,7 @@ def _measured_again(advice: Advice, measured: Measurement, way: str) -> list[Jso
     for variant in found.asked.place.variants:
         played: list[list[dict[str, float]]] = []
         for nth, candidate in enumerate((found.candidates[found.present], advice.choice)):
-            # Who measured with a congestion control of their own will measure with the new one.
+            # A measurement with --cc is repeated with the recommended congestion control.
             used = (candidate.cc if not candidate.present else None) or cc
             plan = Plan(cc=used, streams=max(1, len(flows)), idle_s=1.0, load_s=span, pause_s=0.5,
             ping_ms=ping,
@@ -200,8 +198,7 @@ def _measured_again(advice: Advice, measured: Measurement, way: str) -> list[Jso
             path = candidate.on(variant.path, found.asked.place.rate_mbit)
             seeds = range(found.asked.seed + nth * SEEDS, found.asked.seed + (nth + 1) * SEEDS)
             played.append([seen(watch(path, plan, seed=seed), "down") for seed in seeds])
-        # Before and after are measured at different times: chance differs, so each is compared with
-        # each.
+        # Both measurements have independent random variation, so all pairs are compared.
         ratios = {
             name: [
                 after[name] / earlier[name]
@@ -212,7 +209,7 @@ def _measured_again(advice: Advice, measured: Measurement, way: str) -> list[Jso
             for name in before
         }
         tried.append((_unlike(before, played[0]), ratios))
-    # A variant that would not have shown what was measured is not what the path is.
+    # Variants that do not reproduce the measurement are not used.
     likely = [ratios for unlike, ratios in tried if unlike <= UNLIKE] or [
         min(tried, key=lambda one: one[0])[1]
     ]
@@ -242,8 +239,8 @@ def _measured_again(advice: Advice, measured: Measurement, way: str) -> list[Jso
 
 
 def _unlike(before: Mapping[str, float], played: Sequence[Mapping[str, float]]) -> float:
-    """How far a variant is from what was measured, as the logarithm of a ratio; the worse of rate
-    and latency.
+    """Difference between a variant and the measurement, as the logarithm of a ratio: the larger one
+    of rate and latency.
     """
     off = []
     for name in ("rate_mbit", "loaded_p95_ms"):
@@ -254,7 +251,7 @@ def _unlike(before: Mapping[str, float], played: Sequence[Mapping[str, float]]) 
 
 
 def seal(advice: Advice, measured: Measurement | None = None) -> str:
-    """Keeps a forecast; answers its hash.
+    """Stores a forecast and returns its hash.
 
     Raises:
         OutputError: If it cannot be written.
@@ -265,14 +262,13 @@ def seal(advice: Advice, measured: Measurement | None = None) -> str:
 def score(
     measured: Measurement, *, forecast: str | None = None, changed: str | None = None
 ) -> list[Judged]:
-    """Scores a forecast by a measurement that was made after the change, and keeps the score.
+    """Scores a forecast with a measurement made after the change, and stores the score.
 
     Args:
-        measured: What was measured.
-        forecast: The hash of which; without it the last one of the same far end that has no score
-            yet.
-        changed: The key of what was switched on (`"bbr"`); a forecast of something else is not
-            scored by it.
+        measured: The measurement.
+        forecast: Hash of the forecast; by default the last one for the same host without a score.
+        changed: Key of the change that was made (`"bbr"`); forecasts of other changes are not
+            scored.
 
     Raises:
         NarrowsError: If there is no such forecast, or the file was changed by hand.
@@ -290,7 +286,7 @@ def score(
     ]
     if not fitting:
         raise NarrowsError(
-            "there is no forecast that this measurement could score\n    write: narrows advise "
+            "there is no open forecast that this measurement can score\n    write: narrows advise "
             "MEASUREMENT"
         )
     return _judge(fitting[-1], measured)
@@ -298,13 +294,13 @@ def score(
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
-    """A forecast that a later measurement scored, or why it could not.
+    """A forecast with its score, or with the reason why it has none.
 
     Attributes:
         forecast: Its hash.
-        key: What was to be switched on.
-        judged: Its figures and what they became; empty where it was not scored.
-        why: Why it was not scored; empty where it was.
+        key: Key of the recommended change.
+        judged: Its metrics with their measured values; empty if it was not scored.
+        why: The reason why it was not scored; empty if it was scored.
     """
 
     forecast: str
@@ -323,12 +319,12 @@ class Scored:
 
 
 def score_open(measured: Measurement, *, queue: str | None = None) -> list[Scored]:
-    """Scores every open forecast of the same far end that this later measurement can judge, and
-    keeps the scores.
+    """Scores every open forecast for the same host that this later measurement can score, and
+    stores the scores.
 
-    A forecast says what is measured when the same load is repeated after the change. It is scored
-    by a load of the same direction, flows and congestion control as forecast; `queue` is a queue
-    discipline that is known to be on, for a measurement does not show it.
+    A forecast applies to a repetition of the same load after the change. The load must have the
+    direction, the number of flows and the congestion control of the forecast. A measurement does
+    not show the queue discipline of the host; `queue` is the one that is known to be in use.
 
     Raises:
         NarrowsError: If the file was changed by hand.
@@ -351,7 +347,7 @@ def _named(line: Json) -> str:
 
 
 def _later(line: Json, measured: Measurement) -> bool:
-    """Is it a later measurement of the same far end, and a whole one?"""
+    """Whether this is a later, complete measurement of the same host."""
     if not line["host"] or line["host"] != measured.host or line["measurement"] == measured.id:
         return False
     try:
@@ -366,24 +362,27 @@ def _later(line: Json, measured: Measurement) -> bool:
 
 
 def _unlike_load(line: Json, measured: Measurement, queue: str | None) -> str:
-    """Why a measurement does not judge a forecast; empty where it does."""
+    """The reason why a measurement cannot score a forecast; empty if it can."""
     way, choice = line["way"], line["choice"]
     wanted = line.get("load") or {"cc": choice.get("cc") or line.get("now")}
     if not any(flow.direction == way for flow in measured.flows):
-        return f"it is of the direction {way}, which was not loaded"
+        return f"it is for the direction {way}, which this measurement did not load"
     load = _load(measured, way)
     if wanted.get("cc") is not None and load["cc"] != wanted["cc"]:
         return (
-            f"it is of a load by {wanted['cc']}, and this one was by "
-            f"{load['cc'] or 'several'}: --cc {wanted['cc']}"
+            f"it is for a load with {wanted['cc']}, and this load was with "
+            f"{load['cc'] or 'several congestion controls'}; write --cc {wanted['cc']}"
         )
     if wanted.get("flows") not in {None, load["flows"]}:
         return (
-            f"it is of {wanted['flows']} flows, and these were {load['flows']}: --streams "
+            f"it is for {wanted['flows']} flows, and this load had {load['flows']}; write --streams "
             f"{wanted['flows']}"
         )
     if wanted.get("both_ways") not in {None, load["both_ways"]}:
-        return "it is of another test: one loads both directions at once, the other does not"
+        return (
+            "it is for another test: one test loads both directions at the same time, and the other "
+            "does not"
+        )
     discipline, share = choice.get("queue"), choice.get("shaper_share")
     if (
         not line["leave"]
@@ -391,14 +390,14 @@ def _unlike_load(line: Json, measured: Measurement, queue: str | None) -> str:
         and not (share is None and queue == discipline)
     ):
         return (
-            "a measurement does not show whether its queue discipline is on; "
-            f"once it is: narrows record --score FILE --forecast {line['hash'][:12]}"
+            "a measurement does not show whether its queue discipline is in use; if it is, run "
+            f"narrows record --score FILE --forecast {line['hash'][:12]}"
         )
     return ""
 
 
 def sentences(scored: Sequence[Scored]) -> list[str]:
-    """What became of the open forecasts, a sentence each."""
+    """The scores of open forecasts as sentences."""
     out = []
     for one in scored:
         name = f"The sealed forecast {one.forecast[:12]} ({one.key})"
@@ -419,7 +418,7 @@ def sentences(scored: Sequence[Scored]) -> list[str]:
 
 
 def _judge(of: Json, measured: Measurement) -> list[Judged]:
-    """Keeps the score of a forecast."""
+    """Stores the score of a forecast."""
     found = seen(measured, of["way"])
     found |= {"goodput_mbit": found["rate_mbit"]} if "rate_mbit" in found else {}
     found |= {"p95_ms": found["loaded_p95_ms"]} if "loaded_p95_ms" in found else {}
@@ -439,7 +438,7 @@ def _judge(of: Json, measured: Measurement) -> list[Judged]:
 
 
 def chain() -> Chain:
-    """The forecasts and their scores as they are stored."""
+    """The stored forecasts and scores."""
     return Chain(file())
 
 
@@ -467,14 +466,14 @@ _LINES = {
         required=("forecast", "figures"),
     ),
 }  # fmt: skip
-"""What is used of each kind of line; a later version may add kinds."""
+"""Fields of each kind of line that are read; later versions may add kinds."""
 
 
 def read() -> list[Json]:
     """The lines, the oldest first, each verified.
 
     Raises:
-        NarrowsError: If a line was changed after it was written, or if somebody wrote an odd one.
+        NarrowsError: If a line was changed after it was written, or has an invalid field.
     """
     lines = chain().lines()
     for at, line in enumerate(lines, 1):
@@ -485,7 +484,7 @@ def read() -> list[Json]:
 
 
 def rate(lines: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-    """How many figures of scored forecasts were right, of how many.
+    """Number of metrics inside their intervals, and number of scored metrics.
 
     >>> rate([{"kind": "score", "figures": [{"hit": True}, {"hit": False}]}, {"kind": "forecast"}])
     (1, 2)
@@ -503,7 +502,6 @@ def _append(line: Json) -> str:
         raise OutputError(f"{file()}: {reason(error)}") from error
     import syslog  # noqa: PLC0415 - only where there is a system log
 
-    # A copy of the hash that is not in the same file: whoever rewrites the chain would have to
-    # change the log, too.
+    # A copy outside of the file: after a rewrite of the chain, the log still has the old hash.
     syslog.syslog(syslog.LOG_INFO, f"narrows: {line['kind']} sealed, hash {kept}")
     return kept

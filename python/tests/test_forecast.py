@@ -78,7 +78,7 @@ def test_what_is_not_a_later_whole_measurement_scores_nothing(
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"way": "down"}, "the direction down, which was not loaded"),
+        ({"way": "down"}, "the direction down, which this measurement did not load"),
         (
             {"load": {"flows": 2, "cc": "cubic", "both_ways": False}},
             "a load by cubic, and this one was by bbr: --cc cubic",

@@ -1,16 +1,15 @@
-"""What could be switched on: by who asks, and by what the kernel has or can load.
+"""Candidates for a recommendation, by role and by the capabilities of the kernel.
 
-| who | what |
+| role | candidates |
 |---|---|
 | sender | congestion controls |
-| forwarder | queue disciplines where the queue is its own; else shapers with a good queue |
-| receiver | shapers behind the queue, on what comes in |
+| forwarder | queue disciplines for the own bottleneck queue; otherwise shapers with a good queue |
+| receiver | shapers behind the queue, for incoming traffic |
 | operator | a policer or a shaper, bursts, limits and disciplines (`contract`) |
 
-A congestion control that this kernel has not, or that narrows has no model of, is no candidate; nor
-is a queue discipline or a shaper whose modules the kernel neither has nor can load. Where a package
-of the host's distribution brings the modules, it is a candidate, and the command that installs the
-package comes first.
+A congestion control is a candidate if the kernel has or can load it and narrows has a model of it.
+A queue discipline or shaper is a candidate if the kernel has or can load its modules. If a package
+of the distribution contains the modules, the command that installs it comes first.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ QUEUES = ("fq_codel", "cake", "codel", "pie", "fq_pie", "sfq", "fq")
 """Disciplines that a forwarder may set."""
 
 SHARES = (0.95, 0.9, 0.8)
-"""Shares of the narrowest hop's rate that a shaper before or behind it may have."""
+"""Rates of a shaper before or behind the bottleneck, as shares of the rate of the bottleneck."""
 
 SHAPED = ("cake", "fq_codel")
 """Disciplines below a shaper."""
@@ -54,18 +53,18 @@ HERE = FilePath("/")
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """Something that could be switched on.
+    """A change that can be recommended.
 
     Attributes:
         key: Its name among the others.
-        says: What it is, for people.
+        says: Its description.
         cc: The congestion control that it sets; None for one that leaves it.
         queue: The discipline that it sets.
-        share: Of the rate, for a shaper.
-        behind: The shaper stands behind the narrowest hop, not before it.
-        present: It is what there is.
-        only: Where else it may be recommended, where that is not everywhere.
-        needs: The command that installs what the kernel lacks; empty where it lacks nothing.
+        share: Rate of the shaper, as a share of the rate of the bottleneck.
+        behind: Whether the shaper is behind the bottleneck instead of before it.
+        present: Whether it is the current state.
+        only: The reason why it is recommended only with --data-centre; empty for others.
+        needs: The command that installs missing modules; empty if none is missing.
     """
 
     key: str
@@ -79,7 +78,7 @@ class Candidate:
     needs: str = ""
 
     def on(self, path: Path, rate_mbit: float) -> Path:
-        """The path with it switched on.
+        """The path with this change.
 
         >>> from narrows.runs.scenario import Path
         >>> shaper = Candidate(key="x", says="x", queue="cake", share=0.9)
@@ -100,7 +99,7 @@ class Candidate:
 
 _OF_HOP = tuple(field.name for field in fields(Hop))
 _OF_PATH = tuple(field.name for field in fields(Path) if field.name not in _OF_HOP)
-"""What is the path's and no hop's."""
+"""Fields of a path that a hop does not have."""
 
 
 def _only_hop(path: Path) -> Hop:
@@ -109,16 +108,15 @@ def _only_hop(path: Path) -> Hop:
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """What a kernel has or can load.
+    """The capabilities of a kernel.
 
     Attributes:
         ccs: Congestion controls.
-        says: Whose they are, in words.
-        default: The one in use; None where that is not known.
-        missing: The modules that it neither has nor can load, with the command that installs the
-            package of each; empty
-            where no package is known.
-        paces: Do flows pace themselves without the discipline fq (Linux 4.13)?
+        says: Description of the kernel.
+        default: The congestion control in use; None if unknown.
+        missing: The modules that it neither has nor can load, each with the command that installs
+            its package; empty if no package is known.
+        paces: Whether TCP paces flows without the queue discipline fq (Linux 4.13).
     """
 
     ccs: tuple[str, ...]
@@ -128,13 +126,11 @@ class Kernel:
     paces: bool = True
 
     def lacks(self, modules: Sequence[str]) -> list[str]:
-        """Which of these modules are missing and come with no package that is known."""
+        """Those of these modules that are missing and that no known package contains."""
         return [module for module in modules if self.missing.get(module) == ""]
 
     def install(self, modules: Sequence[str]) -> str:
-        """The command that installs those of these modules that are missing; empty where none
-        is.
-        """
+        """The command that installs the missing ones of these modules; empty if none is missing."""
         return " && ".join(
             dict.fromkeys(self.missing[module] for module in modules if self.missing.get(module))
         )
@@ -148,7 +144,7 @@ _MODULES = tuple(dict.fromkeys([*(f"sch_{queue}" for queue in QUEUES), *_SHAPER]
 
 
 def here(root: FilePath = HERE) -> Kernel | None:
-    """What this host's kernel has or could load, without loading it; None where that cannot be
+    """The capabilities of this host's kernel, without loading a module; None if they cannot be
     read.
     """
     try:
@@ -176,11 +172,11 @@ def _of(facts: Facts) -> Kernel:
 _THERE = ("builtin", "loaded", "loadable")
 
 KNOWN = ("cubic", "bbr", "reno")
-"""Congestion controls that are worth a package."""
+"""Congestion controls for which the installation of a package is recommended."""
 
 
 def _package(facts: Facts, module: str) -> str:
-    """The command that installs the package of a module; empty where none is known."""
+    """The command that installs the package of a module; empty if no package is known."""
     feature = module.removeprefix("sch_").removeprefix("tcp_")
     if feature in kernels.FEATURES and kernels.has(facts.kernel, feature) is False:
         return ""
@@ -191,8 +187,8 @@ def _package(facts: Facts, module: str) -> str:
 
 
 def kernel(told: str | None) -> Kernel:
-    """The kernel that was named: `here`, a release (`6.12`: all that its sources have), or a list
-    of names.
+    """The kernel of `--kernel`: `here`, a release (`6.12`: all that its sources contain), or a
+    list of names.
 
     >>> kernel("reno,cubic,bbr").ccs
     ('reno', 'cubic', 'bbr')
@@ -234,17 +230,17 @@ def kernel(told: str | None) -> Kernel:
 
 
 def candidates(asked: Asked, has: Kernel) -> list[Candidate]:
-    """Everything that could be switched on in this role with this kernel, what there is first."""
+    """All candidates for this role and kernel, the current state first."""
     return [one for one, lacks in _all(asked, has) if not lacks]
 
 
 def lacking(asked: Asked, has: Kernel) -> dict[str, list[str]]:
-    """What would be a candidate if the kernel could load it, and the modules that are missing."""
+    """Candidates that the kernel cannot load, with their missing modules."""
     return {one.key: lacks for one, lacks in _all(asked, has) if lacks}
 
 
 def _all(asked: Asked, has: Kernel) -> list[tuple[Candidate, list[str]]]:
-    """Candidates, and of each the modules that cannot be had."""
+    """All candidates, each with its modules that are not available."""
     if asked.role == "sender":
         present = Candidate(
             key=asked.now, says=f"{asked.now}, which is in use", cc=asked.now, present=True

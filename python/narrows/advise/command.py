@@ -1,6 +1,4 @@
-"""`narrows advise`, `narrows from` and `narrows record`. What is heavy is imported where it is
-needed.
-"""
+"""`narrows advise`, `narrows from` and `narrows record`. Large modules are imported on use."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
 _ROLES = ("sender", "forwarder", "receiver", "operator")
 
 _KNOWN = ("buffer", "queue", "loss")
-"""What may be said of a measured path that the measurement leaves open."""
+"""Properties of a measured path that options may specify."""
 
 _REVERSE = "reverse-rate"
 
@@ -336,10 +334,10 @@ def _from_file(
 def _ask(
     given: Mapping[str, str | None], role: str | None, cares: str | None
 ) -> tuple[dict[str, str | None], str | None, str | None]:
-    """Asks in the terminal; elsewhere that is a mistake.
+    """Prompts for the path in the terminal.
 
     Raises:
-        NarrowsError: If nobody is there to be asked.
+        NarrowsError: If standard input or standard error is not a terminal.
     """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise NarrowsError(

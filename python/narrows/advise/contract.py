@@ -1,8 +1,8 @@
-"""For who sells a rate: a policer or a shaper, which bursts, which queue; what each does to BBR, to
-CUBIC, to both.
+"""Recommendations for an operator that sells a rate: a policer or a shaper, its bursts, and its
+queue.
 
-Every offer lets pass the same rate in the long run. It is tried under two flows of CUBIC, two of
-BBR, and two of each.
+Every offer allows the same long-term rate. It is simulated with two CUBIC flows, two BBR flows, and
+two of each.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIRE = 10
-"""The link behind a policer is so many times as fast."""
+"""Rate of the link behind a policer, as a multiple of the rate."""
 
 POLICED_S = ((0.01, 0.0), (0.05, 0.0), (0.25, 0.0), (0.25, 0.5), (1.5, 0.0))
-"""Bc and Be of policers, as seconds of the rate: too short, a round trip, what routers take without
-one (CIR / 32 bytes), the same with an excess burst of twice that, and what older guides advise."""
+"""Bc and Be of policers, as seconds of the rate.
+
+10 ms is too short, and 50 ms is a typical RTT. The default of routers is CIR / 32 bytes (0.25 s),
+here without and with an excess burst of twice that. Older guides recommend 1.5 s.
+"""
 
 SHAPED_S = 0.025
 """Bc of shapers: the interval of routers."""
@@ -45,10 +48,10 @@ QUEUED = (
     (None, "codel"),
     (None, "fq_codel"),
 )
-"""Limit and discipline behind a shaper."""
+"""Limit and queue discipline of the queue of a shaper."""
 
 LEAST_BDP_BYTES = 15_140
-"""A queue that holds less than ten packets is none."""
+"""Minimum limit of a queue: ten full frames."""
 
 MIXES = {"cubic": ("cubic",), "bbr": ("bbr",), "both": ("cubic", "bbr")}
 EACH, SECONDS, SEEDS = 2, 30, 2
@@ -58,18 +61,18 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """One way to sell the rate, and what became of each mix.
+    """An offer of the rate, and the results of each mix.
 
     Attributes:
-        says: What it is.
-        policy: In a router's words.
-        path: The path with it.
-        cubic_pct: Of the rate that CUBIC alone gets.
-        bbr_pct: That BBR alone gets.
-        share_pct: CUBIC's part of what both get together; 50 is fair.
-        p95_ms: Of a ping beside both.
-        again_pct: Sent again by CUBIC alone,
-        bbr_again_pct: by BBR alone.
+        says: Its description.
+        policy: Its configuration in the syntax of a router.
+        path: The path with this offer.
+        cubic_pct: Goodput of CUBIC alone, in % of the rate.
+        bbr_pct: Goodput of BBR alone, in % of the rate.
+        share_pct: Share of CUBIC in the total goodput of both, in %; 50 is fair.
+        p95_ms: 95th percentile of the RTT of a ping beside both.
+        again_pct: Retransmission rate of CUBIC alone, in %.
+        bbr_again_pct: Retransmission rate of BBR alone, in %.
     """
 
     says: str
@@ -83,7 +86,7 @@ class Offer:
     bbr_again_pct: float = 0.0
 
     def utility(self, cares: Sequence[str], rtt_ms: float) -> float:
-        """As of everybody else, the mean of both congestion controls where there are two."""
+        """Its utility, the mean of both congestion controls if there are two."""
         scores = {
             "bulk": (self.cubic_pct * self.bbr_pct) ** 0.5 / 100,
             "calls": 1 / (1 + max(0.0, self.p95_ms - rtt_ms) / LATE_MS),
@@ -99,7 +102,7 @@ class Offer:
 
 @dataclass(frozen=True, kw_only=True)
 class Offers:
-    """All of them, the best first."""
+    """All offers, the best first."""
 
     asked: Asked
     offers: list[Offer]
@@ -145,7 +148,7 @@ def _offers(asked: Asked) -> list[Offer]:
         )
         wire = replace(bare, rate=f"{round(WIRE * rate * 1e6)}bit", policer=policer, buffer="1bdp")
         excess = f", Be {be_s:g} s" if be else ""
-        # Be is of no use where what exceeds is dropped.
+        # Be has no effect if exceeding packets are dropped.
         more = (
             f" be {be} conform-action transmit exceed-action transmit violate-action drop"
             if be
@@ -183,7 +186,7 @@ def _offers(asked: Asked) -> list[Offer]:
 
 
 def offers(asked: Asked, *, jobs: int | None = None, progress: Progress | None = None) -> Offers:
-    """Tries them all.
+    """Simulates all offers.
 
     Raises:
         NarrowsError: If the path has several hops.
@@ -242,7 +245,7 @@ def offers(asked: Asked, *, jobs: int | None = None, progress: Progress | None =
 
 
 def table(found: Offers) -> tables.Table:
-    """A row for each, the best first."""
+    """A row for each offer, the best first."""
     rows = [
         [
             Cell(offer.says),

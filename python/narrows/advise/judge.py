@@ -1,6 +1,4 @@
-"""What a path does to TCP, in a few simulations: CUBIC alone, BBR alone, both together. For
-`narrows from`.
-"""
+"""Simulations for `narrows from`: CUBIC alone, BBR alone, and both together on a path."""
 
 from __future__ import annotations
 
@@ -16,21 +14,23 @@ from narrows.runs.scenario import Flow, Path, Ping, Scenario
 Json = dict[str, Any]
 
 SECONDS, PACKETS = 30, 2_000_000
-"""How long each takes, unless the rate makes it more packets than that."""
+"""Duration of each simulation, and the maximum number of packets, which shortens it."""
 
 WAITS_MS, LOSES_PCT, STARVES, IDLES = 50.0, 2.0, 0.25, 0.8
-"""From where on waiting, retransmissions, a share and an unused rate are worth a word."""
+"""Thresholds for a sentence: queueing delay in ms, retransmission rate in %, share of a flow, and
+share of the rate that is used.
+"""
 
 MIXES = {"CUBIC": ("cubic",), "BBR": ("bbr",), "both": ("cubic", "bbr")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What three simulations came to.
+    """The results of three simulations.
 
     Attributes:
-        rate_mbit: What the narrowest place lets pass.
-        rtt_ms: Propagation.
+        rate_mbit: Rate of the bottleneck, in Mbit/s.
+        rtt_ms: Base RTT, in ms.
         rows: By mix: `goodput_mbit` of each congestion control, `p95_ms` of a ping, `again_pct`.
     """
 
@@ -75,10 +75,10 @@ def judge(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Judgement:
-    """Runs the three, with so many flows of each congestion control.
+    """Runs the three simulations with this number of flows of each congestion control.
 
     Raises:
-        ScenarioError: If the path is not right.
+        ScenarioError: If the path is invalid.
     """
     about = run(_scenario(path, ("reno",), 1, 1), seed)["path"]
     seconds = max(3, min(SECONDS, round(PACKETS * 1514 * 8 / 1e6 / max(0.001, about["rate_mbit"]))))

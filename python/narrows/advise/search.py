@@ -1,11 +1,12 @@
-"""Which candidates are good, in little time: successive halving.
+"""Selects the best candidates in a short time, by successive halving.
 
-All of them run shortly on the likeliest path; the better half longer and on every variant; the best
-few, beside what there is and what everybody knows, as long as the reference runs are, with several
-seeds. Trials of one variant and seed are compared with each other, so that what chance does to all
-of them alike does not count.
+In the first round, all candidates run for a short time on the likeliest path. In the second round,
+the better half runs longer and on every variant of the path. In the last round, the best ones, the
+current state and the common candidates run as long as the reference runs, with several seeds.
+Trials of one variant and seed are compared with each other, so that common random variation cancels
+out.
 
-Trials are on every core; Ctrl-C and the end of the time keep what is known.
+Trials run on all cores. After Ctrl-C or the end of the time, the results so far are returned.
 """
 
 from __future__ import annotations
@@ -25,37 +26,41 @@ from narrows.runs.parallel import everywhere
 from narrows.runs.run import Progress
 
 PLAIN = ("cubic", "bbr", "reno", "fq_codel", "cake", "fq_codel at 90%", "cake at 90%")
-"""What everybody knows: wins a tie, and is never sorted out before the last round."""
+"""Common candidates: they win a tie, and are kept until the last round."""
 
 KEPT, LAST = 0.5, 3
-"""The part of them that goes to the second round, and how many come to the last beside what there
-is.
+"""Share of the candidates in the second round, and number of candidates in the last round in
+addition to the current state.
 """
 
 ROUNDS = ((15, 1), (30, 2), (60, 4))
-"""Seconds of a trial, and seeds, of each round."""
+"""Duration of a trial in s, and number of seeds, by round."""
 
 GUARDED = 2.0
-"""Who takes more than so many times a fair share from CUBIC is not recommended,"""
+"""A candidate with more than this multiple of its fair share among CUBIC flows is not recommended,
+with one exception:
+"""
 
 SPARED = 2 / 3
-"""unless CUBIC keeps so much of what it has among its own: then most of that it could not use."""
+"""it is recommended if CUBIC keeps at least this share of its goodput, because CUBIC then could not
+have used most of the difference.
+"""
 
 Values = dict[str, float | None]
 
 
 @dataclass
 class Found:
-    """What is known so far.
+    """The results of a search.
 
     Attributes:
-        asked: The question.
-        candidates: By key, what there is first.
-        trials: What each came to.
-        rounds: So many are complete.
-        finalists: Who is in the last complete round, the best first.
-        stopped: By Ctrl-C.
-        seconds: How long it took.
+        asked: The request.
+        candidates: Candidates by key, the current state first.
+        trials: Metrics of each trial.
+        rounds: Number of complete rounds.
+        finalists: Keys of the candidates of the last complete round, the best first.
+        stopped: Whether Ctrl-C stopped the search.
+        seconds: Duration of the search.
     """
 
     asked: Asked
@@ -68,11 +73,11 @@ class Found:
 
     @property
     def present(self) -> str:
-        """The key of what there is."""
+        """Key of the current state."""
         return next(iter(self.candidates))
 
     def draws(self, key: str) -> dict[tuple[int, int], Values]:
-        """The figures of a candidate by variant and seed, the longest trials of each setting."""
+        """Metrics of a candidate by variant and seed, from the longest trials of each setting."""
         found: dict[tuple[int, int], Values] = {}
         for trial, values in sorted(self.trials.items(), key=lambda item: item[0].seconds):
             if trial.key == key:
@@ -81,7 +86,7 @@ class Found:
             for trial, values in sorted(self.trials.items(), key=lambda item: item[0].seconds):
                 at = (trial.variant, trial.seed)
                 if trial.key == RIVAL and trial.setting == "beside" and at in found:
-                    # Two of a kind share by chance: each one's part is half of what both get.
+                    # The shares of two equal flows are random; each gets half of their sum.
                     half = (_known(values["beside_mbit"]) + _known(values["rival_mbit"])) / 2
                     found[at]["rival_fair_mbit"] = half
                     if key == RIVAL:
@@ -89,7 +94,7 @@ class Found:
         return found
 
     def utilities(self, key: str) -> dict[tuple[int, int], float]:
-        """Its utility by variant and seed, where all that it needs was tried."""
+        """Utility of a candidate by variant and seed, where all necessary trials exist."""
         place, cares = self.asked.place, self.asked.cares
         needed = {"bulk": "goodput_mbit", "calls": "p95_ms", "pages": "page_s",
         "fairness": "rival_mbit",
@@ -101,7 +106,7 @@ class Found:
         }
 
     def utility(self, key: str) -> float | None:
-        """Its utility over all variants by their weights; None where it was not tried."""
+        """Mean utility over all variants by weight; None without trials."""
         by_variant: dict[int, list[float]] = {}
         for (variant, _), value in self.utilities(key).items():
             by_variant.setdefault(variant, []).append(math.log(value))
@@ -114,8 +119,8 @@ class Found:
         )
 
     def greedy(self, key: str) -> float | None:
-        """How many times its fair share it takes among CUBIC flows, where that is too much; None
-        where it is not.
+        """Share among CUBIC flows as a multiple of the fair share, if it is too large; otherwise
+        None.
         """
         if side(self.asked) != "sender":
             return None
@@ -134,19 +139,17 @@ class Found:
         return [(t, v) for t, v in self.trials.items() if t.key == key and t.setting == "among"]
 
     def allowed(self, key: str) -> bool:
-        """May it be recommended?"""
+        """Whether it can be recommended."""
         return not self.candidates[key].only and (
             self.candidates[key].present or self.greedy(key) is None
         )
 
     def goodput(self, key: str) -> float | None:
-        """Its mean goodput over all variants by their weights, Mbit/s; None where it was not
-        tried.
-        """
+        """Mean goodput over all variants by weight, in Mbit/s; None without trials."""
         return self.mean(key, "goodput_mbit")
 
     def mean(self, key: str, name: str) -> float | None:
-        """The mean of a figure over all variants by their weights; None where it was not seen."""
+        """Mean of a metric over all variants by weight; None without values."""
         by_variant: dict[int, list[float]] = {}
         for (variant, _), values in self.draws(key).items():
             if (value := values.get(name)) is not None:
@@ -158,8 +161,8 @@ class Found:
         return math.fsum(weights[v] * fmean(values) for v, values in by_variant.items()) / whole
 
     def fastest(self, among: Sequence[str] | None = None) -> str | None:
-        """Which of these has the highest goodput, whatever else it does; None where nothing is
-        known.
+        """The candidate with the highest goodput, without regard to other metrics; None without
+        trials.
         """
         known = {
             key: got for key in among or self.candidates if (got := self.goodput(key)) is not None
@@ -167,7 +170,7 @@ class Found:
         return max(known, key=lambda key: known[key], default=None)
 
     def ranking(self, among: Sequence[str] | None = None) -> list[str]:
-        """Keys from the best; who was not tried is not in it."""
+        """Keys of the candidates with trials, the best first."""
         known = [
             (value, key)
             for key in among or self.candidates
@@ -178,8 +181,8 @@ class Found:
 
 
 def surely(found: Found, key: str) -> float:
-    """The nearer end of the 90 % interval of a candidate's gain, as chance has it; the gain where
-    one seed is all.
+    """The end of the 90 % interval of a gain that is nearer to zero; the gain itself with a single
+    seed.
     """
     mine, its = found.utilities(found.present), found.utilities(key)
     by_variant: dict[int, list[float]] = {}
@@ -194,7 +197,7 @@ def surely(found: Found, key: str) -> float:
     free = sum(len(of) - 1 for of in by_variant.values())
     if not free:
         return math.expm1(gain)
-    # Variants are what may be, no sample of it: only what differs within one is chance.
+    # Variants are possible paths, not samples: only differences within a variant are random.
     spread = math.fsum((x - fmean(of)) ** 2 for of in by_variant.values() for x in of) / free
     error = math.sqrt(
         spread * math.fsum((weights[v] / whole) ** 2 / len(of) for v, of in by_variant.items())
@@ -203,7 +206,7 @@ def surely(found: Found, key: str) -> float:
 
 
 Tell = Callable[[str, float, float], object]
-"""Called with what is being done, and how much of it is."""
+"""Called with the name of the round, and the completed and total cost."""
 
 
 def search(
@@ -217,18 +220,17 @@ def search(
     rounds: Sequence[tuple[int, int]] = ROUNDS,
     known: Mapping[Trial, Values] | None = None,
 ) -> Found:
-    """Runs the rounds; Ctrl-C answers what is known, if anything is.
+    """Runs the rounds. After Ctrl-C, returns the results so far, if a round is complete.
 
     Args:
-        asked: The question.
-        candidates: What there is, first, and what could be switched on.
-        within_s: After so long `first` is told what is known, if the last round is not over.
-        first: Who is told.
-        tell: Told the progress.
-        jobs: Simulations at once; every core without.
-        rounds: Seconds and seeds of each.
-        known: What trials came to that another search of the same place and seed made; they are not
-            played again.
+        asked: The request.
+        candidates: The current state first, then the other candidates.
+        within_s: Time after which `first` is called, if the last round is not complete.
+        first: Called with the results so far.
+        tell: Called with the progress.
+        jobs: Number of concurrent simulations [default: number of cores].
+        rounds: Duration and seeds of each round.
+        known: Results of trials of another search of the same place and seed, which are reused.
     """
     found = Found(asked, {candidate.key: candidate for candidate in candidates})
     begin = time.monotonic()
@@ -237,7 +239,7 @@ def search(
     def finished(_trial: Trial) -> None:
         nonlocal pending
         found.seconds = time.monotonic() - begin
-        # A second round that is not over compares no two with each other; the first one whole does.
+        # An incomplete second round has no pairs to compare; a complete first round has.
         if pending is not None and found.seconds >= pending and found.rounds:
             pending = None
             if first is not None:
@@ -283,7 +285,7 @@ def _known(value: float | None) -> float:
 
 
 class _Done:
-    """Counts what is finished, by cost."""
+    """Counts completed trials by cost."""
 
     def __init__(
         self,
@@ -318,14 +320,14 @@ def _player(
 
 
 def _kept(found: Found, keys: Sequence[str], *, last: bool) -> list[str]:
-    """Who goes on: the best, the fastest, what there is, what everybody knows."""
+    """The candidates of the next round: the best, the fastest, the current and the common ones."""
     ranking = [key for key in found.ranking(keys) if not found.candidates[key].only or not last]
     fair = [key for key in ranking if found.allowed(key)] if last else ranking
     count = LAST if last else max(LAST + 2, math.ceil(KEPT * len(ranking)))
     stay = {found.present, *fair[:count]} | (
         set() if last else {key for key in PLAIN if key in ranking}
     )
-    # The best of those that may not be recommended is shown, too, and so is the fastest.
+    # The best one that cannot be recommended is shown as well, and the fastest one.
     stay |= {*ranking[:1], found.fastest(keys) or found.present}
     return [key for key in keys if key in stay]
 
@@ -358,8 +360,7 @@ def _trials(
                     Trial(key, setting, variant, seed, page_s if setting == "page" else seconds)
                     for setting in sorted(settings)
                 ]
-                # The price, for all that may come to be recommended; and pages, which everybody
-                # asks for.
+                # Cost for other flows, of all candidates that can be recommended; and pages.
                 if seeds > 1 and of == "sender":
                     trials.append(Trial(key, "among", variant, seed, seconds))
                 if last and of == "queue":

@@ -1,9 +1,9 @@
-"""When it would be wrong: the same choice on paths around this one, until it is not the better one
-any more.
+"""Sensitivity of a recommendation: the paths around this one on which it is no longer the better
+one.
 
-Beside that stands what the decision tree says of such paths in general, `data/tree.json` of
-`narrows study decision-tree`: rules over rate, round trip, buffer and random loss, of goodput
-alone.
+In addition, it returns the rule of the decision tree for such paths (`data/tree.json`, written by
+`narrows study decision-tree`). The rules depend on rate, RTT, buffer and random loss, and consider
+only goodput.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ TREE = FilePath(__file__).parents[1] / "data" / "tree.json"
 """The rules of the decision tree."""
 
 CLEARLY = 0.05
-"""By so much of the utility the other one must be better, at the nearer end of the 90 % interval
-over the seeds.
+"""Minimum difference of the utility, relative, at the nearer end of the 90 % interval over the
+seeds.
 """
 
 SEEDS = 4
-"""Seeds of a path whose first seed has the other one ahead."""
+"""Number of seeds on a path whose first seed favours the other candidate."""
 
 SECONDS = 30
-"""Of a trial."""
+"""Duration of a trial, in s."""
 
 MOST_MBIT = 200.0
-"""On faster paths trials are shorter in proportion."""
+"""Rate in Mbit/s above which trials are shorter in proportion."""
 
 BUFFERS = (0.125, 0.25, 0.5, 2.0, 4.0, 8.0)
 RTTS = (0.25, 0.5, 2.0, 4.0)
 LOSSES = (0.0, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2)
-"""What is tried: times the buffer, times the round trip, and by chance."""
+"""Tested values: multiples of the buffer, multiples of the RTT, and random loss."""
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A path beside this one."""
+    """A path beside the given one."""
 
     what: str
     value: float
@@ -67,7 +67,7 @@ def _rules() -> list[dict[str, Any]]:
 
 
 def rule(asked: Asked) -> str:
-    """What the tree says of such a path, in its words; empty where it says nothing."""
+    """The rule of the tree for such a path; empty if no rule applies."""
     where = asked.place
     path = where.variants[0].path
     if (
@@ -90,12 +90,10 @@ def rule(asked: Asked) -> str:
 
 
 def sentences(asked: Asked, choice: Candidate, other: Candidate) -> list[str]:
-    """Where `other` would be clearly better than the choice, along each thing that may be
-    otherwise.
+    """The boundaries of buffer, RTT and loss beyond which `other` has a clearly higher utility.
 
-    A boundary is stated only where the other one is better there and on every path that was tried
-    beyond it, on each
-    by more than chance: what one path shows and its neighbour does not is noise.
+    A boundary is reported only if the other candidate is better there and on every path tested
+    beyond it, each time beyond random variation. A single path is not sufficient.
     """
     if choice.key == other.key:
         return []
@@ -123,8 +121,8 @@ def sentences(asked: Asked, choice: Candidate, other: Candidate) -> list[str]:
 
 
 def boundary(tried: Sequence[float], flipped: AbstractSet[float], *, beyond: bool) -> float | None:
-    """The value nearest to the path from which on every value that was tried is flipped; None where
-    there is none.
+    """The value nearest to that of the path from which on the result differs at every tested value;
+    None if there is none.
 
     >>> boundary([2.0, 4.0, 8.0], {4.0, 8.0}, beyond=True)
     4.0
@@ -169,7 +167,7 @@ def _steps(asked: Asked) -> list[_Step]:
 
 
 def _with_rtt(asked: Asked, path: Path, times: float) -> Path:
-    """Another round trip, the buffer the same in bytes: it is the path that is longer."""
+    """The path with another RTT and the same buffer in bytes, as if it were longer."""
     changed = replace(path, rtt=f"{times * asked.place.rtt_ms:.6g}ms")
     bdp = asked.place.buffer_bdp
     return changed if bdp is None else replace(changed, buffer=f"{bdp / times:.6g}bdp")
@@ -178,7 +176,7 @@ def _with_rtt(asked: Asked, path: Path, times: float) -> Path:
 def _flips(
     asked: Asked, choice: Candidate, other: Candidate
 ) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
-    """What was tried, and where of these the other one is better by more than chance."""
+    """The tested values, and those at which the other candidate is better beyond random variation."""
     of = side(asked)
     settings = sorted({setting for care in asked.cares for setting in OF_CARE[of][care]})
     seconds = max(5, round(SECONDS * min(1.0, MOST_MBIT / asked.place.rate_mbit)))
@@ -188,8 +186,8 @@ def _flips(
         try:
             where = place([(step.path, "")], source="beside")
         except NarrowsError:
-            continue  # Such a path there is not: a buffer of less than a packet.
-        # The choice is first: what `surely` compares the other one with.
+            continue  # The path is invalid, such as a buffer below one packet.
+        # `surely` compares the other candidate with the first one, the choice.
         worlds[len(plans)] = Found(replace(asked, place=where), {c.key: c for c in (choice, other)})
         plans.append(step)
     keys = [choice.key, other.key]

@@ -1,9 +1,8 @@
-"""One simulation of one candidate on one variant of the path: its scenario, and what is taken from
-its figures.
+"""One simulation of one candidate on one variant of the path: its scenario and its metrics.
 
-A sender is tried alone, beside one CUBIC flow, among three of them, and with pages; everybody
-else's change is tried under four CUBIC flows, under BBR and CUBIC together, and with pages beside a
-flow. A ping each 20 ms sees the delay.
+A congestion control is simulated alone, beside one CUBIC flow, among three CUBIC flows, and with
+pages. A queue or shaper is simulated with four CUBIC flows, with BBR and CUBIC flows together, and
+with pages beside a flow. A ping every 20 ms measures the delay.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from narrows.runs.run import Progress
 from narrows.runs.scenario import Flow, Path, Ping, Scenario
 
 RIVAL = "cubic"
-"""Who everyone is put beside."""
+"""The congestion control of the competing flows."""
 
 AMONG = 3
-"""So many of them, to see who takes more than a share."""
+"""Number of competing flows in the setting `among`."""
 
 MIX = 4
-"""Flows of CUBIC below a discipline."""
+"""Number of CUBIC flows below a queue discipline."""
 
 PAGES, THINK_S, PATIENCE = 3, 0.5, 6
-"""So many pages, so long between two, and a page may take so many times what it would on an empty
+"""Number of pages, pause between two pages, and maximum load time as a multiple of that on an empty
 path.
 """
 
 SETTINGS = {"sender": ("alone", "beside", "among", "page"), "queue": ("mix", "rivals", "page")}
-"""What is tried, by whether flows or queues are changed."""
+"""The settings, by whether flows or queues are changed."""
 
 OF_CARE: dict[str, dict[str, tuple[str, ...]]] = {
     "sender": {"bulk": ("alone", "beside"), "calls": ("alone",), "pages": ("page",),
@@ -44,11 +43,11 @@ OF_CARE: dict[str, dict[str, tuple[str, ...]]] = {
     "queue": {"bulk": ("mix",), "calls": ("mix",), "pages": ("page",), "fairness": ("rivals",),
               "retransmissions": ("mix",)},
 }  # fmt: skip
-"""What must be tried for each care."""
+"""The settings that each goal requires."""
 
 
 def side(asked: Asked) -> str:
-    """Does who asks change flows or queues?"""
+    """Whether the role changes flows or queues."""
     return "sender" if asked.role == "sender" else "queue"
 
 
@@ -57,11 +56,11 @@ class Trial:
     """One simulation.
 
     Attributes:
-        key: Of the candidate.
-        setting: Of `SETTINGS`.
-        variant: Of the place.
-        seed: Of every random choice.
-        seconds: How long.
+        key: Key of the candidate.
+        setting: One of `SETTINGS`.
+        variant: Index of the variant of the path.
+        seed: Seed of all random numbers.
+        seconds: Duration, in s.
     """
 
     key: str
@@ -72,7 +71,7 @@ class Trial:
 
 
 def scenario(asked: Asked, candidate: Candidate, trial: Trial) -> Scenario:
-    """What the simulator plays."""
+    """The scenario of a trial."""
     place = asked.place
     path: Path = candidate.on(place.variants[trial.variant].path, place.rate_mbit)
     cc = candidate.cc or RIVAL
@@ -92,26 +91,26 @@ def scenario(asked: Asked, candidate: Candidate, trial: Trial) -> Scenario:
 
 
 def page_seconds(rate_mbit: float, rtt_ms: float) -> int:
-    """How long pages are tried."""
+    """Duration of a simulation with pages, in s."""
     one = 8e-6 * PAGE_BYTES / rate_mbit + PAGE_ROUNDS * rtt_ms / 1000
     return math.ceil(max(10.0, PAGES * (PATIENCE * one + THINK_S)))
 
 
 def packets(asked: Asked, trial: Trial) -> float:
-    """Roughly the packets of it, by which its cost is told."""
+    """Approximate number of packets of a trial, which determines its cost."""
     return asked.place.rate_mbit * trial.seconds * 1e6 / 8 / 1514 + 50 * trial.seconds
 
 
 def play(
     asked: Asked, candidate: Candidate, trial: Trial, progress: Progress | None = None
 ) -> dict[str, float | None]:
-    """Its figures, by name."""
+    """The metrics of a trial, by name."""
     tree = scenario(asked, candidate, trial).tree()
     return figures(trial.setting, run(tree, trial.seed, progress))
 
 
 def run(tree: dict[str, Any], seed: int, progress: Progress | None = None) -> dict[str, Any]:
-    """A scenario's JSON, without what only one run needs."""
+    """A scenario's JSON without fields that only a single run needs."""
     done: dict[str, Any] = json.loads(
         _core.run_tree(tree, seed=seed, sample_interval="off", progress=progress).json()
     )
@@ -119,7 +118,7 @@ def run(tree: dict[str, Any], seed: int, progress: Progress | None = None) -> di
 
 
 def figures(setting: str, done: dict[str, Any]) -> dict[str, float | None]:
-    """What is taken from a run."""
+    """The metrics of a run."""
     flows = done["flows"]
     its = [flow for flow in flows if flow["id"].startswith("it")]
     rivals = [flow["goodput_mbit"] or 0.0 for flow in flows if flow["id"].startswith("rival")]

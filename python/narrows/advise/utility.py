@@ -21,27 +21,26 @@ import math
 from collections.abc import Mapping, Sequence
 
 LATE_MS = 100.0
-"""Waiting that halves the score of calls."""
+"""Queueing delay that halves the score of calls, in ms."""
 
 LEAST = 1e-3
-"""No score is less: nothing is infinitely bad."""
+"""Minimum of a score."""
 
 PAGE_BYTES = 2.6e6
 """A page of the workload `web`."""
 
 PAGE_ROUNDS = 8
-"""Round trips that a page takes on an empty path: look-up, handshakes, its first object, and slow
-start.
+"""Round trips of a page load on an empty path: look-up, handshakes, first object, and slow start.
 """
 
 Figures = Mapping[str, float | None]
-"""What was seen of a candidate, by name; None where it was not."""
+"""Metrics of a candidate by name; None if not simulated."""
 
 
 def scores(
     figures: Figures, cares: Sequence[str], *, rate_mbit: float, rtt_ms: float
 ) -> dict[str, float]:
-    """A score for each care.
+    """A score for each goal.
 
     >>> seen = {"goodput_mbit": 9.0, "beside_mbit": 4.0, "p95_ms": 70.0, "again_pct": 1.0}
     >>> found = scores(seen, ["bulk", "calls", "retransmissions"], rate_mbit=10.0, rtt_ms=20.0)

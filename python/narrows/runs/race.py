@@ -288,9 +288,9 @@ def _rates(series: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
 _COLUMNS: tuple[tuple[str, str, int], ...] = (
     ("goodput Mbit/s", "goodput_mbit", 2),
     ("queueing delay p95 ms", "delay_p95_ms", 1),
-    ("retransmission rate %", "sent_again_pct", 2),
+    ("retransmitted %", "sent_again_pct", 2),
     ("share beside CUBIC %", "share_pct", 0),
-    ("Jain index of two own flows", "jain", 2),
+    ("Jain, two own flows", "jain", 2),
     ("time to fair share s", "fair_after_s", 0),
 )
 """What is shown, the figure, and the most decimal places."""

@@ -1,9 +1,7 @@
-"""What others' configurations say of a path: lines of tc, its JSON, a router's policy-map, VyOS,
-OpenWrt's sqm.
+"""Imports configurations: lines of tc, its JSON, a router's policy-map, VyOS, OpenWrt's sqm.
 
-Each becomes a `Reading`: a path, what had to be assumed, and what its writer may not have meant.
-The text comes from
-anybody: what cannot be read is a `ConfigError` with its line, and nothing of it is ever run.
+Each becomes a `Reading`: a path, assumptions, and warnings about probable mistakes. The text is
+untrusted: invalid text raises a `ConfigError` with the line, and no command of it is run.
 """
 
 from __future__ import annotations
@@ -14,13 +12,13 @@ from narrows.advise.importers import router, sqm, tc, tcjson, vyos
 from narrows.advise.importers.reading import ConfigError, Reading, Warned
 
 MOST_BYTES = 1_000_000
-"""A longer text is no configuration of one path."""
+"""Maximum size of a configuration, in bytes."""
 
 DIALECTS = ("tc", "tc -j", "router", "vyos", "sqm")
 
 
 def read(text: str, name: str = "text") -> Reading:
-    """Reads a configuration; which kind it is shows.
+    """Reads a configuration and detects its syntax.
 
     >>> found = read("tc qdisc add dev eth0 root netem delay 100ms loss 1%")
     >>> found.dialect, found.path.rtt, found.path.loss

@@ -1,8 +1,8 @@
-"""The options of queue disciplines, as tc(8) names them, and what each becomes in a scenario.
+"""Options of queue disciplines, by their names in tc(8), and the scenario keys that they become.
 
-narrows' disciplines have their parameters by tc's names, so that a table of types per discipline is
-enough. Sources: the manual pages of iproute2 6.1 and what its `tc qdisc show` prints. A word that
-is in no table is reported.
+Parameters of narrows have the names of tc, so that a table of types for each discipline is
+sufficient. Sources: manual pages of iproute2 6.1, and the output of its `tc qdisc show`. An option
+without an entry is reported.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from narrows.advise.importers.reading import bits, size, span
 
 Option = str | tuple[str, object]
-"""The type of an option's value, or for a flag the parameter that it sets and to what."""
+"""The type of an option's value; for a flag, the parameter that it sets and its value."""
 
 _ECN: dict[str, Option] = {"ecn": ("ecn", True), "noecn": ("ecn", False)}
 _PIE: dict[str, Option] = _ECN | {
@@ -102,7 +102,7 @@ OPTIONS: dict[str, dict[str, Option]] = {
                                              "ethernet", "docsis")},
     },
 }  # fmt: skip
-"""By discipline: each option that narrows models."""
+"""Options that narrows models, by queue discipline."""
 
 _USUAL = {
     "cake": {
@@ -111,17 +111,15 @@ _USUAL = {
         "overhead": 0, "mpu": "0B",
     },
 }  # fmt: skip
-"""What `tc qdisc show` prints of a discipline although nobody asked for it."""
+"""Default values that `tc qdisc show` prints."""
 
 _SHAPER = ("overhead", "mpu", "cells", "line", "ether_vlan", "ingress", "autorate_ingress")
-"""Parameters of cake that say how its shaper counts, which it does only with a bandwidth of its
-own.
-"""
+"""Parameters of the shaper of cake, which has an effect only with a bandwidth."""
 
 
 def value(option: str, number: float) -> object:
-    """A parameter's value as a scenario writes it: `number` in s, bytes, bit/s, packets, or as it
-    is.
+    """A parameter's value in the syntax of a scenario. `number` is in s, bytes, bit/s or packets,
+    or without a unit.
 
     >>> value("time", 0.1), value("packets", 100.0), value("bytes", 1514.0), value("number",
     ...     0.5), value("number", 2.0)
@@ -139,11 +137,11 @@ def value(option: str, number: float) -> object:
 
 
 def unusual(kind: str, params: dict[str, object]) -> dict[str, object]:
-    """Without what stands there by default."""
+    """The parameters without those that have their default values."""
     usual = _USUAL.get(kind, {})
     return {name: v for name, v in params.items() if name not in usual or usual[name] != v}
 
 
 def counts_otherwise(params: dict[str, object]) -> bool:
-    """Does cake's shaper count other bytes than those of the frame?"""
+    """Whether cake's shaper counts other bytes than those of the frame."""
     return any(name in params for name in _SHAPER)

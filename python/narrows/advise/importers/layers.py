@@ -1,4 +1,4 @@
-"""Disciplines one below the other, as a path: a shaper, a queue, netem, a policer."""
+"""Converts nested queue disciplines to a path: a shaper, a queue, netem, a policer."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from narrows.errors import ScenarioError
 from narrows.runs.scenario import Hop, Path
 
 RTT = "40ms"
-"""What is assumed of a path whose round trip is not told."""
+"""Assumed RTT of a path without a delay."""
 
 RATE = "1Gbit"
-"""And of a link whose rate is not."""
+"""Assumed rate of a link without a rate."""
 
 _RATE_BITS = 1e9
 
 NETEM_LIMIT = 1000
-"""Packets that netem holds unless told otherwise, those among them that it delays."""
+"""Default limit of netem in packets, delayed ones included."""
 
 FRAME = 1514
 
 _STRUCTURE = ("noqueue", "ingress", "clsact", "class")
-"""What tc shows beside disciplines that hold packets."""
+"""Entries of the output of tc that hold no packets."""
 
 Dialect = str
 
@@ -37,14 +37,14 @@ class Layer:
     """A discipline, class or policer.
 
     Attributes:
-        kind: As tc calls it.
-        is_class: A class, not a discipline.
-        verb: `add`, `replace`, `change`, or empty where it is only shown.
-        dev: Its interface.
+        kind: Name in tc.
+        is_class: Whether it is a class instead of a queue discipline.
+        verb: `add`, `replace`, `change`, or empty in output of tc.
+        dev: Interface.
         parent: `root`, `ingress`, or a class.
-        handle: Its own.
-        options: In bit/s, bytes, s, percent.
-        line: Where, from 1.
+        handle: Handle.
+        options: Options, in bit/s, bytes, s or percent.
+        line: Line, from 1.
     """
 
     kind: str
@@ -66,10 +66,10 @@ def compose(
 ) -> Reading:
     """The path of the layers.
 
-    The first interface is the way of the data; a second one with netem or a rate is the way back.
+    The first interface carries the data. A second one with netem or a rate is the reverse path.
 
     Raises:
-        ConfigError: If they make no path that can be.
+        ConfigError: If the path is invalid.
     """
     told = [*warned, *_classics(layers)]
     devs = list(dict.fromkeys(layer.dev for layer in layers))
@@ -106,7 +106,7 @@ def compose(
 
 
 def refuse(kind: str, place: str) -> None:
-    """Refuses a discipline without which the rest would be read as another path.
+    """Refuses a queue discipline that narrows cannot model and that determines the path.
 
     Raises:
         ConfigError: If it is one.
@@ -128,7 +128,7 @@ def _check(path: Path, name: str) -> None:
 
 
 def _polices(layer: Layer) -> bool:
-    """Something of the name of an action need not be one."""
+    """Whether the layer is a complete policer."""
     return layer.kind == "police" and {"rate", "burst"} <= layer.options.keys()
 
 
@@ -137,7 +137,7 @@ def _matters(layer: Layer) -> bool:
 
 
 def _classics(layers: Sequence[Layer]) -> list[Warned]:
-    """What people type and do not mean."""
+    """Warnings about common mistakes."""
     found = []
     roots: dict[str, Layer] = {}
     for layer in layers:
@@ -205,7 +205,7 @@ def _classics(layers: Sequence[Layer]) -> list[Warned]:
 
 
 def _limits(layers: Sequence[Layer], rtt: str, rate: str, *, said: bool) -> list[Warned]:
-    """What netem delays counts as waiting."""
+    """Warnings about netem's limit, which includes delayed packets."""
     found = []
     for layer in layers:
         delay = layer.options.get("delay", 0.0)
@@ -283,12 +283,13 @@ def _hop(layers: Sequence[Layer], assumed: list[str], left: list[str]) -> dict[s
 
 
 def _held(layers: Sequence[Layer], keys: dict[str, Any], assumed: list[str]) -> dict[str, Any]:
-    """The limit of a netem that delays: as many packets are in it at once, waiting or delayed.
+    """The policer or buffer that models the limit of a netem with a delay, which includes delayed
+    packets.
 
-    Where they are fewer than the link carries in the delay, no more than that enter in any time of
-    the delay: a bucket of as many frames that fills in that time lets the same bursts pass and the
-    same rate in the long run. Otherwise the frames that a full link has under way leave the rest of
-    the limit for a queue.
+    If the limit is below the number of packets that the link carries in the delay, it limits the
+    rate. A token bucket of this number of frames, which fills within the delay, allows the same
+    bursts and the same long-term rate. Otherwise the buffer is the limit minus the frames that a
+    full link has in flight.
 
     Source: Linux's net/sched/sch_netem.c, `netem_enqueue`: `sch->q.qlen >= sch->limit` drops.
     """
@@ -352,8 +353,7 @@ def _netem(o: Json, keys: dict[str, Any], left: list[str]) -> None:
             )
     if o.get("reorder"):
         if o.get("delay"):
-            # netem sends those at once that are reordered; to the others they are early, and
-            # narrows says who is late.
+            # netem sends reordered packets early; narrows delays them.
             left.append(
                 "reorder: netem sends some packets early, narrows sends some packets late only"
             )
@@ -391,7 +391,7 @@ def _queue(layer: Layer, keys: dict[str, Any], left: list[str]) -> None:
     if layer.kind == "cake" and o.get("rate"):
         keys["rate"] = bits(o["rate"])
         if counts_otherwise(params):
-            # Its shaper counts them; without a bandwidth of its own there would be none.
+            # Only the shaper counts these bytes, and it exists only with a bandwidth.
             params["bandwidth"] = bits(o["rate"])
     keys["queue"] = {"kind": layer.kind} | params
     keys.pop("buffer", None)

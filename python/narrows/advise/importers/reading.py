@@ -1,4 +1,4 @@
-"""What a configuration was read as, and the quantities in it."""
+"""The result of an import, and the quantities of a configuration."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Json = dict[str, Any]
 
 
 class ConfigError(NarrowsError):
-    """A configuration cannot be read; the text names the line."""
+    """A configuration cannot be read; the text contains the line."""
 
 
 @dataclass(frozen=True)
 class Warned:
-    """Something that its writer may not mean.
+    """A probable mistake.
 
     Attributes:
-        line: Where, from 1.
-        says: What it does, in a sentence.
-        fix: What to write instead; empty where only they know.
+        line: Line, from 1.
+        says: Effect of the line, as a sentence.
+        fix: Correction; empty if unknown.
     """
 
     line: int
@@ -34,14 +34,14 @@ class Warned:
 
 @dataclass(kw_only=True)
 class Reading:
-    """A configuration as narrows understood it.
+    """An imported configuration.
 
     Attributes:
-        dialect: Of `DIALECTS`.
-        path: The path that it makes.
-        assumed: What it does not say, in sentences.
-        warned: What its writer may not mean.
-        left: What it says and a path has not.
+        dialect: One of `DIALECTS`.
+        path: The path.
+        assumed: Assumptions, as sentences.
+        warned: Probable mistakes.
+        left: Parts that the path does not model.
     """
 
     dialect: str
@@ -53,7 +53,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Words:
-    """A line's words, with its place for errors."""
+    """The words of a line, with its position for errors."""
 
     name: str
     line: int
@@ -72,26 +72,26 @@ _RATES = {
     "bps": 8.0, "kbps": 8e3, "mbps": 8e6, "gbps": 8e9, "tbps": 8e12,
     "kibps": 8 * 1024.0, "mibps": 8 * 1024.0**2, "gibps": 8 * 1024.0**3,
 }  # fmt: skip
-"""tc(8): `bps` is bytes per second there, a bare number bits per second."""
+"""tc(8): `bps` is bytes per second, and a bare number is bits per second."""
 
 _SIZES = {
     "": 1.0, "b": 1.0, "k": 1024.0, "kb": 1024.0, "m": 1024.0**2, "mb": 1024.0**2, "g": 1024.0**3,
     "gb": 1024.0**3,
     "kbit": 128.0, "mbit": 128.0 * 1024, "gbit": 128.0 * 1024**2,
 }  # fmt: skip
-"""tc(8): k is 1024 here, and a bare number bytes."""
+"""tc(8): k is 1024, and a bare number is bytes."""
 
 _TIMES = {"": 1e-6, "s": 1.0, "sec": 1.0, "secs": 1.0, "ms": 1e-3, "msec": 1e-3, "msecs": 1e-3,
 "us": 1e-6,
           "usec": 1e-6, "usecs": 1e-6}  # fmt: skip
-"""tc(8): a bare number is microseconds."""
+"""tc(8): a bare number is in microseconds."""
 
 _MOST = {"rate": 1e12, "size": 1e9, "time": 1000.0}
 _QUANTITY = re.compile(r"(\d{1,15}(?:\.\d{1,9})?|\.\d{1,9})([a-zA-Z]{0,6})")
 
 
 def quantity(kind: str, text: str, at: Words) -> float:
-    """A rate in bit/s, a size in bytes or a time in s, as tc writes them.
+    """A rate in bit/s, a size in bytes or a time in s, in the syntax of tc.
 
     >>> at = Words("text", 1, ())
     >>> quantity("rate", "2mbit", at), quantity("rate", "250kbps", at), quantity("size", "15k", at)
@@ -112,13 +112,13 @@ def quantity(kind: str, text: str, at: Words) -> float:
 
 
 def bare(text: str) -> bool:
-    """Is it a number without a unit?"""
+    """Whether it is a number without a unit."""
     found = _QUANTITY.fullmatch(text)
     return bool(found) and not found[2] if found else False
 
 
 def percent(text: str, at: Words) -> float:
-    """A probability in percent, with its sign or without, as netem has it.
+    """A probability in percent, with or without the percent sign.
 
     Raises:
         ConfigError: If it is none.
@@ -145,7 +145,7 @@ def _shown(text: str) -> str:
 
 
 def bits(per_s: float) -> str:
-    """A rate as a scenario writes it.
+    """A rate in the syntax of a scenario.
 
     >>> bits(2e6), bits(1234567.0)
     ('2Mbit', '1234567bit')
@@ -158,7 +158,7 @@ def bits(per_s: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """A time as a scenario writes it.
+    """A time in the syntax of a scenario.
 
     >>> span(0.1), span(0.00025)
     ('100ms', '0.25ms')
@@ -167,5 +167,5 @@ def span(seconds: float) -> str:
 
 
 def size(number: float) -> str:
-    """Bytes as a scenario writes them."""
+    """A size in the syntax of a scenario."""
     return f"{round(number)}B"

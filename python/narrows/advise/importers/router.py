@@ -15,22 +15,20 @@ from narrows.advise.importers.reading import ConfigError, Json, Reading, Warned,
 from narrows.runs.scenario import Path
 
 TC_S = 0.025
-"""The interval that a shaper takes where bursts are not told (Policing and Shaping Overview: Tc =
-25 ms).
-"""
+"""Default interval of a shaper (Policing and Shaping Overview: Tc = 25 ms)."""
 
 BC_POLICE = 1500.0
-"""The least burst of a policer; without one it is the rate's of a quarter of a second, at least
-this (IOS 12.2T).
+"""Minimum burst of a policer. The default is a quarter of a second of the rate, at least this value
+(IOS 12.2T).
 """
 
 SLOW = 1e6
 _PACKETS = 64
-"""The limit of a shaper's queue where none is told (IOS: queue-limit 64 packets)."""
+"""Default limit of a shaper's queue (IOS: queue-limit 64 packets)."""
 
 
 def read(text: str, name: str) -> Reading:
-    """Reads the first policer or shaper; others are left out, by line.
+    """Reads the first policer or shaper; others are reported with their lines.
 
     Raises:
         ConfigError: If there is none that can be read.
@@ -73,8 +71,8 @@ def read(text: str, name: str) -> Reading:
 
 
 def _lines(text: str, name: str) -> Iterator[Words]:
-    """The commands; a line that continues the one before, as terminals and documents wrap them, is
-    joined to it.
+    """The commands. A line that continues the previous one, as terminals and documents wrap them,
+    is joined to it.
     """
     number = 0
     words: tuple[str, ...] = ()
@@ -95,9 +93,7 @@ def _lines(text: str, name: str) -> Iterator[Words]:
 def _actions(
     rest: tuple[str, ...], at: Words, names: Mapping[str, tuple[str, str]], left: list[str]
 ) -> dict[str, str]:
-    """What becomes of packets, where it is not what is usual: `conform-action transmit
-    exceed-action drop`.
-    """
+    """Actions that differ from the usual `conform-action transmit exceed-action drop`."""
     out: dict[str, str] = {}
     words = list(rest)
     while words:
@@ -106,7 +102,7 @@ def _actions(
             action = words.pop(0)
             known = {"transmit": "pass", "drop": "drop"}.get(action)
             if known is None and re.fullmatch(r"set-[a-z-]+-transmit", action):
-                # Whatever it sets, the packet is sent.
+                # The packet is sent for every value that it sets.
                 mark = words.pop(0) if words and not words[0].endswith("-action") else ""
                 known = (_code_point(mark) if action == "set-dscp-transmit" else None) or "pass"
                 if known == "pass" and word in names:
@@ -147,7 +143,7 @@ def _code_point(mark: str) -> str | None:
 
 
 _NAMES = {"policy-map", "class", "exit", "end", "interface", "service-policy", "description"}
-"""What names things and does nothing to packets."""
+"""Commands that only name things."""
 
 _CONTINUED = {
     "conform-action", "exceed-action", "violate-action", "bc", "be", "pir", "burst", "peak-burst",
@@ -272,7 +268,7 @@ def _be(found: dict[str, float]) -> dict[str, str]:
 
 
 def _burst(at: Words, rate: float, bc: float, word: str, warned: list[Warned]) -> None:
-    """Eight times too little or too much: bits and bytes."""
+    """Warnings about an eightfold error: bits and bytes."""
     wait = 8 * bc / rate
     if wait < 0.05:  # noqa: PLR2004 - s: a round trip of TCP
         warned.append(

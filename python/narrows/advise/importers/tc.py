@@ -34,7 +34,7 @@ _DISTRIBUTIONS = ("uniform", "normal", "pareto", "paretonormal")
 _STAB = ("mtu", "tsize", "mpu", "overhead", "linklayer")
 
 _SMALL_BITS = 1e6
-"""A bare rate below it was perhaps meant in something else."""
+"""A bare rate below this is reported, because its unit is probably wrong."""
 
 
 def read(text: str, name: str) -> Reading:
@@ -195,7 +195,7 @@ def _layer(  # noqa: PLR0917 - one place each
 
 
 class _Words:
-    """The options of a line, taken one by one."""
+    """The options of a line, read one by one."""
 
     def __init__(self, at: Words, words: list[str], warned: list[Warned], left: list[str]) -> None:
         self.at, self.warned, self.left = at, warned, left
@@ -251,7 +251,7 @@ class _Words:
         return whole(self.next(), self.at)
 
     def number(self, option: str) -> float:
-        """A value of this type, in s, bytes, bit/s, packets, or as it is."""
+        """A value of this type, in s, bytes, bit/s or packets, or without a unit."""
         text = self.next()
         if option in _QUANTITIES:
             kind, unit = _QUANTITIES[option]
@@ -267,7 +267,7 @@ class _Words:
         return float(found[0])
 
     def unknown(self, word: str) -> None:
-        """Reported with the numbers behind it."""
+        """Reports an option with the numbers behind it."""
         words = [word]
         while self.peek(r"-?(?:0x[0-9a-f]+|\d.*)"):
             words.append(self.next())
@@ -278,7 +278,7 @@ _QUANTITIES = {
     "rate": ("rate", ""), "time": ("time", ""), "bytes": ("size", ""), "seconds": ("time", "s"),
     "milliseconds": ("time", "ms"),
 }  # fmt: skip
-"""What a quantity is and the unit of a bare number of it, where that is not tc's usual one."""
+"""Type of a quantity, and the unit of a bare number if it is not the usual one of tc."""
 
 _NUMBER = r"(?:\d{1,15}(?:\.\d*)?|\.\d+)%?"
 _TIME = r"(?:\d{1,15}(?:\.\d*)?|\.\d+)[a-z]*"
@@ -376,7 +376,7 @@ def _htb(of: _Words, out: Json) -> None:
 
 
 def _options(kind: str) -> Callable[[_Words, Json], None]:
-    """The options of a discipline that narrows has by the same names."""
+    """The reader of the options of a discipline that narrows has by the same names."""
 
     def reader(of: _Words, out: Json) -> None:
         params: Json = {}
@@ -402,7 +402,7 @@ def _options(kind: str) -> Callable[[_Words, Json], None]:
 
 
 def cake_options(at: Words, words: list[str], left: list[str]) -> Json:
-    """The parameters of cake that these words set; others are added to what is left out."""
+    """The parameters of cake that these words set; other words are appended to `left`."""
     out: Json = {}
     _options("cake")(_Words(at, words, [], left), out)
     params: Json = out["params"]

@@ -1,5 +1,5 @@
-"""What `tc -j qdisc show` prints, with its own units: rates in bytes per second, times in s or µs
-by kind.
+"""Reads `tc -j qdisc show`, which has its own units: rates in bytes per second, times in s or µs by
+kind.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ def read(text: str, name: str) -> Reading:
 
 
 class _Row:
-    """One object, its numbers taken with care."""
+    """One object with checked numbers."""
 
     def __init__(self, name: str, number: int, options: dict[str, Any]) -> None:
         self._name, self._number, self._options = name, number, options
         self._read: set[str] = set()
 
     def left(self) -> list[str]:
-        """What it says, is not off, and was not read."""
+        """Options that are set, not off, and were not read."""
         return [
             f"entry {self._number}: `{key[:40]} {json.dumps(told)[:40]}`"
             for key, told in self._options.items()
@@ -147,7 +147,7 @@ class _Row:
         """
         out: Json = {}
         for key in self._options:
-            # In JSON, cake names what its words choose.
+            # In JSON, cake has the names of the chosen words.
             word = self._options[key] if key in _CHOICES and kind == "cake" else key
             option = OPTIONS[kind].get(_ACKS.get(word, word)) if isinstance(word, str) else None
             if option is None:

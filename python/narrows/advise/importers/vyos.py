@@ -1,11 +1,11 @@
-"""VyOS: lines of `set traffic-policy …` (1.3) and `set qos policy …` (1.4).
+"""Imports VyOS: lines of `set traffic-policy …` (1.3) and `set qos policy …` (1.4).
 
-Read are shaper, limiter, rate-control, network-emulator, and the queues fair-queue, fq-codel,
+It reads shaper, limiter, rate-control, network-emulator, and the queues fair-queue, fq-codel,
 drop-tail, random-detect and cake.
 
-Source: VyOS's documentation of traffic policies. VyOS turns these into tc's disciplines, and so
-    does this reader: the first policy is the way of the data, a second one the way back. Rates
-    without a unit are kbit/s there, times ms.
+Source: VyOS's documentation of traffic policies. VyOS converts these to disciplines of tc. The
+first policy is the forward path, and a second one is the reverse path. Rates without a unit are in
+kbit/s, times in ms.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def _layer(kind: str, policy: str, line: int, *, is_class: bool = False) -> Laye
 
 
 def _option(at: Words, kind: str, layer: Layer, rest: list[str], queues: dict[str, Layer]) -> bool:
-    """Takes an option over; False if a path has no such thing."""
-    # The default class stands for all; of a shaper its own bandwidth is the path's.
+    """Reads an option; returns False if a path has no such property."""
+    # The default class represents all classes; a shaper's bandwidth is that of the path.
     inner = rest[:1] == ["default"]
     words = rest[1:] if inner else rest
     if kind in {"limiter", "shaper"} and rest[:1] == ["class"]:
@@ -156,7 +156,7 @@ def _option(at: Words, kind: str, layer: Layer, rest: list[str], queues: dict[st
         elif key in _FQ_CODEL and layer.dev in queues and queues[layer.dev].kind == "fq_codel":
             _take(at, _FQ_CODEL, key, text, queues[layer.dev].options)
         else:
-            # The whole bandwidth is what it has anyhow.
+            # 100 % of the bandwidth is the default.
             return key in {"bandwidth", "ceiling"} and text == "100%"
         return True
     return _take(at, _OPTIONS[kind], key, text, layer.options)
@@ -167,7 +167,7 @@ def _take(at: Words, table: Mapping[str, tuple[str, str]], key: str, text: str, 
         return False
     name, kind = table[key]
     if kind in {"span", "bytes", "packets", "number"}:
-        # A parameter of the discipline, as a scenario writes it.
+        # A parameter of the discipline, in the syntax of a scenario.
         out = out.setdefault("params", {})
     if kind == "rate":
         if text == "auto" or text.endswith("%"):
