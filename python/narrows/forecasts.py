@@ -375,13 +375,13 @@ def _unlike_load(line: Json, measured: Measurement, queue: str | None) -> str:
         )
     if wanted.get("flows") not in {None, load["flows"]}:
         return (
-            f"it is for {wanted['flows']} flows, and this load had {load['flows']}; write --streams "
-            f"{wanted['flows']}"
+            f"it is for {wanted['flows']} flows, and this load had {load['flows']}; "
+            f"write --streams {wanted['flows']}"
         )
     if wanted.get("both_ways") not in {None, load["both_ways"]}:
         return (
-            "it is for another test: one test loads both directions at the same time, and the other "
-            "does not"
+            "it is for another test: one of the tests loads both directions at the same time, the "
+            "other does not"
         )
     discipline, share = choice.get("queue"), choice.get("shaper_share")
     if (

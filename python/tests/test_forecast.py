@@ -81,7 +81,7 @@ def test_what_is_not_a_later_whole_measurement_scores_nothing(
         ({"way": "down"}, "the direction down, which this measurement did not load"),
         (
             {"load": {"flows": 2, "cc": "cubic", "both_ways": False}},
-            "a load by cubic, and this one was by bbr: --cc cubic",
+            "a load with cubic, and this load was with bbr; write --cc cubic",
         ),
         ({"load": {"flows": 12, "cc": "bbr", "both_ways": False}}, "--streams 12"),
         ({"load": {"flows": 2, "cc": "bbr", "both_ways": True}}, "another test"),

@@ -74,7 +74,7 @@ def test_what_applications_wait_for_goes_through_the_figures() -> None:
     ]
     run = nw.run(nw.Scenario(path=path, flows=flows, duration="5s"))
     work = {picture.key: picture for picture in pictures(run)}["work"]
-    assert [line.label for line in work.lines] == ["ask: answers", "page: pages"]
+    assert [line.label for line in work.lines] == ["ask: responses", "page: pages"]
     ask, page = work.lines
     at = next(x for x, y in zip(ask.x, ask.y, strict=True) if y is not None and y > 0.5)
     assert float(f"{at:.6g}") == run.json["flows"][0]["workload"]["response_ms"]["p50"]

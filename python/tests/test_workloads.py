@@ -57,7 +57,7 @@ def test_cells_of_the_table_are_figures_of_the_run(run: nw.Run) -> None:
         if "%" not in cell.text:
             assert cell.text == tables.significant(value), cell
     captions = [table["caption"] for table in document([run])["runs"][0]["tables"]]
-    assert captions == ["Flows", "Waiting", "Applications"]
+    assert captions == ["Flows", "Queueing delay and RTT", "Applications"]
 
 
 def test_a_scenario_survives_its_file_and_its_json(run: nw.Run, tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def _with_rtt(asked: Asked, path: Path, times: float) -> Path:
 def _flips(
     asked: Asked, choice: Candidate, other: Candidate
 ) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
-    """The tested values, and those at which the other candidate is better beyond random variation."""
+    """The tested values, and those at which the other candidate is clearly better."""
     of = side(asked)
     settings = sorted({setting for care in asked.cares for setting in OF_CARE[of][care]})
     seconds = max(5, round(SECONDS * min(1.0, MOST_MBIT / asked.place.rate_mbit)))
