@@ -67,7 +67,8 @@ class Cubic(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Bbr(Choice):
-    """Version 1: paced at the largest delivery rate, with two bandwidth-delay products in flight.
+    """Version 1: paced at the largest delivery rate, with at most two bandwidth-delay products in
+    flight.
 
     Source: Linux 6.12 tcp_bbr; Cardwell et al., ACM Queue 14(5), 2016.
 
@@ -83,8 +84,8 @@ class Bbr(Choice):
             (Linux 6.12 tcp_bbr: bbr_cwnd_gain).
         bw_window: RTTs over which the largest delivery rate is taken. From 1 to 1000, default
             10 (Linux 6.12 tcp_bbr: bbr_bw_rtts, a cycle and two).
-        full_pipe_gain: Growth factor of the bandwidth from which the pipe does not count as
-            full. From 1.0 to 16.0, default 1.25 (Linux 6.12 tcp_bbr: bbr_full_bw_thresh).
+        full_pipe_gain: The pipe counts as not full while the bandwidth grows by this factor or
+            more. From 1.0 to 16.0, default 1.25 (Linux 6.12 tcp_bbr: bbr_full_bw_thresh).
         full_pipe_rounds: RTTs without this growth after which the pipe counts as full. From 1
             to 100, default 3 (Linux 6.12 tcp_bbr: bbr_full_bw_cnt).
         min_rtt_window: Time for which a minimum RTT is valid. Time from 1ms to 24h, default 10s
@@ -139,23 +140,23 @@ class Bbr2(Choice):
             for bandwidth. From 1.0 to 16.0, default 2.0 (v2 alpha (2019)).
         loss_threshold: Largest loss rate per RTT while probing for bandwidth. From 0.0 to 1.0,
             default 0.02 (draft-ietf-ccwg-bbr-06: LossThresh).
-        beta: Smallest factor by which an RTT with losses reduces a bound. From 0.0 to 1.0,
-            default 0.7 (draft-ietf-ccwg-bbr-06: Beta).
+        beta: Lower limit of the factor by which a bound is multiplied after an RTT with losses.
+            From 0.0 to 1.0, default 0.7 (draft-ietf-ccwg-bbr-06: Beta).
         headroom: Share of the known capacity that is left to other flows while cruising. From
             0.0 to 1.0, default 0.15 (draft-ietf-ccwg-bbr-06: Headroom).
         startup_losses: Separate losses in one RTT that end Startup; 0: losses do not end it.
             From 0 to 1000, default 8 (v2 alpha (2019)).
-        full_pipe_gain: Growth factor of the bandwidth from which the pipe does not count as
-            full. From 1.0 to 16.0, default 1.25 (draft-ietf-ccwg-bbr-06: CheckFullBWReached).
+        full_pipe_gain: The pipe counts as not full while the bandwidth grows by this factor or
+            more. From 1.0 to 16.0, default 1.25 (draft-ietf-ccwg-bbr-06: CheckFullBWReached).
         full_pipe_rounds: RTTs without this growth after which the pipe counts as full. From 1
             to 100, default 3 (draft-ietf-ccwg-bbr-06: CheckFullBWReached).
-        probe_wait: Shortest time between two probes for bandwidth. Time from 0s to 24h, default
-            2s (draft-ietf-ccwg-bbr-06: PickProbeWait).
+        probe_wait: Time from ProbeBW_DOWN to the next probe, unless probe_rounds is reached
+            first. Time from 0s to 24h, default 2s (draft-ietf-ccwg-bbr-06: PickProbeWait).
         probe_wait_random: Upper limit of the random time that is added to probe_wait. Time from
             0s to 24h, default 1s (draft-ietf-ccwg-bbr-06: PickProbeWait).
-        probe_rounds: Longest time between two probes in RTTs; also limited by the time in which
-            a Reno flow of the same window grows. From 1 to 1000000, default 63
-            (draft-ietf-ccwg-bbr-06: IsRenoCoexistenceProbeTime).
+        probe_rounds: Largest number of round trips between two probes; it is also at most the
+            bandwidth-delay product in packets, in which Reno grows by one product. From 1 to
+            1000000, default 63 (draft-ietf-ccwg-bbr-06: IsRenoCoexistenceProbeTime).
         min_rtt_window: Time for which a minimum RTT is valid. Time from 1ms to 24h, default 10s
             (draft-ietf-ccwg-bbr-06: MinRTTFilterLen).
         probe_rtt_interval: Time without a lower RTT after which ProbeRTT begins. Time from 1ms
@@ -229,23 +230,23 @@ class Bbr3(Choice):
             for bandwidth. From 1.0 to 16.0, default 2.25 (draft-ietf-ccwg-bbr-06).
         loss_threshold: Largest loss rate per RTT while probing for bandwidth. From 0.0 to 1.0,
             default 0.02 (draft-ietf-ccwg-bbr-06: LossThresh).
-        beta: Smallest factor by which an RTT with losses reduces a bound. From 0.0 to 1.0,
-            default 0.7 (draft-ietf-ccwg-bbr-06: Beta).
+        beta: Lower limit of the factor by which a bound is multiplied after an RTT with losses.
+            From 0.0 to 1.0, default 0.7 (draft-ietf-ccwg-bbr-06: Beta).
         headroom: Share of the known capacity that is left to other flows while cruising. From
             0.0 to 1.0, default 0.15 (draft-ietf-ccwg-bbr-06: Headroom).
         startup_losses: Separate losses in one RTT that end Startup; 0: losses do not end it.
             From 0 to 1000, default 6 (draft-ietf-ccwg-bbr-06).
-        full_pipe_gain: Growth factor of the bandwidth from which the pipe does not count as
-            full. From 1.0 to 16.0, default 1.25 (draft-ietf-ccwg-bbr-06: CheckFullBWReached).
+        full_pipe_gain: The pipe counts as not full while the bandwidth grows by this factor or
+            more. From 1.0 to 16.0, default 1.25 (draft-ietf-ccwg-bbr-06: CheckFullBWReached).
         full_pipe_rounds: RTTs without this growth after which the pipe counts as full. From 1
             to 100, default 3 (draft-ietf-ccwg-bbr-06: CheckFullBWReached).
-        probe_wait: Shortest time between two probes for bandwidth. Time from 0s to 24h, default
-            2s (draft-ietf-ccwg-bbr-06: PickProbeWait).
+        probe_wait: Time from ProbeBW_DOWN to the next probe, unless probe_rounds is reached
+            first. Time from 0s to 24h, default 2s (draft-ietf-ccwg-bbr-06: PickProbeWait).
         probe_wait_random: Upper limit of the random time that is added to probe_wait. Time from
             0s to 24h, default 1s (draft-ietf-ccwg-bbr-06: PickProbeWait).
-        probe_rounds: Longest time between two probes in RTTs; also limited by the time in which
-            a Reno flow of the same window grows. From 1 to 1000000, default 63
-            (draft-ietf-ccwg-bbr-06: IsRenoCoexistenceProbeTime).
+        probe_rounds: Largest number of round trips between two probes; it is also at most the
+            bandwidth-delay product in packets, in which Reno grows by one product. From 1 to
+            1000000, default 63 (draft-ietf-ccwg-bbr-06: IsRenoCoexistenceProbeTime).
         min_rtt_window: Time for which a minimum RTT is valid. Time from 1ms to 24h, default 10s
             (draft-ietf-ccwg-bbr-06: MinRTTFilterLen).
         probe_rtt_interval: Time without a lower RTT after which ProbeRTT begins. Time from 1ms
@@ -504,7 +505,8 @@ class Ledbat(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Lp(Choice):
-    """Low priority: halves its window as soon as one-way delays grow.
+    """Low priority: halves its window when one-way delays grow; with Linux's default timestamps,
+    one of eight flows does.
 
     Source: Kuzmanovic, Knightly, ToN 2006; Linux 6.12.
 
@@ -695,7 +697,8 @@ class Veno(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class Westwood(Choice):
-    """Reno that reduces the window to the measured bandwidth: for paths with random loss.
+    """Reno that reduces the window to the estimated bandwidth-delay product: for paths with random
+    loss.
 
     Source: Mascolo et al. 2001; Grieco, Mascolo 2004; Linux 6.12.
     """

@@ -79,14 +79,14 @@ class Cake(Choice):
             One of `line`, `noatm`, `atm`, `ptm`, default line (Linux 6.12 cake).
         ack_filter: Drop ACKs that a newer queued ACK makes redundant. One of `no-ack-filter`,
             `ack-filter`, `ack-filter-aggressive`, default no-ack-filter (Linux 6.12 cake).
-        memlimit: Memory limit of all queues, counted as in Linux; 0: four times the data of
-            bandwidth and rtt, at least 4 MB, at most 15.5 MB. Bytes from 0B to 4GiB, default 0B
-            (Linux 6.12 cake).
+        memlimit: Memory limit of all queues, counted as in Linux; 0: four bandwidth-delay
+            products (bandwidth * rtt), at least 4 MB, at most 15.5 MB. Bytes from 0B to 4GiB,
+            default 0B (Linux 6.12 cake).
         wash: Clear the code point after the choice of the tin. Default false (Linux 6.12 cake).
         nat: Distinguish hosts that share one address behind NAT (`path.nat`). Default false
             (Linux 6.12 cake).
-        fwmark: Mask of the firewall mark that selects the tin: not supported, because packets
-            have no mark. From 0 to 4294967295, default 0 (Linux 6.12 cake).
+        fwmark: Mask of the firewall mark that selects the tin; only 0 is supported, because
+            packets have no mark. From 0 to 4294967295, default 0 (Linux 6.12 cake).
         split_gso: Split super-packets on arrival, where they cross the path in one piece
             (offload). Default true (Linux 6.12 cake).
     """

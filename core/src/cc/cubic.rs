@@ -1,13 +1,15 @@
 //! CUBIC as in Linux: after a loss, the window grows along a cubic function of time, not of round
 //! trips.
 //!
-//! Algorithm, with `t` the time since the start of the epoch plus the minimum round trip:
-//! `W(t) = C (t − K)³ + W_max`, `K = cbrt((W_max − cwnd)/C)`, `C = 0.4 packets/s³`. On loss
+//! Algorithm: an epoch begins with the first ACK in congestion avoidance after a reduction. With
+//! `t` the time since then plus the minimum round trip, and `cwnd` the window at the start of the
+//! epoch: `W(t) = C (t − K)³ + W_max`, `K = cbrt((W_max − cwnd)/C)`, `C = 0.4 packets/s³`. On loss
 //! `ssthresh = 0.7 cwnd` and `W_max = cwnd`. If `cwnd` was already below the last `W_max`,
 //! `W_max = 0.85 cwnd` (fast convergence). The window is never smaller than Reno's with the same
 //! reduction, which grows by `0.53` packets per round trip.
 //!
-//! Sources: RFC 9438; Linux 6.12 for differences, all of which measurements show:
+//! Sources: RFC 9438; Linux 6.12 where it differs. Recordings of Linux show each difference
+//! (`sim/tests/reference.rs`, `core/tests/replay.rs`):
 //! - β = 717/1024, C = 410/1024, time in 1/1024 s on the kernel's tick; the cube root is a guess
 //!   and one Newton step;
 //! - the curve is evaluated one *minimum* round trip ahead, not one smoothed one;
@@ -31,12 +33,12 @@ use alloc::boxed::Box;
 /// Unit of β and the friendly slope: 1/1024.
 const SCALE: u64 = 1024;
 const BETA: u64 = 717;
-/// C in 1/1024 packet per (1/1024 s)³, as `bic_scale · 10`.
+/// C in 1/1024 packet per s³, as `bic_scale · 10`.
 const C_SCALED: u64 = 410;
 /// Unit of time: 2⁻¹⁰ s.
 const TIME_BITS: u32 = 10;
-/// Acknowledged packets per packet of growth that give Reno's rate with this β: 8 (1 + β)/3 (1 −
-/// β).
+/// Acknowledged packets for each packet of Reno's growth with this β, in eighths of the window:
+/// 8 (1 + β) / (3 (1 − β)), rounded down to 15.
 const FRIENDLY: u64 = 8 * (SCALE + BETA) / 3 / (SCALE - BETA);
 /// Maximum of `cnt` before the first loss.
 const FIRST_SEARCH: u32 = 20;
@@ -89,7 +91,7 @@ pub struct Cubic {
     acked: u32,
     w_est: u32,
     /// The minimum round trip since the last timeout.
-    least: Option<Span>,
+    min_rtt: Option<Span>,
 }
 
 impl Cubic {
@@ -110,7 +112,7 @@ impl Cubic {
             last_tick: 0,
             acked: 0,
             w_est: 0,
-            least: None,
+            min_rtt: None,
         }
     }
     fn tick(&self, now: Time) -> u64 {
@@ -162,7 +164,7 @@ impl Cubic {
                 epoch
             }
         };
-        let mut ahead = self.least.unwrap_or(Span::ZERO);
+        let mut ahead = self.min_rtt.unwrap_or(Span::ZERO);
         if !self.fine_clock {
             ahead = Span::ms(ahead.as_us() / 1000);
         }
@@ -223,8 +225,8 @@ impl CongestionControl for Cubic {
             return;
         }
         let rtt = rtt.max(Span::us(1));
-        let least = self.least.map_or(rtt, |l| l.min(rtt));
-        self.least = Some(least);
+        let least = self.min_rtt.map_or(rtt, |l| l.min(rtt));
+        self.min_rtt = Some(least);
         if w.in_slow_start() {
             self.hystart.on_sample(w, ev, rtt, least);
         }
@@ -265,7 +267,7 @@ impl CongestionControl for Cubic {
         self.last_tick = 0;
         self.acked = 0;
         self.w_est = 0;
-        self.least = None;
+        self.min_rtt = None;
         self.hystart.reset();
     }
 

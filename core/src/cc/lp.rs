@@ -222,7 +222,8 @@ impl CongestionControl for Lp {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "lp",
-    help: "low priority: halves its window as soon as one-way delays grow",
+    help: "low priority: halves its window when one-way delays grow; with Linux's default \
+        timestamps, one of eight flows does",
     source: "Kuzmanovic, Knightly, ToN 2006; Linux 6.12",
     family: Family::Delay,
     year: 2003,

@@ -9,11 +9,13 @@
 //!
 //! 1. `on_sample`, with the measurements of the ACK;
 //! 2. `on_packet_lost` for each packet that the ACK showed to be lost, if it is needed;
-//! 3. `on_loss`, `on_rto`, `on_spurious_loss`, `on_reduced` and `on_state`, if the state of
-//!    recovery changed;
+//! 3. `on_loss`, `on_spurious_loss`, `on_reduced` and `on_state`, if the state of recovery changed;
 //! 4. `on_ack`, which may change the window.
 //!
-//! `on_start` precedes all of them, when the connection is established.
+//! `on_start` precedes all of them, when the connection is established. When the retransmission
+//! timer fires, the transport calls `on_packet_lost`, then `on_loss` if an episode of loss begins,
+//! then `on_state` and `on_rto`. `on_sent` is called for data that leaves while nothing else is in
+//! flight.
 
 pub mod bbr;
 pub mod bbr2;
@@ -423,8 +425,8 @@ pub trait CongestionControl: Send + Sync {
     fn on_loss(&mut self, w: &mut Window, ev: &Loss);
     /// One packet was marked lost; only with [`needs_flight_record`](Self::needs_flight_record).
     fn on_packet_lost(&mut self, _w: &mut Window, _ev: &LostPacket) {}
-    /// The retransmission timer fired and everything in flight counts as lost (after `on_loss` at
-    /// the begin of an episode).
+    /// The retransmission timer fired and everything in flight counts as lost. It follows `on_loss`
+    /// if an episode of loss begins.
     fn on_rto(&mut self, _w: &mut Window, _ev: &Rto) {}
     /// A reduction is over (`CA_EVENT_COMPLETE_CWR` in Linux); not called with
     /// [`owns_recovery`](Self::owns_recovery).
@@ -526,8 +528,8 @@ impl Family {
             Family::Loss => "loss",
             Family::Delay => "delay",
             Family::Model => "model",
-            Family::Switch => "switch-assisted",
-            Family::Learned => "computer-made",
+            Family::Switch => "network-assisted",
+            Family::Learned => "computer-generated",
         }
     }
 }

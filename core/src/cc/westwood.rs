@@ -174,7 +174,8 @@ impl CongestionControl for Westwood {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "westwood",
-    help: "Reno that reduces the window to the measured bandwidth: for paths with random loss",
+    help: "Reno that reduces the window to the estimated bandwidth-delay product: for paths with \
+        random loss",
     source: "Mascolo et al. 2001; Grieco, Mascolo 2004; Linux 6.12",
     family: Family::Loss,
     year: 2001,

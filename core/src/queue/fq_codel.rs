@@ -9,12 +9,14 @@
 //! empty queue leaves. When `limit` or `memory_limit` is exceeded, the queue with the most bytes
 //! loses half of them from its head, at most `drop_batch` packets. Its CoDel counts each as a drop.
 //!
-//! Sources: RFC 8290; Linux 6.12 `fq_codel`, packet by packet (`core/tests/queue_replay.rs`).
+//! Sources: RFC 8290; Linux 6.12 `fq_codel`. A test compares every packet of recordings of Linux
+//! (`core/tests/queue_replay.rs`).
 //!
 //! Linux differs from the RFC in two points, which this file follows. The bytes that may always
 //! wait behind a head ([`MTU`](super::codel::MTU)) are compared with the backlog of all queues.
-//! CoDel may therefore drop the only packet of a thin flow. The count grows by a batch at once,
-//! after which the result of [`newton_step`](super::codel::newton_step) may be no root.
+//! CoDel may therefore drop the only packet of a thin flow. The count grows by a batch at once.
+//! [`newton_step`](super::codel::newton_step) is exact for steps of one only, so it may then not
+//! give 1/√count.
 
 use super::codel::{CE_THRESHOLD, Head, INTERVAL, Law, MTU, TARGET, Vars};
 use super::pool::{List, Pool};
@@ -82,22 +84,22 @@ pub const PARAMS: &[Param] = &[
     },
 ];
 
-/// One queue: a cache line.
+/// One queue, in one cache line. Several flows may share it.
 #[derive(Clone, Default)]
 #[repr(align(64))]
-struct Flow {
+struct Queue {
     list: List,
     vars: Vars,
     node: Node,
 }
 
-impl AsRef<Node> for Flow {
+impl AsRef<Node> for Queue {
     fn as_ref(&self) -> &Node {
         &self.node
     }
 }
 
-impl AsMut<Node> for Flow {
+impl AsMut<Node> for Queue {
     fn as_mut(&mut self) -> &mut Node {
         &mut self.node
     }
@@ -146,7 +148,7 @@ pub struct FqCodel<P> {
     seed: u64,
     law: Law,
     flows: u64,
-    turns: Turns<Flow>,
+    turns: Turns<Queue>,
     store: Store<P>,
 }
 

@@ -174,7 +174,8 @@ impl Key {
     pub fn takes(&self) -> &'static str {
         match (&self.form, self.kind()) {
             (Form::Model { takes, .. } | Form::Custom { takes, .. }, _) => takes,
-            (_, Some(Kind::Bool(_)) | None) => "switch",
+            (_, Some(Kind::Bool(_)) | None) => "boolean",
+            (_, Some(Kind::Word(_))) => "choice",
             (_, Some(kind)) => kind.what(),
         }
     }

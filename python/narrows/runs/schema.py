@@ -54,11 +54,13 @@ unit.
 
 _TAKES = _TYPES | {
     "text": "str",
+    "choice": "str",
+    "decibels": "str",
     "buffer": "str",
     "bytes…bytes": "str",
     "bytes, packets or bdp": "str",
-    "switch": "bool",
-    "switch or bytes": "bool | str",
+    "boolean": "bool",
+    "boolean or bytes": "bool | str",
     "on, off, packets or bytes": "str | bool",
     "probability": "str | float",
     "name or count": "str | int",

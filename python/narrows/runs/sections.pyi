@@ -99,17 +99,17 @@ class Path(Hop):
 
     Attributes:
         offload: Super-packets cross the path in one piece, as between machines with TSO and
-            GRO: queue, loss model and receiver process each one as a single packet. Switch;
+            GRO: queue, loss model and receiver process each one as a single packet. Boolean;
             true, false; with serial and htb only (default: false).
         nat: The hosts at the far end share one address, as behind a home router; a queue
-            discipline can separate them only if it looks up the addresses behind NAT. Switch;
+            discipline can separate them only if it looks up the addresses behind NAT. Boolean;
             true, false (default: false).
         reverse: Bottleneck of the reverse path, which ACKs, responses and uploads cross.
-            Section; the keys of [path] except rtt and delay_forward (default: propagation delay
+            Section; the keys of a hop except rtt and delay_forward (default: propagation delay
             only).
         hop: Several hops in the order of the forward path, each with its own propagation delay
-            behind it. List of sections; up to 16, each with the keys of [path] (default: one
-            hop with the keys of [path]).
+            behind it. List of sections; up to 16, each with the keys of a hop (default: one hop
+            with the keys of [path]).
     """
 
     offload: bool | None = None
@@ -133,9 +133,9 @@ class Station(Part):
         rate: Rate of 802.11a, b or g instead of mcs, without aggregation. Rate; 6, 9, 12, 18,
             24, 36, 48, 54Mbit; at 2.4GHz 1, 2, 5.5, 11Mbit (default: the rate of mcs).
         rate_control: Selection of the rate: fixed, or minstrel, which selects rates up to mcs.
-            Word; fixed, minstrel (default: fixed).
-        snr: Signal-to-noise ratio; needs rate_control = "minstrel". Text; 0dB to 60dB (default:
-            40dB).
+            Choice; fixed, minstrel (default: fixed).
+        snr: Signal-to-noise ratio; needs rate_control = "minstrel". Decibels; 0dB to 60dB
+            (default: 40dB).
         error: Probability that a frame arrives damaged. Probability; 0 to 1, or 0% to 100%
             (default: 0).
         rtt: Two-way propagation delay between the access point and the other end of the flows.
@@ -159,15 +159,16 @@ class Wifi(Part):
     Attributes:
         station: Stations of the access point. List of sections; up to 250 (default: at least
             one).
-        standard: 802.11n or 802.11ac. Word; n, ac (default: n).
-        width: Channel width; 80MHz needs 802.11ac. Word; 20MHz, 40MHz, 80MHz (default: 20MHz).
+        standard: 802.11n or 802.11ac. Choice; n, ac (default: n).
+        width: Channel width; 80MHz needs 802.11ac. Choice; 20MHz, 40MHz, 80MHz (default:
+            20MHz).
         band: Frequency band, which determines slot times and interframe spaces; 802.11ac needs
-            5GHz. Word; 5GHz, 2.4GHz (default: 5GHz).
-        guard: Guard interval: a symbol lasts 3.6us (short) or 4us (long). Word; short, long
+            5GHz. Choice; 5GHz, 2.4GHz (default: 5GHz).
+        guard: Guard interval: a symbol lasts 3.6us (short) or 4us (long). Choice; short, long
             (default: short).
         stack: Transmit queues of the access point and the stations: a qdisc above a deep driver
             queue (before), FQ-CoDel in mac80211 (fq_mac), or also airtime fairness and AQL
-            (airtime). Word; airtime, fq_mac, before (default: airtime).
+            (airtime). Choice; airtime, fq_mac, before (default: airtime).
         qdisc: Queue discipline above the driver; needs stack = "before". Name or { kind,
             parameters } (default: pfifo_fast).
         driver: Frames of each access category that the driver accepts; needs stack = "before".
@@ -205,10 +206,11 @@ class Flow(Part):
         size: Bytes to transfer. Bytes; 1B to 1000000GB (default: unbounded).
         id: Name of the flow; with a count, a number is appended: 0, 1, 2 …. Text; up to 64
             letters, digits, _ - (default: <cc><n>).
-        ecn: The ends negotiate ECN; true: the receiver supports RFC 3168 only. Switch; true,
-            false (default: as the cc requires; otherwise true if ecn of [host] is on).
+        ecn: Negotiation of ECN; true: classic ECN (RFC 3168), even if the cc would use another
+            feedback of marks; false: no ECN. Boolean; true, false (default: as the cc requires;
+            otherwise true if ecn of [host] is on).
         direction: Direction of the data: down over the hops of the path, or up over the reverse
-            hop. Word; down, up; up needs [path.reverse] (default: down).
+            hop. Choice; down, up; up needs [path.reverse] (default: down).
         dscp: Differentiated-services code point (DSCP) of the packets, including ACKs. Name or
             count; BE, LE, CS0 to CS7, AF11 to AF43, VA, EF, or 0 to 63 (default: BE).
         workload: Application of the flow: web pages, calls, transfers with random arrivals.
@@ -262,20 +264,19 @@ class Host(Part):
 
     Attributes:
         like: Linux release whose TCP rules the host follows; rules of later releases are off.
-            Word; linux-6.12, linux-5.15, linux-4.15 (default: linux-6.12).
+            Choice; linux-6.12, linux-5.15, linux-4.15 (default: linux-6.12).
         iw: Initial congestion window in packets. Count; 1 to 1000 (default: 10).
         hz: Timer interrupts of the kernel per second (CONFIG_HZ). Count; 100 to 1000 (default:
             1000).
         clock: Resolution of RTT samples: microseconds, milliseconds, or the ticks of hz as in
-            Linux before 3.15. Word; us, ms, jiffies (default: us).
-        pacing: Flows that are paced: those whose congestion control requests it (auto), none
-            (off), or all, as with the qdisc fq at the sender (fq). Word; auto, off, fq
-            (default: auto).
-        gso: Largest super-packet, and thus the largest burst: 64KiB (on), one segment (off), or
-            a limit. On, off, packets or bytes; on, off, 1p to 65535p, 1514B to 64KiB (default:
-            on).
+            Linux before 3.15. Choice; us, ms, jiffies (default: us).
+        pacing: Paced flows; auto: those whose congestion control requests it; off: none; fq:
+            all, as with the qdisc fq at the sender. Choice; auto, off, fq (default: auto).
+        gso: Largest super-packet, and thus the largest burst; on: 64KiB; off: one segment;
+            otherwise a limit. On, off, packets or bytes; on, off, 1p to 65535p, 1514B to 64KiB
+            (default: on).
         autosize: TSO autosizing: a burst contains about 1 ms of the flow's rate; false: as much
-            as gso and the window allow, as before Linux 3.12. Switch; true, false (default:
+            as gso and the window allow, as before Linux 3.12. Boolean; true, false (default:
             true).
         pacing_shift: Bursts and TCP small queues contain 1/2^n of a second of the rate: 10 is
             about 1 ms; Wi-Fi drivers use 8 or 7. Count; 1 to 20 (default: 10).
@@ -288,28 +289,28 @@ class Host(Part):
         read_latency: Upper limit of the random delay between the wake-up of a receiving
             application and its read. Time; 0s to 100us (default: 10us).
         slow_start_after_idle: Halve the congestion window once per retransmission timeout of
-            idle time, but not below iw. Switch; true, false (default: true).
+            idle time, but not below iw. Boolean; true, false (default: true).
         nic: Rate of the sender's network interface, which all flows and probes share. Rate;
             1kbit to 10Tbit (default: unlimited).
         ring: Super-packets that the transmit ring of the interface holds; needs nic. Count; 1
             to 65536 (default: 256 with nic).
         bql: Byte queue limits (BQL): the device accepts only as much data as keeps it busy;
-            needs nic. Switch; true, false (default: true).
+            needs nic. Boolean; true, false (default: true).
         tsq: TCP small queues (TSQ): a flow has about 1 ms of its rate in qdisc and device, the
             rest waits in TCP; bytes set a fixed limit, as before Linux 3.12 (128KiB); needs
-            nic. Switch or bytes; true, false, 4KiB to 2GiB (default: true).
+            nic. Boolean or bytes; true, false, 4KiB to 2GiB (default: true).
         qdisc: Queue discipline of the interface, one of those for a path; needs nic. Name or {
             kind, parameters } (default: pfifo_fast).
         buffer: Limit of the interface's queue discipline, where a super-packet counts as one
-            packet (txqueuelen of pfifo_fast); needs nic. Bytes, packets or bdp; 1514B to 1TB,
-            1p to 10000000p, 0bdp to 10000bdp (default: the default limit of the queue
-            discipline).
+            packet (txqueuelen of pfifo_fast); needs nic. Bytes, packets or bdp; 1514B to
+            1000GB, 1p to 10000000p, above 0bdp to 10000bdp (default: the default limit of the
+            queue discipline).
         link: Mechanism that limits the rate of the interface: a serial line, or a class of htb
             in front of a device without delay; needs nic. Name or { kind, parameters }; serial,
             htb (default: serial).
-        ecn: Explicit congestion notification (ECN): for flows that request it (passive), for
-            all flows except those that disable it (on), or for none (off). Word; passive, on,
-            off (default: passive).
+        ecn: Explicit congestion notification (ECN); passive: for flows that request it; on: for
+            all flows except those that disable it; off: for none. Choice; passive, on, off
+            (default: passive).
     """
 
     like: str | None = None

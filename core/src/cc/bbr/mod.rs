@@ -105,7 +105,7 @@ pub const PARAMS: &[Param] = &[
     Param {
         name: "full_pipe_gain",
         kind: Kind::Number(1.25, 1.0, 16.0),
-        help: "growth factor of the bandwidth from which the pipe does not count as full",
+        help: "the pipe counts as not full while the bandwidth grows by this factor or more",
         source: "Linux 6.12 tcp_bbr: bbr_full_bw_thresh",
     },
     Param {
@@ -508,8 +508,8 @@ impl CongestionControl for Bbr {
 /// The registry entry.
 pub const KIND: CcKind = CcKind {
     name: "bbr",
-    help: "version 1: paced at the largest delivery rate, with two bandwidth-delay products in \
-        flight",
+    help: "version 1: paced at the largest delivery rate, with at most two bandwidth-delay products \
+        in flight",
     source: "Linux 6.12 tcp_bbr; Cardwell et al., ACM Queue 14(5), 2016",
     family: Family::Model,
     year: 2016,

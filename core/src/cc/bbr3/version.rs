@@ -133,7 +133,7 @@ pub(in crate::cc) const fn params(v: &Version) -> [Param; ROWS] {
         row(
             "beta",
             Kind::Number(0.7, 0.0, 1.0),
-            "smallest factor by which an RTT with losses reduces a bound",
+            "lower limit of the factor by which a bound is multiplied after an RTT with losses",
             "draft-ietf-ccwg-bbr-06: Beta",
         ),
         row(
@@ -151,7 +151,7 @@ pub(in crate::cc) const fn params(v: &Version) -> [Param; ROWS] {
         row(
             "full_pipe_gain",
             Kind::Number(1.25, 1.0, 16.0),
-            "growth factor of the bandwidth from which the pipe does not count as full",
+            "the pipe counts as not full while the bandwidth grows by this factor or more",
             "draft-ietf-ccwg-bbr-06: CheckFullBWReached",
         ),
         row(
@@ -163,7 +163,7 @@ pub(in crate::cc) const fn params(v: &Version) -> [Param; ROWS] {
         row(
             "probe_wait",
             Kind::Span(Span::s(2), Span::ZERO, Span::s(86_400)),
-            "shortest time between two probes for bandwidth",
+            "time from ProbeBW_DOWN to the next probe, unless probe_rounds is reached first",
             "draft-ietf-ccwg-bbr-06: PickProbeWait",
         ),
         row(
@@ -175,8 +175,8 @@ pub(in crate::cc) const fn params(v: &Version) -> [Param; ROWS] {
         row(
             "probe_rounds",
             Kind::Count(63, 1, 1_000_000),
-            "longest time between two probes in RTTs; also limited by the time in which a Reno \
-             flow of the same window grows",
+            "largest number of round trips between two probes; it is also at most the bandwidth-delay \
+             product in packets, in which Reno grows by one product",
             "draft-ietf-ccwg-bbr-06: IsRenoCoexistenceProbeTime",
         ),
         row(

@@ -107,8 +107,8 @@ pub const PARAMS: &[Param] = &[
     param(
         "memlimit",
         Kind::Bytes(Bytes::ZERO, Bytes::ZERO, Bytes::new(1 << 32)),
-        "memory limit of all queues, counted as in Linux; 0: four times the data of bandwidth and \
-         rtt, at least 4 MB, at most 15.5 MB",
+        "memory limit of all queues, counted as in Linux; 0: four bandwidth-delay products \
+         (bandwidth * rtt), at least 4 MB, at most 15.5 MB",
     ),
     param(
         "wash",
@@ -123,8 +123,8 @@ pub const PARAMS: &[Param] = &[
     param(
         "fwmark",
         Kind::Count(0, 0, u32::MAX as u64),
-        "mask of the firewall mark that selects the tin: not supported, because packets have no \
-         mark",
+        "mask of the firewall mark that selects the tin; only 0 is supported, because packets have \
+         no mark",
     ),
     param(
         "split_gso",

@@ -76,7 +76,8 @@ pub(super) const KEYS: &[Key] = &[
         "ecn",
         Kind::Bool(true),
         "as the cc requires; otherwise true if ecn of [host] is on",
-        "the ends negotiate ECN; true: the receiver supports RFC 3168 only",
+        "negotiation of ECN; true: classic ECN (RFC 3168), even if the cc would use another feedback \
+         of marks; false: no ECN",
     ),
     plain(
         "flow",

@@ -8,7 +8,7 @@ pub(super) const KEYS: &[Key] = &[
     custom(
         "host",
         "like",
-        "word",
+        "choice",
         "linux-6.12",
         "Linux release whose TCP rules the host follows; rules of later releases are off",
     )
@@ -36,16 +36,16 @@ pub(super) const KEYS: &[Key] = &[
         "host",
         "pacing",
         Kind::Word(&["auto", "off", "fq"]),
-        "flows that are paced: those whose congestion control requests it (auto), none (off), or \
-         all, as with the qdisc fq at the sender (fq)",
+        "paced flows; auto: those whose congestion control requests it; off: none; fq: all, as with \
+         the qdisc fq at the sender",
     ),
     custom(
         "host",
         "gso",
         "on, off, packets or bytes",
         "on",
-        "largest super-packet, and thus the largest burst: 64KiB (on), one segment (off), or a \
-         limit",
+        "largest super-packet, and thus the largest burst; on: 64KiB; off: one segment; otherwise \
+         a limit",
     )
     .within("on, off, 1p to 65535p, 1514B to 64KiB"),
     plain(
@@ -126,7 +126,7 @@ pub(super) const KEYS: &[Key] = &[
     custom(
         "host",
         "tsq",
-        "switch or bytes",
+        "boolean or bytes",
         "true",
         "TCP small queues (TSQ): a flow has about 1 ms of its rate in qdisc and device, the rest \
          waits in TCP; bytes set a fixed limit, as before Linux 3.12 (128KiB); needs nic",
@@ -147,7 +147,7 @@ pub(super) const KEYS: &[Key] = &[
         "limit of the interface's queue discipline, where a super-packet counts as one packet \
          (txqueuelen of pfifo_fast); needs nic",
     )
-    .within("1514B to 1TB, 1p to 10000000p, 0bdp to 10000bdp"),
+    .within("1514B to 1000GB, 1p to 10000000p, above 0bdp to 10000bdp"),
     custom(
         "host",
         "link",
@@ -161,7 +161,7 @@ pub(super) const KEYS: &[Key] = &[
         "host",
         "ecn",
         Kind::Word(&["passive", "on", "off"]),
-        "explicit congestion notification (ECN): for flows that request it (passive), for all \
-         flows except those that disable it (on), or for none (off)",
+        "explicit congestion notification (ECN); passive: for flows that request it; on: for all \
+         flows except those that disable it; off: for none",
     ),
 ];

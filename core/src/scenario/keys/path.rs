@@ -151,7 +151,7 @@ pub(super) const KEYS: &[Key] = &[
         "propagation delay only",
         "bottleneck of the reverse path, which ACKs, responses and uploads cross",
     )
-    .within("the keys of [path] except rtt and delay_forward")
+    .within("the keys of a hop except rtt and delay_forward")
     .of_the_whole_path(),
     custom(
         "path",
@@ -161,7 +161,7 @@ pub(super) const KEYS: &[Key] = &[
         "several hops in the order of the forward path, each with its own propagation delay \
          behind it",
     )
-    .within("up to 16, each with the keys of [path]")
+    .within("up to 16, each with the keys of a hop")
     .of_the_whole_path(),
     required(
         "path.steps",

@@ -138,7 +138,7 @@ pub(super) const KEYS: &[Key] = &[
     custom(
         "wifi.station",
         "snr",
-        "text",
+        "decibels",
         "40dB",
         "signal-to-noise ratio; needs rate_control = \"minstrel\"",
     )

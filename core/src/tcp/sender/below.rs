@@ -37,7 +37,7 @@ impl Sender {
     /// Returns whether super-packets go to the interface whole.
     #[inline]
     pub(super) fn hands_down(&self) -> bool {
-        self.small_queue.is_some() && !self.law.needs_feedback
+        self.small_queue.is_some() && !self.needs.needs_feedback
     }
     /// Sends `bytes` of new data as one super-packet. Returns whether it was accepted.
     pub(super) fn hand_down<R: Into<Fate>>(

@@ -218,7 +218,7 @@ impl Sender {
             news.delivered,
             self.rtt.min_us(),
         );
-        if self.law.needs_delivery {
+        if self.needs.needs_delivery {
             // A single short packet: its ACK may have been delayed.
             let short =
                 acked == 1 && self.board.una() - prior_una < u64::from(MSS) && !sacked_before;
@@ -238,7 +238,7 @@ impl Sender {
             self.w.app_limited = false;
             self.delivered.limit_by_app(self.board.in_flight());
         }
-        if self.law.owns_recovery {
+        if self.needs.owns_recovery {
             self.take_pacing();
         } else {
             self.update_pacing();
@@ -529,7 +529,7 @@ impl Sender {
         ev.nxt = self.board.nxt();
         ev.in_flight = self.board.in_flight();
         ev.may_grow = false;
-        if self.reducing() && !self.law.owns_recovery {
+        if self.reducing() && !self.needs.owns_recovery {
             let safe = self.safe(news, ev.lost);
             self.reduce_window(news.delivered, safe);
         } else {

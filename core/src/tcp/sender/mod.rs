@@ -4,7 +4,7 @@
 //!            SYN-ACK                 something (S)ACKed out of order
 //!  SynSent ──────────► Open ◄──────────────────────────────► Disorder
 //!                       ▲ │ tail probe repaired a loss, ECE        │ RACK: lost
-//!                       │ └────────► Cwr (the first: over at once) ▼
+//!                       │ └────────► Cwr (tail probe: ends at once)▼
 //!                       │  high_seq acknowledged, or undone    Recovery   (PRR)
 //!                       └───────────────────────────────────────┬─┘
 //!                       ▲                                       │ timer
@@ -133,7 +133,7 @@ pub struct Sender {
     ticks: Jiffies,
     phase: Phase,
     cc: Box<dyn CongestionControl>,
-    law: Needs,
+    needs: Needs,
     w: Window,
     board: Scoreboard,
     /// Only if the congestion control needs it.
@@ -225,7 +225,7 @@ impl Sender {
         Sender {
             ticks,
             phase: Phase::Closed,
-            law: Needs::of(&*cc),
+            needs: Needs::of(&*cc),
             cc,
             w: Window::new(cfg.iw),
             board,
@@ -524,7 +524,7 @@ impl Sender {
             self.cfg.iw
         });
         self.writer
-            .expand(self.law.send_buffer_windows, self.w.cwnd);
+            .expand(self.needs.send_buffer_windows, self.w.cwnd);
         self.cwnd_stamp = self.ticks.at(now);
         self.delivered.packets = 1;
         self.update_pacing();
@@ -535,7 +535,7 @@ impl Sender {
         ev.ecn = self.ecn.as_asked();
         self.cc.on_start(&mut self.w, &ev);
         // Without its requirements met, the congestion control may change.
-        self.law = Needs::of(&*self.cc);
+        self.needs = Needs::of(&*self.cc);
         self.pacer.ask(&self.cfg, &*self.cc);
         self.take_pacing();
     }

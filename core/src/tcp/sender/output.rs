@@ -410,7 +410,7 @@ impl Sender {
             ecn: self.ecn.control,
             ..Segment::default()
         };
-        if self.law.needs_feedback {
+        if self.needs.needs_feedback {
             segment.congestion = self.header();
         }
         segment
@@ -557,7 +557,7 @@ impl Sender {
         }
         self.cwnd_used = self.cwnd_used.max(out);
         let unused = tick.saturating_sub(self.cwnd_stamp) >= self.rto_ticks;
-        if unused && self.cfg.slow_start_after_idle && !self.law.owns_recovery {
+        if unused && self.cfg.slow_start_after_idle && !self.needs.owns_recovery {
             if self.state == State::Open && !self.writer.blocked {
                 // The window was not used up for a whole timeout: reduce it halfway to the used
                 // part.

@@ -292,7 +292,7 @@ impl Sender {
         }
     }
     pub(super) fn end_reduction(&mut self, now: Time) {
-        if self.law.owns_recovery {
+        if self.needs.owns_recovery {
             return;
         }
         if self.w.ssthresh < INFINITE_SSTHRESH && (self.state == State::Cwr || self.undo.is_some())

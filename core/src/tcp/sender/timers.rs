@@ -141,7 +141,7 @@ impl Sender {
         if self.board.in_flight() != before {
             if self.state != State::Recovery {
                 self.enter_recovery(now, false);
-                if !self.law.owns_recovery {
+                if !self.needs.owns_recovery {
                     self.reduce_window(1, false);
                 }
             }

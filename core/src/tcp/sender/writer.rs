@@ -183,7 +183,7 @@ impl Sender {
             return;
         }
         if self.board.in_flight() < self.w.cwnd {
-            let windows = self.law.send_buffer_windows;
+            let windows = self.needs.send_buffer_windows;
             self.writer
                 .expand(windows, self.w.cwnd.max(self.reordering + 1));
             self.cwnd_stamp = self.ticks.at(now);
@@ -198,7 +198,9 @@ impl Sender {
     /// After each timeout without transmission the window is halved, down to the initial one,
     /// because the path may have changed. Congestion controls with a model of the path keep it.
     fn slow_start_after_idle(&mut self, now: Time) {
-        if !self.cfg.slow_start_after_idle || self.board.packets_out() > 0 || self.law.owns_recovery
+        if !self.cfg.slow_start_after_idle
+            || self.board.packets_out() > 0
+            || self.needs.owns_recovery
         {
             return;
         }
