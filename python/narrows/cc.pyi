@@ -99,8 +99,9 @@ class Bbr(Choice):
         aggregation_gain: Share of the extra data of aggregated ACKs that is added to the window
             (none before Linux 5.1). From 0.0 to 16.0, default 1.0 (Linux 6.12 tcp_bbr:
             bbr_extra_acked_gain).
-        policer_detection: Use the rate of a token bucket if loss rates of 20 % and more
-            indicate one. Default true (Linux 6.12 tcp_bbr: the long-term bandwidth sampler).
+        policer_detection: Use the rate of a token bucket if losses indicate one: 50 packets for
+            every 256 delivered, 16.3 % of the packets sent. Default true (Linux 6.12 tcp_bbr:
+            the long-term bandwidth sampler).
     """
 
     startup_gain: float | None = None

@@ -2,10 +2,10 @@
 //! rest.
 //!
 //! Algorithm: from the first loss on, intervals of 4 to 16 round trips are measured. One ends with
-//! a loss if at least 50/256 of the packets sent in it were lost. If the delivery rates of two
-//! successive intervals differ by at most an eighth, or by 4 kbit/s, there is a policer. Their mean
-//! is the bandwidth, with gain 1, for 48 round trips of ProbeBW. A limit by the application
-//! restarts the detection. Random loss of a fifth has the same effect.
+//! a loss if at least 50 packets were lost for every 256 delivered in it (16.3 % of those sent). If
+//! the delivery rates of two successive intervals differ by at most an eighth, or by 4 kbit/s,
+//! there is a policer. Their mean is the bandwidth, with gain 1, for 48 round trips of ProbeBW. A
+//! limit by the application restarts the detection. Random loss of this rate has the same effect.
 
 use super::bandwidth::Bw;
 use super::{Bbr, LONG_TERM_UNITY_GAIN, Mode, UNIT};
@@ -15,7 +15,7 @@ use crate::cc::Totals;
 const LEAST_ROUNDS: u32 = 4;
 /// Round trips of the longest interval.
 const MOST_ROUNDS: u32 = 4 * LEAST_ROUNDS;
-/// The share of losses that makes an interval, in 1/256: 19.5 %.
+/// Packets lost for every 256 delivered that make an interval: 16.3 % of the packets sent.
 const LOSS_THRESHOLD: u64 = 50;
 /// Relative difference of equal rates, in 1/256: an eighth.
 const SAME_RATIO: u64 = 32;
