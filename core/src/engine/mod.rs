@@ -16,7 +16,7 @@
 //! | `flow` | place and time at which the data of a flow enters the network |
 //! | `network` | [`Network`]: a path between two hosts, or a Wi-Fi |
 //! | `observer` | [`Observer`], [`Packets`] |
-//! | `options` | [`Options`], [`Progress`], and limits of a run's rows |
+//! | `options` | [`Options`], [`Progress`], and limits of the samples of a run |
 //! | `recorder` | [`Recorder`]: a run as a capture file |
 //! | `run` | [`Run`]: the result of a run, and its JSON document |
 
