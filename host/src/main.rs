@@ -4,7 +4,8 @@ use narrows_core::registry::Registry;
 use narrows_core::scenario::{Scenario, Tree};
 use narrows_core::units::{Span, parse_span};
 use narrows_host::arguments::{Argument, Arguments};
-use narrows_host::emulator::{doctor, preflight, shell_command};
+use narrows_host::emulator::{Machine, doctor, guest, preflight, shell_command};
+use narrows_host::sys::machine::power_off;
 use narrows_host::sys::{self, kernel, process};
 use narrows_host::terminal::json;
 use narrows_host::tune::{self, exec_with_cc};
@@ -12,6 +13,7 @@ use narrows_host::untrusted_input::{MOST_TEXT_BYTES, MOST_TRACE_BYTES, lies_insi
 use narrows_host::{HostError, Options, Progress, latency, measure, serve};
 use std::ffi::OsString;
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -134,7 +136,7 @@ fn text(file: Option<&str>) -> Result<String, String> {
     }
 }
 
-fn run(asked: &Asked) -> Result<(), HostError> {
+fn run(asked: &Asked, machine: Machine, lines: &mut dyn Write) -> Result<(), HostError> {
     let wrong = |text: String| HostError::Unlike(text);
     let registry = Registry::standard();
     let text = text(asked.file.as_deref()).map_err(wrong)?;
@@ -175,14 +177,20 @@ fn run(asked: &Asked) -> Result<(), HostError> {
     preflight::gain_privilege()?;
     let mut progress = |at: Progress| {
         if asked.stream {
-            let mut out = std::io::stdout();
-            let told = writeln!(out, "progress {:.3} {:.3}", at.now.as_s(), at.end.as_s());
-            return told.and_then(|()| out.flush()).is_ok();
+            let told = writeln!(lines, "progress {:.3} {:.3}", at.now.as_s(), at.end.as_s());
+            return told.and_then(|()| lines.flush()).is_ok();
         }
         true
     };
     let record = asked.record.as_deref();
-    let (run, recorded) = narrows_host::run(&scenario, &registry, &options, record, &mut progress)?;
+    let (run, recorded) = narrows_host::run(
+        machine,
+        &scenario,
+        &registry,
+        &options,
+        record,
+        &mut progress,
+    )?;
     let written = serde_json::from_str(&scenario.to_json()).unwrap_or_default();
     let text = json(run.to_json(env!("CARGO_PKG_VERSION"), &written, None));
     let mut out = std::io::stdout().lock();
@@ -400,6 +408,8 @@ fn main() -> ExitCode {
             latency::lab::hog();
             return ExitCode::SUCCESS;
         }
+        Some("guest") => return guest_command(&args.collect::<Vec<_>>()),
+        Some("tied") => return tied_command(&args.collect::<Vec<_>>()),
         Some("init") => return ExitCode::from(process::init(&args.skip(1).collect::<Vec<_>>())),
         Some("--version") => {
             return say(concat!("narrows-host ", env!("CARGO_PKG_VERSION"), "\n"));
@@ -420,7 +430,39 @@ fn main() -> ExitCode {
         }
     };
     sys::remember_signals(asked.tied);
-    answer(run(&asked))
+    answer(run(&asked, Machine::Host, &mut std::io::stdout()))
+}
+
+/// Replaces this process with a program that the kernel kills when the parent process ends.
+fn tied_command(args: &[String]) -> ExitCode {
+    let [program, rest @ ..] = args else {
+        return answer(Err(HostError::Unlike("tied: write a program".into())));
+    };
+    sys::end_with_parent();
+    // A kernel that panics would write all its memory; without this, nothing else changes.
+    let _ = process::without_core_dumps();
+    let error = std::process::Command::new(program).args(rest).exec();
+    answer(Err(HostError::Missing(format!("{program}: {error}"))))
+}
+
+/// The first process of a virtual machine: a run, then the end of the machine.
+fn guest_command(args: &[String]) -> ExitCode {
+    // The kernel appends an option of its own (`console=tty0`).
+    let [folder, ..] = args else {
+        return answer(Err(HostError::Unlike(
+            "guest: write the folder of the run".into(),
+        )));
+    };
+    let done = guest::enter(folder).and_then(|(arguments, mut console)| {
+        let asked = asked(arguments.into_iter()).map_err(HostError::Unlike)?;
+        run(&asked, Machine::Virtual, &mut console)
+    });
+    let code = code_of(done);
+    if std::process::id() != 1 {
+        return ExitCode::from(code);
+    }
+    guest::leave(folder, code);
+    power_off()
 }
 
 /// A closed stdout is an error, not a panic.
@@ -433,14 +475,19 @@ fn say(text: &str) -> ExitCode {
 }
 
 fn answer(result: Result<(), HostError>) -> ExitCode {
+    ExitCode::from(code_of(result))
+}
+
+/// Prints an error and returns the exit code.
+fn code_of(result: Result<(), HostError>) -> u8 {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(error) => {
             narrows_host::terminal::say(&error);
             match error {
-                HostError::Stopped => ExitCode::from(sys::stopped_code()),
-                HostError::Missing(_) | HostError::Unlike(_) => ExitCode::from(WRONG),
-                _ => ExitCode::FAILURE,
+                HostError::Stopped => sys::stopped_code(),
+                HostError::Missing(_) | HostError::Unlike(_) => WRONG,
+                _ => 1,
             }
         }
     }

@@ -13,6 +13,7 @@ use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::thread;
 
 /// Name of the device.
@@ -60,21 +61,18 @@ pub struct Space {
 impl Space {
     /// Creates a host.
     pub fn new(spec: &SpaceSpec) -> Result<Space, HostError> {
-        // A new thread, because a thread cannot leave a namespace without privilege.
-        thread::scope(|scope| scope.spawn(|| Space::make(spec)).join()).unwrap_or_else(|_| {
-            Err(HostError::Failed(
-                "a network namespace",
-                io::Error::other("its thread failed"),
-            ))
-        })
+        in_new_network(|| Space::make(spec))
     }
     fn make(spec: &SpaceSpec) -> Result<Space, HostError> {
-        sys::new_network().map_err(HostError::failed("a network namespace"))?;
         let file = fs::File::open("/proc/thread-self/ns/net")
             .map_err(HostError::failed("/proc/thread-self/ns/net"))?;
         let supers = spec.gso.0 != Some(1);
         let device = sys::open_tun(DEVICE, supers).map_err(HostError::failed("/dev/net/tun"))?;
         for (name, value) in &spec.sysctls {
+            if name.starts_with("ipv6/") && !Path::new("/proc/sys/net/ipv6").exists() {
+                // A kernel without IPv6.
+                continue;
+            }
             let path = format!("/proc/sys/net/{name}");
             fs::write(&path, value).map_err(|e| {
                 HostError::Failed(
@@ -94,6 +92,25 @@ impl Space {
     pub fn enter(&self) -> Result<(), HostError> {
         sys::enter_network(&self.namespace).map_err(HostError::failed("a network namespace"))
     }
+}
+
+/// Calls `make` on a new thread in a new network namespace, which lasts as long as the descriptors
+/// that `make` opens there. A thread cannot leave a namespace without privilege.
+pub fn in_new_network<T: Send>(
+    make: impl FnOnce() -> Result<T, HostError> + Send,
+) -> Result<T, HostError> {
+    let doing = "a network namespace";
+    let made = || {
+        sys::new_network().map_err(HostError::failed(doing))?;
+        make()
+    };
+    let thread = thread::scope(|scope| scope.spawn(made).join());
+    thread.unwrap_or_else(|_| {
+        Err(HostError::Failed(
+            doing,
+            io::Error::other("its thread failed"),
+        ))
+    })
 }
 
 /// Packets dropped by the queue of the device in this thread's namespace.

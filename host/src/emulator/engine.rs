@@ -6,7 +6,7 @@ use crate::emulator::preflight;
 use crate::emulator::probe::{Echoes, Pinging, Probes};
 use crate::emulator::self_check::{Conditions, confess};
 use crate::emulator::traffic::{Incoming, Outgoing, Told, Traffic, Watching, Writes};
-use crate::emulator::{Emulator, Seen};
+use crate::emulator::{Emulator, Machine, Seen};
 use crate::error::HostError;
 use crate::netns::{Peer, Space, SpaceSpec};
 use crate::sys;
@@ -166,6 +166,7 @@ pub(crate) fn emulator(
 /// `progress` is called regularly; when it returns `false`, the run stops.
 /// [`preflight::gain_privilege`] must have been called.
 pub fn run(
+    machine: Machine,
     scenario: &Scenario,
     registry: &Registry<Frame>,
     options: &Options,
@@ -174,6 +175,9 @@ pub fn run(
 ) -> Result<(Run, Result<(), HostError>), HostError> {
     preflight::check_scenario(scenario, registry, options)?;
     let mut emulator = emulator(scenario, registry, options)?;
+    if machine == Machine::Virtual {
+        emulator.exact();
+    }
     let writer = recorded(&mut emulator, scenario, record, ENDS)?;
     let ports = NEAR..=far_hosts(scenario);
     let spaces: Result<Vec<Space>, HostError> = ports
@@ -204,7 +208,7 @@ pub fn run(
     let notices = scenario.notices(registry);
     let run = Run {
         notices,
-        ..parts.told(&emulator, seen?)
+        ..parts.told(machine, &emulator, seen?)
     };
     Ok((run, recorded))
 }
@@ -425,7 +429,7 @@ impl<'p> Parts<'p> {
     }
 
     /// The run from the results of the threads.
-    fn told(&self, emulator: &Emulator, answers: Answers) -> Run {
+    fn told(&self, machine: Machine, emulator: &Emulator, answers: Answers) -> Run {
         let Answers {
             passed,
             hosts,
@@ -487,7 +491,7 @@ impl<'p> Parts<'p> {
         };
         Run {
             instruments: Some(confess(&lateness, &conditions)),
-            ..Run::new("live", scenario, outcome)
+            ..Run::new(machine.engine(), scenario, outcome)
         }
     }
 }

@@ -4,6 +4,7 @@ pub mod capture;
 pub mod doctor;
 pub mod engine;
 pub mod frame;
+pub mod guest;
 pub mod packets;
 pub mod preflight;
 pub mod probe;
@@ -50,6 +51,25 @@ pub struct Farther {
     pub there: Option<u32>,
     /// Delay from the receiver to the path.
     pub back: Option<u32>,
+}
+
+/// The machine of a run.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Machine {
+    /// This host, with its clock.
+    Host,
+    /// A virtual machine in virtual time: processing takes no time.
+    Virtual,
+}
+
+impl Machine {
+    /// The name of the engine.
+    pub fn engine(self) -> &'static str {
+        match self {
+            Machine::Host => "live",
+            Machine::Virtual => "linux",
+        }
+    }
 }
 
 /// Options of forwarding.
@@ -168,6 +188,11 @@ impl Emulator {
     /// The options of forwarding.
     pub fn manner_of(&self) -> Manner {
         self.manner
+    }
+    /// Forwards every packet at its own time, as is possible in virtual time at any rate.
+    pub fn exact(&mut self) {
+        self.manner.tick = None;
+        self.manner.join = matches!(self.network, Network::Wifi(_));
     }
     /// The options of forwarding, to be changed before the run.
     pub fn manner(&mut self) -> &mut Manner {

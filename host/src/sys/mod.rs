@@ -11,6 +11,7 @@
 //! | [`timed_socket`], [`control`] | sockets with kernel timestamps; control messages |
 //! | [`netlink`], [`bpf`], [`seccomp_notify`] | rtnetlink and sock_diag; BPF programs; notified calls |
 //! | [`kernel`] | release, modules and congestion controls of the kernel |
+//! | [`machine`] | the first process of a virtual machine |
 //!
 //! Every call returns `io::Result` with the error number of the kernel. A comment at each unsafe
 //! block states why the call is sound; clippy rejects a block without one.
@@ -23,6 +24,7 @@ pub mod device;
 pub mod files;
 pub mod io;
 pub mod kernel;
+pub mod machine;
 pub mod namespaces;
 pub mod netlink;
 pub mod poll;

@@ -102,6 +102,16 @@ pub fn end_with_parent() {
     let _ = parent_death_signal();
 }
 
+/// Makes this process and its children write no core dumps.
+pub fn without_core_dumps() -> io::Result<()> {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the kernel reads one `rlimit`, which outlives the call.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &none) }).map(drop)
+}
+
 /// Sends a signal to a process.
 pub fn signal(pid: u32, signal: c_int) {
     // SAFETY: the call takes integers only.
