@@ -166,7 +166,7 @@ def test_every_mistake_at_once_with_exit_code_2_and_no_traceback(cli: Cli, tmp_p
         (("run", "."), ".: is a directory; write the name of a file"),
         (
             ("run", "absent.toml", "--engine", "simm"),
-            "--engine simm: must be one of sim, live; write --engine sim",
+            "--engine simm: must be one of sim, live, linux; write --engine sim",
         ),
         (("run",), "FILE: this argument is missing; the usage is narrows run [OPTIONS] FILE"),
         (

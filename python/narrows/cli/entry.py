@@ -48,6 +48,10 @@ COMMANDS = {
         ),
         "remy": ("narrows.runs.command:remy", "Convert a trained Remy tree for use in scenarios"),
         "doctor": ("narrows.host.command:doctor", "Check whether this host supports live runs"),
+        "kernel": (
+            "narrows.kernel.command:kernel",
+            "Build and list the kernels of --engine linux",
+        ),
     },
     "Measure": {
         "measure": (

@@ -56,7 +56,15 @@ _VERDICTS = 20_000
     group="Simulation",
     type=click.Choice(ENGINES),
     default="sim",
-    help="sim simulates in virtual time; live sends real packets with this host's TCP",
+    help="sim simulates in virtual time; live sends real packets with this host's TCP; linux runs "
+    "a built kernel in virtual time",
+)
+@option(
+    "--kernel",
+    group="Simulation",
+    metavar="NAME",
+    show_default="the newest built kernel",
+    help="Kernel of --engine linux; narrows kernel list prints the names",
 )
 @seed_option
 @seeds_option("Run N seeds and print means with 95 % confidence intervals")
@@ -93,6 +101,7 @@ _VERDICTS = 20_000
 def run(  # noqa: PLR0917 - Click calls it by keyword
     file: str,
     engine: str,
+    kernel: str | None,
     seed: int | None,
     seeds: int | None,
     as_json: bool,
@@ -108,6 +117,8 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
 
     `narrows list` prints the models that a scenario can name.
     """
+    if kernel is not None and engine != "linux":
+        raise click.BadParameter("this option requires --engine linux", param_hint="--kernel")
     if out == "":
         raise click.BadParameter("the directory is missing; write --out result", param_hint="--out")
     if seeds is not None:
@@ -124,6 +135,7 @@ def run(  # noqa: PLR0917 - Click calls it by keyword
                 file,
                 seed=seed,
                 engine=cast("Engine", engine),
+                kernel=kernel,
                 **samples_for(sample_interval, plot, page, out),
                 record=record,
                 progress=bar,

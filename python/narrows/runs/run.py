@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from narrows.render.plot import Look
     from narrows.runs.scenario import Scenario
 
-Engine = Literal["sim", "live"]
-"""Who runs a scenario: the simulator, or this machine's own TCP over real packets."""
+Engine = Literal["sim", "live", "linux"]
+"""The engine of a run: the simulator, this machine's TCP over real packets, or the TCP of a built
+kernel in virtual time.
+"""
 
 ENGINES: tuple[str, ...] = get_args(Engine)
 
@@ -319,6 +321,7 @@ def run(
     *,
     seed: int | None = None,
     engine: Engine = "sim",
+    kernel: str | None = None,
     sample_interval: str | None = None,
     verdicts: int = 0,
     states: bool = False,
@@ -331,6 +334,7 @@ def run(
         scenario: What to run.
         seed: Instead of the scenario's own.
         engine: Who runs it.
+        kernel: The kernel of the engine `linux`, such as `"6.12"`; the newest built one by default.
         sample_interval: The time between two samples of the tables, `"100ms"` by default; `"off"`
             takes none,
             `"pictures"` some hundred for a run of any length.
@@ -350,8 +354,7 @@ def run(
     """
     if engine not in ENGINES:
         raise EngineError(
-            f"there is no engine `{engine}`; there are "
-            f"{' and '.join(f'`{name}`' for name in ENGINES)}"
+            f"there is no engine `{engine}`; there are {', '.join(f'`{name}`' for name in ENGINES)}"
         )
     if seed is not None and not 0 <= seed < 2**64:
         raise EngineError(f"seed = {seed} is not from 0 to 2^64 - 1")
@@ -363,6 +366,12 @@ def run(
         "states": states,
         "progress": progress,
     }
+    if engine == "linux":
+        how["kernel"] = kernel
+    elif kernel is not None:
+        raise EngineError(
+            f"kernel {kernel}: the engine `{engine}` takes no kernel; write the engine `linux`"
+        )
     if record is None:
         return _run(scenario, engine, seed, record=None, **how)[0]
     return _recorded(
@@ -403,10 +412,9 @@ def _run(
     """The run, and why its capture is not whole, if it is not."""
     watch = provenance.Watch()
     how |= {"seed": seed, "verdicts": verdicts}
-    if engine == "live":
+    more: dict[str, Any] = {}
+    if engine != "sim":
         how.pop("states")
-        from narrows.host import live  # noqa: PLC0415 - most runs need no other process
-
         built = not isinstance(scenario, str | PathLike)
         toml, name = (
             (read(scenario), name_of(scenario))
@@ -414,7 +422,20 @@ def _run(
             else (scenario.toml(), "scenario")
         )
         files = _core.scenario_files(toml, name, built=built)
-        raw = live.run(toml, name, built=built, **how)
+        if engine == "live":
+            from narrows.host import live  # noqa: PLC0415 - most runs need no other process
+
+            raw = live.run(toml, name, built=built, **how)
+        else:
+            from narrows.kernel import machine  # noqa: PLC0415 - likewise
+
+            raw, used = machine.run(toml, name, built=built, **how)
+            more["kernel"] = {
+                "name": used.name,
+                "release": used.release,
+                "key": used.key,
+                "patches": used.patches,
+            }
     elif not isinstance(scenario, str | PathLike):
         raw = _core.run_tree(scenario.tree(), **how)
         toml, files = scenario.toml(), raw.files
@@ -423,7 +444,7 @@ def _run(
         raw = _core.run_toml(toml, name_of(scenario), **how)
         files = raw.files
     figures: dict[str, Any] = json.loads(raw.json())
-    figures["provenance"] = provenance.of(figures, watch, files)
+    figures["provenance"] = provenance.of(figures, watch, files) | more
     done = Run(
         figures=figures,
         toml=toml,

@@ -7,7 +7,6 @@ import click
 from narrows.cli.command import argument, command, option
 from narrows.cli.options import SEED, WIDEST_SKETCH, json_option, report_option
 from narrows.render.terminal import console
-from narrows.runs.run import ENGINES
 from narrows.teach import explain as lessons
 from narrows.teach.demo import demo as show_demo
 from narrows.teach.story import command as tell_story
@@ -75,7 +74,7 @@ def explain(topic: str, seed: int | None, page: str | None) -> None:
 @option(
     "--engine",
     group="Story",
-    type=click.Choice(ENGINES),
+    type=click.Choice(["sim", "live"]),
     show_default="live if possible",
     help="Engine of --story",
 )

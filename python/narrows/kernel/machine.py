@@ -1,0 +1,324 @@
+"""The engine `linux`: a run inside a virtual machine in virtual time.
+
+The machine is a process of this host: Linux for `ARCH=um`, started with `time-travel=inf-cpu`. Its
+clock advances from event to event, and processing takes no virtual time. Its first process is
+`narrows-host guest`, which runs the scenario as `narrows-host run` does on a host
+(host/src/emulator/guest.rs describes the folder that both share).
+
+The machine reads the file system of this host and can write to the folder of the run only. Progress
+arrives on its console. All its processes end with this one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from narrows import _core
+from narrows.errors import EngineError, reason
+from narrows.host.live import HOST
+from narrows.kernel import store
+
+MEMORY = 1 << 30
+"""Memory of the machine, bytes. Only pages in use take memory of the host."""
+
+START_NS = 1_704_067_200_000_000_000
+"""Time of day in the machine at its start, in ns since 1970: 2024-01-01."""
+
+STALLED_S = 60.0
+"""Processor time without progress of virtual time after which a run ends, in s."""
+
+_LOOK_S = 0.5
+_SECCOMP = (6, 16)
+"""Since this release, the kernel needs no ptrace: it stops its programs with seccomp."""
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_KEPT_LINES = 200
+_PLAIN = re.compile(r"[\w./+-]+")
+
+Progress = Callable[[float, float], object]
+
+
+def run(
+    toml: str,
+    name: str,
+    *,
+    kernel: str | None,
+    seed: int | None,
+    sample_interval: str | None,
+    verdicts: int,
+    record: str | None,
+    progress: Progress | None,
+    built: bool = False,
+) -> tuple[_core.Run, store.Kernel]:
+    """Runs the scenario of a text that is called `name`; one that was `built` in Python may name
+    any file.
+
+    Raises:
+        EngineError: If the kernel is not built, or the run fails.
+    """
+    if not sys.platform.startswith("linux"):
+        raise EngineError("--engine linux: the kernel is a program for Linux; write --engine sim")
+    found = store.find(kernel)
+    _core.check_toml(toml, name, built=built)
+    if tuple(map(int, found.release.split(".")[:2])) < _SECCOMP:
+        check_ptrace()
+    place = str(Path(name).resolve()) if not built else name
+    words = ["-", "--name", place, "--stream", "--verdicts", str(verdicts)]
+    if built:
+        words.append("--built")
+    if seed is not None:
+        words += ["--seed", str(seed)]
+    if sample_interval is not None:
+        words += ["--sample-interval", sample_interval]
+    with _folder() as folder:
+        if record is not None:
+            words += ["--record", str(folder / "record")]
+        if any("\n" in word for word in words):
+            raise EngineError(f"{name!r}: the name of the scenario contains a line break")
+        try:
+            (folder / "arguments").write_text("\n".join(words), encoding="utf-8")
+            (folder / "stdin").write_text(toml, encoding="utf-8")
+            (folder / "init").symlink_to(HOST)
+            said = _boot(found, folder, _seed(toml, name, seed), progress)
+            return _result(folder, said, record), found
+        except OSError as error:
+            raise EngineError(f"{folder}: {reason(error)}") from error
+
+
+def _seed(toml: str, name: str, seed: int | None) -> int:
+    """The seed of a run."""
+    if seed is not None:
+        return seed
+    keys = json.loads(_core.list_json("scenario"))["scenario"]
+    default = next(key["default"] for key in keys if (key["section"], key["name"]) == ("", "seed"))
+    return int(_core.toml_tables(toml, name).get("seed", default))
+
+
+def check_ptrace(yama: Path = Path("/proc/sys/kernel/yama/ptrace_scope")) -> None:
+    """Checks that this user may trace processes, which the kernel needs for its programs.
+
+    Raises:
+        EngineError: If not, with the remedy.
+    """
+    with suppress(OSError, ValueError):
+        scope = int(yama.read_text(encoding="ascii"))
+        if scope > 2 or (scope == 2 and os.geteuid() != 0):  # noqa: PLR2004 - ptrace(2)
+            raise EngineError(
+                f"--engine linux: this user may not trace processes ({yama} is {scope}); write "
+                "sudo sysctl kernel.yama.ptrace_scope=1, or run as root"
+            )
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder for a run, whose name the command line of a kernel can contain."""
+    places = [tempfile.gettempdir(), "/tmp", "/var/tmp"]
+    place = next((p for p in places if _PLAIN.fullmatch(p) and os.access(p, os.W_OK)), None)
+    if place is None:
+        raise EngineError("--engine linux: no folder for temporary files; set TMPDIR")
+    try:
+        opened = tempfile.TemporaryDirectory(
+            prefix="narrows-linux-", dir=place, ignore_cleanup_errors=True
+        )
+    except OSError as error:
+        raise EngineError(f"{place}: {reason(error)}") from error
+    with opened as made:
+        yield Path(made)
+
+
+def _memory_folder() -> str:
+    """The folder of the file that holds the machine's memory: in memory if it is large enough."""
+    for place in ("/dev/shm", "/tmp"):
+        with suppress(OSError):
+            if _free(place) >= MEMORY and os.access(place, os.W_OK):
+                return place
+    return tempfile.gettempdir()
+
+
+def _free(place: str) -> int:
+    """Free space of a file system, bytes."""
+    seen = os.statvfs(place)
+    return seen.f_bavail * seen.f_frsize
+
+
+def command(kernel: Path, folder: Path) -> list[str]:
+    """The command line of a machine."""
+    return [
+        str(kernel),
+        f"mem={MEMORY >> 20}M",
+        "root=/dev/root",
+        "rootfstype=hostfs",
+        "rootflags=/",
+        "ro",
+        f"init={folder}/init",
+        "time-travel=inf-cpu",
+        f"time-travel-start={START_NS}",
+        "con0=null,fd:1",
+        "con=null",
+        "quiet",
+        "seccomp=auto",
+        f"uml_dir={folder}/",
+        "umid=machine",
+        f"PATH={_PATH}",
+        "--",
+        "guest",
+        str(folder),
+    ]
+
+
+def _boot(kernel: store.Kernel, folder: Path, seed: int, progress: Progress | None) -> list[str]:
+    """Runs the machine until it switches itself off; returns the last lines of its console."""
+    place = _memory_folder()
+    free = _free(place)
+    if free < MEMORY // 4:
+        raise EngineError(
+            f"{place}: {free / 1e6:.0f} MB are free, and the memory of the machine can take "
+            f"{MEMORY / 1e6:.0f} MB; remove files, or set TMPDIR"
+        )
+    environment = {
+        "PATH": _PATH,
+        "HOME": str(folder),
+        "TMPDIR": place,
+        "NARROWS_SEED": str(seed),
+    }
+    lines: list[str] = []
+    stalled = threading.Event()
+    with subprocess.Popen(
+        [str(HOST), "tied", *command(kernel.binary, folder)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        cwd=folder,
+        start_new_session=True,
+    ) as child:
+        assert child.stdout is not None
+        watch = Watchdog(child.pid, stalled)
+        try:
+            watch.start()
+            _listen(child.stdout, lines, progress, watch)
+        finally:
+            watch.end()
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+    if stalled.is_set():
+        raise EngineError(
+            f"--engine linux: virtual time did not advance for {STALLED_S:.0f} s of processor "
+            "time; a process in the machine does not sleep"
+        )
+    return lines
+
+
+class Watchdog(threading.Thread):
+    """Ends the machine if virtual time does not advance while it uses processor time."""
+
+    def __init__(self, process: int, stalled: threading.Event) -> None:
+        """For the process group of this number."""
+        super().__init__(daemon=True)
+        self._process, self._stalled = process, stalled
+        self._ended = threading.Event()
+        self._last = 0.0
+
+    def advanced(self) -> None:
+        """Virtual time has advanced."""
+        self._last = processor_time(self._process)
+
+    def end(self) -> None:
+        """Ends the watch."""
+        self._ended.set()
+
+    def run(self) -> None:
+        """Compares processor times."""
+        while not self._ended.wait(_LOOK_S):
+            if processor_time(self._process) - self._last > STALLED_S:
+                self._stalled.set()
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process, signal.SIGKILL)
+                return
+
+
+def processor_time(process: int) -> float:
+    """Processor time of a process, in s; 0 after its end."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+        fields = text.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def _listen(
+    console: IO[bytes], lines: list[str], progress: Progress | None, watch: Watchdog
+) -> None:
+    """Reports progress; keeps the other lines."""
+    for raw in console:
+        line = raw.decode(errors="replace").rstrip()
+        match line.split():
+            case ["progress", now, end]:
+                watch.advanced()
+                if progress is not None:
+                    progress(float(now), float(end))
+            case _:
+                lines[:] = [*lines[-_KEPT_LINES:], line]
+
+
+def _result(folder: Path, console: list[str], record: str | None) -> _core.Run:
+    """The run in the folder.
+
+    Raises:
+        EngineError: If there is none, with the reason.
+    """
+    try:
+        code = int((folder / "code").read_text(encoding="ascii"))
+    except (OSError, ValueError) as error:
+        raise EngineError(ended(console)) from error
+    said = (folder / "stderr").read_text(encoding="utf-8", errors="replace").strip()
+    head, _, rest = (folder / "stdout").read_bytes().partition(b"\n")
+    match head.split():
+        case [b"run", json_size, size] if len(rest) == int(json_size) + int(size):
+            document, samples = rest[: int(json_size)], rest[int(json_size) :]
+        case _:
+            raise EngineError(
+                said or f"--engine linux: the run ended with {code}, without a result"
+            )
+    wrong = None
+    if code != 0:
+        wrong = said.removeprefix(f"--record {folder / 'record'}: ")
+    elif record is not None:
+        try:
+            with (folder / "record").open("rb") as captured, Path(record).open("wb") as to:
+                while chunk := captured.read(1 << 20):
+                    to.write(chunk)
+        except OSError as error:
+            wrong = reason(error)
+    return _core.run_elsewhere(document.decode(), samples, wrong)
+
+
+def ended(console: list[str]) -> str:
+    """The reason why a machine ended before its run, from the lines of its console.
+
+    >>> ended(["Kernel panic - not syncing: Out of memory"])
+    '--engine linux: the kernel of the virtual machine stopped: Out of memory'
+    """
+    for line in console:
+        if match := re.search(r"Kernel panic - not syncing: (.*)", line):
+            return f"--engine linux: the kernel of the virtual machine stopped: {match[1]}"
+    for line in console:
+        if re.search(r"ptrace|PTRACE", line) and re.search(r"fail|errno|not permitted", line):
+            return (
+                f"--engine linux: this user may not trace processes ({line.strip()}); for a "
+                "container, write --cap-add SYS_PTRACE"
+            )
+    said = "; ".join(line.strip() for line in console[-3:] if line.strip())
+    return f"--engine linux: the virtual machine ended early: {said or 'without a message'}"

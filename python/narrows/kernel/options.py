@@ -1,0 +1,150 @@
+"""The configuration of the kernel, and the two changes that narrows makes to its source.
+
+The configuration starts from `make allnoconfig`, so that everything without an entry here is off.
+It has no modules and no drivers of devices, which makes the build short. `REQUIRED` options must be
+in effect after the configuration; `OPTIONAL` ones exist in some releases only.
+
+The changes concern the machine, not the network:
+
+- The tick rate of `ARCH=um` has no prompt; it becomes `HZ`, the default of scenarios.
+- Random numbers of the machine come from the host. They become a stream of a seed, so that initial
+  sequence numbers and hash seeds are the same in each run.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+HZ = 1000
+"""Timer interrupts per second; the default of scenarios."""
+
+LOCALVERSION = "-narrows"
+"""End of the release name of the kernel."""
+
+_SYSTEM = """
+64BIT EXPERT PRINTK BUG UML_TIME_TRAVEL_SUPPORT HIGH_RES_TIMERS NO_HZ_IDLE PREEMPT_VOLUNTARY
+BINFMT_ELF BINFMT_SCRIPT POSIX_TIMERS FUTEX EPOLL SIGNALFD TIMERFD EVENTFD SHMEM AIO IO_URING
+ADVISE_SYSCALLS MEMBARRIER MULTIUSER FILE_LOCKING FHANDLE SYSVIPC POSIX_MQUEUE INOTIFY_USER
+SYSFS PROC_FS SYSCTL TMPFS DEVTMPFS HOSTFS OVERLAY_FS UNIX98_PTYS CGROUPS NAMESPACES UTS_NS
+IPC_NS USER_NS PID_NS NET_NS SECCOMP SECCOMP_FILTER BPF_SYSCALL STDERR_CONSOLE NULL_CHAN IKCONFIG
+"""
+_NETWORK = """
+NET PACKET PACKET_DIAG UNIX UNIX_DIAG INET IP_ADVANCED_ROUTER IP_MULTIPLE_TABLES SYN_COOKIES
+INET_DIAG INET_TCP_DIAG INET_UDP_DIAG IPV6 NETDEVICES NET_CORE DUMMY IFB TUN VETH BRIDGE
+"""
+_CCS = """
+BIC CUBIC WESTWOOD HTCP HSTCP HYBLA VEGAS NV SCALABLE LP VENO YEAH ILLINOIS DCTCP CDG BBR
+"""
+_QUEUES = """
+HTB HFSC PRIO MULTIQ RED SFB SFQ TBF ETF GRED NETEM DRR SKBPRIO CHOKE QFQ CODEL FQ_CODEL CAKE FQ
+HHF PIE FQ_PIE INGRESS ETS
+"""
+_CLASSIFIERS = """
+CLS_BASIC CLS_FLOW CLS_FLOWER CLS_FW CLS_U32 CLS_MATCHALL CLS_BPF CLS_ACT ACT_POLICE ACT_GACT
+ACT_MIRRED ACT_BPF EMATCH
+"""
+
+
+def _named(prefix: str, words: str) -> list[str]:
+    return [f"CONFIG_{prefix}{word}=y" for word in words.split()]
+
+
+REQUIRED: tuple[str, ...] = (
+    f'CONFIG_LOCALVERSION="{LOCALVERSION}"',
+    *_named("", _SYSTEM),
+    'CONFIG_CON_ZERO_CHAN="null,fd:1"',
+    'CONFIG_CON_CHAN="null"',
+    'CONFIG_SSL_CHAN="null"',
+    *_named("", _NETWORK),
+    "CONFIG_TCP_CONG_ADVANCED=y",
+    *_named("TCP_CONG_", _CCS),
+    "CONFIG_DEFAULT_CUBIC=y",
+    "CONFIG_NET_SCHED=y",
+    *_named("NET_SCH_", _QUEUES),
+    *_named("NET_", _CLASSIFIERS),
+)
+"""Options that must be in effect."""
+
+OPTIONAL: tuple[str, ...] = ("CONFIG_PROC_SYSCTL=y", "CONFIG_NET_SCH_DUALPI2=y")
+"""Options that some releases do not have."""
+
+
+def text() -> str:
+    """The configuration as a file for `KCONFIG_ALLCONFIG`."""
+    lines = ("# CONFIG_LOCALVERSION_AUTO is not set", *REQUIRED, *OPTIONAL)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def missing(config: str) -> list[str]:
+    """The required options that are not in effect in `config`, the `.config` of a kernel.
+
+    >>> missing("CONFIG_NET=y")[:2]
+    ['CONFIG_LOCALVERSION', 'CONFIG_64BIT']
+    """
+    lines = frozenset(config.splitlines())
+    wanted = (*REQUIRED, f"CONFIG_HZ={HZ}")
+    return [line.partition("=")[0] for line in wanted if line not in lines]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of one file of the source.
+
+    Attributes:
+        file: The file.
+        old: A regular expression that matches once.
+        new: The replacement.
+        why: The effect, for an error message.
+    """
+
+    file: str
+    old: str
+    new: str
+    why: str
+
+    def apply(self, text: str) -> str | None:
+        """The changed text; None if the pattern does not match exactly once."""
+        changed, count = re.subn(self.old, lambda found: found.expand(self.new), text)
+        return changed if count == 1 else None
+
+
+_RANDOM = r"""\1
+	static unsigned long long state;
+	static int seeded;
+	unsigned char *to = buf;
+	size_t i;
+
+	if (!seeded) {
+		const char *seed = getenv("NARROWS_SEED");
+
+		state = seed ? strtoull(seed, 0, 10) : 0;
+		seeded = 1;
+	}
+	for (i = 0; i < len; i++) {
+		unsigned long long z = state += 0x9e3779b97f4a7c15ULL;
+
+		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+		z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+		to[i] = z ^ (z >> 31);
+	}
+	return len;
+}
+"""
+"""SplitMix64 (Steele, Lea and Flood 2014), one byte of each number."""
+
+CHANGES: tuple[Change, ...] = (
+    Change(
+        "arch/um/Kconfig",
+        r"(?m)(^config HZ\n(?:.+\n)*?\s+default )\d+",
+        rf"\g<1>{HZ}",
+        "the tick rate",
+    ),
+    Change(
+        "arch/um/os-Linux/util.c",
+        r"(ssize_t os_getrandom\([^)]*\)\s*\{)[^}]*\}\n",
+        _RANDOM,
+        "random numbers from the seed",
+    ),
+)
+"""The changes of narrows to the source."""

@@ -1,0 +1,436 @@
+"""`narrows kernel` and the engine `linux`, without a kernel: the source, the compiler and the
+machine are small programs of the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from conftest import TINY
+
+import narrows as nw
+from narrows.cli import main
+from narrows.errors import EngineError, NarrowsError
+from narrows.kernel import build, machine, model, options, source, store
+
+MAKEFILE = """\
+VERSION = 6
+PATCHLEVEL = 12
+SUBLEVEL = 9
+allnoconfig:
+\tcp $(KCONFIG_ALLCONFIG) .config
+\techo CONFIG_HZ=1000 >> .config
+linux:
+\t@echo '  CC      one.o'
+\t@echo '  CC      two.o'
+\t@cat answer > linux
+"""
+KCONFIG = "config HZ\n\tint\n\tdefault 100\n\nconfig NR_CPUS\n\tint\n\tdefault 1\n"
+RANDOM = (
+    "ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)\n{\n"
+    "\treturn getrandom(buf, len, flags);\n}\n\nvoid other(void)\n{\n}\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return store.folder()
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """A source that builds at once."""
+    tree = tmp_path / "linux-6.12.9"
+    (tree / "arch/um/os-Linux").mkdir(parents=True)
+    (tree / "Makefile").write_text(MAKEFILE, encoding="utf-8")
+    (tree / "arch/um/Kconfig").write_text(KCONFIG, encoding="utf-8")
+    (tree / "arch/um/os-Linux/util.c").write_text(RANDOM, encoding="utf-8")
+    (tree / "answer").write_text("717\n", encoding="utf-8")
+    packed = tmp_path / "linux-6.12.9.tar"
+    with tarfile.open(packed, "w") as to:
+        to.add(tree, arcname=tree.name)
+    return packed
+
+
+@pytest.fixture(autouse=True)
+def no_strip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The binary of the tests has no symbols; the tools need not be installed."""
+    run = build._run
+
+    def without(command: list[str], tree: Path, what: str, **more: str) -> None:
+        if command[0] != "strip":
+            run(command, tree, what, **more)
+
+    monkeypatch.setattr(build, "_run", without)
+    monkeypatch.setattr(build, "missing_tools", lambda *, patched: [])
+
+
+def quiet(_done: float, _total: float, _text: str) -> None:
+    """No progress."""
+
+
+def test_the_configuration_has_each_option_once_and_reports_absent_ones() -> None:
+    lines = options.text().splitlines()
+    names = [line.partition("=")[0] for line in lines]
+    assert len(names) == len(set(names))
+    assert "CONFIG_UML_TIME_TRAVEL_SUPPORT=y" in lines
+    assert "CONFIG_NET_SCH_CAKE=y" in lines
+    assert "CONFIG_TCP_CONG_BBR=y" in lines
+    whole = options.text() + "CONFIG_HZ=1000\n"
+    assert options.missing(whole) == []
+    assert options.missing(whole.replace("CONFIG_VETH=y", "# CONFIG_VETH is not set")) == [
+        "CONFIG_VETH"
+    ]
+    assert options.missing(whole.replace("CONFIG_NET_SCH_DUALPI2=y\n", "")) == []
+    assert options.missing(whole.replace("HZ=1000", "HZ=100")) == ["CONFIG_HZ"]
+
+
+def test_changes_apply_once_or_not_at_all() -> None:
+    hz, random = options.CHANGES
+    assert hz.apply(KCONFIG) == KCONFIG.replace("default 100\n", "default 1000\n")
+    changed = random.apply(RANDOM)
+    assert changed is not None
+    assert "getrandom(buf, len, flags);" not in changed
+    assert 'getenv("NARROWS_SEED")' in changed
+    assert changed.endswith("void other(void)\n{\n}\n")
+    assert random.apply("int main;") is None
+    assert random.apply(RANDOM + RANDOM) is None
+
+
+def test_a_key_depends_on_source_patches_and_their_order() -> None:
+    keys = {
+        store.key("a", []),
+        store.key("b", []),
+        store.key("a", ["x"]),
+        store.key("a", ["x", "y"]),
+        store.key("a", ["y", "x"]),
+    }
+    assert len(keys) == 5
+    assert store.key("a", ["x"]) == store.key("a", ["x"])
+
+
+def test_a_key_depends_on_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = store.key("a", [])
+    monkeypatch.setattr(options, "REQUIRED", options.REQUIRED[1:])
+    assert store.key("a", []) != before
+
+
+def test_a_build_is_stored_and_not_repeated(archive: Path, cache: Path) -> None:
+    seen: list[str] = []
+    kernel, new = build.build(str(archive), [], lambda _done, _total, text: seen.append(text))
+    assert new
+    assert (kernel.name, kernel.release, kernel.patches) == ("6.12", "6.12.9", {})
+    assert kernel.binary.read_text(encoding="utf-8") == "717\n"
+    assert kernel.binary.stat().st_mode & stat.S_IXUSR
+    assert seen[-2:] == ["compiling", "compiling"]
+    assert not list((cache / "build").glob("tree-*"))
+    again, new = build.build(str(archive), [], quiet)
+    assert (again, new) == (kernel, False)
+    assert store.find("6.12") == store.find(None) == store.find(kernel.key) == kernel
+
+
+def test_a_patch_makes_another_kernel(archive: Path, tmp_path: Path) -> None:
+    patch = tmp_path / "beta.patch"
+    patch.write_text("--- a/answer\n+++ b/answer\n@@ -1 +1 @@\n-717\n+819\n", encoding="utf-8")
+    plain, _ = build.build(str(archive), [], quiet)
+    patched, _ = build.build(str(archive), [patch], quiet)
+    assert patched.name == "6.12+beta"
+    assert patched.key != plain.key
+    assert patched.binary.read_text(encoding="utf-8") == "819\n"
+    assert store.find(None) == plain
+    assert store.find("6.12+beta") == patched
+    listed = {release.name: release for release in model.releases()}
+    assert listed["6.12"].kernels == (plain, patched)
+    assert listed["6.12"].modelled
+    assert not listed["7.3"].modelled
+    assert listed["6.12"].rules > listed["4.15"].rules == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("Makefile", MAKEFILE.replace("VERSION = 6\n", ""), "contains no kernel release"),
+        ("Makefile", MAKEFILE.replace("cat answer", "echo error: no answer; false"), "no answer"),
+        ("Makefile", MAKEFILE.replace("HZ=1000", "HZ=250"), "does not support CONFIG_HZ"),
+        ("arch/um/Kconfig", "config OTHER\n", "arch/um/Kconfig: narrows cannot change"),
+    ],
+)
+def test_a_failed_build_leaves_no_tree(
+    archive: Path, cache: Path, file: str, text: str, said: str
+) -> None:
+    tmp_path = archive.parent
+    (tmp_path / "linux-6.12.9" / file).write_text(text, encoding="utf-8")
+    with tarfile.open(archive, "w") as to:
+        to.add(tmp_path / "linux-6.12.9", arcname="linux-6.12.9")
+    with pytest.raises(EngineError, match=said):
+        build.build(str(archive), [], quiet)
+    assert not list((cache / "build").glob("tree-*"))
+    assert store.built() == []
+
+
+def test_an_interrupted_build_leaves_no_tree(archive: Path, cache: Path) -> None:
+    def stop(done: float, _total: float, _text: str) -> None:
+        if done > 0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build.build(str(archive), [], stop)
+    assert not list((cache / "build").glob("tree-*"))
+    assert store.built() == []
+
+
+def test_a_patch_that_does_not_apply_is_an_error(archive: Path, tmp_path: Path) -> None:
+    patch = tmp_path / "beta.patch"
+    patch.write_text("--- a/answer\n+++ b/answer\n@@ -1 +1 @@\n-1\n+2\n", encoding="utf-8")
+    with pytest.raises(EngineError, match=r"--patch .*beta.patch: the build failed"):
+        build.build(str(archive), [patch], quiet)
+    with pytest.raises(EngineError, match=r"--patch gone.patch: no such file"):
+        build.build(str(archive), [Path("gone.patch")], quiet)
+
+
+def test_a_full_disk_is_an_error_before_the_build(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "LEAST_FREE", 1 << 60)
+    with pytest.raises(EngineError, match=r"GB are free, and a build needs"):
+        build.build(str(archive), [], quiet)
+
+
+def test_missing_programs_are_reported_with_the_command_that_installs_them(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setenv("PATH", "/nowhere")
+    packages = build.missing_tools(patched=True)
+    assert packages[:5] == ["make", "gcc", "binutils", "flex", "bison"]
+    assert "patch" in packages
+    with pytest.raises(EngineError, match=r"write sudo apt-get install make gcc binutils flex"):
+        build.build(str(archive), [], quiet)
+
+
+def test_an_unknown_archive_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"gone.tar.xz: there is no such archive; write a rel"):
+        build.build(str(tmp_path / "gone.tar.xz"), [], quiet)
+
+
+def test_the_mirror_is_that_of_the_host(tmp_path: Path) -> None:
+    assert source.mirror(tmp_path) == source.MIRROR
+    parts = tmp_path / "sources.list.d"
+    parts.mkdir()
+    (parts / "other.list").write_text("deb https://other.example/apt stable main\n")
+    (parts / "zone.sources").write_text(
+        "Types: deb\nURIs: http://mirror.example/debian/\nSuites: bookworm\n"
+    )
+    assert source.mirror(tmp_path) == "http://mirror.example/debian"
+
+
+APT = """\
+#!/bin/sh
+echo "$0 $*" >> "$APT_LOG"
+case "$*" in
+*policy*)
+    grep -qs backports "$XDG_CACHE_HOME/narrows/kernels/apt/sources.list" || exit 0
+    printf 'linux-source-7.3:\\n  Installed: (none)\\n  Candidate: 7.3.4-1\\n' ;;
+*download*) : > linux-source-7.3_7.3.4-1_all.deb ;;
+*) exit 0 ;;
+esac
+"""
+DPKG = """\
+#!/bin/sh
+mkdir -p "$3/usr/src"
+echo archive > "$3/usr/src/linux-source-7.3.tar.xz"
+"""
+
+
+def test_a_release_of_another_suite_comes_through_a_private_configuration(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in (("apt-get", APT), ("apt-cache", APT), ("dpkg-deb", DPKG)):
+        (programs / name).write_text(text, encoding="utf-8")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("APT_LOG", str(tmp_path / "log"))
+    found = source.of("7.3", lambda _text: None)
+    assert found.origin == "linux-source-7.3 7.3.4-1"
+    assert found.archive.read_text(encoding="utf-8") == "archive\n"
+    assert found.archive.parent == cache / "sources"
+    log = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+    first, *others = log
+    assert first.endswith("apt-cache policy linux-source-7.3")
+    lists = cache / "apt"
+    for line in others:
+        assert f"Dir::Etc::SourceList={lists}/sources.list" in line
+        assert f"Dir::State::Lists={lists}/lists" in line
+        assert f"Dir::Cache::Archives={lists}/archives" in line
+    suites = [line.split()[-2] for line in (lists / "sources.list").read_text().splitlines()]
+    assert suites == ["trixie", "trixie-backports"]
+
+
+def test_a_kernel_that_is_not_built_is_an_error_with_the_command(archive: Path) -> None:
+    with pytest.raises(EngineError, match=r"--kernel 7.3: .*not built; write narrows kernel bui"):
+        store.find("7.3")
+    build.build(str(archive), [], quiet)
+    with pytest.raises(EngineError, match=r"\(built: 6.12\); write narrows kernel build 7.3"):
+        store.find("7.3")
+    with pytest.raises(EngineError, match=r"write narrows kernel build 6.12 with its patches"):
+        store.find("6.12+beta")
+
+
+def test_a_kernel_of_another_version_is_an_error(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build.build(str(archive), [], quiet)
+    monkeypatch.setattr(options, "OPTIONAL", ())
+    assert not store.built()[0].current
+    with pytest.raises(EngineError, match=r"built by another version .* build 6.12$"):
+        store.find(None)
+
+
+def test_the_command_builds_lists_and_removes(archive: Path) -> None:
+    run = CliRunner().invoke
+    done = run(main, ["kernel", "build", str(archive)])
+    assert (done.exit_code, "--engine linux --kernel 6.12" in done.output) == (0, True)
+    listed = json.loads(run(main, ["kernel", "list", "--json"]).output)["releases"]
+    (kernel,) = next(r["kernels"] for r in listed if r["release"] == "6.12")
+    assert (kernel["name"], kernel["release"], kernel["current"]) == ("6.12", "6.12.9", True)
+    table = run(main, ["kernel", "list"]).output
+    assert "linux-6.12" in table
+    assert "not built" in table
+    assert run(main, ["kernel", "remove", "6.12"]).output == "6.12: removed\n"
+    gone = run(main, ["kernel", "remove", "6.12"])
+    assert (gone.exit_code, "(built: none)" in gone.output) == (2, True)
+    assert store.built() == []
+
+
+MACHINE = """\
+#!/bin/sh
+for word; do folder=$word; done
+{body}
+"""
+PANIC = "echo 'Kernel panic - not syncing: Out of memory'; exit 1"
+LOST = "printf 'run 2 0\\n{}' > $folder/stdout; echo 'flow cubic0: timed out' > $folder/stderr"
+
+
+def become(kernel: store.Kernel, body: str) -> None:
+    """Replaces the binary by a program that is started as a machine."""
+    kernel.binary.write_text(MACHINE.replace("{body}", body), encoding="utf-8")
+    kernel.binary.chmod(0o755)
+
+
+@pytest.fixture
+def kernel(archive: Path) -> Iterator[store.Kernel]:
+    """A built kernel; at the end, no machine and no folder of a run is left."""
+    made, _ = build.build(str(archive), [], quiet)
+    yield made
+    left = subprocess.run(
+        ["pgrep", "-f", str(made.binary)], capture_output=True, text=True, check=False
+    )
+    assert not left.stdout
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files."""
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (PANIC, r"^--engine linux: the kernel of the virtual machine stopped: Out of memory$"),
+        ("echo 'ptrace failed, errno = 1'; exit 1", r"may not trace processes .*SYS_PTRACE$"),
+        ("exit 3", r"the virtual machine ended early: without a message$"),
+        ("echo 2 > $folder/code; echo 'no cc' > $folder/stderr; : > $folder/stdout", r"^no cc$"),
+        (LOST + "; echo 1 > $folder/code; : > $folder/stdout", r"^flow cubic0: timed out$"),
+    ],
+)
+def test_a_machine_that_fails_is_an_error(
+    kernel: store.Kernel, temporary: Path, body: str, said: str
+) -> None:
+    become(kernel, body)
+    with pytest.raises(EngineError, match=said):
+        nw.run(scenario(temporary), engine="linux")
+    assert list(temporary.iterdir()) == [temporary / "tiny.toml"]
+
+
+def scenario(folder: Path) -> Path:
+    """A scenario file."""
+    file = folder / "tiny.toml"
+    file.write_text(TINY, encoding="utf-8")
+    return file
+
+
+def test_a_machine_without_progress_of_virtual_time_is_ended(
+    kernel: store.Kernel, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "STALLED_S", 0.2)
+    monkeypatch.setattr(machine, "_LOOK_S", 0.05)
+    become(kernel, "echo progress 0.1 2; while :; do :; done")
+    with pytest.raises(EngineError, match=r"virtual time did not advance for 0 s of processor"):
+        nw.run(scenario(temporary), engine="linux")
+
+
+def test_an_interrupted_run_leaves_nothing(kernel: store.Kernel, temporary: Path) -> None:
+    def stop(_now: float, _end: float) -> None:
+        raise KeyboardInterrupt
+
+    become(kernel, "echo progress 0.1 2; sleep 60")
+    with pytest.raises(KeyboardInterrupt):
+        nw.run(scenario(temporary), engine="linux", progress=stop)
+    assert list(temporary.iterdir()) == [temporary / "tiny.toml"]
+
+
+def test_a_run_has_the_arguments_and_the_seed_of_the_scenario(
+    kernel: store.Kernel, temporary: Path
+) -> None:
+    keep = temporary.parent
+    become(kernel, f"cp $folder/arguments {keep}/; echo $NARROWS_SEED > {keep}/seed; exit 1")
+    with pytest.raises(EngineError):
+        nw.run(scenario(temporary), engine="linux", sample_interval="off", verdicts=3)
+    words = (keep / "arguments").read_text(encoding="utf-8").splitlines()
+    assert words[:3] == ["-", "--name", str(temporary / "tiny.toml")]
+    assert words[-2:] == ["--sample-interval", "off"]
+    assert (keep / "seed").read_text(encoding="utf-8") == "7\n"
+    with pytest.raises(EngineError):
+        nw.run(scenario(temporary), engine="linux", seed=12)
+    assert (keep / "seed").read_text(encoding="utf-8") == "12\n"
+
+
+def test_a_user_who_may_not_trace_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    yama = tmp_path / "ptrace_scope"
+    for scope, user, may in (
+        ("1", 1000, True),
+        ("2", 0, True),
+        ("2", 1000, False),
+        ("3", 0, False),
+    ):
+        yama.write_text(scope, encoding="ascii")
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        if may:
+            machine.check_ptrace(yama)
+        else:
+            with pytest.raises(EngineError, match=r"may not trace processes .*ptrace_scope=1"):
+                machine.check_ptrace(yama)
+
+
+def test_the_option_kernel_requires_the_engine() -> None:
+    done = CliRunner().invoke(main, ["run", "x.toml", "--kernel", "6.12"])
+    assert (done.exit_code, "--engine linux" in done.output) == (2, True)
+    with pytest.raises(NarrowsError, match="takes no kernel"):
+        nw.run("x.toml", engine="live", kernel="6.12")
