@@ -23,10 +23,10 @@ from typing import Any
 from narrows import _core
 from narrows.inference import LEVEL, of_mean
 from narrows.runs.parallel import everywhere
-from narrows.runs.replications import MOST, whole_metrics, with_jitter
+from narrows.runs.replications import whole_metrics, with_jitter
 from narrows.runs.run import Progress
 from narrows.runs.scenario import Flow, Path, Scenario
-from narrows.sweeps.rows import rows
+from narrows.sweeps.rows import MOST, rows
 from validation.asked import positive
 
 REFERENCE = 2000
@@ -107,10 +107,13 @@ def main() -> int:
     ask.add_argument("--repetitions", type=positive, default=REPETITIONS)
     ask.add_argument("--reference", type=positive, default=REFERENCE, help="runs of the reference")
     ask.add_argument("--jitter", help="start jitter of the repetitions instead of the default")
+    ask.add_argument("--only", help="the scenario whose name begins with this text")
     asked = ask.parse_args()
     right = True
     print(f"{'scenario':38} {'metric':20} {'mean':>8} {'half-width':>10} {'covered':>8}")
     for name, (scenario, compared) in SCENARIOS.items():
+        if not name.startswith(asked.only or ""):
+            continue
         wide, _ = with_jitter(scenario)
         tried = wide if asked.jitter is None else replace(wide, start_jitter=asked.jitter)
         reference = values(wide, range(1, asked.reference + 1))

@@ -192,3 +192,14 @@ def test_charts_of_many_values_have_bands_and_of_few_have_bars() -> None:
     band = draw([found], style=Style(look="print"), spread="band")
     assert len(band.axes[0].collections) == 1
     assert list(draw([found], style=Style(), spread="none").axes[0].collections) == []
+
+
+def test_internal_states_are_pictures() -> None:
+    pytest.importorskip("matplotlib")
+    run = nw.run(TWO, states=True)
+    figure = run.plot(only=["throughput", "state"])
+    labels = [axes.get_ylabel() for axes in figure.axes]
+    assert labels[:3] == ["goodput (Mbit/s)", "w_max", "epoch_start_s"]
+    assert any(label.startswith("mode: 0 startup, 1 ") for label in labels)
+    assert "bw_packets_per_s" in labels
+    assert len(nw.run(TWO).plot(only=["throughput", "state"]).axes) == 1

@@ -17,7 +17,8 @@ from narrows.inference import LEVEL, Interval, holm, of_independent, of_mean, p_
 from narrows.render import tables
 from narrows.render.replications import cell
 from narrows.render.words import with_half
-from narrows.runs.replications import MOST, Replications, whole_metrics
+from narrows.runs.replications import Replications, whole_metrics
+from narrows.sweeps.rows import MOST
 
 METRICS: tuple[tuple[str, str], ...] = (
     ("goodput_mbit", "goodput Mbit/s"),

@@ -24,6 +24,7 @@ from narrows.render import tables
 from narrows.render.plot import COLOURS, DASHES, GREYS, MARKERS, Look, Style, matplotlib, write
 from narrows.render.words import with_half
 from narrows.storage.text import name_of
+from narrows.sweeps.rows import limits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +42,8 @@ Spread = Literal["auto", "bars", "band", "none"]
 SPREADS = ("auto", "bars", "band", "none")
 
 _FEW_BARS = 16
+_FEW_TICKS = 12
+_LEGEND_COLUMNS = 5
 _DIGITS = 4
 _MOST_GROUPS = 40
 
@@ -235,8 +238,9 @@ def _means(
     # Categories have the order of the table, which all groups share.
     order = list(dict.fromkeys(places.values()))
     keys = sorted(found, key=float) if numeric else sorted(found, key=order.index)
+    least, most = limits(y)
     intervals = [
-        of_mean([math.fsum(of) / len(of) for of in found[key].values()], least=-math.inf)
+        of_mean([math.fsum(of) / len(of) for of in found[key].values()], most, least)
         for key in keys
     ]
     return Series(group, list(keys), intervals)
@@ -275,7 +279,17 @@ def draw(
         for place, one in zip(places[:, 0], charts, strict=True):
             _panel(place, one, style, spread)
         if title:
-            places[0, 0].set_title(title)
+            figure.suptitle(title)
+        handles, labels = places[0, 0].get_legend_handles_labels()
+        if charts[0].by:
+            figure.legend(
+                handles,
+                labels,
+                title=charts[0].by,
+                loc="outside lower center",
+                ncols=min(_LEGEND_COLUMNS, len(labels)),
+                frameon=False,
+            )
         if file is not None:
             write(figure, file, kernels=kernels, dpi=style.dpi)
     return figure
@@ -313,9 +327,12 @@ def _panel(place: Axes, one: Chart, style: Style, spread: Spread) -> None:
         place.set_xscale("log")
     if "y" in style.log:
         place.set_yscale("log")
+    values = list(dict.fromkeys(x for series in one.series for x in series.x))
+    if "x" in style.log and one.kind == "line" and len(values) <= _FEW_TICKS:
+        # The values themselves are more legible than powers of ten.
+        place.set_xticks(values, [_text(value) for value in values])
+        place.set_xticks([], minor=True)
     place.grid(visible=True, linewidth=0.4, alpha=0.5)
-    if one.by:
-        place.legend(title=one.by, frameon=False)
 
 
 def _form(nth: int, look: Look) -> dict[str, Any]:

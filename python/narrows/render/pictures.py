@@ -78,6 +78,9 @@ KEYS = ("throughput", "rtt", "window", "queue", "losses", "delay")
 EVERY = (*KEYS, "work")
 """And, where a flow has an application that waits, what it waits for."""
 
+STATE = "state"
+"""The internal state of congestion controls: a picture for each value, drawn on request only."""
+
 
 def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
     """Every picture of a run, in the order of `EVERY`; those without a line are left out. `also`
@@ -160,8 +163,35 @@ def pictures(run: Run, also: Sequence[str] = ()) -> list[Picture]:
         delay,
         work,
         *([pacing] if "pacing" in also else []),
+        *(_states(run) if STATE in also else []),
     ]
     return [picture for picture in every if any(line.x for line in picture.lines)]
+
+
+def _states(run: Run) -> Iterator[Picture]:
+    """A picture for each value of the internal states; a mode is drawn by its number."""
+    values: dict[str, dict[str, tuple[list[float], list[float | None]]]] = {}
+    modes: dict[str, int] = {}
+    for row in run.states.to_pylist():
+        word = row["word"]
+        value = row["value"] if word is None else float(modes.setdefault(word, len(modes)))
+        times, of = values.setdefault(row["name"], {}).setdefault(row["flow"], ([], []))
+        times.append(row["t_s"])
+        of.append(value)
+    places = {flow["id"]: place for place, flow in enumerate(run.flows)}
+    for name, by_flow in values.items():
+        numbers = ", ".join(f"{number} {mode}" for mode, number in modes.items())
+        yield Picture(
+            f"{STATE}.{name}",
+            name,
+            TIME,
+            f"{name}: {numbers}" if name == "mode" else name,
+            f"The value {name} of the congestion control of each flow.",
+            [
+                Line(flow, places[flow], "line", times, of)
+                for flow, (times, of) in list(by_flow.items())[:MOST_FLOWS]
+            ],
+        )
 
 
 def _list(rows: pa.Table, column: str) -> list[Any]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from narrows import _core
 from narrows.errors import NarrowsError
-from narrows.render.pictures import EVERY, Line, Picture, pictures
+from narrows.render.pictures import EVERY, STATE, Line, Picture, pictures
 from narrows.render.words import sentence
 from narrows.storage import output
 from narrows.storage.command_line import command
@@ -211,7 +211,7 @@ def compare_plot(
         raise NarrowsError("compare_plot needs a run")
     if file is not None:
         check(file)
-    unknown = [key for key in only if key not in EVERY]
+    unknown = [key for key in only if key not in {*EVERY, STATE}]
     if unknown or look not in {"screen", "print"}:
         known = (
             f"`{unknown[0]}` among the pictures; known: {', '.join(EVERY)}"
@@ -227,7 +227,7 @@ def compare_plot(
         f"{title}\n{_wrapped(sentence(run.json))}" for title, run in zip(titles, runs, strict=True)
     ]
     columns = [
-        (title, [p for p in pictures(run) if p.key in only])
+        (title, [p for p in pictures(run, only) if p.key.partition(".")[0] in only])
         for title, run in zip(titles, runs, strict=True)
     ]
     return draw_columns(columns, file, look=look, kernels=kernels_of(runs))
@@ -252,7 +252,8 @@ def draw_columns(
 
     format_ = check(file) if file is not None else None
     drawn = [{p.key: p for p in shown} for _, shown in columns]
-    keys = [key for key in EVERY if any(key in row for row in drawn)]
+    first = [key for key in EVERY if any(key in row for row in drawn)]
+    keys = list(dict.fromkeys([*first, *(key for row in drawn for key in row)]))
     with mpl.rc_context({"font.size": 9, "axes.titlesize": 9}):
         figure = New(figsize=(max(8, 5 * len(columns)), 2 * len(keys) + 0.8), layout="constrained")
         # Time axes of one run are linked, and so are both axes of a row.

@@ -25,7 +25,7 @@ from narrows.runs.metric import Function, numbers
 from narrows.runs.parallel import everywhere
 from narrows.runs.run import Engine, Run, run
 from narrows.runs.scenario import Scenario, load
-from narrows.sweeps.rows import Row
+from narrows.sweeps.rows import MOST, Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,19 +42,6 @@ LARGEST_SEED = 2**64 - 1
 ABOUT = ("key", "version", "like", "rate_mbit", "rtt_ms", "buffer_bdp", "flow_number", "flow", "cc",
     "workload")  # fmt: skip
 """Columns of a row that describe it and are no metrics."""
-
-MOST = {
-    "retransmit_rate": 1.0,
-    "run_retransmit_rate": 1.0,
-    "summary_retransmit_rate": 1.0,
-    "jain": 1.0,
-    "jain_down": 1.0,
-    "jain_up": 1.0,
-    "udp_loss": 1.0,
-    "mos": 4.5,
-    "r": 100.0,
-}
-"""Upper limits of metrics; the lower limit of all of them is 0."""
 
 _WHOLE = ("queue_", "backlog_", "ping_", "jain")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}

@@ -235,7 +235,9 @@ class Run:
         Args:
             file: Where to write it, as PNG, SVG or PDF by its name; without it the figure is only
                 answered.
-            only: Which pictures: throughput, rtt, window, queue, losses, delay; all by default.
+            only: Which pictures: throughput, rtt, window, queue, losses, delay; all of these by
+                default. `state` draws the internal state of congestion controls, for a run with
+                `states=True`.
             look: `"screen"` in colour, `"print"` in black and white.
 
         Raises:

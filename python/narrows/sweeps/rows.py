@@ -72,6 +72,41 @@ run's JSON.
 """
 
 
+MOST = {
+    "retransmit_rate": 1.0,
+    "run_retransmit_rate": 1.0,
+    "summary_retransmit_rate": 1.0,
+    "jain": 1.0,
+    "jain_down": 1.0,
+    "jain_up": 1.0,
+    "udp_loss": 1.0,
+    "mos": 4.5,
+    "r": 100.0,
+}
+"""Upper limits of metrics; the lower limit of all of them is 0."""
+
+_METRICS = {
+    *FLOW,
+    *(name.format(which) for _, name, of in SPREADS for which in of),
+    *DATAGRAMS,
+    *SLOWDOWNS,
+    *APPLICATION,
+    *(f"queue_delay_{which}_ms" for which in WAITS),
+    *(f"ping_{which}_ms" for which in WAITS),
+    *("fct_s", "queue_drops", "queue_marks", "backlog_mean_packets", "jain"),
+    *(f"jain_{way}" for way in DIRECTIONS),
+}
+
+
+def limits(name: str) -> tuple[float, float | None]:
+    """The least and the largest possible value of a column; unlimited for the caller's metrics.
+
+    >>> limits("jain"), limits("goodput_mbit"), limits("late_share")
+    ((0.0, 1.0), (0.0, None), (-inf, None))
+    """
+    return (0.0 if name in _METRICS else -math.inf), MOST.get(name)
+
+
 def rows(
     key: str, figures: Mapping[str, Any], slowdowns: Mapping[str, Sequence[float]] | None = None
 ) -> list[Row]:
