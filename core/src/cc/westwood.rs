@@ -1,5 +1,5 @@
-//! Westwood+ as in Linux: grows like Reno, but on loss reduces the window to the measured bandwidth
-//! times the minimum round trip.
+//! Westwood+ as in Linux: grows like Reno, but on loss reduces the window to the estimated
+//! bandwidth-delay product.
 //!
 //! Algorithm: the data acknowledged in `Δ > max(rtt, 50 ms)` is a sample of the bandwidth, smoothed
 //! twice: `b ← (7 b + bytes/Δ)/8`, `bw ← (7 bw + b)/8`. A loss first halves the window, as Reno.
