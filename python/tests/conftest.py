@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from tiers import RENEWS, called, tier
 
 import narrows as nw
@@ -90,6 +91,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if called(item) & RENEWS:
             item.add_marker("stored")
 
+
+# The same cases in every run, and no limit of time: a busy machine changes no result.
+settings.register_profile("narrows", deadline=None, derandomize=True, database=None)
+settings.load_profile("narrows")
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
