@@ -1,9 +1,9 @@
 //! Transfers: start, size, completion time and slowdown of each.
 //!
 //! The slowdown of a transfer is its completion time over the time that it needs on an empty path
-//! without slow start. This is the time of the round trips of handshake and data, and of the
-//! transmission of all its packets at the long-term rate of the path. Packets include headers. A
-//! flow with a `size` is complete when its sender has the last ACK, two round trips. A transfer of
+//! without slow start. The latter has two parts: the round trips of handshake and data, and the
+//! transmission of all packets. Packets include headers; the rate is the long-term rate of the path.
+//! A flow with a `size` is complete when its sender has the last ACK, two round trips. A transfer of
 //! the workload `poisson` is complete when the client has read the last byte, one and a half.
 
 use alloc::vec::Vec;
