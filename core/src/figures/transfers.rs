@@ -2,9 +2,9 @@
 //!
 //! The slowdown of a transfer is its completion time over the time that it needs on an empty path
 //! without slow start. The latter has two parts: the round trips of handshake and data, and the
-//! transmission of all packets. Packets include headers; the rate is the long-term rate of the path.
-//! A flow with a `size` is complete when its sender has the last ACK, two round trips. A transfer of
-//! the workload `poisson` is complete when the client has read the last byte, one and a half.
+//! transmission of all packets. Packets include headers, and the rate is the path's long-term rate.
+//! A flow with a `size` is complete when its sender has the last ACK, two round trips. Transfers of
+//! the workload `poisson` are complete when the client has read the last byte, one and a half.
 
 use alloc::vec::Vec;
 
