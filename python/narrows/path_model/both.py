@@ -1,11 +1,10 @@
-"""The path of a measurement that loaded both ways at once: both hops are simulated together.
+"""Infers the path of a measurement that loaded both directions at once.
 
-Pings and flows cross both queues, and the ACKs of each way share the queue of the other. So no way
-can be fitted
-alone: each candidate is a pair of hops, which gets the load of both ways. The ratio of what passed
-    and what the simulation lets pass corrects for ACKs and for idle moments of each link. Which
-    queue delayed the pings is seen only through the flows; the depth of a buffer is therefore not
-    inferred.
+Pings and flows cross both queues, and the ACKs of each direction share the queue of the other one.
+Therefore no direction can be fitted alone. Each candidate is a pair of hops, which are simulated
+together with the load of both directions. The ratio of the measured rate and the simulated rate
+corrects for ACKs and for idle moments of each link. Only the flows show which queue delayed the
+pings; the depth of a buffer is therefore not inferred.
 """
 
 from __future__ import annotations
@@ -34,24 +33,25 @@ from narrows.path_model.fit import (
 from narrows.runs.scenario import Hop, Path
 
 ROUNDS = 3
-"""So often the parameters of a pair are moved."""
+"""Number of times that the parameters of a pair are adjusted."""
 
 FASTER, FOLLOWS = 1.6, 0.5
-"""A link so many times faster lets pass so much of that more where it was full, by logarithms."""
+"""Factor of a faster link, and the share of it (logarithmic) by which the rate of a full link
+rises."""
 
 MUCH = 4.0
-"""So many times faster than what passed a link may be that was never full."""
+"""First guess of the rate of a link that was never full, divided by the measured rate."""
 
 CLOSE, MOST = 0.5, 3
-"""Pairs that look nearly alike are simulated with other seeds, so many at most."""
+"""Additional distance up to which pairs are simulated with other seeds, and their maximum
+number."""
 
 UNEQUAL = 0.5
-"""A way that lets pass less than this share of the other one's rate is the one whose queue delays
-ACKs.
+"""Share of the other direction's rate below which a direction is the one whose queue delays ACKs.
 """
 
 BEHIND = ("fifo", "codel", "fq_codel")
-"""Kinds of queue whose delay keeps the other way from being full."""
+"""Queue disciplines whose delay keeps the link of the other direction from being full."""
 
 Guesses = dict[Direction, Guess]
 Shown = dict[Direction, Signs]
@@ -59,8 +59,8 @@ Shown = dict[Direction, Signs]
 
 @dataclass(frozen=True)
 class Pair:
-    """A hop for each way, what a measurement of both shows, and how unlike the measurement that
-    is.
+    """A hop for each direction, the statistics that a simulation of both shows, and the distance of
+    these from the measurement.
     """
 
     guesses: Guesses
@@ -68,8 +68,8 @@ class Pair:
     distance: float
 
     def filled(self, way: Direction, seen: Signs) -> bool:
-        """Whether the load filled the link of this way, by its simulation or by what was
-        measured.
+        """Whether the load filled the link of this direction, by the simulated or the measured
+        rate.
         """
         guess = self.guesses[way]
         passed = max(self.shown[way].rate_mbit, seen.rate_mbit)
@@ -78,7 +78,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Together:
-    """How both ways were loaded at once."""
+    """The load of both directions at once, which each pair of hops receives."""
 
     seen: Mapping[Direction, Signs]
     plan: Plan
@@ -87,8 +87,9 @@ class Together:
     budget: Budget = field(default_factory=Budget)
 
     def play(self, guesses: Guesses, *, seed: int | None = None) -> Shown | None:
-        """What a measurement of these hops shows of each way; None if nothing, or if it would cost
-        too much.
+        """Simulates these hops and returns the statistics of each direction.
+
+        The result is None if a direction has none, or if the budget does not suffice.
         """
         if not self.budget.affords(
             sum(packets(guess, self.plan.load_s) for guess in guesses.values())
@@ -108,11 +109,11 @@ class Together:
         )
 
     def apart(self, shown: Shown, guesses: Guesses) -> float:
-        """How unlike the measurement it is, the mean of both ways."""
+        """The distance from the measurement, as the mean of both directions."""
         return fmean(distance(self.seen[way], shown[way], guesses[way]) for way in DIRECTIONS)
 
     def fit(self, guesses: Guesses, *, rounds: int = ROUNDS) -> Pair | None:
-        """The pair with its parameters moved until it shows the same."""
+        """Adjusts the parameters of a pair until its simulation shows the measured statistics."""
         best: Pair | None = None
         for _ in range(rounds):
             shown = self.play(guesses)
@@ -130,13 +131,13 @@ class Together:
 
 @dataclass(frozen=True)
 class Both:
-    """What is known of two ways that were loaded at once.
+    """The result for two directions that were loaded at once.
 
     Attributes:
-        best: The pair that looks most alike.
-        doubts: By way, how well it explains the measurement.
-        alike: By way and kind, the distance of the best pair with this kind.
-        full: By way, whether a faster link would have shown something else.
+        best: The pair with the least distance.
+        doubts: How well this pair explains the measurement, by direction.
+        alike: The distance of the best pair with a queue discipline, by direction and discipline.
+        full: Whether a faster link would have shown other statistics, by direction.
     """
 
     best: Pair
@@ -148,8 +149,9 @@ class Both:
 def search(
     together: Together, *, progress: Callable[[float, float], object] | None = None
 ) -> Both | None:
-    """The pair of hops that shows what was measured; None if the simulator shows nothing within its
-    budget.
+    """Searches the pair of hops that shows the measured statistics.
+
+    The result is None if no simulation within the budget shows statistics.
     """
     tell = progress or (lambda _now, _end: None)
     starts = _starts(together.seen)
@@ -187,9 +189,9 @@ def search(
 
 
 def _candidates(together: Together, ordered: Sequence[Pair]) -> list[Pair]:
-    """The pairs that look nearly alike; and for each way the nearest one whose link was never full.
+    """The nearest pairs, and for each direction the nearest one whose link was never full.
 
-    A single simulation of such a pair is often far off by chance, for its rate follows from the
+    A single simulation of the latter is often far off by chance, because its rate follows from the
     delay of ACKs.
     """
     out = [pair for pair in ordered if pair.distance <= ordered[0].distance + CLOSE][:MOST]
@@ -206,16 +208,16 @@ def _doubt(together: Together, plays: Sequence[Shown], pair: Pair, way: Directio
 
 
 def _starts(seen: Mapping[Direction, Signs]) -> list[Guesses]:
-    """Where the search begins: both ways of each kind; and each way never full while the other
-    one's queue waits.
+    """The pairs from which the search starts.
 
-    ACKs that wait in the queue of the other way keep flows from filling a link: it may be much
-    faster than what passed.
+    There is one pair for each queue discipline, with this discipline in both directions. In other
+    pairs, one direction is never full, because ACKs wait in the queue of the other direction. Its
+    link may be much faster than the measured rate.
     """
     most = max(s.rate_mbit for s in seen.values())
     out: list[Guesses] = []
     for kind in KINDS:
-        # Both ways' queues make up one peak of the pings.
+        # The peak delay of pings is the sum of both queues.
         firsts = {way: first(sign, kind) for way, sign in seen.items()}
         out.append(
             {
@@ -240,9 +242,7 @@ def _starts(seen: Mapping[Direction, Signs]) -> list[Guesses]:
 def _full(
     together: Together, best: Pair, sure_of: Doubt, way: Direction, likely: Sequence[Pair]
 ) -> bool:
-    """Whether the link was full by all likely explanations, and a faster one would have let pass
-    more.
-    """
+    """Whether the link was full in all likely pairs, and a faster one would have a higher rate."""
     if not all(pair.filled(way, together.seen[way]) for pair in likely):
         return False
     guess = best.guesses[way]

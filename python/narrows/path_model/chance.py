@@ -1,13 +1,15 @@
-"""How much a path may lose by chance: the losses with which it would have shown the same.
+"""Infers the interval of random loss with which a path would have shown the measured statistics.
 
-Flows that fill a buffer lose packets there, and hide what chance takes beside them. So each loss
-that is tried is held while the rest of the hop is moved until it shows what was measured. It is
-played several times, and possible where these plays look not much less like the measurement than
-like each other.
+Flows that fill a buffer lose packets there, which hides random loss. The search tries several
+probabilities of random loss. It keeps each one fixed and adjusts the other parameters of the hop
+until the simulation shows the measured statistics. It then simulates this hop with several seeds.
+The probability is possible if the distance of these simulations from the measurement is not much
+larger than their distance from each other.
 
-A measurement with one flow tells more: alone it does not fill a path that loses. Of 90 drop-tail
-paths drawn at random, half of which lose 0.05 to 1 %, eight flows for 8 s left losses up to 13
-times the true ones open, in the median; with one flow for 20 s beside that it was 1.8 times.
+A measurement with one flow narrows the interval, because one flow alone does not fill a path with
+random loss. This was evaluated on 90 random drop-tail paths, half of which lose 0.05 to 1 %. With
+eight flows for 8 s, the median upper limit was 13 times the true loss. With an additional load of
+one flow for 20 s, it was 1.8 times the true loss.
 """
 
 from __future__ import annotations
@@ -21,35 +23,33 @@ from narrows.path_model.features import Signs
 from narrows.path_model.fit import Fitted, Guess, Setting, distance, nearer
 
 PLAYS, MOVES = 4, 2
-"""Of each loss, with different chance; and so often the rest of the hop is moved before."""
+"""Number of simulations of each loss with different seeds, and number of times that the rest of
+the hop is adjusted before."""
 
 TIMES, BEYOND = 1.6, 0.2
-"""A loss is possible whose plays are so many times as far from the measurement as from each other,
-and so much more.
-"""
+"""Largest distance of the simulations from the measurement with which a loss is possible: factor
+of their distance from each other, and an addition."""
 
 ALMOST = 0.5
-"""No loss is the simplest explanation: another one must look so much more alike, in units of what
-chance does.
-"""
+"""Additional distance up to which no loss explains the measurement as well as the best loss, per
+load, in units of random differences."""
 
 MORE, LEAST = 1.4, 1e-4
-"""Of what was sent again: chance may have taken fewer than it does in the mean. And losses that are
-as good as none.
-"""
+"""Largest loss that is tried, divided by the retransmission rate, and smallest loss that is tried.
+The factor exceeds 1 because a measurement may have lost fewer packets than the mean."""
 
 Seen = tuple[Signs, Setting]
 
 
 @dataclass(frozen=True)
 class Chance:
-    """Losses that are possible, shares of packets, and the hop with the likeliest.
+    """The interval of random loss, as shares of packets, and the hop with the likeliest one.
 
     Attributes:
-        low: The least loss that is possible.
-        high: The most.
-        guess: The hop with the loss that looks most alike.
-        without: The hop without any random loss is possible, and looks as much alike as any.
+        low: Lower limit of the possible losses.
+        high: Upper limit of the possible losses.
+        guess: The hop with the loss of the least distance.
+        without: Whether a hop without random loss explains the measurement as well as the best.
     """
 
     low: float
@@ -60,8 +60,8 @@ class Chance:
 
 @dataclass(frozen=True)
 class _Held:
-    """A loss that was tried: of each load how far its plays are from the measurement, and from each
-    other.
+    """The hop with one loss, and for each load the distance of its simulations from the
+    measurement and from each other.
     """
 
     guess: Guess
@@ -69,12 +69,14 @@ class _Held:
 
     @property
     def unlike(self) -> float:
-        """In units of what chance does."""
+        """The distance from the measurement, in units of random differences."""
         return sum(off / (chance + BEYOND) for off, chance in self.apart)
 
     def possible(self, chance: float) -> bool:
-        """Given what chance does to the first load of the likeliest hop: where flows starve, it
-        does anything.
+        """Whether the simulations are near enough to the measurement.
+
+        For the first load, the random difference is that of the likeliest hop, because random
+        differences are arbitrarily large where flows starve.
         """
         (first, _), *others = self.apart
         return first <= TIMES * chance + BEYOND and all(
@@ -83,8 +85,9 @@ class _Held:
 
 
 def losses(seen: Sequence[Seen], likely: Guess) -> Chance:
-    """What may be lost by chance, given all loads that were seen; the first one says what else the
-    hop is like.
+    """The possible random loss by all measured loads.
+
+    The other parameters of the hop follow from the first load.
     """
     most = MORE * max(signs.again or 0.0 for signs, _ in seen)
     tried = {0.0: _held(seen, likely, 0.0), likely.loss: _held(seen, likely, likely.loss)}
@@ -102,7 +105,10 @@ def losses(seen: Sequence[Seen], likely: Guess) -> Chance:
 
 
 def _bounds(tried: dict[float, _Held]) -> tuple[float, float]:
-    """From the possible ones to the next that are not; around the likeliest where none is."""
+    """The nearest losses below and above the possible ones that are not possible.
+
+    If no loss is possible, the interval is around the likeliest one.
+    """
     order = sorted(tried)
     at = [n for n, loss in enumerate(order) if tried[loss].possible(_chance(tried))]
     at = at or [min(range(len(order)), key=lambda n: tried[order[n]].unlike)]
@@ -111,12 +117,12 @@ def _bounds(tried: dict[float, _Held]) -> tuple[float, float]:
 
 
 def _chance(tried: dict[float, _Held]) -> float:
-    """What it does to the first load of the likeliest hop."""
+    """The random difference between simulations of the likeliest hop with the first load."""
     return min(held.apart[0] for held in tried.values())[1]
 
 
 def _ends(tried: dict[float, _Held]) -> list[float]:
-    """Between each end of the possible ones and the next that is not."""
+    """Losses between each end of the possible ones and the next loss that is not possible."""
     low, high = _bounds(tried)
     order = sorted(tried)
     out: list[float] = []
@@ -129,9 +135,7 @@ def _ends(tried: dict[float, _Held]) -> list[float]:
 
 
 def _held(seen: Sequence[Seen], guess: Guess, loss: float) -> _Held:
-    """The hop with this loss that shows the first load best, and how unlike all of them it
-    looks.
-    """
+    """The hop with this loss that is nearest to the first load, and its distances for all loads."""
     signs, setting = seen[0]
     best: Fitted | None = None
     guess = replace(guess, loss=loss)
@@ -148,7 +152,7 @@ def _held(seen: Sequence[Seen], guess: Guess, loss: float) -> _Held:
 
 
 def _apart(signs: Signs, setting: Setting, guess: Guess) -> tuple[float, float]:
-    """How far several plays are from what was measured, and from each other."""
+    """The mean distance of several simulations from the measurement, and from each other."""
     plays = [setting.play(guess, seed=setting.seed + 1 + more) for more in range(PLAYS)]
     known = [shown for shown in plays if shown is not None]
     if len(known) < PLAYS:

@@ -1,9 +1,8 @@
-"""How well a guess explains a measurement: the guess is simulated again with other seeds.
+"""Evaluates how well a guess explains a measurement, by simulations with other seeds.
 
 The simulations differ from each other by chance alone. The measurement should differ from them no
-more than they do from each other; where it differs more, the guess does not explain it. The same
-simulations say how exactly such a load
-shows a rate: by the spread of the rates that they show for one hop.
+more than they do from each other; where it differs more, the guess does not explain it. The spread
+of the rates of these simulations is the precision with which such a load shows a rate.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ PLAYS = 4
 """Simulations of the best guess with other seeds."""
 
 TIMES, BEYOND = 2.0, 0.5
-"""A guess explains a measurement that is at most so many times as far from its simulations as these
-are from each
-other, and at most so much more: real hosts differ from simulated ones by some of it."""
+"""Largest distance of a measurement from the simulations of a guess that explains it: factor of
+their distance from each other, and an addition. The addition covers differences between real and
+simulated hosts."""
 
 
 FLOOR = 0.2
-"""Added to what chance does before anything is divided by it."""
+"""Added to the distance between simulations before a distance is divided by it."""
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """How far a measurement is from what a guess shows.
+    """The distance of a measurement from the simulations of a guess.
 
     Attributes:
         apart: The mean distance between the measurement and the simulations.
@@ -50,12 +49,12 @@ class Doubt:
 
     @property
     def misfit(self) -> bool:
-        """Whether the measurement is farther away than chance explains."""
+        """Whether the measurement is farther away than random differences explain."""
         return self.apart > TIMES * self.chance + BEYOND
 
     @property
     def unlike(self) -> float:
-        """The distance in units of what chance does."""
+        """The distance in units of random differences."""
         return self.apart / (self.chance + FLOOR)
 
     @property

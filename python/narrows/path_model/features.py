@@ -166,11 +166,12 @@ def signs(measured: Measurement, way: Direction) -> Signs | None:
 
 
 def noise_ms(measured: Measurement, base: float) -> tuple[float, float, float]:
-    """What round trips have beyond the least one while nothing loads the path, and by how much
-    pings left late.
+    """The delay that an idle path and late pings add to the median, the 95th percentile and the
+    peak, in ms.
 
-    A host that is late with its pings is as late with what comes back: a peak of a few late pings
-    is no queue.
+    It is the RTT of idle pings beyond the base RTT. The peak includes the largest delay with which
+    a ping was sent. A host that sends pings late also receives their replies late, so that a peak
+    of a few late pings is no queue.
     """
     idle = sorted(rtt - base for rtt in measured.rtts(measured.spans("idle")) if rtt is not None)
     late = (measured.json.get("own_error") or {}).get("lateness_ms")
@@ -203,14 +204,14 @@ def _at(points: Points, t: float) -> float:
 
 
 def _sum(flows: Sequence[Points], begin: float, end: float) -> list[tuple[float, float]]:
-    """All flows together, at the times of the one with the most samples."""
+    """The sum of all flows, at the sample times of the flow with the most samples."""
     flows = [points for points in flows if points]
     if not flows:
         return []
     times = [t for t, _ in max(flows, key=len) if begin <= t <= end]
     total = [0.0] * len(times)
     for points in flows:
-        # Both are in the order of time: one walk through each flow.
+        # Both are in the order of time, so that one pass over each flow suffices.
         at, last = 0, len(points)
         for i, t in enumerate(times):
             while at < last and points[at][0] <= t:
@@ -224,7 +225,7 @@ def _sum(flows: Sequence[Points], begin: float, end: float) -> list[tuple[float,
 
 
 def _again(flows: Sequence[Flow], begin: float, end: float) -> float | None:
-    """Packets sent again in this time."""
+    """The number of retransmits in this time; None if no flow has samples of it."""
     out, known = 0.0, False
     for flow in flows:
         points = [
@@ -241,7 +242,7 @@ def _again(flows: Sequence[Flow], begin: float, end: float) -> float | None:
 
 
 def _top(total: Points, window_s: float) -> float:
-    """The most that passed in so much time, Mbit/s."""
+    """The maximum rate over this time, in Mbit/s."""
     best = 0.0
     for t, v in total:
         if t + window_s > total[-1][0]:
@@ -253,9 +254,7 @@ def _top(total: Points, window_s: float) -> float:
 def _own_mbit(
     measured: Measurement, way: Direction, flows: Sequence[Flow], begin: float, end: float
 ) -> float:
-    """What the measurement itself sends beside the flows: the far end tells of its flows while they
-    run.
-    """
+    """The rate of the reports that the far host sends about its flows while they run, in Mbit/s."""
     if way == "up" or (measured.json.get("peer") or {}).get("speaks") != "narrows":
         return 0.0
     rows = sum(t is not None and begin <= t < end for f in flows for t in f.columns.get("t_s", ()))
@@ -265,10 +264,10 @@ def _own_mbit(
 def _busy(
     total: Points, waits: Points, end: float, own_mbit: float
 ) -> tuple[float | None, float | None]:
-    """The rate while a queue never emptied, the median over windows in which every ping waited; and
-    its spread.
+    """The rate while a queue never emptied, in Mbit/s, and the spread of this rate.
 
-    The median, for what waits behind a hole is acknowledged late: a dip, and then a peak.
+    The rate is the median over windows in which every ping waited. Data behind a lost packet is
+    acknowledged late, which is a dip and then a peak of the rate; neither changes the median.
     """
     ordered = sorted(w for _, w in waits)
     floor = max(1.0, 0.2 * _q(ordered, 0.5))
@@ -285,7 +284,7 @@ def _busy(
 
 
 def _window_mbit(total: Points, begin: float) -> float:
-    """What passed in a window, Mbit/s."""
+    """The rate in a window, in Mbit/s."""
     return (_at(total, begin + BUSY_S) - _at(total, begin)) * 8e-6 / BUSY_S
 
 
@@ -295,14 +294,14 @@ def _rates(total: Points, begin: float, end: float) -> list[float]:
 
 
 def _swing(rates: Sequence[float]) -> float | None:
-    """From the tenth to the ninetieth percentile, over the median."""
+    """The difference of the 10th and the 90th percentile, divided by the median."""
     ordered = sorted(rates)
     middle = _q(ordered, 0.5) if ordered else 0.0
     return (_q(ordered, 0.9) - _q(ordered, 0.1)) / middle if middle > 0 else None
 
 
 def _burst(total: Points, bytes_per_s: float, until: float) -> float:
-    """The most that passed beyond a steady rate between two moments, up to a third one."""
+    """The maximum excess over a steady rate between any two times until `until`, in bytes."""
     least, most = math.inf, 0.0
     for t, v in total:
         if t <= until:

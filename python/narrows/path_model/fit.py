@@ -1,10 +1,9 @@
-"""Which path would have shown the same: the simulator is asked, and its answers are compared with
-what was measured.
+"""Searches the hop whose simulation shows the same statistics as a measurement.
 
-Indirect inference (Gouriéroux, Monfort, Renault 1993): of each kind of hop that could be there the
-parameters are moved until the simulator's measurement of it shows the same rate, peak of delay,
-burst and losses; then the kinds are compared by all that was seen. It needs no formula for how a
-congestion control and a queue discipline play together, for both are there to be played.
+The method is indirect inference (Gouriéroux, Monfort, Renault 1993). For each kind of hop, the
+search adjusts the parameters until the simulation shows the measured rate, peak delay, burst and
+losses. Then it compares the kinds by all statistics. This needs no formula for the interaction of a
+congestion control and a queue discipline, because the simulator runs both.
 """
 
 from __future__ import annotations
@@ -22,56 +21,58 @@ from narrows.runs.scenario import Hop, Path
 FAIR = ("fq_codel", "cake", "fq")
 AQM = ("codel", "pie", "red", *FAIR)
 KINDS = ("fifo", "policer", *AQM)
-"""What could be there. Others of a family look alike from outside; these stand for them."""
+"""Kinds of hop that the search tries. Each stands for its family, whose other members show nearly
+the same statistics."""
 
 LEAST_RATE, MOST_RATE = 0.01, 400_000.0
 
 RED_LEAST = 12
-"""Packets: RED's thresholds follow from its buffer, and need room between them."""
+"""Minimum buffer of RED, in packets: its thresholds follow from its buffer and must differ."""
 
 RED_ROOM = 3.0
-"""The first guess of how much larger RED's buffer is than what ever waits in it."""
+"""First guess of RED's buffer, divided by the maximum backlog."""
 
 LINK = 6.0
-"""The first guess of how much faster the link behind a policer is."""
+"""First guess of the rate of the link behind a policer, divided by the measured rate."""
 
 FEW = 3
-"""So many packets lost in a whole load are none."""
+"""Number of packets lost in a whole load up to which there is no loss."""
 
 FILLED = 0.75
-"""A link that passes this share of its rate is full."""
+"""Share of its rate from which a link is full."""
 
 STARVED = 1.15
-"""A policer that lets so many times less pass than it should has too small a burst."""
+"""Measured rate divided by the simulated rate, above which the burst of a policer is too small."""
 
 REFINED, ROUNDS = 3, 3
-"""So many of the best guesses are improved, so many times."""
+"""Number of the best guesses that are improved, and number of rounds."""
 
 ALIKE = 0.12
-"""Two measurements of one path are no nearer than this."""
+"""Distance below which the search stops: two measurements of one path are no nearer."""
 
 CEILING = 60e6
-"""Simulated packets that the search for one measurement may cost: about a minute of one
+"""Maximum number of simulated packets in the search for one measurement: about a minute of one
 processor.
 """
 
 WAIT_MS = 0.02
-"""Added to waits before they are compared, so that those of next to nothing do not count."""
+"""Added to delays before they are compared, in ms, so that differences of tiny delays do not
+count."""
 
 Progress = Callable[[float, float], object]
 
 
 @dataclass(frozen=True)
 class Guess:
-    """A hop that could be there.
+    """A candidate hop.
 
     Attributes:
-        kind: Of `KINDS`.
-        rate_mbit: Of its link, or of its policer.
-        depth_bytes: Of a fifo's buffer, or of RED's, from which its thresholds follow.
-        burst_bytes: Of a policer.
-        link_mbit: Of the link behind a policer.
-        loss: By chance, of each packet.
+        kind: One of `KINDS`.
+        rate_mbit: Rate of its link or of its policer, in Mbit/s.
+        depth_bytes: Buffer of a FIFO, or of RED, whose thresholds follow from it, in bytes.
+        burst_bytes: Burst of a policer, in bytes.
+        link_mbit: Rate of the link behind a policer, in Mbit/s.
+        loss: Probability of random loss of each packet.
     """
 
     kind: str
@@ -83,11 +84,11 @@ class Guess:
 
     @property
     def wire_mbit(self) -> float:
-        """At which frames leave: behind a policer that is its link."""
+        """The rate at which frames leave, in Mbit/s; behind a policer it is that of the link."""
         return self.link_mbit if self.kind == "policer" else self.rate_mbit
 
     def keys(self) -> dict[str, Any]:
-        """Of a hop in a scenario."""
+        """The keys of this hop in a scenario."""
         keys: dict[str, Any] = {"rate": bits(self.rate_mbit)}
         if self.kind == "policer":
             burst = max(2 * FRAME, self.burst_bytes)
@@ -108,8 +109,8 @@ class Guess:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A guess whose parameters were moved until the simulator showed the same, and how far off it
-    still is.
+    """A guess with adjusted parameters, the statistics of its simulation, and their distance from
+    the measurement.
     """
 
     guess: Guess
@@ -118,7 +119,7 @@ class Fitted:
 
 
 def bits(mbit: float) -> str:
-    """A rate as scenarios have it, four digits that count.
+    """A rate in the notation of scenarios, with four significant digits.
 
     >>> bits(12.34567)
     '12350000bit'
@@ -128,16 +129,16 @@ def bits(mbit: float) -> str:
 
 @dataclass
 class Budget:
-    """What the simulations of one measurement may cost.
+    """The budget of simulated packets for one measurement.
 
     >>> budget = Budget(most=100.0)
     >>> budget.affords(60.0), budget.affords(60.0), budget.reached
     (True, False, True)
 
     Attributes:
-        most: Simulated packets.
-        spent: Simulated packets so far.
-        reached: A simulation was left out because it would have cost more than was left.
+        most: Maximum number of simulated packets.
+        spent: Number of packets simulated so far.
+        reached: Whether a simulation was left out because the rest of the budget was too small.
     """
 
     most: float = CEILING
@@ -145,7 +146,7 @@ class Budget:
     reached: bool = False
 
     def affords(self, packets: float) -> bool:
-        """Whether a simulation of so many packets is still possible; if so, they are spent."""
+        """Whether the budget suffices for so many packets; if so, they are spent."""
         if self.spent + packets > self.most:
             self.reached = True
             return False
@@ -154,21 +155,21 @@ class Budget:
 
 
 def packets(guess: Guess, load_s: float) -> float:
-    """How many packets a load on this hop takes at most."""
+    """The maximum number of packets of a load on this hop."""
     return guess.rate_mbit / 8e-6 * load_s / FRAME
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How a way was loaded: the same load is put on each guess.
+    """The load of a direction, which each guess receives.
 
     Attributes:
-        way: Which way.
+        way: The direction.
         plan: The load.
-        rtt_ms: The idle round trip without the frames' own time.
-        other: What the ACKs meet.
-        seed: Of the simulator.
-        budget: What the simulations may cost.
+        rtt_ms: The idle RTT without the serialization delay of the frames, in ms.
+        other: The hop of the ACKs.
+        seed: Seed of the simulator.
+        budget: The budget of the simulations.
     """
 
     way: Direction
@@ -179,8 +180,9 @@ class Setting:
     budget: Budget = field(default_factory=Budget)
 
     def play(self, guess: Guess, *, seed: int | None = None) -> Signs | None:
-        """What a measurement of this guess shows; None if it shows nothing, or would cost too
-        much.
+        """Simulates a measurement of this guess and returns its statistics.
+
+        The result is None if there are none, or if the budget does not suffice.
         """
         if not self.budget.affords(packets(guess, self.plan.load_s)):
             return None
@@ -195,10 +197,9 @@ class Setting:
 
 
 def first(seen: Signs, kind: str = "fifo", *, lossy: bool = False) -> Guess:
-    """Where the search begins: what the signs say by themselves.
+    """The guess from which the search starts; it follows directly from the statistics.
 
-    Lossy is the other reading of packets sent again: they were lost by chance, and the link may
-    never have been full.
+    With `lossy`, retransmits are attributed to random loss, and the link may never have been full.
     """
     rate = seen.busy_mbit or seen.rate_mbit
     if lossy and seen.busy_mbit is None:
@@ -214,10 +215,10 @@ def first(seen: Signs, kind: str = "fifo", *, lossy: bool = False) -> Guess:
 
 
 def search(seen: Signs, setting: Setting, *, progress: Progress | None = None) -> list[Fitted]:
-    """Every kind that could be there, with random loss and without, the likeliest first.
+    """The best guess of every kind with random loss and without, the nearest first.
 
-    Each has a first try, with and without losses by chance; then the parameters of the best few are
-    moved.
+    Each kind is first tried with and without random loss; then the search adjusts the parameters of
+    the best few.
     """
     tell = progress or (lambda _now, _end: None)
     starts = [first(seen, kind) for kind in KINDS]
@@ -232,7 +233,7 @@ def search(seen: Signs, setting: Setting, *, progress: Progress | None = None) -
     best: dict[tuple[str, bool], Fitted] = {}
     for at, one in enumerate(tried):
         tell(len(starts) + at, steps)
-        # A burst, a link, RED's thresholds need moves before they say anything.
+        # A burst, a link and RED's thresholds need adjustment before guesses can be compared.
         moved = one
         if at < REFINED or one.guess.kind in ("policer", "red"):
             moved = fit(seen, setting, nearer(one, seen), rounds=ROUNDS, best=one) or one
@@ -246,8 +247,9 @@ def search(seen: Signs, setting: Setting, *, progress: Progress | None = None) -
 def fit(
     seen: Signs, setting: Setting, guess: Guess, *, rounds: int, best: Fitted | None = None
 ) -> Fitted | None:
-    """Moves the parameters of a guess until the simulator shows what was seen; None if it shows
-    nothing.
+    """Adjusts the parameters of a guess until the simulation shows the measured statistics.
+
+    The result is None if no simulation shows statistics.
     """
     for _ in range(rounds):
         shown = setting.play(guess)
@@ -263,7 +265,7 @@ def fit(
 
 
 def nearer(fitted: Fitted, seen: Signs) -> Guess:
-    """The parameters nearer to what would show the same."""
+    """A guess whose parameters are closer to those that would show the measured statistics."""
     guess, shown = fitted.guess, fitted.shown
     frame_ms = FRAME * 8e-3 / guess.rate_mbit
 
@@ -274,11 +276,11 @@ def nearer(fitted: Fitted, seen: Signs) -> Guess:
     if loss > 0 and seen.again is not None and shown.again is not None:
         loss = max(0.0, loss + seen.again - shown.again)
         loss = loss if loss * seen.packets > FEW else 0.0
-    # A link that is not filled does not say how fast it is: then only the most that ever passed
-    # does.
+    # The statistics of a link that is not full do not show its rate; its maximum rate over a short
+    # time is the only evidence.
     burst = guess.burst_bytes * ratio(seen.burst_bytes + 4 * FRAME, shown.burst_bytes + 4 * FRAME)
     if guess.kind == "policer":
-        # Too small a burst keeps windows small, and then it is not the rate that is missing.
+        # A burst that is too small keeps windows small; then the rate is not the cause.
         short = seen.rate_mbit / shown.rate_mbit
         rate = guess.rate_mbit * min(1.1, max(0.5, short))
         burst = max(burst, 2 * guess.burst_bytes) if short > STARVED else burst
@@ -301,12 +303,14 @@ def nearer(fitted: Fitted, seen: Signs) -> Guess:
 
 
 def distance(seen: Signs, shown: Signs, guess: Guess, *, forgiving: bool = False) -> float:
-    """How unlike what was seen a guess looks: differences over what chance alone does, the root of
-    the mean square.
+    """The distance between a measurement and the simulation of a guess.
+
+    It is the root mean square of the differences of all statistics, each divided by its random
+    difference.
 
     Args:
-        seen: What was measured.
-        shown: What a simulation of the guess shows.
+        seen: The statistics of the measurement.
+        shown: The statistics of a simulation of the guess.
         guess: The guess.
         forgiving: Leave out the largest difference: one of fourteen statistics may be an accident.
     """
@@ -318,13 +322,13 @@ def distance(seen: Signs, shown: Signs, guess: Guess, *, forgiving: bool = False
         (seen.peak_ms, shown.peak_ms, most),
         (seen.late_peak_ms, shown.late_peak_ms, most),
     ]
-    # Noise only adds: of what was measured so much may be none of the path's.
+    # Noise only adds delay: this part of the measured delay may have another cause than the path.
     pairs = [(max(min(a, b), a - noise), b, noise) for a, b, noise in pairs]
     parts += [(math.log((a + floor) / (b + floor)), 0.25) for a, b, _ in pairs]
     if seen.flow_wait_ms is not None and shown.flow_wait_ms is not None:
         a, b = (max(0.0, v) + floor for v in (seen.flow_wait_ms, shown.flow_wait_ms))
         parts.append((math.log(a / b), 0.25))
-        # Whether pings wait as flows do is what tells fair queueing.
+        # Fair queueing is detected by pings that wait less than flows do.
         parts.append(
             (
                 math.log((seen.wait_ms[1] + floor) / a) - math.log((shown.wait_ms[1] + floor) / b),
@@ -343,13 +347,12 @@ def distance(seen: Signs, shown: Signs, guess: Guess, *, forgiving: bool = False
 
 
 def _spared(seen: Signs, shown: Signs, guess: Guess) -> float:
-    """How unlikely it is that so few pings were lost: what drops by chance drops them like any
-    packet.
+    """The difference if fewer pings were lost than random drops would have lost.
 
-    A full buffer or a policer that counts bytes has room for a ping where it has none for a frame,
-    one that counts
-    packets has not: theirs say nothing. And more pings are lost than a guess shows where there is
-    somebody else.
+    Random drops affect pings like any packet. A full buffer or a policer may have room for a ping
+    where it has none for a frame, if it counts bytes. If it counts packets, it has not. Its drops
+    therefore give no evidence. More lost pings than in the simulation do not count, because cross
+    traffic may be the cause.
     """
     due = shown.pings_lost if guess.kind in AQM else min(shown.pings_lost, guess.loss)
     some = 3 / max(1, seen.pings)
@@ -357,5 +360,5 @@ def _spared(seen: Signs, shown: Signs, guess: Guess) -> float:
 
 
 def frames_ms(*rates_mbit: float | None) -> float:
-    """The time of a ping's own frame on each link, which is no propagation."""
+    """The serialization delay of a ping's frame on each link, in ms, which is not propagation."""
     return sum(PING_BYTES * 8e-3 / rate for rate in rates_mbit if rate)

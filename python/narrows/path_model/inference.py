@@ -54,12 +54,12 @@ APART = 1.5
 """The same if both directions were loaded at once, because not every pair of hops is simulated."""
 
 ALMOST, CLEARLY = 0.3, 0.75
-"""Additional distance up to which a hop without random loss explains as much as one with it, and
-from which it explains clearly less, in units of random differences."""
+"""Additional distances of a hop without random loss, in units of random differences. Up to the
+first, it explains as much as a hop with random loss; from the second, clearly less."""
 
 CLOSE, MORE = 2, 5
-"""Number of nearly equal candidates that are simulated with other seeds, and number of further
-search rounds if the best one does not explain the measurement."""
+"""Number of nearly equal candidates that are simulated with other seeds. Number of further search
+rounds if the best one does not explain the measurement."""
 
 FASTER, FOLLOWS = 1.2, 0.5
 """Factor of a faster link, and the share of it (logarithmic) by which the goodput of a full link

@@ -1,7 +1,8 @@
 """A value with its interval, built so that the value cannot lie outside.
 
-A quantity of the path model is a value and an interval, a value with one open end, an interval
-without a value, or unknown with the reason. Numbers that are not finite count as not known.
+A quantity of the path model is known or unknown with the reason. A known quantity is a value and an
+interval, a value with one open end, or an interval without a value. Numbers that are not finite
+count as not known.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ Cross traffic that does not yield uses a part of the link, and a load shows only
 module uses four indicators:
 
 - Idle pings that wait longer than a frame or two show cross traffic.
-- A queue drains after the load. The delay of later pings falls by 1 ms per ms without other
-  packets, and by 1 - s ms if cross traffic uses the share s of the link. This detects cross traffic
-  at that moment, but excludes nothing.
+- A queue drains after the load. Without other packets, the delay of later pings falls by 1 ms per
+  ms. If cross traffic uses the share s of the link, it falls by 1 - s ms per ms. This detects cross
+  traffic at that moment, but excludes nothing.
 - Idle pings that never wait. Evenly paced full frames with the share s of a link delay the share s
   of all pings by up to a frame time. If the rate R is left, s (1 - w / (1 - s)) of the pings wait
   longer than w frame times at R.
@@ -36,8 +36,8 @@ QUIET, TAIL = 0.19, 0.01
 cross traffic."""
 
 BEFORE_S, DRAIN_S, PAIRS = 0.1, 1.0, 2
-"""Maximum time between the end of a flow and the end of the load, maximum time of the drain (both
-in s), and minimum number of ping pairs that see it."""
+"""Maximum time between the end of a flow and the end of the load, in s. Maximum time of the drain,
+in s. Minimum number of ping pairs that see the drain."""
 
 SOME = 0.2
 """Share of cross traffic that is detected while a queue drains."""
