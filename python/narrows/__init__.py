@@ -1,4 +1,4 @@
-"""A laboratory for the narrow part of a network path.
+"""A laboratory for network bottlenecks.
 
 >>> import narrows as nw
 >>> path = nw.Path(rate="20Mbit", rtt="20ms", buffer="1bdp", queue=nw.queue.Fifo())
@@ -73,8 +73,8 @@ _HOMES = {
     ),
     "narrows.sweeps.sweeping": ("Sweep", "sweep"),
 }
-"""Where each name lives. It is imported when it is asked for: the command starts before all that it
-needs.
+"""The names of each module. A module is imported at the first access to one of them, so that the
+command starts quickly.
 """
 
 

@@ -1,10 +1,12 @@
-"""What can go wrong, as one tree of exceptions.
+"""The exceptions that narrows raises.
 
+```text
 NarrowsError
-├── ScenarioError   a scenario is not right: every mistake at once, each with its place and its fix
-├── EngineError     a right scenario could not be run
+├── ScenarioError   a scenario is not valid: all mistakes, each with its place and its fix
+├── EngineError     a valid scenario could not be run
 └── OutputError     a result could not be written
-    └── RecordError what was run is there, and the capture of its packets is not
+    └── RecordError the run is complete, but the capture of its packets is not
+```
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NarrowsError(Exception):
-    """Base of everything that narrows raises on purpose; its text is meant for people."""
+    """Base of all exceptions that narrows raises on purpose; their text is meant for users."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +29,14 @@ class Problem:
     """One mistake in a scenario.
 
     Attributes:
-        message: The whole of it in a person's words, with place and fix.
-        file: The file's name as it was given; empty where there is none.
-        line: Its line, from 1; None where the scenario did not come from text.
-        column: Its column, from 1; for errors of syntax only.
-        key: The key's path (`path.rate`, `flow[1].cc`); empty for errors of syntax.
+        message: The whole message for users, with place and fix.
+        file: The name of the file as given; empty if there is none.
+        line: The line, from 1; None if the scenario did not come from text.
+        column: The column, from 1; for syntax errors only.
+        key: The path of the key (`path.rate`, `flow[1].cc`); empty for syntax errors.
         value: The value as it was written, if there is one.
-        problem: What is wrong.
-        fix: The corrected line, where there is one.
+        problem: The description of the mistake.
+        fix: The corrected line, if there is one.
     """
 
     message: str
@@ -48,19 +50,19 @@ class Problem:
 
 
 class ScenarioError(NarrowsError):
-    """A scenario is not right.
+    """A scenario is not valid.
 
     Attributes:
-        errors: Every mistake, in the order of the file.
+        errors: All mistakes, in the order of the file.
     """
 
     def __init__(self, message: str, errors: Sequence[Problem] = ()) -> None:
-        """Keeps the whole text as the message and the single mistakes beside it."""
+        """Stores the whole text as the message, and the individual mistakes."""
         super().__init__(message, tuple(errors))
         self.errors = tuple(errors)
 
     def __str__(self) -> str:
-        """The text for people, without the structure."""
+        """The text for users, without the structure."""
         return str(self.args[0])
 
 
@@ -98,7 +100,7 @@ def named_by(
 
 
 def reason(error: OSError) -> str:
-    """What the system says, as the end of a sentence.
+    """The error text of the operating system, in the form of the end of a sentence.
 
     >>> reason(FileNotFoundError(2, "No such file or directory"))
     'no such file or directory'
@@ -108,7 +110,7 @@ def reason(error: OSError) -> str:
 
 
 class EngineError(NarrowsError):
-    """A right scenario could not be run by this engine."""
+    """A valid scenario could not be run by this engine."""
 
 
 class OutputError(NarrowsError):
@@ -116,13 +118,13 @@ class OutputError(NarrowsError):
 
 
 class RecordError(OutputError):
-    """The capture of a run could not be written to its end; the run itself is whole.
+    """The capture of a run could not be written completely; the run itself is complete.
 
     Attributes:
         run: The run.
     """
 
     def __init__(self, message: str, run: Run) -> None:
-        """Keeps the run beside the text."""
+        """Stores the run and the text."""
         super().__init__(message)
         self.run = run

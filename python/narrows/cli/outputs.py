@@ -10,11 +10,11 @@ from narrows.render.terminal import echo
 from narrows.storage.output import File
 
 Attempt = Callable[[], AbstractContextManager[None]]
-"""Makes a context for one output, which keeps an error until the others were tried."""
+"""Makes a context for one output. It keeps an error until the other outputs were tried."""
 
 
 class Picture(File):
-    """The type of an option that names a picture: Matplotlib must be installed, and know the
+    """The type of an option that names a picture; Matplotlib must be installed and support the
     format.
     """
 
@@ -44,12 +44,12 @@ def every() -> Iterator[Attempt]:
     narrows.errors.OutputError: a.json: no space left on device
     b.svg: permission denied
 
-    What follows the last attempt, usually printing, is executed whatever failed before. If that
-    raises, too, the errors that were kept are printed on stderr.
+    The code after the last attempt, usually printing, is executed even if outputs failed. If it
+    raises an error, too, the errors of the outputs are printed on stderr.
 
     Raises:
-        OutputError: If outputs failed, with a line for each. An error that is none of narrows' own
-            is raised as it is.
+        OutputError: If outputs failed, with a line for each. An error that is no `NarrowsError` is
+            raised as it is.
     """
     failed: list[Exception] = []
 

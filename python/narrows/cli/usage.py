@@ -42,7 +42,7 @@ def invalid(
 
 
 def _path(kind: click.Path, given: str) -> str | None:
-    """What is wrong with the name of a file or folder."""
+    """The problem with the name of a file or folder; None if there is none."""
     if not os.path.lexists(given):
         return "no such directory" if not kind.file_okay else "no such file"
     if os.path.isdir(given) and not kind.dir_okay:  # noqa: PTH112 - no error for any name

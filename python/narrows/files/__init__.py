@@ -1,10 +1,9 @@
 """Measurements in files: our own JSON, flent's, iperf's, tables, histograms.
 
-The content decides what a file is read as; the name decides what is written. A file may come from
-anybody, so it is
-bounded: it is read up to `MOST_BYTES`, and a compressed one unpacks to `MOST_RATIO` times its size
-    at most. JSON takes some twenty times its text in memory, so that without the ratio 60 kB of
-    gzip become more than a gigabyte.
+The content of a file selects its reader; the name selects its writer. Files are untrusted input,
+so their size is limited. At most `MOST_BYTES` are read, and a compressed file may unpack to at most
+`MOST_RATIO` times its size. JSON takes about twenty times its text in memory. Without the ratio,
+60 kB of gzip become more than a gigabyte.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from narrows.storage import hdr, output, untrusted_input
 from narrows.storage.text import name_of, unread
 
 MOST_BYTES = untrusted_input.MOST_DATA_BYTES
-"""Of a file, unpacked."""
+"""Maximum size of an unpacked file, in bytes."""
 
 MOST_RATIO = 50
-"""Of a compressed file: flent's files have a ratio of 5 to 20."""
+"""Maximum compression ratio; files of flent have a ratio of 5 to 20."""
 
 ALWAYS_BYTES = 4 * 1024 * 1024
-"""A compressed file may unpack to this much whatever its ratio."""
+"""Size to which a compressed file may unpack whatever its ratio, in bytes."""
 
 WRITTEN = (".json", ".flent.gz", ".flent", ".csv", ".jsonl", ".hlog", ".parquet")
-"""How the name of a file may end that is written."""
+"""Suffixes of files that can be written."""
 
 
 def read(file: str | PathLike[str]) -> Measurement:
@@ -81,20 +80,20 @@ def of_text(raw: bytes, name: str) -> Measurement:
 
 
 def write(measured: Measurement, file: str | PathLike[str]) -> None:
-    """Writes a measurement as what the name says, one of `WRITTEN`; all of it or nothing.
+    """Writes a measurement in the format of the suffix, one of `WRITTEN`; completely or not at all.
 
     Raises:
-        OutputError: If it cannot be written, or the name says nothing.
+        OutputError: If it cannot be written, or the suffix is unknown.
     """
     writer = writer_of(file)
     output.write(file, writer(measured))
 
 
 def writer_of(file: str | PathLike[str]) -> Callable[[Measurement], bytes]:
-    """What writes a file of that name.
+    """The writer of the format that the suffix of the name selects.
 
     Raises:
-        OutputError: If the name says nothing that is known.
+        OutputError: If the suffix is unknown.
     """
     name = name_of(file)
     ending = next((e for e in WRITTEN if name.endswith(e)), None)

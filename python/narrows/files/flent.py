@@ -1,17 +1,17 @@
 """flent's data files (`.flent.gz`), read and written.
 
-Sources: flent's description of its format, version 4 (doc/data-format.rst); what flent 2.1.1 opens,
-    tried. A file is
-a JSON object: series interpolated onto one grid of seconds (`x_values`, `results`; Mbit/s and ms),
-the samples themselves (`raw_values`, by Unix time), and `metadata`. flent opens only tests that it
-knows and draws only series that the test has, so a measurement is written as the nearest of its
-tests with that one's names. The whole measurement goes along under `NARROWS`, which flent leaves
-alone; reading such a file gives it back unharmed.
+Sources: flent's description of its format, version 4 (doc/data-format.rst); files that flent 2.1.1
+opens in a test. A file is a JSON object. `x_values` and `results` are series interpolated onto one
+grid of seconds, in Mbit/s and ms. `raw_values` are the samples by Unix time; `metadata` describes
+the test. flent opens only its own tests and draws only the series of the test. A measurement is
+therefore written as the most similar test, with the names of that test. The key `NARROWS` contains
+the whole measurement. flent ignores this key; the reader returns the same measurement from it.
 
-Our pings are UDP; flent's tests with many flows have but one place for a ping, and call it ICMP.
+The pings of narrows use UDP. flent's tests with many flows have only one series for a ping, whose
+name is ICMP.
 
-A series is taken for a flow if its name says upload or download, for a ping if it says so;
-averages, sums and fairness are made from others and are left out.
+A series is read as a ping if its name contains ping or RTT, and as a flow if it contains upload or
+download. Averages, sums and fairness are derived from other series and are left out.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from typing import Any
 from narrows.measure.result import Direction, Flow, Json, Measurement, MeasurementError, short
 
 VERSION = 4
-"""Of the format; flent refuses later ones, and so do we."""
+"""Version of the format; flent and this reader reject later ones."""
 
 STEP_S = 0.2
-"""flent's own step."""
+"""Step of the grid, in s; flent uses the same."""
 
 MOST_POINTS = 1_000_000
 

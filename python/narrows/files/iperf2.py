@@ -1,14 +1,15 @@
-"""iperf2's text as a measurement.
+"""Reads iperf2's text as a measurement.
 
-Source: what iperf 2.0 and 2.1 print (2.1.8 tried). Lines of a stream have its number in brackets,
-    an interval, what was transferred and the rate, with units that change from line to line; with
-    `-e` a client also prints what it sent again, its window and its RTT. A client sends up. Reports
-    of the whole stream end it: the sender's, and over UDP the receiver's after it ("Server
-    Report"), which has what arrived. They are left out of the samples.
+Source: output of iperf 2.0 and 2.1 (tested with 2.1.8). A line of a stream has its number in
+brackets, an interval, the transferred amount and the rate. The units differ from line to line. With
+`-e` a client also prints retransmits, window and RTT. A client sends in the direction `up`. The
+last lines of a stream are reports of the whole stream, which are left out of the samples. The first
+is that of the sender. Over UDP, that of the receiver ("Server Report") follows, with the received
+amount.
 
-The goodput of UDP is what arrived. A client's text has that in the receiver's report only, so its
-samples are `sent_bytes`. A text that has only lines of the sum over all streams (`--sum-only`) is
-read as one stream.
+The goodput of UDP counts received data. A client's text has it only in the report of the receiver,
+so that its samples are `sent_bytes`. A text that has only lines of the sum over all streams
+(`--sum-only`) is read as one stream.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _MSS = 1448
 
 
 def is_iperf2(text: str) -> bool:
-    """Does it look like that?
+    """Whether a text has a line of iperf2.
 
     >>> is_iperf2("[  3]  0.0- 1.0 sec  1.12 MBytes  9.44 Mbits/sec"), is_iperf2("hello")
     (True, False)
@@ -48,10 +49,10 @@ def is_iperf2(text: str) -> bool:
 
 
 def read(text: str, name: str) -> Measurement:
-    """What iperf2 printed.
+    """Reads the output of iperf2.
 
     Raises:
-        MeasurementError: If it is too much.
+        MeasurementError: If it has too many lines.
     """
     peer = _PEER.search(text)
     server = peer is not None and peer["who"].startswith("Server")

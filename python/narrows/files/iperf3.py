@@ -1,11 +1,12 @@
 """iperf3's output, `-J` and `--json-stream`, as a measurement.
 
-Sources: what iperf3 3.12 prints; for later versions its release notes (`--json-stream` since 3.17:
-    an object with `event` and `data` on each line). RTTs are the kernel's smoothed ones, in µs, and
-    the window is in bytes, of the sender and only where the sender printed it. iperf3 has no pings,
-    so nothing is known of latency beside what its own connections saw. The goodput of UDP is what
-    arrived; a file of its sender has that as a total only, so its samples are `sent_bytes`. Version
-    3.12 prints -1 as an unsigned number of 64 bits; 2⁶³ and more are therefore not known.
+Sources: output of iperf3 3.12; for later versions its release notes. `--json-stream` exists since
+3.17 and has an object with `event` and `data` on each line. RTTs are smoothed RTTs of the kernel,
+in µs, and the window is in bytes. Both are those of the sender and missing unless the sender
+printed them. The RTTs of its connections are the only latencies, because iperf3 has no pings. The
+goodput of UDP counts received data. The output of a UDP sender has it as a total only, so that its
+samples are `sent_bytes`. Version 3.12 prints -1 as an unsigned number of 64 bits; 2⁶³ and more are
+therefore unknown values.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _MSS = 1448
 
 
 def is_event(line: str) -> bool:
-    """Is it a line of `--json-stream`?
+    """Whether a line is one of `--json-stream`.
 
     >>> is_event('{"event":"start","data":{}}'), is_event('{"start":{}}'), is_event('{"event"')
     (True, False, False)
@@ -46,10 +47,10 @@ def is_event(line: str) -> bool:
 
 
 def read_stream(text: str, name: str) -> Measurement:
-    """A measurement of `--json-stream`; one that was cut off is as good as it goes.
+    """A measurement of `--json-stream`; of a truncated one, the complete lines.
 
     Raises:
-        MeasurementError: If it is not right.
+        MeasurementError: If it is not valid.
     """
     tree: Json = {"start": {}, "intervals": [], "end": {}}
     lines = [line for line in text.splitlines() if line.strip()]
@@ -234,8 +235,9 @@ def _mbit(so_far: float, took_s: float) -> float | None:
 
 
 def _arrived_mbit(udp: Json, arrived_s: float | None) -> float | None:
-    """What arrived of a stream that the near end sent; None where the receiver's report is
-    missing.
+    """The goodput of a stream that the near host sent, in Mbit/s.
+
+    It is None if the report of the receiver is missing.
     """
     sent, lost = _known(udp.get("bytes")), _known(udp.get("lost_percent"))
     took_s = arrived_s or _known(udp.get("seconds"))

@@ -1,8 +1,8 @@
 """A measurement as rows: CSV, JSON lines, Parquet. One row per sample of a flow or a ping, all in
 one table.
 
-`kind` is `flow` or `ping`, `id` says which; a column that does not apply is empty. Times are
-seconds from the start of the measurement; the units are in the names.
+`kind` is `flow` or `ping`, and `id` is the number of the flow or ping. A column that does not apply
+is empty. Times are seconds from the start of the measurement; the units are in the names.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ def csv_text(measured: Measurement) -> str:
 
 
 def json_lines(measured: Measurement) -> str:
-    """The measurement without its samples on the first line, then a sample each; what is unknown is
-    left out.
+    """One line with the measurement without its samples, then one line per sample.
+
+    Unknown values are left out.
     """
     top = {k: v for k, v in measured.json.items() if k not in {"flows", "pings"}}
     top["flows"] = [
@@ -73,7 +74,7 @@ def json_lines(measured: Measurement) -> str:
 
 
 def parquet(measured: Measurement) -> bytes:
-    """The same table; the measurement without samples stands in the schema's metadata under
+    """The same table. The metadata of the schema contain the measurement without samples under
     `narrows`.
     """
     import pyarrow as pa  # noqa: PLC0415

@@ -1,8 +1,8 @@
 """The live engine: runs `narrows-host`, the only program that accesses the host.
 
 The program receives the text of the scenario. It prints lines of progress, `progress 1.25 30.000`
-(elapsed time and end, in s), and finally `run J S`, followed by J bytes of JSON and S bytes of
-samples. Its namespaces end with it, and it ends with this process.
+(elapsed time and end, in s). Finally it prints `run J S`, followed by J bytes of JSON and S bytes
+of samples. Its namespaces end with it, and it ends with this process.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Summarizes a measurement: rates, idle and loaded latency, latency increase, grade, round trips
 per minute.
 
-Sources: the grade is that of DSLReports (dslreports.com/faq/17930), of the mean latency increase
-    under download and upload. LibreQoS and 8x8 use the same thresholds. Round trips per minute are
-    60 s divided by the RTT of pings under load. draft-ietf-ippm-responsiveness counts HTTP requests
-    on the loaded connections instead: the two numbers differ.
+Sources: the grade is that of DSLReports (dslreports.com/faq/17930). It depends on the mean latency
+increase under download and upload. LibreQoS and 8x8 use the same thresholds. Round trips per minute
+are 60 s divided by the RTT of pings under load. The method of draft-ietf-ippm-responsiveness counts
+HTTP requests on the loaded connections instead: the two numbers differ.
 """
 
 from __future__ import annotations
