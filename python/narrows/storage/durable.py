@@ -1,17 +1,15 @@
 """Files that survive a crash: replaced as a whole, appended to line by line, or kept in a database.
 
-Results (`output`), sweeps, the history and sealed forecasts are written through this module, so
-that one place decides what is on the disk when a call returns. The plans that change a host are
-carried out by a privileged program, whose own counterpart is `host/src/tune/place.rs`.
+Results (`output`), sweeps, the history and sealed forecasts are written through this module. So one
+place decides what is on the disk when a call returns. The plans that change a host are executed by
+a privileged program, whose own counterpart is `host/src/tune/place.rs`.
 
 - `replacing` writes a new file beside the old one, syncs it, renames it over the old one and syncs
-  the directory. A
-  crash, a full disk or a lost power supply leaves the old content or the new one.
+  the directory. A crash, a full disk or a power failure leaves the old content or the new one.
 - `Chain` is a file of JSON lines to which lines are only ever added. Each line holds the SHA-256 of
-  the line before it
-  and its own, so a later change of any line is detected by all readers. A line that was cut short
-  by a crash is not a
-  line: readers ignore it, and the next writer moves it to `NAME.torn` before it appends.
+  the line before it and its own. So all readers detect a later change of any line. A line that a
+  crash cut short does not count: readers ignore it, and the next writer moves it to `NAME.torn`
+  before it appends.
 - `retried` repeats an operation while another process holds a lock.
 """
 
@@ -102,7 +100,7 @@ def retried(
     holds a lock.
 
     Args:
-        attempt: What is done.
+        attempt: The operation.
         held: Whether an exception means that.
         seconds: After this time the exception is raised.
     """

@@ -1,15 +1,16 @@
 """Histograms of latency for HdrHistogram's tools: its log, version 1.3, with V2 compressed
 payloads.
 
-Source: the HdrHistogram project's description of its log and of its V2 encoding; what the package
-    hdrhistogram 0.10 decodes, tried. Values are microseconds with three significant digits. A
-    histogram has buckets of twice the width each, of 2048 counts (the first one whole, of the
-    others the upper half): a value stands for all that agree with it in its leading 11 bits. The
-    payload is the counts as ZigZag LEB128 varints, where a negative one says how many zeros follow
-    one another; before it a header of seven fields, all big-endian; then zlib and base64.
+Source: the HdrHistogram project's description of its log and of its V2 encoding; tests with the
+package hdrhistogram 0.10. Values are microseconds with three significant digits. A histogram has
+buckets of 2048 counts, each with twice the width of the one before. The first bucket is used whole,
+of the others the upper half. A value represents all values with the same leading 11 bits. The
+payload is the counts as ZigZag LEB128 varints; a negative one is a number of consecutive zeros. A
+header of seven big-endian fields precedes it. The whole is compressed by zlib and encoded in
+base64.
 
-Ours has a line for each phase and direction, tagged (`Tag=idle`, `Tag=loaded`), so that
-HdrHistogram's plotters and processors show them apart.
+The logs of narrows have a line for each phase and direction, tagged (`Tag=idle`, `Tag=loaded`), so
+that HdrHistogram's plotters and processors show them separately.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 DIGITS = 3
-"""Significant digits: 2 × 10³ units are told apart singly."""
+"""Significant digits: each of the first 2 × 10³ units has its own count."""
 
 HALF = 1024
-"""Half of the counts of a bucket: 2048 is the power of two that holds 2 × 10³."""
+"""Half of the counts of a bucket: 2048 is the next power of two above 2 × 10³."""
 
 HIGHEST_US = 3_600_000_000
-"""An hour, in µs; what takes longer counts as that."""
+"""Largest value, in µs: an hour; larger values count as this one."""
 
 _COOKIE, _PACKED = 0x1C849303 | 0x10, 0x1C849304 | 0x10
 _HALF_BITS = HALF.bit_length() - 1
@@ -43,7 +44,7 @@ def head(what: str, unit: str) -> list[str]:
 
 
 def place(value_us: int) -> int:
-    """Where a value is counted.
+    """The index of the count of a value.
 
     >>> place(0), place(2047), place(2048), place(2049), place(4096)
     (0, 2047, 2048, 2048, 3072)

@@ -1,8 +1,8 @@
-"""Kinds of values in JSON that anybody may have written.
+"""Checks the kinds of values in JSON from untrusted sources.
 
-A reader states the kind of each key that it uses, once, and `check` refuses a value of another kind
-in one sentence with its place. Keys that are not stated may hold anything. Null is what was not
-measured; only a key that is required needs a value.
+A reader states the kind of each key that it uses, once. `check` rejects a value of another kind
+with a message that states its place. Keys that are not stated may hold anything. Null means that
+the value was not measured; only a required key needs a value.
 """
 
 from __future__ import annotations

@@ -150,8 +150,9 @@ def _is_stdout(about: os.stat_result) -> bool:
 
 @contextmanager
 def streaming(file: str | PathLike[str]) -> Iterator[IO[bytes]]:
-    """What is written goes to a device or a pipe as it comes; to stdout in the order of all that is
-    printed.
+    """Opens a device or a pipe, which receives data as it is written.
+
+    Data for stdout keeps its order relative to printed text.
 
     Raises:
         OSError: If it cannot be opened or written.

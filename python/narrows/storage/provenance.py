@@ -1,4 +1,4 @@
-"""Where a result comes from: enough to make it again, and to know how far to trust it."""
+"""The provenance of a result: data for its reproduction, and its nearest reference cases."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from typing import Any
 from narrows import _core
 
 EVIDENCE = Path(__file__).parents[1] / "_evidence.json"
-"""Stored reference cases; written by the validation, absent where it has not been run."""
+"""Stored reference cases; written by the validation, absent if it has not been run."""
 
 NEAREST = 3
-"""So many cases are told."""
+"""Maximum number of reference cases that a result has."""
 
 LIKE = "linux-6.12"
-"""What the hosts of every stored case are like."""
+"""`host.like` of every stored case."""
 
 KINDS = ("queue", "policer", "besides")
-"""What a case and a result must have the same, beside their congestion controls."""
+"""Keys that must be equal in a case and a result, in addition to the congestion controls."""
 
 ONE_LOST = 1e-5
-"""A share of random loss that is as good as none."""
+"""Added to the shares of random loss before they are compared: one packet in 100 000."""
 
 
 class Watch:
-    """Wall and processor time since it was made."""
+    """Wall-clock and processor time since its construction."""
 
     def __init__(self) -> None:
-        """Starts."""
+        """Starts both clocks."""
         self.start = datetime.now(timezone.utc)
         self._wall = time.perf_counter()
         self._cpu = time.process_time()
 
     def read(self) -> tuple[float, float]:
-        """Wall and processor time in seconds."""
+        """Wall-clock and processor time, in s."""
         return time.perf_counter() - self._wall, time.process_time() - self._cpu
 
 
@@ -58,7 +58,7 @@ def scenario_sha256(scenario: dict[str, Any], files: Mapping[str, str] | None = 
     """The hash of a scenario with its defaults filled in, whether it came from a file or from
     objects.
 
-    Files that it names count by what they hold and not by where they lie.
+    Files that it names count by their content, not by their location.
 
     >>> scenario_sha256({"b": 1, "a": 2}) == scenario_sha256({"a": 2, "b": 1})
     True
@@ -83,20 +83,20 @@ def scenario_sha256(scenario: dict[str, Any], files: Mapping[str, str] | None = 
 
 
 def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, Any]] | None:
-    """The reference cases nearest to a result, with how well they agreed; None where none are
-    stored.
+    """The reference cases nearest to a result, with their agreement; None if none are stored.
 
     The file holds `{"cases": [{"case", "cc": [names], "queue", "policer", "besides": [words],
-    "rate_mbit", "rtt_ms", "buffer_bdp", "headroom", "loss", "agreement"}, …]}`. Only cases alike
-    are told: of the same congestion controls, the same queue and policer with the same parameters,
-    and nothing else on the path that the case had not (`besides`: a shaper, several hops, a reverse
-    hop, jitter …).
+    "rate_mbit", "rtt_ms", "buffer_bdp", "headroom", "loss", "agreement"}, …]}`. Cases of other
+    kinds are left out. A case must have the congestion controls of the result, and its queue and
+    policer with the same parameters. The other elements of the path must be equal, too (`besides`:
+    a shaper, several hops, a reverse hop, jitter …).
 
-    Of these the nearest are told: rate, RTT (of the flow whose RTT differs most), buffer (behind a
-    policer its burst, and how much faster its link is) and random loss (each with a packet of 100
-    000 added), by the logarithms of their ratios. A `distance` of 0 is the very case, 0.7 a factor
-    of two in one of them. All cases are of one release of Linux; for hosts that are like another
-    one there is no evidence.
+    The distance is the sum of the logarithms of ratios of four quantities: rate, RTT, buffer and
+    random loss. The RTT is that of the flow whose RTT differs most. Behind a policer, the burst
+    stands for the buffer, and the ratio of link rate and policer rate is a fifth quantity. To each
+    loss, one packet in 100 000 is added. A `distance` of 0 is the same case; 0.7 is a factor of two
+    in one quantity. All cases are of one release of Linux; for hosts like another release there is
+    no evidence.
     """
     if not file.exists():
         return None
@@ -132,8 +132,9 @@ def evidence(figures: dict[str, Any], file: Path = EVIDENCE) -> list[dict[str, A
 
 
 def of(figures: dict[str, Any], watch: Watch, files: Mapping[str, str]) -> dict[str, Any]:
-    """The provenance of a result that `watch` has seen from its beginning; its scenario names
-    `files`.
+    """The provenance of a result.
+
+    `watch` was constructed at the start of the run; `files` are the files that its scenario names.
     """
     wall, cpu = watch.read()
     machine = os.uname()

@@ -1,9 +1,9 @@
-"""Files that anybody may have written, read with a ceiling; `output` is the counterpart.
+"""Reads files from untrusted sources, with a maximum size; `output` is the counterpart.
 
 Every reader of a user's file uses `read` or `head`. Only regular files are read: a pipe could block
-for ever and a device need never end. The file type is checked before the file is opened, because
-opening a device can have effects, and once more on the open file, because the name may have been
-replaced between the two.
+for ever, and a device may never end. The file type is checked before the file is opened, because
+opening a device can have effects. It is checked again on the open file, because the name may have
+been replaced between the two.
 """
 
 from __future__ import annotations

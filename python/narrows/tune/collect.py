@@ -1,5 +1,5 @@
-"""Running the collector: here, over ssh, in a namespace, or on a tree. It is one POSIX script that
-reads and prints.
+"""Runs the collector: on this host, over ssh, in a namespace, or on a directory tree. The collector
+is a POSIX script that only reads and prints.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _HOST = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9\[:][A-Za-z0-9_.
 _NAMESPACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _PATIENCE_S = 120
 _MOST = 64 << 20
-"""Bytes that are read: sections have limited lines, and 64 namespaces with 2000 connections each
-are less.
+"""Maximum size of the text, in bytes. Its sections have limited lines; 64 namespaces with 2000
+connections each need less.
 """
 _MOST_SAID = 1 << 16
-"""Of what a program says on stderr, the end."""
+"""Maximum size of a program's stderr, in bytes; of more, the end is kept."""
 _LINE = 300
-"""Characters of a line of it that are shown."""
+"""Maximum length of a line of stderr in a message, in characters."""
 _PIECE = 1 << 16
 
 
 def script() -> str:
-    """The collector."""
+    """The text of the collector."""
     return (resources.files("narrows.tune") / "collect.sh").read_text(encoding="utf-8")
 
 
 def host(name: str) -> str:
-    """A name that ssh may be given: no option, nothing that a shell would read.
+    """Checks a host name for ssh: it is no option and contains nothing that a shell interprets.
 
     >>> host("root@router.lan")
     'root@router.lan'
@@ -143,7 +143,7 @@ def _limited(words: list[str], given: str, where: str) -> tuple[int, str, str]:
 
 
 def _given(stdin: IO[bytes], left: memoryview) -> memoryview:
-    """What remains of the input; nothing where nobody reads it."""
+    """Writes a part of the input and returns the rest; nothing if the pipe was closed."""
     try:
         return left[os.write(stdin.fileno(), left[:_PIECE]) :]
     except BlockingIOError:

@@ -38,10 +38,10 @@ def lines(plan: dict[str, Any]) -> list[str]:
 
     >>> row = {"kind": "sysctl", "target": "net.ipv4.tcp_ecn", "from": "2", "to": "1",
     ...     "why": "marks", "phase": "live"}
-    >>> plan = {"title": "ECN is asked for", "needs": [], "changes": [row], "left": [],
+    >>> plan = {"title": "ECN is requested", "needs": [], "changes": [row], "left": [],
     ...     "effects": [], "netns": None}
     >>> print("\n".join(lines(plan)))
-    ECN is asked for.
+    ECN is requested.
     <BLANKLINE>
     sysctl net.ipv4.tcp_ecn
     - 2

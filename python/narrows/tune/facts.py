@@ -1,8 +1,8 @@
-"""What a host is and does to its own traffic: a record, read from the text of `collect.sh`.
+"""A record of a host and its network configuration, read from the text of `collect.sh`.
 
-The text has sections, `@ NAME WORDS`, whose lines follow a `|`; files come as `path:line`. Whatever
-is not there is
-`None` or empty, never a guess: a finding about it says that it could not be seen.
+The text has sections, `@ NAME WORDS`, whose lines follow a `|`; lines of files have the form
+`path:line`. A missing value is `None` or empty, never a guess: a finding about it reports that it
+could not be seen.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from narrows.errors import NarrowsError
 
 VERSION = 1
-"""Of the collector's text."""
+"""Version of the collector's text."""
 
 BBR_RELEASE = (4, 9)
 
@@ -38,13 +38,13 @@ _ETHERNET, _LOOPBACK, _IEEE80211 = 1, 772, 801
 
 @dataclass(kw_only=True)
 class Qdisc:
-    """One queue discipline of an interface, as tc tells it."""
+    """One queue discipline of an interface, as tc prints it."""
 
     kind: str
     handle: str
     dev: str
     parent: str
-    """`root`, or the class that it is a leaf of."""
+    """`root`, or the class of which it is a leaf."""
     words: list[str] = field(default_factory=list)
     """Its options, as tc prints them."""
     dropped: int | None = None
@@ -52,7 +52,7 @@ class Qdisc:
 
     @property
     def attached_by_kernel(self) -> bool:
-        """Handle 0: is what the kernel gives to those that nobody asked for."""
+        """Whether the kernel attached it by default; such disciplines have the handle 0:."""
         return self.handle == "0:"
 
 
@@ -77,35 +77,35 @@ class Interface:
     tx_queue_len: int | None = None
     tx_bytes: int | None = None
     bql_limits: list[int] = field(default_factory=list)
-    """In bytes, of each queue that has the file."""
+    """Limit of each queue that has the file, in bytes."""
     qdiscs: list[Qdisc] = field(default_factory=list)
     offloads: dict[str, str] = field(default_factory=dict)
-    """Of `ethtool -k`: `on`, `off`, `off [fixed]`."""
+    """Values of `ethtool -k`: `on`, `off`, `off [fixed]`."""
     ring_tx: int | None = None
     coalesce: dict[str, str] = field(default_factory=dict)
     link: list[str] = field(default_factory=list)
-    """Of `iw dev NAME link`."""
+    """Lines of `iw dev NAME link`."""
     about: list[str] = field(default_factory=list)
-    """Of `iw dev NAME info`."""
+    """Lines of `iw dev NAME info`."""
 
     @property
     def loopback(self) -> bool:
-        """Is it the host's own?"""
+        """Whether it is the loopback interface."""
         return self.kind == _LOOPBACK or self.name == "lo"
 
     @property
     def up(self) -> bool:
-        """Does it carry anything? Some that do (tunnels) say `unknown`."""
+        """Whether it can carry traffic; tunnels that can have the state `unknown`."""
         return self.state in {"up", "unknown"}
 
     @property
     def root(self) -> Qdisc | None:
-        """Its root qdisc, where tc told it."""
+        """Its root qdisc, if tc printed it."""
         return next((q for q in self.qdiscs if q.parent == "root"), None)
 
     @property
     def leaves(self) -> list[Qdisc]:
-        """What packets wait in: those under mq, else the root."""
+        """The queue disciplines in which packets wait: those under mq, else the root."""
         root = self.root
         if root is None:
             return []
@@ -140,7 +140,10 @@ class Space:
 
 @dataclass(kw_only=True)
 class Facts:
-    """What the collector saw. `tree`: it read a tree, and no program was asked."""
+    """The facts that the collector found.
+
+    If `tree` is set, it read a directory tree and called no programs.
+    """
 
     uid: int | None = None
     machine: str | None = None
@@ -152,13 +155,12 @@ class Facts:
     there: set[str] = field(default_factory=set)
     writes_sysctl: bool = False
     netns: str | None = None
-    """`initial`; `container`: that of a whole container; `other`: it shares files with a host whose
-    network is another
-    one. None: it could not be seen."""
+    """`initial`; `container`: that of a whole container; `other`: the files are those of a host
+    with another network namespace. None: it could not be seen."""
     cgroup: list[str] = field(default_factory=list)
     container: str | None = None
     virtual: str | None = None
-    """What systemd-detect-virt said."""
+    """Output of systemd-detect-virt."""
     vendor: str | None = None
     product: str | None = None
     cpu: list[str] = field(default_factory=list)
@@ -168,24 +170,24 @@ class Facts:
     loadable: list[str] = field(default_factory=list)
     builtin: list[str] = field(default_factory=list)
     modules_seen: bool = False
-    """There was a directory of this kernel's modules."""
+    """Whether there was a directory of this kernel's modules."""
     config: dict[str, str] = field(default_factory=dict)
     config_file: str | None = None
     boot: list[Line] = field(default_factory=list)
-    """In the order of the files' folders, not yet of their effect: see `boot_order`."""
+    """Settings in the order of the files' folders, not of their effect: see `boot_order`."""
     boot_files: dict[str, list[str]] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     boot_modules: list[tuple[str, str]] = field(default_factory=list)
     networkd: dict[str, list[str]] = field(default_factory=dict)
     network_files: list[str] = field(default_factory=list)
-    """Index of an interface and the file that networkd configures it by."""
+    """Index of an interface and the file with which networkd configures it."""
     own: dict[str, str] = field(default_factory=dict)
     """Files that narrows wrote before."""
     sqm: list[str] = field(default_factory=list)
     packages: list[str] = field(default_factory=list)
     interfaces: list[Interface] = field(default_factory=list)
     devices: list[str] = field(default_factory=list)
-    """Of this namespace; what /sys shows may be another's."""
+    """Interfaces of this namespace; /sys may show those of another one."""
     routes: list[tuple[str, str]] = field(default_factory=list)
     """Family and line of `ip route`."""
     sockets: dict[str, int] = field(default_factory=dict)
@@ -195,16 +197,16 @@ class Facts:
     phys: list[str] = field(default_factory=list)
     lacks: set[str] = field(default_factory=set)
     said: set[str] = field(default_factory=set)
-    """The programs that were asked."""
+    """The programs that were called."""
 
     @property
     def kernel(self) -> tuple[int, int] | None:
-        """Its release, as far as features go."""
+        """Its release, as two numbers."""
         return release(self.release)
 
     @property
     def system(self) -> str:
-        """The system in words."""
+        """The name of the system for users."""
         if self.openwrt:
             return f"OpenWrt {self.openwrt.get('DISTRIB_RELEASE', '')}".strip()
         return self.os.get("PRETTY_NAME") or self.os.get("NAME") or "an unknown system"
@@ -227,7 +229,7 @@ class Facts:
 
     @property
     def locked(self) -> bool:
-        """Can nobody write settings here? Whoever is not root cannot anyway, and cannot tell."""
+        """Whether even root cannot write settings; False for other users, who cannot test it."""
         return not self.writes_sysctl and self.uid in {None, 0}
 
     def interface(self, name: str) -> Interface | None:
@@ -236,7 +238,7 @@ class Facts:
 
     @property
     def forwards(self) -> bool:
-        """Is it a router?"""
+        """Whether it is a router."""
         return (
             self.value("net.ipv4.ip_forward") == "1"
             or self.value("net.ipv6.conf.all.forwarding") == "1"
@@ -244,7 +246,7 @@ class Facts:
 
     @property
     def default_cc(self) -> str | None:
-        """What new connections use."""
+        """The congestion control of new connections."""
         return self.value("net.ipv4.tcp_congestion_control")
 
     @property
@@ -326,7 +328,7 @@ _OPTIONS = {"tcp": "TCP_CONG", "sch": "NET_SCH", "cls": "NET_CLS", "act": "NET_A
 
 
 def option(module: str) -> str:
-    """What the kernel's configuration calls a module.
+    """The name of a module in the kernel's configuration.
 
     >>> option("sch_fq"), option("act_mirred"), option("ifb")
     ('CONFIG_NET_SCH_FQ', 'CONFIG_NET_ACT_MIRRED', 'CONFIG_IFB')

@@ -1,8 +1,8 @@
-"""Which release of Linux can what, who ships which release, and how a newer one is called.
+"""Features of Linux releases, kernels of distributions, and packages of newer kernels.
 
-A feature's source is the subject of the commit that brought it, as it stands in the kernel's
-history. A distribution may carry a feature back, so that a release is a hint and what the host
-shows itself is the fact; findings are made of facts where there are any.
+The source of a feature is the subject of the commit that introduced it, as in the kernel's history.
+A distribution may backport a feature, so that a release is only a hint. Findings use the facts of
+the host itself if there are any.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QDISCS = frozenset((
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
-    """Something that a release of Linux brought."""
+    """A feature that a release of Linux introduced."""
 
     name: str
     since: Release
@@ -156,11 +156,11 @@ FEATURES: dict[str, Feature] = dict(
         ),
     ]
 )
-"""By name; the text is for people."""
+"""Features by name; their text is for users."""
 
 
 def has(release: Release | None, feature: str) -> bool | None:
-    """Has a release a feature? None: the release is not known.
+    """Whether a release has a feature; None if the release is not known.
 
     >>> has((4, 9), "bbr"), has((4, 9), "pacing"), has(None, "bbr")
     (True, False, None)
@@ -169,8 +169,9 @@ def has(release: Release | None, feature: str) -> bool | None:
 
 
 def own_timers(release: Release | None, cc: str) -> list[str]:
-    """What a plan says of a release whose TCP paces by a timer of each connection: fq is not
-    needed, and is cheaper.
+    """The note of a plan about releases whose TCP paces with one timer per connection.
+
+    Such a release does not need fq, but fq takes less processor time.
 
     >>> own_timers((5, 4), "bbr"), len(own_timers((4, 15), "bbr"))
     ([], 1)
@@ -186,19 +187,19 @@ def own_timers(release: Release | None, cc: str) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Shipped:
-    """A distribution's kernel, and the package that brings a newer one."""
+    """A distribution's kernel, and the package of a newer one."""
 
     distribution: str
     version: str
     kernel: Release
     package: str | None
-    """Of a newer kernel; `{arch}` is Debian's word for the machine."""
+    """The package of a newer kernel; `{arch}` is Debian's name of the architecture."""
     newer: Release | None
     manager: str
     command: str
-    """What installs it, with `{package}`."""
+    """The command that installs it, with `{package}`."""
     needs: str | None = None
-    """What must be there before."""
+    """The prerequisite of the command."""
 
 
 def _ubuntu(version: str, kernel: Release, newer: Release | None) -> Shipped:
@@ -258,8 +259,7 @@ SHIPPED = (
     _openwrt("23.05", (5, 15)),
     _openwrt("24.10", (6, 6)),
 )
-"""The kernel of a distribution's first release; of a newer one the least that its package has
-brought.
+"""The kernel of a distribution's first release, and the oldest kernel in its package of newer ones.
 """
 
 _ARCHITECTURES = {
@@ -273,7 +273,7 @@ _ARCHITECTURES = {
 
 
 def shipped(distribution: str, version: str) -> Shipped | None:
-    """What a distribution ships; its points (24.10.2) do not count."""
+    """The kernel of a distribution; point releases (24.10.2) do not count."""
     for each in SHIPPED:
         if each.distribution == distribution and (
             version == each.version or version.startswith(each.version + ".")
@@ -284,7 +284,7 @@ def shipped(distribution: str, version: str) -> Shipped | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Cure:
-    """A package that would bring what is missing, and how it is installed."""
+    """A package that would add a missing feature, and the command that installs it."""
 
     name: str
     command: list[str]

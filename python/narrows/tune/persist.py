@@ -1,4 +1,4 @@
-"""The files that make a change outlast a reboot, on systems that are set up in different ways."""
+"""The files that make a change persistent, for each way in which systems are configured."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from narrows.tune.facts import Facts, Interface
 
 SYSCTL_FILE = "/etc/sysctl.d/99-narrows.conf"
 SYSCTL_FILE_LAST = "/etc/sysctl.d/99-zz-narrows.conf"
-"""Where a file that is read after the former says otherwise, such as Debian's link
+"""Used if a file that is read after the former sets another value, such as Debian's link
 99-sysctl.conf.
 """
 
@@ -40,14 +40,14 @@ def sysctl_text(settings: dict[str, str]) -> str:
 
 
 def modules_file(facts: Facts) -> str | None:
-    """Where modules are named that are loaded at boot, before settings are read."""
+    """The file with the names of modules that are loaded at boot, before settings are read."""
     if facts.openwrt:
         return "/etc/modules.d/99-narrows"
     return "/etc/modules-load.d/narrows.conf" if facts.os else None
 
 
 def _network(facts: Facts, one: Interface) -> str | None:
-    """The name of the file by which networkd sets an interface up."""
+    """The name of the file with which networkd configures an interface."""
     for each in facts.network_files:
         index, _, file = each.partition(" ")
         found = _NETWORK_FILE.fullmatch(file)
@@ -57,7 +57,7 @@ def _network(facts: Facts, one: Interface) -> str | None:
 
 
 def qdisc_file(facts: Facts, one: Interface, kind: str) -> File | None:
-    """What gives one interface its queue discipline at boot."""
+    """The file that sets the queue discipline of an interface at boot."""
     several = one.root is not None and one.root.kind == "mq"
     name = _network(facts, one)
     if name is not None and kind in SECTIONS and not several:
@@ -90,7 +90,7 @@ def qdisc_file(facts: Facts, one: Interface, kind: str) -> File | None:
 
 
 def route_file(facts: Facts, family: str, words: list[str]) -> File | None:
-    """What sets a route with its congestion control at boot."""
+    """The file that sets a route with its congestion control at boot."""
     told = dict(zip(words[1::2], words[2::2], strict=False))
     one = facts.interface(told.get("dev", ""))
     name = None if one is None else _network(facts, one)

@@ -1,9 +1,8 @@
-"""Exactly what would be changed: a list of changes that can be read, carried out, and undone in the
-opposite order.
+"""A plan: a list of changes of a host that can be read, applied, and reverted in opposite order.
 
-Modules come first, then queue disciplines, settings, routes, and last the files that make it
-outlast a reboot. Queue disciplines come before `net.core.default_qdisc`, so that on the way back
-the default is the old one when the kernel attaches its own again. The document is described in
+The order is modules, queue disciplines, settings, routes, and files that make the changes
+persistent. Queue disciplines come before `net.core.default_qdisc`. So the default is the old one
+when a revert lets the kernel attach its default again. The document is described in
 docs/reference/tune.md.
 """
 
@@ -35,11 +34,11 @@ VALUE = re.compile(r"[a-z0-9_]+( [a-z0-9_]+)*")
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """What is wanted of a host."""
+    """The options of a plan."""
 
     cc: str | None = None
     qdisc: str | None = None
-    """A kind; `keep`; None: fq where pacing needs it, else as it is."""
+    """A queue discipline; `keep`; None: fq if pacing needs it, else the present one."""
     devices: Sequence[str] = ()
     """These interfaces only, and not the default."""
     to: Sequence[str] = ()
@@ -50,10 +49,10 @@ class Ask:
     settings: Sequence[str] = ()
     """`key=value`."""
     sqm: str | None = None
-    """On OpenWrt: this interface, to the slow side, is shaped to these rates."""
+    """On OpenWrt: the interface on the slow side, which is shaped to these rates."""
     shape: str | None = None
-    """This interface is shaped to these rates, either or both, with `qdisc` or the best there
-    is.
+    """The interface that is shaped to one or both of these rates, with `qdisc` or the best
+    available.
     """
     down_kbit: int | None = None
     up_kbit: int | None = None

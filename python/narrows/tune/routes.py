@@ -8,7 +8,8 @@ from narrows.errors import NarrowsError
 
 _ROUTE_FLAGS = {"linkdown", "onlink", "dead", "pervasive", "offload", "trap"}
 _ROUTE_DROPPED = {"expires": 2, "error": 1, "pref": 1, "cache": 0, "congctl": 1}
-"""What `ip route` prints and a new route is not told, with how many words follow."""
+"""Words that `ip route` prints and that a new route must not contain, with the number of words that
+follow."""
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 

@@ -1,12 +1,12 @@
 """A plan as a POSIX script, for systems without Python: dash, busybox, OpenWrt.
 
-    sh plan.sh apply      make the changes; the first that fails undoes those before it
-    sh plan.sh revert     undo them, in the opposite order
-    sh plan.sh verify     is it so? exit code 1: not (any more)
+    sh plan.sh apply      make the changes; the first failure reverts the earlier ones
+    sh plan.sh revert     revert them, in the opposite order
+    sh plan.sh verify     check them; exit code 1: not (or no longer) in effect
 
-What is there is compared with what the plan found; a host that is neither as before nor as wanted
-is left alone. Every value is quoted, though the plan's own rules let no sign pass that a shell
-would read.
+The script compares the present state of the host with the state that the plan found. It changes
+nothing if the host is neither in that state nor in the planned one. Every value is quoted, although
+the plan's own rules reject all characters that a shell interprets.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def _part(name: str) -> str:
 
 
 def script(plan: dict[str, Any]) -> str:
-    """The script.
+    """The text of the script.
 
     Raises:
-        NarrowsError: If the plan holds something that no plan may.
+        NarrowsError: If the plan contains something that is not allowed.
     """
     parts = [_part("script_head.sh")]
     title = re.sub(r"[^ -~]", "?", plan["title"])
@@ -127,7 +127,7 @@ def _kind(value: dict[str, Any]) -> tuple[str, str | None]:
 
 
 def _words(value: dict[str, Any]) -> str:
-    """A discipline as tc is told it, its handle before it."""
+    """A queue discipline as arguments of tc, its handle before it."""
     kind, handle = _kind(value)
     options = [
         (_must(_OPTION, k, "option"), _must(_AMOUNT, v, k)) for k, v in value["options"].items()

@@ -20,10 +20,10 @@ def verified_lines(found: Json) -> list[str]:
     >>> row = {"id": "sysctl:net.ipv4.tcp_ecn", "is": "2", "fix": "narrows tune apply"}
     >>> found = {"so": False, "right": ["a"], "drifted": [row], "overridden": [],
     ...     "unconfirmed": False,
-    ...     "made": "2026-01-01T00:00:00.000Z", "title": "ECN is asked for",
+    ...     "made": "2026-01-01T00:00:00.000Z", "title": "ECN is requested",
     ...     "new_connection": None}
     >>> print("\n".join(verified_lines(found)))
-    No longer in effect: ECN is asked for (applied 2026-01-01T00:00:00.000Z).
+    No longer in effect: ECN is requested (applied 2026-01-01T00:00:00.000Z).
     sysctl:net.ipv4.tcp_ecn: is 2 now; to correct it: narrows tune apply
     a: in effect
     """
