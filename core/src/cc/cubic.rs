@@ -37,8 +37,8 @@ const BETA: u64 = 717;
 const C_SCALED: u64 = 410;
 /// Unit of time: 2⁻¹⁰ s.
 const TIME_BITS: u32 = 10;
-/// Acknowledged packets for each packet of Reno's growth with this β, in eighths of the window. It is
-/// 8 (1 + β) / (3 (1 − β)), rounded down to 15.
+/// Acknowledged packets for each packet of Reno's growth with this β, in eighths of the window. It
+/// is 8 (1 + β) / (3 (1 − β)), rounded down to 15.
 const FRIENDLY: u64 = 8 * (SCALE + BETA) / 3 / (SCALE - BETA);
 /// Maximum of `cnt` before the first loss.
 const FIRST_SEARCH: u32 = 20;

@@ -175,8 +175,8 @@ pub(in crate::cc) const fn params(v: &Version) -> [Param; ROWS] {
         row(
             "probe_rounds",
             Kind::Count(63, 1, 1_000_000),
-            "largest number of round trips between two probes; it is also at most the bandwidth-delay \
-             product in packets, in which Reno grows by one product",
+            "largest number of round trips between two probes; it is also at most the \
+             bandwidth-delay product in packets, in which Reno grows by one product",
             "draft-ietf-ccwg-bbr-06: IsRenoCoexistenceProbeTime",
         ),
         row(

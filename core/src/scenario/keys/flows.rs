@@ -76,8 +76,8 @@ pub(super) const KEYS: &[Key] = &[
         "ecn",
         Kind::Bool(true),
         "as the cc requires; otherwise true if ecn of [host] is on",
-        "negotiation of ECN; true: classic ECN (RFC 3168), even if the cc would use another feedback \
-         of marks; false: no ECN",
+        "negotiation of ECN; true: classic ECN (RFC 3168), even if the cc would use another \
+         feedback of marks; false: no ECN",
     ),
     plain(
         "flow",

@@ -36,8 +36,8 @@ pub(super) const KEYS: &[Key] = &[
         "host",
         "pacing",
         Kind::Word(&["auto", "off", "fq"]),
-        "paced flows; auto: those whose congestion control requests it; off: none; fq: all, as with \
-         the qdisc fq at the sender",
+        "paced flows; auto: those whose congestion control requests it; off: none; fq: all, as \
+         with the qdisc fq at the sender",
     ),
     custom(
         "host",
