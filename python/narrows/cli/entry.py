@@ -32,10 +32,6 @@ COMMANDS = {
     "Simulate": {
         "run": ("narrows.runs.command:run", "Run a scenario and report its metrics"),
         "check": ("narrows.runs.command:check", "Check scenario files for errors"),
-        "plot": (
-            "narrows.sweeps.plot_command:plot",
-            "Draw a table of results, such as the rows of a sweep",
-        ),
         "race": ("narrows.runs.race_command:race", "Compare congestion controls on one path"),
         "shell": ("narrows.host.shell:shell", "Run a program over an emulated path"),
         "from": (
@@ -93,6 +89,10 @@ COMMANDS = {
     },
     "Study": {
         "sweep": ("narrows.sweeps.command:sweep", "Run all combinations of a sweep file"),
+        "plot": (
+            "narrows.sweeps.plot_command:plot",
+            "Draw a table of results, such as the rows of a sweep",
+        ),
         "study": ("narrows.study.command:study", "Run a predefined study and report its verdict"),
         "reproduce": (
             "narrows.reproduce.command:reproduce",

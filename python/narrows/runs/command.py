@@ -43,7 +43,6 @@ _VERDICTS = 20_000
 
 
 @command(
-    "narrows run scenarios/first/cubic.toml --seed 7",
     "narrows run scenarios/first/cubic.toml --out result --report result.html",
     "narrows run scenarios/first/cubic.toml --seeds 20",
     "narrows run scenarios/first/cubic.toml --json | jq .flows",
