@@ -1,8 +1,7 @@
-"""What there is to see of a run: the same pictures for Matplotlib, the terminal and the report
-page.
+"""The pictures of a run: the same for Matplotlib, the terminal and the report page.
 
 Nothing is computed here. A line is a column of the run's tables, for one flow, one queue or one
-probe; every axis says its unit.
+probe; the label of every axis contains the unit.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from narrows.runs.run import Run
 
 MOST_FLOWS = 24
-"""So many flows are drawn: eight colours, three kinds of line."""
+"""Maximum number of flows that are drawn: eight colours, three kinds of line."""
 
 Style = Literal["line", "dashed", "dotted", "points"]
 """How a line is drawn."""
@@ -30,13 +29,13 @@ class Line:
     """One curve; y is None where nothing was measured.
 
     Attributes:
-        label: What it is.
-        flow: Whose colour it has: a place among the flows, or None for what is everybody's.
-        style: How it is drawn.
-        x: In the picture's unit, rising.
-        y: Likewise.
+        label: Its label in the legend.
+        flow: Index of the flow whose colour it has; None if it belongs to no flow.
+        style: The kind of line.
+        x: Values of the x axis in the unit of the picture, ascending.
+        y: Values of the y axis in the unit of the picture.
         low: Lower ends of the 95 % confidence intervals of y, if it is a mean over runs.
-        high: Upper ends.
+        high: Upper ends of these intervals.
     """
 
     label: str
@@ -54,11 +53,11 @@ class Picture:
 
     Attributes:
         key: Its name for programs.
-        title: Its name for people.
-        x: What the x axis is, with its unit; time for all but one.
-        y: What the y axis is, with its unit.
-        about: What is to be seen, for who reads before looking and for who cannot look.
-        lines: What is drawn.
+        title: Its name for users.
+        x: Label of the x axis, with its unit; time for most.
+        y: Label of the y axis, with its unit.
+        about: Description of the picture; readers who cannot see it need no more.
+        lines: The curves.
     """
 
     key: str
@@ -70,13 +69,13 @@ class Picture:
 
 
 TIME = "time (s)"
-"""The x axis of everything that happens in time."""
+"""Label of the x axis of time series."""
 
 KEYS = ("throughput", "rtt", "window", "queue", "losses", "delay")
 """The pictures of every run, in the order in which they are shown."""
 
 EVERY = (*KEYS, "work")
-"""And, where a flow has an application that waits, what it waits for."""
+"""These, and the response times of applications, if a flow has one that waits."""
 
 STATE = "state"
 """The internal state of congestion controls: a picture for each value, drawn on request only."""
@@ -220,12 +219,12 @@ def _column(
 
 
 def _measured(line: Line) -> Line:
-    """A round-trip time of zero is one that nobody has measured yet."""
+    """Replaces RTTs of zero, which mean that there is no measurement yet."""
     return replace(line, y=[y or None for y in line.y])
 
 
 def _queues(run: Run) -> list[tuple[str, pa.Table]]:
-    """Every queue by its name; where there is only one, it needs none."""
+    """Every queue with its name; a single one has the name `queue`."""
     rows = run.queue_samples
     names = [queue["name"] for queue in run.json["queues"]]
     if len(names) == 1:
@@ -285,5 +284,5 @@ def _works(run: Run) -> Iterator[Line]:
         flow = run.flows[place]
         label = f"{flow['id']}: {_WAITS_FOR.get(flow['workload']['kind'], 'datagrams')}"
         waits = _list(rows, "delay_ms")
-        # From nobody's share on: one page alone is a line, too.
+        # The curve starts at the share 0, so that a single page is a line, too.
         yield Line(label, place, "line", waits[:1] + waits, [0.0, *_list(rows, "share")])

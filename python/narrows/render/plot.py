@@ -1,7 +1,7 @@
 """Pictures by Matplotlib, which is an extra: `pip install 'narrows[plot]'`.
 
-Colours are told apart by who does not see red and green alike, and flows by the kind of their line
-as well: the style `"print"` needs no colour at all.
+Readers with red-green colour blindness can distinguish the colours. Flows differ in the kind of
+their line, too: the style `"print"` needs no colour at all.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Look = Literal["screen", "print"]
 """In colour, or in black and white."""
 
 FORMATS = (".png", ".svg", ".pdf")
-"""What a picture may be written as."""
+"""Suffixes of the formats of a picture."""
 
 COLOURS = ("#0072b2", "#d55e00", "#007a5a", "#b0488a", "#7a5c00", "#3d7fb8", "#6a3d9a", "#4d4d4d")
-"""Of the flows, one after the other; each is dark enough on white."""
+"""Colours of the flows, in this order; each has enough contrast on white."""
 
 GREYS = ("#000000", "#555555", "#888888")
 DASHES: tuple[Any, ...] = (
@@ -51,7 +51,7 @@ DASHES: tuple[Any, ...] = (
 )
 MARKERS = "os^Dv*Px"
 _MARKS = 9
-"""Markers on a line in black and white: enough to find it, too few to hide it."""
+"""Number of markers on a line in black and white."""
 
 
 FILES: dict[str, Any] = {
@@ -137,7 +137,7 @@ def size(text: str) -> tuple[float, float]:
 
 
 def matplotlib() -> Any:  # noqa: ANN401 - a module
-    """The package, or what to install."""
+    """The package Matplotlib; raises an error with the command that installs it."""
     try:
         import matplotlib as mpl  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -146,8 +146,9 @@ def matplotlib() -> Any:  # noqa: ANN401 - a module
 
 
 def check(file: str | PathLike[str]) -> str:
-    """The format that a file's name asks for; Matplotlib is looked for and not imported, which
-    takes half a second.
+    """The format that the suffix of a file selects.
+
+    The function searches Matplotlib without importing it, because an import takes half a second.
 
     Raises:
         NarrowsError: If the format is none of `FORMATS`, or if Matplotlib is not installed.
@@ -194,11 +195,11 @@ def compare_plot(
     4
 
     Args:
-        runs: What to draw.
-        file: Where to write it, as PNG, SVG or PDF by its name; without it the figure is only
-            answered.
-        names: Of the runs; their scenarios' titles by default.
-        only: Which pictures: throughput, rtt, window, queue, losses, delay.
+        runs: The runs to draw.
+        file: The file to write, as PNG, SVG or PDF by its suffix; without it, the figure is only
+            returned.
+        names: Names of the runs; the titles of their scenarios by default.
+        only: The pictures to draw: throughput, rtt, window, queue, losses, delay.
         look: `"screen"` in colour, `"print"` in black and white.
 
     Raises:
@@ -270,7 +271,7 @@ def draw_columns(
 
 
 _LEGEND = 12
-"""So many lines of a legend are as high as a picture."""
+"""Number of lines of a legend that is as high as a picture."""
 
 
 def _wrapped(text: str) -> str:
@@ -324,7 +325,7 @@ def _draw(ax: Axes, picture: Picture, look: Look) -> None:
 
 
 def _in_legend(drawn: Sequence[Any], lines: Sequence[Line]) -> list[Any]:
-    """The lines that the legend has room for: those of no flow, and the first flows'."""
+    """The lines for which the legend has room: those of no flow, and those of the first flows."""
     if len(lines) <= _LEGEND:
         return list(drawn)
     from matplotlib.lines import Line2D  # noqa: PLC0415
@@ -338,7 +339,7 @@ def _in_legend(drawn: Sequence[Any], lines: Sequence[Line]) -> list[Any]:
 
 
 def _form(line: Line, nth: int, look: Look) -> dict[str, Any]:
-    """How a line is drawn; `nth` counts flows, or what is no flow's."""
+    """The properties of a line; `nth` counts flows, or lines that belong to no flow."""
     if line.style == "points":
         colour = "#999999"
         return {"linestyle": "none", "marker": ".", "markersize": 2, "color": colour, "zorder": 1}

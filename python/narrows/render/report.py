@@ -29,10 +29,10 @@ TEMPLATE = FilePath(__file__).parents[1] / "pages" / "report.html"
 """The page without a document; `make web` builds it."""
 
 MOST_VERDICTS = 20_000
-"""So many packets are told one by one: 300 kB of the page."""
+"""Maximum number of dropped, marked or lost packets in a page: 300 kB of it."""
 
 MOST_POINTS = 1500
-"""So many points of a line are drawn; of more, every second, third or nth."""
+"""Maximum number of points of a line; of more, every second, third or nth is drawn."""
 
 _DATA = '<script id="document" type="application/json">null</script>'
 _TITLE = "<title>narrows</title>"
@@ -48,7 +48,7 @@ def compare_report(
     names: Sequence[str] | None = None,
     title: str | None = None,
 ) -> None:
-    """Writes one page about runs, side by side.
+    """Writes a page with runs side by side.
 
     >>> import narrows as nw, tempfile, pathlib
     >>> path = nw.Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
@@ -58,11 +58,11 @@ def compare_report(
     ...     nw.compare_report(two, pathlib.Path(there) / "two.html", names=["CUBIC", "BBR"])
 
     Args:
-        runs: What to show; `run(..., verdicts=20_000)` has packets that were dropped, marked or
-            lost one by one.
-        file: Where to write it.
-        names: Of the runs; their scenarios' titles by default.
-        title: Of the page; the names by default.
+        runs: The runs to show; `run(..., verdicts=20_000)` records individual packets that were
+            dropped, marked or lost.
+        file: The file to write.
+        names: Names of the runs; the titles of their scenarios by default.
+        title: Title of the page; the names by default.
 
     Raises:
         NarrowsError: If a run took no samples.
@@ -79,7 +79,7 @@ def write(made: Json, file: str | PathLike[str]) -> None:
 
 
 def page(made: Json) -> str:
-    """The page as text; control characters in names and messages are shown as in the terminal."""
+    """The text of the page; control characters of names and messages are shown as in a terminal."""
     made = _printable(made)
     told = "".join(
         f"<p>{html.escape(text)}</p>"
@@ -115,7 +115,7 @@ def document(
     title: str | None = None,
     also: Sequence[str] = (),
 ) -> Json:
-    """What a page shows; `also` names pictures beside the usual ones."""
+    """The contents of a page; `also` names pictures in addition to the usual ones."""
     called = unique(list(names) if names is not None else [name(run) for run in runs])
     shown = [_run(run, called[at], also) for at, run in enumerate(runs)]
     first = (
@@ -132,7 +132,7 @@ def document(
 
 
 def _together(text: str) -> str:
-    r"""A number and its unit stay on one line.
+    r"""Joins each number and its unit with a no-break space.
 
     >>> _together("90 % of 40 Mbit/s")
     '90\xa0% of 40\xa0Mbit/s'
@@ -141,12 +141,12 @@ def _together(text: str) -> str:
 
 
 def name(run: Run) -> str:
-    """What people call a run: its title, or who sent in it."""
+    """The name of a run for users: its title, or a list of its flows."""
     return run.json["scenario"].get("title") or words.who(run.flows)
 
 
 def unique(names: list[str]) -> list[str]:
-    """Names that are told apart.
+    """Makes names unique by numbers.
 
     >>> unique(["a", "b", "a"])
     ['a (1)', 'b', 'a (2)']

@@ -1,7 +1,7 @@
-"""The tables of a run: what the command prints and the report shows are the same cells.
+"""The tables of a run; the command prints and the report shows the same cells.
 
-A cell knows which figures it shows, by their place in the JSON (`flows.0.goodput_mbit`), so that a
-test can compare.
+A cell contains the place of its value in the JSON (`flows.0.goodput_mbit`), so that a test can
+compare them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from narrows.render.words import number, percent, seconds, waited
 Figures = dict[str, Any]
 
 MOST_ROWS = 200
-"""Of more flows, stations or workloads a person is shown the first."""
+"""Maximum number of flows, stations or workloads in a table; of more, the first are shown."""
 
 _WAITS = ("mean", "p50", "p95", "p99")
 
 
 class Cell(NamedTuple):
-    """What is shown, and where in the JSON it comes from; words of our own come from nowhere."""
+    """A text and its place in the JSON, which is empty if the text is not a value."""
 
     text: str
     path: str = ""
@@ -138,7 +138,7 @@ def _probe_label(figures: Figures, index: int) -> str:
 
 
 def _counted(part: Figures, at: str) -> Cell:
-    """What a class has counted, where it counts."""
+    """The counters of a class, if it has any."""
     if "borrowed" not in part:
         return Cell("")
     words = f"{part['drops']} dropped, {part['borrowed']} of {part['sent_packets']} borrowed"
@@ -146,7 +146,7 @@ def _counted(part: Figures, at: str) -> Cell:
 
 
 def _waiting(queue: Figures, at: str) -> list[Cell]:
-    """How long packets wait, and how many on average."""
+    """The queueing delay, in ms, and the mean backlog, in packets."""
     mean = Cell(number(queue["backlog_packets"]["mean"]), f"{at}.backlog_packets.mean")
     return [*_spread(queue["delay_ms"], f"{at}.delay_ms"), mean]
 
@@ -156,14 +156,12 @@ def _spread(figures: Figures, at: str) -> list[Cell]:
 
 
 def has_stations(figures: Figures) -> bool:
-    """Is it a Wi-Fi?"""
+    """Whether it is a run of a Wi-Fi."""
     return "stations" in figures
 
 
 def stations(figures: Figures, most: int | None = None) -> Table:
-    """A row per station, of the first `most`; delays are those of packets to it, and half of
-    them.
-    """
+    """A row per station, of the first `most`; delays are medians of packets to the station."""
     rows = []
     shown = figures["stations"][:most]
     levels = [level for level in shown[0]["delay_ms"] if shown[0]["delay_ms"][level] is not None]
@@ -190,7 +188,7 @@ def stations(figures: Figures, most: int | None = None) -> Table:
 
 
 def has_workloads(figures: Figures) -> bool:
-    """Has a flow an application of its own?"""
+    """Whether a flow has a workload."""
     return any("workload" in flow for flow in figures["flows"])
 
 
@@ -204,9 +202,7 @@ def workloads(figures: Figures, most: int | None = None) -> Table:
 
 
 def _seen(who: str, seen: Figures, at: str, of: str = "") -> list[list[Cell]]:
-    """The figures of one application, or of one class of what it did; what nothing fell into says
-    nothing.
-    """
+    """The metrics of an application, or of a class of its transfers; empty classes have no rows."""
     rows = []
     for name, value in seen.items():
         path, what = f"{at}.{name}", f"{of}{_said(name)}"

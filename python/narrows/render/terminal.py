@@ -1,15 +1,14 @@
-"""The only way to a terminal: every text that a command prints passes through `echo` or a
-`console`.
+"""Output to a terminal: every text that a command prints passes through `echo` or a `console`.
 
-Texts of strangers (a far end's refusal, a name in a file, what ssh printed) may hold control
-characters: sequences that move the cursor, set the title of the window or answer in the place of
-the user. Both ways make them visible instead of sending them, and so they do with format
-characters, which reorder or hide the text around them. A lint forbids `click.echo` and
-`rich.console.Console` elsewhere.
+Text from untrusted sources (the error of a far host, a name in a file, the output of ssh) may
+contain control characters. Such sequences move the cursor, set the title of the window or reply in
+the place of the user. `echo` and `console` make them visible instead of sending them. The same
+applies to format characters, which reorder or hide the text around them. A lint forbids
+`click.echo` and `rich.console.Console` elsewhere.
 
-A newline in a stranger's text would let it write lines of its own. `Console.print` prints a text as
-one line, and tables have one line for each cell; what `echo` prints may have several, so that texts
-of strangers pass through `one_line` on their way there.
+A newline in untrusted text would let it write lines of its own. `Console.print` prints a text as
+one line, and tables have one line per cell. A text for `echo` may have several lines; therefore
+untrusted text passes through `one_line` first.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""The text with the newlines between its lines as `\u000a`; those around it are ours.
+    r"""The text with the newlines between its lines as `\u000a`; those around it are unchanged.
 
     >>> one_line("\nfrom here\nto there\n")
     '\nfrom here\\u000ato there\n'

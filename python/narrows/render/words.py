@@ -1,6 +1,4 @@
-"""A run in a person's words: what happened, and how sure that is. Only words: every figure was
-computed in the core.
-"""
+"""Describes the result of a run and its evidence in sentences. The core computes all values."""
 
 from __future__ import annotations
 
@@ -11,10 +9,11 @@ from typing import Any
 Figures = dict[str, Any]
 
 _FEW = 4
-"""So many flows are told one by one."""
+"""Maximum number of flows that are described individually."""
 
 _SAME, _NEAR = 0.05, 0.7
-"""Distances of evidence: the very set-up but for rounding; a factor of two in one number."""
+"""Distances of evidence: the same configuration except for rounding; a factor of two in one value.
+"""
 
 
 _MICROSECOND_MS = 1e-3
@@ -22,7 +21,7 @@ _LEAST_SHOWN_MS = 0.05
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """A number with so many digits after the point; a dash for what there is none of.
+    """A number with so many digits after the point; a dash for a missing value.
 
     >>> number(18.26), number(None), number(-0.01), number(1234.5, 0)
     ('18.3', '–', '0.0', '1234')
@@ -110,7 +109,7 @@ def percent(share: float | None) -> str:
 
 
 def plain(value: float) -> str:
-    """As many digits as it takes, six that count at most, and no power of ten.
+    """As many digits as necessary, at most six significant ones, without an exponent.
 
     >>> plain(20.0), plain(2.5), plain(1e-06), plain(10_000_000.0)
     ('20', '2.5', '0.000001', '10000000')
@@ -120,7 +119,7 @@ def plain(value: float) -> str:
 
 
 def factor_of(value: float) -> str:
-    """A factor: two digits that count, no power of ten.
+    """A factor: two significant digits, without an exponent.
 
     >>> factor_of(1.234), factor_of(15.6), factor_of(203.0)
     ('1.2', '16', '203')
@@ -129,7 +128,7 @@ def factor_of(value: float) -> str:
 
 
 def who(flows: list[Figures]) -> str:
-    """Who sent.
+    """The flows, counted by congestion control.
 
     >>> who([{"cc": "cubic"}]), who([{"cc": "bbr"}, {"cc": "cubic"}, {"cc": "bbr"}])
     ('1 cubic flow', '2 bbr flows and 1 cubic flow')
@@ -183,8 +182,7 @@ def sentence(figures: Figures) -> str:
 
 
 def rate(figures: Figures, *, back: bool = False) -> str:
-    """What the path lets pass, with its unit: in the long run, or with saved tokens where they
-    matter.
+    """The rate of the path, with its unit; with saved tokens if they increase it noticeably.
 
     >>> rate({"path": {"rate_mbit": 26.1106, "capacity_mbit": 26.1106}})
     '26.11 Mbit/s'
@@ -199,16 +197,16 @@ def rate(figures: Figures, *, back: bool = False) -> str:
 
 
 _TOKENS = 1.005
-"""Tokens that a bucket has saved are mentioned where they add more than half a percent."""
+"""Factor by which saved tokens of a bucket must increase the rate to be mentioned."""
 
 
 def _four(mbit: float) -> str:
-    """Four digits that count, and no power of ten."""
+    """Four significant digits, without an exponent."""
     return plain(float(f"{mbit:.4g}")) if abs(mbit) < 1e4 else plain(mbit)  # noqa: PLR2004
 
 
 def capacity(figures: Figures, *, back: bool = False) -> float | None:
-    """The most that the path can pass on average over the summary interval, in Mbit/s."""
+    """The maximum mean rate of the path over the summary interval, in Mbit/s."""
     path = figures["path"]
     mbit: float | None = (
         path["reverse_mbit"] if back else path.get("capacity_mbit", path["rate_mbit"])
@@ -217,8 +215,8 @@ def capacity(figures: Figures, *, back: bool = False) -> float | None:
 
 
 def _arriving(figures: Figures, *, back: bool = False) -> float | None:
-    """The most that can arrive on average in the summary interval, in Mbit/s: goodput is never
-    above it.
+    """The maximum mean rate of arriving data in the summary interval, in Mbit/s; goodput never
+    exceeds it.
     """
     path = figures["path"]
     mbit: float | None = path.get("reverse_arriving_mbit" if back else "arriving_mbit")
@@ -226,7 +224,7 @@ def _arriving(figures: Figures, *, back: bool = False) -> float | None:
 
 
 def _ways(figures: Figures) -> tuple[list[Figures], list[Figures]]:
-    """The flows whose data goes down, and those whose data goes up."""
+    """The flows of the direction `down`, and those of the direction `up`."""
     written = figures["scenario"].get("flow", [])
     ups = [flow.get("direction") == "up" for flow in written]
     down, up = (
@@ -253,7 +251,7 @@ def _used(
 
 
 def _uses(figures: Figures) -> list[str]:
-    """Who used how much of which way."""
+    """The part of each direction that the flows used."""
     down, up = _ways(figures)
     # The goodput of such a flow is what its client receives; its client sends, too.
     both = [flow for flow in down if flow.get("workload", {}).get("up_mbit")]

@@ -1,8 +1,9 @@
 """A published experiment: its cells, the published figures, and the criteria of agreement.
 
-One flow for 60 s over 8 rates, 8 RTTs and 2 buffers: CUBIC or BBR of Linux 4.15 or 5.15, or BBRv2
-of Linux 5.13.12. This is figure 5 of Cao et al. (IMC 2019), as measured again by Datta and Fund
-(IMC 2023). `docs/explanation/published-experiments.md` describes and explains the differences.
+A cell is one flow for 60 s. There are 8 rates, 8 RTTs and 2 buffers, with CUBIC or BBR of Linux
+4.15 or 5.15, or BBRv2 of Linux 5.13.12. This is figure 5 of Cao et al. (IMC 2019), as measured
+again by Datta and Fund (IMC 2023). `docs/explanation/published-experiments.md` describes and
+explains the differences.
 """
 
 from __future__ import annotations
