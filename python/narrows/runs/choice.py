@@ -1,5 +1,5 @@
-"""What the classes of a scenario have in common: a registered name with its parameters, and a table
-of keys.
+"""Base classes of the classes of a scenario: a registered name with its parameters, and a table of
+keys.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 Value = bool | int | float | str | list[str]
-"""What a parameter may be; quantities with a dimension are text with their unit (`"5ms"`), some are
-lists of those.
+"""Value of a parameter; quantities with a dimension are text with their unit (`"5ms"`), or lists of
+such texts.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Base of what a scenario chooses by name; a parameter left at None has the default of `narrows
+    """Base of the classes of registered names; a parameter left at None has the default of `narrows
     list`.
     """
 
@@ -62,6 +62,6 @@ Chosen = str | Choice | Mapping[str, Value]
 """A name, a name with parameters as an object, or the same as a table."""
 
 Element = str | float | Mapping[str, Value]
-"""What happens to packets beside queueing: a model with its parameters, or the bare value of its
-first parameter.
+"""A model of loss, delay or another effect on packets: a table of its parameters, or the bare value
+of its first parameter.
 """

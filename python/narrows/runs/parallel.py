@@ -1,4 +1,4 @@
-"""Many runs on every core, and one Ctrl-C for all of them."""
+"""Executes many runs on all cores; one Ctrl-C stops all of them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ def everywhere(
     done: Callable[[Item], object] = lambda _: None,
     jobs: int | None = None,
 ) -> list[Result]:
-    """What `one` answers to each item, in their order; `done` is told each that is finished.
+    """The results of `one` for each item, in the order of the items; `done` receives each finished
+    item.
 
-    `one` passes its second argument on as the `progress` of its run: only the main thread hears
-    Ctrl-C, and the others are stopped there. Rust leaves the interpreter alone while it runs, so
-    threads suffice. The dearest by `cost` go first, so that no core is left alone with one at the
-    end.
+    `one` passes its second argument on as the `progress` of its run. Only the main thread receives
+    Ctrl-C, and this argument stops the other threads. Rust releases the interpreter lock while it
+    runs, so that threads suffice. Items with the highest `cost` start first, so that no core is
+    still busy with one at the end.
 
     >>> everywhere([3, 1, 2], lambda item, keep_on: 2 * item, cost=float)
     [6, 2, 4]
@@ -35,7 +36,7 @@ def everywhere(
     stop = threading.Event()
 
     def keep_on(_now_s: float, _end_s: float) -> None:
-        # Rust asks here several times a second.
+        # Rust calls this several times per second.
         if stop.is_set():
             raise KeyboardInterrupt
 

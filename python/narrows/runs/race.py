@@ -1,17 +1,16 @@
-"""Every congestion control on one path: alone, beside CUBIC, and against a late comer of its own
-kind.
+"""Compares congestion controls on one path: alone, beside CUBIC, and with a late flow of the same
+congestion control.
 
-Three simulations each, with several seeds. *Alone*: one flow. *Beside CUBIC*: one flow of it and
-one of CUBIC from the
-beginning. *Late comer*: a second flow of the same kind starts after a quarter of the time; when it
-has had four fifths of half the rate over one second, it has its fair share, and Jain's index is
-that of the last quarter.
+Each has three simulations with several seeds. *Alone*: one flow. *Beside CUBIC*: one flow of it and
+one of CUBIC from the beginning. *Late flow*: a second flow of the same congestion control starts
+after a quarter of the time. It has its fair share when its goodput over one second is four fifths
+of half the rate. Jain's index is that of the last quarter.
 
-A figure is the mean over the seeds, with Student's 95 % confidence interval of that mean. Flows
-beside each other start within an eighth of the time instead of one round trip (5 s at most): flows
-that start together always meet in the same way, and an interval over such runs is too narrow. One
-CUBIC flow beside another one has a share that varies by 14 % of itself from run to run where starts
-differ by a round trip, and by 24 % where they differ by 5 s.
+A metric is the mean over the seeds, with Student's 95 % confidence interval of that mean. Flows
+beside each other start within an eighth of the time (5 s at most) instead of one RTT. Flows that
+start together always interact in the same way, and an interval over such runs is too narrow. One
+example is the share of one CUBIC flow beside another one. Its relative variation between runs is
+14 % if the starts differ by one RTT, and 24 % if they differ by 5 s.
 """
 
 from __future__ import annotations
@@ -38,49 +37,52 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RIVAL = "cubic"
-"""Who everyone is put beside."""
+"""Congestion control of the competing flow."""
 
 FAIR = 0.8
-"""The part of an equal share that counts as fair."""
+"""Part of an equal share that counts as fair."""
 
 LATE = 4
-"""The late comer starts after one of so many parts of the time, and the last of them is what Jain's
-index is of.
+"""Number of parts of the duration: the late flow starts after the first part, and Jain's index is
+that of the last part.
 """
 
 SETTINGS = ("alone", "beside", "late")
 
 SEEDS = 5
-"""Seeds of each simulation unless another number is asked for."""
+"""Default number of seeds of each simulation."""
 
 _LARGEST_SEED = 2**64 - 1
 
 FIGURES = ("goodput_mbit", "delay_p95_ms", "sent_again_pct", "share_pct", "jain", "fair_after_s")
-"""The figures of a congestion control that differ from seed to seed."""
+"""The metrics of a congestion control that differ from seed to seed."""
 
 LIMITS: dict[str, float] = {"sent_again_pct": 100.0, "share_pct": 100.0, "jain": 1.0}
-"""The most that a figure can be; none is below 0."""
+"""The maximum of metrics that have one; the minimum is 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lap:
-    """What one congestion control came to: means over the seeds.
+    """The results of one congestion control: means over the seeds.
 
     Attributes:
         cc: Its name.
-        family: What moves it.
-        goodput_mbit: Alone, Mbit/s.
-        delay_p95_ms: Of the queue, alone; None where no packet passed it after the warm-up.
-        sent_again_pct: Of the bytes sent, alone; None where none was sent.
-        share_pct: Of the goodput of both, beside CUBIC; 50 is fair. None where neither had any.
-        jain: Among its own in the last quarter; 1 is fair. None where none had any goodput.
-        fair_after_s: From the late comer's start to its fair share, over the seeds where it had it;
-            None when it never
-            had it.
-        fair_in: The number of seeds where the late comer had its fair share.
-        seeds: How many seeds there were.
-        intervals: The 95 % confidence interval of each mean, by its name; of one seed there is
-            none.
+        family: The signals to which it responds.
+        goodput_mbit: Goodput alone, in Mbit/s.
+        delay_p95_ms: 95th percentile of the queueing delay alone, in ms; None if no packet passed
+            the queue after the warm-up.
+        sent_again_pct: Retransmitted share of the bytes sent alone, in percent; None if none were
+            sent.
+        share_pct: Share of the goodput of both flows beside CUBIC, in percent; 50 is fair. None if
+            neither had any.
+        jain: Jain's index of two flows of it in the last quarter; 1 is fair. None if neither had
+            any goodput.
+        fair_after_s: Time from the start of the late flow to its fair share, in s; None if it never
+            had it. The mean is over the seeds in which it had it.
+        fair_in: Number of seeds in which the late flow had its fair share.
+        seeds: Number of seeds.
+        intervals: The 95 % confidence interval of each mean, by the name of the metric; one seed
+            has none.
     """
 
     cc: str
@@ -96,7 +98,7 @@ class Lap:
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def half(self, name: str) -> float | None:
-        """Half the width of a figure's interval; None where there is none."""
+        """Half the width of the interval of a metric; None if there is none."""
         return (
             None
             if name not in self.intervals
@@ -106,7 +108,7 @@ class Lap:
 
 @dataclass(frozen=True, kw_only=True)
 class Race:
-    """All of them, and who could not take part: its name and what it needs.
+    """The results of all, and the requirements of those that could not be simulated, by name.
 
     >>> laps = race(Path(rate="10Mbit", rtt="20ms", buffer="1bdp"), only=["reno", "cubic"],
     ...     duration_s=8, seeds=2).laps
@@ -123,7 +125,7 @@ class Race:
     like: str = ""
 
     def json(self) -> dict[str, Any]:
-        """For programs."""
+        """The results as JSON."""
         return {
             "path": self.path,
             "duration_s": self.duration_s,
@@ -144,19 +146,19 @@ def race(
     seeds: int = SEEDS,
     progress: Progress | None = None,
 ) -> Race:
-    """Runs it.
+    """Runs the simulations.
 
     Args:
-        path: Where.
-        only: These, in this order; all by default.
-        duration_s: Of each simulation.
-        seed: The first one of all of them.
-        seeds: How many, from that one on.
-        progress: Called with how many simulations are done and how many there are.
+        path: The path.
+        only: The congestion controls, in this order; all by default.
+        duration_s: Duration of each simulation, in s.
+        seed: The first seed.
+        seeds: Number of seeds, from `seed`.
+        progress: Called with the number of finished simulations and their total number.
 
     Raises:
         NarrowsError: If there is no such congestion control, or if there are no seeds.
-        ScenarioError: If the path is not right.
+        ScenarioError: If the path is not valid.
     """
     kinds = {kind["name"]: kind for kind in registry.table("cc")}
     for name in only or ():
@@ -257,7 +259,7 @@ def _lap(
 
 
 def _mean(laps: Sequence[Lap]) -> Lap:
-    """The mean of several seeds, with its intervals."""
+    """The means over several seeds, with their intervals."""
     by_name = {
         name: [value for lap in laps if (value := getattr(lap, name)) is not None]
         for name in FIGURES
@@ -275,7 +277,7 @@ def _mean(laps: Sequence[Lap]) -> Lap:
 
 
 def _rates(series: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
-    """Mbit/s acknowledged in the second that ends then."""
+    """Times, in s, and the goodput in the second that ends then, in Mbit/s."""
     points = [(0.0, 0.0), *((point[0], point[1]) for point in series)]
     pairs = pairwise(points)
     return [
@@ -293,11 +295,11 @@ _COLUMNS: tuple[tuple[str, str, int], ...] = (
     ("Jain, two own flows", "jain", 2),
     ("time to fair share s", "fair_after_s", 0),
 )
-"""What is shown, the figure, and the most decimal places."""
+"""Heading of each column, its metric, and the maximum number of decimal places."""
 
 
 def told(lap: Lap, name: str, most: int) -> str:
-    """A figure with half the width of its interval, to the digits that the interval leaves.
+    """A metric with half the width of its interval, rounded to the significant digits.
 
     >>> lap = Lap(cc="a", family="loss", goodput_mbit=47.81234, delay_p95_ms=3, sent_again_pct=0,
     ...     share_pct=42.4,
@@ -322,7 +324,7 @@ def told(lap: Lap, name: str, most: int) -> str:
 
 
 def table(found: Race) -> tables.Table:
-    """A row for each."""
+    """A table with a row for each congestion control."""
     rows = [
         [
             tables.Cell(word)
@@ -334,7 +336,8 @@ def table(found: Race) -> tables.Table:
 
 
 def sentence(found: Race) -> str:
-    """Who was where, in one line; a place that several share within their intervals names them all.
+    """The extremes of delay and share, in one line; with all whose intervals overlap that of the
+    extreme.
 
     >>> lap = dict(family="loss", goodput_mbit=9.5, sent_again_pct=0, jain=1, fair_after_s=1)
     >>> laps = [Lap(cc="a", delay_p95_ms=3, share_pct=20, **lap), Lap(cc="b", delay_p95_ms=30,
@@ -371,10 +374,9 @@ def sentence(found: Race) -> str:
 
 
 def _ends(laps: Sequence[Lap], name: str, *, sign: int) -> tuple[Lap, str]:
-    """Which has the least of a figure, with the sign -1 the most; and the others whose intervals
-    overlap its own.
+    """The one with the least value of a metric, and the others whose intervals overlap its own.
 
-    The figure is known of all `laps`.
+    With the sign -1, it is the one with the greatest value. All `laps` must have the metric.
     """
 
     def ends(lap: Lap) -> tuple[float, float]:
@@ -392,9 +394,7 @@ def _ends(laps: Sequence[Lap], name: str, *, sign: int) -> tuple[Lap, str]:
 
 
 def _label(figure: Figure, points: Axes, laps: list[Lap]) -> None:
-    """Names beside their points: each at the nearest place, around and farther away, where no other
-    name is.
-    """
+    """Writes names beside their points, each at the nearest place where no other name is."""
     laps = [lap for lap in laps if lap.delay_p95_ms is not None]
     if not laps:
         return
@@ -442,10 +442,10 @@ def _label(figure: Figure, points: Axes, laps: list[Lap]) -> None:
 
 
 def plot(found: Race, file: str | PathLike[str] | None = None) -> Figure:
-    """Draws it: goodput over delay, and the share beside CUBIC.
+    """Draws goodput over delay, and the share beside CUBIC.
 
     Raises:
-        NarrowsError: If Matplotlib is not installed, or nobody took part.
+        NarrowsError: If Matplotlib is not installed, or if nothing could be simulated.
         OutputError: If the file cannot be written.
     """
     if not found.laps:

@@ -1,4 +1,4 @@
-"""Running a scenario, and what comes out of it."""
+"""Runs a scenario and holds the result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ kernel in virtual time.
 ENGINES: tuple[str, ...] = get_args(Engine)
 
 Progress = Callable[[float, float], object]
-"""Called now and then with the virtual time and the scenario's duration, in seconds."""
+"""Called repeatedly with the virtual time and the duration of the scenario, both in s."""
 
 TABLES = ("samples", "queue_samples", "class_samples", "pings", "states", "transfers")
 """The tables that are saved."""
@@ -48,10 +48,10 @@ _SPREADS = {
 
 
 class Run:
-    """What an engine saw: figures, columns of samples, provenance.
+    """The result of a run: metrics, tables of samples, provenance.
 
-    The figures are plain Python values; the tables are Arrow's, made from the engine's memory
-    without a copy. A run pickles, so that it can come back from another process.
+    The metrics are plain Python values. The tables are Arrow tables that use the engine's memory
+    without a copy. A run can be pickled, so that other processes can return it.
 
     >>> from narrows import Flow, Path, Scenario, run
     >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
@@ -71,7 +71,7 @@ class Run:
         verdicts: tuple[int, int] = (0, 0),
         files: Mapping[str, str] | None = None,
     ) -> None:
-        """Made by `run`; there is no reason to make one by hand."""
+        """Called by `run`; users need not call it."""
         self._figures = figures
         self._toml = toml
         self._source = tables
@@ -86,31 +86,31 @@ class Run:
 
     @property
     def flows(self) -> list[dict[str, Any]]:
-        """The figures of each flow, in the order of the scenario."""
+        """The metrics of each flow, in the order of the scenario."""
         return cast("list[dict[str, Any]]", self._figures["flows"])
 
     @property
     def workloads(self) -> list[dict[str, Any]]:
-        """What the applications of flows with a workload saw, with the `id` of the flow."""
+        """The metrics of the applications of flows with a workload, with the `id` of the flow."""
         return [{"id": flow["id"], **flow["workload"]} for flow in self.flows if "workload" in flow]
 
     @property
     def stations(self) -> list[dict[str, Any]]:
-        """The figures of each station of a Wi-Fi, in the order of the scenario; none of a path."""
+        """The metrics of each station of a Wi-Fi, in the order of the scenario; none for a path."""
         return cast("list[dict[str, Any]]", self._figures.get("stations", []))
 
     @property
     def toml(self) -> str:
-        """The scenario as it was given; `json` has it with every default filled in."""
+        """The scenario as given; `json` contains it with every default filled in."""
         return self._toml
 
     @property
     def files(self) -> dict[str, str]:
-        """The files that the scenario names (`trace`), by that name, as they were read."""
+        """The content of the files that the scenario names (`trace`), by that name."""
         return self._files
 
     def summary(self) -> pa.Table:
-        """A row per flow; `to_pandas()` and `polars.from_arrow` make a data frame of it."""
+        """A row per flow; `to_pandas()` and `polars.from_arrow` convert it to a data frame."""
         import pyarrow as pa  # noqa: PLC0415 - `narrows run` answers before this would be loaded
 
         rows = []
@@ -200,26 +200,26 @@ class Run:
 
     @property
     def delays(self) -> pa.Table:
-        """The distribution of delay: which `share` of packets, pings or a workload's times had at
-        most `delay_ms`.
+        """The distribution of delay: the `share` of packets, pings or response times of a workload
+        with a delay of at most `delay_ms`.
         """
         return self._table("delays")
 
     @property
     def verdicts(self) -> pa.Table:
-        """Packets that were dropped, marked or lost, one by one; empty unless `run` was told
-        `verdicts`.
+        """A row for each packet that was dropped, marked or lost; empty unless `verdicts` was
+        passed to `run`.
         """
         return self._table("verdicts")
 
     @property
     def verdicts_asked(self) -> int:
-        """So many rows of `verdicts` were asked for."""
+        """Maximum number of rows of `verdicts`, as passed to `run`."""
         return self._verdicts[0]
 
     @property
     def verdicts_left_out(self) -> int:
-        """So many packets more than were asked for."""
+        """Number of dropped, marked or lost packets beyond this maximum."""
         return self._verdicts[1]
 
     def plot(
@@ -233,10 +233,10 @@ class Run:
         delay.
 
         Args:
-            file: Where to write it, as PNG, SVG or PDF by its name; without it the figure is only
-                answered.
-            only: Which pictures: throughput, rtt, window, queue, losses, delay; all of these by
-                default. `state` draws the internal state of congestion controls, for a run with
+            file: The file to write, as PNG, SVG or PDF by its suffix; without it, the figure is
+                only returned.
+            only: The pictures to draw: throughput, rtt, window, queue, losses, delay; all of these
+                by default. `state` draws the internal state of congestion controls, for a run with
                 `states=True`.
             look: `"screen"` in colour, `"print"` in black and white.
 
@@ -251,11 +251,10 @@ class Run:
         return plot(self, file, only=EVERY if only is None else only, look=look)
 
     def report(self, file: str | PathLike[str]) -> None:
-        """Writes a page that answers, shows the pictures and tells how sure all that is; it needs
-        nothing but itself.
+        """Writes a self-contained page with the results, the pictures and their evidence.
 
-        `run(..., verdicts=20_000)` lets it show packets that were dropped, marked or lost one by
-        one, and `sample_interval="pictures"` suits it.
+        With `run(..., verdicts=20_000)`, it shows individual packets that were dropped, marked or
+        lost. `sample_interval="pictures"` suits it.
 
         Raises:
             NarrowsError: If the run took no samples.
@@ -288,7 +287,7 @@ class Run:
         save(self, directory)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The tables by value: the engine's memory stays in its process."""
+        """The state with the tables by value, because the engine's memory stays in its process."""
         tables = {name: self._table(name) for name in _ALL}
         return {
             "figures": self._figures,
@@ -310,7 +309,7 @@ class Run:
         return fragment(parts_of(self._figures))
 
     def __repr__(self) -> str:
-        """Who sent, and how it was run."""
+        """The flows, the engine and the seed."""
         ids = ", ".join(flow["id"] for flow in self.flows)
         return (
             f"<narrows.Run of {ids}: engine {self._figures['engine']}, seed "
@@ -333,26 +332,25 @@ def run(
     """Runs a scenario, or the scenario file of that name.
 
     Args:
-        scenario: What to run.
-        seed: Instead of the scenario's own.
-        engine: Who runs it.
+        scenario: The scenario, or the name of its file.
+        seed: The seed; that of the scenario by default.
+        engine: The engine of the run.
         kernel: The kernel of the engine `linux`, such as `"6.12"`; the newest built one by default.
         sample_interval: The time between two samples of the tables, `"100ms"` by default; `"off"`
-            takes none,
-            `"pictures"` some hundred for a run of any length.
-        verdicts: The first so many packets that are dropped, marked or lost are told one by one;
-            none by default.
-        states: Whether the table `states` has the internal state of congestion controls; it has
-            none over real packets.
-        record: A file for every packet, as pcapng, which Wireshark opens; it is there when the run
-            is over, not before.
-        progress: Called now and then; what it raises stops the run.
+            takes none, `"pictures"` some hundred for a run of any length.
+        verdicts: Maximum number of dropped, marked or lost packets that are recorded individually,
+            from the first one; none by default.
+        states: Whether the table `states` has the internal state of congestion controls; with real
+            packets it is empty.
+        record: A file for all packets, as pcapng, which Wireshark opens. It exists only after the
+            end of the run.
+        progress: Called repeatedly; an exception that it raises stops the run.
 
     Raises:
-        ScenarioError: If the scenario is not right: every mistake at once.
+        ScenarioError: If the scenario is not valid; it contains all mistakes.
         EngineError: If this engine cannot run it.
-        OutputError: If `record` cannot be written; a `RecordError`, which has the run, if that
-            turned out during it.
+        OutputError: If `record` cannot be written. If this happens during the run, it is a
+            `RecordError`, which contains the run.
     """
     if engine not in ENGINES:
         raise EngineError(
@@ -382,8 +380,9 @@ def run(
 
 
 def _recorded(whole: FilePath, play: Callable[[str], tuple[Run, str | None]]) -> Run:
-    """Plays a run whose capture has another name while it is being written; one that is not whole
-    is removed.
+    """Executes a run whose capture has another name while it is written.
+
+    A capture that is not complete is removed.
     """
     part = whole.with_name(f".{whole.name}.{os.getpid()}")
     try:
@@ -411,7 +410,7 @@ def _run(
     verdicts: int,
     **how: Any,  # noqa: ANN401 - what the core takes
 ) -> tuple[Run, str | None]:
-    """The run, and why its capture is not whole, if it is not."""
+    """The run, and the reason if its capture is not complete."""
     watch = provenance.Watch()
     how |= {"seed": seed, "verdicts": verdicts}
     more: dict[str, Any] = {}

@@ -53,7 +53,7 @@ def save(run: Run, directory: str | PathLike[str]) -> None:
 
 
 def _copy_of(name: str, taken: set[str]) -> str:
-    """What a copy of this file is called beside the results."""
+    """The name of a copy of this file beside the results."""
     base = FilePath(name).name
     taken |= {"scenario.toml", *(f"{table}.parquet" for table in TABLES)}
     return next(

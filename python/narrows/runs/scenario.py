@@ -1,9 +1,8 @@
-"""The scenario as Python objects: what the path is, who sends, what is watched. Never how it is
-run.
+"""The scenario as Python objects: path, flows and probes, but not how it is run.
 
-Nothing is checked here: the values go as they are to the one parser, in the Rust core, which knows
-every unit, default and range and names every mistake at once. What is None is left out, and so has
-the documented default.
+Nothing is checked here. The values are passed unchanged to the parser in the Rust core. It knows
+all units, defaults and ranges and reports all mistakes at once. Values that are None are left out,
+so that the documented default applies.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ Tree = dict[str, Any]
 
 @dataclass(frozen=True)
 class Scenario(Settings):
-    """What is run: its sections, and the keys of `Settings`.
+    """A scenario: its sections, and the keys of `Settings`.
 
     >>> path = Path(rate="20Mbit", rtt="20ms", buffer="1bdp")
     >>> Scenario(path, flows=[Flow("cubic")], duration="5s", seed=7).tree()["flow"]
     [{'cc': 'cubic'}]
 
     Attributes:
-        path: What lies between the hosts.
-        wifi: An access point and its stations, in the place of a path.
-        flows: Who sends.
-        probes: What is measured beside the flows.
-        host: Both ends.
+        path: The path between the hosts.
+        wifi: An access point and its stations, instead of a path.
+        flows: The flows.
+        probes: The probes, which measure the path beside the flows.
+        host: The hosts at both ends.
     """
 
     path: Path | None = None
@@ -55,7 +54,7 @@ class Scenario(Settings):
     host: Host | None = None
 
     def __post_init__(self) -> None:
-        """Lists become tuples, so that a scenario that looks frozen is."""
+        """Converts lists to tuples, because the class is frozen."""
         object.__setattr__(self, "flows", tuple(self.flows))
         object.__setattr__(self, "probes", tuple(self.probes))
 
@@ -72,7 +71,7 @@ class Scenario(Settings):
         """The scenario as a file.
 
         Raises:
-            ScenarioError: If it is not right.
+            ScenarioError: If it is not valid.
         """
         return _core.scenario_to_toml(self.tree())
 
@@ -109,14 +108,14 @@ def _flow(tree: Tree, folder: FilePath) -> Flow:
 
 
 def _is_file(tree: str | None) -> bool:
-    """Neither the text itself nor one that comes with narrows."""
+    """Whether it names a file: neither the text of a tree nor one that narrows contains."""
     return (
         tree is not None and "\n" not in tree and tree not in registry.shipped("cc", "remy", "tree")
     )
 
 
 def from_tree(tree: Tree, folder: FilePath = FilePath()) -> Scenario:
-    """The objects for nested tables that the core has accepted; files that they name lie in
+    """The objects of nested tables that the core has accepted; files that they name are in
     `folder`.
     """
     rest = dict(tree)
@@ -144,7 +143,7 @@ def load(file: str | PathLike[str]) -> Scenario:
     """Reads a scenario file.
 
     Raises:
-        ScenarioError: If it is not right: every mistake at once.
+        ScenarioError: If it is not valid; it contains all mistakes.
         NarrowsError: If it cannot be read.
     """
     return from_tree(_core.toml_to_tree(read(file), name_of(file)), FilePath(file).parent)

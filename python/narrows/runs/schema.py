@@ -1,11 +1,11 @@
-"""Classes made from the core's tables: one for each congestion control and queue discipline, one
-for each section.
+"""Builds classes from the core's tables: one for each congestion control, queue discipline and
+section.
 
 The tables are those of `narrows list --verbose` and of docs/reference/scenario.md; a parameter or
-key that is added there is a keyword here. A class of `narrows.cc` or `narrows.queue` is made when
-it is first asked for, so that a program that names one of them does not wait for all. Editors and
-mypy read the stubs `cc.pyi`, `queue.pyi` and `sections.pyi`, which `tests/test_schema.py` compares
-with the tables.
+key that is added there is a keyword here. A class of `narrows.cc` or `narrows.queue` is built at
+the first access to it. A program that names one class need not wait for all. Editors and mypy read
+the stubs `cc.pyi`, `queue.pyi` and `sections.pyi`. `tests/test_schema.py` compares the stubs with
+the tables.
 """
 
 from __future__ import annotations
@@ -48,9 +48,7 @@ _TYPES = {
     "queue": "Chosen",
     "match": "Mapping[str, str | int | Sequence[str | int]]",
 }
-"""What Python takes for each kind of parameter; a quantity with a dimension is text with its
-unit.
-"""
+"""The Python type of each kind of parameter; a quantity with a dimension is text with its unit."""
 
 _TAKES = _TYPES | {
     "text": "str",
@@ -68,7 +66,7 @@ _TAKES = _TYPES | {
     "file name or { file, repeat }": "str | Mapping[str, Value]",
     "section": "Mapping[str, Value]",
 }
-"""What Python takes for a key, by what the key takes in a file."""
+"""The Python type of a key, by its type in a file."""
 
 _INNER = {"path.reverse": "Hop", "path.hop": "Sequence[Hop]", "wifi.station": "Sequence[Station]"}
 """Keys whose sections are classes."""
@@ -76,7 +74,7 @@ _INNER = {"path.reverse": "Hop", "path.hop": "Sequence[Hop]", "wifi.station": "S
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """What is not in the core's table of keys about the class of a section."""
+    """Properties of the class of a section that the core's table of keys does not contain."""
 
     of: str
     help: str
@@ -87,7 +85,9 @@ class Section:
     kind: str | None = None
 
     def keys(self) -> list[Json]:
-        """Its keys; those of its base are the base's, and the kind of a probe is its class."""
+        """The keys of the section, without those of its base and without the kind of a probe,
+        which its class determines.
+        """
         inherited = {f.name for f in fields(self.base)} if is_dataclass(self.base) else set()
         table = "path" if self.of == "path.hop" else self.of
         return [
@@ -100,7 +100,7 @@ class Section:
 
 
 def class_name(kind: str) -> str:
-    """The class of a name of the registry.
+    """The name of the class of a name in the registry.
 
     >>> class_name("fq_codel"), class_name("dualpi2")
     ('FqCodel', 'DualPi2')
@@ -109,12 +109,12 @@ def class_name(kind: str) -> str:
 
 
 class Table:
-    """One class to be: its parameters, and what people read of it."""
+    """The description of a class: its parameters and its documentation."""
 
     def __init__(
         self, row: Json, name: str, *, required: tuple[str, ...] = (), of: str | None = None
     ) -> None:
-        """Of a row of the registry; `of`: the class whose list it is in."""
+        """Uses a row of the registry; `of` is the class with the list that contains it."""
         self.name = name
         self.kind: str | None = None if of else row["name"]
         self.params: list[Json] = row["params"]
@@ -124,7 +124,7 @@ class Table:
         self.base: type = Part if of else Choice
 
     def ordered(self) -> Iterator[Json]:
-        """The parameters; what must be given comes first."""
+        """The parameters, required ones first."""
         yield from (p for p in self.params if p["name"] in self.required)
         yield from (p for p in self.params if p["name"] not in self.required)
 
@@ -137,7 +137,7 @@ class Table:
         return given if param["name"] in self.required else f"{given} | None"
 
     def example(self) -> list[str]:
-        """What it comes to as a table, with its first plain parameter at the default."""
+        """An example of the table of the class, with its first plain parameter at the default."""
         plain = ("bool", "count", "number", "time", "bytes", "rate", "packets", "word")
         if self.kind is None or any(p["name"] == "tree" for p in self.params):
             return []
@@ -161,7 +161,7 @@ class Table:
         return "\n".join(lines)
 
     def range(self, param: Json) -> str:
-        """The values it takes, its default, and where that comes from."""
+        """The values of a parameter, its default, and the source of the default."""
         default, told = param["default"], []
         if param["kind"] in {"word", "file"}:
             told.append("one of " + ", ".join(f"`{word}`" for word in param["words"]))
@@ -196,7 +196,7 @@ class Table:
 
 
 def _wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
-    """Lines of a docstring; `textwrap` takes ten times as long, and all this is done at import."""
+    """Lines of a docstring; `textwrap` is ten times slower, and this runs at import."""
     lines, line = [], first
     for word in text.split():
         if len(line) + len(word) >= WIDTH - len('    """') and line.strip():
@@ -207,7 +207,7 @@ def _wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
 
 
 def sentence(text: str) -> str:
-    """A help of the registry as a sentence.
+    """A help text of the registry as a sentence.
 
     >>> sentence("the tree of classes")
     'The tree of classes.'
@@ -216,7 +216,7 @@ def sentence(text: str) -> str:
 
 
 def _literal(value: object) -> str:
-    """As ruff and the interpreter write it.
+    """A literal in the style of ruff and the interpreter.
 
     >>> _literal({"kind": "bbr", "min_rtt_window": "10s"}), _literal("10s")
     ("{'kind': 'bbr', 'min_rtt_window': '10s'}", '"10s"')
@@ -228,7 +228,7 @@ class Keys(Table):
     """The class of a section of a scenario: its keys."""
 
     def __init__(self, name: str, section: Section) -> None:
-        """Of the keys that the core has for the section."""
+        """Uses the keys of the section in the core."""
         row = {"name": section.kind, "help": section.help, "source": "", "params": section.keys()}
         super().__init__(row, name, required=section.required)
         self.section = section
@@ -248,7 +248,7 @@ class Keys(Table):
         return "\n".join([*_wrapped(self.help), *shown, *attributes(self.ordered())])
 
     def made(self, module: str) -> type:
-        """The class; what is positional comes first."""
+        """The class, with the positional parameter first."""
         positional = self.section.positional
         named: list[Any] = [
             (
@@ -282,8 +282,9 @@ def attributes(keys: Iterable[Json]) -> list[str]:
 
 @cache
 def tables(what: str) -> dict[str, Table]:
-    """The classes of a list of the registry (`cc`, `queue`) by their names; a list's tables before
-    what has them.
+    """The classes of a list of the registry (`cc`, `queue`) by their names.
+
+    The class of the elements of a list precedes the class with the list.
     """
     found: dict[str, Table] = {}
     for row in registry.table(what):
@@ -298,8 +299,7 @@ def tables(what: str) -> dict[str, Table]:
 
 
 def attribute(what: str, name: str) -> object:
-    """What a module of such classes has under this name: `__getattr__` of `narrows.cc` and
-    `narrows.queue`.
+    """The attribute of a module of such classes: `__getattr__` of `narrows.cc` and `narrows.queue`.
 
     Raises:
         AttributeError: If the registry has no such name.

@@ -1,7 +1,7 @@
-"""The sections of a scenario as objects: what the path is, who sends, what is watched.
+"""The sections of a scenario as objects: path, Wi-Fi, flows, probes and hosts.
 
-Their keys are those of docs/reference/scenario.md, from the core's one table; what is None is left
-out of the scenario, and so has the documented default.
+Their keys are those of docs/reference/scenario.md, from the core's table. Keys that are None are
+left out of the scenario, so that the documented default applies.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Hop = _made(
     Section(
         of="path.hop",
         base=Part,
-        help="One narrow place in one direction, and the propagation behind it.",
+        help="One bottleneck in one direction, and the propagation behind it.",
         example=(">>> Hop(rate='5Mbit', queue='fq_codel').rate", "'5Mbit'"),
     ),
 )
@@ -106,7 +106,7 @@ Host = _made(
     Section(
         of="host",
         base=Part,
-        help="Both ends of every flow; Linux 6.12 with its default sysctls unless told otherwise.",
+        help="Both ends of every flow; by default Linux 6.12 with its default sysctls.",
         example=(">>> Host(iw=4, rmem='128kB…6MB').iw", "4"),
     ),
 )

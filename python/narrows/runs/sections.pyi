@@ -41,7 +41,7 @@ class Settings(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Hop(Part):
-    """One narrow place in one direction, and the propagation behind it.
+    """One bottleneck in one direction, and the propagation behind it.
 
     Attributes:
         rate: Rate of the bottleneck. Rate; 1bit to 10Tbit (default: required).
@@ -260,7 +260,7 @@ class Ping(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Host(Part):
-    """Both ends of every flow; Linux 6.12 with its default sysctls unless told otherwise.
+    """Both ends of every flow; by default Linux 6.12 with its default sysctls.
 
     Attributes:
         like: Linux release whose TCP rules the host follows; rules of later releases are off.
