@@ -36,7 +36,7 @@ def test_the_plain_text_of_a_scenario_is_that_of_rich(file: Path) -> None:
         figures = nw.run(from_tree(short, file.parent), sample_interval="off").json
     except nw.ScenarioError:
         pytest.skip("the scenario has parts that begin after its first second")
-    parts = list(plain._parts(figures))
+    parts = list(plain.parts_of(figures))
     text = plain.plain(parts)
     assert text is None or text == rich(parts)
 
