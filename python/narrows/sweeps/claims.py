@@ -1,9 +1,9 @@
 """Claims: which runs are being made now, so that sweeps at work in one directory do not make the
 same run twice.
 
-Each sweep at work keeps a file of the keys that it has begun, and an exclusive lock (flock) on it:
-a file whose lock can be had belongs to a sweep that has ended, however it ended. A key is claimed
-under a lock of the whole folder, after all the others' files were read up to their ends.
+Each running sweep has a file of the keys that it has begun, and holds an exclusive lock (flock) on
+it. If the lock of a file is free, its sweep has ended, normally or not. A key is claimed under a
+lock of the whole folder, after the files of all other sweeps were read to their ends.
 
 A file outlives its sweep until no other sweep is at work. A sweep that looked into the store before
 another one's last rows landed therefore still finds these keys claimed, and looks again.

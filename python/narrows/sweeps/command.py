@@ -46,7 +46,9 @@ _APPLICATION = (
     ("stalled_s", "stalled s", 2),
     ("udp_loss", "datagrams lost", None),
 )
-"""What applications saw, for those sweeps whose flows have one; None: a share."""
+"""Metrics of applications, for sweeps whose flows have one: column, heading, decimal places. None:
+the value is a share.
+"""
 
 _SHOWN = [
     *(name for name, _ in _FIGURES),

@@ -1,10 +1,10 @@
-"""Which cases a sweep tries: every combination (grid), given ones (list), or a sample (random,
+"""The cases of a sweep: every combination (grid), given ones (list), or a sample (random,
 Latin hypercube).
 
-A design is a function of a case's number: nothing is kept for each, so that a million cost as
-little memory as ten. A Latin hypercube cuts each range into as many equal strata as there are cases
-and visits each stratum of each range once (McKay, Beckman & Conover, Technometrics 21, 1979); it
-keeps a permutation per range.
+A design is a function of the number of a case. No case is stored, so that a million cases need as
+little memory as ten. A Latin hypercube divides each range into as many equal strata as there are
+cases, and uses each stratum of each range once. The source is McKay, Beckman & Conover,
+Technometrics 21, 1979. It stores a permutation per range.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ _DIGITS = 6
 _MOST = 10**8
 
 Values = Sequence[Any] | Mapping[str, Any]
-"""What a key goes through: a list, or a range `{"from": "1ms", "to": "200ms", "scale": "log",
-"steps": 8}`.
+"""Values of a key: a list, or a range `{"from": "1ms", "to": "200ms", "scale": "log", "steps": 8}`.
 """
 
 
@@ -222,7 +221,7 @@ class Design:
 
     @property
     def keys(self) -> list[str]:
-        """What varies."""
+        """The keys that vary."""
         if self.kind == "list":
             return list(dict.fromkeys(key for row in self._rows for key in row))
         return list(self._axes)

@@ -1,8 +1,8 @@
-"""Who runs a sweep's cases: processes of this machine, or a Ray cluster. Both are given batches and
-answer outcomes.
+"""The executors of a sweep's cases: processes of this machine, or a Ray cluster. Both receive
+batches and return outcomes.
 
-Small cases go in batches of about half a second, so that handing them over costs nothing beside;
-towards the end in smaller ones, so that nobody is left with the last.
+Batches of small cases take about half a second, so that the cost of their transfer is negligible.
+Towards the end, batches are smaller, so that all processes finish at about the same time.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from narrows.runs.metric import Metric
 from narrows.sweeps.worker import READY, Case, Outcome, work
 
 BATCH_S = 0.5
-"""A batch of small cases takes about so long."""
+"""Approximate run time of a batch of small cases, in s."""
 
 _LARGEST = 2000
 _AHEAD = 4
-"""So many answered batches for each process wait to be kept."""
+"""Maximum number of finished batches per process that wait to be stored."""
 
 _BEGIN = (
     "import signal; [signal.signal(number, signal.SIG_IGN) for number in (1, 2, 15)]; "
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from narrows.sweeps.worker import "
     "main; main()"
 )
-"""A process that finds what this one finds, and that no signal to the whole group ends, not even
-while it begins.
+"""Starts a process with the import path of this one. Signals to the whole process group do not end
+it, not even while it starts.
 """
 
 
 class Batches:
-    """Cuts a stream of cases into batches that suit how long they have taken so far."""
+    """Divides a stream of cases into batches; their size depends on the run times so far."""
 
     def __init__(self, cases: Iterator[Case], count: int, hands: int) -> None:
-        """`count` cases for so many hands."""
+        """Divides `count` cases among `hands` processes."""
         self._cases, self._left, self._hands = cases, count, hands
         self._case_s: float | None = None
         self._lock = threading.Lock()
 
     def next(self) -> list[Case]:
-        """The next batch; empty when all are taken."""
+        """The next batch; empty if none is left."""
         with self._lock:
             size = 1 if not self._case_s else int(BATCH_S / self._case_s)
             size = max(1, min(size, self._left // (2 * self._hands), _LARGEST))
@@ -62,32 +62,32 @@ class Batches:
             return batch
 
     def took(self, cases: int, seconds: float) -> None:
-        """So many took so long."""
+        """Records the run time of some cases, in s."""
         with self._lock:
             each = seconds / cases
             self._case_s = each if self._case_s is None else 0.8 * self._case_s + 0.2 * each
 
 
 class Crew(Protocol):
-    """Who runs cases."""
+    """An executor of cases."""
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
-        """What became of them, as they end, in any order."""
+        """The outcomes of the cases, as they end, in any order."""
 
 
 class Local:
-    """A process for each core."""
+    """Executes cases in one process per core."""
 
     def __init__(self, jobs: int | None = None) -> None:
-        """So many processes; as many as this one may use cores, if not told."""
+        """Uses `jobs` processes; the default is the number of cores that this process may use."""
         self.hands = jobs or len(os.sched_getaffinity(0))
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
-        """What became of them. However this ends, the processes end with it."""
+        """The outcomes of the cases. The processes end with this generator, even after an error."""
         batches = Batches(cases, count, self.hands)
         hands = [_Hand() for _ in range(min(self.hands, count))]
-        # Who keeps rows may be slower than those who make them: then they wait, and rows do not
-        # pile up.
+        # The storage of rows may be slower than the processes; then these wait, so that rows do
+        # not accumulate.
         done: queue.Queue[list[Outcome] | BaseException | None] = queue.Queue(_AHEAD * len(hands))
         for hand in hands:
             threading.Thread(target=hand.serve, args=(batches, done), daemon=True).start()
@@ -107,7 +107,9 @@ class Local:
 
 
 class Threads:
-    """Threads of this process, for cases with a metric of the caller: it may be any function."""
+    """Executes cases in threads of this process, because a metric of the caller may be any
+    function.
+    """
 
     def __init__(self, metric: Metric, jobs: int | None = None) -> None:
         """The default of `jobs` is the number of cores that this process may use."""
@@ -131,7 +133,7 @@ class Threads:
 
 
 class _Hand:
-    """One process, and the thread that talks to it; a process that dies is replaced."""
+    """One process, and the thread that communicates with it; a process that dies is replaced."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[str] | None = None
@@ -145,8 +147,8 @@ class _Hand:
                 begin = time.monotonic()
                 outcomes = self._ask(batch)
                 if outcomes is None and not self._over.is_set():
-                    # One of them kills its process: alone it can do no harm to the others, and is
-                    # known.
+                    # One of them kills its process. Each one is run alone, so that the others are
+                    # not affected and this one is identified.
                     outcomes = [
                         o for case in batch for o in (self._ask([case]) or [(case[0], [], _DIED)])
                     ]
@@ -165,9 +167,7 @@ class _Hand:
         done: queue.Queue[list[Outcome] | BaseException | None],
         what: list[Outcome] | BaseException | None,
     ) -> None:
-        """Puts it where it is read, as soon as there is room; when all is over nobody reads any
-        more.
-        """
+        """Puts an outcome into the queue as soon as there is room, unless the reader has ended."""
         while not self._over.is_set():
             with suppress(queue.Full):
                 done.put(what, timeout=0.1)
@@ -183,8 +183,8 @@ class _Hand:
                 encoding="utf-8",
             )
             assert self._child.stdout is not None
-            # One that was killed meanwhile is one that died; one that ends by itself would do so
-            # again.
+            # A process that was killed meanwhile counts as dead; one that ended by itself would do
+            # so again.
             if self._child.stdout.readline() != READY and self._child.wait() > 0:
                 raise EngineError("a process to run cases could not be started")
         child = self._child
@@ -201,7 +201,7 @@ class _Hand:
         return [(key, rows, error) for key, rows, error in json.loads(line)]
 
     def end(self) -> None:
-        """Ends the process, whatever it does."""
+        """Ends the process in any state."""
         self._over.set()
         self._close()
 
@@ -212,7 +212,7 @@ class _Hand:
             child.wait()
             for pipe in (child.stdin, child.stdout):
                 if pipe is not None:
-                    with suppress(OSError):  # What was not sent is not wanted any more.
+                    with suppress(OSError):  # Unsent data is no longer needed.
                         pipe.close()
 
 
@@ -224,7 +224,7 @@ _HINT = "to run on this machine's own cores: --on local"
 
 
 def _first_line(error: BaseException) -> str:
-    """What an exception says, up to its first full stop or line break.
+    """The message of an exception, up to its first full stop or line break.
 
     >>> _first_line(Exception("The node timed out during startup. This could happen because …"))
     'The node timed out during startup'
@@ -237,7 +237,7 @@ def _first_line(error: BaseException) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what Ray logs and warns of while it looks for a cluster: the error has it."""
+    """Suppresses Ray's logs and warnings while it searches a cluster; the error contains them."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)  # Each of Ray's loggers sets a level of its own.
     try:
@@ -252,8 +252,8 @@ class Ray:
     """A Ray cluster: this machine's (`ray`), or the one at an address (`ray://head:10001`)."""
 
     def __init__(self, address: str | None = None, metric: Metric | None = None) -> None:
-        """Joins the cluster at this address, the one that this process is in, or a new one of this
-        machine alone.
+        """Joins the cluster at this address, the cluster of this process, or a new one that
+        consists of this machine.
 
         Raises:
             NarrowsError: If Ray is not installed.
@@ -286,24 +286,23 @@ class Ray:
         except (ConnectionError, OSError, RuntimeError):
             if address is not None:
                 raise
-            # Ray keeps a note of the cluster that this machine belonged to last; that one may be
-            # gone.
+            # Ray stores the last cluster of this machine, which may no longer exist.
             self._ray.init(address="local", log_to_driver=False, include_dashboard=False)
 
     @property
     def hands(self) -> int:
-        """The cores of the cluster, as many as there are now."""
+        """The present number of cores of the cluster."""
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def outcomes(self, cases: Iterator[Case], count: int) -> Iterator[list[Outcome]]:
-        """What became of them. A node that dies takes nothing along but its batches, which are run
-        elsewhere.
+        """The outcomes of the cases. If a node dies, only its batches are lost; other nodes run
+        them.
         """
         batches = Batches(cases, count, self.hands)
         waiting: dict[Any, list[Case]] = {}
         try:
             while True:
-                # Two batches for each core: while one is answered the other runs.
+                # Two batches per core: while one is being returned, the other one runs.
                 while len(waiting) < 2 * self.hands and (batch := batches.next()):
                     waiting[self._work.remote(batch, self._metric)] = batch
                 if not waiting:
@@ -324,7 +323,7 @@ class Ray:
             ) from error
         finally:
             for one in waiting:
-                with suppress(Exception):  # A cluster that has gone has nothing left to cancel.
+                with suppress(Exception):  # A cluster that is gone has nothing left to cancel.
                     self._ray.cancel(one, force=True)
 
 
@@ -334,10 +333,10 @@ def _timed(batch: list[Case], metric: Metric | None = None) -> tuple[list[Outcom
 
 
 def crew(on: str, jobs: int | None = None, metric: Metric | None = None) -> Crew:
-    """Who is meant by `local`, `ray` or `ray://HOST:PORT`.
+    """The executor of the name `local`, `ray` or `ray://HOST:PORT`.
 
     Raises:
-        NarrowsError: If nobody is.
+        NarrowsError: If there is none of this name.
     """
     if on == "local":
         return Local(jobs) if metric is None else Threads(metric, jobs)

@@ -94,7 +94,7 @@ _NUMBERS: dict[str, int | None] = {"seeds": 1, "cases": None, "design_seed": 1}
 
 
 def _over(given: Mapping[str, Any], kind: str, wrong: list[str]) -> Any:  # noqa: ANN401
-    """What varies; None where the file does not say."""
+    """The values that vary; None if the file does not specify them."""
     if kind not in KINDS:
         wrong.append(f"there is no design `{kind}`; there are {', '.join(KINDS)}")
         return None
@@ -124,8 +124,8 @@ def _number(
 
 
 def _placed(name: str, lines: Sequence[str]) -> str:
-    """Lines of errors with the file in front; a line that says what to write belongs to the one
-    above.
+    """Lines of errors, with the file in front; an indented line with the correction belongs to the
+    line above.
     """
     return "\n".join(line if line.startswith(" ") else f"{name}: {line}" for line in lines)
 

@@ -1,5 +1,5 @@
-"""A run's figures as rows of a table: one for each flow, with the figures of the whole run in
-each.
+"""Converts the metrics of a run to rows of a table: one per flow, each with the metrics of the
+whole run.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ SPREADS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("rtt_ms", "rtt_{}_ms", ("mean", "p50", "p95", "p99")),
     ("cwnd_packets", "cwnd_{}_packets", ("mean", "p5", "p95")),
 )
-"""Figures of a flow that are several, what their columns are called, and which there are."""
+"""Metrics of a flow with several values, the names of their columns, and the values."""
 
 DATAGRAMS = ("udp_loss", "udp_delay_p95_ms", "udp_jitter_ms")
-"""What is said of a flow of datagrams; of a call that goes both ways, the worse way's."""
+"""Metrics of a flow of datagrams; of a call in both directions, those of the worse one."""
 
 FLOW = (
     "goodput_mbit",
@@ -28,21 +28,21 @@ FLOW = (
     "summary_retransmits",
     "summary_retransmit_rate",
 )
-"""Figures of a flow; retransmissions of the whole run, then of the summary interval, each as
-packets and as a share.
+"""Metrics of a flow; retransmits of the whole run, then of the summary interval, each as packets
+and as a share.
 """
 
 SLOWDOWNS = tuple(f"slowdown_{which}" for which in ("mean", "p50", "p95", "p99"))
-"""Of the completed transfers of a flow with a `size` or the workload `poisson`."""
+"""Metrics of the completed transfers of a flow with a `size` or the workload `poisson`."""
 
 DIRECTIONS = ("down", "up")
-"""Jain's index is of the flows of each."""
+"""Directions; Jain's index is computed for the flows of each."""
 
 WAITS = ("mean", "p50", "p95", "p99")
-"""What is said of a delay."""
+"""Statistics of a delay."""
 
 SIZES = ("to_10kB", "to_100kB", "to_1MB", "above_1MB")
-"""The classes of size that transfers of the workload `poisson` are counted in."""
+"""Size classes of transfers of the workload `poisson`."""
 
 APPLICATION: dict[str, tuple[str, ...]] = {
     **{f"page_load_{which}_s": ("page_load_s", which) for which in WAITS},
@@ -67,8 +67,8 @@ APPLICATION: dict[str, tuple[str, ...]] = {
     "down_mbit": ("down_mbit",),
     "up_mbit": ("up_mbit",),
 }
-"""The columns of what a flow's application saw, and where each stands in `flows[].workload` of a
-run's JSON.
+"""The columns of the metrics of a flow's application, and the place of each in `flows[].workload`
+of a run's JSON.
 """
 
 
@@ -166,7 +166,7 @@ def _slowdown(values: Sequence[float]) -> Row:
 
 
 def _application(workload: Mapping[str, Any]) -> Row:
-    """The columns of what a flow's application saw.
+    """The columns of the metrics of a flow's application.
 
     >>> row = _application({"kind": "web", "page_load_s": {"mean": 2.0, "p50": 1.9, "p95": 3.0,
     ...     "p99": 3.0}})
@@ -184,7 +184,7 @@ def _at(tree: Any, place: tuple[str, ...]) -> Any:  # noqa: ANN401 - JSON
 
 
 def _datagrams(workload: Mapping[str, Any]) -> Row:
-    """What the receiver of datagrams saw; nothing of other workloads.
+    """The metrics of the receiver of datagrams; None for other workloads.
 
     >>> _datagrams({"loss": 0.1, "delay_ms": {"p95": 12.0}, "jitter_ms": 0.5})
     {'udp_loss': 0.1, 'udp_delay_p95_ms': 12.0, 'udp_jitter_ms': 0.5}

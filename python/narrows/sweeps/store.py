@@ -1,21 +1,21 @@
-"""Where results stay: a directory of Parquet files that DuckDB, Polars and pandas read as they are.
+"""The store of results: a directory of Parquet files that DuckDB, Polars and pandas can read.
 
     runs/part-*.parquet    a row per flow of each finished run, by the run's key
-    cases/NAME.parquet     a sweep's cases: number, seed, key, and what was varied
+    cases/NAME.parquet     a sweep's cases: number, seed, key, and the keys that vary
     failures/KEY.toml      a scenario that could not be run, with the reason
-    claims/*.keys          the runs that each sweep at work has begun (`claims`)
+    claims/*.keys          the runs that each running sweep has begun (`claims`)
 
 A run's key is the hash of the scenario, the files it names, its seed, and the version and build of
-narrows: a sweep runs what it does not find here, whoever put the rest there. A part appears whole,
-by renaming, or not at all; so whatever ends a sweep, all that had landed stays right. It is on the
-disk before it has its name, and the name after it (fsync of the file, then of the directory). Parts
-are merged when there are many, under a lock; should that be cut
-short, some rows are there twice: readers take the first, and the next sweep takes the others away.
+narrows. A sweep runs the cases that it does not find here; any other sweep may have stored the
+rest. A part appears complete, by renaming, or not at all. So stored results remain valid even if a
+sweep is killed. The data of a part is on the disk before its name (fsync of the file, then of the
+directory). If there are many parts, they are merged under a lock. If this is interrupted, some rows
+are stored twice: readers take the first, and the next sweep removes the others.
 
 A damaged file is never read as other data. The name of a part holds the SHA-256 of its bytes, which
-is compared before the part is read; the table of cases has a checksum for each page (Parquet's
-CRC-32), and its columns and the number of its rows are compared with the sweep's. Page checksums
-alone let one flipped bit in forty through: they do not cover the footer.
+is compared before the part is read. The table of cases has a checksum for each page (Parquet's
+CRC-32). Page checksums do not cover the footer; alone, they do not detect one flipped bit in forty.
+Therefore its columns and the number of its rows are compared with those of the sweep.
 """
 
 from __future__ import annotations
@@ -78,36 +78,37 @@ SCHEMA = pa.schema(
 """
 
 Read = TypeVar("Read")
-"""What is made of parts."""
+"""Result of reading parts."""
 
 Medians = dict[str, dict[str, float | None]]
-"""By what another column holds: how many `rows` do, and the medians of theirs."""
+"""The number of `rows` and the medians of their columns, by the value of another column."""
 
 _MANY = 64
 _TRIES = 100
 _SMALL_BYTES = 4 << 20
 _DIGEST = re.compile(r"part-[0-9a-f]+-sha256-([0-9a-f]{40})")
 _DIGITS = 40
-"""160 bits of SHA-256 in the name of a part; parts that an earlier version wrote have none."""
+"""Number of hexadecimal digits of SHA-256 in the name of a part: 160 bits. Parts of an earlier
+version have none."""
 
 _PIECE = 1 << 20
 
 _DAMAGED = (OSError, pa.ArrowException, ValueError)
-"""What reading a damaged file raises; names that are not UTF-8 any more are a `ValueError`."""
+"""Exceptions when a damaged file is read; names that are no longer UTF-8 raise a `ValueError`."""
 
 
 class Store:
     """One directory of results."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
-        """The store in this directory, which is made with the first thing that is put there."""
+        """The store in this directory, which is created when the first rows are added."""
         self.directory = Path(directory)
         self._runs = self.directory / "runs"
-        self._grown = 0  # Parts that were too large to be merged when they were last looked at.
+        self._grown = 0  # Parts that were too large to be merged at the last check.
         self._sound: set[str] = set()  # Parts whose digest was compared; a part never changes.
 
     def keys(self) -> pa.Array:
-        """Every run that is here, once.
+        """The keys of all stored runs, each once.
 
         Raises:
             OutputError: If a part cannot be read.
@@ -122,7 +123,7 @@ class Store:
         return keys
 
     def add(self, new: Sequence[Row]) -> None:
-        """Puts rows in; they are there when this returns.
+        """Stores rows; they are on the disk when this returns.
 
         Raises:
             OutputError: If they cannot be written.
@@ -134,7 +135,7 @@ class Store:
                     self._merge()
 
     def runs(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows, each run once; of all columns, or of `key` and these.
+        """All rows, each run once, with all columns, or with `key` and these.
 
         Raises:
             OutputError: If a part cannot be read.
@@ -147,9 +148,9 @@ class Store:
     def medians(
         self, keys: pa.Array, by: str, columns: Sequence[str]
     ) -> tuple[int, dict[str, dict[str, float | None]]]:
-        """How many rows these runs have, and medians of their columns by what another holds.
+        """The number of rows of these runs, and medians of their columns by another column.
 
-        A part is read at a time, and what is kept of it are the columns' numbers.
+        One part is read at a time, and only the numbers of the columns are kept.
 
         Raises:
             OutputError: If a part cannot be read.
@@ -159,7 +160,7 @@ class Store:
 
     @contextmanager
     def writing_cases(self, name: str, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-        """The table of a sweep's cases, to be written in pieces; it appears when it is whole.
+        """Writes the table of a sweep's cases in pieces; it appears when it is complete.
 
         Raises:
             OutputError: If it cannot be written.
@@ -175,7 +176,7 @@ class Store:
     def cases(
         self, name: str, columns: Sequence[str] | None = None, *, schema: pa.Schema, rows: int
     ) -> pa.Table:
-        """The cases of a sweep, of all columns or of these, as a table.
+        """The cases of a sweep, with all columns or with these, as a table.
 
         Raises:
             OutputError: If it was never run into this directory, or if the file is damaged.
@@ -188,21 +189,22 @@ class Store:
     def cases_in_pieces(
         self, name: str, columns: Sequence[str], size: int, *, schema: pa.Schema, rows: int
     ) -> Iterator[pa.RecordBatch]:
-        """These columns of the cases of a sweep, so many rows at once.
+        """Columns of the cases of a sweep, in pieces.
 
         Args:
-            name: Of the sweep.
-            columns: Which.
-            size: Rows at once, at most.
-            schema: The columns that the table has,
-            rows: and how many rows; a file that has others is damaged, or is another sweep's.
+            name: The name of the sweep.
+            columns: The columns.
+            size: Maximum number of rows of a piece.
+            schema: The columns that the table must have.
+            rows: The number of rows that the table must have; a file with another number is
+                damaged, or belongs to another sweep.
 
         Raises:
             OutputError: If it was never run into this directory, or if the file is damaged.
         """
         file = self.directory / "cases" / f"{name}.parquet"
         try:
-            # What is read in pieces must not be kept whole meanwhile.
+            # A table that is read in pieces must not be in memory as a whole.
             held = pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True)
             if not held.schema_arrow.equals(schema) or held.metadata.num_rows != rows:
                 raise OutputError(
@@ -224,7 +226,7 @@ class Store:
             raise OutputError(_unreadable(file, error)) from error
 
     def failed(self, key: str, scenario: str, reason: str) -> Path:
-        """Keeps what could not be run; the file that has it.
+        """Stores a scenario that could not be run; returns its file.
 
         Raises:
             OutputError: If it cannot be written.
@@ -236,22 +238,18 @@ class Store:
         return file
 
     def claims(self) -> Claims:
-        """The claims of a sweep that is at work in this directory: a context manager, for as long
-        as it is.
-        """
+        """The claims of a sweep that uses this directory: a context manager for its run time."""
         return Claims(self.directory)
 
     def parts(self) -> frozenset[str]:
-        """The names of the parts that are here; another set of names means that something has
-        landed.
-        """
+        """The names of the stored parts; another set of names means that there are new rows."""
         return frozenset(part.name for part in self._parts())
 
     def _parts(self) -> list[Path]:
         return sorted(self._runs.glob("part-*.parquet"))
 
     def _write(self, table: pa.Table) -> None:
-        # The random part of the name keeps apart two parts that hold the same.
+        # The random part of the name separates two parts with the same content.
         unique = uuid.uuid4().hex[:12]
         with replacing(
             self._runs, lambda part: f"part-{unique}-sha256-{_digest(part)}.parquet"
@@ -259,7 +257,7 @@ class Store:
             pq.write_table(table, part, write_page_checksum=True)
 
     def _checked(self, parts: list[Path]) -> list[Path]:
-        """The same parts, each compared with the digest in its name, once."""
+        """The same parts, each compared once with the digest in its name."""
         for part in parts:
             named = _DIGEST.fullmatch(part.stem)
             if named is None or part.name in self._sound:
@@ -278,7 +276,7 @@ class Store:
         return parts
 
     def _settled(self, read: Callable[[list[Path]], Read]) -> Read:
-        """What is read of all parts; anew where another sweep merged some of them meanwhile."""
+        """Reads all parts; repeatedly if another sweep merges some of them at the same time."""
         for _ in range(_TRIES):
             try:
                 return read(self._checked(self._parts()))
@@ -290,7 +288,7 @@ class Store:
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
-        """Are parts taken away by this one only? Not where another does so now."""
+        """Locks the removal of parts; yields False if another sweep holds the lock."""
         with _told(self.directory), (self.directory / ".lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -300,7 +298,7 @@ class Store:
                 yield True
 
     def _merge(self) -> None:
-        """Many small parts become one."""
+        """Merges many small parts into one."""
         with self._alone() as alone:
             if not alone:
                 return
@@ -317,8 +315,8 @@ class Store:
                     part.unlink()
 
     def _tidy(self) -> None:
-        """Takes away the rows that an earlier part has, too: whoever reads the files as they are
-        sees each run once.
+        """Removes rows that an earlier part also has, so that other readers of the files find each
+        run once.
         """
         with self._alone() as alone:
             if not alone:
@@ -331,7 +329,7 @@ class Store:
 
 
 def _each_once(parts: Sequence[Path], columns: list[str]) -> Iterator[tuple[Path, pa.Table]]:
-    """The rows of each of these parts, without those of runs that an earlier one had."""
+    """The rows of each of these parts, without runs that an earlier part contains."""
     keys = [_read(part, ["key"])["key"].unique() for part in parts]
     counted = pc.value_counts(pa.chunked_array(keys, pa.string()))
     doubled = counted.field("values").filter(pc.greater(counted.field("counts"), 1))
@@ -347,7 +345,7 @@ def _each_once(parts: Sequence[Path], columns: list[str]) -> Iterator[tuple[Path
 
 
 Columns = dict[str, dict[str, list[pa.Array]]]
-"""The values of some columns by what another holds, in pieces."""
+"""The values of some columns by the value of another one, in pieces."""
 
 
 def _medians(of: Mapping[str, list[pa.Array]]) -> dict[str, float | None]:
@@ -361,7 +359,7 @@ def _medians(of: Mapping[str, list[pa.Array]]) -> dict[str, float | None]:
 def _sorted_out(
     parts: Sequence[Path], keys: pa.Array, by: str, columns: Sequence[str]
 ) -> tuple[int, Columns]:
-    """How many rows these runs have, and what these columns hold, by another."""
+    """The number of rows of these runs, and the values of these columns, by another column."""
     rows, found = 0, Columns()
     for _, table in _each_once(parts, ["key", by, *columns]):
         table = table.filter(pc.is_in(table["key"], value_set=keys))  # noqa: PLW2901
@@ -374,7 +372,7 @@ def _sorted_out(
 
 
 def _read(part: Path, columns: list[str]) -> pa.Table:
-    """These columns of a part, with nulls where an earlier version did not know one.
+    """These columns of a part, with nulls for columns that an earlier version did not have.
 
     Raises:
         OutputError: If that cannot be read.
@@ -398,7 +396,7 @@ def _read(part: Path, columns: list[str]) -> pa.Table:
 
 
 def _digest(file: Path) -> str:
-    """What the name of a part has of the SHA-256 of its bytes."""
+    """The digits of SHA-256 that the name of a part with this content has."""
     digest = hashlib.sha256()
     with file.open("rb") as held:
         while piece := held.read(_PIECE):

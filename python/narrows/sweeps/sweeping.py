@@ -1,4 +1,4 @@
-"""A sweep: one scenario, what is varied in it, and every case run once."""
+"""A sweep: a scenario, the keys that vary in it, and the execution of each case."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Progress = Callable[[int, int, int], object]
-"""Called now and then with the cases done, failed, and to be done in all."""
+"""Called repeatedly with the numbers of finished and failed cases, and the total number."""
 
 INTO = "sweep-results"
-"""Where results stay unless another place is named."""
+"""Default directory of results."""
 
 _LAND_S = 0.5
 _CHUNK = 10_000
@@ -51,9 +51,9 @@ class Failure:
     Attributes:
         case: Its number in the sweep.
         seed: Its seed.
-        reason: Why.
-        file: A scenario that shows it, with `narrows run FILE`.
-        key: Of the run.
+        reason: The reason.
+        file: A scenario that reproduces the failure with `narrows run FILE`.
+        key: The key of the run.
     """
 
     case: int
@@ -65,13 +65,13 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class _Pass:
-    """What is to be run when the store holds so much.
+    """The runs that are to be executed, given the content of the store.
 
     Attributes:
         here: The runs that are in the store.
-        failed: Those that have failed already.
-        doubled: The marks of those that several cases share.
-        wanting: How many are neither here nor failed.
+        failed: The runs that have failed already.
+        doubled: The marks of runs that several cases share.
+        wanting: The number of runs that are neither stored nor failed.
     """
 
     here: pa.Array
@@ -86,12 +86,12 @@ class Sweep:
 
     Attributes:
         base: The scenario that all have in common, as nested tables.
-        design: What is varied.
-        seeds: Each case is run with each of these.
-        title: What people call it.
+        design: The keys that vary, and their values.
+        seeds: The seeds of each case.
+        title: The name of the sweep for users.
         into: The directory of its results.
         metric: The caller's metric of each run.
-        failures: What could not be run, after `run`.
+        failures: The runs that failed, after `run`.
     """
 
     base: dict[str, Any]
@@ -103,11 +103,11 @@ class Sweep:
     failures: list[Failure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Copies are made of a text: that is quickest."""
+        """Stores the scenario as text, from which copies are made fastest."""
         self._text = json.dumps(self.base)
 
     def __len__(self) -> int:
-        """Runs in all."""
+        """Number of runs."""
         return len(self.design) * len(self.seeds)
 
     def scenario(self, case: int) -> dict[str, Any]:
@@ -130,10 +130,10 @@ class Sweep:
         return tree
 
     def check(self) -> None:
-        """Tries the values of each key, without running any; every mistake is reported at once.
+        """Checks the values of each key without a run; all mistakes are reported at once.
 
         Raises:
-            ScenarioError: If values are not right.
+            ScenarioError: If values are not valid.
             NarrowsError: If a key has no place in the scenario.
         """
         said: dict[str, None] = {}
@@ -173,18 +173,18 @@ class Sweep:
     def finish(
         self, *, on: str | Crew = "local", jobs: int | None = None, progress: Progress | None = None
     ) -> None:
-        """Runs what the directory does not have yet.
+        """Executes the runs that the directory does not contain yet.
 
-        Every finished case is kept within a second, so a sweep that was ended, however, goes on
-        where it was.
+        Every finished case is stored within a second, so that an interrupted sweep can be
+        continued.
 
         Args:
             on: `"local"` (a process for each core), `"ray"`, or `"ray://HOST:10001"`.
-            jobs: So many processes, of `"local"`.
-            progress: Called now and then; what it raises ends the sweep.
+            jobs: Number of processes of `"local"`.
+            progress: Called repeatedly; an exception that it raises ends the sweep.
 
         Raises:
-            ScenarioError: If a value is not right, before anything is run.
+            ScenarioError: If a value is not valid, before anything is run.
             OutputError: If the results cannot be written.
         """
         self.check()
@@ -195,7 +195,8 @@ class Sweep:
         planned = False
         with store.claims() as claims:
             while True:
-                # In this order: what a sweep made that has ended since is found in the store.
+                # In this order, so that runs of a sweep that has ended since are found in the
+                # store.
                 claims.renew()
                 here = store.keys()
                 if not planned:
@@ -209,7 +210,7 @@ class Sweep:
     def _pass(
         self, store: Store, crew: Crew, todo: _Pass, claims: Claims, tell: Progress
     ) -> set[str]:
-        """Runs what nobody else is running; the keys of what somebody is."""
+        """Executes the runs that no other sweep executes; returns the keys of the others."""
         planned = len(self)
         done, rows, landed = planned - todo.wanting, [], time.monotonic()
         elsewhere: set[str] = set()
@@ -232,17 +233,17 @@ class Sweep:
                 tell(done, len(self.failures), planned)
         finally:
             try:
-                # What is finished is kept, also when this ends early.
+                # Finished runs are stored, also if this ends early.
                 store.add(rows)
             finally:
-                # Also where a full disk takes no more rows, the processes end with this.
+                # The processes end with this, also if the disk is full.
                 close = getattr(outcomes, "close", None)
                 if close is not None:
                     close()
         return elsewhere
 
     def _wait(self, store: Store, claims: Claims, elsewhere: set[str], tell: Progress) -> None:
-        """Waits until what others run has landed, or they have ended."""
+        """Waits until the runs of other sweeps are stored, or these sweeps have ended."""
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -260,10 +261,10 @@ class Sweep:
             tell(len(self) - len(elsewhere), len(self.failures), len(self))
 
     def frame(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """A row per case, seed and flow: what was varied, then the figures, all or these; of what
-        is finished.
+        """A row per case, seed and flow of finished runs: the keys that vary, then all metrics or
+        these.
 
-        `to_pandas()` and `polars.from_arrow` make a data frame of it.
+        `to_pandas()` and `polars.from_arrow` convert it to a data frame.
         """
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.compute as pc  # noqa: PLC0415
@@ -281,9 +282,9 @@ class Sweep:
         return _with_metrics(found) if "metrics" in order else found
 
     def medians(self, columns: Sequence[str]) -> tuple[int, Medians]:
-        """How many rows the finished runs have, and medians of these columns by congestion control.
+        """The number of rows of finished runs, and medians of these columns by congestion control.
 
-        Of a million runs this keeps so many numbers, and no row.
+        The memory of a million runs is a million numbers per column, not their rows.
         """
         import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -320,7 +321,7 @@ class Sweep:
         )
 
     def _wanting(self, store: Store, here: pa.Array) -> _Pass:
-        """What is to be run when these are in the store."""
+        """The runs that are to be executed if these are in the store."""
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -347,8 +348,9 @@ class Sweep:
         numbers: dict[str, tuple[int, int]],
         elsewhere: set[str],
     ) -> Iterator[Case]:
-        """What was not in the store and nobody else runs, each once; `numbers` is told of each that
-        is handed out.
+        """The runs that are neither in the store nor executed by other sweeps, each once.
+
+        The case and seed of each are added to `numbers`.
         """
         import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -379,7 +381,7 @@ class Sweep:
                         hashlib.sha256(held.encode()).hexdigest(),
                     )
         except NarrowsError:
-            text = json.dumps(tree, sort_keys=True)  # It will fail, and say why.
+            text = json.dumps(tree, sort_keys=True)  # The run fails and reports the reason.
         made = build() if self.metric is None else f"{build()} {self.metric.about()}"
         for seed in self.seeds:
             yield seed, hashlib.sha256(f"{made} {seed} {text}".encode()).hexdigest()[:32]
@@ -405,7 +407,7 @@ class Sweep:
         self.failures.append(Failure(case=case, seed=seed, reason=reason, file=file, key=key))
 
     def _name(self) -> str:
-        """The title, and what tells this sweep from another of the same title."""
+        """The title and a hash, which differs for another sweep of the same title."""
         metric = [] if self.metric is None else [self.metric.about()]
         about = json.dumps([self.base, self.design.about(), self.seeds, *metric], sort_keys=True)
         slug = re.sub(r"[^A-Za-z0-9]+", "-", self.title).strip("-").lower()[:40] or "sweep"
@@ -426,12 +428,12 @@ def _with_metrics(found: pa.Table) -> pa.Table:
 
 
 def _mark(key: str) -> int:
-    """The first 64 bits of a key: enough to tell those of a sweep apart."""
+    """The first 64 bits of a key, which suffice to distinguish the runs of a sweep."""
     return int(key[:16], 16)
 
 
 def _shown(schema: pa.Schema, key: str, value: object) -> object:
-    """A value as the column of its key has it."""
+    """A value in the form of the column of its key."""
     return (
         value
         if value is None or schema.field(key).type != "string" or isinstance(value, str)
@@ -441,7 +443,7 @@ def _shown(schema: pa.Schema, key: str, value: object) -> object:
 
 @cache
 def build() -> str:
-    """Version and build: another build may come to other figures."""
+    """Version and build, because another build may have other results."""
     extension = _core.__file__ or ""
     return f"{_core.__version__} {hashlib.sha256(Path(extension).read_bytes()).hexdigest()}"
 
@@ -459,7 +461,7 @@ def sweep(
     metric: Function | None = None,
     sample_interval: str = "off",
 ) -> Sweep:
-    """Many cases of one scenario: `run` them, and a tidy table comes back.
+    """Creates a sweep of one scenario; its method `run` returns a table of the results.
 
     >>> import narrows as nw, tempfile
     >>> path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp")
@@ -472,22 +474,22 @@ def sweep(
     (4, ['case', 'seed', 'key', 'path.rate', 'flow.cc', 'flow_number'])
 
     Args:
-        scenario: What all cases have in common, or the name of its file.
+        scenario: The scenario that all cases have in common, or the name of its file.
         over: The keys that vary, with their values or ranges; or a list of cases, each with its
             keys.
-        seeds: So many seeds, from 1, or these.
-        design: `"grid"` (every combination, the default), `"random"`, `"latin_hypercube"`; of a
+        seeds: Number of seeds, from 1, or a list of seeds.
+        design: `"grid"` (every combination, the default), `"random"`, `"latin_hypercube"`; for a
             list of cases `"list"`.
-        cases: How many, of a random design or a Latin hypercube.
-        design_seed: Of their choice.
-        title: What people call it; the table of its cases has that name.
+        cases: Number of cases of a random design or a Latin hypercube.
+        design_seed: Seed of their random choice.
+        title: The name of the sweep for users, also used for the table of its cases.
         into: The directory of the results; several sweeps may share one.
         metric: Computes a number of each run, or several by name, which become columns. With it,
             the local executor runs cases in threads of this process.
         sample_interval: Interval of the samples of the runs that `metric` receives.
 
     Raises:
-        NarrowsError: If that makes no sense.
+        NarrowsError: If the arguments are not valid.
     """
     wrong: list[str] = []
     base: dict[str, Any] = {}

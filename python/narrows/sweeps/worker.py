@@ -1,8 +1,8 @@
-"""A process that runs cases, told by lines of JSON and answering likewise, the first time that it
-is ready.
+"""A process that runs cases. It reads and writes lines of JSON; the first line reports that it is
+ready.
 
-A process of its own, and neither a thread, which would wait for the others' Python, nor a fork of
-who asked, which may be a notebook. It ends when nobody asks any more.
+It is a separate process, because a thread would wait for the interpreter lock. It is no fork of the
+caller, because the caller may be a notebook. It ends at the end of its input.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Case = tuple[str, dict[str, Any], int]
 """Key, scenario, seed."""
 
 Outcome = tuple[str, list[dict[str, Any]], str | None]
-"""Key, rows, and what went wrong."""
+"""Key, rows, and the error message, if any."""
 
 
 READY = "ready\n"
-"""What it says first."""
+"""First line of the output."""
 
 
 def work(cases: list[Case], metric: Metric | None = None) -> list[Outcome]:
-    """Runs some cases; nothing that a case does ends the others."""
+    """Runs some cases; a failing case does not end the others."""
     return [_one(*case, metric) for case in cases]
 
 
@@ -62,13 +62,12 @@ def slowdowns(raw: _core.Run) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    """Answers each line."""
+    """Processes each line of the input."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(
-            number, signal.SIG_IGN
-        )  # They are for who asked, and may come to the whole group.
+        # Signals are for the caller, but may be sent to the whole group.
+        signal.signal(number, signal.SIG_IGN)
     _die_with_parent()
-    # Who asked may be gone by the time of the answer.
+    # The caller may have ended before the reply.
     with suppress(BrokenPipeError):
         print(READY, end="", flush=True)
         for line in sys.stdin:
