@@ -3,8 +3,8 @@
 //!
 //! A connection has one or two halves. Each is a [`Sender`] and the [`Receiver`] of its data. The
 //! half of the opening side performs the handshake. If the other side answers, its half starts
-//! established, with the round trip of this handshake. An ACK for one half may ride on data of the
-//! other half: the packet is that of the data, and the ACK is stored until this data arrives.
+//! established, with the round trip of this handshake. Data of one half may carry an ACK for the
+//! other half. The packet is that of the data, and the ACK is stored until this data arrives.
 //!
 //! The slots of closed connections are reused, the one that was freed first before all others.
 //! Therefore the number of simultaneous connections bounds the memory ([`MOST_OPEN`]). The flow

@@ -3,12 +3,12 @@
 //! A TCP timer moves later with nearly every packet and seldom fires. Therefore a move to a later
 //! time costs nothing: the entry of the timer stays where it is. If it comes up too early, it is
 //! entered again, at the time that is wanted by then. A move to an earlier time adds a second
-//! entry. A paced sender, for instance, moves its timer from the timeout to its next burst; the
-//! entry of the timeout is kept for the move back. So each timer has a few entries at most.
+//! entry. For example, a paced sender moves its timer from the timeout to its next burst. The entry
+//! of the timeout is kept for the move back. So each timer has a few entries at most.
 //!
 //! Entries are sorted shortly before they come up. Time is divided into slots of 131 µs, and an
 //! entry is in the list of its slot. When no earlier entry is left, the entries of the next slot
-//! move into a heap; later entries for this slot are added to the heap, too. This heap is small
+//! move into a heap. Later entries for this slot are added to the heap, too. This heap is small
 //! enough for the innermost cache. With ten thousand flows, a heap of all entries would cost one
 //! cache miss per level. Entries beyond the last slot (268 ms, longer than most timeouts) are in a
 //! second heap.

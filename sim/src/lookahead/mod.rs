@@ -15,22 +15,24 @@
 //! ([`inbox`]) before those of the next one. The packets that they send are sorted by time before
 //! they enter the path ([`outbox`]).
 //!
-//! The parts run one after the other, on one thread. They run faster than event by event: the code
-//! of one part fits into the innermost instruction cache, the state of a flow is loaded once per
-//! window, and more of the next packets are known for prefetching.
+//! The parts run one after the other, on one thread. They run faster than event by event, because
+//! the code of one part fits into the innermost instruction cache. The state of a flow is loaded
+//! once per window, and more of the next packets are known for prefetching.
 //!
 //! Results are equal to those of a run event by event. Each part receives its events in the same
 //! order. Events of several parts at one instant do not depend on each other. An event that
 //! concerns several flows, or that samples them, is handled at its own time: senders run up to it
 //! first ([`event_loop`](crate::world)).
 //!
-//! **Conditions**: all data travels in the forward direction; the path has no queue in the reverse
-//! direction and a constant delay behind the last hop; no receiver has an access link. There are no
+//! **Conditions.** All data travels in the forward direction. The path has no queue in the reverse
+//! direction and a constant delay behind the last hop. No receiver has an access link. There are no
 //! applications, no interface and no capture, which records the order of all events.
 //!
-//! Sources: Chandy and Misra, *Distributed Simulation*, IEEE TSE 1979, for lookahead; Nicol, *The
-//! Cost of Conservative Synchronization in Parallel Discrete Event Simulations*, JACM 1993, for
-//! windows.
+//! Sources:
+//!
+//! - lookahead: Chandy and Misra, *Distributed Simulation*, IEEE TSE 1979;
+//! - windows: Nicol, *The Cost of Conservative Synchronization in Parallel Discrete Event
+//!   Simulations*, JACM 1993.
 
 mod inbox;
 mod outbox;

@@ -29,8 +29,8 @@ pub(crate) struct Outbox {
     slots: Vec<u32>,
 }
 
-/// Packets sent by one event, as one integer for sorting. Its four parts of 32 bits are the time
-/// since the begin of the window, the place at that instant, the first packet and their number.
+/// Packets sent by one event, as one integer for sorting. Its four parts of 32 bits are the time in
+/// the window, the place at that instant, the first packet, and the number of packets.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Burst(u128);
 
