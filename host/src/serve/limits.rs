@@ -13,16 +13,15 @@ pub const OBJECTS: u64 = 32;
 pub const PENDING: usize = 512;
 /// Of these, from one address.
 pub const PENDING_OF_ADDRESS: usize = 64;
-/// Bytes that such a connection is sent.
+/// Bytes that this host sends to such a connection.
 pub const PENDING_BYTES: u64 = 4096;
 /// Time that such a connection may take to name its protocol, ns.
 pub const UNKNOWN: u64 = 5_000_000_000;
-/// Nothing is sent for a session whose client has shown no sign of life for so long, ns.
+/// Time without a sign of life of a client after which nothing is sent for its session, ns.
 pub const SILENCE: u64 = 2_000_000_000;
-/// What this host sends to a client without a question for each part of it, and the file that asks
-/// its budget before it does. Each stops within [`SILENCE`] of the last sign of life, and none
-/// keeps a seat longer than [`GONE`] for a client that reads nothing (`sender_tests` tries every
-/// row).
+/// Data that this host sends to a client without a question for each part of it, and the file that
+/// checks the budget first. Each stops within [`SILENCE`] of the last sign of life. None keeps a
+/// seat longer than [`GONE`] for a client that reads nothing. `sender_tests` tests every row.
 pub const SENDERS: [(&str, &str); 4] = [
     ("downloads", "bulk.rs"),
     ("iperf3 -R", "bulk.rs"),
@@ -55,25 +54,25 @@ pub const BACKOFF: (u64, u64) = (1_000_000_000, 60_000_000_000);
 /// The limits that options set.
 #[derive(Copy, Clone, Debug)]
 pub struct Limits {
-    /// Of one session, all its streams together, each way alike.
+    /// Rate of all streams of one session, in each direction.
     pub rate: Option<Rate>,
-    /// Of the datagrams that this host sends for one session without being asked by each.
+    /// Rate of the datagrams that this host sends for one session without a question for each.
     pub udp_rate: Rate,
-    /// Of the same datagrams, per second.
+    /// Number of the same datagrams per second.
     pub udp_packets: u64,
-    /// Of one session.
+    /// Duration of one session.
     pub duration: Span,
-    /// Of one session.
+    /// Payload of one session.
     pub bytes: Bytes,
-    /// Sessions at once.
+    /// Concurrent sessions.
     pub clients: u64,
-    /// Sessions of one address at once; `None` is a quarter of all.
+    /// Concurrent sessions of one address; `None` is a quarter of all.
     pub per_address: Option<u64>,
     /// Answers per second to one source, and to one session.
     pub packets: u64,
     /// Socket memory of all sessions; one address may have half.
     pub memory: Bytes,
-    /// New connections per second from one address, and how many at once.
+    /// New connections per second from one address, and the size of a burst of them.
     pub new_connections: (u64, u64),
 }
 
@@ -94,18 +93,18 @@ impl Default for Limits {
     }
 }
 
-/// One limit, as people read it.
+/// One limit, in the form for users.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
     /// The option that sets it; empty where it is fixed.
     pub option: &'static str,
-    /// What stands for its value.
+    /// The metavar of its value.
     pub metavar: &'static str,
-    /// To whom it applies.
+    /// The object to which it applies: a session, an address or the host.
     pub of: &'static str,
-    /// Without the option.
+    /// The default value.
     pub default: String,
-    /// What it limits.
+    /// The quantity that it limits.
     pub text: String,
 }
 
@@ -237,8 +236,8 @@ impl Limits {
                 "N",
                 "host",
                 &limits.clients,
-                "concurrent sessions; an IPv4 /24 or IPv6 /48 gets at most half of them, an IPv4 \
-                 /16 or IPv6 /32 three quarters, but not fewer than --clients-per-address",
+                "concurrent sessions; an IPv4 /24 or IPv6 /48 gets at most half, an IPv4 /16 or \
+                 IPv6 /32 three quarters, but not fewer than --clients-per-address",
             ),
             row(
                 "--clients-per-address",
