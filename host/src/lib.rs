@@ -1,5 +1,5 @@
-//! The live engine of narrows, on Linux: the scenario that `narrows-sim` runs in virtual time, over
-//! real packets and this machine's own TCP, through the same network of `narrows-core`.
+//! The live engine of narrows, on Linux. It runs the scenarios of `narrows-sim` with real packets
+//! and this machine's TCP instead of virtual time, through the same network of `narrows-core`.
 //!
 //! | module | contents |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | [`protocols`] | messages that narrows and its peers exchange |
 //! | [`parsers`] | every parser of untrusted input, for fuzzing |
 //! | [`digest`] | SHA-256, HMAC and random numbers |
-//! | [`measure`] | the near end of a measurement, and its load |
+//! | [`measure`] | the client of a measurement, and its load |
 //! | [`latency`] | response times of single requests, and the component that delays them |
 //! | [`serve`] | the far end of measurements |
 //! | [`tune`] | changes of a host's settings, and their reversal |

@@ -3,9 +3,9 @@
 use serde_json::Value;
 use std::fmt::Display;
 
-/// Whether a character may change more of a terminal than its own place: a control character other
-/// than newline and tab, a format character (Unicode's category Cf), which reorders or hides the
-/// text around it, or a separator of lines.
+/// Whether a character may change more of a terminal than its own place. Such characters are
+/// control characters other than newline and tab, separators of lines, and format characters.
+/// Format characters (Unicode's category Cf) reorder or hide the text around them.
 fn is_control(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c,

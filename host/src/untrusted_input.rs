@@ -1,8 +1,8 @@
 //! Untrusted files, read with a size limit: the counterpart of the Python module of this name.
 //!
 //! Only regular files are read: a pipe could block forever, and a device may be endless. The file
-//! type is checked before the file is opened, because opening a device can have effects, and again
-//! on the open file, because the name may have been replaced in between.
+//! type is checked before the file is opened, because opening a device can have effects. It is
+//! checked again on the open file, because the name may have been replaced in between.
 
 use std::fs::{self, FileType, OpenOptions};
 use std::io::Read;

@@ -9,8 +9,8 @@
 //! | tick of 100 µs | lateness after sleeps of 100 µs; both with the calls and the class of the engine's thread |
 //! | bare forwarder | pings through two namespaces and a loop that copies packets: the smallest possible RTT of a live run |
 //!
-//! The limits are those of the self-check of a run ([`crate::emulator::self_check`]): a lateness of
-//! more than 0.2 ms and more than 5 % of the RTT is too large.
+//! The limits are those of the self-check of a run ([`crate::emulator::self_check`]). A lateness is
+//! too large if it exceeds both 0.2 ms and 5 % of the RTT.
 
 use crate::emulator::preflight;
 use crate::emulator::probe::{Echoes, Pinging, Probes};

@@ -1,11 +1,11 @@
 //! Real packets in the form that the network of the core requires.
 //!
-//! A read from a TUN device is a [`Whole`]: one packet, or a super-packet of up to 64 KiB, which is
-//! split here into the segments that a NIC would send. A [`Frame`] is one segment: a range of a
-//! whole, which all its segments share, and the fields that may change on the path (ECN bits, code
-//! point). Headers are created when a frame is written, and payload is never changed. Data in
-//! memory is assumed to be intact, so payload checksums are left to the offload, as between a host
-//! and its NIC.
+//! A read from a TUN device is a [`Whole`]: one packet, or a super-packet of up to 64 KiB. A
+//! super-packet is split here into the segments that a NIC would send. A [`Frame`] is one segment.
+//! It consists of a range of the whole and the fields that may change on the path (ECN bits, code
+//! point). All segments share the whole. Headers are created when a frame is written, and payload
+//! is never changed. Data in memory is assumed to be intact, so payload checksums are left to the
+//! offload, as between a host and its NIC.
 //!
 //! Sizes are those of whole frames: 14 bytes more than the length of the IP packet, so that figures
 //! equal those of simulated packets.

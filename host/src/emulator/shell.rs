@@ -1,8 +1,7 @@
 //! The emulator for arbitrary programs.
 //!
 //! There are two hosts, `near` and `far`, with programs instead of flows. The run lasts as long as
-//! the front program. Background programs are then asked to end by a signal, and killed if they do
-//! not.
+//! the front program. Background programs then receive SIGTERM, and SIGKILL if they do not end.
 //!
 //! **Direction.** Download is towards `near` and upload away from it, as in every measurement:
 //! `[path]` carries the traffic to `near` and `[path.reverse]` the traffic from it. The host `near`

@@ -23,8 +23,8 @@ narrows-host shell --toml TEXT [options] [-- COMMAND...]
   --name NAME     name of the scenario in messages
   --seed N        seed [default: that of the scenario]
   --at far|near   host of COMMAND [default: near]
-  --far COMMAND   run COMMAND at the far end too, by sh; may be repeated
-  --near COMMAND  run COMMAND at the near end too, by sh; may be repeated
+  --far COMMAND   run COMMAND on the host far too, by sh; may be repeated
+  --near COMMAND  run COMMAND on the host near too, by sh; may be repeated
   --record FILE   write every packet to a capture (pcapng)
   --json FILE     write the observations to FILE
   --quiet         do not print the observations on stderr

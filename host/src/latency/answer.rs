@@ -1,9 +1,9 @@
 //! The far end of a latency test: one thread, one socket, one protocol; each answer is as long as
 //! its question.
 //!
-//! The thread sleeps in the receive call, allocates every buffer in advance, and answers one
-//! datagram at a time: with batches the first would wait for the last. The departure time of an
-//! answer is known only afterwards, so the next answer to the same client reports it.
+//! The thread sleeps in the receive call and allocates every buffer in advance. It answers one
+//! datagram at a time, because in a batch the first would wait for the last. The departure time of
+//! an answer is known only afterwards, so the next answer to the same client reports it.
 //!
 //! The service cannot be used against other hosts. Every answer is charged to a session or to its
 //! source address ([`crate::serve::budget`]), which gets at most as many bytes as it sent. Ports at
@@ -109,8 +109,8 @@ struct Client {
 /// The key of a client: its address, and the session or token that it sends.
 type Key = (SocketAddr, u64);
 
-/// The remembered clients. If a source has too many, its client that was silent for the longest is
-/// forgotten; if the table is full, one of the prefix that has the most.
+/// The remembered clients. If a source has too many, its client that was silent for the longest
+/// time is removed. If the table is full, a client of the prefix with the most clients is removed.
 #[derive(Default)]
 struct Clients {
     of: HashMap<Key, Client>,

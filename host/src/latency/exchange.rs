@@ -1,6 +1,6 @@
 //! The engine of a latency test: repeated questions and answers. It uses a [`Line`], which provides
-//! a clock and carries datagrams: a socket, a simulation in virtual time for tests, or an immediate
-//! responder for the benchmark.
+//! a clock and carries datagrams. A line is a socket, a simulation in virtual time for tests, or an
+//! immediate responder for the benchmark.
 //!
 //! **Absolute schedule.** The n-th question is due n intervals after the first, regardless of
 //! earlier delays. The application wakes up early ([`Plan::lead`]) and polls the clock; the

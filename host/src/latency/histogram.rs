@@ -1,11 +1,11 @@
 //! A histogram of times with the buckets of HdrHistogram, whose memory does not grow with the
 //! number of values.
 //!
-//! Source: the description of counts of the HdrHistogram project. Three significant digits: each
-//! bucket is twice as wide as the last and has 2048 places, of which all but the first use the
-//! upper half. A place stands for values with the same leading 11 bits, a resolution of 0.1 %.
-//! Mean, minimum and maximum are exact. The unit is one nanosecond; values of an hour or more count
-//! as an hour. docs/dependencies.md compares it with the crate `hdrhistogram`.
+//! Source: the description of counts of the HdrHistogram project. Values have three significant
+//! digits. Each bucket is twice as wide as the last and has 2048 places, of which all but the first
+//! use the upper half. A place stands for values with the same leading 11 bits, a resolution of
+//! 0.1 %. Mean, minimum and maximum are exact. The unit is one nanosecond; values of an hour or
+//! more count as an hour. docs/dependencies.md compares it with the crate `hdrhistogram`.
 //!
 //! **Sample size.** A percentile is reported only if at least [`BEYOND`] answers lie beyond it: p99
 //! from 1000 answers, p99.999 from a million. With fewer it would depend on single answers, which

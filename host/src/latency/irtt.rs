@@ -8,10 +8,10 @@
 //! ```
 //!
 //! The open determines which of these fields exist; a client sends them as zeros, so that both
-//! directions have the same length. irtt's timestamps are those of its application; the time of its
-//! kernel cannot be separated from the network.
+//! directions have the same length. The timestamps of irtt are those of its application; the time
+//! of its kernel cannot be separated from the network.
 //!
-//! The answer to an open contains the token and is 8 bytes longer than the question, as the
+//! The answer to an open contains the token. It is 8 bytes longer than the question, as the
 //! protocol requires; this server sends few of them per second. A client that returns the token has
 //! proved that it receives at its address. Every other answer is as long as its question.
 

@@ -1,9 +1,9 @@
 //! Keeps the session with the far end open during a test, and opens a new one after the far end was
 //! restarted.
 //!
-//! A separate thread waits for the control connection, so that no question is delayed. When the
-//! connection ends (the far end was restarted, or ended the session), the thread connects again
-//! every [`RETRY`] and passes the cookie of the new session to
+//! A separate thread waits for the control connection, so that no question is delayed. The
+//! connection ends if the far end is restarted or ends the session. The thread then tries to
+//! connect every [`RETRY`]. It passes the cookie of the new session to
 //! [`Sessions`](crate::latency::protocol::Sessions), which uses it from then on. TCP keepalives
 //! detect a far end that disappeared.
 

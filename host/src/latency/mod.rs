@@ -209,7 +209,7 @@ fn reach(options: &Options, to: SocketAddr) -> Result<FarEnd, HostError> {
 pub struct Slice {
     /// The outcome.
     pub seen: Outcome,
-    /// What the far end reported about itself.
+    /// The report of the far end about itself.
     pub far: Value,
     /// Whether the watchdog of real-time threads had to act.
     pub called_off: bool,

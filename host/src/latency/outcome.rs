@@ -1,8 +1,9 @@
 //! The result of a test: counts, histograms, the slowest answers, and episodes of slow answers.
 //!
-//! An **episode** consists of slow answers that were awaited at the same time: the intervals from
-//! when a question was due until its answer arrived overlap. With a question each millisecond, a
-//! stall of 100 ms makes a hundred slow answers and one episode.
+//! An **episode** consists of slow answers that were awaited at the same time. Each of them was
+//! awaited from the time at which its question was due until its arrival, and these intervals
+//! overlap. With a question each millisecond, a stall of 100 ms makes a hundred slow answers and
+//! one episode.
 
 use super::histogram::Histogram;
 use crate::latency::attribution::{PARTS, Parts};

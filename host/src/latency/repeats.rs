@@ -9,11 +9,11 @@
 //! 2. **Rate.** Everything else is answered at most [`UNRECOGNISED`] times a second for each
 //!    source.
 //! 3. **Memory.** Bytes that were answered are not answered again to the same address within a
-//!    second. What rule 2 limits is remembered without exception: each source has more places than
-//!    it can get answers in that time, and no other source takes them. What rule 1 lets through is
-//!    remembered as far as the places of the source last; those that are taken stay taken for a
-//!    second, so that datagrams that go round with an echo of another kind die out one after the
-//!    other.
+//!    second. Datagrams that rule 2 limits are remembered without exception: each source has more
+//!    entries than it can get answers in that time. No other source uses these entries. Datagrams
+//!    that rule 1 permits are remembered while the source has free entries. A used entry is not
+//!    free for a second. So datagrams that circulate between this echo and one of another kind end
+//!    one after the other.
 //!
 //! The tables have a fixed size and a random key. A source is the place of its token bucket
 //! ([`crate::serve::budget::Accounts::bucket`]).

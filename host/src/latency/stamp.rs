@@ -1,6 +1,6 @@
-//! STAMP, the Simple Two-Way Active Measurement Protocol, in its open mode: RFC 8762, with the
-//! session identifier and the extensions of RFC 8972 for class of service and follow-up telemetry.
-//! All numbers are big-endian.
+//! STAMP, the Simple Two-Way Active Measurement Protocol, in its open mode (RFC 8762). The session
+//! identifier and the extensions for class of service and follow-up telemetry are those of RFC
+//! 8972. All numbers are big-endian.
 //!
 //! ```text
 //! sender      number u32 | time u64 | error u16 | session u16 | zero 28                                        44 bytes, then TLVs

@@ -8,7 +8,7 @@
 //! connections progress. There is no async runtime, because the only events are those of readiness.
 //!
 //! Received data is discarded inside the kernel (`MSG_TRUNC`) without a copy. A [`Budget`] limits
-//! bytes and rate of all connections of one client: a connection that exceeds the rate pauses, so
+//! bytes and rate of all connections of one client. A connection that exceeds the rate pauses, so
 //! that the receive window closes and no memory is used.
 
 use crate::sys::{self, Epoll};

@@ -2,7 +2,8 @@
 //! requests over the control connection.
 //!
 //! The sender records the samples. For a download that is the far end, whose rows arrive during the
-//! phase in times of its clock; the difference found by [`Link::offset`] converts them.
+//! phase. Their times are those of its clock; the difference found by [`Link::offset`] converts
+//! them.
 
 use super::Run;
 use super::link::{FAR_END, Link, Offset, PATIENCE, connected, send_all};

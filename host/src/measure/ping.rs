@@ -1,7 +1,7 @@
 //! Pings of a measurement at regular intervals: over UDP with the cookie of the session, or as TCP
 //! handshakes with other far ends.
 //!
-//! A separate thread sends each ping when it is due, regardless of earlier answers: a lost ping
+//! A separate thread sends each ping when it is due, regardless of earlier answers. So a lost ping
 //! delays no other one, and sampling does not depend on the queue. The arrival of an answer is the
 //! kernel's timestamp. The time that the far end held the ping, which it reports, is subtracted
 //! from the RTT. The lateness of each departure is an error of the thread and is reported. So is

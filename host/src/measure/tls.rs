@@ -90,8 +90,8 @@ impl ServerCertVerifier for AnyCertificate {
 
 static CONFIG: Mutex<Option<Arc<ClientConfig>>> = Mutex::new(None);
 
-/// The configuration of all connections of this process, so that a second connection to a server
-/// resumes the session of the first, as in a browser.
+/// The configuration of all connections of this process. It is shared, so that a second connection
+/// to a server resumes the session of the first, as in a browser.
 fn config() -> Result<Arc<ClientConfig>, String> {
     let mut known = CONFIG.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(config) = &*known {

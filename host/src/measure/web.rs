@@ -4,7 +4,7 @@
 //! *Downloads* are load: repeated requests for an object on the same connection, ahead of its end,
 //! so that the server never waits for requests. If a server closes the connection, a new one is
 //! opened. *Pages* measure the load time of a document and the objects that it names, over
-//! [`PARALLEL`] connections as in browsers, repeatedly while the load starts and stops.
+//! [`PARALLEL`] connections as in browsers. They are repeated while the load starts and stops.
 
 use super::deadline::Deadline;
 use super::http::{Body, Url, head};

@@ -11,7 +11,7 @@
 //!
 //! The transcript contains both nonces and both addresses, each with its length, so that different
 //! transcripts have different bytes. A proof is not valid in another connection (the nonces
-//! differ), in the other direction (the first word differs), or for another server: a man in the
+//! differ), in the other direction (the first word differs), or for another server. A man in the
 //! middle gets proofs for its own address, which the right server refuses. Both sides compare
 //! HMAC-SHA-256 in constant time. The client proves first, so a server reveals nothing that helps
 //! to guess tokens. A false server to which the client connects can try tokens offline, so a token
@@ -19,7 +19,7 @@
 //!
 //! **Addresses behind NAT.** The client's address is the one that the server sees, outside any NAT
 //! of the client. The server's address is the one to which the client has connected. It must be the
-//! one at which the server was reached, or one of `--public`: the server cannot know an address
+//! one at which the server was reached, or one of `--public`. The server cannot know an address
 //! that a NAT before it changes. An IPv4 address inside `64:ff9b::/96` (NAT64, RFC 6052) counts as
 //! that IPv4 address.
 

@@ -10,10 +10,10 @@
 //!   pending connections, new connections per second, memory and wrong tokens are counted together.
 //!   Sessions are also counted by wider prefixes ([`super::shares`]).
 //! - An *unvalidated source* of a datagram may be forged. It gets at most as many bytes as came
-//!   from it (RFC 9000, section 8, allows three times as many), and a limited number of answers per
-//!   second. A port that answers by itself gets none.
+//!   from it, and a limited number of answers per second. (RFC 9000, section 8, allows three times
+//!   as many bytes.) A port that answers by itself gets none.
 //!
-//! Rates are token buckets in the form of the generic cell rate algorithm (ITU-T I.371): a bucket
+//! Rates are token buckets in the form of the generic cell rate algorithm (ITU-T I.371). A bucket
 //! is the time up to which it is used. Buckets of unvalidated sources lie in a table of fixed size
 //! under a random key, so that forged addresses allocate nothing.
 

@@ -4,7 +4,7 @@
 //! | what | how | without it |
 //! |---|---|---|
 //! | root | the user of `--user` ([`User::default`] without), with the capabilities of [`Keep`] alone; no new privileges | started by a user: nothing to give up |
-//! | files | Landlock: `/proc` and `/sys` may be read, nothing may be written or executed; no TCP port may be opened | kernels before 5.13; [`Files`] says what an older one leaves |
+//! | files | Landlock: `/proc` and `/sys` may be read, nothing may be written or executed; no TCP port may be opened | kernels before 5.13; [`Files`] lists the rights that an older one leaves |
 //! | calls | seccomp: those of [`REFUSED`] fail with EPERM, as do new namespaces, sockets but UDP and netlink, data that opens a TCP connection, schedules of other processes and calls of the x32 ABI; `clone3` with ENOSYS | processors that `seccompiler` does not know |
 //!
 //! An attacker who takes over the process can answer wrongly and send packets, but can neither read
@@ -15,9 +15,9 @@
 //! reads the counters of its program, for which `bpf` stays.
 //!
 //! Landlock's rule for TCP ports covers connect(2) of TCP sockets, but neither TCP Fast Open, which
-//! connects by a call that sends, nor Multipath TCP. Therefore no stream socket can be made any
-//! more (all listeners are open by then), and no call that sends may have `MSG_FASTOPEN`, which
-//! would work on an accepted connection that was disconnected.
+//! connects by a call that sends, nor Multipath TCP. Therefore no more stream sockets can be
+//! created; all listeners are open by then. No call that sends may have `MSG_FASTOPEN`, which would
+//! work on an accepted connection that was disconnected.
 //!
 //! Sources: capabilities(7), landlock(7), seccomp(2), clone(2), socket(2), tcp(7), sched(7),
 //! ioprio_set(2) (Linux man-pages 6.9).
@@ -47,9 +47,9 @@ pub struct User {
 }
 
 impl Default for User {
-    /// A number that neither systemd (65520 to 65533 are unused, <https://systemd.io/UIDS-GIDS>)
-    /// nor Debian (65000 to 65533 are reserved) assigns, so that no other service has the same
-    /// user.
+    /// A number that neither systemd nor Debian assigns, so that no other service has the same
+    /// user. In systemd, 65520 to 65533 are unused (<https://systemd.io/UIDS-GIDS>). In Debian,
+    /// 65000 to 65533 are reserved.
     fn default() -> User {
         User {
             uid: 65520,
@@ -196,7 +196,7 @@ const NAMESPACES: [libc::c_int; 8] = [
 const CLONE_NEWTIME: libc::c_int = 0x80;
 
 /// Calls that start programs, inspect other processes, change mounts or namespaces, load code into
-/// the kernel, hold keys, set clocks, or provide other ways to these effects.
+/// the kernel, hold keys or set clocks. Calls with the same effects are listed, too.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,

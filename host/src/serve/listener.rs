@@ -9,12 +9,12 @@
 //!
 //! Other connections are closed and counted, as are those that send nothing for [`UNKNOWN`].
 //!
-//! A connection is *pending* until it belongs to a session: until its token was right, its iperf3
-//! test has a seat, or its request names the cookie of a session. Pending connections are limited
-//! for each address and in total. When a new one exceeds a limit, an older one is closed, of the
-//! prefix that has the most ([`super::pending`]), so that many connections of one network exclude
-//! nobody else. An address that opens connections too fast gets resets, each of which costs this
-//! thread two system calls.
+//! A connection is *pending* until it belongs to a session. It does when its token was right, its
+//! iperf3 test has a seat, or its request names the cookie of a session. Pending connections are
+//! limited for each address and in total. When a new one exceeds a limit, an older one of the
+//! prefix that has the most is closed ([`super::pending`]). So many connections of one network
+//! exclude no other clients. An address that opens connections too fast gets resets, each of which
+//! costs this thread two system calls.
 //!
 //! Accepted connections never use up the descriptors of the process: [`SPARE`] remain for other
 //! uses. If the kernel has no descriptor left, a reserved one accepts the next connection in order

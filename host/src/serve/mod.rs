@@ -3,13 +3,14 @@
 //! ([`crate::protocols::iperf3`]).
 //!
 //! There are three kinds of threads: the [`listener`] (all control connections), a few for load
-//! ([`crate::measure::bulk`], which explains why there is no async runtime), and one for datagrams
-//! ([`udp`]). When one of them fails, the server ends with an error. Privileges are needed only for
-//! answers by the kernel ([`xdp`]) and for the options in [`confine::Keep`].
+//! ([`crate::measure::bulk`]), and one for datagrams ([`udp`]). The documentation of the second
+//! kind explains why there is no async runtime. When one of them fails, the server ends with an
+//! error. Privileges are needed only for answers by the kernel ([`xdp`]) and for the options in
+//! [`confine::Keep`].
 //!
-//! Input of a peer cannot exhaust resources: each table has a limit ([`limits`]), each wait a
+//! Input of a peer cannot exhaust resources. Each table has a limit ([`limits`]), each wait a
 //! timeout, each message a length, and every refusal a counter ([`counters`]). Output is charged to
-//! a session and a source address ([`budget`]): the only sockets that send are those of [`metered`]
+//! a session and a source address ([`budget`]). The only sockets that send are those of [`metered`]
 //! and the streams of [`crate::measure::bulk`], both of which require a budget.
 //!
 //! `docs/reference/far-end.md` documents all of it.

@@ -1,8 +1,8 @@
 //! Pending connections by source prefix, to choose which of them is closed when there are too many.
 //!
-//! A pending connection does not belong to a session yet. The one to close is found from the widest
-//! prefix to the narrowest: the widest prefix with the most pending connections, within it the next
-//! narrower one with the most, down to one source, and of that source its oldest connection. Of two
+//! A pending connection does not belong to a session yet. The search for the one to close starts
+//! at the widest prefix with the most pending connections. It continues with the next narrower
+//! prefix with the most, down to one source. It closes the oldest connection of that source. Of two
 //! prefixes with equally many, the one that holds the older connection is chosen.
 //!
 //! The levels of prefixes are those of [`super::source`]. A client that holds a whole prefix, such

@@ -16,7 +16,7 @@
 //! {do: latency, port}                          {is: latency, thread}: who asks timed questions from there has a thread of his own
 //! ```
 //!
-//! The table of streams is bounded, as are the samples that wait to be fetched: a client that does
+//! The table of streams is bounded, as are the samples that wait to be fetched. A client that does
 //! not read loses rows, and the report states how many. A session without load ends after [`IDLE`],
 //! and every session after the duration of the limits.
 

@@ -73,8 +73,8 @@ impl Shared {
             .clients
             .store(self.accounts.clients(), Relaxed);
     }
-    /// Checks whether clients may select a congestion control, and returns the reason if not. The
-    /// kernel is asked for no other name: for a process with `CAP_NET_ADMIN` it would load the
+    /// Checks whether clients may select a congestion control, and returns the reason if not. No
+    /// other name is passed to the kernel: for a process with `CAP_NET_ADMIN` it would load the
     /// module `tcp_<name>`.
     pub fn may_choose(&self, cc: &str) -> Result<(), String> {
         let ccs = kernel::ccs();

@@ -9,22 +9,23 @@
 //!                swap ports, addresses, MACs; time to live less one ──▶ frame out
 //! ```
 //!
-//! Checksums: swapping two words leaves a sum unchanged, so the checksum of UDP stays valid, as
-//! does the partial checksum of a packet that never crossed a wire. The change of the time to live
-//! in the IPv4 header is compensated by the difference (RFC 1624, equation 3). The changed times
-//! are compensated inside the payload by two bytes that were zero, as RFC 7820 does for OWAMP; the
-//! checksum of UDP is never changed.
+//! **Checksums.** Swapping two words leaves a sum unchanged, so the checksum of UDP stays valid.
+//! The same is true for the partial checksum of a packet that never crossed a wire. The change of
+//! the time to live in the IPv4 header is compensated by the difference (RFC 1624, equation 3). The
+//! changed times are compensated inside the payload by two bytes that were zero, as in RFC 7820 for
+//! OWAMP. The checksum of UDP is never changed.
 //!
-//! **No loops.** Far ends do not answer answers: those of narrows are marked (`a`, `s`), and any
+//! **No loops.** Far ends do not answer answers. Answers of narrows are marked (`a`, `s`), and any
 //! other datagram is returned only to a port above that of the program. Of two programs that answer
 //! each other, at most one has such a port ([`crate::latency::repeats`] follows the same rule).
 //! Against other echo services, the time to live of an answer is that of the question minus one, as
-//! after forwarding: no packet causes more than 255 answers.
+//! after forwarding. So no packet causes more than 255 answers.
 //!
-//! The program does not answer: ports below 1024 and ports at which this host answers, packets
-//! whose time to live ends here, multicast, fragments, packets with options, frames with a VLAN
-//! tag, and addresses that the device did not have at the start. No token is required: an answer is
-//! as long as its question, but it goes to the address that the question names as its sender.
+//! The program does not answer ports below 1024, and ports at which this host answers. It does not
+//! answer packets whose time to live ends here, packets with options, fragments, multicast, and
+//! frames with a VLAN tag. It does not answer at addresses that the device did not have at the
+//! start. No token is required: an answer is as long as its question, but it goes to the address
+//! that the question names as its sender.
 //!
 //! The program is attached in generic mode, which every driver supports and which requires nothing
 //! of the peer. It is removed when this process ends in any way ([`bpf::attach`]).
@@ -63,12 +64,15 @@ const PROTOCOL_UDP: u8 = 17;
 const KIND: i16 = UDP + 4;
 const TIMES: i16 = UDP + 36;
 
-/// A kind of question: its letter and that of its answer, bytes behind [`TIMES`], number of times
-/// that an answer repeats the arrival, and offset of a zero that compensates the checksum.
+/// A kind of question.
 struct Question {
+    /// Its letter and that of its answer.
     kinds: (u8, u8),
+    /// Number of bytes behind [`TIMES`].
     bytes: i16,
+    /// Offsets at which an answer has the arrival.
     came: &'static [i16],
+    /// Offset of a zero that compensates the checksum.
     spare: i16,
 }
 
@@ -82,8 +86,8 @@ const PING: Question = Question {
     came: &[RECEIVED],
     spare: 20,
 };
-/// A timed question continues with ready and read (both the arrival, because the program waits for
-/// nobody), the departure and number of the last answer (unknown), and zeros.
+/// A timed question continues with the times ready and read. Both are the arrival, because the
+/// program does not wait. The departure and number of the last answer (unknown) and zeros follow.
 const TIMED: Question = Question {
     kinds: (b't', b's'),
     bytes: 52,

@@ -1,9 +1,10 @@
 //! eBPF: a small assembler, and the five calls of bpf(2) that load, test and attach a program.
 //!
 //! A program has a few tens of instructions, which are generated at run time and verified by the
-//! kernel: no compiler, library or object file is involved. The machine has eleven registers (r0
-//! the result; r1 to r5 arguments, clobbered by calls; r6 to r9 preserved; r10 the end of the stack
-//! of 512 bytes). It jumps forward only and accesses only memory whose bounds it has checked.
+//! kernel. No compiler, library or object file is involved. The machine has eleven registers. R0 is
+//! the result. R1 to R5 are arguments, clobbered by calls. R6 to R9 are preserved. R10 is the end
+//! of the stack of 512 bytes. A program jumps forward only and accesses only memory whose bounds it
+//! has checked.
 //!
 //! Source: RFC 9669 (the instruction set), bpf(2), linux/bpf.h of Linux 6.12 (the layout of the
 //! calls).

@@ -1,17 +1,17 @@
 //! Processes: programs in namespaces of their own for a host of a shell, fork, and the detaching of
 //! a background process.
 //!
-//! Each program of a shell runs in its own namespaces of processes and mounts, so that everything
-//! it starts ends with it and `/etc/hosts` names the other host.
+//! Each program of a shell runs in its own namespaces of processes and mounts. So everything that
+//! it starts ends with it, and `/etc/hosts` names the other host.
 //!
 //! ```text
 //!   narrows-host ── thread in the host ── init (process 1 there) ── the program ── its children
 //! ```
 //!
-//! The first process of a PID namespace ignores signals without a handler and inherits orphans, so
-//! it is an init: it forwards signals, reaps children, and returns the exit code of the program.
-//! The kernel kills the init when its thread ends, and every other process of the namespace with
-//! the init.
+//! The first process of a PID namespace ignores signals without a handler and inherits orphans.
+//! Therefore it is an init: it forwards signals, reaps children, and returns the exit code of the
+//! program. The kernel kills the init when its thread ends, and every other process of the
+//! namespace with the init.
 
 use super::signals::{default_sigttou, ignore};
 use super::{c_string, check};

@@ -1,8 +1,8 @@
 //! Scheduling of threads: class, niceness, processors, memory locks, and the watchdog of real-time
 //! threads.
 //!
-//! A real-time thread that never sleeps takes its processor from all ordinary threads, for 95 % of
-//! every second, or for all of it where `kernel.sched_rt_runtime_us` is -1. The kernel therefore
+//! A real-time thread that never sleeps takes its processor from all ordinary threads for 95 % of
+//! every second. If `kernel.sched_rt_runtime_us` is -1, it takes all of it. The kernel therefore
 //! signals a process whose real-time thread has run for [`WATCHED`] without sleeping
 //! (RLIMIT_RTTIME, getrlimit(2)) with SIGXCPU. The handler makes all real-time threads of the
 //! process ordinary. The kernel sends the signal to the thread that did not sleep. Where a process

@@ -1,9 +1,9 @@
 //! Datagram sockets with kernel timestamps of arrival and departure (`SO_TIMESTAMPING`).
 //!
-//! The receive timestamp is taken when the kernel gets the packet from the device, the transmit
-//! timestamp when it passes the packet to the device, behind all queues of the kernel. The latter
-//! returns over the error queue of the socket with the number of the datagram, which counts the
-//! datagrams sent before it. Kernel timestamps use `CLOCK_REALTIME`; [`Even`] converts them to
+//! The receive timestamp is taken when the kernel gets the packet from the device. The transmit
+//! timestamp is taken when it passes the packet to the device, behind all queues of the kernel. The
+//! latter returns over the error queue of the socket with the number of the datagram, which counts
+//! the datagrams sent before it. Kernel timestamps use `CLOCK_REALTIME`; [`Even`] converts them to
 //! `CLOCK_MONOTONIC`. Hardware timestamps are requested too; they arrive if they are enabled at the
 //! interface (`hwstamp_ctl -i eth0 -t 1 -r 1`).
 

@@ -533,7 +533,7 @@ fn put_back(entry: &Entry, world: &World) -> Result<Option<String>, String> {
 
 /// Restores everything, plan by plan; `last`: only the last plan.
 ///
-/// It needs no room on a disk: if the journal cannot be written, all values are restored and the
+/// It needs no room on a disk. If the journal cannot be written, all values are restored and the
 /// journal stays as it is, so that the revert can be repeated.
 pub fn revert(world: &World, mode: Foreign, last: bool) -> Answer {
     let store = Store::open(world, false)?;

@@ -1,7 +1,7 @@
-//! Safe access to files as root: symbolic links are not followed, files that other users may write
-//! are not trusted, and files are written completely or not at all, including at a power failure.
+//! Safe access to files as root. Symbolic links are not followed, and files that other users may
+//! write are not trusted. Files are written completely or not at all, including at a power failure.
 //!
-//! A path is walked directory by directory with `openat` and `O_NOFOLLOW`, and every operation is
+//! A path is walked directory by directory with `openat` and `O_NOFOLLOW`. Every operation is
 //! relative to the opened directory, so that no part of the path can be replaced meanwhile. A file
 //! is replaced by a new one beside it, which is written, synced and renamed over it; then the
 //! directory is synced.
@@ -101,8 +101,8 @@ pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
 
 impl Dir {
     /// The directory `path` (absolute) below `root`; `None` if it does not exist. With `make` it is
-    /// created with that mode, and directories on the way with 0755, because those of the system,
-    /// such as `/var/lib`, must be accessible to all.
+    /// created with that mode. Missing parents are created with 0755, because directories of the
+    /// system, such as `/var/lib`, must be accessible to all.
     pub fn open(root: &Path, path: &str, make: Option<u32>) -> io::Result<Option<Dir>> {
         let fd = OwnedFd::from(File::open(root).map_err(at(&root.display().to_string()))?);
         let mut dir = Dir {

@@ -1,8 +1,8 @@
 //! The plan: untrusted input, which is validated strictly because it is executed as root.
 //!
 //! docs/reference/tune.md specifies the format. Unknown keys are rejected by name. No part of a
-//! plan becomes a command: values are passed to system calls, and the only program, `modprobe`,
-//! gets a name of letters, digits and `_` behind `--`.
+//! plan becomes a command: values are passed to system calls. The only program, `modprobe`, gets a
+//! name of letters, digits and `_` behind `--`.
 
 use super::shape::Shape;
 use super::{file, ingress, module, qdisc, route, sysctl, target::World};

@@ -104,8 +104,8 @@ fn number(bytes: &[u8], at: usize) -> u32 {
         .map_or(0, |n| u32::from_ne_bytes(*n))
 }
 
-/// HTB reports its version in the upper half of a word and reads it from the lower one; and it
-/// reports a counter among its options.
+/// Converts reported options to those that can be set. HTB reports its version in the upper half of
+/// a word and reads it from the lower one. It also reports a counter among its options.
 fn as_told(mut options: Vec<u8>) -> Vec<u8> {
     /// `TCA_HTB_INIT`, and in it the offsets of the version and of the counter of direct packets
     /// (`struct tc_htb_glob`).

@@ -1,6 +1,6 @@
 //! A kernel setting below `/proc/sys/net`, and its side effects.
 //!
-//! A new default congestion control is also permitted to all users: the kernel adds it to
+//! A new default congestion control is also permitted to all users. The kernel adds it to
 //! `tcp_allowed_congestion_control` (ip-sysctl: "the default is always allowed") and does not
 //! remove it later. The journal therefore contains that list. It cannot be changed in another
 //! network namespace, where it is left unchanged.

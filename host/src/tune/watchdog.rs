@@ -7,10 +7,8 @@
 //! system's log.
 //!
 //! The watchdog has started and reported itself before anything is changed. It has no terminal and
-//! no parent, so the end of the login in which the change was made does not end it. At SIGTERM it
-//! reverts at once.
-//! terminal and to no parent, so the end of the session in which the change was made (by that
-//! change, perhaps) does not end it. Told to end (SIGTERM), it undoes at once.
+//! no parent. So the end of the login in which the change was made, perhaps by that change, does
+//! not end it. At SIGTERM it reverts at once.
 
 use super::engine::{Foreign, revert_top};
 use super::journal::{Deadline, Journal, Phase, Store};
