@@ -48,8 +48,8 @@ END = re.compile(
     |(?<=[?!])\s+(?=\d)|(?<=[a-z]{4}\.)(?<!prox\.)\s+(?=\d)""",
     re.VERBOSE,
 )
-NAMES = re.compile(rf"{CODE}(,? (and |or )?{CODE})+")
-"""A list of names in code, which counts as one word of a sentence."""
+NAMES = re.compile(rf"{CODE}(,? (and |or )?{CODE})+|\b\w+(, \w+){{5,}}\b")
+"""A list of names in code, or of six or more single words, which counts as one word."""
 
 WORDS = re.compile(r"[^\W\d_]\S*\s+[^\W\d_]")
 OPTION = re.compile(r"^\s+(-\S+.*?|\S+)\s{2,}")

@@ -94,6 +94,8 @@ def test_long_sentences(words: int, rules: list[str]) -> None:
 def test_a_list_of_names_is_one_word() -> None:
     names = ", ".join(f"`{name}`" for name in "abcdefghijklmnopqrstuvwxyz")
     assert found(prose.plain(f"The kinds are {names} and `others`.")) == []
+    links = ", ".join(f"[cc{n}](cc/cc{n}.md)" for n in range(30))
+    assert found(prose.plain(f"Pages: {links}.")) == []
 
 
 def test_abbreviations_and_decimals_do_not_end_a_sentence() -> None:
