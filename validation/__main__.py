@@ -1,4 +1,4 @@
-"""Holds narrows against Linux, papers and BBR's cliff."""
+"""Compares narrows with Linux, papers and BBR's cliff."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ PARTS = ("linux", "papers", "cliff")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs what is asked for; 1 when a criterion is not met or, with --strict, a disagreement is
-    unexplained.
+    """Runs the selected parts; returns 1 if a criterion is not met.
+
+    With --strict, it also returns 1 if a disagreement is unexplained.
     """
     args = _arguments(arguments)
     try:
@@ -88,7 +89,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         or args.up_to < 1000  # noqa: PLR2004
         or args.like
     )
-    # A choice among stored cases leaves the other parts out.
+    # If stored cases are selected, the other parts are left out.
     args.part = (
         args.part or ("linux" if args.only or args.cases or args.cc else ",".join(PARTS))
     ).split(",")
@@ -143,7 +144,7 @@ def _run(
 
 @contextmanager
 def _progress(what: str, total: float) -> Iterator[Callable[[float], object]]:
-    """A bar on stderr, for a terminal."""
+    """A progress bar on stderr if it is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

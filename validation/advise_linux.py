@@ -1,23 +1,23 @@
-"""Records what congestion controls do on Linux's own TCP, for `validation.advise` to judge advice
-by.
+"""Records results of congestion controls with the TCP of Linux, for `validation.advise`.
 
-    python -m validation.advise_linux --program ORACLE --runs 1-5 32 34 37    rows of
-    advise-linux-6.12.csv
+    python -m validation.advise_linux --program ORACLE --runs 1-5 32 34 37
 
-The program gets the name of a file with a case (JSON: `rate_mbit`, `rtt_ms`, `buffer_bytes`,
-`loss`, `duration`, `warmup`, `ping`, and `flows` of `id`, `cc`, `start`) and prints what Linux did
-(`flows` by id with `goodput_mbit`, `bytes_sent`, `bytes_retrans`; `ping` with `p95`). Ours is Linux
-6.12 as a user-space process (`ARCH=um`) whose time is
-virtual: sender, router with the bottleneck (tbf), receiver, the delay on the way back, netem's loss
-    on the sender's interface, where a loss takes the whole of what TCP hands down at once.
+writes rows of advise-linux-6.12.csv. The program gets the name of a JSON file with a case. Its keys
+are `rate_mbit`, `rtt_ms`, `buffer_bytes`, `loss`, `duration`, `warmup`, `ping`, and `flows` of
+`id`, `cc`, `start`. The program prints the results of Linux: `flows` by id with `goodput_mbit`,
+`bytes_sent`, `bytes_retrans`; `ping` with `p95`. The stored rows are from Linux 6.12 as a
+user-space process (`ARCH=um`) in virtual time. Sender, router with the bottleneck (tbf) and
+receiver have the delay on the reverse path. The random loss of netem is on the interface of the
+sender. One loss drops all segments that TCP passes to the device at once.
 
-A path that the file has not yet is drawn at random: rate 2 to 25 Mbit/s, RTT 8 to 180 ms, buffer
-0.15 to 8 BDP, twelve packets at least, half of them with 0.01 to 6 % of random loss.
+A path that is not in the file yet is drawn at random. The rate is 2 to 25 Mbit/s, the RTT 8 to 180
+ms, the buffer 0.15 to 8 BDP. The buffer has at least twelve packets, and half of the paths have
+0.01 to 6 % of random loss.
 
-Each congestion control is recorded in every run, alone with a ping each 20 ms and beside a CUBIC
-flow, for 40 s, 8 s of them to warm up. Runs differ in when the flows start, in ports, hash seeds
-and in which packets are lost. What is there already is not recorded again; rows are written as they
-come, so that a run may be ended at any time.
+Each congestion control is recorded in every run, alone with a ping each 20 ms, and beside a CUBIC
+flow. Each lasts 40 s, with a warm-up of 8 s. Runs differ in the start of the flows, in ports, hash
+seeds and lost packets. Existing rows are not recorded again. Each row is written at once, so that
+the program may be interrupted at any time.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ CCS = ("bbr", "cubic", "vegas", "westwood")
 RIVAL = "cubic"
 SECONDS, WARM_S = 40, 8
 STARTS = (0, 0.137, 0.311, 0.523, 0.741, 0.967, 1.193, 1.381)
-"""When the flows of a run begin."""
+"""Start of the flows of each run, in s."""
 
 
 LOSSY = 0.5
-"""The part of drawn paths that loses by chance."""
+"""Share of the drawn paths that have random loss."""
 
 
 def drawn(number: int) -> dict[str, str]:
@@ -81,7 +81,7 @@ def rows(data: Path = DATA) -> tuple[str, list[dict[str, str]]]:
 
 
 def case(of: dict[str, str], cc: str, run: int, *, beside: bool) -> Json:
-    """What the program is given."""
+    """The case, as input of the program."""
     start = STARTS[run]
     flows = [
         {"id": "it", "cc": cc, "start": start},
@@ -117,7 +117,7 @@ def one(program: str, of: dict[str, str], cc: str, run: int) -> dict[str, Any]:
 
 
 def at(row: dict[str, Any]) -> tuple[int, int, str]:
-    """What names a row: path, run and congestion control."""
+    """The key of a row: path, run and congestion control."""
     return int(row["path"]), int(row["run"]), row["cc"]
 
 
@@ -138,7 +138,7 @@ def keep(row: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    """Runs it; answers the exit code."""
+    """Records the rows; returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("paths", nargs="*", type=int, help="their numbers; every path without")
     parser.add_argument("--program", required=True, help="what runs a case on Linux")

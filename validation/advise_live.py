@@ -1,14 +1,13 @@
-"""Records what congestion controls do on paths over real packets, for `validation.advise` to judge
-advice by.
+"""Records results of congestion controls with real packets, for `validation.advise`.
 
-    python -m validation.advise_live 0 1 2 3    these paths, half a minute each:
-    validation/advise-live.csv
+    python -m validation.advise_live 0 1 2 3    paths 0 to 3, half a minute each
 
-Paths are drawn at random: 2 to 8 Mbit/s, RTT 10 to 80 ms, buffer 0.3 to 6 BDP, half of them with
-0.1 to 2 % of random loss. TCP is this kernel's, the path the live engine's, between two namespaces
-of this machine. CUBIC, BBR and Reno run alone, with a ping each 20 ms, and beside a CUBIC flow, all
-of a path at the same time: the machine must have nothing else to do. A path on which the engine's
-instruments do not trust a run is told and not kept.
+writes rows of validation/advise-live.csv. Paths are drawn at random: 2 to 8 Mbit/s, RTT 10 to 80
+ms, buffer 0.3 to 6 BDP. Half of them have 0.1 to 2 % of random loss. TCP is that of this kernel.
+The live engine emulates the path between two namespaces of this machine. CUBIC, BBR and Reno run
+alone, with a ping each 20 ms, and beside a CUBIC flow. All runs of a path are simultaneous, so that
+the machine must be idle otherwise. If the self-check of a run fails, the program reports the path
+and does not store it.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def drawn(number: int) -> dict[str, float]:
 
 
 def path(of: dict[str, float]) -> nw.Path:
-    """The path that is emulated."""
+    """The emulated path."""
     return nw.Path(
         rate=f"{of['rate_mbit']:g}Mbit",
         rtt=f"{of['rtt_ms']:g}ms",
@@ -69,10 +68,10 @@ def path(of: dict[str, float]) -> nw.Path:
 
 
 def one(number: int) -> list[Json]:
-    """The rows of a path; none where a run is not trusted.
+    """The rows of a path.
 
     Raises:
-        NarrowsError: If a run is not trusted.
+        NarrowsError: If the self-check of a run fails.
     """
     of = drawn(number)
     probes = [nw.Ping(interval=f"{PING_MS}ms")]
@@ -106,7 +105,7 @@ def one(number: int) -> list[Json]:
 
 
 def main() -> int:
-    """Runs it; answers the exit code: 1 if a path was not kept."""
+    """Records the paths; returns the exit code: 1 if a path was not stored."""
     parser = argparse.ArgumentParser(
         prog="python -m validation.advise_live", description=(__doc__ or "").split("\n")[0]
     )

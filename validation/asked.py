@@ -1,4 +1,4 @@
-"""What the commands of this tier share: numbers that are asked for, and processes that end with
+"""Functions that the commands of this tier share: types of arguments, and processes that end with
 Ctrl-C.
 """
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def positive(text: str) -> int:
-    """How many, at least one: a type of argparse.
+    """A number of at least one: a type of argparse.
 
     >>> positive("3")
     3
@@ -28,7 +28,7 @@ def positive(text: str) -> int:
 
 
 def span(text: str) -> range:
-    """From a number to a number, both included; or one: a type of argparse.
+    """A range of numbers, both ends included, or one number: a type of argparse.
 
     >>> span("9000-9002"), span("7")
     (range(9000, 9003), range(7, 8))
@@ -44,7 +44,7 @@ class _Pool(ProcessPoolExecutor):
     """Starts its workers with SIGINT blocked, so that none receives it before `_ends_by_sigint`."""
 
     def submit(self, fn: Callable[..., T], /, *args: object, **kwargs: object) -> Future[T]:
-        """As the executor's; workers are started here."""
+        """The same as that of the executor, but with SIGINT blocked while workers start."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             return super().submit(fn, *args, **kwargs)
@@ -61,9 +61,9 @@ def _ends_by_sigint() -> None:
 def processes(jobs: int | None) -> Iterator[ProcessPoolExecutor]:
     """A pool of worker processes. Ctrl-C ends the workers and this program at once, with one line.
 
-    The executor cannot be shut down in that case: a worker that is killed while it holds a lock of
-    the executor's queues makes `shutdown` and the interpreter's exit wait for ever. So the program
-    ends by the signal itself.
+    The executor cannot be shut down in that case. If a worker is killed while it holds a lock of
+    the executor's queues, `shutdown` and the exit of the interpreter wait for ever. Therefore the
+    program ends itself by the signal.
     """
     with _Pool(jobs, initializer=_ends_by_sigint) as pool:
         try:

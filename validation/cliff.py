@@ -1,21 +1,23 @@
-"""BBR's cliff: up to a rate of random loss it does not slow down, a little above it the flow
-collapses.
+"""BBR's cliff: random loss up to a threshold does not slow a BBR flow, and slightly more makes it
+collapse.
 
-While it probes, BBR sends `g` times what it believes the path gives. With a loss of `p` the share
-`g (1 − p)` of that arrives, so from `p = 1 − 1/g` on not even probing brings back what the
-bandwidth filter forgets: 20 % for a gain of 1.25, 9.1 % for 1.1, 33 % for 1.5. Cao et al. (IMC
-2019, figure 7) measured it at 100 Mbit/s, 25 ms, 10 MB of buffer and independent loss.
+While it probes, BBR sends at `g` times its bandwidth estimate. With a loss of `p`, the share
+`g (1 − p)` of the estimate arrives. From `p = 1 − 1/g` on, probing therefore cannot restore
+bandwidth samples that leave the filter. This threshold is 20 % for a gain of 1.25, 9.1 % for 1.1,
+and 33 % for 1.5. Cao et al. (IMC 2019, figure 7) measured it at 100 Mbit/s, 25 ms, 10 MB of buffer
+and independent loss.
 
-That is the law without its eye for policers, and is judged with `policer_detection = false`. With
-it, as BBR runs, losses of 50 for 256 delivered or more, 16.3 % of what was sent, are taken for a
-policer's, so that the cliff comes
-sooner. There it is held to Linux itself: `evidence/cliff-linux-6.12.csv` has its runs,
-`evidence/cliff.md` tells how they were made.
+This holds for BBR without policer detection, and is tested with `policer_detection = false`. With
+detection, the default, losses of 50 packets for 256 delivered or more count as losses of a policer.
+This is 16.3 % of the packets sent, so that the cliff is at a lower loss. There, Linux is the
+reference: `evidence/cliff-linux-6.12.csv` has its runs, and `evidence/cliff.md` describes how they
+were recorded.
 
-The cliff is where half of the rate passes in the mean of a run, found by bisection. Seven seeds
-decide a step when all of them say the same, else the median of 21: what so many find scatters by
-less than the bisection resolves, 0.06 to 0.17 points by gain; what three find, by up to 0.5
-(`cliff_parts` measures it).
+The cliff is the loss at which the mean goodput of a run is half of the rate. It is found by
+bisection. Seven seeds decide a step if all of them agree, otherwise the median of 21 seeds does.
+The result of 21 seeds varies by 0.06 to 0.17 percentage points, depending on the gain, which is
+less than the resolution of the bisection. With three seeds, it varies by up to 0.5 (`cliff_parts`
+measures it).
 """
 
 from __future__ import annotations
@@ -59,30 +61,31 @@ POINTS = (
 """Losses that the table shows besides those of the bisection."""
 
 WITHIN = 0.02
-"""So far from where the law alone must fall; both are shares of the packets."""
+"""Tolerance of the cliff without policer detection, as a share of the packets."""
 
 WITHIN_LINUX = 0.015
-"""So far from where Linux falls."""
+"""Tolerance of the cliff relative to that of Linux, as a share of the packets."""
 
 FEW, SEEDS = 7, 21
-"""So many seeds decide a step; where those few disagree, so many."""
+"""Number of seeds that decide a step, and number of seeds if the first ones disagree."""
 
 RESOLUTION = 0.0025
 LEAST, MOST = 0.01, 0.4
-"""The bisection begins here."""
+"""Initial limits of the bisection."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cliff:
-    """One gain, with or without an eye for policers.
+    """The cliff for one gain, with or without policer detection.
 
     Attributes:
-        gain: Of probing.
-        detection: Is a policer looked for?
-        expected: The loss at which half of the rate must pass.
-        within: So far from it is still there.
-        found: Where it does; None while more or less than half passes everywhere.
-        curve: Goodputs of the seeds, Mbit/s, by loss.
+        gain: The probing gain.
+        detection: Whether policer detection is on.
+        expected: The loss at which the goodput must be half of the rate.
+        within: The tolerance of the loss.
+        found: The loss that was found; None if the goodput is above or below half of the rate at
+            all losses.
+        curve: Goodputs of the seeds, in Mbit/s, by loss.
     """
 
     gain: float
@@ -94,11 +97,11 @@ class Cliff:
 
     @property
     def met(self) -> bool:
-        """Is it where it must be?"""
+        """Whether the cliff is within the tolerance."""
         return self.found is not None and abs(self.found - self.expected) <= self.within
 
     def json(self) -> Json:
-        """For machines."""
+        """The result as JSON."""
         return {
             "gain": self.gain,
             "policer_detection": self.detection,
@@ -111,7 +114,7 @@ class Cliff:
 
 
 def linux() -> dict[float, list[float]]:
-    """The runs of Linux: goodputs, Mbit/s, by loss."""
+    """The runs of Linux: goodputs, in Mbit/s, by loss."""
     lines = LINUX.read_text(encoding="utf-8").splitlines()
     curve: dict[float, list[float]] = {}
     for row in csv.DictReader(line for line in lines if not line.startswith("#")):
@@ -120,7 +123,7 @@ def linux() -> dict[float, list[float]]:
 
 
 def half(curve: dict[float, list[float]]) -> float:
-    """Where half of the rate passes, between the two losses on whose medians that lies.
+    """The loss at which the goodput is half of the rate, interpolated between the medians.
 
     >>> half({0.1: [90.0], 0.2: [10.0, 10.0], 0.3: [1.0]})
     0.15
@@ -133,7 +136,7 @@ def half(curve: dict[float, list[float]]) -> float:
 
 
 def wanted() -> list[Cliff]:
-    """The cliffs to look for."""
+    """The cliffs to search."""
     alone = [Cliff(gain=gain, detection=False, expected=1 - 1 / gain) for gain in (1.25, 1.1, 1.5)]
     return [*alone, Cliff(gain=1.25, detection=True, expected=half(linux()), within=WITHIN_LINUX)]
 
@@ -157,7 +160,7 @@ def scenario(gain: float, loss: float, *, detection: bool) -> Json:
 
 
 def left_out() -> str | None:
-    """Why this part cannot be run by this version, if so."""
+    """The reason if this version cannot run this part."""
     try:
         _core.scenario_to_toml(scenario(1.1, 0.1, detection=False))
     except NarrowsError as error:
@@ -166,11 +169,11 @@ def left_out() -> str | None:
 
 
 Job = tuple[float, bool, float, int]
-"""A gain, whether a policer is looked for, a loss, a seed."""
+"""Gain, policer detection, loss, seed."""
 
 
 def goodput_mbit(job: Job, keep_on: Progress) -> float:
-    """What one run gets through."""
+    """The goodput of one run, in Mbit/s."""
     gain, detection, loss, seed = job
     tree = scenario(gain, loss, detection=detection)
     text = _core.run_tree(tree, seed=seed, sample_interval="off", progress=keep_on).json()
@@ -184,8 +187,9 @@ def play(
     done: Callable[[float], object] = lambda _: None,
     one: Callable[[Job, Progress], float] = goodput_mbit,
 ) -> list[Cliff]:
-    """Looks for all cliffs, with so many seeds for each point of the table; `done` is told the cost
-    of each run.
+    """Searches all cliffs, with so many seeds for each point of the table.
+
+    `done` receives the cost of each run.
     """
     cliffs = wanted()
 
@@ -206,7 +210,7 @@ def play(
         measure(points, 1, FEW)
         unsure = [(cliff, loss) for cliff, loss in points if not _agreed(cliff.curve[loss])]
         measure(unsure, FEW + 1, SEEDS)
-        done(float((len(points) - len(unsure)) * (SEEDS - FEW)))  # what was not needed
+        done(float((len(points) - len(unsure)) * (SEEDS - FEW)))  # runs that were not needed
         for i, (cliff, here) in enumerate(zip(cliffs, middles, strict=True)):
             passes = statistics.median(cliff.curve[here]) >= RATE_MBIT / 2
             between[i] = (here, between[i][1]) if passes else (between[i][0], here)
@@ -216,7 +220,7 @@ def play(
 
 
 def steps() -> int:
-    """So often the bisection halves.
+    """Number of steps of the bisection.
 
     >>> steps()
     8
@@ -228,15 +232,15 @@ def steps() -> int:
 
 
 def cost(*, seeds: int) -> float:
-    """What `done` adds up to."""
+    """The sum of all costs that `done` receives."""
     return float(len(wanted()) * (seeds * len(POINTS) + SEEDS * steps()))
 
 
 def _agreed(goodputs: list[float]) -> bool:
-    """Is all of it on one side of half of the rate?"""
+    """Whether all goodputs are on the same side of half of the rate."""
     return min(goodputs) >= RATE_MBIT / 2 or max(goodputs) < RATE_MBIT / 2
 
 
 def _edge(low: float, high: float) -> float | None:
-    """The middle of what is left; None where the bisection only ever went one way."""
+    """The middle of the final interval; None if an initial limit is left."""
     return None if low == LEAST or high == MOST else (low + high) / 2

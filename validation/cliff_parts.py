@@ -1,16 +1,16 @@
-"""What makes BBR's cliff fall before 1 − 1/gain, part by part, and how many seeds it takes to find
-it.
+"""Measures why BBR's cliff is below 1 − 1/gain, and how many seeds its search needs.
 
-    python -m validation.cliff_parts          three tables of evidence/cliff.md, some 20 minutes on
-    one core
+    python -m validation.cliff_parts    three tables of evidence/cliff.md, about 20 minutes
 
-Each part is taken away by itself: the hundredth that pacing stays below its rate, ProbeRTT, an end
-of Startup that three rounds of bad luck are enough for, and the first minutes. A cliff is where
-half of the rate passes between two losses of a grid, by the medians of the seeds, as for Linux's
-runs. The spread of what some seeds find is that of many draws of so many out of all.
+Each possible cause is removed alone. The causes are the pacing margin of 1 %, ProbeRTT, the end of
+Startup after three rounds without growth, and the first minutes. The cliff is the loss at which the
+goodput is half of the rate. It is interpolated between two losses of a grid by the medians of the
+seeds, as for the runs of Linux. The spread of the result of some seeds is that of many random
+subsets of all seeds.
 
-The third table looks inside, each millisecond: what the bandwidth that BBR believes in gains or
-loses, as a logarithm, from one probe to the next. A cycle should bring ln(0.99 gain (1 − loss)).
+The table of the bandwidth estimate uses samples of each millisecond. It shows the change of the
+estimate from one probe to the next, as a logarithm. In theory, a cycle changes it by
+ln(0.99 gain (1 − loss)).
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ GRIDS = {
     1.25: (0.16, 0.165, 0.17, 0.175, 0.18, 0.185, 0.19, 0.195, 0.2, 0.205),
     1.5: (0.27, 0.28, 0.29, 0.295, 0.3, 0.305, 0.31, 0.315, 0.32, 0.33, 0.34),
 }
-"""Losses to look at, by gain."""
+"""Losses of the search for the cliff, by gain."""
 
 DRAWS = 500
 
 INSIDE = {1.1: (0.08, 0.09), 1.25: (0.18, 0.19, 0.2), 1.5: (0.3, 0.31, 0.325)}
-"""Losses to look inside at, by gain."""
+"""Losses of the table of the bandwidth estimate, by gain."""
 
 KINDS = ("cycle", "full", "ProbeRTT", "timeout")
 FULL_MBIT = 75
-"""From this bandwidth on the path is full."""
+"""Bandwidth estimate from which the path is full, in Mbit/s."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Something taken away.
+    """A cause that is removed.
 
     Attributes:
-        name: In a person's words.
+        name: The name in the table.
         law: Parameters of BBR that are set.
-        begins_s: Goodput is that from here on, for a minute.
+        begins_s: Start of the minute in which the goodput is measured, in s.
     """
 
     name: str
@@ -79,7 +79,7 @@ PARTS = (
 
 
 def scenario(gain: float, loss: float, part: Part) -> Json:
-    """The path of the cliff, without an eye for policers."""
+    """The scenario of the cliff, without policer detection."""
     tree = cliff.scenario(gain, loss, detection=False)
     tree["flow"] = [{"cc": tree["flow"][0]["cc"] | part.law}]
     return tree | {
@@ -89,7 +89,7 @@ def scenario(gain: float, loss: float, part: Part) -> Json:
 
 
 def curve(gain: float, part: Part, seeds: int, jobs: int | None) -> dict[float, list[float]]:
-    """Goodputs of the seeds, Mbit/s, by loss."""
+    """Goodputs of the seeds, in Mbit/s, by loss."""
 
     def one(job: tuple[float, int], keep_on: Progress) -> float:
         run = _core.run_tree(
@@ -103,7 +103,7 @@ def curve(gain: float, part: Part, seeds: int, jobs: int | None) -> dict[float, 
 
 
 def told(curve_: dict[float, list[float]]) -> str:
-    """Where half passes, in %."""
+    """The loss of the cliff, in percent."""
     try:
         return f"{100 * cliff.half(curve_):.1f}"
     except ValueError:
@@ -112,7 +112,7 @@ def told(curve_: dict[float, list[float]]) -> str:
 
 
 def spread(curve_: dict[float, list[float]], seeds: int) -> str:
-    """The standard deviation of what so many seeds find, in points."""
+    """The standard deviation of the cliff with so many seeds, in percentage points."""
     draw = random.Random(1)
     halves = []
     for _ in range(DRAWS):
@@ -128,18 +128,18 @@ def spread(curve_: dict[float, list[float]], seeds: int) -> str:
 
 @dataclass
 class Account:
-    """What became of the bandwidth in some runs of a minute, from the third second on.
+    """Changes of the bandwidth estimate in some runs of a minute, from the third second on.
 
     Attributes:
-        begins: What it was, Mbit/s.
-        kinds: The logarithms of its changes from probe to probe, by what happened meanwhile.
+        begins: The estimate at the start, in Mbit/s.
+        kinds: The logarithms of its changes from probe to probe, by the event between them.
     """
 
     begins: list[float] = field(default_factory=list)
     kinds: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
 
     def add(self, run_: Run, gain: float) -> None:
-        """Takes a run in."""
+        """Adds a run."""
         samples = run_.samples
         pacing = [rate or 0.0 for rate in samples["pacing_mbit"].to_pylist()]
         cwnd, phase = samples["cwnd_packets"].to_pylist(), samples["phase"].to_pylist()
@@ -161,7 +161,7 @@ class Account:
 
 
 def account(gain: float, loss: float, seeds: int, jobs: int | None) -> str:
-    """A row of the third table."""
+    """A row of the table of the bandwidth estimate."""
 
     def one(seed: int, keep_on: Progress) -> Run:
         tree = cliff.scenario(gain, loss, detection=False)

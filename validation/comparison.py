@@ -1,17 +1,18 @@
 """False verdicts and power of `narrows compare`.
 
-    python -m validation.comparison                200 pairs per path; writes
-    evidence/comparison.md; four minutes python -m validation.comparison --pairs 20     fewer,
-    printed only
+    python -m validation.comparison             200 pairs per path, about four minutes
+    python -m validation.comparison --pairs 20  fewer pairs; the result is only printed
 
-Pairs of measurements of the same path differ only in the seed and in when the load begins; every
-verdict "better" or "worse" on them is false. The simulated paths have one or several flows of
-CUBIC, Reno and BBR, short and deep buffers, AQMs, a policer, random loss and jitter. The files are
-written as iperf2 and iperf3 print them, their intervals drawn from a first-order autoregressive
-process, and read as any other. For the power the second measurement's path is changed by 10 %.
+The first command writes evidence/comparison.md. Pairs of measurements of the same path differ only
+in the seed and in the start of the load. Every verdict "better" or "worse" on them is false. The
+simulated paths have one or several flows of CUBIC, Reno and BBR, short and deep buffers, AQMs, a
+policer, random loss and jitter. Files have the format of iperf2 or iperf3, with intervals from a
+first-order autoregressive process, and are read like any other. For the power, the path of the
+second measurement is changed by 10 %.
 
-Fails if more than 1 % of all pairs have a false verdict in a family of metrics, or if one kind of
-measurement has so many that a rate of 1 % explains them with a probability below 1 %.
+There are two criteria. At most 1 % of all pairs may have a false verdict in a family of metrics.
+The number of false verdicts of one kind of measurement must have a probability of at least 1 % at
+an error rate of 1 %.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ METRICS = {
     "round trip under load": ("loaded_down_ms", "loaded_up_ms"),
     "its p95": ("loaded_down_p95_ms", "loaded_up_p95_ms"),
 }
-"""Families of metrics by the keys of their figures."""
+"""Families of metrics by their keys."""
 
 UP = Hop(rate="5Mbit", buffer="1bdp")
 
@@ -54,10 +55,10 @@ class Case:
     """A kind of measurement.
 
     Attributes:
-        name: What it is.
-        measure: A measurement with this seed; the path's rate times the factor.
-        changed: The figures that have to be found changed where the rate is; empty where the power
-            is not measured.
+        name: The name in the table.
+        measure: Returns a measurement with a seed; the rate of the path is multiplied by a factor.
+        changed: The metrics that must be found changed if the rate is; empty if the power is not
+            measured.
     """
 
     name: str
@@ -77,7 +78,7 @@ def _simulated(path: Path, plan: Plan) -> Callable[[int, float], Measurement]:
 def _intervals(
     seed: int, count: int, mbit: float, spread: float, correlation: float
 ) -> list[float]:
-    """Rates of a first-order autoregressive process, Mbit/s."""
+    """Rates of a first-order autoregressive process, in Mbit/s."""
     draw = random.Random(f"intervals {seed}")
     at, out = draw.gauss(0, 1), []
     for _ in range(count):
@@ -95,7 +96,7 @@ def iperf2(
     spread: float = 0.05,
     correlation: float = 0.5,
 ) -> str:
-    """What iperf2 prints, with its roundings and a short last interval."""
+    """Output of iperf2, with its rounding and a short last interval."""
     rates = _intervals(seed, seconds // every, mbit, spread, correlation)
     rows: list[tuple[float, float, float]] = [
         (i * every, (i + 1) * every, rate) for i, rate in enumerate(rates)
@@ -114,7 +115,7 @@ def iperf2(
 
 
 def _three(value: float) -> str:
-    """Three digits, as iperf2's byte_snprintf has them."""
+    """Three digits, as in byte_snprintf of iperf2."""
     digits = 2 if value < 9.995 else 1 if value < 99.95 else 0  # noqa: PLR2004
     return f"{value:.{digits}f}"
 
@@ -122,7 +123,7 @@ def _three(value: float) -> str:
 def iperf3(
     seed: int, mbit: float, *, seconds: int, spread: float = 0.05, correlation: float = 0.5
 ) -> str:
-    """What `iperf3 -J` prints, in short."""
+    """Output of `iperf3 -J`, shortened."""
     draw = random.Random(seed)
     at, intervals, total = 0.0, [], 0.0
     for i, rate in enumerate(_intervals(seed, seconds, mbit, spread, correlation)):
@@ -232,14 +233,14 @@ CASES = (
 
 
 def verdicts(case: Case, pair: int, factor: float = 1.0) -> dict[str, str]:
-    """The verdict of each figure of a pair."""
+    """The verdict of each metric of a pair."""
     before, after = case.measure(2 * pair + 1, 1.0), case.measure(2 * pair + 2, factor)
     return {d.figure.key: d.verdict for d in differences(before, after)}
 
 
 def _row(at: int, pairs: int) -> tuple[str, Counter[str], dict[str, float]]:
-    """Pairs with a false verdict by family of metrics, and the share of changes that were found by
-    figure.
+    """The number of pairs with a false verdict, by family of metrics, and the share of detected
+    changes, by metric.
     """
     case = CASES[at]
     false: Counter[str] = Counter()
@@ -283,9 +284,7 @@ def lines(rows: list[tuple[str, Counter[str], dict[str, float]]], pairs: int) ->
 
 
 def _most(pairs: int) -> int:
-    """The most false verdicts that a rate of `ERROR_RATE` explains with a probability of 1 % or
-    more.
-    """
+    """The largest number of false verdicts with a probability of at least 1 % at `ERROR_RATE`."""
     beyond = 1.0
     for count in range(pairs + 1):
         beyond -= math.comb(pairs, count) * ERROR_RATE**count * (1 - ERROR_RATE) ** (pairs - count)
@@ -295,7 +294,7 @@ def _most(pairs: int) -> int:
 
 
 def main() -> int:
-    """Measures; 1 if false verdicts are too frequent."""
+    """Measures and writes the page; returns 1 if false verdicts are too frequent."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--pairs", type=int, default=PAIRS)
     pairs = parser.parse_args().pairs

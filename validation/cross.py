@@ -1,9 +1,10 @@
-"""Traffic of others between the two ends of an emulated path: UDP at a steady rate, or TCP that
-takes what it gets.
+"""Cross traffic between the two ends of an emulated path: UDP at a steady rate, or greedy TCP.
 
-python -m validation.cross far                     takes what comes, until it is stopped python -m
-validation.cross near udp MBIT           sends datagrams of 1400 bytes, evenly paced, MBIT of whole
-frames python -m validation.cross near tcp FLOWS          sends by so many connections
+    python -m validation.cross far             receives until it is stopped
+    python -m validation.cross near udp MBIT   sends paced datagrams of 1400 bytes
+    python -m validation.cross near tcp FLOWS  sends over this number of connections
+
+MBIT is the rate of whole frames, in Mbit/s.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import time
 PORT = 7777
 PAYLOAD, FRAME = 1400, 1442
 LONGEST_S = 120.0
-"""Whatever happens, nothing is sent for longer."""
+"""Maximum time for which data is sent, in s."""
 
 
 def far() -> None:
-    """Receives and throws away."""
+    """Receives data and discards it."""
     datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     datagrams.bind(("", PORT))
     with socket.create_server(("", PORT)) as door:
@@ -53,7 +54,7 @@ def udp(mbit: float) -> None:
 
 
 def tcp() -> None:
-    """Sends as much as one connection takes."""
+    """Sends as much data as one connection can carry."""
     end = time.monotonic() + LONGEST_S
     while time.monotonic() < end:
         with (
@@ -66,7 +67,7 @@ def tcp() -> None:
 
 
 def main(words: list[str]) -> None:
-    """One end."""
+    """Runs one end."""
     if words[:1] == ["far"]:
         far()
     elif words[1] == "udp":

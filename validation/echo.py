@@ -1,12 +1,10 @@
-"""A referee for round trips: the far kernel answers, and this kernel stamps what leaves and what
-comes.
+"""Reference RTTs by ICMP echoes with kernel timestamps of departure and arrival.
 
-    python -m validation.echo HOST [COUNT]    the round trips of ICMP echoes, ms, as JSON; wants a
-    raw socket
+    python -m validation.echo HOST [COUNT]    RTTs in ms, as JSON; needs a raw socket
 
-No program is asked for anything between a question's leaving and its answer's coming: what is
-measured is the path. The request leaves when the device gets it (`SOF_TIMESTAMPING_TX_SOFTWARE`,
-Documentation/networking/timestamping.rst).
+The kernel of the far host replies. Between departure and arrival, no program takes part, so that
+the RTT is that of the path. The departure is the time at which the device gets the request
+(`SOF_TIMESTAMPING_TX_SOFTWARE`, Documentation/networking/timestamping.rst).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from collections.abc import Sequence
 
 PAYLOAD = 64
 FRAME_BYTES = 14 + 20 + 8 + PAYLOAD
-"""Bytes: as many as one of `narrows measure`'s own pings."""
+"""Frame size, in bytes; the same as that of a ping of `narrows measure`."""
 
 EVERY_S, WAIT_S = 0.01, 1.0
 
@@ -52,7 +50,7 @@ def _stamp(ancillary: list[tuple[int, int, bytes]]) -> int | None:
 
 
 def echoes(host: str, count: int) -> list[float]:
-    """Round trips, ms, of those that were answered and stamped."""
+    """RTTs of the echoes with a reply and timestamps, in ms."""
     left: dict[int, int] = {}
     came: dict[int, int] = {}
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as near:
@@ -86,7 +84,7 @@ def echoes(host: str, count: int) -> list[float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Asks, and prints."""
+    """Sends the echoes and prints the RTTs."""
     host, *count = sys.argv[1:] if arguments is None else arguments
     print(json.dumps([round(ms, 4) for ms in echoes(host, int(count[0]) if count else 200)]))
     return 0

@@ -1,9 +1,8 @@
-"""Disagreements that are understood: `explained.toml` names for each a file of evidence.
+"""Disagreements that are explained: `explained.toml` names a file of evidence for each.
 
-Evidence is an experiment that was made or a trace of Linux that was read: the file tells in its
-first line which, has the command that makes it again in a block of `console`, and the measured
-values in a table. A file without any of the three explains nothing, and an entry that nothing needs
-any more is reported too.
+Evidence is an experiment or a trace of Linux; the first line of the file states which. The file has
+the command that reproduces it in a block of `console`, and the measured values in a table. A file
+without one of the three explains nothing. An entry that is no longer needed is reported, too.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ class Explanation:
     """One entry.
 
     Attributes:
-        case: Which cases, with `*`.
-        figure: Which of their figures, with `*`.
-        evidence: The file, from the directory of `explained.toml`.
-        because: In a few words; the file tells the rest.
+        case: Pattern of cases, with `*`.
+        figure: Pattern of metrics, with `*`.
+        evidence: The file, relative to the directory of `explained.toml`.
+        because: The reason in a few words; the file contains the details.
     """
 
     case: str
@@ -36,15 +35,15 @@ class Explanation:
     because: str
 
     def covers(self, case: str, figure: str) -> bool:
-        """Is it about this?"""
+        """Whether it is an explanation of this disagreement."""
         return fnmatchcase(case, self.case) and fnmatchcase(figure, self.figure)
 
 
 def load(file: Path = FILE) -> list[Explanation]:
-    """The entries whose evidence is some.
+    """The entries of `explained.toml`, all with valid evidence.
 
     Raises:
-        ValueError: What is wrong with the others.
+        ValueError: If the evidence of an entry is not valid.
     """
     entries = [
         Explanation(**entry)
