@@ -183,7 +183,9 @@ def test_a_change_at_the_receiver_cannot_have_this_effect(space: Space) -> None:
     whole = plan(change("sysctl", CC, now, then))
     assert acts_on(whole) == {"up"}
     assert direction(whole, None) == "up"
-    with pytest.raises(NarrowsError, match=r"--direction [a-z]+: .* affects data that this host"):
+    with pytest.raises(
+        NarrowsError, match=r"--direction [a-z]+: .* affects only data that this host"
+    ):
         direction(whole, "down")
     receiver = plan(change("sysctl", "net.ipv4.tcp_rmem", "1 2 3", "4 5 6"))
     assert direction(receiver, None) == "down"
@@ -195,7 +197,7 @@ def test_a_change_at_the_receiver_cannot_have_this_effect(space: Space) -> None:
     # Nothing is measured, and nothing changed: the answer is known.
     done = command(space, "prove", "192.0.2.2", "-", "--direction", "down", plan=whole)
     assert done.returncode == 2
-    assert f"--direction down: {CC} affects data that this host sends" in done.stderr
+    assert f"--direction down: {CC} affects only data that this host sends" in done.stderr
     assert "the far host sends" in done.stderr
     assert space.seen() == before
 

@@ -88,14 +88,15 @@ _SEED = click.IntRange(0, 2**63)
     aliases=("--lone",),
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Further measurement, with --streams 1: distinguishes random loss from queue drops",
+    help="Second measurement of the same path, made with narrows measure --streams 1; it "
+    "distinguishes random loss from queue drops",
 )
 @option(
     "--data-centre",
     "--data-center",
     group="Path",
     is_flag=True,
-    help="The path is in a data centre",
+    help="The path is in a data centre: DCTCP, Scalable and HighSpeed are candidates, too",
 )
 @option(
     "--as",
@@ -103,7 +104,8 @@ _SEED = click.IntRange(0, 2**63)
     group="Goal",
     type=click.Choice(_ROLES),
     show_default="sender",
-    help="Role of this host",
+    help="Position of this host on the path: sender, forwarder (router before the bottleneck), "
+    "receiver, or operator (of the rate limit at the bottleneck)",
 )
 @option(
     "--for",
@@ -126,7 +128,8 @@ _SEED = click.IntRange(0, 2**63)
     group="Host",
     metavar="KERNEL",
     show_default="here",
-    help="Available congestion controls: here, a Linux release, or a list of names",
+    help="Candidates: the congestion controls of this host (the word here), of a Linux release "
+    "such as 6.12, or a list of names",
 )
 @option(
     "--quick",

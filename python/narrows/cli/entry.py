@@ -40,13 +40,19 @@ COMMANDS = {
         ),
         "list": (
             "narrows.runs.command:list_",
-            "List the congestion controls and other models of scenarios",
+            "List congestion controls, queues and other scenario models",
         ),
-        "remy": ("narrows.runs.command:remy", "Convert a trained Remy tree for use in scenarios"),
-        "doctor": ("narrows.host.command:doctor", "Check whether this host supports live runs"),
+        "remy": (
+            "narrows.runs.command:remy",
+            "Convert a congestion control trained by Remy for scenarios",
+        ),
+        "doctor": (
+            "narrows.host.command:doctor",
+            "Check whether this host supports runs with real packets",
+        ),
         "kernel": (
             "narrows.kernel.command:kernel",
-            "Build and list the kernels of --engine linux",
+            "Build and list Linux kernels for narrows run --engine linux",
         ),
     },
     "Measure": {
@@ -56,7 +62,7 @@ COMMANDS = {
         ),
         "latency": (
             "narrows.latency.command:latency",
-            "Measure UDP response times and attribute the delay",
+            "Measure UDP response times and the share of hosts and network",
         ),
         "serve": ("narrows.host.serve:serve", "Serve measurements from other hosts"),
         "compare": ("narrows.compare.command:compare", "Compare measurements or scenarios"),
@@ -91,7 +97,7 @@ COMMANDS = {
         "sweep": ("narrows.sweeps.command:sweep", "Run all combinations of a sweep file"),
         "plot": (
             "narrows.sweeps.plot_command:plot",
-            "Draw a table of results, such as the rows of a sweep",
+            "Plot a table of results, such as the rows of a sweep",
         ),
         "study": ("narrows.study.command:study", "Run a predefined study and report its verdict"),
         "reproduce": (

@@ -51,7 +51,7 @@ from narrows.runs.run import run as run_scenario
     show_default="the seeds of the scenarios",
     help="Seed of all random numbers",
 )
-@seeds_option("Run each scenario with N common seeds and compare means with 95 % intervals")
+@seeds_option("Run each scenario with the same N seeds and compare means with 95 % intervals")
 @plot_option
 @report_option
 @json_option("Print one JSON object instead of text, for measurements or with --seeds")

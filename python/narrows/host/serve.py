@@ -119,8 +119,8 @@ def _limits(server: Callable[..., Any]) -> Callable[..., Any]:
 @option(
     "--stall",
     group="Threads",
-    metavar="TIME@TIME",
-    help="Suspend these threads for a time at an interval, to test the attribution",
+    metavar="LENGTH@INTERVAL",
+    help="Suspend these threads for LENGTH in each INTERVAL, to test the attribution",
 )
 @option("--systemd-unit", is_flag=True, help="Print a systemd unit and exit")
 def serve(

@@ -38,20 +38,21 @@ def _passed(command: F) -> F:
         ("--timeout", "Requests", "TIME", "1s",
          "Time after which a request without a response counts as lost"),
         ("--slow", "Requests", "TIME", "median + 1ms",
-         "List responses that are slower than this individually"),
+         "List each response that is slower than this"),
         ("--dscp", "Requests", "DSCP", "0", "DSCP of requests and responses"),
         ("--port", "Connection", "PORT", ports, "Port of the host"),
         ("--token", "Connection", "TOKEN", "$NARROWS_TOKEN", "Token of the server"),
         ("--policy", "Scheduling", "POLICY,...", "default",
          "Scheduling policies of the client, compared in alternating rounds: default, nice, rr, "
-         "fifo+lock, spin, awake"),
+         "fifo+lock (locked memory), spin (busy waiting), awake (no idle states)"),
         ("--load", "Scheduling", "LOAD,...", "none",
          "Other work of this host: none, or cpu, which keeps all processors busy"),
-        ("--rounds", "Scheduling", "N", "4", "Rounds, with several policies or loads"),
+        ("--rounds", "Scheduling", "N", "4",
+         "Number of rounds if several policies or loads are compared"),
         ("--lead", "Scheduling", "TIME", "60us",
-         "Time before a request at which the client wakes up and polls the clock"),
-        ("--stall", "Scheduling", "TIME@TIME", None,
-         "Suspend the client for a time at an interval, to test the attribution"),
+         "Wake up this long before each request and poll the clock, to send on time"),
+        ("--stall", "Scheduling", "LENGTH@INTERVAL", None,
+         "Suspend the client for LENGTH in each INTERVAL, to test the attribution"),
     ]):  # fmt: skip
         declared = option(name, group=group, metavar=metavar, show_default=default, help=text)
         command = declared(command)
@@ -70,8 +71,8 @@ def _passed(command: F) -> F:
     metavar="PROTOCOL",
     type=click.Choice(["narrows", "board", "echo", "stamp", "irtt"]),
     default="narrows",
-    help="Protocol of HOST: narrows (narrows serve), board (the same datagrams without a TCP "
-    "session, for microcontroller boards), echo, stamp (RFC 8762) or irtt",
+    help="Protocol of HOST: narrows (narrows serve), board (as narrows, but without a TCP "
+    "session, for microcontrollers), echo, stamp (RFC 8762) or irtt",
 )
 @option(
     "--pace",
@@ -131,7 +132,7 @@ def latency(  # noqa: PLR0917 - Click calls it by keyword
     quiet: bool,
     **passed: str | None,
 ) -> None:
-    """Measure UDP response times and attribute the delay.
+    """Measure UDP response times and the share of hosts and network.
 
     If HOST runs `narrows serve`, each response time is divided between the applications, the
     kernels and the network. After Ctrl-C, SIGTERM or SIGHUP the results so far are printed. The

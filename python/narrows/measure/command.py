@@ -75,9 +75,9 @@ def _passed(command: F) -> F:
          "Congestion controls, compared in alternating phases"),
         ("--repeats", "Load", "N", "1", "Number of times that each load phase is measured"),
         ("--pacing", "Load", "RATE", "none",
-         "Maximum rate of each flow, plus up to 1 MiB; rate of udp_flood"),
+         "Maximum rate of each TCP flow, after a burst of up to 1 MiB; rate of udp_flood"),
         ("--max-data", "Load", "SIZE", "2GB",
-         "Payload of all loads, pages and pings at which the measurement ends"),
+         "End the measurement after this much payload of all loads, pages and pings"),
         ("--ping-interval", "Load", "TIME", "20ms", "Time between two pings"),
         ("--dscp", "Load", "DSCP", "0", "DSCP of flows and pings: a number, or EF, CS1, AF41, …"),
         ("--port", "Connection", "PORT", "5201", "Port of the server"),
@@ -103,7 +103,7 @@ def _passed(command: F) -> F:
     metavar="TEST",
     type=click.Choice(_TESTS),
     default=_TESTS[0],
-    help=f"Load to generate: {', '.join(_TESTS)}; the manual describes them",
+    help=f"Load to generate: {', '.join(_TESTS)}; described in docs/how-to/measure-a-path.md",
 )
 @_passed
 @option("--ecn", hidden=True, is_flag=True, help="Without effect: ECN is always reported")

@@ -117,13 +117,22 @@ def _rates(said: Answer) -> list[str]:
     return [f"The goodput was {listed(told)}."] if told else []
 
 
+def _increases(said: Answer) -> str:
+    """The increase of the mean RTT in each direction, if both were loaded in sequence."""
+    means = {way: spread.mean for way, spread in said.loaded.items() if spread.mean is not None}
+    if len(means) < 2 or said.together or said.idle.mean is None:  # noqa: PLR2004
+        return ""
+    parts = [f"{_LOADS[way]} +{millis(mean - said.idle.mean)}" for way, mean in means.items()]
+    return f" (mean of {' and '.join(parts)})"
+
+
 def _latency(said: Answer) -> list[str]:
     out = []
     graded = said.increase_ms is not None and said.grade is not None
     if graded:
         out.append(
-            f"Load increased the RTT by {millis(said.increase_ms)} ms on average: bufferbloat "
-            f"grade {said.grade}."
+            f"Load increased the mean RTT by {millis(said.increase_ms)} ms{_increases(said)}: "
+            f"bufferbloat grade {said.grade}."
         )
     elif said.increase_ms is not None and said.too_few and not said.outages:
         counts = "{} idle and {} under load".format(*said.too_few)
@@ -143,9 +152,9 @@ def _latency(said: Answer) -> list[str]:
     if graded:
         idle = f" and {60_000 / said.idle.mean:.0f} idle" if said.idle.mean else ""
         out += [
-            f"The path allows {number(said.trips_per_minute, 0)} sequential round trips per minute "
-            f"under load{idle}.",
-            f"The grade rates the mean RTT increase of all directions (DSLReports scale: {SCALE}).",
+            f"Round trips per minute (60 s / mean RTT): {number(said.trips_per_minute, 0)} under "
+            f"load{idle}.",
+            f"Grades of the RTT increase (DSLReports scale): {SCALE}.",
         ]
     for share, when in zip(said.lost, ("while idle", "under load"), strict=True):
         if share:

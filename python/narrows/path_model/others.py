@@ -161,8 +161,9 @@ def _excluded(idle: Watch, least_ms: float) -> Others:
     pauses = idle.longest_s / PAUSES
     return Others(
         seen=False,
-        why=f"cross traffic on {100 * EXAMPLE:.0f} % of the link for at least {100 * part:.0f} % "
-        f"of the time, with mean pauses of at most {pauses:.1f} s, would have been detected",
+        why=f"the measurement would have detected traffic that uses {100 * EXAMPLE:.0f} % of the "
+        f"link or more, is active for at least {100 * part:.0f} % of the time and pauses for at "
+        f"most {pauses:.1f} s on average",
     )
 
 

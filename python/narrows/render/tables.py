@@ -111,7 +111,7 @@ def waits(figures: Figures) -> Table:
                 answered,
             ]
         )
-    head = (*(f"{which} ms" for which in _WAITS), "mean packets", "")
+    head = (*(f"{which} ms" for which in _WAITS), "mean backlog packets", "")
     return Table("Queueing delay and RTT", ("",), head, rows)
 
 

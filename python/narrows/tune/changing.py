@@ -61,7 +61,8 @@ def _places(command: F) -> F:
     for made in reversed([
         option("--netns", group="Host", metavar="NAMESPACE",
                help="A network namespace of this host"),
-        option("--state", group="Host", metavar="DIR", help="Directory of the journals"),
+        option("--state", group="Host", metavar="DIR",
+               help="Directory of the records that revert uses"),
         option("--root", hidden=True, metavar="DIR", help="Prefix of all paths of files"),
         json_option("Print one JSON object instead of text"),
     ]):  # fmt: skip
@@ -177,7 +178,8 @@ def _applicable(plan: Json) -> bool:
     metavar="[PLAN]",
     required=False,
     type=click.Path(dir_okay=False, allow_dash=True),
-    help="Output of narrows tune plan --json, or - for standard input; instead of options",
+    help="Output of narrows tune plan --json, or - for standard input; it replaces the options of "
+    "the groups Change, Shaper and Path",
 )
 @option(
     "--yes",
@@ -204,8 +206,8 @@ def apply(  # noqa: PLR0917 - Click calls it by keyword
 ) -> None:
     """Make the changes of a plan and check each of them.
 
-    The previous settings are recorded first. Each change is read back, and a new connection checks
-    the result. If a step fails, all changes are reverted. With --confirm-within nothing is written
+    The previous settings are recorded first. Each change is read back, and narrows checks a new
+    connection. If a step fails, all changes are reverted. With --confirm-within nothing is written
     for the next boot before the confirmation. The command requires root.
     """
     place = Place(netns=netns, state=state, root=root)
@@ -302,7 +304,8 @@ def revert(
     metavar="[PLAN]",
     required=False,
     type=click.Path(dir_okay=False, allow_dash=True),
-    help="Output of narrows tune plan --json, or - for standard input; instead of options",
+    help="Output of narrows tune plan --json, or - for standard input; it replaces the options of "
+    "the groups Change, Shaper and Path",
 )
 @option(
     "--rounds",

@@ -65,8 +65,10 @@ _root = option(
     type=click.Path(file_okay=False),
     help="A directory tree with proc, sys and etc",
 )
-_rate = path_option("rate", "Rate of a path that one TCP connection must be able to fill")
-_rtt = path_option("rtt", "RTT of this path")
+_rate = path_option(
+    "rate", "Size TCP buffers so that one connection can fill a path of this rate and --rtt"
+)
+_rtt = path_option("rtt", "RTT of the path of --rate")
 
 
 def _path(rate: str | None, rtt: str | None, option: str = "--rate") -> Any:  # noqa: ANN401
@@ -178,8 +180,8 @@ def audit(  # noqa: PLR0917 - Click calls it by keyword
     "--qdisc",
     group="Change",
     metavar="QDISC",
-    show_default="fq if the congestion control requires it",
-    help="Queue discipline, or keep",
+    show_default="fq if the congestion control requires it, otherwise keep",
+    help="Queue discipline, or the word keep for no change",
 )
 @option(
     "--dev",
@@ -279,7 +281,7 @@ def plan(  # noqa: PLR0917 - Click calls it by keyword
     script_file: str | None,
     as_json: bool,
 ) -> None:
-    """Print the changes that a request needs, without making them.
+    """Print the changes that the options need, without making them.
 
     The exit code is 1 if a requirement is missing, such as a package or a newer kernel.
     """

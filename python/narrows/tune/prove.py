@@ -240,15 +240,11 @@ def direction(plan: Json, asked: str | None) -> Direction:
             if c["kind"] in {"sysctl", "qdisc", "ingress", "route"}
         ]
     )
-    who = (
-        "the far host sends, so that its congestion control and queues decide"
-        if way == "down"
-        else "this host sends"
-    )
+    who = "the far host" if way == "down" else "this host"
     raise NarrowsError(
-        f"--direction {way}: {names} affects {_WAYS[other]}, and in the direction `{way}` {who}\n"
-        f"    write: --direction {other}"
-        + ("; or apply the plan at the far host and measure from there" if way == "down" else "")
+        f"--direction {way}: {names} affects only {_WAYS[other]}. With --direction {way}, {who} "
+        f"sends.\n    write: --direction {other}"
+        + ("; or apply the plan on the far host and measure from there" if way == "down" else "")
     )
 
 
