@@ -76,7 +76,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument(
-        "--verbose", action="store_true", help="every figure of every stored case, side by side"
+        "--verbose", action="store_true", help="every metric of every stored case, side by side"
     )
     args = parser.parse_args(arguments)
     given = sys.argv[1:] if arguments is None else arguments
@@ -195,8 +195,8 @@ def _show(v: report.Validation, *, verbose: bool, wall_s: float) -> None:
         naive = [linux.naive(o.case) for o in v.outcomes]
         full, nothing = (sum(x[name] for x in naive) for name in ("a full pipe", "nothing"))
         out.print(
-            f"by the same measure: Linux against itself {own} of {known}, a full pipe {full}, "
-            f"nothing {nothing}"
+            f"for comparison: Linux against itself {own} of {known}, a full link {full}, "
+            f"no traffic {nothing}"
         )
     if v.left_out:
         names = sorted({name for case in v.left_out for name in missing(case)})

@@ -1,24 +1,21 @@
-"""Whose delay is it? A stall of 4 ms is made at each of the five places in turn; `narrows latency`
-must say which.
+"""Tests the delay attribution of `narrows latency` with stalls of 4 ms at each of the five places.
 
     python -m validation.latency_blame              200 stalls at each place, two minutes, root
     python -m validation.latency_blame --trials 20  fewer
 
-Three hosts (network namespaces) in a row: near, a router, far. Nothing is told to the instrument,
-nothing is pretended:
+There are three hosts (network namespaces) in a row: near, a router, far. All stalls are real, and
+the program has no information about them:
 
-- an application stalls by standing still when it has something to do (`--stall`, at either end);
-- a kernel on its way out, by its own queue: a token bucket before the device is filled by somebody
-  else's packets, and
-  the question (or answer) waits behind them;
-- a kernel on its way in, by not running its application: a thread of the highest class takes the
-  processor to which the
-  application is bound;
-- the wire, by the same token bucket in the router.
+- An application stalls because it does not run although a packet is ready (`--stall`, at each end).
+- A kernel stalls on transmission. Other packets fill a token bucket before the device, and the
+  question or answer waits behind them.
+- A kernel stalls on reception because the application cannot run. A thread of the highest class
+  occupies the processor to which the application is bound.
+- The wire stalls by the same token bucket in the router.
 
-Each stall is made at a random phase of the questions, which leave each millisecond. Of the answers
-around it the one that took longest is asked whose delay it was; a stall that no slow answer shows
-counts as blamed wrongly.
+Each stall has a random phase relative to the questions, which leave each millisecond. The result is
+the attribution of the slowest answer around the stall. If no answer is slow, the stall counts as
+attributed wrongly.
 """
 
 from __future__ import annotations
@@ -46,16 +43,17 @@ from validation.stored import Json
 
 STALL_S = 0.004
 BETWEEN_S = 0.025
-"""From one stall to the next, about."""
+"""Mean time from one stall to the next, in s."""
 
 SLOW = "2ms"
 WITHIN_S = 0.012
-"""Answers whose questions were due so soon after a stall began, or just before it, are its own."""
+"""Time after the start of a stall, in s. Answers to questions that were due in it, or just before
+the stall, belong to the stall."""
 
 RATE_BYTES_S = 10_000_000
 BURST = 20_000
 FILL = BURST + int(RATE_BYTES_S * STALL_S)
-"""What empties the bucket and then keeps it busy for the stall."""
+"""Bytes that empty the bucket and then keep it busy for the stall."""
 
 WANTED = 0.95
 TRIALS = 200
@@ -66,16 +64,16 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class Place:
-    """Where a stall is made, and how.
+    """The place and the cause of a stall.
 
     Attributes:
-        name: For the table.
-        right: Who must be blamed.
-        how: In words.
-        fill: The host whose queue is filled, if that is how.
-        hog: The processor that is taken, if that is how.
-        near: More options of the near end.
-        far: More options of the far end.
+        name: The name in the table.
+        right: The correct attribution.
+        how: The cause in words.
+        fill: The host whose queue is filled, if this is the cause.
+        hog: The processor that is occupied, if this is the cause.
+        near: Additional options of the client.
+        far: Additional options of the far end.
     """
 
     name: str
@@ -105,7 +103,7 @@ def run(*words: str) -> None:
 
 
 def lacking() -> str:
-    """What this machine or this user would need, or nothing."""
+    """The requirements that are not met, or an empty text."""
     if os.geteuid() != 0:
         return "network namespaces with token buckets need root"
     if (os.cpu_count() or 1) < 2:  # noqa: PLR2004
@@ -115,7 +113,7 @@ def lacking() -> str:
 
 @contextlib.contextmanager
 def hosts() -> Iterator[dict[str, int]]:
-    """Near, mid and far, by the number of the process that holds each; they go with it."""
+    """The hosts near, mid and far, by the number of the process that keeps each of them alive."""
     with contextlib.ExitStack() as held:
         pids = {}
         own = Path("/proc/self/ns/net").readlink()
@@ -152,7 +150,7 @@ def hosts() -> Iterator[dict[str, int]]:
             run(*into[name], "ip", "route", "add", "default", "via", there)
         run(*into["mid"], "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
         for host, device in (("near", "e0"), ("mid", "b"), ("far", "e0")):
-            # Nobody has this address: what fills the queue ends at the other side's door.
+            # No host has this address: the packets that fill the queue end at the other side.
             nobody = {"near": "198.51.100.99", "mid": "203.0.113.99", "far": "203.0.113.99"}[host]
             run(
                 *into[host],
@@ -179,7 +177,7 @@ def hosts() -> Iterator[dict[str, int]]:
 
 
 def socket_in(pid: int) -> socket.socket:
-    """A datagram socket of that host; this thread comes back."""
+    """A datagram socket of a host; the thread then returns to its own namespace."""
     own, other = Path("/proc/self/ns/net"), Path(f"/proc/{pid}/ns/net")
     with own.open(encoding="ascii") as here, other.open(encoding="ascii") as there:
         if _LIBC.setns(there.fileno(), _NEWNET) != 0:
@@ -193,7 +191,7 @@ def socket_in(pid: int) -> socket.socket:
 
 
 def filler(sender: socket.socket, host: str) -> Callable[[], None]:
-    """Fills that host's queue by its socket when it is called."""
+    """A function that fills the queue of a host by its socket."""
     nobody = {"near": "198.51.100.99", "mid": "203.0.113.99", "far": "203.0.113.99"}[host]
     load = bytes(FILL)
 
@@ -204,7 +202,7 @@ def filler(sender: socket.socket, host: str) -> Callable[[], None]:
 
 
 def hog(processor: int) -> Callable[[], None]:
-    """Takes that processor from everybody when it is called, and gives it back."""
+    """A function that occupies a processor for the time of a stall."""
 
     def take() -> None:
         os.sched_setaffinity(0, {processor})
@@ -214,7 +212,7 @@ def hog(processor: int) -> Callable[[], None]:
             pass
 
     def taken() -> None:
-        # The class goes with the thread.
+        # The scheduling class ends with the thread.
         thread = threading.Thread(target=take)
         thread.start()
         thread.join()
@@ -223,7 +221,7 @@ def hog(processor: int) -> Callable[[], None]:
 
 
 def trial(pids: dict[str, int], place: Place, trials: int, seed: int = 1) -> Json:
-    """Makes so many stalls at one place; answers who was blamed how often."""
+    """Makes so many stalls at one place; returns the number of attributions to each part."""
     count = int(trials * BETWEEN_S * 1.3 / 0.001) + 1500
     far = ["nsenter", "-t", str(pids["far"]), "-n", "taskset", "-c", "1", str(HOST), "serve"]
     near = [
@@ -261,8 +259,8 @@ def trial(pids: dict[str, int], place: Place, trials: int, seed: int = 1) -> Jso
 
 
 def calm(pids: dict[str, int], trials: int) -> bool:
-    """Does the machine stall by itself less than once in ten times as often as here? Otherwise it
-    would be blamed.
+    """Whether the machine has at most a tenth as many stalls of its own; others would disturb the
+    attribution.
     """
     nothing = Place("nothing", "nobody", "nothing is done")
     found = trial(pids, nothing, trials)["blamed"]
@@ -271,8 +269,9 @@ def calm(pids: dict[str, int], trials: int) -> bool:
 
 
 def stalls(pids: dict[str, int], place: Place, trials: int, seed: int) -> list[float]:
-    """Makes them; answers when each began, s since 1970. Those that an end makes itself are not
-    made here.
+    """Makes the stalls; returns the start of each, in s since 1970.
+
+    Stalls that an end makes itself are not made here.
     """
     if not place.fill and place.hog is None:
         return []
@@ -292,7 +291,7 @@ def stalls(pids: dict[str, int], place: Place, trials: int, seed: int) -> list[f
 
 
 def _slow(told: Json) -> list[tuple[float, float, str]]:
-    """When each slow answer's question was due, how long it took, whose delay it was."""
+    """For each slow answer: due time of its question, response time in µs, attribution."""
     kept = told["slow"]["kept"]
     return [
         (datetime.fromisoformat(s["at"]).timestamp(), s["response_us"], s["blamed"]) for s in kept
@@ -307,7 +306,7 @@ def _whose(told: Json, began: list[float]) -> Iterator[str]:
 
 
 def _own(told: Json, trials: int) -> Iterator[str]:
-    """Of an end that stalls by itself, slow answers next to each other are of one stall."""
+    """Attributions if an end makes the stalls itself; adjacent slow answers belong to one stall."""
     groups: list[list[tuple[float, float, str]]] = []
     for one in sorted(_slow(told)):
         if not groups or one[0] - groups[-1][-1][0] > BETWEEN_S / 2:
@@ -328,7 +327,7 @@ def row(found: Json) -> str:
 
 
 def main() -> int:
-    """The command."""
+    """Runs the test and prints the table; returns the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -339,7 +338,8 @@ def main() -> int:
         print(missing, file=sys.stderr)
         return 2
     right = True
-    print("| stall of 4 ms at | how | blamed rightly | blamed otherwise |\n|---|---|---|---|")
+    print("| stall of 4 ms at | cause | attributed correctly | other attributions |")
+    print("|---|---|---|---|")
     with hosts() as pids:
         for place in PLACES:
             if asked.only in {None, place.name}:

@@ -1,18 +1,16 @@
 """Effect of scheduling policies and of the XDP responder on the response time of one host.
 
-    python -m validation.latency_policies           three minutes, root:
-    docs/reference/latency-measured.md python -m validation.latency_policies --quick   one minute,
-    on the terminal
+    python -m validation.latency_policies          three minutes, root
+    python -m validation.latency_policies --quick  one minute; prints the result only
 
-Two hosts (network namespaces) with a veth pair between them, on this machine: both ends share its
-processors. Set-ups take turns, so that a busy machine is busy for all of them alike. Fails where a
-criterion is not met:
+The first command writes docs/reference/latency-measured.md. Two hosts (network namespaces) with a
+veth pair between them are on this machine, and both ends share its processors. Configurations run
+in alternating rounds, so that other load affects all of them alike. There are two criteria:
 
-- with all processors busy, SCHED_RR 99 has at most a tenth of the slow answers (over 1 ms) that the
-  default has;
-- answers from inside the kernel (XDP, generic mode) take at most 10 µs at the median and 20 µs at
-  p99 in the same run
-  in which a program that echoes takes longer.
+- With all processors busy, SCHED_RR 99 has at most a tenth of the slow answers (over 1 ms) of the
+  default.
+- Answers from inside the kernel (XDP, generic mode) take at most 10 µs at the median and 20 µs at
+  p99. An echo program in the same run takes longer.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ COMMAND = "python -m validation.latency_policies"
 
 POLICIES = "default,nice,rr,fifo+lock,busy=50us,spin,awake,rr+lock+awake"
 FEWER = 10
-"""So many times fewer slow answers under load is what SCHED_RR has to bring."""
+"""Factor by which SCHED_RR must reduce the number of slow answers under load."""
 XDP_US = {"p50": 10.0, "p99": 20.0}
 DEADLINE_NS = 100_000
 
@@ -45,7 +43,7 @@ ORDINARY, URGENT, KERNEL, ECHO = 5201, 5301, 5207, 7007
 
 @dataclass
 class Step:
-    """One more thing that is set."""
+    """A setting that is added to the earlier ones."""
 
     what: str
     speaks: str
@@ -54,12 +52,12 @@ class Step:
     counts: dict[int, int] = field(default_factory=dict)
 
     def add(self, places: Sequence[Sequence[int]]) -> None:
-        """Another slice's histogram: ns and how many."""
+        """Adds the histogram of another slice: times in ns and their counts."""
         for ns, count in places:
             self.counts[ns] = self.counts.get(ns, 0) + count
 
     def below(self, share: float) -> float | None:
-        """µs that this share of the answers stays below; `None` if fewer than ten lie beyond."""
+        """The quantile of the response time, in µs; `None` if fewer than ten answers exceed it."""
         total, seen = sum(self.counts.values()), 0
         if total * (1 - share) < 10:  # noqa: PLR2004 - as everywhere else
             return None
@@ -77,7 +75,7 @@ class Step:
 
 
 def ladder() -> list[Step]:
-    """Each step keeps what the one before it has."""
+    """The cumulative settings: each step keeps those of the step before it."""
     return [
         Step("none", "narrows", ORDINARY, "default"),
         Step("client in a real-time class: `--policy rr+lock`", "narrows", ORDINARY, "rr+lock"),
@@ -139,7 +137,7 @@ def asked(near: list[str], *words: str | int) -> Json:
 
 
 def device_of(far: list[str]) -> str:
-    """The far host's end of the wire."""
+    """The far host's device of the veth pair."""
     links = subprocess.run(
         [*far, "ip", "-json", "link"], capture_output=True, text=True, check=True
     )
@@ -147,7 +145,7 @@ def device_of(far: list[str]) -> str:
 
 
 def climbed(near: list[str], load: str, rounds: int, seconds: float) -> list[Step]:
-    """Step by step, in turns."""
+    """Measures all steps in alternating rounds."""
     steps = ladder()
     for _ in range(rounds):
         for step in steps:
@@ -162,7 +160,9 @@ def climbed(near: list[str], load: str, rounds: int, seconds: float) -> list[Ste
 
 
 def answered_in_kernel(near: list[str], rounds: int, seconds: float) -> dict[str, list[Step]]:
-    """A program that echoes beside the kernel, by what keeps the processors awake."""
+    """Response times of an echo program and of the kernel, by the policy that keeps processors
+    awake.
+    """
     found = {}
     for policy in ("default", "awake", "spin"):
         both = [
@@ -197,7 +197,7 @@ def _steps(steps: Sequence[Step], first: str) -> str:
 
 
 LOADS = {"none": "none", "cpu": "CPU-bound processes"}
-"""The load beside the measurement, as the page names it."""
+"""The names of loads on the page."""
 
 
 def _measured(lab: Json) -> list[Json]:
@@ -322,7 +322,7 @@ reply is read. Each row adds a setting to the row before it.
 
 
 def main() -> int:
-    """Measures, and says what is not met."""
+    """Measures, and prints the criteria that are not met."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one minute, and no page")
     quick = parser.parse_args().quick

@@ -1,20 +1,19 @@
-"""The kernel as referee of tools that time answers: when the call that sends began, when the answer
-was in hand.
+"""Kernel tracepoints as the reference for tools that measure response times.
 
-Tracepoints (tracefs, root) with the kernel's own stamps, taken outside the tool, of every exchange:
+Tracepoints (tracefs, root) record kernel timestamps of every exchange, outside the tool:
 
-    asks     the call that sends begins
-    sent     it ends
-    leaves   the question is handed to the device
-    comes    the answer is taken from the device
-    has      the call that brings the answer ends
+    asks     the send call begins
+    sent     the send call ends
+    leaves   the device gets the question
+    comes    the kernel gets the answer from the device
+    has      the receive call with the answer ends
 
-`has - asks` is what a program can know of a round trip at best: by how much a tool tells more or
-less is its own error. What lies between says where the time went. Stamps are of the even clock, to
-the µs; taking them costs each watched call well below a µs, whichever tool it is.
+`has - asks` is the RTT that an ideal program measures; the difference of a tool from it is the
+error of the tool. The other timestamps show which part took the time. Timestamps use the monotonic
+clock with a resolution of 1 µs. They cost each traced call well below 1 µs, for every tool.
 
 Source: Documentation/trace/ftrace.rst and events.rst of Linux (instances, set_event_pid,
-    event-fork, trace_clock).
+event-fork, trace_clock).
 """
 
 from __future__ import annotations
@@ -31,17 +30,18 @@ from pathlib import Path
 
 ROOT = Path("/sys/kernel/tracing")
 BUFFER_KB = 65_536
-"""For each processor: a second of ping-pong is some 300,000 events of 50 bytes."""
+"""Size of the buffer of each processor, in KiB. A second of ping-pong has about 300,000 events of
+50 bytes."""
 
 CALLS = ("sendto", "sendmsg", "write", "recvfrom", "recvmsg", "read")
 SENDS = CALLS[:3]
 
 _LINE = re.compile(r"-(\d+)\s+\[\d+\] .*?\s(\d+)\.(\d{6}): (\w+)(\(| -> |: )(.*)")
-"""Process, s, µs, what, how it goes on, and the rest."""
+"""Process, s, µs, event, delimiter, and the rest of the line."""
 
 
 def lacking() -> str:
-    """What would be needed, or nothing."""
+    """The requirements that are not met, or an empty text."""
     if os.geteuid() != 0:
         return "tracepoints need root"
     if not (ROOT / "instances").is_dir():
@@ -57,7 +57,7 @@ def lacking() -> str:
 
 @dataclass(frozen=True)
 class Exchange:
-    """One question and its answer, µs."""
+    """The timestamps of one question and its answer, in µs."""
 
     asks: int
     sent: int
@@ -67,22 +67,22 @@ class Exchange:
 
     @property
     def took(self) -> int:
-        """The round trip, as the program can know it."""
+        """The RTT that an ideal program measures, in µs."""
         return self.has - self.asks
 
 
 class Referee:
-    """Watches one program at a time."""
+    """Traces one program at a time."""
 
     def __init__(self, device: str, size: int) -> None:
-        """For datagrams of `size` bytes, all alike, that leave by `device`."""
+        """Traces datagrams of `size` bytes that leave by `device`; all must have this size."""
         self._program = ROOT / f"instances/narrows-program-{os.getpid()}"
         self._wire = ROOT / f"instances/narrows-wire-{os.getpid()}"
         self._device, self._size = device, size
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[Referee]:
-        """Tracepoints of its own, beside whoever else traces, until the end."""
+        """Enables tracepoints in separate instances, independent of other users of tracing."""
         with contextlib.ExitStack() as held:
             for where in (self._program, self._wire):
                 where.mkdir()
@@ -103,13 +103,12 @@ class Referee:
                 _put(self._wire / f"events/net/{event}/filter", f'name == "{self._device}"')
                 _put(self._wire / f"events/net/{event}/enable", "1")
             for where in (self._program, self._wire):
-                # Events cannot be switched off by removing the instance alone while somebody reads
-                # it.
+                # While another program reads the instance, its removal does not disable its events.
                 held.callback(_put, where / "events/enable", "0")
             yield self
 
     def watched(self, command: Sequence[str]) -> list[str]:
-        """The same command, whose process is watched, and all that it starts."""
+        """The same command, with a prefix that enables tracing of its process and its children."""
         for where in (self._program, self._wire):
             _put(where / "trace", "")
         return [
@@ -121,15 +120,15 @@ class Referee:
         ]
 
     def seen(self) -> list[Exchange]:
-        """Of the program that has just ended, in order; none at all if one of them was not
-        answered.
+        """The exchanges of the program that has just ended, in order; empty if an answer is
+        missing.
         """
         calls, has = self._calls()
         leaves, comes = self._frames()
-        # A call that no frame left in wrote as many bytes to something else.
+        # A call during which no frame left wrote the same number of bytes to another file.
         asks = [(began, ended) for began, ended in calls if _any_in(leaves, began, ended)]
         has = [at for at in has if asks and at > asks[0][0]]
-        # Who stops may leave the last question alone.
+        # A program that ends may not wait for the last answer.
         if len(asks) - len(has) not in {0, 1} or not len(asks) == len(leaves) == len(comes):
             return []
         rows = zip(asks, leaves, comes, has, strict=False)
@@ -149,7 +148,7 @@ class Referee:
         return sorted(asks), sorted(has)
 
     def _frames(self) -> tuple[list[int], list[int]]:
-        # Headers of IP and UDP; on the way out that of Ethernet, too.
+        # Headers of IP and UDP; on transmission that of Ethernet, too.
         leaves, comes = [], []
         for _, at, what, _, rest in _events(self._wire):
             size = int(next(word[4:] for word in rest.split() if word.startswith("len=")))

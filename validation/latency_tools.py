@@ -1,26 +1,24 @@
-"""Holds `narrows latency` against irtt and sockperf: same hosts, same seconds, quantile by
-quantile, with a referee.
+"""Compares quantiles of `narrows latency` with irtt and sockperf, and with a kernel reference.
 
     python -m validation.latency_tools             three minutes, root, irtt and sockperf installed
     python -m validation.latency_tools --rounds 3  fewer
 
-Two hosts (network namespaces) with a veth pair between them. In each round the tools take turns, a
-second in ping-pong, a quarter of one four times otherwise, every tool and every server in the same
-real-time class, so that it is not other work on the machine that is compared. What is compared are
-the quantiles of all rounds together. They agree when they differ by at most 5 % or 20 µs.
+There are two hosts (network namespaces) with a veth pair between them. The tools run in alternating
+rounds: one second in ping-pong mode, otherwise four times a quarter of a second. All tools and
+servers run in the same real-time class, so that other work on the machine has no effect. Quantiles
+of all rounds together are compared. They agree if they differ by at most 5 % or 20 µs.
 
-- sockperf in ping-pong, beside ours in ping-pong; each with a server of its own, since neither
-  understands the
-  other's. It prints half of the round trip unless asked otherwise.
-- irtt each millisecond, beside ours that asks the same irtt server each millisecond; and irtt again
-  with one processor
-  for its runtime (`GOMAXPROCS=1`), which tells what that runtime's threads, waking each other, add.
+- sockperf and narrows run in ping-pong mode. Each has its own server, because neither supports the
+  protocol of the other one. By default, sockperf prints half of the RTT.
+- Both irtt and narrows send a question each millisecond to the same irtt server. In another run,
+  the runtime of irtt has one processor (`GOMAXPROCS=1`). This shows the delay that wake-ups between
+  the threads of the runtime add.
 
-The kernel stamps each of these exchanges as it happens ([the referee](latency_referee.py)). A tool
-that tells by more than 5 % or 5 µs something else than what the kernel saw of its own exchanges is
-wrong. Where two tools differ and both are right, their answers did take different times: the part
-that did is named, and how often the same turns, dealt to the two at random, differ as much, which
-tells a tool's own slowness from the seconds that the machine was slow in.
+The kernel records timestamps of each exchange ([the reference](latency_referee.py)). A tool is
+wrong if it differs from the kernel by more than 5 % and 5 µs for its own exchanges. If two correct
+tools differ, their answers took different times. The command prints which part differs. It also
+prints how often the same rounds differ as much if they are assigned to the two tools at random.
+This separates slow tools from times at which the machine was slow.
 """
 
 from __future__ import annotations
@@ -52,18 +50,18 @@ NEAR_DEVICE, FAR_DEVICE = "narrows-near", "narrows-far"
 QUANTILES = ("p50", "p90", "p99")
 RELATIVE, ABSOLUTE_US = 0.05, 20.0
 OWN_US = 5.0
-"""A tool's own error, of exchanges that somebody else has seen."""
+"""Maximum error of a tool relative to the kernel, in µs."""
 SHUFFLES = 400
 NEAR_US = 5.0
-"""Two stamps of one moment differ by less."""
+"""Maximum difference of two timestamps of the same event, in µs."""
 SIZE = 64
 TURN, TURNS = "250ms", 4
-"""Of those that ask each millisecond, in each round."""
+"""Duration and number of runs per round of tools that send a question each millisecond."""
 IRTT_PORT, OURS_PORT, SOCKPERF_PORT = 2112, 7007, 11111
 ECHO = ("--speaks", "echo", "--port", str(OURS_PORT))
 IRTT = ("--speaks", "irtt", "--port", str(IRTT_PORT))
 URGENT = ("chrt", "--rr", "10")
-"""The class of all of them."""
+"""The command prefix for the scheduling class of all tools."""
 PAIRS = (
     ("sockperf, ping-pong", "ours, ping-pong"),
     ("irtt", "ours of irtt's server"),
@@ -72,7 +70,7 @@ PAIRS = (
 
 
 def lacking() -> str:
-    """What would be needed, or nothing."""
+    """The requirements that are not met, or an empty text."""
     if os.geteuid() != 0:
         return "two network namespaces need root"
     return ", ".join(
@@ -82,7 +80,7 @@ def lacking() -> str:
 
 @contextlib.contextmanager
 def two() -> Iterator[tuple[list[str], list[str]]]:
-    """Words that bring a command to the near and to the far host."""
+    """Command prefixes that execute a command on the host near and on the host far."""
     with contextlib.ExitStack() as held:
         into = []
         outside = Path("/proc/self/ns/net").readlink()
@@ -116,12 +114,12 @@ def two() -> Iterator[tuple[list[str], list[str]]]:
 
 @dataclass
 class Turn:
-    """What one tool told of some exchanges, and what the kernel saw of the same ones; µs."""
+    """The RTTs of some exchanges as reported by a tool, and as recorded by the kernel, in µs."""
 
     told: Counter[float] = field(default_factory=Counter)
     saw: list[Exchange] = field(default_factory=list)
     turns: list[list[float]] = field(default_factory=list)
-    """What was told in each turn of several."""
+    """The reported RTTs of each run."""
 
     def __iadd__(self, other: Turn) -> Turn:
         self.told += other.told
@@ -130,13 +128,13 @@ class Turn:
         return self
 
     def quantile(self, name: str) -> float:
-        """As the tool told it."""
+        """The quantile of the reported RTTs, in µs."""
         return _below(self.told, name)
 
     def seen(
         self, name: str, of: Callable[[Exchange], int] = lambda each: each.took
     ) -> float | None:
-        """As the kernel saw it, of the whole or of a part."""
+        """The quantile of the times of the kernel, in µs, for the RTT or a part of it."""
         return _below(Counter(map(of, self.saw)), name) if self.saw else None
 
 
@@ -160,13 +158,13 @@ Tool = Callable[[Referee | None], Turn]
 
 
 def started(command: Sequence[str], referee: Referee | None) -> str:
-    """Runs it under the referee's eyes; answers what it said."""
+    """Runs a command, traced by the referee; returns its output."""
     words = list(command) if referee is None else referee.watched(command)
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
 
 def ours(near: list[str], *words: str) -> Tool:
-    """A turn of ours."""
+    """A run of `narrows latency`."""
 
     def turn(referee: Referee | None) -> Turn:
         told = json.loads(
@@ -182,7 +180,7 @@ def ours(near: list[str], *words: str) -> Tool:
             )
         )
         counts = Counter({ns / 1000: count for ns, count in told["rtt_us"]["histogram_ns"]})
-        # It counts none of its first ones.
+        # It does not count the exchanges of its warm-up.
         saw = referee.seen() if referee else []
         return Turn(counts, saw[len(saw) - told["answered"] :])
 
@@ -190,8 +188,9 @@ def ours(near: list[str], *words: str) -> Tool:
 
 
 def sockperf(near: list[str]) -> Tool:
-    """One second of sockperf's ping-pong, of its log of messages: number, sent, back (s), half of
-    that.
+    """A run of sockperf's ping-pong of one second.
+
+    Its log of messages has number, time sent, time received (s), and half of the RTT.
     """
 
     def turn(referee: Referee | None) -> Turn:
@@ -220,8 +219,9 @@ def sockperf(near: list[str]) -> Tool:
 
 
 def logged(times: Sequence[tuple[float, float]], saw: Sequence[Exchange]) -> list[Exchange]:
-    """Of all exchanges those in a log that leaves out the first and the last and has a clock of its
-    own.
+    """The exchanges that a log contains.
+
+    The log leaves out the first and the last exchanges and uses another clock.
     """
     gaps = [after[0] - before[0] for before, after in pairwise(times)]
     longest = max(range(len(gaps)), key=gaps.__getitem__)
@@ -240,7 +240,7 @@ def logged(times: Sequence[tuple[float, float]], saw: Sequence[Exchange]) -> lis
 
 
 def irtt(near: list[str], *environment: str) -> Tool:
-    """A turn of irtt."""
+    """A run of irtt."""
 
     def turn(referee: Referee | None) -> Turn:
         words = [
@@ -265,7 +265,7 @@ def irtt(near: list[str], *environment: str) -> Tool:
 
 
 def rounds(near: list[str], count: int, referee: Referee | None) -> dict[str, Turn]:
-    """Everybody's turn, so often; every other round in reverse."""
+    """Runs all tools in alternating rounds; every other round is in reverse order."""
     tools = {
         "sockperf, ping-pong": sockperf(near),
         "ours, ping-pong": ours(
@@ -293,8 +293,8 @@ def rounds(near: list[str], count: int, referee: Referee | None) -> dict[str, Tu
             turn = tools[name](referee)
             if referee is not None and len(turn.saw) != turn.told.total():
                 print(
-                    f"{name}: the kernel saw {len(turn.saw)} exchanges of {turn.told.total()}: a "
-                    "turn left out",
+                    f"{name}: the kernel recorded {len(turn.saw)} exchanges of "
+                    f"{turn.told.total()}: the run is left out",
                     file=sys.stderr,
                 )
                 continue
@@ -303,12 +303,12 @@ def rounds(near: list[str], count: int, referee: Referee | None) -> dict[str, Tu
 
 
 def agree(a: float, b: float, absolute_us: float) -> bool:
-    """Within 5 % or so many µs."""
+    """Whether two values differ by at most 5 % or so many µs."""
     return abs(a - b) <= max(RELATIVE * max(a, b), absolute_us)
 
 
 def row(name: str, turn: Turn) -> str:
-    """Of the table."""
+    """A row of the table."""
     cells = []
     for quantile in QUANTILES:
         saw = turn.seen(quantile)
@@ -317,22 +317,20 @@ def row(name: str, turn: Turn) -> str:
 
 
 def wrong(name: str, turn: Turn) -> list[str]:
-    """Where it tells something else than the kernel saw."""
+    """The quantiles at which a tool differs from the kernel."""
     said = []
     for quantile in QUANTILES:
         told, saw = turn.quantile(quantile), turn.seen(quantile)
         if saw is not None and not agree(told, saw, OWN_US):
             said.append(
-                f"{name} is wrong at {quantile}: it tells {told:.1f} µs of exchanges that took "
+                f"{name} is wrong at {quantile}: it reports {told:.1f} µs for exchanges that took "
                 f"{saw} µs"
             )
     return said
 
 
 def by_chance(a: Turn, b: Turn, name: str) -> float:
-    """How often two tools would differ so much if whose turn it was made no difference: the turns
-    shuffled.
-    """
+    """The probability that two tools differ as much if their runs are shuffled."""
     share, rng = int(name[1:]) / 100, np.random.default_rng(1)
     turns = [np.array(turn) for turn in (*a.turns, *b.turns)]
 
@@ -351,7 +349,7 @@ def by_chance(a: Turn, b: Turn, name: str) -> float:
 
 
 def beside(other: str, own: str, seen: dict[str, Turn]) -> list[str]:
-    """What two tools agree in, and why they do not in the rest."""
+    """The agreement of two tools, and the causes of their differences."""
     a, b, said = seen[other], seen[own], []
     apart = [
         name for name in QUANTILES if not agree(a.quantile(name), b.quantile(name), ABSOLUTE_US)
@@ -369,11 +367,10 @@ def beside(other: str, own: str, seen: dict[str, Turn]) -> list[str]:
         what, (of_a, of_b) = max(parts.items(), key=lambda item: abs(item[1][0] - item[1][1]))
         if a.saw and b.saw:
             words += (
-                f"; most of it is {what}: {of_a} and {of_b} µs of their exchanges at {name}, "
-                "as the kernel saw them"
+                f"; most of it is {what}: {of_a} and {of_b} µs at {name}, recorded by the kernel"
             )
         words += (
-            "; turns shuffled between the two differ as much in "
+            "; runs shuffled between the two differ as much in "
             f"{100 * by_chance(a, b, name):.0f} of 100 cases"
         )
         said.append(words + ".")
@@ -381,7 +378,7 @@ def beside(other: str, own: str, seen: dict[str, Turn]) -> list[str]:
 
 
 def main() -> int:
-    """The command."""
+    """Runs the comparison and prints the tables; returns the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -407,7 +404,7 @@ def main() -> int:
             print(f"no referee: {no_referee}", file=sys.stderr)
         referee = None if no_referee else held.enter_context(Referee(NEAR_DEVICE, SIZE).ready())
         seen = rounds(near, asked.rounds, referee)
-    head = " | ".join(f"{name} told | saw" for name in QUANTILES)
+    head = " | ".join(f"{name} reported | {name} kernel" for name in QUANTILES)
     print(f"| µs, {asked.rounds} rounds | {head} | answers |")
     print(f"|---|{'---|' * 2 * len(QUANTILES)}---|")
     for name, turn in seen.items():
@@ -416,12 +413,12 @@ def main() -> int:
     told = [said for name, turn in seen.items() for said in wrong(name, turn)]
     print(
         "".join(f"{said}.\n" for said in told)
-        or "Every tool tells what the kernel saw of its exchanges.\n",
+        or "Each tool reports the values that the kernel recorded for its exchanges.\n",
         end="",
     )
     for other, own in PAIRS:
         print("\n".join(beside(other, own, seen)))
-    # Without a referee nobody knows who is right.
+    # Without a reference it is not known which tool is right.
     differ = any("differ" in said for other, own in PAIRS for said in beside(other, own, seen))
     return 1 if any(said.startswith("ours") for said in told) or (referee is None and differ) else 0
 

@@ -1,6 +1,4 @@
-"""The stored cases of Linux, run; and by the same measure Linux itself and two answers of who
-simulates nothing.
-"""
+"""Runs the stored cases of Linux; for comparison, Linux itself and two trivial models."""
 
 from __future__ import annotations
 
@@ -16,16 +14,16 @@ from narrows.runs.run import Progress
 from validation.stored import Case, Json, Verdict, judge, missing, value
 
 EVIDENCE = Path(__file__).resolve().parents[1] / "python/narrows/_evidence.json"
-"""What the Rust test of the same cases stored."""
+"""Results of the Rust test of the same cases."""
 
 NEED = 0.9
-"""The share of cases that must agree in every figure."""
+"""Share of the cases that must agree in every metric."""
 
 BELOW_LINUX = 0.05
-"""Nor may that share be lower than Linux's own by more than this."""
+"""Maximum by which this share may be lower than that of Linux compared with itself."""
 
 USUAL_MS = 5.0
-"""A queue as disciplines want it: CoDel's target."""
+"""Queueing delay of a queue discipline, in ms: CoDel's target."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +31,7 @@ class Outcome:
     """A case that was run.
 
     Attributes:
-        case: Which.
+        case: The case.
         verdicts: One for each compared metric.
     """
 
@@ -42,7 +40,7 @@ class Outcome:
 
     @property
     def agrees(self) -> bool:
-        """In every figure?"""
+        """Whether every compared metric agrees."""
         return all(v.agrees for v in self.verdicts)
 
 
@@ -57,15 +55,13 @@ def headline(outcomes: Sequence[Outcome]) -> str:
 
 
 def exact() -> tuple[str, dict[str, float]]:
-    """What the Rust test found: its headline, and the share of the compared metrics of each case
-    that agree.
-    """
+    """The result of the Rust test: its headline, and the share of agreeing metrics of each case."""
     found = json.loads(EVIDENCE.read_text(encoding="utf-8"))
     return found["headline"], {case["case"]: case["agreement"] for case in found["cases"]}
 
 
 def can_run(case: Case) -> bool:
-    """Has this version every congestion control and the queue discipline of the case?"""
+    """Whether this version has all congestion controls and the queue discipline of the case."""
     return not missing(case)
 
 
@@ -76,9 +72,7 @@ def play(
     jobs: int | None = None,
     done: Callable[[float], object] = lambda _: None,
 ) -> list[Outcome]:
-    """Runs the cases with so many seeds each; `done` is told the cost of each run that is
-    finished.
-    """
+    """Runs the cases with so many seeds each; `done` receives the cost of each finished run."""
 
     def one(job: tuple[Case, int], keep_on: Progress) -> list[float]:
         case, seed = job
@@ -104,10 +98,10 @@ def _outcome(case: Case, by_seed: Sequence[Sequence[float]]) -> Outcome:
 
 
 def itself(case: Case) -> bool | None:
-    """Does the last recorded run agree with the others? None where these are less than two.
+    """Whether the last recorded run agrees with the others; None if there are less than two others.
 
-    A figure that the last run has not (the first seconds of one that started later) is not
-    compared.
+    A metric that the last run does not have is not compared, for example the first seconds of a run
+    that started later.
     """
     if case.recorded <= 2:  # noqa: PLR2004
         return None
@@ -116,11 +110,11 @@ def itself(case: Case) -> bool | None:
 
 
 def naive(case: Case) -> dict[str, bool]:
-    """Do answers agree that need no simulation: nothing at all; a share of a full pipe, its buffer
-    70 % full?
+    """Whether two trivial models agree: no traffic, and a share of a full link with its buffer 70 %
+    full.
 
-    Where a policer or a discipline rules, nobody knows a buffer: there the pipe has a queue of 5
-    ms.
+    With a policer or a queue discipline, the backlog is not known; there the model has a queueing
+    delay of 5 ms.
     """
     queue_ms = (
         USUAL_MS
@@ -137,7 +131,7 @@ def naive(case: Case) -> dict[str, bool]:
 
 
 def _answer(case: Case, goodput_mbit: float, rtt_ms: float) -> Json:
-    """A run in which every flow has that much all the time."""
+    """A run in which every flow has this goodput and RTT at all times."""
 
     def fct_s(flow: Json) -> float | None:
         if "size" not in flow or not goodput_mbit:

@@ -1,4 +1,4 @@
-"""`REPORT.md`, and the same in short on the terminal."""
+"""Writes `REPORT.md`."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from validation.explained import Explanation
 from validation.stored import Case, Json, missing
 
 WORST = 12
-"""So many of the worst figures are listed."""
+"""Maximum number of the worst metrics on the terminal."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Validation:
-    """All that was run; a part that was not is None.
+    """The results of all parts; a part that was not run is None.
 
     Attributes:
-        command: How.
-        seeds: So many of each case.
-        outcomes: Of the stored cases.
-        left_out: Stored cases with a congestion control or a queue discipline that this version has
-            not.
-        maps: The published sets.
-        cliff: A list by gain.
-        cliff_left_out: Why it could not be run.
-        explanations: What is understood.
+        command: The command.
+        seeds: Number of seeds of each case.
+        outcomes: Results of the stored cases.
+        left_out: Stored cases with a congestion control or a queue discipline that this version
+            does not have.
+        maps: Results of the published sets.
+        cliff: The cliffs, by gain.
+        cliff_left_out: The reason if the cliffs could not be run.
+        explanations: Explanations of disagreements.
     """
 
     command: str
@@ -46,7 +46,7 @@ class Validation:
     explanations: tuple[Explanation, ...] = ()
 
     def disagreements(self) -> list[papers.Off]:
-        """Of all parts, the worst first."""
+        """The disagreements of all parts, the worst first."""
         found = [
             papers.Off(case=v.case.name, figure=v.figure.label, published=v.linux, ours=v.ours)
             for outcome in self.outcomes or ()
@@ -57,11 +57,11 @@ class Validation:
         return sorted(found, key=lambda d: -d.off)
 
     def explanation(self, off: papers.Off) -> Explanation | None:
-        """What explains it, if anything does."""
+        """The explanation of a disagreement, if there is one."""
         return next((e for e in self.explanations if e.covers(off.case, off.figure)), None)
 
     def idle(self) -> list[Explanation]:
-        """Entries that explain nothing any more, where the family they are about was run."""
+        """Entries that no longer explain a disagreement, of families that were run."""
         ran = {o.case.family for o in self.outcomes or ()} | (
             {"P"} if self.maps is not None else set()
         )
@@ -71,11 +71,11 @@ class Validation:
         ]
 
     def criteria(self) -> list[Criterion | Simple]:
-        """What must hold."""
+        """The criteria and whether they are met."""
         found: list[Criterion | Simple] = []
         for where, outcomes in self.places():
             agree, everything = _tally(outcomes)
-            name = f"cases {where} the grid that agree with Linux in every figure"
+            name = f"cases {where} the grid that agree with Linux in every metric"
             found.append(Criterion(name=name, cells=everything, agree=agree, share=linux.NEED))
             own, known = linux_itself(outcomes)
             if known:
@@ -97,7 +97,7 @@ class Validation:
         return found
 
     def places(self) -> list[tuple[str, list[linux.Outcome]]]:
-        """The stored cases on the grid and off it, as far as there are any."""
+        """The stored cases on the grid and off it; each only if there are any."""
         every = self.outcomes or []
         split = {
             "on": [o for o in every if o.case.on_grid],
@@ -106,7 +106,7 @@ class Validation:
         return [(where, outcomes) for where, outcomes in split.items() if outcomes]
 
     def document(self) -> Json:
-        """Everything as one JSON object."""
+        """The results as one JSON object."""
         return {
             "narrows": __version__,
             "command": self.command,
@@ -129,11 +129,11 @@ class Validation:
 
 @dataclass(frozen=True, kw_only=True)
 class Simple:
-    """A criterion that is no count.
+    """A criterion that is not a count.
 
     Attributes:
-        text: In words.
-        met: Is it met?
+        text: The criterion in words.
+        met: Whether it is met.
     """
 
     text: str
@@ -141,14 +141,14 @@ class Simple:
 
 
 def in_words(criterion: Criterion | Simple) -> str:
-    """A criterion in a line."""
+    """A criterion in one line."""
     if isinstance(criterion, Simple):
         return criterion.text
     return f"{criterion.name}: {criterion.agree} of {criterion.cells} ({criterion.needed} needed)"
 
 
 def linux_itself(outcomes: Iterable[linux.Outcome]) -> tuple[int, int]:
-    """How often Linux agrees with itself, of the cases where that is known."""
+    """The number of cases in which Linux agrees with itself, and of those for which it is known."""
     known = [x for o in outcomes if (x := linux.itself(o.case)) is not None]
     return sum(known), len(known)
 
@@ -170,9 +170,7 @@ def markdown(v: Validation) -> str:
 
 
 def _table(align: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table whose columns are aligned as `align` tells, `l` or `r` each; the last letter is for
-    the rest.
-    """
+    """A table; `align` has `l` or `r` for each column, and the last letter for all further ones."""
     letters = align.ljust(len(head), align[-1])
     rule = ["---:" if letter == "r" else "---" for letter in letters]
     lines = [head, rule, *([str(x) for x in row] for row in rows)]
@@ -189,19 +187,17 @@ def _head(v: Validation) -> str:
         left.append(f"the published map of {', '.join(papers.can_run()[1])}")
     if v.cliff_left_out:
         left.append("the cliff of bbr")
-    told = (
-        f"\n\nLeft out, because this version has not what it needs: {'; '.join(left)}."
-        if left
-        else ""
-    )
+    told = f"\n\nLeft out, because this version lacks a model: {'; '.join(left)}." if left else ""
     return (
         "# Validation\n\n"
         f"narrows {__version__}, {v.seeds} seeds of each case, Python "
         f"{platform.python_version()}; written by\n\n"
         f"```console\n$ {v.command}\n```\n\n"
-        "What is compared and how is told in [the measure](../core/src/figures/agreement.rs) and "
-        "in the headers of\n"
-        "[this directory](__init__.py).\n\n" + _table("l", ("met", "criterion"), rows) + told
+        "[agreement.rs](../core/src/figures/agreement.rs) defines the compared metrics and their "
+        "tolerances.\n"
+        "[`validation`](__init__.py) describes the parts.\n\n"
+        + _table("l", ("met", "criterion"), rows)
+        + told
     )
 
 
@@ -227,36 +223,37 @@ def _families(v: Validation) -> str:
                 left.count(name) or "",
             )
         )
-    head = ("family", "agree", "Linux against itself", "a full pipe", "nothing", "left out")
+    head = ("family", "agree", "Linux against itself", "a full link", "no traffic", "left out")
     return (
-        "## Against Linux\n\n"
+        "## Comparison with Linux\n\n"
         f"{linux.headline(v.outcomes or ())}.\n\n"
         f"{_late(v)}"
-        "*Linux against itself*: its last run held to its others by the same measure, where there "
-        "are three or more.\n"
-        "*A full pipe* and *nothing*: how many cases would agree with somebody who simulates "
-        "nothing and says that\n"
-        "each flow gets its share of a full pipe behind a buffer 70 % full (behind a policer or "
-        "another discipline\n"
-        "than a drop-tail queue: 5 ms of it), or that nothing arrives. *The grid*: the\n"
-        "paths that were recorded first; the others were added to see whether what holds there "
-        "holds beside it.\n\n" + _table("lr", head, rows)
+        "*Linux against itself*: the last run of Linux compared with its other runs, for cases "
+        "with three or more.\n"
+        "*A full link* and *no traffic*: the number of cases that agree with a trivial model. In "
+        "the first, each flow\n"
+        "gets its share of a full link with its buffer 70 % full; with a policer or another queue "
+        "discipline than\n"
+        "drop-tail, the queueing delay is 5 ms. In the second, nothing arrives. *The grid*: the "
+        "paths that were recorded\n"
+        "first. Others were added later, to test other paths than these.\n\n"
+        + _table("lr", head, rows)
     )
 
 
 def _late(v: Validation) -> str:
-    """The rule, and what it leaves out."""
+    """The definition of agreement, and the number of metrics that are not compared."""
     late = sum(figure.late for outcome in v.outcomes or () for figure in outcome.case.figures)
     return (
-        "A case agrees when each of its compared metrics does: the median of the seeds against "
-        "the median of Linux's\n"
-        f"runs. {late} figures are not compared: Linux's own recording "
-        "[began one round trip late](evidence/first-neighbour.md).\n"
+        "A case agrees if each of its compared metrics does. The median of the seeds is compared "
+        "with the median of the\n"
+        f"runs of Linux. {late} metrics are not compared, because their recording "
+        "[began one RTT late](evidence/first-neighbour.md).\n"
     )
 
 
 def _rows(case: Case) -> tuple[str, ...]:
-    """The rows of the table of families that a case counts in."""
+    """The rows of the table of families in which a case counts."""
     where = "" if case.on_grid else ", off the grid"
     return (f"{case.family}{where}", f"all{where}")
 
@@ -267,7 +264,7 @@ def _figures(outcomes: Sequence[linux.Outcome]) -> str:
         for verdict in o.verdicts:
             by[verdict.figure.kind].append(verdict.agrees)
     rows = [(kind, f"{sum(good)} of {len(good)}") for kind, good in sorted(by.items())]
-    return "### By figure\n\n" + _table("lr", ("figure", "agree"), rows)
+    return "### Agreement by metric\n\n" + _table("lr", ("metric", "agree"), rows)
 
 
 def _disagreements(v: Validation) -> str:
@@ -281,22 +278,23 @@ def _disagreements(v: Validation) -> str:
         rows.append((f"`{d.case}`", d.figure, f"{d.published:.4g}", f"{d.ours:.4g}", told))
     n = sum(v.explanation(d) is None for d in every)
     idle = "".join(
-        f"\n\nExplains nothing any more: `{e.case}` {e.figure}, {e.evidence}." for e in v.idle()
+        f"\n\nNo longer needed: the explanation of `{e.case}` {e.figure}, {e.evidence}."
+        for e in v.idle()
     )
     return (
-        f"## Disagreements\n\n{len(every)} figures, the worst first; {n} of them unexplained. An "
+        f"## Disagreements\n\n{len(every)} metrics, the worst first; {n} of them unexplained. An "
         "explanation is an\n"
-        "experiment or a trace, with its command and its values, not a sentence.\n\n"
-        + _table("llrrl", ("case", "figure", "reference", "ours", "explained by"), rows)
+        "experiment or a trace, with its command and its values.\n\n"
+        + _table("llrrl", ("case", "metric", "reference", "narrows", "explanation"), rows)
         + idle
     )
 
 
 def _maps(maps: papers.Maps) -> str:
     parts = [
-        f"## Maps published of Linux {maps.kernel}\n\nGoodput in Mbit/s and, in brackets, "
-        "segments sent again, "
-        f"ours|published; hosts like {maps.like}. `!`: does not agree."
+        f"## Published maps of Linux {maps.kernel}\n\nGoodput in Mbit/s and, in brackets, "
+        "retransmitted segments: "
+        f"narrows|published; hosts like {maps.like}. `!`: does not agree."
     ]
     for cc, results in maps.results.items():
         for buffer_kib in sorted({r.cell.buffer_kib for r in results}):
@@ -309,7 +307,7 @@ def _maps(maps: papers.Maps) -> str:
         n = len(results)
         parts.append(
             f"With {papers.LENIENT:.2%} of the segments added to both counts, {cc}'s "
-            "retransmissions would agree in "
+            "retransmits would agree in "
             f"{lenient} of {n} cells."
         )
     return "\n\n".join(parts)
@@ -334,20 +332,20 @@ def _square(r: Result) -> str:
 
 def _cliff(v: Validation) -> str:
     if v.cliff is None:
-        return f"## The cliff\n\nLeft out: {v.cliff_left_out}" if v.cliff_left_out else ""
+        return f"## BBR's cliff\n\nLeft out: {v.cliff_left_out}" if v.cliff_left_out else ""
     theirs = cliffs.linux()
     losses = sorted({*theirs, *(p for c in v.cliff for p in c.curve)})
-    heads = ("with it, as it is" if c.detection else f"gain {c.gain:g}" for c in v.cliff)
+    heads = ("with detection" if c.detection else f"gain {c.gain:g}" for c in v.cliff)
     rows = [
         (f"{100 * p:.2f} %", *(_seeds(c.curve.get(p)) for c in v.cliff), _seeds(theirs.get(p)))
         for p in losses
     ]
     text = (
-        "## The cliff\n\nGoodput of one BBR flow in Mbit/s over 60 s, 100 Mbit/s, 25 ms, 10 MB of "
-        "buffer, independent\n"
-        "loss: the median of the seeds, and the least and the most. The first columns are without "
-        "BBR's eye for\n"
-        "policers, the last is Linux 6.12 over that path ([how it was run](evidence/cliff.md))."
+        "## BBR's cliff\n\nGoodput of one BBR flow in Mbit/s over 60 s, 100 Mbit/s, 25 ms, 10 MB "
+        "of buffer, independent\n"
+        "loss: median, minimum and maximum of the seeds. Columns with a gain are without policer "
+        "detection. The\n"
+        "last column is Linux 6.12 over the same path ([setup](evidence/cliff.md))."
     )
     return f"{text}\n\n{_table('r', ('loss', *heads, 'Linux'), rows)}"
 
