@@ -1,19 +1,18 @@
-"""The published maps of BBR, BBRv2 and CUBIC, run again: 8 rates, 8 round-trip times and 2 buffers,
-one flow for 60 s.
+"""Repeats the published maps of BBR, BBRv2 and CUBIC: 8 rates, 8 RTTs and 2 buffers, one flow for
+60 s.
 
-There are three sets over the same paths, of Linux 4.15 and of 5.15, and of BBRv2 on 5.13.12;
-`narrows.reproduce.published.LIKE` says what our hosts are like for each, and why. Each set has its
-own criteria; those of the first two are the same.
+There are three sets over the same paths: Linux 4.15, Linux 5.15, and BBRv2 on Linux 5.13.12.
+`narrows.reproduce.published.LIKE` contains the kernel rules of the simulated hosts for each set and
+their reason. Each set has its own criteria; those of the first two are the same.
 
-`narrows.reproduce.published` holds the cells and how they are set up; here is what BBR's must keep.
-Of the gain of BBR over CUBIC, both under the same kernel, only the sign is judged, and only where
-it is a tenth or more: the map is read for who wins.
+`narrows.reproduce.published` contains the cells and their setup. Of the gain of BBR over CUBIC
+under the same kernel, only the sign is compared, and only if the gain is 10 % or more. Readers use
+the map to find the faster congestion control.
 
-Half of BBR's cells were published without a single retransmission, in all five trials. Zero is not
-within a factor of
-anything, so it is a class of its own: where none was published, none must be ours, and where some
-were, the counts must be within the factor. How many cells would agree if 0.01 % of the segments
-were added to both counts is told beside it.
+Half of BBR's cells were published without a single retransmit in all five trials. No number is
+within a factor of zero, so zero is a separate class. If zero was published, the result must be
+zero; otherwise the counts must be within the factor. The report also contains the number of cells
+that would agree if 0.01 % of the segments were added to both counts.
 """
 
 from __future__ import annotations
@@ -37,21 +36,22 @@ from narrows.reproduce.published import criteria as all_criteria
 from validation.stored import Json, known
 
 TRIALS = 5
-"""Of each cell, as many as were published: when a flow begins within a tick decides some cells."""
+"""Number of runs of each cell, as published: the start of a flow within a tick decides some cells.
+"""
 
 LENIENT = 1e-4
-"""The share of the segments that the lenient count of retransmissions adds to both."""
+"""Share of the segments that the lenient count of retransmits adds to both counts."""
 
 CCS = tuple(dict.fromkeys(cc for ccs in MAPS.values() for cc in ccs))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Maps:
-    """One set, run again.
+    """The results of one set.
 
     Attributes:
-        kernel: The Linux it was published of.
-        like: The one that our hosts were like.
+        kernel: The Linux release of the published results.
+        like: The kernel rules of the simulated hosts.
         results: A list of cells for each congestion control.
     """
 
@@ -60,12 +60,12 @@ class Maps:
     results: dict[str, list[Result]]
 
     def gains(self) -> list[Gain]:
-        """BBR beside CUBIC, cell by cell."""
+        """The gain of BBR over CUBIC in each cell."""
         return gains([r for results in self.results.values() for r in results])
 
 
 def can_run() -> tuple[list[str], list[str]]:
-    """The congestion controls of the maps that this version has, and those it has not."""
+    """The congestion controls of the maps that this version has, and those that it lacks."""
     ccs, _ = known()
     return [cc for cc in CCS if cc in ccs], [cc for cc in CCS if cc not in ccs]
 
@@ -77,7 +77,7 @@ def play(
     jobs: int | None = None,
     done: Callable[[float], object] = lambda _: None,
 ) -> list[Maps]:
-    """Runs every cell of every map again, up to a rate; `like` is for both sets."""
+    """Runs every cell of every map up to a rate; `like` replaces the kernel rules of all sets."""
     todo = [
         cell for kernel, cc in _maps() for cell in cells(cc, kernel) if cell.rate_mbit <= up_to_mbit
     ]
@@ -97,26 +97,26 @@ def play(
 
 
 def _maps() -> list[tuple[str, str]]:
-    """Every map that this version can run: its Linux, its congestion control."""
+    """Every map that this version can run: its Linux release and its congestion control."""
     runs = can_run()[0]
     return [(kernel, cc) for kernel, ccs in MAPS.items() for cc in ccs if cc in runs]
 
 
 def cost(*, up_to_mbit: float) -> float:
-    """What `done` adds up to."""
+    """The sum of all costs that `done` receives."""
     rates = (c.rate_mbit for kernel, cc in _maps() for c in cells(cc, kernel))
     return float(TRIALS * sum(rate for rate in rates if rate <= up_to_mbit))
 
 
 def again_agrees_leniently(result: Result) -> bool:
-    """The same, where so few that they are none count as none."""
+    """Whether the counts of retransmits agree after a small number was added to both."""
     added = LENIENT * result.cell.goodput_mbit * 1e6 * TEST_S / 8 / 1448
     ours, theirs = result.retransmits + added, result.cell.retransmits + added
     return 1 / result.cell.again_factor <= ours / theirs <= result.cell.again_factor
 
 
 def criteria(maps: Maps) -> list[Criterion]:
-    """What a set must keep, of those maps that were run."""
+    """The criteria of a set, for the maps that were run."""
     found = all_criteria([r for results in maps.results.values() for r in results])
     return [
         replace(c, name=f"published of {maps.kernel}: {c.name.removesuffix(',')}") for c in found
@@ -125,13 +125,13 @@ def criteria(maps: Maps) -> list[Criterion]:
 
 @dataclass(frozen=True, kw_only=True)
 class Off:
-    """A cell that disagrees in something.
+    """A metric of a cell that disagrees.
 
     Attributes:
-        case: Its name, `P-<Linux>-<cc>-<buffer in kb>-<rate>-<RTT>`.
+        case: The name of the cell, `P-<Linux>-<cc>-<buffer in kb>-<rate>-<RTT>`.
         figure: `goodput_mbit`, `retransmits` or `gain_pct`.
-        published: What was published.
-        ours: What came out.
+        published: The published value.
+        ours: The value of narrows.
     """
 
     case: str
@@ -141,12 +141,12 @@ class Off:
 
     @property
     def off(self) -> float:
-        """How far off, relative to what was published."""
+        """The difference, relative to the published value."""
         return abs(self.ours - self.published) / (0.1 + abs(self.published))
 
 
 def disagreements(maps: Maps) -> list[Off]:
-    """Every cell and figure that does not keep its limit."""
+    """All metrics of all cells that exceed their tolerance."""
     found = []
     for cc, results in maps.results.items():
         for r in results:

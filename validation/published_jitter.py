@@ -1,17 +1,20 @@
-"""Published paths whose round trips vary by microseconds, as those of real machines do: what
-becomes of BBR and CUBIC?
+"""Published paths with RTTs that vary by microseconds, as on real machines: results of BBR and
+CUBIC.
 
-    python -m validation.published_jitter          the tables of evidence/published-jitter.md
+    python -m validation.published_jitter    the tables of evidence/published-jitter.md
 
-In virtual time a round trip is the same to the microsecond as long as no queue stands. Here the way
-behind the queue varies, normally distributed with a spread that is named, in order. How much the
-machines of the testbed varied is not published, so nothing of this is in the set-up of the maps.
-Nor is what they add to the round trip that was asked for: the second table has some cells with
-longer ones. Nor is how many segments cross the path at once: all that the sender sends at once
-where nothing cuts it up, and otherwise what the router puts together again as it comes from its
-card; the third table has some cells with fewer. BBRv2 leaves Startup when enough ACKs of a round
-trip told of losses, and what is
-lost at once is told at once: the fourth has the same cells where fewer are enough.
+In virtual time the RTT of a path without a queue is constant to the microsecond. Here the delay
+behind the queue varies, with a normal distribution of a given spread and without reordering. The
+variation of the machines of the testbed is not published, so the maps have none. Three other
+properties are not published either:
+
+- The delay that the machines add to the configured RTT. The second table has longer RTTs.
+- The number of segments that cross the path as one unit. It is all segments of a super-packet if
+  nothing splits it. Otherwise it is the number that the router merges again on reception. The third
+  table has fewer segments.
+- The number of ACKs that report losses. BBRv2 leaves Startup when enough ACKs of a round trip
+  report losses, and segments lost as one unit are reported by one ACK. In the fourth table, fewer
+  ACKs suffice.
 """
 
 from __future__ import annotations
@@ -61,7 +64,8 @@ ODD = {
     ("5.15", "bbr", 10000): ((750, 100),),
     ("5.13.12", "bbr2", 100): ((250, 5), (250, 10), (500, 5), (750, 5), (1000, 5)),
 }
-"""Cells that disagree without it, by Linux, congestion control and buffer in KB: Mbit/s, ms."""
+"""Cells that disagree without variation, by Linux release, congestion control and buffer in KB:
+rate in Mbit/s, RTT in ms."""
 
 LONGER_MS = (0, 0.5, 1, 1.5, 2, 3)
 STEPS = {
@@ -69,21 +73,22 @@ STEPS = {
     ("4.15", "cubic", 10000): ((10, 50),),
     ("5.13.12", "bbr2", 100): ((250, 10),),
 }
-"""Cells on which no spread tells, and one that any spread tells on."""
+"""Cells on which a spread has no effect, and one on which any spread has an effect."""
 
 PIECES = (None, "32p", "24p", "17p", "12p", "8p", "4p")
 PIECED = {("5.13.12", "bbr2", 100): ((250, 5), (250, 10), (500, 5))}
-"""Cells whose losses hang on how many segments are lost at once."""
+"""Cells whose losses depend on the number of segments that are lost as one unit."""
 
 ENOUGH = (8, 6, 5, 4, 3, 2)
-"""ACKs of a round trip that tell of losses, after which BBRv2 leaves Startup: 8 in Linux."""
+"""Number of ACKs of a round trip that report losses, after which BBRv2 leaves Startup; 8 in Linux.
+"""
 
 Places = Mapping[tuple[str, str, int], Sequence[tuple[int, int]]]
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run: a cell, and what is otherwise than in the map."""
+    """One run: a cell, and its differences from the map."""
 
     cell: Cell
     seed: int = 1
@@ -94,7 +99,7 @@ class Job:
 
 
 def play(job: Job, keep_on: Progress) -> tuple[float, int]:
-    """Goodput of one run, and what it sent again."""
+    """The goodput of one run, in Mbit/s, and its number of retransmits."""
     tree = dict(job.cell.scenario().tree())
     rtt_ms = job.cell.rtt_ms + job.longer_ms
     tree["path"] = {**tree["path"], "rtt": f"{rtt_ms}ms"}
@@ -116,7 +121,7 @@ def play(job: Job, keep_on: Progress) -> tuple[float, int]:
 
 
 def among(places: Places) -> list[Cell]:
-    """The cells at these places."""
+    """The cells with these rates and RTTs."""
     return [
         cell
         for (kernel, cc, kib), where in places.items()
@@ -126,22 +131,22 @@ def among(places: Places) -> list[Cell]:
 
 
 def name(cell: Cell) -> str:
-    """What the report calls it."""
+    """The name of a cell in the report."""
     return f"{cell.kernel}-{cell.cc}-{cell.buffer_kib}-{cell.rate_mbit}-{cell.rtt_ms}"
 
 
 def goodputs(runs: Sequence[tuple[float, int]]) -> str:
-    """What runs brought, sorted."""
+    """The goodputs of runs, in Mbit/s, sorted."""
     return ", ".join(f"{mbit:.4g}" for mbit in sorted(mbit for mbit, _ in runs))
 
 
 def again(runs: Sequence[tuple[float, int]]) -> str:
-    """What runs sent again, sorted."""
+    """The numbers of retransmits of runs, sorted."""
     return ", ".join(str(n) for n in sorted(n for _, n in runs))
 
 
 def table(first: str, others: Sequence[str]) -> None:
-    """Prints its heads: the cell, then these."""
+    """Prints the heading of a table: the cell, then these columns."""
     row(f"cell | {first}", others)
     print("|---" * (2 + first.count("|") + len(others)) + "|")
 
@@ -152,12 +157,12 @@ def row(first: str, others: Sequence[str]) -> None:
 
 
 def both(cell: Cell, columns: Sequence[Sequence[tuple[float, int]]]) -> None:
-    """Prints a row for each figure."""
+    """Prints a row for each metric."""
     row(
         f"`{name(cell)}` | goodput, Mbit/s | {cell.goodput_mbit}",
         [goodputs(runs) for runs in columns],
     )
-    row(f"| sent again | {cell.retransmits}", [again(runs) for runs in columns])
+    row(f"| retransmits | {cell.retransmits}", [again(runs) for runs in columns])
 
 
 def main() -> None:
@@ -187,18 +192,18 @@ def main() -> None:
         return [got[replace(job, seed=seed)] for seed in seeds]
 
     table(
-        "figure | published",
+        "metric | published",
         ["none" if s is None else f"{s.removesuffix('us')} µs" for s in SPREADS],
     )
     for cell in odd:
         both(cell, [runs(Job(cell, spread=spread)) for spread in SPREADS])
     print()
-    table("figure | published", [f"{longer:g} ms longer" for longer in LONGER_MS])
+    table("metric | published", [f"{longer:g} ms longer" for longer in LONGER_MS])
     for cell in steps:
         both(cell, [runs(Job(cell, longer_ms=longer)) for longer in LONGER_MS])
     print()
     table(
-        "sent again, published",
+        "retransmits, published",
         ["as in the map", *(f"{p.removesuffix('p')} segments" for p in PIECES if p)],
     )
     for cell in pieced:
@@ -207,7 +212,7 @@ def main() -> None:
             [again(runs(Job(cell, pieces=pieces))) for pieces in PIECES],
         )
     print()
-    table("sent again, published", [f"{enough} ACKs" for enough in ENOUGH])
+    table("retransmits, published", [f"{enough} ACKs" for enough in ENOUGH])
     for cell in pieced:
         row(
             f"`{name(cell)}` | {cell.retransmits}",

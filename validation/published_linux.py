@@ -1,20 +1,21 @@
-"""Gives published paths to Linux 6.12, for cells where ours is not what was published: does Linux
-do what we do?
+"""Runs published paths on Linux 6.12, for cells in which narrows and the publication disagree.
 
-    python -m validation.published_linux --program ORACLE cubic-100-1000-50 bbr-100-50-10    rows of
-    the CSV python -m validation.published_linux                                      the tables of
-    the page of evidence
+    python -m validation.published_linux --program ORACLE cubic-100-1000-50 bbr-100-50-10
+    python -m validation.published_linux
 
-The program gets the name of a file with a case (JSON: `rate_mbit`, `rtt_ms`, `buffer_bytes`,
-`duration`, `interval`, `qdisc` below `htb` of the rate, `extra` commands of `ip` and `tc`, `flows`
-of `id`, `cc`, `start`), `--keep` and the name of a folder where it leaves `flows.csv`: TCP_INFO
-each `interval`. Ours is Linux 6.12 as a user-space process (`ARCH=um`, 1000 Hz) whose time is
-virtual: sender, router with the bottleneck, receiver, the delay on the way back, super-packets that
-cross the path whole. Its sender leaves out the low-water mark of unsent data when `UNMARKED` is
-set, as iperf3 has none. Runs differ in when the flow starts, in ports and hash seeds.
+The first command writes rows of the CSV file, the second prints the tables of the page of evidence.
+The program gets the name of a JSON file with a case, `--keep` and the name of a folder. It writes
+`flows.csv` there: TCP_INFO at each `interval`. The keys of the file are `rate_mbit`, `rtt_ms`,
+`buffer_bytes`, `duration`, `interval`, `qdisc` below `htb` of the rate, `extra` commands of `ip`
+and `tc`, and `flows` of `id`, `cc`, `start`.
 
-What is read off is what `narrows.reproduce.published` reads off ours: goodput as iperf3's receiver
-tells it, and the segments sent again by the end of the test.
+The stored rows are from Linux 6.12 as a user-space process (`ARCH=um`, 1000 Hz) in virtual time.
+There are a sender, a router with the bottleneck, and a receiver with the delay on the reverse path.
+Super-packets cross the path unsplit. If `UNMARKED` is set, the sender uses no low-water mark of
+unsent data, like iperf3. Runs differ in the start of the flow, in ports and hash seeds.
+
+The metrics are those of `narrows.reproduce.published`: goodput as iperf3's receiver reports it, and
+the number of segments retransmitted until the end of the test.
 """
 
 from __future__ import annotations
@@ -38,27 +39,27 @@ DATA = HERE / "evidence/published-linux-6.12.csv"
 PATH = ("cc", "buffer_kib", "rate_mbit", "rtt_ms")
 FIGURES = ("goodput_mbit", "retransmits")
 STARTS = (0, 0.137, 0.311, 0.523, 0.741)
-"""When the flow of a run begins."""
+"""Start of the flow of each run, in s."""
 
 BUFFERS = "4096 200000000 200000000"
-"""Of the hosts, as in the testbed: they never limit."""
+"""Buffers of the hosts, in bytes; they are never a limit, as in the testbed."""
 
 DEVICES = (("s", "sv"), ("r", "sr"), ("r", "dr"), ("d", "dv"))
 """Interfaces by their namespace: sender, router, receiver."""
 
 PAGES = 250_000
-"""Nor does what all of TCP may hold: a kernel with 1.5 GB of memory would by itself allow too
-little for long paths.
+"""TCP memory of the host, in pages; never a limit either. The default of a kernel with 1.5 GB of
+memory is too small for long paths.
 """
 
 
 def name(cell: Cell) -> str:
-    """What the command line calls it."""
+    """The name of a cell on the command line."""
     return f"{cell.cc}-{cell.buffer_kib}-{cell.rate_mbit}-{cell.rtt_ms}"
 
 
 def case(cell: Cell, start_s: float) -> Json:
-    """What the program is given."""
+    """The case, as input of the program."""
     rate = f"{cell.rate_mbit}mbit"
     waiting_s = cell.buffer_kib * 1024 * 8 / (cell.rate_mbit * 1e6)
     return {
@@ -86,7 +87,7 @@ def case(cell: Cell, start_s: float) -> Json:
 
 
 def record(program: Sequence[str], cell: Cell, start_s: float) -> tuple[float, int]:
-    """One run of Linux: its goodput and what it sent again."""
+    """One run of Linux: its goodput, in Mbit/s, and its number of retransmits."""
     with tempfile.TemporaryDirectory(
         dir=Path.home()
     ) as folder:  # not below /tmp, of which the program has its own
@@ -105,7 +106,7 @@ def record(program: Sequence[str], cell: Cell, start_s: float) -> tuple[float, i
 
 
 def recorded() -> dict[str, list[tuple[float, int]]]:
-    """What is there, by the cell's name."""
+    """The recorded runs, by the name of the cell."""
     found: dict[str, list[tuple[float, int]]] = {}
     if not DATA.exists():
         return found
@@ -123,16 +124,16 @@ def keep(cell: Cell, start_s: float, told: tuple[float, int]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         if not begun:
             file.write(
-                "# Linux 6.12 in virtual time over published paths; validation/published_linux.py "
-                "tells how.\n"
+                "# Linux 6.12 in virtual time over published paths; see "
+                "validation/published_linux.py.\n"
             )
             writer.writerow([*PATH, "start_s", *FIGURES])
         writer.writerow([cell.cc, cell.buffer_kib, cell.rate_mbit, cell.rtt_ms, start_s, *told])
 
 
 def all_cells() -> dict[str, list[Cell]]:
-    """The published cells of each path and congestion control that Linux 6.12 has: of 4.15, of
-    5.15.
+    """The published cells of each path, of Linux 4.15 and 5.15, for the congestion controls of
+    Linux 6.12.
     """
     found: dict[str, list[Cell]] = {}
     for cc in ("cubic", "bbr"):
@@ -143,14 +144,14 @@ def all_cells() -> dict[str, list[Cell]]:
 
 
 def agrees(cell: Cell, ours: tuple[float, int], theirs: tuple[float, int]) -> dict[str, bool]:
-    """Is ours as near to theirs as it would have to be to what was published?"""
+    """Whether both agree within the tolerance for published values, by metric."""
     instead = replace(cell, goodput_mbit=theirs[0], retransmits=theirs[1])
     few, many = sorted((ours[1], theirs[1]))
     return {"goodput_mbit": instead.agrees(ours[0]), "retransmits": many <= cell.again_factor * few}
 
 
 def tables() -> str:
-    """A table for goodput and one for what was sent again, of every path there is."""
+    """A table of the goodput and one of the retransmits, for every recorded path."""
     linux, every = recorded(), all_cells()
     paths = [n for n in every if n in linux]
     todo = [cell for n in paths for cell in every[n]]
@@ -195,13 +196,13 @@ def tables() -> str:
 
 
 def main() -> int:
-    """Runs it; answers the exit code."""
+    """Records runs or prints the tables; returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "cells", nargs="*", help="such as cubic-100-1000-50: buffer in KB, Mbit/s, ms"
     )
     parser.add_argument(
-        "--program", nargs="+", help="what runs a case on Linux; without, the tables are printed"
+        "--program", nargs="+", help="program that runs a case on Linux [default: print the tables]"
     )
     most = range(1, len(STARTS) + 1)
     parser.add_argument(

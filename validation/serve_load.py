@@ -1,4 +1,4 @@
-"""The far end under load, and what a legitimate client sees meanwhile; all traffic on loopback.
+"""Measures the far end under load, and its effect on a legitimate client; all traffic on loopback.
 
     .venv/bin/python -m validation.serve_load [--before PROGRAM] [--rounds N]
 
@@ -6,10 +6,10 @@
 
 - throughput (one TCP stream each way) and latency (timed questions) of one client alone, the median
   of the rounds;
-- 500 connections that say nothing, 500 that send one byte: how long a client of another address
-  waits to be served;
+- 500 connections that send nothing, 500 that send one byte: time until a client of another address
+  is served;
 - 20,000 connections from one address, as fast as one process makes them: the same, every 20 ms;
-- 10 Gbit/s asked for under `--rate 10Mbit`: by iperf3 over TCP and UDP, and by eight HTTP
+- 10 Gbit/s requested under `--rate 10Mbit`: by iperf3 over TCP and UDP, and by eight HTTP
   connections.
 """
 
@@ -39,7 +39,7 @@ CROWD = "127.0.0.66"
 
 @contextlib.contextmanager
 def far_end(host: Path, *options: str) -> Iterator[tuple[int, int]]:
-    """Its port and its process."""
+    """Starts a far end; yields its port and its process number."""
     words = [str(host), "serve", "--bind", "127.0.0.1", "--port", "0", "--tied", *options]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -50,7 +50,7 @@ def far_end(host: Path, *options: str) -> Iterator[tuple[int, int]]:
 
 
 def asked(*words: str | Path) -> dict[str, Any]:
-    """What a program prints as JSON."""
+    """The output of a program, as JSON."""
     done = subprocess.run(
         [*map(str, words)], capture_output=True, text=True, check=True, timeout=120
     )
@@ -58,7 +58,7 @@ def asked(*words: str | Path) -> dict[str, Any]:
 
 
 def throughput(host: Path, port: int, test: str) -> float:
-    """Gbit/s of one stream."""
+    """The goodput of one stream, in Gbit/s."""
     words = (
         "measure",
         "127.0.0.1",
@@ -75,15 +75,13 @@ def throughput(host: Path, port: int, test: str) -> float:
 
 
 def latency(host: Path, port: int) -> float:
-    """Median of 20,000 timed questions, each 100 µs after the one before, µs."""
+    """The median RTT of 20,000 timed questions, sent every 100 µs, in µs."""
     words = ("latency", "127.0.0.1", "--port", str(port), "--count", "20000", "--interval", "100us")
     return float(asked(host, *words)["rtt_us"]["p50"])
 
 
 def admitted(port: int, source: str = "127.0.0.1") -> float | None:
-    """Time until an iperf3 client has its first answer, s; nothing where it gets none within 5
-    s.
-    """
+    """Time until an iperf3 client has its first answer, in s; None if it gets none within 5 s."""
     begun = time.monotonic()
     with (
         contextlib.suppress(OSError),
@@ -98,7 +96,7 @@ def admitted(port: int, source: str = "127.0.0.1") -> float | None:
 
 
 def told(waits: list[float | None]) -> str:
-    """The waits of clients in a phrase."""
+    """The waiting times of clients in a phrase."""
     got = [wait for wait in waits if wait is not None]
     lost = (
         f", {len(waits) - len(got)} of {len(waits)} refused"
@@ -109,7 +107,7 @@ def told(waits: list[float | None]) -> str:
 
 
 def silent(host: Path, first: bytes) -> str:
-    """How a client fares beside 500 connections that send no more than this."""
+    """The waiting time of a client beside 500 connections that send only these bytes."""
     with far_end(host) as (port, _), contextlib.ExitStack() as open_:
         for _ in range(500):
             link = open_.enter_context(
@@ -139,7 +137,7 @@ for i in range(n):
 
 
 def crowd(host: Path) -> str:
-    """How a client fares while one address makes 20,000 connections."""
+    """The waiting times of a client while one address makes 20,000 connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20_000), hard))
     try:
@@ -155,7 +153,7 @@ def crowd(host: Path) -> str:
 
 
 def iperf(port: int, *words: str) -> str:
-    """The rate that an iperf3 client gets when it asks for 10 Gbit/s."""
+    """The rate that an iperf3 client gets when it requests 10 Gbit/s."""
     done = subprocess.run(
         ["iperf3", "-c", "127.0.0.1", "-p", str(port), "-t", "3", "-J", "-R", "-b", "10G", *words],
         capture_output=True, text=True, check=False, timeout=60,
@@ -166,7 +164,7 @@ def iperf(port: int, *words: str) -> str:
 
 
 def frame(value: object) -> bytes:
-    """A request."""
+    """A request, with its length."""
     text = json.dumps(value).encode()
     return struct.pack(">I", len(text)) + text
 
@@ -210,7 +208,7 @@ def objects(port: int, version: int) -> str:
 
 
 def memory(host: Path, version: int) -> str:
-    """What 500 objects that nobody reads take of the machine's TCP memory, MiB."""
+    """The part of the machine's TCP memory that 500 unread objects use, in MiB."""
 
     def pages() -> int:
         text = Path("/proc/net/sockstat").read_text(encoding="utf-8")
@@ -237,7 +235,7 @@ def memory(host: Path, version: int) -> str:
 
 
 def limited(host: Path, version: int) -> Iterator[tuple[str, str]]:
-    """What 10 Gbit/s that are asked for come to under a rate."""
+    """The rates of clients that request 10 Gbit/s while `--rate` is 10 Mbit/s."""
     with far_end(host, "--rate", "10Mbit") as (port, _):
         yield "10 Gbit/s under `--rate 10Mbit`: iperf3 -R", iperf(port)
         yield "the same: iperf3 -R -u", iperf(port, "-u")
@@ -280,7 +278,7 @@ def main() -> None:
         rows.append(("500 connections with one byte", silent(host, b"G")))
         rows.append(("20,000 connections of one address", crowd(host)))
         rows += limited(host, version)
-        rows.append(("TCP memory of 500 objects that nobody reads", memory(host, version)))
+        rows.append(("TCP memory of 500 unread objects", memory(host, version)))
         columns.append(rows)
     print("| | before | after |\n|---|---|---|" if given.before else "| | |\n|---|---|")
     for cells in zip(*columns, strict=True):

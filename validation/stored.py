@@ -1,5 +1,5 @@
-"""The recorded cases of Linux: `sim/tests/data/reference/*.txt`, whose headers tell the format and
-the source.
+"""The recorded cases of Linux: `sim/tests/data/reference/*.txt`, whose headers describe the format
+and the source.
 """
 
 from __future__ import annotations
@@ -31,21 +31,22 @@ GRID = frozenset(
     | {("G", 100.0, 1.0), ("G", 100.0, 5.0), ("G", 20.0, 40.0)}
     | {("E", rate, rtt) for rate in (2.0, 4.0) for rtt in (10.0, 50.0)}
 )
-"""Family, rate and RTT of the cases that were recorded first and that the criteria are about; the
-others were added to see whether what holds on the grid holds beside it."""
+"""Family, rate and RTT of the cases that were recorded first. The criteria apply to these. The
+other cases were added to test other paths."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One figure of a case.
+    """One metric of a case.
 
     Attributes:
-        name: As in the file.
-        cc: The congestion control it is of; empty for the path's own.
+        name: The name, as in the file.
+        cc: The congestion control to which it belongs; empty for metrics of the path.
         runs: Its value in each recorded run, in their order.
-        late: Recorded one RTT late: not compared (`evidence/first-neighbour.md`).
+        late: Whether it was recorded one RTT late and is not compared
+            (`evidence/first-neighbour.md`).
     """
 
     name: str
@@ -69,9 +70,9 @@ class Case:
     """One recorded case.
 
     Attributes:
-        name: Its first letter is its family.
-        toml: The scenario as narrows reads it.
-        figures: What was recorded.
+        name: The name, whose first letter is the family.
+        toml: The scenario in the format of narrows.
+        figures: The recorded metrics.
         scenario: The same scenario as nested tables.
     """
 
@@ -82,12 +83,12 @@ class Case:
 
     @property
     def family(self) -> str:
-        """What kind of case it is; the headers of the files tell."""
+        """The family of the case; the headers of the files describe the families."""
         return self.name.partition("-")[0]
 
     @property
     def compared(self) -> tuple[Figure, ...]:
-        """The figures that decide whether the case agrees."""
+        """The metrics that decide whether the case agrees."""
         return tuple(figure for figure in self.figures if not figure.late)
 
     @property
@@ -98,61 +99,60 @@ class Case:
 
     @property
     def ccs(self) -> frozenset[str]:
-        """The congestion controls in it."""
+        """Its congestion controls."""
         return frozenset(flow["cc"] for flow in self.flows)
 
     @property
     def queue(self) -> str:
-        """The discipline at the bottleneck."""
+        """The queue discipline at the bottleneck."""
         return kind(self.scenario["path"].get("queue", "fifo"))
 
     @property
     def recorded(self) -> int:
-        """So many runs were recorded."""
+        """Number of recorded runs."""
         return max(len(f.runs) for f in self.figures)
 
     @property
     def on_grid(self) -> bool:
-        """Is it one of those recorded first?"""
+        """Whether it is one of the cases that were recorded first."""
         return (self.family, self.rate_mbit, self.rtt_ms) in GRID and self.flows[0]["start"] == "0s"
 
     @property
     def rate_mbit(self) -> float:
-        """Of the bottleneck: of a policer, where there is one."""
+        """Rate of the bottleneck, in Mbit/s; that of a policer, if there is one."""
         path = self.scenario["path"]
         rate = path.get("policer", path)["rate"]
         return 1000 * number(rate, "Gbit") if rate.endswith("Gbit") else number(rate, "Mbit")
 
     @property
     def rtt_ms(self) -> float:
-        """Without a queue."""
+        """Base RTT, in ms."""
         return number(self.scenario["path"]["rtt"], "ms")
 
     @property
     def buffer_bytes(self) -> float | None:
-        """Of a plain bottleneck; None where a policer or a discipline decides what is dropped."""
+        """Buffer of a drop-tail bottleneck, in bytes; None with a policer or another discipline."""
         path = self.scenario["path"]
         return None if "policer" in path or "queue" in path else number(path["buffer"], "B")
 
     @property
     def duration_s(self) -> float:
-        """Of a run."""
+        """Duration of a run, in s."""
         return number(self.scenario["duration"], "s")
 
     @property
     def loss(self) -> float:
-        """The share of packets that random loss takes."""
+        """Probability of random loss."""
         return number(self.scenario["path"].get("loss", "0%"), "%") / 100
 
     @property
     def cost(self) -> float:
-        """Roughly the packets of a run."""
+        """Approximate number of packets of a run."""
         return self.rate_mbit * self.duration_s * (0.01 if "size" in self.flows[0] else 1.0)
 
 
 def number(text: str, unit: str) -> float:
-    """The number of a quantity in the one unit that these files write it in; the parser of
-    scenarios knows all units.
+    """The number of a quantity in the unit that these files use.
 
     >>> number("0.5Mbit", "Mbit"), number("20%", "%")
     (0.5, 20.0)
@@ -207,13 +207,13 @@ def known() -> tuple[frozenset[str], frozenset[str]]:
 
 
 def missing(case: Case) -> frozenset[str]:
-    """What the case needs and this version has not, by name."""
+    """The names of models that the case needs and this version does not have."""
     ccs, queues = known()
     return (case.ccs - ccs) | ({case.queue} - queues)
 
 
 def value(run: Json, figure: Figure) -> float:
-    """A stored figure in a run of ours, or in anything of the same form; NaN where that has
+    """The value of a stored metric in a run of narrows, or in data of the same form; NaN if it has
     none.
     """
     if not figure.cc:
@@ -250,15 +250,15 @@ _OF_FLOWS: dict[str, Callable[[list[Json]], float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """One figure of a case beside Linux's.
+    """The comparison of one metric of a case with Linux.
 
     Attributes:
-        case: Whose.
-        figure: Which.
-        linux: The median of Linux's runs.
-        ours: The median of our seeds, or whatever was compared.
-        tolerance: In the figure's unit, or as the logarithm of a ratio.
-        agrees: Is it near enough?
+        case: The case.
+        figure: The metric.
+        linux: The median of the runs of Linux.
+        ours: The median of the seeds of narrows, or another value that was compared.
+        tolerance: The tolerance in the unit of the metric, or as the logarithm of a ratio.
+        agrees: Whether the difference is within the tolerance.
     """
 
     case: Case
@@ -270,11 +270,11 @@ class Verdict:
 
     @property
     def off(self) -> float:
-        """How far off, relative to Linux."""
+        """The difference, relative to Linux."""
         return abs(self.ours - self.linux) / (0.1 + abs(self.linux))
 
     def json(self) -> Json:
-        """For machines."""
+        """The comparison as JSON."""
         return {
             "case": self.case.name,
             "figure": self.figure.label,
@@ -293,7 +293,7 @@ def _finite(x: float) -> float | None:
 def judge(
     case: Case, figure: Figure, ours: float, runs: tuple[float, ...] | None = None
 ) -> Verdict:
-    """Holds `ours` to the recorded runs of a figure, or to some of them."""
+    """Compares `ours` with the recorded runs of a metric, or with some of them."""
     agrees, linux, tolerance = _core.compare_figure(
         figure.name,
         list(figure.runs if runs is None else runs),

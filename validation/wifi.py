@@ -1,16 +1,15 @@
-"""Wi-Fi against published results: the same scenarios (`scenarios/wifi`) with each stack.
+"""Compares Wi-Fi with published results: the same scenarios (`scenarios/wifi`) with each stack.
 
-Every number is a run's, the median of several seeds; a criterion is met when it lies within the
-tolerance of the
-published one: Høiland-Jørgensen et al., *Ending the Anomaly* (ATC 2017), table 1, and Linux commit
-63fefa050477. Of the testbed's medium not all is known: interference, rates chosen by the hardware,
-retries. So most of what is compared is a ratio between two stacks.
+Every value is the median of several seeds. A criterion is met if the value is within the tolerance
+of the published one. The sources are Høiland-Jørgensen et al., *Ending the Anomaly* (ATC 2017),
+table 1, and Linux commit 63fefa050477. Some properties of the testbed's medium are not known:
+interference, rates chosen by the hardware, retries. Therefore most metrics are ratios between two
+stacks.
 
-`python -m validation.wifi` prints the table, writes it to `validation/evidence/wifi.md`, and fails
-where a criterion is not met of which it is not known why. `--spread 200 --live 3` instead asks what
-chance does to the pings of the thirty
-stations: 200 seeds in the simulator, three runs over real packets, 100 s on a machine that does
-    nothing else.
+`python -m validation.wifi` prints the table and writes it to `validation/evidence/wifi.md`. It
+fails if a criterion without a known cause is not met. `--spread 200 --live 3` measures the random
+variation of the pings of the thirty stations instead. It runs 200 seeds in the simulator and three
+runs with real packets of 100 s, for which the machine must be idle.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ STACKS = ("before", "fq_mac", "airtime")
 
 Figures = dict[str, Any]
 Runs = dict[str, dict[str, list[Figures]]]
-"""By scenario and stack, one for each seed."""
+"""The runs of all seeds, by scenario and stack."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One published figure.
+    """One published metric.
 
     Attributes:
-        what: In a person's words.
-        published: As it stands there.
-        ours: Ours.
-        least, most: Of what is accepted.
-        known: Why it is not met, where that is known.
+        what: The metric, in words.
+        published: The published value.
+        ours: The value of narrows.
+        least, most: Limits of accepted values.
+        known: The cause if the criterion is not met, as far as it is known.
     """
 
     what: str
@@ -60,7 +59,7 @@ class Row:
 
     @property
     def met(self) -> bool:
-        """Is it within what is accepted?"""
+        """Whether the value is within the limits."""
         return self.least <= self.ours <= self.most
 
 
@@ -113,7 +112,7 @@ def _air(station: int) -> Callable[[Figures], float]:
 
 
 def _moved(figures: Figures) -> float:
-    """Flows that have moved 100 kB."""
+    """Number of flows that have transferred 100 kB."""
     return sum(
         1
         for flow in figures["flows"]
@@ -134,7 +133,7 @@ def _in_qdisc(figures: Figures) -> float:
 
 
 def _longest(figures: Figures) -> float:
-    """Of the flow that waits longest, s."""
+    """The largest p99 RTT of all flows, in s."""
     return max(float(flow["rtt_ms"]["p99"]) for flow in figures["flows"] if flow["rtt_ms"]) / 1000
 
 
@@ -151,7 +150,7 @@ def _page(figures: Figures) -> float:
 
 
 def rows(runs: Runs) -> list[Row]:
-    """What is compared."""
+    """The rows of the table."""
     udp, tcp, many = (
         runs[name] for name in ("three-stations-udp", "three-stations", "thirty-stations")
     )
@@ -218,21 +217,19 @@ def _tree(name: str) -> Figures:
 
 
 def thirty(seeds: int) -> list[str]:
-    """What the slow one of thirty costs depends on how fast the others are, and on how long their
-    aggregates may be.
-    """
+    """The cost of one slow station among thirty, by the rates and the aggregates of the others."""
     lines = [
-        "## Thirty stations: what the factor depends on",
+        "## Thirty stations: factors of the gain",
         "",
-        "`thirty-stations.toml` with other rates of the 29, and with the limit of aggregates that "
-        "the standard has and",
-        "ath9k has not. In turn the slow one fills the hardware with single frames whenever it "
-        "comes to its turn; the",
-        "faster the others could be, the more that costs. Published: 2.14 and 17.76 Mbit/s, "
-        "without the others' rates.",
+        "`thirty-stations.toml` with other rates of the 29 fast stations, and with the limit of "
+        "aggregates of the",
+        "standard instead of that of ath9k. At each of its turns, the slow station fills the "
+        "hardware with single frames.",
+        "The cost rises with the rates of the other stations. Published: 2.14 and 17.76 Mbit/s, "
+        "without these rates.",
         "",
-        "| MCS of the 29 | aggregates | fq_mac, Mbit/s | time of the slow one | airtime, Mbit/s | "
-        "factor |",
+        "| MCS of the 29 | aggregates | fq_mac, Mbit/s | airtime of the slow station | airtime, "
+        "Mbit/s | factor |",
         "|---|---|---|---|---|---|",
     ]
     tree = _tree("thirty-stations")
@@ -258,7 +255,7 @@ def thirty(seeds: int) -> list[str]:
 
 
 WIRE = "20ms"
-"""Behind the access point, where thirty stations are played over real packets."""
+"""RTT behind the access point for runs of thirty stations with real packets."""
 
 SPREAD: dict[str, Callable[[Figures], float]] = {
     "total, Mbit/s": _total,
@@ -270,8 +267,8 @@ SPREAD: dict[str, Callable[[Figures], float]] = {
 
 
 def spread(seeds: int, live: int) -> list[str]:
-    """What chance does to thirty stations without airtime fairness, and where runs over real
-    packets lie among that.
+    """The random variation of thirty stations without airtime fairness, and the place of runs with
+    real packets in it.
     """
     tree = _tree("thirty-stations")
     stations = [{**station, "rtt": WIRE} for station in tree["wifi"]["station"]]
@@ -279,7 +276,7 @@ def spread(seeds: int, live: int) -> list[str]:
     played = [_run({**tree, "seed": seed}) for seed in range(1, seeds + 1)]
     real = [_run({**tree, "seed": seed}, "live") for seed in range(1, live + 1)]
     lines = [
-        f"| figure | sim, {seeds} seeds: 5 %, median, 95 % | live, and the share of seeds below |",
+        f"| metric | sim, {seeds} seeds: 5 %, median, 95 % | live, and the share of seeds below |",
         "|---|---|---|",
     ]
     for name, figure in SPREAD.items():
@@ -299,7 +296,7 @@ def spread(seeds: int, live: int) -> list[str]:
 
 
 AIR_S = 30
-"""A run's time."""
+"""Duration of a run, in s."""
 SLOW: dict[str, dict[str, object]] = {
     "1 Mbit/s": {"rate": "1Mbit"},
     "2 Mbit/s": {"rate": "2Mbit"},
@@ -319,25 +316,25 @@ TRANSFERS = {
     "file": _file("130kB", 0),
     "endless": ENDLESS,
 }
-"""What each of the hundred fetches: over https with a name to look up, over http without, or
-without end.
+"""Transfer of each of the hundred stations: over HTTPS with a name lookup, over HTTP without one,
+or without end.
 """
 
 
 def hundred(seeds: int) -> list[str]:
-    """Before and after, with rates and transfers that the demonstration may have had."""
+    """Results before and after, with rates and transfers that the demonstration may have used."""
     lines = [
-        "## A hundred stations: what depends on what is not published",
+        "## A hundred stations: effect of unpublished properties",
         "",
-        "`hundred-stations.toml` (first line) with more or fewer slow ones, at other rates, with "
-        "another wire behind",
-        "the access point, and with other transfers: a page over https takes a round trip for its "
-        "name, one for TCP",
-        "and two for TLS 1.2 before its first byte is asked for, a file over http the one for "
-        "TCP. The others have",
-        "MCS 15. Published: before, at most 10 have 100 kB after 30 s, and delays pass 10 s; "
-        "after, all have, and the",
-        "median RTT is 150 to 300 ms.",
+        "The first row is `hundred-stations.toml`. The others have more or fewer slow stations, "
+        "other rates, another RTT",
+        "behind the access point, or other transfers. A page over HTTPS needs four RTTs before its "
+        "first byte is requested:",
+        "one for the name, one for TCP and two for TLS 1.2. A file over HTTP needs only the one "
+        "for TCP. The fast stations",
+        "have MCS 15. Published before: at most 10 stations have 100 kB after 30 s, and delays "
+        "exceed 10 s. Published after:",
+        "all stations have 100 kB, and the median RTT is 150 to 300 ms.",
         "",
         "| transfer | slow | rate | wire | before: have 100 kB | in the qdisc, p99 | longest RTT | "
         "airtime: have 100 kB | median RTT |",
@@ -388,35 +385,30 @@ def hundred(seeds: int) -> list[str]:
     # of them.
     file_s = 70 * (192 + 1538 * 8 + 10 + 192 + 14 * 8) / 1e6
     told = (
-        f"What is published of before and of after pulls two ways. Qdisc and driver hold {frames} "
-        "full frames, which "
-        f"last 10 s only where all together get no more than {frames * bits / 10e6:.2f} Mbit/s; "
-        "that takes many slow "
-        "stations. But what they are to get takes as much air after as before: with preambles and "
-        "answers 100 kB at "
-        f"1 Mbit/s take {file_s:.2f} s, so {int(AIR_S / file_s)} stations fill {AIR_S} s, however "
-        "the air is shared, "
-        "and collisions leave it to fewer. Between the two there is room for some 21 to 23, and "
-        "only with round trips "
-        "to make before the data: seconds each before, and as good as nothing after. Then a "
-        "hundred pages are all "
-        "there after, and before not ten. Beside endless transfers a slow one has a hundredth of "
-        "the time, 0.3 s, "
-        "which at 1 Mbit/s are 37 kB."
+        "The published results of before and after limit the number of slow stations from both "
+        f"sides. Qdisc and driver hold {frames} full frames. They last 10 s only if all stations "
+        f"together get at most {frames * bits / 10e6:.2f} Mbit/s, which needs many slow stations. "
+        "But the airtime of their data is the same before and after. With preambles and ACKs, "
+        f"100 kB at 1 Mbit/s take {file_s:.2f} s. So {int(AIR_S / file_s)} stations fill {AIR_S} "
+        "s, independent of the share of airtime; with collisions, fewer stations do. Both limits "
+        "permit about 21 to 23 slow stations, and only if RTTs precede the data. These take "
+        "seconds each before, and almost no time after. Then all of a hundred pages complete "
+        "after, and fewer than ten before. Beside endless transfers, a slow station has a "
+        "hundredth of the time, 0.3 s, which at 1 Mbit/s are 37 kB."
     )
     return [*lines, "", *textwrap.wrap(told, 118)]
 
 
 def markdown(made: list[Row], seeds: int) -> str:
-    """The table."""
+    """The whole page."""
     lines = [
-        "# Wi-Fi: published and ours",
+        "# Wi-Fi: published results and narrows",
         "",
-        f"Made by `python -m validation.wifi`: the median of {seeds} seeds of each scenario in "
+        f"Written by `python -m validation.wifi`: the median of {seeds} seeds of each scenario in "
         "`scenarios/wifi`,",
-        "with each stack. What is known of those that are not met stands beside them.",
+        "with each stack. The last column contains known causes of criteria that are not met.",
         "",
-        "| what | published | accepted | ours | |",
+        "| metric | published | accepted | narrows | |",
         "|---|---|---|---|---|",
     ]
     for row in made:
@@ -439,7 +431,7 @@ NAMES = (
 
 
 def main() -> int:
-    """1 where a criterion is not met that is not known."""
+    """Runs the comparison; returns 1 if a criterion without a known cause is not met."""
     parser = argparse.ArgumentParser(prog="python -m validation.wifi", description=__doc__)
     parser.add_argument("--seeds", type=positive, default=3, help="of each scenario (default: 3)")
     parser.add_argument("--json", action="store_true", help="one JSON object")
