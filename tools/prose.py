@@ -5,11 +5,8 @@ Python, Rust and TypeScript sources it reads doc comments and string literals of
 scenarios and sweeps comments and titles. Code blocks, inline code, link targets and code that is
 compiled only for tests are left out.
 
-`prose-baseline.toml` lists how often each file breaks each rule, and how many sentences of each
-directory are too long. The check fails where a number rises. Files that the baseline does not list
-may use up reductions elsewhere, so that moving a file does not fail. Lower numbers are reported;
-`python -m tools.prose --lower` records them, and moves, but no increase of a rule's total.
-`python -m tools.prose PATH…` prints every violation in these files or folders.
+The check fails on any violation and prints each with file and line. `python -m tools.prose PATH…`
+checks these files or folders only.
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,13 +80,12 @@ class Rule:
 
 @dataclass(frozen=True)
 class Hit:
-    """One violation of a rule. The baseline counts violations by `place`: file or directory."""
+    """One violation of a rule."""
 
     file: str
     line: int
     rule: str
     message: str
-    place: str
 
 
 @dataclass
@@ -345,18 +340,11 @@ def violations(texts: Iterable[Text], config: Config) -> Iterator[Hit]:
                     for found in rule.pattern.finditer(sentence):
                         shown = sentence[max(0, found.start() - 20) : found.end() + 30]
                         message = f"“{shown}”: write {rule.use}"
-                        yield Hit(text.file, text.line, rule.name, message, text.file)
+                        yield Hit(text.file, text.line, rule.name, message)
             count = len(re.findall(r"\S*\w\S*", NAMES.sub(CODE, sentence)))
             if count > config.words and text.kind not in ("cell", "message"):
                 message = f"{count} words, at most {config.words}: “{sentence[:60]}…”"
-                yield Hit(text.file, text.line, LONG, message, directory(text.file))
-
-
-def directory(file: str) -> str:
-    """Returns the part of the tree in which sentences that are too long are counted together."""
-    if file.endswith("--help"):
-        return "--help"
-    return "/".join(Path(file).parts[:-1][:2]) or "."
+                yield Hit(text.file, text.line, LONG, message)
 
 
 def files(root: Path, patterns: Iterable[str]) -> Iterator[Path]:
@@ -372,7 +360,7 @@ def check(root: Path, config: Config) -> Iterator[Hit]:
         yield from violations(markdown(name, text), config)
         for name_, number in wide(name, text, config.columns):
             message = f"more than {config.columns} columns: wrap the line"
-            yield Hit(name_, number, WIDE, message, name_)
+            yield Hit(name_, number, WIDE, message)
     for reader in (makefile, python, scenario, typescript):
         for file in files(root, config.sources[reader.__name__]):
             name = str(file.relative_to(root))
@@ -386,89 +374,23 @@ def check(root: Path, config: Config) -> Iterator[Hit]:
             yield from violations(rust(name, file.read_text(encoding="utf-8")), config)
 
 
-Counts = Counter[tuple[str, str]]
-"""Violations by place and rule."""
-
-
-def load(file: Path) -> Counts:
-    """Reads the baseline."""
-    table = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return Counter({(at, rule): n for at, row in table.items() for rule, n in row.items()})
-
-
-def dump(counts: Counts) -> str:
-    """Returns the text of a baseline."""
-    lines = [
-        "# Violations of prose.toml that are left, by place. `python -m tools.prose --lower`",
-        "",
-    ]
-    for at in sorted({at for at, _ in counts}):
-        rows = sorted((rule, n) for (place, rule), n in counts.items() if place == at and n)
-        if rows:
-            lines.append(f'"{at}" = {{ {", ".join(f"{rule} = {n}" for rule, n in rows)} }}')
-    return "\n".join(lines) + "\n"
-
-
-def excess(found: Counts, allowed: Counts) -> list[tuple[str, str]]:
-    """Returns where more is found than the baseline allows: place and rule."""
-    known = {at for at, _ in allowed}
-    risen = [at for at, n in found.items() if n > allowed[at]]
-    old = [at for at in risen if at[0] in known]
-    # A file that is new to the baseline may have taken over what another one lost.
-    for rule in sorted({rule for place, rule in risen if place not in known}):
-        new = [at for at in risen if at[1] == rule and at[0] not in known]
-        slack = sum(max(0, n - found[at]) for at, n in allowed.items() if at[1] == rule)
-        if sum(found[at] for at in new) > slack:
-            old += new
-    return sorted(old)
-
-
-def lower(found: Counts, allowed: Counts) -> Counts:
-    """Returns the new baseline: what is found, where the total of a rule did not rise."""
-    if not allowed:
-        return found
-    rules = {rule for _, rule in found | allowed}
-    total = {rule: sum(n for at, n in allowed.items() if at[1] == rule) for rule in rules}
-    now = {rule: sum(n for at, n in found.items() if at[1] == rule) for rule in rules}
-    moved = Counter({at: n for at, n in found.items() if now[at[1]] <= total[at[1]]})
-    kept = Counter(
-        {at: min(n, found[at]) for at, n in allowed.items() if now[at[1]] > total[at[1]]}
-    )
-    return moved + kept
-
-
 def main(rules: Path, arguments: list[str], *, programs: bool = True) -> int:
-    """Prints what the baseline does not allow; returns the exit status."""
+    """Prints the violations; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.prose", description="Checks the prose.")
-    parser.add_argument("--lower", action="store_true", help="record lower numbers in the baseline")
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="print every violation in PATH")
-    options = parser.parse_args(arguments)
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="files or folders [default: all]")
     root, config = rules.parent.parent, read(rules)
+    wanted = [os.path.relpath(path, root) for path in parser.parse_args(arguments).paths]
     hits = list(check(root, config))
     if programs:
         hits += violations(program_help(), config)
-    if options.paths:
-        wanted = [os.path.relpath(path, root) for path in options.paths]
-        within = [
+    if wanted:
+        hits = [
             hit
             for hit in hits
             if any(f"{hit.file}/".startswith(f"{at}/") or at == "." for at in wanted)
         ]
-        show(within)
-        return 1 if within else 0
-    baseline = rules.with_name("prose-baseline.toml")
-    found, allowed = Counter((hit.place, hit.rule) for hit in hits), load(baseline)
-    if options.lower:
-        allowed = lower(found, allowed)
-        baseline.write_text(dump(allowed), encoding="utf-8")
-    risen = excess(found, allowed)
-    for place, rule in risen:
-        show(hit for hit in hits if (hit.place, hit.rule) == (place, rule))
-        note = f"{found[place, rule]} of {rule}, the baseline allows {allowed[place, rule]}"
-        print(f"{place}: {note}", file=sys.stderr)
-    if fewer := sum(n - found[at] for at, n in allowed.items() if n > found[at]):
-        print(f"prose: {fewer} violations fewer than the baseline: python -m tools.prose --lower")
-    return 1 if risen else 0
+    show(hits)
+    return 1 if hits else 0
 
 
 def show(hits: Iterable[Hit]) -> None:
