@@ -8,7 +8,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use narrows_core::packet::Packet as _;
-use narrows_core::queue::{Place, QueueDiscipline, Sink, Why};
+use narrows_core::queue::{DropReason, Place, QueueDiscipline, Sink};
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::Scenario;
@@ -27,7 +27,7 @@ const GAP: Span = Span::us(1);
 struct Nobody;
 
 impl Sink<Packet> for Nobody {
-    fn dropped(&mut self, _: Time, packet: Packet, _: Why) {
+    fn dropped(&mut self, _: Time, packet: Packet, _: DropReason) {
         black_box(packet);
     }
 }

@@ -3,7 +3,7 @@
 
 use narrows_core::packet::Packet as _;
 use narrows_core::param::Params;
-use narrows_core::queue::{Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use narrows_core::queue::{DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use narrows_core::rng::Rng;
 use narrows_core::tcp::wire::Segment;
 use narrows_core::units::{Rate, Span, Time};
@@ -17,7 +17,7 @@ pub const TURN: usize = 2_000;
 struct Nobody;
 
 impl Sink<Packet> for Nobody {
-    fn dropped(&mut self, _: Time, packet: Packet, _: Why) {
+    fn dropped(&mut self, _: Time, packet: Packet, _: DropReason) {
         black_box(packet);
     }
 }

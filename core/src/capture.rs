@@ -21,7 +21,7 @@
 
 use crate::net::{NEAR, Port};
 use crate::packet::Ecn;
-use crate::queue::Why;
+use crate::queue::DropReason;
 use crate::tcp::wire::{AckSegment, Segment};
 use crate::transport::MSS;
 use crate::units::{Span, Time};
@@ -173,12 +173,12 @@ impl Capture {
 }
 
 /// The comment of a record about a packet that was dropped or marked.
-pub fn comment(dropped: bool, hop: &str, why: Why) -> alloc::string::String {
-    let because = match why {
-        Why::Overflow => "its buffer was full",
-        Why::Law => "its control law decided so",
-        Why::Loss => "the path lost it at random",
-        Why::Policer => "its policer found it over its rate",
+pub fn comment(dropped: bool, hop: &str, reason: DropReason) -> alloc::string::String {
+    let because = match reason {
+        DropReason::Overflow => "its buffer was full",
+        DropReason::Aqm => "its control law decided so",
+        DropReason::Loss => "the path lost it at random",
+        DropReason::Policer => "its policer found it over its rate",
     };
     format!(
         "{} by hop {hop}: {because}",

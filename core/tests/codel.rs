@@ -4,7 +4,7 @@
 use crate::trace::Frame;
 use narrows_core::packet::Ecn;
 use narrows_core::queue::codel::{Codel, Law, newton_step};
-use narrows_core::queue::{Limit, QueueDiscipline, Sink, Why};
+use narrows_core::queue::{DropReason, Limit, QueueDiscipline, Sink};
 use narrows_core::units::{Span, Time};
 
 const TARGET: Span = Span::ms(5);
@@ -17,11 +17,11 @@ const TICK_NS: f64 = 1024.0;
 struct Drops(Vec<Time>);
 
 impl Sink<Frame> for Drops {
-    fn dropped(&mut self, now: Time, _: Frame, why: Why) {
-        assert_eq!(why, Why::Law);
+    fn dropped(&mut self, now: Time, _: Frame, reason: DropReason) {
+        assert_eq!(reason, DropReason::Aqm);
         self.0.push(now);
     }
-    fn marked(&mut self, now: Time, frame: &Frame, _: Why) {
+    fn marked(&mut self, now: Time, frame: &Frame, _: DropReason) {
         assert_eq!(frame.ecn, Ecn::Ce);
         self.0.push(now);
     }

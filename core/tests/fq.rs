@@ -4,7 +4,7 @@ use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::{Kind, Params, Value};
 use narrows_core::queue::fq::{Fq, PARAMS};
-use narrows_core::queue::{Backlog, Limit, Place, QueueDiscipline, Sink, Why};
+use narrows_core::queue::{Backlog, DropReason, Limit, Place, QueueDiscipline, Sink};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -17,10 +17,10 @@ struct Count {
 }
 
 impl Sink<Frame> for Count {
-    fn dropped(&mut self, _: Time, _: Frame, _: Why) {
+    fn dropped(&mut self, _: Time, _: Frame, _: DropReason) {
         self.dropped += 1;
     }
-    fn marked(&mut self, _: Time, _: &Frame, _: Why) {
+    fn marked(&mut self, _: Time, _: &Frame, _: DropReason) {
         self.marked += 1;
     }
 }
@@ -94,7 +94,7 @@ impl Packet for Timed {
     }
 }
 impl Sink<Timed> for Count {
-    fn dropped(&mut self, _: Time, _: Timed, _: Why) {
+    fn dropped(&mut self, _: Time, _: Timed, _: DropReason) {
         self.dropped += 1;
     }
 }

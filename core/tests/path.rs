@@ -6,7 +6,7 @@ use narrows_core::net::{FAR, NEAR, Network, NetworkObserver, Port};
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::Value;
 use narrows_core::queue::fifo::Fifo;
-use narrows_core::queue::{Backlog, Limit, QueueDiscipline, Sink, Why};
+use narrows_core::queue::{Backlog, DropReason, Limit, QueueDiscipline, Sink};
 use narrows_core::scenario::{Choice, HopSpec, Link, PathSpec};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
@@ -51,15 +51,15 @@ const DAMAGED: u64 = 1 << 32;
 struct Log {
     arrived: Vec<(Time, Port, u64)>,
     departed: Vec<(Time, u64, Span)>,
-    dropped: Vec<(Time, u64, Why)>,
+    dropped: Vec<(Time, u64, DropReason)>,
 }
 
 impl NetworkObserver<Frame> for Log {
     fn duplicate(&mut self, p: &Frame) -> Option<Frame> {
         Some(p.clone())
     }
-    fn dropped(&mut self, now: Time, _hop: u8, p: Frame, why: Why) {
-        self.dropped.push((now, p.number, why));
+    fn dropped(&mut self, now: Time, _hop: u8, p: Frame, reason: DropReason) {
+        self.dropped.push((now, p.number, reason));
     }
     fn arrived(&mut self, now: Time, port: Port, p: Frame) {
         self.arrived.push((now, port, p.number));
@@ -181,7 +181,7 @@ fn what_does_not_fit_is_dropped() {
 fn a_packet_bigger_than_the_bucket_never_leaves() {
     let (mut path, mut log) = (path(TBF, Limit::Packets(9), 0.0, 1), Log::default());
     path.push(Time::ZERO, NEAR, frame(0, 3001), &mut log);
-    assert_eq!(log.dropped, [(Time::ZERO, 0, Why::Overflow)]);
+    assert_eq!(log.dropped, [(Time::ZERO, 0, DropReason::Overflow)]);
     assert_eq!(path.next_wakeup(), None);
 }
 
@@ -212,7 +212,7 @@ fn loss_takes_its_share_before_the_queue() {
     for number in 0..100_000 {
         path.push(Time::ZERO, NEAR, frame(number, 100), &mut log);
     }
-    assert!(log.dropped.iter().all(|d| d.2 == Why::Loss));
+    assert!(log.dropped.iter().all(|d| d.2 == DropReason::Loss));
     // Five standard deviations of a binomial.
     assert!(
         log.dropped.len().abs_diff(10_000) < 475,
@@ -540,7 +540,7 @@ fn a_policer_comes_before_the_queue() {
     let (mut path, mut log) = only(policed, 9);
     drain(&mut path, &mut log);
     assert_eq!(log.departed.len(), 5);
-    assert!(log.dropped.iter().all(|d| d.2 == Why::Policer) && log.dropped.len() == 4);
+    assert!(log.dropped.iter().all(|d| d.2 == DropReason::Policer) && log.dropped.len() == 4);
 }
 
 /// Variation lies behind the queue: departures are exact, arrivals within the spread, in order

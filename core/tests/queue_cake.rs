@@ -6,7 +6,7 @@ use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::packet::{Ack, Ecn, Packet};
 use narrows_core::param::{Kind, Params, Value};
 use narrows_core::queue::cake::{Cake, PARAMS};
-use narrows_core::queue::{QueueDiscipline, Sink, Why};
+use narrows_core::queue::{DropReason, QueueDiscipline, Sink};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -17,7 +17,7 @@ const STEP: u64 = 256;
 struct Seen(Vec<Verdict>);
 
 impl Sink<Frame> for Seen {
-    fn dropped(&mut self, _: Time, frame: Frame, _: Why) {
+    fn dropped(&mut self, _: Time, frame: Frame, _: DropReason) {
         self.0[frame.number as usize] = Verdict::Drop;
     }
 }
@@ -232,7 +232,7 @@ fn options() -> impl Strategy<Value = Params> {
 struct Count(u64);
 
 impl Sink<Frame> for Count {
-    fn dropped(&mut self, _: Time, _: Frame, _: Why) {
+    fn dropped(&mut self, _: Time, _: Frame, _: DropReason) {
         self.0 += 1;
     }
 }
@@ -299,7 +299,7 @@ impl Packet for Segment {
 struct Dropped(usize);
 
 impl Sink<Segment> for Dropped {
-    fn dropped(&mut self, _: Time, _: Segment, _: Why) {
+    fn dropped(&mut self, _: Time, _: Segment, _: DropReason) {
         self.0 += 1;
     }
 }

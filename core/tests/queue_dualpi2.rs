@@ -4,7 +4,7 @@ use crate::trace::Frame;
 use narrows_core::packet::Ecn;
 use narrows_core::param::{Params, Value};
 use narrows_core::queue::dualpi2::{DualPi2, PARAMS};
-use narrows_core::queue::{Place, QueueDiscipline, Sink, Why};
+use narrows_core::queue::{DropReason, Place, QueueDiscipline, Sink};
 use narrows_core::units::{Rate, Span, Time};
 
 const PLACE: Place = Place {
@@ -36,14 +36,14 @@ fn frame(number: u32, ecn: Ecn, at: Time) -> Frame {
 #[derive(Default)]
 struct Seen {
     marked: Vec<u32>,
-    dropped: Vec<(u32, Why)>,
+    dropped: Vec<(u32, DropReason)>,
 }
 
 impl Sink<Frame> for Seen {
-    fn dropped(&mut self, _now: Time, packet: Frame, why: Why) {
-        self.dropped.push((packet.number, why));
+    fn dropped(&mut self, _now: Time, packet: Frame, reason: DropReason) {
+        self.dropped.push((packet.number, reason));
     }
-    fn marked(&mut self, _now: Time, packet: &Frame, _why: Why) {
+    fn marked(&mut self, _now: Time, packet: &Frame, _why: DropReason) {
         self.marked.push(packet.number);
     }
 }
@@ -127,7 +127,11 @@ fn two_full_frames_are_spared_whatever_the_probability() {
         "{}",
         seen.dropped.len()
     );
-    assert!(seen.dropped.iter().all(|(_, why)| *why == Why::Law));
+    assert!(
+        seen.dropped
+            .iter()
+            .all(|(_, reason)| *reason == DropReason::Aqm)
+    );
     // One by one they are below two frames again.
     let struck = (seen.marked.len(), seen.dropped.len());
     for n in 1001..1501 {
@@ -144,7 +148,10 @@ fn the_limit_is_of_both_queues() {
         let ecn = if n % 2 == 0 { Ecn::NotEct } else { Ecn::Ect1 };
         q.enqueue(at(0), frame(n, ecn, at(0)), &mut seen);
     }
-    assert_eq!(seen.dropped, [(10, Why::Overflow), (11, Why::Overflow)]);
+    assert_eq!(
+        seen.dropped,
+        [(10, DropReason::Overflow), (11, DropReason::Overflow)]
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::packet::{Ecn, Packet as _};
-use narrows_core::queue::{Backlog, Place, QueueDiscipline, Sink, Why};
+use narrows_core::queue::{Backlog, DropReason, Place, QueueDiscipline, Sink};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::{Span, Time};
@@ -14,7 +14,7 @@ use proptest::test_runner::RngSeed;
 struct Fates(Vec<Verdict>);
 
 impl Sink<Frame> for Fates {
-    fn dropped(&mut self, _: Time, frame: Frame, _: Why) {
+    fn dropped(&mut self, _: Time, frame: Frame, _: DropReason) {
         self.0[frame.number as usize] = Verdict::Drop;
     }
 }
@@ -217,7 +217,7 @@ struct Gone {
 }
 
 impl Sink<Frame> for Gone {
-    fn dropped(&mut self, _: Time, frame: Frame, _: Why) {
+    fn dropped(&mut self, _: Time, frame: Frame, _: DropReason) {
         self.dropped.add(frame.size());
     }
 }

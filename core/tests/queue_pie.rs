@@ -11,7 +11,7 @@ use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::{Params, Value};
 use narrows_core::queue::fq_pie::FqPie;
 use narrows_core::queue::pie::{Coin, Law, Pie, Settings};
-use narrows_core::queue::{Backlog, Limit, Place, QueueDiscipline, Sink, Why};
+use narrows_core::queue::{Backlog, DropReason, Limit, Place, QueueDiscipline, Sink};
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::units::{Bytes, Rate, Span, Time};
@@ -213,7 +213,7 @@ fn fq_pie_is_linux_but_for_its_coins() {
 struct Drops(u32);
 
 impl Sink<Frame> for Drops {
-    fn dropped(&mut self, _now: Time, _frame: Frame, _why: Why) {
+    fn dropped(&mut self, _now: Time, _frame: Frame, _why: DropReason) {
         self.0 += 1;
     }
 }
@@ -403,10 +403,10 @@ fn a_drop_by_the_limit_clears_the_sum() {
 struct Gone(Backlog);
 
 impl Sink<Frame> for Gone {
-    fn dropped(&mut self, _now: Time, frame: Frame, _why: Why) {
+    fn dropped(&mut self, _now: Time, frame: Frame, _why: DropReason) {
         self.0.add(frame.size());
     }
-    fn marked(&mut self, _now: Time, frame: &Frame, _why: Why) {
+    fn marked(&mut self, _now: Time, frame: &Frame, _why: DropReason) {
         assert_eq!(frame.ecn, Ecn::Ce);
     }
 }

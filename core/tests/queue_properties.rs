@@ -5,7 +5,7 @@
 use crate::trace::{Frame, Verdict};
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::Params;
-use narrows_core::queue::{self, Backlog, Limit, Place, QueueKind, Sink, Why};
+use narrows_core::queue::{self, Backlog, DropReason, Limit, Place, QueueKind, Sink};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -89,10 +89,10 @@ impl Seen {
 }
 
 impl Sink<Frame> for Seen {
-    fn dropped(&mut self, _: Time, frame: Frame, _: Why) {
+    fn dropped(&mut self, _: Time, frame: Frame, _: DropReason) {
         self.leaves(&frame, Verdict::Drop);
     }
-    fn marked(&mut self, _: Time, frame: &Frame, _: Why) {
+    fn marked(&mut self, _: Time, frame: &Frame, _: DropReason) {
         assert_eq!(frame.ecn, Ecn::Ce);
         self.marks += 1;
     }

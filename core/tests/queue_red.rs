@@ -13,7 +13,7 @@ use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::{Params, Value};
 use narrows_core::queue::red::law::{Law, Vars};
 use narrows_core::queue::red::words::Words;
-use narrows_core::queue::{self, Limit, Place, QueueDiscipline, Sink, Why};
+use narrows_core::queue::{self, DropReason, Limit, Place, QueueDiscipline, Sink};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -176,7 +176,7 @@ struct Counts {
 }
 
 impl Sink<Frame> for Counts {
-    fn dropped(&mut self, _now: Time, _frame: Frame, _why: Why) {
+    fn dropped(&mut self, _now: Time, _frame: Frame, _why: DropReason) {
         self.dropped += 1;
     }
 }

@@ -11,7 +11,7 @@ use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::net::link::TokenBucket;
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::queue::sfb::{Coin, Sfb};
-use narrows_core::queue::{Place, QueueDiscipline, Sink, Why};
+use narrows_core::queue::{DropReason, Place, QueueDiscipline, Sink};
 use narrows_core::rng::Rng;
 use narrows_core::units::{Bytes, Time};
 use std::sync::{Arc, Mutex};
@@ -74,7 +74,7 @@ impl Coin for Recorded {
 struct Played(Vec<Verdict>);
 
 impl Sink<Hashed> for Played {
-    fn dropped(&mut self, _now: Time, frame: Hashed, _why: Why) {
+    fn dropped(&mut self, _now: Time, frame: Hashed, _why: DropReason) {
         self.0[frame.0.number as usize] = Verdict::Drop;
     }
 }

@@ -5,7 +5,7 @@
 use crate::trace::Frame;
 use narrows_core::packet::Ecn;
 use narrows_core::param::{Kind, Param, Params, Value};
-use narrows_core::queue::{self, Backlog, Limit, Place, QueueKind, Sink, Why};
+use narrows_core::queue::{self, Backlog, DropReason, Limit, Place, QueueKind, Sink};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -40,7 +40,7 @@ fn value(param: &Param, end: u8) -> Value {
 struct Gone(Backlog);
 
 impl Sink<Frame> for Gone {
-    fn dropped(&mut self, _now: Time, frame: Frame, _why: Why) {
+    fn dropped(&mut self, _now: Time, frame: Frame, _why: DropReason) {
         self.0.add(Bytes::new(u64::from(frame.size)));
     }
 }

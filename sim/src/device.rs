@@ -8,7 +8,7 @@ use narrows_core::host::interface::{Below, Cut, Interface};
 use narrows_core::packet::Packet as _;
 use narrows_core::param::Params;
 use narrows_core::queue::fq::{self, Fq};
-use narrows_core::queue::{Place, Why};
+use narrows_core::queue::{DropReason, Place};
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::{Link, Scenario};
@@ -22,7 +22,7 @@ pub(crate) struct Departures {
     /// Flows that have a super-packet less below TCP.
     pub completed: Vec<u32>,
     /// Dropped packets. TCP already knows of those that the queue refused.
-    pub dropped: Vec<(Packet, Why)>,
+    pub dropped: Vec<(Packet, DropReason)>,
     /// Time of the first departure or drop that is not yet reported; [`Time::MAX`] without one.
     since: Time,
     /// Metrics of the host's queue.
@@ -65,17 +65,17 @@ impl Below<Packet> for Departures {
     fn completed(&mut self, now: Time, last: &Packet) {
         self.complete(now, last);
     }
-    fn dropped(&mut self, now: Time, packet: Packet, why: Why) {
-        self.meter.dropped(why);
+    fn dropped(&mut self, now: Time, packet: Packet, reason: DropReason) {
+        self.meter.dropped(reason);
         self.complete(now, &packet);
-        self.dropped.push((packet, why));
+        self.dropped.push((packet, reason));
     }
-    fn refused(&mut self, now: Time, packet: Packet, why: Why) {
-        self.meter.dropped(why);
+    fn refused(&mut self, now: Time, packet: Packet, reason: DropReason) {
+        self.meter.dropped(reason);
         self.since = self.since.min(now);
-        self.dropped.push((packet, why));
+        self.dropped.push((packet, reason));
     }
-    fn marked(&mut self, _now: Time, _packet: &Packet, _why: Why) {
+    fn marked(&mut self, _now: Time, _packet: &Packet, _why: DropReason) {
         self.meter.marked();
     }
 }

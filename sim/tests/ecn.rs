@@ -7,7 +7,7 @@
 use crate::common::registry;
 use narrows_core::packet::{Ecn, Packet as _};
 use narrows_core::param::{Kind, Param};
-use narrows_core::queue::{Backlog, Limit, QueueDiscipline, QueueKind, Sink, Why};
+use narrows_core::queue::{Backlog, DropReason, Limit, QueueDiscipline, QueueKind, Sink};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::tcp::EcnEnds;
@@ -33,7 +33,7 @@ const PARAMS: &[Param] = &[Param {
 impl QueueDiscipline<Packet> for Marker {
     fn enqueue(&mut self, now: Time, packet: Packet, sink: &mut dyn Sink<Packet>) {
         if self.packets.len() >= 1000 {
-            return sink.dropped(now, packet, Why::Overflow);
+            return sink.dropped(now, packet, DropReason::Overflow);
         }
         self.bytes += packet.size();
         self.packets.push_back(packet);
@@ -43,7 +43,7 @@ impl QueueDiscipline<Packet> for Marker {
         self.bytes = self.bytes - packet.size();
         if now.since(packet.enqueued_at()) > self.threshold && packet.ecn() != Ecn::NotEct {
             packet.set_ce();
-            sink.marked(now, &packet, Why::Overflow);
+            sink.marked(now, &packet, DropReason::Overflow);
         }
         Some(packet)
     }

@@ -3,7 +3,7 @@
 
 use narrows_core::packet::Packet as _;
 use narrows_core::param::{Kind, Param};
-use narrows_core::queue::{Backlog, Limit, QueueDiscipline, QueueKind, Sink, Why};
+use narrows_core::queue::{Backlog, DropReason, Limit, QueueDiscipline, QueueKind, Sink};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::{Bytes, Time};
@@ -20,7 +20,7 @@ impl QueueDiscipline<Packet> for Lifo {
         if self.stack.len() < self.most {
             self.stack.push(packet);
         } else {
-            sink.dropped(now, packet, Why::Overflow);
+            sink.dropped(now, packet, DropReason::Overflow);
         }
     }
     fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<Packet>) -> Option<Packet> {

@@ -6,7 +6,7 @@ use crate::capture::Where;
 use crate::figures::{LevelMeter, QueueMeter, Samples, Verdict, Verdicts};
 use crate::net::{FAR, NetworkObserver, Port};
 use crate::packet::{Ack, Packet};
-use crate::queue::Why;
+use crate::queue::DropReason;
 use crate::scenario::Scenario;
 use crate::units::Time;
 use alloc::boxed::Box;
@@ -122,12 +122,18 @@ impl<S> Observer<S> {
         }
     }
     /// Writes a dropped or marked packet to the capture.
-    fn record_verdict<P>(&mut self, at: Time, hop: u8, packet: &P, dropped: bool, why: Why)
-    where
+    fn record_verdict<P>(
+        &mut self,
+        at: Time,
+        hop: u8,
+        packet: &P,
+        dropped: bool,
+        reason: DropReason,
+    ) where
         S: Packets<P>,
     {
         if let Some(recorder) = &mut self.recorder {
-            recorder.verdict(at, hop, packet, &self.packets, dropped, why);
+            recorder.verdict(at, hop, packet, &self.packets, dropped, reason);
         }
     }
 }
@@ -153,19 +159,19 @@ impl<P: Packet, S: Packets<P>> NetworkObserver<P> for Observer<S> {
             }
         }
     }
-    fn dropped(&mut self, now: Time, hop: u8, packet: P, why: Why) {
-        self.queues[usize::from(hop)].dropped(why);
-        self.judge(now, &packet, Verdict::Dropped(why));
-        self.record_verdict(now, hop, &packet, true, why);
+    fn dropped(&mut self, now: Time, hop: u8, packet: P, reason: DropReason) {
+        self.queues[usize::from(hop)].dropped(reason);
+        self.judge(now, &packet, Verdict::Dropped(reason));
+        self.record_verdict(now, hop, &packet, true, reason);
         self.packets.dropped(packet);
     }
     fn duplicate(&mut self, packet: &P) -> Option<P> {
         self.packets.duplicate(packet)
     }
-    fn marked(&mut self, now: Time, hop: u8, packet: &P, why: Why) {
+    fn marked(&mut self, now: Time, hop: u8, packet: &P, reason: DropReason) {
         self.queues[usize::from(hop)].marked();
-        self.judge(now, packet, Verdict::Marked(why));
-        self.record_verdict(now, hop, packet, false, why);
+        self.judge(now, packet, Verdict::Marked(reason));
+        self.record_verdict(now, hop, packet, false, reason);
     }
     fn completes(&self, packet: &P, ack: &mut Ack) {
         self.packets.completes(packet, ack);

@@ -3,7 +3,7 @@
 use super::observer::Packets;
 use crate::capture::{self, Capture, Where};
 use crate::net::path;
-use crate::queue::Why;
+use crate::queue::DropReason;
 use crate::scenario::Scenario;
 use crate::units::Time;
 use alloc::string::String;
@@ -48,9 +48,9 @@ impl Recorder {
         packet: &P,
         packets: &impl Packets<P>,
         dropped: bool,
-        why: Why,
+        reason: DropReason,
     ) {
-        let comment = capture::comment(dropped, &self.hops[usize::from(hop)], why);
+        let comment = capture::comment(dropped, &self.hops[usize::from(hop)], reason);
         self.write(at, Where::Inside, packet, packets, &comment);
     }
     fn write<P>(

@@ -106,7 +106,7 @@ mod tests {
             .push_probe(0, alloc::vec![crate::units::Span::ms(40)]);
         samples.verdicts = Verdicts::keep(1);
         for flow in 0..2 {
-            let verdict = Verdict::Dropped(crate::queue::Why::Law);
+            let verdict = Verdict::Dropped(crate::queue::DropReason::Aqm);
             samples.verdicts.push(
                 crate::units::Time::ZERO,
                 flow,

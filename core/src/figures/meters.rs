@@ -6,7 +6,7 @@ use super::{
     ProbeFigures, Quantiles, QueueFigures, Spread,
 };
 use crate::cc::NO_WINDOW;
-use crate::queue::{Backlog, QueueDiscipline, Why};
+use crate::queue::{Backlog, DropReason, QueueDiscipline};
 use crate::tcp::{Info, Limited};
 use crate::units::{Span, Time};
 use alloc::string::String;
@@ -307,9 +307,9 @@ impl QueueMeter {
         }
     }
     /// Counts a drop; random losses count separately.
-    pub fn dropped(&mut self, why: Why) {
-        let count = match why {
-            Why::Loss => &mut self.random_losses,
+    pub fn dropped(&mut self, reason: DropReason) {
+        let count = match reason {
+            DropReason::Loss => &mut self.random_losses,
             _ => &mut self.drops,
         };
         *count += 1;

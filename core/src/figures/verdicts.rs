@@ -4,7 +4,7 @@
 //! There may be millions: an engine keeps the first ones and counts the rest.
 
 use super::carried;
-use crate::queue::Why;
+use crate::queue::DropReason;
 use crate::units::Time;
 use alloc::vec::Vec;
 
@@ -15,12 +15,12 @@ pub const VERDICTS: &[&str] = &["dropped", "marked", "lost"];
 /// a policer.
 pub const WHYS: &[&str] = &["overflow", "law", "loss", "policer"];
 
-fn why(why: Why) -> u8 {
+fn why(why: DropReason) -> u8 {
     match why {
-        Why::Overflow => 0,
-        Why::Law => 1,
-        Why::Loss => 2,
-        Why::Policer => 3,
+        DropReason::Overflow => 0,
+        DropReason::Aqm => 1,
+        DropReason::Loss => 2,
+        DropReason::Policer => 3,
     }
 }
 
@@ -28,9 +28,9 @@ fn why(why: Why) -> u8 {
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It was dropped.
-    Dropped(Why),
+    Dropped(DropReason),
     /// It was marked and is forwarded.
-    Marked(Why),
+    Marked(DropReason),
 }
 
 /// Columns of verdicts, in order.
@@ -70,7 +70,7 @@ impl Verdicts {
             return;
         }
         let (what, because) = match verdict {
-            Verdict::Dropped(Why::Loss) => (2, Why::Loss),
+            Verdict::Dropped(DropReason::Loss) => (2, DropReason::Loss),
             Verdict::Dropped(because) => (0, because),
             Verdict::Marked(because) => (1, because),
         };
@@ -78,7 +78,7 @@ impl Verdicts {
         self.flow.push(flow);
         self.verdict.push(what);
         self.why.push(why(because));
-        let entered = entered.filter(|_| because != Why::Loss);
+        let entered = entered.filter(|_| because != DropReason::Loss);
         self.waited_ms
             .push(entered.map_or(f64::NAN, |at| now.since(at).as_ms()));
     }
@@ -123,9 +123,14 @@ mod tests {
     fn the_first_are_kept_and_the_rest_is_counted() {
         let mut verdicts = Verdicts::keep(2);
         let at = |ms| Time::ZERO + Span::ms(ms);
-        verdicts.push(at(5), 0, Verdict::Dropped(Why::Loss), None);
-        verdicts.push(at(9), 1, Verdict::Marked(Why::Law), Some(at(2)));
-        verdicts.push(at(9), 1, Verdict::Dropped(Why::Overflow), Some(at(9)));
+        verdicts.push(at(5), 0, Verdict::Dropped(DropReason::Loss), None);
+        verdicts.push(at(9), 1, Verdict::Marked(DropReason::Aqm), Some(at(2)));
+        verdicts.push(
+            at(9),
+            1,
+            Verdict::Dropped(DropReason::Overflow),
+            Some(at(9)),
+        );
         let words: Vec<_> = verdicts
             .verdict
             .iter()

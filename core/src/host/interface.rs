@@ -26,7 +26,7 @@ use super::Fate;
 use super::dql::Dql;
 use crate::net::link::{Serial, TokenBucket};
 use crate::packet::Packet;
-use crate::queue::{Backlog, QueueDiscipline, Sink, Why};
+use crate::queue::{Backlog, DropReason, QueueDiscipline, Sink};
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -45,37 +45,37 @@ pub trait Below<P> {
     /// All of a super-packet has left, and TCP no longer counts it; `last` is its end.
     fn completed(&mut self, now: Time, last: &P);
     /// A super-packet that counted as sent was dropped in the host.
-    fn dropped(&mut self, now: Time, packet: P, why: Why);
+    fn dropped(&mut self, now: Time, packet: P, reason: DropReason);
     /// A super-packet is returned: it was rejected.
-    fn refused(&mut self, now: Time, packet: P, why: Why);
+    fn refused(&mut self, now: Time, packet: P, reason: DropReason);
     /// The discipline has marked a super-packet, which is forwarded.
-    fn marked(&mut self, now: Time, packet: &P, why: Why);
+    fn marked(&mut self, now: Time, packet: &P, reason: DropReason);
 }
 
 /// Receives the drops when a packet leaves the discipline.
 struct Leaving<'a, B>(&'a mut B);
 
 impl<P, B: Below<P>> Sink<P> for Leaving<'_, B> {
-    fn dropped(&mut self, now: Time, packet: P, why: Why) {
-        self.0.dropped(now, packet, why);
+    fn dropped(&mut self, now: Time, packet: P, reason: DropReason) {
+        self.0.dropped(now, packet, reason);
     }
-    fn marked(&mut self, now: Time, packet: &P, why: Why) {
-        self.0.marked(now, packet, why);
+    fn marked(&mut self, now: Time, packet: &P, reason: DropReason) {
+        self.0.marked(now, packet, reason);
     }
 }
 
 /// Receives the drops while one enters: which packet they concern is determined afterwards.
 struct Entering<'a, P, B> {
-    dropped: &'a mut Vec<(P, Why)>,
+    dropped: &'a mut Vec<(P, DropReason)>,
     below: &'a mut B,
 }
 
 impl<P, B: Below<P>> Sink<P> for Entering<'_, P, B> {
-    fn dropped(&mut self, _now: Time, packet: P, why: Why) {
-        self.dropped.push((packet, why));
+    fn dropped(&mut self, _now: Time, packet: P, reason: DropReason) {
+        self.dropped.push((packet, reason));
     }
-    fn marked(&mut self, now: Time, packet: &P, why: Why) {
-        self.below.marked(now, packet, why);
+    fn marked(&mut self, now: Time, packet: &P, reason: DropReason) {
+        self.below.marked(now, packet, reason);
     }
 }
 
@@ -106,7 +106,7 @@ pub struct Interface<P> {
     /// Bytes of the super-packet on the wire that have left.
     left: Bytes,
     /// Packets dropped while one entered.
-    dropped: Vec<(P, Why)>,
+    dropped: Vec<(P, DropReason)>,
 }
 
 impl<P: Cut> Interface<P> {
@@ -196,15 +196,15 @@ impl<P: Cut> Interface<P> {
         };
         self.queue.enqueue_for(now, packet, departs, &mut sink);
         let mut fate = Fate::Sent;
-        for (packet, why) in self.dropped.drain(..) {
-            if self.queue.refuses(why) {
+        for (packet, reason) in self.dropped.drain(..) {
+            if self.queue.refuses(reason) {
                 fate = Fate::Refused;
-                below.refused(now, packet, why);
+                below.refused(now, packet, reason);
             } else {
                 if fate == Fate::Sent && packet.flow_hash(0) == flow {
                     fate = Fate::Congested;
                 }
-                below.dropped(now, packet, why);
+                below.dropped(now, packet, reason);
             }
         }
         self.flush(now, below);
@@ -377,13 +377,13 @@ mod tests {
         fn completed(&mut self, now: Time, _last: &Frame) {
             self.completed.push(now.as_us());
         }
-        fn dropped(&mut self, _now: Time, packet: Frame, _why: Why) {
+        fn dropped(&mut self, _now: Time, packet: Frame, _why: DropReason) {
             self.dropped.push(packet.flow);
         }
-        fn refused(&mut self, _now: Time, _packet: Frame, _why: Why) {
+        fn refused(&mut self, _now: Time, _packet: Frame, _why: DropReason) {
             self.refused += 1;
         }
-        fn marked(&mut self, _now: Time, _packet: &Frame, _why: Why) {}
+        fn marked(&mut self, _now: Time, _packet: &Frame, _why: DropReason) {}
     }
     fn hand_down(
         i: &mut Interface<Frame>,

@@ -36,7 +36,7 @@ use super::spec::{HopSpec, Link};
 use super::trace::Trace;
 use crate::packet::{Ack, Packet};
 use crate::param::Choice;
-use crate::queue::{Backlog, QueueDiscipline, Sink, Why};
+use crate::queue::{Backlog, DropReason, QueueDiscipline, Sink};
 use crate::rng::Rng;
 use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
@@ -143,11 +143,11 @@ struct Here<'a, O> {
 }
 
 impl<P, O: NetworkObserver<P>> Sink<P> for Here<'_, O> {
-    fn dropped(&mut self, now: Time, packet: P, why: Why) {
-        self.out.dropped(now, self.hop, packet, why);
+    fn dropped(&mut self, now: Time, packet: P, reason: DropReason) {
+        self.out.dropped(now, self.hop, packet, reason);
     }
-    fn marked(&mut self, now: Time, packet: &P, why: Why) {
-        self.out.marked(now, self.hop, packet, why);
+    fn marked(&mut self, now: Time, packet: &P, reason: DropReason) {
+        self.out.marked(now, self.hop, packet, reason);
     }
     fn completes(&self, packet: &P, ack: &mut Ack) {
         self.out.completes(packet, ack);
@@ -316,7 +316,7 @@ impl<P: Packet> Hop<P> {
             .as_mut()
             .is_some_and(|loss| loss.is_lost(packet.joined()))
         {
-            return out.dropped(now, self.number, packet, Why::Loss);
+            return out.dropped(now, self.number, packet, DropReason::Loss);
         }
         if before.corrupt.as_mut().is_some_and(Chance::happens) {
             packet.damage();
@@ -330,7 +330,7 @@ impl<P: Packet> Hop<P> {
                 .and_then(|before| before.policer.as_mut());
             match policer.map_or(Judgement::Pass, |policer| policer.judge(now, &mut packet)) {
                 Judgement::Pass | Judgement::Remarked => self.enter(now, packet, wire, out),
-                Judgement::Drop => out.dropped(now, self.number, packet, Why::Policer),
+                Judgement::Drop => out.dropped(now, self.number, packet, DropReason::Policer),
             }
         }
     }
@@ -344,7 +344,7 @@ impl<P: Packet> Hop<P> {
         out: &mut O,
     ) {
         if self.server.never_passes(packet.size()) {
-            return out.dropped(now, self.number, packet, Why::Overflow);
+            return out.dropped(now, self.number, packet, DropReason::Overflow);
         }
         packet.set_enqueued_at(now);
         let mut here = Here {

@@ -20,7 +20,7 @@ pub mod wifi;
 
 use crate::packet::Ack;
 use crate::param::{Param, Params, Refusal};
-use crate::queue::Why;
+use crate::queue::DropReason;
 use crate::units::Time;
 
 /// A point at which hosts are connected to a network.
@@ -57,13 +57,13 @@ pub trait NetworkObserver<P> {
     /// is the discipline's class.
     fn departed(&mut self, _now: Time, _hop: u8, _class: u8, _packet: &P) {}
     /// `packet` was dropped.
-    fn dropped(&mut self, now: Time, hop: u8, packet: P, why: Why);
+    fn dropped(&mut self, now: Time, hop: u8, packet: P, reason: DropReason);
     /// Returns a duplicate of `packet`; `None` where the driver cannot make one.
     fn duplicate(&mut self, _packet: &P) -> Option<P> {
         None
     }
     /// `packet` was marked CE and is forwarded.
-    fn marked(&mut self, _now: Time, _hop: u8, _packet: &P, _why: Why) {}
+    fn marked(&mut self, _now: Time, _hop: u8, _packet: &P, _why: DropReason) {}
     /// Adds the SACK blocks of `packet` to its acknowledgement, where a packet has no room for
     /// them.
     fn completes(&self, _packet: &P, _ack: &mut Ack) {}

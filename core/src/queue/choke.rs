@@ -18,7 +18,7 @@
 use super::red::law::{Law, Vars, Verdict};
 use super::red::words::{self, Words};
 use super::red::{Refused, mark};
-use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::rng::Rng;
@@ -164,16 +164,16 @@ impl<P: Packet + Send> QueueDiscipline<P> for Choke<P> {
                 let at = self.draw();
                 if self.is_companion(at, &packet) {
                     if let Some(companion) = self.take(at) {
-                        sink.dropped(now, companion, Why::Law);
+                        sink.dropped(now, companion, DropReason::Aqm);
                     }
-                    return sink.dropped(now, packet, Why::Law);
+                    return sink.dropped(now, packet, DropReason::Aqm);
                 }
             }
             let verdict = self.vars.judge_excited(&self.law, &mut self.rng);
             if verdict != Verdict::Pass
                 && !(self.refused.marks(verdict) && mark(now, &mut packet, sink))
             {
-                return sink.dropped(now, packet, Why::Law);
+                return sink.dropped(now, packet, DropReason::Aqm);
             }
         }
         if self.limit.admits(self.backlog, packet.size()) {
@@ -181,11 +181,11 @@ impl<P: Packet + Send> QueueDiscipline<P> for Choke<P> {
             self.close_holes();
             self.packets.push_back(Some(packet));
         } else {
-            sink.dropped(now, packet, Why::Overflow);
+            sink.dropped(now, packet, DropReason::Overflow);
         }
     }
-    fn refuses(&self, why: Why) -> bool {
-        why == Why::Overflow
+    fn refuses(&self, reason: DropReason) -> bool {
+        reason == DropReason::Overflow
     }
     fn dequeue(&mut self, now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
         let packet = self.take(0);

@@ -25,7 +25,7 @@
 //! Deviation: Linux's clock wraps after 73 minutes, so a time 37 minutes ago may count as future;
 //! this clock does not wrap.
 
-use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};
 use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Span, Time};
@@ -229,7 +229,7 @@ impl Vars {
                     self.drop_next = self.after(law, self.drop_next);
                     break;
                 }
-                sink.dropped(now, packet, Why::Law);
+                sink.dropped(now, packet, DropReason::Aqm);
                 (packet, self.dropping) = self.next(law, head, at, &mut stood)?;
                 if self.dropping {
                     self.drop_next = self.after(law, self.drop_next);
@@ -248,7 +248,7 @@ impl Vars {
             self.drop_next = self.after(law, at);
             self.dropping = true;
             if !(law.ecn && mark(&mut packet, now, sink)) {
-                sink.dropped(now, packet, Why::Law);
+                sink.dropped(now, packet, DropReason::Aqm);
                 packet = self.next(law, head, at, &mut stood)?.0;
             }
         } else {
@@ -310,7 +310,7 @@ pub fn mark<P: Packet>(packet: &mut P, now: Time, sink: &mut dyn Sink<P>) -> boo
         Ecn::Ce => {}
         Ecn::Ect0 | Ecn::Ect1 => {
             packet.set_ce();
-            sink.marked(now, packet, Why::Law);
+            sink.marked(now, packet, DropReason::Aqm);
         }
     }
     true
@@ -365,7 +365,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Codel<P> {
             self.queue.backlog.add(size);
             self.queue.packets.push_back(packet);
         } else {
-            sink.dropped(now, packet, Why::Overflow);
+            sink.dropped(now, packet, DropReason::Overflow);
         }
     }
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {

@@ -25,7 +25,7 @@
 //! from the seed, because the queue exists before the scenario.
 
 use super::codel::mark;
-use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};
 use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
@@ -326,12 +326,12 @@ impl<P: Packet + Send> QueueDiscipline<P> for DualPi2<P> {
             Ecn::NotEct | Ecn::Ect0 => CLASSIC,
         };
         if !self.limit.admits(self.backlog(), packet.size()) {
-            return sink.dropped(now, packet, Why::Overflow);
+            return sink.dropped(now, packet, DropReason::Overflow);
         }
         if self.drop_early {
             let waiting = self.bytes();
             if !self.passes(now, class, &mut packet, waiting, sink) {
-                return sink.dropped(now, packet, Why::Law);
+                return sink.dropped(now, packet, DropReason::Aqm);
             }
         }
         let step = class == LOW && self.queues[LOW].backlog.packets >= self.min_qlen_step;
@@ -346,12 +346,12 @@ impl<P: Packet + Send> QueueDiscipline<P> for DualPi2<P> {
             let waiting = self.bytes();
             let Waiting { mut packet, step } = self.queues[class].pop()?;
             if !self.drop_early && !self.passes(now, class, &mut packet, waiting, sink) {
-                sink.dropped(now, packet, Why::Law);
+                sink.dropped(now, packet, DropReason::Aqm);
                 continue;
             }
             let late = step && now.since(packet.enqueued_at()) > self.step;
             if late && !mark(&mut packet, now, sink) {
-                sink.dropped(now, packet, Why::Law);
+                sink.dropped(now, packet, DropReason::Aqm);
                 continue;
             }
             let other = LOW + CLASSIC - class;

@@ -7,7 +7,7 @@
 //! `pfifo_head_drop`; without a buffer in the scenario, 1000 packets (a device's default
 //! `txqueuelen`). Deviation: Linux has head drop with a limit in packets only.
 
-use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Time};
@@ -63,7 +63,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fifo<P> {
         if self.from_head && self.limit.admits(Backlog::default(), size) {
             while !self.limit.admits(self.backlog, size) {
                 match self.take() {
-                    Some(oldest) => sink.dropped(now, oldest, Why::Overflow),
+                    Some(oldest) => sink.dropped(now, oldest, DropReason::Overflow),
                     None => break,
                 }
             }
@@ -72,10 +72,10 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fifo<P> {
             self.backlog.add(size);
             self.packets.push_back(packet);
         } else {
-            sink.dropped(now, packet, Why::Overflow);
+            sink.dropped(now, packet, DropReason::Overflow);
         }
     }
-    fn refuses(&self, _why: Why) -> bool {
+    fn refuses(&self, _why: DropReason) -> bool {
         !self.from_head
     }
     fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {

@@ -28,7 +28,7 @@
 //! default.
 
 use super::pool::{List, Pool};
-use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};
 use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Rate, Span, Time};
@@ -462,12 +462,12 @@ impl<P: Packet> Fq<P> {
     fn enter(&mut self, now: Time, packet: P, departs: Option<Time>, sink: &mut dyn Sink<P>) {
         let band = band_of(packet.dscp());
         if !self.limit.admits(self.bands[band].counted, packet.size()) {
-            return sink.dropped(now, packet, Why::Overflow);
+            return sink.dropped(now, packet, DropReason::Overflow);
         }
         let mut due = departs.unwrap_or(now);
         if due > now + self.horizon {
             if self.horizon_drop {
-                return sink.dropped(now, packet, Why::Overflow);
+                return sink.dropped(now, packet, DropReason::Overflow);
             }
             due = now + self.horizon;
         }
@@ -484,7 +484,7 @@ impl<P: Packet> Fq<P> {
         }
         let at = self.flow_for(packet.flow_hash(self.seed), now);
         if self.flows[at as usize].len >= self.flow_limit {
-            return sink.dropped(now, packet, Why::Overflow);
+            return sink.dropped(now, packet, DropReason::Overflow);
         }
         if let Where::Detached(since) = self.flows[at as usize].at {
             // Its band is still that of its last packet, and becomes the new one's only when the
@@ -586,7 +586,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fq<P> {
             let late = self.ce_threshold.is_some_and(|most| now.since(due) > most);
             if late && matches!(packet.ecn(), Ecn::Ect0 | Ecn::Ect1) {
                 packet.set_ce();
-                sink.marked(now, &packet, Why::Law);
+                sink.marked(now, &packet, DropReason::Aqm);
             }
             self.pace(now, at, size, timed);
             return Some(packet);

@@ -21,7 +21,7 @@
 use super::codel::{CE_THRESHOLD, Head, INTERVAL, Law, MTU, TARGET, Vars};
 use super::pool::{List, Pool};
 use super::turns::{Node, Turns};
-use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Time};
@@ -196,7 +196,7 @@ impl<P: Packet> FqCodel<P> {
             };
             bytes += turn.size.get();
             packets += 1;
-            sink.dropped(now, packet, Why::Overflow);
+            sink.dropped(now, packet, DropReason::Overflow);
         }
         flow.vars.press(packets as u32);
     }
@@ -224,7 +224,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
         }
     }
 
-    fn refuses(&self, _why: Why) -> bool {
+    fn refuses(&self, _why: DropReason) -> bool {
         false
     }
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {

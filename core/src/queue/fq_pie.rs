@@ -18,7 +18,7 @@ use super::pie::{
 };
 use super::pool::{List, Pool};
 use super::turns::Turns;
-use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
@@ -136,8 +136,8 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for FqPie<P, C> {
         let hash = packet.flow_hash(self.seed);
         let index = ((u64::from(hash) * self.flows.len() as u64) >> 32) as usize;
         let flow = &mut self.flows[index];
-        let why = if !self.limit.admits(self.backlog, size) {
-            Why::Overflow
+        let reason = if !self.limit.admits(self.backlog, size) {
+            DropReason::Overflow
         } else if flow.law.admits(
             &self.with,
             now,
@@ -156,13 +156,13 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for FqPie<P, C> {
             self.turns.wants(index);
             return;
         } else {
-            Why::Law
+            DropReason::Aqm
         };
         flow.law.dropped();
-        sink.dropped(now, packet, why);
+        sink.dropped(now, packet, reason);
     }
 
-    fn refuses(&self, _why: Why) -> bool {
+    fn refuses(&self, _why: DropReason) -> bool {
         false
     }
     fn dequeue(&mut self, now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {

@@ -17,7 +17,7 @@
 //! only for flows of its list, when they arrive, and at most `hh_limit` are stored. Deviation: the
 //! counters' indices are parts of a product of the flow's hash.
 
-use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::transport::Jiffies;
@@ -372,11 +372,11 @@ impl<P: Packet + Send> QueueDiscipline<P> for Hhf<P> {
             let victim = self.classes.iter_mut().find_map(Class::pop);
             let Some(victim) = victim else { return };
             self.backlog.remove(victim.size());
-            sink.dropped(now, victim, Why::Overflow);
+            sink.dropped(now, victim, DropReason::Overflow);
         }
     }
 
-    fn refuses(&self, _why: Why) -> bool {
+    fn refuses(&self, _why: DropReason) -> bool {
         false
     }
     fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {

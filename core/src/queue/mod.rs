@@ -31,11 +31,11 @@ use alloc::vec::Vec;
 
 /// The reason of a drop or a mark.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Why {
+pub enum DropReason {
     /// The buffer was full.
     Overflow,
     /// The discipline's control law decided so.
-    Law,
+    Aqm,
     /// Random loss of the path (`loss`).
     Loss,
     /// A policer measured an excess of its rate.
@@ -46,9 +46,9 @@ pub enum Why {
 /// of other flows.
 pub trait Sink<P> {
     /// `packet` was dropped.
-    fn dropped(&mut self, now: Time, packet: P, why: Why);
+    fn dropped(&mut self, now: Time, packet: P, reason: DropReason);
     /// `packet` was marked CE and is forwarded.
-    fn marked(&mut self, _now: Time, _packet: &P, _why: Why) {}
+    fn marked(&mut self, _now: Time, _packet: &P, _why: DropReason) {}
     /// Completes the acknowledgement of `packet`, if its driver stores parts of it elsewhere.
     fn completes(&self, _packet: &P, _ack: &mut Ack) {}
 }
@@ -76,7 +76,7 @@ pub struct ClassCounts {
 }
 
 /// Creates a nested discipline; `None` if there is none of that name.
-pub type Maker<'a, P> = dyn FnMut(&Choice, &Place) -> Option<Box<dyn QueueDiscipline<P>>> + 'a;
+pub type Factory<'a, P> = dyn FnMut(&Choice, &Place) -> Option<Box<dyn QueueDiscipline<P>>> + 'a;
 
 /// A queue discipline. The caller sets `enqueued_at` before `enqueue`.
 pub trait QueueDiscipline<P>: Send {
@@ -90,7 +90,7 @@ pub trait QueueDiscipline<P>: Send {
     /// Returns whether a sender on this host counts its own packet as rejected (`NET_XMIT_DROP`)
     /// when one is dropped for this reason during its enqueue. Otherwise it only sees congestion
     /// (`NET_XMIT_CN`).
-    fn refuses(&self, _why: Why) -> bool {
+    fn refuses(&self, _why: DropReason) -> bool {
         true
     }
     /// Returns the next packet, if there is one; the link is free.
@@ -131,7 +131,7 @@ pub trait QueueDiscipline<P>: Send {
         None
     }
     /// Creates nested disciplines; called once, before any other function.
-    fn furnish(&mut self, _make: &mut Maker<'_, P>) {}
+    fn build_nested(&mut self, _make: &mut Factory<'_, P>) {}
 }
 
 /// A scenario's `buffer`, with `bdp` resolved to bytes.

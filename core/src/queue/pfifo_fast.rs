@@ -21,7 +21,7 @@
 //! its end, so up to 15 fewer than `limit` may wait. Deviation: a buffer in bytes, which Linux does
 //! not have, limits the bytes of each band, and frees them at once.
 
-use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Time};
@@ -118,7 +118,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for PfifoFast<P> {
             band.backlog.add(size);
             band.packets.push_back(packet);
         } else {
-            sink.dropped(now, packet, Why::Overflow);
+            sink.dropped(now, packet, DropReason::Overflow);
         }
     }
     fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {

@@ -34,7 +34,7 @@
 //! saturates. The queue is created with the scenario; the time until its first packet, within a
 //! `tupdate`, is drawn from the seed.
 
-use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};
 use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
@@ -220,7 +220,7 @@ impl Law {
             .is_some_and(|most| self.probability <= most);
         if marks && packet.ecn() != Ecn::NotEct {
             packet.set_ce();
-            sink.marked(now, packet, Why::Law);
+            sink.marked(now, packet, DropReason::Aqm);
             return true;
         }
         false
@@ -472,8 +472,8 @@ impl<P, C: Coin> Pie<P, C> {
 impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Pie<P, C> {
     fn enqueue(&mut self, now: Time, mut packet: P, sink: &mut dyn Sink<P>) {
         let size = packet.size();
-        let why = if !self.limit.admits(self.backlog, size) {
-            Why::Overflow
+        let reason = if !self.limit.admits(self.backlog, size) {
+            DropReason::Overflow
         } else if self.law.admits(
             &self.with,
             now,
@@ -486,10 +486,10 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Pie<P, C> {
             self.packets.push_back(packet);
             return;
         } else {
-            Why::Law
+            DropReason::Aqm
         };
         self.law.dropped();
-        sink.dropped(now, packet, why);
+        sink.dropped(now, packet, reason);
     }
     fn dequeue(&mut self, now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
         let packet = self.packets.pop_front()?;

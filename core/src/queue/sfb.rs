@@ -24,7 +24,7 @@
 //! - a set that is not in use keeps its probabilities for its next use;
 //! - the packet at which the sets change takes its hash from the old one to the new.
 
-use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};
 use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
@@ -316,7 +316,7 @@ impl<P: Packet, C: Coin> Sfb<P, C> {
 impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
     fn enqueue(&mut self, now: Time, mut packet: P, sink: &mut dyn Sink<P>) {
         if !self.limit.admits(self.backlog, packet.size()) {
-            return sink.dropped(now, packet, Why::Overflow);
+            return sink.dropped(now, packet, DropReason::Overflow);
         }
         let tick = self.ticks.at(now);
         // Before the sets change, as in Linux: one packet is judged by other bins than its flow's.
@@ -330,7 +330,7 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
             probability,
         } = self.sets[used].learn(hash, &self.blue);
         if packets >= self.max {
-            return sink.dropped(now, packet, Why::Overflow);
+            return sink.dropped(now, packet, DropReason::Overflow);
         }
         if probability >= ONE {
             if warms {
@@ -339,7 +339,7 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
                 self.sets[other].learn(hash, &self.blue);
             }
             if !self.penalty.passes(tick) {
-                return sink.dropped(now, packet, Why::Law);
+                return sink.dropped(now, packet, DropReason::Aqm);
             }
         } else if probability > 0 {
             let drawn = self.coin.draw(probability);
@@ -347,11 +347,11 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
                 // A flow that is refused so often does not respond to marks.
                 let beyond = probability.saturating_sub(ONE / 2);
                 if drawn < 2 * beyond || packet.ecn() == Ecn::NotEct {
-                    return sink.dropped(now, packet, Why::Law);
+                    return sink.dropped(now, packet, DropReason::Aqm);
                 }
                 if packet.ecn() != Ecn::Ce {
                     packet.set_ce();
-                    sink.marked(now, &packet, Why::Law);
+                    sink.marked(now, &packet, DropReason::Aqm);
                 }
             }
         }
@@ -359,7 +359,7 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for Sfb<P, C> {
         self.backlog.add(packet.size());
         self.packets.push_back((packet, counted));
     }
-    fn refuses(&self, _why: Why) -> bool {
+    fn refuses(&self, _why: DropReason) -> bool {
         false
     }
     fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {

@@ -23,7 +23,7 @@ use super::pool::{List, Pool};
 use super::red::law::{Law, Vars, Verdict};
 use super::red::words::{self, Words};
 use super::red::{Refused, mark};
-use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::rng::Rng;
@@ -367,7 +367,7 @@ impl<P: Packet + Send> Sfq<P> {
             more => self.by_length[more as usize],
         };
         if let Some(packet) = self.pop(at, self.from_head) {
-            sink.dropped(now, packet, Why::Overflow);
+            sink.dropped(now, packet, DropReason::Overflow);
         }
     }
 
@@ -410,7 +410,7 @@ impl<P: Packet + Send> Sfq<P> {
             let at = match self.slot(bucket) {
                 Some(at) if self.slots[at as usize].packets < self.depth => at,
                 _ => {
-                    sink.dropped(now, packet, Why::Overflow);
+                    sink.dropped(now, packet, DropReason::Overflow);
                     continue;
                 }
             };
@@ -430,24 +430,24 @@ impl<P: Packet + Send> QueueDiscipline<P> for Sfq<P> {
     fn enqueue(&mut self, now: Time, mut packet: P, sink: &mut dyn Sink<P>) {
         let bucket = self.bucket(&packet);
         let Some(at) = self.slot(bucket) else {
-            return sink.dropped(now, packet, Why::Overflow);
+            return sink.dropped(now, packet, DropReason::Overflow);
         };
         let verdict = self.judge(now, at, &mut packet, sink);
         let held = self.slots[at as usize].packets;
         if verdict != Verdict::Pass || held >= self.depth {
-            let why = if verdict == Verdict::Pass {
-                Why::Overflow
+            let reason = if verdict == Verdict::Pass {
+                DropReason::Overflow
             } else {
-                Why::Law
+                DropReason::Aqm
             };
             if held == 0 {
                 self.buckets[bucket as usize] = NONE;
             }
             if !self.from_head || held == 0 {
-                return sink.dropped(now, packet, why);
+                return sink.dropped(now, packet, reason);
             }
             if let Some(oldest) = self.exchange(at, packet) {
-                sink.dropped(now, oldest, why);
+                sink.dropped(now, oldest, reason);
             }
             return;
         }
@@ -459,7 +459,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Sfq<P> {
             self.drop_of_longest(now, sink);
         }
     }
-    fn refuses(&self, _why: Why) -> bool {
+    fn refuses(&self, _why: DropReason) -> bool {
         false
     }
     fn dequeue(&mut self, _now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {

@@ -82,7 +82,7 @@ impl<P: Packet + Send + 'static> Registry<P> {
     ) -> Option<Box<dyn QueueDiscipline<P>>> {
         let mut made = (self.queue(&choice.kind)?.make)(&choice.params, place);
         let mut whole = true;
-        made.furnish(&mut |choice, place| {
+        made.build_nested(&mut |choice, place| {
             let inner = self.make_queue(choice, place);
             whole &= inner.is_some();
             inner

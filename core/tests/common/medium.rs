@@ -6,7 +6,7 @@ use narrows_core::net::wifi::{Peer, Setup, Stack, Usage, Wifi};
 use narrows_core::net::{NEAR, Network, NetworkObserver, Port};
 use narrows_core::packet::{Ecn, Packet, flow_hash};
 use narrows_core::queue::fifo::Fifo;
-use narrows_core::queue::{Limit, Why};
+use narrows_core::queue::{DropReason, Limit};
 use narrows_core::units::{Bytes, Span, Time};
 
 /// A packet of a station.
@@ -47,7 +47,7 @@ impl Packet for Frame {
 #[derive(Default, Debug, PartialEq)]
 pub struct Seen {
     pub arrived: Vec<(Time, Port, Frame)>,
-    pub dropped: Vec<(Time, u8, u64, Why)>,
+    pub dropped: Vec<(Time, u8, u64, DropReason)>,
     pub departed: u64,
 }
 
@@ -58,8 +58,8 @@ impl NetworkObserver<Frame> for Seen {
     fn departed(&mut self, _now: Time, _hop: u8, _class: u8, _packet: &Frame) {
         self.departed += 1;
     }
-    fn dropped(&mut self, now: Time, hop: u8, packet: Frame, why: Why) {
-        self.dropped.push((now, hop, packet.number, why));
+    fn dropped(&mut self, now: Time, hop: u8, packet: Frame, reason: DropReason) {
+        self.dropped.push((now, hop, packet.number, reason));
     }
 }
 

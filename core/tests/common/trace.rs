@@ -8,7 +8,7 @@
 #![allow(dead_code)]
 
 use narrows_core::packet::{Ack, Ecn, Packet};
-use narrows_core::queue::{Place, QueueDiscipline, Sink, Why};
+use narrows_core::queue::{DropReason, Place, QueueDiscipline, Sink};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::{Bytes, Span, Time};
@@ -351,7 +351,7 @@ struct Played {
 }
 
 impl Sink<Frame> for Played {
-    fn dropped(&mut self, _now: Time, frame: Frame, _why: Why) {
+    fn dropped(&mut self, _now: Time, frame: Frame, _why: DropReason) {
         let verdict = &mut self.verdicts[frame.number as usize];
         assert_eq!(
             *verdict,

@@ -10,7 +10,7 @@ use narrows_core::packet::Ecn;
 use narrows_core::param::Params;
 use narrows_core::param::Value;
 use narrows_core::queue::fifo::Fifo;
-use narrows_core::queue::{Limit, Why};
+use narrows_core::queue::{DropReason, Limit};
 use narrows_core::scenario::{Choice, HopSpec, Link, PathSpec};
 use narrows_core::tcp::wire::{AckSegment, Segment};
 use narrows_core::tcp::{Config, EcnUse, Receiver, Sender};
@@ -29,7 +29,7 @@ struct Arrivals {
     drops: u64,
 }
 impl NetworkObserver<Frame<Content>> for Arrivals {
-    fn dropped(&mut self, _: Time, _: u8, _: Frame<Content>, _: Why) {
+    fn dropped(&mut self, _: Time, _: u8, _: Frame<Content>, _: DropReason) {
         self.drops += 1;
     }
     fn arrived(&mut self, _: Time, port: Port, frame: Frame<Content>) {

@@ -4,7 +4,7 @@
 use crate::common::registry;
 use narrows_core::packet::{Ecn, Packet as _};
 use narrows_core::param::no_check;
-use narrows_core::queue::{Backlog, QueueDiscipline, QueueKind, Sink, Why};
+use narrows_core::queue::{Backlog, DropReason, QueueDiscipline, QueueKind, Sink};
 use narrows_core::scenario::Scenario;
 use narrows_core::units::{Bytes, Time};
 use narrows_sim::{Options, Packet, Run, run};
@@ -26,7 +26,7 @@ impl QueueDiscipline<Packet> for Marker {
             self.capable += 1;
             if self.capable % BETWEEN == 0 {
                 packet.set_ce();
-                sink.marked(now, &packet, Why::Law);
+                sink.marked(now, &packet, DropReason::Aqm);
             }
         }
         self.bytes += packet.size();

@@ -29,7 +29,7 @@ use super::phy::Phy;
 use super::{AIR, DRIVER, Levels, STACK, Shared, Stack, UP};
 use crate::net::NetworkObserver;
 use crate::packet::{Ack, Packet};
-use crate::queue::{QueueDiscipline, Sink, Why};
+use crate::queue::{DropReason, QueueDiscipline, Sink};
 use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -119,13 +119,13 @@ impl<'a, P, O> Here<'a, P, O> {
 }
 
 impl<P: Packet, O: NetworkObserver<P>> Sink<P> for Here<'_, P, O> {
-    fn dropped(&mut self, now: Time, packet: P, why: Why) {
+    fn dropped(&mut self, now: Time, packet: P, reason: DropReason) {
         let station = self.station.unwrap_or_else(|| (self.route)(&packet));
         self.levels.leave(self.hop, station, packet.size());
-        self.out.dropped(now, self.hop, packet, why);
+        self.out.dropped(now, self.hop, packet, reason);
     }
-    fn marked(&mut self, now: Time, packet: &P, why: Why) {
-        self.out.marked(now, self.hop, packet, why);
+    fn marked(&mut self, now: Time, packet: &P, reason: DropReason) {
+        self.out.marked(now, self.hop, packet, reason);
     }
     fn completes(&self, packet: &P, ack: &mut Ack) {
         self.out.completes(packet, ack);
@@ -559,7 +559,7 @@ impl<P: Packet> Host<P> {
                 tid.window.close(frame.number);
                 tid.reorder.given_up(frame.number, &mut self.up);
                 shared.levels.leave(hop, station, frame.packet.size());
-                out.dropped(now, hop, frame.packet, Why::Loss);
+                out.dropped(now, hop, frame.packet, DropReason::Loss);
             } else {
                 let at = tid
                     .again

@@ -15,7 +15,7 @@ use crate::packet::Packet;
 use crate::queue::codel::{Head, Law, Vars};
 use crate::queue::pool::{List, Pool};
 use crate::queue::turns::{Node, Order, turn_of};
-use crate::queue::{Backlog, Sink, Why};
+use crate::queue::{Backlog, DropReason, Sink};
 use crate::units::{Bytes, Span, Time};
 use alloc::vec::Vec;
 
@@ -168,7 +168,7 @@ impl<P: Packet> Mac<P> {
             self.memory -= packet.memory(packet.size()).get();
             self.total -= 1;
             self.txqs[flow.of as usize - 1].packets -= 1;
-            sink.dropped(now, packet, Why::Overflow);
+            sink.dropped(now, packet, DropReason::Overflow);
         }
     }
 

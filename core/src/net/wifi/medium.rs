@@ -523,12 +523,12 @@ impl<P, O: NetworkObserver<P>> NetworkObserver<P> for Counting<'_, O> {
     fn departed(&mut self, now: Time, hop: u8, class: u8, packet: &P) {
         self.out.departed(now, hop, class, packet);
     }
-    fn dropped(&mut self, now: Time, hop: u8, packet: P, why: crate::queue::Why) {
+    fn dropped(&mut self, now: Time, hop: u8, packet: P, reason: crate::queue::DropReason) {
         *self.inside -= 1;
-        self.out.dropped(now, hop, packet, why);
+        self.out.dropped(now, hop, packet, reason);
     }
-    fn marked(&mut self, now: Time, hop: u8, packet: &P, why: crate::queue::Why) {
-        self.out.marked(now, hop, packet, why);
+    fn marked(&mut self, now: Time, hop: u8, packet: &P, reason: crate::queue::DropReason) {
+        self.out.marked(now, hop, packet, reason);
     }
 }
 

@@ -34,7 +34,7 @@ pub mod tins;
 
 use super::codel::MTU;
 use super::pool::Pool;
-use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::Params;
 use crate::rng::Rng;
@@ -275,7 +275,7 @@ impl<P: Packet + Send> Cake<P> {
         if self.config.ingress {
             charge(&mut self.shaper, &self.config.line, tin, size, now, false);
         }
-        sink.dropped(now, ack, Why::Law);
+        sink.dropped(now, ack, DropReason::Aqm);
     }
 
     /// Drops the head of a queue by its control law.
@@ -292,7 +292,7 @@ impl<P: Packet + Send> Cake<P> {
             let len = charge(&mut self.shaper, &self.config.line, tin, size, now, false);
             tin.pays(queue, len);
         }
-        sink.dropped(now, packet, Why::Law);
+        sink.dropped(now, packet, DropReason::Aqm);
     }
 
     /// Returns the next packet, if one may leave. The first queue may be empty, with a decaying
@@ -396,7 +396,7 @@ impl<P: Packet + Send> Cake<P> {
             if self.config.ingress {
                 charge(&mut self.shaper, &self.config.line, tin, size, now, false);
             }
-            sink.dropped(now, packet, Why::Overflow);
+            sink.dropped(now, packet, DropReason::Overflow);
         }
     }
 
@@ -494,7 +494,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
         }
     }
 
-    fn refuses(&self, _why: Why) -> bool {
+    fn refuses(&self, _why: DropReason) -> bool {
         false
     }
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {

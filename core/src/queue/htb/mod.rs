@@ -39,7 +39,7 @@ mod tree;
 pub use params::{CLASS, PARAMS, notices};
 
 use super::fifo::Fifo;
-use super::{Backlog, ClassCounts, Limit, Maker, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, ClassCounts, Factory, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Packet, flow_hash};
 use crate::param::{Choice, Params};
 use crate::units::{Bytes, Rate, Time};
@@ -121,7 +121,7 @@ fn ceil_of(class: &Params) -> Rate {
 
 impl<P: Packet + Send + 'static> Htb<P> {
     /// From checked parameters. Its leaves are plain queues until it is
-    /// [furnished](QueueDiscipline::furnish).
+    /// [built](QueueDiscipline::build_nested).
     pub fn new(params: &Params, place: &Place) -> Htb<P> {
         let classes = params.rows("classes");
         let by_id = places(classes);
@@ -317,7 +317,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Htb<P> {
     fn backlog(&self) -> Backlog {
         self.backlog
     }
-    fn furnish(&mut self, make: &mut Maker<'_, P>) {
+    fn build_nested(&mut self, make: &mut Factory<'_, P>) {
         for (leaf, choice, place) in core::mem::take(&mut self.wanted) {
             let Some(queue) = make(&choice, &place) else {
                 continue;

@@ -26,7 +26,7 @@ pub mod law;
 pub mod words;
 
 use super::fifo::Fifo;
-use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink, Why};
+use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::rng::Rng;
@@ -118,7 +118,7 @@ pub fn mark<P: Packet>(now: Time, packet: &mut P, sink: &mut dyn Sink<P>) -> boo
     let capable = packet.ecn() != Ecn::NotEct;
     if capable {
         packet.set_ce();
-        sink.marked(now, packet, Why::Law);
+        sink.marked(now, packet, DropReason::Aqm);
     }
     capable
 }
@@ -201,13 +201,13 @@ impl<P: Packet + Send> QueueDiscipline<P> for Red<P> {
         if verdict != Verdict::Pass {
             let marks = self.refused.marks(verdict);
             if !(marks && (mark(now, &mut packet, sink) || self.refused.nodrop)) {
-                return sink.dropped(now, packet, Why::Law);
+                return sink.dropped(now, packet, DropReason::Aqm);
             }
         }
         self.queue.enqueue(now, packet, sink);
     }
-    fn refuses(&self, why: Why) -> bool {
-        why == Why::Overflow
+    fn refuses(&self, reason: DropReason) -> bool {
+        reason == DropReason::Overflow
     }
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
         let packet = self.queue.dequeue(now, sink);
