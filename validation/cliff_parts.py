@@ -55,24 +55,26 @@ class Part:
 
     Attributes:
         name: The name in the table.
-        law: Parameters of BBR that are set.
+        parameters: Parameters of BBR that are set.
         begins_s: Start of the minute in which the goodput is measured, in s.
     """
 
     name: str
-    law: Mapping[str, object] = field(default_factory=dict)
+    parameters: Mapping[str, object] = field(default_factory=dict)
     begins_s: int = 0
 
 
 PARTS = (
     Part(name="as it is"),
-    Part(name="no margin of pacing", law={"pacing_margin": 0}),
-    Part(name="no ProbeRTT", law={"probe_rtt_time": "0s"}),
-    Part(name="ten rounds of no growth end Startup, not three", law={"full_pipe_rounds": 10}),
+    Part(name="no margin of pacing", parameters={"pacing_margin": 0}),
+    Part(name="no ProbeRTT", parameters={"probe_rtt_time": "0s"}),
+    Part(
+        name="ten rounds of no growth end Startup, not three", parameters={"full_pipe_rounds": 10}
+    ),
     Part(name="the fifth minute, not the first", begins_s=240),
     Part(
         name="the fifth minute, no margin, no ProbeRTT",
-        law={"pacing_margin": 0, "probe_rtt_time": "0s"},
+        parameters={"pacing_margin": 0, "probe_rtt_time": "0s"},
         begins_s=240,
     ),
 )
@@ -81,7 +83,7 @@ PARTS = (
 def scenario(gain: float, loss: float, part: Part) -> Json:
     """The scenario of the cliff, without policer detection."""
     tree = cliff.scenario(gain, loss, detection=False)
-    tree["flow"] = [{"cc": tree["flow"][0]["cc"] | part.law}]
+    tree["flow"] = [{"cc": tree["flow"][0]["cc"] | part.parameters}]
     return tree | {
         "duration": f"{part.begins_s + cliff.DURATION_S}s",
         "warmup": f"{part.begins_s}s",

@@ -442,8 +442,8 @@ def windows(lab: Lab) -> Table:
         ("cubic", 5): 1054,
     }
     cases = {
-        (law, power): lossy(
-            law,
+        (cc, power): lossy(
+            cc,
             100 * 10.0**-power,
             rate="10Gbit",
             rtt="100ms",
@@ -451,15 +451,15 @@ def windows(lab: Lab) -> Table:
             duration="600s",
             warmup="120s",
         )
-        for law, power in published
+        for cc, power in published
     }
     got, real = by_case(lab, cases, lambda one: goodput()(one) * 1e6 * 0.1 / 8 / 1448, 9), linux()
     rows = []
-    for (law, power), value in published.items():
+    for (cc, power), value in published.items():
         loss = 10.0**-power
-        alone = [average_window(law, loss, even=True), average_window(law, loss, even=False)]
-        alone.append(average_window(law, loss, even=False, growth=0.5))
-        ours = sorted(got[law, power])
+        alone = [average_window(cc, loss, even=True), average_window(cc, loss, even=False)]
+        alone.append(average_window(cc, loss, even=False, growth=0.5))
+        ours = sorted(got[cc, power])
         spread = f"{statistics.median(ours):.0f} ({ours[0]:.0f} to {ours[-1]:.0f})"
         stored = told(real.get(f"window-{law}-{power}", []), 0) or "–"
         rows.append(

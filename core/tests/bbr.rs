@@ -46,15 +46,15 @@ const ROUND: Told = Told {
     departure_ahead: Span::ZERO,
 };
 
-struct Law {
+struct Flow {
     cc: Box<dyn CongestionControl>,
     w: Window,
     now: Time,
     totals: Totals,
 }
 
-impl Law {
-    fn new(seed: u64) -> Law {
+impl Flow {
+    fn new(seed: u64) -> Flow {
         let host = Host {
             seed,
             ..Host::default()
@@ -70,7 +70,7 @@ impl Law {
         let mut start = Start::at(now);
         (start.srtt, start.min_rtt, start.totals) = (RTT, RTT, totals);
         cc.on_start(&mut w, &start);
-        Law { cc, w, now, totals }
+        Flow { cc, w, now, totals }
     }
     fn ack(&mut self, told: &Told) {
         self.now += told.after;
@@ -128,24 +128,24 @@ impl Law {
         self.show("policed") > 0.0
     }
     /// In ProbeBW, with 4000 packets/s and a window that has reached its goal.
-    fn settled(seed: u64) -> Law {
-        let mut law = Law::new(seed);
-        law.rounds(4);
-        assert_eq!(law.mode(), "drain");
-        law.ack(&Told {
+    fn settled(seed: u64) -> Flow {
+        let mut flow = Flow::new(seed);
+        flow.rounds(4);
+        assert_eq!(flow.mode(), "drain");
+        flow.ack(&Told {
             in_flight: 0,
             ..ROUND
         });
-        assert_eq!(law.mode(), "probe bw");
-        law.w.cwnd = 2000;
-        law.ack(&Told {
+        assert_eq!(flow.mode(), "probe bw");
+        flow.w.cwnd = 2000;
+        flow.ack(&Told {
             after: Span::ZERO,
             new_round: false,
             delivered: 1,
             ..ROUND
         });
-        assert_eq!(law.w.cwnd, law.goal());
-        law
+        assert_eq!(flow.w.cwnd, flow.goal());
+        flow
     }
     /// Two products of 160 packets, what an ACK may bring at once, three bursts of a millisecond;
     /// even, and 2 more when asking for more.
@@ -157,14 +157,14 @@ impl Law {
         even + if self.gain() > 1.0 { 2 } else { 0 }
     }
     /// The same, at the beginning of the phase with `gain`.
-    fn at_gain(gain: f64) -> Law {
+    fn at_gain(gain: f64) -> Flow {
         for seed in 0.. {
-            let mut law = Law::settled(seed);
+            let mut flow = Flow::settled(seed);
             for _ in 0..20 {
-                let before = law.gain();
-                law.step_phase();
-                if law.gain() == gain && before != gain {
-                    return law;
+                let before = flow.gain();
+                flow.step_phase();
+                if flow.gain() == gain && before != gain {
+                    return flow;
                 }
             }
         }
@@ -181,93 +181,93 @@ impl Law {
 
 #[test]
 fn the_greatest_rate_is_that_of_ten_round_trips() {
-    let mut law = Law::settled(1);
-    law.ack(&Told {
+    let mut flow = Flow::settled(1);
+    flow.ack(&Told {
         rate: 6000,
         ..ROUND
     });
-    law.rounds(10);
-    assert_eq!(law.bw(), 6000);
-    law.rounds(1);
-    assert_eq!(law.bw(), 4000);
+    flow.rounds(10);
+    assert_eq!(flow.bw(), 6000);
+    flow.rounds(1);
+    assert_eq!(flow.bw(), 4000);
     // Within one round trip nothing is forgotten, however long it takes.
-    law.ack(&Told {
+    flow.ack(&Told {
         rate: 5000,
         ..ROUND
     });
     for _ in 0..100 {
-        law.ack(&Told {
+        flow.ack(&Told {
             new_round: false,
             ..ROUND
         });
     }
-    assert_eq!(law.bw(), 5000);
+    assert_eq!(flow.bw(), 5000);
 }
 
 #[test]
 fn a_rate_limited_by_the_application_counts_only_upwards() {
-    let mut law = Law::settled(1);
+    let mut flow = Flow::settled(1);
     let limited = |rate| Told {
         rate,
         app_limited: true,
         ..ROUND
     };
-    (0..20).for_each(|_| law.ack(&limited(1000)));
-    assert_eq!(law.bw(), 4000);
-    law.ack(&limited(4500));
-    assert_eq!(law.bw(), 4500);
+    (0..20).for_each(|_| flow.ack(&limited(1000)));
+    assert_eq!(flow.bw(), 4000);
+    flow.ack(&limited(4500));
+    assert_eq!(flow.bw(), 4500);
 }
 
 #[test]
 fn startup_ends_after_three_round_trips_without_a_quarter_more() {
-    let mut law = Law::new(1);
-    law.ack(&ROUND);
+    let mut flow = Flow::new(1);
+    flow.ack(&ROUND);
     // A quarter more each time is growth; a little less is not.
     for rate in [5000, 6250, 7820] {
-        law.ack(&Told { rate, ..ROUND });
-        assert_eq!((law.mode(), law.gain()), ("startup", STARTUP));
+        flow.ack(&Told { rate, ..ROUND });
+        assert_eq!((flow.mode(), flow.gain()), ("startup", STARTUP));
     }
     let flat = |rate| Told { rate, ..ROUND };
-    law.ack(&flat(9000));
-    law.ack(&flat(9700));
-    assert_eq!(law.mode(), "startup");
+    flow.ack(&flat(9000));
+    flow.ack(&flat(9700));
+    assert_eq!(flow.mode(), "startup");
     // Neither what the application limits nor ACKs of the same round trip are a verdict.
-    law.ack(&Told {
+    flow.ack(&Told {
         app_limited: true,
         ..flat(9000)
     });
-    law.ack(&Told {
+    flow.ack(&Told {
         new_round: false,
         ..flat(9000)
     });
-    assert_eq!(law.mode(), "startup");
-    law.ack(&flat(9700));
-    assert_eq!((law.mode(), law.gain()), ("drain", 88.0 / 256.0));
+    assert_eq!(flow.mode(), "startup");
+    flow.ack(&flat(9700));
+    assert_eq!((flow.mode(), flow.gain()), ("drain", 88.0 / 256.0));
     // The threshold shows the bandwidth-delay product: 9700/s · 40 ms and three bursts of Startup,
     // 27 packets each, even.
-    assert_eq!(law.w.ssthresh, 388 + 3 * 27 + 1);
+    assert_eq!(flow.w.ssthresh, 388 + 3 * 27 + 1);
 }
 
 #[test]
 fn growth_in_startup_begins_the_count_anew() {
-    let mut law = Law::new(1);
-    law.rounds(3);
-    law.ack(&Told {
+    let mut flow = Flow::new(1);
+    flow.rounds(3);
+    flow.ack(&Told {
         rate: 5000,
         ..ROUND
     });
     (0..2).for_each(|_| {
-        law.ack(&Told {
+        flow.ack(&Told {
             rate: 5000,
             ..ROUND
         })
     });
-    assert_eq!(law.mode(), "startup");
-    law.ack(&Told {
+    assert_eq!(flow.mode(), "startup");
+    flow.ack(&Told {
         rate: 5000,
         ..ROUND
     });
-    assert_eq!(law.mode(), "drain");
+    assert_eq!(flow.mode(), "drain");
 }
 
 #[test]
@@ -280,16 +280,16 @@ fn drain_ends_with_one_product_in_flight_when_the_next_packet_departs() {
         (169, Span::ms(1), "probe bw"),
         (170, Span::ms(1), "drain"),
     ] {
-        let mut law = Law::new(1);
-        law.rounds(4);
-        law.ack(&Told {
+        let mut flow = Flow::new(1);
+        flow.rounds(4);
+        flow.ack(&Told {
             in_flight,
             departure_ahead: ahead,
             ..ROUND
         });
-        assert_eq!(law.mode(), mode, "{in_flight} in flight, {ahead:?}");
+        assert_eq!(flow.mode(), mode, "{in_flight} in flight, {ahead:?}");
         let expected = if mode == "drain" { STARTUP } else { 2.0 };
-        assert_eq!(law.show("cwnd_gain"), expected);
+        assert_eq!(flow.show("cwnd_gain"), expected);
     }
 }
 
@@ -297,12 +297,12 @@ fn drain_ends_with_one_product_in_flight_when_the_next_packet_departs() {
 fn the_cycle_begins_anywhere_but_where_it_gives_back() {
     let mut first = [0; 8];
     for seed in 0..700 {
-        let mut law = Law::settled(seed);
-        assert_ne!(law.gain(), 0.75);
+        let mut flow = Flow::settled(seed);
+        assert_ne!(flow.gain(), 0.75);
         // How many phases until 1.25 comes?
         let mut n = 0;
-        while law.gain() <= 1.0 {
-            law.step_phase();
+        while flow.gain() <= 1.0 {
+            flow.step_phase();
             n += 1;
         }
         first[n] += 1;
@@ -316,11 +316,11 @@ fn the_cycle_begins_anywhere_but_where_it_gives_back() {
 
 #[test]
 fn the_cycle_is_more_less_and_six_times_the_same() {
-    let mut law = Law::at_gain(1.25);
+    let mut flow = Flow::at_gain(1.25);
     let mut gains = Vec::new();
     for _ in 0..9 {
-        gains.push(law.gain());
-        law.step_phase();
+        gains.push(flow.gain());
+        flow.step_phase();
     }
     assert_eq!(gains, [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.25]);
 }
@@ -339,9 +339,9 @@ fn phases_end_when_they_should() {
         ..least.clone()
     };
     let ends = |gain, told: &Told| {
-        let mut law = Law::at_gain(gain);
-        law.ack(told);
-        law.gain() != gain
+        let mut flow = Flow::at_gain(gain);
+        flow.ack(told);
+        flow.gain() != gain
     };
     // More: time alone is not enough, nor are losses or packets in flight without time.
     assert!(!ends(1.25, &long));
@@ -391,24 +391,24 @@ fn phases_end_when_they_should() {
     assert!(ends(0.75, &soon(164)));
     assert!(!ends(0.75, &soon(170)));
     // Cruising: time, and nothing else. From the end of "less" six such phases follow each other.
-    let mut law = Law::at_gain(0.75);
-    law.step_phase();
-    let begun = law.now;
-    while law.gain() == 1.0 {
-        law.ack(&Told {
+    let mut flow = Flow::at_gain(0.75);
+    flow.step_phase();
+    let begun = flow.now;
+    while flow.gain() == 1.0 {
+        flow.ack(&Told {
             after: Span::ms(1),
             in_flight: 10,
             lost: 1,
             ..ROUND
         });
     }
-    assert_eq!(law.now.since(begun), Span::ms(6 * 41));
+    assert_eq!(flow.now.since(begun), Span::ms(6 * 41));
 }
 
 #[test]
 fn probe_rtt_comes_after_ten_seconds_and_lasts_200_ms_and_a_round_trip() {
-    let mut law = Law::settled(3);
-    let before = law.w.cwnd;
+    let mut flow = Flow::settled(3);
+    let before = flow.w.cwnd;
     let seen = Time::ZERO + Span::s(1);
     let higher = Told {
         rtt: Span::ms(50),
@@ -416,18 +416,21 @@ fn probe_rtt_comes_after_ten_seconds_and_lasts_200_ms_and_a_round_trip() {
         new_round: false,
         ..ROUND
     };
-    while law.mode() != "probe rtt" {
-        assert!(law.show("min_rtt_ms") == 40.0 && !law.w.app_limited);
-        law.ack(&higher);
+    while flow.mode() != "probe rtt" {
+        assert!(flow.show("min_rtt_ms") == 40.0 && !flow.w.app_limited);
+        flow.ack(&higher);
     }
     // More than ten seconds; from the last ACK that showed as little, which came with the last
     // round trip.
-    let waited = law.now.since(seen);
+    let waited = flow.now.since(seen);
     assert_eq!(waited, Span::ms(10_005));
-    assert_eq!((law.w.cwnd, law.gain(), law.w.app_limited), (4, 1.0, true));
-    assert_eq!(law.show("min_rtt_ms"), 50.0);
+    assert_eq!(
+        (flow.w.cwnd, flow.gain(), flow.w.app_limited),
+        (4, 1.0, true)
+    );
+    assert_eq!(flow.show("min_rtt_ms"), 50.0);
     // The 200 ms begin when no more than 4 packets are in flight.
-    law.ack(&Told {
+    flow.ack(&Told {
         after: Span::s(1),
         in_flight: 5,
         ..higher.clone()
@@ -438,50 +441,50 @@ fn probe_rtt_comes_after_ten_seconds_and_lasts_200_ms_and_a_round_trip() {
         in_flight: 4,
         ..higher.clone()
     };
-    law.ack(&few(Span::ZERO, false));
-    law.ack(&few(Span::ms(300), false));
-    assert_eq!(law.mode(), "probe rtt", "a round trip is missing");
-    law.ack(&few(Span::ZERO, true));
-    assert_eq!(law.mode(), "probe bw");
-    assert!(law.w.cwnd >= before, "{} after {before}", law.w.cwnd);
+    flow.ack(&few(Span::ZERO, false));
+    flow.ack(&few(Span::ms(300), false));
+    assert_eq!(flow.mode(), "probe rtt", "a round trip is missing");
+    flow.ack(&few(Span::ZERO, true));
+    assert_eq!(flow.mode(), "probe bw");
+    assert!(flow.w.cwnd >= before, "{} after {before}", flow.w.cwnd);
 
     // And time, where round trips are short.
-    let mut law = Law::settled(3);
-    while law.mode() != "probe rtt" {
-        law.ack(&higher);
+    let mut flow = Flow::settled(3);
+    while flow.mode() != "probe rtt" {
+        flow.ack(&higher);
     }
-    law.ack(&few(Span::ms(1), false));
+    flow.ack(&few(Span::ms(1), false));
     for ms in 1..=200 {
-        law.ack(&few(Span::ms(1), true));
-        assert_eq!(law.mode(), "probe rtt", "{ms}");
+        flow.ack(&few(Span::ms(1), true));
+        assert_eq!(flow.mode(), "probe rtt", "{ms}");
     }
-    law.ack(&few(Span::ms(1), true));
-    assert_eq!(law.mode(), "probe bw");
+    flow.ack(&few(Span::ms(1), true));
+    assert_eq!(flow.mode(), "probe bw");
 }
 
 #[test]
 fn a_flow_back_from_idleness_does_not_probe_and_a_delayed_ack_is_no_round_trip() {
-    let mut law = Law::settled(1);
+    let mut flow = Flow::settled(1);
     let late = Told {
         after: Span::s(11),
         rtt: Span::ms(60),
         maybe_delayed: true,
         ..ROUND
     };
-    let mut sent = Sent::at(law.now);
+    let mut sent = Sent::at(flow.now);
     sent.app_limited = true;
-    sent.totals = law.totals;
-    law.cc.on_sent(&mut law.w, &sent);
+    sent.totals = flow.totals;
+    flow.cc.on_sent(&mut flow.w, &sent);
     // It restarts at the rate it knew.
-    assert_eq!(law.w.pacing.unwrap().as_bit() / 8, paced(4000, 1.0));
-    law.ack(&late);
-    assert_eq!((law.mode(), law.show("min_rtt_ms")), ("probe bw", 40.0));
-    law.ack(&Told {
+    assert_eq!(flow.w.pacing.unwrap().as_bit() / 8, paced(4000, 1.0));
+    flow.ack(&late);
+    assert_eq!((flow.mode(), flow.show("min_rtt_ms")), ("probe bw", 40.0));
+    flow.ack(&Told {
         after: Span::ms(1),
         maybe_delayed: false,
         ..late
     });
-    assert_eq!((law.mode(), law.show("min_rtt_ms")), ("probe rtt", 60.0));
+    assert_eq!((flow.mode(), flow.show("min_rtt_ms")), ("probe rtt", 60.0));
 }
 
 /// 0.99 · gain · rate in bytes per second, as it is rounded: the rate by 2⁻²⁴ packets per µs, the
@@ -494,8 +497,8 @@ fn paced(rate: u64, gain: f64) -> u64 {
 
 #[test]
 fn recovery_sends_a_packet_for_a_packet_and_gives_the_window_back() {
-    let mut law = Law::settled(1);
-    let before = law.w.cwnd;
+    let mut flow = Flow::settled(1);
+    let before = flow.w.cwnd;
     let recovering = |in_flight, delivered, lost, new_round| Told {
         after: Span::ms(1),
         in_flight,
@@ -505,50 +508,50 @@ fn recovery_sends_a_packet_for_a_packet_and_gives_the_window_back() {
         state: State::Recovery,
         ..ROUND
     };
-    law.lose();
-    law.ack(&recovering(300, 2, 5, false));
-    assert_eq!(law.w.cwnd, 302);
-    law.ack(&recovering(290, 1, 8, false));
-    assert_eq!(law.w.cwnd, 294, "less what was lost");
-    law.ack(&recovering(310, 3, 0, false));
-    assert_eq!(law.w.cwnd, 313, "what is in flight and was delivered");
+    flow.lose();
+    flow.ack(&recovering(300, 2, 5, false));
+    assert_eq!(flow.w.cwnd, 302);
+    flow.ack(&recovering(290, 1, 8, false));
+    assert_eq!(flow.w.cwnd, 294, "less what was lost");
+    flow.ack(&recovering(310, 3, 0, false));
+    assert_eq!(flow.w.cwnd, 313, "what is in flight and was delivered");
     // After a round trip it grows to its goal again.
-    law.ack(&recovering(290, 4, 0, true));
-    assert_eq!(law.w.cwnd, 317);
-    law.ack(&recovering(20, 1, 400, false));
-    assert_eq!(law.w.cwnd, 4, "never below the least");
-    law.ack(&Told {
+    flow.ack(&recovering(290, 4, 0, true));
+    assert_eq!(flow.w.cwnd, 317);
+    flow.ack(&recovering(20, 1, 400, false));
+    assert_eq!(flow.w.cwnd, 4, "never below the least");
+    flow.ack(&Told {
         after: Span::ms(1),
         new_round: false,
         ..ROUND
     });
-    assert!(law.w.cwnd >= before - 2, "{} after {before}", law.w.cwnd);
+    assert!(flow.w.cwnd >= before - 2, "{} after {before}", flow.w.cwnd);
 }
 
 #[test]
 fn a_timeout_lets_startup_be_judged_anew_and_is_remembered_as_loss() {
-    let mut law = Law::new(1);
-    law.rounds(3);
-    law.lose();
-    law.w.cwnd = 1;
-    let mut rto = Rto::at(law.now);
-    rto.totals = law.totals;
-    law.cc.on_rto(&mut law.w, &rto);
+    let mut flow = Flow::new(1);
+    flow.rounds(3);
+    flow.lose();
+    flow.w.cwnd = 1;
+    let mut rto = Rto::at(flow.now);
+    rto.totals = flow.totals;
+    flow.cc.on_rto(&mut flow.w, &rto);
     // The first verdict after it compares with nothing.
-    law.ack(&ROUND);
-    assert_eq!(law.mode(), "startup");
-    law.rounds(1);
-    assert_eq!(law.mode(), "startup");
-    law.rounds(2);
-    assert_eq!(law.mode(), "drain");
+    flow.ack(&ROUND);
+    assert_eq!(flow.mode(), "startup");
+    flow.rounds(1);
+    assert_eq!(flow.mode(), "startup");
+    flow.rounds(2);
+    assert_eq!(flow.mode(), "drain");
 }
 
 /// Round trips of an interval: losses at its beginning and end, `lost` of every 100 delivered, at
 /// `rate` packets/s.
-fn interval(law: &mut Law, rounds: u32, rate: u64, lost: u32) {
+fn interval(flow: &mut Flow, rounds: u32, rate: u64, lost: u32) {
     for _ in 0..rounds {
         let n = rate as u32 * 40 / 1000;
-        law.ack(&Told {
+        flow.ack(&Told {
             delivered: n,
             lost: n * lost / 100,
             rate: 8000,
@@ -558,8 +561,8 @@ fn interval(law: &mut Law, rounds: u32, rate: u64, lost: u32) {
 }
 
 /// The first loss, within a round trip.
-fn begin(law: &mut Law) {
-    law.ack(&Told {
+fn begin(flow: &mut Flow) {
+    flow.ack(&Told {
         lost: 1,
         rate: 8000,
         new_round: false,
@@ -576,19 +579,19 @@ fn two_intervals_that_agree_give_a_policer_away() {
         (1000, 1200, false),
         (1000, 850, false),
     ] {
-        let mut law = Law::settled(1);
-        begin(&mut law);
-        interval(&mut law, 4, first, 30);
-        assert!(!law.policed());
-        interval(&mut law, 4, second, 30);
-        assert_eq!(law.policed(), found, "{first} and {second}");
+        let mut flow = Flow::settled(1);
+        begin(&mut flow);
+        interval(&mut flow, 4, first, 30);
+        assert!(!flow.policed());
+        interval(&mut flow, 4, second, 30);
+        assert_eq!(flow.policed(), found, "{first} and {second}");
         if found {
             assert!(
-                law.bw().abs_diff((first + second) / 2) <= 1 + second / 100,
+                flow.bw().abs_diff((first + second) / 2) <= 1 + second / 100,
                 "{}",
-                law.bw()
+                flow.bw()
             );
-            assert_eq!(law.gain(), 1.0);
+            assert_eq!(flow.gain(), 1.0);
         }
     }
 }
@@ -596,80 +599,83 @@ fn two_intervals_that_agree_give_a_policer_away() {
 #[test]
 fn a_policer_loses_a_fifth_and_more() {
     for (lost, found) in [(19, false), (20, true)] {
-        let mut law = Law::settled(1);
-        begin(&mut law);
-        interval(&mut law, 9, 2500, lost);
-        assert_eq!(law.policed(), found, "{lost} of 100");
+        let mut flow = Flow::settled(1);
+        begin(&mut flow);
+        interval(&mut flow, 9, 2500, lost);
+        assert_eq!(flow.policed(), found, "{lost} of 100");
     }
 }
 
 #[test]
 fn an_interval_too_short_too_long_or_limited_by_the_application_tells_nothing() {
-    let mut law = Law::settled(1);
-    begin(&mut law);
-    interval(&mut law, 4, 1000, 30);
-    interval(&mut law, 3, 1000, 30);
-    assert!(!law.policed(), "four round trips at least");
-    interval(&mut law, 1, 1000, 30);
-    assert!(law.policed());
+    let mut flow = Flow::settled(1);
+    begin(&mut flow);
+    interval(&mut flow, 4, 1000, 30);
+    interval(&mut flow, 3, 1000, 30);
+    assert!(!flow.policed(), "four round trips at least");
+    interval(&mut flow, 1, 1000, 30);
+    assert!(flow.policed());
 
-    let mut law = Law::settled(1);
-    begin(&mut law);
-    interval(&mut law, 4, 1000, 30);
+    let mut flow = Flow::settled(1);
+    begin(&mut flow);
+    interval(&mut flow, 4, 1000, 30);
     // No loss for 17 round trips: the interval before is forgotten too, and the next loss begins a
     // first one.
-    interval(&mut law, 17, 1000, 0);
-    begin(&mut law);
-    interval(&mut law, 4, 1000, 30);
-    assert!(!law.policed());
+    interval(&mut flow, 17, 1000, 0);
+    begin(&mut flow);
+    interval(&mut flow, 4, 1000, 30);
+    assert!(!flow.policed());
 
-    let mut law = Law::settled(1);
-    begin(&mut law);
-    interval(&mut law, 4, 1000, 30);
-    law.ack(&Told {
+    let mut flow = Flow::settled(1);
+    begin(&mut flow);
+    interval(&mut flow, 4, 1000, 30);
+    flow.ack(&Told {
         app_limited: true,
         ..ROUND
     });
-    begin(&mut law);
-    interval(&mut law, 4, 1000, 30);
-    assert!(!law.policed());
+    begin(&mut flow);
+    interval(&mut flow, 4, 1000, 30);
+    assert!(!flow.policed());
 }
 
-fn policed() -> Law {
-    let mut law = Law::settled(1);
-    begin(&mut law);
-    interval(&mut law, 8, 1000, 30);
-    assert!(law.policed() && law.bw() == 1000);
-    law
+fn policed() -> Flow {
+    let mut flow = Flow::settled(1);
+    begin(&mut flow);
+    interval(&mut flow, 8, 1000, 30);
+    assert!(flow.policed() && flow.bw() == 1000);
+    flow
 }
 
 #[test]
 fn a_policed_rate_is_used_for_48_round_trips() {
-    let mut law = policed();
-    law.rounds(47);
-    assert!(law.policed());
-    law.rounds(1);
-    assert!(!law.policed());
+    let mut flow = policed();
+    flow.rounds(47);
+    assert!(flow.policed());
+    flow.rounds(1);
+    assert!(!flow.policed());
 }
 
 #[test]
 fn an_undone_reduction_forgets_policers_and_judges_the_pipe_anew() {
-    let mut law = policed();
-    let mut spurious = SpuriousLoss::at(law.now);
-    (spurious.prior_cwnd, spurious.totals) = (1000, law.totals);
-    let cwnd = law.w.cwnd;
-    law.cc.on_spurious_loss(&mut law.w, &spurious);
-    assert!(!law.policed());
-    assert_eq!(law.w.cwnd, cwnd, "the window comes back when recovery ends");
+    let mut flow = policed();
+    let mut spurious = SpuriousLoss::at(flow.now);
+    (spurious.prior_cwnd, spurious.totals) = (1000, flow.totals);
+    let cwnd = flow.w.cwnd;
+    flow.cc.on_spurious_loss(&mut flow.w, &spurious);
+    assert!(!flow.policed());
+    assert_eq!(
+        flow.w.cwnd, cwnd,
+        "the window comes back when recovery ends"
+    );
 
-    let mut law = Law::new(1);
-    law.rounds(3);
-    spurious.now = law.now;
-    law.cc.on_spurious_loss(&mut law.w, &spurious);
-    law.rounds(3);
-    assert_eq!(law.mode(), "startup");
-    law.rounds(1);
-    assert_eq!(law.mode(), "drain");
+    let mut flow = Flow::new(1);
+    flow.rounds(3);
+    spurious.now = flow.now;
+    flow.cc.on_spurious_loss(&mut flow.w, &spurious);
+    flow.rounds(3);
+    assert_eq!(flow.mode(), "startup");
+    flow.rounds(1);
+    assert_eq!(flow.mode(), "drain");
 }
 
 #[test]
@@ -680,41 +686,41 @@ fn acks_in_clumps_make_room_for_100_ms_at_most() {
         new_round: false,
         ..ROUND
     };
-    let mut law = Law::settled(1);
-    let quiet = law.show("extra_acked");
-    law.ack(&Told {
+    let mut flow = Flow::settled(1);
+    let quiet = flow.show("extra_acked");
+    flow.ack(&Told {
         after: Span::s(1),
         new_round: false,
         ..clump(1)
     });
-    law.ack(&clump(200));
-    assert_eq!(law.show("extra_acked"), f64::max(201.0, quiet));
+    flow.ack(&clump(200));
+    assert_eq!(flow.show("extra_acked"), f64::max(201.0, quiet));
     for _ in 0..2 {
-        law.ack(&clump(200));
+        flow.ack(&clump(200));
     }
     // 4000 packets/s deliver 399 in 100 ms, rounded down.
-    assert!(law.show("extra_acked") > 400.0);
-    assert_eq!(law.w.cwnd, law.goal());
+    assert!(flow.show("extra_acked") > 400.0);
+    assert_eq!(flow.w.cwnd, flow.goal());
     // Forgotten after two times five round trips, once the rate has caught up with the clump.
-    law.rounds(4);
-    assert!(law.show("extra_acked") > 400.0);
-    law.rounds(10);
+    flow.rounds(4);
+    assert!(flow.show("extra_acked") > 400.0);
+    flow.rounds(10);
     assert!(
-        law.show("extra_acked") < 200.0,
+        flow.show("extra_acked") < 200.0,
         "{}",
-        law.show("extra_acked")
+        flow.show("extra_acked")
     );
 }
 
 #[test]
 fn until_the_pipe_is_full_pacing_only_rises() {
-    let mut law = Law::new(1);
+    let mut flow = Flow::new(1);
     // Ten packets in 40 ms.
-    assert_eq!(law.w.pacing.unwrap().as_bit() / 8, paced(250, STARTUP));
-    law.ack(&Told { rate: 100, ..ROUND });
-    assert_eq!(law.w.pacing.unwrap().as_bit() / 8, paced(250, STARTUP));
-    assert_eq!(law.w.min_burst, 2);
-    let mut slow = Law::settled(1);
+    assert_eq!(flow.w.pacing.unwrap().as_bit() / 8, paced(250, STARTUP));
+    flow.ack(&Told { rate: 100, ..ROUND });
+    assert_eq!(flow.w.pacing.unwrap().as_bit() / 8, paced(250, STARTUP));
+    assert_eq!(flow.w.min_burst, 2);
+    let mut slow = Flow::settled(1);
     (0..12).for_each(|_| slow.ack(&Told { rate: 100, ..ROUND }));
     assert_eq!(slow.w.min_burst, 1, "less than 1.2 Mbit/s");
 }
@@ -756,40 +762,40 @@ proptest! {
     fn no_ack_makes_bbr_lose_its_mind(seed in 0u64..100, clamp in prop_oneof![Just(u32::MAX),
         4u32..1000],
             told in prop::collection::vec((anything(), 0u8..30), 1..200)) {
-        let mut law = Law::new(seed);
-        law.w.clamp = clamp;
+        let mut flow = Flow::new(seed);
+        flow.w.clamp = clamp;
         for (told, other) in &told {
             match other {
-                0 => law.lose(),
+                0 => flow.lose(),
                 1 => {
-                    law.lose();
-                    law.w.cwnd = told.in_flight + 1;
-                    let mut rto = Rto::at(law.now);
-                    rto.totals = law.totals;
-                    law.cc.on_rto(&mut law.w, &rto);
+                    flow.lose();
+                    flow.w.cwnd = told.in_flight + 1;
+                    let mut rto = Rto::at(flow.now);
+                    rto.totals = flow.totals;
+                    flow.cc.on_rto(&mut flow.w, &rto);
                 }
                 2 => {
-                    let mut ev = SpuriousLoss::at(law.now);
-                    (ev.prior_cwnd, ev.totals) = (told.in_flight, law.totals);
-                    law.cc.on_spurious_loss(&mut law.w, &ev);
+                    let mut ev = SpuriousLoss::at(flow.now);
+                    (ev.prior_cwnd, ev.totals) = (told.in_flight, flow.totals);
+                    flow.cc.on_spurious_loss(&mut flow.w, &ev);
                 }
                 3 => {
-                    let mut ev = Sent::at(law.now);
-                    (ev.app_limited, ev.totals) = (told.app_limited, law.totals);
-                    law.cc.on_sent(&mut law.w, &ev);
+                    let mut ev = Sent::at(flow.now);
+                    (ev.app_limited, ev.totals) = (told.app_limited, flow.totals);
+                    flow.cc.on_sent(&mut flow.w, &ev);
                 }
                 _ => {}
             }
-            let was_startup = law.mode() == "startup" || law.mode() == "probe rtt";
-            law.ack(told);
-            let cwnd = law.w.cwnd;
+            let was_startup = flow.mode() == "startup" || flow.mode() == "probe rtt";
+            flow.ack(told);
+            let cwnd = flow.w.cwnd;
             prop_assert!(cwnd >= 1 && cwnd <= clamp, "{cwnd} of {clamp} by {told:?}");
-            prop_assert!(law.mode() != "probe rtt" || cwnd <= 4);
-            let most = 0.99 * law.gain() * law.show("bw_packets_per_s") * f64::from(MSS);
-            let pacing = law.w.pacing.unwrap().as_bit() / 8;
+            prop_assert!(flow.mode() != "probe rtt" || cwnd <= 4);
+            let most = 0.99 * flow.gain() * flow.show("bw_packets_per_s") * f64::from(MSS);
+            let pacing = flow.w.pacing.unwrap().as_bit() / 8;
             prop_assert!(was_startup || pacing as f64 <= most + 1.0, "{pacing} of {most} by \
                 {told:?}");
-            prop_assert!((1..=2).contains(&law.w.min_burst));
+            prop_assert!((1..=2).contains(&flow.w.min_burst));
         }
     }
 }

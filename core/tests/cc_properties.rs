@@ -73,16 +73,16 @@ const OWN_RULE: &[&str] = &["bbr", "bbr2", "bbr3", "copa", "remy", "timely", "xc
 /// May this congestion control shrink its window on an ACK and then be in slow start? TCP-LP may,
 /// since Linux's tcp_lp leaves `ssthresh` as it is; LEDBAT++ in its slowdowns, which return by slow
 /// start (section 4.4 of the draft).
-fn may_return_by_slow_start(name: &str, law: &dyn cc::CongestionControl) -> bool {
+fn may_return_by_slow_start(name: &str, algorithm: &dyn cc::CongestionControl) -> bool {
     let mut slowdown = false;
-    law.describe(&mut |figure, value| slowdown |= figure == "slowdown" && value > 0.0);
+    algorithm.describe(&mut |figure, value| slowdown |= figure == "slowdown" && value > 0.0);
     slowdown || name == "lp" || OWN_RULE.contains(&name)
 }
 
 /// A connection that accepts any input.
 struct Connection {
     name: &'static str,
-    law: Box<dyn cc::CongestionControl>,
+    cc: Box<dyn cc::CongestionControl>,
     w: Window,
     now: Time,
     una: u64,
@@ -99,7 +99,7 @@ impl Connection {
     fn new(kind: &CcKind, host: &Host) -> Connection {
         let mut it = Connection {
             name: kind.name,
-            law: (kind.make)(&Params::defaults(kind.params), host),
+            cc: (kind.make)(&Params::defaults(kind.params), host),
             w: Window::new(10),
             now: Time::ZERO + Span::ms(1),
             una: 0,
@@ -116,13 +116,13 @@ impl Connection {
         };
         let mut ev = Start::at(it.now);
         (ev.srtt, ev.min_rtt, ev.totals) = (Span::us(1), Span::us(1), it.totals);
-        it.law.on_start(&mut it.w, &ev);
+        it.cc.on_start(&mut it.w, &ev);
         it
     }
     fn set_state(&mut self, to: State) {
         let mut ev = StateChange::at(self.now);
         (ev.from, ev.to) = (self.state, to);
-        self.law.on_state(&mut self.w, &ev);
+        self.cc.on_state(&mut self.w, &ev);
         self.state = to;
     }
     fn ack(&mut self, packets: u32, rtt_us: u64, marked: bool) {
@@ -132,7 +132,7 @@ impl Connection {
         if nothing_out {
             let mut ev = Sent::at(self.now);
             ev.totals = self.totals;
-            self.law.on_sent(&mut self.w, &ev);
+            self.cc.on_sent(&mut self.w, &ev);
         }
         self.nxt = self
             .nxt
@@ -151,7 +151,7 @@ impl Connection {
         ev.pacing = self.w.pacing.unwrap_or(Rate::mbit(1));
         let ms = (self.now.as_ns() / 1_000_000) as u32;
         ev.stamps = (ms, ms.saturating_sub((rtt_us / 1000) as u32));
-        self.law.on_sample(&mut self.w, &ev);
+        self.cc.on_sample(&mut self.w, &ev);
         self.totals.delivered += u64::from(packets);
         self.totals.delivered_at = self.now;
         self.marked += if marked { u64::from(packets) } else { 0 };
@@ -170,14 +170,14 @@ impl Connection {
         (delivery.rtt, delivery.totals) = (Some(Span::us(rtt_us)), self.totals);
         delivery.prior_in_flight = ev.in_flight.saturating_add(packets);
         delivery.next_departure = self.now;
-        ev.delivery = self.law.needs_delivery().then_some(delivery);
-        self.law.on_ack(&mut self.w, &ev);
+        ev.delivery = self.cc.needs_delivery().then_some(delivery);
+        self.cc.on_ack(&mut self.w, &ev);
         if self.state == State::Open
             && self.w.cwnd < cwnd
             && !in_slow_start
             && self.w.in_slow_start()
         {
-            let may = may_return_by_slow_start(self.name, &*self.law);
+            let may = may_return_by_slow_start(self.name, &*self.cc);
             assert!(
                 may,
                 "{}: slow start undoes {cwnd} -> {}",
@@ -190,7 +190,7 @@ impl Connection {
         self.w.credit = 0;
         let mut ev = Loss::at(self.now);
         (ev.cause, ev.in_flight) = (cause, ((self.nxt - self.una) / MSS) as u32);
-        self.law.on_loss(&mut self.w, &ev);
+        self.cc.on_loss(&mut self.w, &ev);
     }
     fn step(&mut self, gap_ns: u64, step: &Step) {
         self.now += Span::ns(gap_ns);
@@ -211,16 +211,16 @@ impl Connection {
                 self.totals.lost += u64::from(packets);
                 self.reduce(Cause::Loss);
                 self.set_state(State::Recovery);
-                if !self.law.owns_recovery() {
+                if !self.cc.owns_recovery() {
                     self.w.cwnd = self.w.cwnd.min(self.w.ssthresh).max(1);
                 }
             }
             Step::Recovered if self.state != State::Open => {
-                if !self.law.owns_recovery() {
+                if !self.cc.owns_recovery() {
                     if self.state == State::Recovery {
                         self.w.cwnd = self.w.ssthresh;
                     }
-                    self.law.on_reduced(&mut self.w, &Reduced::at(self.now));
+                    self.cc.on_reduced(&mut self.w, &Reduced::at(self.now));
                 }
                 self.set_state(State::Open);
             }
@@ -233,12 +233,12 @@ impl Connection {
                 let mut ev = Rto::at(self.now);
                 self.totals.lost += 1;
                 ev.totals = self.totals;
-                self.law.on_rto(&mut self.w, &ev);
+                self.cc.on_rto(&mut self.w, &ev);
             }
             Step::Mistake if self.state != State::Open => {
                 let mut ev = SpuriousLoss::at(self.now);
                 (ev.prior_cwnd, ev.totals) = (self.prior_cwnd, self.totals);
-                self.law.on_spurious_loss(&mut self.w, &ev);
+                self.cc.on_spurious_loss(&mut self.w, &ev);
                 self.set_state(State::Open);
             }
             Step::Idle(ms) => {
@@ -246,7 +246,7 @@ impl Connection {
                 self.nxt = self.una;
                 let mut ev = Sent::at(self.now);
                 (ev.app_limited, ev.totals) = (true, self.totals);
-                self.law.on_sent(&mut self.w, &ev);
+                self.cc.on_sent(&mut self.w, &ev);
             }
             _ => {}
         }
@@ -294,7 +294,7 @@ proptest! {
             let mut one = Connection::new(kind, &Host::default());
             let half = steps.len() / 2;
             steps[..half].iter().for_each(|(gap, step)| one.step(*gap, step));
-            let mut other = Connection { law: one.law.fork(), w: one.w.clone(),
+            let mut other = Connection { cc: one.cc.fork(), w: one.w.clone(),
                 seen: one.seen.clone(), ..one };
             // `other` has taken the place of `one`: what it answers is compared with a third that
             // was never copied.

@@ -308,8 +308,8 @@ fn replay_sender(text: &'static str, kind: &CcKind) -> usize {
         seed: r.seed,
         ..Host::default()
     };
-    let law = (kind.make)(&Params::defaults(kind.params), &host);
-    let mut sender = Sender::new(config(&r).into(), law, r.size);
+    let algorithm = (kind.make)(&Params::defaults(kind.params), &host);
+    let mut sender = Sender::new(config(&r).into(), algorithm, r.size);
     let mut sent: Vec<(Time, Segment)> = Vec::new();
     sender.connect(r.time("0"), &mut |s| sent.push((r.time("0"), s)));
     let mut compared = 0;

@@ -1,6 +1,6 @@
 //! The sender under hostile input, and a whole connection over any path.
 
-use crate::pair::{Pair, config as ends, law};
+use crate::pair::{Pair, build_cc, config as ends};
 use narrows_core::cc;
 use narrows_core::packet::Ecn;
 use narrows_core::tcp::wire::{AckMarks, AckSegment, MAX_SACKS, Range, Segment};
@@ -190,7 +190,7 @@ proptest! {
         attacks in prop::collection::vec(hostile(), 1..120),
     ) {
         let kind = cc::KINDS.iter().find(|k| k.name == cc).unwrap();
-        let sender = Sender::new(ends().under(kind.signals(), EcnEnds::Both).into(), law(cc),
+        let sender = Sender::new(ends().under(kind.signals(), EcnEnds::Both).into(), build_cc(cc),
             size.map(Bytes::new));
         let mut t = Target { now: Time::ZERO + Span::ms(1), sender, size, nxt: 0, segments: 0,
             established: false };

@@ -1,6 +1,6 @@
 //! Sender and receiver over a path, against what Linux 6.12 does on the same path.
 
-use crate::pair::{Pair, config, law};
+use crate::pair::{Pair, build_cc, config};
 use narrows_core::host::Fate;
 use narrows_core::tcp::wire::AckSegment;
 use narrows_core::tcp::{Config, Device, Sender, State};
@@ -60,7 +60,7 @@ fn the_first_recovery_is_linux_s() {
 /// started at tick 71 of 512.
 #[test]
 fn syns_are_repeated_when_linux_repeats_them() {
-    let mut sender = Sender::new(config().into(), law("cubic"), None);
+    let mut sender = Sender::new(config().into(), build_cc("cubic"), None);
     let mut sent = Vec::new();
     let start = at_ms(71);
     sender.connect(start, &mut |s| sent.push(s));
@@ -80,7 +80,7 @@ fn syns_are_repeated_when_linux_repeats_them() {
 
 #[test]
 fn a_shut_window_is_asked_for_until_it_opens() {
-    let mut sender = Sender::new(config().into(), law("reno"), Some(Bytes::new(100_000)));
+    let mut sender = Sender::new(config().into(), build_cc("reno"), Some(Bytes::new(100_000)));
     let mut sent = Vec::new();
     sender.connect(Time::ZERO, &mut |s| sent.push(s));
     let mut ack = AckSegment {
@@ -136,7 +136,11 @@ fn a_shut_window_is_asked_for_until_it_opens() {
 #[test]
 fn what_its_own_host_does_not_take_is_tried_every_half_second() {
     let device = Some(Device::default());
-    let mut sender = Sender::new(Config { device, ..config() }.into(), law("cubic"), None);
+    let mut sender = Sender::new(
+        Config { device, ..config() }.into(),
+        build_cc("cubic"),
+        None,
+    );
     sender.connect(Time::ZERO, &mut |_| Fate::Sent);
     let mut ack = AckSegment {
         syn: true,

@@ -459,19 +459,19 @@ mod tests {
 
     /// A flow of rounds: ten packets each, acknowledged by twos.
     struct Flow {
-        law: Cdg,
+        cc: Cdg,
         w: Window,
         una: u64,
         now_us: u64,
     }
     impl Flow {
-        fn new(law: Cdg, cwnd: u32, ssthresh: u32) -> Flow {
+        fn new(cc: Cdg, cwnd: u32, ssthresh: u32) -> Flow {
             let mut w = Window::new(cwnd);
-            let mut law = law;
-            law.on_start(&mut w, &Start::at(Time::ZERO));
+            let mut cc = cc;
+            cc.on_start(&mut w, &Start::at(Time::ZERO));
             w.ssthresh = ssthresh;
             Flow {
-                law,
+                cc,
                 w,
                 una: 0,
                 now_us: 0,
@@ -481,7 +481,7 @@ mod tests {
             let mut ev = Sample::at(Time::from_ns(self.now_us * 1000));
             (ev.rtt, ev.acked, ev.una, ev.nxt) =
                 (Some(Span::us(rtt_us)), acked, self.una, self.una + 10);
-            self.law.on_sample(&mut self.w, &ev);
+            self.cc.on_sample(&mut self.w, &ev);
         }
         /// An ACK of two packets; returns whether a reduction is requested.
         fn ack(&mut self, rtt_us: u64, cwnd_limited: bool) -> bool {
@@ -491,7 +491,7 @@ mod tests {
             let mut ev = Ack::at(Time::from_ns(self.now_us * 1000));
             (ev.una, ev.nxt, ev.delivered, ev.cwnd_limited) =
                 (self.una, self.una + 10, 2, cwnd_limited);
-            self.law.on_ack(&mut self.w, &ev);
+            self.cc.on_ack(&mut self.w, &ev);
             core::mem::take(&mut self.w.reduce)
         }
         /// A round with these minimum and maximum round trips; returns whether a reduction was
@@ -507,9 +507,9 @@ mod tests {
             asked
         }
         fn reduced(&mut self) {
-            self.law.on_loss(&mut self.w, &Loss::at(Time::ZERO));
+            self.cc.on_loss(&mut self.w, &Loss::at(Time::ZERO));
             self.w.cwnd = self.w.ssthresh;
-            self.law.on_reduced(&mut self.w, &Reduced::at(Time::ZERO));
+            self.cc.on_reduced(&mut self.w, &Reduced::at(Time::ZERO));
         }
     }
 
@@ -527,11 +527,11 @@ mod tests {
     /// probability 1 − exp(−g/3). The tolerance is the rounding of 333/8 to 42.
     #[test]
     fn the_chance_to_back_off_is_one_less_the_exponential_of_the_gradient() {
-        let mut law = cdg(&[("use_ineff", Value::Count(0))]);
+        let mut cc = cdg(&[("use_ineff", Value::Count(0))]);
         for g_ms in [0.5, 1.0, 3.0] {
             let sum_us = (8.0 * g_ms * 1000.0) as u64;
             let n = 20_000;
-            let hits = (0..n).filter(|_| law.backs_off(sum_us, 10)).count();
+            let hits = (0..n).filter(|_| cc.backs_off(sum_us, 10)).count();
             let expected = 1.0 - libm::exp(-g_ms / 3.0);
             let share = hits as f64 / f64::from(n);
             assert!(
@@ -611,18 +611,18 @@ mod tests {
     /// the count restarts.
     #[test]
     fn five_back_offs_without_effect_are_enough() {
-        let mut law = cdg(&[always()]);
-        let asked = (0..8).filter(|_| law.backs_off(50_000, 10)).count();
+        let mut cc = cdg(&[always()]);
+        let asked = (0..8).filter(|_| cc.backs_off(50_000, 10)).count();
         assert_eq!(asked, 5);
         let falls = |us| Extremes {
             least: us,
             most: us,
         };
-        law.m.gradient(falls(40_000), falls(39_969), false);
-        assert_eq!(law.m.backoffs, 8, "31 µs are too little to tell");
-        law.m.gradient(falls(39_969), falls(39_968), false);
-        assert_eq!(law.m.backoffs, 0);
-        assert!(law.backs_off(50_000, 10));
+        cc.m.gradient(falls(40_000), falls(39_969), false);
+        assert_eq!(cc.m.backoffs, 8, "31 µs are too little to tell");
+        cc.m.gradient(falls(39_969), falls(39_968), false);
+        assert_eq!(cc.m.backoffs, 0);
+        assert!(cc.backs_off(50_000, 10));
     }
 
     /// 100 packets, one back-off to 70: a loss then leaves half of the window without the back-off,
@@ -630,30 +630,30 @@ mod tests {
     #[test]
     fn a_loss_takes_half_of_the_shadow_window() {
         let mut f = Flow::new(cdg(&[always()]), 100, 50);
-        assert!(f.law.backs_off(50_000, f.w.cwnd));
+        assert!(f.cc.backs_off(50_000, f.w.cwnd));
         f.reduced();
         assert_eq!(f.w.cwnd, 70);
-        f.law.on_loss(&mut f.w, &Loss::at(Time::ZERO));
+        f.cc.on_loss(&mut f.w, &Loss::at(Time::ZERO));
         assert_eq!(f.w.ssthresh, 50);
         let mut f = Flow::new(
             cdg(&[always(), ("use_shadow", Value::Bool(false))]),
             100,
             50,
         );
-        assert!(f.law.backs_off(50_000, f.w.cwnd));
+        assert!(f.cc.backs_off(50_000, f.w.cwnd));
         f.reduced();
-        f.law.on_loss(&mut f.w, &Loss::at(Time::ZERO));
+        f.cc.on_loss(&mut f.w, &Loss::at(Time::ZERO));
         assert_eq!(f.w.ssthresh, 35);
     }
 
     #[test]
     fn the_shadow_window_grows_with_the_window_and_never_stays_above_one_that_is_not_used() {
         let mut f = Flow::new(cdg(&[never()]), 10, 5);
-        f.law.m.shadow = 20;
+        f.cc.m.shadow = 20;
         (0..5).for_each(|_| assert!(!f.ack(40_000, true)));
-        assert_eq!((f.w.cwnd, f.law.m.shadow), (11, 21));
+        assert_eq!((f.w.cwnd, f.cc.m.shadow), (11, 21));
         f.ack(40_000, false);
-        assert_eq!((f.w.cwnd, f.law.m.shadow), (11, 11));
+        assert_eq!((f.w.cwnd, f.cc.m.shadow), (11, 11));
     }
 
     /// An ACK of one packet after ACKs of two may have been delayed by 40 ms: it can only lower the
@@ -664,7 +664,7 @@ mod tests {
         f.sample(40_000, 2);
         f.sample(80_000, 1);
         assert_eq!(
-            f.law.m.round,
+            f.cc.m.round,
             Some(Extremes {
                 least: 40_000,
                 most: 40_000
@@ -673,18 +673,18 @@ mod tests {
         f.sample(80_000, 2);
         f.sample(39_000, 1);
         assert_eq!(
-            f.law.m.round,
+            f.cc.m.round,
             Some(Extremes {
                 least: 39_000,
                 most: 80_000
             })
         );
         // A receiver that acknowledges every packet delays none.
-        f.law.m.round = None;
+        f.cc.m.round = None;
         f.sample(40_000, 1);
         f.sample(41_000, 1);
         assert_eq!(
-            f.law.m.round,
+            f.cc.m.round,
             Some(Extremes {
                 least: 40_000,
                 most: 41_000
@@ -701,7 +701,7 @@ mod tests {
                 10_000,
             );
             // One round only: as if no more data were sent.
-            f.law.m.round_end = u64::MAX;
+            f.cc.m.round_end = u64::MAX;
             (0..400).find(|_| {
                 f.ack(40_000, true);
                 f.w.ssthresh < 10_000
@@ -720,8 +720,8 @@ mod tests {
                 10_000,
             );
             f.round(40_000, 40_000);
-            f.law.m.round_end = u64::MAX;
-            f.law.m.round = None;
+            f.cc.m.round_end = u64::MAX;
+            f.cc.m.round = None;
             (0..20).find(|_| {
                 f.ack(rtt_us, true);
                 f.w.ssthresh < 10_000
@@ -734,9 +734,9 @@ mod tests {
     #[test]
     fn a_loss_is_forgiven_while_the_queue_is_not_full_if_that_is_asked_for() {
         let left = |tolerant, (least, most): (i64, i64)| {
-            let mut law = cdg(&[("use_tolerance", Value::Bool(tolerant))]);
+            let mut cc = cdg(&[("use_tolerance", Value::Bool(tolerant))]);
             let mut w = Window::new(100);
-            law.on_start(&mut w, &Start::at(Time::ZERO));
+            cc.on_start(&mut w, &Start::at(Time::ZERO));
             let last = Extremes {
                 least: 40_000,
                 most: 50_000,
@@ -745,8 +745,8 @@ mod tests {
                 least: 40_000 + least,
                 most: 50_000 + most,
             };
-            law.m.gradient(last, round, tolerant);
-            law.on_loss(&mut w, &Loss::at(Time::ZERO));
+            cc.m.gradient(last, round, tolerant);
+            cc.on_loss(&mut w, &Loss::at(Time::ZERO));
             w.ssthresh
         };
         assert_eq!(left(false, (500, 500)), 50);
@@ -769,12 +769,12 @@ mod tests {
         f.round(40_000, 40_000);
         f.round(44_000, 44_000);
         f.round(48_000, 48_000);
-        assert!(f.law.m.sum.least > 0);
+        assert!(f.cc.m.sum.least > 0);
         let mut ev = Sent::at(Time::ZERO);
         ev.nxt = 77;
-        f.law.on_sent(&mut f.w, &ev);
-        assert_eq!((f.law.m.sum, f.law.m.round_end), (Extremes::default(), 77));
-        assert_eq!(f.law.m.shadow, f.w.cwnd);
+        f.cc.on_sent(&mut f.w, &ev);
+        assert_eq!((f.cc.m.sum, f.cc.m.round_end), (Extremes::default(), 77));
+        assert_eq!(f.cc.m.shadow, f.w.cwnd);
     }
 
     /// The round in which the window was reduced is no measure of growth.
@@ -782,8 +782,8 @@ mod tests {
     fn a_reduction_begins_a_round() {
         let mut f = Flow::new(cdg(&[never()]), 10, 5);
         f.round(40_000, 40_000);
-        let nxt = f.law.nxt;
-        f.law.on_reduced(&mut f.w, &Reduced::at(Time::ZERO));
-        assert_eq!((f.law.m.round_end, f.law.m.round), (nxt, None));
+        let nxt = f.cc.nxt;
+        f.cc.on_reduced(&mut f.w, &Reduced::at(Time::ZERO));
+        assert_eq!((f.cc.m.round_end, f.cc.m.round), (nxt, None));
     }
 }

@@ -169,12 +169,12 @@ mod tests {
     use crate::units::Time;
 
     fn dctcp() -> (Dctcp, Window) {
-        let mut law = Dctcp::new(&Params::defaults(PARAMS));
+        let mut cc = Dctcp::new(&Params::defaults(PARAMS));
         let mut w = Window::new(100);
         let mut start = Start::at(Time::ZERO);
         start.ecn = true;
-        law.on_start(&mut w, &start);
-        (law, w)
+        cc.on_start(&mut w, &start);
+        (cc, w)
     }
 
     fn sample(una: u64, nxt: u64, delivered: u64, delivered_ce: u64) -> Sample {
@@ -189,31 +189,31 @@ mod tests {
         ev
     }
 
-    fn enters(law: &mut Dctcp, w: &mut Window, from: State, to: State) {
+    fn enters(cc: &mut Dctcp, w: &mut Window, from: State, to: State) {
         let mut ev = StateChange::at(Time::ZERO);
         (ev.from, ev.to) = (from, to);
-        law.on_state(w, &ev);
+        cc.on_state(w, &ev);
     }
 
     /// RFC 8257 section 4.2: α starts at 1. It decreases by a sixteenth with every window, in
     /// integers.
     #[test]
     fn alpha_falls_by_a_sixteenth_per_window_without_marks() {
-        let (mut law, _) = dctcp();
+        let (mut cc, _) = dctcp();
         let alphas = [(); 7].map(|()| {
-            law.observe(100, 0);
-            law.alpha
+            cc.observe(100, 0);
+            cc.alpha
         });
         assert_eq!(alphas, [960, 900, 844, 792, 743, 697, 654]);
     }
 
     #[test]
     fn what_is_left_below_a_sixteenth_vanishes() {
-        let (mut law, _) = dctcp();
-        law.alpha = 16;
+        let (mut cc, _) = dctcp();
+        cc.alpha = 16;
         let alphas = [(); 3].map(|()| {
-            law.observe(100, 0);
-            law.alpha
+            cc.observe(100, 0);
+            cc.alpha
         });
         assert_eq!(alphas, [15, 0, 0]);
     }
@@ -221,43 +221,43 @@ mod tests {
     /// RFC 8257 section 3.3: α = (1 − g) α + g F.
     #[test]
     fn alpha_takes_a_sixteenth_of_the_share_of_marks() {
-        let (mut law, _) = dctcp();
-        law.alpha = 0;
+        let (mut cc, _) = dctcp();
+        cc.alpha = 0;
         let alphas =
             [(10, 3), (10, 10), (1000, 1), (0, 0), (7, 7), (3, 2)].map(|(delivered, marked)| {
-                law.observe(delivered, marked);
-                law.alpha
+                cc.observe(delivered, marked);
+                cc.alpha
             });
         assert_eq!(alphas, [19, 82, 77, 73, 133, 167]);
         // α approaches a constant share, rounded down by up to a sixteenth of sixteen.
-        (0..200).for_each(|_| law.observe(100, 25));
-        assert!((256..272).contains(&law.alpha), "{}", law.alpha);
-        (0..200).for_each(|_| law.observe(100, 100));
-        assert_eq!(law.alpha, ONE);
+        (0..200).for_each(|_| cc.observe(100, 25));
+        assert!((256..272).contains(&cc.alpha), "{}", cc.alpha);
+        (0..200).for_each(|_| cc.observe(100, 100));
+        assert_eq!(cc.alpha, ONE);
         // A mark may be reported before the packet counts as delivered.
-        law.observe(10, 11);
-        assert_eq!(law.alpha, ONE);
+        cc.observe(10, 11);
+        assert_eq!(cc.alpha, ONE);
     }
 
     #[test]
     fn alpha_is_worked_out_once_per_window_of_data() {
-        let (mut law, mut w) = dctcp();
+        let (mut cc, mut w) = dctcp();
         // The first ACK ends the empty window that began with the connection.
-        law.on_sample(&mut w, &sample(10, 100, 1, 0));
-        assert_eq!(law.alpha, 960);
+        cc.on_sample(&mut w, &sample(10, 100, 1, 0));
+        assert_eq!(cc.alpha, 960);
         for una in 11..100 {
-            law.on_sample(&mut w, &sample(una, una + 90, una - 9, (una - 9) / 2));
-            assert_eq!(law.alpha, 960);
+            cc.on_sample(&mut w, &sample(una, una + 90, una - 9, (una - 9) / 2));
+            assert_eq!(cc.alpha, 960);
         }
         // 90 delivered, 45 of them marked.
-        law.on_sample(&mut w, &sample(100, 190, 91, 45));
-        assert_eq!(law.alpha, 960 - 60 + 45 * 64 / 90);
+        cc.on_sample(&mut w, &sample(100, 190, 91, 45));
+        assert_eq!(cc.alpha, 960 - 60 + 45 * 64 / 90);
     }
 
     /// RFC 8257 section 3.4: cwnd = cwnd (1 − α/2).
     #[test]
     fn a_mark_takes_half_of_alpha() {
-        let (mut law, mut w) = dctcp();
+        let (mut cc, mut w) = dctcp();
         let cuts = [
             (1024, 100),
             (512, 100),
@@ -267,8 +267,8 @@ mod tests {
             (0, 100),
         ]
         .map(|(alpha, cwnd)| {
-            (law.alpha, w.cwnd) = (alpha, cwnd);
-            law.on_loss(&mut w, &loss(Cause::Mark));
+            (cc.alpha, w.cwnd) = (alpha, cwnd);
+            cc.on_loss(&mut w, &loss(Cause::Mark));
             w.ssthresh
         });
         assert_eq!(cuts, [50, 75, 96, 100, 2, 100]);
@@ -277,58 +277,58 @@ mod tests {
     /// RFC 8257 section 3.5.
     #[test]
     fn a_loss_takes_half_however_little_was_marked() {
-        let (mut law, mut w) = dctcp();
-        law.alpha = 0;
-        law.on_loss(&mut w, &loss(Cause::Loss));
-        enters(&mut law, &mut w, State::Disorder, State::Recovery);
+        let (mut cc, mut w) = dctcp();
+        cc.alpha = 0;
+        cc.on_loss(&mut w, &loss(Cause::Loss));
+        enters(&mut cc, &mut w, State::Disorder, State::Recovery);
         assert_eq!(w.ssthresh, 50);
         // Again the same state: nothing new.
         w.cwnd = 60;
-        enters(&mut law, &mut w, State::Recovery, State::Recovery);
+        enters(&mut cc, &mut w, State::Recovery, State::Recovery);
         assert_eq!(w.ssthresh, 50);
         w.cwnd = 30;
-        law.on_loss(&mut w, &loss(Cause::Timeout));
+        cc.on_loss(&mut w, &loss(Cause::Timeout));
         assert_eq!(w.ssthresh, 15);
     }
 
     #[test]
     fn a_loss_while_the_window_shrinks_for_a_mark_takes_half_of_what_is_left() {
-        let (mut law, mut w) = dctcp();
-        law.on_loss(&mut w, &loss(Cause::Mark));
+        let (mut cc, mut w) = dctcp();
+        cc.on_loss(&mut w, &loss(Cause::Mark));
         w.cwnd = 80;
-        enters(&mut law, &mut w, State::Cwr, State::Recovery);
+        enters(&mut cc, &mut w, State::Cwr, State::Recovery);
         assert_eq!(w.ssthresh, 40);
     }
 
     #[test]
     fn a_mistaken_reduction_is_taken_back_whole() {
-        let (mut law, mut w) = dctcp();
-        law.on_loss(&mut w, &loss(Cause::Loss));
-        enters(&mut law, &mut w, State::Disorder, State::Recovery);
+        let (mut cc, mut w) = dctcp();
+        cc.on_loss(&mut w, &loss(Cause::Loss));
+        enters(&mut cc, &mut w, State::Disorder, State::Recovery);
         w.cwnd = 50;
-        law.on_spurious_loss(&mut w, &SpuriousLoss::at(Time::ZERO));
+        cc.on_spurious_loss(&mut w, &SpuriousLoss::at(Time::ZERO));
         assert_eq!(w.cwnd, 100);
     }
 
     #[test]
     fn without_ecn_it_is_reno() {
-        let (mut law, mut w) = dctcp();
-        law.on_start(&mut w, &Start::at(Time::ZERO));
-        law.alpha = 0;
-        law.on_loss(&mut w, &loss(Cause::TailProbe));
+        let (mut cc, mut w) = dctcp();
+        cc.on_start(&mut w, &Start::at(Time::ZERO));
+        cc.alpha = 0;
+        cc.on_loss(&mut w, &loss(Cause::TailProbe));
         assert_eq!(w.ssthresh, 50);
         w.cwnd = 60;
-        enters(&mut law, &mut w, State::Cwr, State::Recovery);
+        enters(&mut cc, &mut w, State::Cwr, State::Recovery);
         assert_eq!(w.ssthresh, 50);
     }
 
     #[test]
     fn between_marks_it_grows_like_reno() {
-        let (mut law, mut w) = dctcp();
+        let (mut cc, mut w) = dctcp();
         w.ssthresh = 100;
         let mut ack = Ack::at(Time::ZERO);
         ack.delivered = 2;
-        (0..50).for_each(|_| law.on_ack(&mut w, &ack));
+        (0..50).for_each(|_| cc.on_ack(&mut w, &ack));
         assert_eq!(w.cwnd, 101);
     }
 }

@@ -303,7 +303,7 @@ mod tests {
     use super::*;
     use crate::units::Time;
 
-    fn law() -> Htcp {
+    fn htcp() -> Htcp {
         Htcp::new(&Params::defaults(PARAMS), &Host::default())
     }
     fn at(ms: u64) -> Time {
@@ -329,7 +329,7 @@ mod tests {
     /// f(1) = 1, f(2) = 11.25, f(3) = 22, f(11) = 126; whole packets; α = 2 (1 − 0.5) f.
     #[test]
     fn alpha_grows_with_the_square_of_the_time_since_congestion() {
-        let mut c = law();
+        let mut c = htcp();
         c.min_rtt = Some(100);
         let alpha = [500, 1000, 2000, 3000, 11_000].map(|tick| {
             c.update_alpha(tick);
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn alpha_is_scaled_by_the_round_trip_from_a_tenth_to_twice() {
         let alpha = |ms, scaling| {
-            let mut c = law();
+            let mut c = htcp();
             (c.min_rtt, c.rtt_scaling) = (Some(ms), scaling);
             c.update_alpha(11_000);
             c.alpha / UNIT
@@ -352,7 +352,7 @@ mod tests {
         );
         assert_eq!(alpha(40, false), 126);
         // Never below one.
-        let mut c = law();
+        let mut c = htcp();
         c.min_rtt = Some(10);
         c.update_alpha(500);
         assert_eq!(c.alpha, UNIT);
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn the_window_grows_by_alpha_per_window_acknowledged() {
-        let mut c = law();
+        let mut c = htcp();
         (c.alpha, c.packets) = (4 * UNIT, 2);
         let mut w = Window::new(40);
         w.ssthresh = 20;
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn what_an_ack_acknowledged_counts_in_open_only() {
-        let mut c = law();
+        let mut c = htcp();
         sample(&mut c, 1, 5, 40, State::Disorder, 10);
         assert_eq!(c.packets, 1);
         sample(&mut c, 2, 5, 40, State::Open, 10);
@@ -387,7 +387,7 @@ mod tests {
     /// 85/128.
     #[test]
     fn beta_is_the_ratio_of_round_trips() {
-        let mut c = law();
+        let mut c = htcp();
         for rtt in [40, 60] {
             sample(&mut c, 1, 1, rtt, State::Open, 1000);
         }
@@ -404,7 +404,7 @@ mod tests {
     #[test]
     fn round_trips_of_10_ms_tell_nothing_of_the_queue() {
         let beta = |rtt| {
-            let mut c = law();
+            let mut c = htcp();
             (c.min_rtt, c.max_rtt, c.settled) = (Some(rtt), rtt, true);
             threshold(&mut c, 1, 128)
         };
@@ -415,7 +415,7 @@ mod tests {
     #[test]
     fn where_the_throughput_has_changed_half_is_taken() {
         let beta = |now, switch| {
-            let mut c = law();
+            let mut c = htcp();
             (c.min_rtt, c.max_rtt, c.settled, c.bandwidth_switch) = (Some(40), 50, true, switch);
             (c.max_bandwidth_before, c.max_bandwidth) = (1000, now);
             threshold(&mut c, 1, 128)
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn the_greatest_round_trip_grows_in_open_by_20_ms_at_most_and_fades() {
-        let mut c = law();
+        let mut c = htcp();
         let mut seen = |rtt, state| {
             sample(&mut c, 1, 1, rtt, state, 1000);
             c.max_rtt
@@ -446,7 +446,7 @@ mod tests {
     /// of a congestion the estimate follows at once, later by a quarter.
     #[test]
     fn bandwidth_is_a_window_over_its_time() {
-        let mut c = law();
+        let mut c = htcp();
         sample(&mut c, 1, 100, 100, State::Open, 100);
         assert_eq!((c.bandwidth, c.since), (0, Some(1)));
         sample(&mut c, 51, 50, 100, State::Open, 100);
@@ -463,7 +463,7 @@ mod tests {
 
     #[test]
     fn time_counts_from_the_end_of_a_congestion() {
-        let mut c = law();
+        let mut c = htcp();
         state(&mut c, 500, State::Recovery);
         assert_eq!(c.congestion, 500);
         state(&mut c, 700, State::Open);
@@ -475,7 +475,7 @@ mod tests {
 
     #[test]
     fn a_congestion_that_was_none_never_was() {
-        let mut c = law();
+        let mut c = htcp();
         (c.congestion, c.max_bandwidth) = (100, 7);
         for rtt in [40, 60] {
             sample(&mut c, 1, 1, rtt, State::Open, 1000);

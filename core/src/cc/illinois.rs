@@ -248,7 +248,7 @@ mod tests {
     use crate::units::Time;
 
     struct Flow {
-        law: Illinois,
+        cc: Illinois,
         w: Window,
         una: u64,
     }
@@ -258,8 +258,8 @@ mod tests {
         fn new(cwnd: u32) -> Flow {
             let mut w = Window::new(cwnd);
             w.ssthresh = cwnd;
-            let law = Illinois::new(&Params::defaults(PARAMS));
-            Flow { law, w, una: 0 }
+            let cc = Illinois::new(&Params::defaults(PARAMS));
+            Flow { cc, w, una: 0 }
         }
         /// An ACK of one packet with this round trip; ten others are in flight.
         fn ack(&mut self, rtt_us: u64) {
@@ -267,17 +267,17 @@ mod tests {
             let mut told = Sample::at(Time::ZERO);
             (told.rtt, told.acked, told.una, told.nxt) =
                 (Some(Span::us(rtt_us)), 1, self.una, self.una + 10);
-            self.law.on_sample(&mut self.w, &told);
+            self.cc.on_sample(&mut self.w, &told);
             let mut ev = Ack::at(Time::ZERO);
             (ev.delivered, ev.una, ev.nxt) = (1, self.una, self.una + 10);
-            self.law.on_ack(&mut self.w, &ev);
+            self.cc.on_ack(&mut self.w, &ev);
         }
         /// A round trip of ACKs with this delay; the last of them ends it.
         fn round(&mut self, rtt_us: u64) -> (u64, u64) {
             for _ in 0..11 {
                 self.ack(rtt_us);
             }
-            (self.law.alpha, self.law.beta)
+            (self.cc.alpha, self.cc.beta)
         }
         /// After 10 ms and 60 ms have been measured, and a round trip with both.
         fn on_a_path(cwnd: u32) -> Flow {
@@ -287,7 +287,7 @@ mod tests {
             f
         }
         fn lose(&mut self) -> u32 {
-            self.law.on_loss(&mut self.w, &Loss::at(Time::ZERO));
+            self.cc.on_loss(&mut self.w, &Loss::at(Time::ZERO));
             self.w.ssthresh
         }
     }
@@ -296,7 +296,7 @@ mod tests {
     /// 100 % of the greatest.
     #[test]
     fn alpha_falls_with_the_delay() {
-        let alpha = |delay| Flow::new(100).law.alpha(delay, 50_000);
+        let alpha = |delay| Flow::new(100).cc.alpha(delay, 50_000);
         assert_eq!(
             [500, 501, 5000, 25_000, 50_000].map(alpha),
             [1280, 1279, 322, 74, 38]
@@ -319,25 +319,25 @@ mod tests {
     fn alpha_and_beta_move_once_per_round_trip() {
         let mut f = Flow::new(100);
         f.ack(10_000);
-        assert_eq!((f.law.alpha, f.law.beta), (1280, 8));
+        assert_eq!((f.cc.alpha, f.cc.beta), (1280, 8));
         // Ten were in flight: the eleventh ACK ends the round trip, with a mean queue of 50 ms.
         for _ in 0..10 {
             f.ack(60_000);
-            assert_eq!((f.law.alpha, f.law.beta), (1280, 8));
+            assert_eq!((f.cc.alpha, f.cc.beta), (1280, 8));
         }
         f.ack(60_000);
-        assert_eq!((f.law.alpha, f.law.beta), (38, 32));
+        assert_eq!((f.cc.alpha, f.cc.beta), (38, 32));
         // The mean counts: five ACKs without a queue, six with all of it.
         for rtt in [
             10_000, 60_000, 10_000, 60_000, 10_000, 60_000, 10_000, 60_000, 10_000, 60_000,
         ] {
             f.ack(rtt);
         }
-        assert_eq!((f.law.alpha, f.law.beta), (38, 32));
+        assert_eq!((f.cc.alpha, f.cc.beta), (38, 32));
         f.ack(60_000);
         let delay = (5 * 10_000 + 6 * 60_000) / 11 - 10_000;
-        let expected = Flow::new(100).law.alpha(delay, 50_000);
-        assert_eq!((f.law.alpha, f.law.beta), (expected, beta(delay, 50_000)));
+        let expected = Flow::new(100).cc.alpha(delay, 50_000);
+        assert_eq!((f.cc.alpha, f.cc.beta), (expected, beta(delay, 50_000)));
     }
 
     #[test]
@@ -367,26 +367,26 @@ mod tests {
     #[test]
     fn the_greatest_round_trip_is_never_forgotten() {
         let mut f = Flow::on_a_path(100);
-        f.law.on_rto(&mut f.w, &Rto::at(Time::ZERO));
-        assert_eq!(f.law.range_us, Some((10_000, 60_000)));
+        f.cc.on_rto(&mut f.w, &Rto::at(Time::ZERO));
+        assert_eq!(f.cc.range_us, Some((10_000, 60_000)));
         // Round trips from 3.36 s on count as one value.
         f.ack(5_000_000);
-        assert_eq!(f.law.range_us, Some((10_000, 3_355_443)));
+        assert_eq!(f.cc.range_us, Some((10_000, 3_355_443)));
     }
 
     #[test]
     fn a_timeout_makes_it_reno_until_what_was_sent_before_is_acknowledged() {
         let mut f = Flow::on_a_path(100);
-        f.law.on_rto(&mut f.w, &Rto::at(Time::ZERO));
-        assert_eq!((f.law.alpha, f.law.beta), (128, 32));
+        f.cc.on_rto(&mut f.w, &Rto::at(Time::ZERO));
+        assert_eq!((f.cc.alpha, f.cc.beta), (128, 32));
         for _ in 0..11 {
             f.ack(20_000);
-            assert_eq!((f.law.alpha, f.law.beta), (128, 32));
+            assert_eq!((f.cc.alpha, f.cc.beta), (128, 32));
         }
         f.ack(20_000);
-        assert_ne!((f.law.alpha, f.law.beta), (128, 32));
+        assert_ne!((f.cc.alpha, f.cc.beta), (128, 32));
         // Nor was there a queue.
-        f.law.on_rto(&mut f.w, &Rto::at(Time::ZERO));
+        f.cc.on_rto(&mut f.w, &Rto::at(Time::ZERO));
         f.ack(10_000);
         assert_eq!(f.round(10_000).0, 1280);
     }
@@ -415,10 +415,10 @@ mod tests {
         let mut f = Flow::new(1000);
         let mut told = Sample::at(Time::ZERO);
         told.acked = 3;
-        f.law.on_sample(&mut f.w, &told);
+        f.cc.on_sample(&mut f.w, &told);
         let mut ev = Ack::at(Time::ZERO);
         ev.delivered = 5;
-        f.law.on_ack(&mut f.w, &ev);
+        f.cc.on_ack(&mut f.w, &ev);
         assert_eq!(f.w.credit, 3);
     }
 
@@ -426,10 +426,10 @@ mod tests {
     fn an_ack_that_crosses_the_threshold_spends_nothing_in_avoidance() {
         let mut f = Flow::new(10);
         f.w.ssthresh = 11;
-        f.law.acked = 40;
+        f.cc.acked = 40;
         let mut ev = Ack::at(Time::ZERO);
         ev.delivered = 40;
-        f.law.on_ack(&mut f.w, &ev);
+        f.cc.on_ack(&mut f.w, &ev);
         assert_eq!((f.w.cwnd, f.w.credit), (11, 0));
     }
 

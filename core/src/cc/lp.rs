@@ -247,7 +247,7 @@ mod tests {
 
     /// A path of 50 ms whose queue adds `queue_ms`; an ACK per millisecond.
     struct Flow {
-        law: Lp,
+        cc: Lp,
         w: Window,
         now_ms: u64,
     }
@@ -256,7 +256,7 @@ mod tests {
             let mut w = Window::new(cwnd);
             w.ssthresh = 2;
             Flow {
-                law: lp(),
+                cc: lp(),
                 w,
                 now_ms: 1000,
             }
@@ -269,10 +269,10 @@ mod tests {
             // The delay of the reverse path is 40 ms.
             ev.stamps = (self.now_ms as u32 - 40, ours);
             ev.rtt = Some(Span::ms(u64::from(50 + queue_ms)));
-            self.law.on_sample(&mut self.w, &ev);
+            self.cc.on_sample(&mut self.w, &ev);
             let mut ev = Ack::at(now);
             ev.delivered = 1;
-            self.law.on_ack(&mut self.w, &ev);
+            self.cc.on_ack(&mut self.w, &ev);
         }
         fn acks(&mut self, n: usize, queue_ms: u32) {
             (0..n).for_each(|_| self.ack(queue_ms));
@@ -283,24 +283,24 @@ mod tests {
     fn a_delay_that_stays_is_reno() {
         let mut f = Flow::new(100);
         f.acks(100, 0);
-        assert_eq!((f.w.cwnd, f.law.remote_hz), (101, 1000));
-        assert_eq!((f.law.delays.smoothed8 >> 3, f.law.delays.least), (10, 10));
+        assert_eq!((f.w.cwnd, f.cc.remote_hz), (101, 1000));
+        assert_eq!((f.cc.delays.smoothed8 >> 3, f.cc.delays.least), (10, 10));
     }
 
     /// Delays from 10 to 110 ms have been measured: 25 ms is no queue, 26 ms is.
     #[test]
     fn beyond_a_threshold_of_fifteen_hundredths_the_window_is_halved() {
         let cwnd = |owd: u32| {
-            let mut law = lp();
-            law.delays = Delays {
+            let mut cc = lp();
+            cc.delays = Delays {
                 smoothed8: owd * 8,
                 least: 10,
                 most: 110,
                 most_reserve: 110,
             };
             let mut w = Window::new(100);
-            law.on_sample(&mut w, &Sample::at(Time::ZERO));
-            (w.cwnd, w.ssthresh, law.delays.least, law.delays.most)
+            cc.on_sample(&mut w, &Sample::at(Time::ZERO));
+            (w.cwnd, w.ssthresh, cc.delays.least, cc.delays.most)
         };
         let any = crate::cc::INFINITE_SSTHRESH;
         assert_eq!(cwnd(25), (100, any, 10, 110));
@@ -316,8 +316,8 @@ mod tests {
         let cut = |after_ms: u64| {
             let mut f = Flow::new(100);
             f.w.credit = 0;
-            f.law.last_cut_ms = Some(1000);
-            f.law.delays = Delays {
+            f.cc.last_cut_ms = Some(1000);
+            f.cc.delays = Delays {
                 smoothed8: 800,
                 least: 10,
                 most: 20,
@@ -325,7 +325,7 @@ mod tests {
             };
             let mut ev = Sample::at(Time::from_ns((1000 + after_ms) * 1_000_000));
             ev.stamps = (0, (1000 + after_ms - 50) as u32);
-            f.law.on_sample(&mut f.w, &ev);
+            f.cc.on_sample(&mut f.w, &ev);
             f.w.cwnd
         };
         assert_eq!([149, 150].map(cut), [1, 50]);
@@ -335,7 +335,7 @@ mod tests {
     fn an_inference_of_three_round_trips_has_no_growth() {
         let mut f = Flow::new(10);
         f.acks(2, 0);
-        f.law.last_cut_ms = Some(f.now_ms as u32);
+        f.cc.last_cut_ms = Some(f.now_ms as u32);
         let (cwnd, credit) = (f.w.cwnd, f.w.credit);
         f.acks(149, 0);
         assert_eq!((f.w.cwnd, f.w.credit), (cwnd, credit));
@@ -378,30 +378,30 @@ mod tests {
     /// then counts for 1/64, rounded down.
     #[test]
     fn the_peers_clock_is_estimated_by_sixty_fourths() {
-        let mut law = lp();
-        law.judge_clock(5, 5);
-        assert_eq!(law.remote_hz, 0);
-        law.judge_clock(16, 15);
-        assert_eq!(law.remote_hz, 1100);
-        law.judge_clock(26, 25);
+        let mut cc = lp();
+        cc.judge_clock(5, 5);
+        assert_eq!(cc.remote_hz, 0);
+        cc.judge_clock(16, 15);
+        assert_eq!(cc.remote_hz, 1100);
+        cc.judge_clock(26, 25);
         assert_eq!(
-            law.remote_hz, 1098,
+            cc.remote_hz, 1098,
             "100 too many: 100/64 less, rounded down"
         );
-        law.judge_clock(26, 30);
-        law.judge_clock(30, 30);
-        assert_eq!(law.remote_hz, 1098, "one of the two stood still");
-        law.judge_clock(53, 50);
-        assert_eq!(law.remote_hz, 1098, "1150: 52/64 more, rounded down");
+        cc.judge_clock(26, 30);
+        cc.judge_clock(30, 30);
+        assert_eq!(cc.remote_hz, 1098, "one of the two stood still");
+        cc.judge_clock(53, 50);
+        assert_eq!(cc.remote_hz, 1098, "1150: 52/64 more, rounded down");
     }
 
     #[test]
     fn a_peers_stamp_counts_for_whole_milliseconds() {
         let owd = |hz| {
-            let mut law = lp();
-            law.remote_hz = hz;
-            law.last_stamps = (1000, 900);
-            law.delay(1000, 990)
+            let mut cc = lp();
+            cc.remote_hz = hz;
+            cc.last_stamps = (1000, 900);
+            cc.delay(1000, 990)
         };
         assert_eq!([501, 1000].map(owd), [Some(10); 2]);
         assert_eq!(owd(500), Some(1010));
@@ -411,16 +411,16 @@ mod tests {
 
     #[test]
     fn a_delay_of_nothing_is_the_least() {
-        let mut law = lp();
-        law.remote_hz = 1000;
-        assert_eq!(law.delay(1000, 1000), Some(0));
+        let mut cc = lp();
+        cc.remote_hz = 1000;
+        assert_eq!(cc.delay(1000, 1000), Some(0));
         let mut w = Window::new(24);
         for (i, late) in [0_u32, 0, 1].into_iter().enumerate() {
             let mut ev = Sample::at(Time::from_ns(1_000_000_000));
             let stamp = 1001 + i as u32;
             ev.stamps = (stamp, stamp - late);
             ev.rtt = Some(Span::ms(1));
-            law.on_sample(&mut w, &ev);
+            cc.on_sample(&mut w, &ev);
         }
         assert_eq!(w.cwnd, 12);
     }
@@ -431,10 +431,10 @@ mod tests {
     fn seven_of_eight_random_offsets_blind_it() {
         let gives_way = |offset: u32| {
             let mut f = Flow::new(100);
-            f.law.offset = offset;
+            f.cc.offset = offset;
             f.acks(50, 0);
             (0..100).for_each(|q| f.ack(q));
-            f.law.last_cut_ms.is_some()
+            f.cc.last_cut_ms.is_some()
         };
         assert!(gives_way(0x1000_0000));
         assert!((1..8).all(|top| !gives_way(top << 29)));
@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn a_loss_takes_half() {
         let mut f = Flow::new(100);
-        f.law.on_loss(&mut f.w, &Loss::at(Time::ZERO));
+        f.cc.on_loss(&mut f.w, &Loss::at(Time::ZERO));
         assert_eq!(f.w.ssthresh, 50);
     }
 }

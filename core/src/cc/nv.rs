@@ -465,18 +465,18 @@ mod tests {
 
     /// A flow over a path of `rtt_us` in which `flight` packets are in flight.
     struct Flow {
-        law: Nv,
+        cc: Nv,
         w: Window,
         una: u64,
         now_us: u64,
     }
     impl Flow {
         fn new(cwnd: u32) -> Flow {
-            let mut law = Nv::new(&Params::defaults(PARAMS), &Host::default());
+            let mut cc = Nv::new(&Params::defaults(PARAMS), &Host::default());
             let mut w = Window::new(cwnd);
-            law.on_start(&mut w, &Start::at(Time::ZERO));
+            cc.on_start(&mut w, &Start::at(Time::ZERO));
             Flow {
-                law,
+                cc,
                 w,
                 una: 0,
                 now_us: 0,
@@ -488,7 +488,7 @@ mod tests {
             self.now_us += 10;
             let mut ev = Sample::at(Time::from_ns(self.now_us * 1000));
             (ev.rtt, ev.flight, ev.una, ev.nxt) = (Some(Span::us(rtt_us)), flight, self.una, nxt);
-            self.law.on_sample(&mut self.w, &ev);
+            self.cc.on_sample(&mut self.w, &ev);
         }
         /// A round of `n` samples.
         fn round(&mut self, n: u64, rtt_us: u64, flight: u32) {
@@ -502,12 +502,12 @@ mod tests {
         /// A flow whose path has no queue.
         fn empty_path(cwnd: u32, rtt_us: u64) -> Flow {
             let mut f = Flow::new(cwnd);
-            f.law.seen.rounds = 1;
-            f.law.round_end = u64::MAX;
+            f.cc.seen.rounds = 1;
+            f.cc.round_end = u64::MAX;
             f.ack(rtt_us, 0, 0);
-            f.law.round_end = f.una;
-            f.law.measure(rtt_us, 1);
-            f.law.seen = Seen {
+            f.cc.round_end = f.una;
+            f.cc.measure(rtt_us, 1);
+            f.cc.seen = Seen {
                 rounds: 10,
                 ..Seen::default()
             };
@@ -516,20 +516,20 @@ mod tests {
         fn state(&mut self, to: State) {
             let mut ev = StateChange::at(Time::ZERO);
             ev.to = to;
-            self.law.on_state(&mut self.w, &ev);
+            self.cc.on_state(&mut self.w, &ev);
         }
         fn grow(&mut self, delivered: u32) {
             let mut ev = Ack::at(Time::ZERO);
             ev.delivered = delivered;
-            self.law.on_ack(&mut self.w, &ev);
+            self.cc.on_ack(&mut self.w, &ev);
         }
         /// A decision now, with this many samples and the ideal window `ideal`.
         fn decide(&mut self, samples: u32, ideal: u32) {
-            self.law.min_rtt_us = 40_000;
-            self.law.seen.samples = samples;
+            self.cc.min_rtt_us = 40_000;
+            self.cc.seen.samples = samples;
             // A hundred bit/s above the exact value, because the division truncates.
-            self.law.seen.rate = u64::from(ideal) * RATE_UNIT * MSS64 / 40_000 + 1;
-            self.law.decide(&mut self.w);
+            self.cc.seen.rate = u64::from(ideal) * RATE_UNIT * MSS64 / 40_000 + 1;
+            self.cc.decide(&mut self.w);
         }
     }
 
@@ -538,27 +538,27 @@ mod tests {
     #[test]
     fn the_greatest_window_is_what_fills_the_path_and_ten_packets() {
         let mut f = Flow::new(100);
-        f.law.rtt_us = 50_000;
-        f.law.min_rtt_us = 40_000;
-        f.law.measure(50_000, 100 * MSS64);
-        assert_eq!(f.law.seen.rate, 100 * MSS64 * 80_000 / 50_000);
-        assert_eq!(f.law.greatest(), 80 + 10);
+        f.cc.rtt_us = 50_000;
+        f.cc.min_rtt_us = 40_000;
+        f.cc.measure(50_000, 100 * MSS64);
+        assert_eq!(f.cc.seen.rate, 100 * MSS64 * 80_000 / 50_000);
+        assert_eq!(f.cc.greatest(), 80 + 10);
     }
 
     #[test]
     fn the_greatest_rate_since_the_last_decision_counts() {
         let mut f = Flow::new(100);
-        f.law.measure(40_000, 50 * MSS64);
-        f.law.measure(40_000, 40 * MSS64);
-        assert_eq!(f.law.greatest(), 60);
+        f.cc.measure(40_000, 50 * MSS64);
+        f.cc.measure(40_000, 40 * MSS64);
+        assert_eq!(f.cc.greatest(), 60);
     }
 
     #[test]
     fn round_trips_are_averaged_half_and_half() {
         let mut f = Flow::new(100);
-        f.law.measure(40_000, MSS64);
-        f.law.measure(60_000, MSS64);
-        assert_eq!((f.law.rtt_us, f.law.min_rtt_us), (50_000, 40_000));
+        f.cc.measure(40_000, MSS64);
+        f.cc.measure(60_000, MSS64);
+        assert_eq!((f.cc.rtt_us, f.cc.min_rtt_us), (50_000, 40_000));
     }
 
     #[test]
@@ -570,12 +570,12 @@ mod tests {
         f.decide(60, 90);
         // 38/128 of 100.
         assert_eq!((f.w.cwnd, f.w.ssthresh), (200 - 29, 100));
-        assert_eq!(f.law.seen, Seen::default());
-        f.law.seen.rounds = 10;
+        assert_eq!(f.cc.seen, Seen::default());
+        f.cc.seen.rounds = 10;
         f.w.cwnd = 104;
         f.decide(60, 90);
         assert_eq!(f.w.cwnd, 102, "two at least");
-        f.law.seen.rounds = 10;
+        f.cc.seen.rounds = 10;
         f.decide(60, 90);
         assert_eq!(f.w.cwnd, 100, "two too many are taken away");
     }
@@ -592,10 +592,10 @@ mod tests {
     #[test]
     fn nothing_shrinks_before_the_second_round_trip() {
         let mut f = Flow::empty_path(200, 40_000);
-        f.law.seen.rounds = 1;
+        f.cc.seen.rounds = 1;
         f.decide(200, 90);
         assert_eq!(f.w.cwnd, 200);
-        f.law.seen.rounds = 2;
+        f.cc.seen.rounds = 2;
         f.decide(200, 90);
         assert_eq!(f.w.cwnd, 171);
     }
@@ -605,10 +605,10 @@ mod tests {
         let mut f = Flow::empty_path(102, 40_000);
         f.w.ssthresh = 100;
         f.decide(10, 90);
-        assert!(f.law.may_grow);
-        f.law.seen.rounds = 11;
+        assert!(f.cc.may_grow);
+        f.cc.seen.rounds = 11;
         f.decide(10, 90);
-        assert!(!f.law.may_grow);
+        assert!(!f.cc.may_grow);
         f.grow(102);
         assert_eq!(f.w.cwnd, 102);
     }
@@ -617,23 +617,23 @@ mod tests {
     fn it_grows_as_reno_does_up_to_two_below_the_greatest_window() {
         let mut f = Flow::empty_path(98, 40_000);
         f.w.ssthresh = 10;
-        f.law.may_grow = false;
+        f.cc.may_grow = false;
         f.decide(19, 90);
-        assert!(!f.law.may_grow, "19 samples are too few");
+        assert!(!f.cc.may_grow, "19 samples are too few");
         f.decide(20, 90);
-        assert!(f.law.may_grow);
+        assert!(f.cc.may_grow);
         f.grow(98);
         assert_eq!(f.w.cwnd, 99);
-        f.law.may_grow = false;
+        f.cc.may_grow = false;
         f.decide(20, 90);
-        assert!(!f.law.may_grow, "one below: as it is");
+        assert!(!f.cc.may_grow, "one below: as it is");
         assert_eq!(f.w.cwnd, 99);
     }
 
     #[test]
     fn a_loss_leaves_four_fifths_and_growth_waits() {
         let mut f = Flow::new(100);
-        f.law.on_loss(&mut f.w, &Loss::at(Time::ZERO));
+        f.cc.on_loss(&mut f.w, &Loss::at(Time::ZERO));
         assert_eq!(f.w.ssthresh, 79);
         f.state(State::Recovery);
         f.state(State::Open);
@@ -648,43 +648,43 @@ mod tests {
         f.state(State::Cwr);
         let mut ev = Sample::at(Time::ZERO);
         (ev.rtt, ev.flight, ev.una, ev.state) = (Some(Span::ms(90)), 50, f.una + 5, State::Cwr);
-        f.law.on_sample(&mut f.w, &ev);
-        assert_eq!(f.law.rtt_us, 40_000, "no samples meanwhile");
+        f.cc.on_sample(&mut f.w, &ev);
+        assert_eq!(f.cc.rtt_us, 40_000, "no samples meanwhile");
         f.state(State::Open);
-        assert_eq!((f.law.seen, f.law.round_end), (Seen::default(), f.una + 5));
-        f.law.measure(60_000, MSS64);
-        assert_eq!(f.law.min_rtt_us, 60_000);
+        assert_eq!((f.cc.seen, f.cc.round_end), (Seen::default(), f.una + 5));
+        f.cc.measure(60_000, MSS64);
+        assert_eq!(f.cc.min_rtt_us, 60_000);
     }
 
     /// Seeds differ in the period, 3.75 to 6.25 s; the first is 2 s.
     #[test]
     fn the_least_round_trip_of_a_period_takes_the_place_of_the_last() {
         let mut f = Flow::new(100);
-        f.law.measure(40_000, MSS64);
-        f.law.renew(1_999);
-        assert_eq!(f.law.min_rtt_us, 40_000);
-        f.law.renew(2_000);
-        assert_eq!(f.law.next_min_rtt_us, u64::from(u32::MAX));
+        f.cc.measure(40_000, MSS64);
+        f.cc.renew(1_999);
+        assert_eq!(f.cc.min_rtt_us, 40_000);
+        f.cc.renew(2_000);
+        assert_eq!(f.cc.next_min_rtt_us, u64::from(u32::MAX));
         assert!(
-            (5_750..8_250).contains(&f.law.period_ends),
+            (5_750..8_250).contains(&f.cc.period_ends),
             "{}",
-            f.law.period_ends
+            f.cc.period_ends
         );
-        (0..20).for_each(|_| f.law.measure(50_000, MSS64));
-        assert_eq!(f.law.min_rtt_us, 40_000);
-        f.law.renew(f.law.period_ends);
-        assert!((45_000..50_000).contains(&f.law.min_rtt_us));
+        (0..20).for_each(|_| f.cc.measure(50_000, MSS64));
+        assert_eq!(f.cc.min_rtt_us, 40_000);
+        f.cc.renew(f.cc.period_ends);
+        assert!((45_000..50_000).contains(&f.cc.min_rtt_us));
     }
 
     #[test]
     fn after_a_reduction_growth_waits_for_a_decision() {
         for to in [State::Cwr, State::Recovery, State::Loss] {
             let mut f = Flow::new(100);
-            assert!(f.law.may_grow);
+            assert!(f.cc.may_grow);
             let mut ev = StateChange::at(Time::ZERO);
             ev.to = to;
-            f.law.on_state(&mut f.w, &ev);
-            assert!(!f.law.may_grow);
+            f.cc.on_state(&mut f.w, &ev);
+            assert!(!f.cc.may_grow);
         }
     }
 
@@ -692,14 +692,14 @@ mod tests {
     #[test]
     fn a_round_trip_with_one_sample_calls_for_a_larger_window() {
         let mut f = Flow::new(4);
-        f.law.may_grow = false;
+        f.cc.may_grow = false;
         f.una = 3 * MSS64 - MSS64;
         f.ack(40_000, 3, 4 * MSS64);
-        assert_eq!((f.law.small_cwnd, f.law.may_grow), (6, true));
-        assert_eq!(f.law.round_end, 4 * MSS64 + 6 * MSS64);
-        assert_eq!(f.law.seen.samples, 0);
-        f.law.renew(1_000_000);
-        assert_eq!(f.law.small_cwnd, 4, "halved with each period, 4 at least");
+        assert_eq!((f.cc.small_cwnd, f.cc.may_grow), (6, true));
+        assert_eq!(f.cc.round_end, 4 * MSS64 + 6 * MSS64);
+        assert_eq!(f.cc.seen.samples, 0);
+        f.cc.renew(1_000_000);
+        assert_eq!(f.cc.small_cwnd, 4, "halved with each period, 4 at least");
     }
 
     #[test]
@@ -707,14 +707,14 @@ mod tests {
         let mut f = Flow::empty_path(20, 40_000);
         f.w.ssthresh = 10;
         f.state(State::Loss);
-        assert_eq!(f.law.growth, -1);
+        assert_eq!(f.cc.growth, -1);
         for _ in 0..8 {
             f.decide(20, 90);
         }
         f.grow(20);
         assert_eq!((f.w.cwnd, f.w.credit), (20, 20));
         f.decide(20, 90);
-        assert_eq!(f.law.growth, 0);
+        assert_eq!(f.cc.growth, 0);
         f.grow(1);
         assert_eq!(f.w.cwnd, 21);
     }
@@ -723,10 +723,10 @@ mod tests {
     fn one_decision_per_round_trip() {
         let mut f = Flow::empty_path(200, 40_000);
         f.w.ssthresh = 100;
-        f.law.seen.rounds = 1;
+        f.cc.seen.rounds = 1;
         // The first ACK ends a round, the other 61 belong to the next.
         f.round(62, 50_000, 100);
-        assert_eq!((f.law.seen.rounds, f.w.cwnd), (2, 200));
+        assert_eq!((f.cc.seen.rounds, f.w.cwnd), (2, 200));
         f.ack(50_000, 100, f.una + 500);
         assert!(f.w.cwnd < 200);
         let cwnd = f.w.cwnd;

@@ -301,38 +301,38 @@ mod tests {
     const CWND: u32 = 100;
 
     fn prague() -> (Prague, Window) {
-        let mut law = Prague::new(&Params::defaults(PARAMS));
+        let mut cc = Prague::new(&Params::defaults(PARAMS));
         let mut w = Window::new(CWND);
         w.ssthresh = CWND;
         let mut start = Start::at(Time::ZERO);
         start.ecn = true;
         start.srtt = Span::ms(50);
-        law.on_start(&mut w, &start);
-        (law, w)
+        cc.on_start(&mut w, &start);
+        (cc, w)
     }
 
     /// `n` ACKs of a packet each, the last `marked` of them marked; the round trip ends with the
     /// first.
-    fn acks(law: &mut Prague, w: &mut Window, at: Time, n: u32, marked: u32) {
+    fn acks(cc: &mut Prague, w: &mut Window, at: Time, n: u32, marked: u32) {
         for i in 0..n {
             let mut ev = Ack::at(at);
             (ev.delivered, ev.marked) = (1, u32::from(i + marked >= n));
-            ev.una = law.round_end.saturating_sub(u64::from(i > 0));
-            ev.nxt = law.round_end + 1;
-            law.on_ack(w, &ev);
+            ev.una = cc.round_end.saturating_sub(u64::from(i > 0));
+            ev.nxt = cc.round_end + 1;
+            cc.on_ack(w, &ev);
         }
     }
 
-    fn lost(law: &mut Prague, w: &mut Window, at: Time, cause: Cause) {
+    fn lost(cc: &mut Prague, w: &mut Window, at: Time, cause: Cause) {
         let mut ev = Loss::at(at);
         ev.cause = cause;
-        law.on_loss(w, &ev);
+        cc.on_loss(w, &ev);
     }
 
-    fn of_rtt(law: &mut Prague, w: &mut Window, rtt: Span) {
+    fn of_rtt(cc: &mut Prague, w: &mut Window, rtt: Span) {
         let mut ev = Sample::at(Time::ZERO);
         ev.srtt8_us = rtt.as_us() << 3;
-        law.on_sample(w, &ev);
+        cc.on_sample(w, &ev);
     }
 
     fn ms(ms: u64) -> Time {
@@ -341,23 +341,23 @@ mod tests {
 
     #[test]
     fn a_window_without_marks_adds_a_packet_and_marked_packets_add_nothing() {
-        let (mut law, mut w) = prague();
-        acks(&mut law, &mut w, ms(0), 100, 0);
+        let (mut cc, mut w) = prague();
+        acks(&mut cc, &mut w, ms(0), 100, 0);
         assert_eq!(w.cwnd, 101);
-        let (mut law, mut w) = prague();
-        acks(&mut law, &mut w, ms(0), 100, 50);
+        let (mut cc, mut w) = prague();
+        acks(&mut cc, &mut w, ms(0), 100, 50);
         assert_eq!(w.cwnd, 100);
-        assert!((law.part - ONE / 2).abs() < 100, "{}", law.part);
+        assert!((cc.part - ONE / 2).abs() < 100, "{}", cc.part);
     }
 
     #[test]
     fn it_grows_on_while_the_window_shrinks_and_not_in_recovery() {
-        let (mut law, mut w) = prague();
+        let (mut cc, mut w) = prague();
         for (state, cwnd) in [(State::Cwr, 101), (State::Recovery, 101)] {
             for _ in 0..101 {
                 let mut ev = Ack::at(Time::ZERO);
                 (ev.delivered, ev.state) = (1, state);
-                law.on_ack(&mut w, &ev);
+                cc.on_ack(&mut w, &ev);
             }
             assert_eq!(w.cwnd, cwnd, "{state:?}");
         }
@@ -365,119 +365,119 @@ mod tests {
 
     #[test]
     fn alpha_is_one_until_the_first_mark() {
-        let (mut law, mut w) = prague();
-        (0..50).for_each(|i| acks(&mut law, &mut w, ms(50 * i), 10, 0));
-        assert_eq!(law.alpha(), ONE as u64);
-        lost(&mut law, &mut w, ms(5000), Cause::Mark);
+        let (mut cc, mut w) = prague();
+        (0..50).for_each(|i| acks(&mut cc, &mut w, ms(50 * i), 10, 0));
+        assert_eq!(cc.alpha(), ONE as u64);
+        lost(&mut cc, &mut w, ms(5000), Cause::Mark);
         assert_eq!((w.cwnd, w.ssthresh), (52, 52));
     }
 
     /// Twenty bits, with the remainder: a share of one in a million is not lost.
     #[test]
     fn alpha_follows_the_share_of_marks() {
-        let (mut law, mut w) = prague();
-        law.seen_mark = true;
-        acks(&mut law, &mut w, ms(0), 1, 0);
+        let (mut cc, mut w) = prague();
+        cc.seen_mark = true;
+        acks(&mut cc, &mut w, ms(0), 1, 0);
         // That round trip had no marks, and its end found one packet delivered.
-        assert_eq!(law.alpha(), ONE as u64 * 15 / 16);
-        (law.delivered, law.marked) = (100, 25);
-        acks(&mut law, &mut w, ms(50), 1, 0);
-        assert_eq!(law.alpha_g, 16 * 983_040 - 983_040 + ((25 << BITS) / 101));
+        assert_eq!(cc.alpha(), ONE as u64 * 15 / 16);
+        (cc.delivered, cc.marked) = (100, 25);
+        acks(&mut cc, &mut w, ms(50), 1, 0);
+        assert_eq!(cc.alpha_g, 16 * 983_040 - 983_040 + ((25 << BITS) / 101));
         for i in 0..400 {
-            (law.delivered, law.marked) = (999_999, 1);
-            acks(&mut law, &mut w, ms(100 + 50 * i), 1, 0);
+            (cc.delivered, cc.marked) = (999_999, 1);
+            acks(&mut cc, &mut w, ms(100 + 50 * i), 1, 0);
         }
-        assert_eq!(law.alpha(), 1);
+        assert_eq!(cc.alpha(), 1);
     }
 
     #[test]
     fn a_mark_takes_half_of_alpha_in_parts_of_packets() {
-        let (mut law, mut w) = prague();
-        law.alpha_g = 16 * ONE as u64 / 100;
-        lost(&mut law, &mut w, ms(0), Cause::Mark);
+        let (mut cc, mut w) = prague();
+        cc.alpha_g = 16 * ONE as u64 / 100;
+        lost(&mut cc, &mut w, ms(0), Cause::Mark);
         assert_eq!((w.cwnd, w.ssthresh), (99, 99));
-        assert!((law.part - ONE / 2).abs() < 100, "{}", law.part);
-        lost(&mut law, &mut w, ms(50), Cause::Mark);
+        assert!((cc.part - ONE / 2).abs() < 100, "{}", cc.part);
+        lost(&mut cc, &mut w, ms(50), Cause::Mark);
         assert_eq!(w.cwnd, 99);
     }
 
     #[test]
     fn a_loss_takes_half_and_a_loss_after_a_mark_too() {
-        let (mut law, mut w) = prague();
-        law.alpha_g = 0;
-        lost(&mut law, &mut w, ms(0), Cause::Loss);
+        let (mut cc, mut w) = prague();
+        cc.alpha_g = 0;
+        lost(&mut cc, &mut w, ms(0), Cause::Loss);
         assert_eq!((w.cwnd, w.ssthresh), (50, 50));
         let mut ev = StateChange::at(ms(10));
         (ev.from, ev.to) = (State::Disorder, State::Recovery);
-        law.on_state(&mut w, &ev);
+        cc.on_state(&mut w, &ev);
         assert_eq!(w.cwnd, 50);
         ev.from = State::Cwr;
-        law.on_state(&mut w, &ev);
+        cc.on_state(&mut w, &ev);
         assert_eq!(w.cwnd, 25);
-        (0..9).for_each(|_| lost(&mut law, &mut w, ms(90), Cause::Timeout));
+        (0..9).for_each(|_| lost(&mut cc, &mut w, ms(90), Cause::Timeout));
         assert_eq!(w.cwnd, LEAST);
         w.cwnd = 20;
-        law.prior_cwnd = 40;
-        law.on_spurious_loss(&mut w, &SpuriousLoss::at(ms(100)));
+        cc.prior_cwnd = 40;
+        cc.on_spurious_loss(&mut w, &SpuriousLoss::at(ms(100)));
         assert_eq!(w.cwnd, 40);
     }
 
     /// 5 ms: a twenty-fifth of a packet per round trip, and α and reductions once in 25 ms.
     #[test]
     fn a_short_path_acts_like_one_of_25_ms_after_500_round_trips() {
-        let (mut law, mut w) = prague();
-        of_rtt(&mut law, &mut w, Span::ms(5));
-        law.rounds = 499;
-        assert_eq!(law.increase(), ONE as u64);
-        acks(&mut law, &mut w, ms(1000), 1, 1);
-        assert_eq!((law.rounds, law.increase()), (500, ONE as u64 / 25));
-        let alpha = law.alpha_g;
-        acks(&mut law, &mut w, ms(1024), 1, 0);
-        assert_eq!(law.alpha_g, alpha);
-        acks(&mut law, &mut w, ms(1025), 1, 0);
-        assert_ne!(law.alpha_g, alpha);
+        let (mut cc, mut w) = prague();
+        of_rtt(&mut cc, &mut w, Span::ms(5));
+        cc.rounds = 499;
+        assert_eq!(cc.increase(), ONE as u64);
+        acks(&mut cc, &mut w, ms(1000), 1, 1);
+        assert_eq!((cc.rounds, cc.increase()), (500, ONE as u64 / 25));
+        let alpha = cc.alpha_g;
+        acks(&mut cc, &mut w, ms(1024), 1, 0);
+        assert_eq!(cc.alpha_g, alpha);
+        acks(&mut cc, &mut w, ms(1025), 1, 0);
+        assert_ne!(cc.alpha_g, alpha);
         let cwnds = [1030, 1054, 1055].map(|at| {
-            lost(&mut law, &mut w, ms(at), Cause::Mark);
+            lost(&mut cc, &mut w, ms(at), Cause::Mark);
             w.cwnd
         });
         assert!(
             cwnds[0] < CWND && cwnds[1] == cwnds[0] && cwnds[2] < cwnds[1],
             "{cwnds:?}"
         );
-        of_rtt(&mut law, &mut w, Span::ms(25));
-        assert_eq!(law.increase(), ONE as u64);
+        of_rtt(&mut cc, &mut w, Span::ms(25));
+        assert_eq!(cc.increase(), ONE as u64);
     }
 
     #[test]
     fn it_paces_at_a_window_per_round_trip_in_bursts_of_a_quarter_of_a_millisecond() {
-        let (mut law, mut w) = prague();
-        of_rtt(&mut law, &mut w, Span::ms(10));
-        acks(&mut law, &mut w, ms(0), 1, 0);
+        let (mut cc, mut w) = prague();
+        of_rtt(&mut cc, &mut w, Span::ms(10));
+        acks(&mut cc, &mut w, ms(0), 1, 0);
         assert_eq!(w.pacing, Some(Rate::mbit(120)));
         // 15 MB/s: 3662 bytes.
         assert_eq!((w.min_burst, w.max_burst), (1, 2));
         w.ssthresh = 1000;
-        acks(&mut law, &mut w, ms(0), 1, 0);
+        acks(&mut cc, &mut w, ms(0), 1, 0);
         assert_eq!(w.pacing, Some(Rate::bit(2 * 101 * 1500 * 8 * 100)));
     }
 
     #[test]
     fn slow_start_ends_with_the_first_mark() {
-        let (mut law, mut w) = prague();
+        let (mut cc, mut w) = prague();
         w.ssthresh = crate::cc::INFINITE_SSTHRESH;
-        acks(&mut law, &mut w, ms(0), 100, 0);
+        acks(&mut cc, &mut w, ms(0), 100, 0);
         assert_eq!(w.cwnd, 200);
-        lost(&mut law, &mut w, ms(50), Cause::Mark);
-        acks(&mut law, &mut w, ms(60), 100, 0);
+        lost(&mut cc, &mut w, ms(50), Cause::Mark);
+        acks(&mut cc, &mut w, ms(60), 100, 0);
         assert_eq!(w.cwnd, 101);
     }
 
     #[test]
     fn without_counted_marks_it_is_reno() {
-        let (mut law, mut w) = prague();
-        law.on_start(&mut w, &Start::at(Time::ZERO));
-        assert!(!law.owns_recovery() && !law.needs_pacing());
-        lost(&mut law, &mut w, ms(0), Cause::Loss);
+        let (mut cc, mut w) = prague();
+        cc.on_start(&mut w, &Start::at(Time::ZERO));
+        assert!(!cc.owns_recovery() && !cc.needs_pacing());
+        lost(&mut cc, &mut w, ms(0), Cause::Loss);
         assert_eq!((w.cwnd, w.ssthresh), (100, 50));
     }
 }

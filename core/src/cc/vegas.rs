@@ -236,7 +236,7 @@ mod tests {
 
     /// A connection in which every ACK acknowledges one packet and may end a round trip.
     struct Bench {
-        law: Vegas,
+        cc: Vegas,
         w: Window,
         una: u64,
     }
@@ -245,7 +245,7 @@ mod tests {
         let mut w = Window::new(cwnd);
         w.ssthresh = ssthresh;
         Bench {
-            law: Vegas::new(&Params::defaults(PARAMS)),
+            cc: Vegas::new(&Params::defaults(PARAMS)),
             w,
             una: 0,
         }
@@ -255,13 +255,13 @@ mod tests {
         fn sample(&mut self, us: u64) {
             let mut ev = Sample::at(Time::ZERO);
             ev.rtt = Some(Span::us(us));
-            self.law.on_sample(&mut self.w, &ev);
+            self.cc.on_sample(&mut self.w, &ev);
         }
         fn ack(&mut self, una: u64, nxt: u64, delivered: u32) {
             let mut ev = Ack::at(Time::ZERO);
             (ev.una, ev.nxt, ev.delivered) = (una, nxt, delivered);
             self.una = una;
-            self.law.on_ack(&mut self.w, &ev);
+            self.cc.on_ack(&mut self.w, &ev);
         }
         /// A round trip of three measurements; returns the window after it.
         fn round(&mut self, us: u64) -> u32 {
@@ -274,7 +274,7 @@ mod tests {
         fn state(&mut self, to: State, nxt: u64) {
             let mut ev = StateChange::at(Time::ZERO);
             (ev.to, ev.nxt) = (to, nxt);
-            self.law.on_state(&mut self.w, &ev);
+            self.cc.on_state(&mut self.w, &ev);
         }
     }
 
@@ -386,14 +386,14 @@ mod tests {
         let mut ev = Ack::at(Time::ZERO);
         ev.cwnd_limited = false;
         (ev.una, ev.delivered) = (1, 1);
-        b.law.on_ack(&mut b.w, &ev);
+        b.cc.on_ack(&mut b.w, &ev);
         assert_eq!(b.w.cwnd, 51);
         for _ in 0..3 {
             b.sample(100_000);
         }
         ev.may_grow = false;
         ev.una = 2;
-        b.law.on_ack(&mut b.w, &ev);
+        b.cc.on_ack(&mut b.w, &ev);
         assert_eq!(b.w.cwnd, 51);
     }
 
@@ -424,7 +424,7 @@ mod tests {
         let mut sent = Sent::at(Time::ZERO);
         sent.nxt = 10;
         b.state(State::Loss, 10);
-        b.law.on_sent(&mut b.w, &sent);
+        b.cc.on_sent(&mut b.w, &sent);
         b.una = 10;
         assert_eq!(b.round(200_000), 50, "and Vegas decides again");
     }
@@ -432,7 +432,7 @@ mod tests {
     #[test]
     fn a_loss_takes_half() {
         let mut b = bench(50, 50);
-        b.law.on_loss(&mut b.w, &Loss::at(Time::ZERO));
+        b.cc.on_loss(&mut b.w, &Loss::at(Time::ZERO));
         assert_eq!(b.w.ssthresh, 25);
     }
 }

@@ -186,7 +186,7 @@ mod tests {
     use crate::units::Time;
 
     struct Bench {
-        law: Veno,
+        cc: Veno,
         w: Window,
     }
 
@@ -194,8 +194,8 @@ mod tests {
     fn bench(cwnd: u32) -> Bench {
         let mut w = Window::new(cwnd);
         w.ssthresh = cwnd;
-        let law = Veno::new(&Params::defaults(PARAMS));
-        let mut b = Bench { law, w };
+        let cc = Veno::new(&Params::defaults(PARAMS));
+        let mut b = Bench { cc, w };
         for _ in 0..3 {
             b.sample(100_000);
         }
@@ -207,12 +207,12 @@ mod tests {
         fn sample(&mut self, us: u64) {
             let mut ev = Sample::at(Time::ZERO);
             ev.rtt = Some(Span::us(us));
-            self.law.on_sample(&mut self.w, &ev);
+            self.cc.on_sample(&mut self.w, &ev);
         }
         fn ack(&mut self, delivered: u32) {
             let mut ev = Ack::at(Time::ZERO);
             ev.delivered = delivered;
-            self.law.on_ack(&mut self.w, &ev);
+            self.cc.on_ack(&mut self.w, &ev);
         }
         /// ACKs of one packet each, with round trips of `us`; returns the window after them.
         fn acks(&mut self, n: u32, us: u64) -> u32 {
@@ -223,13 +223,13 @@ mod tests {
             self.w.cwnd
         }
         fn loss(&mut self) -> u32 {
-            self.law.on_loss(&mut self.w, &Loss::at(Time::ZERO));
+            self.cc.on_loss(&mut self.w, &Loss::at(Time::ZERO));
             self.w.ssthresh
         }
         fn state(&mut self, to: State) {
             let mut ev = StateChange::at(Time::ZERO);
             ev.to = to;
-            self.law.on_state(&mut self.w, &ev);
+            self.cc.on_state(&mut self.w, &ev);
         }
     }
 
@@ -238,7 +238,7 @@ mod tests {
         let mut b = bench(50);
         // 100 · 100/105.2 = 95.06, which leaves 5 halves queued.
         b.acks(1, 105_200);
-        assert_eq!((b.law.queued, b.loss()), (5, 40));
+        assert_eq!((b.cc.queued, b.loss()), (5, 40));
         b.w.cwnd = 2;
         assert_eq!(b.loss(), 2);
     }
@@ -248,7 +248,7 @@ mod tests {
         let mut b = bench(50);
         // 100 · 100/105.3 = 94.97, which leaves 6 halves.
         b.acks(1, 105_300);
-        assert_eq!((b.law.queued, b.loss()), (6, 25));
+        assert_eq!((b.cc.queued, b.loss()), (6, 25));
     }
 
     #[test]
@@ -277,23 +277,23 @@ mod tests {
     fn each_ack_is_measured_by_itself() {
         let mut b = bench(50);
         b.acks(1, 150_000);
-        assert!(b.law.is_congested());
+        assert!(b.cc.is_congested());
         b.acks(1, 101_000);
-        assert!(!b.law.is_congested());
+        assert!(!b.cc.is_congested());
         // Two measurements before one ACK: the minimum counts.
         b.sample(102_000);
         b.sample(150_000);
         b.ack(1);
-        assert_eq!(b.law.queued, 2);
+        assert_eq!(b.cc.queued, 2);
         b.acks(1, 150_000);
-        assert!(b.law.is_congested(), "which is gone by the next");
+        assert!(b.cc.is_congested(), "which is gone by the next");
     }
 
     #[test]
     fn an_ack_that_measures_nothing_counts_all_of_the_window_as_queued() {
         let mut b = bench(50);
         b.ack(1);
-        assert_eq!(b.law.queued, 100);
+        assert_eq!(b.cc.queued, 100);
     }
 
     #[test]
@@ -301,18 +301,18 @@ mod tests {
         let mut b = bench(50);
         b.w.ssthresh = 60;
         assert_eq!(b.acks(10, 120_000), 60);
-        assert!(b.law.is_congested());
+        assert!(b.cc.is_congested());
     }
 
     #[test]
     fn until_three_measurements_it_is_reno() {
         let mut b = bench(50);
-        b.law = Veno::new(&Params::defaults(PARAMS));
+        b.cc = Veno::new(&Params::defaults(PARAMS));
         b.acks(1, 100_000);
         assert_eq!(b.acks(1, 200_000), 50);
-        assert!(!b.law.is_congested());
+        assert!(!b.cc.is_congested());
         b.acks(1, 200_000);
-        assert!(b.law.is_congested());
+        assert!(b.cc.is_congested());
     }
 
     #[test]
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(b.loss(), 25);
         b.state(State::Open);
         b.acks(1, 120_000);
-        assert!(b.law.is_congested(), "what was measured meanwhile is not");
+        assert!(b.cc.is_congested(), "what was measured meanwhile is not");
     }
 
     #[test]
@@ -335,9 +335,9 @@ mod tests {
         let mut ev = Ack::at(Time::ZERO);
         ev.cwnd_limited = false;
         ev.delivered = 10;
-        b.law.on_ack(&mut b.w, &ev);
+        b.cc.on_ack(&mut b.w, &ev);
         (ev.cwnd_limited, ev.may_grow) = (true, false);
-        b.law.on_ack(&mut b.w, &ev);
+        b.cc.on_ack(&mut b.w, &ev);
         assert_eq!(b.w.cwnd, 50);
     }
 
@@ -345,10 +345,10 @@ mod tests {
     fn data_into_an_empty_path_forgets_the_least_round_trip() {
         let mut b = bench(50);
         b.state(State::Loss);
-        b.law.on_sent(&mut b.w, &Sent::at(Time::ZERO));
+        b.cc.on_sent(&mut b.w, &Sent::at(Time::ZERO));
         b.acks(1, 200_000);
-        assert!(!b.law.is_congested());
+        assert!(!b.cc.is_congested());
         b.acks(1, 240_000);
-        assert!(b.law.is_congested(), "and Veno decides again");
+        assert!(b.cc.is_congested(), "and Veno decides again");
     }
 }

@@ -248,7 +248,7 @@ mod tests {
     use crate::units::{Span, Time};
 
     struct Bench {
-        law: Yeah,
+        cc: Yeah,
         w: Window,
         una: u64,
     }
@@ -257,8 +257,8 @@ mod tests {
     fn bench(cwnd: u32) -> Bench {
         let mut w = Window::new(cwnd);
         w.ssthresh = 2;
-        let law = Yeah::new(&Params::defaults(PARAMS));
-        let mut b = Bench { law, w, una: 0 };
+        let cc = Yeah::new(&Params::defaults(PARAMS));
+        let mut b = Bench { cc, w, una: 0 };
         b.round(100_000);
         b
     }
@@ -267,14 +267,14 @@ mod tests {
         fn sample(&mut self, us: u64) {
             let mut ev = Sample::at(Time::ZERO);
             ev.rtt = Some(Span::us(us));
-            self.law.on_sample(&mut self.w, &ev);
+            self.cc.on_sample(&mut self.w, &ev);
         }
         /// An ACK of everything sent before, `delivered` packets of it with this ACK.
         fn ack(&mut self, delivered: u32) {
             self.una += 1;
             let mut ev = Ack::at(Time::ZERO);
             (ev.una, ev.nxt, ev.delivered) = (self.una, self.una, delivered);
-            self.law.on_ack(&mut self.w, &ev);
+            self.cc.on_ack(&mut self.w, &ev);
         }
         /// A round trip of three measurements, without its growth; returns the window after it.
         fn round(&mut self, us: u64) -> u32 {
@@ -285,7 +285,7 @@ mod tests {
             self.w.cwnd
         }
         fn loss(&mut self) -> u32 {
-            self.law.on_loss(&mut self.w, &Loss::at(Time::ZERO));
+            self.cc.on_loss(&mut self.w, &Loss::at(Time::ZERO));
             self.w.ssthresh
         }
     }
@@ -304,15 +304,15 @@ mod tests {
     fn a_queue_of_more_than_an_eighth_of_the_round_trip_makes_it_reno() {
         let mut b = bench(200);
         b.round(112_500);
-        assert_eq!(b.law.slow, 0);
+        assert_eq!(b.cc.slow, 0);
         b.round(112_600);
-        assert_eq!((b.law.slow, b.w.cwnd), (1, 200));
+        assert_eq!((b.cc.slow, b.w.cwnd), (1, 200));
         b.ack(199);
         assert_eq!(b.w.cwnd, 200);
         b.ack(1);
         assert_eq!(b.w.cwnd, 201);
         b.round(112_500);
-        assert_eq!(b.law.slow, 0, "and a shorter one makes it fast again");
+        assert_eq!(b.cc.slow, 0, "and a shorter one makes it fast again");
     }
 
     #[test]
@@ -320,34 +320,34 @@ mod tests {
         let mut b = bench(1000);
         // 1000 · 8.8/108.8 = 80.9, which is 80.
         assert_eq!(b.round(108_800), 1000);
-        assert_eq!((b.law.queued, b.law.slow), (80, 0));
+        assert_eq!((b.cc.queued, b.cc.slow), (80, 0));
         // 1000 · 8.9/108.9 = 81.7.
         assert_eq!(b.round(108_900), 919);
-        assert_eq!((b.law.slow, b.w.ssthresh), (1, 919));
+        assert_eq!((b.cc.slow, b.w.ssthresh), (1, 919));
     }
 
     #[test]
     fn but_at_most_half_and_not_below_renos_window() {
         let mut b = bench(1000);
         assert_eq!(b.round(300_000), 500);
-        assert_eq!(b.law.reno, 250);
-        b.law.reno = 450;
+        assert_eq!(b.cc.reno, 250);
+        b.cc.reno = 450;
         assert_eq!(b.round(150_000), 450);
         assert_eq!(b.round(150_000), 450, "from there it takes nothing");
-        assert_eq!(b.law.reno, 452);
+        assert_eq!(b.cc.reno, 452);
     }
 
     #[test]
     fn renos_window_is_guessed_at_half_then_grows_with_slow_round_trips() {
         let mut b = bench(300);
         b.round(120_000);
-        assert_eq!(b.law.reno, 150);
+        assert_eq!(b.cc.reno, 150);
         b.round(120_000);
-        assert_eq!(b.law.reno, 151);
+        assert_eq!(b.cc.reno, 151);
         b.round(100_000);
-        assert_eq!(b.law.reno, 151);
+        assert_eq!(b.cc.reno, 151);
         b.loss();
-        assert_eq!(b.law.reno, 75);
+        assert_eq!(b.cc.reno, 75);
     }
 
     #[test]
@@ -362,9 +362,9 @@ mod tests {
         for _ in 0..25 {
             b.round(100_000);
         }
-        assert_eq!(b.law.reno, 76);
+        assert_eq!(b.cc.reno, 76);
         b.round(100_000);
-        assert_eq!(b.law.reno, 2);
+        assert_eq!(b.cc.reno, 2);
     }
 
     #[test]
@@ -374,11 +374,11 @@ mod tests {
             b.round(100_000);
         }
         b.loss();
-        b.law.reno = 100;
+        b.cc.reno = 100;
         for _ in 0..50 {
             b.round(100_000);
         }
-        assert_eq!(b.law.reno, 100);
+        assert_eq!(b.cc.reno, 100);
     }
 
     #[test]
@@ -412,10 +412,10 @@ mod tests {
         b.sample(200_000);
         b.sample(200_000);
         b.ack(0);
-        assert_eq!((b.law.slow, b.law.queued), (0, 0));
+        assert_eq!((b.cc.slow, b.cc.queued), (0, 0));
         b.sample(200_000);
         b.ack(0);
-        assert_eq!(b.law.slow, 0, "nor together with the next");
+        assert_eq!(b.cc.slow, 0, "nor together with the next");
     }
 
     #[test]
@@ -433,9 +433,9 @@ mod tests {
         let mut ev = Ack::at(Time::ZERO);
         ev.cwnd_limited = false;
         ev.delivered = 50;
-        b.law.on_ack(&mut b.w, &ev);
+        b.cc.on_ack(&mut b.w, &ev);
         (ev.cwnd_limited, ev.may_grow) = (true, false);
-        b.law.on_ack(&mut b.w, &ev);
+        b.cc.on_ack(&mut b.w, &ev);
         assert_eq!(b.w.cwnd, 50);
     }
 
@@ -445,27 +445,27 @@ mod tests {
         b.sample(100_000);
         let mut ev = StateChange::at(Time::ZERO);
         (ev.to, ev.nxt) = (State::Open, 10);
-        b.law.on_state(&mut b.w, &ev);
+        b.cc.on_state(&mut b.w, &ev);
         b.una = 8;
         for us in [125_000, 125_000, 125_000] {
             b.sample(us);
             b.ack(0);
         }
-        assert_eq!((b.law.slow, b.law.queued), (1, 59));
+        assert_eq!((b.cc.slow, b.cc.queued), (1, 59));
     }
 
     #[test]
     fn data_into_an_empty_path_forgets_the_least_round_trip() {
         let mut b = bench(300);
-        b.law.on_sent(&mut b.w, &Sent::at(Time::ZERO));
+        b.cc.on_sent(&mut b.w, &Sent::at(Time::ZERO));
         b.round(200_000);
-        assert_eq!(b.law.slow, 0);
+        assert_eq!(b.cc.slow, 0);
     }
 
     #[test]
     fn the_window_has_an_end() {
         let mut b = bench(2);
-        b.law.on_start(&mut b.w, &Start::at(Time::ZERO));
+        b.cc.on_start(&mut b.w, &Start::at(Time::ZERO));
         (b.w.cwnd, b.w.ssthresh) = (MOST - 5, u32::MAX / 2);
         b.ack(100);
         assert_eq!(b.w.cwnd, MOST);

@@ -212,7 +212,7 @@ impl GilbertElliott {
 }
 
 #[derive(Clone, Debug)]
-enum Law {
+enum Process {
     Independent(Chance),
     GilbertElliott(GilbertElliott),
 }
@@ -222,30 +222,30 @@ enum Law {
 pub struct LossModel {
     per_packet: bool,
     lost_before: bool,
-    law: Law,
+    process: Process,
 }
 
 impl LossModel {
     /// The model named `kind`; an unknown name stands for the first of [`KINDS`]. `None` if nothing
     /// is ever lost.
     pub fn new(kind: &str, params: &Params, rng: Rng) -> Option<LossModel> {
-        let law = match kind {
-            "gilbert_elliott" => Law::GilbertElliott(GilbertElliott::new(params, rng)?),
-            _ => Law::Independent(Chance::of(params, rng)?),
+        let process = match kind {
+            "gilbert_elliott" => Process::GilbertElliott(GilbertElliott::new(params, rng)?),
+            _ => Process::Independent(Chance::of(params, rng)?),
         };
         Some(LossModel {
             per_packet: params.word("per") == "packet",
             lost_before: false,
-            law,
+            process,
         })
     }
     /// Returns whether the next packet is lost. `joined`: it shares a super-packet with the one
     /// before.
     pub fn is_lost(&mut self, joined: bool) -> bool {
         if !joined || self.per_packet {
-            self.lost_before = match &mut self.law {
-                Law::Independent(chance) => chance.happens(),
-                Law::GilbertElliott(chain) => chain.happens(),
+            self.lost_before = match &mut self.process {
+                Process::Independent(chance) => chance.happens(),
+                Process::GilbertElliott(chain) => chain.happens(),
             };
         }
         self.lost_before

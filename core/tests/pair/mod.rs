@@ -60,7 +60,7 @@ pub struct Pair {
     pub marked: u64,
 }
 
-pub fn law(name: &str) -> Box<dyn CongestionControl> {
+pub fn build_cc(name: &str) -> Box<dyn CongestionControl> {
     let kind = cc::KINDS
         .iter()
         .find(|k| k.name == name)
@@ -101,7 +101,7 @@ impl Pair {
         let cfg = config();
         let mut pair = Pair {
             now: Time::ZERO,
-            sender: Sender::new(cfg.clone().into(), law(cc), size.map(Bytes::new)),
+            sender: Sender::new(cfg.clone().into(), build_cc(cc), size.map(Bytes::new)),
             receiver: Receiver::new(&cfg),
             path,
             out: Arrivals::default(),

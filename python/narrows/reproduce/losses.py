@@ -68,7 +68,7 @@ def cliff(lab: Lab) -> dict[str, float]:
         whole = lab.seconds(60)
         return lossy(cc, loss, rate="100Mbit", rtt="25ms", buffer="10MB", duration=whole, host=host)
 
-    laws: dict[str, tuple[Any, Host | None, float]] = {
+    configurations: dict[str, tuple[Any, Host | None, float]] = {
         "law-1.1": (plain | {"probe_gain": 1.1}, None, 9.1),
         "law-1.25": (plain, None, 20.0),
         "law-1.5": (plain | {"probe_gain": 1.5}, None, 33.3),
@@ -80,13 +80,13 @@ def cliff(lab: Lab) -> dict[str, float]:
     step, points = (1.5, 4) if lab.quick else (0.5, 12)
     around = {
         name: [middle + step * n for n in range(-points, points + 1)]
-        for name, (_, _, middle) in laws.items()
+        for name, (_, _, middle) in configurations.items()
     }
-    got: dict[str, dict[float, float]] = {name: {} for name in laws}
+    got: dict[str, dict[float, float]] = {name: {} for name in configurations}
     ours: dict[str, float] = {}
     for _ in range(1 + _WIDENED):
         cases = {
-            (name, loss): at(laws[name][0], loss, laws[name][1])
+            (name, loss): at(configurations[name][0], loss, configurations[name][1])
             for name, losses in around.items()
             for loss in losses
             if 0 < loss < _MOST_LOSS_PCT and name not in ours and loss not in got[name]
@@ -106,7 +106,7 @@ def cliff(lab: Lab) -> dict[str, float]:
                 for n in range(points)
             ]
             around[name] = further
-    for name in laws.keys() - ours.keys():
+    for name in configurations.keys() - ours.keys():
         low, high = min(got[name]), max(got[name])
         lab.failed[name] = (
             f"not found: goodput does not cross half of the rate between {low:g} and {high:g} % "
@@ -193,7 +193,7 @@ def _calm(figures: Figures, from_s: float, rtt_ms: float) -> float:
     return next((float(row[0] - from_s) for row in rows[risen:] if row[3] < rtt_ms), math.inf)
 
 
-def laws(lab: Lab) -> dict[str, float]:
+def loss_based(lab: Lab) -> dict[str, float]:
     """Rate of loss-based congestion controls on the link before the loss, in Mbit/s."""
     old = Host(like="linux-4.15")
     cases: dict[tuple[str, float], Scenario] = {}

@@ -29,7 +29,7 @@ ANSWERS: dict[str, Callable[[Lab], dict[str, float]]] = {
     "fairness": shares.fairness,
     "cliff": losses.cliff,
     "bbr-article": losses.article,
-    "loss-by-law": losses.laws,
+    "loss-by-law": losses.loss_based,
     "bbr-faq": shares.faq,
     "joiners": shares.joiners,
     "loss-and-delay": losses.megabyte,

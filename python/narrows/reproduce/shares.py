@@ -234,13 +234,11 @@ def mixes(lab: Lab) -> dict[str, float]:
         for mix, rtt in mixed:
             names = [cc for cc in ("bbr", "cubic", "reno") if cc in mix]
             each = int(mix[-1])
-            laws = [cc for cc in names for _ in range(each)]
+            ccs = [cc for cc in names for _ in range(each)]
             name = f"{place}-{mix}-{rtt}"
             cases[name] = Scenario(
                 replace(_PLACES[place][0], rtt=f"{rtt}ms"),
-                flows=[
-                    Flow(cc, id=f"{n}{cc}", start=f"{0.05 * n:g}s") for n, cc in enumerate(laws)
-                ],
+                flows=[Flow(cc, id=f"{n}{cc}", start=f"{0.05 * n:g}s") for n, cc in enumerate(ccs)],
                 duration="60s",
                 warmup="12s",
             )

@@ -9,7 +9,7 @@ fn highspeed_is_the_faster_the_larger_the_window() {
         let length = |cc| typical(&epochs(&alone(cc, &path, duration)), |e| e.length_s);
         length("reno") / length("highspeed")
     };
-    // Windows of 26 packets: Reno's law, but counted in ACKs, of which there is one for two
+    // Windows of 26 packets: Reno's rule, but counted in ACKs, of which there is one for two
     // packets.
     let small = faster("4Mbit", "30s");
     assert!((0.4..0.6).contains(&small), "{small}");

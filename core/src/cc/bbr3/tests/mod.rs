@@ -29,14 +29,14 @@ fn near(a: f64, b: f64, share: f64) -> bool {
 fn startup_finds_the_bandwidth_within_two_per_cent() {
     let mut p = path(8.0);
     p.reach(Mode::Drain);
-    assert!(p.law.startup.full_now && p.law.startup.full);
-    let bw = p.law.max_bw.get().packets_per_s();
+    assert!(p.cc.startup.full_now && p.cc.startup.full);
+    let bw = p.cc.max_bw.get().packets_per_s();
     assert!(near(bw, p.rate(), 0.02), "{bw} {}", p.rate());
     // log2(34.5/10) round trips of growth, three without, and one to see the first.
     assert!(
-        (4..=9).contains(&p.law.rounds.count),
+        (4..=9).contains(&p.cc.rounds.count),
         "{}",
-        p.law.rounds.count
+        p.cc.rounds.count
     );
     assert_eq!(p.lost, 0);
 }
@@ -45,8 +45,8 @@ fn startup_finds_the_bandwidth_within_two_per_cent() {
 /// limited do not count.
 #[test]
 fn three_round_trips_without_growth_fill_the_pipe() {
-    let mut law = Bbr3::new(&Params::defaults(PARAMS), &Host::default());
-    law.rounds.start = true;
+    let mut cc = Bbr3::new(&Params::defaults(PARAMS), &Host::default());
+    cc.rounds.start = true;
     let mut judge = |rate: u64, app_limited| {
         let sample = RateSample {
             prior_delivered: 0,
@@ -54,8 +54,8 @@ fn three_round_trips_without_growth_fill_the_pipe() {
             interval: Span::s(1),
             app_limited,
         };
-        law.judge_pipe(&sample, Bw::of(rate, 1_000_000));
-        law.startup.full
+        cc.judge_pipe(&sample, Bw::of(rate, 1_000_000));
+        cc.startup.full
     };
     for rate in [1000, 1250, 1500, 1500] {
         assert!(!judge(rate, false));
@@ -70,7 +70,7 @@ fn three_round_trips_without_growth_fill_the_pipe() {
 #[test]
 fn startup_gains_are_the_drafts() {
     let p = path(1.0);
-    assert_eq!(p.law.gains(), (710, 512));
+    assert_eq!(p.cc.gains(), (710, 512));
     let rate = p.w.pacing.map_or(0.0, Rate::as_mbit);
     // 10 packets in 40 ms.
     assert!(
@@ -95,9 +95,9 @@ fn losses_end_startup_though_the_application_limits() {
     assert_eq!(p.mode(), Mode::Startup);
     p.drops = |n| n % 8 == 0;
     assert!(p.until(1.0, |p| p.mode() == Mode::Drain));
-    assert!(p.law.startup.full && p.law.startup.full_now);
-    let least = p.law.bdp(p.law.bw());
-    assert!(p.law.long.inflight >= least && p.law.long.inflight < UNBOUND);
+    assert!(p.cc.startup.full && p.cc.startup.full_now);
+    let least = p.cc.bdp(p.cc.bw());
+    assert!(p.cc.long.inflight >= least && p.cc.long.inflight < UNBOUND);
 }
 
 /// Losses beyond 2 % end Startup; the packets delivered in the round trip are the bound, if they
@@ -109,9 +109,9 @@ fn startup_that_loses_is_bounded_by_what_was_delivered() {
     p.buffer = 100;
     p.reach(Mode::Drain);
     assert!(p.lost > 6);
-    let (long, bdp) = (p.law.long.inflight as f64, p.bdp());
+    let (long, bdp) = (p.cc.long.inflight as f64, p.bdp());
     assert!(long >= 0.99 * bdp && long <= bdp + 130.0, "{long} {bdp}");
-    assert_eq!(p.law.undo.mode, Some(Mode::Startup));
+    assert_eq!(p.cc.undo.mode, Some(Mode::Startup));
 }
 
 #[test]
@@ -126,12 +126,12 @@ fn an_application_that_limits_never_fills_the_pipe() {
 fn drain_ends_with_a_product_in_flight() {
     let mut p = path(8.0);
     p.reach(Mode::Drain);
-    assert_eq!(p.law.gains(), (128, 512));
-    let since = p.law.rounds.count;
+    assert_eq!(p.cc.gains(), (128, 512));
+    let since = p.cc.rounds.count;
     assert!(p.in_flight() > p.bdp() as u32);
     p.reach(Mode::Down);
-    assert!(p.in_flight() <= p.law.inflight(p.law.bw(), UNIT) as u32 + 1);
-    assert!(p.law.rounds.count - since <= 2);
+    assert!(p.in_flight() <= p.cc.inflight(p.cc.bw(), UNIT) as u32 + 1);
+    assert!(p.cc.rounds.count - since <= 2);
 }
 
 #[test]
@@ -161,9 +161,9 @@ fn a_cycle_gives_back_cruises_refills_and_asks_for_more() {
         _ => true,
     }));
     let gains = |mode| {
-        let mut law = p.law.clone();
-        law.mode = mode;
-        law.gains()
+        let mut cc = p.cc.clone();
+        cc.mode = mode;
+        cc.gains()
     };
     assert_eq!(
         [Down, Cruise, Refill, Up, ProbeRtt].map(gains),
@@ -184,7 +184,7 @@ fn a_cycle_gives_back_cruises_refills_and_asks_for_more() {
 fn it_waits_two_to_three_seconds_or_as_long_as_reno() {
     let waits = |mbit, ms, rounds: fn(&Path) -> u64| {
         let mut p = Path::new(V3, mbit, ms, 100_000);
-        p.law.set.probe_rtt_interval = Span::s(1000);
+        p.cc.set.probe_rtt_interval = Span::s(1000);
         let mut waits = Vec::new();
         for _ in 0..4 {
             p.reach(Mode::Down);
@@ -195,7 +195,7 @@ fn it_waits_two_to_three_seconds_or_as_long_as_reno() {
         }
         waits
     };
-    let clock = waits(100.0, 100, |p| p.law.rounds.count);
+    let clock = waits(100.0, 100, |p| p.cc.rounds.count);
     assert!(
         clock.iter().all(|(s, _)| (2.0..3.3).contains(s)),
         "{clock:?}"
@@ -205,7 +205,7 @@ fn it_waits_two_to_three_seconds_or_as_long_as_reno() {
         "{clock:?}"
     );
     // 4 Mbit/s and 40 ms: 14 packets.
-    let reno = waits(4.0, 40, |p| p.law.rounds.count);
+    let reno = waits(4.0, 40, |p| p.cc.rounds.count);
     assert!(reno.iter().all(|(_, n)| (12..=16).contains(n)), "{reno:?}");
 }
 
@@ -213,12 +213,12 @@ fn it_waits_two_to_three_seconds_or_as_long_as_reno() {
 fn asking_for_more_ends_when_the_rate_grows_no_more() {
     let mut p = path(8.0);
     p.reach(Mode::Up);
-    let since = p.law.rounds.count;
+    let since = p.cc.rounds.count;
     p.reach(Mode::Down);
-    assert!(p.law.startup.full_now);
-    assert_eq!(p.law.rounds.count - since, 3);
-    assert_eq!(p.law.long.inflight, UNBOUND);
-    assert!(!p.law.long.too_high);
+    assert!(p.cc.startup.full_now);
+    assert_eq!(p.cc.rounds.count - since, 3);
+    assert_eq!(p.cc.long.inflight, UNBOUND);
+    assert!(!p.cc.long.too_high);
 }
 
 #[test]
@@ -229,13 +229,13 @@ fn losses_while_asking_for_more_set_the_bound_and_end_it() {
     p.drops = |n| n % 10 == 0;
     let window = f64::from(p.w.cwnd);
     p.reach(Mode::Down);
-    assert!(p.law.long.too_high && !p.law.long.sampling);
-    let long = p.law.long.inflight as f64;
+    assert!(p.cc.long.too_high && !p.cc.long.sampling);
+    let long = p.cc.long.inflight as f64;
     assert!(
         long >= (0.7 * p.bdp()).floor() && long <= window,
         "{long} {window}"
     );
-    assert_eq!(p.law.undo.mode, Some(Mode::Up));
+    assert_eq!(p.cc.undo.mode, Some(Mode::Up));
 }
 
 /// The limit of an application-limited flow is unknown, but the probe ends.
@@ -249,9 +249,9 @@ fn a_limited_flow_ends_its_probe_without_a_bound() {
     p.drops = |n| n % 10 == 0;
     p.reach(Mode::Down);
     assert_eq!(
-        p.law.long.inflight, UNBOUND,
+        p.cc.long.inflight, UNBOUND,
         "{:?} {:?}",
-        p.phases, p.law.long
+        p.phases, p.cc.long
     );
 }
 
@@ -269,24 +269,24 @@ fn an_application_that_limits_lets_asking_go_on() {
 fn headroom_is_left_while_cruising() {
     let mut p = path(4.0);
     p.reach(Mode::Cruise);
-    let (law, mut w) = (&mut p.law, p.w.clone());
-    assert!(law.is_time_to_cruise(35) && !law.is_time_to_cruise(37));
-    law.long.inflight = 30;
-    assert_eq!(law.inflight_with_headroom(), 26);
-    assert!(law.is_time_to_cruise(26) && !law.is_time_to_cruise(27));
+    let (cc, mut w) = (&mut p.cc, p.w.clone());
+    assert!(cc.is_time_to_cruise(35) && !cc.is_time_to_cruise(37));
+    cc.long.inflight = 30;
+    assert_eq!(cc.inflight_with_headroom(), 26);
+    assert!(cc.is_time_to_cruise(26) && !cc.is_time_to_cruise(27));
     let mut window = |mode| {
         let mut ack = Ack::at(Time::ZERO);
         ack.delivered = 100;
-        law.mode = mode;
-        law.set_window(&mut w, &ack, &Delivery::default());
+        cc.mode = mode;
+        cc.set_window(&mut w, &ack, &Delivery::default());
         w.cwnd
     };
     assert_eq!(
         [Mode::Cruise, Mode::Down, Mode::Refill, Mode::Up].map(&mut window),
         [26, 30, 30, 30]
     );
-    law.long.inflight = 4;
-    assert_eq!(law.inflight_with_headroom(), 4);
+    cc.long.inflight = 4;
+    assert_eq!(cc.inflight_with_headroom(), 4);
 }
 
 /// The path becomes slower during ProbeDown: the queue does not decrease, and a probe follows
@@ -296,13 +296,13 @@ fn down_ends_after_its_time_though_much_is_in_flight() {
     let mut p = path(8.0);
     p.reach(Mode::Down);
     // The minimum round trip is set too low: a product is never as much as is in flight.
-    p.law.min_rtt.start(Span::ms(30), Time::from_ns(p.now));
-    p.law.long.inflight = 8;
+    p.cc.min_rtt.start(Span::ms(30), Time::from_ns(p.now));
+    p.cc.long.inflight = 8;
     p.set_rate(2.0);
     let at = p.phases.len();
     p.buffer = 10_000;
-    p.law.long.inflight = 12;
-    p.law.set.headroom = 0.9;
+    p.cc.long.inflight = 12;
+    p.cc.set.headroom = 0.9;
     p.reach(Mode::Refill);
     assert!(
         !p.phases[at..].iter().any(|(_, m)| *m == Mode::Cruise),
@@ -317,55 +317,55 @@ fn down_ends_after_its_time_though_much_is_in_flight() {
 fn a_cautious_probe_that_loses_nothing_is_followed_by_a_bold_one() {
     let mut p = path(4.0);
     p.reach(Mode::Cruise);
-    p.law.long.too_high = true;
-    p.law.long.inflight = 36;
+    p.cc.long.too_high = true;
+    p.cc.long.inflight = 36;
     p.reach(Mode::Up);
     let at = p.phases.len();
     p.reach(Mode::Down);
-    assert!(p.law.long.cautious && !p.law.long.too_high);
+    assert!(p.cc.long.cautious && !p.cc.long.too_high);
     p.reach(Mode::Refill);
     let (down, refill) = (p.phases[at].0, p.phases[p.phases.len() - 1].0);
     assert!(refill - down < 0.15, "{:?}", &p.phases[at..]);
-    assert!(!p.law.long.cautious);
+    assert!(!p.cc.long.cautious);
 }
 
 /// 1, 2, 4 … packets per window acknowledged, while the window is the limit.
 #[test]
 fn the_bound_grows_twice_as_much_in_every_round_trip() {
-    let mut law = path(4.0).law;
+    let mut cc = path(4.0).cc;
     let w = Window::new(64);
-    law.mode = Mode::Up;
-    law.startup.full = true;
-    law.long.inflight = 20;
-    law.long.steepen(w.cwnd);
+    cc.mode = Mode::Up;
+    cc.startup.full = true;
+    cc.long.inflight = 20;
+    cc.long.steepen(w.cwnd);
     let mut d = Delivery::default();
-    let mut round_trip = |law: &mut Bbr3, cwnd_limited| {
-        let before = law.long.inflight;
+    let mut round_trip = |cc: &mut Bbr3, cwnd_limited| {
+        let before = cc.long.inflight;
         d.flight = Some(FlightSample {
             in_flight: 10,
             cwnd_limited,
             ..Default::default()
         });
         for i in 1..=64 {
-            law.rounds.start = i == 64;
-            law.adapt_long(&w, &d, 1, Time::ZERO, false);
+            cc.rounds.start = i == 64;
+            cc.adapt_long(&w, &d, 1, Time::ZERO, false);
         }
-        law.long.inflight - before
+        cc.long.inflight - before
     };
     assert_eq!(
-        [true; 4].map(|limited| round_trip(&mut law, limited)),
+        [true; 4].map(|limited| round_trip(&mut cc, limited)),
         [1, 2, 4, 8]
     );
-    assert_eq!(round_trip(&mut law, false), 0);
+    assert_eq!(round_trip(&mut cc, false), 0);
     // A bound that the window has not reached does not grow.
-    law.long.inflight = 65;
-    assert_eq!(round_trip(&mut law, true), 0);
+    cc.long.inflight = 65;
+    assert_eq!(round_trip(&mut cc, true), 0);
 }
 
 #[test]
 fn what_proves_safe_raises_the_bound() {
-    let mut law = path(4.0).law;
-    law.long.inflight = 50;
+    let mut cc = path(4.0).cc;
+    cc.long.inflight = 50;
     let mut d = Delivery::default();
     let flight = |in_flight, lost| {
         Some(FlightSample {
@@ -375,11 +375,11 @@ fn what_proves_safe_raises_the_bound() {
         })
     };
     d.flight = flight(60, 2);
-    law.adapt_long(&Window::new(10), &d, 1, Time::ZERO, false);
-    assert_eq!(law.long.inflight, 50);
+    cc.adapt_long(&Window::new(10), &d, 1, Time::ZERO, false);
+    assert_eq!(cc.long.inflight, 50);
     d.flight = flight(60, 1);
-    law.adapt_long(&Window::new(10), &d, 1, Time::ZERO, false);
-    assert_eq!(law.long.inflight, 60);
+    cc.adapt_long(&Window::new(10), &d, 1, Time::ZERO, false);
+    assert_eq!(cc.long.inflight, 60);
 }
 
 /// (lost + x)/(in flight + x) = 2 %: after 99 packets without loss, two more are allowed; after one
@@ -391,8 +391,8 @@ fn the_threshold_is_crossed_within_a_burst() {
     assert_eq!(inflight_at_loss(0.02, 100, 3), 99);
     assert_eq!(inflight_at_loss(0.02, 1000, 1), 1019);
     assert_eq!(inflight_at_loss(0.02, 1000, 40), 999);
-    let law = path(1.0).law;
-    assert!(!law.is_too_high(2, 100) && law.is_too_high(3, 100));
+    let cc = path(1.0).cc;
+    assert!(!cc.is_too_high(2, 100) && cc.is_too_high(3, 100));
 }
 
 /// The draft's own calculation: 137 round trips of 1 % loss, doubled once in Refill and once in
@@ -414,12 +414,12 @@ fn one_per_cent_of_loss_is_borne_for_137_round_trips() {
 
 #[test]
 fn losses_while_cruising_lower_the_short_bounds_by_a_round_trip_at_most_by_beta() {
-    let mut law = path(4.0).law;
+    let mut cc = path(4.0).cc;
     let mut w = Window::new(100);
-    law.mode = Mode::Cruise;
-    let cycle = |law: &mut Bbr3, bw: u64, inflight| {
-        law.max_bw.next_cycle();
-        law.latest = Latest {
+    cc.mode = Mode::Cruise;
+    let cycle = |cc: &mut Bbr3, bw: u64, inflight| {
+        cc.max_bw.next_cycle();
+        cc.latest = Latest {
             bw: Bw(bw),
             inflight,
             ends: 0,
@@ -434,30 +434,27 @@ fn losses_while_cruising_lower_the_short_bounds_by_a_round_trip_at_most_by_beta(
         app_limited: false,
     };
     let d = Delivery::default();
-    law.take_signals(&w, &d, &sample(1, 1), Bw(1000));
-    assert_eq!(
-        (law.short.bw, law.short.inflight),
-        (Short::NONE.bw, UNBOUND)
-    );
-    cycle(&mut law, 900, 80);
-    law.take_signals(&w, &d, &sample(80, 1), Bw(900));
-    assert_eq!((law.short.bw, law.short.inflight), (Bw(900), 80));
-    assert_eq!(law.bw(), Bw(900));
-    cycle(&mut law, 10, 5);
-    law.take_signals(&w, &d, &sample(5, 1), Bw(10));
-    assert_eq!((law.short.bw, law.short.inflight), (Bw(630), 56));
+    cc.take_signals(&w, &d, &sample(1, 1), Bw(1000));
+    assert_eq!((cc.short.bw, cc.short.inflight), (Short::NONE.bw, UNBOUND));
+    cycle(&mut cc, 900, 80);
+    cc.take_signals(&w, &d, &sample(80, 1), Bw(900));
+    assert_eq!((cc.short.bw, cc.short.inflight), (Bw(900), 80));
+    assert_eq!(cc.bw(), Bw(900));
+    cycle(&mut cc, 10, 5);
+    cc.take_signals(&w, &d, &sample(5, 1), Bw(10));
+    assert_eq!((cc.short.bw, cc.short.inflight), (Bw(630), 56));
     // The window respects it; the next probe does not.
     let mut ack = Ack::at(Time::ZERO);
     ack.delivered = 1;
-    law.min_rtt.start(Span::s(1), Time::ZERO);
-    law.set_window(&mut w, &ack, &d);
+    cc.min_rtt.start(Span::s(1), Time::ZERO);
+    cc.set_window(&mut w, &ack, &d);
     assert!(w.cwnd <= 56);
-    law.refill(0);
-    assert_eq!(law.short.inflight, UNBOUND);
+    cc.refill(0);
+    assert_eq!(cc.short.inflight, UNBOUND);
     // During a probe, losses do not lower them.
-    cycle(&mut law, 10, 5);
-    law.take_signals(&w, &d, &sample(5, 1), Bw(10));
-    assert_eq!(law.short.inflight, UNBOUND);
+    cycle(&mut cc, 10, 5);
+    cc.take_signals(&w, &d, &sample(5, 1), Bw(10));
+    assert_eq!(cc.short.inflight, UNBOUND);
 }
 
 /// The maximum rate is over two cycles; rates limited by the application count only if higher.
@@ -465,12 +462,12 @@ fn losses_while_cruising_lower_the_short_bounds_by_a_round_trip_at_most_by_beta(
 fn the_greatest_rate_is_forgotten_after_two_cycles() {
     let mut p = path(4.0);
     p.run(6.0);
-    let mut law = p.law.clone();
-    let bw = law.max_bw.get();
-    law.max_bw.next_cycle();
-    assert_eq!(law.max_bw.get(), bw);
-    law.max_bw.next_cycle();
-    assert_eq!(law.max_bw.get(), bw, "a cycle without any rate is none");
+    let mut cc = p.cc.clone();
+    let bw = cc.max_bw.get();
+    cc.max_bw.next_cycle();
+    assert_eq!(cc.max_bw.get(), bw);
+    cc.max_bw.next_cycle();
+    assert_eq!(cc.max_bw.get(), bw, "a cycle without any rate is none");
     let sample = |app_limited| RateSample {
         prior_delivered: 0,
         delivered: 1,
@@ -478,13 +475,13 @@ fn the_greatest_rate_is_forgotten_after_two_cycles() {
         app_limited,
     };
     let d = Delivery::default();
-    law.max_bw.next_cycle();
-    law.take_signals(&p.w, &d, &sample(true), Bw(bw.0 / 2));
-    law.max_bw.next_cycle();
-    assert_eq!(law.max_bw.get(), bw, "limited by the application");
-    law.take_signals(&p.w, &d, &sample(false), Bw(bw.0 / 2));
-    law.max_bw.next_cycle();
-    assert_eq!(law.max_bw.get(), Bw(bw.0 / 2));
+    cc.max_bw.next_cycle();
+    cc.take_signals(&p.w, &d, &sample(true), Bw(bw.0 / 2));
+    cc.max_bw.next_cycle();
+    assert_eq!(cc.max_bw.get(), bw, "limited by the application");
+    cc.take_signals(&p.w, &d, &sample(false), Bw(bw.0 / 2));
+    cc.max_bw.next_cycle();
+    assert_eq!(cc.max_bw.get(), Bw(bw.0 / 2));
 }
 
 #[test]
@@ -494,12 +491,12 @@ fn ten_times_the_bandwidth_is_found_in_few_probes() {
     p.set_rate(100.0);
     p.buffer = 3000;
     let found = p.until(12.0, |p| {
-        p.law.max_bw.get().packets_per_s() > 0.95 * p.rate()
+        p.cc.max_bw.get().packets_per_s() > 0.95 * p.rate()
     });
     assert!(
         found,
         "{} {:?}",
-        p.law.max_bw.get().packets_per_s(),
+        p.cc.max_bw.get().packets_per_s(),
         p.phases
     );
 }
@@ -512,7 +509,7 @@ fn a_tenth_of_the_bandwidth_is_known_after_two_cycles() {
     let down = |p: &Path| p.phases.iter().filter(|(_, m)| *m == Mode::Down).count();
     let before = down(&p);
     let found = p.until(40.0, |p| {
-        p.law.max_bw.get().packets_per_s() < 1.05 * p.rate()
+        p.cc.max_bw.get().packets_per_s() < 1.05 * p.rate()
     });
     assert!(found && down(&p) - before <= 4, "{:?}", p.phases);
 }
@@ -529,11 +526,11 @@ fn probe_rtt_comes_after_five_seconds_and_takes_200_ms_and_a_round_trip() {
     p.run(0.1);
     let half = (p.bdp() / 2.0) as u32;
     assert!((half - 1..=half + 2).contains(&p.w.cwnd), "{}", p.w.cwnd);
-    assert_eq!(p.law.gains(), (256, 128));
+    assert_eq!(p.cc.gains(), (256, 128));
     p.reach(Mode::Cruise);
     let lasted = p.now as f64 / 1e9 - at;
     assert!((0.2..0.4).contains(&lasted), "{lasted}");
-    assert_eq!(p.law.short.inflight, UNBOUND);
+    assert_eq!(p.cc.short.inflight, UNBOUND);
     p.reach(Mode::ProbeRtt);
     let again = p.now as f64 / 1e9 - at;
     assert!((5.2..6.0).contains(&again), "{again}");
@@ -579,11 +576,11 @@ fn a_least_round_trip_is_believed_for_ten_seconds() {
     p.rtt_ns += 20_000_000;
     p.run(4.0);
     assert_eq!(
-        p.law.min_rtt.us(),
-        Some(p.law.min_rtt.us().unwrap_or(0).min(43_000))
+        p.cc.min_rtt.us(),
+        Some(p.cc.min_rtt.us().unwrap_or(0).min(43_000))
     );
     p.run(8.0);
-    assert!(p.law.min_rtt.us().is_some_and(|us| us >= 60_000));
+    assert!(p.cc.min_rtt.us().is_some_and(|us| us >= 60_000));
 }
 
 // the window
@@ -592,10 +589,10 @@ fn a_least_round_trip_is_believed_for_ten_seconds() {
 fn four_packets_are_the_least_on_a_path_that_holds_none() {
     let mut p = Path::new(V3, 0.5, 5, 20);
     p.run(4.0);
-    assert!(p.law.startup.full);
+    assert!(p.cc.startup.full);
     assert!(p.w.cwnd >= 4, "{}", p.w.cwnd);
-    assert!(near(p.law.bw().packets_per_s(), p.rate(), 0.05));
-    p.law.long.inflight = 1;
+    assert!(near(p.cc.bw().packets_per_s(), p.rate(), 0.05));
+    p.cc.long.inflight = 1;
     p.run(0.5);
     assert!(p.w.cwnd >= 4);
 }
@@ -604,7 +601,7 @@ fn four_packets_are_the_least_on_a_path_that_holds_none() {
 fn what_came_in_a_clump_is_added_to_the_window() {
     let mut p = path(8.0);
     p.run(3.0);
-    let (mut law, mut w) = (p.law.clone(), p.w.clone());
+    let (mut cc, mut w) = (p.cc.clone(), p.w.clone());
     let mut ack = Ack::at(Time::from_ns(p.now));
     ack.delivered = 20;
     let d = Delivery {
@@ -615,11 +612,11 @@ fn what_came_in_a_clump_is_added_to_the_window() {
         },
         ..Delivery::default()
     };
-    law.take_aggregation(&w, &ack, &d);
-    assert!(law.extra_acked() >= 19, "{}", law.extra_acked());
+    cc.take_aggregation(&w, &ack, &d);
+    assert!(cc.extra_acked() >= 19, "{}", cc.extra_acked());
     w.cwnd = 1000;
-    law.set_window(&mut w, &ack, &d);
-    let goal = law.products(law.bw(), law.gains().1) + law.extra_acked();
+    cc.set_window(&mut w, &ack, &d);
+    let goal = cc.products(cc.bw(), cc.gains().1) + cc.extra_acked();
     assert_eq!(u64::from(w.cwnd), goal);
 }
 
@@ -629,19 +626,19 @@ fn recovery_restores_the_window() {
     let mut p = path(4.0);
     p.reach(Mode::Cruise);
     let before = p.w.cwnd;
-    let (law, w) = (&mut p.law, &mut p.w);
+    let (cc, w) = (&mut p.cc, &mut p.w);
     let now = Time::from_ns(p.now);
-    let change = |law: &mut Bbr3, w: &mut Window, from, to| {
+    let change = |cc: &mut Bbr3, w: &mut Window, from, to| {
         let mut ev = StateChange::at(now);
         (ev.from, ev.to) = (from, to);
-        law.on_state(w, &ev);
+        cc.on_state(w, &ev);
     };
-    law.on_loss(w, &Loss::at(now));
+    cc.on_loss(w, &Loss::at(now));
     assert_eq!(w.cwnd, before);
     w.cwnd = 1;
-    change(law, w, State::Open, State::Loss);
-    assert_eq!(law.window_unmodulated(w), u64::from(before));
-    change(law, w, State::Loss, State::Open);
+    change(cc, w, State::Open, State::Loss);
+    assert_eq!(cc.window_unmodulated(w), u64::from(before));
+    change(cc, w, State::Loss, State::Open);
     assert_eq!(w.cwnd, before);
 }
 
@@ -652,19 +649,19 @@ fn a_mistaken_recovery_is_undone() {
         p.reach(Mode::Cruise);
         p.reach(Mode::Up);
         let before = p.w.cwnd;
-        p.law.long.inflight = 90;
-        p.law.short.inflight = 80;
-        p.law.save_state(&p.w);
-        p.law.undo.mode = Some(mode);
-        (p.law.long.inflight, p.law.short.inflight) = (20, 10);
-        p.law.mode = Mode::Down;
+        p.cc.long.inflight = 90;
+        p.cc.short.inflight = 80;
+        p.cc.save_state(&p.w);
+        p.cc.undo.mode = Some(mode);
+        (p.cc.long.inflight, p.cc.short.inflight) = (20, 10);
+        p.cc.mode = Mode::Down;
         p.w.cwnd = 5;
         let mut ev = SpuriousLoss::at(Time::from_ns(p.now));
         ev.prior_cwnd = before;
-        p.law.on_spurious_loss(&mut p.w, &ev);
+        p.cc.on_spurious_loss(&mut p.w, &ev);
         assert_eq!(p.w.cwnd, before);
-        assert_eq!(p.law.long.inflight, 90);
-        (p.law.mode, p.law.short.inflight, p.law.startup.full)
+        assert_eq!(p.cc.long.inflight, 90);
+        (p.cc.mode, p.cc.short.inflight, p.cc.startup.full)
     };
     assert_eq!(undone(Mode::Up), (Mode::Refill, UNBOUND, true));
     assert_eq!(undone(Mode::Startup), (Mode::Startup, 80, false));
@@ -678,11 +675,11 @@ fn the_first_loss_saves_what_was_before_it() {
     p.run(0.05);
     p.drops = |n| n % 10 == 0;
     p.reach(Mode::Down);
-    assert!(p.law.long.inflight < UNBOUND);
+    assert!(p.cc.long.inflight < UNBOUND);
     let mut ev = SpuriousLoss::at(Time::from_ns(p.now));
     ev.totals.delivered = p.delivered;
-    p.law.on_spurious_loss(&mut p.w, &ev);
-    assert_eq!((p.law.long.inflight, p.law.mode), (UNBOUND, Mode::Refill));
+    p.cc.on_spurious_loss(&mut p.w, &ev);
+    assert_eq!((p.cc.long.inflight, p.cc.mode), (UNBOUND, Mode::Refill));
 }
 
 /// A policer of 10 Mbit/s with at most 40 packets of tokens, on a path of 100 Mbit/s.
@@ -707,11 +704,11 @@ fn marks_count_only_if_asked_for_and_on_short_paths() {
     let marked = |ecn: bool, ms: u64| {
         let mut table = Params::defaults(&params(&V3));
         table.set("ecn", Value::Bool(ecn));
-        let mut law = Bbr3::new(&table, &Host::default());
-        law.min_rtt.start(Span::ms(ms), Time::ZERO);
-        law.mode = Mode::Cruise;
-        law.latest.over = true;
-        law.rounds.start = true;
+        let mut cc = Bbr3::new(&table, &Host::default());
+        cc.min_rtt.start(Span::ms(ms), Time::ZERO);
+        cc.mode = Mode::Cruise;
+        cc.latest.over = true;
+        cc.rounds.start = true;
         let d = Delivery {
             flight: Some(FlightSample {
                 in_flight: 100,
@@ -722,11 +719,11 @@ fn marks_count_only_if_asked_for_and_on_short_paths() {
             ..Delivery::default()
         };
         let w = Window::new(100);
-        law.take_marks(&w, &d);
-        law.long.sampling = true;
-        law.mode = Mode::Up;
-        law.adapt_long(&w, &d, 1, Time::ZERO, false);
-        (law.short.inflight, law.mode)
+        cc.take_marks(&w, &d);
+        cc.long.sampling = true;
+        cc.mode = Mode::Up;
+        cc.adapt_long(&w, &d, 1, Time::ZERO, false);
+        (cc.short.inflight, cc.mode)
     };
     assert_eq!(marked(false, 4), (UNBOUND, Mode::Up));
     assert_eq!(marked(true, 6), (UNBOUND, Mode::Up));

@@ -29,7 +29,7 @@ struct Packet {
 
 /// Times in ns.
 pub(in crate::cc) struct Path {
-    pub law: Bbr3,
+    pub cc: Bbr3,
     pub w: Window,
     pub now: u64,
     /// Transmission time of a packet.
@@ -70,14 +70,14 @@ impl Path {
             buffer,
         )
     }
-    pub fn with(mut law: Bbr3, mbit: f64, ms: u64, buffer: u64) -> Path {
+    pub fn with(mut cc: Bbr3, mbit: f64, ms: u64, buffer: u64) -> Path {
         let mut w = Window::new(10);
         let now = Time::ZERO + Span::ms(ms);
         let mut ev = Start::at(now);
         (ev.srtt, ev.min_rtt) = (Span::ms(ms), Span::ms(ms));
-        law.on_start(&mut w, &ev);
+        cc.on_start(&mut w, &ev);
         let mut path = Path {
-            law,
+            cc,
             w,
             now: now.as_ns(),
             packet_ns: 0,
@@ -114,27 +114,27 @@ impl Path {
         self.rtt_ns as f64 / self.packet_ns as f64
     }
     pub fn mode(&self) -> Mode {
-        self.law.mode
+        self.cc.mode
     }
     /// The long-term bound of data in flight.
     pub fn bound(&self) -> u64 {
-        self.law.long.inflight
+        self.cc.long.inflight
     }
     /// The target of packets in flight for one product.
     pub fn product(&self) -> u64 {
-        self.law.inflight(self.law.max_bw.get(), UNIT)
+        self.cc.inflight(self.cc.max_bw.get(), UNIT)
     }
     /// Number of round trips of Drain with more packets in flight than the target, up to 20.
     pub fn drains_for(&mut self) -> u64 {
         self.reach(Mode::Drain);
         let mut ack = Ack::at(Time::from_ns(self.now));
         ack.in_flight = 1000;
-        let since = self.law.rounds.count;
-        while self.law.mode == Mode::Drain && self.law.rounds.count < since + 20 {
-            self.law.rounds.count += 1;
-            self.law.judge_drain(&ack, &Delivery::default());
+        let since = self.cc.rounds.count;
+        while self.cc.mode == Mode::Drain && self.cc.rounds.count < since + 20 {
+            self.cc.rounds.count += 1;
+            self.cc.judge_drain(&ack, &Delivery::default());
         }
-        self.law.rounds.count - since
+        self.cc.rounds.count - since
     }
     /// Returns whether the pipe is full after round trips with these rates: the latest, and the
     /// maximum so far.
@@ -146,17 +146,17 @@ impl Path {
                 interval: Span::s(1),
                 app_limited: false,
             };
-            self.law.rounds.start = true;
-            self.law.max_bw.take(Bw(*greatest));
-            self.law.judge_pipe(&sample, Bw(*latest));
+            self.cc.rounds.start = true;
+            self.cc.max_bw.take(Bw(*greatest));
+            self.cc.judge_pipe(&sample, Bw(*latest));
         }
-        self.law.startup.full
+        self.cc.startup.full
     }
     /// Returns whether Startup ends with a round trip of recovery with a tenth lost, reported by
     /// `acks` ACKs in `ranges` places.
     pub fn startup_ends_with(&mut self, acks: u64, ranges: u64) -> bool {
-        (self.law.startup.acks, self.law.startup.ranges) = (acks, ranges);
-        self.law.latest.over = true;
+        (self.cc.startup.acks, self.cc.startup.ranges) = (acks, ranges);
+        self.cc.latest.over = true;
         let mut ack = Ack::at(Time::from_ns(self.now));
         ack.state = State::Recovery;
         let d = Delivery {
@@ -167,14 +167,14 @@ impl Path {
             }),
             ..Delivery::default()
         };
-        self.law.judge_startup(&mut self.w, &ack, &d);
-        self.law.mode == Mode::Drain
+        self.cc.judge_startup(&mut self.w, &ack, &d);
+        self.cc.mode == Mode::Drain
     }
     /// The bound if losses end Startup after `latest` packets were delivered in a round trip.
     pub fn bound_after_startup(&mut self, latest: u64) -> u64 {
-        self.law.latest.inflight = latest;
-        self.law.leave_startup();
-        self.law.long.inflight
+        self.cc.latest.inflight = latest;
+        self.cc.leave_startup();
+        self.cc.long.inflight
     }
     /// The bound after an ACK which shows that `lost` of a probe's `in_flight` packets were lost,
     /// none of them of the probe.
@@ -188,15 +188,15 @@ impl Path {
             }),
             ..Delivery::default()
         };
-        self.law
+        self.cc
             .adapt_long(&self.w, &d, 1, Time::from_ns(self.now), false);
-        self.law.long.inflight
+        self.cc.long.inflight
     }
     /// The losses so far were spurious.
     pub fn undo(&mut self) {
         let mut ev = SpuriousLoss::at(Time::from_ns(self.now));
         ev.totals = self.totals();
-        self.law.on_spurious_loss(&mut self.w, &ev);
+        self.cc.on_spurious_loss(&mut self.w, &ev);
     }
     pub fn in_flight(&self) -> u32 {
         self.sent.len() as u32
@@ -221,7 +221,7 @@ impl Path {
         let at = self.phases.len();
         let entered = |p: &Path| p.phases[at..].iter().any(|(_, m)| *m == mode);
         assert!(
-            self.law.mode == mode || self.until(30.0, entered),
+            self.cc.mode == mode || self.until(30.0, entered),
             "{mode:?} {:?}",
             self.phases
         );
@@ -230,9 +230,9 @@ impl Path {
         if self
             .phases
             .last()
-            .is_none_or(|(_, mode)| *mode != self.law.mode)
+            .is_none_or(|(_, mode)| *mode != self.cc.mode)
         {
-            self.phases.push((self.now as f64 / 1e9, self.law.mode));
+            self.phases.push((self.now as f64 / 1e9, self.cc.mode));
         }
     }
 
@@ -280,7 +280,7 @@ impl Path {
             let mut ev = Sent::at(Time::from_ns(now));
             ev.app_limited = self.app_limited_to > 0;
             ev.totals = self.totals();
-            self.law.on_sent(&mut self.w, &ev);
+            self.cc.on_sent(&mut self.w, &ev);
             (self.first_sent, self.delivered_at) = (now, now);
         }
         let pacing = self.w.pacing.map_or(u64::MAX, Rate::as_bit).max(1);
@@ -332,26 +332,26 @@ impl Path {
             (ev.in_flight, ev.app_limited) = (gone.in_flight, gone.app_limited);
             ev.lost = self.lost - gone.lost;
             ev.totals = self.totals();
-            self.law.on_packet_lost(&mut self.w, &ev);
+            self.cc.on_packet_lost(&mut self.w, &ev);
             self.note_phase();
         }
         let Some(packet) = self.sent.pop_front() else {
             return;
         };
-        let change = |law: &mut Bbr3, w: &mut Window, from, to| {
+        let change = |cc: &mut Bbr3, w: &mut Window, from, to| {
             let mut ev = StateChange::at(at);
             (ev.from, ev.to) = (from, to);
-            law.on_state(w, &ev);
+            cc.on_state(w, &ev);
         };
         if self.recover_to.is_some_and(|to| packet.number >= to) {
             self.recover_to = None;
-            change(&mut self.law, &mut self.w, State::Recovery, State::Open);
+            change(&mut self.cc, &mut self.w, State::Recovery, State::Open);
         }
         if self.lost > lost_before && self.recover_to.is_none() {
             // Retransmitted packets must be acknowledged, too.
             self.recover_to = Some(self.number + u64::from(prior_in_flight));
-            self.law.on_loss(&mut self.w, &Loss::at(at));
-            change(&mut self.law, &mut self.w, State::Open, State::Recovery);
+            self.cc.on_loss(&mut self.w, &Loss::at(at));
+            change(&mut self.cc, &mut self.w, State::Open, State::Recovery);
         }
         self.first_sent = packet.sent;
         let interval = (packet.sent - packet.first_sent).max(now - packet.delivered_at);
@@ -386,7 +386,7 @@ impl Path {
             State::Open
         };
         ev.delivery = Some(delivery);
-        self.law.on_ack(&mut self.w, &ev);
+        self.cc.on_ack(&mut self.w, &ev);
         self.note_phase();
         if self.w.app_limited {
             self.w.app_limited = false;
