@@ -235,7 +235,7 @@ impl Ends {
         }
     }
     /// The same connection in the other direction.
-    pub fn back(self) -> Ends {
+    pub fn reversed(self) -> Ends {
         Ends {
             from: self.to,
             to: self.from,
@@ -445,7 +445,7 @@ mod tests {
                 n_sacks,
                 ..AckSegment::default()
             };
-            let len = acknowledgement(ends.back(), 0, &ack, &mut out);
+            let len = acknowledgement(ends.reversed(), 0, &ack, &mut out);
             assert_eq!(u64::from(len) + 14, ack.size().get());
             assert_eq!(out.len(), len as usize);
         }

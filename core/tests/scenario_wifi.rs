@@ -58,7 +58,7 @@ fn a_name_with_a_count_means_all_of_them() {
     assert_eq!(s.probes[0].station, Some(1));
     let rates: Vec<Rate> = wifi.peers().iter().map(|peer| peer.phy.rate()).collect();
     assert_eq!(rates[0], s.path.bottleneck().rate);
-    assert_eq!(wifi.peers()[2].there, Span::ms(15));
+    assert_eq!(wifi.peers()[2].forward, Span::ms(15));
 }
 
 #[test]

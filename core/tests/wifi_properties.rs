@@ -62,8 +62,8 @@ fn stations(error: f64) -> Vec<Peer> {
         phy: phy.expect("a rate of the standard"),
         link: None,
         error: if i % 2 == 0 { error } else { 0.0 },
-        there: Span::us(i as u64 % 3 * 500),
-        back: Span::us(i as u64 % 2 * 700),
+        forward: Span::us(i as u64 % 3 * 500),
+        reverse: Span::us(i as u64 % 2 * 700),
     };
     phys.iter().enumerate().map(peer).collect()
 }

@@ -104,9 +104,11 @@ impl engine::Packets<Packet> for Packets {
         let dscp = packet.dscp();
         match packet.kind() {
             Kind::Data => capture::segment(ends, dscp, &self.headers.segment(packet), head),
-            Kind::Ack => capture::acknowledgement(ends.back(), dscp, self.acks.look(packet), head),
+            Kind::Ack => {
+                capture::acknowledgement(ends.reversed(), dscp, self.acks.look(packet), head)
+            }
             Kind::Ping => capture::datagram(ends, dscp, packet.ecn(), payload, head),
-            Kind::Pong => capture::datagram(ends.back(), dscp, packet.ecn(), payload, head),
+            Kind::Pong => capture::datagram(ends.reversed(), dscp, packet.ecn(), payload, head),
         }
     }
 }

@@ -59,7 +59,7 @@ impl Owners {
         };
         let ends = Ends::of(number & !1, first);
         if number & CONNECTION != 0 && number & 1 != 0 {
-            ends.back()
+            ends.reversed()
         } else {
             ends
         }

@@ -76,7 +76,7 @@ pub const PARAMS: &[Param] = &[
 
 /// Direction of the window.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-enum Way {
+enum Direction {
     Up,
     Down,
 }
@@ -93,7 +93,7 @@ pub struct Copa {
     /// Fraction of a packet in the window.
     part: f64,
     velocity: f64,
-    way: Option<Way>,
+    direction: Option<Direction>,
     /// Round trips in this direction, including the last one.
     steady: u32,
     /// The window at the begin of the round trip, and the end of the round trip, bytes.
@@ -121,7 +121,7 @@ impl Copa {
             slow_start: true,
             part: 0.0,
             velocity: 1.0,
-            way: None,
+            direction: None,
             steady: 0,
             began_with: 0.0,
             round_ends: 0,
@@ -176,15 +176,15 @@ impl Copa {
             *packets += 1.0;
         }
         self.lost = false;
-        let way = if cwnd > self.began_with {
-            Way::Up
+        let direction = if cwnd > self.began_with {
+            Direction::Up
         } else {
-            Way::Down
+            Direction::Down
         };
-        if self.way == Some(way) {
+        if self.direction == Some(direction) {
             self.steady = self.steady.saturating_add(1);
         } else {
-            (self.way, self.steady) = (Some(way), 1);
+            (self.direction, self.steady) = (Some(direction), 1);
         }
         self.velocity = if self.steady >= STEADY {
             self.velocity * 2.0
@@ -195,16 +195,16 @@ impl Copa {
     }
 
     /// Moves the window towards the target, for `packets` acknowledged.
-    fn step(&mut self, w: &mut Window, way: Way, packets: u32) {
-        if self.velocity > 1.0 && self.way.is_some_and(|was| was != way) {
+    fn step(&mut self, w: &mut Window, direction: Direction, packets: u32) {
+        if self.velocity > 1.0 && self.direction.is_some_and(|was| was != direction) {
             (self.velocity, self.steady) = (1.0, 0);
         }
         let cwnd = f64::from(w.cwnd) + self.part;
         self.velocity = self.velocity.min((cwnd * self.delta()).max(1.0));
         let step = f64::from(packets) * (self.velocity / (self.delta() * cwnd)).min(1.0);
-        let cwnd = match way {
-            Way::Up => cwnd + step,
-            Way::Down => (cwnd - step).max(LEAST),
+        let cwnd = match direction {
+            Direction::Up => cwnd + step,
+            Direction::Down => (cwnd - step).max(LEAST),
         };
         w.cwnd = (cwnd as u32).min(w.clamp);
         self.part = (cwnd - f64::from(w.cwnd)).min(1.0);
@@ -238,20 +238,20 @@ impl CongestionControl for Copa {
             self.round_ends = ev.nxt;
             self.end_round(cwnd);
         }
-        let way = if cwnd * self.delta() * queue <= standing {
-            Way::Up
+        let direction = if cwnd * self.delta() * queue <= standing {
+            Direction::Up
         } else {
-            Way::Down
+            Direction::Down
         };
-        if self.slow_start && way == Way::Down {
+        if self.slow_start && direction == Direction::Down {
             self.slow_start = false;
-            (self.velocity, self.way, self.steady) = (1.0, None, 0);
+            (self.velocity, self.direction, self.steady) = (1.0, None, 0);
         }
-        if way == Way::Down || ev.cwnd_limited {
+        if direction == Direction::Down || ev.cwnd_limited {
             if self.slow_start {
                 slow_start(w, ev.delivered);
             } else {
-                self.step(w, way, ev.delivered);
+                self.step(w, direction, ev.delivered);
             }
         }
         Copa::pace(w, standing);
@@ -412,13 +412,13 @@ mod tests {
         assert_eq!(seen, [1.0, 1.0, 2.0, 4.0, 8.0]);
         // It turns: the window was larger at the begin of the round trip.
         c.end_round(90.0);
-        assert_eq!((c.velocity, c.way), (1.0, Some(Way::Down)));
+        assert_eq!((c.velocity, c.direction), (1.0, Some(Direction::Down)));
     }
 
     #[test]
     fn a_turn_within_a_round_trip_ends_the_velocity_at_once() {
         let (mut c, mut w) = with_queue(200, 100);
-        (c.velocity, c.way, c.steady) = (8.0, Some(Way::Up), 5);
+        (c.velocity, c.direction, c.steady) = (8.0, Some(Direction::Up), 5);
         ack(&mut c, &mut w, 100, 1);
         assert_eq!((c.velocity, c.steady), (1.0, 0));
         assert!((f64::from(w.cwnd) + c.part - 99.98).abs() < 1e-9);
@@ -427,7 +427,7 @@ mod tests {
     #[test]
     fn no_velocity_is_faster_than_slow_start() {
         let (mut c, mut w) = with_queue(101, 20);
-        (c.velocity, c.way) = (1024.0, Some(Way::Up));
+        (c.velocity, c.direction) = (1024.0, Some(Direction::Up));
         ack(&mut c, &mut w, 100, 4);
         assert_eq!((w.cwnd, c.velocity), (24, 10.0));
     }

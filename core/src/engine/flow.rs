@@ -23,9 +23,9 @@ pub fn sender_port(flow: &FlowSpec) -> Port {
 /// Returns the propagation delays between the path and a flow's receiver, of data and of ACKs.
 pub fn access_delays(scenario: &Scenario, flow: &FlowSpec) -> (Span, Span) {
     let forward = scenario.path.forward_part(flow.rtt);
-    let back = flow.rtt - forward;
+    let reverse = flow.rtt - forward;
     match flow.direction {
-        Direction::Down => (forward, back),
-        Direction::Up => (back, forward),
+        Direction::Down => (forward, reverse),
+        Direction::Up => (reverse, forward),
     }
 }

@@ -34,7 +34,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// One direction.
-struct Way<P> {
+struct Direction<P> {
     hops: Vec<Hop<P>>,
     /// Propagation behind each hop but the last, to the next one.
     between: Vec<Wire<P>>,
@@ -46,10 +46,10 @@ struct Way<P> {
     news: Time,
 }
 
-impl<P: Packet> Way<P> {
+impl<P: Packet> Direction<P> {
     /// A direction without hops.
-    fn distance(delay: Span) -> Way<P> {
-        Way {
+    fn distance(delay: Span) -> Direction<P> {
+        Direction {
             hops: Vec::new(),
             between: Vec::new(),
             out: Wire::Line(Line::new(delay)),
@@ -58,19 +58,19 @@ impl<P: Packet> Way<P> {
         }
     }
     /// Hops, each with the propagation behind it.
-    fn of(hops: Vec<(Hop<P>, Wire<P>)>) -> Way<P> {
-        let mut way = Way::distance(Span::ZERO);
+    fn of(hops: Vec<(Hop<P>, Wire<P>)>) -> Direction<P> {
+        let mut direction = Direction::distance(Span::ZERO);
         let last = hops.len().saturating_sub(1);
         for (i, (hop, wire)) in hops.into_iter().enumerate() {
-            way.hops.push(hop);
+            direction.hops.push(hop);
             if i == last {
-                way.out = wire;
+                direction.out = wire;
             } else {
-                way.between.push(wire);
+                direction.between.push(wire);
             }
         }
-        way.note();
-        way
+        direction.note();
+        direction
     }
     fn len(&self) -> u64 {
         let hops: u64 = self.hops.iter().map(Hop::len).sum();
@@ -151,8 +151,8 @@ impl<P: Packet> Way<P> {
 
 /// A [`Network`] of two ports.
 pub struct Path<P> {
-    there: Way<P>,
-    back: Way<P>,
+    forward: Direction<P>,
+    reverse: Direction<P>,
 }
 
 /// The names of a path's hops, by number: `path`, or `hop0`, `hop1` … if there are several, and
@@ -215,38 +215,38 @@ impl<P: Packet> Path<P> {
             ));
         }
         let distance = spec.rtt() - spec.delay_forward();
-        let back = match (&spec.reverse, queues.next()) {
+        let reverse = match (&spec.reverse, queues.next()) {
             (Some(hop), Some(queue)) => {
                 let number = hops.len();
-                Way::of(alloc::vec![(
+                Direction::of(alloc::vec![(
                     Hop::new(hop, queue, number as u8, seed, &names[number]),
                     behind(hop, distance, seed, &names[number])
                 )])
             }
-            _ => Way::distance(distance),
+            _ => Direction::distance(distance),
         };
         Path {
-            there: Way::of(hops),
-            back,
+            forward: Direction::of(hops),
+            reverse,
         }
     }
 
     /// The hops by number.
     pub fn hops(&self) -> impl Iterator<Item = &Hop<P>> {
-        self.there.hops.iter().chain(&self.back.hops)
+        self.forward.hops.iter().chain(&self.reverse.hops)
     }
 
     fn wire(&self, port: Port) -> &Wire<P> {
         if port == FAR {
-            &self.there.out
+            &self.forward.out
         } else {
-            &self.back.out
+            &self.reverse.out
         }
     }
 
     /// Number of packets between the two ports.
     pub fn in_transit(&self) -> u64 {
-        self.there.len() + self.back.len()
+        self.forward.len() + self.reverse.len()
     }
 }
 
@@ -256,25 +256,25 @@ impl<P: Packet> Network<P> for Path<P> {
     fn push<O: NetworkObserver<P>>(&mut self, now: Time, port: Port, packet: P, out: &mut O) {
         out.entered(now, port, &packet);
         if port == FAR {
-            self.back.push(now, packet, out);
+            self.reverse.push(now, packet, out);
         } else {
             debug_assert_eq!(port, NEAR);
-            self.there.push(now, packet, out);
+            self.forward.push(now, packet, out);
         }
     }
 
     fn next_wakeup(&self) -> Option<Time> {
-        let next = self.there.wakeup().min(self.back.wakeup());
+        let next = self.forward.wakeup().min(self.reverse.wakeup());
         (next != Time::MAX).then_some(next)
     }
 
     fn poll<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
-        self.there.serve(now, out);
-        self.back.serve(now, out);
-        while let Some(packet) = self.there.out.pop(now) {
+        self.forward.serve(now, out);
+        self.reverse.serve(now, out);
+        while let Some(packet) = self.forward.out.pop(now) {
             out.arrived(now, FAR, packet);
         }
-        while let Some(packet) = self.back.out.pop(now) {
+        while let Some(packet) = self.reverse.out.pop(now) {
             out.arrived(now, NEAR, packet);
         }
     }
@@ -283,20 +283,20 @@ impl<P: Packet> Network<P> for Path<P> {
 impl<P: Packet> Lookahead<P> for Path<P> {
     /// `None` unless the last hop's delay is constant and the reverse path has no hop.
     fn lookahead(&self) -> Option<Span> {
-        match (&self.there.out, &self.back.out) {
-            (Wire::Line(there), Wire::Line(back)) if self.back.hops.is_empty() => {
-                Some(there.delay().min(back.delay()))
+        match (&self.forward.out, &self.reverse.out) {
+            (Wire::Line(forward), Wire::Line(reverse)) if self.reverse.hops.is_empty() => {
+                Some(forward.delay().min(reverse.delay()))
             }
             _ => None,
         }
     }
 
     fn serve<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
-        self.there.serve(now, out);
+        self.forward.serve(now, out);
     }
 
     fn due(&self) -> Time {
-        self.there.wakeup()
+        self.forward.wakeup()
     }
 
     #[inline]
@@ -306,9 +306,9 @@ impl<P: Packet> Lookahead<P> for Path<P> {
 
     fn arrivals(&mut self, port: Port) -> Option<&mut VecDeque<(Time, P)>> {
         let wire = if port == FAR {
-            &mut self.there.out
+            &mut self.forward.out
         } else {
-            &mut self.back.out
+            &mut self.reverse.out
         };
         match wire {
             Wire::Line(line) => Some(line.packets()),

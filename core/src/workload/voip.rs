@@ -76,10 +76,10 @@ pub const KIND: WorkloadKind = WorkloadKind {
             "g711_no_plc" => emodel::G711,
             _ => emodel::G711_PLC,
         };
-        let way = || Way::new(codec, interval, params.span("playout"), setting.from);
-        let mut ways = alloc::vec![way()];
+        let direction = || Direction::new(codec, interval, params.span("playout"), setting.from);
+        let mut directions = alloc::vec![direction()];
         if params.word("way") == "both" {
-            ways.push(way());
+            directions.push(direction());
         }
         Box::new(Voip {
             interval,
@@ -88,13 +88,13 @@ pub const KIND: WorkloadKind = WorkloadKind {
             started: Time::ZERO,
             number: 0,
             next: None,
-            ways,
+            directions,
         })
     },
 };
 
 /// One direction of the call.
-struct Way {
+struct Direction {
     codec: Codec,
     interval: Span,
     margin: Span,
@@ -120,9 +120,9 @@ struct Way {
     silent: bool,
 }
 
-impl Way {
-    fn new(codec: Codec, interval: Span, margin: Span, from: Time) -> Way {
-        Way {
+impl Direction {
+    fn new(codec: Codec, interval: Span, margin: Span, from: Time) -> Direction {
+        Direction {
             codec,
             interval,
             margin,
@@ -236,14 +236,17 @@ struct Voip {
     number: u64,
     next: Option<Time>,
     /// From the server; from the client.
-    ways: Vec<Way>,
+    directions: Vec<Direction>,
 }
 
 impl Voip {
     fn speak(&mut self, now: Time, todo: &mut Vec<Action>) {
         let (number, bytes) = (self.number, self.bytes);
-        for (from, way) in [Side::Server, Side::Client].into_iter().zip(&mut self.ways) {
-            way.sent(now, number, self.setting.from);
+        for (from, direction) in [Side::Server, Side::Client]
+            .into_iter()
+            .zip(&mut self.directions)
+        {
+            direction.sent(now, number, self.setting.from);
             todo.push(Action::Send {
                 from,
                 number,
@@ -270,8 +273,8 @@ impl Workload for Voip {
                 sent,
                 bytes,
             } => {
-                if let Some(way) = self.ways.get_mut(usize::from(at == Side::Server)) {
-                    way.arrived(now, number, sent, bytes);
+                if let Some(direction) = self.directions.get_mut(usize::from(at == Side::Server)) {
+                    direction.arrived(now, number, sent, bytes);
                 }
             }
             _ => {}
@@ -281,30 +284,30 @@ impl Workload for Voip {
         self.next
     }
     fn figures(&self, end: Time) -> WorkloadFigures {
-        let settled = self.ways.iter().map(Way::settled_all);
-        let ways: Vec<Named> = settled.map(|way| way.figures(end)).collect();
+        let settled = self.directions.iter().map(Direction::settled_all);
+        let directions: Vec<Named> = settled.map(|direction| direction.figures(end)).collect();
         let worst = |name: &str| {
-            let of = |way: &Named| match way.iter().find(|(n, _)| *n == name) {
+            let of = |direction: &Named| match direction.iter().find(|(n, _)| *n == name) {
                 Some((_, Figure::Number(x))) => *x,
                 _ => f64::NAN,
             };
-            Figure::Number(ways.iter().map(of).fold(f64::NAN, f64::min))
+            Figure::Number(directions.iter().map(of).fold(f64::NAN, f64::min))
         };
         let figures = alloc::vec![("r", worst("r")), ("mos", worst("mos"))];
         let names = ["to_client", "to_server"].map(String::from);
-        let rows = names.into_iter().zip(ways).collect();
+        let rows = names.into_iter().zip(directions).collect();
         WorkloadFigures::new(
             KIND.name,
             [figures, alloc::vec![("ways", Figure::Rows(rows))]].concat(),
         )
-        .with_delays(self.ways[0].stream.delays())
+        .with_delays(self.directions[0].stream.delays())
     }
 }
 
-impl Way {
+impl Direction {
     /// The same after the last arrival.
-    fn settled_all(&self) -> Way {
-        let mut all = Way {
+    fn settled_all(&self) -> Direction {
+        let mut all = Direction {
             stream: self.stream.clone(),
             played: self.played.clone(),
             ..*self

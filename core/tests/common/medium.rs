@@ -69,8 +69,8 @@ pub fn peers(n: usize, phy: Phy) -> Vec<Peer> {
         phy,
         link: None,
         error: 0.0,
-        there: Span::ZERO,
-        back: Span::ZERO,
+        forward: Span::ZERO,
+        reverse: Span::ZERO,
     };
     vec![peer; n]
 }

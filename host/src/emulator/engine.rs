@@ -151,8 +151,8 @@ pub(crate) fn emulator(
 ) -> Result<Emulator, HostError> {
     let (network, meters) = Network::new(scenario, registry, Box::new(Frame::station))?;
     let delays = scenario.flows.iter().map(|flow| {
-        let (there, back) = access_delays(scenario, flow);
-        (ends(flow).1, there, back)
+        let (forward, reverse) = access_delays(scenario, flow);
+        (ends(flow).1, forward, reverse)
     });
     let ports = Ports {
         flows: (RECEIVERS, scenario.flows.len() as u16),

@@ -48,9 +48,9 @@ pub struct Farther {
     /// Its port.
     pub receiver: Port,
     /// Delay from the path to the receiver.
-    pub there: Option<u32>,
+    pub forward: Option<u32>,
     /// Delay from the receiver to the path.
-    pub back: Option<u32>,
+    pub reverse: Option<u32>,
 }
 
 /// The machine of a run.
@@ -163,12 +163,12 @@ impl Emulator {
         delays: impl Iterator<Item = (Port, Span, Span)>,
     ) -> Emulator {
         self.ports = ports;
-        for (receiver, there, back) in delays {
-            let (there, back) = (self.access.line(there), self.access.line(back));
+        for (receiver, forward, reverse) in delays {
+            let (forward, reverse) = (self.access.line(forward), self.access.line(reverse));
             self.farther.push(Farther {
                 receiver,
-                there,
-                back,
+                forward,
+                reverse,
             });
         }
         self
@@ -338,7 +338,7 @@ impl Passage<'_> {
         let line = self
             .farther(&frame)
             .filter(|f| f.receiver == port)
-            .and_then(|f| f.there);
+            .and_then(|f| f.forward);
         match line {
             Some(line) => self.e.access.push(at, line, frame),
             None => self.due.push_back((at, port, frame)),
@@ -383,7 +383,10 @@ impl Passage<'_> {
                     let farther = frame
                         .owner()
                         .and_then(|owner| farther.get(usize::from(owner)));
-                    match farther.filter(|f| f.receiver == port).and_then(|f| f.back) {
+                    match farther
+                        .filter(|f| f.receiver == port)
+                        .and_then(|f| f.reverse)
+                    {
                         Some(line) => access.push(now, line, frame),
                         None => network.push(now, port, frame, observer),
                     }

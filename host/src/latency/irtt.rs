@@ -125,9 +125,9 @@ impl Params {
     /// The offsets of the fields behind the token.
     pub fn layout(&self) -> Layout {
         let mut at = HEAD + 4;
-        let mut field = |there: bool, len: usize| {
-            let here = there.then_some(at);
-            at += if there { len } else { 0 };
+        let mut field = |present: bool, len: usize| {
+            let here = present.then_some(at);
+            at += if present { len } else { 0 };
             here
         };
         let (wall, mono) = (self.clock & 1 != 0, self.clock & 2 != 0);

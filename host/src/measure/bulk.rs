@@ -37,9 +37,9 @@ const BRIEFLY: u64 = 1_000_000;
 
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
-/// The direction of a connection's load.
+/// The role of this host in a connection's load.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum Role {
     /// This host sends.
     Out,
     /// This host receives.
@@ -227,7 +227,7 @@ const BROKE: u8 = 2;
 #[derive(Debug)]
 pub struct Stream {
     socket: OwnedFd,
-    way: Way,
+    role: Role,
     budget: Arc<Budget>,
     moved: AtomicU64,
     state: AtomicU8,
@@ -235,10 +235,10 @@ pub struct Stream {
 
 impl Stream {
     /// A stream that does not run yet.
-    pub fn new(socket: OwnedFd, way: Way, budget: Arc<Budget>) -> Arc<Stream> {
+    pub fn new(socket: OwnedFd, role: Role, budget: Arc<Budget>) -> Arc<Stream> {
         Arc::new(Stream {
             socket,
-            way,
+            role,
             budget,
             moved: AtomicU64::new(0),
             state: AtomicU8::new(RUNS),
@@ -248,9 +248,9 @@ impl Stream {
     pub fn socket(&self) -> &OwnedFd {
         &self.socket
     }
-    /// Its direction.
-    pub fn way(&self) -> Way {
-        self.way
+    /// The role of this host.
+    pub fn role(&self) -> Role {
+        self.role
     }
     /// Bytes sent or received.
     pub fn moved(&self) -> u64 {
@@ -265,9 +265,9 @@ impl Stream {
         self.state.load(Relaxed) == BROKE
     }
     fn events(&self) -> u32 {
-        match self.way {
-            Way::Out => sys::WRITABLE,
-            Way::In => sys::READABLE,
+        match self.role {
+            Role::Sender => sys::WRITABLE,
+            Role::Receiver => sys::READABLE,
         }
     }
     /// One turn.
@@ -275,9 +275,9 @@ impl Stream {
         let chunk = self.budget.chunk();
         for _ in 0..TURN {
             let now = sys::monotonic();
-            let may = match self.way {
-                Way::Out => self.budget.may_send(now),
-                Way::In => self.budget.may(now),
+            let may = match self.role {
+                Role::Sender => self.budget.may_send(now),
+                Role::Receiver => self.budget.may(now),
             };
             match may {
                 May::Move => {}
@@ -293,9 +293,9 @@ impl Stream {
                 return May::Wait(now + BRIEFLY);
             }
             let chunk = promised as usize;
-            let moved = match self.way {
-                Way::Out => sys::send_some(&self.socket, &ZEROS[..chunk]),
-                Way::In => sys::discard(&self.socket, chunk),
+            let moved = match self.role {
+                Role::Sender => sys::send_some(&self.socket, &ZEROS[..chunk]),
+                Role::Receiver => sys::discard(&self.socket, chunk),
             };
             let bytes = moved.as_ref().ok().copied().flatten().unwrap_or(0) as u64;
             self.budget.kept(now, promised, bytes);
@@ -571,28 +571,28 @@ mod tests {
         let carriers = Carriers::new().unwrap();
         let (near, far) = pair();
         let budget = Budget::new(None, 20 << 20);
-        let out = Stream::new(near, Way::Out, Arc::clone(&budget));
-        let back = Stream::new(far, Way::In, Budget::new(None, u64::MAX));
-        carriers.start(&back).unwrap();
+        let out = Stream::new(near, Role::Sender, Arc::clone(&budget));
+        let receiver = Stream::new(far, Role::Receiver, Budget::new(None, u64::MAX));
+        carriers.start(&receiver).unwrap();
         carriers.start(&out).unwrap();
         let begin = Instant::now();
-        while (!out.over() || back.moved() < out.moved())
+        while (!out.over() || receiver.moved() < out.moved())
             && begin.elapsed() < Duration::from_secs(10)
         {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert!(out.over() && !out.broken());
         assert_eq!(budget.moved(), 20 << 20);
-        assert_eq!(back.moved(), out.moved());
+        assert_eq!(receiver.moved(), out.moved());
     }
 
     #[test]
     fn who_was_stopped_moves_nothing_more() {
         let carriers = Carriers::new().unwrap();
         let (near, far) = pair();
-        let out = Stream::new(near, Way::Out, Budget::new(None, u64::MAX));
-        let back = Stream::new(far, Way::In, Budget::new(Some(1_000_000), u64::MAX));
-        carriers.start(&back).unwrap();
+        let out = Stream::new(near, Role::Sender, Budget::new(None, u64::MAX));
+        let receiver = Stream::new(far, Role::Receiver, Budget::new(Some(1_000_000), u64::MAX));
+        carriers.start(&receiver).unwrap();
         let place = carriers.start(&out).unwrap();
         std::thread::sleep(Duration::from_millis(100));
         carriers.stop(place);
@@ -601,6 +601,6 @@ mod tests {
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(out.moved(), moved);
         // Some 170 ms at 1 MB/s, and one turn ahead.
-        assert!(back.moved() < 1_500_000, "{}", back.moved());
+        assert!(receiver.moved() < 1_500_000, "{}", receiver.moved());
     }
 }

@@ -14,7 +14,7 @@ use super::plan::{self, Direction};
 use super::seen::{FlowSeen, StoppedBy};
 use crate::HostError;
 use crate::digest::random;
-use crate::measure::bulk::{Stream, UNSENT, Way};
+use crate::measure::bulk::{Role, Stream, UNSENT};
 use crate::protocols::iperf3::{self, Cookie, RESULTS, state, stream_id};
 use crate::sys;
 use crate::sys::socket::{self, Wanted};
@@ -237,8 +237,8 @@ pub fn loaded(
         if sends {
             let _ = sys::set_notsent_lowat(&fd, UNSENT);
         }
-        let way = if sends { Way::Out } else { Way::In };
-        flows.push((Stream::new(fd, way, Arc::clone(&run.budget)), seen));
+        let role = if sends { Role::Sender } else { Role::Receiver };
+        flows.push((Stream::new(fd, role, Arc::clone(&run.budget)), seen));
     }
     control.expect(state::TEST_START)?;
     control.expect(state::TEST_RUNNING)?;
@@ -259,7 +259,7 @@ pub fn loaded(
     for ((stream, seen), place) in flows.iter_mut().zip(&places) {
         seen.note(stream, until);
         seen.close(stream);
-        if stream.way() == Way::Out {
+        if stream.role() == Role::Sender {
             run.carriers.stop(*place);
         }
     }

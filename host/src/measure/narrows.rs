@@ -11,7 +11,7 @@ use super::options::Options;
 use super::plan::{Direction, FlowSpec};
 use super::seen::{FlowSeen, StoppedBy};
 use crate::HostError;
-use crate::measure::bulk::{Place, Stream, UNSENT, Way};
+use crate::measure::bulk::{Place, Role, Stream, UNSENT};
 use crate::protocols::tcp_info::Row;
 use crate::protocols::wire::{Hello, Kind, PING, Ping};
 use crate::sys;
@@ -107,11 +107,11 @@ pub fn loaded(
                 .map(|class| (class >> 2) as u8),
             ..FlowSeen::new(run.name(spec.direction), spec)
         };
-        let way = if up { Way::Out } else { Way::In };
+        let role = if up { Role::Sender } else { Role::Receiver };
         if up {
             let _ = sys::set_notsent_lowat(&fd, UNSENT);
         }
-        let stream = Stream::new(fd, way, Arc::clone(&run.budget));
+        let stream = Stream::new(fd, role, Arc::clone(&run.budget));
         flows.insert(
             number(i),
             Flow {
@@ -191,7 +191,7 @@ pub fn loaded(
                 .push(format!("{} failed before its end", flow.seen.id));
         }
         flow.seen.note(&flow.stream, to);
-        if flow.stream.way() == Way::Out {
+        if flow.stream.role() == Role::Sender {
             run.carriers.stop(flow.place);
             flow.seen.close(&flow.stream);
         }
@@ -257,7 +257,7 @@ fn hear(flows: &mut HashMap<u16, Flow>, told: &Value, offset: Offset) -> Result<
         row.at = u64::try_from(i128::from(row.at) - offset.ns).unwrap_or(0);
         row
     };
-    let sends = flow.stream.way() == Way::In;
+    let sends = flow.stream.role() == Role::Receiver;
     match told["is"].as_str() {
         Some("samples") if sends => {
             let rows = told["rows"].as_array().into_iter().flatten();

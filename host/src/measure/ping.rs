@@ -49,7 +49,7 @@ pub struct Sent {
     /// Departure of the answer, ns of its clock.
     pub answered: u64,
     /// Arrival of the answer, ns of our clock.
-    pub back: u64,
+    pub returned: u64,
     /// Number of pings that the far end had received then.
     pub count: u32,
 }
@@ -164,8 +164,8 @@ pub fn by_datagrams(
             }
             let (wall, even) = (sys::realtime(), sys::monotonic());
             for datagram in &got {
-                let back = even.saturating_sub(wall.saturating_sub(datagram.stamp));
-                take(pings, datagram, &cookie, back);
+                let returned = even.saturating_sub(wall.saturating_sub(datagram.stamp));
+                take(pings, datagram, &cookie, returned);
             }
         }
         let open = all.iter().any(|pings| pings.received() < pings.sent.len());
@@ -183,7 +183,7 @@ pub fn by_datagrams(
 }
 
 /// Records a datagram if it is the first answer to a ping.
-fn take(pings: &mut Pings, datagram: &Datagram, cookie: &Cookie, back: u64) {
+fn take(pings: &mut Pings, datagram: &Datagram, cookie: &Cookie, returned: u64) {
     let Some(answer) = Ping::from_bytes(datagram.bytes()) else {
         return;
     };
@@ -197,9 +197,9 @@ fn take(pings: &mut Pings, datagram: &Datagram, cookie: &Cookie, back: u64) {
         return;
     }
     let held = answer.answered.saturating_sub(answer.received);
-    sent.rtt = Some(back.saturating_sub(sent.at).saturating_sub(held));
-    (sent.received, sent.answered, sent.back, sent.count) =
-        (answer.received, answer.answered, back, answer.count);
+    sent.rtt = Some(returned.saturating_sub(sent.at).saturating_sub(held));
+    (sent.received, sent.answered, sent.returned, sent.count) =
+        (answer.received, answer.answered, returned, answer.count);
     pings.arrived = Some((answer.class >> 2, datagram.class >> 2));
 }
 
@@ -234,7 +234,7 @@ pub fn by_handshakes(to: SocketAddr, probe: &Probe, stop: &AtomicBool) -> std::i
                     Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED) => {
                         let at = sys::monotonic();
                         if let Some(sent) = pings.sent.last_mut() {
-                            (sent.rtt, sent.back) = (Some(at - sent.at), at);
+                            (sent.rtt, sent.returned) = (Some(at - sent.at), at);
                         }
                     }
                     Err(_) => {}
@@ -261,11 +261,11 @@ pub fn by_handshakes(to: SocketAddr, probe: &Probe, stop: &AtomicBool) -> std::i
                 None => {
                     let measured = sys::tcp_info(&fd).map_or(0, |info| u64::from(info.rtt) * 1000);
                     sent.rtt = Some(if measured > 0 { measured } else { at - sent.at });
-                    sent.back = at;
+                    sent.returned = at;
                     let _ = sys::set_reset(&fd);
                 }
                 Some(e) if e.raw_os_error() == Some(libc::ECONNREFUSED) => {
-                    (sent.rtt, sent.back) = (Some(at - sent.at), at);
+                    (sent.rtt, sent.returned) = (Some(at - sent.at), at);
                 }
                 Some(_) => {}
             }

@@ -107,7 +107,12 @@ impl Axis {
     }
 }
 
-fn flow(flow: &FlowSeen, axis: &Axis, asked_ecn: bool, back: &dyn Fn(u8) -> Option<u8>) -> Value {
+fn flow(
+    flow: &FlowSeen,
+    axis: &Axis,
+    asked_ecn: bool,
+    reverse: &dyn Fn(u8) -> Option<u8>,
+) -> Value {
     let first = flow.rows.first().copied().unwrap_or_default();
     let last = flow.rows.last().copied().unwrap_or_default();
     let span = last.at.saturating_sub(first.at) as f64 / 1e9;
@@ -138,7 +143,7 @@ fn flow(flow: &FlowSeen, axis: &Axis, asked_ecn: bool, back: &dyn Fn(u8) -> Opti
     }
     let delivered = last.delivered.saturating_sub(first.delivered);
     let marked = last.delivered_ce.saturating_sub(first.delivered_ce);
-    let arrived = flow.arrived.or_else(|| back(flow.dscp));
+    let arrived = flow.arrived.or_else(|| reverse(flow.dscp));
     let rows = flow.rows.iter().map(|row| {
         let s = |us: u64| json!(us as f64 / 1e6);
         let mbit = |bytes: u64| shown(bytes as f64 * 8.0 / 1e6);
@@ -207,7 +212,7 @@ pub(super) fn one_ways(pings: &Pings) -> Vec<Option<(i128, i128)>> {
         (ping.rtt.is_some() && pings.udp).then(|| {
             (
                 i(ping.received) - i(ping.at),
-                i(ping.back) - i(ping.answered),
+                i(ping.returned) - i(ping.answered),
             )
         })
     };
@@ -218,7 +223,7 @@ fn probe(place: usize, pings: &Pings, axis: &Axis, common: bool) -> Value {
     let ways = one_ways(pings);
     let least =
         |way: &dyn Fn(&(i128, i128)) -> i128| ways.iter().flatten().map(way).min().unwrap_or(0);
-    let (forward, back) = (least(&|way| way.0), least(&|way| way.1));
+    let (forward, reverse) = (least(&|way| way.0), least(&|way| way.1));
     let rows = pings.sent.iter().zip(&ways).map(|(ping, way)| {
         let cell = |ns: Option<i128>| ns.map_or(Value::Null, |ns| micro(ns as f64 / 1e6));
         let plain = way.filter(|_| common);
@@ -228,7 +233,7 @@ fn probe(place: usize, pings: &Pings, axis: &Axis, common: bool) -> Value {
             cell(plain.map(|way| way.0)),
             cell(plain.map(|way| way.1)),
             cell(way.map(|way| way.0 - forward)),
-            cell(way.map(|way| way.1 - back)),
+            cell(way.map(|way| way.1 - reverse)),
         ])
     });
     let received = pings.received();
@@ -246,7 +251,7 @@ fn probe(place: usize, pings: &Pings, axis: &Axis, common: bool) -> Value {
         "payload_bytes": if pings.udp { json!(pings.size) } else { Value::Null },
         "sent": pings.sent.len(), "received": received, "arrived": arrived,
         "dscp_arrived": pings.arrived.map(|(there, _)| there), "dscp_back": pings.arrived.map(|(_,
-        back)| back),
+        reverse)| reverse),
         "columns": ["t_s", "rtt_ms", "forward_ms", "back_ms", "forward_queue_ms", "back_queue_ms"],
         "samples": rows.collect::<Vec<Value>>(),
     })
@@ -325,14 +330,16 @@ pub fn to_json(
         json!({ "name": phase.name, "from_s": micro(axis.s(phase.from)),
         "to_s": micro(axis.s(phase.to)), "cc": phase.cc })
     });
-    let back = |dscp: u8| {
+    let reverse = |dscp: u8| {
         let pings = seen.pings.iter().find(|pings| pings.dscp == dscp);
-        pings.and_then(|pings| pings.arrived).map(|(_, back)| back)
+        pings
+            .and_then(|pings| pings.arrived)
+            .map(|(_, reverse)| reverse)
     };
     let flows = seen
         .flows
         .iter()
-        .map(|each| flow(each, &axis, options.ecn, &back));
+        .map(|each| flow(each, &axis, options.ecn, &reverse));
     let pings = seen
         .pings
         .iter()

@@ -3,7 +3,7 @@
 use super::link::Offset;
 use super::ping::Pings;
 use super::plan::{Direction, FlowSpec};
-use crate::measure::bulk::{Stream, Way};
+use crate::measure::bulk::{Role, Stream};
 use crate::protocols::tcp_info::Row;
 use crate::sys;
 use serde_json::Value;
@@ -61,11 +61,11 @@ impl FlowSeen {
     }
     /// Records a row: TCP_INFO at a sender, received bytes at a receiver.
     pub fn note(&mut self, stream: &Stream, now: u64) {
-        match stream.way() {
-            Way::Out => self
+        match stream.role() {
+            Role::Sender => self
                 .rows
                 .extend(sys::tcp_info(stream.socket()).map(|info| Row::of(now, &info))),
-            Way::In => {
+            Role::Receiver => {
                 self.received = Some(stream.moved());
                 if !self.sender {
                     self.count(now, stream.moved());

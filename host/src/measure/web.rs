@@ -13,7 +13,7 @@ use super::seen::{FlowSeen, PhaseSeen, StoppedBy};
 use super::tls::{Connection, RECORD};
 use super::{Run, plan, report};
 use crate::HostError;
-use crate::measure::bulk::{Budget, Place, Stream, Way};
+use crate::measure::bulk::{Budget, Place, Role, Stream};
 use crate::sys;
 use crate::sys::socket::{self, Wanted};
 use serde_json::{Value, json};
@@ -176,7 +176,7 @@ pub fn loaded(
             .socket
             .try_clone()
             .map_err(HostError::failed("starting load"))?;
-        let stream = Stream::new(socket, Way::In, Arc::clone(&run.budget));
+        let stream = Stream::new(socket, Role::Receiver, Arc::clone(&run.budget));
         let place = run
             .carriers
             .start(&stream)
@@ -224,7 +224,7 @@ pub fn loaded(
                     .try_clone()
                     .map_err(HostError::failed("starting load"))?;
                 flow.before += flow.stream.moved();
-                flow.stream = Stream::new(socket, Way::In, Arc::clone(&budget));
+                flow.stream = Stream::new(socket, Role::Receiver, Arc::clone(&budget));
                 (flow.download, flow.moved) = (download, 0);
                 flow.place = carriers
                     .start(&flow.stream)

@@ -19,7 +19,7 @@ use super::metered::Connection;
 use super::shared::{Carried, End, Key, Shared, Speaker};
 use super::udp::{Awaited, Counts, UdpStream};
 use crate::digest::same;
-use crate::measure::bulk::Way;
+use crate::measure::bulk::Role;
 use crate::protocols::iperf3::{
     Cookie, MOST_STREAMS, PARAMS, Params, RESULTS, error, state, stream_id,
 };
@@ -194,9 +194,9 @@ impl Test {
             } else {
                 self.params.len.max(16)
             };
-            let stream = |way| {
+            let stream = |role| {
                 UdpStream::new(
-                    way,
+                    role,
                     len as usize,
                     self.params.bandwidth,
                     self.params.wide,
@@ -204,7 +204,7 @@ impl Test {
                 )
             };
             let streams = (0..self.count())
-                .map(|place| stream(self.way(place)))
+                .map(|place| stream(self.role(place)))
                 .collect();
             self.udp = Some(Arc::new(Awaited {
                 ip: self.from,
@@ -236,14 +236,18 @@ impl Test {
     fn count(&self) -> usize {
         self.params.parallel as usize * if self.params.bidirectional { 2 } else { 1 }
     }
-    /// Direction of the stream at `place`.
-    fn way(&self, place: usize) -> Way {
-        let back = if self.params.bidirectional {
+    /// The role of this host in the stream at `place`.
+    fn role(&self, place: usize) -> Role {
+        let reversed = if self.params.bidirectional {
             place >= self.params.parallel as usize
         } else {
             self.params.reverse
         };
-        if back { Way::Out } else { Way::In }
+        if reversed {
+            Role::Sender
+        } else {
+            Role::Receiver
+        }
     }
     fn begin(&mut self, out: &mut Vec<u8>, now: u64, shared: &Shared) {
         out.extend([state::TEST_START, state::TEST_RUNNING]);
@@ -284,16 +288,16 @@ impl Test {
         self.ended = now;
         out.push(state::EXCHANGE_RESULTS);
     }
-    fn seen(&self) -> Vec<(Way, Omitted, f64)> {
+    fn seen(&self) -> Vec<(Role, Omitted, f64)> {
         let tcp = self.streams.iter().map(|carried| {
             let info = sys::tcp_info(carried.stream.socket()).unwrap_or_default();
-            let way = carried.stream.way();
+            let role = carried.stream.role();
             let omitted = Omitted {
                 bytes: carried.stream.moved(),
                 resent: info.total_retrans.into(),
                 ..Omitted::default()
             };
-            (way, omitted, 0.0)
+            (role, omitted, 0.0)
         });
         let udp = self.udp.iter().flat_map(|udp| &udp.streams).map(|stream| {
             let Counts {
@@ -309,7 +313,7 @@ impl Test {
                 errors,
                 resent: 0,
             };
-            (stream.way(), omitted, jitter)
+            (stream.role(), omitted, jitter)
         });
         tcp.chain(udp).collect()
     }
@@ -321,10 +325,10 @@ impl Test {
             .seen()
             .into_iter()
             .enumerate()
-            .map(|(place, (way, seen, jitter))| {
+            .map(|(place, (role, seen, jitter))| {
                 let before = self.omitted.get(place).copied().unwrap_or_default();
-                let resent = match way {
-                    Way::Out if !self.params.udp => {
+                let resent = match role {
+                    Role::Sender if !self.params.udp => {
                         json!(seen.resent - before.resent.min(seen.resent))
                     }
                     _ => json!(-1),
@@ -435,7 +439,7 @@ impl Speaker for Test {
             return Ok(());
         };
         let socket = link.fd();
-        let (way, params) = (self.way(self.streams.len()), &self.params);
+        let (role, params) = (self.role(self.streams.len()), &self.params);
         if params.no_delay {
             socket::no_delay(socket);
         }
@@ -454,16 +458,20 @@ impl Speaker for Test {
         let wanted = Wanted {
             cc: None,
             dscp: 0,
-            pacing: paced.filter(|_| way == Way::Out),
+            pacing: paced.filter(|_| role == Role::Sender),
         };
         let _ = wanted.apply(socket);
         socket::set_class(socket, params.tos.min(255) as u8);
-        if let Some(cc) = params.congestion.as_deref().filter(|_| way == Way::Out) {
+        if let Some(cc) = params
+            .congestion
+            .as_deref()
+            .filter(|_| role == Role::Sender)
+        {
             if shared.may_choose(cc).is_err() || sys::choose_cc(socket, cc).is_err() {
                 return Err(Self::refuse(out, error::CONGESTION, End::Limit));
             }
         }
-        if way == Way::Out {
+        if role == Role::Sender {
             // Unsent data counts as sent: about 20 ms at the requested rate.
             let share = (self.params.bandwidth / 400)
                 .clamp(16 << 10, crate::measure::bulk::UNSENT.into())
@@ -476,7 +484,7 @@ impl Speaker for Test {
             let _ = sys::set_notsent_lowat(socket, unsent);
         }
         self.streams
-            .push(Carried::new(link, way, &allowance, shared));
+            .push(Carried::new(link, role, &allowance, shared));
         if self.streams.len() == count {
             self.begin(out, now, shared);
         }

@@ -29,7 +29,7 @@ use super::shared::{Carried, End, Key, Shared, Speaker};
 use super::udp::Pinged;
 use crate::digest::{from_hex, hex, random};
 use crate::latency::answer::Answers;
-use crate::measure::bulk::Way;
+use crate::measure::bulk::Role;
 use crate::protocols::handshake::{Nonce, Role, Transcript, canonical};
 use crate::protocols::tcp_info::Row;
 use crate::protocols::wire::{self, ANSWER, Cookie, REQUEST, VERSION};
@@ -57,7 +57,7 @@ const TOGETHER: (u64, usize) = (250_000_000, 64);
 
 enum Flow {
     /// The connection is awaited.
-    Open(Way, Wanted),
+    Open(Role, Wanted),
     /// The connection is there.
     Here(Carried, Vec<Row>),
 }
@@ -253,12 +253,12 @@ impl Session {
     }
     fn open(&mut self, request: &Value, out: &mut Vec<u8>) -> Result<(), End> {
         let stream = number(request, "stream").and_then(|n| u16::try_from(n).ok());
-        let way = match text(request, "direction") {
-            Some("up") => Some(Way::In),
-            Some("down") => Some(Way::Out),
+        let role = match text(request, "direction") {
+            Some("up") => Some(Role::Receiver),
+            Some("down") => Some(Role::Sender),
             _ => None,
         };
-        let (Some(stream), Some(way)) = (stream, way) else {
+        let (Some(stream), Some(role)) = (stream, role) else {
             return Err(End::Garbage);
         };
         let cc = text(request, "cc").map(String::from);
@@ -279,11 +279,11 @@ impl Session {
             return Ok(());
         }
         let wanted = Wanted {
-            cc: cc.filter(|_| way == Way::Out),
+            cc: cc.filter(|_| role == Role::Sender),
             dscp: number(request, "dscp").unwrap_or(0).min(63) as u8,
-            pacing: number(request, "pacing_bytes").filter(|_| way == Way::Out),
+            pacing: number(request, "pacing_bytes").filter(|_| role == Role::Sender),
         };
-        self.flows.insert(stream, Flow::Open(way, wanted));
+        self.flows.insert(stream, Flow::Open(role, wanted));
         say(out, &json!({ "is": "open", "stream": stream }));
         Ok(())
     }
@@ -309,7 +309,7 @@ impl Session {
                     let told = &carried.stream;
                     let info = sys::tcp_info(told.socket()).unwrap_or_default();
                     let mut row = Row::of(now, &info);
-                    if told.way() == Way::In {
+                    if told.role() == Role::Receiver {
                         row.bytes = told.moved();
                     }
                     say(
@@ -440,7 +440,7 @@ impl Session {
             let Flow::Here(carried, rows) = flow else {
                 continue;
             };
-            if !carried.runs() || carried.stream.way() == Way::In {
+            if !carried.runs() || carried.stream.role() == Role::Receiver {
                 continue;
             }
             if full || rows.len() >= TOGETHER.1 {
@@ -511,7 +511,7 @@ impl Speaker for Session {
         now: u64,
         shared: &Shared,
     ) -> Result<(), End> {
-        let (Some(Flow::Open(way, wanted)), Some(allowance)) =
+        let (Some(Flow::Open(role, wanted)), Some(allowance)) =
             (self.flows.get(&stream), &self.allowance)
         else {
             return Ok(());
@@ -520,7 +520,7 @@ impl Speaker for Session {
             return Ok(());
         }
         self.heard = now;
-        let way = *way;
+        let role = *role;
         let socket = link.fd();
         let arrived = socket::arrived_class(socket);
         let may = wanted
@@ -544,7 +544,7 @@ impl Speaker for Session {
             self.flows.remove(&stream);
             return Ok(());
         }
-        if way == Way::Out {
+        if role == Role::Sender {
             // The kernel requests more data in time, so unsent data is not load.
             let _ = sys::set_notsent_lowat(socket, crate::measure::bulk::UNSENT);
         }
@@ -553,8 +553,8 @@ impl Speaker for Session {
             &json!({ "is": "joined", "stream": stream, "cc": socket::cc_of(socket),
             "class": arrived }),
         );
-        let mut carried = Carried::new(link, way, allowance, shared);
-        if way == Way::In {
+        let mut carried = Carried::new(link, role, allowance, shared);
+        if role == Role::Receiver {
             carried.start(shared);
         }
         self.flows.insert(stream, Flow::Here(carried, Vec::new()));

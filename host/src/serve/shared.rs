@@ -9,7 +9,7 @@ use super::udp::Exchange;
 use super::xdp::{Count, Echo};
 use crate::latency::exchange::Stall;
 use crate::latency::policy::Policy;
-use crate::measure::bulk::{Carriers, Place, Stream, UNSENT, Way};
+use crate::measure::bulk::{Carriers, Place, Role, Stream, UNSENT};
 use crate::sys;
 use crate::sys::kernel;
 use crate::sys::socket;
@@ -116,11 +116,16 @@ pub struct Carried {
 
 impl Carried {
     /// A connection that does not run yet.
-    pub fn new(link: Connection, way: Way, allowance: &Arc<Allowance>, shared: &Shared) -> Carried {
+    pub fn new(
+        link: Connection,
+        role: Role,
+        allowance: &Arc<Allowance>,
+        shared: &Shared,
+    ) -> Carried {
         Counters::more(&shared.counters.streams_total);
         let (socket, descriptor) = link.into_load();
         Carried {
-            stream: Stream::new(socket, way, Arc::clone(allowance.load())),
+            stream: Stream::new(socket, role, Arc::clone(allowance.load())),
             allowance: Arc::clone(allowance),
             place: None,
             charged: 0,
@@ -133,13 +138,13 @@ impl Carried {
         if self.place.is_none() {
             let now = sys::monotonic();
             self.allowance.progressed(now);
-            if self.stream.way() == Way::Out {
+            if self.stream.role() == Role::Sender {
                 // Until the first check of its memory: the buffers that it may fill by then.
                 self.allowance.hold(&mut self.charged, UNSENT.into());
             }
             self.allowance.alive(now);
             self.place = shared.carriers.start(&self.stream).ok();
-            if self.runs() && self.stream.way() == Way::Out {
+            if self.runs() && self.stream.role() == Role::Sender {
                 self.allowance.sends(true);
             }
         }
@@ -156,9 +161,9 @@ impl Carried {
         let socket = self.stream.socket();
         self.allowance
             .hold(&mut self.charged, socket::memory(socket));
-        let moved = match self.stream.way() {
-            Way::In => self.stream.moved(),
-            Way::Out => {
+        let moved = match self.stream.role() {
+            Role::Receiver => self.stream.moved(),
+            Role::Sender => {
                 self.allowance
                     .alive(now.saturating_sub(socket::silence(socket)));
                 sys::tcp_info(socket).map_or(0, |info| info.bytes_acked)
@@ -174,12 +179,12 @@ impl Carried {
             return;
         };
         shared.carriers.stop(place);
-        if self.stream.way() == Way::Out {
+        if self.stream.role() == Role::Sender {
             self.allowance.sends(false);
         }
-        let total = match self.stream.way() {
-            Way::Out => &shared.counters.down_bytes_total,
-            Way::In => &shared.counters.up_bytes_total,
+        let total = match self.stream.role() {
+            Role::Sender => &shared.counters.down_bytes_total,
+            Role::Receiver => &shared.counters.up_bytes_total,
         };
         total.fetch_add(self.stream.moved(), Relaxed);
     }

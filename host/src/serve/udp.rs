@@ -13,7 +13,7 @@
 use super::budget::{Accounts, Allowance};
 use super::counters::Counters;
 use super::metered::{Answers, DatagramSocket, Flooded};
-use crate::measure::bulk::Way;
+use crate::measure::bulk::Role;
 use crate::protocols::iperf3::datagram;
 use crate::protocols::wire::{Cookie, Kind, Ping, TIMED, Timed};
 use crate::sys;
@@ -124,7 +124,7 @@ impl Counts {
 /// An iperf3 stream of datagrams.
 #[derive(Debug)]
 pub struct UdpStream {
-    way: Way,
+    role: Role,
     len: usize,
     wide: bool,
     /// Interval between two datagrams, ns.
@@ -138,7 +138,7 @@ impl UdpStream {
     /// A stream of datagrams of `len` bytes; `rate` in bit/s, zero: as fast as possible; `wide`
     /// numbers have 64 bits.
     pub fn new(
-        way: Way,
+        role: Role,
         len: usize,
         rate: u64,
         wide: bool,
@@ -146,7 +146,7 @@ impl UdpStream {
     ) -> Arc<UdpStream> {
         let bits = len as u64 * 8 * 1_000_000_000;
         Arc::new(UdpStream {
-            way,
+            role,
             len,
             wide,
             interval: bits.checked_div(rate).unwrap_or(0),
@@ -156,8 +156,8 @@ impl UdpStream {
         })
     }
     /// Whether this host sends.
-    pub fn way(&self) -> Way {
-        self.way
+    pub fn role(&self) -> Role {
+        self.role
     }
     /// Starts to send.
     pub fn start(&self) {
@@ -315,7 +315,7 @@ impl Exchange {
                     tables.came(datagram, at, &self.accounts, &self.counters, &mut answers);
                 }
                 let runs = |stream: &&Arc<UdpStream>| {
-                    stream.way == Way::Out && stream.running.load(Relaxed)
+                    stream.role == Role::Sender && stream.running.load(Relaxed)
                 };
                 let streams = tables.streams.iter().filter(|(_, stream)| runs(stream));
                 streams
@@ -471,7 +471,10 @@ impl Tables {
         let Some(stream) = self.streams.get(&datagram.from) else {
             return false;
         };
-        if stream.way == Way::In && stream.running.load(Relaxed) && !stream.allowance.spent() {
+        if stream.role == Role::Receiver
+            && stream.running.load(Relaxed)
+            && !stream.allowance.spent()
+        {
             if let Some((sent, number)) = datagram::read(bytes, stream.wide) {
                 stream.lock().came(number, sent, at as f64 / 1e9, len);
                 stream.allowance.heard(len, at);

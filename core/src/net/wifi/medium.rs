@@ -57,8 +57,8 @@ pub struct Wifi<P> {
     start: Time,
     on_air: Vec<OnAir>,
     /// Distances from `NEAR` to the access point and back; a line for each delay.
-    there: Access<P>,
-    back: Access<P>,
+    forward: Access<P>,
+    reverse: Access<P>,
     lines: Vec<(Option<u32>, Option<u32>)>,
     /// Packets that have arrived and were not reported yet.
     arrived: VecDeque<(Time, Port, P)>,
@@ -93,8 +93,8 @@ impl<P: Packet> Wifi<P> {
             route: setup.route,
             qdisc: setup.qdisc,
         };
-        let (mut there, mut back) = (Access::default(), Access::default());
-        let line = |peer: &Peer| (there.line(peer.there), back.line(peer.back));
+        let (mut forward, mut reverse) = (Access::default(), Access::default());
+        let line = |peer: &Peer| (forward.line(peer.forward), reverse.line(peer.reverse));
         let lines = shared.peers.iter().map(line).collect();
         let mut hashes = Rng::named(seed, "wifi/hash");
         let host = |number| {
@@ -114,8 +114,8 @@ impl<P: Packet> Wifi<P> {
             idle: Time::ZERO,
             start: Time::MAX,
             on_air: Vec::new(),
-            there,
-            back,
+            forward,
+            reverse,
             lines,
             arrived: VecDeque::new(),
             inside: 0,
@@ -146,7 +146,7 @@ impl<P: Packet> Wifi<P> {
     }
     /// Number of packets between the ports.
     pub fn in_transit(&self) -> u64 {
-        self.inside + (self.there.len() + self.back.len() + self.arrived.len()) as u64
+        self.inside + (self.forward.len() + self.reverse.len() + self.arrived.len()) as u64
     }
 
     /// Adds a packet to a host's stack.
@@ -184,7 +184,7 @@ impl<P: Packet> Wifi<P> {
     }
 
     fn next(&self) -> Time {
-        self.due().min(self.there.next()).min(self.back.next())
+        self.due().min(self.forward.next()).min(self.reverse.next())
     }
 
     /// Handles everything up to and including `now`.
@@ -194,9 +194,9 @@ impl<P: Packet> Wifi<P> {
             if at > now || at == Time::MAX {
                 return;
             }
-            if let Some(packet) = self.there.pop(at) {
+            if let Some(packet) = self.forward.pop(at) {
                 self.enter(at, 0, packet, out);
-            } else if let Some(packet) = self.back.pop(at) {
+            } else if let Some(packet) = self.reverse.pop(at) {
                 self.arrived.push_back((at, NEAR, packet));
             } else {
                 match self.phase {
@@ -330,7 +330,7 @@ impl<P: Packet> Wifi<P> {
             host,
             station,
             &self.lines,
-            &mut self.back,
+            &mut self.reverse,
             &mut self.arrived,
             now,
         );
@@ -419,7 +419,7 @@ impl<P: Packet> Wifi<P> {
                     host,
                     station,
                     &self.lines,
-                    &mut self.back,
+                    &mut self.reverse,
                     &mut self.arrived,
                     now,
                 );
@@ -480,7 +480,7 @@ struct Arrivals<'a, P> {
     now: Time,
     port: Port,
     line: Option<u32>,
-    back: &'a mut Access<P>,
+    reverse: &'a mut Access<P>,
     arrived: &'a mut VecDeque<(Time, Port, P)>,
 }
 
@@ -490,7 +490,7 @@ impl<'a, P> Arrivals<'a, P> {
         host: usize,
         station: usize,
         lines: &[(Option<u32>, Option<u32>)],
-        back: &'a mut Access<P>,
+        reverse: &'a mut Access<P>,
         arrived: &'a mut VecDeque<(Time, Port, P)>,
         now: Time,
     ) -> Arrivals<'a, P> {
@@ -498,13 +498,13 @@ impl<'a, P> Arrivals<'a, P> {
             now,
             port: if host == 0 { station as Port + 1 } else { NEAR },
             line: lines[station].1.filter(|_| host > 0),
-            back,
+            reverse,
             arrived,
         }
     }
     fn push(&mut self, packet: P) {
         match self.line {
-            Some(line) => self.back.push(self.now, line, packet),
+            Some(line) => self.reverse.push(self.now, line, packet),
             None => self.arrived.push_back((self.now, self.port, packet)),
         }
     }
@@ -544,7 +544,7 @@ impl<P: Packet> Network<P> for Wifi<P> {
         }
         let station = (self.shared.route)(&packet);
         match self.lines[station].0 {
-            Some(line) => self.there.push(now, line, packet),
+            Some(line) => self.forward.push(now, line, packet),
             None => self.enter(now, 0, packet, out),
         }
     }

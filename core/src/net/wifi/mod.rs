@@ -133,9 +133,9 @@ pub struct Peer {
     /// Probability that a single frame arrives damaged, from 0 to 1, in addition to other errors.
     pub error: f64,
     /// Propagation from `NEAR` to the access point.
-    pub there: Span,
+    pub forward: Span,
     /// Propagation from the access point to `NEAR`.
-    pub back: Span,
+    pub reverse: Span,
 }
 
 /// Returns the station of a packet (source or destination), by its number from 0.

@@ -83,7 +83,7 @@ impl WifiSpec {
     /// The stations as peers of the medium.
     pub fn peers(&self) -> Vec<Peer> {
         let peer = |station: &StationSpec| {
-            let there = Span::ns(station.rtt.as_ns() / 2);
+            let forward = Span::ns(station.rtt.as_ns() / 2);
             Some(Peer {
                 phy: self.phy(station.speed)?,
                 link: match (station.speed, station.snr_db) {
@@ -97,8 +97,8 @@ impl WifiSpec {
                     _ => None,
                 },
                 error: station.error,
-                there,
-                back: station.rtt - there,
+                forward,
+                reverse: station.rtt - forward,
             })
         };
         self.stations.iter().filter_map(peer).collect()
