@@ -85,9 +85,9 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Starts a capture; `title` is its comment, `ends` are the names of the interfaces at [`NEAR`]
+    /// Starts a capture; `title` is its comment, `endpoints` are the names of the interfaces at [`NEAR`]
     /// and at [`FAR`](crate::net::FAR).
-    pub fn new(title: &str, ends: [(&str, &str); 2], sink: Sink) -> Capture {
+    pub fn new(title: &str, endpoints: [(&str, &str); 2], sink: Sink) -> Capture {
         let mut capture = Capture {
             sink,
             pending: Vec::new(),
@@ -104,7 +104,7 @@ impl Capture {
         option(&mut section, 4, b"narrows");
         block(&mut capture.out, SECTION, &section);
         let inside = ("path", "what was dropped and marked on the way");
-        for (name, what) in ends.into_iter().chain([inside]) {
+        for (name, what) in endpoints.into_iter().chain([inside]) {
             let mut interface = Vec::new();
             interface.extend(RAW.to_le_bytes());
             interface.extend(0_u16.to_le_bytes());
@@ -214,14 +214,14 @@ fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
 /// The addresses and ports of a simulated connection. They are derived from a number, so that no
 /// two connections have the same.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub struct Ends {
+pub struct Endpoints {
     from: ([u8; 4], u16),
     to: ([u8; 4], u16),
 }
 
-impl Ends {
+impl Endpoints {
     /// The connection from the sender of flow (or probe) `number`, at `sender`, to its receiver.
-    pub fn of(number: u32, sender: Port) -> Ends {
+    pub fn of(number: u32, sender: Port) -> Endpoints {
         const PORTS: u32 = 50_000;
         let host = |port: Port, place: u8| match port {
             NEAR => [192, 0, 2, place],
@@ -229,14 +229,14 @@ impl Ends {
         };
         let place = (number / PORTS % 250) as u8 + 1;
         let receiver = crate::net::NEAR + crate::net::FAR - sender;
-        Ends {
+        Endpoints {
             from: (host(sender, place), 10_000 + (number % PORTS) as u16),
             to: (host(receiver, place), 5_001),
         }
     }
     /// The same connection in the other direction.
-    pub fn reversed(self) -> Ends {
-        Ends {
+    pub fn reversed(self) -> Endpoints {
+        Endpoints {
             from: self.to,
             to: self.from,
         }
@@ -244,7 +244,7 @@ impl Ends {
 }
 
 /// Writes the headers of a segment into `out`; returns the length of its IP packet in bytes.
-pub fn segment(ends: Ends, dscp: u8, s: &Segment, out: &mut Vec<u8>) -> u32 {
+pub fn segment(endpoints: Endpoints, dscp: u8, s: &Segment, out: &mut Vec<u8>) -> u32 {
     let mut options = Vec::with_capacity(20);
     if s.syn {
         options.extend([2, 4]);
@@ -265,11 +265,13 @@ pub fn segment(ends: Ends, dscp: u8, s: &Segment, out: &mut Vec<u8>) -> u32 {
         cwr: s.cwr,
         ae: s.syn && s.cwr && s.ecn == Ecn::Ect1,
     };
-    tcp(ends, dscp, s.ecn, seq, ack, flags, 4, &options, s.len, out)
+    tcp(
+        endpoints, dscp, s.ecn, seq, ack, flags, 4, &options, s.len, out,
+    )
 }
 
-/// Writes the headers of an acknowledgement into `out`; `ends` are reversed by the caller.
-pub fn acknowledgement(ends: Ends, dscp: u8, a: &AckSegment, out: &mut Vec<u8>) -> u32 {
+/// Writes the headers of an acknowledgement into `out`; `endpoints` are reversed by the caller.
+pub fn acknowledgement(endpoints: Endpoints, dscp: u8, a: &AckSegment, out: &mut Vec<u8>) -> u32 {
     let mut options = Vec::with_capacity(40);
     if a.syn {
         options.extend([2, 4]);
@@ -311,7 +313,7 @@ pub fn acknowledgement(ends: Ends, dscp: u8, a: &AckSegment, out: &mut Vec<u8>) 
         ae: a.marks.ace() & 4 != 0,
     };
     tcp(
-        ends,
+        endpoints,
         dscp,
         a.marks.ecn(),
         seq,
@@ -325,11 +327,11 @@ pub fn acknowledgement(ends: Ends, dscp: u8, a: &AckSegment, out: &mut Vec<u8>) 
 }
 
 /// Writes the headers of a probe of `len` bytes of payload.
-pub fn datagram(ends: Ends, dscp: u8, ecn: Ecn, len: u16, out: &mut Vec<u8>) -> u32 {
+pub fn datagram(endpoints: Endpoints, dscp: u8, ecn: Ecn, len: u16, out: &mut Vec<u8>) -> u32 {
     let total = 28 + u32::from(len);
-    ip(ends, dscp, ecn, UDP, total, out);
-    out.extend(ends.from.1.to_be_bytes());
-    out.extend(ends.to.1.to_be_bytes());
+    ip(endpoints, dscp, ecn, UDP, total, out);
+    out.extend(endpoints.from.1.to_be_bytes());
+    out.extend(endpoints.to.1.to_be_bytes());
     out.extend((8 + len).to_be_bytes());
     out.extend([0, 0]);
     total
@@ -346,7 +348,7 @@ struct Flags {
 
 #[allow(clippy::too_many_arguments)]
 fn tcp(
-    ends: Ends,
+    endpoints: Endpoints,
     dscp: u8,
     ecn: Ecn,
     seq: u32,
@@ -359,9 +361,9 @@ fn tcp(
 ) -> u32 {
     let head = 20 + options.len() as u32;
     let total = 20 + head + len;
-    ip(ends, dscp, ecn, TCP, total, out);
-    out.extend(ends.from.1.to_be_bytes());
-    out.extend(ends.to.1.to_be_bytes());
+    ip(endpoints, dscp, ecn, TCP, total, out);
+    out.extend(endpoints.from.1.to_be_bytes());
+    out.extend(endpoints.to.1.to_be_bytes());
     out.extend(seq.to_be_bytes());
     out.extend(ack.to_be_bytes());
     let bit = |set, bit: u8| if set { bit } else { 0 };
@@ -384,7 +386,7 @@ fn timestamps(out: &mut Vec<u8>, value: u32, echo: u32) {
     out.extend(echo.to_be_bytes());
 }
 
-fn ip(ends: Ends, dscp: u8, ecn: Ecn, protocol: u8, total: u32, out: &mut Vec<u8>) {
+fn ip(endpoints: Endpoints, dscp: u8, ecn: Ecn, protocol: u8, total: u32, out: &mut Vec<u8>) {
     let bits = match ecn {
         Ecn::NotEct => 0,
         Ecn::Ect1 => 1,
@@ -396,8 +398,8 @@ fn ip(ends: Ends, dscp: u8, ecn: Ecn, protocol: u8, total: u32, out: &mut Vec<u8
     // A super-packet that exceeds the length field is shown with the field's maximum.
     out.extend((total.min(u32::from(u16::MAX)) as u16).to_be_bytes());
     out.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
-    out.extend(ends.from.0);
-    out.extend(ends.to.0);
+    out.extend(endpoints.from.0);
+    out.extend(endpoints.to.0);
     let words = out[start..]
         .chunks(2)
         .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
@@ -418,7 +420,7 @@ mod tests {
 
     #[test]
     fn headers_weigh_what_packets_do() {
-        let ends = Ends::of(7, NEAR);
+        let endpoints = Endpoints::of(7, NEAR);
         let mut out = Vec::new();
         let data = Segment {
             seq: 1448,
@@ -426,7 +428,7 @@ mod tests {
             ..Segment::default()
         };
         assert_eq!(
-            u64::from(segment(ends, 0, &data, &mut out)) + 14,
+            u64::from(segment(endpoints, 0, &data, &mut out)) + 14,
             data.size().get()
         );
         assert_eq!(out.len(), 52);
@@ -436,7 +438,7 @@ mod tests {
             ..Segment::default()
         };
         assert_eq!(
-            u64::from(segment(ends, 0, &syn, &mut out)) + 14,
+            u64::from(segment(endpoints, 0, &syn, &mut out)) + 14,
             syn.size().get()
         );
         for n_sacks in 0..=3 {
@@ -445,7 +447,7 @@ mod tests {
                 n_sacks,
                 ..AckSegment::default()
             };
-            let len = acknowledgement(ends.reversed(), 0, &ack, &mut out);
+            let len = acknowledgement(endpoints.reversed(), 0, &ack, &mut out);
             assert_eq!(u64::from(len) + 14, ack.size().get());
             assert_eq!(out.len(), len as usize);
         }
@@ -455,7 +457,7 @@ mod tests {
     #[test]
     fn the_ip_header_sums_up() {
         let mut out = Vec::new();
-        datagram(Ends::of(1, FAR), 46, Ecn::Ce, 64, &mut out);
+        datagram(Endpoints::of(1, FAR), 46, Ecn::Ce, 64, &mut out);
         assert_eq!(out[1], 46 << 2 | 3);
         let sum: u32 = out[..20]
             .chunks(2)

@@ -2,7 +2,7 @@
 
 use crate::owners::{Owners, is_application};
 use crate::packet::{Acks, Headers, Kind, Packet};
-use narrows_core::capture::{self, Ends};
+use narrows_core::capture::{self, Endpoints};
 use narrows_core::engine::{self, sender_port};
 use narrows_core::net::{NEAR, Port};
 use narrows_core::packet::{Ack, Packet as _};
@@ -93,9 +93,9 @@ impl engine::Packets<Packet> for Packets {
             .get(packet.flow() as usize)
             .copied()
             .unwrap_or(NEAR);
-        let ends = match packet.flow() {
-            number if is_application(number) => self.owners.ends(number),
-            number => Ends::of(number, sender),
+        let endpoints = match packet.flow() {
+            number if is_application(number) => self.owners.endpoints(number),
+            number => Endpoints::of(number, sender),
         };
         let payload = packet
             .size()
@@ -103,12 +103,14 @@ impl engine::Packets<Packet> for Packets {
             .saturating_sub(u64::from(DATAGRAM_HEADERS)) as u16;
         let dscp = packet.dscp();
         match packet.kind() {
-            Kind::Data => capture::segment(ends, dscp, &self.headers.segment(packet), head),
+            Kind::Data => capture::segment(endpoints, dscp, &self.headers.segment(packet), head),
             Kind::Ack => {
-                capture::acknowledgement(ends.reversed(), dscp, self.acks.look(packet), head)
+                capture::acknowledgement(endpoints.reversed(), dscp, self.acks.look(packet), head)
             }
-            Kind::Ping => capture::datagram(ends, dscp, packet.ecn(), payload, head),
-            Kind::Pong => capture::datagram(ends.reversed(), dscp, packet.ecn(), payload, head),
+            Kind::Ping => capture::datagram(endpoints, dscp, packet.ecn(), payload, head),
+            Kind::Pong => {
+                capture::datagram(endpoints.reversed(), dscp, packet.ecn(), payload, head)
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! To which flow a packet of an application belongs. [`application`](crate::application) defines
 //! how the numbers are assigned.
 
-use narrows_core::capture::Ends;
+use narrows_core::capture::Endpoints;
 use narrows_core::net::{NEAR, Port};
 
 /// Largest number of connections of applications that are open at once; each has some 5 kB.
@@ -52,16 +52,16 @@ impl Owners {
         found.unwrap_or(number)
     }
     /// The two ends of a packet with this number, the sender of data first.
-    pub fn ends(&self, number: u32) -> Ends {
+    pub fn endpoints(&self, number: u32) -> Endpoints {
         let first = match self.slots.get(slot_of(number)) {
             Some((_, port)) if number & CONNECTION != 0 => *port,
             _ => NEAR,
         };
-        let ends = Ends::of(number & !1, first);
+        let endpoints = Endpoints::of(number & !1, first);
         if number & CONNECTION != 0 && number & 1 != 0 {
-            ends.reversed()
+            endpoints.reversed()
         } else {
-            ends
+            endpoints
         }
     }
 }
