@@ -26,7 +26,7 @@ use crate::timers::Timers;
 use narrows_core::engine::Network;
 use narrows_core::figures::{ProbeMeter, Verdict};
 use narrows_core::host::Fate;
-use narrows_core::net::access::Access;
+use narrows_core::net::access::AccessLinks;
 use narrows_core::net::{FAR, NEAR, Network as _, Port};
 use narrows_core::tcp::wire::{AckSegment, Segment};
 use narrows_core::units::{Span, Time};
@@ -41,7 +41,7 @@ pub(crate) struct Datapath {
     pub offload: bool,
     pub network: SimNetwork,
     /// Access links between the path and receivers farther away.
-    pub access: Access<Packet>,
+    pub access: AccessLinks<Packet>,
     pub observer: Observer,
     pub timers: Timers,
     /// Number of events handled.
@@ -347,7 +347,7 @@ impl Datapath {
         let id = packet.flow();
         match packet.kind() {
             Kind::Data => match self.flows[id as usize].access_forward {
-                Some(line) => self.access.push(now, line, *packet),
+                Some(link) => self.access.push(now, link, *packet),
                 None => self.receive(now, packet),
             },
             Kind::Ack => {
@@ -427,7 +427,7 @@ impl Datapath {
             flow: id,
             port: flow.ack_port(),
             label: flow.label,
-            line: flow.access_reverse,
+            link: flow.access_reverse,
             network: &mut self.network,
             access: &mut self.access,
             observer: &mut self.observer,
@@ -460,9 +460,9 @@ pub(crate) struct AckNic<'a> {
     flow: u32,
     port: Port,
     label: Label,
-    line: Option<u32>,
+    link: Option<u32>,
     network: &'a mut SimNetwork,
-    access: &'a mut Access<Packet>,
+    access: &'a mut AccessLinks<Packet>,
     observer: &'a mut Observer,
 }
 
@@ -478,8 +478,8 @@ impl<'a> AckNic<'a> {
             .acks
             .packet(self.flow, ack)
             .labelled(self.label, self.port);
-        match self.line {
-            Some(line) => self.access.push(self.now, line, packet),
+        match self.link {
+            Some(link) => self.access.push(self.now, link, packet),
             None => self
                 .network
                 .push(self.now, self.port, packet, self.observer),

@@ -1,64 +1,64 @@
-//! Access lines: propagation delay between the shared path and single receivers.
+//! Access links: propagation delay between the shared path and single receivers.
 //!
 //! ```text
-//!   NEAR ──▶ path ──▶ FAR ──▶ line ──▶ receiver
-//!   NEAR ◀── path ◀── FAR ◀── line ◀── receiver
+//!   NEAR ──▶ path ──▶ FAR ──▶ link ──▶ receiver
+//!   NEAR ◀── path ◀── FAR ◀── link ◀── receiver
 //! ```
 //!
-//! A line only delays packets. All packets with the same delay share one line, so their order of
-//! entry is kept. If packets of several lines are due at one instant, the line that was created
-//! first goes first. A packet costs O(log lines); a receiver without a line costs nothing.
+//! An access link only delays packets. All packets with the same delay share one link, so their
+//! order of entry is kept. If packets of several links are due at one instant, the link that was
+//! created first goes first. A packet costs O(log links); a receiver without a link costs nothing.
 
-use super::delay::Line;
+use super::delay::ConstantDelay;
 use crate::units::{Span, Time};
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Lines by number.
+/// Access links by number.
 #[derive(Debug)]
-pub struct Access<P> {
-    lines: Vec<Line<P>>,
-    /// The time of the next packet of every line that holds one.
+pub struct AccessLinks<P> {
+    links: Vec<ConstantDelay<P>>,
+    /// The time of the next packet of every link that holds one.
     heads: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
-impl<P> Default for Access<P> {
-    fn default() -> Access<P> {
-        Access {
-            lines: Vec::new(),
+impl<P> Default for AccessLinks<P> {
+    fn default() -> AccessLinks<P> {
+        AccessLinks {
+            links: Vec::new(),
             heads: BinaryHeap::new(),
         }
     }
 }
 
-impl<P> Access<P> {
-    /// Returns the number of the line with this delay, which is created if needed; `None` for no
+impl<P> AccessLinks<P> {
+    /// Returns the number of the link with this delay, which is created if needed; `None` for no
     /// delay.
-    pub fn line(&mut self, delay: Span) -> Option<u32> {
+    pub fn link(&mut self, delay: Span) -> Option<u32> {
         if delay == Span::ZERO {
             return None;
         }
-        let found = self.lines.iter().position(|line| line.delay() == delay);
+        let found = self.links.iter().position(|link| link.delay() == delay);
         let number = found.unwrap_or_else(|| {
-            self.lines.push(Line::new(delay));
-            self.lines.len() - 1
+            self.links.push(ConstantDelay::new(delay));
+            self.links.len() - 1
         });
         Some(number as u32)
     }
-    /// Adds `packet` to line `number`; `now` never decreases.
+    /// Adds `packet` to link `number`; `now` never decreases.
     pub fn push(&mut self, now: Time, number: u32, packet: P) {
-        let line = &mut self.lines[number as usize];
-        if line.is_empty() {
-            self.heads.push(Reverse((now + line.delay(), number)));
+        let link = &mut self.links[number as usize];
+        if link.is_empty() {
+            self.heads.push(Reverse((now + link.delay(), number)));
         }
-        line.push(now, packet);
+        link.push(now, packet);
     }
-    /// Number of packets in all lines.
+    /// Number of packets in all links.
     pub fn len(&self) -> usize {
-        self.lines.iter().map(Line::len).sum()
+        self.links.iter().map(ConstantDelay::len).sum()
     }
-    /// Returns whether all lines are empty.
+    /// Returns whether all links are empty.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }
@@ -72,10 +72,10 @@ impl<P> Access<P> {
             return None;
         }
         let Reverse((_, number)) = self.heads.pop()?;
-        let line = &mut self.lines[number as usize];
-        let packet = line.pop(now);
-        if !line.is_empty() {
-            self.heads.push(Reverse((line.next(), number)));
+        let link = &mut self.links[number as usize];
+        let packet = link.pop(now);
+        if !link.is_empty() {
+            self.heads.push(Reverse((link.next(), number)));
         }
         packet
     }
@@ -92,19 +92,19 @@ mod tests {
 
     #[test]
     fn packets_come_out_after_their_own_delay_in_their_own_order() {
-        let mut access = Access::default();
-        let (near, far) = (access.line(Span::ms(10)), access.line(Span::ms(30)));
+        let mut access = AccessLinks::default();
+        let (near, far) = (access.link(Span::ms(10)), access.link(Span::ms(30)));
         assert_eq!((near, far), (Some(0), Some(1)));
-        assert_eq!(access.line(Span::ZERO), None);
-        assert_eq!(access.line(Span::ms(30)), far);
-        for (ms, line, name) in [
+        assert_eq!(access.link(Span::ZERO), None);
+        assert_eq!(access.link(Span::ms(30)), far);
+        for (ms, link, name) in [
             (0, 1, 'a'),
             (1, 1, 'b'),
             (5, 0, 'c'),
             (21, 0, 'd'),
             (21, 0, 'e'),
         ] {
-            access.push(at(ms), line, name);
+            access.push(at(ms), link, name);
         }
         let mut out = vec![];
         while access.next() < Time::MAX {
@@ -112,7 +112,7 @@ mod tests {
             assert_eq!(access.pop(Time::from_ns(now.as_ns() - 1)), None);
             out.push((now, access.pop(now).unwrap()));
         }
-        // At 31 ms, the line that was created first.
+        // At 31 ms, the link that was created first.
         let expected = [(15, 'c'), (30, 'a'), (31, 'd'), (31, 'e'), (31, 'b')];
         assert_eq!(out, expected.map(|(ms, name)| (at(ms), name)));
     }

@@ -1,5 +1,5 @@
-//! Propagation: a [`Line`] delays packets by a constant time and keeps their order; a [`Wire`] may
-//! also vary the delay.
+//! Propagation: a [`ConstantDelay`] delays packets by a constant time and keeps their order; a
+//! [`DelayLine`] may also vary the delay.
 
 use super::jitter::Jitter;
 use crate::units::{Span, Time};
@@ -8,15 +8,15 @@ use alloc::collections::VecDeque;
 
 /// A line of constant delay.
 #[derive(Clone, Debug)]
-pub struct Line<P> {
+pub struct ConstantDelay<P> {
     delay: Span,
     packets: VecDeque<(Time, P)>,
 }
 
-impl<P> Line<P> {
+impl<P> ConstantDelay<P> {
     /// An empty line.
-    pub fn new(delay: Span) -> Line<P> {
-        Line {
+    pub fn new(delay: Span) -> ConstantDelay<P> {
+        ConstantDelay {
             delay,
             packets: VecDeque::new(),
         }
@@ -58,62 +58,62 @@ impl<P> Line<P> {
     }
 }
 
-/// The propagation behind a hop. Most are lines of constant delay, so the other variant is boxed.
+/// The propagation behind a hop. Most are of constant delay, so the other variant is boxed.
 #[derive(Clone, Debug)]
-pub enum Wire<P> {
+pub enum DelayLine<P> {
     /// Of constant delay.
-    Line(Line<P>),
+    Constant(ConstantDelay<P>),
     /// Of varying delay.
     Jitter(Box<Jitter<P>>),
 }
 
-impl<P> Wire<P> {
+impl<P> DelayLine<P> {
     /// Adds `packet`; `now` never decreases.
     #[inline]
     pub fn push(&mut self, now: Time, packet: P) {
         match self {
-            Wire::Line(line) => line.push(now, packet),
-            Wire::Jitter(jitter) => jitter.push(now, packet),
+            DelayLine::Constant(line) => line.push(now, packet),
+            DelayLine::Jitter(jitter) => jitter.push(now, packet),
         }
     }
-    /// Returns when the next packet leaves; [`Time::MAX`] from an empty wire.
+    /// Returns when the next packet leaves; [`Time::MAX`] from an empty line.
     #[inline]
     pub fn next(&self) -> Time {
         match self {
-            Wire::Line(line) => line.next(),
-            Wire::Jitter(jitter) => jitter.next(),
+            DelayLine::Constant(line) => line.next(),
+            DelayLine::Jitter(jitter) => jitter.next(),
         }
     }
     /// Returns the next packet if it leaves by `now`.
     #[inline]
     pub fn pop(&mut self, now: Time) -> Option<P> {
         match self {
-            Wire::Line(line) => line.pop(now),
-            Wire::Jitter(jitter) => jitter.pop(now),
+            DelayLine::Constant(line) => line.pop(now),
+            DelayLine::Jitter(jitter) => jitter.pop(now),
         }
     }
     /// Returns the packet that leaves as the `n`th from now, counted from 0, as far as that is
     /// known.
     pub fn coming(&self, n: usize) -> Option<&P> {
         match self {
-            Wire::Line(line) => line.coming(n),
-            Wire::Jitter(jitter) => jitter.coming(n),
+            DelayLine::Constant(line) => line.coming(n),
+            DelayLine::Jitter(jitter) => jitter.coming(n),
         }
     }
     /// Number of packets inside.
     pub fn len(&self) -> usize {
         match self {
-            Wire::Line(line) => line.len(),
-            Wire::Jitter(jitter) => jitter.len(),
+            DelayLine::Constant(line) => line.len(),
+            DelayLine::Jitter(jitter) => jitter.len(),
         }
     }
-    /// Returns whether the wire is empty.
+    /// Returns whether the line is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
     /// Returns whether all packets inside leave before any packet that enters later.
     #[inline]
     pub fn in_order(&self) -> bool {
-        matches!(self, Wire::Line(_))
+        matches!(self, DelayLine::Constant(_))
     }
 }

@@ -26,7 +26,7 @@
 
 use super::NetworkObserver;
 use super::chance::Chance;
-use super::delay::Wire;
+use super::delay::DelayLine;
 use super::link::{Serial, TokenBucket};
 use super::loss::LossModel;
 use super::opportunities::Opportunities;
@@ -236,9 +236,14 @@ impl<P: Packet> Hop<P> {
     }
 
     /// Handles its own events up to `now`.
-    pub fn serve<O: NetworkObserver<P>>(&mut self, now: Time, wire: &mut Wire<P>, out: &mut O) {
+    pub fn serve<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        line: &mut DelayLine<P>,
+        out: &mut O,
+    ) {
         if let (Server::Serial(_), false) = (&self.server, self.wakes) {
-            return self.serve_serial(now, wire, out);
+            return self.serve_serial(now, line, out);
         }
         loop {
             let at = self.due();
@@ -252,17 +257,17 @@ impl<P: Packet> Hop<P> {
                 };
                 self.queue.on_wakeup(at, &mut here);
                 if self.server_due == Time::MAX {
-                    self.start(at, wire, out);
+                    self.start(at, line, out);
                 }
                 // A discipline that requests its present wake-up time again would stop the clock.
                 self.rearm(at + Span::ns(1));
             } else {
                 if let Server::Serial(_) | Server::Opportunities(_) = self.server {
                     if let Some(packet) = self.held.take() {
-                        self.depart(at, packet, wire, out);
+                        self.depart(at, packet, line, out);
                     }
                 }
-                self.start(at, wire, out);
+                self.start(at, line, out);
                 self.rearm(at);
             }
         }
@@ -270,11 +275,16 @@ impl<P: Packet> Hop<P> {
 
     /// The most frequent case of `serve`, specialized for speed.
     #[inline]
-    fn serve_serial<O: NetworkObserver<P>>(&mut self, now: Time, wire: &mut Wire<P>, out: &mut O) {
+    fn serve_serial<O: NetworkObserver<P>>(
+        &mut self,
+        now: Time,
+        line: &mut DelayLine<P>,
+        out: &mut O,
+    ) {
         while self.server_due <= now && self.server_due != Time::MAX {
             let at = self.server_due;
             if let Some(packet) = self.held.take() {
-                self.depart(at, packet, wire, out);
+                self.depart(at, packet, line, out);
             }
             self.held = self.dequeue(at, out);
             self.server_due = match (&self.held, &mut self.server) {
@@ -290,12 +300,12 @@ impl<P: Packet> Hop<P> {
         &mut self,
         now: Time,
         packet: P,
-        wire: &mut Wire<P>,
+        line: &mut DelayLine<P>,
         out: &mut O,
     ) {
         match self.before {
-            None => self.enter(now, packet, wire, out),
-            Some(_) => self.happen(now, packet, wire, out),
+            None => self.enter(now, packet, line, out),
+            Some(_) => self.happen(now, packet, line, out),
         }
     }
 
@@ -305,7 +315,7 @@ impl<P: Packet> Hop<P> {
         &mut self,
         now: Time,
         mut packet: P,
-        wire: &mut Wire<P>,
+        line: &mut DelayLine<P>,
         out: &mut O,
     ) {
         let Some(before) = &mut self.before else {
@@ -329,7 +339,7 @@ impl<P: Packet> Hop<P> {
                 .as_mut()
                 .and_then(|before| before.policer.as_mut());
             match policer.map_or(Judgement::Pass, |policer| policer.judge(now, &mut packet)) {
-                Judgement::Pass | Judgement::Remarked => self.enter(now, packet, wire, out),
+                Judgement::Pass | Judgement::Remarked => self.enter(now, packet, line, out),
                 Judgement::Drop => out.dropped(now, self.number, packet, DropReason::Policer),
             }
         }
@@ -340,7 +350,7 @@ impl<P: Packet> Hop<P> {
         &mut self,
         now: Time,
         mut packet: P,
-        wire: &mut Wire<P>,
+        line: &mut DelayLine<P>,
         out: &mut O,
     ) {
         if self.server.never_passes(packet.size()) {
@@ -353,7 +363,7 @@ impl<P: Packet> Hop<P> {
         };
         self.queue.enqueue(now, packet, &mut here);
         if self.server_due == Time::MAX {
-            self.start(now, wire, out);
+            self.start(now, line, out);
         }
         self.rearm(now);
     }
@@ -381,7 +391,7 @@ impl<P: Packet> Hop<P> {
     }
 
     /// Puts the next packet into service; the server is free.
-    fn start<O: NetworkObserver<P>>(&mut self, now: Time, wire: &mut Wire<P>, out: &mut O) {
+    fn start<O: NetworkObserver<P>>(&mut self, now: Time, line: &mut DelayLine<P>, out: &mut O) {
         self.server_due = Time::MAX;
         loop {
             match &mut self.server {
@@ -390,7 +400,7 @@ impl<P: Packet> Hop<P> {
                         return;
                     };
                     self.server_due = match &mut self.server {
-                        Server::Serial(wire) => wire.serve(now, packet.size()),
+                        Server::Serial(line) => line.serve(now, packet.size()),
                         Server::Opportunities(link) => link.serve(now, packet.size()),
                         Server::Bucket(_) | Server::Owing(_) | Server::Shaper(_) => now,
                     };
@@ -412,7 +422,7 @@ impl<P: Packet> Hop<P> {
                     if let Server::Owing(bucket) = &mut self.server {
                         bucket.charge(now, packet.size());
                     }
-                    self.depart(now, packet, wire, out);
+                    self.depart(now, packet, line, out);
                 }
                 Server::Bucket(_) | Server::Shaper(_) => {
                     let peeked = if self.held.is_none() {
@@ -446,7 +456,7 @@ impl<P: Packet> Hop<P> {
                         self.held.take()
                     };
                     match head {
-                        Some(packet) => self.depart(now, packet, wire, out),
+                        Some(packet) => self.depart(now, packet, line, out),
                         None => return,
                     }
                 }
@@ -459,7 +469,7 @@ impl<P: Packet> Hop<P> {
         &mut self,
         now: Time,
         packet: P,
-        wire: &mut Wire<P>,
+        line: &mut DelayLine<P>,
         out: &mut O,
     ) {
         let class = if self.classful {
@@ -468,6 +478,6 @@ impl<P: Packet> Hop<P> {
             0
         };
         out.departed(now, self.number, class, &packet);
-        wire.push(now, packet);
+        line.push(now, packet);
     }
 }

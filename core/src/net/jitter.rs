@@ -1,5 +1,5 @@
-//! Propagation that varies: a [`Line`](super::delay::Line) whose packets each take a random time
-//! and may overtake each other.
+//! Propagation that varies: a [`ConstantDelay`](super::delay::ConstantDelay) whose packets each
+//! take a random time and may overtake each other.
 //!
 //! Algorithm: a packet takes `max(0, delay + spread · q(u))`, `u` uniform in 0…1. With `ordered` it
 //! waits for packets before it; otherwise packets leave at their own times. Packets that leave at

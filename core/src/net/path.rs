@@ -17,7 +17,7 @@
 //! The path therefore requests no wake-up for a departure behind which another packet arrives
 //! first. A caller that needs the queues' state of `now` polls first.
 
-use super::delay::{Line, Wire};
+use super::delay::{ConstantDelay, DelayLine};
 use super::hop::Hop;
 use super::jitter::Jitter;
 use super::lookahead::Lookahead;
@@ -37,9 +37,9 @@ use alloc::vec::Vec;
 struct Direction<P> {
     hops: Vec<Hop<P>>,
     /// Propagation behind each hop but the last, to the next one.
-    between: Vec<Wire<P>>,
+    between: Vec<DelayLine<P>>,
     /// Propagation behind the last hop, to the port.
-    out: Wire<P>,
+    out: DelayLine<P>,
     /// Times of the next event other than an arrival, and of the next one that must be handled even
     /// if an arrival follows. They are cached because they are read more often than they change.
     due: Time,
@@ -52,21 +52,21 @@ impl<P: Packet> Direction<P> {
         Direction {
             hops: Vec::new(),
             between: Vec::new(),
-            out: Wire::Line(Line::new(delay)),
+            out: DelayLine::Constant(ConstantDelay::new(delay)),
             due: Time::MAX,
             news: Time::MAX,
         }
     }
     /// Hops, each with the propagation behind it.
-    fn of(hops: Vec<(Hop<P>, Wire<P>)>) -> Direction<P> {
+    fn of(hops: Vec<(Hop<P>, DelayLine<P>)>) -> Direction<P> {
         let mut direction = Direction::distance(Span::ZERO);
         let last = hops.len().saturating_sub(1);
-        for (i, (hop, wire)) in hops.into_iter().enumerate() {
+        for (i, (hop, line)) in hops.into_iter().enumerate() {
             direction.hops.push(hop);
             if i == last {
-                direction.out = wire;
+                direction.out = line;
             } else {
-                direction.between.push(wire);
+                direction.between.push(line);
             }
         }
         direction.note();
@@ -74,7 +74,7 @@ impl<P: Packet> Direction<P> {
     }
     fn len(&self) -> u64 {
         let hops: u64 = self.hops.iter().map(Hop::len).sum();
-        let lines: usize = self.between.iter().map(Wire::len).sum();
+        let lines: usize = self.between.iter().map(DelayLine::len).sum();
         hops + (lines + self.out.len()) as u64
     }
     #[inline]
@@ -109,7 +109,7 @@ impl<P: Packet> Direction<P> {
                 let handed = self
                     .between
                     .iter()
-                    .map(Wire::next)
+                    .map(DelayLine::next)
                     .min()
                     .unwrap_or(Time::MAX);
                 (own.min(handed), own.min(handed))
@@ -120,7 +120,7 @@ impl<P: Packet> Direction<P> {
     fn serve_several<O: NetworkObserver<P>>(&mut self, now: Time, out: &mut O) {
         loop {
             let own = self.hops.iter().map(Hop::due).enumerate();
-            let handed = self.between.iter().map(Wire::next).enumerate();
+            let handed = self.between.iter().map(DelayLine::next).enumerate();
             let first = |(i, at): (usize, Time)| (at, i);
             let (hop_at, hop) = own.map(first).min().unwrap_or((Time::MAX, 0));
             let (line_at, line) = handed.map(first).min().unwrap_or((Time::MAX, 0));
@@ -185,19 +185,19 @@ pub fn places(spec: &PathSpec, seed: u64, hz: u32) -> Vec<(&HopSpec, Place)> {
 }
 
 /// The propagation behind a hop called `name`.
-fn behind<P>(hop: &HopSpec, delay: Span, seed: u64, name: &str) -> Wire<P> {
+fn behind<P>(hop: &HopSpec, delay: Span, seed: u64, name: &str) -> DelayLine<P> {
     if hop.jitter.is_none() && hop.reorder.is_none() {
-        return Wire::Line(Line::new(delay));
+        return DelayLine::Constant(ConstantDelay::new(delay));
     }
     let rng = |part: &str| Rng::named(seed, &format!("{name}/{part}"));
-    let mut wire = Jitter::new(delay);
+    let mut line = Jitter::new(delay);
     if let Some(jitter) = &hop.jitter {
-        wire = wire.varying(&jitter.kind, &jitter.params, rng("jitter"));
+        line = line.varying(&jitter.kind, &jitter.params, rng("jitter"));
     }
     if let Some(reorder) = &hop.reorder {
-        wire = wire.reordering(&reorder.params, rng("reorder"));
+        line = line.reordering(&reorder.params, rng("reorder"));
     }
-    Wire::Jitter(Box::new(wire))
+    DelayLine::Jitter(Box::new(line))
 }
 
 impl<P: Packet> Path<P> {
@@ -208,10 +208,10 @@ impl<P: Packet> Path<P> {
         let mut hops = Vec::new();
         for (number, (hop, queue)) in spec.hops.iter().zip(&mut queues).enumerate() {
             let forward = hop.delay_forward.min(hop.rtt);
-            let wire = behind(hop, forward, seed, &names[number]);
+            let line = behind(hop, forward, seed, &names[number]);
             hops.push((
                 Hop::new(hop, queue, number as u8, seed, &names[number]),
-                wire,
+                line,
             ));
         }
         let distance = spec.rtt() - spec.delay_forward();
@@ -236,7 +236,7 @@ impl<P: Packet> Path<P> {
         self.forward.hops.iter().chain(&self.reverse.hops)
     }
 
-    fn wire(&self, port: Port) -> &Wire<P> {
+    fn line(&self, port: Port) -> &DelayLine<P> {
         if port == FAR {
             &self.forward.out
         } else {
@@ -284,7 +284,9 @@ impl<P: Packet> Lookahead<P> for Path<P> {
     /// `None` unless the last hop's delay is constant and the reverse path has no hop.
     fn lookahead(&self) -> Option<Span> {
         match (&self.forward.out, &self.reverse.out) {
-            (Wire::Line(forward), Wire::Line(reverse)) if self.reverse.hops.is_empty() => {
+            (DelayLine::Constant(forward), DelayLine::Constant(reverse))
+                if self.reverse.hops.is_empty() =>
+            {
                 Some(forward.delay().min(reverse.delay()))
             }
             _ => None,
@@ -301,23 +303,23 @@ impl<P: Packet> Lookahead<P> for Path<P> {
 
     #[inline]
     fn arrival(&self, port: Port) -> Time {
-        self.wire(port).next()
+        self.line(port).next()
     }
 
     fn arrivals(&mut self, port: Port) -> Option<&mut VecDeque<(Time, P)>> {
-        let wire = if port == FAR {
+        let line = if port == FAR {
             &mut self.forward.out
         } else {
             &mut self.reverse.out
         };
-        match wire {
-            Wire::Line(line) => Some(line.packets()),
-            Wire::Jitter(_) => None,
+        match line {
+            DelayLine::Constant(line) => Some(line.packets()),
+            DelayLine::Jitter(_) => None,
         }
     }
 
     #[inline]
     fn upcoming(&self, port: Port, n: usize) -> Option<&P> {
-        self.wire(port).coming(n)
+        self.line(port).coming(n)
     }
 }

@@ -21,7 +21,7 @@ use crate::sys;
 use crate::sys::clock::Clock;
 use narrows_core::engine::{Network, Options, Recorder};
 use narrows_core::figures::{LevelMeter, QueueFigures, QueueMeter, Samples};
-use narrows_core::net::access::Access;
+use narrows_core::net::access::AccessLinks;
 use narrows_core::net::wifi::Usage;
 use narrows_core::net::{NEAR, Port};
 use narrows_core::scenario::Scenario;
@@ -86,7 +86,7 @@ pub struct Manner {
 /// A network (path or Wi-Fi) with its delay lines and meters.
 pub struct Emulator {
     network: Network<Frame>,
-    access: Access<Frame>,
+    access: AccessLinks<Frame>,
     farther: Vec<Farther>,
     observer: Observer,
     ports: Ports,
@@ -140,7 +140,7 @@ impl Emulator {
         let exact = rate <= EXACT || wifi;
         Emulator {
             network,
-            access: Access::default(),
+            access: AccessLinks::default(),
             farther: Vec::new(),
             observer: Observer::new(scenario, queues, options, Packets::default()),
             ports: Ports::default(),
@@ -164,7 +164,7 @@ impl Emulator {
     ) -> Emulator {
         self.ports = ports;
         for (receiver, forward, reverse) in delays {
-            let (forward, reverse) = (self.access.line(forward), self.access.line(reverse));
+            let (forward, reverse) = (self.access.link(forward), self.access.line(reverse));
             self.farther.push(Farther {
                 receiver,
                 forward,
@@ -340,7 +340,7 @@ impl Passage<'_> {
             .filter(|f| f.receiver == port)
             .and_then(|f| f.forward);
         match line {
-            Some(line) => self.e.access.push(at, line, frame),
+            Some(link) => self.e.access.push(at, link, frame),
             None => self.due.push_back((at, port, frame)),
         }
     }
@@ -387,7 +387,7 @@ impl Passage<'_> {
                         .filter(|f| f.receiver == port)
                         .and_then(|f| f.reverse)
                     {
-                        Some(line) => access.push(now, line, frame),
+                        Some(link) => access.push(now, link, frame),
                         None => network.push(now, port, frame, observer),
                     }
                 });

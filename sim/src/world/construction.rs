@@ -17,7 +17,7 @@ use crate::timers::Timers;
 use narrows_core::cc::{self, CcKind};
 use narrows_core::engine::{Options, Recorder, access_delays, sender_port, start};
 use narrows_core::figures::{FlowMeter, ProbeMeter, Samples, StateSamples, figure_interval};
-use narrows_core::net::access::Access;
+use narrows_core::net::access::AccessLinks;
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::{Direction, FlowSpec, Scenario};
@@ -39,7 +39,7 @@ impl World {
         let mut timers = Timers::new(first_timer as usize);
         let mut applications = Applications::new(first_timer);
         let mut owners = Owners::default();
-        let mut access = Access::default();
+        let mut access = AccessLinks::default();
         let mut flows = on_large_pages(scenario.flows.len());
         let mut configs = Vec::new();
         for (spec, id) in scenario.flows.iter().zip(0..) {
@@ -108,7 +108,7 @@ fn flow(
     spec: &FlowSpec,
     kind: &CcKind,
     configs: &mut Vec<Arc<Config>>,
-    access: &mut Access<Packet>,
+    access: &mut AccessLinks<Packet>,
 ) -> Flow {
     let (seed, host) = (scenario.seed, &scenario.host);
     let config = host.config();
@@ -135,8 +135,8 @@ fn flow(
     let (forward, reverse) = access_delays(scenario, spec);
     Flow {
         sender,
-        access_forward: access.line(forward),
-        access_reverse: access.line(reverse),
+        access_forward: access.link(forward),
+        access_reverse: access.link(reverse),
         port: sender_port(spec),
         label: Label::new(spec.dscp, spec.host, scenario.path.nat),
         transfer: spec.size.is_some(),

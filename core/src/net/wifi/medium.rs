@@ -15,7 +15,7 @@ use super::edca::Contender;
 use super::host::Host;
 use super::minstrel::Minstrel;
 use super::{LEVELS, Levels, Peer, Setup, Shared, Stack, Usage};
-use crate::net::access::Access;
+use crate::net::access::AccessLinks;
 use crate::net::{NEAR, Network, NetworkObserver, Port};
 use crate::packet::Packet;
 use crate::queue::Backlog;
@@ -56,10 +56,10 @@ pub struct Wifi<P> {
     /// Time of the next transmission, if no other event comes before.
     start: Time,
     on_air: Vec<OnAir>,
-    /// Distances from `NEAR` to the access point and back; a line for each delay.
-    forward: Access<P>,
-    reverse: Access<P>,
-    lines: Vec<(Option<u32>, Option<u32>)>,
+    /// Distances from `NEAR` to the access point and back; a link for each delay.
+    forward: AccessLinks<P>,
+    reverse: AccessLinks<P>,
+    links: Vec<(Option<u32>, Option<u32>)>,
     /// Packets that have arrived and were not reported yet.
     arrived: VecDeque<(Time, Port, P)>,
     /// Number of packets in the hosts or on the air.
@@ -93,9 +93,9 @@ impl<P: Packet> Wifi<P> {
             route: setup.route,
             qdisc: setup.qdisc,
         };
-        let (mut forward, mut reverse) = (Access::default(), Access::default());
-        let line = |peer: &Peer| (forward.line(peer.forward), reverse.line(peer.reverse));
-        let lines = shared.peers.iter().map(line).collect();
+        let (mut forward, mut reverse) = (AccessLinks::default(), AccessLinks::default());
+        let link = |peer: &Peer| (forward.link(peer.forward), reverse.link(peer.reverse));
+        let links = shared.peers.iter().map(link).collect();
         let mut hashes = Rng::named(seed, "wifi/hash");
         let host = |number| {
             let peers = if number == 0 { stations } else { 1 };
@@ -116,7 +116,7 @@ impl<P: Packet> Wifi<P> {
             on_air: Vec::new(),
             forward,
             reverse,
-            lines,
+            links,
             arrived: VecDeque::new(),
             inside: 0,
             backoff: Rng::named(seed, "wifi/backoff"),
@@ -329,7 +329,7 @@ impl<P: Packet> Wifi<P> {
         let mut arrivals = Arrivals::of(
             host,
             station,
-            &self.lines,
+            &self.links,
             &mut self.reverse,
             &mut self.arrived,
             now,
@@ -418,7 +418,7 @@ impl<P: Packet> Wifi<P> {
                 let mut arrivals = Arrivals::of(
                     host,
                     station,
-                    &self.lines,
+                    &self.links,
                     &mut self.reverse,
                     &mut self.arrived,
                     now,
@@ -479,8 +479,8 @@ impl<P: Packet> Wifi<P> {
 struct Arrivals<'a, P> {
     now: Time,
     port: Port,
-    line: Option<u32>,
-    reverse: &'a mut Access<P>,
+    link: Option<u32>,
+    reverse: &'a mut AccessLinks<P>,
     arrived: &'a mut VecDeque<(Time, Port, P)>,
 }
 
@@ -489,22 +489,22 @@ impl<'a, P> Arrivals<'a, P> {
     fn of(
         host: usize,
         station: usize,
-        lines: &[(Option<u32>, Option<u32>)],
-        reverse: &'a mut Access<P>,
+        links: &[(Option<u32>, Option<u32>)],
+        reverse: &'a mut AccessLinks<P>,
         arrived: &'a mut VecDeque<(Time, Port, P)>,
         now: Time,
     ) -> Arrivals<'a, P> {
         Arrivals {
             now,
             port: if host == 0 { station as Port + 1 } else { NEAR },
-            line: lines[station].1.filter(|_| host > 0),
+            link: links[station].1.filter(|_| host > 0),
             reverse,
             arrived,
         }
     }
     fn push(&mut self, packet: P) {
-        match self.line {
-            Some(line) => self.reverse.push(self.now, line, packet),
+        match self.link {
+            Some(link) => self.reverse.push(self.now, link, packet),
             None => self.arrived.push_back((self.now, self.port, packet)),
         }
     }
@@ -543,8 +543,8 @@ impl<P: Packet> Network<P> for Wifi<P> {
             return self.enter(now, host, packet, out);
         }
         let station = (self.shared.route)(&packet);
-        match self.lines[station].0 {
-            Some(line) => self.forward.push(now, line, packet),
+        match self.links[station].0 {
+            Some(link) => self.forward.push(now, link, packet),
             None => self.enter(now, 0, packet, out),
         }
     }
