@@ -2,9 +2,9 @@
 //! How long a link takes to say when a packet has left, back to back.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use narrows_core::net::delivery_trace::DeliveryTrace;
 use narrows_core::net::link::{Serial, TokenBucket};
-use narrows_core::net::opportunities::Opportunities;
-use narrows_core::net::profile::Profile;
+use narrows_core::net::rate_schedule::RateSchedule;
 use narrows_core::units::{Bytes, Rate, Span, Time};
 
 const N: u64 = 10_000;
@@ -38,15 +38,15 @@ fn links(c: &mut Criterion) {
             )
         })
         .collect();
-    let profile = Profile::new(rate, &steps).repeating(Span::s(100));
+    let schedule = RateSchedule::new(rate, &steps).repeating(Span::s(100));
     group.bench_function("serial following a profile", |b| {
         b.iter_batched(
-            || Serial::following(profile.clone()),
+            || Serial::following(schedule.clone()),
             serial,
             BatchSize::SmallInput,
         )
     });
-    let trace = Opportunities::new((1..100_000).flat_map(|ms| [ms; 8]).collect());
+    let trace = DeliveryTrace::new((1..100_000).flat_map(|ms| [ms; 8]).collect());
     group.bench_function("opportunities", |b| {
         b.iter_batched(
             || trace.clone().expect("it lasts"),

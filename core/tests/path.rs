@@ -1,7 +1,7 @@
 //! A path against closed forms, and what must hold for any arrivals.
 
 use narrows_core::net::path::Path;
-use narrows_core::net::{ElementKind, chance, jitter, loss, policer};
+use narrows_core::net::{ElementKind, bernoulli, jitter, loss, policer};
 use narrows_core::net::{FAR, NEAR, Network, NetworkObserver, Port};
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::Value;
@@ -500,8 +500,8 @@ fn some_packets_are_damaged_and_some_are_there_twice() {
     let p = |x| [("probability", Value::Number(x))];
     let (mut path, mut log) = only(
         HopSpec {
-            corrupt: made("independent", chance::CORRUPT, &p(0.1)),
-            duplicate: made("independent", chance::DUPLICATE, &p(0.2)),
+            corrupt: made("independent", bernoulli::CORRUPT, &p(0.1)),
+            duplicate: made("independent", bernoulli::DUPLICATE, &p(0.2)),
             ..hop(SERIAL, 0.0, "packet")
         },
         50_000,

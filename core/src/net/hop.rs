@@ -25,11 +25,11 @@
 //! packets.
 
 use super::NetworkObserver;
-use super::chance::Chance;
+use super::bernoulli::Bernoulli;
 use super::delay::DelayLine;
+use super::delivery_trace::DeliveryTrace;
 use super::link::{Serial, TokenBucket};
 use super::loss::LossModel;
-use super::opportunities::Opportunities;
 use super::policer::{Judgement, Policer};
 use super::shape::Shaper;
 use super::spec::{HopSpec, Link};
@@ -46,7 +46,7 @@ use alloc::format;
 enum Server {
     Serial(Serial),
     /// A packet-delivery trace.
-    Opportunities(Box<Opportunities>),
+    DeliveryTrace(Box<DeliveryTrace>),
     /// `tbf`.
     Bucket(TokenBucket),
     /// `htb`.
@@ -58,20 +58,20 @@ enum Server {
 impl Server {
     fn new(spec: &HopSpec) -> Server {
         let varying = spec.varying.as_ref();
-        let profile = varying.and_then(|v| v.profile(spec.rate));
-        let follow = |bucket: TokenBucket| match profile.clone() {
-            Some(profile) => bucket.following(profile),
+        let schedule = varying.and_then(|v| v.schedule(spec.rate));
+        let follow = |bucket: TokenBucket| match schedule.clone() {
+            Some(schedule) => bucket.following(schedule),
             None => bucket,
         };
-        if let Some(Trace::Opportunities(o)) = varying
+        if let Some(Trace::Deliveries(o)) = varying
             .and_then(|v| v.trace.as_ref())
             .map(|file| &file.trace)
         {
-            return Server::Opportunities(Box::new(o.clone()));
+            return Server::DeliveryTrace(Box::new(o.clone()));
         }
         match spec.link {
-            Link::Serial => Server::Serial(match profile {
-                Some(profile) => Serial::following(profile),
+            Link::Serial => Server::Serial(match schedule {
+                Some(schedule) => Serial::following(schedule),
                 None => Serial::new(spec.rate),
             }),
             Link::Tbf { burst, peak } => {
@@ -92,7 +92,7 @@ impl Server {
         match self {
             Server::Bucket(bucket) => bucket.never_passes(size),
             Server::Shaper(shaper) => shaper.never_passes(size),
-            Server::Serial(_) | Server::Opportunities(_) | Server::Owing(_) => false,
+            Server::Serial(_) | Server::DeliveryTrace(_) | Server::Owing(_) => false,
         }
     }
     /// Takes the tokens for `size` bytes at `now`, or returns the time when there are enough.
@@ -100,7 +100,7 @@ impl Server {
         match self {
             Server::Bucket(bucket) => bucket.take(now, size),
             Server::Shaper(shaper) => shaper.take(now, size),
-            Server::Serial(_) | Server::Opportunities(_) | Server::Owing(_) => Ok(()),
+            Server::Serial(_) | Server::DeliveryTrace(_) | Server::Owing(_) => Ok(()),
         }
     }
 }
@@ -108,24 +108,24 @@ impl Server {
 /// The elements before the queue; boxed, because most paths have none.
 struct Before {
     loss: Option<LossModel>,
-    corrupt: Option<Chance>,
-    duplicate: Option<Chance>,
+    corrupt: Option<Bernoulli>,
+    duplicate: Option<Bernoulli>,
     policer: Option<Policer>,
 }
 
 impl Before {
     fn new(spec: &HopSpec, seed: u64, name: &str) -> Option<Box<Before>> {
         let rng = |part: &str| Rng::named(seed, &format!("{name}/{part}"));
-        let chance = |choice: &Option<Choice>, part| {
+        let trial = |choice: &Option<Choice>, part| {
             choice
                 .as_ref()
-                .and_then(|c| Chance::of(&c.params, rng(part)))
+                .and_then(|c| Bernoulli::of(&c.params, rng(part)))
         };
         let loss = spec.loss.as_ref();
         let before = Before {
             loss: loss.and_then(|model| LossModel::new(&model.kind, &model.params, rng("loss"))),
-            corrupt: chance(&spec.corrupt, "corrupt"),
-            duplicate: chance(&spec.duplicate, "duplicate"),
+            corrupt: trial(&spec.corrupt, "corrupt"),
+            duplicate: trial(&spec.duplicate, "duplicate"),
             policer: spec
                 .policer
                 .as_ref()
@@ -262,7 +262,7 @@ impl<P: Packet> Hop<P> {
                 // A discipline that requests its present wake-up time again would stop the clock.
                 self.rearm(at + Span::ns(1));
             } else {
-                if let Server::Serial(_) | Server::Opportunities(_) = self.server {
+                if let Server::Serial(_) | Server::DeliveryTrace(_) = self.server {
                     if let Some(packet) = self.held.take() {
                         self.depart(at, packet, line, out);
                     }
@@ -328,10 +328,10 @@ impl<P: Packet> Hop<P> {
         {
             return out.dropped(now, self.number, packet, DropReason::Loss);
         }
-        if before.corrupt.as_mut().is_some_and(Chance::happens) {
+        if before.corrupt.as_mut().is_some_and(Bernoulli::happens) {
             packet.damage();
         }
-        let twice = before.duplicate.as_mut().is_some_and(Chance::happens);
+        let twice = before.duplicate.as_mut().is_some_and(Bernoulli::happens);
         let copy = if twice { out.duplicate(&packet) } else { None };
         for mut packet in [Some(packet), copy].into_iter().flatten() {
             let policer = self
@@ -395,13 +395,13 @@ impl<P: Packet> Hop<P> {
         self.server_due = Time::MAX;
         loop {
             match &mut self.server {
-                Server::Serial(_) | Server::Opportunities(_) => {
+                Server::Serial(_) | Server::DeliveryTrace(_) => {
                     let Some(packet) = self.dequeue(now, out) else {
                         return;
                     };
                     self.server_due = match &mut self.server {
                         Server::Serial(line) => line.serve(now, packet.size()),
-                        Server::Opportunities(link) => link.serve(now, packet.size()),
+                        Server::DeliveryTrace(link) => link.serve(now, packet.size()),
                         Server::Bucket(_) | Server::Owing(_) | Server::Shaper(_) => now,
                     };
                     self.held = Some(packet);

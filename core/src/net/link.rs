@@ -16,11 +16,11 @@
 //! - [`Shaper`](super::shape::Shaper): traffic shaping of routers, a bucket that is filled once per
 //!   interval.
 //!
-//! Wire and bucket also follow a [`Profile`]; its integral replaces the product. A packet in
+//! Wire and bucket also follow a [`RateSchedule`]; its integral replaces the product. A packet in
 //! service slows down and speeds up with the rate, and stops during an outage.
 
 use super::ElementKind;
-use super::profile::{Pace, Profile};
+use super::rate_schedule::{Pace, RateSchedule};
 use crate::param::{Kind, Param, Params, Refusal, no_check};
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
@@ -159,8 +159,8 @@ impl Flow {
     fn constant(rate: Rate) -> Flow {
         Flow::Constant(rate.as_bit().max(1))
     }
-    fn following(profile: Profile) -> Flow {
-        Flow::Varying(Box::new(Pace::new(profile)))
+    fn following(schedule: RateSchedule) -> Flow {
+        Flow::Varying(Box::new(Pace::new(schedule)))
     }
     /// The work done from one time to a later one.
     #[inline]
@@ -195,8 +195,8 @@ impl Serial {
     }
     /// An idle wire with a varying rate. The departure of a packet that never leaves is one
     /// nanosecond before [`Time::MAX`].
-    pub fn following(profile: Profile) -> Serial {
-        Serial::with(Flow::following(profile))
+    pub fn following(schedule: RateSchedule) -> Serial {
+        Serial::with(Flow::following(schedule))
     }
     fn with(flow: Flow) -> Serial {
         Serial {
@@ -284,9 +284,9 @@ impl TokenBucket {
         }
     }
     /// The same bucket with a varying rate; a peak rate stays constant.
-    pub fn following(self, profile: Profile) -> TokenBucket {
+    pub fn following(self, schedule: RateSchedule) -> TokenBucket {
         TokenBucket {
-            flow: Flow::following(profile),
+            flow: Flow::following(schedule),
             ..self
         }
     }

@@ -6,7 +6,7 @@
 //! because TCP's bursts are segmented after the queue. `loss` models this. For loss on a wire,
 //! drawn for each packet, use `per = "packet"`.
 //!
-//! - `independent`: each unit is lost with a probability; [`Chance`] describes its correlation.
+//! - `independent`: each unit is lost with a probability; [`Bernoulli`] describes its correlation.
 //! - `gilbert_elliott`: a chain of two states that steps once for each unit. In the good state a
 //!   unit is lost with `loss_good`, in the bad state with `loss_bad`. Then good turns bad with `p`,
 //!   bad turns good with `r`. A share `p / (p + r)` of all units is in the bad state, `1 / r` in a
@@ -18,7 +18,7 @@
 //! `loss_bad`, its 1−k `loss_good`); Gilbert 1960, Elliott 1963.
 
 use super::ElementKind;
-use super::chance::{CORRELATION, Chance, of_2_64};
+use super::bernoulli::{Bernoulli, CORRELATION, of_2_64};
 use crate::param::{Choice, Kind, Param, Params, Refusal, no_check};
 use crate::rng::Rng;
 use alloc::string::String;
@@ -213,7 +213,7 @@ impl GilbertElliott {
 
 #[derive(Clone, Debug)]
 enum Process {
-    Independent(Chance),
+    Independent(Bernoulli),
     GilbertElliott(GilbertElliott),
 }
 
@@ -231,7 +231,7 @@ impl LossModel {
     pub fn new(kind: &str, params: &Params, rng: Rng) -> Option<LossModel> {
         let process = match kind {
             "gilbert_elliott" => Process::GilbertElliott(GilbertElliott::new(params, rng)?),
-            _ => Process::Independent(Chance::of(params, rng)?),
+            _ => Process::Independent(Bernoulli::of(params, rng)?),
         };
         Some(LossModel {
             per_packet: params.word("per") == "packet",
@@ -244,7 +244,7 @@ impl LossModel {
     pub fn is_lost(&mut self, joined: bool) -> bool {
         if !joined || self.per_packet {
             self.lost_before = match &mut self.process {
-                Process::Independent(chance) => chance.happens(),
+                Process::Independent(trial) => trial.happens(),
                 Process::GilbertElliott(chain) => chain.happens(),
             };
         }

@@ -1,17 +1,17 @@
 //! Networks between hosts: hops, links, loss, delay and Wi-Fi.
 
 pub mod access;
-pub mod chance;
+pub mod bernoulli;
 pub mod delay;
+pub mod delivery_trace;
 pub mod hop;
 pub mod jitter;
 pub mod link;
 pub mod lookahead;
 pub mod loss;
-pub mod opportunities;
 pub mod path;
 pub mod policer;
-pub mod profile;
+pub mod rate_schedule;
 pub mod reorder;
 pub mod shape;
 pub mod spec;

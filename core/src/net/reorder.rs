@@ -7,10 +7,10 @@
 //! Deviation from Linux's `netem`: its `reorder` lets a packet skip the common delay. A reordered
 //! packet there arrives early, and by no more than that delay. Here it arrives late by a span of
 //! its own. Examples are a longer route, a retry on a radio link, or another of several parallel
-//! links. The draw and its correlation are netem's ([`Chance`]).
+//! links. The draw and its correlation are netem's ([`Bernoulli`]).
 
 use super::ElementKind;
-use super::chance::{CORRELATION, Chance};
+use super::bernoulli::{Bernoulli, CORRELATION};
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::rng::Rng;
 use crate::units::Span;
@@ -56,7 +56,7 @@ fn check(params: &Params) -> Result<(), Refusal> {
 /// The model: which packets are late, and by how much.
 #[derive(Clone, Debug)]
 pub struct Reorder {
-    chance: Chance,
+    trial: Bernoulli,
     late: Span,
 }
 
@@ -64,11 +64,11 @@ impl Reorder {
     /// With the values of [`PARAMS`]; `None` if no packet is ever late.
     pub fn new(params: &Params, rng: Rng) -> Option<Reorder> {
         let late = params.span("late");
-        let chance = Chance::of(params, rng)?;
-        (late > Span::ZERO).then_some(Reorder { chance, late })
+        let trial = Bernoulli::of(params, rng)?;
+        (late > Span::ZERO).then_some(Reorder { trial, late })
     }
     /// Returns the extra delay of the next packet; `None` if it is on time.
     pub fn lateness(&mut self) -> Option<Span> {
-        self.chance.happens().then_some(self.late)
+        self.trial.happens().then_some(self.late)
     }
 }

@@ -2,7 +2,7 @@
 //! [`path`](super::path) and [`hop`](super::hop) are built from it.
 
 use super::policer;
-use super::profile::Profile;
+use super::rate_schedule::RateSchedule;
 use super::shape::Shaper;
 use super::trace::Trace;
 use crate::param::{Choice, Params};
@@ -49,9 +49,9 @@ pub struct HopSpec {
     pub link: Link,
     /// Random loss before the queue: one of [`loss::KINDS`](super::loss::KINDS).
     pub loss: Option<Choice>,
-    /// Corruption: one of [`chance::CORRUPT`](super::chance::CORRUPT).
+    /// Corruption: one of [`bernoulli::CORRUPT`](super::bernoulli::CORRUPT).
     pub corrupt: Option<Choice>,
-    /// Duplication: one of [`chance::DUPLICATE`](super::chance::DUPLICATE).
+    /// Duplication: one of [`bernoulli::DUPLICATE`](super::bernoulli::DUPLICATE).
     pub duplicate: Option<Choice>,
     /// Policer before the queue: one of [`policer::KINDS`](super::policer::KINDS).
     pub policer: Option<Choice>,
@@ -77,36 +77,34 @@ pub struct Varying {
 impl Varying {
     /// The rate over time of a hop whose initial rate is `rate`; `None` if packets leave at
     /// delivery opportunities instead.
-    pub fn profile(&self, rate: Rate) -> Option<Profile> {
+    pub fn schedule(&self, rate: Rate) -> Option<RateSchedule> {
         let steps: Vec<(Time, Rate)> = self
             .steps
             .iter()
             .map(|(at, rate)| (Time::ZERO + *at, *rate))
             .collect();
-        let profile = match self.trace.as_ref().map(|file| &file.trace) {
-            Some(Trace::Opportunities(_)) => return None,
-            Some(Trace::Rates(profile)) => profile.clone(),
-            None => Profile::new(rate, &steps),
+        let schedule = match self.trace.as_ref().map(|file| &file.trace) {
+            Some(Trace::Deliveries(_)) => return None,
+            Some(Trace::Rates(schedule)) => schedule.clone(),
+            None => RateSchedule::new(rate, &steps),
         };
         let outages: Vec<(Time, Span)> = self
             .outages
             .iter()
             .map(|(at, lasts)| (Time::ZERO + *at, *lasts))
             .collect();
-        Some(profile.with_outages(&outages))
+        Some(schedule.with_outages(&outages))
     }
     /// The mean rate between two times, of a hop whose initial rate is `rate`; `None` if the times
     /// are equal.
     pub fn mean(&self, rate: Rate, from: Time, to: Time) -> Option<Rate> {
         match (
             self.trace.as_ref().map(|file| &file.trace),
-            self.profile(rate),
+            self.schedule(rate),
         ) {
-            (Some(Trace::Opportunities(link)), _) => {
-                Rate::of(link.between(from, to), to.since(from))
-            }
-            (_, profile) => {
-                let work = profile?
+            (Some(Trace::Deliveries(link)), _) => Rate::of(link.between(from, to), to.since(from)),
+            (_, schedule) => {
+                let work = schedule?
                     .work(from, to)
                     .checked_div(u128::from(to.since(from).as_ns()))?;
                 Some(Rate::bit(u64::try_from(work).unwrap_or(u64::MAX)))

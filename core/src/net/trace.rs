@@ -13,14 +13,14 @@
 //! lasts as long as the rate before it, and the table starts anew.
 //!
 //! A packet-delivery trace has one whole number of milliseconds on each line, in ascending order:
-//! see [`Opportunities`].
+//! see [`DeliveryTrace`].
 //!
 //! Both formats ignore empty lines and lines that begin with `#`. Numbers are plain decimals and
 //! are read exactly. The caller limits the size of the file in bytes. A table has at most a million
 //! lines, a trace at most five million, and no time is beyond a year.
 
-use super::opportunities::Opportunities;
-use super::profile::Profile;
+use super::delivery_trace::DeliveryTrace;
+use super::rate_schedule::RateSchedule;
 use crate::units::{Rate, Span, Time, parse_rate, parse_span};
 use alloc::format;
 use alloc::string::String;
@@ -39,9 +39,9 @@ const FASTEST: Rate = Rate::mbit(10_000_000);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Trace {
     /// A table of rates.
-    Rates(Profile),
+    Rates(RateSchedule),
     /// A packet-delivery trace.
-    Opportunities(Opportunities),
+    Deliveries(DeliveryTrace),
 }
 
 /// An error in a file.
@@ -74,7 +74,7 @@ impl Trace {
     pub fn read(text: &str, repeats: bool) -> Result<Trace, TraceError> {
         match lines(text).next() {
             Some((_, first)) if first.contains(',') => rates(text, repeats).map(Trace::Rates),
-            Some(_) => opportunities(text).map(Trace::Opportunities),
+            Some(_) => deliveries(text).map(Trace::Deliveries),
             None => wrong(
                 0,
                 "it is empty",
@@ -86,8 +86,8 @@ impl Trace {
     /// The mean rate: of one repetition, or of the first `span` if the table does not repeat.
     pub fn mean(&self, span: Span) -> Rate {
         match self {
-            Trace::Rates(profile) => profile.mean(span),
-            Trace::Opportunities(opportunities) => opportunities.mean(),
+            Trace::Rates(schedule) => schedule.mean(span),
+            Trace::Deliveries(deliveries) => deliveries.mean(),
         }
     }
 }
@@ -127,7 +127,7 @@ fn is_decimal(field: &str) -> bool {
 }
 
 /// Reads a table of rates; its header names the units of both columns.
-pub fn rates(text: &str, repeats: bool) -> Result<Profile, TraceError> {
+pub fn rates(text: &str, repeats: bool) -> Result<RateSchedule, TraceError> {
     let mut lines = lines(text);
     let Some((number, header)) = lines.next() else {
         return wrong(
@@ -233,17 +233,17 @@ pub fn rates(text: &str, repeats: bool) -> Result<Profile, TraceError> {
             "use a rate above 0 in at least one line",
         );
     }
-    let profile = Profile::new(first.1, rest);
+    let schedule = RateSchedule::new(first.1, rest);
     Ok(match steps[..] {
         [.., (before, _), (last, _)] if repeats => {
-            profile.repeating(last.since(Time::ZERO) + last.since(before))
+            schedule.repeating(last.since(Time::ZERO) + last.since(before))
         }
-        _ => profile,
+        _ => schedule,
     })
 }
 
 /// Reads a packet-delivery trace.
-pub fn opportunities(text: &str) -> Result<Opportunities, TraceError> {
+pub fn deliveries(text: &str) -> Result<DeliveryTrace, TraceError> {
     let mut times: Vec<u64> = Vec::new();
     for (number, line) in lines(text) {
         let whole = line.bytes().all(|b| b.is_ascii_digit());
@@ -289,8 +289,8 @@ pub fn opportunities(text: &str) -> Result<Opportunities, TraceError> {
             "write one whole number of milliseconds on each line, like `1`",
         );
     }
-    match Opportunities::new(times) {
-        Some(opportunities) => Ok(opportunities),
+    match DeliveryTrace::new(times) {
+        Some(deliveries) => Ok(deliveries),
         None => wrong(
             0,
             "all its times are 0, so it lasts no time",

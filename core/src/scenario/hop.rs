@@ -138,8 +138,8 @@ fn hop(out: &mut Collector<'_>, s: &Section<'_>, known: &Known, distant: bool) -
         return None;
     }
     if let (Some(Some(v)), Some(f)) = (&varying, s.field("link")) {
-        let opportunities = v.profile(Rate::default()).is_none();
-        if opportunities && link != Some(Link::Serial) {
+        let deliveries = v.schedule(Rate::default()).is_none();
+        if deliveries && link != Some(Link::Serial) {
             out.refuse(
                 &f,
                 "cannot be combined with a packet-delivery trace, which determines when packets \

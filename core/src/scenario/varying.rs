@@ -43,9 +43,8 @@ pub(super) fn read(out: &mut Collector<'_>, s: &Section<'_>) -> Option<Option<Bo
         );
         return None;
     }
-    let opportunities =
-        matches!(&trace, Some(file) if matches!(file.trace, Trace::Opportunities(_)));
-    if let (true, Some(f)) = (opportunities, s.field("outages")) {
+    let deliveries = matches!(&trace, Some(file) if matches!(file.trace, Trace::Deliveries(_)));
+    if let (true, Some(f)) = (deliveries, s.field("outages")) {
         let problem =
             "cannot be combined with a packet-delivery trace; remove lines of the trace instead";
         out.refuse(&f, problem, Fix::None);

@@ -1,6 +1,6 @@
 //! The keys of `[path]`, its hops and its lists.
 
-use crate::net::{chance, jitter, loss, policer, reorder};
+use crate::net::{bernoulli, jitter, loss, policer, reorder};
 use crate::param::Kind;
 use crate::scenario::parse::{DAY, HOUR};
 use crate::scenario::schema::{Key, custom, model, optional, plain, required};
@@ -123,7 +123,7 @@ pub(super) const KEYS: &[Key] = &[
     model(
         "path",
         "duplicate",
-        chance::DUPLICATE,
+        bernoulli::DUPLICATE,
         "probability or { probability, correlation }",
         "packets that are duplicated before the policer and the queue",
     )
@@ -131,7 +131,7 @@ pub(super) const KEYS: &[Key] = &[
     model(
         "path",
         "corrupt",
-        chance::CORRUPT,
+        bernoulli::CORRUPT,
         "probability or { probability, correlation }",
         "packets that arrive damaged, so that the receiver drops them",
     )

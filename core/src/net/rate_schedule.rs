@@ -2,7 +2,7 @@
 //!
 //! The work done until `t` is `W(t) = ∫₀ᵗ rate`, counted in bit-nanoseconds (`r` bit/s do `r` of
 //! them per nanosecond). All numbers are integers, so an interval may be split anywhere and the
-//! parts add up. After its last step a profile holds the last rate, or it repeats: `W(k · period +
+//! parts add up. After its last step a schedule holds the last rate, or it repeats: `W(k · period +
 //! t) = k · W(period) + W(t)`.
 //!
 //! Each step stores the work done before it, so `W` and its inverse are one search in a list. A
@@ -23,35 +23,35 @@ struct Step {
 
 /// A rate over time.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Profile {
+pub struct RateSchedule {
     /// Steps by time; the first at 0.
     steps: Vec<Step>,
     /// One repetition: its duration, and the work done in it.
     cycle: Option<(u64, u128)>,
 }
 
-impl Profile {
+impl RateSchedule {
     /// The same rate at all times.
-    pub fn constant(rate: Rate) -> Profile {
-        Profile::new(rate, &[])
+    pub fn constant(rate: Rate) -> RateSchedule {
+        RateSchedule::new(rate, &[])
     }
     /// `first` from the start, then each rate from its time on. Of two rates at one time, the later
     /// in the list counts; the list may have any order.
-    pub fn new(first: Rate, steps: &[(Time, Rate)]) -> Profile {
+    pub fn new(first: Rate, steps: &[(Time, Rate)]) -> RateSchedule {
         let mut list: Vec<(u64, u64)> = Vec::with_capacity(steps.len() + 1);
         list.push((0, first.as_bit()));
         list.extend(steps.iter().map(|(at, rate)| (at.as_ns(), rate.as_bit())));
         list.sort_by_key(|(at, _)| *at);
-        Profile::sorted(list, None)
+        RateSchedule::sorted(list, None)
     }
-    /// The same profile, repeated each `period` (at least 1 ns); later steps are dropped.
-    pub fn repeating(self, period: Span) -> Profile {
+    /// The same schedule, repeated each `period` (at least 1 ns); later steps are dropped.
+    pub fn repeating(self, period: Span) -> RateSchedule {
         let list = self.steps.iter().map(|s| (s.at, s.bits)).collect();
-        Profile::sorted(list, Some(period.as_ns().max(1)))
+        RateSchedule::sorted(list, Some(period.as_ns().max(1)))
     }
-    /// The same profile with a rate of zero from each of these times on, for these spans. A
-    /// repeating profile has the outages in each repetition, as far as they lie in it.
-    pub fn with_outages(self, outages: &[(Time, Span)]) -> Profile {
+    /// The same schedule with a rate of zero from each of these times on, for these spans. A
+    /// repeating schedule has the outages in each repetition, as far as they lie in it.
+    pub fn with_outages(self, outages: &[(Time, Span)]) -> RateSchedule {
         let mut dark: Vec<(u64, u64)> = outages
             .iter()
             .map(|(at, lasts)| (at.as_ns(), (*at + *lasts).as_ns()))
@@ -81,11 +81,11 @@ impl Profile {
             )
         });
         let list = list.collect();
-        Profile::sorted(list, self.cycle.map(|(period, _)| period))
+        RateSchedule::sorted(list, self.cycle.map(|(period, _)| period))
     }
 
     /// From times and bit/s by time, the first at 0.
-    fn sorted(list: Vec<(u64, u64)>, period: Option<u64>) -> Profile {
+    fn sorted(list: Vec<(u64, u64)>, period: Option<u64>) -> RateSchedule {
         let mut steps: Vec<Step> = Vec::with_capacity(list.len());
         for (at, bits) in list {
             if period.is_some_and(|period| at >= period) {
@@ -102,7 +102,7 @@ impl Profile {
             steps[i].done = steps[i - 1].until(steps[i].at);
         }
         let cycle = period.and_then(|period| steps.last().map(|last| (period, last.until(period))));
-        Profile { steps, cycle }
+        RateSchedule { steps, cycle }
     }
 
     /// The rate at `now`.
@@ -110,7 +110,7 @@ impl Profile {
         let (_, within) = self.repetitions(now);
         Rate::bit(self.steps[self.last(0, |s| s.at <= within)].bits)
     }
-    /// The mean rate: of one repetition, or of the first `span` if the profile does not repeat (an
+    /// The mean rate: of one repetition, or of the first `span` if the schedule does not repeat (an
     /// empty span gives the first rate).
     pub fn mean(&self, span: Span) -> Rate {
         let (ns, done) = match self.cycle {
@@ -214,10 +214,10 @@ fn saturated(x: u128) -> u64 {
     u64::try_from(x).unwrap_or(u64::MAX)
 }
 
-/// A profile with a position, for servers that keep a rate: [`link`](super::link).
+/// A schedule with a position, for servers that keep a rate: [`link`](super::link).
 #[derive(Clone, Debug)]
 pub struct Pace {
-    profile: Profile,
+    schedule: RateSchedule,
     /// The step at which the last search ended.
     hint: usize,
 }
@@ -228,26 +228,30 @@ const NEVER: Time = Time::from_ns(u64::MAX - 1);
 
 // Cold: links of constant rate, the most frequent ones, pay only for the test which kind they are.
 impl Pace {
-    /// Follows `profile`.
-    pub fn new(profile: Profile) -> Pace {
-        Pace { profile, hint: 0 }
+    /// Follows `schedule`.
+    pub fn new(schedule: RateSchedule) -> Pace {
+        Pace { schedule, hint: 0 }
     }
-    /// The profile.
-    pub fn profile(&self) -> &Profile {
-        &self.profile
+    /// The schedule.
+    pub fn schedule(&self) -> &RateSchedule {
+        &self.schedule
     }
-    /// As [`Profile::work`], saturating.
+    /// As [`RateSchedule::work`], saturating.
     #[cold]
     #[inline(never)]
     pub fn work(&mut self, from: Time, to: Time) -> u64 {
-        let before = self.profile.done(from, &mut self.hint);
-        saturated(self.profile.done(to, &mut self.hint).saturating_sub(before))
+        let before = self.schedule.done(from, &mut self.hint);
+        saturated(
+            self.schedule
+                .done(to, &mut self.hint)
+                .saturating_sub(before),
+        )
     }
-    /// As [`Profile::when`], never later than one nanosecond before [`Time::MAX`].
+    /// As [`RateSchedule::when`], never later than one nanosecond before [`Time::MAX`].
     #[cold]
     #[inline(never)]
     pub fn when(&mut self, from: Time, work: u64) -> Time {
-        let (at, left) = self.profile.reach(from, u128::from(work), &mut self.hint);
+        let (at, left) = self.schedule.reach(from, u128::from(work), &mut self.hint);
         (at + Span::ns(u64::from(left > 0))).min(NEVER)
     }
     /// Returns the last instant at which at most `work` is done since `from`, or the first at which
@@ -256,7 +260,7 @@ impl Pace {
     #[cold]
     #[inline(never)]
     pub fn reach(&mut self, from: Time, work: u64) -> (Time, u64) {
-        let (at, left) = self.profile.reach(from, u128::from(work), &mut self.hint);
+        let (at, left) = self.schedule.reach(from, u128::from(work), &mut self.hint);
         (at.min(NEVER), left)
     }
 }

@@ -39,7 +39,7 @@ struct Slot {
 
 /// A link server that follows a trace; idle at first.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Opportunities {
+pub struct DeliveryTrace {
     /// By time; never empty.
     slots: Vec<Slot>,
     /// Duration of a repetition, in nanoseconds.
@@ -51,10 +51,10 @@ pub struct Opportunities {
     free_at: Time,
 }
 
-impl Opportunities {
+impl DeliveryTrace {
     /// From the milliseconds of a trace, in any order. One must be above 0, because a repetition
     /// lasts until the last of them.
-    pub fn new(mut ms: Vec<u64>) -> Option<Opportunities> {
+    pub fn new(mut ms: Vec<u64>) -> Option<DeliveryTrace> {
         ms.sort_unstable();
         let mut slots: Vec<Slot> = Vec::new();
         for (n, ms) in (1..).zip(ms) {
@@ -66,7 +66,7 @@ impl Opportunities {
         }
         let period = slots.last()?.at;
         (period > 0).then(|| {
-            let mut link = Opportunities {
+            let mut link = DeliveryTrace {
                 slots,
                 period,
                 used: 0,

@@ -90,23 +90,23 @@ impl Correlated {
 
 /// A Bernoulli trial.
 #[derive(Clone, Debug)]
-pub struct Chance {
+pub struct Bernoulli {
     /// The event occurs when a draw is below this value.
     threshold: u64,
     draws: Correlated,
 }
 
-impl Chance {
+impl Bernoulli {
     /// Returns `None` if the event never occurs.
-    pub fn new(probability: f64, correlation: f64, rng: Rng) -> Option<Chance> {
-        (probability > 0.0).then(|| Chance {
+    pub fn new(probability: f64, correlation: f64, rng: Rng) -> Option<Bernoulli> {
+        (probability > 0.0).then(|| Bernoulli {
             threshold: of_2_64(probability),
             draws: Correlated::new(correlation, rng),
         })
     }
     /// With the values of [`PARAMS`] or of a table that has these names.
-    pub fn of(params: &Params, rng: Rng) -> Option<Chance> {
-        Chance::new(
+    pub fn of(params: &Params, rng: Rng) -> Option<Bernoulli> {
+        Bernoulli::new(
             params.number("probability"),
             params.number("correlation"),
             rng,
@@ -124,8 +124,8 @@ mod tests {
 
     /// Returns the share of `n` draws in which the event occurs.
     fn share(probability: f64, correlation: f64, n: u32) -> f64 {
-        let mut chance = Chance::new(probability, correlation, Rng::named(1, "chance")).unwrap();
-        (0..n).filter(|_| chance.happens()).count() as f64 / f64::from(n)
+        let mut trial = Bernoulli::new(probability, correlation, Rng::named(1, "chance")).unwrap();
+        (0..n).filter(|_| trial.happens()).count() as f64 / f64::from(n)
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
             let got = share(p, 0.0, 1_000_000);
             assert!(libm::fabs(got - p) < 4.0 * deviation, "{p}: {got}");
         }
-        assert!(Chance::new(0.0, 0.5, Rng::named(1, "chance")).is_none());
+        assert!(Bernoulli::new(0.0, 0.5, Rng::named(1, "chance")).is_none());
         assert_eq!(share(1.0, 0.0, 1000), 1.0);
     }
 

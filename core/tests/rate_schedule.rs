@@ -1,9 +1,9 @@
 //! Rates over time against their integrals; links that follow them; the files that say them.
 
+use narrows_core::net::delivery_trace::DeliveryTrace;
 use narrows_core::net::link::{Serial, TokenBucket};
-use narrows_core::net::opportunities::Opportunities;
-use narrows_core::net::profile::Profile;
-use narrows_core::net::trace::{Trace, TraceError, opportunities, rates};
+use narrows_core::net::rate_schedule::RateSchedule;
+use narrows_core::net::trace::{Trace, TraceError, deliveries, rates};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 
@@ -20,45 +20,45 @@ fn ms(n: u64) -> Time {
 
 #[test]
 fn a_constant_profile_is_a_product() {
-    let profile = Profile::constant(Rate::mbit(8));
-    assert_eq!(profile.work(ms(3), ms(5)), 1000 * 2 * PER_BYTE);
-    assert_eq!(profile.when(ms(3), 1000 * PER_BYTE), ms(4));
-    assert_eq!(profile.when(ms(3), 1), Time::from_ns(3_000_001));
-    assert_eq!(profile.when(ms(3), 0), ms(3));
-    assert_eq!(profile.mean(Span::s(1)), Rate::mbit(8));
-    assert_eq!(profile.mean(Span::ZERO), Rate::mbit(8));
+    let schedule = RateSchedule::constant(Rate::mbit(8));
+    assert_eq!(schedule.work(ms(3), ms(5)), 1000 * 2 * PER_BYTE);
+    assert_eq!(schedule.when(ms(3), 1000 * PER_BYTE), ms(4));
+    assert_eq!(schedule.when(ms(3), 1), Time::from_ns(3_000_001));
+    assert_eq!(schedule.when(ms(3), 0), ms(3));
+    assert_eq!(schedule.mean(Span::s(1)), Rate::mbit(8));
+    assert_eq!(schedule.mean(Span::ZERO), Rate::mbit(8));
 }
 
 #[test]
 fn an_outage_stands_still_and_the_last_rate_holds() {
-    let profile = Profile::new(Rate::mbit(8), &[(ms(20), Rate::mbit(16))]).with_outages(&[
+    let schedule = RateSchedule::new(Rate::mbit(8), &[(ms(20), Rate::mbit(16))]).with_outages(&[
         (ms(5), Span::ms(5)),
         (ms(8), Span::ms(4)),
         (ms(30), Span::ZERO),
     ]);
-    assert_eq!(profile.rate(ms(5)), Rate::bit(0));
-    assert_eq!(profile.rate(ms(12)), Rate::mbit(8));
-    assert_eq!(profile.rate(ms(1 << 40)), Rate::mbit(16));
+    assert_eq!(schedule.rate(ms(5)), Rate::bit(0));
+    assert_eq!(schedule.rate(ms(12)), Rate::mbit(8));
+    assert_eq!(schedule.rate(ms(1 << 40)), Rate::mbit(16));
     // Work that is complete when an outage begins is complete then. The next nanosecond's work is
     // complete only after the outage.
-    assert_eq!(profile.when(Time::ZERO, 5000 * PER_BYTE), ms(5));
+    assert_eq!(schedule.when(Time::ZERO, 5000 * PER_BYTE), ms(5));
     assert_eq!(
-        profile.when(Time::ZERO, 5000 * PER_BYTE + 1),
+        schedule.when(Time::ZERO, 5000 * PER_BYTE + 1),
         at(12_000_001)
     );
-    assert_eq!(profile.when(ms(6), 1), at(12_000_001));
+    assert_eq!(schedule.when(ms(6), 1), at(12_000_001));
     assert_eq!(
-        profile.mean(Span::ms(40)),
+        schedule.mean(Span::ms(40)),
         Rate::bit((13_000 + 40_000) * 8 * 25)
     );
-    let over = Profile::constant(Rate::mbit(1)).with_outages(&[(ms(5), Span::ns(u64::MAX))]);
+    let over = RateSchedule::constant(Rate::mbit(1)).with_outages(&[(ms(5), Span::ns(u64::MAX))]);
     assert_eq!(over.when(ms(6), 1), Time::MAX);
     assert_eq!(over.when(ms(4), 1_000_000_000_000), ms(5));
 }
 
 #[test]
 fn a_repetition_comes_again_with_its_outages() {
-    let profile = Profile::new(
+    let schedule = RateSchedule::new(
         Rate::mbit(8),
         &[(ms(90), Rate::mbit(80)), (ms(200), Rate::mbit(9))],
     )
@@ -66,13 +66,13 @@ fn a_repetition_comes_again_with_its_outages() {
     .with_outages(&[(ms(40), Span::ms(10)), (ms(95), Span::s(1))]);
     // 80 ms at 1 kB, 5 ms at 10 kB.
     let each = 130_000 * PER_BYTE;
-    assert_eq!(profile.work(ms(0), ms(100)), each);
-    assert_eq!(profile.work(ms(37), ms(100_037)), 1000 * each);
-    assert_eq!(profile.when(ms(95), 1), at(100_000_001));
-    assert_eq!(profile.when(ms(95), 1_000_000 * each), ms(100_000_095));
-    assert_eq!(profile.mean(Span::ZERO), Rate::bit(10_400_000));
+    assert_eq!(schedule.work(ms(0), ms(100)), each);
+    assert_eq!(schedule.work(ms(37), ms(100_037)), 1000 * each);
+    assert_eq!(schedule.when(ms(95), 1), at(100_000_001));
+    assert_eq!(schedule.when(ms(95), 1_000_000 * each), ms(100_000_095));
+    assert_eq!(schedule.mean(Span::ZERO), Rate::bit(10_400_000));
     assert_eq!(
-        Profile::constant(Rate::bit(0))
+        RateSchedule::constant(Rate::bit(0))
             .repeating(Span::s(1))
             .when(ms(1), 1),
         Time::MAX
@@ -83,13 +83,13 @@ fn a_repetition_comes_again_with_its_outages() {
 fn a_wire_slows_down_in_the_middle_of_a_packet() {
     // A third of 1000 B takes 111 us at 24 Mbit/s, before the rate falls to a third; then the
     // others take 667 us.
-    let profile = Profile::new(Rate::mbit(24), &[(ms(1), Rate::mbit(8))]);
-    let mut wire = Serial::following(profile);
+    let schedule = RateSchedule::new(Rate::mbit(24), &[(ms(1), Rate::mbit(8))]);
+    let mut wire = Serial::following(schedule);
     assert_eq!(
         wire.serve(at(1_000_000 - 111_111), Bytes::new(1000)),
         at(1_666_667)
     );
-    let dead = Profile::new(Rate::mbit(8), &[(ms(1), Rate::bit(0))]);
+    let dead = RateSchedule::new(Rate::mbit(8), &[(ms(1), Rate::bit(0))]);
     let mut wire = Serial::following(dead.clone());
     assert_eq!(wire.serve(Time::ZERO, Bytes::new(1000)), ms(1));
     assert_eq!(wire.serve(ms(1), Bytes::new(1)), at(u64::MAX - 1));
@@ -104,18 +104,18 @@ fn a_million_steps_and_a_million_packets() {
     let steps: Vec<(Time, Rate)> = (1..1_000_000)
         .map(|n| (at(n * 100_000), Rate::mbit(1 + n * 7919 % 200)))
         .collect();
-    let profile = Profile::new(Rate::mbit(5), &steps);
-    let mut wire = Serial::following(profile.clone());
+    let schedule = RateSchedule::new(Rate::mbit(5), &steps);
+    let mut wire = Serial::following(schedule.clone());
     let now = (0..800_000).fold(ms(3), |now, _| wire.serve(now, FULL));
-    let whole = profile.when(ms(3), 800_000 * 1514 * PER_BYTE);
+    let whole = schedule.when(ms(3), 800_000 * 1514 * PER_BYTE);
     assert!(
         whole.since(now) <= Span::ns(1) && now <= whole,
         "{now:?} {whole:?}"
     );
 }
 
-/// A profile and the same as a list of (from, rate) that is looked up naively.
-fn any_profile() -> impl Strategy<Value = (Profile, Vec<u64>, Option<u64>)> {
+/// A schedule and the same as a list of (from, rate) that is looked up naively.
+fn any_schedule() -> impl Strategy<Value = (RateSchedule, Vec<u64>, Option<u64>)> {
     let steps = prop::collection::vec(
         (
             0u64..300,
@@ -132,11 +132,11 @@ fn any_profile() -> impl Strategy<Value = (Profile, Vec<u64>, Option<u64>)> {
                 .iter()
                 .map(|(t, l)| (at(*t), Span::ns(*l)))
                 .collect();
-            let mut profile = Profile::new(Rate::bit(first), &list);
+            let mut schedule = RateSchedule::new(Rate::bit(first), &list);
             if let Some(period) = period {
-                profile = profile.repeating(Span::ns(period));
+                schedule = schedule.repeating(Span::ns(period));
             }
-            profile = profile.with_outages(&dark);
+            schedule = schedule.with_outages(&dark);
             // The rate in each nanosecond up to the last step and beyond.
             let rate = |t: u64| {
                 let dark = outages
@@ -147,7 +147,7 @@ fn any_profile() -> impl Strategy<Value = (Profile, Vec<u64>, Option<u64>)> {
                 if dark { 0 } else { newest.unwrap_or(first) }
             };
             let until = period.unwrap_or(400);
-            (profile, (0..until).map(rate).collect(), period)
+            (schedule, (0..until).map(rate).collect(), period)
         },
     )
 }
@@ -161,39 +161,39 @@ fn naive(rates: &[u64], period: Option<u64>, t: u64) -> u64 {
 
 proptest! {
     #[test]
-    fn the_integral_is_the_sum((profile, rates, period) in any_profile(), from in 0u64..900,
+    fn the_integral_is_the_sum((schedule, rates, period) in any_schedule(), from in 0u64..900,
         split in 0u64..900, to in 0u64..900) {
         let mut times = [from, split, to];
         times.sort_unstable();
         let [from, split, to] = times;
         let sum: u128 = (from..to).map(|t| u128::from(naive(&rates, period, t))).sum();
-        prop_assert_eq!(profile.work(at(from), at(to)), sum);
-        prop_assert_eq!(profile.work(at(from), at(split)) + profile.work(at(split), at(to)), sum);
-        prop_assert_eq!(profile.rate(at(to)).as_bit(), naive(&rates, period, to));
-        prop_assert_eq!(profile.work(at(to), at(from)), 0);
+        prop_assert_eq!(schedule.work(at(from), at(to)), sum);
+        prop_assert_eq!(schedule.work(at(from), at(split)) + schedule.work(at(split), at(to)), sum);
+        prop_assert_eq!(schedule.rate(at(to)).as_bit(), naive(&rates, period, to));
+        prop_assert_eq!(schedule.work(at(to), at(from)), 0);
     }
 
     #[test]
-    fn when_is_the_first_instant((profile, rates, period) in any_profile(), from in 0u64..900,
+    fn when_is_the_first_instant((schedule, rates, period) in any_schedule(), from in 0u64..900,
         work in 1u64..40_000) {
-        let end = profile.when(at(from), u128::from(work));
+        let end = schedule.when(at(from), u128::from(work));
         if end == Time::MAX {
             prop_assert!(naive(&rates, period, 100_000) == 0 || rates.iter().all(|r| *r == 0));
-            prop_assert!(profile.work(at(from), at(u64::MAX)) < u128::from(work));
+            prop_assert!(schedule.work(at(from), at(u64::MAX)) < u128::from(work));
         } else {
-            prop_assert!(profile.work(at(from), end) >= u128::from(work));
-            prop_assert!(profile.work(at(from), at(end.as_ns() - 1)) < u128::from(work));
+            prop_assert!(schedule.work(at(from), end) >= u128::from(work));
+            prop_assert!(schedule.work(at(from), at(end.as_ns() - 1)) < u128::from(work));
         }
     }
 
     #[test]
-    fn packets_back_to_back_take_the_time_of_their_sum((profile, ..) in any_profile(),
+    fn packets_back_to_back_take_the_time_of_their_sum((schedule, ..) in any_schedule(),
         from in 0u64..900, sizes in prop::collection::vec(1u64..3000, 1..40)) {
         // In thousandths of a nanosecond nothing happens: rates are scaled up so that a packet
         // takes some nanoseconds.
-        let scaled = |t: u64| profile.rate(at(t)).as_bit() * 1_000_000_000;
+        let scaled = |t: u64| schedule.rate(at(t)).as_bit() * 1_000_000_000;
         let steps: Vec<(Time, Rate)> = (1..1000).map(|t| (at(t), Rate::bit(scaled(t)))).collect();
-        let fast = Profile::new(Rate::bit(scaled(0)), &steps);
+        let fast = RateSchedule::new(Rate::bit(scaled(0)), &steps);
         let mut wire = Serial::following(fast.clone());
         let (mut now, mut sum) = (at(from), 0);
         for size in sizes {
@@ -209,13 +209,13 @@ proptest! {
     #[test]
     fn a_constant_profile_serves_as_a_constant_rate(rate in 1u64..200_000_000_000,
         jobs in prop::collection::vec((0u64..3_000_000, 1u64..70_000), 1..60)) {
-        let profile = Profile::constant(Rate::bit(rate));
-        let mut wires = (Serial::new(Rate::bit(rate)), Serial::following(profile.clone()));
+        let schedule = RateSchedule::constant(Rate::bit(rate));
+        let mut wires = (Serial::new(Rate::bit(rate)), Serial::following(schedule.clone()));
         let burst = Bytes::new(70_000);
         let mut buckets = (TokenBucket::new(Rate::bit(rate), burst),
-            TokenBucket::new(Rate::bit(1), burst).following(profile.clone()));
+            TokenBucket::new(Rate::bit(1), burst).following(schedule.clone()));
         let mut owing = (TokenBucket::owing(Rate::bit(rate), burst),
-            TokenBucket::owing(Rate::bit(1), burst).following(profile));
+            TokenBucket::owing(Rate::bit(1), burst).following(schedule));
         let (mut free, mut now) = (Time::ZERO, Time::ZERO);
         for (gap, size) in jobs {
             let (start, size) = (free + Span::ns(gap.saturating_sub(1_000_000)), Bytes::new(size));
@@ -234,20 +234,20 @@ proptest! {
                          size: u64) {
         let steps: Vec<_> = steps.into_iter().map(|(t, r)| (at(t), Rate::bit(r))).collect();
         let outages: Vec<_> = outages.into_iter().map(|(t, l)| (at(t), Span::ns(l))).collect();
-        let mut profile = Profile::new(Rate::bit(first), &steps).with_outages(&outages);
+        let mut schedule = RateSchedule::new(Rate::bit(first), &steps).with_outages(&outages);
         if let Some(period) = period {
-            profile = profile.repeating(Span::ns(period));
+            schedule = schedule.repeating(Span::ns(period));
         }
         let (from, to) = (at(a.min(b)), at(a.max(b)));
-        let done = profile.work(from, to);
-        prop_assert!(profile.when(from, done) <= to);
-        prop_assert!(profile.when(from, work) >= from);
-        profile.mean(Span::ns(b));
-        let mut wire = Serial::following(profile.clone());
+        let done = schedule.work(from, to);
+        prop_assert!(schedule.when(from, done) <= to);
+        prop_assert!(schedule.when(from, work) >= from);
+        schedule.mean(Span::ns(b));
+        let mut wire = Serial::following(schedule.clone());
         let left = wire.serve(from, Bytes::new(size));
         prop_assert!(left >= from.min(at(u64::MAX - 1)) && left < Time::MAX);
         prop_assert!(wire.serve(left, Bytes::new(size)) >= left);
-        let mut bucket = TokenBucket::owing(Rate::bit(1), Bytes::new(b)).following(profile);
+        let mut bucket = TokenBucket::owing(Rate::bit(1), Bytes::new(b)).following(schedule);
         let _ = bucket.take(from, Bytes::new(size));
         let _ = bucket.take(to, Bytes::new(size));
     }
@@ -257,10 +257,10 @@ proptest! {
         "(t_s,rate_mbit\n)?([0-9]{1,25}(\\.[0-9]{0,12})?[,\n]){0,30}", "([0-9]{1,4}\n){0,30}",
         any::<String>()], repeats: bool, now: u64, size: u64) {
         match Trace::read(&text, repeats) {
-            Ok(Trace::Rates(profile)) => {
-                profile.when(at(now), u128::from(size));
+            Ok(Trace::Rates(schedule)) => {
+                schedule.when(at(now), u128::from(size));
             }
-            Ok(Trace::Opportunities(mut link)) => {
+            Ok(Trace::Deliveries(mut link)) => {
                 let left = link.serve(at(now), Bytes::new(size));
                 prop_assert!(left < Time::MAX && (left > at(now) || now > u64::MAX - 2), "{:?}",
                     left);
@@ -274,8 +274,8 @@ proptest! {
     }
 }
 
-fn link(text: &str) -> Opportunities {
-    opportunities(text).unwrap()
+fn link(text: &str) -> DeliveryTrace {
+    deliveries(text).unwrap()
 }
 
 #[test]
@@ -351,16 +351,16 @@ fn a_table_of_rates_is_read_as_it_says() {
         (at(1_500_000_000), Rate::bit(0)),
         (at(2_000_000_000), Rate::bit(8_250_000)),
     ];
-    let profile = Profile::new(Rate::mbit(12), &steps);
-    assert_eq!(rates(text, false), Ok(profile.clone()));
+    let schedule = RateSchedule::new(Rate::mbit(12), &steps);
+    assert_eq!(rates(text, false), Ok(schedule.clone()));
     // The last line lasts as long as the one before: half a second.
     assert_eq!(
         rates(text, true),
-        Ok(profile.clone().repeating(Span::ms(2500)))
+        Ok(schedule.clone().repeating(Span::ms(2500)))
     );
-    assert_eq!(Trace::read(text, false), Ok(Trace::Rates(profile)));
+    assert_eq!(Trace::read(text, false), Ok(Trace::Rates(schedule)));
     let kbit = rates("\u{feff}t_ms,rate_kbit\n0,500\n", true);
-    assert_eq!(kbit, Ok(Profile::constant(Rate::bit(500_000))));
+    assert_eq!(kbit, Ok(RateSchedule::constant(Rate::bit(500_000))));
     assert_eq!(
         Trace::read("1\n2", true).unwrap().mean(Span::ZERO),
         Rate::bit(12_112_000)
