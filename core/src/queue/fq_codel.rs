@@ -20,7 +20,7 @@
 
 use super::codel::{CE_THRESHOLD, Head, INTERVAL, Law, MTU, TARGET, Vars};
 use super::pool::{List, Pool};
-use super::turns::{Node, Turns};
+use super::round_robin::{Node, RoundRobin};
 use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, no_check};
@@ -148,7 +148,7 @@ pub struct FqCodel<P> {
     seed: u64,
     law: Law,
     flows: u64,
-    turns: Turns<Queue>,
+    round_robin: RoundRobin<Queue>,
     store: Store<P>,
 }
 
@@ -165,7 +165,7 @@ impl<P: Packet> FqCodel<P> {
             seed,
             law: Law::of(params).selecting(selector, mask),
             flows: flows as u64,
-            turns: Turns::new(flows, params.bytes("quantum")),
+            round_robin: RoundRobin::new(flows, params.bytes("quantum")),
             store: Store {
                 packets: Pool::default(),
                 backlog: Backlog::default(),
@@ -182,7 +182,7 @@ impl<P: Packet> FqCodel<P> {
         let Some(index) = self.store.bytes.iter().position(|bytes| *bytes == most) else {
             return;
         };
-        let flow = self.turns.queue(index);
+        let flow = self.round_robin.queue(index);
         let mut turn = Turn {
             store: &mut self.store,
             list: &mut flow.list,
@@ -208,12 +208,12 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
         let memory = packet.memory(size).get();
         let hash = packet.flow_hash(self.seed);
         let index = (u64::from(hash) * self.flows) >> 32;
-        let flow = self.turns.queue(index as usize);
+        let flow = self.round_robin.queue(index as usize);
         self.store.packets.push(&mut flow.list, packet);
         self.store.backlog.add(size);
         self.store.memory += memory;
         self.store.bytes[index as usize] += size.get();
-        self.turns.wants(index as usize);
+        self.round_robin.wants(index as usize);
         if self.limit.exceeded(self.store.backlog) || self.store.memory > self.memory_limit {
             self.make_room(now, sink);
         }
@@ -228,8 +228,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
         false
     }
     fn dequeue(&mut self, now: Time, sink: &mut dyn Sink<P>) -> Option<P> {
-        while let Some(index) = self.turns.turn() {
-            let flow = self.turns.queue(index);
+        while let Some(index) = self.round_robin.next_queue() {
+            let flow = self.round_robin.queue(index);
             // On a busy link most flows found here are empty.
             if flow.list.is_empty() {
                 flow.vars.rest();
@@ -242,11 +242,11 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
                 };
                 if let Some(packet) = flow.vars.dequeue(&self.law, &mut turn, now, sink) {
                     let size = turn.size;
-                    self.turns.sent(index, size);
+                    self.round_robin.sent(index, size);
                     return Some(packet);
                 }
             }
-            self.turns.empty();
+            self.round_robin.empty();
         }
         None
     }

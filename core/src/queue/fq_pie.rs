@@ -1,8 +1,9 @@
 //! FQ-PIE: a queue for each flow, served by deficit round robin, each with PIE; new flows go first.
 //!
-//! Algorithm: flows hash to `flows` queues, which are served as in [`turns`](super::turns). Each
-//! has its own state of PIE ([`pie`](super::pie)): delay, backlog, probability, burst. One timer
-//! updates them all. An arriving packet is dropped if all queues together hold `limit` packets.
+//! Algorithm: flows hash to `flows` queues, which are served as in
+//! [`round_robin`](super::round_robin). Each has its own state of PIE ([`pie`](super::pie)): delay,
+//! backlog, probability, burst. One timer updates them all. An arriving packet is dropped if all
+//! queues together hold `limit` packets.
 //!
 //! Sources: Linux 6.12 `sch_fq_pie`, packet by packet (`core/tests/queue_pie.rs`); tc-fq_pie(8);
 //! there is no RFC.
@@ -17,7 +18,7 @@ use super::pie::{
     ALPHA, BETA, BYTEMODE, Coin, DQ_RATE_ESTIMATOR, ECN, Law, Settings, TARGET, TUPDATE, Timer,
 };
 use super::pool::{List, Pool};
-use super::turns::Turns;
+use super::round_robin::RoundRobin;
 use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, no_check};
@@ -88,7 +89,7 @@ pub struct FqPie<P, C = Rng> {
     coin: C,
     timer: Timer,
     flows: Vec<Flow>,
-    turns: Turns,
+    round_robin: RoundRobin,
     packets: Pool<P>,
     backlog: Backlog,
     /// The queues whose PIE is not at rest.
@@ -122,7 +123,7 @@ impl<P, C: Coin> FqPie<P, C> {
             timer: timer(params, place).starting(first),
             coin,
             flows: alloc::vec![Flow::default(); flows],
-            turns: Turns::new(flows, params.bytes("quantum")),
+            round_robin: RoundRobin::new(flows, params.bytes("quantum")),
             packets: Pool::default(),
             backlog: Backlog::default(),
             awake: Vec::with_capacity(flows),
@@ -153,7 +154,7 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for FqPie<P, C> {
                 flow.awake = true;
                 self.awake.push(index as u32);
             }
-            self.turns.wants(index);
+            self.round_robin.wants(index);
             return;
         } else {
             DropReason::Aqm
@@ -166,14 +167,14 @@ impl<P: Packet + Send, C: Coin + Send> QueueDiscipline<P> for FqPie<P, C> {
         false
     }
     fn dequeue(&mut self, now: Time, _sink: &mut dyn Sink<P>) -> Option<P> {
-        while let Some(index) = self.turns.turn() {
+        while let Some(index) = self.round_robin.next_queue() {
             let flow = &mut self.flows[index];
             let Some(packet) = self.packets.pop(&mut flow.list) else {
-                self.turns.empty();
+                self.round_robin.empty();
                 continue;
             };
             let size = packet.size();
-            self.turns.sent(index, size);
+            self.round_robin.sent(index, size);
             self.backlog.remove(size);
             flow.backlog = flow.backlog - size;
             flow.law

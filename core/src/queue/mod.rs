@@ -17,9 +17,9 @@ pub mod pie;
 pub mod pool;
 pub mod psched;
 pub mod red;
+pub mod round_robin;
 pub mod sfb;
 pub mod sfq;
-pub mod turns;
 pub mod xcp;
 
 use crate::packet::{Ack, Packet};

@@ -14,7 +14,7 @@
 use crate::packet::Packet;
 use crate::queue::codel::{Head, Law, Vars};
 use crate::queue::pool::{List, Pool};
-use crate::queue::turns::{Node, Order, turn_of};
+use crate::queue::round_robin::{Node, Order, turn_bytes};
 use crate::queue::{Backlog, DropReason, Sink};
 use crate::units::{Bytes, Span, Time};
 use alloc::vec::Vec;
@@ -105,7 +105,7 @@ impl<P: Packet> Mac<P> {
             memory: 0,
             memory_limit: memory_limit.get(),
             law: Law::new(TARGET, INTERVAL, true).exempting(Bytes::ZERO),
-            quantum: turn_of(QUANTUM),
+            quantum: turn_bytes(QUANTUM),
             seed,
         }
     }
@@ -175,7 +175,7 @@ impl<P: Packet> Mac<P> {
     /// The next packet of a station's category, if CoDel leaves one.
     pub fn dequeue(&mut self, now: Time, txq: usize, sink: &mut dyn Sink<P>) -> Option<P> {
         let Txq { order, packets } = &mut self.txqs[txq];
-        while let Some(index) = order.turn(&mut self.flows, self.quantum) {
+        while let Some(index) = order.next_queue(&mut self.flows, self.quantum) {
             let flow = &mut self.flows[index];
             let mut turn = Turn {
                 packets: &mut self.packets,

@@ -108,7 +108,7 @@ impl Order {
     /// Returns the queue to serve now. Call [`sent`](Node::sent) or [`empty`](Order::empty) for it
     /// next.
     #[inline]
-    pub fn turn<Q: AsRef<Node> + AsMut<Node>>(
+    pub fn next_queue<Q: AsRef<Node> + AsMut<Node>>(
         &mut self,
         queues: &mut [Q],
         quantum: i64,
@@ -129,7 +129,7 @@ impl Order {
             self.old.push(queues, index);
         }
     }
-    /// The queue that `turn` returned was empty. Returns whether it left the order.
+    /// The queue that `next_queue` returned was empty. Returns whether it left the order.
     #[inline]
     pub fn empty<Q: AsRef<Node> + AsMut<Node>>(&mut self, queues: &mut [Q]) -> bool {
         let is_new = self.new.head != NONE;
@@ -155,24 +155,24 @@ impl Node {
 }
 
 /// A turn as [`Order`] counts it: at least a byte, because otherwise no queue would ever be served.
-pub fn turn_of(quantum: Bytes) -> i64 {
+pub fn turn_bytes(quantum: Bytes) -> i64 {
     quantum.get().clamp(1, 1 << 30) as i64
 }
 
 /// The order of queues that are identified by number, with other state of each.
-pub struct Turns<Q = Node> {
+pub struct RoundRobin<Q = Node> {
     queues: Vec<Q>,
     order: Order,
     quantum: i64,
 }
 
-impl<Q: AsRef<Node> + AsMut<Node> + Clone + Default> Turns<Q> {
+impl<Q: AsRef<Node> + AsMut<Node> + Clone + Default> RoundRobin<Q> {
     /// For `queues` empty queues. A turn is `quantum`.
-    pub fn new(queues: usize, quantum: Bytes) -> Turns<Q> {
-        Turns {
+    pub fn new(queues: usize, quantum: Bytes) -> RoundRobin<Q> {
+        RoundRobin {
             queues: alloc::vec![Q::default(); queues],
             order: Order::default(),
-            quantum: turn_of(quantum),
+            quantum: turn_bytes(quantum),
         }
     }
     /// The state of a queue.
@@ -185,18 +185,18 @@ impl<Q: AsRef<Node> + AsMut<Node> + Clone + Default> Turns<Q> {
     pub fn wants(&mut self, queue: usize) {
         self.order.wants(&mut self.queues, queue, self.quantum);
     }
-    /// Returns the queue to serve now. Call [`sent`](Turns::sent) or [`empty`](Turns::empty) for it
-    /// next.
+    /// Returns the queue to serve now. Call [`sent`](RoundRobin::sent) or
+    /// [`empty`](RoundRobin::empty) for it next.
     #[inline]
-    pub fn turn(&mut self) -> Option<usize> {
-        self.order.turn(&mut self.queues, self.quantum)
+    pub fn next_queue(&mut self) -> Option<usize> {
+        self.order.next_queue(&mut self.queues, self.quantum)
     }
-    /// The queue that `turn` returned has sent a packet of `size`.
+    /// The queue that `next_queue` returned has sent a packet of `size`.
     #[inline]
     pub fn sent(&mut self, queue: usize, size: Bytes) {
         self.queues[queue].as_mut().sent(size);
     }
-    /// The queue that `turn` returned was empty.
+    /// The queue that `next_queue` returned was empty.
     #[inline]
     pub fn empty(&mut self) {
         self.order.empty(&mut self.queues);
@@ -207,33 +207,33 @@ impl<Q: AsRef<Node> + AsMut<Node> + Clone + Default> Turns<Q> {
 mod tests {
     use super::*;
 
-    fn serve(turns: &mut Turns, left: &mut [u32]) -> Option<usize> {
-        while let Some(queue) = turns.turn() {
+    fn serve(ring: &mut RoundRobin, left: &mut [u32]) -> Option<usize> {
+        while let Some(queue) = ring.next_queue() {
             if left[queue] > 0 {
                 left[queue] -= 1;
-                turns.sent(queue, Bytes::new(1000));
+                ring.sent(queue, Bytes::new(1000));
                 return Some(queue);
             }
-            turns.empty();
+            ring.empty();
         }
         None
     }
 
     #[test]
     fn who_begins_goes_first_and_cannot_stay_so() {
-        let mut turns: Turns = Turns::new(3, Bytes::new(1000));
+        let mut ring: RoundRobin = RoundRobin::new(3, Bytes::new(1000));
         let mut left = [4, 3, 0];
-        turns.wants(0);
-        turns.wants(1);
-        let mut served: Vec<_> = (0..4).map_while(|_| serve(&mut turns, &mut left)).collect();
+        ring.wants(0);
+        ring.wants(1);
+        let mut served: Vec<_> = (0..4).map_while(|_| serve(&mut ring, &mut left)).collect();
         assert_eq!(served, [0, 1, 0, 1]);
         for _ in 0..2 {
             left[2] += 1;
-            turns.wants(2);
-            served.extend(serve(&mut turns, &mut left));
+            ring.wants(2);
+            served.extend(serve(&mut ring, &mut left));
         }
         // The second time it is still listed, so it waits for its turn.
-        served.extend(core::iter::from_fn(|| serve(&mut turns, &mut left)));
+        served.extend(core::iter::from_fn(|| serve(&mut ring, &mut left)));
         assert_eq!(served[4..], [2, 0, 2, 1, 0]);
         assert_eq!(left, [0; 3]);
     }
