@@ -8,7 +8,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use narrows_core::packet::Packet as _;
-use narrows_core::queue::{DropReason, Place, QueueDiscipline, Sink};
+use narrows_core::queue::{DropReason, QueueContext, QueueDiscipline, Sink};
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::Scenario;
@@ -55,14 +55,14 @@ fn tree(leaves: u64, rate: u64) -> Box<dyn QueueDiscipline<Packet>> {
     }
     let registry = Registry::standard();
     let scenario = Scenario::from_toml(&text, "bench", &registry).unwrap_or_else(|e| panic!("{e}"));
-    let place = Place {
+    let context = QueueContext {
         limit: None,
         rate: Rate::mbit(100_000),
         hz: 1000,
         seed: 1,
     };
     registry
-        .make_queue(&scenario.path.hops[0].queue, &place)
+        .make_queue(&scenario.path.hops[0].queue, &context)
         .unwrap()
 }
 

@@ -3,7 +3,7 @@
 
 use narrows_core::packet::Packet as _;
 use narrows_core::param::Params;
-use narrows_core::queue::{DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use narrows_core::queue::{DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use narrows_core::rng::Rng;
 use narrows_core::tcp::wire::Segment;
 use narrows_core::units::{Rate, Span, Time};
@@ -38,7 +38,7 @@ impl Standing {
     pub fn new(kind: &QueueKind<Packet>, flows: u64, standing: usize) -> Option<Standing> {
         let params = Params::defaults(kind.params);
         (kind.check)(&params).ok()?;
-        let place = Place {
+        let context = QueueContext {
             limit: Some(Limit::Packets(1_000_000)),
             rate: Rate::mbit(10_000),
             hz: 1000,
@@ -50,7 +50,7 @@ impl Standing {
             ..Segment::default()
         };
         let mut all = Standing {
-            queue: (kind.make)(&params, &place),
+            queue: (kind.make)(&params, &context),
             packets: (0..TURN)
                 .map(|_| Packet::data(rng.below(flows) as u32, &segment))
                 .collect(),

@@ -4,7 +4,7 @@ use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::{Kind, Params, Value};
 use narrows_core::queue::fq::{Fq, PARAMS};
-use narrows_core::queue::{Backlog, DropReason, Limit, Place, QueueDiscipline, Sink};
+use narrows_core::queue::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, Sink};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -101,7 +101,7 @@ impl Sink<Timed> for Count {
 
 #[test]
 fn departure_times_are_kept_up_to_the_horizon() {
-    let mut queue = Fq::<Timed>::new(&Params::defaults(PARAMS), &place(None));
+    let mut queue = Fq::<Timed>::new(&Params::defaults(PARAMS), &context(None));
     let mut sink = Count::default();
     let at = |ms| Time::ZERO + Span::ms(ms);
     // One flow, out of order, two for the same time, and one beyond the horizon of 10 s.
@@ -125,8 +125,8 @@ fn departure_times_are_kept_up_to_the_horizon() {
     assert_eq!(left, expect);
 }
 
-fn place(limit: Option<Limit>) -> Place {
-    Place {
+fn context(limit: Option<Limit>) -> QueueContext {
+    QueueContext {
         limit,
         rate: Rate::mbit(10),
         hz: 1000,
@@ -148,7 +148,7 @@ fn frame(number: u32, flow: u32, size: u16, dscp: u8, now: Time) -> Frame {
 
 #[test]
 fn bands_share_by_their_weights() {
-    let mut queue = Fq::<Frame>::new(&Params::defaults(PARAMS), &place(None));
+    let mut queue = Fq::<Frame>::new(&Params::defaults(PARAMS), &context(None));
     let (mut sent, mut number) = ([0_u64; 3], 0);
     let mut sink = Count::default();
     // Code points of the high, the middle and the low band; all of them have packets all the time.
@@ -222,7 +222,7 @@ proptest! {
         }
         let limit = limit.map(Limit::Packets);
         let flow_limit = params.packets("flow_limit");
-        let mut queue = Fq::<Frame>::new(&params, &place(limit));
+        let mut queue = Fq::<Frame>::new(&params, &context(limit));
         let mut sink = Count::default();
         let (mut now, mut came, mut went) = (Time::from_ns(1_000_000_007), 0_u32, 0_u64);
         let mut waits: Vec<Frame> = Vec::new();

@@ -4,10 +4,10 @@ use crate::trace::Frame;
 use narrows_core::packet::Ecn;
 use narrows_core::param::{Params, Value};
 use narrows_core::queue::dualpi2::{DualPi2, PARAMS};
-use narrows_core::queue::{DropReason, Place, QueueDiscipline, Sink};
+use narrows_core::queue::{DropReason, QueueContext, QueueDiscipline, Sink};
 use narrows_core::units::{Rate, Span, Time};
 
-const PLACE: Place = Place {
+const CONTEXT: QueueContext = QueueContext {
     limit: None,
     rate: Rate::mbit(100),
     hz: 1000,
@@ -18,7 +18,7 @@ fn queue(set: &[(&'static str, Value)]) -> DualPi2<Frame> {
     let mut params = Params::defaults(PARAMS);
     set.iter()
         .for_each(|(name, value)| params.set(name, value.clone()));
-    DualPi2::new(&params, &PLACE)
+    DualPi2::new(&params, &CONTEXT)
 }
 
 fn frame(number: u32, ecn: Ecn, at: Time) -> Frame {

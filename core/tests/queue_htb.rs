@@ -3,7 +3,7 @@
 
 use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::packet::{Ecn, Packet as _};
-use narrows_core::queue::{Backlog, DropReason, Place, QueueDiscipline, Sink};
+use narrows_core::queue::{Backlog, DropReason, QueueContext, QueueDiscipline, Sink};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::{Span, Time};
@@ -120,13 +120,13 @@ fn made(queue: &str) -> Box<dyn QueueDiscipline<Frame>> {
     let scenario =
         Scenario::from_toml(&text, "htb", &registry).unwrap_or_else(|e| panic!("{e}\n{queue}"));
     let hop = scenario.path.bottleneck();
-    let place = Place {
+    let context = QueueContext {
         limit: None,
         rate: hop.rate,
         hz: 1000,
         seed: 1,
     };
-    registry.make_queue(&hop.queue, &place).unwrap()
+    registry.make_queue(&hop.queue, &context).unwrap()
 }
 
 fn frame(number: u32, dscp: u8, size: u16, now: Time) -> Frame {

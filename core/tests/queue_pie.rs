@@ -11,7 +11,7 @@ use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::{Params, Value};
 use narrows_core::queue::fq_pie::FqPie;
 use narrows_core::queue::pie::{Coin, Law, Pie, Settings};
-use narrows_core::queue::{Backlog, DropReason, Limit, Place, QueueDiscipline, Sink};
+use narrows_core::queue::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, Sink};
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::units::{Bytes, Rate, Span, Time};
@@ -105,10 +105,10 @@ fn state_of(recording: &Recording) -> (Time, Vec<State>) {
 /// Replays a recording with its coins; returns them and the states.
 fn follow<Q: QueueDiscipline<Frame>>(
     recording: &Recording,
-    make: impl Fn(&Place, Time, Recorded) -> Q,
+    make: impl Fn(&QueueContext, Time, Recorded) -> Q,
     law: fn(&Q) -> Option<&Law>,
 ) -> (Vec<(f64, bool)>, Vec<State>) {
-    let place = Place {
+    let context = QueueContext {
         limit: None,
         rate: recording.scenario.path.hops[0].rate,
         hz: 1000,
@@ -117,7 +117,7 @@ fn follow<Q: QueueDiscipline<Frame>>(
     let (first, _) = state_of(recording);
     let chance = Arc::new(Mutex::new(Chance::default()));
     let mut watched = Watched {
-        queue: make(&place, first, Recorded(chance.clone())),
+        queue: make(&context, first, Recorded(chance.clone())),
         verdicts: recording.verdicts.clone().into_iter(),
         chance: chance.clone(),
         law,
@@ -167,7 +167,7 @@ fn pie_is_linux_but_for_its_coins() {
         let params = &recording.scenario.path.hops[0].queue.params;
         let (tosses, ours) = follow(
             &recording,
-            |place, first, coin| Pie::following(params, place, first, coin),
+            |context, first, coin| Pie::following(params, context, first, coin),
             |pie| Some(pie.law()),
         );
         all.extend(tosses);
@@ -203,7 +203,8 @@ fn fq_pie_is_linux_but_for_its_coins() {
     let mut all = Vec::new();
     for recording in Recording::of(&["fq_pie"]) {
         let params = &recording.scenario.path.hops[0].queue.params;
-        let make = |place: &Place, first, coin| FqPie::following(params, place, first, coin);
+        let make =
+            |context: &QueueContext, first, coin| FqPie::following(params, context, first, coin);
         all.extend(follow(&recording, make, |_| None).0);
     }
     are_fair(&all);
@@ -298,13 +299,13 @@ fn the_first_update_is_half_a_second_after_the_queue_was_made() {
     for name in ["pie", "fq_pie"] {
         let kind = registry.queue(name).unwrap();
         for seed in 1..=100 {
-            let place = Place {
+            let context = QueueContext {
                 limit: None,
                 rate: Rate::mbit(20),
                 hz: 1000,
                 seed,
             };
-            let first = (kind.make)(&Params::defaults(kind.params), &place)
+            let first = (kind.make)(&Params::defaults(kind.params), &context)
                 .next_wakeup()
                 .unwrap();
             let made_within = Span::ms(504 - 16)..=Span::ms(504);
@@ -330,7 +331,7 @@ impl Coin for Never {
 /// dropped one between them.
 #[test]
 fn a_drop_by_the_limit_clears_the_sum() {
-    let place = Place {
+    let context = QueueContext {
         limit: Some(Limit::Packets(3)),
         rate: Rate::mbit(20),
         hz: 1000,
@@ -347,9 +348,9 @@ fn a_drop_by_the_limit_clears_the_sum() {
         let tosses = Arc::new(Mutex::new(0));
         let (first, coin) = (Time::ZERO + Span::ms(16), Never(tosses.clone()));
         let mut queue: Box<dyn QueueDiscipline<Frame>> = if fair {
-            Box::new(FqPie::following(&params, &place, first, coin))
+            Box::new(FqPie::following(&params, &context, first, coin))
         } else {
-            Box::new(Pie::following(&params, &place, first, coin))
+            Box::new(Pie::following(&params, &context, first, coin))
         };
         let mut drops = Drops::default();
         let frame = |enqueued_at| Frame {
@@ -426,12 +427,12 @@ proptest! {
         steps in prop::collection::vec((0u32..30, 0u32..60, 0u32..60, 0u64..2_000_000), 1..300),
     ) {
         let registry = Registry::<Frame>::standard();
-        let place = Place { limit: Some(Limit::Packets(10_000)), rate: Rate::mbit(20), hz: 1000,
+        let context = QueueContext { limit: Some(Limit::Packets(10_000)), rate: Rate::mbit(20), hz: 1000,
             seed: 1 };
         let params = |name| Params::defaults(registry.queue(name).unwrap().params);
         let first = Time::ZERO + Span::ms(16);
-        let mut pie = Pie::following(&params("pie"), &place, first, Rng::named(1, "coin"));
-        let mut fair = FqPie::following(&params("fq_pie"), &place, first, Rng::named(1, "coin"));
+        let mut pie = Pie::following(&params("pie"), &context, first, Rng::named(1, "coin"));
+        let mut fair = FqPie::following(&params("fq_pie"), &context, first, Rng::named(1, "coin"));
         let (mut now, mut drops) = (Time::ZERO, [Drops::default(), Drops::default()]);
         for (ms, arrive, leave, gap) in steps {
             now += Span::ms(u64::from(ms));
@@ -476,8 +477,8 @@ proptest! {
         params.set("ecn", Value::Bool(ecn));
         params.set("bytemode", Value::Bool(bytemode));
         params.set("dq_rate_estimator", Value::Bool(by_rate));
-        let place = Place { limit: None, rate: Rate::mbit(20), hz, seed: 1 };
-        let mut queue = (kind.make)(&params, &place);
+        let context = QueueContext { limit: None, rate: Rate::mbit(20), hz, seed: 1 };
+        let mut queue = (kind.make)(&params, &context);
         let (mut now, mut came, mut gone) = (Time::from_ns(1), Backlog::default(), Gone::default());
         for (log_gap, arrive, leave, size) in steps {
             now += Span::ns(1 << log_gap);

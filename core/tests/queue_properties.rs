@@ -5,7 +5,7 @@
 use crate::trace::{Frame, Verdict};
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::Params;
-use narrows_core::queue::{self, Backlog, DropReason, Limit, Place, QueueKind, Sink};
+use narrows_core::queue::{self, Backlog, DropReason, Limit, QueueContext, QueueKind, Sink};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -104,13 +104,13 @@ fn ecn_of(flow: u32) -> Ecn {
 }
 
 fn play(kind: &QueueKind<Frame>, limit: Option<Limit>, rate: Rate, steps: &[(u64, Step)]) -> Seen {
-    let place = Place {
+    let context = QueueContext {
         limit,
         rate,
         hz: 1000,
         seed: 1,
     };
-    let mut queue = (kind.make)(&Params::defaults(kind.params), &place);
+    let mut queue = (kind.make)(&Params::defaults(kind.params), &context);
     let mut seen = Seen::default();
     let mut now = Time::from_ns(1);
     let mut last = vec![None; 1000];

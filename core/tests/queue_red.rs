@@ -13,7 +13,7 @@ use narrows_core::packet::{Ecn, Packet};
 use narrows_core::param::{Params, Value};
 use narrows_core::queue::red::law::{Law, Vars};
 use narrows_core::queue::red::words::Words;
-use narrows_core::queue::{self, DropReason, Limit, Place, QueueDiscipline, Sink};
+use narrows_core::queue::{self, DropReason, Limit, QueueContext, QueueDiscipline, Sink};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -337,8 +337,8 @@ proptest! {
                 params.set(name, value);
             }
         }
-        let place = Place { limit, rate: Rate::bit(rate), hz: 250, seed: 1 };
-        let mut queue = (kind.make)(&params, &place);
+        let context = QueueContext { limit, rate: Rate::bit(rate), hz: 250, seed: 1 };
+        let mut queue = (kind.make)(&params, &context);
         let (mut counts, mut now) = (Counts::default(), Time::ZERO);
         let served = |queue: &mut dyn QueueDiscipline<Frame>, now, counts: &mut Counts| {
             let frame = queue.dequeue(now, counts);

@@ -11,7 +11,7 @@ use crate::trace::{Event, Frame, Recording, Verdict};
 use narrows_core::net::link::TokenBucket;
 use narrows_core::packet::{Ecn, Packet};
 use narrows_core::queue::sfb::{Coin, Sfb};
-use narrows_core::queue::{DropReason, Place, QueueDiscipline, Sink};
+use narrows_core::queue::{DropReason, QueueContext, QueueDiscipline, Sink};
 use narrows_core::rng::Rng;
 use narrows_core::units::{Bytes, Time};
 use std::sync::{Arc, Mutex};
@@ -82,14 +82,14 @@ impl Sink<Hashed> for Played {
 /// Plays a recording with its draws.
 fn follow(recording: &Recording, seed: u64) -> Vec<Draw> {
     let hop = recording.scenario.path.bottleneck();
-    let place = Place {
+    let context = QueueContext {
         limit: None,
         rate: hop.rate,
         hz: 1000,
         seed,
     };
     let chance = Arc::new(Mutex::new(Chance::default()));
-    let mut queue = Sfb::following(&hop.queue.params, &place, Recorded(chance.clone()));
+    let mut queue = Sfb::following(&hop.queue.params, &context, Recorded(chance.clone()));
     let mut played = Played(vec![Verdict::Waits; recording.verdicts.len()]);
     let mut came = Vec::new();
     for event in &recording.events {
@@ -175,13 +175,13 @@ fn every_packet_fares_as_in_linux_where_it_drew_the_same() {
 /// two above, of the thin one; marks.
 fn below_htb(recording: &Recording, seed: u64) -> [f64; 4] {
     let hop = recording.scenario.path.bottleneck();
-    let place = Place {
+    let context = QueueContext {
         limit: None,
         rate: hop.rate,
         hz: 1000,
         seed,
     };
-    let mut queue = Sfb::new(&hop.queue.params, &place);
+    let mut queue = Sfb::new(&hop.queue.params, &context);
     let mut bucket = TokenBucket::owing(hop.rate, Bytes::new(3080));
     let mut played = Played(vec![Verdict::Waits; recording.verdicts.len()]);
     let mut came = Vec::new();

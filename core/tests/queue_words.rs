@@ -5,7 +5,7 @@
 use crate::trace::Frame;
 use narrows_core::packet::Ecn;
 use narrows_core::param::{Kind, Param, Params, Value};
-use narrows_core::queue::{self, Backlog, DropReason, Limit, Place, QueueKind, Sink};
+use narrows_core::queue::{self, Backlog, DropReason, Limit, QueueContext, QueueKind, Sink};
 use narrows_core::units::{Bytes, Rate, Span, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -74,7 +74,7 @@ proptest! {
             params.set(param.name, value(param, *end));
         }
         prop_assume!((kind.check)(&params).is_ok());
-        let mut queue = (kind.make)(&params, &Place { limit, rate: Rate::mbit(20), hz, seed: 1 });
+        let mut queue = (kind.make)(&params, &QueueContext { limit, rate: Rate::mbit(20), hz, seed: 1 });
         let (mut gone, mut came, mut now) = (Gone::default(), Backlog::default(), Time::ZERO);
         for (number, (gap, flow, size, leaves)) in (0..).zip(steps) {
             now += Span::us(gap);
@@ -115,13 +115,13 @@ fn a_turn_that_is_too_long_is_refused_with_one_that_is_not() {
 fn without_words_nobody_is_heavy_below_25_mbit() {
     let kind = kind_of("hhf");
     for (mbit, heavy) in [(20, 0), (30, 1)] {
-        let place = Place {
+        let context = QueueContext {
             limit: None,
             rate: Rate::mbit(20),
             hz: 1000,
             seed: 1,
         };
-        let mut queue = (kind.make)(&Params::defaults(kind.params), &place);
+        let mut queue = (kind.make)(&Params::defaults(kind.params), &context);
         assert_eq!(queue.classes(), ["heavy", "light"]);
         for number in 0..1000 {
             let frame = Frame {
@@ -158,13 +158,13 @@ fn taken(kind: &str, set: &[(&'static str, Value)]) -> u64 {
     set.iter().for_each(|(name, value)| {
         params.set(name, value.clone());
     });
-    let place = Place {
+    let context = QueueContext {
         limit: None,
         rate: Rate::mbit(20),
         hz: 1000,
         seed: 1,
     };
-    let mut queue = (kind.make)(&params, &place);
+    let mut queue = (kind.make)(&params, &context);
     let mut gone = Gone::default();
     for number in 0..100 {
         let frame = Frame {
@@ -196,13 +196,13 @@ fn an_idle_heavy_flow_makes_room() {
     let kind = kind_of("hhf");
     let mut params = Params::defaults(kind.params);
     params.set("hh_limit", Value::Count(1));
-    let place = Place {
+    let context = QueueContext {
         limit: None,
         rate: Rate::mbit(20),
         hz: 1000,
         seed: 1,
     };
-    let mut queue = (kind.make)(&params, &place);
+    let mut queue = (kind.make)(&params, &context);
     let mut gone = Gone::default();
     for (flow, s) in [(5, 0), (1029, 10)] {
         let now = Time::ZERO + Span::s(s);

@@ -19,9 +19,9 @@ fn config(cases: u32) -> ProptestConfig {
     }
 }
 
-/// A place in the stream, to be resolved against what the sender has out.
+/// A position in the stream, to be resolved against what the sender has out.
 #[derive(Copy, Clone, Debug)]
-enum Place {
+enum Position {
     /// So many bytes after `una`.
     Una(u64),
     /// So many segments after `una`.
@@ -36,25 +36,25 @@ enum Place {
 struct Hostile {
     wait_us: u64,
     timer: bool,
-    ack: Place,
+    ack: Position,
     window: u64,
     tsval: u32,
     ace: u8,
     /// ms before now.
     tsecr_age: Option<u32>,
     n_sacks: u8,
-    sacks: [(Place, Place); MAX_SACKS],
+    sacks: [(Position, Position); MAX_SACKS],
     syn: bool,
     ece: bool,
 }
 
-fn place() -> impl Strategy<Value = Place> {
+fn position() -> impl Strategy<Value = Position> {
     prop_oneof![
-        3 => (0u64..4000).prop_map(Place::Una),
-        6 => (0u64..40).prop_map(Place::Segments),
-        3 => (0u64..4000).prop_map(Place::BeforeNxt),
-        1 => (0u64..4000).prop_map(Place::AfterNxt),
-        1 => any::<u64>().prop_map(Place::Any),
+        3 => (0u64..4000).prop_map(Position::Una),
+        6 => (0u64..40).prop_map(Position::Segments),
+        3 => (0u64..4000).prop_map(Position::BeforeNxt),
+        1 => (0u64..4000).prop_map(Position::AfterNxt),
+        1 => any::<u64>().prop_map(Position::Any),
     ]
 }
 
@@ -62,7 +62,7 @@ prop_compose! {
     fn hostile()(
         wait_us in prop_oneof![4 => 0u64..3000, 2 => 3000u64..60_000, 1 => 60_000u64..3_000_000],
         timer in prop::bool::weighted(0.8),
-        ack in prop_oneof![Just(Place::Una(0)), place()],
+        ack in prop_oneof![Just(Position::Una(0)), position()],
         window in prop_oneof![6 => 1u64<<16..1<<22, 1 => Just(0u64), 2 => 0u64..5000,
         1 => Just(u64::MAX), 1 => any::<u64>()],
         // Of a clock that stands at its end: what is older than that may be refused.
@@ -70,7 +70,7 @@ prop_compose! {
         ace in any::<u8>(),
         tsecr_age in prop::option::weighted(0.9, prop_oneof![4 => 0u32..100, 1 => any::<u32>()]),
         n_sacks in prop_oneof![8 => 0u8..=3, 1 => any::<u8>()],
-        sacks in prop::array::uniform3((place(), place())),
+        sacks in prop::array::uniform3((position(), position())),
         syn in prop::bool::weighted(0.02),
         ece in prop::bool::weighted(0.2),
     ) -> Hostile {
@@ -135,14 +135,14 @@ impl Target {
         }
         self.now = until;
     }
-    fn at(&self, place: Place) -> u64 {
+    fn at(&self, position: Position) -> u64 {
         let una = self.sender.info().bytes_acked;
-        match place {
-            Place::Una(n) => una + n,
-            Place::Segments(n) => una + n * u64::from(MSS),
-            Place::BeforeNxt(n) => self.nxt.saturating_sub(n),
-            Place::AfterNxt(n) => self.nxt + n,
-            Place::Any(n) => n,
+        match position {
+            Position::Una(n) => una + n,
+            Position::Segments(n) => una + n * u64::from(MSS),
+            Position::BeforeNxt(n) => self.nxt.saturating_sub(n),
+            Position::AfterNxt(n) => self.nxt + n,
+            Position::Any(n) => n,
         }
     }
     fn attack(&mut self, h: &Hostile) {

@@ -8,7 +8,7 @@ use narrows_core::host::interface::{Below, Cut, Interface};
 use narrows_core::packet::Packet as _;
 use narrows_core::param::Params;
 use narrows_core::queue::fq::{self, Fq};
-use narrows_core::queue::{DropReason, Place};
+use narrows_core::queue::{DropReason, QueueContext};
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
 use narrows_core::scenario::{Link, Scenario};
@@ -108,7 +108,7 @@ impl Device {
         let seed = Rng::named(scenario.seed, HOST).next_u64();
         let Some(nic) = &scenario.host.nic else {
             return Ok(scenario.host.paces_below().then(|| {
-                let place = Place {
+                let context = QueueContext {
                     limit: None,
                     rate: Rate::bit(0),
                     hz: scenario.host.hz,
@@ -116,7 +116,7 @@ impl Device {
                 };
                 Box::new(Device {
                     interface: Interface::free(
-                        Box::new(Fq::new(&Params::defaults(fq::PARAMS), &place)),
+                        Box::new(Fq::new(&Params::defaults(fq::PARAMS), &context)),
                         cuts,
                     ),
                     departures: Departures::new("fq", Time::ZERO + scenario.warmup),
@@ -127,7 +127,7 @@ impl Device {
         let kind = registry
             .queue(&nic.qdisc.kind)
             .ok_or_else(|| SimError::UnknownQueue(nic.qdisc.kind.clone()))?;
-        let place = Place {
+        let context = QueueContext {
             limit: nic
                 .buffer
                 .map(|buffer| scenario.path.resolve(buffer, nic.rate)),
@@ -135,7 +135,7 @@ impl Device {
             hz: scenario.host.hz,
             seed,
         };
-        let queue = (kind.make)(&nic.qdisc.params, &place);
+        let queue = (kind.make)(&nic.qdisc.params, &context);
         Ok(Some(Box::new(Device {
             interface: match nic.link {
                 Link::Htb { burst } => Interface::behind_htb(nic.rate, burst, queue, cuts),

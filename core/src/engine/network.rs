@@ -66,10 +66,10 @@ impl<P: Packet + Send + 'static> Network<P> {
         }
         let spec = &scenario.path;
         let (mut disciplines, mut meters) = (Vec::new(), Vec::new());
-        let hops = path::places(spec, seed, hz);
-        for ((hop, place), name) in hops.iter().zip(path::hop_names(spec)) {
+        let hops = path::queue_contexts(spec, seed, hz);
+        for ((hop, context), name) in hops.iter().zip(path::hop_names(spec)) {
             let kind = &hop.queue.kind;
-            let discipline = registry.make_queue(&hop.queue, place);
+            let discipline = registry.make_queue(&hop.queue, context);
             let discipline = discipline.ok_or_else(|| UnknownQueue(kind.clone()))?;
             meters.push(QueueMeter::new(
                 name,

@@ -321,7 +321,7 @@ mod tests {
     use super::*;
     use crate::packet::Ecn;
     use crate::param::Params;
-    use crate::queue::{Limit, Place, fifo::Fifo, fq, fq_codel, pfifo_fast::PfifoFast, red};
+    use crate::queue::{Limit, QueueContext, fifo::Fifo, fq, fq_codel, pfifo_fast::PfifoFast, red};
     use alloc::sync::Arc;
     use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -405,7 +405,7 @@ mod tests {
     fn fifo(limit: u64) -> Box<dyn QueueDiscipline<Frame>> {
         Box::new(Fifo::new(Limit::Packets(limit)))
     }
-    const PLACE: Place = Place {
+    const CONTEXT: QueueContext = QueueContext {
         limit: None,
         rate: Rate::bit(100_000_000),
         hz: 1000,
@@ -479,9 +479,9 @@ mod tests {
         let params = Params::defaults(fq_codel::PARAMS);
         let queue = (fq_codel::kind::<Frame>().make)(
             &params,
-            &Place {
+            &QueueContext {
                 limit: Some(Limit::Packets(10)),
-                ..PLACE
+                ..CONTEXT
             },
         );
         let mut i = interface(queue, 1, false);
@@ -506,7 +506,7 @@ mod tests {
     fn a_packet_that_a_law_took_counts_as_sent() {
         let mut log = Log::default();
         let mut i = interface(
-            (red::kind::<Frame>().make)(&Params::defaults(red::PARAMS), &PLACE),
+            (red::kind::<Frame>().make)(&Params::defaults(red::PARAMS), &CONTEXT),
             1,
             false,
         );
@@ -525,7 +525,7 @@ mod tests {
     fn a_departure_time_is_kept_by_a_discipline_that_paces() {
         let mut log = Log::default();
         let mut i = interface(
-            (fq::kind::<Frame>().make)(&Params::defaults(fq::PARAMS), &PLACE),
+            (fq::kind::<Frame>().make)(&Params::defaults(fq::PARAMS), &CONTEXT),
             256,
             true,
         );
@@ -552,7 +552,7 @@ mod tests {
     fn a_free_device_takes_what_may_leave_and_fq_keeps_the_rest_until_its_time() {
         let mut log = Log::default();
         let mut i = Interface::free(
-            (fq::kind::<Frame>().make)(&Params::defaults(fq::PARAMS), &PLACE),
+            (fq::kind::<Frame>().make)(&Params::defaults(fq::PARAMS), &CONTEXT),
             true,
         );
         for ms in [0, 3, 5] {

@@ -24,7 +24,7 @@ use super::lookahead::Lookahead;
 use super::spec::{HopSpec, PathSpec};
 use super::{FAR, NEAR, Network, NetworkObserver, Port};
 use crate::packet::Packet;
-use crate::queue::{Place, QueueDiscipline};
+use crate::queue::{QueueContext, QueueDiscipline};
 use crate::rng::Rng;
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -170,18 +170,18 @@ pub fn hop_names(spec: &PathSpec) -> Vec<String> {
 
 /// The hops of a path by number, each with the context of its queue discipline. `seed` is the
 /// scenario's, `hz` is the timer frequency of its kernels.
-pub fn places(spec: &PathSpec, seed: u64, hz: u32) -> Vec<(&HopSpec, Place)> {
+pub fn queue_contexts(spec: &PathSpec, seed: u64, hz: u32) -> Vec<(&HopSpec, QueueContext)> {
     let hops = spec.hops.iter().chain(&spec.reverse);
-    let place = |(hop, name): (_, String)| {
-        let place = Place {
+    let context = |(hop, name): (_, String)| {
+        let context = QueueContext {
             limit: spec.limit(hop),
             rate: hop.rate,
             hz,
             seed: Rng::named(seed, &format!("{name}/queue")).next_u64(),
         };
-        (hop, place)
+        (hop, context)
     };
-    hops.zip(hop_names(spec)).map(place).collect()
+    hops.zip(hop_names(spec)).map(context).collect()
 }
 
 /// The propagation behind a hop called `name`.
@@ -201,7 +201,7 @@ fn behind<P>(hop: &HopSpec, delay: Span, seed: u64, name: &str) -> DelayLine<P> 
 }
 
 impl<P: Packet> Path<P> {
-    /// An empty path. `queues` are the disciplines of its [`places`], `seed` is the scenario's.
+    /// An empty path. `queues` are the disciplines of its [`queue_contexts`], `seed` is the scenario's.
     pub fn new(spec: &PathSpec, queues: Vec<Box<dyn QueueDiscipline<P>>>, seed: u64) -> Path<P> {
         let mut queues = queues.into_iter();
         let names = hop_names(spec);

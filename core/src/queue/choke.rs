@@ -18,7 +18,7 @@
 use super::red::law::{Law, Vars, Verdict};
 use super::red::words::{self, Words};
 use super::red::{Refused, mark};
-use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::rng::Rng;
@@ -95,8 +95,8 @@ pub struct Choke<P> {
 
 impl<P: Packet + Send> Choke<P> {
     /// An empty queue with these parameters.
-    pub fn new(params: &Params, place: &Place) -> Choke<P> {
-        let limit = place
+    pub fn new(params: &Params, context: &QueueContext) -> Choke<P> {
+        let limit = context
             .limit
             .unwrap_or(Limit::Packets(params.packets("limit")));
         let avpkt = params.bytes("avpkt").get().max(1);
@@ -104,13 +104,13 @@ impl<P: Packet + Send> Choke<P> {
             Limit::Packets(n) => n,
             Limit::Bytes(bytes) => bytes.get() / avpkt,
         };
-        let words = words(params, packets, place.rate);
+        let words = words(params, packets, context.rate);
         Choke {
             law: Law::new(&words, words.min / avpkt, words.max / avpkt, false),
             vars: Vars::default(),
             refused: Refused::of(params),
-            rng: Rng::named(place.seed, "choke"),
-            seed: place.seed,
+            rng: Rng::named(context.seed, "choke"),
+            seed: context.seed,
             limit,
             table: packets
                 .clamp(64, 1 << 20)
@@ -211,6 +211,6 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check,
         feedback: false,
-        make: &|params: &Params, place: &Place| Box::new(Choke::<P>::new(params, place)),
+        make: &|params: &Params, context: &QueueContext| Box::new(Choke::<P>::new(params, context)),
     }
 }

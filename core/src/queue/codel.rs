@@ -25,7 +25,7 @@
 //! Deviation: Linux's clock wraps after 73 minutes, so a time 37 minutes ago may count as future;
 //! this clock does not wrap.
 
-use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};
 use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Span, Time};
@@ -385,8 +385,8 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: false,
-        make: &|params: &Params, place: &Place| {
-            let limit = place
+        make: &|params: &Params, context: &QueueContext| {
+            let limit = context
                 .limit
                 .unwrap_or(Limit::Packets(params.packets("limit")));
             Box::new(Codel::<P>::new(limit, Law::of(params)))

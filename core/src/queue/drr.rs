@@ -19,7 +19,7 @@
 //! equal classes. The path's `buffer` is that of each class.
 
 use super::fifo::Fifo;
-use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Time};
@@ -135,15 +135,15 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: false,
-        make: &|params: &Params, place: &Place| {
-            let limit = place
+        make: &|params: &Params, context: &QueueContext| {
+            let limit = context
                 .limit
                 .unwrap_or(Limit::Packets(params.packets("limit")));
             Box::new(Drr::<P>::new(
                 params.count("classes") as usize,
                 params.bytes("quantum"),
                 limit,
-                place.seed,
+                context.seed,
             ))
         },
     }

@@ -25,7 +25,7 @@
 //! from the seed, because the queue exists before the scenario.
 
 use super::codel::mark;
-use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};
 use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
@@ -256,12 +256,12 @@ pub struct DualPi2<P> {
 
 impl<P: Packet> DualPi2<P> {
     /// Empty queues.
-    pub fn new(params: &Params, place: &Place) -> DualPi2<P> {
-        let mut coin = Rng::named(place.seed, "queue/dualpi2");
+    pub fn new(params: &Params, context: &QueueContext) -> DualPi2<P> {
+        let mut coin = Rng::named(context.seed, "queue/dualpi2");
         let tupdate = params.span("tupdate");
         let protection = params.count("protection") as i64;
         let mut it = DualPi2 {
-            limit: place
+            limit: context
                 .limit
                 .unwrap_or(Limit::Packets(params.packets("limit"))),
             law: Law::new(params),
@@ -403,7 +403,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: false,
-        make: &|params, place| Box::new(DualPi2::<P>::new(params, place)),
+        make: &|params, context| Box::new(DualPi2::<P>::new(params, context)),
     }
 }
 

@@ -7,7 +7,7 @@
 //! `pfifo_head_drop`; without a buffer in the scenario, 1000 packets (a device's default
 //! `txqueuelen`). Deviation: Linux has head drop with a limit in packets only.
 
-use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Time};
@@ -101,8 +101,8 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: false,
-        make: &|params: &Params, place: &Place| {
-            let limit = place.limit.unwrap_or(Limit::Packets(1000));
+        make: &|params: &Params, context: &QueueContext| {
+            let limit = context.limit.unwrap_or(Limit::Packets(1000));
             match params.word("drop") {
                 "head" => Box::new(Fifo::dropping_oldest(limit)),
                 _ => Box::new(Fifo::<P>::new(limit)),

@@ -28,7 +28,7 @@
 //! default.
 
 use super::pool::{List, Pool};
-use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};
 use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Rate, Span, Time};
@@ -243,9 +243,9 @@ pub struct Fq<P> {
 
 impl<P: Packet> Fq<P> {
     /// An empty queue.
-    pub fn new(params: &Params, place: &Place) -> Fq<P> {
+    pub fn new(params: &Params, context: &QueueContext) -> Fq<P> {
         let mask = params.count("orphan_mask").min((1 << 20) - 1) as u32;
-        let hz = u64::from(place.hz.max(1));
+        let hz = u64::from(context.hz.max(1));
         let refill = u128::from(params.span("refill_delay").as_ns()) * u128::from(hz);
         let maxrate = params.rate("maxrate").as_bit() / 8;
         let ce = params.span("ce_threshold");
@@ -258,7 +258,7 @@ impl<P: Packet> Fq<P> {
             waiting: Backlog::default(),
         };
         Fq {
-            limit: place
+            limit: context
                 .limit
                 .unwrap_or(Limit::Packets(params.packets("limit"))),
             flow_limit: params.packets("flow_limit"),
@@ -274,7 +274,7 @@ impl<P: Packet> Fq<P> {
             timer_slack: params.span("timer_slack"),
             mask,
             hz,
-            seed: place.seed,
+            seed: context.seed,
             packets: Pool::default(),
             flows: Vec::new(),
             flow_of: alloc::vec![NONE; mask as usize + 1],
@@ -624,6 +624,6 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: false,
-        make: &|params, place| Box::new(Fq::<P>::new(params, place)),
+        make: &|params, context| Box::new(Fq::<P>::new(params, context)),
     }
 }

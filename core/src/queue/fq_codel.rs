@@ -21,7 +21,7 @@
 use super::codel::{CE_THRESHOLD, Head, INTERVAL, Law, MTU, TARGET, Vars};
 use super::pool::{List, Pool};
 use super::round_robin::{Node, RoundRobin};
-use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Time};
@@ -265,11 +265,11 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: false,
-        make: &|params: &Params, place: &Place| {
-            let limit = place
+        make: &|params: &Params, context: &QueueContext| {
+            let limit = context
                 .limit
                 .unwrap_or(Limit::Packets(params.packets("limit")));
-            Box::new(FqCodel::<P>::new(params, limit, place.seed))
+            Box::new(FqCodel::<P>::new(params, limit, context.seed))
         },
     }
 }

@@ -19,7 +19,7 @@ use super::pie::{
 };
 use super::pool::{List, Pool};
 use super::round_robin::RoundRobin;
-use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
@@ -98,29 +98,29 @@ pub struct FqPie<P, C = Rng> {
 
 impl<P> FqPie<P> {
     /// Empty queues.
-    pub fn new(params: &Params, place: &Place) -> FqPie<P> {
-        let mut rng = Rng::named(place.seed, "queue/fq_pie");
-        let first = timer(params, place).of_new(&mut rng);
-        FqPie::following(params, place, first, rng)
+    pub fn new(params: &Params, context: &QueueContext) -> FqPie<P> {
+        let mut rng = Rng::named(context.seed, "queue/fq_pie");
+        let first = timer(params, context).of_new(&mut rng);
+        FqPie::following(params, context, first, rng)
     }
 }
 
-fn timer(params: &Params, place: &Place) -> Timer {
-    Timer::new(params, place.hz).slower((params.count("flows").max(1) - 1) / AT_ONCE)
+fn timer(params: &Params, context: &QueueContext) -> Timer {
+    Timer::new(params, context.hz).slower((params.count("flows").max(1) - 1) / AT_ONCE)
 }
 
 impl<P, C: Coin> FqPie<P, C> {
     /// Empty queues with the first update at `first` and the random numbers of `coin`, to follow a
     /// recorded queue.
-    pub fn following(params: &Params, place: &Place, first: Time, coin: C) -> FqPie<P, C> {
+    pub fn following(params: &Params, context: &QueueContext, first: Time, coin: C) -> FqPie<P, C> {
         let flows = params.count("flows").clamp(1, 65_536) as usize;
         FqPie {
-            limit: place
+            limit: context
                 .limit
                 .unwrap_or(Limit::Packets(params.packets("limit"))),
             with: Settings::new(params, (params.number("ecn_prob") * 1e6) as u64),
-            seed: place.seed,
-            timer: timer(params, place).starting(first),
+            seed: context.seed,
+            timer: timer(params, context).starting(first),
             coin,
             flows: alloc::vec![Flow::default(); flows],
             round_robin: RoundRobin::new(flows, params.bytes("quantum")),
@@ -216,7 +216,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: false,
-        make: &|params, place| Box::new(FqPie::<P>::new(params, place)),
+        make: &|params, context| Box::new(FqPie::<P>::new(params, context)),
     }
 }
 
@@ -231,13 +231,13 @@ mod tests {
         let mut params = Params::defaults(PARAMS);
         params.set("ecn", Value::Bool(true));
         params.set("ecn_prob", Value::Number(0.25));
-        let place = Place {
+        let context = QueueContext {
             limit: None,
             rate: Rate::mbit(20),
             hz: 1000,
             seed: 1,
         };
-        let queue: FqPie<()> = FqPie::new(&params, &place);
+        let queue: FqPie<()> = FqPie::new(&params, &context);
         assert!(queue.with == Settings::new(&params, 250_000));
         assert!(queue.with != Settings::new(&params, 100_000));
     }

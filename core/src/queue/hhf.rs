@@ -17,7 +17,7 @@
 //! only for flows of its list, when they arrive, and at most `hh_limit` are stored. Deviation: the
 //! counters' indices are parts of a product of the flow's hash.
 
-use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::transport::Jiffies;
@@ -234,10 +234,10 @@ impl Flows {
             return false;
         }
         let at = match self.flows.get_mut(self.free as usize) {
-            Some(place) => {
+            Some(slot) => {
                 let at = self.free;
-                self.free = place.next;
-                *place = new;
+                self.free = slot.next;
+                *slot = new;
                 at
             }
             None => {
@@ -307,15 +307,15 @@ pub struct Hhf<P> {
 
 impl<P: Packet> Hhf<P> {
     /// Empty queues.
-    pub fn new(params: &Params, place: &Place) -> Hhf<P> {
-        let ticks = Jiffies::new(place.hz);
+    pub fn new(params: &Params, context: &QueueContext) -> Hhf<P> {
+        let ticks = Jiffies::new(context.hz);
         let in_ticks = |name| ticks.from_us(params.span(name).as_ns().div_ceil(1000));
         let quantum = params.bytes("quantum").get();
         Hhf {
-            limit: place
+            limit: context
                 .limit
                 .unwrap_or(Limit::Packets(params.packets("limit"))),
-            seed: place.seed,
+            seed: context.seed,
             ticks,
             filter: Filter {
                 counters: [(); STAGES].map(|()| alloc::vec![(0, 0); COUNTERS]),
@@ -435,7 +435,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check,
         feedback: false,
-        make: &|params: &Params, place: &Place| Box::new(Hhf::<P>::new(params, place)),
+        make: &|params: &Params, context: &QueueContext| Box::new(Hhf::<P>::new(params, context)),
     }
 }
 

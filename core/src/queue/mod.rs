@@ -76,7 +76,8 @@ pub struct ClassCounts {
 }
 
 /// Creates a nested discipline; `None` if there is none of that name.
-pub type Factory<'a, P> = dyn FnMut(&Choice, &Place) -> Option<Box<dyn QueueDiscipline<P>>> + 'a;
+pub type Factory<'a, P> =
+    dyn FnMut(&Choice, &QueueContext) -> Option<Box<dyn QueueDiscipline<P>>> + 'a;
 
 /// A queue discipline. The caller sets `enqueued_at` before `enqueue`.
 pub trait QueueDiscipline<P>: Send {
@@ -175,7 +176,7 @@ impl Backlog {
 
 /// The context of a discipline when it is created.
 #[derive(Copy, Clone, Debug)]
-pub struct Place {
+pub struct QueueContext {
     /// The scenario's `buffer`, if it has one; otherwise the discipline's own default applies.
     pub limit: Option<Limit>,
     /// The rate of the link that serves the queue; the mean of a varying rate.
@@ -187,7 +188,7 @@ pub struct Place {
 }
 
 /// Creates a queue discipline. It is a closure, because a plugin's refers to the loaded plugin.
-pub type MakeQueue<P> = dyn Fn(&Params, &Place) -> Box<dyn QueueDiscipline<P>> + Send + Sync;
+pub type MakeQueue<P> = dyn Fn(&Params, &QueueContext) -> Box<dyn QueueDiscipline<P>> + Send + Sync;
 
 /// One queue discipline of a registry.
 pub struct QueueKind<P: 'static> {

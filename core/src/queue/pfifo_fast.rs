@@ -21,7 +21,7 @@
 //! its end, so up to 15 fewer than `limit` may wait. Deviation: a buffer in bytes, which Linux does
 //! not have, limits the bytes of each band, and frees them at once.
 
-use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Time};
@@ -165,8 +165,8 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: false,
-        make: &|params: &Params, place: &Place| {
-            let limit = place
+        make: &|params: &Params, context: &QueueContext| {
+            let limit = context
                 .limit
                 .unwrap_or(Limit::Packets(params.packets("limit")));
             Box::new(PfifoFast::<P>::new(limit))

@@ -34,7 +34,7 @@
 //! saturates. The queue is created with the scenario; the time until its first packet, within a
 //! `tupdate`, is drawn from the seed.
 
-use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};
 use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
@@ -440,24 +440,24 @@ pub struct Pie<P, C = Rng> {
 
 impl<P> Pie<P> {
     /// An empty queue.
-    pub fn new(params: &Params, place: &Place) -> Pie<P> {
-        let mut rng = Rng::named(place.seed, "queue/pie");
-        let first = Timer::new(params, place.hz).of_new(&mut rng);
-        Pie::following(params, place, first, rng)
+    pub fn new(params: &Params, context: &QueueContext) -> Pie<P> {
+        let mut rng = Rng::named(context.seed, "queue/pie");
+        let first = Timer::new(params, context.hz).of_new(&mut rng);
+        Pie::following(params, context, first, rng)
     }
 }
 
 impl<P, C: Coin> Pie<P, C> {
     /// An empty queue with the first update at `first` and the random numbers of `coin`, to follow
     /// a recorded queue.
-    pub fn following(params: &Params, place: &Place, first: Time, coin: C) -> Pie<P, C> {
+    pub fn following(params: &Params, context: &QueueContext, first: Time, coin: C) -> Pie<P, C> {
         Pie {
-            limit: place
+            limit: context
                 .limit
                 .unwrap_or(Limit::Packets(params.packets("limit"))),
             with: Settings::new(params, 100_000),
             law: Law::default(),
-            timer: Timer::new(params, place.hz).starting(first),
+            timer: Timer::new(params, context.hz).starting(first),
             coin,
             backlog: Backlog::default(),
             packets: VecDeque::new(),
@@ -527,7 +527,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: false,
-        make: &|params, place| Box::new(Pie::<P>::new(params, place)),
+        make: &|params, context| Box::new(Pie::<P>::new(params, context)),
     }
 }
 

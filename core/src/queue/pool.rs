@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-struct Place<P> {
+struct Slot<P> {
     packet: Option<P>,
     /// The next entry in its list, or of the free ones.
     next: u32,
@@ -20,7 +20,7 @@ struct Place<P> {
 
 /// Packets of any number of lists.
 pub struct Pool<P> {
-    places: Vec<Place<P>>,
+    slots: Vec<Slot<P>>,
     free: u32,
 }
 
@@ -49,7 +49,7 @@ impl Default for List {
 impl<P> Default for Pool<P> {
     fn default() -> Pool<P> {
         Pool {
-            places: Vec::new(),
+            slots: Vec::new(),
             free: NONE,
         }
     }
@@ -70,7 +70,7 @@ impl List {
 
 /// The head of a list, looked up once for several operations.
 pub struct Head<'a, P> {
-    place: &'a mut Place<P>,
+    slot: &'a mut Slot<P>,
     free: &'a mut u32,
 }
 
@@ -78,7 +78,7 @@ impl<P> Head<'_, P> {
     /// The packet.
     #[inline]
     pub fn packet(&mut self) -> Option<&mut P> {
-        self.place.packet.as_mut()
+        self.slot.packet.as_mut()
     }
     /// Removes it; `list` is the list whose head it is.
     #[inline]
@@ -86,10 +86,10 @@ impl<P> Head<'_, P> {
         let at = list.head;
         // The new head's `before` is not updated, and neither is an empty list's tail: neither is
         // read.
-        list.head = self.place.next;
-        self.place.next = *self.free;
+        list.head = self.slot.next;
+        self.slot.next = *self.free;
         *self.free = at;
-        self.place.packet.take()
+        self.slot.packet.take()
     }
 }
 
@@ -107,15 +107,15 @@ impl<P> Pool<P> {
         let last = if empty { at } else { before };
         list.head = if empty { at } else { list.head };
         list.tail = at;
-        let places = self.places.as_mut_slice();
-        if let Some(place) = places.get(at as usize) {
-            self.free = place.next;
+        let slots = self.slots.as_mut_slice();
+        if let Some(slot) = slots.get(at as usize) {
+            self.free = slot.next;
         }
-        if let Some(last) = places.get_mut(last as usize) {
+        if let Some(last) = slots.get_mut(last as usize) {
             last.next = at;
         }
-        if let Some(place) = places.get_mut(at as usize) {
-            *place = Place {
+        if let Some(slot) = slots.get_mut(at as usize) {
+            *slot = Slot {
                 packet: Some(packet),
                 next: NONE,
                 before,
@@ -125,8 +125,8 @@ impl<P> Pool<P> {
     /// Adds an entry, if none is free.
     #[cold]
     fn grow(&mut self) {
-        self.free = self.places.len() as u32;
-        self.places.push(Place {
+        self.free = self.slots.len() as u32;
+        self.slots.push(Slot {
             packet: None,
             next: NONE,
             before: NONE,
@@ -140,9 +140,9 @@ impl<P> Pool<P> {
     /// The head of `list`, if there is one, for inspection and removal.
     #[inline]
     pub fn head(&mut self, list: &List) -> Option<Head<'_, P>> {
-        let place = self.places.get_mut(list.head as usize)?;
+        let slot = self.slots.get_mut(list.head as usize)?;
         Some(Head {
-            place,
+            slot,
             free: &mut self.free,
         })
     }
@@ -153,8 +153,8 @@ impl<P> Pool<P> {
             return self.pop(list);
         }
         let at = list.tail;
-        list.tail = self.places.get(at as usize)?.before;
-        self.places.get_mut(list.tail as usize)?.next = NONE;
+        list.tail = self.slots.get(at as usize)?.before;
+        self.slots.get_mut(list.tail as usize)?.next = NONE;
         self.release(at)
     }
     /// The packet at the tail of `list`.
@@ -162,7 +162,7 @@ impl<P> Pool<P> {
         if list.is_empty() {
             return None;
         }
-        self.places.get(list.tail as usize)?.packet.as_ref()
+        self.slots.get(list.tail as usize)?.packet.as_ref()
     }
     /// Returns whether this is the entry at the tail of `list`.
     pub fn is_back(&self, list: &List, at: At) -> bool {
@@ -172,9 +172,9 @@ impl<P> Pool<P> {
     pub fn iter(&self, list: &List) -> impl Iterator<Item = (At, &P)> {
         let mut next = list.head;
         core::iter::from_fn(move || {
-            let (at, place) = (next, self.places.get(next as usize)?);
-            next = place.next;
-            Some((At(at), place.packet.as_ref()?))
+            let (at, slot) = (next, self.slots.get(next as usize)?);
+            next = slot.next;
+            Some((At(at), slot.packet.as_ref()?))
         })
     }
     /// Removes the packet with this index from `list`.
@@ -183,32 +183,32 @@ impl<P> Pool<P> {
             return self.pop(list);
         }
         let (next, before) = self
-            .places
+            .slots
             .get(at.0 as usize)
-            .map(|place| (place.next, place.before))?;
-        match self.places.get_mut(next as usize) {
-            Some(place) => place.before = before,
+            .map(|slot| (slot.next, slot.before))?;
+        match self.slots.get_mut(next as usize) {
+            Some(slot) => slot.before = before,
             None => list.tail = before,
         }
-        self.places.get_mut(before as usize)?.next = next;
+        self.slots.get_mut(before as usize)?.next = next;
         self.release(at.0)
     }
     /// Removes an entry that no list refers to.
     fn release(&mut self, at: u32) -> Option<P> {
-        let place = self.places.get_mut(at as usize)?;
-        place.next = self.free;
+        let slot = self.slots.get_mut(at as usize)?;
+        slot.next = self.free;
         self.free = at;
-        place.packet.take()
+        slot.packet.take()
     }
     /// The packet at the head of `list`.
     #[inline]
     pub fn front(&self, list: &List) -> Option<&P> {
-        self.places.get(list.head as usize)?.packet.as_ref()
+        self.slots.get(list.head as usize)?.packet.as_ref()
     }
     /// The packet at the head of `list`, mutable.
     #[inline]
     pub fn front_mut(&mut self, list: &List) -> Option<&mut P> {
-        self.places.get_mut(list.head as usize)?.packet.as_mut()
+        self.slots.get_mut(list.head as usize)?.packet.as_mut()
     }
 }
 
@@ -228,7 +228,7 @@ mod tests {
                 assert_eq!(pool.pop(&mut lists[of]), Some(n - 10));
             }
         }
-        assert_eq!(pool.places.len(), 11);
+        assert_eq!(pool.slots.len(), 11);
         for list in &mut lists {
             while pool.pop(list).is_some() {}
             assert!(list.is_empty() && pool.front(list).is_none());

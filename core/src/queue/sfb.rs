@@ -24,7 +24,7 @@
 //! - a set that is not in use keeps its probabilities for its next use;
 //! - the packet at which the sets change takes its hash from the old one to the new.
 
-use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};
 use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
@@ -237,15 +237,15 @@ fn units(share: f64) -> u32 {
 
 impl<P: Packet> Sfb<P> {
     /// An empty queue.
-    pub fn new(params: &Params, place: &Place) -> Sfb<P> {
-        Sfb::following(params, place, Rng::named(place.seed, "sfb"))
+    pub fn new(params: &Params, context: &QueueContext) -> Sfb<P> {
+        Sfb::following(params, context, Rng::named(context.seed, "sfb"))
     }
 }
 
 impl<P: Packet, C: Coin> Sfb<P, C> {
     /// An empty queue with the random numbers of `coin`, to follow a recorded queue.
-    pub fn following(params: &Params, place: &Place, coin: C) -> Sfb<P, C> {
-        let ticks = Jiffies::new(place.hz);
+    pub fn following(params: &Params, context: &QueueContext, coin: C) -> Sfb<P, C> {
+        let ticks = Jiffies::new(context.hz);
         let in_ticks = |name| ticks.from_us(params.span(name).as_ns().div_ceil(1000));
         let (max, target) = match (params.packets("max"), params.packets("target")) {
             (0, 0) => (25, 20),
@@ -254,10 +254,10 @@ impl<P: Packet, C: Coin> Sfb<P, C> {
             (max, 0) => (max, (max * 4 + 3) / 5),
             both => both,
         };
-        let mut rng = Rng::named(place.seed, "sfb/hashes");
+        let mut rng = Rng::named(context.seed, "sfb/hashes");
         let burst = params.packets("penalty_burst");
         Sfb {
-            limit: place
+            limit: context
                 .limit
                 .unwrap_or(Limit::Packets(params.packets("limit"))),
             max: max.min(MOST) as u32,
@@ -271,7 +271,7 @@ impl<P: Packet, C: Coin> Sfb<P, C> {
                 burst,
                 tokens: burst,
                 asked: 0,
-                hz: u64::from(place.hz.max(1)),
+                hz: u64::from(context.hz.max(1)),
             },
             ticks,
             rehash: in_ticks("rehash"),
@@ -386,7 +386,7 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: false,
-        make: &|params: &Params, place: &Place| Box::new(Sfb::<P>::new(params, place)),
+        make: &|params: &Params, context: &QueueContext| Box::new(Sfb::<P>::new(params, context)),
     }
 }
 

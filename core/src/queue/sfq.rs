@@ -23,7 +23,7 @@ use super::pool::{List, Pool};
 use super::red::law::{Law, Vars, Verdict};
 use super::red::words::{self, Words};
 use super::red::{Refused, mark};
-use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::rng::Rng;
@@ -196,11 +196,11 @@ fn signed(size: Bytes) -> i64 {
 
 impl<P: Packet + Send> Sfq<P> {
     /// Empty queues with these parameters.
-    pub fn new(params: &Params, place: &Place) -> Sfq<P> {
+    pub fn new(params: &Params, context: &QueueContext) -> Sfq<P> {
         let depth = params.packets("depth").clamp(1, DEPTH);
         let divisor = params.count("divisor").clamp(1, 65_536).next_power_of_two();
         let mut flows = params.count("flows").clamp(1, FLOWS).min(divisor);
-        let limit = match place
+        let limit = match context
             .limit
             .unwrap_or(Limit::Packets(params.packets("limit")))
         {
@@ -211,7 +211,7 @@ impl<P: Packet + Send> Sfq<P> {
             }
             bytes => bytes,
         };
-        let ticks = Jiffies::new(place.hz);
+        let ticks = Jiffies::new(context.hz);
         let period = ticks.from_us(params.span("perturb").as_us());
         let mut sfq = Sfq {
             limit,
@@ -222,8 +222,8 @@ impl<P: Packet + Send> Sfq<P> {
                 law: Law::new(&words, words.min, words.max, false),
                 refused: Refused::of(params),
             }),
-            rng: Rng::named(place.seed, "sfq"),
-            seed: place.seed,
+            rng: Rng::named(context.seed, "sfq"),
+            seed: context.seed,
             perturb: (period > 0).then(|| (ticks, period, ticks.fires(0, period))),
             packets: Pool::default(),
             slots: Vec::new(),
@@ -506,6 +506,6 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check,
         feedback: false,
-        make: &|params: &Params, place: &Place| Box::new(Sfq::<P>::new(params, place)),
+        make: &|params: &Params, context: &QueueContext| Box::new(Sfq::<P>::new(params, context)),
     }
 }

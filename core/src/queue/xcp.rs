@@ -27,7 +27,7 @@
 //! know its capacity.
 
 use super::fifo::Fifo;
-use super::{Backlog, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Congestion, Feedback, Packet};
 use crate::param::{Kind, Param, Params, no_check};
 use crate::units::{Bytes, Span, Time};
@@ -107,12 +107,12 @@ struct Law {
 }
 
 impl Law {
-    fn new(params: &Params, place: &Place) -> Law {
+    fn new(params: &Params, context: &QueueContext) -> Law {
         Law {
             alpha: params.number("alpha"),
             beta: params.number("beta"),
             gamma: params.number("gamma"),
-            capacity: place.rate.as_bit() as f64 / 8.0,
+            capacity: context.rate.as_bit() as f64 / 8.0,
             interval: None,
             mean_rtt: 0.0,
             sums: Sums::default(),
@@ -262,10 +262,10 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: no_check,
         feedback: true,
-        make: &|params: &Params, place: &Place| {
+        make: &|params: &Params, context: &QueueContext| {
             Box::new(Xcp::<P> {
-                queue: Fifo::new(place.limit.unwrap_or(Limit::Packets(1000))),
-                law: Law::new(params, place),
+                queue: Fifo::new(context.limit.unwrap_or(Limit::Packets(1000))),
+                law: Law::new(params, context),
             })
         },
     }
@@ -282,13 +282,13 @@ mod tests {
         Time::ZERO + Span::ms(ms)
     }
     fn law(rate: Rate) -> Law {
-        let place = Place {
+        let context = QueueContext {
             limit: None,
             rate,
             hz: 1000,
             seed: 1,
         };
-        Law::new(&Params::defaults(PARAMS), &place)
+        Law::new(&Params::defaults(PARAMS), &context)
     }
     /// A flow with a window of this many packets that requests the maximum.
     fn header(packets: u64, rtt_ms: u64) -> Congestion {

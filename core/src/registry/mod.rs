@@ -18,7 +18,7 @@ use crate::cc::{self, CcKind, bbr, hystart};
 use crate::kernel::Rule;
 use crate::packet::Packet;
 use crate::param::Choice;
-use crate::queue::{self, Place, QueueDiscipline, QueueKind};
+use crate::queue::{self, QueueContext, QueueDiscipline, QueueKind};
 use crate::tcp::{prr, rack, receiver, sender};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -78,12 +78,12 @@ impl<P: Packet + Send + 'static> Registry<P> {
     pub fn make_queue(
         &self,
         choice: &Choice,
-        place: &Place,
+        context: &QueueContext,
     ) -> Option<Box<dyn QueueDiscipline<P>>> {
-        let mut made = (self.queue(&choice.kind)?.make)(&choice.params, place);
+        let mut made = (self.queue(&choice.kind)?.make)(&choice.params, context);
         let mut whole = true;
-        made.build_nested(&mut |choice, place| {
-            let inner = self.make_queue(choice, place);
+        made.build_nested(&mut |choice, context| {
+            let inner = self.make_queue(choice, context);
             whole &= inner.is_some();
             inner
         });

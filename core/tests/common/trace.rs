@@ -8,7 +8,7 @@
 #![allow(dead_code)]
 
 use narrows_core::packet::{Ack, Ecn, Packet};
-use narrows_core::queue::{DropReason, Place, QueueDiscipline, Sink};
+use narrows_core::queue::{DropReason, QueueContext, QueueDiscipline, Sink};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_core::units::{Bytes, Span, Time};
@@ -258,13 +258,13 @@ impl Recording {
     pub fn discipline(&self, seed: u64) -> Box<dyn QueueDiscipline<Frame>> {
         let registry = Registry::<Frame>::standard();
         let choice = &self.scenario.path.bottleneck().queue;
-        let place = Place {
+        let context = QueueContext {
             limit: None,
             rate: self.scenario.path.bottleneck().rate,
             hz: 1000,
             seed,
         };
-        registry.make_queue(choice, &place).unwrap()
+        registry.make_queue(choice, &context).unwrap()
     }
 
     /// Returns the verdict on each packet, by its number.

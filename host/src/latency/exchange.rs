@@ -135,7 +135,7 @@ enum State {
 }
 
 #[derive(Copy, Clone, Debug, Default)]
-struct Place {
+struct Slot {
     state: State,
     number: u32,
     id: Option<u32>,
@@ -152,7 +152,7 @@ struct Engine<'a> {
     plan: &'a Plan,
     line: &'a mut dyn Line,
     protocol: &'a mut dyn Protocol,
-    ring: Vec<Place>,
+    ring: Vec<Slot>,
     seen: Outcome,
     /// Start of the test, on the monotonic clock.
     began: u64,
@@ -181,7 +181,7 @@ pub fn run(
 ) -> Result<Outcome, HostError> {
     let began = line.now();
     let mut engine = Engine {
-        ring: vec![Place::default(); RING],
+        ring: vec![Slot::default(); RING],
         seen: Outcome {
             began: began + line.ahead(),
             ..Outcome::default()
@@ -310,12 +310,12 @@ impl Engine<'_> {
 
     /// Questions that may still be answered count neither as lost nor as sent.
     fn forget(&mut self, now: u64) {
-        let young = |place: &&Place| {
-            place.state == State::Asked
-                && !place.corrupted
-                && now <= place.near.due + self.plan.patience
+        let young = |slot: &&Slot| {
+            slot.state == State::Asked
+                && !slot.corrupted
+                && now <= slot.near.due + self.plan.patience
         };
-        let counted = |place: &&Place| self.counts(place.number);
+        let counted = |slot: &&Slot| self.counts(slot.number);
         self.seen.sent -= self.ring.iter().filter(young).filter(counted).count() as u64;
     }
 
@@ -410,7 +410,7 @@ impl Engine<'_> {
         let at = number as usize % RING;
         self.settle(at);
         self.open -= u32::from(self.ring[at].state == State::Asked && self.open > 0);
-        self.ring[at] = Place {
+        self.ring[at] = Slot {
             state: State::Asked,
             number,
             id: Some(id),
@@ -421,7 +421,7 @@ impl Engine<'_> {
                 sent,
                 ..Near::default()
             },
-            ..Place::default()
+            ..Slot::default()
         };
         self.open += 1;
         if self.counts(number) {
@@ -445,15 +445,15 @@ impl Engine<'_> {
         while let Some(left) = self.line.departure() {
             // Numbers of datagrams and of questions differ by the datagrams that never left.
             let guess = left.id.wrapping_add(self.ring_shift(left.id)) as usize % RING;
-            let place = &mut self.ring[guess];
-            if place.id == Some(left.id) {
+            let slot = &mut self.ring[guess];
+            if slot.id == Some(left.id) {
                 // The first time counts: a responder on this host may return the same packet, which
                 // is stamped again.
-                if left.stamp != 0 && place.near.departed == 0 {
-                    place.near.departed = left.stamp;
+                if left.stamp != 0 && slot.near.departed == 0 {
+                    slot.near.departed = left.stamp;
                 }
-                if left.hardware != 0 && place.left_hardware == 0 {
-                    place.left_hardware = left.hardware;
+                if left.hardware != 0 && slot.left_hardware == 0 {
+                    slot.left_hardware = left.hardware;
                 }
             }
             if Some(left.id) == id && left.stamp != 0 {
@@ -465,9 +465,9 @@ impl Engine<'_> {
     /// Difference between the numbers of questions and of datagrams, from the last question.
     fn ring_shift(&self, id: u32) -> u32 {
         let last = self.next.wrapping_sub(1);
-        let place = &self.ring[last as usize % RING];
-        match place.id {
-            Some(last_id) if place.state != State::Free => last.wrapping_sub(last_id),
+        let slot = &self.ring[last as usize % RING];
+        match slot.id {
+            Some(last_id) if slot.state != State::Free => last.wrapping_sub(last_id),
             _ => last.wrapping_sub(id),
         }
     }
@@ -486,26 +486,26 @@ impl Engine<'_> {
         };
         let at = answer.number as usize % RING;
         let waiting = self.free_for(got.stamp, idle);
-        let place = &mut self.ring[at];
-        if place.number != answer.number || place.state == State::Free {
+        let slot = &mut self.ring[at];
+        if slot.number != answer.number || slot.state == State::Free {
             self.seen.foreign += 1;
             return;
         }
-        if place.mark != answer.mark {
+        if slot.mark != answer.mark {
             return self.wrong(Some(answer.number));
         }
-        if place.state != State::Asked {
+        if slot.state != State::Asked {
             self.seen.duplicates += 1;
             return;
         }
-        place.state = State::Answered;
-        place.near.arrived = got.stamp;
-        place.near.waiting = waiting;
-        place.near.read = read;
-        place.came_hardware = got.hardware;
-        place.far = answer.far;
-        let (sent, due, stamped) = (place.near.sent, place.near.due, place.near.departed != 0);
-        let corrupted = std::mem::take(&mut place.corrupted);
+        slot.state = State::Answered;
+        slot.near.arrived = got.stamp;
+        slot.near.waiting = waiting;
+        slot.near.read = read;
+        slot.came_hardware = got.hardware;
+        slot.far = answer.far;
+        let (sent, due, stamped) = (slot.near.sent, slot.near.due, slot.near.departed != 0);
+        let corrupted = std::mem::take(&mut slot.corrupted);
         self.open = self.open.saturating_sub(1);
         let counts = self.counts(answer.number);
         if counts {
@@ -540,9 +540,9 @@ impl Engine<'_> {
         self.seen.mismatches += 1;
         let Some(number) = number else { return };
         let counts = self.counts(number);
-        let place = &mut self.ring[number as usize % RING];
-        if place.number == number && place.state == State::Asked && !place.corrupted && counts {
-            place.corrupted = true;
+        let slot = &mut self.ring[number as usize % RING];
+        if slot.number == number && slot.state == State::Asked && !slot.corrupted && counts {
+            slot.corrupted = true;
             self.seen.corrupted += 1;
         }
     }
@@ -553,11 +553,11 @@ impl Engine<'_> {
             return;
         };
         let at = number as usize % RING;
-        let place = &mut self.ring[at];
-        if place.number == number && place.state == State::Answered {
+        let slot = &mut self.ring[at];
+        if slot.number == number && slot.state == State::Answered {
             // An answer cannot have left before it was given.
-            if departed >= place.far.answered {
-                place.far.departed = departed;
+            if departed >= slot.far.answered {
+                slot.far.departed = departed;
             }
             self.settle(at);
         }
@@ -565,26 +565,26 @@ impl Engine<'_> {
 
     /// Counts a question about which nothing more will be known.
     fn settle(&mut self, at: usize) {
-        let place = &mut self.ring[at];
-        if place.state != State::Answered {
+        let slot = &mut self.ring[at];
+        if slot.state != State::Answered {
             return;
         }
-        place.state = State::Done;
-        if place.left_hardware != 0 && place.came_hardware > place.left_hardware {
-            place.near.hardware = place.came_hardware - place.left_hardware;
+        slot.state = State::Done;
+        if slot.left_hardware != 0 && slot.came_hardware > slot.left_hardware {
+            slot.near.hardware = slot.came_hardware - slot.left_hardware;
         }
-        let place = *place;
-        if !self.counts(place.number) {
+        let slot = *slot;
+        if !self.counts(slot.number) {
             return;
         }
-        let (mut parts, mut right) = split(&place.near, &place.far);
-        if !right && place.far.departed != 0 {
+        let (mut parts, mut right) = split(&slot.near, &slot.far);
+        if !right && slot.far.departed != 0 {
             // The far end stamped after the answer had arrived: unknown is better than wrong.
             (parts, right) = split(
-                &place.near,
+                &slot.near,
                 &Far {
                     departed: 0,
-                    ..place.far
+                    ..slot.far
                 },
             );
         }
@@ -601,7 +601,7 @@ impl Engine<'_> {
             // Soon at first, then at growing intervals.
             self.look_around();
         }
-        let took = place.near.read.saturating_sub(place.near.due);
+        let took = slot.near.read.saturating_sub(slot.near.due);
         if took < self.limit {
             return;
         }
@@ -610,10 +610,10 @@ impl Engine<'_> {
         self.seen.attributed[attributed] += 1;
         let slow = Slow {
             took,
-            number: place.number,
-            at: place.near.due + self.line.ahead(),
-            rtt: place.near.read.saturating_sub(place.near.sent),
-            late: place.near.sent.saturating_sub(place.near.due),
+            number: slot.number,
+            at: slot.near.due + self.line.ahead(),
+            rtt: slot.near.read.saturating_sub(slot.near.sent),
+            late: slot.near.sent.saturating_sub(slot.near.due),
             parts,
             attributed,
         };

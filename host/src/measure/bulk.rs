@@ -330,7 +330,7 @@ struct Slots {
 
 impl Slots {
     /// The entry of a token, unless another stream has it now.
-    fn place(&mut self, token: u64) -> Option<&mut Option<Arc<Stream>>> {
+    fn slot(&mut self, token: u64) -> Option<&mut Option<Arc<Stream>>> {
         let at = (token & u64::from(u32::MAX)) as usize;
         let same = u64::from(*self.turns.get(at)?) == token >> 32;
         self.streams.get_mut(at).filter(|_| same)
@@ -345,15 +345,15 @@ struct Carrier {
 
 /// The position of a stream, for its removal.
 #[derive(Copy, Clone, Debug)]
-pub struct Place {
+pub struct Slot {
     carrier: usize,
     token: u64,
 }
 
-impl Default for Place {
+impl Default for Slot {
     /// No position.
-    fn default() -> Place {
-        Place {
+    fn default() -> Slot {
+        Slot {
             carrier: usize::MAX,
             token: 0,
         }
@@ -394,18 +394,18 @@ impl Carriers {
         })
     }
     /// Starts the load of a stream.
-    pub fn start(&self, stream: &Arc<Stream>) -> std::io::Result<Place> {
+    pub fn start(&self, stream: &Arc<Stream>) -> std::io::Result<Slot> {
         let load = |carrier: &Arc<Carrier>| carrier.lock().streams.iter().flatten().count();
         let carrier = (0..self.carriers.len())
             .min_by_key(|i| load(&self.carriers[*i]))
             .unwrap_or(0);
         let token = self.carriers[carrier].add(stream)?;
-        Ok(Place { carrier, token })
+        Ok(Slot { carrier, token })
     }
     /// Stops the load of a stream.
-    pub fn stop(&self, place: Place) {
-        if let Some(carrier) = self.carriers.get(place.carrier) {
-            carrier.remove(place.token);
+    pub fn stop(&self, slot: Slot) {
+        if let Some(carrier) = self.carriers.get(slot.carrier) {
+            carrier.remove(slot.token);
         }
     }
     /// Processor time of all threads, ns.
@@ -448,12 +448,12 @@ impl Carrier {
         Ok(token)
     }
     fn get(&self, token: u64) -> Option<Arc<Stream>> {
-        self.lock().place(token)?.clone()
+        self.lock().slot(token)?.clone()
     }
     fn remove(&self, token: u64) {
         // The entry is looked up and emptied under one lock, so that no other stream can take it in
         // between.
-        let stream = self.lock().place(token).and_then(Option::take);
+        let stream = self.lock().slot(token).and_then(Option::take);
         if let Some(stream) = stream {
             let _ = self.epoll.remove(&stream.socket);
         }
@@ -593,9 +593,9 @@ mod tests {
         let out = Stream::new(near, Role::Sender, Budget::new(None, u64::MAX));
         let receiver = Stream::new(far, Role::Receiver, Budget::new(Some(1_000_000), u64::MAX));
         carriers.start(&receiver).unwrap();
-        let place = carriers.start(&out).unwrap();
+        let slot = carriers.start(&out).unwrap();
         std::thread::sleep(Duration::from_millis(100));
-        carriers.stop(place);
+        carriers.stop(slot);
         std::thread::sleep(Duration::from_millis(20));
         let moved = out.moved();
         std::thread::sleep(Duration::from_millis(50));

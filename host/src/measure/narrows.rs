@@ -11,7 +11,7 @@ use super::options::Options;
 use super::plan::{Direction, FlowSpec};
 use super::seen::{FlowSeen, StoppedBy};
 use crate::HostError;
-use crate::measure::bulk::{Place, Role, Stream, UNSENT};
+use crate::measure::bulk::{Role, Slot, Stream, UNSENT};
 use crate::protocols::tcp_info::Row;
 use crate::protocols::wire::{Hello, Kind, PING, Ping};
 use crate::sys;
@@ -34,7 +34,7 @@ const MOST_MSS: u64 = 0xffff;
 
 struct Flow {
     stream: Arc<Stream>,
-    place: Place,
+    slot: Slot,
     seen: FlowSeen,
     /// Rows that the far end may still send; the limit bounds this host's memory.
     room: u64,
@@ -116,7 +116,7 @@ pub fn loaded(
             number(i),
             Flow {
                 stream,
-                place: Place::default(),
+                slot: Slot::default(),
                 seen,
                 room,
             },
@@ -134,7 +134,7 @@ pub fn loaded(
     let from = sys::monotonic();
     for flow in flows.values_mut() {
         flow.seen.note(&flow.stream, from);
-        flow.place = run.carriers.start(&flow.stream).map_err(&failed)?;
+        flow.slot = run.carriers.start(&flow.stream).map_err(&failed)?;
     }
     let until = from + run.options.duration.as_ns();
     let mut sample = from + interval;
@@ -192,7 +192,7 @@ pub fn loaded(
         }
         flow.seen.note(&flow.stream, to);
         if flow.stream.role() == Role::Sender {
-            run.carriers.stop(flow.place);
+            run.carriers.stop(flow.slot);
             flow.seen.close(&flow.stream);
         }
     }
@@ -214,7 +214,7 @@ pub fn loaded(
         let Some(flow) = flows.remove(&number) else {
             continue;
         };
-        run.carriers.stop(flow.place);
+        run.carriers.stop(flow.slot);
         let _ = sys::set_reset(flow.stream.socket());
         seen.push(flow.seen);
     }

@@ -13,7 +13,7 @@ use super::seen::{FlowSeen, PhaseSeen, StoppedBy};
 use super::tls::{Connection, RECORD};
 use super::{Run, plan, report};
 use crate::HostError;
-use crate::measure::bulk::{Budget, Place, Role, Stream};
+use crate::measure::bulk::{Budget, Role, Slot, Stream};
 use crate::sys;
 use crate::sys::socket::{self, Wanted};
 use serde_json::{Value, json};
@@ -160,7 +160,7 @@ pub fn loaded(
         download: Download,
         /// Bytes of this connection at the last sample.
         moved: u64,
-        place: Place,
+        slot: Slot,
         before: u64,
         seen: FlowSeen,
     }
@@ -177,7 +177,7 @@ pub fn loaded(
             .try_clone()
             .map_err(HostError::failed("starting load"))?;
         let stream = Stream::new(socket, Role::Receiver, Arc::clone(&run.budget));
-        let place = run
+        let slot = run
             .carriers
             .start(&stream)
             .map_err(HostError::failed("starting load"))?;
@@ -190,7 +190,7 @@ pub fn loaded(
             stream,
             download,
             moved: 0,
-            place,
+            slot,
             before: 0,
             seen,
         });
@@ -211,7 +211,7 @@ pub fn loaded(
             // No more data will arrive: the server closes connections, or does not respond.
             let whole = flow.download.left.is_some_and(|left| moved >= left);
             if (whole || flow.stream.over() || flow.seen.stalled()) && !budget.spent() {
-                carriers.stop(flow.place);
+                carriers.stop(flow.slot);
                 over.push(flow);
             }
         }
@@ -226,7 +226,7 @@ pub fn loaded(
                 flow.before += flow.stream.moved();
                 flow.stream = Stream::new(socket, Role::Receiver, Arc::clone(&budget));
                 (flow.download, flow.moved) = (download, 0);
-                flow.place = carriers
+                flow.slot = carriers
                     .start(&flow.stream)
                     .map_err(HostError::failed("starting load"))?;
                 Ok(())
@@ -252,7 +252,7 @@ pub fn loaded(
     let until = sys::monotonic();
     let mut seen = Vec::new();
     for mut flow in flows {
-        run.carriers.stop(flow.place);
+        run.carriers.stop(flow.slot);
         let moved = flow.before + flow.stream.moved();
         flow.seen.count(until, moved);
         flow.seen.received = Some(moved);

@@ -9,7 +9,7 @@ use super::udp::Exchange;
 use super::xdp::{Count, Echo};
 use crate::latency::exchange::Stall;
 use crate::latency::policy::Policy;
-use crate::measure::bulk::{Carriers, Place, Role, Stream, UNSENT};
+use crate::measure::bulk::{Carriers, Role, Slot, Stream, UNSENT};
 use crate::sys;
 use crate::sys::kernel;
 use crate::sys::socket;
@@ -107,7 +107,7 @@ pub struct Carried {
     /// The stream.
     pub stream: Arc<Stream>,
     allowance: Arc<Allowance>,
-    place: Option<Place>,
+    slot: Option<Slot>,
     charged: u64,
     /// Bytes that the peer has acknowledged or sent until the last check.
     seen: u64,
@@ -127,7 +127,7 @@ impl Carried {
         Carried {
             stream: Stream::new(socket, role, Arc::clone(allowance.load())),
             allowance: Arc::clone(allowance),
-            place: None,
+            slot: None,
             charged: 0,
             seen: 0,
             _descriptor: descriptor,
@@ -135,7 +135,7 @@ impl Carried {
     }
     /// Starts the load.
     pub fn start(&mut self, shared: &Shared) {
-        if self.place.is_none() {
+        if self.slot.is_none() {
             let now = sys::monotonic();
             self.allowance.progressed(now);
             if self.stream.role() == Role::Sender {
@@ -143,7 +143,7 @@ impl Carried {
                 self.allowance.hold(&mut self.charged, UNSENT.into());
             }
             self.allowance.alive(now);
-            self.place = shared.carriers.start(&self.stream).ok();
+            self.slot = shared.carriers.start(&self.stream).ok();
             if self.runs() && self.stream.role() == Role::Sender {
                 self.allowance.sends(true);
             }
@@ -151,7 +151,7 @@ impl Carried {
     }
     /// Whether it runs.
     pub fn runs(&self) -> bool {
-        self.place.is_some()
+        self.slot.is_some()
     }
     /// Charges its memory and records when its peer was heard.
     pub fn look(&mut self, now: u64) {
@@ -175,10 +175,10 @@ impl Carried {
     }
     /// Stops the load.
     pub fn stop(&mut self, shared: &Shared) {
-        let Some(place) = self.place.take() else {
+        let Some(slot) = self.slot.take() else {
             return;
         };
-        shared.carriers.stop(place);
+        shared.carriers.stop(slot);
         if self.stream.role() == Role::Sender {
             self.allowance.sends(false);
         }

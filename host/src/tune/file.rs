@@ -1,6 +1,6 @@
 //! A drop-in file of narrows below `/etc`.
 
-use super::place::{Dir, Found};
+use super::safe_file::{Dir, Found};
 use crate::tune::target::World;
 use serde_json::{Value, json};
 use std::io;

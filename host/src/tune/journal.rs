@@ -9,8 +9,8 @@
 //! reverted in turn.
 
 use super::netns::{Namespace, boot};
-use super::place::{Dir, Found, LONGEST};
 use super::plan::{Change, grouped, namespace};
+use super::safe_file::{Dir, Found, LONGEST};
 use crate::HostError;
 use crate::sys;
 use crate::tune::target::{VOLATILE, World};

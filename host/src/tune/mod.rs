@@ -18,10 +18,10 @@ pub mod journal;
 pub mod module;
 pub mod netns;
 pub mod options;
-pub mod place;
 pub mod plan;
 pub mod qdisc;
 pub mod route;
+pub mod safe_file;
 pub mod shape;
 pub mod sysctl;
 pub mod target;
@@ -59,7 +59,7 @@ fn plan(file: &str) -> Result<Plan, HostError> {
             .map_err(wrong)?;
         bytes
     } else {
-        place::read_trusted(std::path::Path::new(file)).map_err(wrong)?
+        safe_file::read_trusted(std::path::Path::new(file)).map_err(wrong)?
     };
     Plan::parse(&bytes).map_err(HostError::Unlike)
 }

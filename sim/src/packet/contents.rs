@@ -11,14 +11,14 @@ use std::collections::VecDeque;
 /// Values by index; the index freed first is reused first.
 #[derive(Debug)]
 struct Slab<T> {
-    places: Vec<T>,
+    slots: Vec<T>,
     free: VecDeque<u32>,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Slab<T> {
         Slab {
-            places: Vec::new(),
+            slots: Vec::new(),
             free: VecDeque::new(),
         }
     }
@@ -27,22 +27,22 @@ impl<T> Default for Slab<T> {
 impl<T: Copy> Slab<T> {
     fn put(&mut self, content: T) -> u32 {
         match self.free.pop_front() {
-            Some(place) => {
-                self.places[place as usize] = content;
-                place
+            Some(slot) => {
+                self.slots[slot as usize] = content;
+                slot
             }
             None => {
-                self.places.push(content);
-                self.places.len() as u32 - 1
+                self.slots.push(content);
+                self.slots.len() as u32 - 1
             }
         }
     }
-    fn look(&self, place: u32) -> &T {
-        &self.places[place as usize]
+    fn look(&self, slot: u32) -> &T {
+        &self.slots[slot as usize]
     }
-    fn take(&mut self, place: u32) -> T {
-        self.free.push_back(place);
-        self.places[place as usize]
+    fn take(&mut self, slot: u32) -> T {
+        self.free.push_back(slot);
+        self.slots[slot as usize]
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
             let packet = acks.packet(0, sent);
             assert_eq!(acks.take(&packet), sent);
         }
-        assert_eq!(acks.0.places.len(), 1);
+        assert_eq!(acks.0.slots.len(), 1);
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
             heard.congestion.map(|c| c.feedback),
             Some(Feedback::bytes(9.0))
         );
-        assert_eq!((heard.seq, headers.0.places.len()), (1 << 50, 2));
+        assert_eq!((heard.seq, headers.0.slots.len()), (1 << 50, 2));
         let mut plain = Packet::data(3, &segment);
         plain.set_feedback(Feedback::bytes(9.0));
         assert_eq!((plain.congestion(), plain.segment().tsecr), (None, 78));

@@ -125,9 +125,9 @@ impl Window {
     }
     /// Closes a number: it was acknowledged or given up.
     pub fn close(&mut self, number: u64) {
-        let place = number.saturating_sub(self.start);
-        if number >= self.start && place < WINDOW {
-            self.closed |= 1 << place;
+        let slot = number.saturating_sub(self.start);
+        if number >= self.start && slot < WINDOW {
+            self.closed |= 1 << slot;
         }
         while self.closed & 1 != 0 {
             self.closed >>= 1;
@@ -138,7 +138,7 @@ impl Window {
 
 /// The receiver's state of a number.
 #[derive(Clone, Debug)]
-enum Place<P> {
+enum Slot<P> {
     Missing,
     GivenUp,
     Here(P),
@@ -149,14 +149,14 @@ enum Place<P> {
 pub struct Reorder<P> {
     /// The number of its first slot.
     next: u64,
-    places: VecDeque<Place<P>>,
+    slots: VecDeque<Slot<P>>,
 }
 
 impl<P> Default for Reorder<P> {
     fn default() -> Reorder<P> {
         Reorder {
             next: 0,
-            places: VecDeque::new(),
+            slots: VecDeque::new(),
         }
     }
 }
@@ -164,31 +164,31 @@ impl<P> Default for Reorder<P> {
 impl<P> Reorder<P> {
     /// Takes an arriving frame; frames that are then in order go to `up`.
     pub fn arrives(&mut self, number: u64, packet: P, up: &mut Vec<P>) {
-        self.put(number, Place::Here(packet), up);
+        self.put(number, Slot::Here(packet), up);
     }
     /// Skips a frame that will not arrive; frames that are then in order go to `up`.
     pub fn given_up(&mut self, number: u64, up: &mut Vec<P>) {
-        self.put(number, Place::GivenUp, up);
+        self.put(number, Slot::GivenUp, up);
     }
     /// Number of frames that wait for an earlier one.
     pub fn waiting(&self) -> usize {
-        self.places
+        self.slots
             .iter()
-            .filter(|place| matches!(place, Place::Here(_)))
+            .filter(|slot| matches!(slot, Slot::Here(_)))
             .count()
     }
-    fn put(&mut self, number: u64, place: Place<P>, up: &mut Vec<P>) {
+    fn put(&mut self, number: u64, slot: Slot<P>, up: &mut Vec<P>) {
         let Some(at) = number.checked_sub(self.next).filter(|at| *at < WINDOW) else {
             return;
         };
         let at = at as usize;
-        while self.places.len() <= at {
-            self.places.push_back(Place::Missing);
+        while self.slots.len() <= at {
+            self.slots.push_back(Slot::Missing);
         }
-        self.places[at] = place;
-        while let Some(Place::GivenUp | Place::Here(_)) = self.places.front() {
+        self.slots[at] = slot;
+        while let Some(Slot::GivenUp | Slot::Here(_)) = self.slots.front() {
             self.next += 1;
-            if let Some(Place::Here(packet)) = self.places.pop_front() {
+            if let Some(Slot::Here(packet)) = self.slots.pop_front() {
                 up.push(packet);
             }
         }

@@ -43,7 +43,7 @@ mod spec;
 pub use medium::Wifi;
 pub use spec::{Speed, StationSpec, WifiSpec};
 
-use crate::queue::{Backlog, Place, QueueDiscipline, QueueKind};
+use crate::queue::{Backlog, QueueContext, QueueDiscipline, QueueKind};
 use crate::rng::Rng;
 use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
@@ -185,13 +185,13 @@ impl<P: 'static> Setup<P> {
             route,
             qdisc: Box::new(move |host, category| {
                 let name = format!("wifi/{host}/{category}/queue");
-                let place = Place {
+                let context = QueueContext {
                     limit: None,
                     rate,
                     hz,
                     seed: Rng::named(seed, &name).next_u64(),
                 };
-                make(&params, &place)
+                make(&params, &context)
             }),
         }
     }

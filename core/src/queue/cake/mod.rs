@@ -34,7 +34,7 @@ pub mod tins;
 
 use super::codel::MTU;
 use super::pool::Pool;
-use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::Packet;
 use crate::param::Params;
 use crate::rng::Rng;
@@ -537,8 +537,8 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: params::check,
         feedback: false,
-        make: &|params: &Params, place: &Place| {
-            Box::new(Cake::<P>::new(params, place.limit, place.seed))
+        make: &|params: &Params, context: &QueueContext| {
+            Box::new(Cake::<P>::new(params, context.limit, context.seed))
         },
     }
 }

@@ -39,7 +39,7 @@ mod tree;
 pub use params::{CLASS, PARAMS, notices};
 
 use super::fifo::Fifo;
-use super::{Backlog, ClassCounts, Factory, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, ClassCounts, Factory, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Packet, flow_hash};
 use crate::param::{Choice, Params};
 use crate::units::{Bytes, Rate, Time};
@@ -49,7 +49,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bucket::{Bucket, Line};
 use classify::Classifier;
-use params::{check_all, is_root, numbers, places};
+use params::{check_all, is_root, numbers, positions};
 use tree::{LEVELS, Spec, Tree};
 
 /// Number of leaves with figures of their own; the class of a packet is reported as a byte.
@@ -87,8 +87,8 @@ pub struct Htb<P> {
     wakeups: Agenda,
     /// The leaf that was served last.
     served: usize,
-    /// Disciplines to create for leaves, and their places.
-    wanted: Vec<(usize, Choice, Place)>,
+    /// Disciplines to create for leaves, and their contexts.
+    wanted: Vec<(usize, Choice, QueueContext)>,
 }
 
 fn spec(class: &Params, r2q: u64, by_id: &alloc::collections::BTreeMap<&str, usize>) -> Spec {
@@ -122,9 +122,9 @@ fn ceil_of(class: &Params) -> Rate {
 impl<P: Packet + Send + 'static> Htb<P> {
     /// From checked parameters. Its leaves are plain queues until it is
     /// [built](QueueDiscipline::build_nested).
-    pub fn new(params: &Params, place: &Place) -> Htb<P> {
+    pub fn new(params: &Params, context: &QueueContext) -> Htb<P> {
         let classes = params.rows("classes");
-        let by_id = places(classes);
+        let by_id = positions(classes);
         let specs: Vec<Spec> = classes
             .iter()
             .map(|class| spec(class, params.count("r2q"), &by_id))
@@ -138,14 +138,15 @@ impl<P: Packet + Send + 'static> Htb<P> {
         let (mut leaves, mut wanted) = (Vec::new(), Vec::new());
         for (i, class) in classes.iter().enumerate().filter(|(i, _)| !inner[*i]) {
             let limit = match class.packets("limit") {
-                0 => place.limit,
+                0 => context.limit,
                 packets => Some(Limit::Packets(packets)),
             };
-            let inside = Place {
+            let inside = QueueContext {
                 limit,
                 rate: ceil_of(class),
-                hz: place.hz,
-                seed: place.seed ^ u64::from(flow_hash(u64::from(specs[i].id), place.seed)) << 16,
+                hz: context.hz,
+                seed: context.seed
+                    ^ u64::from(flow_hash(u64::from(specs[i].id), context.seed)) << 16,
             };
             leaf_of[i] = leaves.len() as u32;
             leaves.push(Leaf {
@@ -178,7 +179,7 @@ impl<P: Packet + Send + 'static> Htb<P> {
             leaf_of,
             classifier,
             direct: Fifo::new(
-                place
+                context
                     .limit
                     .unwrap_or(Limit::Packets(params.packets("direct_qlen"))),
             ),
@@ -318,8 +319,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Htb<P> {
         self.backlog
     }
     fn build_nested(&mut self, make: &mut Factory<'_, P>) {
-        for (leaf, choice, place) in core::mem::take(&mut self.wanted) {
-            let Some(queue) = make(&choice, &place) else {
+        for (leaf, choice, context) in core::mem::take(&mut self.wanted) {
+            let Some(queue) = make(&choice, &context) else {
                 continue;
             };
             self.leaves[leaf].wakes = queue.wakes();
@@ -378,6 +379,6 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check: check_all,
         feedback: false,
-        make: &|params: &Params, place: &Place| Box::new(Htb::<P>::new(params, place)),
+        make: &|params: &Params, context: &QueueContext| Box::new(Htb::<P>::new(params, context)),
     }
 }

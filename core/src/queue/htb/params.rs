@@ -152,19 +152,19 @@ pub(super) fn numbers(handle: &str) -> (u32, u32) {
 }
 
 /// The index of each class by its id; of two with the same id, the first.
-pub(super) fn places(classes: &[Params]) -> BTreeMap<&str, usize> {
-    let places = classes.iter().enumerate().rev();
-    places.map(|(i, class)| (class.word("id"), i)).collect()
+pub(super) fn positions(classes: &[Params]) -> BTreeMap<&str, usize> {
+    let positions = classes.iter().enumerate().rev();
+    positions.map(|(i, class)| (class.word("id"), i)).collect()
 }
 
 /// Warnings, as sentences, about parents whose children have more rate in total than they have.
 /// Linux accepts this, but few users intend it.
 pub fn notices(params: &Params) -> Vec<String> {
     let classes = params.rows("classes");
-    let places = places(classes);
+    let positions = positions(classes);
     let mut promised = alloc::vec![0u64; classes.len()];
     for class in classes {
-        if let Some(parent) = places.get(class.word("parent")) {
+        if let Some(parent) = positions.get(class.word("parent")) {
             promised[*parent] = promised[*parent].saturating_add(class.rate("rate").as_bit());
         }
     }
@@ -192,25 +192,25 @@ pub(super) fn is_root(parent: &str) -> bool {
 
 /// Checks each class, in the order of the list.
 fn check(classes: &[Params]) -> Result<(), Misplaced> {
-    let places = places(classes);
+    let positions = positions(classes);
     let major = classes
         .first()
         .map_or(1, |class| numbers(class.word("id")).0.max(1));
     let mut parents = alloc::vec![false; classes.len()];
     for class in classes {
-        if let Some(parent) = places.get(class.word("parent")) {
+        if let Some(parent) = positions.get(class.word("parent")) {
             parents[*parent] = true;
         }
     }
     let free = || {
         let minor = (0x10..)
             .step_by(0x10)
-            .find(|n| !places.contains_key(format!("{major:x}:{n:x}").as_str()));
+            .find(|n| !positions.contains_key(format!("{major:x}:{n:x}").as_str()));
         quoted(&format!("{major:x}:{:x}", minor.unwrap_or(0xffff)))
     };
     for (i, class) in classes.iter().enumerate() {
-        one(class, i, major, &places, &free).map_err(|refusal| (i, refusal))?;
-        lineage(class, classes, &places).map_err(|refusal| (i, refusal))?;
+        one(class, i, major, &positions, &free).map_err(|refusal| (i, refusal))?;
+        lineage(class, classes, &positions).map_err(|refusal| (i, refusal))?;
         if parents[i]
             && class
                 .matching("match")
@@ -228,7 +228,7 @@ fn one(
     class: &Params,
     place: usize,
     major: u32,
-    places: &BTreeMap<&str, usize>,
+    positions: &BTreeMap<&str, usize>,
     free: &dyn Fn() -> String,
 ) -> Result<(), Refusal> {
     let (id, parent) = (class.word("id"), class.word("parent"));
@@ -246,7 +246,7 @@ fn one(
             quoted(&format!("{major:x}:{minor:x}")),
         );
     }
-    if places.get(id) != Some(&place) {
+    if positions.get(id) != Some(&place) {
         return refuse("id", "is also the id of another class", free());
     }
     let (rate, ceil) = (class.rate("rate"), class.rate("ceil"));
@@ -256,8 +256,8 @@ fn one(
     if ceil.as_bit() > 0 && ceil < rate {
         return refuse("ceil", "is below its rate", quoted(&format_rate(rate)));
     }
-    if !parent.is_empty() && !is_root(parent) && !places.contains_key(parent) {
-        let near = places
+    if !parent.is_empty() && !is_root(parent) && !positions.contains_key(parent) {
+        let near = positions
             .keys()
             .copied()
             .find(|other| *other != id && numbers(other).0 == major);
@@ -274,11 +274,11 @@ fn one(
 fn lineage(
     class: &Params,
     classes: &[Params],
-    places: &BTreeMap<&str, usize>,
+    positions: &BTreeMap<&str, usize>,
 ) -> Result<(), Refusal> {
     let up = |class: &&Params| {
         let parent = class.word("parent");
-        places
+        positions
             .get(parent)
             .filter(|_| !is_root(parent))
             .map(|i| &classes[*i])

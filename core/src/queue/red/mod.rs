@@ -26,7 +26,7 @@ pub mod law;
 pub mod words;
 
 use super::fifo::Fifo;
-use super::{Backlog, DropReason, Limit, Place, QueueDiscipline, QueueKind, Sink};
+use super::{Backlog, DropReason, Limit, QueueContext, QueueDiscipline, QueueKind, Sink};
 use crate::packet::{Ecn, Packet};
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::rng::Rng;
@@ -168,19 +168,19 @@ fn check(params: &Params) -> Result<(), Refusal> {
 
 impl<P: Packet + Send> Red<P> {
     /// An empty queue with these parameters.
-    pub fn new(params: &Params, place: &Place) -> Red<P> {
-        let limit = place.limit.unwrap_or(Limit::Bytes(params.bytes("limit")));
+    pub fn new(params: &Params, context: &QueueContext) -> Red<P> {
+        let limit = context.limit.unwrap_or(Limit::Bytes(params.bytes("limit")));
         let bytes = match limit {
             Limit::Bytes(bytes) => bytes.get(),
             Limit::Packets(n) => n.saturating_mul(params.bytes("avpkt").get()),
         };
-        let words = words(params, bytes, place.rate);
-        let ticks = Jiffies::new(place.hz);
+        let words = words(params, bytes, context.rate);
+        let ticks = Jiffies::new(context.hz);
         Red {
             law: Law::new(&words, words.min, words.max, params.bool("gentle")),
             vars: Vars::default(),
             refused: Refused::of(params),
-            rng: Rng::named(place.seed, "red"),
+            rng: Rng::named(context.seed, "red"),
             adapts: params
                 .bool("adaptive")
                 .then(|| (ticks, ticks.fires(0, ticks.from_us(ADAPTED_EACH.as_us())))),
@@ -245,6 +245,6 @@ pub fn kind<P: Packet + Send + 'static>() -> QueueKind<P> {
         params: PARAMS,
         check,
         feedback: false,
-        make: &|params: &Params, place: &Place| Box::new(Red::<P>::new(params, place)),
+        make: &|params: &Params, context: &QueueContext| Box::new(Red::<P>::new(params, context)),
     }
 }

@@ -69,7 +69,7 @@ pub(super) enum Push {
 
 /// The position of a retransmitted segment in its super-packet.
 #[derive(Copy, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Position {
     Alone,
     First,
     Middle,
@@ -423,14 +423,14 @@ impl Sender {
         now: Time,
         number: u64,
         counted: bool,
-        place: Place,
+        position: Position,
         wire: &mut impl FnMut(Segment) -> R,
     ) {
         let seg = *self.board.seg(number);
-        let sent_us = match place {
-            Place::Alone | Place::First => self.begin_burst(now),
+        let sent_us = match position {
+            Position::Alone | Position::First => self.begin_burst(now),
             // Linux splits nothing between them: they have one time.
-            Place::Middle | Place::Last => self.pacer.wstamp.as_us(),
+            Position::Middle | Position::Last => self.pacer.wstamp.as_us(),
         };
         self.board
             .resend(number, sent_us, &self.delivered.snapshot(), counted);
@@ -448,10 +448,10 @@ impl Sender {
                 undo.retransmissions = Some(undo.retransmissions.unwrap_or(0) + 1);
             }
         }
-        if matches!(place, Place::Alone | Place::First) {
+        if matches!(position, Position::Alone | Position::First) {
             self.board.cut_before(number);
         }
-        if matches!(place, Place::Alone | Place::Last) {
+        if matches!(position, Position::Alone | Position::Last) {
             self.board.cut_after(number);
             self.lies_below(self.pacer.bytes());
             self.pacer.end(now, self.pacing);
@@ -460,9 +460,9 @@ impl Sender {
         if self.hands_down() {
             return;
         }
-        let psh = place == Place::Last || seg.is(PUSHED);
+        let psh = position == Position::Last || seg.is(PUSHED);
         let mut segment = self.data(now, seg.seq, seg.len, psh);
-        segment.joined = matches!(place, Place::Middle | Place::Last);
+        segment.joined = matches!(position, Position::Middle | Position::Last);
         wire(segment);
     }
 
@@ -500,13 +500,13 @@ impl Sender {
             let more = together < most
                 && self.board.in_flight() + 1 < self.w.cwnd
                 && self.board.lost_with_next(i);
-            let place = match (together > 1, more) {
-                (false, false) => Place::Alone,
-                (false, true) => Place::First,
-                (true, true) => Place::Middle,
-                (true, false) => Place::Last,
+            let position = match (together > 1, more) {
+                (false, false) => Position::Alone,
+                (false, true) => Position::First,
+                (true, true) => Position::Middle,
+                (true, false) => Position::Last,
             };
-            self.resend(now, i, true, place, wire);
+            self.resend(now, i, true, position, wire);
             if !more {
                 together = 0;
             }

@@ -2,7 +2,7 @@
 //! zero-window probes (RFC 9293). Arming one disarms the others.
 
 use super::below::RESOURCE_PROBE;
-use super::output::{Place, Push};
+use super::output::{Position, Push};
 use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
 use crate::cc::{Cause, Rto};
 use crate::host::Fate;
@@ -165,7 +165,7 @@ impl Sender {
                     .last_number()
                     .filter(|last| self.hand_again(now, *last, 1, wire))
                     .map(|last| {
-                        self.resend(now, last, false, Place::Alone, wire);
+                        self.resend(now, last, false, Position::Alone, wire);
                         true
                     })
             } else {
@@ -243,7 +243,7 @@ impl Sender {
             let ticks = self.ticks.from_us(RESOURCE_PROBE.as_us());
             return self.arm(now, TimerKind::Retransmit, ticks);
         }
-        self.resend(now, first, true, Place::Alone, wire);
+        self.resend(now, first, true, Position::Alone, wire);
         self.back_off();
         self.arm(now, TimerKind::Retransmit, self.rto_ticks);
     }
