@@ -187,7 +187,7 @@ impl Connection {
     }
     fn reduce(&mut self, cause: Cause) {
         self.prior_cwnd = self.w.cwnd;
-        self.w.credit = 0;
+        self.w.cwnd_cnt = 0;
         let mut ev = Loss::at(self.now);
         (ev.cause, ev.in_flight) = (cause, ((self.nxt - self.una) / MSS) as u32);
         self.cc.on_loss(&mut self.w, &ev);

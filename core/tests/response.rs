@@ -90,7 +90,7 @@ fn hold(kind: &CcKind, rtt: Span, exponent: u32, first: f64) -> Held {
     let (mut now, mut packets, mut seconds, mut held) = (1.0, 0, 0.0, Held::default());
     for epoch in 0..SETTLE + MEASURE {
         cc.on_loss(&mut w, &Loss::at(at(now)));
-        (w.cwnd, w.credit) = (w.ssthresh, 0);
+        (w.cwnd, w.cwnd_cnt) = (w.ssthresh, 0);
         let (begun, mut left) = (now, period);
         while left > 0 {
             let acked = if counts_acks {

@@ -325,7 +325,7 @@ impl CongestionControl for Cdg {
             return;
         };
         let m = &mut self.m;
-        if ev.selected == 0 {
+        if ev.sacked == 0 {
             if ev.acked == 1 && m.delayed > 0 {
                 m.delayed -= 1;
                 if let Some(round) = &mut m.round {
@@ -594,13 +594,13 @@ mod tests {
     #[test]
     fn no_growth_with_the_ack_that_backs_off() {
         let mut f = Flow::new(cdg(&[always()]), 4, 2);
-        f.w.credit = 3;
+        f.w.cwnd_cnt = 3;
         let mut rtt = 40_000;
         loop {
             let cwnd = f.w.cwnd;
-            let credit = f.w.credit;
+            let cwnd_cnt = f.w.cwnd_cnt;
             if f.ack(rtt, true) {
-                assert_eq!((f.w.cwnd, f.w.credit), (cwnd, credit));
+                assert_eq!((f.w.cwnd, f.w.cwnd_cnt), (cwnd, cwnd_cnt));
                 break;
             }
             rtt += 100;

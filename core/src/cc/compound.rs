@@ -318,7 +318,7 @@ mod tests {
     fn lose(c: &mut Compound, w: &mut Window) {
         c.on_loss(w, &Loss::at(Time::ZERO));
         w.cwnd = w.ssthresh;
-        w.credit = 0;
+        w.cwnd_cnt = 0;
     }
 
     /// One round trip starts the measurement. The next ends it, with one packet of Reno's and 0.125
@@ -402,7 +402,7 @@ mod tests {
         ack.delivered = 40;
         ack.nxt = 1;
         c.on_ack(&mut w, &ack);
-        assert_eq!((w.cwnd, w.credit), (100, 40));
+        assert_eq!((w.cwnd, w.cwnd_cnt), (100, 40));
     }
 
     #[test]

@@ -84,9 +84,9 @@ impl CongestionControl for HighSpeed {
         }
         self.find_row(w.cwnd);
         if w.cwnd < w.clamp {
-            w.credit = w.credit.saturating_add(self.growth());
-            if w.credit >= w.cwnd {
-                w.credit -= w.cwnd;
+            w.cwnd_cnt = w.cwnd_cnt.saturating_add(self.growth());
+            if w.cwnd_cnt >= w.cwnd {
+                w.cwnd_cnt -= w.cwnd;
                 w.cwnd += 1;
             }
         }
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_row_ends_with_its_window() {
-        let a = |cwnd| at(cwnd, 1).1.credit;
+        let a = |cwnd| at(cwnd, 1).1.cwnd_cnt;
         assert_eq!(
             [10, 38, 39, 118, 119, 84_035, 84_036].map(a),
             [1, 1, 2, 2, 3, 71, 72]
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn growth_counts_acks_not_packets() {
-        assert_eq!(at(1000, 2).1.credit, at(1000, 1).1.credit);
+        assert_eq!(at(1000, 2).1.cwnd_cnt, at(1000, 1).1.cwnd_cnt);
         let (mut h, mut w) = at(1000, 2);
         for _ in 0..1000 {
             let mut ev = Ack::at(Time::ZERO);
@@ -242,7 +242,7 @@ mod tests {
             h.on_ack(&mut w, &ev);
         }
         assert_eq!(
-            (w.cwnd, w.credit),
+            (w.cwnd, w.cwnd_cnt),
             (1007, 8 * 1001 - (1000..1007).sum::<u32>())
         );
     }
@@ -254,6 +254,6 @@ mod tests {
         let mut ev = Ack::at(Time::ZERO);
         ev.delivered = 40;
         h.on_ack(&mut w, &ev);
-        assert_eq!((w.cwnd, w.credit), (11, 0));
+        assert_eq!((w.cwnd, w.cwnd_cnt), (11, 0));
     }
 }

@@ -226,12 +226,12 @@ impl CongestionControl for Htcp {
             slow_start(w, ev.delivered);
             return;
         }
-        if (u64::from(w.credit) * u64::from(self.alpha)) / u64::from(UNIT) >= u64::from(w.cwnd) {
+        if (u64::from(w.cwnd_cnt) * u64::from(self.alpha)) / u64::from(UNIT) >= u64::from(w.cwnd) {
             w.cwnd = w.cwnd.saturating_add(u32::from(w.cwnd < w.clamp));
-            w.credit = 0;
+            w.cwnd_cnt = 0;
             self.update_alpha(self.ticks.at(ev.now));
         } else {
-            w.credit = w.credit.saturating_add(self.packets);
+            w.cwnd_cnt = w.cwnd_cnt.saturating_add(self.packets);
         }
         self.packets = 1;
     }
@@ -369,9 +369,9 @@ mod tests {
         for _ in 0..9 {
             c.on_ack(&mut w, &Ack::at(at(1)));
         }
-        assert_eq!((w.cwnd, w.credit), (40, 10));
+        assert_eq!((w.cwnd, w.cwnd_cnt), (40, 10));
         c.on_ack(&mut w, &Ack::at(at(1)));
-        assert_eq!((w.cwnd, w.credit), (41, 0));
+        assert_eq!((w.cwnd, w.cwnd_cnt), (41, 0));
     }
 
     #[test]

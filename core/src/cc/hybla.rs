@@ -120,7 +120,7 @@ impl CongestionControl for Hybla {
             self.doubling()
         } else {
             let step = self.avoidance(w.cwnd);
-            w.credit = w.credit.saturating_add(u32::from(step < PACKET));
+            w.cwnd_cnt = w.cwnd_cnt.saturating_add(u32::from(step < PACKET));
             step
         };
         w.cwnd = w.cwnd.saturating_add(step / PACKET);
@@ -128,11 +128,11 @@ impl CongestionControl for Hybla {
         if self.fraction >= PACKET {
             self.fraction -= PACKET;
             w.cwnd = w.cwnd.saturating_add(1);
-            w.credit = 0;
+            w.cwnd_cnt = 0;
         }
-        if step == 0 && w.credit >= w.cwnd {
+        if step == 0 && w.cwnd_cnt >= w.cwnd {
             w.cwnd = w.cwnd.saturating_add(1);
-            w.credit = 0;
+            w.cwnd_cnt = 0;
         }
         if slow_start {
             w.cwnd = w.cwnd.min(w.ssthresh);
@@ -241,7 +241,7 @@ mod tests {
         let (mut c, mut w) = begun(25_000);
         (w.cwnd, w.ssthresh) = (200, 50);
         assert_eq!(grown(&mut c, &mut w, 199), 200);
-        assert_eq!((grown(&mut c, &mut w, 1), w.credit), (201, 0));
+        assert_eq!((grown(&mut c, &mut w, 1), w.cwnd_cnt), (201, 0));
     }
 
     #[test]

@@ -193,15 +193,15 @@ impl CongestionControl for Illinois {
             slow_start(w, ev.delivered);
             return;
         }
-        w.credit = w.credit.saturating_add(self.acked);
-        let due = (u64::from(w.credit) * self.alpha) >> ALPHA_BITS;
+        w.cwnd_cnt = w.cwnd_cnt.saturating_add(self.acked);
+        let due = (u64::from(w.cwnd_cnt) * self.alpha) >> ALPHA_BITS;
         let steps = due / u64::from(w.cwnd.max(1));
         if steps > 0 {
             w.cwnd = w
                 .cwnd
                 .saturating_add(steps.min(u64::from(u32::MAX)) as u32)
                 .min(w.clamp);
-            w.credit = 0;
+            w.cwnd_cnt = 0;
         }
     }
 
@@ -344,7 +344,7 @@ mod tests {
     fn a_small_window_is_renos() {
         let mut f = Flow::on_a_path(100);
         let mut at = |cwnd| {
-            (f.w.cwnd, f.w.ssthresh, f.w.credit) = (cwnd, 2, 0);
+            (f.w.cwnd, f.w.ssthresh, f.w.cwnd_cnt) = (cwnd, 2, 0);
             f.round(30_000)
         };
         assert_eq!([at(15), at(14)], [(92, 18), (128, 32)]);
@@ -399,15 +399,15 @@ mod tests {
         for _ in 0..10 {
             f.ack(10_000);
         }
-        assert_eq!((f.w.cwnd, f.w.credit), (101, 0));
+        assert_eq!((f.w.cwnd, f.w.cwnd_cnt), (101, 0));
         for _ in 0..100 {
             grown.ack(10_000);
         }
         assert!((109..=110).contains(&grown.w.cwnd), "{}", grown.w.cwnd);
         // The rest is discarded when the window changes.
-        f.w.credit = 25;
+        f.w.cwnd_cnt = 25;
         f.ack(10_000);
-        assert_eq!((f.w.cwnd, f.w.credit), (103, 0));
+        assert_eq!((f.w.cwnd, f.w.cwnd_cnt), (103, 0));
     }
 
     #[test]
@@ -419,7 +419,7 @@ mod tests {
         let mut ev = Ack::at(Time::ZERO);
         ev.delivered = 5;
         f.cc.on_ack(&mut f.w, &ev);
-        assert_eq!(f.w.credit, 3);
+        assert_eq!(f.w.cwnd_cnt, 3);
     }
 
     #[test]
@@ -430,7 +430,7 @@ mod tests {
         let mut ev = Ack::at(Time::ZERO);
         ev.delivered = 40;
         f.cc.on_ack(&mut f.w, &ev);
-        assert_eq!((f.w.cwnd, f.w.credit), (11, 0));
+        assert_eq!((f.w.cwnd, f.w.cwnd_cnt), (11, 0));
     }
 
     #[test]

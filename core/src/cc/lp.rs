@@ -315,7 +315,7 @@ mod tests {
     fn a_second_time_within_three_round_trips_leaves_one_packet() {
         let cut = |after_ms: u64| {
             let mut f = Flow::new(100);
-            f.w.credit = 0;
+            f.w.cwnd_cnt = 0;
             f.cc.last_cut_ms = Some(1000);
             f.cc.delays = Delays {
                 smoothed8: 800,
@@ -336,9 +336,9 @@ mod tests {
         let mut f = Flow::new(10);
         f.acks(2, 0);
         f.cc.last_cut_ms = Some(f.now_ms as u32);
-        let (cwnd, credit) = (f.w.cwnd, f.w.credit);
+        let (cwnd, cwnd_cnt) = (f.w.cwnd, f.w.cwnd_cnt);
         f.acks(149, 0);
-        assert_eq!((f.w.cwnd, f.w.credit), (cwnd, credit));
+        assert_eq!((f.w.cwnd, f.w.cwnd_cnt), (cwnd, cwnd_cnt));
         f.acks(10, 0);
         assert_eq!(f.w.cwnd, cwnd + 1);
     }

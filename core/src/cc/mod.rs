@@ -67,7 +67,7 @@ pub struct Window {
     /// Below this threshold the window doubles per round trip (slow start).
     pub ssthresh: u32,
     /// Packets acknowledged towards the next increase in congestion avoidance.
-    pub credit: u32,
+    pub cwnd_cnt: u32,
     /// Maximum of `cwnd`.
     pub clamp: u32,
     /// The pacing rate of the congestion control; `None` selects the transport's own formula. It
@@ -95,7 +95,7 @@ impl Window {
         Window {
             cwnd: iw,
             ssthresh: INFINITE_SSTHRESH,
-            credit: 0,
+            cwnd_cnt: 0,
             clamp: u32::MAX,
             pacing: None,
             min_burst: MIN_BURST,
@@ -147,7 +147,7 @@ pub struct Sample {
     /// The peer's timestamp in it and the echo of the sender's, ms.
     pub stamps: (u32, u32),
     /// Packets SACKed and not acknowledged in order, including this ACK.
-    pub selected: u32,
+    pub sacked: u32,
     /// Packets delivered since the transmission of the packet sent last of those it acknowledged,
     /// that one and this ACK included: the packets in flight then. 0 if it acknowledged none.
     pub flight: u32,
@@ -391,7 +391,7 @@ event_at! {
         rtt: None, acked: 0, una: 0, nxt: 0, pacing: Rate::bit(u64::MAX), paced: false,
         ece: false, plain: false,
         state: State::Open, srtt8_us: 0, delivered: 0, delivered_ce: 0, stamps: (0, 0),
-        selected: 0, flight: 0,
+        sacked: 0, flight: 0,
         feedback: Feedback::default(),
     }
     Ack {

@@ -712,7 +712,7 @@ mod tests {
             f.decide(20, 90);
         }
         f.grow(20);
-        assert_eq!((f.w.cwnd, f.w.credit), (20, 20));
+        assert_eq!((f.w.cwnd, f.w.cwnd_cnt), (20, 20));
         f.decide(20, 90);
         assert_eq!(f.cc.growth, 0);
         f.grow(1);

@@ -37,14 +37,14 @@ pub fn beyond_slow_start(w: &mut Window, ev: &Ack) -> Option<u32> {
 /// Additive increase: one packet for every `per` packets acknowledged.
 pub fn avoid(w: &mut Window, per: u32, acked: u32) {
     let per = per.max(1);
-    if w.credit >= per {
-        w.credit = 0;
+    if w.cwnd_cnt >= per {
+        w.cwnd_cnt = 0;
         w.cwnd += 1;
     }
-    w.credit = w.credit.saturating_add(acked);
-    if w.credit >= per {
-        let steps = w.credit / per;
-        w.credit -= steps * per;
+    w.cwnd_cnt = w.cwnd_cnt.saturating_add(acked);
+    if w.cwnd_cnt >= per {
+        let steps = w.cwnd_cnt / per;
+        w.cwnd_cnt -= steps * per;
         w.cwnd = w.cwnd.saturating_add(steps);
     }
     w.cwnd = w.cwnd.min(w.clamp);
@@ -133,16 +133,16 @@ mod tests {
         for _ in 0..5 {
             avoid(&mut w, 10, 2);
         }
-        assert_eq!((w.cwnd, w.credit), (11, 0));
+        assert_eq!((w.cwnd, w.cwnd_cnt), (11, 0));
     }
 
     #[test]
     fn credit_from_before_the_window_shrank_is_worth_one_packet() {
         let mut w = Window {
-            credit: 90,
+            cwnd_cnt: 90,
             ..Window::new(10)
         };
         avoid(&mut w, 10, 1);
-        assert_eq!((w.cwnd, w.credit), (11, 1));
+        assert_eq!((w.cwnd, w.cwnd_cnt), (11, 1));
     }
 }

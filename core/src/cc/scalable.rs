@@ -113,6 +113,6 @@ mod tests {
         let mut ev = Ack::at(Time::ZERO);
         ev.delivered = 102;
         Scalable.on_ack(&mut w, &ev);
-        assert_eq!((w.cwnd, w.credit), (102, 1));
+        assert_eq!((w.cwnd, w.cwnd_cnt), (102, 1));
     }
 }

@@ -95,10 +95,10 @@ impl Veno {
         }
         if !self.is_congested() {
             avoid(w, w.cwnd, acked);
-        } else if w.credit < w.cwnd {
-            w.credit = w.credit.saturating_add(acked);
+        } else if w.cwnd_cnt < w.cwnd {
+            w.cwnd_cnt = w.cwnd_cnt.saturating_add(acked);
         } else {
-            w.credit = 0;
+            w.cwnd_cnt = 0;
             let grows = self.due && w.cwnd < w.clamp;
             w.cwnd += u32::from(grows);
             self.due = !grows;
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(b.acks(1, 120_000), 52);
         b.ack(53);
         b.acks(1, 120_000);
-        assert_eq!((b.w.cwnd, b.w.credit), (52, 0), "packets count, not ACKs");
+        assert_eq!((b.w.cwnd, b.w.cwnd_cnt), (52, 0), "packets count, not ACKs");
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
         let mut b = bench(50);
         b.acks(1, 120_000);
         b.state(State::Disorder);
-        b.w.credit = 0;
+        b.w.cwnd_cnt = 0;
         assert_eq!(b.acks(50, 100_000), 51);
         assert_eq!(b.loss(), 25);
         b.state(State::Open);

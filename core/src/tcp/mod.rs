@@ -8,14 +8,14 @@
 //! | [`scoreboard`] | the sender's record of every segment in flight |
 //! | [`flight`] | additional records, for congestion controls that need them |
 //! | [`rack`] | loss detection by RACK |
-//! | `past` | rejection of old timestamps (PAWS) |
+//! | `paws` | rejection of old timestamps (PAWS) |
 //! | [`prr`] | proportional rate reduction of the window |
 //! | [`rtt`] | round-trip times and the retransmission timeout |
 //! | [`options`] | options of an administrator |
 
 pub mod flight;
 pub mod options;
-mod past;
+mod paws;
 pub mod prr;
 pub mod rack;
 pub mod receiver;

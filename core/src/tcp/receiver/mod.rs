@@ -12,7 +12,7 @@ mod ecn;
 mod sack;
 mod window;
 
-use super::past;
+use super::paws;
 use super::wire::{AckMarks, AckSegment, MAX_SACKS, Range, Segment};
 use super::{Config, EcnUse, MSS};
 use crate::kernel::Rule;
@@ -211,7 +211,7 @@ impl Receiver {
             }
             Phase::Established => {}
         }
-        if seg.len > 0 && past::is_past(self.ts_recent, seg.tsval) {
+        if seg.len > 0 && paws::is_past(self.ts_recent, seg.tsval) {
             self.refuse(seg, wire);
             return;
         }

@@ -1,12 +1,12 @@
 //! One ACK, in Linux's order: scoreboard, RTT, reordering window, tail probe, state of recovery,
 //! timer, window, repairs.
 
-use super::limits::Limit;
-use super::rate::Newest;
+use super::chrono::Limit;
+use super::delivery_rate::Newest;
 use super::{Sender, TailProbe, Time};
 use crate::cc::{Ack, Cause, Delivery, FlightSample, Loss, Sample};
 use crate::host::Fate;
-use crate::tcp::past;
+use crate::tcp::paws;
 use crate::tcp::scoreboard::{EVER_RETRANS, LOST, RETRANS, SACKED, Seg};
 use crate::tcp::sender::stamp;
 use crate::tcp::wire::{AckSegment, MAX_SACKS, Range, Segment};
@@ -102,7 +102,7 @@ impl Sender {
         let duplicate =
             ack.ack == self.board.una() && ack.window <= self.peer_window && ack.window > 0;
         let timeout_us = self.ticks.to_us(self.rto_ticks);
-        ack.syn || duplicate && past::is_recent_duplicate(self.ts_recent, ack.tsval, timeout_us)
+        ack.syn || duplicate && paws::is_recent_duplicate(self.ts_recent, ack.tsval, timeout_us)
     }
 
     /// Returns whether the timer must still be set if nothing is sent now (sending sets it anyway).
@@ -185,7 +185,7 @@ impl Sender {
             ev.srtt8_us = self.rtt.srtt8_us();
             (ev.delivered, ev.delivered_ce) = (shown, shown_ce);
             ev.stamps = (ack.tsval, ack.tsecr);
-            ev.selected = self.board.sacked_out();
+            ev.sacked = self.board.sacked_out();
             ev.flight = prior.map_or(0, |prior| (self.delivered.packets - prior) as u32);
             ev.feedback = ack.feedback;
             self.cc.on_sample(&mut self.w, &ev);
@@ -268,14 +268,14 @@ impl Sender {
                 self.on_dsack(*first, ack.ack, news);
             }
         }
-        let (mut selected, mut n) = ([Range::default(); MAX_SACKS], 0);
+        let (mut sacked, mut n) = ([Range::default(); MAX_SACKS], 0);
         let (mut new, mut n_new) = ([(0, Range::default()); MAX_SACKS], 0);
         for block in said {
             // A block below the ACK itself reports nothing about data in flight.
             if block.start < una || block.start >= block.end || block.end > nxt {
                 continue;
             }
-            selected[n] = *block;
+            sacked[n] = *block;
             n += 1;
             // Most of an ACK's blocks repeat those of the ACK before: no lookup is needed for them.
             if let Some(from) = self.first_unknown(*block) {
@@ -283,7 +283,7 @@ impl Sender {
                 n_new += 1;
             }
         }
-        self.selected = selected;
+        self.sacked = sacked;
         let new = &mut new[..n_new];
         if n_new > 1 {
             new.sort_unstable_by_key(|(from, _)| *from);
@@ -315,7 +315,7 @@ impl Sender {
     #[inline]
     fn first_unknown(&self, block: Range) -> Option<u64> {
         let mut end = 0;
-        for known in &self.selected {
+        for known in &self.sacked {
             if known.start <= block.start && block.start < known.end {
                 end = known.end;
             }

@@ -17,34 +17,34 @@
 //! | `input` | handling of an ACK: scoreboard, RTT, window |
 //! | `recovery` | the states above and their undo |
 //! | `timers` | retransmission, tail loss probe, reordering, zero window |
-//! | `rate` | delivery-rate samples |
-//! | `limits` | time during which each cause limited the sender |
+//! | `delivery_rate` | delivery-rate samples |
+//! | `chrono` | time during which each cause limited the sender |
 //! | `pacing` | departure times |
 //! | `small_queue` | the limit of data in the host's own queue |
-//! | `below` | super-packets for the host's own interface, and their completions |
-//! | `writer` | the application's writes and the socket buffer |
-//! | `cuts` | limits to splitting super-packets |
+//! | `device_queue` | super-packets for the host's own interface, and their completions |
+//! | `send_buffer` | the application's writes and the socket buffer |
+//! | `fragment` | limits to splitting super-packets |
 //! | `ecn` | negotiation of ECN, and the response to marks |
-//! | `duplicates` | loss recovery without SACK, by duplicate ACKs |
+//! | `dupack` | loss recovery without SACK, by duplicate ACKs |
 
-mod below;
-mod cuts;
-mod duplicates;
+mod chrono;
+mod delivery_rate;
+mod device_queue;
+mod dupack;
 mod ecn;
+mod fragment;
 mod input;
-mod limits;
 mod output;
 mod pacing;
-mod rate;
 mod recovery;
+mod send_buffer;
 mod small_queue;
 #[cfg(test)]
 mod tests;
 mod timers;
-mod writer;
 
 use super::flight::Flights;
-use super::past;
+use super::paws;
 use super::prr::Prr;
 use super::rack::Rack;
 use super::rtt::Rtt;
@@ -59,13 +59,13 @@ use crate::transport::Jiffies;
 use crate::units::{Bytes, Rate, Span, Time};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use chrono::Chrono;
+use delivery_rate::Delivered;
 pub(super) use ecn::FIRST_ACE;
-use limits::Limits;
 use output::Push;
 use pacing::Pacer;
-use rate::Delivered;
+use send_buffer::SendBuffer;
 use small_queue::SmallQueue;
-use writer::Writer;
 
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 enum Phase {
@@ -156,7 +156,7 @@ pub struct Sender {
     frto: bool,
     reordering: u32,
     /// The blocks of the last ACK with SACK: every segment in them is SACKed.
-    selected: [Range; MAX_SACKS],
+    sacked: [Range; MAX_SACKS],
     /// Some of their segments were ignored for lack of memory.
     spared: bool,
     dsack_dups: u64,
@@ -186,8 +186,8 @@ pub struct Sender {
     pacer: Pacer,
     /// Only above a device that reports completions.
     small_queue: Option<Box<SmallQueue>>,
-    limits: Limits,
-    writer: Writer,
+    chrono: Chrono,
+    send_buffer: SendBuffer,
 
     delivered: Delivered,
     delivered_ce: u64,
@@ -202,7 +202,7 @@ pub const RULES: &[Rule] = &[
     timers::TIMEOUT_SPARES_RECENT,
     pacing::EDT,
     output::DEFERS_BY_DEPARTURE,
-    cuts::CUTS_NEED_MEMORY,
+    fragment::FRAGMENTS_NEED_MEMORY,
     output::LIMITED_WITHOUT_SENDING,
     output::BURSTS_BY_RTT,
     output::LIMITED_FOR_A_WINDOW,
@@ -245,7 +245,7 @@ impl Sender {
             retrans_stamp: None,
             frto: false,
             reordering: REORDERING,
-            selected: Default::default(),
+            sacked: Default::default(),
             spared: false,
             dsack_dups: 0,
             probe: None,
@@ -266,8 +266,8 @@ impl Sender {
             pacer,
             small_queue: (cfg.device.as_ref())
                 .map(|device| Box::new(SmallQueue::new(device, cfg.pacing_shift))),
-            limits: Limits::default(),
-            writer: Writer::new(size.map(Bytes::get), &cfg),
+            chrono: Chrono::default(),
+            send_buffer: SendBuffer::new(size.map(Bytes::get), &cfg),
             delivered: Delivered::default(),
             delivered_ce: 0,
             bytes_sent: 0,
@@ -310,7 +310,7 @@ impl Sender {
         bytes: Bytes,
         wire: &mut impl FnMut(Segment) -> R,
     ) {
-        let Some(size) = &mut self.writer.size else {
+        let Some(size) = &mut self.send_buffer.size else {
             return;
         };
         *size = size.saturating_add(bytes.get());
@@ -332,7 +332,7 @@ impl Sender {
         ack: &AckSegment,
         wire: &mut impl FnMut(Segment) -> R,
     ) {
-        if past::is_past(self.ts_recent, ack.tsval) && !self.may_come_late(ack) {
+        if paws::is_past(self.ts_recent, ack.tsval) && !self.may_come_late(ack) {
             return;
         }
         self.ts_recent = self.ts_recent.max(ack.tsval);
@@ -388,7 +388,7 @@ impl Sender {
 
     /// Returns when `on_timer` must be called.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let due = Time::earlier(self.timer.map(|t| t.fires), self.writer.woken);
+        let due = Time::earlier(self.timer.map(|t| t.fires), self.send_buffer.woken);
         if self.pacer.due == Time::MAX {
             due
         } else {
@@ -399,12 +399,12 @@ impl Sender {
     /// The application pauses: its data still leaves, and it writes no more until
     /// [`resume`](Self::resume).
     pub fn pause(&mut self) {
-        self.writer.silent = true;
+        self.send_buffer.silent = true;
     }
 
     /// The application resumes writing.
     pub fn resume<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
-        self.writer.silent = false;
+        self.send_buffer.silent = false;
         if self.phase == Phase::Established {
             self.fill(now, wire);
             self.persist(now);
@@ -414,22 +414,23 @@ impl Sender {
     /// The application ends: nothing is sent any more.
     pub fn stop(&mut self) {
         self.phase = Phase::Stopped;
-        self.writer.woken = None;
+        self.send_buffer.woken = None;
         self.pacer.due = Time::MAX;
         self.timer = None;
     }
 
     /// Returns whether every byte of the transfer is acknowledged.
     pub fn finished(&self) -> bool {
-        self.writer
+        self.send_buffer
             .size
             .is_some_and(|size| self.board.una() >= size)
     }
 
     /// The first byte that the application would write now, if it would leave at once.
     pub fn would_send(&self) -> Option<u64> {
-        let at_once =
-            self.is_established() && self.writer.is_empty() && self.board.in_flight() < self.w.cwnd;
+        let at_once = self.is_established()
+            && self.send_buffer.is_empty()
+            && self.board.in_flight() < self.w.cwnd;
         at_once.then(|| self.board.nxt())
     }
 
@@ -523,7 +524,7 @@ impl Sender {
         } else {
             self.cfg.iw
         });
-        self.writer
+        self.send_buffer
             .expand(self.needs.send_buffer_windows, self.w.cwnd);
         self.cwnd_stamp = self.ticks.at(now);
         self.delivered.packets = 1;

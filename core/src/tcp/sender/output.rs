@@ -5,7 +5,7 @@
 //! (`tcp_tso_autosize`), and at most half the window per call. No burst leaves if the next ACK is
 //! expected within a millisecond and would release a full one (`tcp_tso_should_defer`).
 
-use super::limits::Limit;
+use super::chrono::Limit;
 use super::{Sender, State, Time};
 use crate::cc::{INFINITE_SSTHRESH, Sent};
 use crate::host::Fate;
@@ -123,9 +123,9 @@ impl Sender {
         let mut sent = 0u32;
         let mut limited = false;
         let mut peer_limits = false;
-        let any = !self.writer.is_empty();
+        let any = !self.send_buffer.is_empty();
         loop {
-            if self.writer.is_empty() || !self.pacer.may_send(now) {
+            if self.send_buffer.is_empty() || !self.pacer.may_send(now) {
                 break;
             }
             let in_flight = self.board.in_flight();
@@ -143,8 +143,8 @@ impl Sender {
             let mss = u64::from(MSS);
             let burst = *burst.get_or_insert_with(|| self.burst_segments());
             let quota = u64::from(quota.min(burst));
-            self.writer.gather(quota * mss);
-            let Some(head) = self.writer.head() else {
+            self.send_buffer.gather(quota * mss);
+            let Some(head) = self.send_buffer.head() else {
                 break;
             };
             let room = self.window_end().saturating_sub(self.board.nxt());
@@ -224,7 +224,7 @@ impl Sender {
         if most <= bytes {
             return most;
         }
-        let last = self.writer.head_is_tail() || bytes < head;
+        let last = self.send_buffer.head_is_tail() || bytes < head;
         let short = bytes % u64::from(MSS);
         let waits = self.short_end > self.board.una();
         if short > 0 && last && waits && push == Push::All {
@@ -252,7 +252,7 @@ impl Sender {
         let cong = u64::from(self.w.cwnd.saturating_sub(self.board.in_flight())) * mss;
         let limit = room.min(cong);
         if limit >= u64::from(burst) * mss
-            || (!self.writer.head_is_tail() && limit >= chunk)
+            || (!self.send_buffer.head_is_tail() && limit >= chunk)
             || limit >= self.peer_window.min(u64::from(self.w.cwnd) * mss) / DEFER_DIVISOR
         {
             return Hold::No;
@@ -294,7 +294,7 @@ impl Sender {
             return 0;
         }
         let snapshot = self.delivered.snapshot();
-        let ends_write = self.writer.take(bytes);
+        let ends_write = self.send_buffer.take(bytes);
         self.window_probes = 0;
         // All segments leave before any is recorded. Their records are seldom in the cache, and the
         // path's reads of a packet would wait for record writes before them.
@@ -552,13 +552,13 @@ impl Sender {
             self.cwnd_stamp = tick;
             return;
         }
-        if self.writer.is_empty() && self.writer.blocked {
+        if self.send_buffer.is_empty() && self.send_buffer.blocked {
             self.limit_begins(now, Limit::SendBuffer);
         }
         self.cwnd_used = self.cwnd_used.max(out);
         let unused = tick.saturating_sub(self.cwnd_stamp) >= self.rto_ticks;
         if unused && self.cfg.slow_start_after_idle && !self.needs.owns_recovery {
-            if self.state == State::Open && !self.writer.blocked {
+            if self.state == State::Open && !self.send_buffer.blocked {
                 // The window was not used up for a whole timeout: reduce it halfway to the used
                 // part.
                 let used = self.cwnd_used.max(self.cfg.iw);

@@ -123,7 +123,7 @@ impl Sender {
                 }
             } else if news.una_advanced && !recovered {
                 self.high_seq = self.board.nxt();
-                if !self.writer.is_empty() && self.window_end() > self.board.nxt() {
+                if !self.send_buffer.is_empty() && self.window_end() > self.board.nxt() {
                     *repair = Repair::New;
                     return;
                 }
@@ -269,7 +269,7 @@ impl Sender {
     pub(super) fn begin_reduction(&mut self, now: Time, cause: Cause) {
         self.high_seq = self.board.nxt();
         self.probe = None;
-        self.w.credit = 0;
+        self.w.cwnd_cnt = 0;
         self.prior_cwnd = self.w.cwnd;
         self.prr = Prr::begin(self.w.cwnd, self.cfg.kernel);
         self.tell_loss(now, cause);

@@ -1,7 +1,7 @@
 //! The sender's only timer: retransmission (RFC 6298), tail loss probe and reordering (RFC 8985),
 //! zero-window probes (RFC 9293). Arming one disarms the others.
 
-use super::below::RESOURCE_PROBE;
+use super::device_queue::RESOURCE_PROBE;
 use super::output::{Position, Push};
 use super::{Phase, Sender, State, TailProbe, Time, Timer, TimerKind};
 use crate::cc::{Cause, Rto};
@@ -91,7 +91,7 @@ impl Sender {
             return false;
         }
         let open = self.state == State::Open;
-        let idle = self.writer.is_empty() || self.board.in_flight() >= self.w.cwnd;
+        let idle = self.send_buffer.is_empty() || self.board.in_flight() >= self.w.cwnd;
         if !(self.cfg.kernel.follows(&PROBES_WHILE_REDUCING) || open && idle) {
             return false;
         }
@@ -158,19 +158,20 @@ impl Sender {
         wire: &mut impl FnMut(Segment) -> R,
     ) {
         if self.probe.is_none() {
-            let retransmission = if !self.writer.is_empty() && self.write(now, Push::Probe, wire) {
-                Some(false)
-            } else if self.writer.is_empty() || self.window_end() < self.board.nxt() + 1 {
-                self.board
-                    .last_number()
-                    .filter(|last| self.hand_again(now, *last, 1, wire))
-                    .map(|last| {
-                        self.resend(now, last, false, Position::Alone, wire);
-                        true
-                    })
-            } else {
-                None
-            };
+            let retransmission =
+                if !self.send_buffer.is_empty() && self.write(now, Push::Probe, wire) {
+                    Some(false)
+                } else if self.send_buffer.is_empty() || self.window_end() < self.board.nxt() + 1 {
+                    self.board
+                        .last_number()
+                        .filter(|last| self.hand_again(now, *last, 1, wire))
+                        .map(|last| {
+                            self.resend(now, last, false, Position::Alone, wire);
+                            true
+                        })
+                } else {
+                    None
+                };
             if let Some(retransmission) = retransmission {
                 self.probe = Some(TailProbe {
                     high_seq: self.board.nxt(),
@@ -185,7 +186,7 @@ impl Sender {
     /// Nothing is in flight and the peer's window is shut: without a probe the connection could
     /// stall.
     pub(super) fn persist(&mut self, now: Time) {
-        if self.board.packets_out() == 0 && !self.writer.is_empty() && self.timer.is_none() {
+        if self.board.packets_out() == 0 && !self.send_buffer.is_empty() && self.timer.is_none() {
             let ticks = self.rto_ticks << self.window_probes.min(MAX_PERSIST_SHIFT);
             self.arm(now, TimerKind::Persist, ticks);
         }
@@ -201,7 +202,7 @@ impl Sender {
     ) {
         self.timer = None;
         let room = self.window_end().saturating_sub(self.board.nxt());
-        if let Some(head) = self.writer.head().filter(|_| room > 0) {
+        if let Some(head) = self.send_buffer.head().filter(|_| room > 0) {
             if self.send_burst(now, head.min(room).min(u64::from(MSS)), wire) == 0 {
                 let ticks = self.ticks.from_us(RESOURCE_PROBE.as_us());
                 return self.arm(now, TimerKind::Persist, ticks);
@@ -266,7 +267,7 @@ impl Sender {
             self.begin_undo();
         }
         self.w.cwnd = self.board.in_flight() + 1;
-        self.w.credit = 0;
+        self.w.cwnd_cnt = 0;
         self.cwnd_stamp = self.ticks.at(now);
         if matches!(self.state, State::Open | State::Disorder)
             && self.board.sacked_out() >= self.reordering
@@ -295,7 +296,7 @@ impl Sender {
         let reneged = first.is(crate::tcp::scoreboard::SACKED);
         if reneged {
             self.board.forget_sacks();
-            self.selected = Default::default();
+            self.sacked = Default::default();
         }
         for i in self.board.numbers() {
             let sent = self.board.seg(i).sent_us;

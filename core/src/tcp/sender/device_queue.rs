@@ -46,7 +46,7 @@ impl Sender {
         bytes: u64,
         wire: &mut impl FnMut(Segment) -> R,
     ) -> bool {
-        let psh = bytes > u64::from(MSS) || self.writer.ends_with(bytes);
+        let psh = bytes > u64::from(MSS) || self.send_buffer.ends_with(bytes);
         let mut segment = self.super_packet(now, self.board.nxt(), bytes as u32, psh);
         self.ecn.mark_data(true, &mut segment);
         let fate = wire(segment).into();

@@ -23,14 +23,14 @@ pub(super) enum Limit {
 
 /// The clock.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Limits {
+pub(super) struct Chrono {
     state: Limit,
     since: u64,
     /// Ticks of the states busy, peer's window and send buffer.
     ticks: [u64; 3],
 }
 
-impl Limits {
+impl Chrono {
     fn set(&mut self, tick: u64, state: Limit) {
         if self.state > Limit::Idle {
             self.ticks[self.state as usize - 1] += tick - self.since;
@@ -43,29 +43,29 @@ impl Limits {
 impl Sender {
     /// Enters a state, unless a greater one holds.
     pub(super) fn limit_begins(&mut self, now: Time, limit: Limit) {
-        if limit > self.limits.state {
-            self.limits.set(self.ticks.at(now), limit);
+        if limit > self.chrono.state {
+            self.chrono.set(self.ticks.at(now), limit);
         }
     }
     /// Leaves a state.
     pub(super) fn limit_ends(&mut self, now: Time, limit: Limit) {
-        let state = if self.writer.is_empty() && self.board.packets_out() == 0 {
+        let state = if self.send_buffer.is_empty() && self.board.packets_out() == 0 {
             Limit::Idle
-        } else if limit == self.limits.state {
+        } else if limit == self.chrono.state {
             Limit::Busy
         } else {
             return;
         };
-        if state != self.limits.state {
-            self.limits.set(self.ticks.at(now), state);
+        if state != self.chrono.state {
+            self.chrono.set(self.ticks.at(now), state);
         }
     }
     /// Returns the time of each limit so far.
     pub fn limited(&self, now: Time) -> Limited {
-        let mut limits = self.limits.clone();
-        limits.set(self.ticks.at(now).max(limits.since), Limit::Idle);
+        let mut chrono = self.chrono.clone();
+        chrono.set(self.ticks.at(now).max(chrono.since), Limit::Idle);
         let span = |ticks: u64| Span::us(self.ticks.to_us(ticks));
-        let [busy, peer, buffer] = limits.ticks;
+        let [busy, peer, buffer] = chrono.ticks;
         Limited {
             busy: span(busy + peer + buffer),
             peer_window: span(peer),

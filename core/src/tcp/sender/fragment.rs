@@ -20,7 +20,7 @@ use crate::tcp::scoreboard::{LOST, RETRANS, SACKED};
 use core::ops::Range;
 
 /// No splitting without memory.
-pub const CUTS_NEED_MEMORY: Rule = Rule {
+pub const FRAGMENTS_NEED_MEMORY: Rule = Rule {
     name: "fragmentation needs memory",
     since: Kernel(5, 2),
     help: "if sent data occupies more than twice the send buffer, parts of super-packets are \
@@ -32,7 +32,7 @@ pub const CUTS_NEED_MEMORY: Rule = Rule {
 impl Sender {
     /// Returns whether the send queue takes so much memory that splitting is refused.
     pub(super) fn spares_memory(&self) -> bool {
-        self.writer.overfull(&self.board) && self.cfg.kernel.follows(&CUTS_NEED_MEMORY)
+        self.send_buffer.overfull(&self.board) && self.cfg.kernel.follows(&FRAGMENTS_NEED_MEMORY)
     }
 
     /// Returns whether this super-packet may be split all the same: the first or the last one.

@@ -95,10 +95,10 @@ mod tests {
     /// ACK before it. One of a millisecond is not.
     #[test]
     fn an_ack_that_was_overtaken_by_two_milliseconds_says_nothing() {
-        let selected = |age: u32| {
+        let sacked = |age: u32| {
             let mut sender = Sender::new(Config::default().into(), Box::new(Reno), None);
             sender.connect(at(0), &mut |_| ());
-            let mut tells = |ms: u64, syn: bool, tsval: u32, selected: Option<u64>| {
+            let mut tells = |ms: u64, syn: bool, tsval: u32, sacked: Option<u64>| {
                 let mut ack = AckSegment {
                     ack: if ms > 60 { range(0, 2).end } else { 0 },
                     window: 1 << 20,
@@ -106,7 +106,7 @@ mod tests {
                     tsval,
                     ..AckSegment::default()
                 };
-                if let Some(n) = selected {
+                if let Some(n) = sacked {
                     (ack.n_sacks, ack.sacks[0]) = (1, range(n, n + 1));
                 }
                 sender.on_segment(at(ms), &ack, &mut |_| ());
@@ -116,7 +116,7 @@ mod tests {
             tells(61, false, 50 - age, Some(3));
             sender.info().bytes_acked / u64::from(MSS)
         };
-        assert_eq!([0, 1, 2].map(selected), [2, 2, 0]);
+        assert_eq!([0, 1, 2].map(sacked), [2, 2, 0]);
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! may still grow, so it is worth waiting for. Source: Linux 6.12 `tcp_sendmsg_locked`,
 //! `tcp_grow_skb`, `sk_stream_write_space`, `tcp_sndbuf_expand`.
 
-use super::limits::Limit;
+use super::chrono::Limit;
 use super::output::Push;
 use super::{Sender, Time};
 use crate::host::Fate;
@@ -43,7 +43,7 @@ struct Chunk {
 
 /// Data that the application wrote and that was not sent.
 #[derive(Clone, Debug)]
-pub(super) struct Writer {
+pub(super) struct SendBuffer {
     /// Bytes that the application wants to send; `None` without end.
     pub size: Option<u64>,
     written: u64,
@@ -66,9 +66,9 @@ pub(super) struct Writer {
     pub woken: Option<Time>,
 }
 
-impl Writer {
-    pub fn new(size: Option<u64>, cfg: &Config) -> Writer {
-        Writer {
+impl SendBuffer {
+    pub fn new(size: Option<u64>, cfg: &Config) -> SendBuffer {
+        SendBuffer {
             size,
             written: 0,
             pushed: 0,
@@ -179,18 +179,18 @@ impl Sender {
     /// After an ACK and after each burst: wakes an application that waits for room, if there is
     /// room.
     pub(super) fn check_space(&mut self, now: Time) {
-        if !self.writer.blocked {
+        if !self.send_buffer.blocked {
             return;
         }
         if self.board.in_flight() < self.w.cwnd {
             let windows = self.needs.send_buffer_windows;
-            self.writer
+            self.send_buffer
                 .expand(windows, self.w.cwnd.max(self.reordering + 1));
             self.cwnd_stamp = self.ticks.at(now);
         }
-        if self.writer.wakes(&self.board) {
-            self.writer.blocked = false;
-            self.writer.woken = Some(now);
+        if self.send_buffer.wakes(&self.board) {
+            self.send_buffer.blocked = false;
+            self.send_buffer.woken = Some(now);
             self.limit_ends(now, Limit::SendBuffer);
         }
     }
@@ -224,19 +224,19 @@ impl Sender {
         now: Time,
         wire: &mut impl FnMut(Segment) -> R,
     ) {
-        if self.writer.woken.is_some_and(|t| t <= now) {
+        if self.send_buffer.woken.is_some_and(|t| t <= now) {
             self.fill(now, wire);
-            self.writer.woken = None;
+            self.send_buffer.woken = None;
         }
     }
 
     /// Lets an active application write until all data is written or the buffer is full.
     pub(super) fn fill<R: Into<Fate>>(&mut self, now: Time, wire: &mut impl FnMut(Segment) -> R) {
-        while !self.writer.blocked && !self.writer.silent {
+        while !self.send_buffer.blocked && !self.send_buffer.silent {
             let left = self
-                .writer
+                .send_buffer
                 .size
-                .map_or(u64::MAX, |size| size - self.writer.written);
+                .map_or(u64::MAX, |size| size - self.send_buffer.written);
             if left == 0 {
                 return;
             }
@@ -255,7 +255,7 @@ impl Sender {
         wire: &mut impl FnMut(Segment) -> R,
     ) {
         let in_flight = self.board.in_flight();
-        if self.writer.written - self.board.nxt() < u64::from(MSS)
+        if self.send_buffer.written - self.board.nxt() < u64::from(MSS)
             && self
                 .small_queue
                 .as_ref()
@@ -268,23 +268,23 @@ impl Sender {
         let mut copied = 0;
         while copied < len {
             let mut room = self
-                .writer
+                .send_buffer
                 .tail()
                 .map_or(0, |tail| goal.saturating_sub(tail.len));
             if room == 0 {
-                if !self.writer.has_room(&self.board) {
-                    self.writer.blocked = true;
+                if !self.send_buffer.has_room(&self.board) {
+                    self.send_buffer.blocked = true;
                     break;
                 }
                 self.slow_start_after_idle(now);
-                if self.writer.is_empty() {
+                if self.send_buffer.is_empty() {
                     self.limit_begins(now, Limit::Busy);
                 }
-                self.writer.begin();
+                self.send_buffer.begin();
                 room = goal;
             }
             let n = room.min(len - copied);
-            let w = &mut self.writer;
+            let w = &mut self.send_buffer;
             let Some(tail) = w.tail() else { break };
             tail.len += n;
             if copied == 0 {
@@ -301,7 +301,7 @@ impl Sender {
             }
         }
         if copied > 0 {
-            self.writer.mark_push();
+            self.send_buffer.mark_push();
             self.push(now, wire);
         }
     }
