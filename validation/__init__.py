@@ -22,7 +22,7 @@
 | `explained` | disagreements and the evidence that explains them |
 | `report` | `REPORT.md` and the summary on the terminal |
 
-Agreement with Linux has one definition, `narrows_core::figures::compare`, which the Rust test of
+Agreement with Linux has one definition, `narrows_core::metrics::compare`, which the Rust test of
 the stored cases also uses. A part whose congestion control or queue discipline this version does
 not have is left out, and the report states it.
 """

@@ -193,7 +193,7 @@ def _head(v: Validation) -> str:
         f"narrows {__version__}, {v.seeds} seeds of each case, Python "
         f"{platform.python_version()}; written by\n\n"
         f"```console\n$ {v.command}\n```\n\n"
-        "[agreement.rs](../core/src/figures/agreement.rs) defines the compared metrics and their "
+        "[agreement.rs](../core/src/metrics/agreement.rs) defines the compared metrics and their "
         "tolerances.\n"
         "[`validation`](__init__.py) describes the parts.\n\n"
         + _table("l", ("met", "criterion"), rows)

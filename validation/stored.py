@@ -294,7 +294,7 @@ def judge(
     case: Case, figure: Figure, ours: float, runs: tuple[float, ...] | None = None
 ) -> Verdict:
     """Compares `ours` with the recorded runs of a metric, or with some of them."""
-    agrees, linux, tolerance = _core.compare_figure(
+    agrees, linux, tolerance = _core.compare_metric(
         figure.name,
         list(figure.runs if runs is None else runs),
         ours,

@@ -85,8 +85,8 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Starts a capture; `title` is its comment, `endpoints` are the names of the interfaces at [`NEAR`]
-    /// and at [`FAR`](crate::net::FAR).
+    /// Starts a capture; `title` is its comment, `endpoints` are the names of the interfaces at
+    /// [`NEAR`] and at [`FAR`](crate::net::FAR).
     pub fn new(title: &str, endpoints: [(&str, &str); 2], sink: Sink) -> Capture {
         let mut capture = Capture {
             sink,

@@ -25,7 +25,7 @@
 //! | [`scenario`] | the scenario format: its only parser, its errors, its defaults |
 //! | [`windowed`] | the minimum or maximum of a sliding window |
 //! | [`capture`] | a run as a pcapng file |
-//! | [`figures`] | metrics that every engine reports: goodput, percentiles, Jain's index |
+//! | [`metrics`] | metrics that every engine reports: goodput, percentiles, Jain's index |
 //! | [`engine`] | the network, options and results that every engine shares |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -34,9 +34,9 @@ extern crate alloc;
 pub mod capture;
 pub mod cc;
 pub mod engine;
-pub mod figures;
 pub mod host;
 pub mod kernel;
+pub mod metrics;
 pub mod net;
 pub mod packet;
 pub mod param;

@@ -118,7 +118,7 @@ pub fn flow_hash(identity: u64, seed: u64) -> u32 {
 pub trait Packet {
     /// Bytes on the wire (whole frames: 1514 for a full segment).
     fn size(&self) -> Bytes;
-    /// The time at which the packet entered its current queue; disciplines and delay figures read
+    /// The time at which the packet entered its current queue; disciplines and delay metrics read
     /// it.
     fn enqueued_at(&self) -> Time;
     /// Called once by the owner of the queue when the packet enters.

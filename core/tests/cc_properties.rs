@@ -75,7 +75,7 @@ const OWN_RULE: &[&str] = &["bbr", "bbr2", "bbr3", "copa", "remy", "timely", "xc
 /// start (section 4.4 of the draft).
 fn may_return_by_slow_start(name: &str, algorithm: &dyn cc::CongestionControl) -> bool {
     let mut slowdown = false;
-    algorithm.describe(&mut |figure, value| slowdown |= figure == "slowdown" && value > 0.0);
+    algorithm.describe(&mut |metric, value| slowdown |= metric == "slowdown" && value > 0.0);
     slowdown || name == "lp" || OWN_RULE.contains(&name)
 }
 

@@ -1,12 +1,12 @@
 //! The engine layer as an engine sees it: time, a network, an observer, and packets of its own. The
-//! engine here only sends pings, so every figure is known beforehand.
+//! engine here only sends pings, so every metric is known beforehand.
 
 use crate::frame::Frame;
 use narrows_core::capture::{Capture, ENDS};
 use narrows_core::engine::{
-    self, Network, Observer, Options, Outcome, Recorder, Run, TooShort, probe_figures,
+    self, Network, Observer, Options, Outcome, Recorder, Run, TooShort, probe_metrics,
 };
-use narrows_core::figures::{ProbeMeter, QueueMeter, Samples};
+use narrows_core::metrics::{ProbeMeter, QueueMeter, Samples};
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
@@ -115,9 +115,9 @@ fn ping(scenario: &Scenario, together: usize) -> (Run, Vec<u8>) {
     let meters = [meter];
     let outcome = Outcome {
         flows: Vec::new(),
-        queues: observer.queues.iter().map(QueueMeter::figures).collect(),
+        queues: observer.queues.iter().map(QueueMeter::metrics).collect(),
         used,
-        probes: probe_figures(scenario, meters.iter(), observer.levels, Some(&mut samples)),
+        probes: probe_metrics(scenario, meters.iter(), observer.levels, Some(&mut samples)),
         samples,
     };
     let written = written.lock().unwrap().clone();
@@ -125,7 +125,7 @@ fn ping(scenario: &Scenario, together: usize) -> (Run, Vec<u8>) {
 }
 
 #[test]
-fn an_engine_of_pings_has_the_figures_of_its_path() {
+fn an_engine_of_pings_has_the_metrics_of_its_path() {
     // 1000 bytes each 1 ms; two packets fit behind the one in service.
     let scenario =
         read("[path]\nrate = \"8Mbit\"\nrtt = \"20ms\"\nqueue = \"fifo\"\nbuffer = \"2p\"\n");

@@ -9,7 +9,6 @@ mod cc_properties;
 mod codel;
 mod common;
 mod engine;
-mod figures;
 mod fq;
 #[path = "common/frame.rs"]
 mod frame;
@@ -17,6 +16,7 @@ mod jitter;
 mod loss;
 #[path = "common/medium.rs"]
 mod medium;
+mod metrics;
 mod pair;
 mod path;
 mod path_errors;

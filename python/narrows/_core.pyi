@@ -7,9 +7,9 @@ __all__ = [
     "Run",
     "Table",
     "__version__",
-    "beside_figure",
+    "compare_engines",
     "check_toml",
-    "compare_figure",
+    "compare_metric",
     "list_json",
     "path_json",
     "path_numbers",
@@ -81,7 +81,7 @@ def list_json(*only: str) -> str: ...
 def remy_from_dna(dna: bytes, name: str) -> tuple[str, int]: ...
 def path_json(tree: Mapping[str, Any]) -> str: ...
 def path_numbers(tree: Mapping[str, Any]) -> dict[str, Any]: ...
-def compare_figure(
+def compare_metric(
     name: str,
     reference: list[float],
     ours: float,
@@ -91,7 +91,7 @@ def compare_figure(
     duration_s: float,
     flows: int,
 ) -> tuple[bool, float, float]: ...
-def beside_figure(
+def compare_engines(
     name: str,
     reference: list[float],
     ours: list[float],

@@ -109,7 +109,7 @@ def test_ctrl_c_ends_the_tests_of_a_mutation(tmp_path: Path) -> None:
 def test_the_measure_is_that_of_the_vectors(line: str) -> None:
     name, runs, ours, conditions, expected = line.split(";")
     rate_mbit, rtt_ms, duration_s, flows = map(float, conditions.split())
-    agrees, reference, tolerance = _core.compare_figure(
+    agrees, reference, tolerance = _core.compare_metric(
         name,
         [float(x) for x in runs.split()],
         float(ours),
@@ -125,7 +125,7 @@ def test_the_measure_is_that_of_the_vectors(line: str) -> None:
 
 def test_a_figure_that_nobody_knows_is_an_error() -> None:
     with pytest.raises(KeyError):
-        _core.compare_figure("speed", [1.0], 1.0, rate_mbit=1, rtt_ms=1, duration_s=1, flows=1)
+        _core.compare_metric("speed", [1.0], 1.0, rate_mbit=1, rtt_ms=1, duration_s=1, flows=1)
 
 
 def test_the_grid_is_whole() -> None:

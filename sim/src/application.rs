@@ -18,7 +18,7 @@ use crate::owners::{CONNECTION, DATAGRAM, MOST_OPEN, Owners, half_number, slot_o
 use crate::packet::{Kind, Label, Packet};
 use crate::timers::Timers;
 use narrows_core::cc::{self, CcKind};
-use narrows_core::figures::WorkloadFigures;
+use narrows_core::metrics::WorkloadMetrics;
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::packet::{Ecn, Packet as _};
 use narrows_core::param::Params;
@@ -273,8 +273,8 @@ impl Applications {
     }
 
     /// The metrics of an application.
-    pub fn figures(&self, app: usize, end: Time) -> WorkloadFigures {
-        self.applications[app].workload.figures(end)
+    pub fn metrics(&self, app: usize, end: Time) -> WorkloadMetrics {
+        self.applications[app].workload.metrics(end)
     }
 
     /// A packet has left the path.

@@ -3,8 +3,8 @@
 
 use crate::error::SimError;
 use crate::packet::{Kind, Packet};
-use narrows_core::figures::QueueMeter;
 use narrows_core::host::interface::{Below, Cut, Interface};
+use narrows_core::metrics::QueueMeter;
 use narrows_core::packet::Packet as _;
 use narrows_core::param::Params;
 use narrows_core::queue::fq::{self, Fq};

@@ -1,7 +1,7 @@
 //! One flow with both of its endpoints.
 
 use crate::packet::Label;
-use narrows_core::figures::FlowMeter;
+use narrows_core::metrics::FlowMeter;
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::tcp::{Config, Receiver, Sender};
 use std::sync::Arc;

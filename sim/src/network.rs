@@ -4,7 +4,7 @@ use crate::error::SimError;
 use crate::lookahead::Outbox;
 use crate::packet::Packet;
 use narrows_core::engine::Network;
-use narrows_core::figures::QueueMeter;
+use narrows_core::metrics::QueueMeter;
 use narrows_core::net::lookahead::Lookahead as _;
 use narrows_core::net::path::Path;
 use narrows_core::net::{Network as _, NetworkObserver, Port};

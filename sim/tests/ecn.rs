@@ -2,7 +2,7 @@
 //! waiting-time threshold.
 //!
 //! Linux has that queue too: `codel` with its `ce_threshold`; a target of 10 s disables its control
-//! law. The figures are those of Linux 6.12 in virtual time, with the rate limited by htb.
+//! law. The metrics are those of Linux 6.12 in virtual time, with the rate limited by htb.
 
 use crate::common::registry;
 use narrows_core::packet::{Ecn, Packet as _};

@@ -31,7 +31,7 @@ fn same_seed_same_bytes() {
 }
 
 #[test]
-fn figures_do_not_depend_on_the_interval_of_samples() {
+fn metrics_do_not_depend_on_the_interval_of_samples() {
     let s = two_flows();
     let sparse = Options {
         sample_interval: None,

@@ -36,7 +36,7 @@ type Row = (String, Scenario);
 /// quote, and far from what a last bit could move.
 const FIGURES: &str = "goodput_mbit  queue_p50_ms  queue_p99_ms  retransmits  jain";
 
-fn figures(run: &Run) -> String {
+fn metrics(run: &Run) -> String {
     let asked = |id: &str| run.flows.iter().all(|f| f.id != "it") || id == "it";
     let goodput: f64 = run
         .flows
@@ -216,7 +216,7 @@ fn wifi() -> Vec<Row> {
 }
 
 /// The goodput of the first fast station and of the slow one, and the RTT of pings to the first.
-fn wifi_figures(run: &Run) -> String {
+fn wifi_metrics(run: &Run) -> String {
     let total: f64 = run
         .stations
         .iter()
@@ -270,9 +270,9 @@ fn table(about: &str, all: &str, (columns, rows): (String, Vec<Row>)) -> String 
          whole run.\n"
     );
     writeln!(text, "{columns}  {FIGURES}").unwrap();
-    let figures = in_parallel(&rows, |(_, scenario)| figures(&play(scenario)));
-    for ((row, _), figures) in rows.iter().zip(figures) {
-        writeln!(text, "{row}  {figures}").unwrap();
+    let metrics = in_parallel(&rows, |(_, scenario)| metrics(&play(scenario)));
+    for ((row, _), metrics) in rows.iter().zip(metrics) {
+        writeln!(text, "{row}  {metrics}").unwrap();
     }
     text
 }
@@ -388,9 +388,9 @@ fn what_does_a_slow_station_cost_with_each_stack() {
         "stack    traffic  slow     total | {of} | {of} |    p50     p99"
     )
     .unwrap();
-    let figures = in_parallel(&rows, |(_, scenario)| wifi_figures(&play(scenario)));
-    for ((row, _), figures) in rows.iter().zip(figures) {
-        writeln!(text, "{row}  {figures}").unwrap();
+    let metrics = in_parallel(&rows, |(_, scenario)| wifi_metrics(&play(scenario)));
+    for ((row, _), metrics) in rows.iter().zip(metrics) {
+        writeln!(text, "{row}  {metrics}").unwrap();
     }
     check("wifi.txt", &text);
 }

@@ -19,7 +19,7 @@ fn one(cc: &str) -> Scenario {
     s
 }
 
-/// The figures of one flow and of the queue.
+/// The metrics of one flow and of the queue.
 fn all_of(run: &Run) -> (String, String) {
     let flows = serde_json::to_string(&run.flows).unwrap();
     (flows, format!("{:?} {:?}", run.samples, run.queue))

@@ -2,7 +2,7 @@
 //! come to.
 
 use crate::common::{play, registry};
-use narrows_core::figures::{Conditions, compare, median};
+use narrows_core::metrics::{Conditions, compare, median};
 use narrows_core::scenario::Scenario;
 use narrows_core::units::Rate;
 use narrows_sim::Run;
@@ -15,14 +15,14 @@ fn read(text: &str, name: &str) -> Scenario {
     Scenario::from_toml(text, name, &registry()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn value(run: &Run, figure: &str, of: &str) -> f64 {
+fn value(run: &Run, metric: &str, of: &str) -> f64 {
     let flow = || run.flows.iter().find(|flow| flow.id == of).unwrap();
-    match figure {
+    match metric {
         "goodput_mbit" => flow().goodput_mbit,
         "srtt_ms" => flow().sampled_rtt_ms.mean,
         "ping_p50_ms" => run.probes[0].rtt_ms.p50,
         "ping_p95_ms" => run.probes[0].rtt_ms.p95,
-        _ => panic!("no figure is called {figure}"),
+        _ => panic!("no figure is called {metric}"),
     }
 }
 
@@ -31,7 +31,7 @@ fn classes_get_what_they_get_in_linux() {
     let (mut cases, mut wrong) = (0, String::new());
     for case in CASES.split("\n== ").skip(1) {
         let (name, rest) = case.split_once('\n').unwrap();
-        let (scenario, figures) = rest.split_once("\n--\n").unwrap();
+        let (scenario, metrics) = rest.split_once("\n--\n").unwrap();
         let mut scenario = read(scenario, name);
         let runs = [1, 2, 3].map(|seed| {
             scenario.seed = seed;
@@ -43,7 +43,7 @@ fn classes_get_what_they_get_in_linux() {
             duration: scenario.duration,
             flows: scenario.flows.len(),
         };
-        for line in figures.lines().filter(|line| !line.is_empty()) {
+        for line in metrics.lines().filter(|line| !line.is_empty()) {
             let words: Vec<&str> = line.split(' ').collect();
             let linux: Vec<f64> = words[2..]
                 .iter()
@@ -53,7 +53,7 @@ fn classes_get_what_they_get_in_linux() {
             let ours = median(&runs.each_ref().map(|run| value(run, words[0], words[1])));
             let agrees = match words[0] {
                 "goodput_mbit" => (ours / median(&linux) - 1.0).abs() <= GOODPUT,
-                figure => compare(figure, &linux, ours, &on).unwrap().agrees,
+                metric => compare(metric, &linux, ours, &on).unwrap().agrees,
             };
             if !agrees {
                 wrong += &format!("{name}: {ours:.4}, in Linux {line}\n");

@@ -72,7 +72,7 @@ fn packets_take_nothing_from_the_heap() {
         {
             let mut s = crowd(cc, flows, Rate::mbit(500), Span::ms(20), Span::s(42));
             s.path.hops[0].loss = common::loss(loss);
-            // Between doublings of what figures keep: ten samples a second make 256 and 512, the
+            // Between doublings of what metrics keep: ten samples a second make 256 and 512, the
             // series 32 and 64.
             let (from, to) = (Time::ZERO + Span::s(34), Time::ZERO + Span::s(42));
             let mut runs = [1, 2, 3].map(|seed| {
@@ -92,7 +92,7 @@ fn packets_take_nothing_from_the_heap() {
 }
 
 /// Additional heap memory per flow after three seconds: both ends, congestion control, timers,
-/// figures so far, and the smallest ring for its window. Packets in transit belong to the path and
+/// metrics so far, and the smallest ring for its window. Packets in transit belong to the path and
 /// are the same for any number of flows.
 #[test]
 fn a_flow_takes_less_than_4_kib_beside_its_window() {
@@ -149,7 +149,7 @@ fn short_connections_leave_nothing_behind() {
             .expect("a look");
         live - table(s)
     };
-    // Beside connections and that table only figures grow, by some 112 bytes a second, doubled
+    // Beside connections and that table only metrics grow, by some 112 bytes a second, doubled
     // where they have outgrown their room.
     assert!(
         at(400) < at(50) + 110_000,

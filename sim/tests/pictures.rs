@@ -1,8 +1,8 @@
-//! The data of pictures: rows over time, delays and verdicts agree with the figures, and do not
+//! The data of pictures: rows over time, delays and verdicts agree with the metrics, and do not
 //! change them.
 
 use narrows_core::engine::Run;
-use narrows_core::figures::{DELAYS_OF, FIGURE_INTERVAL, VERDICTS};
+use narrows_core::metrics::{DELAYS_OF, FIGURE_INTERVAL, VERDICTS};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_sim::{Options, run};
@@ -75,7 +75,7 @@ fn verdicts_are_bounded_asked_for_and_change_nothing() {
 }
 
 #[test]
-fn the_delays_go_through_the_figures() {
+fn the_delays_go_through_the_metrics() {
     let run = done(Options::default());
     let rows = &run.samples.delays;
     let at = |of: &str, q: f64| {
@@ -89,7 +89,7 @@ fn the_delays_go_through_the_figures() {
 }
 
 #[test]
-fn the_rows_end_where_the_figures_end() {
+fn the_rows_end_where_the_metrics_end() {
     let run = done(Options::default());
     let queue = &run.samples.queue;
     assert!(queue.drops.windows(2).all(|pair| pair[0] <= pair[1]));

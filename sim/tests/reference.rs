@@ -1,7 +1,7 @@
-//! The simulator compared with Linux: every stored case of the reference, three seeds each, figure
-//! by figure.
+//! The simulator compared with Linux: every stored case of the reference, three seeds each, metric
+//! by metric.
 //!
-//! A case agrees if every figure does. The test fails if fewer cases of any family agree than
+//! A case agrees if every metric does. The test fails if fewer cases of any family agree than
 //! [`AGREED`] requires. Its sensitivity was tested by hand with the cases of Reno and CUBIC. The
 //! number of cases that agree, by family:
 //!
@@ -29,12 +29,12 @@
 //! with a congestion control or a queue discipline that the registry has not are left out and
 //! counted.
 //!
-//! `core/src/figures/agreement.rs` defines when a figure and when a case agrees. `validation/`
+//! `core/src/metrics/agreement.rs` defines when a metric and when a case agrees. `validation/`
 //! holds the same cases against narrows as it is installed, with Linux against itself and other
 //! references; this test is the exact part of it, for every commit.
 
 use crate::common::{play, registry};
-use narrows_core::figures::{Agreement, Conditions, compare, median};
+use narrows_core::metrics::{Agreement, Conditions, compare, median};
 use narrows_core::scenario::{Likeness, Scenario};
 use narrows_sim::Run;
 use std::collections::BTreeMap;
@@ -72,9 +72,9 @@ const AGREED: [(&str, usize); 11] = [
 ];
 const SEEDS: u64 = 3;
 
-/// One figure as it was recorded: its name, the congestion control it is of (`-` for the path), a
+/// One metric as it was recorded: its name, the congestion control it is of (`-` for the path), a
 /// value per run.
-struct Figure {
+struct Metric {
     name: String,
     cc: String,
     runs: Vec<f64>,
@@ -84,7 +84,7 @@ struct Figure {
 struct Case {
     name: String,
     scenario: Scenario,
-    figures: Vec<Figure>,
+    metrics: Vec<Metric>,
 }
 
 /// The stored cases that this version can run, and how many it cannot.
@@ -119,16 +119,16 @@ fn can_run(text: &str) -> bool {
 
 fn case(text: &str) -> Case {
     let (name, rest) = text.split_once('\n').expect("a name on a line of its own");
-    let (scenario, figures) = rest
+    let (scenario, metrics) = rest
         .split_once("\n--\n")
         .expect("a line -- before the figures");
-    let figure = |line: &str| {
+    let metric = |line: &str| {
         let (compared, line) = match line.strip_prefix("late ") {
             Some(line) => (false, line),
             None => (true, line),
         };
         let words: Vec<&str> = line.split_whitespace().collect();
-        Figure {
+        Metric {
             name: words[0].into(),
             cc: words[1].into(),
             runs: words[2..]
@@ -142,17 +142,17 @@ fn case(text: &str) -> Case {
         name: name.into(),
         scenario: Scenario::from_toml(scenario, name, &registry())
             .unwrap_or_else(|e| panic!("{name}: {e}")),
-        figures: figures
+        metrics: metrics
             .lines()
             .filter(|l| !l.is_empty())
-            .map(figure)
+            .map(metric)
             .collect(),
     }
 }
 
-/// The value of a stored figure in a run of ours; NaN when it has none.
-fn value(run: &Run, figure: &Figure) -> f64 {
-    let flows: Vec<_> = run.flows.iter().filter(|f| f.cc == figure.cc).collect();
+/// The value of a stored metric in a run of ours; NaN when it has none.
+fn value(run: &Run, metric: &Metric) -> f64 {
+    let flows: Vec<_> = run.flows.iter().filter(|f| f.cc == metric.cc).collect();
     let mean = |x: &dyn Fn(usize) -> f64| (0..flows.len()).map(x).sum::<f64>() / flows.len() as f64;
     let acked_mb_at = |t: f64| {
         let near = |p: &&(f64, u64, u32, f64)| ((p.0 - t).abs() * 1e9) as u64;
@@ -162,9 +162,9 @@ fn value(run: &Run, figure: &Figure) -> f64 {
             .min_by_key(near)
             .map_or(f64::NAN, |p| p.1 as f64 / 1e6)
     };
-    match figure.name.as_str() {
+    match metric.name.as_str() {
         "goodput_mbit" => flows.iter().map(|f| f.active_goodput_mbit).sum(),
-        "jain" => narrows_core::figures::jain(flows.iter().map(|f| f.active_goodput_mbit)),
+        "jain" => narrows_core::metrics::jain(flows.iter().map(|f| f.active_goodput_mbit)),
         "srtt_ms" => mean(&|i| flows[i].sampled_rtt_ms.mean),
         "retransmit_pct" => mean(&|i| flows[i].run_retransmit_rate * 100.0),
         "cwnd_mean" => flows[0].cwnd_packets.mean,
@@ -182,8 +182,8 @@ fn value(run: &Run, figure: &Figure) -> f64 {
     }
 }
 
-/// A figure of ours beside Linux's.
-fn agreement(figure: &Figure, ours: f64, s: &Scenario) -> Agreement {
+/// A metric of ours beside Linux's.
+fn agreement(metric: &Metric, ours: f64, s: &Scenario) -> Agreement {
     let on = Conditions {
         rate: s
             .host
@@ -196,7 +196,7 @@ fn agreement(figure: &Figure, ours: f64, s: &Scenario) -> Agreement {
         duration: s.duration,
         flows: s.flows.len(),
     };
-    compare(&figure.name, &figure.runs, ours, &on).expect("a known figure")
+    compare(&metric.name, &metric.runs, ours, &on).expect("a known figure")
 }
 
 /// Every case with every seed, on all cores: runs by case, in the order of the seeds.
@@ -241,20 +241,20 @@ fn the_simulator_agrees_with_linux() {
     for (case, runs) in cases.iter().zip(&runs) {
         let mut good = true;
         let mut tally = [0, 0];
-        for figure in case.figures.iter().filter(|f| f.compared) {
-            let ours = median(&runs.iter().map(|r| value(r, figure)).collect::<Vec<_>>());
-            let verdict = agreement(figure, ours, &case.scenario);
+        for metric in case.metrics.iter().filter(|f| f.compared) {
+            let ours = median(&runs.iter().map(|r| value(r, metric)).collect::<Vec<_>>());
+            let verdict = agreement(metric, ours, &case.scenario);
             let (linux, ok) = (verdict.reference, verdict.agrees);
             good &= ok;
             tally = [tally[0] + usize::from(ok), tally[1] + 1];
             let kind = kinds
-                .entry(figure.name.split("_at_").next().unwrap())
+                .entry(metric.name.split("_at_").next().unwrap())
                 .or_default();
             *kind = [kind[0] + usize::from(ok), kind[1] + 1];
             if !ok {
                 let line = format!(
                     "{:24} {:14} {:6} {linux:>10.4} {ours:>10.4}",
-                    case.name, figure.name, figure.cc
+                    case.name, metric.name, metric.cc
                 );
                 off.push(((ours - linux).abs() / (0.1 + linux.abs()), line));
             }
@@ -285,7 +285,7 @@ fn the_simulator_agrees_with_linux() {
     );
     let late = cases
         .iter()
-        .flat_map(|c| &c.figures)
+        .flat_map(|c| &c.metrics)
         .filter(|f| !f.compared)
         .count();
     writeln!(
@@ -305,7 +305,7 @@ fn the_simulator_agrees_with_linux() {
     }
 }
 
-/// One case for `provenance.evidence` of a run: where it lies, and the share of its figures that
+/// One case for `provenance.evidence` of a run: where it lies, and the share of its metrics that
 /// agree.
 fn evidence_of(case: &Case, [good, all]: [usize; 2]) -> String {
     let like = Likeness::of(&case.scenario, &registry());
@@ -373,7 +373,7 @@ fn store(headline: &str, evidence: &[String]) {
 #[test]
 fn an_idle_flow_agrees_nowhere() {
     for case in stored().0 {
-        let all = case.figures.iter().all(|f| {
+        let all = case.metrics.iter().all(|f| {
             let nothing = if f.name == "fct_s" {
                 f64::INFINITY
             } else {
@@ -382,7 +382,7 @@ fn an_idle_flow_agrees_nowhere() {
             agreement(f, nothing, &case.scenario).agrees
         });
         let unfinished = case
-            .figures
+            .metrics
             .iter()
             .any(|f| f.name == "fct_s" && median(&f.runs).is_infinite());
         assert!(!all || unfinished, "{}", case.name);

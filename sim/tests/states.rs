@@ -1,7 +1,7 @@
 //! The internal state of congestion controls over time, and the phase of a flow.
 
 use crate::common::{flow, registry, scenario};
-use narrows_core::figures::{NO_WORD, PHASES, Samples};
+use narrows_core::metrics::{NO_WORD, PHASES, Samples};
 use narrows_core::units::Span;
 use narrows_sim::{Options, run};
 use std::collections::BTreeSet;

@@ -2,8 +2,8 @@
 //! lets pass.
 
 use crate::common::{play, registry};
-use narrows_core::engine::path_figures;
-use narrows_core::figures::Fairness;
+use narrows_core::engine::path_metrics;
+use narrows_core::metrics::Fairness;
 use narrows_core::scenario::Scenario;
 use narrows_sim::Run;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn run(text: &str) -> Run {
 
 /// The goodput of all flows of one direction, as a share of its capacity.
 fn used(run: &Run) -> [f64; 2] {
-    let path = path_figures(&run.scenario);
+    let path = path_metrics(&run.scenario);
     let sum = |up: bool| {
         let flows = run.flows.iter().zip(&run.scenario.flows);
         let own = flows
@@ -37,7 +37,7 @@ fn used(run: &Run) -> [f64; 2] {
 /// The same as a share of what could arrive: what was in transmission when the interval began
 /// arrives in it as a whole.
 fn arrived(run: &Run) -> [f64; 2] {
-    let path = path_figures(&run.scenario);
+    let path = path_metrics(&run.scenario);
     let [down, up] = used(run);
     [
         down * path.capacity_mbit / path.arriving_mbit,

@@ -2,7 +2,7 @@
 
 use crate::common::registry;
 use narrows_core::engine::Run;
-use narrows_core::figures::StationFigures;
+use narrows_core::metrics::StationMetrics;
 use narrows_core::scenario::Scenario;
 use narrows_sim::Options;
 
@@ -94,7 +94,7 @@ fn every_level_of_a_stack_is_seen() {
         |run: &Run| -> Vec<String> { run.queues.iter().map(|queue| queue.name.clone()).collect() };
     let before = three("before", TCP);
     assert_eq!(levels(&before), ["qdisc", "driver", "air", "up"]);
-    let StationFigures {
+    let StationMetrics {
         delay_ms,
         aggregate,
         ..

@@ -1,7 +1,7 @@
-//! Figures of applications on paths where they can be computed by hand.
+//! Metrics of applications on paths where they can be computed by hand.
 
 use narrows_core::engine::Run;
-use narrows_core::figures::{Figure, WorkloadFigures};
+use narrows_core::metrics::{Metric, WorkloadMetrics};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
 use narrows_sim::Options;
@@ -18,7 +18,7 @@ fn run(text: &str) -> Run {
 }
 
 /// The first flow's application.
-fn of(run: &Run) -> &WorkloadFigures {
+fn of(run: &Run) -> &WorkloadMetrics {
     run.flows[0].workload.as_ref().unwrap()
 }
 
@@ -292,7 +292,7 @@ fn a_scenario_with_workloads_reads_back_as_it_was_written() {
     );
 }
 
-/// The Figure type is what every kind's figures are made of; classes are rows of it.
+/// The Metric type is what every kind's metrics are made of; classes are rows of it.
 #[test]
 fn completion_times_are_told_by_size() {
     let one = fast(
@@ -300,25 +300,25 @@ fn completion_times_are_told_by_size() {
         100,
         "workload = { kind = \"poisson\", load = \"20Mbit\" }",
     );
-    let Some(Figure::Rows(rows)) = of(&one).get("by_size") else {
+    let Some(Metric::Rows(rows)) = of(&one).get("by_size") else {
         panic!("no rows");
     };
     let names: Vec<_> = rows.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["to_10kB", "to_100kB", "to_1MB", "above_1MB"]);
     let p50 = |i: usize| match &rows[i].1[1].1 {
-        Figure::Quantiles(q) => q.p50,
+        Metric::Quantiles(q) => q.p50,
         _ => f64::NAN,
     };
     assert!(p50(1) < p50(2) && p50(2) < p50(3));
 }
 
-/// The quantiles of a row of figures.
-fn row<'a>(seen: &'a WorkloadFigures, rows: &str, name: &str, figure: &str) -> &'a Figure {
-    let Some(Figure::Rows(rows)) = seen.get(rows) else {
+/// The quantiles of a row of metrics.
+fn row<'a>(seen: &'a WorkloadMetrics, rows: &str, name: &str, metric: &str) -> &'a Metric {
+    let Some(Metric::Rows(rows)) = seen.get(rows) else {
         panic!("no rows");
     };
     let (_, row) = rows.iter().find(|(n, _)| n == name).unwrap();
-    &row.iter().find(|(n, _)| *n == figure).unwrap().1
+    &row.iter().find(|(n, _)| *n == metric).unwrap().1
 }
 
 #[test]
@@ -344,15 +344,15 @@ fn a_call_over_an_empty_path_is_as_good_as_g_711_gets() {
     for way in ["to_client", "to_server"] {
         assert_eq!(
             row(of(&one), "ways", way, "sent_packets"),
-            &Figure::Count(3000)
+            &Metric::Count(3000)
         );
         assert_eq!(
             row(of(&one), "ways", way, "received_packets"),
-            &Figure::Count(3000)
+            &Metric::Count(3000)
         );
         assert_eq!(
             row(of(&one), "ways", way, "late_share"),
-            &Figure::Number(0.0)
+            &Metric::Number(0.0)
         );
     }
     assert_eq!(one.flows[0].cc, "udp");
@@ -365,10 +365,10 @@ fn random_loss_costs_a_call_what_the_model_says() {
                    loss = { probability = \"2%\", per = \"packet\" }\n[[flow]]\nworkload = \
                    \"voip\"\n",
     );
-    let Figure::Number(down) = row(of(&one), "ways", "to_client", "r") else {
+    let Metric::Number(down) = row(of(&one), "ways", "to_client", "r") else {
         panic!("no number");
     };
-    let Figure::Number(up) = row(of(&one), "ways", "to_server", "r") else {
+    let Metric::Number(up) = row(of(&one), "ways", "to_server", "r") else {
         panic!("no number");
     };
     // 95 · 2 / (2 + 25.1) = 7.0; of 100 000 datagrams within four deviations of the loss.
@@ -506,7 +506,7 @@ fn a_torrent_fills_both_ways_and_yields_under_ledbat() {
     assert!(refused.contains("needs a [path.reverse]"), "{refused}");
 }
 
-/// Whatever the parameters say that they may: a run ends, with figures.
+/// Whatever the parameters say that they may: a run ends, with metrics.
 #[test]
 fn every_parameter_at_its_ends_is_carried_out() {
     use narrows_core::param::{Kind, Param, Params, Value};

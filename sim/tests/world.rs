@@ -68,7 +68,7 @@ fn nothing_measured_is_null() {
 }
 
 #[test]
-fn figures_that_would_not_fit_into_memory_are_refused() {
+fn metrics_that_would_not_fit_into_memory_are_refused() {
     let mut s = scenario(Span::s(86_400));
     s.flows = vec![flow("cubic", "cubic"); 1000];
     s.flows[0].start = Span::s(86_000);

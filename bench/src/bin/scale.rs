@@ -5,7 +5,7 @@
 //!     scale CC FLOWS RATE RTT DURATION [QUEUE]     e.g. scale cubic 100 1Gbit 20ms 30s fq_codel
 //!     scale --list                                 the registered congestion controls
 //!
-//! There are no samples over time, but all figures of a run.
+//! There are no samples over time, but all metrics of a run.
 
 #[path = "../../../sim/tests/common/counting.rs"]
 mod counting;

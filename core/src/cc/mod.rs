@@ -85,7 +85,7 @@ pub struct Window {
     pub reduce: bool,
 }
 
-/// A window that limits nothing, 1.5 GB, for congestion controls that set only a rate. Figures omit
+/// A window that limits nothing, 1.5 GB, for congestion controls that set only a rate. Metrics omit
 /// it.
 pub const NO_WINDOW: u32 = 1 << 20;
 

@@ -8,8 +8,8 @@
 //! - an **[`Observer`]** of that network, which meters its queues and records packets. The engine
 //!   describes its own packets to it by implementing [`Packets`].
 //!
-//! It drives the hosts itself, meters each flow with a [`FlowMeter`](crate::figures::FlowMeter) and
-//! each probe with a [`ProbeMeter`](crate::figures::ProbeMeter), and returns a [`Run`].
+//! It drives the hosts itself, meters each flow with a [`FlowMeter`](crate::metrics::FlowMeter) and
+//! each probe with a [`ProbeMeter`](crate::metrics::ProbeMeter), and returns a [`Run`].
 //!
 //! | file | contents |
 //! |---|---|
@@ -32,4 +32,4 @@ pub use network::{Network, Stations, UnknownQueue};
 pub use observer::{Observer, Packets};
 pub use options::{MOST_ROWS, Options, Progress, TooShort, check_rows};
 pub use recorder::Recorder;
-pub use run::{Outcome, Run, path_figures, probe_figures};
+pub use run::{Outcome, Run, path_metrics, probe_metrics};

@@ -1,6 +1,6 @@
 //! The network of a scenario: a path between two hosts, or an access point and its stations.
 
-use crate::figures::{QueueMeter, UsageMeter, level_meters};
+use crate::metrics::{QueueMeter, UsageMeter, level_meters};
 use crate::net::path::{self, Path};
 use crate::net::wifi::{Route, Setup, Usage, Wifi};
 use crate::net::{Network as _, NetworkObserver, Port};

@@ -3,7 +3,7 @@
 use super::recorder::Recorder;
 use super::{Network, Options};
 use crate::capture::Where;
-use crate::figures::{LevelMeter, QueueMeter, Samples, Verdict, Verdicts};
+use crate::metrics::{LevelMeter, PacketEvent, PacketEvents, QueueMeter, Samples};
 use crate::net::{FAR, NetworkObserver, Port};
 use crate::packet::{Ack, Packet};
 use crate::queue::DropReason;
@@ -47,7 +47,7 @@ pub struct Observer<S> {
     /// The end of the warm-up.
     pub warmup: Time,
     /// Drops and marks of single packets.
-    pub verdicts: Verdicts,
+    pub verdicts: PacketEvents,
     /// Writes every packet to a capture, if there is one.
     pub recorder: Option<Box<Recorder>>,
 }
@@ -67,21 +67,21 @@ impl<S> Observer<S> {
             levels: alloc::vec![LevelMeter::default(); probes],
             first_probe: scenario.flows.len() as u32,
             warmup: Time::ZERO + scenario.warmup,
-            verdicts: Verdicts::keep(options.verdicts),
+            verdicts: PacketEvents::keep(options.verdicts),
             recorder: None,
         }
     }
-    /// Samples every queue, for its figures and as rows.
+    /// Samples every queue, for its metrics and as rows.
     pub fn sample<P: Packet>(
         &mut self,
         now: Time,
         network: &Network<P>,
-        figures: bool,
+        metrics: bool,
         mut rows: Option<&mut Samples>,
     ) {
         for (number, meter) in self.queues.iter_mut().enumerate() {
             let backlog = network.backlog(number);
-            if figures {
+            if metrics {
                 meter.sample(now, backlog, |class| network.backlog_of(number, class));
             }
             if let Some(rows) = &mut rows {
@@ -101,7 +101,7 @@ impl<S> Observer<S> {
         }
     }
     /// Records the verdict on a packet. A time of entry of zero was never set.
-    pub fn judge<P: Packet>(&mut self, now: Time, packet: &P, verdict: Verdict)
+    pub fn judge<P: Packet>(&mut self, now: Time, packet: &P, verdict: PacketEvent)
     where
         S: Packets<P>,
     {
@@ -161,7 +161,7 @@ impl<P: Packet, S: Packets<P>> NetworkObserver<P> for Observer<S> {
     }
     fn dropped(&mut self, now: Time, hop: u8, packet: P, reason: DropReason) {
         self.queues[usize::from(hop)].dropped(reason);
-        self.judge(now, &packet, Verdict::Dropped(reason));
+        self.judge(now, &packet, PacketEvent::Dropped(reason));
         self.record_verdict(now, hop, &packet, true, reason);
         self.packets.dropped(packet);
     }
@@ -170,7 +170,7 @@ impl<P: Packet, S: Packets<P>> NetworkObserver<P> for Observer<S> {
     }
     fn marked(&mut self, now: Time, hop: u8, packet: &P, reason: DropReason) {
         self.queues[usize::from(hop)].marked();
-        self.judge(now, packet, Verdict::Marked(reason));
+        self.judge(now, packet, PacketEvent::Marked(reason));
         self.record_verdict(now, hop, packet, false, reason);
     }
     fn completes(&self, packet: &P, ack: &mut Ack) {

@@ -1,6 +1,6 @@
 //! Options of a run beside its scenario, and the progress of a run.
 
-use crate::figures::{figure_interval, picture_interval};
+use crate::metrics::{metric_interval, picture_interval};
 use crate::scenario::Scenario;
 use crate::units::{Span, Time, format_span};
 use core::fmt;
@@ -14,7 +14,7 @@ const STATE_ROWS: usize = 10;
 /// Options of a run beside its scenario.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Options {
-    /// Interval between samples; `None` takes no samples. Figures do not depend on it.
+    /// Interval between samples; `None` takes no samples. Metrics do not depend on it.
     pub sample_interval: Option<Span>,
     /// The number of dropped, marked and lost packets that are reported individually; the others
     /// are counted.
@@ -34,10 +34,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The default of tables: a row for each sample of a figure.
+    /// The default of tables: a row for each sample of a metric.
     pub fn usual(scenario: &Scenario) -> Options {
         Options {
-            sample_interval: Some(figure_interval(scenario.duration)),
+            sample_interval: Some(metric_interval(scenario.duration)),
             ..Options::default()
         }
     }

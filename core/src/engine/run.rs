@@ -1,8 +1,8 @@
 //! The result of a run, and its JSON document.
 
-use crate::figures::{
-    Empty, Fairness, FlowFigures, LevelMeter, PathFigures, ProbeFigures, ProbeMeter, QueueFigures,
-    Samples, StationFigures, TransferSamples,
+use crate::metrics::{
+    Empty, Fairness, FlowMetrics, LevelMeter, PathMetrics, ProbeMeter, ProbeMetrics, QueueMetrics,
+    Samples, StationMetrics, TransferSamples,
 };
 use crate::net::wifi::Usage;
 use crate::scenario::{Direction, Scenario};
@@ -22,15 +22,15 @@ pub struct Run {
     /// The seed of every random choice.
     pub seed: u64,
     /// Per flow, in the scenario's order.
-    pub flows: Vec<FlowFigures>,
+    pub flows: Vec<FlowMetrics>,
     /// Of the bottleneck: the hop with the lowest rate on the forward path.
-    pub queue: QueueFigures,
+    pub queue: QueueMetrics,
     /// Of every hop, by its number.
-    pub queues: Vec<QueueFigures>,
+    pub queues: Vec<QueueMetrics>,
     /// Per station of a Wi-Fi, in the scenario's order.
-    pub stations: Vec<StationFigures>,
+    pub stations: Vec<StationMetrics>,
     /// Per probe, in the scenario's order.
-    pub probes: Vec<ProbeFigures>,
+    pub probes: Vec<ProbeMetrics>,
     /// Fairness among the flows.
     pub fairness: Fairness,
     /// Samples: columns over time.
@@ -49,13 +49,13 @@ struct Document<'a> {
     engine: &'a str,
     seed: u64,
     scenario: &'a Value,
-    path: PathFigures,
-    flows: &'a [FlowFigures],
-    queue: &'a QueueFigures,
-    queues: &'a [QueueFigures],
+    path: PathMetrics,
+    flows: &'a [FlowMetrics],
+    queue: &'a QueueMetrics,
+    queues: &'a [QueueMetrics],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    stations: &'a [StationFigures],
-    probes: &'a [ProbeFigures],
+    stations: &'a [StationMetrics],
+    probes: &'a [ProbeMetrics],
     fairness: &'a Fairness,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     notices: &'a [String],
@@ -65,16 +65,16 @@ struct Document<'a> {
     provenance: Option<&'a Value>,
 }
 
-/// The figures of a run's parts, as collected by an engine.
+/// The metrics of a run's parts, as collected by an engine.
 pub struct Outcome {
     /// Per flow, in the scenario's order.
-    pub flows: Vec<FlowFigures>,
+    pub flows: Vec<FlowMetrics>,
     /// Of every hop, by its number; an engine's own queues follow.
-    pub queues: Vec<QueueFigures>,
+    pub queues: Vec<QueueMetrics>,
     /// Use of the medium by each station of a Wi-Fi.
     pub used: Vec<Usage>,
     /// Per probe, in the scenario's order.
-    pub probes: Vec<ProbeFigures>,
+    pub probes: Vec<ProbeMetrics>,
     /// Columns over time.
     pub samples: Samples,
 }
@@ -96,7 +96,7 @@ impl Run {
             seed: scenario.seed,
             fairness: Fairness::of(&flows, |i| scenario.flows[i].direction == Direction::Up),
             queue: queues[scenario.path.narrowest()].clone(),
-            stations: station_figures(scenario, &used, &queues, &flows),
+            stations: station_metrics(scenario, &used, &queues, &flows),
             flows,
             queues,
             probes,
@@ -114,7 +114,7 @@ impl Run {
             engine: self.engine,
             seed: self.seed,
             scenario,
-            path: path_figures(&self.scenario),
+            path: path_metrics(&self.scenario),
             flows: &self.flows,
             queue: &self.queue,
             queues: &self.queues,
@@ -130,21 +130,21 @@ impl Run {
     }
 }
 
-/// The figures of a scenario's path.
-pub fn path_figures(scenario: &Scenario) -> PathFigures {
+/// The metrics of a scenario's path.
+pub fn path_metrics(scenario: &Scenario) -> PathMetrics {
     let (path, wifi) = (&scenario.path, scenario.wifi.as_ref());
     let interval = (Time::ZERO + scenario.warmup, Time::ZERO + scenario.duration);
     let rtts = scenario.flows.iter().map(|flow| {
         let station = wifi.and_then(|wifi| wifi.stations.get(usize::from(flow.station?)));
         station.map_or(path.rtt(), |station| station.rtt) + flow.rtt
     });
-    PathFigures::of(path, wifi.map(|wifi| wifi.limits.duration), interval, rtts)
+    PathMetrics::of(path, wifi.map(|wifi| wifi.limits.duration), interval, rtts)
 }
 
 /// The transfers of a scenario's flows. The rate of a Wi-Fi depends on the station: slowdowns are
 /// unknown there.
-fn transfers(scenario: &Scenario, flows: &[FlowFigures]) -> TransferSamples {
-    let path = path_figures(scenario);
+fn transfers(scenario: &Scenario, flows: &[FlowMetrics]) -> TransferSamples {
+    let path = path_metrics(scenario);
     let mut rows = TransferSamples::default();
     for ((number, flow), spec) in (0..).zip(flows).zip(&scenario.flows) {
         let empty = |round_trips| Empty {
@@ -167,15 +167,15 @@ fn transfers(scenario: &Scenario, flows: &[FlowFigures]) -> TransferSamples {
     rows
 }
 
-/// The figures of every station of a scenario; empty without a Wi-Fi. `used` is the stations' use
-/// of the medium. `levels` are the figures of the levels with stations as classes. `flows` are the
-/// figures of the scenario's flows.
-fn station_figures(
+/// The metrics of every station of a scenario; empty without a Wi-Fi. `used` is the stations' use
+/// of the medium. `levels` are the metrics of the levels with stations as classes. `flows` are the
+/// metrics of the scenario's flows.
+fn station_metrics(
     scenario: &Scenario,
     used: &[Usage],
-    levels: &[QueueFigures],
-    flows: &[FlowFigures],
-) -> Vec<StationFigures> {
+    levels: &[QueueMetrics],
+    flows: &[FlowMetrics],
+) -> Vec<StationMetrics> {
     let Some(wifi) = &scenario.wifi else {
         return Vec::new();
     };
@@ -185,30 +185,30 @@ fn station_figures(
         goodput[usize::from(spec.station.unwrap_or(0))] += flow.goodput_mbit;
     }
     let time = scenario.duration - scenario.warmup;
-    StationFigures::of(wifi, time, used, levels, &goodput)
+    StationMetrics::of(wifi, time, used, levels, &goodput)
 }
 
-/// The figures of a scenario's probes. `levels` report where their pings waited on Wi-Fi; `samples`
+/// The metrics of a scenario's probes. `levels` report where their pings waited on Wi-Fi; `samples`
 /// get a row for each ping and the distribution of round-trip times.
-pub fn probe_figures<'a>(
+pub fn probe_metrics<'a>(
     scenario: &Scenario,
     meters: impl Iterator<Item = &'a ProbeMeter>,
     levels: Vec<LevelMeter>,
     mut samples: Option<&mut Samples>,
-) -> Vec<ProbeFigures> {
+) -> Vec<ProbeMetrics> {
     let warmup = Time::ZERO + scenario.warmup;
     let mut levels = levels.into_iter();
-    let mut figures = Vec::new();
+    let mut metrics = Vec::new();
     for ((number, meter), spec) in (0_u32..).zip(meters).zip(&scenario.probes) {
         let waited = scenario.wifi.as_ref().zip(levels.next());
-        figures.push(ProbeFigures {
-            delay_ms: waited.map(|(wifi, levels)| levels.figures(wifi.stack)),
-            ..meter.figures(spec.kind.name(), warmup)
+        metrics.push(ProbeMetrics {
+            delay_ms: waited.map(|(wifi, levels)| levels.metrics(wifi.stack)),
+            ..meter.metrics(spec.kind.name(), warmup)
         });
         if let Some(samples) = &mut samples {
             meter.samples(number, &mut samples.pings);
             meter.delays(number, warmup, &mut samples.delays);
         }
     }
-    figures
+    metrics
 }

@@ -201,7 +201,8 @@ fn behind<P>(hop: &HopSpec, delay: Span, seed: u64, name: &str) -> DelayLine<P> 
 }
 
 impl<P: Packet> Path<P> {
-    /// An empty path. `queues` are the disciplines of its [`queue_contexts`], `seed` is the scenario's.
+    /// An empty path. `queues` are the disciplines of its [`queue_contexts`], `seed` is the
+    /// scenario's.
     pub fn new(spec: &PathSpec, queues: Vec<Box<dyn QueueDiscipline<P>>>, seed: u64) -> Path<P> {
         let mut queues = queues.into_iter();
         let names = hop_names(spec);

@@ -2,7 +2,7 @@
 
 use super::Scenario;
 use crate::cc::Need;
-use crate::figures::{FRAME_MBIT, SUPER_MBIT};
+use crate::metrics::{FRAME_MBIT, SUPER_MBIT};
 use crate::packet::Packet;
 use crate::param::Choice;
 use crate::queue::htb;

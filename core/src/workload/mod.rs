@@ -13,7 +13,7 @@
 //!   Opened      │          │     Close  it: both ends forget it
 //!   Arrived     └──────────┘     Send   a datagram
 //!   Datagram      │
-//!   Refused       └─▶ next_wakeup, figures
+//!   Refused       └─▶ next_wakeup, metrics
 //! ```
 //!
 //! | file | contents |
@@ -30,7 +30,7 @@
 //! | [`emodel`] | the quality of a call |
 //! | `torrent` | `torrent`: peers in both directions |
 //!
-//! The header of each kind states which figures cover the summary interval and which the whole run.
+//! The header of each kind states which metrics cover the summary interval and which the whole run.
 //!
 //! Deviations from real applications on Linux: pure ACKs acknowledge a request and its response,
 //! none is piggybacked on data. Connections end without a FIN.
@@ -47,7 +47,7 @@ mod video;
 mod voip;
 mod web;
 
-use crate::figures::WorkloadFigures;
+use crate::metrics::WorkloadMetrics;
 use crate::param::{Param, Params, Refusal};
 use crate::units::Time;
 use alloc::boxed::Box;
@@ -149,9 +149,9 @@ pub trait Workload: Send {
     fn next_wakeup(&self) -> Option<Time> {
         None
     }
-    /// Its figures, once the flow is over. Datagrams in flight at the end have been reported by
+    /// Its metrics, once the flow is over. Datagrams in flight at the end have been reported by
     /// then.
-    fn figures(&self, end: Time) -> WorkloadFigures;
+    fn metrics(&self, end: Time) -> WorkloadMetrics;
 }
 
 /// The setting of a workload.

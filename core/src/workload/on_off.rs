@@ -7,13 +7,13 @@
 //! Sums of many such sources model cross traffic. Sources with heavy-tailed times would be
 //! self-similar (Willinger et al., 1997); these are not.
 //!
-//! Figures are of payload, after the warm-up. Over TCP: the bytes written and those that the client
+//! Metrics are of payload, after the warm-up. Over TCP: the bytes written and those that the client
 //! has read.
 
 use super::stream::Stream;
 use super::udp::{PACKET, RATE, check, due};
 use super::{Action, Event, Setting, Side, Traffic, Workload, WorkloadKind, draw};
-use crate::figures::{Figure, WorkloadFigures};
+use crate::metrics::{Metric, WorkloadMetrics};
 use crate::param::{Kind, Param};
 use crate::rng::Rng;
 use crate::units::{Rate, Span, Time};
@@ -201,19 +201,19 @@ impl Workload for OnOff {
     fn next_wakeup(&self) -> Option<Time> {
         self.next
     }
-    fn figures(&self, end: Time) -> WorkloadFigures {
+    fn metrics(&self, end: Time) -> WorkloadMetrics {
         let seconds = end.since(self.setting.from).as_s();
-        let mut figures = if self.udp {
-            self.stream.figures(end)
+        let mut metrics = if self.udp {
+            self.stream.metrics(end)
         } else {
-            let mbit = |bytes: u64| Figure::Number(bytes as f64 * 8.0 / seconds / 1e6);
+            let mbit = |bytes: u64| Metric::Number(bytes as f64 * 8.0 / seconds / 1e6);
             alloc::vec![
                 ("written_mbit", mbit(self.written)),
                 ("received_mbit", mbit(self.read.0 - self.read.1)),
             ]
         };
         let on = self.counted(self.turn.min(end)).as_s();
-        figures.push(("on_share", Figure::Number(on / seconds)));
-        WorkloadFigures::new(KIND.name, figures).with_delays(self.stream.delays())
+        metrics.push(("on_share", Metric::Number(on / seconds)));
+        WorkloadMetrics::new(KIND.name, metrics).with_delays(self.stream.delays())
     }
 }

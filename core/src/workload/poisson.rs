@@ -13,7 +13,7 @@
 
 use super::draw::{Sizes, exponential};
 use super::{Action, Event, Names, Setting, Side, Workload, WorkloadKind, tcp};
-use crate::figures::{Figure, Histogram, WorkloadFigures};
+use crate::metrics::{Histogram, Metric, WorkloadMetrics};
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::rng::Rng;
 use crate::units::{Bytes, Rate, Span, Time, format_bytes};
@@ -229,35 +229,35 @@ impl Workload for Poisson {
     fn next_wakeup(&self) -> Option<Time> {
         self.next
     }
-    fn figures(&self, end: Time) -> WorkloadFigures {
+    fn metrics(&self, end: Time) -> WorkloadMetrics {
         let seconds = end.since(self.setting.from).as_s();
         let names = CLASSES.iter().map(|(_, name)| *name).chain([ABOVE]);
         let by_size = names.zip(&self.by_size).map(|(name, times)| {
             let row = alloc::vec![
-                ("completed", Figure::Count(times.count())),
-                ("completion_ms", Figure::Quantiles(times.quantiles())),
+                ("completed", Metric::Count(times.count())),
+                ("completion_ms", Metric::Quantiles(times.quantiles())),
             ];
             (String::from(name), row)
         });
-        let figures = alloc::vec![
-            ("asked", Figure::Count(self.asked)),
-            ("completed", Figure::Count(self.done)),
-            ("refused", Figure::Count(self.refused)),
+        let metrics = alloc::vec![
+            ("asked", Metric::Count(self.asked)),
+            ("completed", Metric::Count(self.done)),
+            ("refused", Metric::Count(self.refused)),
             (
                 "asked_mbit",
-                Figure::Number(self.asked_bytes as f64 * 8.0 / seconds / 1e6)
+                Metric::Number(self.asked_bytes as f64 * 8.0 / seconds / 1e6)
             ),
-            ("completion_ms", Figure::Quantiles(self.times.quantiles())),
-            ("by_size", Figure::Rows(by_size.collect())),
+            ("completion_ms", Metric::Quantiles(self.times.quantiles())),
+            ("by_size", Metric::Rows(by_size.collect())),
         ];
         let incomplete = self.under_way.iter().flatten();
         let counted = incomplete.filter(|t| t.asked >= self.setting.from);
         let counted = counted.map(|t| (t.asked.as_s(), t.size, f64::NAN));
         let mut transfers: Vec<_> = self.transfers.iter().copied().chain(counted).collect();
         transfers.sort_by(|a, b| a.0.total_cmp(&b.0));
-        WorkloadFigures {
+        WorkloadMetrics {
             transfers,
-            ..WorkloadFigures::new(KIND.name, figures).with_delays(&self.times)
+            ..WorkloadMetrics::new(KIND.name, metrics).with_delays(&self.times)
         }
     }
 }

@@ -11,7 +11,7 @@
 //! number of requests and raises their response time.
 
 use super::{Action, Conn, Event, Setting, Side, Workload, WorkloadKind, tcp};
-use crate::figures::{Figure, Histogram, WorkloadFigures};
+use crate::metrics::{Histogram, Metric, WorkloadMetrics};
 use crate::param::{Kind, Param, no_check};
 use crate::units::{Bytes, Span, Time};
 use alloc::boxed::Box;
@@ -164,17 +164,17 @@ impl Workload for Rpc {
     fn next_wakeup(&self) -> Option<Time> {
         self.due.first().map(|(at, ..)| *at)
     }
-    fn figures(&self, end: Time) -> WorkloadFigures {
+    fn metrics(&self, end: Time) -> WorkloadMetrics {
         let seconds = end.since(self.setting.from).as_s();
-        let figures = alloc::vec![
-            ("asked", Figure::Count(self.asked)),
-            ("answered", Figure::Count(self.answered)),
+        let metrics = alloc::vec![
+            ("asked", Metric::Count(self.asked)),
+            ("answered", Metric::Count(self.answered)),
             (
                 "answers_per_s",
-                Figure::Number(self.answered as f64 / seconds)
+                Metric::Number(self.answered as f64 / seconds)
             ),
-            ("response_ms", Figure::Quantiles(self.times.quantiles())),
+            ("response_ms", Metric::Quantiles(self.times.quantiles())),
         ];
-        WorkloadFigures::new(KIND.name, figures).with_delays(&self.times)
+        WorkloadMetrics::new(KIND.name, metrics).with_delays(&self.times)
     }
 }

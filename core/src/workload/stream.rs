@@ -1,9 +1,9 @@
 //! Statistics of a stream of numbered datagrams: arrivals, delays, jitter.
 //!
 //! Jitter is RFC 3550's: `J ← J + (|D| − J) / 16`, where `D` is the difference of the delays of two
-//! successive arrivals. The figure is its mean over all arrivals. Of duplicates the first counts.
+//! successive arrivals. The metric is its mean over all arrivals. Of duplicates the first counts.
 
-use crate::figures::{Figure, Histogram};
+use crate::metrics::{Histogram, Metric};
 use crate::units::{Span, Time};
 use alloc::vec::Vec;
 
@@ -94,22 +94,22 @@ impl Stream {
     pub fn delays(&self) -> &Histogram {
         &self.delay
     }
-    /// Its figures up to `end`.
-    pub fn figures(&self, end: Time) -> Vec<(&'static str, Figure)> {
+    /// Its metrics up to `end`.
+    pub fn metrics(&self, end: Time) -> Vec<(&'static str, Metric)> {
         let seconds = end.since(self.from).as_s();
         let jitter = self.jitters / (self.received as f64 - 1.0) / 1e6;
         alloc::vec![
-            ("sent_packets", Figure::Count(self.sent)),
-            ("received_packets", Figure::Count(self.received)),
-            ("loss", Figure::Number(self.loss())),
+            ("sent_packets", Metric::Count(self.sent)),
+            ("received_packets", Metric::Count(self.received)),
+            ("loss", Metric::Number(self.loss())),
             (
                 "received_mbit",
-                Figure::Number(self.bytes as f64 * 8.0 / seconds / 1e6)
+                Metric::Number(self.bytes as f64 * 8.0 / seconds / 1e6)
             ),
-            ("delay_ms", Figure::Quantiles(self.delay.quantiles())),
+            ("delay_ms", Metric::Quantiles(self.delay.quantiles())),
             (
                 "jitter_ms",
-                Figure::Number(if self.received < 2 { f64::NAN } else { jitter })
+                Metric::Number(if self.received < 2 { f64::NAN } else { jitter })
             ),
         ]
     }

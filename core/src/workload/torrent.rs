@@ -6,7 +6,7 @@
 //! warm-up counts.
 
 use super::{Action, Conn, Event, Setting, Side, Traffic, Workload, WorkloadKind};
-use crate::figures::{Figure, WorkloadFigures};
+use crate::metrics::{Metric, WorkloadMetrics};
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -132,14 +132,14 @@ impl Workload for Torrent {
     fn next_wakeup(&self) -> Option<Time> {
         (self.opened < self.peers).then(|| self.next())
     }
-    fn figures(&self, end: Time) -> WorkloadFigures {
+    fn metrics(&self, end: Time) -> WorkloadMetrics {
         let seconds = end.since(self.setting.from).as_s();
-        let mbit = |bytes: u64| Figure::Number(bytes as f64 * 8.0 / seconds / 1e6);
-        let figures = alloc::vec![
-            ("peers", Figure::Count(self.opened)),
+        let mbit = |bytes: u64| Metric::Number(bytes as f64 * 8.0 / seconds / 1e6);
+        let metrics = alloc::vec![
+            ("peers", Metric::Count(self.opened)),
             ("down_mbit", mbit(self.arrived[0])),
             ("up_mbit", mbit(self.arrived[1])),
         ];
-        WorkloadFigures::new(KIND.name, figures)
+        WorkloadMetrics::new(KIND.name, metrics)
     }
 }

@@ -6,12 +6,12 @@
 //! nanosecond, without drift. `bursty` wakes each `sleep` and sends the whole datagrams up to
 //! `rate`; the rest goes with the next burst.
 //!
-//! Rate and figures are of UDP payload (each datagram has 42 bytes of headers), of datagrams sent
+//! Rate and metrics are of UDP payload (each datagram has 42 bytes of headers), of datagrams sent
 //! after the warm-up.
 
 use super::stream::Stream;
 use super::{Action, Event, MOST_DATAGRAM, Setting, Side, Workload, WorkloadKind, datagrams};
-use crate::figures::WorkloadFigures;
+use crate::metrics::WorkloadMetrics;
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::units::{Bytes, Rate, Span, Time, format_bytes, format_span};
 use alloc::boxed::Box;
@@ -226,7 +226,7 @@ impl Workload for Datagrams {
     fn next_wakeup(&self) -> Option<Time> {
         self.next
     }
-    fn figures(&self, end: Time) -> WorkloadFigures {
-        WorkloadFigures::new(self.kind, self.stream.figures(end)).with_delays(self.stream.delays())
+    fn metrics(&self, end: Time) -> WorkloadMetrics {
+        WorkloadMetrics::new(self.kind, self.stream.metrics(end)).with_delays(self.stream.delays())
     }
 }

@@ -14,13 +14,13 @@
 //!   Huang et al., "A buffer-based approach to rate adaptation", SIGCOMM 2014, BBA-0: 90 s and 216
 //!   s of 240 s.
 //!
-//! Figures cover the whole run. If the path's rate is below the lowest bit rate, each segment takes
+//! Metrics cover the whole run. If the path's rate is below the lowest bit rate, each segment takes
 //! longer than its playback, and the difference is a stall.
 //!
 //! Deviations: segments have a constant rate; connection set-up is TCP's alone.
 
 use super::{Action, Event, Setting, Side, Workload, WorkloadKind, tcp};
-use crate::figures::{Figure, WorkloadFigures};
+use crate::metrics::{Metric, WorkloadMetrics};
 use crate::param::{Kind, Param, Params, Refusal};
 use crate::units::{Bytes, Rate, Span, Time, format_span};
 use alloc::boxed::Box;
@@ -381,7 +381,7 @@ impl Workload for Video {
     fn next_wakeup(&self) -> Option<Time> {
         self.next.filter(|at| *at < self.setting.end)
     }
-    fn figures(&self, end: Time) -> WorkloadFigures {
+    fn metrics(&self, end: Time) -> WorkloadMetrics {
         // Playback since the last event, and a stall that is not over.
         let ahead = end.since(self.at);
         let heard = if self.playing {
@@ -396,21 +396,21 @@ impl Workload for Video {
             self.dry_since
         };
         let waits = dry_since.map_or(Span::ZERO, |since| end.since(since));
-        let figures = alloc::vec![
-            ("segments", Figure::Count(self.whole)),
+        let metrics = alloc::vec![
+            ("segments", Metric::Count(self.whole)),
             (
                 "startup_delay_s",
-                Figure::Number(self.startup.map_or(f64::NAN, Span::as_s))
+                Metric::Number(self.startup.map_or(f64::NAN, Span::as_s))
             ),
-            ("stalls", Figure::Count(self.stalls + u64::from(dries))),
-            ("stalled_s", Figure::Number((self.stalled + waits).as_s())),
+            ("stalls", Metric::Count(self.stalls + u64::from(dries))),
+            ("stalled_s", Metric::Number((self.stalled + waits).as_s())),
             (
                 "mean_bitrate_mbit",
-                Figure::Number(self.rates / self.whole as f64)
+                Metric::Number(self.rates / self.whole as f64)
             ),
-            ("switches", Figure::Count(self.switches)),
-            ("played_s", Figure::Number((self.played + heard).as_s())),
+            ("switches", Metric::Count(self.switches)),
+            ("played_s", Metric::Number((self.played + heard).as_s())),
         ];
-        WorkloadFigures::new(KIND.name, figures)
+        WorkloadMetrics::new(KIND.name, metrics)
     }
 }

@@ -7,7 +7,7 @@
 //! the share that was not played, and its burstiness. `interval` is added to the delay, because a
 //! datagram leaves when it is full.
 //!
-//! Figures are for each direction, of datagrams sent after the warm-up. R and MOS of the call are
+//! Metrics are for each direction, of datagrams sent after the warm-up. R and MOS of the call are
 //! those of the worse direction.
 //!
 //! Deviations: speech is never silent, so seconds stand for talk spurts. Receivers differ in their
@@ -16,7 +16,7 @@
 use super::emodel::{self, Codec};
 use super::stream::Stream;
 use super::{Action, Event, Setting, Side, Traffic, Workload, WorkloadKind};
-use crate::figures::{Figure, Named, WorkloadFigures};
+use crate::metrics::{Metric, Named, WorkloadMetrics};
 use crate::param::{Kind, Param, no_check};
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
@@ -211,20 +211,20 @@ impl Direction {
         }
         (emodel::rating(self.codec, delay_ms, loss, burst), delay_ms)
     }
-    fn figures(&self, end: Time) -> Named {
+    fn metrics(&self, end: Time) -> Named {
         let (r, delay_ms) = self.rating();
-        let mut figures = self.stream.figures(end);
+        let mut metrics = self.stream.metrics(end);
         let late = self.late as f64 / self.stream.sent as f64;
-        figures.extend([
-            ("late_share", Figure::Number(late)),
-            ("mouth_to_ear_ms", Figure::Number(delay_ms)),
-            ("r", Figure::Number(r)),
+        metrics.extend([
+            ("late_share", Metric::Number(late)),
+            ("mouth_to_ear_ms", Metric::Number(delay_ms)),
+            ("r", Metric::Number(r)),
             (
                 "mos",
-                Figure::Number(if r.is_nan() { r } else { emodel::mos(r) }),
+                Metric::Number(if r.is_nan() { r } else { emodel::mos(r) }),
             ),
         ]);
-        figures
+        metrics
     }
 }
 
@@ -283,22 +283,22 @@ impl Workload for Voip {
     fn next_wakeup(&self) -> Option<Time> {
         self.next
     }
-    fn figures(&self, end: Time) -> WorkloadFigures {
+    fn metrics(&self, end: Time) -> WorkloadMetrics {
         let settled = self.directions.iter().map(Direction::settled_all);
-        let directions: Vec<Named> = settled.map(|direction| direction.figures(end)).collect();
+        let directions: Vec<Named> = settled.map(|direction| direction.metrics(end)).collect();
         let worst = |name: &str| {
             let of = |direction: &Named| match direction.iter().find(|(n, _)| *n == name) {
-                Some((_, Figure::Number(x))) => *x,
+                Some((_, Metric::Number(x))) => *x,
                 _ => f64::NAN,
             };
-            Figure::Number(directions.iter().map(of).fold(f64::NAN, f64::min))
+            Metric::Number(directions.iter().map(of).fold(f64::NAN, f64::min))
         };
-        let figures = alloc::vec![("r", worst("r")), ("mos", worst("mos"))];
+        let metrics = alloc::vec![("r", worst("r")), ("mos", worst("mos"))];
         let names = ["to_client", "to_server"].map(String::from);
         let rows = names.into_iter().zip(directions).collect();
-        WorkloadFigures::new(
+        WorkloadMetrics::new(
             KIND.name,
-            [figures, alloc::vec![("ways", Figure::Rows(rows))]].concat(),
+            [metrics, alloc::vec![("ways", Metric::Rows(rows))]].concat(),
         )
         .with_delays(self.directions[0].stream.delays())
     }

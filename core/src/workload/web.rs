@@ -18,7 +18,7 @@
 //!
 //! The 74 bytes of TLS 1.3 are sent with the first request.
 //!
-//! Figures cover the whole run. The time of a page is from its start until its last object is
+//! Metrics cover the whole run. The time of a page is from its start until its last object is
 //! complete. It is divided by the activity of each connection: setup (look-up, TCP, TLS), waiting
 //! (from the request to the first byte of the response), receiving. `setup_share` is the first over
 //! the sum. `before_data_share` is that of the first two, the difference between wget's wall-clock
@@ -29,7 +29,7 @@
 
 use super::draw::Sizes;
 use super::{Action, Conn, Event, Names, Setting, Side, Workload, WorkloadKind, tcp};
-use crate::figures::{Figure, Quantiles, WorkloadFigures};
+use crate::metrics::{Metric, Quantiles, WorkloadMetrics};
 use crate::param::{Kind, Param, Params, no_check};
 use crate::rng::Rng;
 use crate::units::{Bytes, Span, Time};
@@ -545,23 +545,23 @@ impl Workload for Web {
         };
         Time::earlier(Time::earlier(asked, self.next_page), self.again)
     }
-    fn figures(&self, _end: Time) -> WorkloadFigures {
+    fn metrics(&self, _end: Time) -> WorkloadMetrics {
         let whole = (self.setup + self.waited + self.received).as_s();
-        let share = |part: Span| Figure::Number(part.as_s() / whole);
-        let figures = alloc::vec![
-            ("pages", Figure::Count(self.loads.len() as u64)),
-            ("objects", Figure::Count(self.objects)),
-            ("connections", Figure::Count(self.connections)),
+        let share = |part: Span| Metric::Number(part.as_s() / whole);
+        let metrics = alloc::vec![
+            ("pages", Metric::Count(self.loads.len() as u64)),
+            ("objects", Metric::Count(self.objects)),
+            ("connections", Metric::Count(self.connections)),
             (
                 "page_load_s",
-                Figure::Quantiles(Quantiles::of(&mut self.loads.clone()))
+                Metric::Quantiles(Quantiles::of(&mut self.loads.clone()))
             ),
             ("setup_share", share(self.setup)),
             ("before_data_share", share(self.setup + self.waited)),
-            ("setup_s", Figure::Number(self.setup.as_s())),
-            ("waiting_s", Figure::Number(self.waited.as_s())),
-            ("receiving_s", Figure::Number(self.received.as_s())),
+            ("setup_s", Metric::Number(self.setup.as_s())),
+            ("waiting_s", Metric::Number(self.waited.as_s())),
+            ("receiving_s", Metric::Number(self.received.as_s())),
         ];
-        WorkloadFigures::new(KIND.name, figures).with_times(self.loads.clone())
+        WorkloadMetrics::new(KIND.name, metrics).with_times(self.loads.clone())
     }
 }

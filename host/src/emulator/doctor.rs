@@ -19,7 +19,7 @@ use crate::netns::{Peer, Space, SpaceSpec};
 use crate::sys;
 use crate::sys::clock::Clock;
 use crate::sys::kernel;
-use narrows_core::figures::Histogram;
+use narrows_core::metrics::Histogram;
 use narrows_core::units::{Span, Time};
 use serde_json::{Value, json};
 use std::fs;
@@ -434,7 +434,7 @@ fn forwarder() -> Result<Finding, HostError> {
         Ok::<_, HostError>(meters)
     })?;
     let rtt = meters[0]
-        .figures(narrows_core::scenario::ProbeKind::Ping.name(), Time::ZERO)
+        .metrics(narrows_core::scenario::ProbeKind::Ping.name(), Time::ZERO)
         .rtt_ms;
     let (p50, p99) = (1e3 * rtt.p50, 1e3 * rtt.p99);
     let good = p50 <= GOOD_FORWARDER.as_ns() as f64 / 1e3;

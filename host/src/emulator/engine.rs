@@ -13,9 +13,9 @@ use crate::sys;
 use crate::sys::clock::Clock;
 use narrows_core::capture::{Capture, ENDS};
 use narrows_core::engine::{
-    Network, Options, Outcome, Progress, Recorder, Run, access_delays, probe_figures, start,
+    Network, Options, Outcome, Progress, Recorder, Run, access_delays, probe_metrics, start,
 };
-use narrows_core::figures::{FlowMeter, FlowSamples, ProbeMeter};
+use narrows_core::metrics::{FlowMeter, FlowSamples, ProbeMeter};
 use narrows_core::net::{FAR, NEAR, Port};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{Direction, FlowSpec, Scenario};
@@ -461,10 +461,10 @@ impl<'p> Parts<'p> {
         let flows: Vec<_> = meters
             .into_iter()
             .zip(&scenario.flows)
-            .map(|((_, meter), spec)| meter.figures(spec.id.clone(), spec.cc.kind.clone()))
+            .map(|((_, meter), spec)| meter.metrics(spec.id.clone(), spec.cc.kind.clone()))
             .collect();
         let rows = self.interval.map(|_| &mut samples);
-        let probes = probe_figures(scenario, probes.iter(), levels, rows);
+        let probes = probe_metrics(scenario, probes.iter(), levels, rows);
         let flow_rtts = scenario.flows.iter().map(|flow| flow.rtt).min();
         let manner = emulator.manner_of();
         let conditions = Conditions {

@@ -7,7 +7,7 @@
 //! is never changed. Data in memory is assumed to be intact, so payload checksums are left to the
 //! offload, as between a host and its NIC.
 //!
-//! Sizes are those of whole frames: 14 bytes more than the length of the IP packet, so that figures
+//! Sizes are those of whole frames: 14 bytes more than the length of the IP packet, so that metrics
 //! equal those of simulated packets.
 //!
 //! Sources: virtio 1.2, 5.1.6 (the header of offloads); RFC 791, 1624, 9293; Linux 6.12

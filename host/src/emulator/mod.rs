@@ -15,12 +15,12 @@ pub mod traffic;
 
 use self::frame::{Frame, HEAD, Ports};
 use crate::emulator::packets::{Observer, Packets};
-use crate::emulator::preflight::figure_interval;
+use crate::emulator::preflight::metric_interval;
 use crate::emulator::self_check::Lateness;
 use crate::sys;
 use crate::sys::clock::Clock;
 use narrows_core::engine::{Network, Options, Recorder};
-use narrows_core::figures::{LevelMeter, QueueFigures, QueueMeter, Samples};
+use narrows_core::metrics::{LevelMeter, QueueMeter, QueueMetrics, Samples};
 use narrows_core::net::access::AccessLinks;
 use narrows_core::net::wifi::Usage;
 use narrows_core::net::{NEAR, Port};
@@ -99,7 +99,7 @@ pub struct Emulator {
 /// The observations of a run.
 pub struct Seen {
     /// Counters of every hop.
-    pub queues: Vec<QueueFigures>,
+    pub queues: Vec<QueueMetrics>,
     /// Random losses of every hop, packets.
     pub random_losses: Vec<u64>,
     /// Medium use of each station.
@@ -121,9 +121,9 @@ struct Passage<'a> {
     buffer: Vec<u8>,
     fds: Vec<RawFd>,
     samples: Samples,
-    next_figures: Time,
+    next_metrics: Time,
     next_rows: Time,
-    closed: Option<(Vec<QueueFigures>, Vec<Usage>)>,
+    closed: Option<(Vec<QueueMetrics>, Vec<Usage>)>,
     lateness: Lateness,
 }
 
@@ -225,7 +225,7 @@ impl Emulator {
             buffer: vec![0; frame::VNET + 65_536],
             fds: devices.iter().map(|device| device.as_raw_fd()).collect(),
             samples: Samples::default(),
-            next_figures: Time::ZERO + figure_interval(self.end),
+            next_metrics: Time::ZERO + metric_interval(self.end),
             next_rows: self.interval.map_or(Time::MAX, |i| Time::ZERO + i),
             closed: None,
             lateness,
@@ -298,7 +298,7 @@ impl Passage<'_> {
         if self.closed.is_some() {
             return Time::MAX;
         }
-        self.next_figures.min(self.next_rows).min(self.e.end)
+        self.next_metrics.min(self.next_rows).min(self.e.end)
     }
     /// Processes all events up to `now` in the order of virtual time: the path, delay lines, then
     /// samples.
@@ -438,12 +438,12 @@ impl Passage<'_> {
     }
     /// Samples the queues.
     fn look(&mut self, now: Time) {
-        let (figures, rows) = (self.next_figures == now, self.next_rows == now);
+        let (metrics, rows) = (self.next_metrics == now, self.next_rows == now);
         let e = &mut *self.e;
         e.observer
-            .sample(now, &e.network, figures, rows.then_some(&mut self.samples));
-        if figures {
-            self.next_figures = now + figure_interval(self.e.end);
+            .sample(now, &e.network, metrics, rows.then_some(&mut self.samples));
+        if metrics {
+            self.next_metrics = now + metric_interval(self.e.end);
         }
         if let Some(interval) = self.e.interval.filter(|_| rows) {
             self.next_rows = now + interval;
@@ -460,7 +460,7 @@ impl Passage<'_> {
         let observer = &mut self.e.observer;
         let used = self.e.network.close(&mut observer.queues);
         self.closed = Some((
-            observer.queues.iter().map(QueueMeter::figures).collect(),
+            observer.queues.iter().map(QueueMeter::metrics).collect(),
             used,
         ));
         if self.e.interval.is_some() {

@@ -27,9 +27,9 @@ pub const LEAST_INTERVAL: Span = Span::ms(1);
 /// Smallest interval of pings.
 const LEAST_PINGS: Span = Span::us(100);
 
-/// Sample interval of the figures of a run that ends at `end`.
-pub fn figure_interval(end: Time) -> Span {
-    narrows_core::figures::figure_interval(end.since(Time::ZERO)).max(LEAST_INTERVAL)
+/// Sample interval of the metrics of a run that ends at `end`.
+pub fn metric_interval(end: Time) -> Span {
+    narrows_core::metrics::metric_interval(end.since(Time::ZERO)).max(LEAST_INTERVAL)
 }
 
 /// Checks that the kernel supports every setting of a scenario.

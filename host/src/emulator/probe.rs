@@ -8,7 +8,7 @@
 use crate::error::HostError;
 use crate::sys;
 use crate::sys::clock::Clock;
-use narrows_core::figures::ProbeMeter;
+use narrows_core::metrics::ProbeMeter;
 use narrows_core::units::{Span, Time};
 use std::net::{SocketAddrV4, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};

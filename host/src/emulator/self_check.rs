@@ -1,9 +1,9 @@
-//! The self-check of a live run: how far it deviates from the scenario, and whether its figures can
+//! The self-check of a live run: how far it deviates from the scenario, and whether its metrics can
 //! be trusted. docs/reference/figures.md lists the criteria.
 
 use crate::emulator::frame::Frame;
 use crate::emulator::traffic::Writes;
-use narrows_core::figures::Histogram;
+use narrows_core::metrics::Histogram;
 use narrows_core::net::{NEAR, Port};
 use narrows_core::packet::Packet as _;
 use narrows_core::units::{Rate, Span, Time};
@@ -156,7 +156,7 @@ const OVERFLOW: f64 = 0.01;
 const STARVED: f64 = 0.01;
 
 fn shown(x: f64) -> Value {
-    // Six significant digits, as in all figures.
+    // Six significant digits, as in all metrics.
     let rounded: f64 = format!("{x:.5e}").parse().unwrap_or(x);
     json!(rounded)
 }

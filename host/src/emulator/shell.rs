@@ -19,7 +19,7 @@ use crate::sys;
 use crate::sys::clock::Clock;
 use crate::sys::process;
 use narrows_core::engine::Options;
-use narrows_core::figures::QueueFigures;
+use narrows_core::metrics::QueueMetrics;
 use narrows_core::net::Port;
 use narrows_core::registry::Registry;
 use narrows_core::scenario::Scenario;
@@ -93,7 +93,7 @@ pub struct Seen {
     /// Duration.
     pub lasted: Span,
     /// Metrics of every hop.
-    pub queues: Vec<HopFigures>,
+    pub queues: Vec<HopMetrics>,
     /// Whether a queue limits the upload, or it is only delayed.
     pub upload_limited: bool,
     /// The self-check.
@@ -103,13 +103,13 @@ pub struct Seen {
 }
 
 /// Metrics of a hop.
-pub struct HopFigures {
+pub struct HopMetrics {
     /// `"down"`, towards `near`, or `"up"`.
     pub direction: &'static str,
     /// Its rate, as text.
     pub rate: String,
     /// Metrics of its queue.
-    pub queue: QueueFigures,
+    pub queue: QueueMetrics,
     /// Random losses, packets.
     pub random_losses: u64,
 }
@@ -361,7 +361,7 @@ fn told(
         instruments: confess(&passed.lateness, &conditions),
         upload_limited: path.reverse.is_some(),
         queues: queues
-            .map(|(((direction, hop), queue), random_losses)| HopFigures {
+            .map(|(((direction, hop), queue), random_losses)| HopMetrics {
                 direction,
                 rate: format_rate(hop.target()),
                 queue,
@@ -382,7 +382,7 @@ fn millis(ms: f64) -> String {
     format!("{ms:.digits$}")
 }
 
-impl HopFigures {
+impl HopMetrics {
     /// The metrics of a run's queue and those of a shell, as JSON.
     fn to_json(&self) -> Value {
         let mut told = serde_json::to_value(&self.queue).unwrap_or_default();
@@ -403,7 +403,7 @@ impl Seen {
             "command": front.words,
             "exit_code": self.code,
             "lasted_s": self.lasted.as_s(),
-            "queues": self.queues.iter().map(HopFigures::to_json).collect::<Vec<_>>(),
+            "queues": self.queues.iter().map(HopMetrics::to_json).collect::<Vec<_>>(),
             "instruments": self.instruments,
         })
     }

@@ -6,12 +6,12 @@
 //! point are socket options; ECN is set by the route to the receiver's second address.
 //! receiver's second address for the third.
 
-use crate::emulator::preflight::figure_interval;
+use crate::emulator::preflight::metric_interval;
 use crate::error::HostError;
 use crate::netns;
 use crate::sys::clock::Clock;
 use crate::sys::{self, Epoll, TcpInfo};
-use narrows_core::figures::{FlowMeter, FlowSample, FlowSamples, SERIES_INTERVAL};
+use narrows_core::metrics::{FlowMeter, FlowSample, FlowSamples, SERIES_INTERVAL};
 use narrows_core::tcp::{Info, Limited, State};
 use narrows_core::units::{Rate, Span, Time};
 use std::net::SocketAddrV4;
@@ -195,8 +195,8 @@ impl Traffic {
         sys::prefer(-10);
         sys::real_time(PRIORITY);
         let chunk = vec![0; CHUNK];
-        let figure_interval = figure_interval(self.watching.end);
-        let mut next_figures = Time::ZERO + figure_interval;
+        let metric_interval = metric_interval(self.watching.end);
+        let mut next_metrics = Time::ZERO + metric_interval;
         let mut next_rows = self.watching.interval.map_or(Time::MAX, |i| Time::ZERO + i);
         let end = self.watching.end;
         loop {
@@ -207,12 +207,12 @@ impl Traffic {
             for (i, sender) in self.senders.iter_mut().enumerate() {
                 sender.on_time(now.min(end), i as u64, &self.epoll)?;
             }
-            if now >= next_figures || now >= next_rows || now >= end {
-                let (figures, rows) = (now >= next_figures, now >= next_rows);
-                let point = figures && next_figures.as_ns() % SERIES_INTERVAL.as_ns() == 0;
-                self.sample(now.min(end), figures, point, rows);
-                while next_figures <= now {
-                    next_figures += figure_interval;
+            if now >= next_metrics || now >= next_rows || now >= end {
+                let (metrics, rows) = (now >= next_metrics, now >= next_rows);
+                let point = metrics && next_metrics.as_ns() % SERIES_INTERVAL.as_ns() == 0;
+                self.sample(now.min(end), metrics, point, rows);
+                while next_metrics <= now {
+                    next_metrics += metric_interval;
                 }
                 while let Some(interval) = self.watching.interval.filter(|_| next_rows <= now) {
                     next_rows += interval;
@@ -228,7 +228,7 @@ impl Traffic {
                 .min()
                 .unwrap_or(Time::MAX);
             let until = due
-                .min(next_figures)
+                .min(next_metrics)
                 .min(next_rows)
                 .min(end)
                 .min(now + LONGEST);
@@ -304,10 +304,10 @@ impl Traffic {
         }
     }
 
-    fn sample(&mut self, now: Time, figures: bool, point: bool, rows: bool) {
+    fn sample(&mut self, now: Time, metrics: bool, point: bool, rows: bool) {
         for sender in self.senders.iter_mut().filter(|s| s.meter.runs()) {
             let info = sender.ask();
-            if figures {
+            if metrics {
                 sender.meter.sample(now, &info);
             }
             if point {

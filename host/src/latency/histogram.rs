@@ -130,7 +130,7 @@ impl Histogram {
         places.map(|(at, count)| (span(at).0, *count))
     }
     /// The metrics, µs; null if the sample is too small.
-    pub fn figures(&self) -> Value {
+    pub fn metrics(&self) -> Value {
         let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1000.0);
         let mut told = json!({
             "n": self.count,
@@ -145,7 +145,7 @@ impl Histogram {
     }
     /// The metrics and all places, for plots and for HdrHistogram's log format.
     pub fn to_json(&self) -> Value {
-        let mut told = self.figures();
+        let mut told = self.metrics();
         told["histogram_ns"] = self
             .places()
             .map(|(from, count)| json!([from, count]))
@@ -167,10 +167,10 @@ mod tests {
         }
         assert_eq!(all.percentile(100), None);
         assert_eq!(all.percentile(10), Some(900));
-        assert!(all.figures()["p99"].is_null());
+        assert!(all.metrics()["p99"].is_null());
         all.record(1000);
         assert_eq!(all.percentile(100), Some(990));
-        assert_eq!(all.figures()["p99"], 0.99);
+        assert_eq!(all.metrics()["p99"], 0.99);
         assert_eq!(all.mean(), Some(500.5));
         assert_eq!(all.extremes(), Some((1, 1000)));
     }

@@ -2,7 +2,7 @@
 //! values are null.
 //!
 //! Times in seconds count from the beginning of the measurement. A ping belongs to the phase in
-//! which it left. Percentiles are by rank, as in `narrows_core::figures`. The metrics of a flow are
+//! which it left. Percentiles are by rank, as in `narrows_core::metrics`. The metrics of a flow are
 //! differences of its first and last row, so they exclude everything before the load, such as
 //! handshakes.
 
@@ -12,7 +12,7 @@ use super::seen::{FlowSeen, Seen, StoppedBy};
 use crate::digest;
 use crate::protocols::tcp_info::COLUMNS;
 use crate::sys::kernel;
-use narrows_core::figures::rank;
+use narrows_core::metrics::rank;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -26,7 +26,7 @@ mod _core {
     use remy::remy_from_dna;
     #[pymodule_export]
     use run::{
-        Run, beside_figure, check_toml, compare_figure, list_json, path_json, path_numbers,
+        Run, check_toml, compare_engines, compare_metric, list_json, path_json, path_numbers,
         run_elsewhere, run_toml, run_tree, scenario_defaults, scenario_files, scenario_to_toml,
         toml_tables, toml_to_tree,
     };

@@ -5,8 +5,8 @@ use crate::error::{self, EngineError};
 use crate::table::{self, QueueNames, Table};
 use crate::tree;
 use narrows_core::capture::{Capture, ENDS};
-use narrows_core::engine::path_figures;
-use narrows_core::figures::{Conditions, QueueFigures, Samples, beside, compare, figure_interval};
+use narrows_core::engine::path_metrics;
+use narrows_core::metrics::{self, Conditions, QueueMetrics, Samples, compare, metric_interval};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::list::describe_json;
 use narrows_core::scenario::value::Tree;
@@ -42,7 +42,7 @@ pub struct Run {
 
 #[pymethods]
 impl Run {
-    /// The figures as one JSON object, without provenance.
+    /// The metrics as one JSON object, without provenance.
     fn json(&self) -> &str {
         &self.json
     }
@@ -141,7 +141,7 @@ pub fn run_tree(
 pub fn run_elsewhere(json: String, samples: &[u8], record_error: Option<String>) -> PyResult<Run> {
     let wrong =
         |what: &str| EngineError::new_err(format!("the engine's answer is not one: {what}"));
-    let figures: serde_json::Value =
+    let metrics: serde_json::Value =
         serde_json::from_str(&json).map_err(|e| wrong(&e.to_string()))?;
     let list = |of: &serde_json::Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
     let text = |of: &serde_json::Value, key: &str| of[key].as_str().unwrap_or_default().to_owned();
@@ -151,23 +151,23 @@ pub fn run_elsewhere(json: String, samples: &[u8], record_error: Option<String>)
             .map(|entry| text(entry, key))
             .collect()
     };
-    let ids = names(&figures, "flows", "id");
+    let ids = names(&metrics, "flows", "id");
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    let probes = probe_ids(list(&figures, "probes").len());
+    let probes = probe_ids(list(&metrics, "probes").len());
     let queue = |q: &serde_json::Value| QueueNames {
         name: text(q, "name"),
         classes: names(q, "classes", "name"),
     };
-    let queues: Vec<_> = list(&figures, "queues").iter().map(queue).collect();
+    let queues: Vec<_> = list(&metrics, "queues").iter().map(queue).collect();
     let samples = Samples::from_bytes(samples).ok_or_else(|| wrong("samples"))?;
     let duration =
-        parse_span(&text(&figures["scenario"], "duration")).map_err(|_| wrong("duration"))?;
+        parse_span(&text(&metrics["scenario"], "duration")).map_err(|_| wrong("duration"))?;
     Ok(Run {
         json,
         files: Texts::new(),
         record_error,
         verdicts_left_out: samples.verdicts.left_out(),
-        tables: table::of(samples, figure_interval(duration), &ids, &probes, &queues)?,
+        tables: table::of(samples, metric_interval(duration), &ids, &probes, &queues)?,
     })
 }
 
@@ -269,15 +269,15 @@ pub fn path_numbers<'py>(
 #[pyfunction]
 pub fn path_json(tree: &Bound<'_, PyMapping>) -> PyResult<String> {
     let (_, scenario, _) = parse_tree(tree, Texts::new())?;
-    Ok(serde_json::to_string(&path_figures(&scenario)).unwrap_or_default())
+    Ok(serde_json::to_string(&path_metrics(&scenario)).unwrap_or_default())
 }
 
-/// Compares a figure with a reference's runs; returns whether it agrees, the reference's value and
+/// Compares a metric with a reference's runs; returns whether it agrees, the reference's value and
 /// the tolerance. The conditions are numbers, because this version may not be able to run the
 /// scenario.
 #[pyfunction]
 #[pyo3(signature = (name, reference, ours, *, rate_mbit, rtt_ms, duration_s, flows))]
-pub fn compare_figure(
+pub fn compare_metric(
     name: &str,
     reference: Vec<f64>,
     ours: f64,
@@ -292,11 +292,11 @@ pub fn compare_figure(
         .ok_or_else(|| PyKeyError::new_err(name.to_owned()))
 }
 
-/// Compares a figure of two engines by several runs: the standing, the reference's median and
+/// Compares a metric of two engines by several runs: the standing, the reference's median and
 /// spread, the other median, the tolerance.
 #[pyfunction]
 #[pyo3(signature = (name, reference, ours, *, rate_mbit, rtt_ms, flows))]
-pub fn beside_figure(
+pub fn compare_engines(
     name: &str,
     reference: Vec<f64>,
     ours: Vec<f64>,
@@ -305,7 +305,7 @@ pub fn beside_figure(
     flows: usize,
 ) -> PyResult<(&'static str, f64, f64, f64, f64)> {
     let on = conditions(rate_mbit, rtt_ms, 0.0, flows);
-    beside(name, &reference, &ours, &on)
+    metrics::compare_engines(name, &reference, &ours, &on)
         .map(|b| {
             (
                 b.standing.name(),
@@ -530,7 +530,7 @@ fn run(
             let json = done.to_json(env!("CARGO_PKG_VERSION"), &written, None);
             let ids: Vec<&str> = scenario.flows.iter().map(|f| f.id.as_str()).collect();
             let probes = probe_ids(scenario.probes.len());
-            let names = |q: &QueueFigures| QueueNames {
+            let names = |q: &QueueMetrics| QueueNames {
                 name: q.name.clone(),
                 classes: q.classes.iter().map(|c| c.name.clone()).collect(),
             };
@@ -546,7 +546,7 @@ fn run(
                 verdicts_left_out: done.samples.verdicts.left_out(),
                 tables: table::of(
                     done.samples,
-                    figure_interval(done.scenario.duration),
+                    metric_interval(done.scenario.duration),
                     &ids,
                     &probes,
                     &queues,

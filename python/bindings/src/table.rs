@@ -10,7 +10,7 @@ use arrow_array::{
 use arrow_schema::ArrowError;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use narrows_core::cc::INFINITE_SSTHRESH;
-use narrows_core::figures::{DELAYS_OF, NO_WORD, PHASES, Samples, VERDICTS, WHYS};
+use narrows_core::metrics::{DELAYS_OF, DROP_REASONS, NO_WORD, PHASES, Samples, VERDICTS};
 use narrows_core::units::{Rate, Span};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -58,11 +58,11 @@ pub struct QueueNames {
     pub classes: Vec<String>,
 }
 
-/// The tables of a run whose figures are sampled at this interval, by name. The vectors become
+/// The tables of a run whose metrics are sampled at this interval, by name. The vectors become
 /// Arrow's unchanged; only the bitmaps of missing values are new.
 pub fn of(
     run: Samples,
-    figure_interval: Span,
+    metric_interval: Span,
     flow_ids: &[&str],
     probe_ids: &[String],
     queues: &[QueueNames],
@@ -77,7 +77,7 @@ pub fn of(
         states,
         transfers,
     } = run;
-    let goodput_mbit = flows.goodput_mbit(figure_interval);
+    let goodput_mbit = flows.goodput_mbit(metric_interval);
     let hops: Vec<&str> = queues.iter().map(|q| q.name.as_str()).collect();
     let flow = named(flows.flow, flow_ids);
     let samples = table([
@@ -216,7 +216,7 @@ pub fn of(
         ("t_s", column(Float64Array::from(verdicts.t_s)), GIVEN),
         ("flow", Arc::new(sender), GIVEN),
         ("verdict", words(verdicts.verdict, VERDICTS), GIVEN),
-        ("why", words(verdicts.why, WHYS), GIVEN),
+        ("why", words(verdicts.reason, DROP_REASONS), GIVEN),
         (
             "waited_ms",
             without::<Float64Type>(verdicts.waited_ms.into(), f64::is_nan),

@@ -3,7 +3,7 @@
 The live engine runs it several times in sequence, each with its own seed and without other work. A
 run that its self-checks flagged is repeated and counted. The simulator runs it with at least as
 many seeds, and its hosts have the tick and the rules of this kernel. The core decides whether a
-metric agrees (`core/src/figures/beside.rs`).
+metric agrees (`core/src/metrics/engine_comparison.rs`).
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ def beside(
     rows = []
     for label in ours[0]:
         name = label.partition(" ")[0]
-        standing, reference, spread, mine, tolerance = _core.beside_figure(
+        standing, reference, spread, mine, tolerance = _core.compare_engines(
             name, [run[label] for run in theirs], [run[label] for run in ours], **on
         )
         rows.append(

@@ -16,7 +16,7 @@ use crate::prefetch::on_large_pages;
 use crate::timers::Timers;
 use narrows_core::cc::{self, CcKind};
 use narrows_core::engine::{Options, Recorder, access_delays, sender_port, start};
-use narrows_core::figures::{FlowMeter, ProbeMeter, Samples, StateSamples, figure_interval};
+use narrows_core::metrics::{FlowMeter, ProbeMeter, Samples, StateSamples, metric_interval};
 use narrows_core::net::access::AccessLinks;
 use narrows_core::registry::Registry;
 use narrows_core::rng::Rng;
@@ -82,15 +82,15 @@ impl World {
         } else {
             None
         };
-        let figure_interval = figure_interval(scenario.duration);
+        let metric_interval = metric_interval(scenario.duration);
         let sample_interval = options.sample_interval;
         Ok(World {
             datapath,
             applications,
             lookahead,
             end: Time::ZERO + scenario.duration,
-            figure_interval,
-            next_figures: Time::ZERO + figure_interval,
+            metric_interval,
+            next_metrics: Time::ZERO + metric_interval,
             sample_interval: sample_interval.unwrap_or(Span::ZERO),
             next_samples: sample_interval.map_or(Time::MAX, |interval| Time::ZERO + interval),
             samples: Samples {

@@ -51,7 +51,7 @@ impl World {
             let network = datapath.network.next_wakeup().unwrap_or(Time::MAX);
             let access = datapath.access.next();
             let timer = datapath.timers.next();
-            let sampler = self.next_figures.min(self.next_samples);
+            let sampler = self.next_metrics.min(self.next_samples);
             let device = datapath
                 .device
                 .as_ref()
@@ -87,7 +87,7 @@ impl World {
         progress: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<(), SimError> {
         loop {
-            let sampler = self.next_figures.min(self.next_samples);
+            let sampler = self.next_metrics.min(self.next_samples);
             let pings = self.datapath.observer.packets.pings;
             let Some(lookahead) = &mut self.lookahead else {
                 return Ok(());
@@ -101,7 +101,7 @@ impl World {
             let end = lookahead.run_receivers(&mut self.datapath, begin, after(until));
             loop {
                 let timer = self.datapath.timers.next();
-                let sampler = self.next_figures.min(self.next_samples);
+                let sampler = self.next_metrics.min(self.next_samples);
                 let now = timer.min(sampler);
                 if now >= end {
                     break;

@@ -20,8 +20,8 @@ use crate::flow::Flow;
 use crate::lookahead::Lookahead;
 use crate::packet::Packet;
 use narrows_core::capture::Capture;
-use narrows_core::engine::{Options, Outcome, Progress, Recorder, Run, probe_figures};
-use narrows_core::figures::{FlowFigures, LimitFigures, NO_CC, QueueMeter, Samples};
+use narrows_core::engine::{Options, Outcome, Progress, Recorder, Run, probe_metrics};
+use narrows_core::metrics::{FlowMetrics, LimitMetrics, NO_CC, QueueMeter, Samples};
 use narrows_core::registry::Registry;
 use narrows_core::scenario::{FlowSpec, Scenario};
 use narrows_core::units::{Span, Time};
@@ -57,9 +57,9 @@ pub fn run_recorded(
     let datapath = &mut world.datapath;
     let observer = &mut datapath.observer;
     let used = datapath.network.network.close(&mut observer.queues);
-    let mut queues: Vec<_> = observer.queues.iter().map(QueueMeter::figures).collect();
+    let mut queues: Vec<_> = observer.queues.iter().map(QueueMeter::metrics).collect();
     let device = datapath.device.as_ref().filter(|device| !device.free);
-    queues.extend(device.map(|device| device.departures.meter.figures()));
+    queues.extend(device.map(|device| device.departures.meter.metrics()));
     let sampled = options.sample_interval.is_some();
     if sampled {
         observer.delays(&mut world.samples);
@@ -74,7 +74,7 @@ pub fn run_recorded(
     }
     samples.verdicts = observer.verdicts;
     let probes = datapath.probes.iter().map(|probe| &probe.meter);
-    let probes = probe_figures(
+    let probes = probe_metrics(
         scenario,
         probes,
         observer.levels,
@@ -82,7 +82,7 @@ pub fn run_recorded(
     );
     let named = datapath.flows.into_iter().zip(&scenario.flows);
     let flows: Vec<_> = named
-        .map(|(flow, spec)| flow_figures(flow, spec, &world.applications, scenario))
+        .map(|(flow, spec)| flow_metrics(flow, spec, &world.applications, scenario))
         .collect();
     if sampled {
         samples.delays.push_workloads(&flows);
@@ -101,12 +101,12 @@ pub fn run_recorded(
 }
 
 /// The metrics of a flow, and those of its application.
-fn flow_figures(
+fn flow_metrics(
     flow: Flow,
     spec: &FlowSpec,
     applications: &Applications,
     scenario: &Scenario,
-) -> FlowFigures {
+) -> FlowMetrics {
     let cc = if spec.has_cc() {
         spec.cc.kind.as_str()
     } else {
@@ -115,12 +115,12 @@ fn flow_figures(
     let stop = spec.stop.unwrap_or(scenario.duration);
     let end = Time::ZERO + stop.min(scenario.duration);
     let application = flow.application();
-    let mut figures = flow.meter.figures(spec.id.clone(), cc.into());
+    let mut metrics = flow.meter.metrics(spec.id.clone(), cc.into());
     if let Some(number) = application {
-        figures.limits = LimitFigures::unknown();
-        figures.workload = Some(applications.figures(number, end));
+        metrics.limits = LimitMetrics::unknown();
+        metrics.workload = Some(applications.metrics(number, end));
     }
-    figures
+    metrics
 }
 
 /// A run: endpoints and network, applications, and the next samples.
@@ -131,8 +131,8 @@ struct World {
     lookahead: Option<Box<Lookahead>>,
     end: Time,
     /// Interval of metrics, and time of the next.
-    figure_interval: Span,
-    next_figures: Time,
+    metric_interval: Span,
+    next_metrics: Time,
     /// Interval of samples, and time of the next.
     sample_interval: Span,
     next_samples: Time,

@@ -3,7 +3,7 @@
 use super::World;
 use crate::application::Applications;
 use crate::flow::{Flow, TIMERS_PER_FLOW};
-use narrows_core::figures::SERIES_INTERVAL;
+use narrows_core::metrics::SERIES_INTERVAL;
 use narrows_core::tcp::Info;
 use narrows_core::units::Time;
 
@@ -12,14 +12,14 @@ impl World {
     pub(super) fn sample(&mut self, now: Time) {
         self.catch_up(now);
         let datapath = &mut self.datapath;
-        let (figures, rows) = (self.next_figures == now, self.next_samples == now);
-        let point = figures && now.as_ns() % SERIES_INTERVAL.as_ns() == 0;
+        let (metrics, rows) = (self.next_metrics == now, self.next_samples == now);
+        let point = metrics && now.as_ns() % SERIES_INTERVAL.as_ns() == 0;
         for (flow, id) in datapath.flows.iter_mut().zip(0u32..) {
             if !flow.meter.runs() {
                 continue;
             }
             let info = info(flow, &self.applications);
-            if figures {
+            if metrics {
                 flow.meter.sample(now, &info);
             }
             if point {
@@ -35,15 +35,15 @@ impl World {
         let queue_rows = rows.then_some(&mut self.samples);
         datapath
             .observer
-            .sample(now, &datapath.network.network, figures, queue_rows);
-        if let Some(device) = datapath.device.as_mut().filter(|_| figures) {
+            .sample(now, &datapath.network.network, metrics, queue_rows);
+        if let Some(device) = datapath.device.as_mut().filter(|_| metrics) {
             device.sample(now);
         }
         if rows {
             self.next_samples = now + self.sample_interval;
         }
-        if figures {
-            self.next_figures = now + self.figure_interval;
+        if metrics {
+            self.next_metrics = now + self.metric_interval;
         }
     }
 
@@ -71,7 +71,7 @@ impl World {
                 lookahead.close(id);
             }
         }
-        (self.next_figures, self.next_samples) = (Time::MAX, Time::MAX);
+        (self.next_metrics, self.next_samples) = (Time::MAX, Time::MAX);
         self.applications.close(datapath);
     }
 }

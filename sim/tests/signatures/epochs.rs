@@ -1,7 +1,7 @@
 //! The window between one reduction and the next.
 
 use crate::common::registry;
-use narrows_core::figures::{PHASES, median};
+use narrows_core::metrics::{PHASES, median};
 use narrows_core::scenario::Scenario;
 use narrows_core::units::Span;
 use narrows_sim::{Options, Run, run};
@@ -67,7 +67,7 @@ fn epoch(t_s: &[f64], cwnd: &[u32]) -> Epoch {
     }
 }
 
-/// The middle one of a figure of every epoch.
+/// The middle one of a metric of every epoch.
 pub fn typical(epochs: &[Epoch], of: impl Fn(&Epoch) -> f64) -> f64 {
     assert!(!epochs.is_empty(), "no epoch has come to its end");
     median(&epochs.iter().map(of).collect::<Vec<_>>())

@@ -5,7 +5,7 @@ use narrows_core::scenario::Scenario;
 use narrows_sim::Run;
 
 /// 20 Mbit/s, 40 ms, and room for 267 packets. The queue of slow start drains by one packet per
-/// round trip, so the figures are those of the end.
+/// round trip, so the metrics are those of the end.
 fn alone(cc: &str) -> Run {
     let text = format!(
         "duration = \"40s\"\nwarmup = \"25s\"\n[path]\nrate = \"20Mbit\"\nrtt = \"40ms\"\nbuffer \

@@ -26,7 +26,7 @@
 //!
 //! Deviations: a class may not be `default` or match while it has children, nor have a ceil below
 //! its rate. Linux accepts these and does something else. Instead of Linux's filters, a class here
-//! specifies flows and code points. Of more than 255 leaves, the last ones have no figures of their
+//! specifies flows and code points. Of more than 255 leaves, the last ones have no metrics of their
 //! own.
 
 mod agenda;
@@ -52,7 +52,7 @@ use classify::Classifier;
 use params::{check_all, is_root, numbers, positions};
 use tree::{LEVELS, Spec, Tree};
 
-/// Number of leaves with figures of their own; the class of a packet is reported as a byte.
+/// Number of leaves with metrics of their own; the class of a packet is reported as a byte.
 const MOST_TOLD: usize = 255;
 /// The default of a turn.
 const TURN: (u64, u64) = (1000, 200_000);

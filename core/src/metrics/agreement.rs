@@ -1,10 +1,10 @@
-//! Agreement: the comparison of a figure with a reference.
+//! Agreement: the comparison of a metric with a reference.
 //!
 //! The reference is several runs of one case that differ only in random choices, above all in start
 //! times; its value is their median. The tolerance is at least one and a half times their own
 //! spread, because a few runs show less than all of it. It is also at least this:
 //!
-//! | figure | tolerance |
+//! | metric | tolerance |
 //! |---|---|
 //! | `fct_s` | 15 %, as a ratio; an unfinished transfer is infinite |
 //! | `retransmit_pct` | a factor of two, with 0.1 points added to both values |
@@ -26,7 +26,7 @@
 //! Every engine is compared with a reference by this measure.
 //!
 //! A stored case of Linux (`sim/tests/data/reference`) agrees if every compared metric does. The
-//! median of the seeds 1, 2 and 3 is compared with the median of Linux's runs. Figures marked
+//! median of the seeds 1, 2 and 3 is compared with the median of Linux's runs. Metrics marked
 //! `late` there are not compared: Linux's recording itself began one round trip late
 //! (`validation/evidence/first-neighbour.md`). The Rust test (`sim/tests/reference.rs`),
 //! `validation/` and the README all count cases in this way.
@@ -48,15 +48,15 @@ pub struct Conditions {
     pub flows: usize,
 }
 
-/// A figure compared with its reference.
+/// A metric compared with its reference.
 #[derive(Copy, Clone, PartialEq, Debug)]
 pub struct Agreement {
     /// Whether it agrees.
     pub agrees: bool,
-    /// The median of the reference's runs, in the figure's unit; infinite if a transfer did not
+    /// The median of the reference's runs, in the metric's unit; infinite if a transfer did not
     /// finish.
     pub reference: f64,
-    /// The maximum difference, in the figure's unit, or as the logarithm of a ratio; NaN if there
+    /// The maximum difference, in the metric's unit, or as the logarithm of a ratio; NaN if there
     /// is no such limit.
     pub tolerance: f64,
 }
@@ -73,7 +73,7 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Compares `ours` with the `reference` runs for the figure called `name`; `None` for an unknown
+/// Compares `ours` with the `reference` runs for the metric called `name`; `None` for an unknown
 /// name.
 pub fn compare(name: &str, reference: &[f64], ours: f64, on: &Conditions) -> Option<Agreement> {
     let middle = median(reference);
@@ -130,7 +130,7 @@ pub fn compare(name: &str, reference: &[f64], ours: f64, on: &Conditions) -> Opt
     })
 }
 
-/// The difference that is always tolerated, in the figure's unit, for any size of the figure;
+/// The difference that is always tolerated, in the metric's unit, for any size of the metric;
 /// `None` if only ratios count.
 pub(super) fn least(name: &str, middle: f64, on: &Conditions) -> Option<f64> {
     let rtt = on.rtt.as_s() * 1e3;

@@ -1,10 +1,10 @@
 //! Distributions of delays: points of the cumulative distribution, for pictures.
 //!
 //! A row has the share of packets with at most that delay. Those of a queue are its
-//! [`Histogram`]'s, so the percentiles among the figures are on the curve. Those of a probe are its
+//! [`Histogram`]'s, so the percentiles among the metrics are on the curve. Those of a probe are its
 //! round-trip times, exact. Those of a workload, by flow, are its users' waiting times.
 
-use super::{FlowFigures, Histogram};
+use super::{FlowMetrics, Histogram};
 use crate::units::Span;
 use alloc::vec::Vec;
 
@@ -47,7 +47,7 @@ impl DelaySamples {
         }
     }
     /// Appends the waiting times of the applications of these flows.
-    pub fn push_workloads(&mut self, flows: &[FlowFigures]) {
+    pub fn push_workloads(&mut self, flows: &[FlowMetrics]) {
         for (number, flow) in (0..).zip(flows) {
             let delays = flow.workload.iter().flat_map(|work| &work.delays);
             delays.for_each(|(delay_ms, share)| self.push(2, number, *delay_ms, *share));

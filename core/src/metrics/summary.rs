@@ -1,6 +1,6 @@
-//! The figures of flows, queues and probes over the summary interval, and of fairness among flows.
+//! The metrics of flows, queues and probes over the summary interval, and of fairness among flows.
 
-use super::{LevelDelays, Quantiles, Shown, Spread, WorkloadFigures, jain, six_digits};
+use super::{LevelDelays, Quantiles, Shown, Spread, WorkloadMetrics, jain, six_digits};
 use crate::queue::ClassCounts;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
-/// The figures of one flow; see the [module](super) for their meaning.
+/// The metrics of one flow; see the [module](super) for their meaning.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct FlowFigures {
+pub struct FlowMetrics {
     /// Unique in the scenario.
     pub id: String,
     /// Its congestion control.
@@ -50,10 +50,10 @@ pub struct FlowFigures {
     #[serde(serialize_with = "six_digits")]
     pub fct_s: f64,
     /// Time of each limit.
-    pub limits: LimitFigures,
-    /// Figures of its application, for a flow with a workload.
+    pub limits: LimitMetrics,
+    /// Metrics of its application, for a flow with a workload.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub workload: Option<WorkloadFigures>,
+    pub workload: Option<WorkloadMetrics>,
     /// Seconds, bytes acknowledged, congestion window in packets, smoothed RTT in milliseconds.
     #[serde(serialize_with = "points")]
     pub series: Vec<(f64, u64, u32, f64)>,
@@ -62,7 +62,7 @@ pub struct FlowFigures {
 /// Time of each limit of a flow, in seconds of the whole run: TCP_INFO's `busy_time`,
 /// `rwnd_limited` and `sndbuf_limited`.
 #[derive(Copy, Clone, PartialEq, Debug, Default, Serialize)]
-pub struct LimitFigures {
+pub struct LimitMetrics {
     /// Data was unsent or in flight.
     #[serde(serialize_with = "six_digits")]
     pub busy_s: f64,
@@ -77,10 +77,10 @@ pub struct LimitFigures {
     pub app_limited_s: f64,
 }
 
-impl LimitFigures {
+impl LimitMetrics {
     /// Of a flow without such measurements.
-    pub fn unknown() -> LimitFigures {
-        LimitFigures {
+    pub fn unknown() -> LimitMetrics {
+        LimitMetrics {
             busy_s: f64::NAN,
             rwnd_limited_s: f64::NAN,
             sndbuf_limited_s: f64::NAN,
@@ -89,9 +89,9 @@ impl LimitFigures {
     }
 }
 
-/// The figures of one queue.
+/// The metrics of one queue.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct QueueFigures {
+pub struct QueueMetrics {
     /// The name of its hop: `"path"`, or `"hop0"`, `"hop1"` … if there are several, and
     /// `"reverse"`.
     pub name: String,
@@ -105,14 +105,14 @@ pub struct QueueFigures {
     pub delay_ms: Quantiles,
     /// Packets in the queue.
     pub backlog_packets: Spread,
-    /// Figures of each class or band of the discipline.
+    /// Metrics of each class or band of the discipline.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub classes: Vec<ClassFigures>,
+    pub classes: Vec<ClassMetrics>,
 }
 
-/// The figures of one class or band of a queue.
+/// The metrics of one class or band of a queue.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ClassFigures {
+pub struct ClassMetrics {
     /// The discipline's name for it.
     pub name: String,
     /// Milliseconds.
@@ -121,12 +121,12 @@ pub struct ClassFigures {
     pub backlog_packets: Spread,
     /// Its counters, if it counts.
     #[serde(flatten)]
-    pub counted: Option<CountFigures>,
+    pub counted: Option<CountMetrics>,
 }
 
 /// The counters of a class, over the whole run.
 #[derive(Copy, Clone, PartialEq, Debug, Serialize)]
-pub struct CountFigures {
+pub struct CountMetrics {
     /// Bytes of frames.
     pub sent_bytes: u64,
     /// Packets.
@@ -139,9 +139,9 @@ pub struct CountFigures {
     pub borrowed: u64,
 }
 
-impl From<ClassCounts> for CountFigures {
-    fn from(counts: ClassCounts) -> CountFigures {
-        CountFigures {
+impl From<ClassCounts> for CountMetrics {
+    fn from(counts: ClassCounts) -> CountMetrics {
+        CountMetrics {
             sent_bytes: counts.sent.bytes.get(),
             sent_packets: counts.sent.packets,
             drops: counts.drops,
@@ -151,9 +151,9 @@ impl From<ClassCounts> for CountFigures {
     }
 }
 
-/// The figures of a probe.
+/// The metrics of a probe.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ProbeFigures {
+pub struct ProbeMetrics {
     /// `"ping"`.
     pub kind: &'static str,
     /// Packets.
@@ -208,7 +208,7 @@ impl CcFairness {
 
 impl Fairness {
     /// For these flows; `up` returns whether a flow's data goes in the reverse direction.
-    pub fn of(flows: &[FlowFigures], up: impl Fn(usize) -> bool) -> Fairness {
+    pub fn of(flows: &[FlowMetrics], up: impl Fn(usize) -> bool) -> Fairness {
         let mut by_cc: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         let mut by_direction: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
         for (i, flow) in flows

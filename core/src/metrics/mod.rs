@@ -1,12 +1,12 @@
-//! Figures: the results of a run. They are computed here for every engine, and only displayed
+//! Metrics: the results of a run. They are computed here for every engine, and only displayed
 //! elsewhere.
 //!
-//! | figure | meaning |
+//! | metric | meaning |
 //! |---|---|
 //! | `goodput_mbit` | bytes that arrived in the summary interval, over that interval |
 //! | `active_goodput_mbit` | acknowledged bytes over the time in which the flow was active |
 //! | `active_s` | that time |
-//! | `rtt_ms` | smoothed RTT, sampled each [`figure_interval`] while ACKs arrive |
+//! | `rtt_ms` | smoothed RTT, sampled each [`metric_interval`] while ACKs arrive |
 //! | `sampled_rtt_ms` | the same with samples without ACKs |
 //! | `cwnd_packets` | congestion window, sampled likewise |
 //! | `retransmits` | retransmitted packets in the whole run |
@@ -17,10 +17,10 @@
 //! | `series` | each second, and at its end for a flow that ends before the run |
 //! | `queue.drops`, `queue.marks` | of queue discipline and policer, in the whole run |
 //! | `queue.delay_ms` | of packets that leave the bottleneck after the warm-up |
-//! | `queue.backlog_packets` | sampled each [`figure_interval`] after the warm-up |
+//! | `queue.backlog_packets` | sampled each [`metric_interval`] after the warm-up |
 //! | `queues` | the same of every hop; delay and backlog of every class or band |
 //! | `probes[].sent`, `received` | the whole run; `rtt_ms` of those sent after the warm-up |
-//! | `flows[].workload` | figures of its application, by kind |
+//! | `flows[].workload` | metrics of its application, by kind |
 //! | `fairness` | Jain's index of goodputs |
 //!
 //! The summary interval is from the end of the warm-up to the end of the run. A flow is active from
@@ -29,46 +29,46 @@
 //! `queue` is the bottleneck's entry of `queues`. Jain's index is over all flows with a congestion
 //! control, over those of each congestion control, and over those of each direction.
 //!
-//! A percentile of `n` sorted values is the one of rank `min(n − 1, ⌊q·n⌋)`. A figure without a
+//! A percentile of `n` sorted values is the one of rank `min(n − 1, ⌊q·n⌋)`. A metric without a
 //! value (without measurements) is NaN here and `null` in JSON, where numbers have six significant
 //! digits.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `agreement` | [`compare`]: comparison of a figure with a reference |
-//! | `beside` | [`beside`]: comparison of two engines by their runs |
-//! | `carried` | [`Samples`] as bytes, from one process to another |
+//! | `agreement` | [`compare`]: comparison of a metric with a reference |
+//! | `engine_comparison` | [`compare_engines`]: comparison of two engines by their runs |
+//! | `serialize` | [`Samples`] as bytes, from one process to another |
 //! | `delays` | [`DelaySamples`]: distributions of delays, for pictures |
 //! | `histogram` | [`Histogram`]: percentiles of millions of delays |
 //! | `meters` | [`FlowMeter`], [`QueueMeter`], [`ProbeMeter`]: an engine reports events to them |
-//! | `path` | [`PathFigures`]: the path's limits, for comparison with figures |
+//! | `path` | [`PathMetrics`]: the path's limits, for comparison with metrics |
 //! | `samples` | [`Samples`]: columns over time |
-//! | `stations` | [`StationFigures`]: the figures of each station of a Wi-Fi |
-//! | `summary` | [`FlowFigures`], [`QueueFigures`], [`ProbeFigures`], [`Fairness`] |
-//! | `workload` | [`WorkloadFigures`]: the figures of a flow's application |
-//! | `verdicts` | [`Verdicts`]: packets that were dropped, marked or lost, one by one |
+//! | `stations` | [`StationMetrics`]: the metrics of each station of a Wi-Fi |
+//! | `summary` | [`FlowMetrics`], [`QueueMetrics`], [`ProbeMetrics`], [`Fairness`] |
+//! | `workload` | [`WorkloadMetrics`]: the metrics of a flow's application |
+//! | `packet_events` | [`PacketEvents`]: packets that were dropped, marked or lost, one by one |
 
 mod agreement;
-mod beside;
-mod carried;
 mod delays;
+mod engine_comparison;
 mod histogram;
 mod meters;
+mod packet_events;
 mod path;
 mod samples;
+mod serialize;
 mod states;
 mod stations;
 mod summary;
 mod transfers;
-mod verdicts;
 mod workload;
 
 pub use agreement::{Agreement, Conditions, compare, median};
-pub use beside::{Beside, NEAR, Standing, WIDE, beside};
 pub use delays::{DELAYS_OF, DelaySamples};
+pub use engine_comparison::{EngineComparison, NEAR, Standing, WIDE, compare_engines};
 pub use histogram::Histogram;
 pub use meters::{FlowMeter, ProbeMeter, QueueMeter};
-pub use path::PathFigures;
+pub use path::PathMetrics;
 pub(crate) use path::{FRAME_MBIT, SUPER_MBIT};
 pub use samples::{
     ClassSample, ClassSamples, FlowSample, FlowSamples, PHASES, PingSample, PingSamples,
@@ -77,30 +77,30 @@ pub use samples::{
 
 pub use states::{MODE, NO_WORD, StateSamples};
 pub use transfers::{Empty, TransferSamples};
-pub use workload::{Figure, Named, WorkloadFigures};
+pub use workload::{Metric, Named, WorkloadMetrics};
 
 pub use summary::{
-    CcFairness, ClassFigures, CountFigures, Fairness, FlowFigures, LimitFigures, NO_CC,
-    ProbeFigures, QueueFigures,
+    CcFairness, ClassMetrics, CountMetrics, Fairness, FlowMetrics, LimitMetrics, NO_CC,
+    ProbeMetrics, QueueMetrics,
 };
 
+pub use packet_events::{DROP_REASONS, PacketEvent, PacketEvents, VERDICTS};
 pub use stations::{
-    AggregateFigures, LevelDelays, LevelMeter, StationFigures, UsageMeter, level_meters,
+    AggregateMetrics, LevelDelays, LevelMeter, StationMetrics, UsageMeter, level_meters,
 };
-pub use verdicts::{VERDICTS, Verdict, Verdicts, WHYS};
 
 use crate::units::Span;
 use alloc::format;
 use serde::{Serialize, Serializer};
 
-/// Interval between samples of a figure in a run of at least a second.
+/// Interval between samples of a metric in a run of at least a second.
 pub const FIGURE_INTERVAL: Span = Span::ms(100);
-/// Minimum number of samples of a figure in a shorter run.
+/// Minimum number of samples of a metric in a shorter run.
 const SHORT_SAMPLES: u64 = 100;
 
-/// Interval between samples of a figure: [`FIGURE_INTERVAL`]. In a run of less than a second it is
+/// Interval between samples of a metric: [`FIGURE_INTERVAL`]. In a run of less than a second it is
 /// a round part of it, at most a hundredth.
-pub fn figure_interval(duration: Span) -> Span {
+pub fn metric_interval(duration: Span) -> Span {
     if duration >= Span::s(1) {
         return FIGURE_INTERVAL;
     }
@@ -203,7 +203,7 @@ fn sorted(values: &mut [f64]) -> (f64, impl Fn(f64) -> f64 + '_) {
 /// zero.
 ///
 /// ```
-/// use narrows_core::figures::jain;
+/// use narrows_core::metrics::jain;
 /// assert_eq!(jain([3.0, 3.0]), 1.0);
 /// assert_eq!(jain([3.0, 0.0]), 0.5);
 /// ```
@@ -251,8 +251,8 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_has_a_hundred_samples_of_a_figure() {
-        let at = |duration| figure_interval(duration);
+    fn a_short_run_has_a_hundred_samples_of_a_metric() {
+        let at = |duration| metric_interval(duration);
         assert_eq!([Span::s(1), Span::s(3600)].map(at), [FIGURE_INTERVAL; 2]);
         assert_eq!(
             [Span::ms(999), Span::ms(100)].map(at),

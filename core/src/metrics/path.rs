@@ -13,9 +13,9 @@ pub(crate) const FRAME_MBIT: f64 = 1514.0 * 8e-6;
 /// Maximum size of a packet on a path with `offload`, Mbit.
 pub(crate) const SUPER_MBIT: f64 = 65_536.0 * 8e-6;
 
-/// The limits with which a run's figures are compared.
+/// The limits with which a run's metrics are compared.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct PathFigures {
+pub struct PathMetrics {
     /// Long-term rate of the bottleneck on the forward path, in Mbit/s: the target of its link, or
     /// of its policer. For a varying rate it is the mean over the summary interval. For a Wi-Fi it
     /// is the rate of its fastest station's symbols.
@@ -86,7 +86,7 @@ fn in_transmission(path: &PathSpec, air: Option<Span>, rate: Rate) -> f64 {
     }
 }
 
-impl PathFigures {
+impl PathMetrics {
     /// For a path and the summary interval `from` to `to`, with the two-way propagation of each
     /// flow. `air`: both directions share one medium, with this maximum duration of a transmission.
     pub fn of(
@@ -94,7 +94,7 @@ impl PathFigures {
         air: Option<Span>,
         (from, to): (Time, Time),
         rtts: impl Iterator<Item = Span>,
-    ) -> PathFigures {
+    ) -> PathMetrics {
         let hop = path.bottleneck();
         let rate = passes(hop, from, to);
         let mut rtts: Vec<f64> = rtts.map(Span::as_ms).collect();
@@ -113,7 +113,7 @@ impl PathFigures {
         let arriving = |hop: &HopSpec, rate: Rate| {
             capacity(hop, rate) + in_transmission(path, air, rate) / over
         };
-        PathFigures {
+        PathMetrics {
             rate_mbit: rate.as_mbit(),
             capacity_mbit: capacity(hop, rate),
             arriving_mbit: arriving(hop, rate),

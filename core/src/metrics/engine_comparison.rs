@@ -1,12 +1,12 @@
 //! Comparison of two engines by their runs.
 //!
-//! Each engine's value is the median of its runs, which differ in random choices only. A figure
+//! Each engine's value is the median of its runs, which differ in random choices only. A metric
 //! **agrees** if the two are within 10 %, or within the difference that [`compare`](super::compare)
 //! always tolerates:
 //!
-//! | figure | tolerated difference |
+//! | metric | tolerated difference |
 //! |---|---|
-//! | `goodput_mbit` | 0.2 % of the rate, 1 % among several flows, at most half of the figure |
+//! | `goodput_mbit` | 0.2 % of the rate, 1 % among several flows, at most half of the metric |
 //! | `retransmit_pct` | 0.1 points |
 //! | `jain` | 0.05 |
 //! | `cwnd_mean`; `cwnd_p5`, `cwnd_p95` | 2 packets; 3 |
@@ -25,7 +25,7 @@ pub const NEAR: f64 = 0.1;
 /// Runs with a larger spread than this share of their median are inconclusive.
 pub const WIDE: f64 = 0.15;
 
-/// The result for one figure.
+/// The result for one metric.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Standing {
     /// The two agree.
@@ -47,9 +47,9 @@ impl Standing {
     }
 }
 
-/// A figure of two engines; everything except the standing is in the figure's unit.
+/// A metric of two engines; everything except the standing is in the metric's unit.
 #[derive(Copy, Clone, PartialEq, Debug)]
-pub struct Beside {
+pub struct EngineComparison {
     /// The result.
     pub standing: Standing,
     /// The median of the reference's runs.
@@ -62,9 +62,14 @@ pub struct Beside {
     pub tolerance: f64,
 }
 
-/// Compares `ours` with the `reference` runs for the figure called `name`; `None` for a name
+/// Compares `ours` with the `reference` runs for the metric called `name`; `None` for a name
 /// without such a measure.
-pub fn beside(name: &str, reference: &[f64], ours: &[f64], on: &Conditions) -> Option<Beside> {
+pub fn compare_engines(
+    name: &str,
+    reference: &[f64],
+    ours: &[f64],
+    on: &Conditions,
+) -> Option<EngineComparison> {
     let middle = median(reference);
     let floor = least(name, middle, on)?;
     let wide = spread(reference.iter().copied());
@@ -79,7 +84,7 @@ pub fn beside(name: &str, reference: &[f64], ours: &[f64], on: &Conditions) -> O
             // NaN never agrees.
             Standing::Parted
         };
-    Some(Beside {
+    Some(EngineComparison {
         standing,
         reference: middle,
         spread: wide,
@@ -101,7 +106,7 @@ mod tests {
     };
 
     fn standing(name: &str, reference: &[f64], ours: &[f64]) -> Standing {
-        beside(name, reference, ours, &ON)
+        compare_engines(name, reference, ours, &ON)
             .expect("a figure of that name")
             .standing
     }
@@ -154,6 +159,6 @@ mod tests {
             standing("goodput_mbit", &[40.0], &[f64::NAN]),
             Standing::Parted
         );
-        assert_eq!(beside("speed", &[1.0], &[1.0], &ON), None);
+        assert_eq!(compare_engines("speed", &[1.0], &[1.0], &ON), None);
     }
 }

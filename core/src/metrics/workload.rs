@@ -1,4 +1,4 @@
-//! Figures of a workload: named values of a few forms. A kind defines its own, and all reports show
+//! Metrics of a workload: named values of a few forms. A kind defines its own, and all reports show
 //! them in the same way. A name ends in its unit, if it has one.
 
 use super::{Histogram, Quantiles, Shown};
@@ -7,49 +7,49 @@ use alloc::vec::Vec;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-/// One figure.
+/// One metric.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Figure {
+pub enum Metric {
     /// A count.
     Count(u64),
     /// A number; NaN without measurements.
     Number(f64),
     /// Mean and percentiles.
     Quantiles(Quantiles),
-    /// Figures of each class of something, by its name.
+    /// Metrics of each class of something, by its name.
     Rows(Vec<(String, Named)>),
 }
 
-/// Figures by name, in the order of display.
-pub type Named = Vec<(&'static str, Figure)>;
+/// Metrics by name, in the order of display.
+pub type Named = Vec<(&'static str, Metric)>;
 
-/// The figures of a workload.
+/// The metrics of a workload.
 #[derive(Clone, PartialEq, Debug)]
-pub struct WorkloadFigures {
+pub struct WorkloadMetrics {
     /// The kind of workload.
     pub kind: &'static str,
-    /// Its figures.
-    pub figures: Named,
+    /// Its metrics.
+    pub metrics: Named,
     /// Distribution of its users' waiting times (pages, responses, transfers, datagrams):
-    /// milliseconds, and the share of at most that. It is for pictures and not among the figures.
+    /// milliseconds, and the share of at most that. It is for pictures and not among the metrics.
     pub delays: Vec<(f64, f64)>,
     /// Its transfers, if it has any: time of the SYN in seconds, bytes, completion time in seconds
-    /// or NaN. They are for a table and not among the figures.
+    /// or NaN. They are for a table and not among the metrics.
     pub transfers: Vec<(f64, u64, f64)>,
 }
 
-impl WorkloadFigures {
+impl WorkloadMetrics {
     /// For the workload `kind`.
-    pub fn new(kind: &'static str, figures: Named) -> WorkloadFigures {
-        WorkloadFigures {
+    pub fn new(kind: &'static str, metrics: Named) -> WorkloadMetrics {
+        WorkloadMetrics {
             kind,
-            figures,
+            metrics,
             delays: Vec::new(),
             transfers: Vec::new(),
         }
     }
     /// Adds this distribution.
-    pub fn with_delays(mut self, delays: &Histogram) -> WorkloadFigures {
+    pub fn with_delays(mut self, delays: &Histogram) -> WorkloadMetrics {
         let all = delays.count() as f64;
         let points = delays.cumulative().into_iter();
         self.delays = points
@@ -58,7 +58,7 @@ impl WorkloadFigures {
         self
     }
     /// Adds the distribution of these times, in seconds.
-    pub fn with_times(mut self, mut times: Vec<f64>) -> WorkloadFigures {
+    pub fn with_times(mut self, mut times: Vec<f64>) -> WorkloadMetrics {
         times.sort_unstable_by(f64::total_cmp);
         let all = times.len() as f64;
         let points = (1u32..).zip(times);
@@ -67,37 +67,37 @@ impl WorkloadFigures {
             .collect();
         self
     }
-    /// The figure called `name`.
-    pub fn get(&self, name: &str) -> Option<&Figure> {
-        self.figures
+    /// The metric called `name`.
+    pub fn get(&self, name: &str) -> Option<&Metric> {
+        self.metrics
             .iter()
             .find(|(n, _)| *n == name)
-            .map(|(_, figure)| figure)
+            .map(|(_, metric)| metric)
     }
     /// The number or count called `name`; NaN if there is none.
     pub fn number(&self, name: &str) -> f64 {
         match self.get(name) {
-            Some(Figure::Count(n)) => *n as f64,
-            Some(Figure::Number(x)) => *x,
+            Some(Metric::Count(n)) => *n as f64,
+            Some(Metric::Number(x)) => *x,
             _ => f64::NAN,
         }
     }
     /// The quantiles called `name`.
     pub fn quantiles(&self, name: &str) -> Option<&Quantiles> {
         match self.get(name) {
-            Some(Figure::Quantiles(q)) => Some(q),
+            Some(Metric::Quantiles(q)) => Some(q),
             _ => None,
         }
     }
 }
 
-impl Serialize for Figure {
+impl Serialize for Metric {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
-            Figure::Count(n) => to.serialize_u64(*n),
-            Figure::Number(x) => Shown(*x).serialize(to),
-            Figure::Quantiles(q) => q.serialize(to),
-            Figure::Rows(rows) => {
+            Metric::Count(n) => to.serialize_u64(*n),
+            Metric::Number(x) => Shown(*x).serialize(to),
+            Metric::Quantiles(q) => q.serialize(to),
+            Metric::Rows(rows) => {
                 let mut map = to.serialize_map(Some(rows.len()))?;
                 for (name, row) in rows {
                     map.serialize_entry(name, &Row(row))?;
@@ -112,16 +112,16 @@ struct Row<'a>(&'a Named);
 
 impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_map(self.0.iter().map(|(name, figure)| (name, figure)))
+        to.collect_map(self.0.iter().map(|(name, metric)| (name, metric)))
     }
 }
 
-impl Serialize for WorkloadFigures {
+impl Serialize for WorkloadMetrics {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut map = to.serialize_map(Some(self.figures.len() + 1))?;
+        let mut map = to.serialize_map(Some(self.metrics.len() + 1))?;
         map.serialize_entry("kind", self.kind)?;
-        for (name, figure) in &self.figures {
-            map.serialize_entry(name, figure)?;
+        for (name, metric) in &self.metrics {
+            map.serialize_entry(name, metric)?;
         }
         map.end()
     }

@@ -1,6 +1,6 @@
 //! The histogram against the values themselves.
 
-use narrows_core::figures::{Histogram, rank};
+use narrows_core::metrics::{Histogram, rank};
 use narrows_core::units::Span;
 use proptest::prelude::*;
 

@@ -3,7 +3,7 @@
 //! an engine in another process does not know them.
 
 use super::{
-    ClassSamples, DelaySamples, FlowSamples, PingSamples, QueueSamples, Samples, Verdicts,
+    ClassSamples, DelaySamples, FlowSamples, PacketEvents, PingSamples, QueueSamples, Samples,
 };
 use alloc::vec::Vec;
 
@@ -71,7 +71,7 @@ impl Samples {
                     share: take(rows, &mut bytes)?,
                 }
             },
-            verdicts: Verdicts::take(&mut bytes)?,
+            verdicts: PacketEvents::take(&mut bytes)?,
             ..Samples::default()
         };
         bytes.is_empty().then_some(samples)
@@ -104,7 +104,7 @@ mod tests {
         samples
             .delays
             .push_probe(0, alloc::vec![crate::units::Span::ms(40)]);
-        samples.verdicts = Verdicts::keep(1);
+        samples.verdicts = PacketEvents::keep(1);
         for flow in 0..2 {
             let verdict = Verdict::Dropped(crate::queue::DropReason::Aqm);
             samples.verdicts.push(

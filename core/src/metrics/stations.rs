@@ -1,15 +1,15 @@
-//! The figures of each station of a `[wifi]`: its use of the medium, and where its packets waited.
+//! The metrics of each station of a `[wifi]`: its use of the medium, and where its packets waited.
 
-use super::{Quantiles, QueueFigures, QueueMeter, six_digits};
+use super::{Quantiles, QueueMeter, QueueMetrics, six_digits};
 use crate::net::wifi::{AIR, DRIVER, STACK, Stack, UP, Usage, WifiSpec};
 use crate::units::{Span, Time};
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::Serialize;
 
-/// The figures of one station, after the warm-up.
+/// The metrics of one station, after the warm-up.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct StationFigures {
+pub struct StationMetrics {
     /// Unique in the scenario.
     pub name: String,
     /// Goodput of all its flows in both directions, Mbit/s.
@@ -20,9 +20,9 @@ pub struct StationFigures {
     #[serde(serialize_with = "six_digits")]
     pub airtime_share: f64,
     /// Of transmissions to it.
-    pub aggregate: AggregateFigures,
+    pub aggregate: AggregateMetrics,
     /// Of its own transmissions.
-    pub aggregate_up: AggregateFigures,
+    pub aggregate_up: AggregateMetrics,
     /// Retransmitted frames.
     pub retries: u64,
     /// The share of its transmissions, and of those to it, that collided.
@@ -34,7 +34,7 @@ pub struct StationFigures {
 
 /// Averages of transmissions.
 #[derive(Copy, Clone, PartialEq, Debug, Serialize)]
-pub struct AggregateFigures {
+pub struct AggregateMetrics {
     /// Frames per transmission.
     #[serde(serialize_with = "six_digits")]
     pub frames: f64,
@@ -43,9 +43,9 @@ pub struct AggregateFigures {
     pub bytes: f64,
 }
 
-impl AggregateFigures {
-    fn of((sent, frames, bytes): (u64, u64, u64)) -> AggregateFigures {
-        AggregateFigures {
+impl AggregateMetrics {
+    fn of((sent, frames, bytes): (u64, u64, u64)) -> AggregateMetrics {
+        AggregateMetrics {
             frames: frames as f64 / sent as f64,
             bytes: bytes as f64 / sent as f64,
         }
@@ -133,8 +133,8 @@ impl LevelMeter {
             level.push(waited.as_ms());
         }
     }
-    /// The figures for this stack.
-    pub fn figures(mut self, stack: Stack) -> LevelDelays {
+    /// The metrics for this stack.
+    pub fn metrics(mut self, stack: Stack) -> LevelDelays {
         LevelDelays::of(stack, |level| {
             let waited = self.waited.get_mut(usize::from(level))?;
             Some(Quantiles::of(waited))
@@ -154,25 +154,25 @@ impl LevelDelays {
     }
 }
 
-impl StationFigures {
+impl StationMetrics {
     /// For every station of a Wi-Fi over a summary interval of `time`. `used` is the stations' use
-    /// of the medium. `levels` are the figures of the levels with the stations as classes.
+    /// of the medium. `levels` are the metrics of the levels with the stations as classes.
     /// `goodput` is that of each station in Mbit/s.
     pub fn of(
         wifi: &WifiSpec,
         time: Span,
         used: &[Usage],
-        levels: &[QueueFigures],
+        levels: &[QueueMetrics],
         goodput: &[f64],
-    ) -> Vec<StationFigures> {
-        let figures = |(i, usage): (usize, &Usage)| {
+    ) -> Vec<StationMetrics> {
+        let metrics = |(i, usage): (usize, &Usage)| {
             let delay = |level: u8| {
                 let classes = levels.get(usize::from(level)).map(|queue| &queue.classes);
                 classes
                     .and_then(|classes| classes.get(i))
                     .map(|class| class.delay_ms)
             };
-            StationFigures {
+            StationMetrics {
                 name: wifi
                     .stations
                     .get(i)
@@ -180,13 +180,13 @@ impl StationFigures {
                     .unwrap_or_default(),
                 goodput_mbit: goodput.get(i).copied().unwrap_or(f64::NAN),
                 airtime_share: usage.airtime.as_s() / time.as_s(),
-                aggregate: AggregateFigures::of(usage.down),
-                aggregate_up: AggregateFigures::of(usage.up),
+                aggregate: AggregateMetrics::of(usage.down),
+                aggregate_up: AggregateMetrics::of(usage.up),
                 retries: usage.retries,
                 collision_share: usage.collisions as f64 / usage.transmissions as f64,
                 delay_ms: LevelDelays::of(wifi.stack, delay),
             }
         };
-        used.iter().enumerate().map(figures).collect()
+        used.iter().enumerate().map(metrics).collect()
     }
 }

@@ -1,8 +1,8 @@
 //! Samples: columns over time. One vector per column lets other languages read them without a copy
 //! of each row.
 
-use super::carried;
-use super::{DelaySamples, StateSamples, TransferSamples, Verdicts};
+use super::serialize;
+use super::{DelaySamples, PacketEvents, StateSamples, TransferSamples};
 use crate::cc::INFINITE_SSTHRESH;
 use crate::queue::Backlog;
 use crate::tcp::{Info, State};
@@ -46,7 +46,7 @@ pub struct Samples {
     /// Distributions of delays.
     pub delays: DelaySamples,
     /// A row per packet that was dropped, marked or lost, if the options request them.
-    pub verdicts: Verdicts,
+    pub verdicts: PacketEvents,
     /// A row per value of a congestion control's internal state and instant, if the options request
     /// them.
     pub states: StateSamples,
@@ -73,12 +73,12 @@ macro_rules! table {
                 self.t_s.len()
             }
             pub(super) fn put(&self, to: &mut Vec<u8>) {
-                carried::put(&[self.len() as u64], to);
-                $(carried::put(&self.$column, to);)*
+                serialize::put(&[self.len() as u64], to);
+                $(serialize::put(&self.$column, to);)*
             }
             pub(super) fn take(from: &mut &[u8]) -> Option<$table> {
-                let rows = carried::Cell::take(from)?;
-                Some($table { $($column: carried::take(rows, from)?),* })
+                let rows = serialize::Cell::take(from)?;
+                Some($table { $($column: serialize::take(rows, from)?),* })
             }
             /// Row number `i`.
             ///
@@ -202,7 +202,7 @@ impl FlowSamples {
         self.push(FlowSample::of(now, flow, info));
     }
 
-    /// Goodput over the last `interval` ([`figure_interval`](super::figure_interval) of the run),
+    /// Goodput over the last `interval` ([`metric_interval`](super::metric_interval) of the run),
     /// in Mbit/s, if rows are that dense; otherwise since the flow's row before. NaN if the flow
     /// has no row so long ago.
     pub fn goodput_mbit(&self, interval: Span) -> Vec<f64> {

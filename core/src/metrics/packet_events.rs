@@ -3,7 +3,7 @@
 //!
 //! There may be millions: an engine keeps the first ones and counts the rest.
 
-use super::carried;
+use super::serialize;
 use crate::queue::DropReason;
 use crate::units::Time;
 use alloc::vec::Vec;
@@ -13,10 +13,10 @@ pub const VERDICTS: &[&str] = &["dropped", "marked", "lost"];
 
 /// The reasons; columns have indices into this: no room, the discipline's control law, random loss,
 /// a policer.
-pub const WHYS: &[&str] = &["overflow", "law", "loss", "policer"];
+pub const DROP_REASONS: &[&str] = &["overflow", "law", "loss", "policer"];
 
-fn why(why: DropReason) -> u8 {
-    match why {
+fn index(reason: DropReason) -> u8 {
+    match reason {
         DropReason::Overflow => 0,
         DropReason::Aqm => 1,
         DropReason::Loss => 2,
@@ -26,7 +26,7 @@ fn why(why: DropReason) -> u8 {
 
 /// The verdict on one packet.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum PacketEvent {
     /// It was dropped.
     Dropped(DropReason),
     /// It was marked and is forwarded.
@@ -35,7 +35,7 @@ pub enum Verdict {
 
 /// Columns of verdicts, in order.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Verdicts {
+pub struct PacketEvents {
     most: usize,
     left_out: u64,
     /// Time in seconds.
@@ -44,18 +44,18 @@ pub struct Verdicts {
     pub flow: Vec<u32>,
     /// Index into [`VERDICTS`].
     pub verdict: Vec<u8>,
-    /// Index into [`WHYS`].
-    pub why: Vec<u8>,
+    /// Index into [`DROP_REASONS`].
+    pub reason: Vec<u8>,
     /// Time in the queue, in milliseconds; NaN if it was never in one.
     pub waited_ms: Vec<f64>,
 }
 
-impl Verdicts {
+impl PacketEvents {
     /// Keeps the first `most` of them.
-    pub fn keep(most: usize) -> Verdicts {
-        Verdicts {
+    pub fn keep(most: usize) -> PacketEvents {
+        PacketEvents {
             most,
-            ..Verdicts::default()
+            ..PacketEvents::default()
         }
     }
     /// Returns whether verdicts are kept.
@@ -64,48 +64,49 @@ impl Verdicts {
     }
     /// Appends one, or counts it if there is no room. A packet that was never in a queue has no
     /// time of entry.
-    pub fn push(&mut self, now: Time, flow: u32, verdict: Verdict, entered: Option<Time>) {
+    pub fn push(&mut self, now: Time, flow: u32, verdict: PacketEvent, entered: Option<Time>) {
         if self.t_s.len() >= self.most {
             self.left_out += 1;
             return;
         }
         let (what, because) = match verdict {
-            Verdict::Dropped(DropReason::Loss) => (2, DropReason::Loss),
-            Verdict::Dropped(because) => (0, because),
-            Verdict::Marked(because) => (1, because),
+            PacketEvent::Dropped(DropReason::Loss) => (2, DropReason::Loss),
+            PacketEvent::Dropped(because) => (0, because),
+            PacketEvent::Marked(because) => (1, because),
         };
         self.t_s.push(now.as_s());
         self.flow.push(flow);
         self.verdict.push(what);
-        self.why.push(why(because));
+        self.reason.push(index(because));
         let entered = entered.filter(|_| because != DropReason::Loss);
         self.waited_ms
             .push(entered.map_or(f64::NAN, |at| now.since(at).as_ms()));
     }
     /// Appends them to `to` as bytes.
     pub(super) fn put(&self, to: &mut Vec<u8>) {
-        carried::put(
+        serialize::put(
             &[self.most as u64, self.left_out, self.t_s.len() as u64],
             to,
         );
-        carried::put(&self.t_s, to);
-        carried::put(&self.flow, to);
-        carried::put(&self.verdict, to);
-        carried::put(&self.why, to);
-        carried::put(&self.waited_ms, to);
+        serialize::put(&self.t_s, to);
+        serialize::put(&self.flow, to);
+        serialize::put(&self.verdict, to);
+        serialize::put(&self.reason, to);
+        serialize::put(&self.waited_ms, to);
     }
     /// Reads the bytes of [`put`](Self::put).
-    pub(super) fn take(from: &mut &[u8]) -> Option<Verdicts> {
-        let (most, left_out): (u64, u64) = (carried::Cell::take(from)?, carried::Cell::take(from)?);
-        let rows = carried::Cell::take(from)?;
-        Some(Verdicts {
+    pub(super) fn take(from: &mut &[u8]) -> Option<PacketEvents> {
+        let (most, left_out): (u64, u64) =
+            (serialize::Cell::take(from)?, serialize::Cell::take(from)?);
+        let rows = serialize::Cell::take(from)?;
+        Some(PacketEvents {
             most: usize::try_from(most).ok()?,
             left_out,
-            t_s: carried::take(rows, from)?,
-            flow: carried::take(rows, from)?,
-            verdict: carried::take(rows, from)?,
-            why: carried::take(rows, from)?,
-            waited_ms: carried::take(rows, from)?,
+            t_s: serialize::take(rows, from)?,
+            flow: serialize::take(rows, from)?,
+            verdict: serialize::take(rows, from)?,
+            reason: serialize::take(rows, from)?,
+            waited_ms: serialize::take(rows, from)?,
         })
     }
     /// Number of verdicts that had no room.
@@ -121,14 +122,14 @@ mod tests {
 
     #[test]
     fn the_first_are_kept_and_the_rest_is_counted() {
-        let mut verdicts = Verdicts::keep(2);
+        let mut verdicts = PacketEvents::keep(2);
         let at = |ms| Time::ZERO + Span::ms(ms);
-        verdicts.push(at(5), 0, Verdict::Dropped(DropReason::Loss), None);
-        verdicts.push(at(9), 1, Verdict::Marked(DropReason::Aqm), Some(at(2)));
+        verdicts.push(at(5), 0, PacketEvent::Dropped(DropReason::Loss), None);
+        verdicts.push(at(9), 1, PacketEvent::Marked(DropReason::Aqm), Some(at(2)));
         verdicts.push(
             at(9),
             1,
-            Verdict::Dropped(DropReason::Overflow),
+            PacketEvent::Dropped(DropReason::Overflow),
             Some(at(9)),
         );
         let words: Vec<_> = verdicts

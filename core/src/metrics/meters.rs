@@ -1,9 +1,9 @@
-//! Meters: an engine reports events to them, and they compute figures.
+//! Meters: an engine reports events to them, and they compute metrics.
 
 use super::samples::PingSample;
 use super::{
-    ClassFigures, CountFigures, DelaySamples, FlowFigures, Histogram, LimitFigures, PingSamples,
-    ProbeFigures, Quantiles, QueueFigures, Spread,
+    ClassMetrics, CountMetrics, DelaySamples, FlowMetrics, Histogram, LimitMetrics, PingSamples,
+    ProbeMetrics, Quantiles, QueueMetrics, Spread,
 };
 use crate::cc::NO_WINDOW;
 use crate::queue::{Backlog, DropReason, QueueDiscipline};
@@ -147,7 +147,7 @@ impl FlowMeter {
             self.mark = Some((now, Counters::of(info)));
         }
     }
-    /// Takes a sample; called each [`figure_interval`](super::figure_interval).
+    /// Takes a sample; called each [`metric_interval`](super::metric_interval).
     pub fn sample(&mut self, now: Time, info: &Info) {
         let silent = self
             .silence
@@ -193,8 +193,8 @@ impl FlowMeter {
             self.info = *info;
         }
     }
-    /// Its figures, with these names.
-    pub fn figures(self, id: String, cc: String) -> FlowFigures {
+    /// Its metrics, with these names.
+    pub fn metrics(self, id: String, cc: String) -> FlowMetrics {
         let summary = match (self.mark, self.ended) {
             (Some((from, before)), Some(to)) => {
                 let silent = self.silence.map_or(Span::ZERO, |(off, on)| {
@@ -216,7 +216,7 @@ impl FlowMeter {
             (Some(from), Some(to)) => to.since(from),
             _ => Span::ZERO,
         };
-        let limits = LimitFigures {
+        let limits = LimitMetrics {
             busy_s: self.limited.busy.as_s(),
             rwnd_limited_s: self.limited.peer_window.as_s(),
             sndbuf_limited_s: self.limited.send_buffer.as_s(),
@@ -230,7 +230,7 @@ impl FlowMeter {
             .iter()
             .filter_map(|s| Some(f64::from(s.cwnd?.get())))
             .collect();
-        FlowFigures {
+        FlowMetrics {
             id,
             cc,
             goodput_mbit: mbit(
@@ -261,7 +261,7 @@ struct ClassMeter {
     name: String,
     delay: Histogram,
     backlog: Vec<u32>,
-    counted: Option<CountFigures>,
+    counted: Option<CountMetrics>,
 }
 
 /// Meters one queue.
@@ -274,12 +274,12 @@ pub struct QueueMeter {
     random_losses: u64,
     marks: u64,
     delay: Histogram,
-    /// Packets, at each [`figure_interval`](super::figure_interval) after the warm-up.
+    /// Packets, at each [`metric_interval`](super::metric_interval) after the warm-up.
     backlog: Vec<u32>,
     classes: Vec<ClassMeter>,
 }
 
-/// A backlog as stored for figures.
+/// A backlog as stored for metrics.
 fn counted(backlog: Backlog) -> u32 {
     u32::try_from(backlog.packets).unwrap_or(u32::MAX)
 }
@@ -328,7 +328,7 @@ impl QueueMeter {
         }
     }
     /// Takes a sample of the backlog, in total and by class; called each
-    /// [`figure_interval`](super::figure_interval).
+    /// [`metric_interval`](super::metric_interval).
     pub fn sample(&mut self, now: Time, backlog: Backlog, of_class: impl Fn(usize) -> Backlog) {
         if now >= self.warmup {
             self.backlog.push(counted(backlog));
@@ -340,7 +340,7 @@ impl QueueMeter {
     /// Stores the discipline's own counters at the end of the run.
     pub fn counted<P>(&mut self, queue: &dyn QueueDiscipline<P>) {
         for (i, class) in self.classes.iter_mut().enumerate() {
-            class.counted = queue.counts_of(i).map(CountFigures::from);
+            class.counted = queue.counts_of(i).map(CountMetrics::from);
         }
     }
     /// Number of its classes.
@@ -363,19 +363,19 @@ impl QueueMeter {
     pub fn delays(&self, number: u32, to: &mut DelaySamples) {
         to.push_queue(number, &self.delay);
     }
-    /// The figures so far.
-    pub fn figures(&self) -> QueueFigures {
+    /// The metrics so far.
+    pub fn metrics(&self) -> QueueMetrics {
         let packets = |samples: &[u32]| {
             let mut samples: Vec<f64> = samples.iter().map(|n| f64::from(*n)).collect();
             Spread::of(&mut samples)
         };
-        let class = |c: &ClassMeter| ClassFigures {
+        let class = |c: &ClassMeter| ClassMetrics {
             name: c.name.clone(),
             delay_ms: c.delay.quantiles(),
             backlog_packets: packets(&c.backlog),
             counted: c.counted,
         };
-        QueueFigures {
+        QueueMetrics {
             name: self.name.clone(),
             kind: self.kind.clone(),
             drops: self.drops,
@@ -413,8 +413,8 @@ impl ProbeMeter {
             rtt.get_or_insert(now.since(*sent));
         }
     }
-    /// The figures of a probe of this kind; round-trip times of pings sent from `warmup` on.
-    pub fn figures(&self, kind: &'static str, warmup: Time) -> ProbeFigures {
+    /// The metrics of a probe of this kind; round-trip times of pings sent from `warmup` on.
+    pub fn metrics(&self, kind: &'static str, warmup: Time) -> ProbeMetrics {
         let answered = || {
             self.sent
                 .iter()
@@ -424,7 +424,7 @@ impl ProbeMeter {
             .filter(|(sent, _)| *sent >= warmup)
             .map(|(_, rtt)| rtt.as_ms())
             .collect();
-        ProbeFigures {
+        ProbeMetrics {
             kind,
             sent: self.sent.len() as u64,
             received: answered().count() as u64,
