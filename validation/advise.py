@@ -433,7 +433,7 @@ def drawn(seed: int) -> tuple[nw.Path, str]:
     up = log(max(1.5, rate / 8), rate)
     depth = log(0.3, 6) if role == "sender" else log(1, 12)
     loss = log(5e-4, 1e-2) if role == "sender" and draw.random() < LOSSY else 0.0
-    ways: list[dict[str, Any]] = [
+    directions: list[dict[str, Any]] = [
         {
             "rate": path_model.bits(mbit),
             "buffer": f"{max(20_000, round(depth * mbit * 1e6 / 8 * rtt / 1000))}B",
@@ -441,8 +441,8 @@ def drawn(seed: int) -> tuple[nw.Path, str]:
         for mbit in (rate, up)
     ]
     if loss:
-        ways[0 if role != "sender" else 1]["loss"] = f"{100 * loss:.3g}%"
-    return nw.Path(rtt=f"{rtt:.4g}ms", **ways[0], reverse=nw.Hop(**ways[1])), role
+        directions[0 if role != "sender" else 1]["loss"] = f"{100 * loss:.3g}%"
+    return nw.Path(rtt=f"{rtt:.4g}ms", **directions[0], reverse=nw.Hop(**directions[1])), role
 
 
 def played(seed: int) -> list[tuple[Found, Found]] | str:

@@ -172,7 +172,7 @@ CASES = (
     Case("1 CUBIC flow, 10 s", _simulated(CUBIC, Plan(streams=1))),
     Case(
         "1 CUBIC flow, 30 s",
-        _simulated(CUBIC, Plan(streams=1, load_s=30, ways=("down",))),
+        _simulated(CUBIC, Plan(streams=1, load_s=30, directions=("down",))),
         ("down_mbit",),
     ),
     Case(
@@ -182,7 +182,7 @@ CASES = (
     Case("4 CUBIC flows, 6 s, 200 kB", _simulated(replace(CUBIC, buffer="200kB"), Plan(load_s=6))),
     Case(
         "4 CUBIC flows, 30 s, 200 kB",
-        _simulated(replace(CUBIC, buffer="200kB"), Plan(load_s=30, ways=("down",))),
+        _simulated(replace(CUBIC, buffer="200kB"), Plan(load_s=30, directions=("down",))),
         ("down_mbit", *LATENCY),
     ),
     Case(
@@ -196,7 +196,7 @@ CASES = (
         "2 Reno flows, 0.1 % loss, 30 s",
         _simulated(
             replace(CUBIC, rtt="50ms", loss="0.1%"),
-            Plan(cc="reno", streams=2, load_s=30, ways=("down",)),
+            Plan(cc="reno", streams=2, load_s=30, directions=("down",)),
         ),
     ),
     Case("2 BBR flows, 10 s", _simulated(replace(CUBIC, buffer="2bdp"), Plan(cc="bbr", streams=2))),

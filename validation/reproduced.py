@@ -461,9 +461,9 @@ def windows(lab: Lab) -> Table:
         alone.append(average_window(cc, loss, even=False, growth=0.5))
         ours = sorted(got[cc, power])
         spread = f"{statistics.median(ours):.0f} ({ours[0]:.0f} to {ours[-1]:.0f})"
-        stored = told(real.get(f"window-{law}-{power}", []), 0) or "–"
+        stored = told(real.get(f"window-{cc}-{power}", []), 0) or "–"
         rows.append(
-            [law, f"10^-{power}", str(value), *(f"{one:.0f}" for one in alone), stored, spread]
+            [cc, f"10^-{power}", str(value), *(f"{one:.0f}" for one in alone), stored, spread]
         )
     heads = [
         "cc",

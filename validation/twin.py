@@ -156,12 +156,12 @@ def drawn(seed: int) -> tuple[nw.Path, Truth]:
     return path, Truth(rtt, ahead, back)
 
 
-def inferred(seed: int, plan: Plan = PLAN) -> tuple[Json, path_model.Twin | None]:
+def inferred(seed: int, plan: Plan = PLAN) -> tuple[Json, path_model.PathModel | None]:
     """A path measured and inferred."""
     path, truth = drawn(seed)
     try:
         found = path_model.infer(measure(path, plan, seed=seed), seed=seed)
-        if not all(way.filled for way in found.ways.values()):
+        if not all(model.filled for model in found.directions.values()):
             plan = replace(PLAN, streams=MORE)
             found = path_model.infer(measure(path, plan, seed=seed), seed=seed)
     except NarrowsError as error:
@@ -180,9 +180,9 @@ def calibrated(seed: int) -> Json:
     if found is None:
         return row
     scales: Json = {"rtt_ms": [found.rtt.unit, found.rtt.grain]}
-    for way, model in found.ways.items():
+    for direction, model in found.directions.items():
         known = {"rate_mbit": model.rate, "buffer_bytes": model.depth, "burst_bytes": model.burst}
-        scales[way] = {name: [value.unit, value.grain] for name, value in known.items()}
+        scales[direction] = {name: [value.unit, value.grain] for name, value in known.items()}
     return row | {"scales": scales}
 
 
@@ -222,17 +222,17 @@ QUANTITIES: dict[str, Callable[[Json], tuple[Json | None, float | None]]] = {
 }
 
 
-def ways(rows: Sequence[Json]) -> Iterator[Json]:
+def directions(rows: Sequence[Json]) -> Iterator[Json]:
     """Every direction of every path, with its true parameters and its path model."""
     for row in rows:
-        for way in DIRECTIONS:
-            if way in row.get("twin", {}):
-                both = {"truth": row["truth"][way], "twin": row["twin"][way]}
+        for direction in DIRECTIONS:
+            if direction in row.get("twin", {}):
+                both = {"truth": row["truth"][direction], "twin": row["twin"][direction]}
                 yield {
                     "seed": row["seed"],
-                    "way": way,
+                    "way": direction,
                     **both,
-                    "scales": row.get("scales", {}).get(way),
+                    "scales": row.get("scales", {}).get(direction),
                 }
 
 
@@ -256,13 +256,19 @@ def off(rows: Sequence[Json], kind: str = "") -> Json:
         if "twin" in row and not kind:
             error = row["truth"]["rtt_ms"] - row["twin"]["rtt_ms"]["value"]
             found.setdefault("rtt_ms any", []).append((error, *row["scales"]["rtt_ms"]))
-    for way in ways(rows):
+    for direction in directions(rows):
         for name, of in QUANTITIES.items():
-            told, true = of(way)
-            if told and told["value"] and true and way["twin"]["filled"] and way["scales"][name][0]:
+            told, true = of(direction)
+            if (
+                told
+                and told["value"]
+                and true
+                and direction["twin"]["filled"]
+                and direction["scales"][name][0]
+            ):
                 error = true - told["value"]
-                found.setdefault(f"{name} {kind or way['twin']['family']}", []).append(
-                    (error, *way["scales"][name])
+                found.setdefault(f"{name} {kind or direction['twin']['family']}", []).append(
+                    (error, *direction["scales"][name])
                 )
     return {
         name: _narrowest(values) for name, values in sorted(found.items()) if len(values) >= ENOUGH
@@ -372,7 +378,7 @@ def criterion(
 
 def criteria_of(whole: Sequence[Json]) -> list[Criterion]:
     """The criteria for the parameters."""
-    every = list(ways(whole))
+    every = list(directions(whole))
     told = [w for w in every if w["twin"]["filled"] and w["twin"]["rate_mbit"]["value"] is not None]
     out = []
 
@@ -485,7 +491,7 @@ def markdown(rows: Sequence[Json]) -> str:
     for kind in kinds:
         mine = [
             w["twin"]["family"] if w["twin"]["sure"] != "cannot tell" else CANNOT
-            for w in ways(whole)
+            for w in directions(whole)
             if w["truth"]["kind"] == kind
         ]
         lines.append(f"| `{kind}` | {' | '.join(str(mine.count(family)) for family in seen)} |")
@@ -497,7 +503,7 @@ def markdown(rows: Sequence[Json]) -> str:
         f"| {' | '.join(heads)} |",
         f"|{'---|' * len(heads)}",
     ]
-    told = [w for w in ways(whole) if w["twin"]["rate_mbit"]["value"] is not None]
+    told = [w for w in directions(whole) if w["twin"]["rate_mbit"]["value"] is not None]
     worst = sorted(
         told,
         key=lambda w: -abs(math.log(w["twin"]["rate_mbit"]["value"] / w["truth"]["rate_mbit"])),

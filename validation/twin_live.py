@@ -55,8 +55,8 @@ from validation.twin import (
     Truth,
     criteria_of,
     criterion,
+    directions,
     drawn,
-    ways,
 )
 
 PAGE = HERE.parent / "docs/reference/twin-live.md"
@@ -216,15 +216,20 @@ def compared(seed: int, path: nw.Path, model: nw.Path) -> Json:
     from_twin = _played(model, seed)
     from_path = _played(path, seed)
     return {
-        way: {"live": live[way], "twin": from_twin[way], "path": from_path[way]}
-        for way in DIRECTIONS
+        direction: {
+            "live": live[direction],
+            "twin": from_twin[direction],
+            "path": from_path[direction],
+        }
+        for direction in DIRECTIONS
     }
 
 
 def _played(path: nw.Path, seed: int) -> Json:
     runs = [_figures(measure(path, UNSEEN_PLAN, seed=seed + more)) for more in range(TIMES)]
     return {
-        way: {name: fmean(run[way][name] for run in runs) for name in FIGURES} for way in DIRECTIONS
+        direction: {name: fmean(run[direction][name] for run in runs) for name in FIGURES}
+        for direction in DIRECTIONS
     }
 
 
@@ -234,11 +239,11 @@ FIGURES = ("goodput_mbit", "p95_ms")
 def _figures(of: Measurement) -> Json:
     """Goodput and p95 ping RTT by direction."""
     return {
-        way: {
-            "goodput_mbit": of.rate_mbit(way) or 0.0,
-            "p95_ms": of.under_load(way).p95 or 0.0,
+        direction: {
+            "goodput_mbit": of.rate_mbit(direction) or 0.0,
+            "p95_ms": of.under_load(direction).p95 or 0.0,
         }
-        for way in DIRECTIONS
+        for direction in DIRECTIONS
     }
 
 
@@ -248,12 +253,15 @@ def predicted(rows: Sequence[Json], by: str = "twin") -> list[Criterion]:
     if not asked:
         return []
     near = [
-        [[_near(way[by][name], way["live"][name]) for name in FIGURES] for way in row.values()]
+        [
+            [_near(direction[by][name], direction["live"][name]) for name in FIGURES]
+            for direction in row.values()
+        ]
         for row in asked
     ]
-    ways_ = [way for row in near for way in row]
-    hits = {name: [way[n] for way in ways_] for n, name in enumerate(FIGURES)}
-    hits |= {"both metrics": [all(way) for way in ways_]}
+    ways_ = [direction for row in near for direction in row]
+    hits = {name: [direction[n] for direction in ways_] for n, name in enumerate(FIGURES)}
+    hits |= {"both metrics": [all(direction) for direction in ways_]}
     hits |= {"both metrics, both directions": [all(map(all, row)) for row in near]}
     return [
         criterion(f"prediction for {UNSEEN}: {name}", "within 15 % in 80 %", hit, least=0.8)
@@ -294,7 +302,7 @@ def markdown(rows: Sequence[Json]) -> str:
         "| 90 % interval |",
         "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
-    for w in ways(good):
+    for w in directions(good):
         rate = _off(w["twin"]["rate_mbit"], w["truth"]["rate_mbit"])
         depth = _off(w["twin"]["buffer_bytes"], w["truth"]["depth_bytes"])
         lines.append(
@@ -329,7 +337,12 @@ def every_criterion(rows: Sequence[Json]) -> list[Criterion]:
 def _unseen(rows: Sequence[Json]) -> list[str]:
     """The section on predictions, largest errors first."""
     plan = UNSEEN_PLAN
-    told = [(row, way, row["unseen"][way]) for row in rows if "unseen" in row for way in DIRECTIONS]
+    told = [
+        (row, direction, row["unseen"][direction])
+        for row in rows
+        if "unseen" in row
+        for direction in DIRECTIONS
+    ]
     if not told:
         return []
     told.sort(
@@ -358,8 +371,8 @@ def _unseen(rows: Sequence[Json]) -> list[str]:
         "| live p95 RTT, ms | error, path model | error, true path |",
         "|---|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
-    for row, way, of in told:
-        cells = [f"{row['seed']}", way, _truth(row["truth"][way])]
+    for row, direction, of in told:
+        cells = [f"{row['seed']}", direction, _truth(row["truth"][direction])]
         for name in FIGURES:
             live = of["live"][name]
             cells += [

@@ -44,7 +44,17 @@ from narrows.measure.simulated import Plan, measure
 from narrows.path_model.others import EXAMPLE, PAUSES, noticed
 from validation.asked import positive
 from validation.stored import HERE, Json
-from validation.twin import FAMILY, KEPT, Criterion, Hop, Truth, _log, criterion, rows_of, ways
+from validation.twin import (
+    FAMILY,
+    KEPT,
+    Criterion,
+    Hop,
+    Truth,
+    _log,
+    criterion,
+    directions,
+    rows_of,
+)
 
 PAGE = HERE.parent / "docs/reference/twin-shared.md"
 KEPT_SHARED = KEPT / "shared"
@@ -187,12 +197,12 @@ def simulated(seed: int, draw: Callable[[int], Drawn] = drawn) -> tuple[Measurem
     return measure(path, how, seed=seed, beside=others(load, how.end_s())), truth, load
 
 
-def row_of(seed: int, found: path_model.Twin, truth: Json, load: Json, *, live: bool) -> Json:
+def row_of(seed: int, found: path_model.PathModel, truth: Json, load: Json, *, live: bool) -> Json:
     """The path model of a path, with the true parameters."""
     scales: Json = {"rtt_ms": [found.rtt.unit, found.rtt.grain]}
-    for way, model in found.ways.items():
+    for direction, model in found.directions.items():
         known = {"rate_mbit": model.rate, "buffer_bytes": model.depth, "burst_bytes": model.burst}
-        scales[way] = {name: [value.unit, value.grain] for name, value in known.items()}
+        scales[direction] = {name: [value.unit, value.grain] for name, value in known.items()}
     return {
         "seed": seed,
         "truth": truth,
@@ -323,17 +333,17 @@ def stated(known: Json) -> bool:
     return known["low"] is not None or known["high"] is not None
 
 
-def beside(row: Json, way: str) -> bool:
+def beside(row: Json, direction: str) -> bool:
     """Whether this direction has cross traffic: `down` on simulated paths, `up` on emulated
     ones.
     """
-    return bool(row["load"].get("others")) and way == ("up" if row["live"] else "down")
+    return bool(row["load"].get("others")) and direction == ("up" if row["live"] else "down")
 
 
 def criteria(rows: Sequence[Json]) -> list[Criterion]:
     """The criteria for the parameters."""
     whole = [row for row in rows if "twin" in row]
-    every = [w | {"row": row} for row in whole for w in ways([row])]
+    every = [w | {"row": row} for row in whole for w in directions([row])]
     out = []
 
     def add(name: str, hits: Sequence[bool], *, least: float = 0.9) -> None:
@@ -411,7 +421,7 @@ def on_off_criteria(rows: Sequence[Json]) -> list[Criterion]:
         w | {"load": row["load"]}
         for row in rows
         if "twin" in row
-        for w in ways([row])
+        for w in directions([row])
         if w["way"] == "down"
     ]
     noticeable = [w for w in every if within(w["load"], w["truth"]["rate_mbit"])]
@@ -443,7 +453,7 @@ def on_off_table(rows: Sequence[Json]) -> list[str]:
         w | {"load": row["load"]}
         for row in rows
         if "twin" in row
-        for w in ways([row])
+        for w in directions([row])
         if w["way"] == "down"
     ]
     out = [
@@ -468,7 +478,10 @@ def on_off_table(rows: Sequence[Json]) -> list[str]:
 def told(rows: Sequence[Json], kind: str) -> str:
     """Number of determined parameters for one kind of path: a row of the page."""
     every = [
-        w for row in rows if "twin" in row and row["load"]["kind"] == kind for w in ways([row])
+        w
+        for row in rows
+        if "twin" in row and row["load"]["kind"] == kind
+        for w in directions([row])
     ]
     closed = [w["twin"]["rate_mbit"] for w in every if w["twin"]["rate_mbit"]["high"] is not None]
     widths = [
@@ -486,7 +499,7 @@ def _shares(rows: Sequence[Json]) -> str:
         w
         for row in rows
         if row["load"]["kind"] == "udp"
-        for w in ways([row])
+        for w in directions([row])
         if beside(row, w["way"])
     ]
     others = {row["seed"]: row["load"]["others"] for row in rows if row["load"]["kind"] == "udp"}
@@ -549,7 +562,7 @@ def markdown(rows: Sequence[Json], on_off: Sequence[Json]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for row in good:
-        for w in ways([row]):
+        for w in directions([row]):
             rate, of = w["twin"]["rate_mbit"], w["truth"]
             number = "" if rate["value"] is None else f"{rate['value']:.4g}"
             ends = [f"{end:.4g}" if end is not None else "" for end in (rate["low"], rate["high"])]

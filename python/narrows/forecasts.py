@@ -99,12 +99,12 @@ def file() -> Path:
     return history.file().with_name("forecasts.jsonl")
 
 
-def seen(measured: Measurement, way: str) -> dict[str, float]:
+def seen(measured: Measurement, direction: str) -> dict[str, float]:
     """The metrics of one direction of a measurement that a forecast has."""
-    direction: Any = way
-    out: dict[str, float | None] = {"rate_mbit": measured.rate_mbit(direction)}
-    out["loaded_p95_ms"] = measured.under_load(direction).p95
-    again = [f.figure("retransmit_rate") for f in measured.flows if f.direction == way]
+    of: Any = direction
+    out: dict[str, float | None] = {"rate_mbit": measured.rate_mbit(of)}
+    out["loaded_p95_ms"] = measured.under_load(of).p95
+    again = [f.figure("retransmit_rate") for f in measured.flows if f.direction == direction]
     known = [rate for rate in again if rate is not None]
     out["again_pct"] = 100 * fmean(known) if known else None
     return {name: value for name, value in out.items() if value is not None}
@@ -115,9 +115,9 @@ def forecast(advice: Advice, measured: Measurement | None) -> Json:
     stated path, of the simulation.
     """
     choice, asked = advice.choice, advice.found.asked
-    way = "down" if measured is None else _way(measured, asked.role)
+    direction = "down" if measured is None else _direction(measured, asked.role)
     figures = (
-        _measured_again(advice, measured, way)
+        _measured_again(advice, measured, direction)
         if measured is not None
         else [
             {
@@ -135,8 +135,8 @@ def forecast(advice: Advice, measured: Measurement | None) -> Json:
         "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "host": "" if measured is None else measured.host,
         "measurement": "" if measured is None else measured.id,
-        "way": way,
-        "load": None if measured is None else _load(measured, way) | _changes(choice),
+        "way": direction,
+        "load": None if measured is None else _load(measured, direction) | _changes(choice),
         "path": asked.place.json(),
         "as": asked.role,
         "for": list(asked.cares),
@@ -153,13 +153,13 @@ def forecast(advice: Advice, measured: Measurement | None) -> Json:
     }
 
 
-def _load(measured: Measurement, way: str) -> Json:
+def _load(measured: Measurement, direction: str) -> Json:
     """The load of a direction: number of concurrent flows, congestion control, and whether the
     other direction was loaded at the same time.
     """
-    flows = [flow for flow in measured.flows if flow.direction == way]
+    flows = [flow for flow in measured.flows if flow.direction == direction]
     ccs = sorted({flow.cc for flow in flows if flow.cc})
-    spans = measured.loads("up" if way == "up" else "down")
+    spans = measured.loads("up" if direction == "up" else "down")
     return {
         "flows": len(flows) // max(1, len(spans)),
         "cc": ccs[0] if len(ccs) == 1 else None,
@@ -171,21 +171,25 @@ def _changes(choice: Candidate) -> Json:
     return {} if choice.present or choice.cc is None else {"cc": choice.cc}
 
 
-def _way(measured: Measurement, role: str) -> str:
-    ways = [way for way in ("up", "down") if any(flow.direction == way for flow in measured.flows)]
-    return (ways[0] if role == "sender" else ways[-1]) if ways else "down"
+def _direction(measured: Measurement, role: str) -> str:
+    directions = [
+        direction
+        for direction in ("up", "down")
+        if any(flow.direction == direction for flow in measured.flows)
+    ]
+    return (directions[0] if role == "sender" else directions[-1]) if directions else "down"
 
 
-def _measured_again(advice: Advice, measured: Measurement, way: str) -> list[Json]:
+def _measured_again(advice: Advice, measured: Measurement, direction: str) -> list[Json]:
     """Simulates the measurement with and without the change, and applies the ratio to the measured
     values.
     """
     found = advice.found
-    flows = [flow for flow in measured.flows if flow.direction == way]
+    flows = [flow for flow in measured.flows if flow.direction == direction]
     span = max((flow.to_s - flow.from_s for flow in flows), default=10.0)
     ping = next((train.interval_ms for train in measured.pings if train.interval_ms), 20.0)
     cc = next((flow.cc for flow in flows if flow.cc), found.asked.now)
-    before = seen(measured, way)
+    before = seen(measured, direction)
     tried: list[tuple[float, dict[str, list[float]]]] = []
     for variant in found.asked.place.variants:
         played: list[list[dict[str, float]]] = []
@@ -194,7 +198,7 @@ def _measured_again(advice: Advice, measured: Measurement, way: str) -> list[Jso
             used = (candidate.cc if not candidate.present else None) or cc
             plan = Plan(cc=used, streams=max(1, len(flows)), idle_s=1.0, load_s=span, pause_s=0.5,
             ping_ms=ping,
-                        ways=("down",))  # fmt: skip
+                        directions=("down",))  # fmt: skip
             path = candidate.on(variant.path, found.asked.place.rate_mbit)
             seeds = range(found.asked.seed + nth * SEEDS, found.asked.seed + (nth + 1) * SEEDS)
             played.append([seen(watch(path, plan, seed=seed), "down") for seed in seeds])
@@ -363,11 +367,11 @@ def _later(line: Json, measured: Measurement) -> bool:
 
 def _unlike_load(line: Json, measured: Measurement, queue: str | None) -> str:
     """The reason why a measurement cannot score a forecast; empty if it can."""
-    way, choice = line["way"], line["choice"]
+    direction, choice = line["way"], line["choice"]
     wanted = line.get("load") or {"cc": choice.get("cc") or line.get("now")}
-    if not any(flow.direction == way for flow in measured.flows):
-        return f"it is for the direction {way}, which this measurement did not load"
-    load = _load(measured, way)
+    if not any(flow.direction == direction for flow in measured.flows):
+        return f"it is for the direction {direction}, which this measurement did not load"
+    load = _load(measured, direction)
     if wanted.get("cc") is not None and load["cc"] != wanted["cc"]:
         return (
             f"it is for a load with {wanted['cc']}, and this load was with "

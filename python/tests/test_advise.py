@@ -129,8 +129,8 @@ def test_a_twin_and_its_intervals() -> None:
         rate="10Mbit", rtt="30ms", buffer="60kB", reverse=NetworkPath(rate="4Mbit", buffer="50kB")
     )
     seen = measure(truth, Plan(load_s=5.0))
-    twin = infer(seen).json()
-    down, up = (measured(twin, role=role, source="x") for role in ("receiver", "sender"))
+    model = infer(seen).json()
+    down, up = (measured(model, role=role, source="x") for role in ("receiver", "sender"))
     assert down.rate_mbit == pytest.approx(10, rel=0.1)
     assert up.rate_mbit == pytest.approx(4, rel=0.1)
     assert up.variants[0].path.reverse is not None
@@ -282,14 +282,14 @@ def test_boundaries_within_the_noise_are_not_stated() -> None:
 
 def test_what_is_known_of_a_measured_path_is_used_and_shown() -> None:
     path = {"rate": "10Mbit", "rtt": "40ms", "buffer": "98kB"}
-    way = {
+    direction = {
         "loss": {"value": 0.0, "low": 0.0, "high": 0.01},
         "buffer_bytes": {"value": 98_000, "low": 60_000, "high": 130_000},
     }
-    place = measured({"path": path, "up": way}, role="sender", source="x")
+    place = measured({"path": path, "up": direction}, role="sender", source="x")
     assert "a buffer of 1.96 BDP (98 kB); also tried: a buffer of 60 kB" in path_line(place)
     sure = measured(
-        {"path": path, "up": way},
+        {"path": path, "up": direction},
         role="sender",
         source="x",
         known={"buffer": "200kB", "loss": "0.1%"},
@@ -372,7 +372,7 @@ def test_forecasts_are_sealed_scored_and_kept(
 ) -> None:
     monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / "history.duckdb"))
     truth = NetworkPath(rate="20Mbit", rtt="100ms", buffer="500kB", loss="2%")
-    plan = Plan(load_s=8.0, ways=("down",), streams=2)
+    plan = Plan(load_s=8.0, directions=("down",), streams=2)
     before = measure(truth, plan)
     found = answer(Asked(place=stated(truth), cares=("bulk",)))
     assert found.choice.key == "bbr"
@@ -384,7 +384,7 @@ def test_forecasts_are_sealed_scored_and_kept(
         "loaded_p95_ms",
         "again_pct",
     }
-    after = measure(truth, Plan(cc="bbr", load_s=8.0, ways=("down",), streams=2), seed=9)
+    after = measure(truth, Plan(cc="bbr", load_s=8.0, directions=("down",), streams=2), seed=9)
     judged = forecasts.score(after, changed="bbr")
     assert len(judged) == 3
     assert next(one for one in judged if one.name == "rate_mbit").hit
@@ -546,31 +546,33 @@ def test_what_a_measurement_leaves_open_is_tried(
 ) -> None:
     path: dict[str, Any] = {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}
     path |= {"loss": {"probability": loss[0], "per": "packet"}} if loss[0] else {}
-    way = {
+    direction = {
         "loss": dict(zip(("value", "low", "high"), loss, strict=True)),
         "buffer_bytes": {"value": 50_000, "low": buffer[0], "high": buffer[1]},
     }
-    place = measured({"path": path, "up": way}, role="sender", source="x")
+    place = measured({"path": path, "up": direction}, role="sender", source="x")
     assert [variant.why for variant in place.variants] == tried
     assert any("--single-flow" in what for what in place.open) is any(
         "random loss" in why for why in tried
     )
     assert not any(
         "--single-flow" in what
-        for what in measured({"path": path, "up": way}, role="sender", source="x", lone=True).open
+        for what in measured(
+            {"path": path, "up": direction}, role="sender", source="x", lone=True
+        ).open
     )
 
 
-def open_way(**about: object) -> dict[str, Any]:
+def open_direction(**about: object) -> dict[str, Any]:
     """A way of a path model that tells nothing but what is given."""
     unknown = {"value": None, "low": None, "high": None, "why": "no path shows it"}
-    way = {
+    direction = {
         "sure": "sure",
         "rate_mbit": {"value": 10.0},
         "buffer_bytes": unknown,
         "loss": {"value": 0, "high": 0.0},
     }
-    return way | about
+    return direction | about
 
 
 def test_a_loss_that_was_not_seen_is_not_tried_but_said() -> None:
@@ -579,7 +581,9 @@ def test_a_loss_that_was_not_seen_is_not_tried_but_said() -> None:
     place = measured(
         {
             "path": path,
-            "up": open_way(buffer_bytes=buffer, loss={"value": 0.0, "low": 0.0, "high": 0.01}),
+            "up": open_direction(
+                buffer_bytes=buffer, loss={"value": 0.0, "low": 0.0, "high": 0.01}
+            ),
         },
         role="sender",
         source="x",
@@ -594,7 +598,7 @@ def test_a_loss_that_was_not_seen_is_not_tried_but_said() -> None:
 def test_a_queue_that_cannot_be_told_may_be_of_any_size() -> None:
     path = {"rate": "10Mbit", "rtt": "40ms", "queue": "fq_codel", "loss": {"probability": 0.01}}
     place = measured(
-        {"path": path, "up": open_way(sure="cannot tell", why="it fits nothing")},
+        {"path": path, "up": open_direction(sure="cannot tell", why="it fits nothing")},
         role="sender",
         source="x",
     )
@@ -607,9 +611,11 @@ def test_a_queue_that_cannot_be_told_may_be_of_any_size() -> None:
 
 def test_a_rate_of_which_only_the_least_is_known_may_be_higher() -> None:
     rate = {"value": None, "low": 9.0, "high": None, "why": "never full"}
-    way = open_way(rate_mbit=rate, buffer_bytes={"value": 50_000, "low": 49_000, "high": 51_000})
+    direction = open_direction(
+        rate_mbit=rate, buffer_bytes={"value": 50_000, "low": 49_000, "high": 51_000}
+    )
     place = measured(
-        {"path": {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}, "up": way},
+        {"path": {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}, "up": direction},
         role="sender",
         source="x",
     )
@@ -622,11 +628,11 @@ def test_a_loss_makes_a_difference_below_what_fills_path_and_buffer(
     buffer: int, *, matters: bool
 ) -> None:
     path = {"rate": "10Mbit", "rtt": "40ms", "buffer": f"{buffer}B"}
-    way = open_way(
+    direction = open_direction(
         buffer_bytes={"value": buffer, "low": buffer, "high": buffer * 1.01},
         loss={"value": None, "low": 0.0, "high": 2e-4, "why": "a queue would show the same"},
     )
-    place = measured({"path": path, "up": way}, role="sender", source="x")
+    place = measured({"path": path, "up": direction}, role="sender", source="x")
     assert any("random loss" in variant.why for variant in place.variants) is matters
 
 
@@ -640,13 +646,13 @@ def test_two_of_a_kind_get_halves() -> None:
 @pytest.mark.parametrize("odd", ["x", None, -1, float("nan"), float("inf"), True, []])
 def test_a_twin_from_a_stranger_is_read_with_care(odd: object) -> None:
     path = {"rate": "10Mbit", "rtt": "40ms", "buffer": "50kB"}
-    way = {
+    direction = {
         "loss": {"high": odd, "why": odd},
         "buffer_bytes": {"value": odd, "low": odd, "high": odd},
     }
-    assert len(measured({"path": path, "down": way}, role="sender", source="x").variants) == 1
+    assert len(measured({"path": path, "down": direction}, role="sender", source="x").variants) == 1
     for wrong in (
-        {"path": path | {"rate": odd}, "down": way},
+        {"path": path | {"rate": odd}, "down": direction},
         {"path": path, "down": odd},
         {"path": odd, "up": {}},
     ):

@@ -249,7 +249,7 @@ def test_unchanged_paths_have_no_false_verdicts() -> None:
 
 def test_a_change_of_a_tenth_over_half_a_minute_is_found() -> None:
     path = nw.Path(rate="20Mbit", rtt="30ms", buffer="1bdp")
-    plan = Plan(streams=2, load_s=30.0, ways=("down",))
+    plan = Plan(streams=2, load_s=30.0, directions=("down",))
     a = simulate(path, plan, seed=1)
     assert verdicts(a, simulate(path, plan, seed=2))["down_mbit"] == "no difference seen"
     slower = nw.Path(rate="18Mbit", rtt="30ms", buffer="1bdp")
@@ -260,7 +260,7 @@ def test_three_short_loads_are_enough_for_a_large_change() -> None:
     path = nw.Path(rate="20Mbit", rtt="40ms", buffer="1bdp", loss="1%")
     both = []
     for cc in ("cubic", "bbr"):
-        plan = Plan(cc=cc, streams=1, load_s=3.0, ways=("down",))
+        plan = Plan(cc=cc, streams=1, load_s=3.0, directions=("down",))
         both.append(
             run.joined([simulate(path, plan, seed=seed) for seed in (1, 2, 3)], "tcp_ndown")
         )
@@ -274,7 +274,9 @@ def test_tests_that_differ_are_named_and_other_loads_are_not_judged(before: Meas
     )
     other = simulate(path, Plan(cc="bbr", streams=1, load_s=12.0), seed=1)
     other.json["asked"] |= {"test": "rrul", "dscp": "EF"}
-    found = {m.what: (m.before, m.after, m.way) for m in measurements.mismatches(before, other)}
+    found = {
+        m.what: (m.before, m.after, m.direction) for m in measurements.mismatches(before, other)
+    }
     assert found == {
         "test": ("simulated", "rrul", None),
         "download": ("4 TCP flows", "1 TCP flow", "down"),
@@ -394,8 +396,8 @@ def test_both_ways_become_one_measurement(monkeypatch: pytest.MonkeyPatch) -> No
     path = nw.Path(
         rate="20Mbit", rtt="30ms", buffer="100kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB")
     )
-    down = simulate(path, Plan(streams=2, load_s=3.0, ways=("down",)))
-    up = simulate(path, Plan(streams=2, load_s=3.0, ways=("up",)))
+    down = simulate(path, Plan(streams=2, load_s=3.0, directions=("down",)))
+    up = simulate(path, Plan(streams=2, load_s=3.0, directions=("up",)))
     asked = instead(monkeypatch, down, up)
     told: list[float] = []
     whole, _ = run.measure(

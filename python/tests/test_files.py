@@ -42,7 +42,7 @@ def measured() -> Measurement:
 @pytest.fixture(scope="module")
 def down() -> Measurement:
     path = nw.Path(rate="20Mbit", rtt="30ms", buffer="200kB")
-    return measure(path, Plan(streams=3, load_s=3.0, idle_s=1.0, pause_s=1.0, ways=("down",)))
+    return measure(path, Plan(streams=3, load_s=3.0, idle_s=1.0, pause_s=1.0, directions=("down",)))
 
 
 def test_our_own_file_comes_back(measured: Measurement, tmp_path: Path) -> None:
@@ -211,8 +211,8 @@ def test_iperf3_itself_is_read(more: list[str], tmp_path: Path) -> None:
         server.wait(10)
     (tmp_path / "a.json").write_text(done.stdout)
     theirs = files.read(tmp_path / "a.json")
-    ways = {"-R": {"down"}, "--bidir": {"down", "up"}}.get(more[0] if more else "", {"up"})
-    assert {flow.direction for flow in theirs.flows} == ways
+    directions = {"-R": {"down"}, "--bidir": {"down", "up"}}.get(more[0] if more else "", {"up"})
+    assert {flow.direction for flow in theirs.flows} == directions
     for flow in theirs.flows:
         assert flow.goodput_mbit == pytest.approx(5 if "-u" in more else 10, rel=0.3)
 

@@ -24,7 +24,7 @@ def simulated() -> dict[str, Any]:
     path = nw.Path(
         rate="10Mbit", rtt="20ms", buffer="50kB", reverse=nw.Hop(rate="10Mbit", buffer="50kB")
     )
-    return measure(path, Plan(cc="bbr", streams=2, idle_s=1.0, load_s=3.0, ways=("up",))).json
+    return measure(path, Plan(cc="bbr", streams=2, idle_s=1.0, load_s=3.0, directions=("up",))).json
 
 
 def measured(tree: dict[str, Any], **more: object) -> Measurement:

@@ -15,8 +15,7 @@ import pytest
 from test_compare_latency import result
 
 import narrows as nw
-from narrows import files
-from narrows import forecasts as sealed
+from narrows import files, forecasts
 from narrows.advise import measured as place_of
 from narrows.compare import latency as compare_latency
 from narrows.compare import measurements as compare
@@ -93,13 +92,15 @@ def document() -> Json:
     """A short measurement with everything that one may have."""
     path = nw.Path(rate="2Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="2Mbit"))
     told: Json = json.loads(
-        simulate(path, Plan(load_s=4.0, idle_s=1.0, ways=("up",), streams=1, ping_ms=100)).text()
+        simulate(
+            path, Plan(load_s=4.0, idle_s=1.0, directions=("up",), streams=1, ping_ms=100)
+        ).text()
     )
     # One sample of twenty is enough to be judged by.
     for row in (*told["flows"], *told["pings"]):
         row["samples"] = row["samples"][::10]
     spread = {"n": 9, "min": 1.0, "mean": 2.0, "p50": 2.0, "p95": 3.0, "p99": 3.0, "max": 3.0}
-    call = {way: {"mos": 4.1} for way in ("up", "down")}
+    call = {direction: {"mos": 4.1} for direction in ("up", "down")}
     load = {"n": 3, "failed": 1, "p50": 0.2, "max": 0.3, "waiting_share": 0.5}
     return told | {
         "id": "7f", "started": "2026-03-02T00:00:00Z",
@@ -151,7 +152,7 @@ def test_measurements(document: Json, tmp_path: Path, monkeypatch: pytest.Monkey
         compare.table(found, "a", "b")
         compare.warnings(right, one, ("a", "b"))
         compare.differences(one, right)
-        sealed.score_open(one)
+        forecasts.score_open(one)
 
     was_read, was_refused = holds(document, read)
     assert min(was_read, was_refused) > 100
@@ -196,7 +197,7 @@ def test_path_models(document: Json) -> None:
     model = infer(
         simulate(
             nw.Path(rate="5Mbit", rtt="20ms", buffer="1bdp"),
-            Plan(load_s=4.0, ways=("down",), streams=1),
+            Plan(load_s=4.0, directions=("down",), streams=1),
         )
     )
 
@@ -230,9 +231,9 @@ def test_forecasts(document: Json, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         at += 1
         monkeypatch.setenv("NARROWS_HISTORY", str(tmp_path / f"{at}/history.duckdb"))
         for line in (json.loads(content), forecast, score):
-            Chain(sealed.file()).append(line)
-        sealed.rate(sealed.read())
-        sealed.sentences(sealed.score_open(later))
+            Chain(forecasts.file()).append(line)
+        forecasts.rate(forecasts.read())
+        forecasts.sentences(forecasts.score_open(later))
 
     for line in (forecast, score):
         was_read, was_refused = holds(line, read, r"(?s).+forecasts\.jsonl: line \d: [^\n]+")

@@ -25,7 +25,7 @@ from narrows.measure import run as measuring
 from narrows.measure.result import Measurement
 from narrows.measure.simulated import Plan
 from narrows.measure.simulated import measure as simulate
-from narrows.path_model import Twin, infer
+from narrows.path_model import PathModel, infer
 from narrows.storage import output
 
 FULL = "no space left on device"
@@ -143,17 +143,17 @@ def test_every_option_that_names_a_file_to_write_is_checked_first() -> None:
 @pytest.fixture(scope="module")
 def measured() -> Measurement:
     path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="10Mbit"))
-    return simulate(path, Plan(load_s=4.0, ways=("up",), streams=1))
+    return simulate(path, Plan(load_s=4.0, directions=("up",), streams=1))
 
 
 @pytest.fixture(scope="module")
-def model(measured: Measurement) -> Twin:
+def model(measured: Measurement) -> PathModel:
     return infer(measured)
 
 
 @pytest.fixture
 def prepared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Measurement, model: Twin
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Measurement, model: PathModel
 ) -> Path:
     """A folder with a scenario and results, and far ends that answer without a network."""
     monkeypatch.chdir(tmp_path)

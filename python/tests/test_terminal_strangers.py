@@ -74,7 +74,7 @@ def printed(*words: object) -> str:
 
 def test_measurements(tmp_path: Path) -> None:
     path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="10Mbit"))
-    measured = measure(path, Plan(load_s=4.0, ways=("up",), streams=1)).json
+    measured = measure(path, Plan(load_s=4.0, directions=("up",), streams=1)).json
     whole = tmp_path / "whole.json"
     whole.write_text(json.dumps(measured), encoding="utf-8")
     names = []

@@ -34,7 +34,7 @@ from narrows.tune.apply import Place, RefusedError
 from narrows.tune.collect import facts
 from narrows.tune.plan import Ask
 from narrows.tune.planner import plan as plan_of
-from narrows.tune.prove import AGREED, RECEIVES, SENDS, Proof, Unfinished, acts_on, direction
+from narrows.tune.prove import AGREED, RECEIVES, SENDS, Proof, Unfinished, acts_on, load_direction
 
 __all__ = ["space"]
 
@@ -182,17 +182,17 @@ def test_a_change_at_the_receiver_cannot_have_this_effect(space: Space) -> None:
     now, then = other_cc(space)
     whole = plan(change("sysctl", CC, now, then))
     assert acts_on(whole) == {"up"}
-    assert direction(whole, None) == "up"
+    assert load_direction(whole, None) == "up"
     with pytest.raises(
         NarrowsError, match=r"--direction [a-z]+: .* affects only data that this host"
     ):
-        direction(whole, "down")
+        load_direction(whole, "down")
     receiver = plan(change("sysctl", "net.ipv4.tcp_rmem", "1 2 3", "4 5 6"))
-    assert direction(receiver, None) == "down"
+    assert load_direction(receiver, None) == "down"
     with pytest.raises(NarrowsError, match="--direction down"):
-        direction(receiver, "up")
+        load_direction(receiver, "up")
     with pytest.raises(NarrowsError, match="nothing to measure"):
-        direction(plan(change("module", "tcp_bbr", "absent", "loaded")), None)
+        load_direction(plan(change("module", "tcp_bbr", "absent", "loaded")), None)
     before = space.seen()
     # Nothing is measured, and nothing changed: the answer is known.
     done = command(space, "prove", "192.0.2.2", "-", "--direction", "down", plan=whole)
@@ -208,11 +208,12 @@ def test_bbr_instead_of_cubic_on_a_path_that_loses_is_proved_and_put_back(tmp_pa
     (root / "var/lib").mkdir(parents=True)
     for path in (root, *root.rglob("*")):
         path.chmod(0o755)
-    way = ["10.0.0.2/32", "dev", "e0", "congctl"]
+    direction = ["10.0.0.2/32", "dev", "e0", "congctl"]
     target = {"family": "inet", "table": "main", "prefix": "10.0.0.2/32"}
     file = tmp_path / "plan.json"
     file.write_text(
-        json.dumps(plan(change("route", target, [*way, "cubic"], [*way, "bbr"]))), encoding="utf-8"
+        json.dumps(plan(change("route", target, [*direction, "cubic"], [*direction, "bbr"]))),
+        encoding="utf-8",
     )
     file.chmod(0o600)
     seen = tmp_path / "seen.json"
@@ -259,10 +260,10 @@ def test_complete_rounds_are_shown_when_a_signal_or_an_error_ends_the_proof(
     ended: BaseException | type[BaseException],
 ) -> None:
     path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="10Mbit"))
-    once = measure(path, Plan(load_s=4.0, ways=("up",), streams=1))
+    once = measure(path, Plan(load_s=4.0, directions=("up",), streams=1))
     measured, undone = [once] * 5, []
 
-    def next_one(_way: Direction, _more: Sequence[str]) -> Measurement:
+    def next_one(_direction: Direction, _more: Sequence[str]) -> Measurement:
         if not measured:
             raise ended
         return measured.pop()
@@ -276,7 +277,7 @@ def test_complete_rounds_are_shown_when_a_signal_or_an_error_ends_the_proof(
 
     monkeypatch.setattr(proving, "changed", changed)
     with pytest.raises(Unfinished) as stopped:
-        proving.prove({"changes": []}, Place(), next_one, way="up", rounds=4)
+        proving.prove({"changes": []}, Place(), next_one, direction="up", rounds=4)
     proof = stopped.value.proof
     assert proof is not None
     # Five measurements are two rounds, and one without its counterpart; the third change is undone,
@@ -396,7 +397,7 @@ def test_a_signal_waits_until_a_deferred_block_is_done() -> None:
 
 def once_measured(moved: int = 0, stopped_by: str = "duration") -> Measurement:
     path = nw.Path(rate="10Mbit", rtt="20ms", buffer="1bdp", reverse=nw.Hop(rate="10Mbit"))
-    made = measure(path, Plan(load_s=2.0, ways=("up",), streams=1)).json
+    made = measure(path, Plan(load_s=2.0, directions=("up",), streams=1)).json
     made["asked"] = (made.get("asked") or {}) | {"max_data_bytes": 5_000_000}
     made["data"] = {"moved_bytes": moved, "stopped_by": stopped_by}
     return Measurement.of(made)
@@ -416,7 +417,7 @@ def proved_with(
     base, asked = once_measured(), []
     left = iter(sizes)
 
-    def once(_way: Direction, more: Sequence[str]) -> Measurement:
+    def once(_direction: Direction, more: Sequence[str]) -> Measurement:
         asked.append(list(more))
         size, why = next(left)
         made = copy.deepcopy(base.json)
@@ -425,7 +426,7 @@ def proved_with(
 
     monkeypatch.setattr(proving, "changed", nothing_changed)
     return proving.prove(
-        {"changes": []}, Place(), once, way="up", rounds=rounds, max_data="5MB"
+        {"changes": []}, Place(), once, direction="up", rounds=rounds, max_data="5MB"
     ), asked
 
 

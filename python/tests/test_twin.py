@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 import narrows as nw
 from narrows.errors import NarrowsError
-from narrows.measure.render import twin_lines
+from narrows.measure.render import model_lines
 from narrows.measure.result import Measurement
 from narrows.measure.simulated import Plan, measure
-from narrows.path_model import CHANGES, Known, Twin, infer, signs
+from narrows.path_model import CHANGES, Known, PathModel, features_of, infer
 from narrows.path_model.fit import Budget, Guess, distance
 from narrows.path_model.others import drained, noticed
 
@@ -27,16 +27,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from validation import twin_shared
 
-PLAN = Plan(streams=6, load_s=8.0, ways=("down",))
+PLAN = Plan(streams=6, load_s=8.0, directions=("down",))
 
 
-def twin_of(path: nw.Path, plan: Plan = PLAN, seed: int = 3) -> Twin:
+def model_of(path: nw.Path, plan: Plan = PLAN, seed: int = 3) -> PathModel:
     return infer(measure(path, plan, seed=seed), seed=8)
 
 
 def test_a_buffer_that_drops_is_told_with_its_depth() -> None:
-    found = twin_of(nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB"))
-    down = found.ways["down"]
+    found = model_of(nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB"))
+    down = found.directions["down"]
     assert (down.family, down.sure, down.varies) == ("drop-tail", "sure", False)
     assert found.rtt.value == pytest.approx(40, rel=0.01)
     assert down.rate.value == pytest.approx(20, rel=0.03)
@@ -46,7 +46,7 @@ def test_a_buffer_that_drops_is_told_with_its_depth() -> None:
 
 def test_a_policer_is_told_with_its_burst() -> None:
     policer = {"rate": "10Mbit", "burst": "250kB"}
-    down = twin_of(nw.Path(rate="80Mbit", rtt="30ms", policer=policer)).ways["down"]
+    down = model_of(nw.Path(rate="80Mbit", rtt="30ms", policer=policer)).directions["down"]
     assert (down.family, down.sure) == ("policer", "sure")
     assert down.rate.value == pytest.approx(10, rel=0.03)
     assert down.burst.value == pytest.approx(250e3, rel=0.4)
@@ -56,13 +56,13 @@ def test_a_policer_is_told_with_its_burst() -> None:
 @pytest.mark.parametrize(("queue", "family"), [("fq_codel", "fair"), ("codel", "aqm")])
 def test_an_aqm_hides_its_depth(queue: str, family: str) -> None:
     # Which of the fair ones it is, one measurement in twenty takes for another.
-    ways = [
-        twin_of(nw.Path(rate="30Mbit", rtt="25ms", queue=queue), seed=seed).ways["down"]
+    directions = [
+        model_of(nw.Path(rate="30Mbit", rtt="25ms", queue=queue), seed=seed).directions["down"]
         for seed in (3, 4, 5)
     ]
-    assert [way.family for way in ways] == [family] * 3
-    assert statistics.mode(way.guess.kind for way in ways) == queue
-    down = ways[0]
+    assert [model.family for model in directions] == [family] * 3
+    assert statistics.mode(model.guess.kind for model in directions) == queue
+    down = directions[0]
     assert down.rate.value == pytest.approx(30, rel=0.03)
     assert down.depth.value is None
     assert "keeps the queue" in down.depth.why
@@ -74,7 +74,7 @@ def test_losses_by_chance_are_told_from_those_of_the_queue() -> None:
     path = nw.Path(
         rate="20Mbit", rtt="40ms", buffer="100kB", loss={"probability": 0.004, "per": "packet"}
     )
-    down = twin_of(path).ways["down"]
+    down = model_of(path).directions["down"]
     assert down.family == "drop-tail"
     assert down.loss.value == pytest.approx(0.004, rel=0.4)
 
@@ -83,9 +83,9 @@ def test_each_way_has_its_own_model_and_the_path_runs(tmp_path: Path) -> None:
     path = nw.Path(
         rate="30Mbit", rtt="20ms", buffer="200kB", reverse=nw.Hop(rate="5Mbit", queue="fq_codel")
     )
-    found = twin_of(path, Plan(streams=4, load_s=6.0))
-    assert (found.ways["down"].family, found.ways["up"].family) == ("drop-tail", "fair")
-    assert found.ways["up"].rate.value == pytest.approx(5, rel=0.05)
+    found = model_of(path, Plan(streams=4, load_s=6.0))
+    assert (found.directions["down"].family, found.directions["up"].family) == ("drop-tail", "fair")
+    assert found.directions["up"].rate.value == pytest.approx(5, rel=0.05)
     file = tmp_path / "twin.toml"
     file.write_text(f'duration = "2s"\n\n{found.toml()}\n[[flow]]\ncc = "bbr"\n')
     done = nw.run(file)
@@ -102,7 +102,7 @@ def test_the_twin_answers_for_a_congestion_control_that_was_not_used() -> None:
         done = nw.run(scenario, sample_interval="off").json
         return done["flows"][0]["goodput_mbit"], done["probes"][0]["rtt_ms"]["p95"]
 
-    assert asked(twin_of(path).path()) == pytest.approx(asked(path), rel=0.15)
+    assert asked(model_of(path).path()) == pytest.approx(asked(path), rel=0.15)
 
 
 @pytest.mark.parametrize(
@@ -119,13 +119,13 @@ def test_both_ways_at_once_are_simulated_together(queue: str, rates: tuple[int, 
         else path
     )
     found = infer(measure(path, Plan(streams=2, load_s=6.0, at_once=True), seed=3), seed=8)
-    for way, true in (("down", down), ("up", up)):
-        model = found.ways[way]  # type: ignore[index]
+    for direction, true in (("down", down), ("up", up)):
+        model = found.directions[direction]  # type: ignore[index]
         assert model.rate.holds(true)
         assert model.sure in ("likely", "cannot tell")
         assert model.depth.value is None
         assert model.rate.value is None or model.rate.value == pytest.approx(true, rel=0.1)
-    assert any(model.rate.value for model in found.ways.values())
+    assert any(model.rate.value for model in found.directions.values())
     assert "# up: " in found.toml()
 
 
@@ -170,7 +170,7 @@ def test_a_few_late_pings_are_no_queue() -> None:
     path = nw.Path(rate="20Mbit", rtt="40ms", queue="fq_codel")
     seen = disturbed(path, lambda t, wait: wait + (9.0 if round(t / 0.02) % 97 == 0 else 0.0))
     seen.json["own_error"] = {"lateness_ms": {"p50": 0.1, "p99": 2.8, "max": 9.7}}
-    down = infer(seen, seed=8).ways["down"]
+    down = infer(seen, seed=8).directions["down"]
     assert (down.family, down.sure) == ("fair", "sure")
     assert down.rate.value == pytest.approx(20, rel=0.03)
     assert down.rate.holds(20)
@@ -181,7 +181,7 @@ def test_what_no_path_shows_cannot_be_told_and_says_why() -> None:
     seen = disturbed(
         nw.Path(rate="20Mbit", rtt="40ms", queue="fq_codel"), lambda _t, wait: 40 + 20 * wait
     )
-    down = infer(seen, seed=8).ways["down"]
+    down = infer(seen, seed=8).directions["down"]
     assert down.sure == "cannot tell"
     assert "two simulations of it" in down.why
     assert (down.rate.value, down.rate.high, down.loss.value, down.depth.value) == (
@@ -199,14 +199,14 @@ def test_a_search_has_a_ceiling_and_says_that_it_was_reached(
 ) -> None:
     seen = measure(
         nw.Path(rate="10Mbit", rtt="20ms", buffer="50kB"),
-        Plan(streams=2, load_s=3.0, ways=("down",)),
+        Plan(streams=2, load_s=3.0, directions=("down",)),
     )
     spent: list[Budget] = []
     monkeypatch.setattr("narrows.path_model.inference.CEILING", 10_000.0)
     monkeypatch.setattr(
         "narrows.path_model.inference.Budget", lambda most: spent.append(Budget(most)) or spent[-1]
     )
-    down = infer(seen, chance=True).ways["down"]
+    down = infer(seen, chance=True).directions["down"]
     assert down.sure == "cannot tell"
     assert down.why == "the search reached its ceiling of 10 thousand simulated packets"
     # Two directions that are loaded one after the other have a half each.
@@ -214,7 +214,7 @@ def test_a_search_has_a_ceiling_and_says_that_it_was_reached(
         rate="10Mbit", rtt="20ms", buffer="50kB", reverse=nw.Hop(rate="10Mbit", buffer="50kB")
     )
     apart = infer(measure(path, Plan(streams=2, load_s=3.0)))
-    told = {way.why for way in apart.ways.values()}
+    told = {model.why for model in apart.directions.values()}
     assert told == {"the search reached its ceiling of 5 thousand simulated packets"}
     assert all(budget.reached and budget.spent <= 10_000 for budget in spent)
     assert down.rate.value is None
@@ -234,7 +234,7 @@ def test_others_at_a_steady_rate_leave_the_upper_end_open(queue: str) -> None:
     )
     seen = measure(path, PLAN, seed=3, beside=stream(8))
     found = infer(seen, seed=8)
-    down = found.ways["down"]
+    down = found.directions["down"]
     assert down.others.seen is not False
     assert found.others is not False
     assert down.rate.high is None
@@ -254,7 +254,7 @@ def test_others_that_come_and_go_are_not_excluded(off: str) -> None:
         seen = measure(
             path, PLAN, seed=seed, beside=[nw.Flow(id="others", workload=workload, start="3s")]
         )
-        down = infer(seen, seed=8).ways["down"]
+        down = infer(seen, seed=8).directions["down"]
         assert down.others.seen is not False
         assert down.others.why
         assert down.rate.high is None
@@ -263,10 +263,10 @@ def test_others_that_come_and_go_are_not_excluded(off: str) -> None:
 def test_what_would_show_is_said_where_nobody_was_seen() -> None:
     seen = measure(nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB"), PLAN, seed=3)
     found = infer(seen, seed=8)
-    others = found.ways["down"].others
+    others = found.directions["down"].others
     assert others.seen is False
     assert "20 % of the link" in others.why
-    assert f"Cross traffic: none seen; {others.why}." in twin_lines(found)
+    assert f"Cross traffic: none seen; {others.why}." in model_lines(found)
     # A queue that drains as fast as its link is nobody's at this moment, and excludes nobody.
     noisy = disturbed(nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB"), lambda _t, wait: wait)
     rows = noisy.json["pings"][0]["samples"]
@@ -274,10 +274,10 @@ def test_what_would_show_is_said_where_nobody_was_seen() -> None:
         [t, rtt + 0.3 if t < PLAN.idle_s and n % 5 == 0 else rtt] for n, (t, rtt) in enumerate(rows)
     ]
     noisy = Measurement.of(noisy.json)
-    shown = signs(noisy, "down")
+    shown = features_of(noisy, "down")
     assert shown is not None
     assert drained(noisy, "down", shown) == pytest.approx(0.0, abs=0.08)
-    assert infer(noisy, seed=8).ways["down"].others.seen is None
+    assert infer(noisy, seed=8).directions["down"].others.seen is None
 
 
 def test_fewer_idle_pings_notice_less() -> None:
@@ -300,7 +300,7 @@ def test_a_queue_that_drains_slowly_shows_others() -> None:
     path = nw.Path(rate="20Mbit", rtt="40ms", buffer="250kB")
     for others, share in (([], 0.0), (stream(8), 0.4)):
         seen = measure(path, PLAN, seed=3, beside=others)
-        shown = signs(seen, "down")
+        shown = features_of(seen, "down")
         assert shown is not None
         assert drained(seen, "down", shown) == pytest.approx(share, abs=0.08)
 
@@ -308,12 +308,12 @@ def test_a_queue_that_drains_slowly_shows_others() -> None:
 def test_pings_of_one_moment_are_no_slope() -> None:
     tree = measure(
         nw.Path(rate="10Mbit", rtt="20ms", buffer="100kB"),
-        Plan(streams=2, load_s=3.0, ways=("down",)),
+        Plan(streams=2, load_s=3.0, directions=("down",)),
     ).json
     rows = tree["pings"][0]["samples"]
     tree["pings"][0]["samples"] = [row for row in rows for _ in range(2)]
     seen = Measurement.of(tree)
-    shown = signs(seen, "down")
+    shown = features_of(seen, "down")
     assert shown is not None
     assert drained(seen, "down", shown) is None
 
@@ -322,8 +322,8 @@ def test_losses_of_a_queue_are_not_random_ones() -> None:
     path = nw.Path(rate="50Mbit", rtt="20ms", buffer="1MB")
     for chance in (False, True):
         loss = (
-            infer(measure(path, Plan(streams=4, load_s=6.0, ways=("down",))), chance=chance)
-            .ways["down"]
+            infer(measure(path, Plan(streams=4, load_s=6.0, directions=("down",))), chance=chance)
+            .directions["down"]
             .loss
         )
         assert loss.value == 0
@@ -332,8 +332,8 @@ def test_losses_of_a_queue_are_not_random_ones() -> None:
 @pytest.mark.parametrize("seed", [8000, 8001, 8002, 8003])
 def test_paths_that_are_hard_to_tell(seed: int) -> None:
     row = twin_shared.one(seed)
-    for way in ("down", "up"):
-        told, true = row["twin"][way], row["truth"][way]
+    for direction in ("down", "up"):
+        told, true = row["twin"][direction], row["truth"][direction]
         assert twin_shared.holds(told["rate_mbit"], true["rate_mbit"])
         assert twin_shared.holds(told["loss"], true["loss"])
         assert true["depth_bytes"] is None or twin_shared.holds(
@@ -341,7 +341,7 @@ def test_paths_that_are_hard_to_tell(seed: int) -> None:
         )
         if told["sure"] != "cannot tell":
             assert told["family"] == twin_shared.FAMILY[true["kind"]]
-        if twin_shared.beside(row, way):
+        if twin_shared.beside(row, direction):
             assert told["others_traffic"] is not False
 
 
@@ -352,7 +352,7 @@ def test_without_pings_or_load_there_is_no_twin() -> None:
 
 def test_what_never_lost_a_packet_has_a_depth_of_at_least_what_waited() -> None:
     host = nw.Path(rate="10Mbit", rtt="20ms", buffer="100MB")
-    down = twin_of(host, Plan(streams=1, load_s=4.0, ways=("down",))).ways["down"]
+    down = model_of(host, Plan(streams=1, load_s=4.0, directions=("down",))).directions["down"]
     if down.family == "drop-tail":
         assert down.depth.high is None
         assert "never full" in down.depth.why
@@ -364,7 +364,7 @@ def test_progress_is_told_and_what_it_raises_stops_the_search() -> None:
 
     seen = measure(
         nw.Path(rate="10Mbit", rtt="20ms", buffer="50kB"),
-        Plan(streams=2, load_s=3.0, ways=("down",)),
+        Plan(streams=2, load_s=3.0, directions=("down",)),
     )
     with pytest.raises(KeyboardInterrupt):
         infer(seen, progress=stop)
@@ -373,7 +373,7 @@ def test_progress_is_told_and_what_it_raises_stops_the_search() -> None:
 def test_the_intervals_are_those_of_paths_drawn_at_random() -> None:
     path, held = nw.Path(rate="20Mbit", rtt="40ms", buffer="150kB"), 0
     for seed in range(3, 13):
-        down = infer(measure(path, PLAN, seed=seed), seed=8).ways["down"]
+        down = infer(measure(path, PLAN, seed=seed), seed=8).directions["down"]
         assert down.rate.low is not None
         assert down.rate.high is not None
         assert down.rate.value is not None
@@ -392,7 +392,9 @@ def relative_width(of: Known) -> float:
 
 def test_a_rate_is_counted_in_packets_and_a_buffer_in_frames() -> None:
     def width(path: nw.Path, load_s: float) -> tuple[float, float]:
-        down = twin_of(path, Plan(streams=6, load_s=load_s, ways=("down",))).ways["down"]
+        down = model_of(path, Plan(streams=6, load_s=load_s, directions=("down",))).directions[
+            "down"
+        ]
         rate, depth = down.rate, down.depth
         return relative_width(rate), relative_width(depth)
 
@@ -421,7 +423,7 @@ def test_pings_that_are_spared_speak_against_what_would_drop_them() -> None:
     path = nw.Path(
         rate="20Mbit", rtt="40ms", buffer="150kB", loss={"probability": 0.05, "per": "packet"}
     )
-    shown = signs(measure(path, PLAN, seed=3), "down")
+    shown = features_of(measure(path, PLAN, seed=3), "down")
     assert shown is not None
     assert shown.pings_lost > 0.02
     spared, lost_more = (replace(shown, pings_lost=share) for share in (0.0, 0.2))
@@ -435,7 +437,9 @@ def test_pings_that_are_spared_speak_against_what_would_drop_them() -> None:
 
 def test_a_rate_that_varies_is_said_to_and_has_no_interval() -> None:
     steps = [{"at": f"{3 + 2 * i}s", "rate": "10Mbit" if i % 2 else "20Mbit"} for i in range(1, 5)]
-    down = twin_of(nw.Path(rate="20Mbit", rtt="30ms", buffer="150kB", steps=steps)).ways["down"]
+    down = model_of(nw.Path(rate="20Mbit", rtt="30ms", buffer="150kB", steps=steps)).directions[
+        "down"
+    ]
     assert down.varies
     assert (down.rate.high, down.rate.why) == (None, "the mean of a rate that varies")
     assert 10 < (down.rate.value or 0) < 20
@@ -451,9 +455,9 @@ def test_traffic_of_others_that_comes_and_goes_gives_no_depth() -> None:
         rate="14Mbit", rtt="44ms", buffer="150kB", reverse=nw.Hop(rate="5Mbit", buffer="50kB")
     )
     others = nw.Flow(workload={"kind": "on_off", "rate": "6Mbit"}, id="others")
-    down = infer(measure(path, Plan(streams=4, load_s=8), seed=902, beside=[others]), seed=2).ways[
-        "down"
-    ]
+    down = infer(
+        measure(path, Plan(streams=4, load_s=8), seed=902, beside=[others]), seed=2
+    ).directions["down"]
     low, high = down.depth.low or 0.0, down.depth.high or 1e12
     assert low <= 150e3 <= high, down.depth
 
@@ -466,10 +470,10 @@ def test_one_flow_alone_tells_chance_from_a_full_queue() -> None:
             buffer="1bdp",
             **({"loss": {"probability": loss, "per": "packet"}} if loss else {}),
         )
-        full = measure(path, Plan(streams=8, load_s=6.0, ways=("down",)))
-        alone = measure(path, Plan(streams=1, load_s=20.0, ways=("down",)), seed=2)
+        full = measure(path, Plan(streams=8, load_s=6.0, directions=("down",)))
+        alone = measure(path, Plan(streams=1, load_s=20.0, directions=("down",)), seed=2)
         wide, near = (
-            infer(full, chance=True, lone=lone).ways["down"].loss for lone in (None, alone)
+            infer(full, chance=True, lone=lone).directions["down"].loss for lone in (None, alone)
         )
         assert near.low is not None
         assert near.high is not None
@@ -483,11 +487,11 @@ def test_hardly_anything_sent_again_is_nothing_lost_by_chance() -> None:
     found = infer(
         measure(
             nw.Path(rate="20Mbit", rtt="10ms", buffer="60kB"),
-            Plan(streams=1, load_s=5.0, ways=("down",)),
+            Plan(streams=1, load_s=5.0, directions=("down",)),
         ),
         chance=True,
     )
-    loss = found.ways["down"].loss
+    loss = found.directions["down"].loss
     assert loss.low == 0
     assert loss.high is not None
     assert loss.high < 0.01

@@ -238,7 +238,7 @@ def path_of(tree: Mapping[str, Any]) -> Path:
 
 
 def measured(
-    twin: Mapping[str, Any],
+    model: Mapping[str, Any],
     *,
     role: str,
     source: str,
@@ -250,7 +250,7 @@ def measured(
     A sender's data is the upload; for the other roles it is the download, if both were measured.
 
     Args:
-        twin: Output of `narrows model --json`.
+        model: Output of `narrows model --json`.
         role: Role of the user.
         source: Name of the source.
         lone: Whether the path was also measured with one flow; if not, the result may suggest it.
@@ -262,32 +262,35 @@ def measured(
         ScenarioError: If its path is not right.
     """
     tree, told = (
-        twin.get("path"),
-        [way for way in ("up", "down") if isinstance(twin.get(way), Mapping)],
+        model.get("path"),
+        [direction for direction in ("up", "down") if isinstance(model.get(direction), Mapping)],
     )
     if not isinstance(tree, Mapping) or not told:
         raise NarrowsError(f"{source}: not a path model; narrows model FILE --json prints one")
-    way = told[0] if role == "sender" else told[-1]
-    ahead = _turned(dict(tree)) if way == "up" and "reverse" in tree else dict(tree)
+    direction = told[0] if role == "sender" else told[-1]
+    forward = _turned(dict(tree)) if direction == "up" and "reverse" in tree else dict(tree)
     known = known or {}
-    sure = twin[way].get("sure") != "cannot tell"
+    sure = model[direction].get("sure") != "cannot tell"
     if not sure:
         # The queue is an assumption: possible buffers are simulated below.
-        ahead = {
+        forward = {
             key: value
-            for key, value in ahead.items()
+            for key, value in forward.items()
             if key not in {"queue", "policer", "loss", "buffer"}
         }
-    path = replace(path_of(ahead), **cast("dict[str, Any]", known))
+    path = replace(path_of(forward), **cast("dict[str, Any]", known))
     left = [
-        f"the {name}: {about['why']}" for name, about in _unsure(twin[way]) if name not in known
+        f"the {name}: {about['why']}"
+        for name, about in _unsure(model[direction])
+        if name not in known
     ]
     if not sure and "queue" not in known:
         left.append(
-            f"the type of the queue: {twin[way].get('why') or 'no type matches the measurement'}"
+            "the type of the queue: "
+            f"{model[direction].get('why') or 'no type matches the measurement'}"
         )
-    guesses = [(path, "")] if {"buffer", "queue"} & set(known) else _buffers(path, twin[way])
-    guesses += _other_rates(path, twin[way])
+    guesses = [(path, "")] if {"buffer", "queue"} & set(known) else _buffers(path, model[direction])
+    guesses += _other_rates(path, model[direction])
     path = guesses[0][0]
     of = _numbers(path)
     rounds = (
@@ -300,7 +303,7 @@ def measured(
         * (1 + (of["buffer_bdp"] or 0.0))
     )
     least = min(LOSSY, RENO / max(1.0, rounds) ** 2)
-    losses = _other_losses(of["loss"], twin[way], least=least) if "loss" not in known else []
+    losses = _other_losses(of["loss"], model[direction], least=least) if "loss" not in known else []
     ask = (
         ""
         if lone or role != "sender"
@@ -313,7 +316,7 @@ def measured(
         for loss in losses:
             lossy = {"probability": f"{100 * loss:.3g}%", "per": "packet"} if loss else None
             guesses.append((replace(path, loss=lossy), f"{100 * loss:.2g} % random loss"))
-    elif "loss" not in known and (most := _unseen(twin[way])) >= least:
+    elif "loss" not in known and (most := _unseen(model[direction])) >= least:
         left.append(
             f"the random loss: none was observed, up to {100 * most:.2g} % would not be "
             f"visible{ask}"
@@ -321,11 +324,11 @@ def measured(
     return replace(place(guesses, source=source, left=left), inferred=True)
 
 
-def _buffers(path: Path, way: Mapping[str, Any]) -> list[tuple[Path, str]]:
+def _buffers(path: Path, direction: Mapping[str, Any]) -> list[tuple[Path, str]]:
     """The path, and what else its buffer may hold: the ends of the interval, or any size where none
     is known.
     """
-    depth = way.get("buffer_bytes")
+    depth = direction.get("buffer_bytes")
     known = depth if isinstance(depth, Mapping) else {}
     if path.queue not in {None, "fifo"} or path.policer is not None:
         return [(path, "")]
@@ -352,9 +355,9 @@ def _buffers(path: Path, way: Mapping[str, Any]) -> list[tuple[Path, str]]:
     ]
 
 
-def _other_rates(path: Path, way: Mapping[str, Any]) -> list[tuple[Path, str]]:
+def _other_rates(path: Path, direction: Mapping[str, Any]) -> list[tuple[Path, str]]:
     """A faster link, where the measurement shows only the least rate."""
-    rate = way.get("rate_mbit")
+    rate = direction.get("rate_mbit")
     known = rate if isinstance(rate, Mapping) else {}
     low = known.get("low")
     if (
@@ -374,13 +377,13 @@ def _other_rates(path: Path, way: Mapping[str, Any]) -> list[tuple[Path, str]]:
     ]
 
 
-def _other_losses(likeliest: float, way: Mapping[str, Any], *, least: float) -> list[float]:
+def _other_losses(likeliest: float, direction: Mapping[str, Any], *, least: float) -> list[float]:
     """Other values of the random loss: the ends of the interval, and one between them.
 
     A value below `least` counts as none. If no random loss was seen, none is tried: the queue
     explains all losses.
     """
-    told = way.get("loss")
+    told = direction.get("loss")
     known = told if isinstance(told, Mapping) else {}
     if known.get("value") == 0:
         return []
@@ -394,9 +397,9 @@ def _other_losses(likeliest: float, way: Mapping[str, Any], *, least: float) -> 
     return out
 
 
-def _unseen(way: Mapping[str, Any]) -> float:
+def _unseen(direction: Mapping[str, Any]) -> float:
     """Highest random loss that the measurement would not show, if it shows none."""
-    told = way.get("loss")
+    told = direction.get("loss")
     known = told if isinstance(told, Mapping) else {}
     return _share(known.get("high")) if known.get("value") == 0 else 0.0
 
@@ -417,16 +420,20 @@ def _size(value: object) -> int | None:
     return round(value)
 
 
-def _unsure(way: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+def _unsure(direction: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     names = {"rate_mbit": "rate", "buffer_bytes": "buffer", "loss": "loss"}
-    found = ((name, way.get(key)) for key, name in names.items())
+    found = ((name, direction.get(key)) for key, name in names.items())
     return [
         (name, about) for name, about in found if isinstance(about, Mapping) and about.get("why")
     ]
 
 
 def _turned(tree: Json) -> Json:
-    """The same path for data that goes the other way."""
+    """The same path for data that goes in the other direction."""
     ends = {"rtt", "offload"}
-    back = {key: value for key, value in tree.items() if key not in {*ends, "reverse"}}
-    return {**tree["reverse"], **{key: tree[key] for key in ends if key in tree}, "reverse": back}
+    reverse = {key: value for key, value in tree.items() if key not in {*ends, "reverse"}}
+    return {
+        **tree["reverse"],
+        **{key: tree[key] for key in ends if key in tree},
+        "reverse": reverse,
+    }

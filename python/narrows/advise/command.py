@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from narrows import _core, files, path_model, registry
+from narrows import _core, files, forecasts, path_model, registry
 from narrows import advise as library
-from narrows import forecasts as sealed
 from narrows.advise import contract, from_scenario, importers
 from narrows.advise import measured as place_of
 from narrows.advise.importers.layers import RATE, RTT
@@ -269,7 +268,7 @@ def _outputs(
         kept = None
         if sealing:
             with attempt():
-                kept = sealed.seal(advice, measured)
+                kept = forecasts.seal(advice, measured)
         if page is not None:
             with attempt():
                 report(advice, page)
@@ -398,16 +397,16 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
     host score the forecasts that they can test, and so does `narrows tune prove`.
     """
     if verify is not None:
-        _verify(sealed.chain(), verify, as_json=as_json)
+        _verify(forecasts.chain(), verify, as_json=as_json)
         return
 
     if forecast is not None and score is None:
         raise click.BadParameter("needs --score FILE", param_hint="--forecast")
     if score is not None:
-        sealed.score(files.read(score), forecast=forecast)
+        forecasts.score(files.read(score), forecast=forecast)
 
-    lines = sealed.read()
-    hits, of = sealed.rate(lines)
+    lines = forecasts.read()
+    hits, of = forecasts.rate(lines)
     if as_json:
         echo(
             json.dumps(
@@ -421,9 +420,9 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
         )
         return
     out = console()
-    forecasts = {line["hash"]: line for line in lines if line["kind"] == "forecast"}
+    stored = {line["hash"]: line for line in lines if line["kind"] == "forecast"}
     scores = {line["forecast"]: line for line in lines if line["kind"] == "score"}
-    if not forecasts:
+    if not stored:
         out.print("There are no forecasts yet. narrows advise MEASUREMENT.json seals one.")
         return
     said = (
@@ -431,9 +430,9 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
         if of
         else "none tested yet"
     )
-    s = "" if len(forecasts) == 1 else "s"
+    s = "" if len(stored) == 1 else "s"
     out.print(
-        f"{len(forecasts)} forecast{s}, {said}.",
+        f"{len(stored)} forecast{s}, {said}.",
         style="bold",
         markup=False,
     )
@@ -443,11 +442,11 @@ def record(as_json: bool, score: str | None, forecast: str | None, verify: str |
             Cell(line["at"]),
             Cell(line["host"]),
             Cell("no change" if line["leave"] else line["choice"]["key"]),
-            Cell(sealed.LABELS.get(figure["name"], figure["name"])),
+            Cell(forecasts.LABELS.get(figure["name"], figure["name"])),
             Cell(f"{significant(figure['low'])} … {significant(figure['high'])}"),
             Cell(_became(scores.get(hash_), figure["name"])),
         ]
-        for hash_, line in forecasts.items()
+        for hash_, line in stored.items()
         for figure in line["figures"]
     ]
     out.print()

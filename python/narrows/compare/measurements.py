@@ -87,7 +87,7 @@ class Figure:
         unit: `Mbit/s` or `ms`.
         better: 1 if more is better, -1 if less is better.
         of: Returns the metric of a measurement, or None if it was not measured.
-        way: The direction whose load it depends on; None for the idle RTT.
+        direction: The direction whose load it depends on; None for the idle RTT.
     """
 
     key: str
@@ -95,7 +95,7 @@ class Figure:
     unit: str
     better: int
     of: Callable[[Measurement, Answer], Sample | None]
-    way: Direction | None
+    direction: Direction | None
 
     def least(self, before: float) -> float:
         """The relevance threshold of a difference."""
@@ -151,7 +151,7 @@ class Difference:
 
 def differences(before: Measurement, after: Measurement) -> list[Difference]:
     """The differences of all metrics that both measurements have."""
-    different = {m.way: m for m in mismatches(before, after) if m.way is not None}
+    different = {m.direction: m for m in mismatches(before, after) if m.direction is not None}
     answers = answer(before), answer(after)
     found: list[Difference] = []
     judged: list[tuple[int, _Test]] = []
@@ -160,8 +160,10 @@ def differences(before: Measurement, after: Measurement) -> list[Difference]:
         if a is None or b is None:
             continue
         why = ""
-        if figure.way in different:
-            why = f"the tests load this direction differently ({different[figure.way].text()})"
+        if figure.direction in different:
+            why = (
+                f"the tests load this direction differently ({different[figure.direction].text()})"
+            )
         elif min(a.value, b.value) <= 0:
             why = "one of the values is zero"
         elif any(_total_only(one, figure) for one in (before, after)):
@@ -181,7 +183,9 @@ def differences(before: Measurement, after: Measurement) -> list[Difference]:
 
 def _total_only(measured: Measurement, figure: Figure) -> bool:
     """Whether the metric is a rate of flows that sampled only sent bytes."""
-    flows = [f for f in measured.flows if f.direction == figure.way and f.goodput_mbit is not None]
+    flows = [
+        f for f in measured.flows if f.direction == figure.direction and f.goodput_mbit is not None
+    ]
     return figure.unit == "Mbit/s" and any(
         "sent_bytes" in f.columns and not f.acked() for f in flows
     )
@@ -262,12 +266,12 @@ def _least(span: Span) -> float:
     return max(SHORTEST_S, min(LEAST_S, (span[1] - span[0]) / 4))
 
 
-def _rate(way: Direction) -> Callable[[Measurement, Answer], Sample | None]:
+def _rate(direction: Direction) -> Callable[[Measurement, Answer], Sample | None]:
     def of(measured: Measurement, told: Answer) -> Sample | None:
-        flows = [acked for f in measured.flows if f.direction == way and (acked := f.acked())]
+        flows = [acked for f in measured.flows if f.direction == direction and (acked := f.acked())]
         return _sample(
-            told.rates_mbit.get(way),
-            [_rates(flows, s) for s in _settled(measured.loaded(way), SETTLE_S)],
+            told.rates_mbit.get(direction),
+            [_rates(flows, s) for s in _settled(measured.loaded(direction), SETTLE_S)],
         )
 
     return of
@@ -354,12 +358,12 @@ def _spreads(pings: Sequence[tuple[float, float]], span: Span, which: str) -> Va
     return [getattr(Spread.of(rtts), which) for rtts in stretches if rtts]
 
 
-def _loads(way: Direction) -> Callable[[Measurement], list[Span]]:
+def _loads(direction: Direction) -> Callable[[Measurement], list[Span]]:
     def of(measured: Measurement) -> list[Span]:
         # With both directions loaded at once, there is one RTT, which is listed under download.
         if measured.together:
-            return [] if way == "up" else measured.loads()
-        return measured.loaded(way)
+            return [] if direction == "up" else measured.loads()
+        return measured.loaded(direction)
 
     return of
 
@@ -368,8 +372,8 @@ def _idle(measured: Measurement) -> list[Span]:
     return measured.spans("idle")
 
 
-def _under(way: Direction, which: str) -> Callable[[Measurement, Answer], Sample | None]:
-    return _latency(_loads(way), which, lambda told: told.loaded.get(way), SETTLE_S)
+def _under(direction: Direction, which: str) -> Callable[[Measurement, Answer], Sample | None]:
+    return _latency(_loads(direction), which, lambda told: told.loaded.get(direction), SETTLE_S)
 
 
 FIGURES: tuple[Figure, ...] = (
@@ -401,13 +405,13 @@ class Mismatch:
         what: Name of the parameter.
         before: Value in the first test.
         after: Value in the second test.
-        way: The direction whose metrics therefore cannot be compared, or None.
+        direction: The direction whose metrics therefore cannot be compared, or None.
     """
 
     what: str
     before: str
     after: str
-    way: Direction | None = None
+    direction: Direction | None = None
 
     def text(self) -> str:
         """The mismatch in words."""
@@ -421,21 +425,23 @@ def mismatches(before: Measurement, after: Measurement) -> list[Mismatch]:
         a, b = of(before), of(after)
         if a and b and a != b:
             out.append(Mismatch(what, a, b))
-    for way in DIRECTIONS[::-1]:
-        a, b = (_load(one, way) for one in (before, after))
+    for direction in DIRECTIONS[::-1]:
+        a, b = (_load(one, direction) for one in (before, after))
         if a != b:
-            out.append(Mismatch(_LOADS[way], a or "none", b or "none", way))
+            out.append(Mismatch(_LOADS[direction], a or "none", b or "none", direction))
         s, t = (
-            _mean([end - begin for begin, end in one.loaded(way) or [(0.0, 0.0)]])
+            _mean([end - begin for begin, end in one.loaded(direction) or [(0.0, 0.0)]])
             for one in (before, after)
         )
         if min(s, t) > 0 and max(s, t) > OTHER_DURATION * min(s, t):
             out.append(
-                Mismatch(f"duration of the {_LOADS[way]}", f"{number(s, 1)} s", f"{number(t, 1)} s")
+                Mismatch(
+                    f"duration of the {_LOADS[direction]}", f"{number(s, 1)} s", f"{number(t, 1)} s"
+                )
             )
-        a, b = (_senders(one, way) for one in (before, after))
+        a, b = (_senders(one, direction) for one in (before, after))
         if a and b and a != b:
-            out.append(Mismatch(f"congestion control of the {_LOADS[way]}", a, b))
+            out.append(Mismatch(f"congestion control of the {_LOADS[direction]}", a, b))
     return out
 
 
@@ -467,20 +473,24 @@ _TRAITS: dict[str, Callable[[Measurement], str]] = {
 }
 
 
-def _senders(measured: Measurement, way: Direction) -> str:
-    return listed(sorted({f.cc for f in measured.flows if f.direction == way and f.cc}))
+def _senders(measured: Measurement, direction: Direction) -> str:
+    return listed(sorted({f.cc for f in measured.flows if f.direction == direction and f.cc}))
 
 
-def _load(measured: Measurement, way: Direction) -> str:
+def _load(measured: Measurement, direction: Direction) -> str:
     """The load of a direction: number of flows, protocol, and whether both directions are loaded at
     once.
     """
-    spans = measured.loaded(way)
+    spans = measured.loaded(direction)
     if not spans:
         return ""
     begin, end = spans[0]
-    flows = [f for f in measured.flows if f.direction == way and f.from_s < end and f.to_s > begin]
-    other = any(f.direction != way and f.from_s < end and f.to_s > begin for f in measured.flows)
+    flows = [
+        f for f in measured.flows if f.direction == direction and f.from_s < end and f.to_s > begin
+    ]
+    other = any(
+        f.direction != direction and f.from_s < end and f.to_s > begin for f in measured.flows
+    )
     kinds = listed(sorted({f.protocol.upper() for f in flows}))
     return (
         f"{len(flows)} {kinds} "
@@ -532,7 +542,9 @@ def caution(measured: Sequence[Measurement]) -> str:
     together = (
         f"The joint confidence of all verdicts of a comparison is {1 - ERROR_RATE:.0%}"
     ).replace("%", " %")
-    if all(max(len(one.loaded(way)) for way in DIRECTIONS) >= FEWEST for one in measured):
+    if all(
+        max(len(one.loaded(direction)) for direction in DIRECTIONS) >= FEWEST for one in measured
+    ):
         return (
             f"{together}. The intervals come from the loads of each measurement and do not cover "
             "other times of the day."

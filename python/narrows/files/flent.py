@@ -114,7 +114,9 @@ Trips = list[tuple[float, float | None]]
 
 def _named(measured: Measurement) -> tuple[str, dict[str, Flow], dict[str, Trips]]:
     """The test of flent's, and its names for flows and for trains of pings."""
-    downs, ups = ([f for f in measured.flows if f.direction == way] for way in ("down", "up"))
+    downs, ups = (
+        [f for f in measured.flows if f.direction == direction] for direction in ("down", "up")
+    )
     trips: dict[str, Trips] = {}
     for train in measured.pings:
         trips.setdefault(_class(train.dscp), []).extend(train.rtts())
@@ -125,8 +127,8 @@ def _named(measured: Measurement) -> tuple[str, dict[str, Flow], dict[str, Trips
         classed = len({_class(f.told.get("dscp")) for f in measured.flows}) > 1
         names = _CLASSES if classed else _BE
         flows = {
-            f"TCP {way} {n}": f
-            for way, group in (("download", downs), ("upload", ups))
+            f"TCP {direction} {n}": f
+            for direction, group in (("download", downs), ("upload", ups))
             for n, f in zip(_places(group, names), group, strict=True)
         }
         udp = (
@@ -137,10 +139,10 @@ def _named(measured: Measurement) -> tuple[str, dict[str, Flow], dict[str, Trips
         return "rrul" if classed else "rrul_be", flows, udp or first
     if not measured.flows:
         return "ping", {}, first
-    way, group = ("download", downs) if len(downs) >= len(ups) else ("upload", ups)
+    direction, group = ("download", downs) if len(downs) >= len(ups) else ("upload", ups)
     return (
-        f"tcp_n{way.removesuffix('load')}",
-        {f"TCP {way}::{i + 1}": f for i, f in enumerate(group)},
+        f"tcp_n{direction.removesuffix('load')}",
+        {f"TCP {direction}::{i + 1}": f for i, f in enumerate(group)},
         first,
     )
 
@@ -209,8 +211,8 @@ def _sums(
         return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
     made: dict[str, list[float | None]] = {}
-    for way in ("download", "upload"):
-        label = f"TCP {way}"
+    for direction in ("download", "upload"):
+        label = f"TCP {direction}"
         if any(name.startswith(label) for name in results):
             made[f"{label} avg"] = over(methodcaller("startswith", label), mean)
             made[f"{label} sum"] = over(methodcaller("startswith", label), sum)
@@ -263,9 +265,9 @@ def _read(tree: Json, name: str) -> Measurement:
         if "ping" in label.lower() or "rtt" in label.lower():
             pings.append(_ping(label, points))
         elif (_DOWN.search(label) or _UP.search(label)) and not label.lower().endswith("loss"):
-            way: Direction = "down" if _DOWN.search(label) else "up"
-            counts[way] += 1
-            flows.append(_flow(label, way, points, meta))
+            direction: Direction = "down" if _DOWN.search(label) else "up"
+            counts[direction] += 1
+            flows.append(_flow(label, direction, points, meta))
     end = max([grid[-1] if grid else 0.0, *(f["to_s"] for f in flows)])
     phases = _phases(flows, end)
     whole = {
@@ -319,7 +321,7 @@ def _ping(label: str, points: Points) -> Json:
     }
 
 
-def _flow(label: str, way: str, points: Points, meta: Json) -> Json:
+def _flow(label: str, direction: str, points: Points, meta: Json) -> Json:
     """Rates become bytes so far: each holds since the sample before."""
     begin = max(0.0, points[0][0] - (points[1][0] - points[0][0] if len(points) > 1 else 0.0))
     so_far, last = 0.0, begin
@@ -331,7 +333,7 @@ def _flow(label: str, way: str, points: Points, meta: Json) -> Json:
     took = last - begin
     return {
         "id": label,
-        "direction": way,
+        "direction": direction,
         "protocol": "udp" if "UDP" in label.upper() else "tcp",
         "cc": meta.get("CONG_CONTROL"),
         "dscp": (re.findall(r"\b(BE|BK|CS\d|EF|AF\d\d)\d?\b", label) or [None])[-1],

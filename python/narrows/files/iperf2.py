@@ -56,7 +56,7 @@ def read(text: str, name: str) -> Measurement:
     """
     peer = _PEER.search(text)
     server = peer is not None and peer["who"].startswith("Server")
-    way: Direction = "down" if server else "up"
+    direction: Direction = "down" if server else "up"
     streams: dict[str, list[re.Match[str]]] = {}
     for at, line in enumerate(_LINE.finditer(text)):
         if at > _LINES:
@@ -66,14 +66,15 @@ def read(text: str, name: str) -> Measurement:
         streams.pop("SUM", None)
     protocol = "udp" if _UDP.search(text) else "tcp"
     flows = [
-        _flow(f"{way}{number.lower()}", way, protocol, lines) for number, lines in streams.items()
+        _flow(f"{direction}{number.lower()}", direction, protocol, lines)
+        for number, lines in streams.items()
     ]
     host = peer["host"] if peer and not server else None
     whole = {
         "measurement": 1,
         "id": name,
         "started": "",
-        "asked": {"host": host, "test": f"{protocol}_{way}", "streams": len(flows)},
+        "asked": {"host": host, "test": f"{protocol}_{direction}", "streams": len(flows)},
         "peer": {"address": host, "port": int(peer["port"]) if peer else None, "speaks": "iperf2"},
         "phases": [
             {
@@ -89,7 +90,7 @@ def read(text: str, name: str) -> Measurement:
     return Measurement.of(whole, name)
 
 
-def _flow(id_: str, way: Direction, protocol: str, lines: list[re.Match[str]]) -> Json:
+def _flow(id_: str, direction: Direction, protocol: str, lines: list[re.Match[str]]) -> Json:
     begin = float(lines[0]["from"])
     # An interval begins where the one before ended; a report of the whole stream begins where the
     # stream did.
@@ -131,12 +132,12 @@ def _flow(id_: str, way: Direction, protocol: str, lines: list[re.Match[str]]) -
         else None
     )
     datagrams = _DATAGRAMS.search((reports or parts)[-1]["more"])
-    sent_by_near = protocol == "udp" and way == "up"
+    sent_by_near = protocol == "udp" and direction == "up"
     if sent_by_near and not datagrams:
         goodput = None
     return {
         "id": id_,
-        "direction": way,
+        "direction": direction,
         "protocol": protocol,
         "cc": None,
         "dscp": None,

@@ -112,8 +112,8 @@ def _tree(tree: Json, name: str) -> Json:
     about = {"protocol": protocol, "cc": end.get("sender_tcp_congestion"), "mss_bytes": mss}
     flows = []
     for at, ((socket, up), rows) in enumerate(streams.items()):
-        way: Direction = "up" if up else "down"
-        flows.append(_flow(f"{way}{at}", way, rows, ends.get(socket, {}), about))
+        direction: Direction = "up" if up else "down"
+        flows.append(_flow(f"{direction}{at}", direction, rows, ends.get(socket, {}), about))
     stamp = (start.get("timestamp") or {}).get("timesecs")
     began = (
         datetime.fromtimestamp(float(stamp), timezone.utc).isoformat().replace("+00:00", "Z")
@@ -171,7 +171,7 @@ def _tree(tree: Json, name: str) -> Json:
     }
 
 
-def _flow(id_: str, way: Direction, rows: list[Json], end: Json, about: Json) -> Json:
+def _flow(id_: str, direction: Direction, rows: list[Json], end: Json, about: Json) -> Json:
     mss = about["mss_bytes"]
     so_far, again = 0.0, 0.0
     samples: list[list[float | None]] = [[float(rows[0]["start"]), 0, None, None, None]]
@@ -186,7 +186,7 @@ def _flow(id_: str, way: Direction, rows: list[Json], end: Json, about: Json) ->
         cwnd = short(window / mss) if window else None
         samples.append([float(row["end"]), so_far, cwnd, ms, again if more is not None else None])
     begin, last = float(rows[0]["start"]), float(rows[-1]["end"])
-    sent_by_near = about["protocol"] == "udp" and way == "up"
+    sent_by_near = about["protocol"] == "udp" and direction == "up"
     if about["protocol"] == "udp":
         measured = (
             _arrived_mbit(end.get("udp") or {}, end.get("arrived_s"))
@@ -202,7 +202,7 @@ def _flow(id_: str, way: Direction, rows: list[Json], end: Json, about: Json) ->
     udp = end.get("udp") or {}
     return {
         "id": id_,
-        "direction": way,
+        "direction": direction,
         **about,
         "dscp": None,
         "ecn": None,

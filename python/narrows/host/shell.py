@@ -148,14 +148,16 @@ def _scenario(file: str | None, path: dict[str, Any]) -> tuple[str, str]:
     if down is None and up is None:
         raise NarrowsError("--rate: missing; write --rate 20Mbit, or the name of a scenario")
     each = {key: path[key] for key in ("queue", "buffer", "loss") if key in path}
-    there: dict[str, Any] = {"rate": down} | each if down is not None else _UNLIMITED
-    back = None if up is None else Hop(rate=up, **each)
+    forward: dict[str, Any] = {"rate": down} | each if down is not None else _UNLIMITED
+    reverse = None if up is None else Hop(rate=up, **each)
     others: dict[str, str] = {f"path.reverse.{key}": key for key in each}
     others["path.rate"] = "down" if "down" in path else "rate"
     others["path.reverse.rate"] = "up" if "up" in path else "rate"
     with named_by(path, others):
         # A scenario has a duration and somebody who sends; here both count for nothing.
         scenario = Scenario(
-            Path(rtt=path.get("rtt", "1us"), reverse=back, **there), probes=[Ping()], duration="10s"
+            Path(rtt=path.get("rtt", "1us"), reverse=reverse, **forward),
+            probes=[Ping()],
+            duration="10s",
         )
         return scenario.toml(), _FLAGS

@@ -23,7 +23,7 @@ from narrows.errors import NarrowsError, OutputError
 from narrows.files import writer_of
 from narrows.measure import history as kept
 from narrows.measure import run
-from narrows.measure.render import twin_lines
+from narrows.measure.render import model_lines
 from narrows.measure.summary import answer
 from narrows.path_model import infer
 from narrows.render.plot import draw_columns
@@ -39,7 +39,7 @@ from narrows.storage import output, untrusted_input
 if TYPE_CHECKING:
     from narrows.cli.outputs import Attempt
     from narrows.measure.result import Measurement
-    from narrows.path_model import Twin
+    from narrows.path_model import PathModel
 
 _HERE = ""
 _WIDEST = 100
@@ -210,7 +210,7 @@ def measure(  # noqa: PLR0917 - Click calls it by keyword
         scored = [] if no_history else _keep(measured, attempt)
         model, stopped = None, measured.interrupted
         if with_model and not stopped and not (as_json and path_file is None):
-            model, stopped = _twin(measured, path_file, attempt, quiet=quiet)
+            model, stopped = _model(measured, path_file, attempt, quiet=quiet)
         try:
             for line in said:
                 echo(line, err=True)
@@ -264,9 +264,9 @@ def _warned(what: str) -> Iterator[None]:
             echo(f"{what}: {error}", err=True)
 
 
-def _twin(
+def _model(
     measured: Measurement, path_file: str | None, attempt: Attempt, *, quiet: bool
-) -> tuple[Twin | None, bool]:
+) -> tuple[PathModel | None, bool]:
     """The path model, or None without one, and whether Ctrl-C stopped its inference. `path_file`
     selects a file for the model.
     """
@@ -290,7 +290,7 @@ def _twin(
 
 def _draw(
     measured: Measurement,
-    model: Twin | None,
+    model: PathModel | None,
     attempt: Attempt,
     *,
     plot: str | None,
@@ -307,7 +307,7 @@ def _draw(
 
 
 def _show(
-    measured: Measurement, model: Twin | None, scored: Sequence[str], *, sketch: bool
+    measured: Measurement, model: PathModel | None, scored: Sequence[str], *, sketch: bool
 ) -> None:
     from narrows.measure import render as telling  # noqa: PLC0415
 
@@ -360,7 +360,7 @@ def model(file: str, as_json: bool, path_file: str | None, seed: int, quiet: boo
         if as_json:
             echo(json.dumps(found.json()))
         elif not quiet:
-            for line in twin_lines(found):
+            for line in model_lines(found):
                 echo(line)
             if path_file is None:
                 echo(f"\n{found.toml()}", nl=False)

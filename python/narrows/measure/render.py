@@ -22,7 +22,7 @@ from narrows.render.words import listed, millis, number, percent
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from narrows.path_model import Known, Twin, Way
+    from narrows.path_model import DirectionModel, Known, PathModel
 
 _SPREAD = ("min", "mean", "p50", "p95", "p99", "max")
 _MOST_FLOWS = 4
@@ -85,8 +85,8 @@ def _datagrams(measured: Measurement) -> list[str]:
     told = _tree(measured.json.get("udp_load"))
     if not isinstance(sent := told.get("sent"), int):
         return []
-    way = _LOADS["up" if told.get("direction") == "up" else "down"]
-    words = f"The UDP {way} sent {sent:,} datagrams at {_mbit(told.get('sent_mbit'))}"
+    direction = _LOADS["up" if told.get("direction") == "up" else "down"]
+    words = f"The UDP {direction} sent {sent:,} datagrams at {_mbit(told.get('sent_mbit'))}"
     if isinstance(received := told.get("received"), int):
         words += f"; {received:,} arrived at {_mbit(told.get('received_mbit'))}"
     else:
@@ -110,9 +110,9 @@ def _mbit(rate: object) -> str:
 
 def _rates(said: Answer) -> list[str]:
     told = [
-        f"{number(rate, 2)} Mbit/s ({_LOADS[way]})"
-        for way in DIRECTIONS[::-1]
-        if (rate := said.rates_mbit.get(way)) is not None
+        f"{number(rate, 2)} Mbit/s ({_LOADS[direction]})"
+        for direction in DIRECTIONS[::-1]
+        if (rate := said.rates_mbit.get(direction)) is not None
     ]
     return [f"The goodput was {listed(told)}."] if told else []
 
@@ -144,8 +144,8 @@ def _latency(said: Answer) -> list[str]:
         out.append(f"The idle RTT was {_spread(said.idle)}.")
     if len(said.loaded) > 1 and not said.together:
         out += [
-            f"The RTT during the {_LOADS[way]} was {_spread(said.loaded[way])}."
-            for way in DIRECTIONS[::-1]
+            f"The RTT during the {_LOADS[direction]} was {_spread(said.loaded[direction])}."
+            for direction in DIRECTIONS[::-1]
         ]
     elif said.every.p50 is not None:
         out.append(f"The RTT under load was {_spread(said.every)}.")
@@ -179,8 +179,12 @@ def _voip(measured: Measurement) -> list[str]:
     told = _tree(measured.json.get("voip"))
     scores = []
     for phase, when in (("idle", "idle"), ("loaded", "under load")):
-        ways = [way.get("mos") for way in _tree(told.get(phase)).values() if isinstance(way, dict)]
-        known = [float(mos) for mos in ways if isinstance(mos, int | float)]
+        directions = [
+            direction.get("mos")
+            for direction in _tree(told.get(phase)).values()
+            if isinstance(direction, dict)
+        ]
+        known = [float(mos) for mos in directions if isinstance(mos, int | float)]
         scores += [f"{min(known):.1f} {when}"] if known else []
     return (
         [f"The estimated voice quality is MOS {listed(scores)} (E-model, scale 1 to 4.4)."]
@@ -288,18 +292,19 @@ def latencies(measured: Measurement) -> Table:
         rows.append((_BOTH if said.together else "load", said.every, "latency_ms.loaded"))
     else:
         rows += [
-            (_LOADS[way], said.loaded[way], f"latency_ms.{way}")
-            for way in DIRECTIONS[::-1]
-            if way in said.loaded
+            (_LOADS[direction], said.loaded[direction], f"latency_ms.{direction}")
+            for direction in DIRECTIONS[::-1]
+            if direction in said.loaded
         ]
+    loads: dict[str, str] = dict(_LOADS.items())
     rows += [
         (
-            f"{_LOADS['up'] if way == 'up' else _LOADS['down'] if way == 'down' else _BOTH}, {cc}",
+            f"{loads.get(direction, _BOTH)}, {cc}",
             spread,
-            f"latency_by_cc_ms.{cc}.{way}",
+            f"latency_by_cc_ms.{cc}.{direction}",
         )
-        for cc, ways in said.by_cc.items()
-        for way, spread in ways.items()
+        for cc, directions in said.by_cc.items()
+        for direction, spread in directions.items()
     ]
     cells = [
         [
@@ -367,14 +372,14 @@ _KINDS = {
 _CERTAINTY = {"sure": "certain", "likely": "likely"}
 
 
-def twin_lines(model: Twin) -> list[str]:
+def model_lines(model: PathModel) -> list[str]:
     """The path model in words."""
     out = [
         "Path model, with 90 % intervals in parentheses:",
         f"Base RTT: {known(model.rtt, 'ms', 2)}.",
     ]
-    for name, way in model.ways.items():
-        out += [f"{_LOADS[name].capitalize()} {line}" for line in _way(way)]
+    for name, direction in model.directions.items():
+        out += [f"{_LOADS[name].capitalize()} {line}" for line in _direction(direction)]
     out.append(f"Cross traffic: {_others(model)}.")
     words = {"negotiated": "ECN negotiated", "dscp_survives": "DSCP preserved by the path"}
     for key, what in words.items():
@@ -385,55 +390,59 @@ def twin_lines(model: Twin) -> list[str]:
     return out
 
 
-def _others(model: Twin) -> str:
+def _others(model: PathModel) -> str:
     """Whether cross traffic was seen, and the directions for which this is unknown."""
     if model.others:
         return listed(
             list(
                 dict.fromkeys(
-                    f"seen: {way.others.why}" for way in model.ways.values() if way.others.seen
+                    f"seen: {one.others.why}"
+                    for one in model.directions.values()
+                    if one.others.seen
                 )
             )
         )
-    unknown = {name: way.others.why for name, way in model.ways.items() if way.others.seen is None}
+    unknown = {
+        name: one.others.why for name, one in model.directions.items() if one.others.seen is None
+    }
     if not unknown:
-        limits = [way.others.why for way in model.ways.values() if way.others.why]
+        limits = [one.others.why for one in model.directions.values() if one.others.why]
         return f"none seen; {'; '.join(dict.fromkeys(limits))}" if limits else "none seen"
-    ways = listed([_LOADS[name] for name in unknown])
-    return f"unknown ({ways}): {'; '.join(dict.fromkeys(unknown.values()))}"
+    directions = listed([_LOADS[name] for name in unknown])
+    return f"unknown ({directions}): {'; '.join(dict.fromkeys(unknown.values()))}"
 
 
-def _way(way: Way) -> list[str]:
-    varies = {None: "", True: "; the rate varies", False: "; the rate is constant"}[way.varies]
-    out = [f"bottleneck rate: {known(way.rate, 'Mbit/s', 2)}{varies}."]
-    if way.rate.high is None and way.left.high is not None:
-        out.append(f"rate available to this load: {known(way.left, 'Mbit/s', 2)}.")
-    if way.sure == "cannot tell":
-        return [*out, f"queue: unknown: {way.why}.", _loss(way)]
-    sure = f"{_CERTAINTY.get(way.sure, way.sure)}{f': {way.why}' if way.why else ''}"
-    out.append(f"queue: {_KINDS[way.family]} ({sure}).")
-    if way.family == "drop-tail":
-        out.append(f"buffer size: {known(way.depth, 'kB', 0, 1e-3)}.")
-    if way.family in ("aqm", "fair"):
-        out.append(f"most similar qdisc: {way.guess.kind}.")
-        out.append(f"buffer size: unknown: {way.depth.why}.")
-    if way.family == "policer":
-        out.append(f"burst size: {known(way.burst, 'kB', 0, 1e-3)}.")
-    return [*out, _loss(way)]
+def _direction(model: DirectionModel) -> list[str]:
+    varies = {None: "", True: "; the rate varies", False: "; the rate is constant"}[model.varies]
+    out = [f"bottleneck rate: {known(model.rate, 'Mbit/s', 2)}{varies}."]
+    if model.rate.high is None and model.left.high is not None:
+        out.append(f"rate available to this load: {known(model.left, 'Mbit/s', 2)}.")
+    if model.sure == "cannot tell":
+        return [*out, f"queue: unknown: {model.why}.", _loss(model)]
+    sure = f"{_CERTAINTY.get(model.sure, model.sure)}{f': {model.why}' if model.why else ''}"
+    out.append(f"queue: {_KINDS[model.family]} ({sure}).")
+    if model.family == "drop-tail":
+        out.append(f"buffer size: {known(model.depth, 'kB', 0, 1e-3)}.")
+    if model.family in ("aqm", "fair"):
+        out.append(f"most similar qdisc: {model.guess.kind}.")
+        out.append(f"buffer size: unknown: {model.depth.why}.")
+    if model.family == "policer":
+        out.append(f"burst size: {known(model.burst, 'kB', 0, 1e-3)}.")
+    return [*out, _loss(model)]
 
 
-def _loss(way: Way) -> str:
+def _loss(model: DirectionModel) -> str:
     """Random loss in words: packet loss that the queue does not explain."""
-    if way.loss.value is None:
-        most = f" (at most {percent(way.loss.high)})" if way.loss.high else ""
-        return f"random loss: unknown{most}: {way.loss.why}."
-    if way.loss.value:
+    if model.loss.value is None:
+        most = f" (at most {percent(model.loss.high)})" if model.loss.high else ""
+        return f"random loss: unknown{most}: {model.loss.why}."
+    if model.loss.value:
         ends = (
             ""
-            if way.loss.high is None
-            else f" ({percent(way.loss.low)} to {percent(way.loss.high)})"
+            if model.loss.high is None
+            else f" ({percent(model.loss.low)} to {percent(model.loss.high)})"
         )
-        return f"random loss: about {percent(way.loss.value)}{ends}."
+        return f"random loss: about {percent(model.loss.value)}{ends}."
     return "random loss: none seen."
 
 
@@ -443,8 +452,8 @@ def pictures(measured: Measurement) -> list[Picture]:
     """
     shown = [
         f
-        for way in DIRECTIONS[::-1]
-        for f in [f for f in measured.flows if f.direction == way][:_MOST_FLOWS]
+        for direction in DIRECTIONS[::-1]
+        for f in [f for f in measured.flows if f.direction == direction][:_MOST_FLOWS]
     ]
     left = (
         f" Only the first {_MOST_FLOWS} flows of each direction are drawn."
@@ -499,13 +508,13 @@ def _goodput(place: int, flow: Flow) -> Line:
 
 def _together(measured: Measurement) -> list[Line]:
     out = []
-    for way in DIRECTIONS[::-1]:
-        flows = [f.acked() for f in measured.flows if f.direction == way]
+    for direction in DIRECTIONS[::-1]:
+        flows = [f.acked() for f in measured.flows if f.direction == direction]
         if len(flows) < 2:  # noqa: PLR2004 - one is drawn already
             continue
         times: list[float] = []
         rates: list[float | None] = []
-        for begin, end in measured.loads(way):
+        for begin, end in measured.loads(direction):
             # Equal steps of about a second between the first and the last sample, so that every
             # step is full.
             inside = [t for acked in flows for t, _ in acked if begin <= t <= end]
@@ -523,7 +532,7 @@ def _together(measured: Measurement) -> list[Line]:
             # A gap between two loads.
             times.append(last)
             rates.append(None)
-        out.append(Line(f"all, {_LOADS[way]}", None, "dotted", times, rates))
+        out.append(Line(f"all, {_LOADS[direction]}", None, "dotted", times, rates))
     return out
 
 
@@ -553,11 +562,11 @@ def _pings(measured: Measurement) -> list[Line]:
 def _distributions(measured: Measurement) -> list[Line]:
     out = []
     styles: tuple[Any, ...] = ("dashed", "line", "dotted")
-    ways = [(_LOADS[way], measured.loads(way)) for way in DIRECTIONS[::-1]]
+    directions = [(_LOADS[direction], measured.loads(direction)) for direction in DIRECTIONS[::-1]]
     if measured.together:
-        ways = [(_BOTH, measured.loads())]
+        directions = [(_BOTH, measured.loads())]
     for style, (name, spans) in zip(
-        styles, [("idle", measured.spans("idle")), *ways], strict=False
+        styles, [("idle", measured.spans("idle")), *directions], strict=False
     ):
         values = sorted(rtt for rtt in measured.rtts(spans) if rtt is not None)
         if values:
@@ -575,7 +584,7 @@ def _distributions(measured: Measurement) -> list[Line]:
     return out
 
 
-def show(measured: Measurement, out: Console, model: Twin | None = None) -> None:
+def show(measured: Measurement, out: Console, model: PathModel | None = None) -> None:
     """Prints the results, the tables, the measurement error and the path model."""
     for at, sentence in enumerate(sentences(measured)):
         out.print(sentence, style="bold" if at == 0 else "", markup=False, soft_wrap=True)
@@ -588,12 +597,12 @@ def show(measured: Measurement, out: Console, model: Twin | None = None) -> None
         out.print(line, markup=False, soft_wrap=True)
     if model is not None:
         out.print()
-        for line in twin_lines(model):
+        for line in model_lines(model):
             out.print(line, markup=False, soft_wrap=True)
 
 
 def document(
-    measured: Sequence[Measurement], names: Sequence[str], models: Sequence[Twin | None]
+    measured: Sequence[Measurement], names: Sequence[str], models: Sequence[PathModel | None]
 ) -> Json:
     """The content of the report page of measurements."""
     runs = [
@@ -602,13 +611,13 @@ def document(
     return {"narrows": __version__, "title": " · ".join(names), "first": "", "runs": runs}
 
 
-def _run(measured: Measurement, name: str, model: Twin | None) -> Json:
+def _run(measured: Measurement, name: str, model: PathModel | None) -> Json:
     toml = model.toml() if model else ""
     told = measured.json
     return {
         "name": name,
         "answer": sentences(measured),
-        "sure": [own_error(measured), *notes(measured), *(twin_lines(model) if model else [])],
+        "sure": [own_error(measured), *notes(measured), *(model_lines(model) if model else [])],
         "tables": [
             {
                 "caption": t.caption,

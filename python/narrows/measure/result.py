@@ -280,19 +280,19 @@ class Measurement:
         return self.loads(direction)
 
     def loads(
-        self, way: Direction | None = None, cc: str | None = None
+        self, direction: Direction | None = None, cc: str | None = None
     ) -> list[tuple[float, float]]:
         """Times in which flows sent, in s, with overlaps merged.
 
-        `way` and `cc` select a direction and a congestion control. Without flows, as under a UDP
-        load, these are the loaded phases.
+        `direction` and `cc` select a direction and a congestion control. Without flows, as under a
+        UDP load, these are the loaded phases.
         """
-        if way is None and not self.flows:
+        if direction is None and not self.flows:
             return self.spans("loaded")
         flows = [
             f
             for f in self.flows
-            if way in {None, f.direction} and cc in {None, f.cc} and f.to_s > f.from_s
+            if direction in {None, f.direction} and cc in {None, f.cc} and f.to_s > f.from_s
         ]
         out: list[tuple[float, float]] = []
         for begin, end in sorted((f.from_s, f.to_s) for f in flows):
@@ -349,16 +349,20 @@ class Measurement:
 
         If both directions were loaded at once, it covers both.
         """
-        way = None if self.together else direction
-        return Spread.of(self.rtts(self.loads(way, cc), settle_s=SETTLE_S))
+        loaded = None if self.together else direction
+        return Spread.of(self.rtts(self.loads(loaded, cc), settle_s=SETTLE_S))
 
     def latency_json(self) -> Json:
         """The RTT distributions of all commands, as `latency_ms` of the JSON object."""
-        ways: Json = {way: self.under_load(way).json() for way in DIRECTIONS if self.loads(way)}
+        directions: Json = {
+            direction: self.under_load(direction).json()
+            for direction in DIRECTIONS
+            if self.loads(direction)
+        }
         return {
             "idle": self.latency("idle").json(),
             "loaded": self.latency("loaded").json(),
-            **ways,
+            **directions,
         }
 
     def rate_mbit(self, direction: Direction) -> float | None:
@@ -396,7 +400,7 @@ _FLOW = table({
     "id": text, "dscp": _CODE_POINT, "rtt_ms": _SPREAD, "mss_bytes": amount,
     "ecn": table({"negotiated": flag, "ce_rate": amount, "dscp_survives": flag}),
 })  # fmt: skip
-_CALL = table({way: table({"mos": number}) for way in DIRECTIONS})
+_CALL = table({direction: table({"mos": number}) for direction in DIRECTIONS})
 _PAGES = table({**dict.fromkeys(QUANTILES, number), "waiting_share": amount, "failed": whole})
 _KINDS = table({
     "id": text, "started": text, "narrows": text,

@@ -138,7 +138,7 @@ def simulated(
     path = scenario.path
     if path is None:
         raise NarrowsError(f"{file}: the scenario has no [path], which a measurement needs")
-    ways: tuple[Direction, ...] = ("down", "up") if path.reverse is not None else ("down",)
+    directions: tuple[Direction, ...] = ("down", "up") if path.reverse is not None else ("down",)
     streams, most = passed.get("streams") or str(registry.streams(DEFAULT)), registry.most_streams()
     if not streams.isdecimal() or not 1 <= int(streams) <= most:
         raise NarrowsError(f"--streams {streams}: not a number from 1 to {most}")
@@ -149,7 +149,7 @@ def simulated(
             f"{cc.partition(',')[0]}"
         )
     registry.check_cc("--cc", cc)
-    plan = Plan(cc=cc, streams=int(streams), ways=ways)
+    plan = Plan(cc=cc, streams=int(streams), directions=directions)
     measured = play(path, plan, progress=progress)
     asked = measured.json["asked"] | {"host": file, "flows_left_out": len(scenario.flows)}
     return Measurement.of(measured.json | {"asked": asked})

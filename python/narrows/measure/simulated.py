@@ -48,7 +48,7 @@ class Plan:
         pause_s: Pause between the loads and after the last one, in s.
         ping_ms: Interval between pings, in ms.
         sample_ms: Sample interval of a flow, in ms.
-        ways: The loaded directions, in this order.
+        directions: The loaded directions, in this order.
         at_once: Whether all directions are loaded at the same time instead of in sequence.
     """
 
@@ -59,15 +59,15 @@ class Plan:
     pause_s: float = 2.0
     ping_ms: float = 20.0
     sample_ms: float = 100.0
-    ways: tuple[Direction, ...] = DIRECTIONS[::-1]
+    directions: tuple[Direction, ...] = DIRECTIONS[::-1]
     at_once: bool = False
 
     def times(self) -> dict[Direction, tuple[float, float]]:
         """Start and end of the load of each direction, in s."""
         out: dict[Direction, tuple[float, float]] = {}
         at = self.idle_s
-        for way in self.ways:
-            out[way] = (at, at + self.load_s)
+        for direction in self.directions:
+            out[direction] = (at, at + self.load_s)
             at += 0.0 if self.at_once else self.load_s + self.pause_s
         return out
 
@@ -81,14 +81,16 @@ class Plan:
         {'down0': 'down1', 'up0': 'up1'}
         """
         return {
-            f"{way}{number}": f"{way}{number + 1}"
-            for way in self.ways
+            f"{direction}{number}": f"{direction}{number + 1}"
+            for direction in self.directions
             for number in range(self.streams)
         }
 
     def end_s(self) -> float:
         """End of the measurement, in s."""
-        return self.idle_s + (1 if self.at_once else len(self.ways)) * (self.load_s + self.pause_s)
+        return self.idle_s + (1 if self.at_once else len(self.directions)) * (
+            self.load_s + self.pause_s
+        )
 
 
 def scenario(path: Path, plan: Plan, *, seed: int, beside: Sequence[Flow] = ()) -> Scenario:
@@ -96,8 +98,8 @@ def scenario(path: Path, plan: Plan, *, seed: int, beside: Sequence[Flow] = ()) 
     measurement.
     """
     flows = [
-        Flow(plan.cc, id=f"{way}{n}", direction=way, start=f"{begin}s", stop=f"{end}s")
-        for way, (begin, end) in plan.times().items()
+        Flow(plan.cc, id=f"{direction}{n}", direction=direction, start=f"{begin}s", stop=f"{end}s")
+        for direction, (begin, end) in plan.times().items()
         for n in range(plan.streams)
     ]
     return Scenario(
@@ -159,8 +161,8 @@ def watch(
     for told in done.flows:
         if told["id"] not in own:
             continue
-        way: Direction = "up" if told["id"].startswith("up") else "down"
-        begin, end = times[way]
+        direction: Direction = "up" if told["id"].startswith("up") else "down"
+        begin, end = times[direction]
         mine = [at for at in rows.get(told["id"], ()) if t_s[at] <= end + _ROUNDING_S]
         columns: dict[str, Column] = {"t_s": [begin, *(t_s[at] for at in mine)]}
         for name, zero, column in zip(_COLUMNS, (0, None, None, 0, None), values, strict=True):
@@ -173,7 +175,9 @@ def watch(
             "retransmit_rate": told["run_retransmit_rate"],
             "mss_bytes": _MSS,
         }
-        flows.append(Flow_(own[told["id"]], way, "tcp", told["cc"], begin, end, about, columns))
+        flows.append(
+            Flow_(own[told["id"]], direction, "tcp", told["cc"], begin, end, about, columns)
+        )
     sent, rtts = (done.pings[name].to_pylist() for name in ("t_s", "rtt_ms"))
     answered = sum(rtt is not None for rtt in rtts)
     pings = Pings(

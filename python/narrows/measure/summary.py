@@ -119,15 +119,15 @@ class Answer:
     def json(self) -> Json:
         """The JSON object, with units in the keys."""
         return {
-            "rates_mbit": {way: short(rate) for way, rate in self.rates_mbit.items()},
+            "rates_mbit": {direction: short(rate) for direction, rate in self.rates_mbit.items()},
             "latency_ms": {
                 "idle": self.idle.json(),
                 "loaded": self.every.json(),
-                **{way: spread.json() for way, spread in self.loaded.items()},
+                **{direction: spread.json() for direction, spread in self.loaded.items()},
             },
             "latency_by_cc_ms": {
-                cc: {way: spread.json() for way, spread in ways.items()}
-                for cc, ways in self.by_cc.items()
+                cc: {direction: spread.json() for direction, spread in directions.items()}
+                for cc, directions in self.by_cc.items()
             },
             "increase_ms": short(self.increase_ms),
             "grade": self.grade,
@@ -158,9 +158,15 @@ SCALE = ", ".join(
 
 def answer(measured: Measurement) -> Answer:
     """The main metrics of a measurement."""
-    rates = {way: rate for way in DIRECTIONS if (rate := measured.rate_mbit(way)) is not None}
+    rates = {
+        direction: rate
+        for direction in DIRECTIONS
+        if (rate := measured.rate_mbit(direction)) is not None
+    }
     loaded = {
-        way: s for way in DIRECTIONS if measured.loads(way) and (s := measured.under_load(way)).n
+        direction: s
+        for direction in DIRECTIONS
+        if measured.loads(direction) and (s := measured.under_load(direction)).n
     }
     idle_spans = measured.spans("idle")
     return Answer(
@@ -184,11 +190,15 @@ def _by_cc(measured: Measurement) -> dict[str, dict[str, Spread]]:
         return {}
     out: dict[str, dict[str, Spread]] = {}
     for cc in names:
-        ways: tuple[Direction | None, ...] = (None,) if measured.together else DIRECTIONS[::-1]
+        directions: tuple[Direction | None, ...] = (
+            (None,) if measured.together else DIRECTIONS[::-1]
+        )
         spreads = {
-            way or "both": measured.under_load(way, cc) for way in ways if measured.loads(way, cc)
+            direction or "both": measured.under_load(direction, cc)
+            for direction in directions
+            if measured.loads(direction, cc)
         }
-        out[cc] = {way: spread for way, spread in spreads.items() if spread.n}
+        out[cc] = {direction: spread for direction, spread in spreads.items() if spread.n}
     return out
 
 

@@ -20,23 +20,23 @@ spread of simulated rates, the size of a frame, and the spread of idle RTTs. The
 its own delay of an RTT. The search ends at `CEILING` simulated packets; the model reports this.
 """
 
-from narrows.path_model.features import longest, signs
+from narrows.path_model.features import features_of, longest
 from narrows.path_model.fit import Guess, bits
 from narrows.path_model.inference import CALIBRATION, CHANGES, FAMILIES, SHARE, infer
 from narrows.path_model.known import Known
-from narrows.path_model.model import Twin, Way
+from narrows.path_model.model import DirectionModel, PathModel
 
 __all__ = [
     "CALIBRATION",
     "CHANGES",
     "FAMILIES",
     "SHARE",
+    "DirectionModel",
     "Guess",
     "Known",
-    "Twin",
-    "Way",
+    "PathModel",
     "bits",
+    "features_of",
     "infer",
     "longest",
-    "signs",
 ]

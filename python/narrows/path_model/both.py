@@ -17,7 +17,7 @@ from statistics import fmean
 from narrows.measure.result import DIRECTIONS, Direction
 from narrows.measure.simulated import Plan, watch
 from narrows.path_model.doubt import PLAYS, Doubt, doubt
-from narrows.path_model.features import Signs, signs
+from narrows.path_model.features import Features, features_of
 from narrows.path_model.fit import (
     FEW,
     FILLED,
@@ -54,7 +54,7 @@ BEHIND = ("fifo", "codel", "fq_codel")
 """Queue disciplines whose delay keeps the link of the other direction from being full."""
 
 Guesses = dict[Direction, Guess]
-Shown = dict[Direction, Signs]
+Shown = dict[Direction, Features]
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ class Pair:
     shown: Shown
     distance: float
 
-    def filled(self, way: Direction, seen: Signs) -> bool:
+    def filled(self, direction: Direction, seen: Features) -> bool:
         """Whether the load filled the link of this direction, by the simulated or the measured
         rate.
         """
-        guess = self.guesses[way]
-        passed = max(self.shown[way].rate_mbit, seen.rate_mbit)
+        guess = self.guesses[direction]
+        passed = max(self.shown[direction].rate_mbit, seen.rate_mbit)
         return guess.kind == "policer" or passed >= FILLED * guess.rate_mbit
 
 
@@ -80,7 +80,7 @@ class Pair:
 class Together:
     """The load of both directions at once, which each pair of hops receives."""
 
-    seen: Mapping[Direction, Signs]
+    seen: Mapping[Direction, Features]
     plan: Plan
     rtt_ms: float
     seed: int
@@ -101,16 +101,19 @@ class Together:
             **guesses["down"].keys(),
         )
         measured = watch(path, self.plan, seed=self.seed if seed is None else seed)
-        shown = {way: signs(measured, way) for way in DIRECTIONS}
+        shown = {direction: features_of(measured, direction) for direction in DIRECTIONS}
         return (
-            {way: of for way, of in shown.items() if of is not None}
+            {direction: of for direction, of in shown.items() if of is not None}
             if all(shown.values())
             else None
         )
 
     def apart(self, shown: Shown, guesses: Guesses) -> float:
         """The distance from the measurement, as the mean of both directions."""
-        return fmean(distance(self.seen[way], shown[way], guesses[way]) for way in DIRECTIONS)
+        return fmean(
+            distance(self.seen[direction], shown[direction], guesses[direction])
+            for direction in DIRECTIONS
+        )
 
     def fit(self, guesses: Guesses, *, rounds: int = ROUNDS) -> Pair | None:
         """Adjusts the parameters of a pair until its simulation shows the measured statistics."""
@@ -123,8 +126,11 @@ class Together:
             if best is None or pair.distance < best.distance:
                 best = pair
             guesses = {
-                way: nearer(Fitted(guesses[way], shown[way], pair.distance), self.seen[way])
-                for way in DIRECTIONS
+                direction: nearer(
+                    Fitted(guesses[direction], shown[direction], pair.distance),
+                    self.seen[direction],
+                )
+                for direction in DIRECTIONS
             }
         return best
 
@@ -174,17 +180,28 @@ def search(
         plays = [together.play(pair.guesses, seed=together.seed + 1 + n) for n in range(PLAYS)]
         known = [shown for shown in plays if shown is not None]
         if len(known) > 1:
-            judged.append((pair, {way: _doubt(together, known, pair, way) for way in DIRECTIONS}))
+            judged.append(
+                (
+                    pair,
+                    {
+                        direction: _doubt(together, known, pair, direction)
+                        for direction in DIRECTIONS
+                    },
+                )
+            )
     if not judged:
         return None
     # One simulation alone may look alike by chance.
     best, doubts = min(judged, key=lambda one: sum(of.apart for of in one[1].values()))
-    alike: dict[Direction, dict[str, float]] = {way: {} for way in DIRECTIONS}
+    alike: dict[Direction, dict[str, float]] = {direction: {} for direction in DIRECTIONS}
     for pair in sorted(pairs, key=lambda pair: -pair.distance):
-        for way in DIRECTIONS:
-            alike[way][pair.guesses[way].kind] = pair.distance
+        for direction in DIRECTIONS:
+            alike[direction][pair.guesses[direction].kind] = pair.distance
     likely = [pair for pair, of in judged if pair is best or not any(d.misfit for d in of.values())]
-    full = {way: _full(together, best, doubts[way], way, likely) for way in DIRECTIONS}
+    full = {
+        direction: _full(together, best, doubts[direction], direction, likely)
+        for direction in DIRECTIONS
+    }
     return Both(best, doubts, alike, full)
 
 
@@ -195,19 +212,23 @@ def _candidates(together: Together, ordered: Sequence[Pair]) -> list[Pair]:
     delay of ACKs.
     """
     out = [pair for pair in ordered if pair.distance <= ordered[0].distance + CLOSE][:MOST]
-    for way in DIRECTIONS:
-        never = next((pair for pair in ordered if not pair.filled(way, together.seen[way])), None)
+    for direction in DIRECTIONS:
+        never = next(
+            (pair for pair in ordered if not pair.filled(direction, together.seen[direction])), None
+        )
         out += [never] if never is not None and never not in out else []
     return out
 
 
-def _doubt(together: Together, plays: Sequence[Shown], pair: Pair, way: Direction) -> Doubt:
-    of = doubt(together.seen[way], [shown[way] for shown in plays], pair.guesses[way])
+def _doubt(together: Together, plays: Sequence[Shown], pair: Pair, direction: Direction) -> Doubt:
+    of = doubt(
+        together.seen[direction], [shown[direction] for shown in plays], pair.guesses[direction]
+    )
     assert of is not None
     return of
 
 
-def _starts(seen: Mapping[Direction, Signs]) -> list[Guesses]:
+def _starts(seen: Mapping[Direction, Features]) -> list[Guesses]:
     """The pairs from which the search starts.
 
     There is one pair for each queue discipline, with this discipline in both directions. In other
@@ -218,35 +239,40 @@ def _starts(seen: Mapping[Direction, Signs]) -> list[Guesses]:
     out: list[Guesses] = []
     for kind in KINDS:
         # The peak delay of pings is the sum of both queues.
-        firsts = {way: first(sign, kind) for way, sign in seen.items()}
+        firsts = {direction: first(sign, kind) for direction, sign in seen.items()}
         out.append(
             {
-                way: replace(guess, depth_bytes=guess.depth_bytes / 2)
-                for way, guess in firsts.items()
+                direction: replace(guess, depth_bytes=guess.depth_bytes / 2)
+                for direction, guess in firsts.items()
             }
         )
-    for way in DIRECTIONS:
-        if seen[way].rate_mbit < UNEQUAL * most:
+    for direction in DIRECTIONS:
+        if seen[direction].rate_mbit < UNEQUAL * most:
             continue
-        fast = first(seen[way])
+        fast = first(seen[direction])
         fast = replace(fast, rate_mbit=MUCH * fast.rate_mbit)
-        out += [{**{w: first(s, kind) for w, s in seen.items()}, way: fast} for kind in BEHIND]
+        out += [
+            {**{w: first(s, kind) for w, s in seen.items()}, direction: fast} for kind in BEHIND
+        ]
     if any(s.again and s.again * s.packets >= FEW for s in seen.values()):
         # Random loss may have kept the flows slow.
         out += [
-            {way: first(sign, kind, lossy=True) for way, sign in seen.items()} for kind in BEHIND
+            {direction: first(sign, kind, lossy=True) for direction, sign in seen.items()}
+            for kind in BEHIND
         ]
     return out
 
 
 def _full(
-    together: Together, best: Pair, sure_of: Doubt, way: Direction, likely: Sequence[Pair]
+    together: Together, best: Pair, sure_of: Doubt, direction: Direction, likely: Sequence[Pair]
 ) -> bool:
     """Whether the link was full in all likely pairs, and a faster one would have a higher rate."""
-    if not all(pair.filled(way, together.seen[way]) for pair in likely):
+    if not all(pair.filled(direction, together.seen[direction]) for pair in likely):
         return False
-    guess = best.guesses[way]
+    guess = best.guesses[direction]
     faster = replace(guess, rate_mbit=guess.rate_mbit * FASTER, link_mbit=guess.link_mbit * FASTER)
-    shown = together.play({**best.guesses, way: faster})
-    now = together.seen[way].rate_mbit / sure_of.ratio
-    return shown is not None and math.log(shown[way].rate_mbit / now) > FOLLOWS * math.log(FASTER)
+    shown = together.play({**best.guesses, direction: faster})
+    now = together.seen[direction].rate_mbit / sure_of.ratio
+    return shown is not None and math.log(shown[direction].rate_mbit / now) > FOLLOWS * math.log(
+        FASTER
+    )

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from statistics import fmean
 
-from narrows.path_model.features import Signs
+from narrows.path_model.features import Features
 from narrows.path_model.fit import Fitted, Guess, Setting, distance, nearer
 
 PLAYS, MOVES = 4, 2
@@ -38,7 +38,7 @@ MORE, LEAST = 1.4, 1e-4
 """Largest loss that is tried, divided by the retransmission rate, and smallest loss that is tried.
 The factor exceeds 1 because a measurement may have lost fewer packets than the mean."""
 
-Seen = tuple[Signs, Setting]
+Seen = tuple[Features, Setting]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def losses(seen: Sequence[Seen], likely: Guess) -> Chance:
 
     The other parameters of the hop follow from the first load.
     """
-    most = MORE * max(signs.again or 0.0 for signs, _ in seen)
+    most = MORE * max(features_of.again or 0.0 for features_of, _ in seen)
     tried = {0.0: _held(seen, likely, 0.0), likely.loss: _held(seen, likely, likely.loss)}
     loss = most
     while loss >= LEAST:
@@ -136,26 +136,26 @@ def _ends(tried: dict[float, _Held]) -> list[float]:
 
 def _held(seen: Sequence[Seen], guess: Guess, loss: float) -> _Held:
     """The hop with this loss that is nearest to the first load, and its distances for all loads."""
-    signs, setting = seen[0]
+    features_of, setting = seen[0]
     best: Fitted | None = None
     guess = replace(guess, loss=loss)
     for _ in range(MOVES):
         shown = setting.play(guess)
         if shown is None:
             break
-        fitted = Fitted(guess, shown, distance(signs, shown, guess))
+        fitted = Fitted(guess, shown, distance(features_of, shown, guess))
         if best is None or fitted.distance < best.distance:
             best = fitted
-        guess = replace(nearer(fitted, signs), loss=loss)
+        guess = replace(nearer(fitted, features_of), loss=loss)
     hop = guess if best is None else best.guess
-    return _Held(hop, tuple(_apart(signs, setting, hop) for signs, setting in seen))
+    return _Held(hop, tuple(_apart(features_of, setting, hop) for features_of, setting in seen))
 
 
-def _apart(signs: Signs, setting: Setting, guess: Guess) -> tuple[float, float]:
+def _apart(features_of: Features, setting: Setting, guess: Guess) -> tuple[float, float]:
     """The mean distance of several simulations from the measurement, and from each other."""
     plays = [setting.play(guess, seed=setting.seed + 1 + more) for more in range(PLAYS)]
     known = [shown for shown in plays if shown is not None]
     if len(known) < PLAYS:
         return float("inf"), 0.0
     apart = fmean(distance(a, b, guess) for a, b in permutations(known, 2))
-    return fmean(distance(signs, shown, guess) for shown in known), apart
+    return fmean(distance(features_of, shown, guess) for shown in known), apart

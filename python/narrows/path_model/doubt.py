@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from statistics import fmean, stdev
 
-from narrows.path_model.features import Signs
+from narrows.path_model.features import Features
 from narrows.path_model.fit import Guess, distance
 
 PLAYS = 4
@@ -67,7 +67,7 @@ class Doubt:
         )
 
 
-def doubt(seen: Signs, plays: Sequence[Signs], guess: Guess) -> Doubt | None:
+def doubt(seen: Features, plays: Sequence[Features], guess: Guess) -> Doubt | None:
     """Compares a measurement with simulations of a guess; None where there are too few."""
     if len(plays) < 2:  # noqa: PLR2004 - a spread needs two
         return None

@@ -40,7 +40,7 @@ Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Signs:
+class Features:
     """Statistics of one direction under load.
 
     Attributes:
@@ -97,20 +97,20 @@ def idle_ms(measured: Measurement) -> float | None:
     return Spread.of([*every, *flows]).min
 
 
-def longest(measured: Measurement, way: Direction) -> tuple[float, float] | None:
+def longest(measured: Measurement, direction: Direction) -> tuple[float, float] | None:
     """The longest load of this direction, shortened to a length that can be simulated often."""
-    spans = measured.loaded(way)
+    spans = measured.loaded(direction)
     if not spans:
         return None
     begin, end = max(spans, key=lambda span: span[1] - span[0])
-    rate = measured.rate_mbit(way) or 0.0
+    rate = measured.rate_mbit(direction) or 0.0
     most = MOST_PACKETS * FRAME * 8e-6 / rate if rate > 0 else math.inf
     return begin, min(end, begin + max(LEAST_LOAD_S, most))
 
 
-def signs(measured: Measurement, way: Direction) -> Signs | None:
+def features_of(measured: Measurement, direction: Direction) -> Features | None:
     """The statistics of the load of this direction; None without a load or without pings."""
-    span = longest(measured, way)
+    span = longest(measured, direction)
     base = idle_ms(measured)
     if span is None or base is None:
         return None
@@ -119,7 +119,7 @@ def signs(measured: Measurement, way: Direction) -> Signs | None:
     flows = [
         f
         for f in measured.flows
-        if f.direction == way and f.protocol == "tcp" and begin <= f.from_s < end
+        if f.direction == direction and f.protocol == "tcp" and begin <= f.from_s < end
     ]
     total = _sum([_frames(f) for f in flows], begin, end)
     waits = [(t, rtt) for p in measured.pings for t, rtt in p.rtts() if begin <= t < end]
@@ -132,7 +132,7 @@ def signs(measured: Measurement, way: Direction) -> Signs | None:
     passed = _at(total, last) - _at(total, steady)
     if passed <= 0 or last <= steady:
         return None
-    own = _own_mbit(measured, way, flows, steady, last)
+    own = _own_mbit(measured, direction, flows, steady, last)
     rate = passed * 8e-6 / (last - steady) + own
     ordered = sorted(w for _, w in late)
     asked = [rtt for t, rtt in waits if t >= steady]
@@ -144,7 +144,7 @@ def signs(measured: Measurement, way: Direction) -> Signs | None:
     ]
     again, early = (_again(flows, start, last) for start in (steady, begin))
     packets = passed / FRAME
-    return Signs(
+    return Features(
         (begin, end),
         base,
         rate,
@@ -252,10 +252,10 @@ def _top(total: Points, window_s: float) -> float:
 
 
 def _own_mbit(
-    measured: Measurement, way: Direction, flows: Sequence[Flow], begin: float, end: float
+    measured: Measurement, direction: Direction, flows: Sequence[Flow], begin: float, end: float
 ) -> float:
     """The rate of the reports that the far host sends about its flows while they run, in Mbit/s."""
-    if way == "up" or (measured.json.get("peer") or {}).get("speaks") != "narrows":
+    if direction == "up" or (measured.json.get("peer") or {}).get("speaks") != "narrows":
         return 0.0
     rows = sum(t is not None and begin <= t < end for f in flows for t in f.columns.get("t_s", ()))
     return ROW_BYTES * rows * 8e-6 / (end - begin)

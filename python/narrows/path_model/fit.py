@@ -15,7 +15,7 @@ from typing import Any
 
 from narrows.measure.result import Direction
 from narrows.measure.simulated import Plan, watch
-from narrows.path_model.features import FRAME, PING_BYTES, Signs, signs
+from narrows.path_model.features import FRAME, PING_BYTES, Features, features_of
 from narrows.runs.scenario import Hop, Path
 
 FAIR = ("fq_codel", "cake", "fq")
@@ -114,7 +114,7 @@ class Fitted:
     """
 
     guess: Guess
-    shown: Signs
+    shown: Features
     distance: float
 
 
@@ -164,7 +164,7 @@ class Setting:
     """The load of a direction, which each guess receives.
 
     Attributes:
-        way: The direction.
+        direction: The direction.
         plan: The load.
         rtt_ms: The idle RTT without the serialization delay of the frames, in ms.
         other: The hop of the ACKs.
@@ -172,14 +172,14 @@ class Setting:
         budget: The budget of the simulations.
     """
 
-    way: Direction
+    direction: Direction
     plan: Plan
     rtt_ms: float
     other: Hop | None
     seed: int
     budget: Budget = field(default_factory=Budget)
 
-    def play(self, guess: Guess, *, seed: int | None = None) -> Signs | None:
+    def play(self, guess: Guess, *, seed: int | None = None) -> Features | None:
         """Simulates a measurement of this guess and returns its statistics.
 
         The result is None if there are none, or if the budget does not suffice.
@@ -187,16 +187,18 @@ class Setting:
         if not self.budget.affords(packets(guess, self.plan.load_s)):
             return None
         rtt = f"{max(1, self.rtt_ms * 1e6):.0f}ns"
-        if self.way == "down":
+        if self.direction == "down":
             path = Path(rtt=rtt, reverse=self.other, **guess.keys())
         else:
             other = self.other or Hop(rate=bits(max(1000.0, guess.rate_mbit)))
             ahead = {k: v for k, v in vars(other).items() if v is not None}
             path = Path(rtt=rtt, reverse=Hop(**guess.keys()), **ahead)
-        return signs(watch(path, self.plan, seed=self.seed if seed is None else seed), self.way)
+        return features_of(
+            watch(path, self.plan, seed=self.seed if seed is None else seed), self.direction
+        )
 
 
-def first(seen: Signs, kind: str = "fifo", *, lossy: bool = False) -> Guess:
+def first(seen: Features, kind: str = "fifo", *, lossy: bool = False) -> Guess:
     """The guess from which the search starts; it follows directly from the statistics.
 
     With `lossy`, retransmits are attributed to random loss, and the link may never have been full.
@@ -214,7 +216,7 @@ def first(seen: Signs, kind: str = "fifo", *, lossy: bool = False) -> Guess:
     )
 
 
-def search(seen: Signs, setting: Setting, *, progress: Progress | None = None) -> list[Fitted]:
+def search(seen: Features, setting: Setting, *, progress: Progress | None = None) -> list[Fitted]:
     """The best guess of every kind with random loss and without, the nearest first.
 
     Each kind is first tried with and without random loss; then the search adjusts the parameters of
@@ -245,7 +247,7 @@ def search(seen: Signs, setting: Setting, *, progress: Progress | None = None) -
 
 
 def fit(
-    seen: Signs, setting: Setting, guess: Guess, *, rounds: int, best: Fitted | None = None
+    seen: Features, setting: Setting, guess: Guess, *, rounds: int, best: Fitted | None = None
 ) -> Fitted | None:
     """Adjusts the parameters of a guess until the simulation shows the measured statistics.
 
@@ -264,7 +266,7 @@ def fit(
     return best
 
 
-def nearer(fitted: Fitted, seen: Signs) -> Guess:
+def nearer(fitted: Fitted, seen: Features) -> Guess:
     """A guess whose parameters are closer to those that would show the measured statistics."""
     guess, shown = fitted.guess, fitted.shown
     frame_ms = FRAME * 8e-3 / guess.rate_mbit
@@ -302,7 +304,7 @@ def nearer(fitted: Fitted, seen: Signs) -> Guess:
     )
 
 
-def distance(seen: Signs, shown: Signs, guess: Guess, *, forgiving: bool = False) -> float:
+def distance(seen: Features, shown: Features, guess: Guess, *, forgiving: bool = False) -> float:
     """The distance between a measurement and the simulation of a guess.
 
     It is the root mean square of the differences of all statistics, each divided by its random
@@ -346,7 +348,7 @@ def distance(seen: Signs, shown: Signs, guess: Guess, *, forgiving: bool = False
     return math.sqrt((sum(kept) + _spared(seen, shown, guess) ** 2) / len(kept))
 
 
-def _spared(seen: Signs, shown: Signs, guess: Guess) -> float:
+def _spared(seen: Features, shown: Features, guess: Guess) -> float:
     """The difference if fewer pings were lost than random drops would have lost.
 
     Random drops affect pings like any packet. A full buffer or a policer may have room for a ping

@@ -19,7 +19,7 @@ from narrows.measure.simulated import Plan
 from narrows.path_model import both
 from narrows.path_model.chance import Chance, losses
 from narrows.path_model.doubt import PLAYS, Doubt, doubt
-from narrows.path_model.features import FRAME, Signs, idle_ms, signs
+from narrows.path_model.features import FRAME, Features, features_of, idle_ms
 from narrows.path_model.fit import (
     AQM,
     CEILING,
@@ -37,8 +37,8 @@ from narrows.path_model.fit import (
     search,
 )
 from narrows.path_model.known import Known
-from narrows.path_model.model import Twin, Way
-from narrows.path_model.others import Others, idle_waits, in_idle_pings, of_way
+from narrows.path_model.model import DirectionModel, PathModel
+from narrows.path_model.others import Others, idle_waits, in_idle_pings, of_direction
 from narrows.runs.scenario import Hop
 
 CALIBRATION = FilePath(__file__).parents[1] / "data" / "twin.json"
@@ -106,15 +106,15 @@ def infer(
     chance: bool = False,
     lone: Measurement | None = None,
     progress: Callable[[float, float], object] | None = None,
-) -> Twin:
+) -> PathModel:
     """The model of the measured path.
 
     >>> from narrows.measure.simulated import measure
     >>> from narrows.runs.scenario import Path
     >>> path = Path(rate="20Mbit", rtt="40ms", buffer="100kB")
-    >>> twin = infer(measure(path, Plan(streams=4, load_s=5.0, ways=("down",))))
-    >>> down = twin.ways["down"]
-    >>> down.family, round(down.rate.value), round(twin.rtt.value)
+    >>> model = infer(measure(path, Plan(streams=4, load_s=5.0, directions=("down",))))
+    >>> down = model.directions["down"]
+    >>> down.family, round(down.rate.value), round(model.rtt.value)
     ('drop-tail', 20, 40)
 
     Args:
@@ -130,7 +130,11 @@ def infer(
         NarrowsError: If the measurement has no load that pings watched.
     """
     base = idle_ms(measured)
-    seen = {way: s for way in DIRECTIONS[::-1] if (s := signs(measured, way)) is not None}
+    seen = {
+        direction: s
+        for direction in DIRECTIONS[::-1]
+        if (s := features_of(measured, direction)) is not None
+    }
     if base is None or not seen:
         raise NarrowsError(
             "a path model needs pings during TCP flows that fill the path, and this measurement "
@@ -141,22 +145,23 @@ def infer(
     waits = idle_waits(measured, base)
     differ = median(waits) if waits else 0.0
     in_idle = in_idle_pings(waits, min(s.rate_mbit for s in seen.values()))
-    ways: dict[Direction, Way] = {}
+    directions: dict[Direction, DirectionModel] = {}
     shared = False
     at_once = len(seen) > 1 and _overlap(*(s.span for s in seen.values()))
     if at_once:
-        ways = _both(measured, seen, rtt, seed=seed, progress=progress)
-    for done, (way, sign) in enumerate(() if at_once else seen.items()):
+        directions = _both(measured, seen, rtt, seed=seed, progress=progress)
+    for done, (direction, sign) in enumerate(() if at_once else seen.items()):
         grain = Grain(
-            math.sqrt(max(1, len(_flows(measured, way, sign)))) / max(1.0, sign.packets), differ
+            math.sqrt(max(1, len(_flows(measured, direction, sign)))) / max(1.0, sign.packets),
+            differ,
         )
-        other = seen.get("up" if way == "down" else "down")
+        other = seen.get("up" if direction == "down" else "down")
         hop = Hop(**first(other).keys()) if other else None
         setting = Setting(
-            way, _plan(measured, way, sign), rtt, hop, seed, Budget(CEILING / len(seen))
+            direction, _plan(measured, direction, sign), rtt, hop, seed, Budget(CEILING / len(seen))
         )
         found = search(sign, setting, progress=_part(progress, done, len(seen)))
-        ways[way] = model = _way(sign, found, grain, setting)
+        directions[direction] = model = _direction(sign, found, grain, setting)
         could = (
             (chance or lone)
             and model.sure != "cannot tell"
@@ -164,52 +169,59 @@ def infer(
             and not model.varies
         )
         if could and sign.again is not None:
-            alone = None if lone is None else signs(lone, way)
+            alone = None if lone is None else features_of(lone, direction)
             again = replace(setting, budget=Budget(CEILING / len(seen)))
             also = []
             if lone is not None and alone is not None:
-                also = [(alone, replace(again, plan=_plan(lone, way, alone)))]
-            ways[way] = _with_chance(
+                also = [(alone, replace(again, plan=_plan(lone, direction, alone)))]
+            directions[direction] = _with_chance(
                 model, losses([(sign, again), *also], model.guess), grain, again.budget
             )
-    for way, model in ways.items():
+    for direction, model in directions.items():
         drains = not at_once and model.family in DRAINS
-        there = of_way(measured, way, seen[way], drains=drains, unsteady=model.unsteady)
+        there = of_direction(
+            measured, direction, seen[direction], drains=drains, unsteady=model.unsteady
+        )
         shared = shared or bool(there.seen)
-        ways[way] = _beside(
+        directions[direction] = _beside(
             model,
             Others(seen=True, why="idle pings waited longer than for a frame or two")
             if in_idle
             else there,
         )
     if shared:
-        # Their acknowledgements go the other way.
-        ways = {
+        # Their acknowledgements go in the other direction.
+        directions = {
             w: _beside(m, Others(None, ACKS)) if m.others.seen is False else m
-            for w, m in ways.items()
+            for w, m in directions.items()
         }
-    frames = frames_ms(*(way.guess.wire_mbit for way in ways.values()))
+    frames = frames_ms(*(model.guess.wire_mbit for model in directions.values()))
     known = _interval(
         "rtt_ms", "any", max(0.0, base - frames), differ + CLOCK_MS, frames, above=_own_ms(measured)
     )
-    known = _with_frames(known, list(ways.values()))
+    known = _with_frames(known, list(directions.values()))
     if in_idle:
         known = replace(known, low=0.0, why="cross traffic delayed idle pings, perhaps all of them")
-    return Twin(known, ways, _any(model.others.seen for model in ways.values()), _marks(measured))
+    return PathModel(
+        known,
+        directions,
+        _any(model.others.seen for model in directions.values()),
+        _marks(measured),
+    )
 
 
-def _with_frames(rtt: Known, ways: list[Way]) -> Known:
+def _with_frames(rtt: Known, directions: list[DirectionModel]) -> Known:
     """The base round trip, whose interval holds the time of a ping's frame for every rate that a
     link may have.
     """
     if rtt.low is None or rtt.high is None:
         return rtt
     low, high = rtt.low, rtt.high
-    for way in ways:
-        if way.guess.kind != "policer":
-            assumed = frames_ms(way.guess.wire_mbit)
-            low -= max(0.0, frames_ms(way.rate.low) - assumed)
-            high += max(0.0, assumed - frames_ms(way.rate.high))
+    for model in directions:
+        if model.guess.kind != "policer":
+            assumed = frames_ms(model.guess.wire_mbit)
+            low -= max(0.0, frames_ms(model.rate.low) - assumed)
+            high += max(0.0, assumed - frames_ms(model.rate.high))
     return replace(rtt, low=max(0.0, low), high=high)
 
 
@@ -219,9 +231,11 @@ def _any(seen: Iterable[bool | None]) -> bool | None:
     return True if any(known) else None if None in known else False
 
 
-def _flows(measured: Measurement, way: Direction, seen: Signs) -> list[Flow]:
+def _flows(measured: Measurement, direction: Direction, seen: Features) -> list[Flow]:
     return [
-        f for f in measured.flows if f.direction == way and seen.span[0] <= f.from_s < seen.span[1]
+        f
+        for f in measured.flows
+        if f.direction == direction and seen.span[0] <= f.from_s < seen.span[1]
     ]
 
 
@@ -262,9 +276,9 @@ def _overlap(a: tuple[float, float], b: tuple[float, float]) -> bool:
     return shared > 0.2 * min(a[1] - a[0], b[1] - b[0])
 
 
-def _plan(measured: Measurement, way: Direction, seen: Signs) -> Plan:
+def _plan(measured: Measurement, direction: Direction, seen: Features) -> Plan:
     """The load as it was, to be put on guesses."""
-    flows = _flows(measured, way, seen)
+    flows = _flows(measured, direction, seen)
     told = Counter(f.cc for f in flows if f.cc)
     known = registry.names("cc")
     cc = next((cc for cc, _ in told.most_common() if cc in known), "cubic")
@@ -281,7 +295,7 @@ def _plan(measured: Measurement, way: Direction, seen: Signs) -> Plan:
         pause_s=0.5,
         ping_ms=float(f"{min(1000.0, max(1.0, every_ms)):.3g}"),
         sample_ms=float(f"{min(1000.0, max(10.0, 1000 * median(steps) if steps else 100.0)):.3g}"),
-        ways=(way,),
+        directions=(direction,),
     )
 
 
@@ -290,7 +304,7 @@ def _pairs(times: list[float | None]) -> list[tuple[float, float]]:
     return list(pairwise(known))
 
 
-def _judged(seen: Signs, found: list[Fitted], setting: Setting) -> list[tuple[Fitted, Doubt]]:
+def _judged(seen: Features, found: list[Fitted], setting: Setting) -> list[tuple[Fitted, Doubt]]:
     """The best few explanations, each simulated with other seeds: one simulation alone may look
     alike by chance.
     """
@@ -305,7 +319,7 @@ def _judged(seen: Signs, found: list[Fitted], setting: Setting) -> list[tuple[Fi
     return judged
 
 
-def _simulated(seen: Signs, found: list[Fitted], setting: Setting) -> list[tuple[Fitted, Doubt]]:
+def _simulated(seen: Features, found: list[Fitted], setting: Setting) -> list[tuple[Fitted, Doubt]]:
     close = [f for f in found if f.distance <= found[0].distance + CLEAR][:CLOSE] if found else []
     plain = next((f for f in found if not f.guess.loss), None)
     out = []
@@ -316,7 +330,9 @@ def _simulated(seen: Signs, found: list[Fitted], setting: Setting) -> list[tuple
     return sorted(out, key=lambda pair: pair[1].apart)
 
 
-def _way(seen: Signs, found: list[Fitted], grain: Grain, setting: Setting) -> Way:
+def _direction(
+    seen: Features, found: list[Fitted], grain: Grain, setting: Setting
+) -> DirectionModel:
     """One way that was loaded alone."""
     loss, chosen = _loss(seen, _judged(seen, found, setting))
     alike: dict[str, float] = {}
@@ -365,7 +381,7 @@ def _way(seen: Signs, found: list[Fitted], grain: Grain, setting: Setting) -> Wa
     if family == "policer":
         burst = _interval("burst_bytes", family, guess.burst_bytes, guess.burst_bytes, 0.0)
     unsteady = SWINGS if varies else _unsteady(seen, sure_of)
-    way = Way(
+    direction = DirectionModel(
         guess,
         family,
         sure,
@@ -379,7 +395,7 @@ def _way(seen: Signs, found: list[Fitted], grain: Grain, setting: Setting) -> Wa
         why=why,
         unsteady=unsteady,
     )
-    return _varying(way) if varies else way
+    return _varying(direction) if varies else direction
 
 
 def _varies(seen: float | None, shown: float | None) -> bool | None:
@@ -389,24 +405,29 @@ def _varies(seen: float | None, shown: float | None) -> bool | None:
     return None if seen is None or shown is None else seen > 2 * shown + VARIES
 
 
-def _unsteady(seen: Signs, sure_of: Doubt) -> str:
+def _unsteady(seen: Features, sure_of: Doubt) -> str:
     """Why a load does not exclude others who come and go; empty where it does."""
     return {True: SWINGS, None: SHORT, False: ""}[_varies(seen.swing, sure_of.swing)]
 
 
-def _varying(way: Way) -> Way:
-    """The way, where its rate varies: what was tried to calibrate the intervals did not vary."""
-    rate = Known(way.guess.rate_mbit, None, None, "the mean of a rate that varies")
-    depth = Known(None, why=CHANGES) if way.family == "drop-tail" else way.depth
-    out = replace(way, rate=rate, depth=depth, sure="likely")
-    if not way.loss.value:
+def _varying(model: DirectionModel) -> DirectionModel:
+    """The model of a direction whose rate varies.
+
+    The paths of the calibration had constant rates.
+    """
+    rate = Known(model.guess.rate_mbit, None, None, "the mean of a rate that varies")
+    depth = Known(None, why=CHANGES) if model.family == "drop-tail" else model.depth
+    out = replace(model, rate=rate, depth=depth, sure="likely")
+    if not model.loss.value:
         return out
     return replace(
-        out, loss=replace(way.loss, value=None, why=CHANGES), guess=replace(way.guess, loss=0.0)
+        out,
+        loss=replace(model.loss, value=None, why=CHANGES),
+        guess=replace(model.guess, loss=0.0),
     )
 
 
-def _fills(seen: Signs, guess: Guess, sure_of: Doubt, setting: Setting) -> bool:
+def _fills(seen: Features, guess: Guess, sure_of: Doubt, setting: Setting) -> bool:
     """Whether a faster link would have a higher goodput. If not, the link was rarely full and its
     rate is unknown.
     """
@@ -416,7 +437,7 @@ def _fills(seen: Signs, guess: Guess, sure_of: Doubt, setting: Setting) -> bool:
 
 
 def _loss(
-    seen: Signs, judged: list[tuple[Fitted, Doubt]]
+    seen: Features, judged: list[tuple[Fitted, Doubt]]
 ) -> tuple[Known, tuple[Fitted, Doubt] | None]:
     """Random loss and the best candidate; one without random loss is preferred if it explains as
     much.
@@ -436,7 +457,7 @@ def _loss(
     return Known(lossy[0].guess.loss, 0.0, most), lossy
 
 
-def _most_lost(seen: Signs) -> float | None:
+def _most_lost(seen: Features) -> float | None:
     """Upper limit of random loss: all retransmits, plus two standard deviations."""
     if seen.again is None:
         return None
@@ -469,14 +490,14 @@ def _ceiling(budget: Budget) -> str:
     return f"the search reached its ceiling of {most / unit:.3g} {name} simulated packets"
 
 
-def _untold(seen: Signs, grain: Grain, why: str, alike: dict[str, float]) -> Way:
+def _untold(seen: Features, grain: Grain, why: str, alike: dict[str, float]) -> DirectionModel:
     """A way of which only the least rate is known."""
     none = Known(None, why=why)
     rate = Known(None, seen.rate_mbit * (1 - 2 * grain.rate), None, why)
     loss = Known(None, 0.0, _most_lost(seen), why)
     full = seen.busy_mbit is not None
     guess = first(seen)
-    return Way(
+    return DirectionModel(
         guess,
         "drop-tail",
         "cannot tell",
@@ -492,42 +513,46 @@ def _untold(seen: Signs, grain: Grain, why: str, alike: dict[str, float]) -> Way
     )
 
 
-def _with_chance(way: Way, found: Chance, grain: Grain, budget: Budget) -> Way:
+def _with_chance(
+    model: DirectionModel, found: Chance, grain: Grain, budget: Budget
+) -> DirectionModel:
     """The direction with the most likely random loss and its interval."""
     if budget.reached:
-        return replace(way, loss=Known(None, 0.0, way.loss.high, _ceiling(budget)))
-    depth = way.depth
-    if way.family == "drop-tail" and not depth.why:
+        return replace(model, loss=Known(None, 0.0, model.loss.high, _ceiling(budget)))
+    depth = model.depth
+    if model.family == "drop-tail" and not depth.why:
         depth = _depth(found.guess, grain)
     if found.without:
-        guess = replace(found.guess if not depth.why else way.guess, loss=0.0)
-        return replace(way, guess=guess, depth=depth, loss=Known(0.0, 0.0, found.high))
-    guess = replace(way.guess, loss=found.guess.loss) if depth.why else found.guess
+        guess = replace(found.guess if not depth.why else model.guess, loss=0.0)
+        return replace(model, guess=guess, depth=depth, loss=Known(0.0, 0.0, found.high))
+    guess = replace(model.guess, loss=found.guess.loss) if depth.why else found.guess
     known = Known(guess.loss, found.low, found.high)
     if found.low <= 0:
         known = Known(None, 0.0, found.high, "a queue alone would show nearly the same")
         guess = replace(guess, loss=0.0)
-    return replace(way, guess=guess, depth=depth, loss=known)
+    return replace(model, guess=guess, depth=depth, loss=known)
 
 
-def _beside(way: Way, others: Others) -> Way:
+def _beside(model: DirectionModel, others: Others) -> DirectionModel:
     """The direction if cross traffic is not excluded: its rate is only the rest of the link."""
-    way = replace(way, others=others, left=way.rate)
+    model = replace(model, others=others, left=model.rate)
     if others.seen is False:
-        return way
+        return model
     why = OTHERS if others.seen is None else "cross traffic uses a part of the link"
-    out = replace(way, rate=replace(way.rate, high=None, why=way.rate.why or why))
-    if way.family == "drop-tail" and way.depth.value is not None:
+    out = replace(model, rate=replace(model.rate, high=None, why=model.rate.why or why))
+    if model.family == "drop-tail" and model.depth.value is not None:
         # The idle RTT, which is the base of all delays, may contain cross traffic.
         known = (
             Known(None, why=why)
             if others.seen
-            else replace(way.depth, high=None, why=way.depth.why or why)
+            else replace(model.depth, high=None, why=model.depth.why or why)
         )
         out = replace(out, depth=known)
     if others.seen:
         loss = (
-            way.loss if way.loss.value is None else replace(way.loss, value=None, low=0.0, why=why)
+            model.loss
+            if model.loss.value is None
+            else replace(model.loss, value=None, low=0.0, why=why)
         )
         # Whose queue it was that the pings saw is not known either.
         out = replace(
@@ -536,50 +561,53 @@ def _beside(way: Way, others: Others) -> Way:
             why=why,
             varies=None,
             loss=loss,
-            guess=replace(way.guess, loss=0.0),
+            guess=replace(model.guess, loss=0.0),
         )
     return out
 
 
 def _both(
     measured: Measurement,
-    seen: dict[Direction, Signs],
+    seen: dict[Direction, Features],
     rtt_ms: float,
     *,
     seed: int,
     progress: Callable[[float, float], object] | None,
-) -> dict[Direction, Way]:
+) -> dict[Direction, DirectionModel]:
     """Both ways of a measurement that loaded them at once."""
-    flows = {way: _flows(measured, way, sign) for way, sign in seen.items()}
+    flows = {direction: _flows(measured, direction, sign) for direction, sign in seen.items()}
     grains = {
-        way: Grain(math.sqrt(max(1, len(flows[way]))) / max(1.0, s.packets), 0.0)
-        for way, s in seen.items()
+        direction: Grain(math.sqrt(max(1, len(flows[direction]))) / max(1.0, s.packets), 0.0)
+        for direction, s in seen.items()
     }
-    plan = replace(_plan(measured, "down", seen["down"]), ways=DIRECTIONS[::-1], at_once=True)
+    plan = replace(_plan(measured, "down", seen["down"]), directions=DIRECTIONS[::-1], at_once=True)
     together = both.Together(seen, plan, rtt_ms, seed)
     found = both.search(together, progress=progress)
     if found is None:
         unplayed = f"the simulator could not simulate this load: {BOTH}"
         why = _ceiling(together.budget) if together.budget.reached else unplayed
-        return {way: _untold(sign, grains[way], why, {}) for way, sign in seen.items()}
+        return {
+            direction: _untold(sign, grains[direction], why, {}) for direction, sign in seen.items()
+        }
     wrong = next((d.why for d in found.doubts.values() if d.misfit), None)
     if wrong or together.budget.reached:
         why = wrong or _ceiling(together.budget)
         return {
-            way: _untold(sign, grains[way], why, found.alike[way]) for way, sign in seen.items()
+            direction: _untold(sign, grains[direction], why, found.alike[direction])
+            for direction, sign in seen.items()
         }
     none = Known(None, why=BOTH)
-    out: dict[Direction, Way] = {}
-    for way, sign in seen.items():
-        guess, family = found.best.guesses[way], FAMILIES[found.best.guesses[way].kind]
-        rate = guess.rate_mbit * found.doubts[way].ratio
-        grain = rate * math.hypot(found.doubts[way].error, grains[way].rate)
+    out: dict[Direction, DirectionModel] = {}
+    for direction, sign in seen.items():
+        guess, family = found.best.guesses[direction], FAMILIES[found.best.guesses[direction].kind]
+        rate = guess.rate_mbit * found.doubts[direction].ratio
+        grain = rate * math.hypot(found.doubts[direction].error, grains[direction].rate)
         known = _interval("rate_mbit", "both", rate, rate, grain)
-        if not found.full[way]:
-            least = sign.rate_mbit * (1 - 2 * grains[way].rate)
+        if not found.full[direction]:
+            least = sign.rate_mbit * (1 - 2 * grains[direction].rate)
             known = Known(None, least, None, f"a faster link would show nearly the same: {BOTH}")
         other = min(
-            (d for kind, d in found.alike[way].items() if FAMILIES[kind] != family),
+            (d for kind, d in found.alike[direction].items() if FAMILIES[kind] != family),
             default=math.inf,
         )
         sure = "likely" if other - found.best.distance > APART else "cannot tell"
@@ -588,11 +616,11 @@ def _both(
         if sign.again is not None and sign.again * sign.packets < FEW:
             loss = Known(0.0, 0.0, _most_lost(sign))
         full, alike, unsteady = (
-            found.full[way],
-            found.alike[way],
-            _unsteady(sign, found.doubts[way]),
+            found.full[direction],
+            found.alike[direction],
+            _unsteady(sign, found.doubts[direction]),
         )
-        out[way] = Way(
+        out[direction] = DirectionModel(
             guess,
             family,
             sure,

@@ -17,7 +17,7 @@ from narrows.runs.scenario import Hop, Path
 
 
 @dataclass(frozen=True)
-class Way:
+class DirectionModel:
     """The model of one direction.
 
     Attributes:
@@ -92,50 +92,54 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Twin:
+class PathModel:
     """The model of a path.
 
     Attributes:
         rtt: The base RTT, in ms.
-        ways: The model of each loaded direction.
+        directions: The model of each loaded direction.
         others: Whether idle pings show cross traffic; None without idle pings.
         marks: The treatment of ECN and DSCP in the measurement: `negotiated`, `ce_rate`,
             `dscp_survives`.
     """
 
     rtt: Known
-    ways: dict[Direction, Way]
+    directions: dict[Direction, DirectionModel]
     others: bool | None
     marks: Json
 
     def path(self) -> Path:
         """The path as a Python object."""
         rtt = f"{max(0.001, self.rtt.value or 0.001):.4g}ms"
-        down, up = (self.ways.get(way) for way in ("down", "up"))
-        ahead, back = (_keys(down), _keys(up)) if down else (_keys(up), None)
-        reverse = None if back is None or up is None else Hop(**back)
-        return Path(rtt=rtt, reverse=reverse, **(ahead or {}))
+        down, up = (self.directions.get(direction) for direction in ("down", "up"))
+        forward, backward = (_keys(down), _keys(up)) if down else (_keys(up), None)
+        reverse = None if backward is None or up is None else Hop(**backward)
+        return Path(rtt=rtt, reverse=reverse, **(forward or {}))
 
     def toml(self) -> str:
         """A `[path]`, to which `narrows run` needs flows only; comments say what of it was not
         measured.
         """
-        said = [f"# {name}: {what}\n" for name, way in self.ways.items() for what in way.unknown()]
+        said = [
+            f"# {name}: {what}\n"
+            for name, model in self.directions.items()
+            for what in model.unknown()
+        ]
         return "".join(said) + _section(self.path().tree(), "path")
 
     def json(self) -> Json:
         """For programs."""
         return {
             "rtt_ms": self.rtt.json(),
-            **{way: model.json() for way, model in self.ways.items()},
+            **{direction: model.json() for direction, model in self.directions.items()},
             "others_traffic": self.others,
             "marks": self.marks,
             "path": self.path().tree(),
         }
 
 
-def _keys(way: Way | None) -> dict[str, Any] | None:
-    return None if way is None else way.guess.keys()
+def _keys(model: DirectionModel | None) -> dict[str, Any] | None:
+    return None if model is None else model.guess.keys()
 
 
 def _section(table: Json, name: str) -> str:

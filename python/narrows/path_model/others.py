@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from narrows.measure.result import Direction, Measurement
-from narrows.path_model.features import FRAME, Signs
+from narrows.path_model.features import FRAME, Features
 
 LEAST_MS, SHARE = 1.0, 0.05
 """Additional RTT of idle pings, in ms, and the share of such pings that shows cross traffic."""
@@ -127,14 +127,14 @@ def in_idle_pings(waits: Sequence[float], rate_mbit: float | None) -> bool | Non
     return sum(wait > least for wait in waits) > SHARE * len(waits)
 
 
-def of_way(
-    measured: Measurement, way: Direction, seen: Signs, *, drains: bool, unsteady: str
+def of_direction(
+    measured: Measurement, direction: Direction, seen: Features, *, drains: bool, unsteady: str
 ) -> Others:
     """Cross traffic in one direction.
 
     Args:
         measured: The measurement.
-        way: The direction.
+        direction: The direction.
         seen: The features of its load.
         drains: Whether all packets share one queue, so that pings see it drain.
         unsteady: Reason why the load does not exclude varying cross traffic; empty if it does.
@@ -144,7 +144,7 @@ def of_way(
     if not idle.waits:
         return Others(None, "no ping was sent while the path was idle")
     quiet = idle.waited(least) <= TAIL * len(idle.waits)
-    share = drained(measured, way, seen) if drains else None
+    share = drained(measured, direction, seen) if drains else None
     if share is not None and share > SOME:
         kept = f"the queue drained as if cross traffic used {100 * share:.0f} % of the link"
         return Others(None, f"idle pings show none, but {kept}") if quiet else Others(True, kept)
@@ -167,11 +167,13 @@ def _excluded(idle: Watch, least_ms: float) -> Others:
     )
 
 
-def drained(measured: Measurement, way: Direction, seen: Signs) -> float | None:
+def drained(measured: Measurement, direction: Direction, seen: Features) -> float | None:
     """The share of cross traffic while the queue drains after a load; None if the drain is not
     visible.
     """
-    end = max(f.to_s for f in measured.flows if f.direction == way and f.from_s < seen.span[1])
+    end = max(
+        f.to_s for f in measured.flows if f.direction == direction and f.from_s < seen.span[1]
+    )
     if any(f.from_s < end + DRAIN_S and f.to_s > end for f in measured.flows):
         return None
     slopes: list[float] = []

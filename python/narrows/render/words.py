@@ -181,7 +181,7 @@ def sentence(figures: Figures) -> str:
     return "; ".join(parts) + "."
 
 
-def rate(figures: Figures, *, back: bool = False) -> str:
+def rate(figures: Figures, *, reverse: bool = False) -> str:
     """The rate of the path, with its unit; with saved tokens if they increase it noticeably.
 
     >>> rate({"path": {"rate_mbit": 26.1106, "capacity_mbit": 26.1106}})
@@ -189,8 +189,8 @@ def rate(figures: Figures, *, back: bool = False) -> str:
     >>> rate({"path": {"rate_mbit": 10, "capacity_mbit": 10.4}})
     '10.4 Mbit/s (10 Mbit/s and saved tokens)'
     """
-    mbit = figures["path"]["reverse_mbit" if back else "rate_mbit"]
-    most = capacity(figures, back=back)
+    mbit = figures["path"]["reverse_mbit" if reverse else "rate_mbit"]
+    most = capacity(figures, reverse=reverse)
     if mbit and most and most > _TOKENS * mbit:
         return f"{_four(most)} Mbit/s ({_four(mbit)} Mbit/s and saved tokens)"
     return f"{_four(mbit)} Mbit/s"
@@ -205,22 +205,22 @@ def _four(mbit: float) -> str:
     return plain(float(f"{mbit:.4g}")) if abs(mbit) < 1e4 else plain(mbit)  # noqa: PLR2004
 
 
-def capacity(figures: Figures, *, back: bool = False) -> float | None:
+def capacity(figures: Figures, *, reverse: bool = False) -> float | None:
     """The maximum mean rate of the path over the summary interval, in Mbit/s."""
     path = figures["path"]
     mbit: float | None = (
-        path["reverse_mbit"] if back else path.get("capacity_mbit", path["rate_mbit"])
+        path["reverse_mbit"] if reverse else path.get("capacity_mbit", path["rate_mbit"])
     )
     return mbit
 
 
-def _arriving(figures: Figures, *, back: bool = False) -> float | None:
+def _arriving(figures: Figures, *, reverse: bool = False) -> float | None:
     """The maximum mean rate of arriving data in the summary interval, in Mbit/s; goodput never
     exceeds it.
     """
     path = figures["path"]
-    mbit: float | None = path.get("reverse_arriving_mbit" if back else "arriving_mbit")
-    return capacity(figures, back=back) if mbit is None else mbit
+    mbit: float | None = path.get("reverse_arriving_mbit" if reverse else "arriving_mbit")
+    return capacity(figures, reverse=reverse) if mbit is None else mbit
 
 
 def _ways(figures: Figures) -> tuple[list[Figures], list[Figures]]:
@@ -228,25 +228,25 @@ def _ways(figures: Figures) -> tuple[list[Figures], list[Figures]]:
     written = figures["scenario"].get("flow", [])
     ups = [flow.get("direction") == "up" for flow in written]
     down, up = (
-        [flow for flow, is_up in zip(figures["flows"], ups, strict=True) if is_up == back]
-        for back in (False, True)
+        [flow for flow, is_up in zip(figures["flows"], ups, strict=True) if is_up == reverse]
+        for reverse in (False, True)
     )
     return down, up
 
 
 def _used(
-    figures: Figures, flows: list[Figures], both: list[Figures], *, back: bool = False
+    figures: Figures, flows: list[Figures], both: list[Figures], *, reverse: bool = False
 ) -> str:
     """`both`: flows of the other direction whose application sends in this one, too."""
-    mbit = _arriving(figures, back=back)
+    mbit = _arriving(figures, reverse=reverse)
     total = sum(flow["goodput_mbit"] or 0 for flow in flows)
     total += sum(flow["workload"]["up_mbit"] or 0 for flow in both)
-    mean = " on average" if figures["path"]["varies"] and not back else ""
+    mean = " on average" if figures["path"]["varies"] and not reverse else ""
     senders = [who(flows)] if flows or not both else []
     senders += [f"the uploads of {who(both)}"] if both else []
     return (
         f"{listed(senders)} used {percent(total / mbit if mbit else None)} of "
-        f"{rate(figures, back=back)}{mean}"
+        f"{rate(figures, reverse=reverse)}{mean}"
     )
 
 
@@ -257,7 +257,7 @@ def _uses(figures: Figures) -> list[str]:
     both = [flow for flow in down if flow.get("workload", {}).get("up_mbit")]
     return [
         *([_used(figures, down, [])] if down or not up else []),
-        *([f"{_used(figures, up, both, back=True)} up"] if up or both else []),
+        *([f"{_used(figures, up, both, reverse=True)} up"] if up or both else []),
     ]
 
 
@@ -277,11 +277,13 @@ def fairness(figures: Figures) -> str:
     """
     parts = figures["fairness"]["by_direction"].items()
     of = {
-        way: part["jain"] for way, part in parts if part["flows"] > 1 and part["jain"] is not None
+        direction: part["jain"]
+        for direction, part in parts
+        if part["flows"] > 1 and part["jain"] is not None
     }
     told = [
-        number(jain, 3) if set(of) == {"down"} else f"{number(jain, 3)} {way}"
-        for way, jain in sorted(of.items())
+        number(jain, 3) if set(of) == {"down"} else f"{number(jain, 3)} {direction}"
+        for direction, jain in sorted(of.items())
     ]
     return listed(told)
 
@@ -311,11 +313,11 @@ def _shares(figures: Figures) -> str:
     total = sum(group["goodput_mbit"] or 0 for group in groups.values())
     if len(spoke) == 1:
         one = spoke[0]
-        back = one in _ways(figures)[1]
-        mbit = _arriving(figures, back=back)
+        reverse = one in _ways(figures)[1]
+        mbit = _arriving(figures, reverse=reverse)
         return (
             f"{one['id']} had a goodput of {number(total, 2)} Mbit/s, which is "
-            f"{percent(total / mbit if mbit else None)} of {rate(figures, back=back)}."
+            f"{percent(total / mbit if mbit else None)} of {rate(figures, reverse=reverse)}."
         )
 
     def share(mbit: float) -> str:

@@ -94,7 +94,7 @@ _METRICS = {
     *(f"queue_delay_{which}_ms" for which in WAITS),
     *(f"ping_{which}_ms" for which in WAITS),
     *("fct_s", "queue_drops", "queue_marks", "backlog_mean_packets", "jain"),
-    *(f"jain_{way}" for way in DIRECTIONS),
+    *(f"jain_{direction}" for direction in DIRECTIONS),
 }
 
 
@@ -125,8 +125,8 @@ def rows(
         **{f"ping_{which}_ms": pings[which] for which in WAITS},
         "jain": figures["fairness"]["jain"],
         **{
-            f"jain_{way}": _at(figures, ("fairness", "by_direction", way, "jain"))
-            for way in DIRECTIONS
+            f"jain_{direction}": _at(figures, ("fairness", "by_direction", direction, "jain"))
+            for direction in DIRECTIONS
         },
         "like": figures["scenario"]["host"]["like"],
         "version": figures["narrows"],
@@ -188,14 +188,14 @@ def _datagrams(workload: Mapping[str, Any]) -> Row:
 
     >>> _datagrams({"loss": 0.1, "delay_ms": {"p95": 12.0}, "jitter_ms": 0.5})
     {'udp_loss': 0.1, 'udp_delay_p95_ms': 12.0, 'udp_jitter_ms': 0.5}
-    >>> ways = [{"loss": 0.1, "delay_ms": {"p95": 12.0}, "jitter_ms": 0.5}, {"loss": 0.0,
+    >>> directions = [{"loss": 0.1, "delay_ms": {"p95": 12.0}, "jitter_ms": 0.5}, {"loss": 0.0,
     ...     "delay_ms": {"p95": 30.0}}]
-    >>> _datagrams({"kind": "voip", "ways": dict(zip(("to_client", "to_server"), ways))})
+    >>> _datagrams({"kind": "voip", "ways": dict(zip(("to_client", "to_server"), directions))})
     {'udp_loss': 0.1, 'udp_delay_p95_ms': 30.0, 'udp_jitter_ms': 0.5}
     >>> _datagrams({"kind": "web"})
     {'udp_loss': None, 'udp_delay_p95_ms': None, 'udp_jitter_ms': None}
     """
-    ways = (
+    directions = (
         list(workload["ways"].values())
         if "ways" in workload
         else [workload]
@@ -203,5 +203,8 @@ def _datagrams(workload: Mapping[str, Any]) -> Row:
         else []
     )
     places = (("loss",), ("delay_ms", "p95"), ("jitter_ms",))
-    told = [[value for way in ways if (value := _at(way, place)) is not None] for place in places]
+    told = [
+        [value for direction in directions if (value := _at(direction, place)) is not None]
+        for place in places
+    ]
     return {name: max(values, default=None) for name, values in zip(DATAGRAMS, told, strict=True)}

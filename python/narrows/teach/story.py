@@ -184,7 +184,12 @@ def _path() -> Path:
 
 def _simulated(cc: str, flows: int, seconds: int) -> Measurement:
     plan = Plan(
-        cc=cc, streams=flows, idle_s=float(IDLE_S), load_s=float(seconds), pause_s=1.0, ways=("up",)
+        cc=cc,
+        streams=flows,
+        idle_s=float(IDLE_S),
+        load_s=float(seconds),
+        pause_s=1.0,
+        directions=("up",),
     )
     # A different seed for each measurement.
     return measure(_path(), plan, seed=1 if cc == "cubic" else 2)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from narrows import forecasts as sealed
+from narrows import forecasts
 from narrows.cli.command import argument, option
 from narrows.cli.options import json_option
 from narrows.deferred import deferred
@@ -396,7 +396,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
     if not plan["changes"] and plan.get("able") is not False:
         echo("Nothing to prove: the host already has these settings.")
         return
-    way = proving.direction(plan, direction)
+    towards = proving.load_direction(plan, direction)
     passed = {
         "--duration": duration,
         "--streams": streams,
@@ -424,7 +424,7 @@ def prove(  # noqa: PLR0917 - Click calls it by keyword
                     plan,
                     place,
                     once,
-                    way=way,
+                    direction=towards,
                     rounds=rounds,
                     replace=replace,
                     max_data=max_data,
@@ -465,7 +465,7 @@ def _finished(
     done: Json | None = None
     refused: NarrowsError | KeyboardInterrupt | None = None
     unscored = ""
-    found: list[sealed.Scored] = []
+    found: list[forecasts.Scored] = []
     if keep:
         try:
             done, _ = have(["apply", *(["--replace"] if replace else [])], place, plan=plan)
@@ -478,12 +478,12 @@ def _finished(
     except OSError as error:
         unscored = reason(error)
     if as_json:
-        forecasts = [one.json() for one in found]
+        judged = [one.json() for one in found]
         wrong = {"not_kept": str(refused) or "stopped"} if refused is not None else {}
         wrong |= {"not_scored": unscored} if unscored else {}
-        echo(json.dumps(proof.json() | {"kept": done is not None, "forecasts": forecasts} | wrong))
+        echo(json.dumps(proof.json() | {"kept": done is not None, "forecasts": judged} | wrong))
     else:
-        _print(sealed.sentences(found))
+        _print(forecasts.sentences(found))
         if done is not None:
             _print(applied_lines(done))
         elif refused is None:

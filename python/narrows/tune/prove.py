@@ -52,7 +52,7 @@ AGREED = frozenset({
 })  # fmt: skip
 """Settings that both ends negotiate for a connection; they affect both directions."""
 
-_WAYS: dict[Direction, str] = {
+_DIRECTIONS: dict[Direction, str] = {
     "up": "data that this host sends",
     "down": "data that this host receives",
 }
@@ -204,35 +204,35 @@ def acts_on(plan: Json) -> set[Direction]:
     >>> acts_on({"changes": [{"kind": "sysctl", "target": "net.ipv4.tcp_rmem"}]})
     {'down'}
     """
-    ways: set[Direction] = set()
+    directions: set[Direction] = set()
     for change in plan["changes"]:
         key = change["target"]
         if change["kind"] in {"qdisc", "route"} or (change["kind"] == "sysctl" and key in SENDS):
-            ways.add("up")
+            directions.add("up")
         elif change["kind"] == "ingress" or (change["kind"] == "sysctl" and key in RECEIVES):
-            ways.add("down")
+            directions.add("down")
         elif change["kind"] == "sysctl" and key in AGREED:
-            ways |= {"up", "down"}
-    return ways
+            directions |= {"up", "down"}
+    return directions
 
 
-def direction(plan: Json, asked: str | None) -> Direction:
+def load_direction(plan: Json, asked: str | None) -> Direction:
     """The direction to measure.
 
     Raises:
         NarrowsError: If the plan has no effect in the requested direction, or in any.
     """
-    ways = acts_on(plan)
-    if not ways:
+    directions = acts_on(plan)
+    if not directions:
         raise NarrowsError(
             "no change of this plan affects connections directly, so there is nothing to measure"
         )
     if asked is None:
-        return "up" if "up" in ways else "down"
-    way = cast("Direction", asked)
-    if way in ways:
-        return way
-    other: Direction = "down" if way == "up" else "up"
+        return "up" if "up" in directions else "down"
+    direction = cast("Direction", asked)
+    if direction in directions:
+        return direction
+    other: Direction = "down" if direction == "up" else "up"
     names = listed(
         [
             str(c["target"])
@@ -240,11 +240,15 @@ def direction(plan: Json, asked: str | None) -> Direction:
             if c["kind"] in {"sysctl", "qdisc", "ingress", "route"}
         ]
     )
-    who = "the far host" if way == "down" else "this host"
+    who = "the far host" if direction == "down" else "this host"
     raise NarrowsError(
-        f"--direction {way}: {names} affects only {_WAYS[other]}. With --direction {way}, {who} "
+        f"--direction {direction}: {names} affects only {_DIRECTIONS[other]}. With --direction {direction}, {who} "
         f"sends.\n    write: --direction {other}"
-        + ("; or apply the plan on the far host and measure from there" if way == "down" else "")
+        + (
+            "; or apply the plan on the far host and measure from there"
+            if direction == "down"
+            else ""
+        )
     )
 
 
@@ -278,7 +282,7 @@ def prove(
     place: Place,
     measure: Measure,
     *,
-    way: Direction,
+    direction: Direction,
     rounds: int = ROUNDS,
     replace: bool = False,
     max_data: str | None = None,
@@ -290,7 +294,7 @@ def prove(
         plan: The change.
         place: Location of the journal.
         measure: Measures the path once.
-        way: Direction of the load.
+        direction: Direction of the load.
         rounds: Number of rounds, unless `max_data` ends the measurement before.
         replace: Whether to replace a queue discipline that was configured by others.
         max_data: Maximum payload of all rounds.
@@ -307,7 +311,7 @@ def prove(
     def once(at: int, into: list[Measurement]) -> bool:
         if progress is not None:
             progress(at, 2 * rounds)
-        measured = measure(way, budget.words())
+        measured = measure(direction, budget.words())
         cut = budget.spent(measured)
         if not cut:
             into.append(measured)
@@ -333,18 +337,20 @@ def prove(
         # A measurement without its counterpart cannot be compared.
         del without[len(with_it) :]
         raise Unfinished(
-            Proof(way, compared(without, with_it, way), without, with_it) if with_it else None
+            Proof(direction, compared(without, with_it, direction), without, with_it)
+            if with_it
+            else None
         ) from stop
     del without[len(with_it) :]
-    return Proof(way, compared(without, with_it, way), without, with_it, ended)
+    return Proof(direction, compared(without, with_it, direction), without, with_it, ended)
 
 
 def compared(
-    without: Sequence[Measurement], with_it: Sequence[Measurement], way: Direction
+    without: Sequence[Measurement], with_it: Sequence[Measurement], direction: Direction
 ) -> list[Difference]:
     """The metrics of that direction, and the idle RTT."""
-    test = f"tcp_n{way}"
-    other = "down" if way == "up" else "up"
+    test = f"tcp_n{direction}"
+    other = "down" if direction == "up" else "up"
     found = measurements.differences(joined(without, test), joined(with_it, test))
     return [d for d in found if other not in d.figure.key.split("_")]
 
@@ -370,11 +376,11 @@ def proof_lines(proof: Proof) -> list[str]:
         "no difference seen": "No difference seen between the measurements; a small one may exist.",
         "cannot tell": "No verdict: there are too few values.",
     }
-    way = "upload" if proof.direction == "up" else "download"
+    direction = "upload" if proof.direction == "up" else "download"
     times = "once" if len(proof.without) == 1 else f"{len(proof.without)} times"
     head = (
-        f"Direction of the load: {way} ({_WAYS[proof.direction]}); measured alternately without "
-        f"and with the change, {times} each."
+        f"Direction of the load: {direction} ({_DIRECTIONS[proof.direction]}); measured "
+        f"alternately without and with the change, {times} each."
     )
     return [
         words[proof.verdict],

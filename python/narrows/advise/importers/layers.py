@@ -78,29 +78,29 @@ def compose(
     ] or devs[:1]
     assumed: list[str] = []
     out = list(left)
-    ahead = _hop([one for one in layers if one.dev == mattering[0]], assumed, out)
-    back = (
+    forward = _hop([one for one in layers if one.dev == mattering[0]], assumed, out)
+    reverse = (
         _hop([one for one in layers if one.dev == mattering[1]], [], out) if mattering[1:] else {}
     )
-    if back:
+    if reverse:
         assumed.append(f"the reverse path uses {mattering[1]}, the second interface of the text")
     if mattering[2:]:
         out.append(f"the interfaces {', '.join(mattering[2:])}")
-    delays = [ahead.pop("delay", 0.0), back.pop("delay", 0.0)]
+    delays = [forward.pop("delay", 0.0), reverse.pop("delay", 0.0)]
     if not any(delays):
         assumed.append(f"an RTT of {RTT}, because the text has none")
     keys: dict[str, Any] = {"rtt": span(sum(delays)) if any(delays) else RTT}
     if delays[1] and delays[0]:
         keys["delay_forward"] = span(delays[0])
-    held = _held([one for one in layers if one.dev == mattering[0]], ahead, assumed)
-    if "rate" not in ahead and "policer" not in ahead:
+    held = _held([one for one in layers if one.dev == mattering[0]], forward, assumed)
+    if "rate" not in forward and "policer" not in forward:
         assumed.append(f"a link of {RATE}, because the text has no rate")
-    ahead |= held
-    ahead.setdefault("rate", RATE)
-    if back:
-        back.setdefault("rate", RATE)
-    told += _limits(layers, keys["rtt"], ahead["rate"], said="rate" in (layers[0].options or {}))
-    path = Path(**keys, **ahead, reverse=Hop(**back) if back else None)
+    forward |= held
+    forward.setdefault("rate", RATE)
+    if reverse:
+        reverse.setdefault("rate", RATE)
+    told += _limits(layers, keys["rtt"], forward["rate"], said="rate" in (layers[0].options or {}))
+    path = Path(**keys, **forward, reverse=Hop(**reverse) if reverse else None)
     _check(path, name)
     return Reading(dialect=dialect, path=path, assumed=assumed, warned=told, left=out)
 
