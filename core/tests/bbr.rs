@@ -1,9 +1,9 @@
 //! BBR's parts, one at a time: the test passes ACKs directly and reads the state.
 
 use narrows_core::cc::{
-    Ack, CongestionControl, Delivery, Host, Loss, RateSample, Rto, Sent, SpuriousLoss, Start, bbr,
+    Ack, CongestionControl, Delivery, Host, Loss, RateSample, Rto, Sent, SpuriousLoss, Start,
+    Totals, Window, bbr,
 };
-use narrows_core::cc::{Totals, Window};
 use narrows_core::param::Params;
 use narrows_core::tcp::{MSS, State};
 use narrows_core::units::{Span, Time};
@@ -663,10 +663,7 @@ fn an_undone_reduction_forgets_policers_and_judges_the_pipe_anew() {
     let cwnd = flow.w.cwnd;
     flow.cc.on_spurious_loss(&mut flow.w, &spurious);
     assert!(!flow.policed());
-    assert_eq!(
-        flow.w.cwnd, cwnd,
-        "the window comes back when recovery ends"
-    );
+    assert_eq!(flow.w.cwnd, cwnd, "it comes back when recovery ends");
 
     let mut flow = Flow::new(1);
     flow.rounds(3);

@@ -427,8 +427,9 @@ proptest! {
         steps in prop::collection::vec((0u32..30, 0u32..60, 0u32..60, 0u64..2_000_000), 1..300),
     ) {
         let registry = Registry::<Frame>::standard();
-        let context = QueueContext { limit: Some(Limit::Packets(10_000)), rate: Rate::mbit(20), hz: 1000,
-            seed: 1 };
+        let context = QueueContext {
+            limit: Some(Limit::Packets(10_000)), rate: Rate::mbit(20), hz: 1000, seed: 1,
+        };
         let params = |name| Params::defaults(registry.queue(name).unwrap().params);
         let first = Time::ZERO + Span::ms(16);
         let mut pie = Pie::following(&params("pie"), &context, first, Rng::named(1, "coin"));

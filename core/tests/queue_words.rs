@@ -74,7 +74,8 @@ proptest! {
             params.set(param.name, value(param, *end));
         }
         prop_assume!((kind.check)(&params).is_ok());
-        let mut queue = (kind.make)(&params, &QueueContext { limit, rate: Rate::mbit(20), hz, seed: 1 });
+        let context = QueueContext { limit, rate: Rate::mbit(20), hz, seed: 1 };
+        let mut queue = (kind.make)(&params, &context);
         let (mut gone, mut came, mut now) = (Gone::default(), Backlog::default(), Time::ZERO);
         for (number, (gap, flow, size, leaves)) in (0..).zip(steps) {
             now += Span::us(gap);
