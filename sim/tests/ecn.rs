@@ -68,8 +68,8 @@ fn with_marker() -> Registry<Packet> {
         params: PARAMS,
         check: narrows_core::param::no_check,
         feedback: false,
-        make: &|params, place| {
-            debug_assert_eq!(place.limit, Some(Limit::Packets(1000)));
+        make: &|params, context| {
+            debug_assert_eq!(context.limit, Some(Limit::Packets(1000)));
             Box::new(Marker {
                 threshold: params.span("threshold"),
                 packets: VecDeque::new(),

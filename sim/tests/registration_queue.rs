@@ -49,8 +49,8 @@ fn lifo() -> QueueKind<Packet> {
         params: LIFO_PARAMS,
         check: narrows_core::param::no_check,
         feedback: false,
-        make: &|params, place| {
-            let most = match place.limit {
+        make: &|params, context| {
+            let most = match context.limit {
                 Some(Limit::Packets(n)) => n,
                 _ => params.count("depth"),
             };

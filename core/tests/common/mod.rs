@@ -52,7 +52,7 @@ pub fn registry() -> Registry<Frame> {
         params: SHELF,
         check: narrows_core::param::no_check,
         feedback: false,
-        make: &|_, place| Box::new(Fifo::new(place.limit.unwrap_or(Limit::Packets(10)))),
+        make: &|_, context| Box::new(Fifo::new(context.limit.unwrap_or(Limit::Packets(10)))),
     });
     registry
 }
