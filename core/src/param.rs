@@ -227,10 +227,18 @@ pub fn no_check(_: &Params) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Former names of parameters and their present names. Scenarios may still use the former ones; no
+/// list or page shows them.
+const FORMER_NAMES: &[(&str, &str)] = &[("relief_gain", "probe_down_gain")];
+
 impl Param {
     /// The default value.
     pub fn default(&self) -> Value {
         self.kind.default()
+    }
+    /// Whether a scenario may write it with this name: its present one, or a former one.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || FORMER_NAMES.contains(&(name, self.name))
     }
 }
 

@@ -195,6 +195,20 @@ fn the_same_thing_in_other_words_is_the_same_scenario() {
 }
 
 #[test]
+fn a_former_name_of_a_parameter_is_read_and_not_written() {
+    let of = |params: &str| {
+        let cc = format!("cc = {{ kind = \"bbr\", {params} }}");
+        read(&LEAST.replace("cc = \"reno\"", &cc))
+    };
+    let scenario = of("relief_gain = 0.5").unwrap();
+    assert_eq!(scenario, of("probe_down_gain = 0.5").unwrap());
+    assert!(!scenario.to_toml().contains("relief_gain"));
+    let both = of("relief_gain = 0.5, probe_down_gain = 0.6").unwrap_err();
+    let told = "is the former name of probe_down_gain, which is present";
+    assert!(both.to_string().contains(told), "{both}");
+}
+
+#[test]
 fn super_packets_are_bounded_in_packets_or_in_bytes() {
     let of = |gso: &str| {
         good(&LEAST.replace("[[flow]]", &format!("[host]\ngso = \"{gso}\"\n[[flow]]"))).host

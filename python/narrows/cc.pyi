@@ -78,7 +78,7 @@ class Bbr(Choice):
             bbr_high_gain, 2/ln 2).
         probe_gain: Pacing gain in the phase of ProbeBW that probes for bandwidth. From 1.0 to
             16.0, default 1.25 (Linux 6.12 tcp_bbr: bbr_pacing_gain).
-        relief_gain: Pacing gain in the phase of ProbeBW that drains the queue of the probe.
+        probe_down_gain: Pacing gain in the phase of ProbeBW that drains the queue of the probe.
             From 0.01 to 1.0, default 0.75 (Linux 6.12 tcp_bbr: bbr_pacing_gain).
         cwnd_gain: Congestion window in bandwidth-delay products. From 1.0 to 16.0, default 2.0
             (Linux 6.12 tcp_bbr: bbr_cwnd_gain).
@@ -106,7 +106,7 @@ class Bbr(Choice):
 
     startup_gain: float | None = None
     probe_gain: float | None = None
-    relief_gain: float | None = None
+    probe_down_gain: float | None = None
     cwnd_gain: float | None = None
     bw_window: int | None = None
     full_pipe_gain: float | None = None

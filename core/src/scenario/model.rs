@@ -98,7 +98,8 @@ impl Collector<'_> {
             _ => return false,
         };
         // Another name may be this one, misspelt.
-        let unknown = |e: &Entry| e.key != "kind" && offer.params.iter().all(|p| p.name != e.key);
+        let unknown =
+            |e: &Entry| e.key != "kind" && !offer.params.iter().any(|p| p.is_called(&e.key));
         if table.get(first.name).is_some() || table.entries.iter().any(unknown) {
             return false;
         }
@@ -122,7 +123,8 @@ impl Collector<'_> {
     ) -> Option<Choice> {
         if let Value::Table(table) = &f.entry.node.value {
             if table.get("kind").is_none() {
-                let has = |offer: &&Offer, e: &Entry| offer.params.iter().any(|p| p.name == e.key);
+                let has =
+                    |offer: &&Offer, e: &Entry| offer.params.iter().any(|p| p.is_called(&e.key));
                 let fits = |offer: &&Offer| table.entries.iter().all(|e| has(offer, e));
                 let fix = known.iter().find(fits).map_or(Fix::None, |offer| {
                     let rest = super::write::inline(&f.entry.node.value);
@@ -202,7 +204,12 @@ impl Collector<'_> {
                     path: format!("{}.{}", f.path, super::write::key(&entry.key)),
                     entry,
                 };
-                let value = match table.iter().find(|p| p.name == entry.key) {
+                let value = match table.iter().find(|p| p.is_called(&entry.key)) {
+                    Some(p) if p.name != entry.key && written.get(p.name).is_some() => {
+                        let problem = format!("is the former name of {}, which is present", p.name);
+                        self.refuse(&field, problem, Fix::None);
+                        None
+                    }
                     Some(p) => self.param(&field, p, known).map(|v| (p.name, v)),
                     None => {
                         let names: Vec<&'static str> = table.iter().map(|p| p.name).collect();

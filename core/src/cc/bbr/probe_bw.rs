@@ -33,7 +33,7 @@ impl Bbr {
         self.cycle.since_us = now.as_us();
         self.cycle.gain = match self.cycle.phase {
             0 => self.set.probe_gain,
-            1 => self.set.relief_gain,
+            1 => self.set.probe_down_gain,
             _ => UNIT,
         };
     }
